@@ -1,0 +1,5 @@
+"""`python -m onchip`."""
+
+from onchip.cli import main
+
+main()

@@ -1,0 +1,150 @@
+"""The network: a directed acyclic graph of operators over tensors."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from functools import cached_property
+from graphlib import CycleError, TopologicalSorter
+
+from onchip.errors import GraphError
+from onchip.ir.operator import Operator
+from onchip.ir.tensor import Role, Tensor
+
+RESERVED_NAME = "dram"
+
+
+@dataclass(frozen=True)
+class Graph:
+    """Tensors and operators; the operators stand in the given order, which is topological.
+
+    Raises GraphError for names used twice or reserved, unknown tensors, a tensor with two
+    producers or with none where it needs one, a parameter among inputs, and cycles.
+    """
+
+    name: str
+    tensors: tuple[Tensor, ...]
+    operators: tuple[Operator, ...]
+
+    def __post_init__(self) -> None:
+        self._names_are_unique()
+        self._operands_are_known()
+        self._each_tensor_has_the_producer_its_role_asks_for()
+        self._the_given_order_is_topological()
+
+    @cached_property
+    def tensor(self) -> Mapping[str, Tensor]:
+        """Each tensor by its name."""
+        return {tensor.name: tensor for tensor in self.tensors}
+
+    @cached_property
+    def operator(self) -> Mapping[str, Operator]:
+        """Each operator by its name."""
+        return {operator.name: operator for operator in self.operators}
+
+    @cached_property
+    def producer(self) -> Mapping[str, Operator]:
+        """The operator that writes a tensor; network inputs and parameters have none."""
+        return {name: operator for operator in self.operators for name in operator.outputs}
+
+    @cached_property
+    def readers(self) -> Mapping[str, tuple[Operator, ...]]:
+        """The operators that read a tensor, each once, in the given order."""
+        readers: dict[str, list[Operator]] = {tensor.name: [] for tensor in self.tensors}
+        for operator in self.operators:
+            for name in operator.reads:
+                readers[name].append(operator)
+        return {name: tuple(operators) for name, operators in readers.items()}
+
+    def with_role(self, role: Role) -> tuple[Tensor, ...]:
+        """The tensors of one role, in order."""
+        return tuple(tensor for tensor in self.tensors if tensor.role is role)
+
+    def with_bits(self, bits: int) -> Graph:
+        """The same network with `bits` per element; raises GraphError where a shape is unknown."""
+        return replace(self, tensors=tuple(_with_bits(tensor, bits) for tensor in self.tensors))
+
+    def _names_are_unique(self) -> None:
+        tensor_names = Counter(name for tensor in self.tensors for name in (tensor.name, *tensor.aliases))
+        operator_names = Counter(operator.name for operator in self.operators)
+        for what, names in (("tensor", tensor_names), ("operator", operator_names)):
+            for name, times in names.items():
+                if times > 1:
+                    raise GraphError(f"{times} {what}s have this name", place=f"{what} {name!r}", expected="one")
+                if name == RESERVED_NAME:
+                    raise GraphError("the name is reserved", place=f"{what} {name!r}", expected="another name")
+
+    def _operands_are_known(self) -> None:
+        for operator in self.operators:
+            place = f"operator {operator.name!r}"
+            for name in (*operator.reads, *operator.outputs):
+                if name not in self.tensor:
+                    raise GraphError(f"tensor {name!r} is unknown", place=place, expected="a tensor of the graph")
+            for names, is_parameter in ((operator.inputs, False), (operator.parameters, True)):
+                for name in names:
+                    if (self.tensor[name].role is Role.PARAMETER) is not is_parameter:
+                        role = self.tensor[name].role
+                        listed = "parameters" if is_parameter else "inputs"
+                        raise GraphError(
+                            f"{name!r} of role {role} stands among its {listed}",
+                            place=place,
+                            expected="parameters among parameters, all else among inputs",
+                        )
+
+    def _each_tensor_has_the_producer_its_role_asks_for(self) -> None:
+        producers: dict[str, str] = {}
+        for operator in self.operators:
+            for name in operator.outputs:
+                if name in producers:
+                    raise GraphError(
+                        f"both {producers[name]!r} and {operator.name!r} write it",
+                        place=f"tensor {name!r}",
+                        expected="one producer",
+                    )
+                producers[name] = operator.name
+        for tensor in self.tensors:
+            is_source = tensor.role in (Role.INPUT, Role.PARAMETER)
+            if is_source and tensor.name in producers:
+                raise GraphError(
+                    f"operator {producers[tensor.name]!r} writes it",
+                    place=f"tensor {tensor.name!r}",
+                    expected=f"no producer for role {tensor.role}",
+                )
+            if not is_source and tensor.name not in producers:
+                raise GraphError(
+                    "no operator writes it",
+                    place=f"tensor {tensor.name!r}",
+                    expected=f"a producer for role {tensor.role}",
+                )
+
+    def _the_given_order_is_topological(self) -> None:
+        position = {operator.name: index for index, operator in enumerate(self.operators)}
+        predecessors = {
+            operator.name: [self.producer[name].name for name in operator.reads if name in self.producer]
+            for operator in self.operators
+        }
+        try:
+            tuple(TopologicalSorter(predecessors).static_order())
+        except CycleError as error:
+            cycle = " -> ".join(repr(name) for name in error.args[1])
+            raise GraphError(f"the operators {cycle} form a cycle", expected="an acyclic graph") from None
+        for name, befores in predecessors.items():
+            for before in befores:
+                if position[before] > position[name]:
+                    raise GraphError(
+                        f"it stands before {before!r}, whose output it reads",
+                        place=f"operator {name!r}",
+                        expected="operators in a topological order",
+                    )
+
+
+def _with_bits(tensor: Tensor, bits: int) -> Tensor:
+    if tensor.shape is None:
+        raise GraphError(
+            f"it is given in bytes, so it cannot be counted at {bits} bits per element",
+            place=f"tensor {tensor.name!r}",
+            expected="shape and bits",
+        )
+    resized = Tensor.of_shape(tensor.name, tensor.shape, bits, tensor.role)
+    return replace(resized, aliases=tensor.aliases, part_of=tensor.part_of, region=tensor.region)

@@ -1,0 +1,50 @@
+"""An operator: a node of the network."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TypeAlias
+
+from onchip.errors import GraphError
+
+AttributeValue: TypeAlias = "bool | int | float | str | list[AttributeValue] | None"
+
+
+@dataclass(frozen=True, slots=True)
+class Operator:
+    """Reads `inputs` and `parameters`, writes `outputs` (names of tensors).
+
+    An input may be named twice (`Add(x, x)`). `members` are the names of the nodes a fused
+    operator runs, itself first; empty for an operator that stands for itself alone.
+    """
+
+    name: str
+    kind: str
+    inputs: tuple[str, ...]
+    outputs: tuple[str, ...]
+    parameters: tuple[str, ...] = ()
+    attributes: Mapping[str, AttributeValue] = field(default_factory=dict, hash=False)
+    members: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        if not self.name:
+            raise GraphError("an operator has no name", expected="a name")
+        place = f"operator {self.name!r}"
+        if not self.kind:
+            raise GraphError("it has no kind", place=place, expected="a kind, such as 'Conv'")
+        if not self.outputs:
+            raise GraphError("it writes nothing", place=place, expected="at least one output")
+        if len(set(self.outputs)) != len(self.outputs):
+            raise GraphError("it writes one tensor twice", place=place, expected="distinct outputs")
+        if in_place := set(self.outputs) & {*self.inputs, *self.parameters}:
+            raise GraphError(
+                f"it reads and writes {min(in_place)!r}",
+                place=place,
+                expected="no operator in place",
+            )
+
+    @property
+    def reads(self) -> tuple[str, ...]:
+        """Inputs and parameters, each once, in order."""
+        return tuple(dict.fromkeys((*self.inputs, *self.parameters)))

@@ -1,0 +1,78 @@
+"""A tensor: the array on an edge of the network."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+from math import prod
+from typing import Self
+
+from onchip.errors import GraphError
+
+
+class Role(StrEnum):
+    """A tensor's place in the network."""
+
+    INPUT = "input"
+    ACTIVATION = "activation"
+    OUTPUT = "output"
+    PARAMETER = "parameter"
+
+
+@dataclass(frozen=True, slots=True)
+class Tensor:
+    """An array with a name and a size.
+
+    `shape` and `bits` (per element) stand together or not at all; `aliases` are further names of
+    the same bytes (two network outputs over one base). `part_of` and `region` (half-open ranges,
+    one per dimension) say that the tensor is a band of a larger one.
+    """
+
+    name: str
+    size_bytes: int
+    role: Role
+    shape: tuple[int, ...] | None = None
+    bits: int | None = None
+    aliases: tuple[str, ...] = ()
+    part_of: str | None = None
+    region: tuple[tuple[int, int], ...] | None = None
+
+    def __post_init__(self) -> None:
+        place = f"tensor {self.name!r}"
+        if not self.name:
+            raise GraphError("a tensor has no name", expected="a name")
+        if self.size_bytes <= 0:
+            raise GraphError(f"its size is {self.size_bytes} bytes", place=place, expected="at least 1 byte")
+        if (self.shape is None) != (self.bits is None):
+            raise GraphError("shape and bits stand together", place=place, expected="both or neither")
+        if self.shape is not None and self.bits is not None:
+            expected_bytes = size_in_bytes(self.shape, self.bits)
+            if self.size_bytes != expected_bytes:
+                raise GraphError(
+                    f"its size is {self.size_bytes} bytes",
+                    place=place,
+                    expected=f"{expected_bytes} for {list(self.shape)} of {self.bits} bits",
+                )
+        if (self.part_of is None) != (self.region is None):
+            raise GraphError("part_of and region stand together", place=place, expected="both or neither")
+        if any(start < 0 or stop <= start for start, stop in self.region or ()):
+            raise GraphError("a range of its region is empty", place=place, expected="0 <= start < stop")
+
+    @classmethod
+    def of_shape(cls, name: str, shape: tuple[int, ...], bits: int, role: Role) -> Self:
+        """A tensor of `shape` elements of `bits` bits each; raises GraphError for empty shapes."""
+        for dimension in shape:
+            if dimension <= 0:
+                raise GraphError(
+                    f"its shape {list(shape)} has the dimension {dimension}",
+                    place=f"tensor {name!r}",
+                    expected="every dimension at least 1",
+                )
+        if bits <= 0:
+            raise GraphError(f"its elements have {bits} bits", place=f"tensor {name!r}", expected="at least 1")
+        return cls(name, size_in_bytes(shape, bits), role, shape, bits)
+
+
+def size_in_bytes(shape: tuple[int, ...], bits: int) -> int:
+    """ceil(elements * bits / 8); a scalar has one element."""
+    return -(-prod(shape) * bits // 8)

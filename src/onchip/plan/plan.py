@@ -1,0 +1,52 @@
+"""The answer to a planning problem: a straight-line program."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from onchip.arch.memory import Memory
+
+
+@dataclass(frozen=True, slots=True)
+class Allocate:
+    """A residency of `tensor` begins in scratchpad `memory` at `offset_bytes`; its bytes are undefined."""
+
+    tensor: str
+    memory: str
+    offset_bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class Copy:
+    """The bytes of `tensor` move from memory `source` to memory `target` (one of them may be DRAM)."""
+
+    tensor: str
+    source: str
+    target: str
+
+
+@dataclass(frozen=True, slots=True)
+class Compute:
+    """`operator` runs: a step."""
+
+    operator: str
+
+
+@dataclass(frozen=True, slots=True)
+class Free:
+    """The residency of `tensor` in scratchpad `memory` ends."""
+
+    tensor: str
+    memory: str
+
+
+Instruction: TypeAlias = Allocate | Copy | Compute | Free
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """Instructions over scratchpads. What makes it legal is the verifier's to say."""
+
+    memories: tuple[Memory, ...]
+    instructions: tuple[Instruction, ...]

@@ -1,0 +1,55 @@
+"""What a method answers: what is known, who claims it, and apart from that why it stopped."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Generic, TypeVar
+
+AnswerT_co = TypeVar("AnswerT_co", covariant=True)
+
+
+class Status(StrEnum):
+    """What the method claims to know. Not found is UNKNOWN, never INFEASIBLE, unless proven."""
+
+    OPTIMAL = "OPTIMAL"
+    FEASIBLE = "FEASIBLE"
+    INFEASIBLE = "INFEASIBLE"
+    UNKNOWN = "UNKNOWN"
+
+
+class Stop(StrEnum):
+    """Why the method stopped."""
+
+    COMPLETED = "completed"
+    TIME_LIMIT = "time limit"
+    NODE_LIMIT = "node limit"
+    MEMORY_LIMIT = "memory limit"
+    INTERRUPTED = "interrupted"
+
+
+@dataclass(frozen=True, slots=True)
+class Result(Generic[AnswerT_co]):
+    """`answer` and `objective_value` are None where the status is INFEASIBLE or UNKNOWN."""
+
+    status: Status
+    answer: AnswerT_co | None
+    objective_value: int | None
+    lower_bound: int
+    seconds: float
+    method: str
+    stopped_by: Stop = Stop.COMPLETED
+
+    def __post_init__(self) -> None:
+        has_answer = self.status in (Status.OPTIMAL, Status.FEASIBLE)
+        if has_answer is not (self.answer is not None and self.objective_value is not None):
+            raise ValueError(f"a result {self.status} {'needs' if has_answer else 'has no'} answer and objective value")
+        if self.objective_value is not None and self.lower_bound > self.objective_value:
+            raise ValueError(f"lower bound {self.lower_bound} above the objective {self.objective_value}")
+
+    @property
+    def gap(self) -> float | None:
+        """(objective - bound) / objective; 0 when the objective is 0; None without an answer."""
+        if self.objective_value is None:
+            return None
+        return (self.objective_value - self.lower_bound) / self.objective_value if self.objective_value else 0.0

@@ -1,0 +1,58 @@
+"""The methods by name."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from onchip.errors import UsageError
+from onchip.plan.plan import Plan
+from onchip.plan.problem import Objective, Order, Problem
+from onchip.plan.result import Result
+from onchip.solve.joint.exact import solve_exactly
+from onchip.solve.limits import Run
+
+
+@dataclass(frozen=True, slots=True)
+class Method:
+    """A planning method and what it supports; what is not listed is refused, never skipped."""
+
+    name: str
+    summary: str
+    solve: Callable[[Problem, Run], Result[Plan]]
+    objectives: frozenset[Objective]
+    orders: frozenset[Order]
+
+    def __call__(self, problem: Problem, run: Run) -> Result[Plan]:
+        """Solve; raises UsageError for what the method does not support."""
+        for asked, supported, option in (
+            (problem.objective, self.objectives, "--objective"),
+            (problem.order, self.orders, "--order"),
+        ):
+            if asked not in supported:
+                names = ", ".join(sorted(supported))
+                raise UsageError(
+                    f"it does not support {asked}", place=f"--method {self.name}, {option}", expected=names
+                )
+        return self.solve(problem, run)
+
+
+METHODS: Mapping[str, Method] = {
+    method.name: method
+    for method in (
+        Method(
+            "exact",
+            "best-first search over orders and residencies, addresses included; proves its optimum",
+            solve_exactly,
+            frozenset(Objective),
+            frozenset({Order.FREE, Order.GIVEN}),
+        ),
+    )
+}
+
+
+def method_named(name: str) -> Method:
+    """Return the method of that name; raises UsageError for an unknown one."""
+    if name not in METHODS:
+        raise UsageError(f"no method is called {name!r}", place="--method", expected=", ".join(METHODS))
+    return METHODS[name]
