@@ -1,30 +1,34 @@
 PYTHON ?= python3.11
-VENV := .venv
+VENV ?= .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
+SOURCES := src tests benchmarks examples
 
 .PHONY: demo test check format bench clean
 
 demo: $(VENV)/.installed
-	$(BIN)/python -m onchip plan $$($(BIN)/python examples/light_model.py resnet50) --bits 8 --sram 2400KiB
+	$(BIN)/python -m onchip plan "$$($(BIN)/python examples/light_model.py resnet50)" --bits 8 --sram 2400KiB
 
 test: $(VENV)/.installed-test
 	$(BIN)/python -m pytest -n auto
 
 check: $(VENV)/.installed-test
-	$(BIN)/ruff format --check src tests benchmarks examples
-	$(BIN)/ruff check src tests benchmarks examples
-	$(BIN)/mypy src tests
+	$(BIN)/ruff format --check $(SOURCES)
+	$(BIN)/ruff check $(SOURCES)
+	$(BIN)/mypy src tests benchmarks examples
 	$(BIN)/lint-imports --no-cache
 
 format: $(VENV)/.installed-test
-	$(BIN)/ruff format src tests benchmarks examples
-	$(BIN)/ruff check --fix src tests benchmarks examples
+	$(BIN)/ruff format $(SOURCES)
+	$(BIN)/ruff check --fix $(SOURCES)
 
-$(VENV)/bin/python:
+bench: $(VENV)/.installed
+	$(BIN)/python benchmarks/main_job.py
+
+$(BIN)/python:
 	$(PYTHON) -m venv $(VENV)
 
-$(VENV)/.installed: $(VENV)/bin/python pyproject.toml constraints.txt
+$(VENV)/.installed: $(BIN)/python pyproject.toml constraints.txt
 	$(PIP) --editable .
 	touch $@
 
@@ -33,4 +37,4 @@ $(VENV)/.installed-test: $(VENV)/.installed
 	touch $@
 
 clean:
-	rm -rf $(VENV) build dist .mypy_cache .ruff_cache .pytest_cache
+	rm -rf $(VENV) build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache

@@ -4,21 +4,54 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass
+from math import isfinite
 
-from onchip.arch.memory import Memory
+from onchip.arch.compute import ComputeArray
+from onchip.arch.memory import Dma, Dram, Memory, MemoryLevel
 from onchip.errors import AcceleratorError
 
 
 @dataclass(frozen=True, slots=True)
 class Accelerator:
-    """A named set of scratchpads beside one DRAM."""
+    """Scratchpads beside one DRAM; for time, energy and layer mapping also the rest of the chip.
+
+    `levels` are all memories on the chip, nearest the MACs first; the scratchpads are those of
+    them that software addresses, in the same order. Without levels, each scratchpad is one.
+    """
 
     name: str
     scratchpads: tuple[Memory, ...]
+    levels: tuple[MemoryLevel, ...] = ()
+    clock_mhz: float | None = None
+    array: ComputeArray | None = None
+    dram: Dram | None = None
+    dma: Dma | None = None
 
     def __post_init__(self) -> None:
+        place = f"accelerator {self.name!r}"
+        if not self.name:
+            raise AcceleratorError("an accelerator has no name", expected="a name")
         if not self.scratchpads:
-            raise AcceleratorError("it has no scratchpad", place=f"accelerator {self.name!r}", expected="at least one")
-        name, times = Counter(memory.name for memory in self.scratchpads).most_common(1)[0]
+            raise AcceleratorError("it has no scratchpad", place=place, expected="at least one")
+        if not self.levels:
+            levels = tuple(MemoryLevel(memory, is_scratchpad=True) for memory in self.scratchpads)
+            object.__setattr__(self, "levels", levels)
+        name, times = Counter(level.memory.name for level in self.levels).most_common(1)[0]
         if times > 1:
             raise AcceleratorError(f"{times} memories have this name", place=f"memory {name!r}", expected="one")
+        if self.scratchpads != tuple(level.memory for level in self.levels if level.is_scratchpad):
+            raise AcceleratorError("its scratchpads are not those of its levels", place=place, expected="the same")
+        if self.clock_mhz is not None and not (isfinite(self.clock_mhz) and self.clock_mhz > 0):
+            raise AcceleratorError(f"clock_mhz is {self.clock_mhz}", place=place, expected="a finite number above 0")
+        self._levels_serve_dimensions_of_the_array()
+
+    def _levels_serve_dimensions_of_the_array(self) -> None:
+        dimensions = self.array.dimensions if self.array else {}
+        for level in self.levels:
+            for dimension in level.serves or ():
+                if dimension not in dimensions:
+                    raise AcceleratorError(
+                        f"it serves {dimension!r}, which the array does not have",
+                        place=f"memory {level.memory.name!r}",
+                        expected=f"one of {', '.join(dimensions)}" if dimensions else "an array with fixed dimensions",
+                    )

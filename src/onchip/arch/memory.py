@@ -1,8 +1,11 @@
-"""Memories: scratchpads on the chip, DRAM off it."""
+"""Memories: scratchpads and registers on the chip, DRAM off it."""
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass
+from enum import StrEnum
+from math import isfinite
 
 from onchip.errors import AcceleratorError
 
@@ -30,3 +33,104 @@ class Memory:
             raise AcceleratorError(f"capacity_bytes is {self.capacity_bytes}", place=place, expected="at least 1")
         if self.alignment_bytes <= 0:
             raise AcceleratorError(f"alignment_bytes is {self.alignment_bytes}", place=place, expected="at least 1")
+
+
+class Operand(StrEnum):
+    """What the running operator reads or writes."""
+
+    INPUT = "input"
+    WEIGHT = "weight"
+    OUTPUT = "output"
+
+
+class Direction(StrEnum):
+    """What a port can do in one cycle; READ_WRITE does one of both."""
+
+    READ = "read"
+    WRITE = "write"
+    READ_WRITE = "read_write"
+
+
+@dataclass(frozen=True, slots=True)
+class Port:
+    """Moves `bits_per_cycle` in its direction."""
+
+    direction: Direction
+    bits_per_cycle: int
+
+    def __post_init__(self) -> None:
+        if self.bits_per_cycle <= 0:
+            raise AcceleratorError(f"bits_per_cycle of a port is {self.bits_per_cycle}", expected="at least 1")
+
+
+@dataclass(frozen=True, slots=True)
+class Access:
+    """What one access costs: energies are per access of `access_bits`.
+
+    An access may be as short as `shortest_access_bits` (None: always `access_bits`), at its share of the energy.
+    """
+
+    access_bits: int
+    read_energy_pj: float
+    write_energy_pj: float
+    shortest_access_bits: int | None = None
+
+    def __post_init__(self) -> None:
+        if self.access_bits <= 0:
+            raise AcceleratorError(f"access_bits is {self.access_bits}", expected="at least 1")
+        for name, energy in (("read_energy_pj", self.read_energy_pj), ("write_energy_pj", self.write_energy_pj)):
+            if not (isfinite(energy) and energy >= 0):
+                raise AcceleratorError(f"{name} is {energy}", expected="a finite number, at least 0")
+        shortest = self.shortest_access_bits
+        if shortest is not None and (shortest <= 0 or self.access_bits % shortest):
+            raise AcceleratorError(
+                f"shortest_access_bits is {shortest}", expected=f"a divisor of access_bits ({self.access_bits})"
+            )
+
+
+@dataclass(frozen=True, slots=True)
+class MemoryLevel:
+    """A level of the hierarchy between the MACs and DRAM: which memory, for which operands, at what cost.
+
+    One instance serves the array along the dimensions `serves` (None: along all, so there is one
+    instance); along the others every position has its own, each of the memory's capacity.
+    """
+
+    memory: Memory
+    holds: tuple[Operand, ...] = tuple(Operand)
+    serves: tuple[str, ...] | None = None
+    is_scratchpad: bool = False
+    double_buffered: bool = False
+    access: Access | None = None
+    ports: tuple[Port, ...] = ()
+
+    def __post_init__(self) -> None:
+        place = f"memory {self.memory.name!r}"
+        if not self.holds:
+            raise AcceleratorError("it holds nothing", place=place, expected="at least one of input, weight, output")
+        for what, names in (("holds", self.holds), ("serves", self.serves or ())):
+            name, times = Counter[str](names).most_common(1)[0] if names else ("", 0)
+            if times > 1:
+                raise AcceleratorError(f"{what} lists {name!r} {times} times", place=place, expected="each once")
+
+
+@dataclass(frozen=True, slots=True)
+class Dram:
+    """The memory off chip: it holds everything."""
+
+    access: Access | None = None
+    ports: tuple[Port, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Dma:
+    """Moves tensors beside the computation: up to `queues` at once, each after `setup_cycles`."""
+
+    queues: int = 1
+    setup_cycles: int = 0
+
+    def __post_init__(self) -> None:
+        if self.queues <= 0:
+            raise AcceleratorError(f"queues is {self.queues}", place="dma", expected="at least 1")
+        if self.setup_cycles < 0:
+            raise AcceleratorError(f"setup_cycles is {self.setup_cycles}", place="dma", expected="at least 0")

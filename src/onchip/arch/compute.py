@@ -1,0 +1,33 @@
+"""The array of multiply-accumulate units."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from math import isfinite, prod
+
+from onchip.errors import AcceleratorError
+
+
+@dataclass(frozen=True, slots=True)
+class ComputeArray:
+    """Either `dimensions`, the units along each loop unrolled in space, or `free` units for the mapper to unroll."""
+
+    dimensions: Mapping[str, int] = field(default_factory=dict, hash=False)
+    free: int | None = None
+    mac_energy_pj: float | None = None
+
+    def __post_init__(self) -> None:
+        if bool(self.dimensions) == (self.free is not None):
+            raise AcceleratorError("dimensions and free exclude each other", place="array", expected="one of them")
+        for name, units in (*self.dimensions.items(), ("free", self.macs)):
+            if units <= 0:
+                raise AcceleratorError(f"{name!r} has {units} units", place="array", expected="at least 1")
+        energy = self.mac_energy_pj
+        if energy is not None and not (isfinite(energy) and energy >= 0):
+            raise AcceleratorError(f"mac_energy_pj is {energy}", place="array", expected="a finite number, at least 0")
+
+    @property
+    def macs(self) -> int:
+        """How many multiply-accumulates it does in a cycle."""
+        return prod(self.dimensions.values()) if self.free is None else self.free

@@ -1,0 +1,144 @@
+"""Operators that run as one: BatchNorm in the convolution before it, an activation in its producer."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+
+from onchip.ir.graph import Graph
+from onchip.ir.operator import Operator
+from onchip.ir.tensor import Role, Tensor
+
+ACTIVATIONS = frozenset(
+    {
+        "Relu",
+        "Clip",
+        "LeakyRelu",
+        "PRelu",
+        "Elu",
+        "Selu",
+        "Sigmoid",
+        "HardSigmoid",
+        "HardSwish",
+        "Silu",
+        "Swish",
+        "Mish",
+        "Tanh",
+        "Gelu",
+        "Softplus",
+    }
+)
+CONVOLUTIONS = frozenset({"Conv", "ConvTranspose"})
+
+
+def fuse(graph: Graph) -> Graph:
+    """The graph with every BatchNorm and activation fused that may be.
+
+    A fused operator keeps its first node's name, kind, attributes and place in the order; `members`
+    lists all its nodes, and its output is the last member's.
+    """
+    return _Fusion(graph).run()
+
+
+@dataclass
+class _Fusion:
+    """One pass in the given order reaches the fixed point.
+
+    Whether an operator fuses depends on its producer, which is final when its turn comes, and on
+    the readers of its input, which no fusion changes.
+    """
+
+    graph: Graph
+    tensors: dict[str, Tensor] = field(default_factory=dict)
+    operators: dict[str, Operator] = field(default_factory=dict)
+    producer: dict[str, str] = field(default_factory=dict)
+    not_linear: set[str] = field(default_factory=set)
+    read_times: dict[str, int] = field(default_factory=dict)
+
+    def run(self) -> Graph:
+        self.tensors = dict(self.graph.tensor)
+        self.read_times = {name: len(readers) for name, readers in self.graph.readers.items()}
+        for operator in self.graph.operators:
+            first = self._producer_it_fuses_into(operator)
+            if first is None:
+                self._keep(operator)
+            elif operator.kind == "BatchNormalization":
+                self._fuse_batch_norm(first, operator)
+            else:
+                self._fuse_activation(first, operator)
+        return Graph(self.graph.name, tuple(self.tensors.values()), tuple(self.operators.values()))
+
+    def _producer_it_fuses_into(self, operator: Operator) -> Operator | None:
+        if len(operator.inputs) != 1 or len(operator.outputs) != 1:
+            return None
+        between = self.tensors[operator.inputs[0]]
+        if between.role is not Role.ACTIVATION or self.read_times[between.name] != 1 or between.part_of is not None:
+            return None
+        first = self.operators[self.producer[between.name]]
+        if _base_kind(operator) in ACTIVATIONS:
+            return first
+        return first if operator.kind == "BatchNormalization" and self._takes_batch_norm(first, operator) else None
+
+    def _takes_batch_norm(self, first: Operator, batch_norm: Operator) -> bool:
+        """Scale and shift fold into weight and bias only if both are constant and nothing lies between."""
+        return (
+            first.kind in CONVOLUTIONS
+            and first.name not in self.not_linear
+            and len(first.inputs) == 1
+            and len(first.parameters) <= 2
+            and not batch_norm.attributes.get("training_mode")
+        )
+
+    def _keep(self, operator: Operator) -> None:
+        self.operators[operator.name] = operator
+        self.producer |= dict.fromkeys(operator.outputs, operator.name)
+        if operator.members:  # fused in the file: one of them may be an activation
+            self.not_linear.add(operator.name)
+
+    def _fuse_activation(self, first: Operator, activation: Operator) -> None:
+        self.not_linear.add(first.name)
+        parameters = tuple(dict.fromkeys((*first.parameters, *activation.parameters)))
+        self._fuse(first, activation, parameters)
+
+    def _fuse_batch_norm(self, first: Operator, batch_norm: Operator) -> None:
+        """What stays is the weight and one bias; a file that lists no parameters gets none."""
+        absorbed = tuple(dict.fromkeys(batch_norm.parameters))
+        for name in absorbed:
+            self.read_times[name] -= 1
+        parameters = first.parameters
+        if len(parameters) < 2 and (bias := self._bias(first, batch_norm)) is not None:
+            parameters = (*parameters, bias.name)
+            self.tensors[bias.name] = bias
+            self.read_times[bias.name] = 1
+        for name in absorbed:
+            if not self.read_times[name]:
+                del self.tensors[name]
+        self._fuse(first, batch_norm, parameters)
+
+    def _bias(self, convolution: Operator, batch_norm: Operator) -> Tensor | None:
+        """One element an output channel, as wide as the weight's; named as BatchNorm's bias where that is free."""
+        shift = self.tensors[batch_norm.parameters[1]] if len(batch_norm.parameters) > 1 else None
+        is_free = shift is not None and not self.read_times[shift.name]
+        name = shift.name if shift is not None and is_free else self._fresh_name(f"{batch_norm.name}.bias")
+        weight = self.tensors[convolution.parameters[0]] if convolution.parameters else shift
+        shape = self.tensors[batch_norm.outputs[0]].shape
+        if weight is not None and weight.bits is not None and shape is not None and len(shape) > 1:
+            return Tensor.of_shape(name, (shape[1],), weight.bits, Role.PARAMETER)
+        return None if shift is None else replace(shift, name=name, aliases=())
+
+    def _fuse(self, first: Operator, last: Operator, parameters: tuple[str, ...]) -> None:
+        between, result = last.inputs[0], last.outputs[0]
+        outputs = tuple(result if name == between else name for name in first.outputs)
+        members = (*(first.members or (first.name,)), *(last.members or (last.name,)))
+        self.operators[first.name] = replace(first, outputs=outputs, parameters=parameters, members=members)
+        self.producer[result] = first.name
+        del self.tensors[between]
+
+    def _fresh_name(self, name: str) -> str:
+        taken = {known for tensor in self.graph.tensors for known in (tensor.name, *tensor.aliases)} | set(self.tensors)
+        while name in taken:
+            name += "_"
+        return name
+
+
+def _base_kind(operator: Operator) -> str:
+    return operator.kind.rpartition("::")[2]

@@ -1,0 +1,47 @@
+"""Sizes as people write them: `64KiB`, `1.5MB`, `1048576`."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from re import fullmatch
+from typing import Final
+
+from onchip.errors import UsageError
+
+_BYTES_PER_UNIT: Final = {
+    "": 1,
+    "B": 1,
+    "KB": 10**3,
+    "MB": 10**6,
+    "GB": 10**9,
+    "KiB": 2**10,
+    "MiB": 2**20,
+    "GiB": 2**30,
+}
+_LARGEST_SIZE: Final = 2**63 - 1
+
+
+def parse_size(text: str) -> int:
+    """The bytes that `text` says: a number and a unit, B if absent. KiB is 1024, KB 1000.
+
+    Raises UsageError for anything but a positive whole number of bytes.
+    """
+    match = fullmatch(r"([0-9]{1,20}(?:\.[0-9]{1,20})?) ?([KMG]i?B|B|)", text.strip())
+    expected = "a size such as 512KiB, 1.5MB or 1048576"
+    if match is None:
+        shown = text if len(text) <= 40 else f"{text[:37]}..."
+        raise UsageError(f"{shown!r} is not a size", expected=expected)
+    size = Fraction(match[1]) * _BYTES_PER_UNIT[match[2]]
+    if size.denominator != 1:
+        raise UsageError(f"{text!r} is not a whole number of bytes", expected=expected)
+    if not 0 < size <= _LARGEST_SIZE:
+        raise UsageError(f"{text!r} is out of range", expected="at least 1 byte and at most 2^63-1")
+    return int(size)
+
+
+def format_size(size_bytes: int) -> str:
+    """The shortest exact way to write a size in binary units: `64KiB`, `1500B`."""
+    for unit in ("GiB", "MiB", "KiB"):
+        if size_bytes % _BYTES_PER_UNIT[unit] == 0:
+            return f"{size_bytes // _BYTES_PER_UNIT[unit]}{unit}"
+    return f"{size_bytes}B"

@@ -1,0 +1,229 @@
+"""From bytes to a value of a file format's shape, or one line that says what is wrong where.
+
+The shapes are TypedDicts, read strictly. JSON that Python would read generously (keys twice, NaN, integers of a
+thousand digits) is refused here, with the field path; all else that the shape forbids pydantic finds.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Hashable, Iterable, Iterator
+from dataclasses import dataclass
+from functools import cache
+from math import isfinite
+from typing import TYPE_CHECKING, Any, Final, TypeVar, cast
+
+from onchip.errors import InputError
+
+if TYPE_CHECKING:
+    from pydantic import TypeAdapter, ValidationError
+    from pydantic_core import ErrorDetails
+
+ShapeT = TypeVar("ShapeT", bound=Hashable)
+Location = tuple[int | str, ...]
+
+LARGEST_INTEGER: Final = 2**63 - 1
+_EXPECTED_BY_ERROR: Final = {
+    "int_type": "an integer",
+    "float_type": "a number",
+    "string_type": "a string",
+    "bool_type": "true or false",
+    "list_type": "a list",
+    "tuple_type": "a list",
+    "dict_type": "an object",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Format:
+    """A file format: its name, the version read, and the error its bad files raise."""
+
+    name: str
+    version: int
+    error: type[InputError]
+
+
+def parse(shape: type[ShapeT], file_format: Format, text: str | bytes, file: str) -> ShapeT:
+    """The value of `shape` that a JSON file says; raises the format's error, with file and place."""
+    encoded = as_utf8(text, file_format, file)
+    check_format(_load(encoded, file_format, file), file_format, file)
+    return validate(shape, encoded, file_format, file)
+
+
+def validate(shape: type[ShapeT], encoded: bytes, file_format: Format, file: str) -> ShapeT:
+    """The same for JSON that is known to be sound."""
+    from pydantic import ValidationError
+
+    try:
+        return cast("ShapeT", strict_adapter(shape).validate_json(encoded))
+    except ValidationError as error:
+        raise first_error(error, file_format).in_file(file) from None
+
+
+def first_error(error: ValidationError, file_format: Format) -> InputError:
+    """The first of pydantic's errors as one line of ours."""
+    first, *others = error.errors(include_url=False)
+    location, (what, expected) = first["loc"], _what_and_expected(first)
+    if location[-1:] == ("int",) and any(other["loc"] == (*location[:-1], "str") for other in others):
+        location, expected = location[:-1], "an integer or a string"
+    return file_format.error(what, place=field_path(location), expected=expected)
+
+
+def field_path(location: Iterable[int | str]) -> str:
+    """`tensors[3].shape` for ("tensors", 3, "shape")."""
+    path = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in location)
+    return path.removeprefix(".") or "the whole file"
+
+
+def quoted(value: object) -> str:
+    """A value as it may stand in a message: as JSON, and short."""
+    if isinstance(value, dict):
+        return "an object"
+    if isinstance(value, list):
+        return "a list"
+    text = json.dumps(value, ensure_ascii=False, default=repr)
+    return text if len(text) <= 60 else f"{text[:57]}..."
+
+
+@cache
+def strict_adapter(shape: Any) -> TypeAdapter[object]:  # noqa: ANN401 - pydantic marks the type
+    """Pydantic's adapter of a TypedDict; unknown fields and conversions are refused at every level."""
+    from pydantic import ConfigDict, TypeAdapter
+
+    shape.__pydantic_config__ = ConfigDict(extra="forbid", strict=True)
+    return TypeAdapter(shape)
+
+
+def _what_and_expected(details: ErrorDetails) -> tuple[str, str]:
+    kind, context = details["type"], details.get("ctx", {})
+    match kind:
+        case "missing":
+            return "the field is missing", "the field"
+        case "extra_forbidden":
+            return "the field is unknown", "only fields of the format"
+        case "literal_error" | "enum":
+            return f"it is {quoted(details['input'])}", str(context.get("expected"))
+        case "too_long" | "too_short":
+            return f"it has {context.get('actual_length')} entries", f"{_bound(context)} entries"
+        case _ if kind in _EXPECTED_BY_ERROR:
+            return f"it is {quoted(details['input'])}", _EXPECTED_BY_ERROR[kind]
+        case _:
+            return details["msg"], "valid JSON of the format"
+
+
+def _bound(context: dict[str, object]) -> str:
+    return f"at most {context['max_length']}" if "max_length" in context else f"at least {context.get('min_length')}"
+
+
+def placed(error: InputError, place: str) -> InputError:
+    """The error of a type, with the place in the file where the value stands."""
+    error.place = f"{place} ({error.place})" if error.place else place
+    return error
+
+
+def as_utf8(text: str | bytes, file_format: Format, file: str) -> bytes:
+    """The text's bytes, which are UTF-8; raises the format's error."""
+    try:
+        encoded = text.encode() if isinstance(text, str) else text
+        encoded.decode()
+    except UnicodeError as error:
+        place = f"position {error.start}" if isinstance(error, UnicodeDecodeError | UnicodeEncodeError) else None
+        raise file_format.error("it is not UTF-8", file=file, place=place, expected="UTF-8 text") from None
+    return encoded
+
+
+@dataclass(frozen=True, slots=True)
+class _Refused:
+    """Stands in the loaded JSON where something stands that JSON allows and no format does."""
+
+    what: str
+    expected: str
+
+
+@dataclass(slots=True)
+class _Hooks:
+    """What json.loads calls for what Python reads generously; it puts a _Refused in its place."""
+
+    has_refused: bool = False
+
+    def constant(self, text: str) -> _Refused:
+        return self._refuse(f"it is {text}", "a finite number")
+
+    def integer(self, text: str) -> int | _Refused:
+        if len(text) > 20 or not -LARGEST_INTEGER <= int(text) <= LARGEST_INTEGER:
+            return self._refuse("the integer is too large", "at most 2^63-1")
+        return int(text)
+
+    def real(self, text: str) -> float | _Refused:
+        value = float(text)
+        return value if isfinite(value) else self._refuse("the number is too large", "a finite number")
+
+    def members(self, pairs: list[tuple[str, object]]) -> dict[str, object] | _Refused:
+        value = dict(pairs)
+        if len(value) < len(pairs):
+            ((twice, _),) = Counter(name for name, _ in pairs).most_common(1)
+            return self._refuse(f"the field {quoted(twice)} stands twice", "each field once")
+        return value
+
+    def _refuse(self, what: str, expected: str) -> _Refused:
+        self.has_refused = True
+        return _Refused(what, expected)
+
+
+def _load(encoded: bytes, file_format: Format, file: str) -> object:
+    """The JSON as Python objects; raises for what is malformed or refused in every format."""
+    hooks = _Hooks()
+    try:
+        value = json.loads(
+            encoded.decode(),
+            parse_constant=hooks.constant,
+            parse_int=hooks.integer,
+            parse_float=hooks.real,
+            object_pairs_hook=hooks.members,
+        )
+    except json.JSONDecodeError as error:
+        place = f"line {error.lineno} column {error.colno}"
+        raise file_format.error(f"malformed JSON: {error.msg}", file=file, place=place, expected="JSON") from None
+    except RecursionError:
+        raise file_format.error(
+            "it is nested too deeply", file=file, place="the whole file", expected="the format's few levels"
+        ) from None
+    if hooks.has_refused:
+        location, first = next(_refused_values(value))
+        raise file_format.error(first.what, file=file, place=field_path(location), expected=first.expected)
+    return value
+
+
+def _refused_values(value: object) -> Iterator[tuple[Location, _Refused]]:
+    """What was refused, in reading order (iterative: the nesting may be deep)."""
+    pending: list[tuple[Location, object]] = [((), value)]
+    while pending:
+        location, here = pending.pop()
+        if isinstance(here, _Refused):
+            yield location, here
+        children: Iterable[tuple[int | str, object]] = ()
+        if isinstance(here, dict):
+            children = here.items()
+        elif isinstance(here, list):
+            children = enumerate(here)
+        pending.extend(reversed([((*location, key), child) for key, child in children]))
+
+
+def check_format(value: object, file_format: Format, file: str) -> None:
+    """Format and version first: what they say decides how the rest is to be read."""
+    if not isinstance(value, dict):
+        raise file_format.error(f"it is {quoted(value)}", file=file, place="the whole file", expected="an object")
+    if value.get("format") != file_format.name:
+        what = f"it is {quoted(value['format'])}" if "format" in value else "the field is missing"
+        raise file_format.error(what, file=file, place="format", expected=quoted(file_format.name))
+    version = value.get("version")
+    if type(version) is not int or version != file_format.version:
+        what = f"it is {quoted(version)}" if "version" in value else "the field is missing"
+        is_newer = type(version) is int and version > file_format.version
+        raise file_format.error(
+            f"{what}, newer than this onchip reads" if is_newer else what,
+            file=file,
+            place="version",
+            expected=str(file_format.version),
+        )

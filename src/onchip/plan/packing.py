@@ -1,0 +1,42 @@
+"""Packing: buffers with known lives, each to get an offset."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from onchip.errors import InputError
+
+
+@dataclass(frozen=True, slots=True)
+class Buffer:
+    """`size_bytes` wanted over the half-open range of steps [start, stop)."""
+
+    start: int
+    stop: int
+    size_bytes: int
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.start < self.stop:
+            raise InputError(f"a buffer lives over [{self.start}, {self.stop})", expected="0 <= start < stop")
+        if self.size_bytes <= 0:
+            raise InputError(f"a buffer has {self.size_bytes} bytes", expected="at least 1")
+
+    def overlaps(self, other: Buffer) -> bool:
+        """Whether both live in some step."""
+        return self.start < other.stop and other.start < self.stop
+
+
+@dataclass(frozen=True, slots=True)
+class PackingProblem:
+    """Give each buffer an offset, a multiple of the alignment, so that none overlap in memory."""
+
+    buffers: tuple[Buffer, ...]
+    capacity_bytes: int
+    alignment_bytes: int = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Packing:
+    """`offsets_bytes[i]` belongs to the problem's `buffers[i]`."""
+
+    offsets_bytes: tuple[int, ...]

@@ -1,0 +1,40 @@
+"""How far a search is, in one line that is written over itself."""
+
+from __future__ import annotations
+
+import sys
+import time
+from dataclasses import dataclass, field
+from typing import TextIO
+
+SECONDS_BETWEEN_UPDATES = 0.1
+CLEAR_LINE = "\r\x1b[K"
+
+
+@dataclass(slots=True)
+class ProgressLine:
+    """Writes only to a terminal."""
+
+    stream: TextIO = field(default_factory=lambda: sys.stderr)
+    _last_update: float = field(default=float("-inf"), init=False)
+    _is_shown: bool = field(default=False, init=False)
+
+    def update(self, seconds: float, best: int | None, lower_bound: int, phase: str) -> None:
+        """Show the best objective value so far and the bound, unless just done."""
+        now = time.perf_counter()
+        if not self.stream.isatty() or now - self._last_update < SECONDS_BETWEEN_UPDATES:
+            return
+        self._last_update, self._is_shown = now, True
+        found = "no plan yet" if best is None else f"best {best:,}"
+        print(
+            f"{CLEAR_LINE}{seconds:7.1f} s  {phase}: {found}, bound {lower_bound:,}",
+            end="",
+            file=self.stream,
+            flush=True,
+        )
+
+    def clear(self) -> None:
+        """Take the line away."""
+        if self._is_shown:
+            print(CLEAR_LINE, end="", file=self.stream, flush=True)
+            self._is_shown = False

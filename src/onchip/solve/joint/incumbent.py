@@ -1,0 +1,50 @@
+"""The best plan so far and the bound proven so far: what makes a method anytime."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from onchip.analysis.indexed import IndexedProblem
+from onchip.plan.plan import Plan
+from onchip.plan.result import Result, Status, Stop
+from onchip.solve.compose import Schedule, compose
+from onchip.solve.limits import Run
+
+
+class Incumbent:
+    """Collects plans and bounds, reports each improvement, and ends as a Result."""
+
+    def __init__(self, indexed: IndexedProblem, run: Run) -> None:
+        self.indexed = indexed
+        self.run = run
+        self.value: int | None = None
+        self.lower_bound = 0
+        self.stopped_by = Stop.COMPLETED
+        self.is_infeasible = False
+        self._plan: Plan | None = None
+
+    @property
+    def is_proven(self) -> bool:
+        """Whether the best plan attains the bound."""
+        return self.value is not None and self.value <= self.lower_bound
+
+    def offer(self, schedule: Schedule, offsets_bytes: Sequence[int], value: int, phase: str) -> None:
+        """Keep the plan if it is the best so far."""
+        if self.value is None or value < self.value:
+            self.value = value
+            self._plan = compose(self.indexed, schedule, offsets_bytes)
+            self.run.report(value, self.lower_bound, phase)
+
+    def raise_bound(self, lower_bound: int) -> None:
+        """Keep the bound if it is the best so far."""
+        self.lower_bound = max(self.lower_bound, lower_bound)
+
+    def result(self, method: str) -> Result[Plan]:
+        """Return what is known now."""
+        seconds = self.run.seconds
+        if self._plan is None or self.value is None:
+            status = Status.INFEASIBLE if self.is_infeasible else Status.UNKNOWN
+            return Result(status, None, None, self.lower_bound, seconds, method, self.stopped_by)
+        status = Status.OPTIMAL if self.is_proven else Status.FEASIBLE
+        stopped_by = Stop.COMPLETED if self.is_proven else self.stopped_by
+        return Result(status, self._plan, self.value, self.lower_bound, seconds, method, stopped_by)

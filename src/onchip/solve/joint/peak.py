@@ -1,0 +1,58 @@
+"""`--objective peak`: the least arena of a plan without spills; M_P is its bound."""
+
+from __future__ import annotations
+
+from onchip.analysis.indexed import IndexedProblem
+from onchip.plan.result import Status
+from onchip.solve.allocation.pack import pack_schedule
+from onchip.solve.compose import Move, Schedule, schedule_of_moves
+from onchip.solve.joint.addressed import AddressedModel, is_small_enough
+from onchip.solve.joint.incumbent import Incumbent
+from onchip.solve.ordering.min_peak import min_peak_bytes, peak_of_order
+
+
+def solve_peak(incumbent: Incumbent) -> None:
+    """Prove M_P by search, pack its order at M_P, and let addresses join the model if it does not."""
+    indexed, run = incumbent.indexed, incumbent.run
+    outcome = min_peak_bytes(indexed.problem, run)
+    incumbent.raise_bound(outcome.lower_bound)
+    incumbent.stopped_by = outcome.stopped_by
+    capacity = indexed.memory.capacity_bytes
+    if outcome.lower_bound > capacity:
+        incumbent.is_infeasible = True
+        return
+    order = outcome.answer or tuple(range(indexed.operator_count))
+    schedule = schedule_of_moves(indexed, (Move(operator, 0) for operator in order))
+    _pack_into_least_arena(incumbent, schedule, peak_of_order(indexed, order))
+    if incumbent.is_proven or outcome.status is not Status.OPTIMAL or not is_small_enough(indexed):
+        return
+    result = AddressedModel(indexed, incumbent.lower_bound, incumbent.value).solve(run)
+    incumbent.stopped_by = result.stopped_by
+    incumbent.is_infeasible = result.status is Status.INFEASIBLE
+    if result.answer is not None and result.objective_value is not None:
+        incumbent.raise_bound(result.lower_bound)
+        incumbent.offer(result.answer.schedule, result.answer.offsets_bytes, result.objective_value, "with addresses")
+
+
+def _pack_into_least_arena(incumbent: Incumbent, schedule: Schedule, peak_bytes: int) -> None:
+    """Pack at the order's own peak if possible, else at a capacity found by bisection."""
+    low, high = peak_bytes, incumbent.indexed.memory.capacity_bytes
+    capacity = low
+    while low <= high and incumbent.run.stop is None:
+        offsets = pack_schedule(incumbent.indexed, schedule, incumbent.run, capacity)
+        if offsets is None:
+            low = capacity + 1
+        else:
+            arena = arena_bytes(incumbent.indexed, schedule, offsets)
+            incumbent.offer(schedule, offsets, arena, "packed")
+            high = arena - 1
+        capacity = min((low + high) // 2, low + low // 16)
+
+
+def arena_bytes(indexed: IndexedProblem, schedule: Schedule, offsets_bytes: tuple[int, ...]) -> int:
+    """Return the highest end address of any residency."""
+    ends = (
+        offset + indexed.sizes_bytes[residency.tensor]
+        for residency, offset in zip(schedule.residencies, offsets_bytes, strict=True)
+    )
+    return max(ends)

@@ -1,0 +1,250 @@
+"""The heart: a best-first search over order and residencies that proves the least cost in bytes.
+
+A state is what has been executed, what is resident, and of what DRAM has a copy. `docs/search.md`
+has the argument why each part (lazy transfers, safe moves, dominance, deferral) is exact.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from onchip.analysis.indexed import IndexedProblem, bits
+from onchip.plan.result import Stop
+from onchip.solve.compose import Move
+from onchip.solve.limits import Run
+
+POLL_EVERY = 64
+Deferred = tuple[int, int, int, "State", Move | None]
+
+
+@dataclass(slots=True, eq=False)
+class State:
+    """A partial plan. `cost` includes the reload of every live tensor that has left.
+
+    `copied` are the live activations of which DRAM has a copy; `moves` lead here from `parent`.
+    """
+
+    cost: int
+    executed: int
+    ready: int
+    resident: int
+    used_units: int
+    copied: int
+    parent: State | None
+    moves: tuple[Move, ...]
+    is_dominated: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class SearchOutcome:
+    """`moves` and `cost` are None unless an optimum was found; `lower_bound` holds in any case."""
+
+    moves: tuple[Move, ...] | None
+    cost: int | None
+    lower_bound: int
+    states: int
+    stop: Stop
+
+
+class BestFirstSearch:
+    """Least non-compulsory cost over all orders and residencies, addresses aside."""
+
+    def __init__(self, indexed: IndexedProblem, run: Run) -> None:
+        self._indexed = indexed
+        self._run = run
+        self._room = indexed.room
+        self._heap: list[Deferred] = []
+        self._frontier: dict[int, list[State]] = {}
+        self._pushed = 0
+        self._states = 0
+
+    def solve(self) -> SearchOutcome:
+        """Pop the cheapest deferred child, build it, drop it if dominated, defer its children."""
+        self._defer(0, 0, self._root(), None)
+        bound = 0
+        while self._heap:
+            bound, _, _, parent, move = heapq.heappop(self._heap)
+            if parent.is_dominated:
+                continue
+            state = parent if move is None else self._child(parent, move, bound)
+            if state.executed == self._indexed.all_operators:
+                return SearchOutcome(_path(state), bound, bound, self._states, Stop.COMPLETED)
+            if not self._is_undominated(state):
+                continue
+            self._defer_children(state)
+            self._states += 1
+            if self._states % POLL_EVERY == 0 and (stop := self._stop(bound)):
+                return SearchOutcome(None, None, bound, self._states, stop)
+        raise AssertionError("every order has a plan once each operator fits")
+
+    def _stop(self, bound: int) -> Stop | None:
+        self._run.report(None, bound, f"search, {self._states} states")
+        node_limit = self._run.limits.node_limit
+        if node_limit is not None and self._states >= node_limit:
+            return Stop.NODE_LIMIT
+        return self._run.stop
+
+    def _root(self) -> State:
+        ready = sum(1 << o for o, befores in enumerate(self._indexed.predecessors) if not befores)
+        return self._after_safe_moves(State(0, 0, ready, 0, 0, 0, None, ()))
+
+    # Moves
+
+    def _child(self, parent: State, move: Move, cost: int) -> State:
+        """Build a deferred child: evict, run the operator, then every safe move."""
+        child = State(
+            cost,
+            parent.executed,
+            parent.ready,
+            parent.resident & ~move.evicted,
+            parent.used_units - self._room.units_of(move.evicted),
+            parent.copied | move.evicted & ~self._indexed.backed,
+            parent,
+            (move,),
+        )
+        self._execute(child, move.operator)
+        return self._after_safe_moves(child)
+
+    def _execute(self, state: State, operator: int) -> None:
+        """Run an operator that fits: its operands become resident, then dead tensors leave."""
+        indexed, units = self._indexed, self._room.units
+        state.used_units += self._room.units_of(indexed.operands[operator] & ~state.resident)
+        state.resident |= indexed.operands[operator]
+        state.executed |= 1 << operator
+        state.ready &= ~(1 << operator)
+        for tensor in indexed.operand_lists[operator]:
+            if not indexed.readers[tensor] & ~state.executed:
+                state.resident &= ~(1 << tensor)
+                state.copied &= ~(1 << tensor)
+                state.used_units -= units[tensor]
+        for successor in indexed.successors[operator]:
+            if not indexed.predecessors[successor] & ~state.executed:
+                state.ready |= 1 << successor
+
+    def _after_safe_moves(self, state: State) -> State:
+        """Run operators that some optimal continuation runs next, until there is none."""
+        while (operator := self._safe_move(state)) is not None:
+            self._execute(state, operator)
+            state.moves += (Move(operator, 0),)
+        return state
+
+    def _safe_move(self, state: State) -> int | None:
+        return next((operator for operator in bits(state.ready) if self._is_safe(state, operator)), None)
+
+    def _is_safe(self, state: State, operator: int) -> bool:
+        """Whether running the operator now costs nothing and takes no room from anyone later."""
+        indexed = self._indexed
+        missing = indexed.operands[operator] & ~state.resident
+        if not self._room.holds(state.resident | missing, state.used_units + self._room.units_of(missing)):
+            return False
+        still_needed = ~(state.executed | 1 << operator)
+        freed = []
+        for tensor in indexed.read_lists[operator]:
+            is_resident = state.resident >> tensor & 1
+            if not indexed.readers[tensor] & still_needed:
+                if is_resident:
+                    freed.append(tensor)
+            elif not is_resident:
+                return False
+        live = [tensor for tensor in indexed.write_lists[operator] if indexed.readers[tensor]]
+        return not live or any(self._can_stand_in(state, live, tensor) for tensor in freed)
+
+    def _can_stand_in(self, state: State, outputs: list[int], freed: int) -> bool:
+        """Whether outputs may lie where one freed input lay, and leave when it would have left."""
+        units = self._room.units
+        difference = units[freed] - sum(units[tensor] for tensor in outputs)
+        if difference < 0 or sum(map(self._full_evict_cost, outputs)) > self._evict_cost(freed, state.copied):
+            return False
+        may_end_short = self._room.may_end_short
+        return difference > 0 or not may_end_short >> freed & 1 or any(may_end_short >> o & 1 for o in outputs)
+
+    # Costs
+
+    def _full_evict_cost(self, tensor: int) -> int:
+        return self._evict_cost(tensor, 0)
+
+    def _evict_cost(self, tensor: int, copied: int) -> int:
+        """A live tensor that leaves has to come back, and be written unless DRAM has a copy."""
+        cost = self._indexed.load_costs[tensor]
+        if not (self._indexed.backed | copied) >> tensor & 1:
+            cost += self._indexed.store_costs[tensor]
+        return cost
+
+    # Children
+
+    def _defer(self, cost: int, steps: int, parent: State, move: Move | None) -> None:
+        """Ties: most operators executed first, then first come."""
+        self._pushed += 1
+        heapq.heappush(self._heap, (cost, -steps, self._pushed, parent, move))
+
+    def _defer_children(self, state: State) -> None:
+        steps = state.executed.bit_count() + 1
+        for operator in bits(state.ready):
+            for evicted, cost in self._least_evictions(state, operator):
+                self._defer(state.cost + cost, steps, state, Move(operator, evicted))
+
+    def _least_evictions(self, state: State, operator: int) -> Iterator[tuple[int, int]]:
+        """Yield the inclusion-minimal sets that make the operator fit, with their cost."""
+        indexed, room = self._indexed, self._room
+        operands = indexed.operands[operator]
+        everything = state.resident | operands
+        used = state.used_units + room.units_of(operands & ~state.resident)
+        candidates = sorted(bits(state.resident & ~operands), key=lambda tensor: room.units[tensor])
+        costs = {tensor: self._evict_cost(tensor, state.copied) for tensor in candidates}
+
+        def choose(position: int, evicted: int, left: int) -> Iterator[int]:
+            if room.holds(everything & ~evicted, left):
+                if all(
+                    not room.holds(everything & ~evicted | 1 << tensor, left + room.units[tensor])
+                    for tensor in bits(evicted)
+                ):
+                    yield evicted
+                return
+            for index in range(position, -1, -1):
+                tensor = candidates[index]
+                yield from choose(index - 1, evicted | 1 << tensor, left - room.units[tensor])
+
+        for evicted in choose(len(candidates) - 1, 0, used):
+            yield evicted, sum(costs[tensor] for tensor in bits(evicted))
+
+    # Dominance
+
+    def _is_undominated(self, state: State) -> bool:
+        """Enter a state among those with the same executed set, unless one of them is as good."""
+        peers = self._frontier.setdefault(state.executed, [])
+        if any(self._dominates(peer, state) for peer in peers):
+            return False
+        survivors = [peer for peer in peers if not self._dominates(state, peer)]
+        if len(survivors) < len(peers):
+            for peer in peers:
+                peer.is_dominated = peer not in survivors
+        survivors.append(state)
+        self._frontier[state.executed] = survivors
+        return True
+
+    def _dominates(self, better: State, worse: State) -> bool:
+        """Whether `better` can do whatever `worse` can, at no more cost.
+
+        It first evicts what it holds in excess and writes the copies that only the other has.
+        """
+        cost = better.cost
+        if cost > worse.cost:
+            return False
+        excess = better.resident & ~worse.resident
+        for tensor in bits(excess):
+            cost += self._evict_cost(tensor, better.copied)
+        for tensor in bits(worse.copied & ~better.copied & ~excess):
+            cost += self._indexed.store_costs[tensor]
+        return cost <= worse.cost
+
+
+def _path(state: State) -> tuple[Move, ...]:
+    """Return all moves from the start to this state."""
+    stretches: list[tuple[Move, ...]] = []
+    node: State | None = state
+    while node is not None:
+        stretches.append(node.moves)
+        node = node.parent
+    return tuple(move for stretch in reversed(stretches) for move in stretch)

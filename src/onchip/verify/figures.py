@@ -1,0 +1,112 @@
+"""What a plan costs, counted while it is replayed."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from onchip.arch.memory import DRAM
+from onchip.ir.tensor import Role, Tensor
+from onchip.plan.problem import Objective, Problem
+
+ROLES_IN_DRAM = (Role.INPUT, Role.PARAMETER)
+"""The roles of which DRAM has a copy from the start."""
+
+
+@dataclass(frozen=True, slots=True)
+class Figures:
+    """What the instructions of a plan add up to; all in bytes, the costs in units of `Problem.transfer_cost`.
+
+    `loads` go from DRAM to a scratchpad, `write_backs` the other way; `reloads` are those loads
+    whose tensor had been on chip before. `peak_bytes` is the most resident at once in all
+    scratchpads together. `arenas` gives each scratchpad its highest end address.
+    The compulsory part is a property of the problem, so that a plan that leaves some of it out,
+    which is illegal, may have negative non-compulsory traffic.
+    """
+
+    loads: int
+    write_backs: int
+    reloads: int
+    compulsory: int
+    transfer_cost: int
+    compulsory_cost: int
+    peak_bytes: int
+    arenas: tuple[tuple[str, int], ...]
+
+    @property
+    def total(self) -> int:
+        """The traffic."""
+        return self.loads + self.write_backs
+
+    @property
+    def non_compulsory(self) -> int:
+        """The traffic beyond the compulsory (COSMA, Eq. 12)."""
+        return self.total - self.compulsory
+
+    @property
+    def non_compulsory_cost(self) -> int:
+        """What the traffic costs beyond the least that the compulsory can cost."""
+        return self.transfer_cost - self.compulsory_cost
+
+    @property
+    def arena_bytes(self) -> int:
+        """The highest end addresses of all scratchpads, added up."""
+        return sum(bytes_of_one for _, bytes_of_one in self.arenas)
+
+    def objective_value(self, objective: Objective) -> int:
+        """The cost of non-compulsory traffic, or the arena."""
+        return self.arena_bytes if objective is Objective.PEAK else self.non_compulsory_cost
+
+
+class Meter:
+    """Counts bytes as residencies begin and end and as tensors cross between DRAM and a scratchpad."""
+
+    def __init__(self, problem: Problem) -> None:
+        self._problem = problem
+        self._loads = self._write_backs = self._reloads = self._transfer_cost = 0
+        self._resident_bytes = self._peak_bytes = 0
+        self._arenas = {memory.name: 0 for memory in problem.memories}
+
+    def begin(self, tensor: Tensor, memory: str, stop_bytes: int) -> None:
+        """A residency of `tensor` begins that ends at address `stop_bytes`."""
+        self._resident_bytes += tensor.size_bytes
+        self._peak_bytes = max(self._peak_bytes, self._resident_bytes)
+        self._arenas[memory] = max(self._arenas[memory], stop_bytes)
+
+    def end(self, tensor: Tensor) -> None:
+        """A residency of `tensor` ends."""
+        self._resident_bytes -= tensor.size_bytes
+
+    def load(self, tensor: Tensor, target: str, *, was_on_chip: bool) -> None:
+        """DRAM -> scratchpad `target`."""
+        self._loads += tensor.size_bytes
+        self._reloads += tensor.size_bytes if was_on_chip else 0
+        self._transfer_cost += self._problem.transfer_cost(tensor, DRAM, target)
+
+    def write_back(self, tensor: Tensor, source: str) -> None:
+        """Scratchpad `source` -> DRAM."""
+        self._write_backs += tensor.size_bytes
+        self._transfer_cost += self._problem.transfer_cost(tensor, source, DRAM)
+
+    def figures(self) -> Figures:
+        """What has been counted so far."""
+        problem = self._problem
+        loaded = [tensor for tensor in problem.counted_tensors if must_be_loaded(problem, tensor)]
+        written = problem.graph.with_role(Role.OUTPUT)
+        names = tuple(memory.name for memory in problem.memories)
+        load_costs = (min(problem.transfer_cost(tensor, DRAM, name) for name in names) for tensor in loaded)
+        write_costs = (min(problem.transfer_cost(tensor, name, DRAM) for name in names) for tensor in written)
+        return Figures(
+            loads=self._loads,
+            write_backs=self._write_backs,
+            reloads=self._reloads,
+            compulsory=sum(tensor.size_bytes for tensor in (*loaded, *written)),
+            transfer_cost=self._transfer_cost,
+            compulsory_cost=sum(load_costs) + sum(write_costs),
+            peak_bytes=self._peak_bytes,
+            arenas=tuple(self._arenas.items()),
+        )
+
+
+def must_be_loaded(problem: Problem, tensor: Tensor) -> bool:
+    """Whether every plan loads it: a network input or parameter that somebody reads."""
+    return tensor.role in ROLES_IN_DRAM and bool(problem.graph.readers[tensor.name])

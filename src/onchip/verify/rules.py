@@ -1,0 +1,71 @@
+"""What a plan can get wrong, and where it did."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+
+class Rule(StrEnum):
+    """The name of each way in which a plan, or what is claimed of it, can be wrong."""
+
+    # Names
+    UNKNOWN_TENSOR = "unknown-tensor"  # no tensor of the graph has this name (said once per name)
+    UNKNOWN_OPERATOR = "unknown-operator"  # no operator of the graph has this name
+    UNKNOWN_MEMORY = "unknown-memory"  # no scratchpad of the problem has this name (said once per name)
+    UNCOUNTED_PARAMETER = "uncounted-parameter"  # a parameter appears though only activations count (once per name)
+
+    # Residencies
+    DRAM_ALLOCATED = "dram-allocated"  # DRAM is allocated or freed; only scratchpads have addresses (once per tensor)
+    NEGATIVE_OFFSET = "negative-offset"  # a residency starts below address 0
+    MISALIGNED = "misaligned"  # its offset is no multiple of the scratchpad's alignment
+    BEYOND_CAPACITY = "beyond-capacity"  # it ends above the scratchpad's capacity
+    OVERLAP = "overlap"  # it shares bytes with another residency of the same scratchpad
+    ALLOCATED_TWICE = "allocated-twice"  # the tensor is resident in this scratchpad already
+    FREED_NOT_RESIDENT = "freed-not-resident"  # the tensor freed is not resident in this scratchpad
+
+    # Transfers
+    COPY_TO_ITSELF = "copy-to-itself"  # source and target are the same memory
+    NO_LINK = "no-link"  # from one scratchpad to another, which goes through DRAM unless there is a link
+    NOT_IN_DRAM = "not-in-dram"  # a load of a tensor of which DRAM has no copy
+    SOURCE_NOT_RESIDENT = "source-not-resident"  # a copy out of a scratchpad in which the tensor is not resident
+    SOURCE_UNDEFINED = "source-undefined"  # a copy out of a residency that nothing has been written to
+    TARGET_NOT_ALLOCATED = "target-not-allocated"  # a copy into a scratchpad in which the tensor is not resident
+    OUTPUT_WRITTEN_AGAIN = "output-written-again"  # a network output goes to DRAM more than once
+    OUTPUT_NEVER_WRITTEN = "output-never-written"  # a network output never goes to DRAM
+    NON_COMPULSORY_TRAFFIC = "non-compulsory-traffic"  # a plan of least peak moves something it need not move
+
+    # Operators
+    OPERAND_NOT_RESIDENT = "operand-not-resident"  # what an operator reads is in no scratchpad
+    OPERAND_UNDEFINED = "operand-undefined"  # what it reads is resident, but nothing has been written there
+    OUTPUT_NOT_RESIDENT = "output-not-resident"  # what it writes has no place in any scratchpad
+    OPERATOR_RUN_TWICE = "operator-run-twice"  # it has run before
+    OPERATOR_NEVER_RUN = "operator-never-run"  # it does not run at all
+    OUT_OF_ORDER = "out-of-order"  # it runs after one that the given order puts later
+
+    # Claims
+    OBJECTIVE_DIFFERS = "objective-differs"  # the objective value claimed is not the plan's
+    BOUND_ABOVE_OBJECTIVE = "bound-above-objective"  # the lower bound claimed exceeds the objective value claimed
+    OPTIMAL_UNPROVEN = "optimal-unproven"  # OPTIMAL is claimed with a lower bound below the objective value
+    ANSWER_DENIED = "answer-denied"  # the status claimed says that there is no plan, and there is one
+
+
+@dataclass(frozen=True, slots=True)
+class Violation:
+    """One rule broken in one place.
+
+    `subject` is the tensor, operator, memory or field it is about. `instruction` is an index into
+    `Plan.instructions`, `step` the number of operators run before it; both are None where the
+    violation is of the whole plan.
+    """
+
+    rule: Rule
+    subject: str
+    detail: str
+    instruction: int | None = None
+    step: int | None = None
+
+    def __str__(self) -> str:
+        places = (("step", self.step), ("instruction", self.instruction))
+        where = "".join(f"{what} {number}, " for what, number in places if number is not None)
+        return f"{self.rule}: {where}{self.subject!r}: {self.detail}"

@@ -1,0 +1,60 @@
+"""Is the plan legal? Checked by code that shares data types, and nothing else, with whoever made it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from onchip.plan.document import Claim
+from onchip.plan.plan import Plan
+from onchip.plan.problem import Objective, Problem
+from onchip.plan.result import Status
+from onchip.verify.figures import Figures
+from onchip.verify.replay import Replay
+from onchip.verify.rules import Rule, Violation
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """The plan is legal, and the claim true, exactly when there are no violations."""
+
+    violations: tuple[Violation, ...]
+    figures: Figures
+
+    @property
+    def is_legal(self) -> bool:
+        """Whether nothing is wrong."""
+        return not self.violations
+
+
+def verify(problem: Problem, plan: Plan, claim: Claim | None = None) -> Verdict:
+    """Replay `plan` in the scratchpads of `problem` (the plan's own do not count) and recompute `claim`.
+
+    Raises nothing for whatever a Plan can say. That a claimed bound is proven, or that the order
+    is one of least peak, is not checked.
+    """
+    wants_least_peak = Objective.PEAK in (problem.objective, claim.objective if claim else None)
+    replay = Replay(problem, wants_least_peak=wants_least_peak)
+    for index, instruction in enumerate(plan.instructions):
+        replay.execute(index, instruction)
+    replay.finish()
+    figures = replay.meter.figures()
+    about_claim = tuple(claim_violations(claim, figures)) if claim else ()
+    return Verdict((*replay.violations, *about_claim), figures)
+
+
+def claim_violations(claim: Claim, figures: Figures) -> Iterator[Violation]:
+    """Yield what is wrong with what the maker of a plan says of it."""
+    recomputed = figures.objective_value(claim.objective)
+    value, bound = claim.objective_value, claim.lower_bound
+    if value != recomputed:
+        detail = f"{value} is claimed for {claim.objective}, the plan has {recomputed}"
+        yield Violation(Rule.OBJECTIVE_DIFFERS, "objective_value", detail)
+    if bound > value:
+        detail = f"{bound} is claimed, above the claimed objective value {value}"
+        yield Violation(Rule.BOUND_ABOVE_OBJECTIVE, "lower_bound", detail)
+    if claim.status is Status.OPTIMAL and bound < value:
+        detail = f"OPTIMAL is claimed, but the lower bound {bound} is below the objective value {value}"
+        yield Violation(Rule.OPTIMAL_UNPROVEN, "status", detail)
+    if claim.status in (Status.INFEASIBLE, Status.UNKNOWN):
+        yield Violation(Rule.ANSWER_DENIED, "status", f"{claim.status} is claimed, but there is a plan")

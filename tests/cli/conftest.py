@@ -1,0 +1,36 @@
+"""The program run in this process."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from diamond import Ended, Program, diamond_fields
+from onchip.cli import run
+
+
+@pytest.fixture
+def onchip(capsys: pytest.CaptureFixture[str]) -> Program:
+    def run_it(*arguments: object) -> Ended:
+        capsys.readouterr()
+        code = run([str(argument) for argument in arguments])
+        return Ended(code, *capsys.readouterr())
+
+    return run_it
+
+
+@pytest.fixture
+def diamond(tmp_path: Path) -> Path:
+    path = tmp_path / "diamond.json"
+    path.write_text(json.dumps(diamond_fields()))
+    return path
+
+
+@pytest.fixture
+def planned(onchip: Program, diamond: Path, tmp_path: Path) -> Path:
+    """A plan file for the diamond at M_R."""
+    path = tmp_path / "plan.json"
+    assert onchip("plan", diamond, "--sram", "130", "-o", path).code == 0
+    return path

@@ -1,0 +1,156 @@
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, TypeAlias
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from onchip.arch.memory import Memory
+from onchip.errors import InputError, PlanError
+from onchip.export.plan_json import plan_to_json, write_plan
+from onchip.frontends.accelerator_yaml import accelerator_sha256, read_accelerator
+from onchip.frontends.graph_json import graph_sha256, read_graph
+from onchip.frontends.plan_json import plan_from_json, read_plan
+from onchip.plan.document import Claim, Granularity, PlanDocument, Reading, Source, Split
+from onchip.plan.plan import Allocate, Compute, Copy, Free, Instruction, Plan
+from onchip.plan.problem import Count, Objective, Problem
+from onchip.plan.result import Status
+from onchip.verify.verifier import verify
+
+EXAMPLES = Path(__file__).parents[2] / "examples"
+EXAMPLE = EXAMPLES / "diamond.plan.json"
+NAMES = st.text(st.characters(exclude_categories=["Cs"]))
+Json: TypeAlias = Any
+INTEGERS = st.integers(-(2**63) + 1, 2**63 - 1)
+INSTRUCTIONS: st.SearchStrategy[Instruction] = st.one_of(
+    st.builds(Allocate, NAMES, NAMES, INTEGERS),
+    st.builds(Copy, NAMES, NAMES, NAMES),
+    st.builds(Compute, NAMES),
+    st.builds(Free, NAMES, NAMES),
+)
+POSITIVE = st.integers(1, 2**63 - 1)
+MEMORIES = st.builds(Memory, NAMES.filter(lambda name: name not in ("", "dram")), POSITIVE, POSITIVE)
+READINGS = st.builds(
+    Reading,
+    st.none() | POSITIVE,
+    st.dictionaries(NAMES, POSITIVE, max_size=2),
+    st.sampled_from(Granularity),
+    st.sampled_from(Count),
+    st.sampled_from(Split),
+)
+DOCUMENTS = st.builds(
+    PlanDocument,
+    st.builds(Source, NAMES, st.none() | st.just("0123456789abcdef" * 4)),
+    st.builds(Source, NAMES),
+    READINGS,
+    st.builds(
+        Plan,
+        st.lists(MEMORIES, min_size=1, max_size=3, unique_by=lambda memory: memory.name).map(tuple),
+        st.lists(INSTRUCTIONS, max_size=6).map(tuple),
+    ),
+    st.none() | st.builds(Claim, NAMES, st.sampled_from(Status), st.sampled_from(Objective), INTEGERS, INTEGERS),
+)
+
+
+def changed(change: Callable[[Any], object]) -> str:
+    document = json.loads(EXAMPLE.read_bytes())
+    change(document)
+    return json.dumps(document)
+
+
+def test_the_example_is_rewritten_byte_for_byte(tmp_path: Path) -> None:
+    write_plan(read_plan(EXAMPLE), tmp_path / "plan.json")
+    assert (tmp_path / "plan.json").read_bytes() == EXAMPLE.read_bytes()
+
+
+def test_the_example_is_a_legal_plan_of_the_examples_with_one_spill_and_one_reload() -> None:
+    graph = read_graph(EXAMPLES / "diamond.graph.json")
+    accelerator = read_accelerator(EXAMPLES / "single.accelerator.yaml")
+    document = read_plan(EXAMPLE)
+    assert document.graph == Source(graph.name, graph_sha256(graph))
+    assert document.accelerator == Source(accelerator.name, accelerator_sha256(accelerator))
+    assert document.plan.memories == accelerator.scratchpads
+    assert verify(Problem(graph, accelerator.scratchpads), document.plan, document.claim).is_legal
+    copies = [instruction for instruction in document.plan.instructions if isinstance(instruction, Copy)]
+    assert [copy.tensor for copy in copies] == ["x", "right.out", "right.out", "y"]
+
+
+def test_each_instruction_has_its_line() -> None:
+    lines = EXAMPLE.read_text(encoding="utf-8").splitlines()
+    start = lines.index(' "instructions": [') + 1
+    words = [line.split('"')[1] for line in lines[start:-1]]
+    assert words == [type(instruction).__name__.lower() for instruction in read_plan(EXAMPLE).plan.instructions]
+
+
+@settings(max_examples=200, deadline=None)
+@given(DOCUMENTS)
+def test_a_round_trip_loses_nothing(document: PlanDocument) -> None:
+    text = plan_to_json(document)
+    assert plan_from_json(text, "plan.json") == document
+    assert plan_to_json(plan_from_json(text, "plan.json")) == text
+
+
+def test_the_order_of_bound_dimensions_does_not_show() -> None:
+    document = read_plan(EXAMPLE)
+    texts = [
+        plan_to_json(replace(document, reading=Reading(dims=dims))) for dims in ({"a": 1, "b": 2}, {"b": 2, "a": 1})
+    ]
+    assert texts[0] == texts[1]
+
+
+def test_another_tool_may_leave_out_hashes_reading_and_result() -> None:
+    def change(plan: Json) -> None:
+        for name in ("reading", "result"):
+            del plan[name]
+        del plan["graph"]["sha256"], plan["accelerator"]["sha256"], plan["memories"][0]["alignment_bytes"]
+
+    document = plan_from_json(changed(change), "plan.json")
+    assert document.graph == Source("diamond")
+    assert document.reading == Reading()
+    assert document.claim is None
+    assert document.plan.memories == (Memory("sram", 10240),)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda p: p.update(version=2), "version: it is 2, newer than this onchip reads"),
+        (lambda p: p.update(made_by="x"), "made_by: the field is unknown"),
+        (lambda p: p.update(result=None), "result: it is null; expected an object"),
+        (lambda p: p["graph"].update(sha256="00"), 'graph.sha256: it is "00"; expected 64 hexadecimal digits'),
+        (lambda p: p["reading"].update(bits=0), "reading.bits: it is 0; expected at least 1"),
+        (lambda p: p["reading"].update(dims={"n": -1}), "reading.dims.n: it is -1; expected at least 1"),
+        (lambda p: p["reading"].update(granularity="fine"), "reading.granularity: it is \"fine\"; expected 'fused' or"),
+        (lambda p: p.update(memories=[]), "memories: it is empty; expected at least one scratchpad"),
+        (lambda p: p["memories"].append(p["memories"][0]), 'memories: 2 memories have the name "sram"'),
+        (lambda p: p["memories"][0].update(name="dram"), "memories[0] (memory 'dram'): the name is reserved"),
+        (
+            lambda p: p["memories"][0].update(capacity_bytes="2MiB"),
+            'memories[0].capacity_bytes: it is "2MiB"; expected',
+        ),
+        (lambda p: p["instructions"].insert(1, {}), "instructions[1]: it has no field; expected one of allocate, copy"),
+        (lambda p: p["instructions"][3].update(free={"tensor": "x", "memory": "sram"}), "it has compute and free"),
+        (lambda p: p["instructions"][3].update(compute=None), "instructions[3].compute: it is null; expected a string"),
+        (lambda p: p["instructions"][0]["allocate"].update(offset_bytes=1.0), "allocate.offset_bytes: it is 1.0"),
+        (lambda p: p["instructions"][0]["allocate"].pop("tensor"), "instructions[0].allocate.tensor: the field is"),
+        (lambda p: p["instructions"][1].update(move={}), "instructions[1].move: the field is unknown"),
+        (lambda p: p["result"].update(status="optimal"), "result.status: it is \"optimal\"; expected 'OPTIMAL',"),
+        (lambda p: p["result"].update(objective_value=None), "result.objective_value: it is null"),
+    ],
+)
+def test_a_wrong_field_is_named(change: Callable[[Any], object], message: str) -> None:
+    with pytest.raises(InputError) as raised:
+        plan_from_json(changed(change), "bad.json")
+    assert str(raised.value).startswith("bad.json: ")
+    assert message in str(raised.value)
+
+
+def test_a_name_that_is_no_unicode_text_cannot_be_written() -> None:
+    document = replace(read_plan(EXAMPLE), graph=Source("\ud800"))
+    with pytest.raises(PlanError, match="cannot be written"):
+        plan_to_json(document)
