@@ -35,9 +35,7 @@ app = typer.Typer(
     add_completion=False,
 )
 
-Network: TypeAlias = Annotated[
-    str, typer.Argument(metavar="NETWORK", help="A bundled name, an .onnx file or a graph .json file.")
-]
+Network: TypeAlias = Annotated[str, typer.Argument(metavar="NETWORK", help="A bundled name, or .onnx or .json file.")]
 Sram: TypeAlias = Annotated[
     str | None,
     typer.Option(metavar="SIZE|m_r|m_h|m_p", help="One scratchpad of this size (512KiB, 1.5MB, 1048576) or budget."),
@@ -48,13 +46,10 @@ AcceleratorName: TypeAlias = Annotated[
 Alignment: TypeAlias = Annotated[
     int | None, typer.Option(min=1, metavar="N", help="Every offset is a multiple of N bytes.")
 ]
-Bits: TypeAlias = Annotated[
-    int | None, typer.Option(min=1, metavar="N", help="Bits per element, instead of the model's own.")
-]
+Bits: TypeAlias = Annotated[int | None, typer.Option(min=1, metavar="N", help="Bits per element; else the model's.")]
 Dims: TypeAlias = Annotated[
     list[str] | None, typer.Option("--dim", metavar="NAME=N", help="Bind a symbolic dimension; repeatable.")
 ]
-TimeLimit: TypeAlias = Annotated[float | None, typer.Option(metavar="S", help="Seconds; without it, until proven.")]
 AsJson: TypeAlias = Annotated[bool, typer.Option("--json", help="Print one JSON object and nothing else.")]
 
 
@@ -71,7 +66,7 @@ def plan_command(
     bits: Bits = None,
     granularity: Annotated[Granularity, typer.Option(help="Fuse operators, or leave the nodes.")] = Granularity.FUSED,
     dim: Dims = None,
-    time_limit: TimeLimit = None,
+    time_limit: Annotated[float | None, typer.Option(metavar="S", help="Seconds; else until proven.")] = None,
     workers: Annotated[int, typer.Option(min=1, metavar="N", help="Parallel workers.")] = 1,
     seed: Annotated[int, typer.Option(min=0, max=GREATEST_SEED, metavar="N", help="Seed of all choices.")] = 0,
     output: Annotated[Path | None, typer.Option("--output", "-o", metavar="PLAN.json", help="Write the plan.")] = None,
@@ -79,12 +74,13 @@ def plan_command(
 ) -> int:
     """Plan order, addresses and spills of NETWORK in a scratchpad.
 
+    The budgets m_r, m_h and m_p follow from the network: the greatest need of one operator, half way, the
+    least peak without spills (see `onchip info`).
     With --objective peak and neither --sram nor --accelerator, the scratchpad is as large as all tensors together.
     Ctrl-C ends the search with the best plan so far.
     """
     from onchip.export.writable import ensure_writable
     from onchip.pipeline import Request, plan_network
-    from onchip.report.json_view import outcome_object
     from onchip.solve.target import Target
 
     reading = Reading(bits, _dims(dim), granularity, count)
@@ -98,12 +94,7 @@ def plan_command(
         from onchip.export.plan_json import write_plan
 
         write_plan(outcome.document, output)
-    if as_json:
-        write_json(outcome_object(outcome))
-    else:
-        from onchip.report.terminal import outcome_table, show
-
-        write(show(outcome_table(outcome)))
+    _show_outcome(outcome, as_json=as_json)
     return _exit_code(outcome)
 
 
@@ -212,7 +203,7 @@ def _common(
 
 
 def main() -> None:
-    """Run the program and leave with its exit code."""
+    """Leave with the program's exit code."""
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")
@@ -246,6 +237,17 @@ def run(arguments: Sequence[str]) -> int:
 def _usage(error: typer.TyperException) -> str:
     context = getattr(error, "ctx", None)
     return f"what `{context.command_path if context else 'onchip'} --help` says"
+
+
+def _show_outcome(outcome: Outcome, *, as_json: bool) -> None:
+    if as_json:
+        from onchip.report.json_view import outcome_object
+
+        write_json(outcome_object(outcome))
+    else:
+        from onchip.report.terminal import outcome_table, show
+
+        write(show(outcome_table(outcome)))
 
 
 def _exit_code(outcome: Outcome) -> int:

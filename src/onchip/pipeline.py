@@ -20,8 +20,8 @@ from onchip.plan.problem import Objective, Order, Problem
 from onchip.plan.result import Result
 from onchip.report.outcome import Check, Description, Outcome, Seconds
 from onchip.solve.budgets import budgets_of, roomy_problem
-from onchip.solve.limits import Limits
-from onchip.solve.registry import method_named
+from onchip.solve.limits import Limits, Run
+from onchip.solve.registry import Method, method_named
 from onchip.solve.start import RunStarter, silent_run
 from onchip.solve.target import Target, TargetFinder
 from onchip.verify.figures import Figures
@@ -54,7 +54,7 @@ def plan_network(request: Request, start: RunStarter = silent_run) -> Outcome:
     )
     problem = Problem(graph, accelerator.scratchpads, request.objective, request.order, count)
     with start(request.limits) as run:
-        result, solve_seconds = _timed(lambda: method(problem, run))
+        result, solve_seconds = _timed(lambda: _solved(problem, method, run))
     figures, verify_seconds = _timed(lambda: _verified(problem, result))
     return Outcome(
         problem,
@@ -71,7 +71,7 @@ def plan_network(request: Request, start: RunStarter = silent_run) -> Outcome:
 def plan_problem(problem: Problem, method: str = "exact", limits: Limits | None = None) -> Result[Plan]:
     """Solve and verify; raises InternalError if the plan found is not legal."""
     with silent_run(limits or Limits()) as run:
-        result = method_named(method)(problem, run)
+        result = _solved(problem, method_named(method), run)
     _verified(problem, result)
     return result
 
@@ -136,6 +136,16 @@ def _read_raw(source: str, dims: Mapping[str, int]) -> Graph:
             "no such network", file=source, expected="an .onnx or .json file, or a name `onchip networks` lists"
         )
     return load_network(source)
+
+
+def _solved(problem: Problem, method: Method, run: Run) -> Result[Plan]:
+    """Methods plan the first scratchpad; until one plans more, a plan that leaves them out would be no optimum."""
+    if len(problem.memories) > 1:
+        names = ", ".join(memory.name for memory in problem.memories)
+        raise UsageError(
+            f"there are {len(problem.memories)} scratchpads: {names}", place=f"method {method.name}", expected="one"
+        )
+    return method(problem, run)
 
 
 def _verified(problem: Problem, result: Result[Plan]) -> Figures | None:

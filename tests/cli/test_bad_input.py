@@ -34,6 +34,7 @@ USAGE = [
     ("plan diamond.json --sram plenty", "--sram"),
     ("plan diamond.json --sram 130 --accelerator tiny", "--accelerator"),
     ("plan diamond.json --accelerator nonsense", "nonsense"),
+    ("plan diamond.json --accelerator two_scratchpads.yaml", "2 scratchpads"),
     ("plan diamond.json --sram 130 --dim batch", "--dim"),
     ("plan diamond.json --sram 130 --dim batch=0", "--dim"),
     ("plan diamond.json --sram 130 --dim batch=1 --dim batch=2", "--dim"),
@@ -58,6 +59,16 @@ USAGE = [
 ]
 
 
+TWO_SCRATCHPADS = """\
+format: onchip-accelerator
+version: 1
+name: pair
+memories:
+  - {name: left, capacity: 1KiB, scratchpad: true}
+  - {name: right, capacity: 1KiB, scratchpad: true}
+"""
+
+
 @pytest.fixture
 def directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     cycle = diamond_fields()
@@ -76,6 +87,7 @@ def directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         (tmp_path / f"{name}.json").write_text(json.dumps(fields))
     for name in ("text.json", "text.onnx"):
         (tmp_path / name).write_text("this is no network")
+    (tmp_path / "two_scratchpads.yaml").write_text(TWO_SCRATCHPADS)
     monkeypatch.chdir(tmp_path)
     return tmp_path
 

@@ -1,7 +1,5 @@
 from __future__ import annotations
 
-import time
-from collections import Counter
 from pathlib import Path
 
 import onnx
@@ -9,12 +7,9 @@ import pytest
 from onnx import TensorProto
 from onnx.helper import make_function, make_node, make_opsetid, make_tensor
 
-from onchip.frontends.fusion import fuse
-from onchip.frontends.onnx_model import read_onnx
-from onchip.frontends.onnx_types import BITS
 from onchip.ir.graph import Graph
-from onchip.ir.tensor import Role, Tensor, size_in_bytes
-from onnx_networks import LIGHT_MODELS, integers, model, operator_names, read, value, weight
+from onchip.ir.tensor import Role, Tensor
+from onnx_networks import integers, model, operator_names, read, value, weight
 
 
 def parameters_of(graph: Graph) -> list[str]:
@@ -290,53 +285,6 @@ def test_local_functions_are_inlined(tmp_path: Path) -> None:
     assert [operator.kind for operator in read(network, tmp_path).operators] == ["Relu", "Tanh"]
 
 
-def test_every_number_type_of_onnx_has_bits() -> None:
-    without = {TensorProto.UNDEFINED, TensorProto.STRING}
-    assert set(BITS) == set(TensorProto.DataType.values()) - without
-
-
-@pytest.mark.parametrize(
-    ("element_type", "bits"),
-    [
-        (TensorProto.BOOL, 8),
-        (TensorProto.FLOAT16, 16),
-        (TensorProto.INT4, 4),
-        (TensorProto.UINT2, 2),
-        (TensorProto.FLOAT4E2M1, 4),
-        (TensorProto.FLOAT8E5M2, 8),
-        (TensorProto.INT64, 64),
-        (TensorProto.COMPLEX128, 128),
-    ],
-)
-def test_a_tensor_has_the_bytes_its_type_says(element_type: int, bits: int, tmp_path: Path) -> None:
-    node = make_node("Transpose", ["x"], ["y"])
-    network = model([node], [value("x", [3, 5], element_type)], ["y"], opset=28)
-    tensor = read(network, tmp_path).tensor["y"]
-    assert (tensor.bits, tensor.size_bytes) == (bits, size_in_bytes((3, 5), bits))
-
-
-def test_a_quantised_model_has_the_bytes_its_types_say(tmp_path: Path) -> None:
-    nodes = [
-        make_node("QuantizeLinear", ["x", "scale", "zero"], ["xq"]),
-        make_node("DequantizeLinear", ["xq", "scale", "zero"], ["xd"]),
-        make_node("DequantizeLinear", ["wq", "wscale"], ["wd"], axis=0),
-        make_node("Transpose", ["wd"], ["wt"], perm=[1, 0]),
-        make_node("MatMul", ["xd", "wt"], ["y"]),
-    ]
-    constants = [
-        make_tensor("scale", TensorProto.FLOAT, [], [0.5]),
-        make_tensor("zero", TensorProto.UINT8, [], [3]),
-        weight("wq", [7, 9], TensorProto.INT4),
-        weight("wscale", [7]),
-    ]
-    graph = read(model(nodes, [value("x", [5, 9])], ["y"], constants), tmp_path)
-    assert operator_names(graph) == ["xq", "xd", "y"]
-    assert graph.operators[-1].inputs == ("xd",)
-    assert graph.operators[-1].parameters == ("wq", "wscale")
-    sizes = {tensor.name: tensor.size_bytes for tensor in graph.tensors}
-    assert (sizes["x"], sizes["xq"], sizes["xd"], sizes["wq"]) == (180, 45, 180, 32)
-
-
 def test_weights_may_be_absent_and_larger_than_two_gigabytes(tmp_path: Path) -> None:
     network = model(
         [make_node("MatMul", ["x", "w"], ["y"])], [value("x", [1, 70_000])], ["y"], [weight("w", [70_000, 70_000])]
@@ -355,44 +303,3 @@ def test_a_shape_in_an_external_file_is_read(tmp_path: Path) -> None:
     (tmp_path / "shape.bin").write_bytes((2).to_bytes(8, "little") + (6).to_bytes(8, "little"))
     nodes = [make_node("Reshape", ["x", "shape"], ["v"]), make_node("Relu", ["v"], ["y"])]
     assert read(model(nodes, [value("x", [12])], ["y"], [shape]), tmp_path).tensor["y"].shape == (2, 6)
-
-
-@pytest.mark.parametrize("path", LIGHT_MODELS, ids=lambda path: path.stem)
-def test_a_light_model_reads_as_an_independent_count_says(path: Path) -> None:
-    """In these nine, what is not an operator is a made weight, a view, or a fused Relu or BatchNorm."""
-    start = time.perf_counter()
-    raw = read_onnx(path)
-    fused = fuse(raw)
-    assert time.perf_counter() - start < 2
-    network = onnx.load(path)
-    kinds = Counter(node.op_type for node in network.graph.node)
-    away = kinds["ConstantOfShape"] + kinds["Unsqueeze"] + kinds["Reshape"] + kinds["Dropout"]
-    assert len(raw.operators) == len(network.graph.node) - away
-    writer = {output: node.op_type for node in network.graph.node for output in node.output}
-    folded = [n for n in network.graph.node if n.op_type == "BatchNormalization" and writer[n.input[0]] == "Conv"]
-    assert len(fused.operators) == len(raw.operators) - kinds["Relu"] - len(folded)
-    assert sum(len(operator.members) or 1 for operator in fused.operators) == len(raw.operators)
-
-
-@pytest.mark.parametrize("path", LIGHT_MODELS, ids=lambda path: path.stem)
-def test_a_light_model_has_the_shapes_onnx_infers_for_the_whole_model(path: Path) -> None:
-    whole = onnx.shape_inference.infer_shapes(onnx.load(path), strict_mode=True, data_prop=True)
-    expected = {
-        known.name: tuple(dimension.dim_value for dimension in known.type.tensor_type.shape.dim)
-        for known in (*whole.graph.value_info, *whole.graph.input, *whole.graph.output)
-    }
-    for tensor in read_onnx(path).tensors:
-        assert tensor.shape == expected[tensor.name]
-        assert tensor.bits == 32
-
-
-def test_the_light_resnet50_is_torchvision_s_with_a_softmax() -> None:
-    """Torchvision's has 174 operators, 72 fused, and needs 2,408,448 bytes for its largest one."""
-    (path,) = (path for path in LIGHT_MODELS if path.stem == "light_resnet50")
-    raw = read_onnx(path)
-    fused = fuse(raw)
-    assert (len(raw.operators), len(fused.operators)) == (174 + 1, 72 + 1)
-    assert raw.operators[-1].kind == "Softmax"
-    for graph in (raw.with_bits(8), fused.with_bits(8)):
-        needs = [sum(graph.tensor[name].size_bytes for name in {*o.inputs, *o.outputs}) for o in graph.operators]
-        assert max(needs) == 2_408_448

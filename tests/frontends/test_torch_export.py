@@ -260,6 +260,16 @@ def test_multi_head_attention_shows_its_operators() -> None:
     assert graph.operators[1].attributes["input_shapes"] == [[1, 2, 3, 4]] * 3
 
 
+def test_expanded_attention_adds_two_operators_a_layer_and_changes_no_other() -> None:
+    layer = torch.nn.TransformerEncoderLayer(8, 2, 16)
+    stack = torch.nn.TransformerEncoder(layer, 3, enable_nested_tensor=False)
+    whole, expanded = (
+        traced(lambda self, x: self.stack(x), (3, 1, 8), expand=each, stack=stack) for each in (False, True)
+    )
+    assert len(expanded.operators) == len(whole.operators) + 2 * 3
+    assert set(whole.tensors) < set(expanded.tensors)
+
+
 def test_convolution_and_pools_have_their_attributes_in_onnx_order() -> None:
     parts = {
         "conv": torch.nn.Conv2d(4, 8, (3, 5), stride=(1, 2), padding=(1, 2), dilation=(2, 1), groups=2),

@@ -1,7 +1,7 @@
 """What an ATen operator is called in ONNX, and the attributes later work reads.
 
-Names are those of the ATen schema without overload and without the underscore of the in-place
-form. An operator not listed keeps its ATen name and has no attributes.
+Names are the ATen schema's without overload and without the underscore of the in-place form.
+An operator not listed keeps its ATen name and has no attributes.
 """
 
 from __future__ import annotations
@@ -22,7 +22,6 @@ KINDS: Mapping[str, str] = {
     "add": "Add",
     "amax": "ReduceMax",
     "celu": "Celu",
-    "clamp": "Clip",
     "clone": "Identity",
     "cos": "Cos",
     "cumsum": "CumSum",
@@ -36,12 +35,10 @@ KINDS: Mapping[str, str] = {
     "gru": "GRU",
     "hardsigmoid": "HardSigmoid",
     "hardswish": "HardSwish",
-    "hardtanh": "Clip",
     "index_select": "Gather",
     "linear": "Gemm",
     "log": "Log",
     "lstm": "LSTM",
-    "max_pool2d_with_indices": "MaxPool",
     "maximum": "Max",
     "minimum": "Min",
     "mish": "Mish",

@@ -21,7 +21,7 @@ class Recording:
 
     `outputs` pairs the name torch gives a network output with its tensor; `optional` are the
     outputs of operators that are no tensors unless somebody reads them; `tensor_in` says which
-    tensor a storage holds now.
+    tensor a storage holds now; `values` keeps the storages, or another would get the same name.
     """
 
     tensors: dict[str, Tensor] = field(default_factory=dict)
@@ -29,6 +29,7 @@ class Recording:
     outputs: list[tuple[str, str]] = field(default_factory=list)
     optional: set[str] = field(default_factory=set)
     tensor_in: dict[int, str] = field(default_factory=dict)
+    values: list[torch.Tensor] = field(default_factory=list)
 
     def unique_name(self, name: str) -> str:
         """`name`, or with the first number that no tensor or operator bears."""
@@ -52,12 +53,12 @@ class Recording:
 
     def hold_the_same(self, source: torch.Tensor, result: torch.Tensor) -> None:
         """Lets the result's storage hold the source's tensor, until an operator in place writes either."""
-        self.tensor_in[storage_of(result)] = self.tensor_in[storage_of(source)]
+        self._hold(result, self.tensor_in[storage_of(source)])
 
     def add_tensor(self, name: str, value: torch.Tensor, role: Role = Role.ACTIVATION) -> str:
         """A new tensor in the value's storage."""
         self.tensors[name] = Tensor.of_shape(name, tuple(value.shape), bits_of(value), role)
-        self.tensor_in[storage_of(value)] = name
+        self._hold(value, name)
         return name
 
     def add_copy(self, source: str, value: torch.Tensor) -> str:
@@ -70,7 +71,7 @@ class Recording:
         """The tensor that an operator in place leaves in the value's storage, as large as the old one."""
         old = self.held_by(value)
         self.tensors[name] = Tensor(name, old.size_bytes, Role.ACTIVATION, old.shape, old.bits)
-        self.tensor_in[storage_of(value)] = name
+        self._hold(value, name)
         return name
 
     def add_operator(
@@ -102,3 +103,7 @@ class Recording:
             shape = tuple(size if stride else 1 for size, stride in zip(value.shape, value.stride(), strict=True))
             self.tensors[name] = Tensor.of_shape(name, shape, bits_of(value), Role.PARAMETER)
         return name
+
+    def _hold(self, value: torch.Tensor, name: str) -> None:
+        self.tensor_in[storage_of(value)] = name
+        self.values.append(value)

@@ -13,19 +13,21 @@ CLEAR_LINE = "\r\x1b[K"
 
 @dataclass(slots=True)
 class ProgressLine:
-    """Writes only to a terminal."""
+    """Writes only to a terminal. A phase that knows no plan of its own does not hide that there is one."""
 
     stream: TextIO = field(default_factory=lambda: sys.stderr)
+    _best: int | None = field(default=None, init=False)
     _last_update: float = field(default=float("-inf"), init=False)
     _is_shown: bool = field(default=False, init=False)
 
     def update(self, seconds: float, best: int | None, lower_bound: int, phase: str) -> None:
         """Show the best objective value so far and the bound, unless just done."""
+        self._best = self._best if best is None else best
         now = time.perf_counter()
         if not self.stream.isatty() or now - self._last_update < SECONDS_BETWEEN_UPDATES:
             return
         self._last_update, self._is_shown = now, True
-        found = "no plan yet" if best is None else f"best {best:,}"
+        found = "no plan yet" if self._best is None else f"best {self._best:,}"
         print(
             f"{CLEAR_LINE}{seconds:7.1f} s  {phase}: {found}, bound {lower_bound:,}",
             end="",
