@@ -19,28 +19,27 @@ from onchip.plan.problem import Order, Problem
 Rectangle = tuple[int, int, int]  # start, stop (half-open steps), bytes
 
 
-def random_graph(seed: int, operators: int = 7, greatest_size: int = 9) -> Graph:
-    """A seeded graph: a few inputs and parameters, operators of one or two outputs, some unread."""
+def random_graph(seed: int, operators: int = 7, window: int = 6, greatest_size: int = 9) -> Graph:
+    """A seeded graph: operators read recent tensors, write one or two, some of them unread."""
     chance = random.Random(seed)
     tensors = [_tensor(f"in{i}", chance, greatest_size, Role.INPUT) for i in range(chance.randint(1, 2))]
-    tensors += [_tensor(f"w{i}", chance, greatest_size, Role.PARAMETER) for i in range(chance.randint(0, 2))]
-    parameters = [tensor.name for tensor in tensors if tensor.role is Role.PARAMETER]
+    parameters = [_tensor(f"w{i}", chance, greatest_size, Role.PARAMETER) for i in range(chance.randint(0, 2))]
     made: list[Operator] = []
-    for index in range(chance.randint(min(2, operators), operators)):
-        readable = [tensor.name for tensor in tensors if tensor.role is not Role.PARAMETER]
-        recent = readable[-4:]
-        inputs = tuple(chance.choice(recent) for _ in range(chance.randint(1, 3)))
+    for index in range(chance.randint(operators - 2, operators)):
+        recent = [tensor.name for tensor in tensors][-window:]
+        inputs = tuple(chance.choice(recent) for _ in range(chance.choice((1, 1, 2, 2, 3))))
         outputs = [
             _tensor(f"t{index}_{k}", chance, greatest_size, Role.ACTIVATION)
             for k in range(1 + (chance.random() < 0.15))
         ]
-        weights = tuple(dict.fromkeys(chance.choice(parameters) for _ in range(chance.randint(0, 1)) if parameters))
+        weights = tuple(dict.fromkeys(chance.choice(parameters).name for _ in parameters[: chance.randint(0, 2)]))
         tensors += outputs
         made.append(Operator(f"op{index}", "Op", inputs, tuple(t.name for t in outputs), weights))
     read = {name for operator in made for name in operator.reads}
+    everything = (*tensors, *parameters)
     return Graph(
         f"random{seed}",
-        tuple(_as_output(tensor) if _is_output(tensor, read, chance) else tensor for tensor in tensors),
+        tuple(_as_output(tensor) if _is_output(tensor, read, chance) else tensor for tensor in everything),
         tuple(made),
     )
 
@@ -154,36 +153,47 @@ def _fits_at_each_step(memory: Memory, rectangles: tuple[Rectangle, ...], steps:
 @cache
 def packs(rectangles: tuple[Rectangle, ...], memory: Memory) -> bool:
     """Whether offsets within the capacity exist."""
-    return least_arena(rectangles, memory) is not None
+    return least_arena(rectangles, memory, enough=memory.capacity_bytes) is not None
 
 
-def least_arena(rectangles: tuple[Rectangle, ...], memory: Memory) -> int | None:
-    """The least arena within the capacity.
+def least_arena(rectangles: tuple[Rectangle, ...], memory: Memory, enough: int = 0) -> int | None:
+    """The least arena within the capacity (or any that is `enough`), None if there is none.
 
     In a packing of which no rectangle can be lowered, each lies on one below it or on the ground:
     placing from the bottom up, in every order, each as low as those in its way allow, finds it.
     """
     best = memory.capacity_bytes + 1
+    enough = max(enough, most_live(rectangles))
+    seen: set[tuple[object, ...]] = set()
 
     def place(placed: tuple[tuple[Rectangle, int], ...], left: tuple[Rectangle, ...], ground: int, arena: int) -> None:
         nonlocal best
         if not left:
-            best = arena
+            best = min(best, arena)
             return
-        lowest = {}
-        for rectangle in left:
-            ends = [offset + below[2] for below, offset in placed if _meet(rectangle, below)]
-            lowest[rectangle] = -(-max(ends, default=0) // memory.alignment_bytes) * memory.alignment_bytes
-            if lowest[rectangle] + rectangle[2] >= best:
-                return
+        lowest = {rectangle: _lowest_offset(rectangle, placed, memory) for rectangle in left}
+        key = (left, *lowest.values(), ground, arena)
+        if key in seen or any(offset + rectangle[2] >= best for rectangle, offset in lowest.items()):
+            return
+        seen.add(key)
         for rectangle, offset in lowest.items():
-            if offset >= ground:
+            if offset >= ground and best > enough:
                 index = left.index(rectangle)
                 rest = (*left[:index], *left[index + 1 :])
                 place((*placed, (rectangle, offset)), rest, offset, max(arena, offset + rectangle[2]))
 
-    place((), rectangles, 0, 0)
+    place((), tuple(sorted(rectangles)), 0, 0)
     return best if best <= memory.capacity_bytes else None
+
+
+def most_live(rectangles: tuple[Rectangle, ...]) -> int:
+    """The most bytes live in one step: no arena is less."""
+    return max(sum(size for start, stop, size in rectangles if start <= at < stop) for at, _, _ in rectangles)
+
+
+def _lowest_offset(rectangle: Rectangle, placed: tuple[tuple[Rectangle, int], ...], memory: Memory) -> int:
+    ends = [offset + below[2] for below, offset in placed if _meet(rectangle, below)]
+    return -(-max(ends, default=0) // memory.alignment_bytes) * memory.alignment_bytes
 
 
 def _meet(a: Rectangle, b: Rectangle) -> bool:
