@@ -75,8 +75,10 @@ def least_traffic(problem: Problem, *, with_addresses: bool = True) -> int | Non
 
 def least_peak(problem: Problem) -> int | None:
     """The least arena of any plan without spills, None if the scratchpad is too small for one."""
-    arenas = [least_arena(_whole_lives(problem, order), problem.memories[0]) for order in orders(problem)]
-    return min((arena for arena in arenas if arena is not None), default=None)
+    lives = {_whole_lives(problem, order) for order in orders(problem)}
+    capacities = range(min(map(most_live, lives)), problem.memories[0].capacity_bytes + 1)
+    memories = (Memory("arena", capacity, problem.memories[0].alignment_bytes) for capacity in capacities)
+    return next((memory.capacity_bytes for memory in memories if any(packs(live, memory) for live in lives)), None)
 
 
 def orders(problem: Problem) -> Iterator[tuple[Operator, ...]]:
@@ -138,9 +140,8 @@ class KeepOrDrop:
 
 
 def _whole_lives(problem: Problem, order: tuple[Operator, ...]) -> tuple[Rectangle, ...]:
-    return tuple(
-        (uses[0], uses[-1] + 1, problem.graph.tensor[name].size_bytes) for name, uses in _uses(problem, order).items()
-    )
+    uses = _uses(problem, order)
+    return tuple(sorted((at[0], at[-1] + 1, problem.graph.tensor[name].size_bytes) for name, at in uses.items()))
 
 
 def _fits_at_each_step(memory: Memory, rectangles: tuple[Rectangle, ...], steps: int) -> bool:
@@ -152,49 +153,28 @@ def _fits_at_each_step(memory: Memory, rectangles: tuple[Rectangle, ...], steps:
 
 @cache
 def packs(rectangles: tuple[Rectangle, ...], memory: Memory) -> bool:
-    """Whether offsets within the capacity exist."""
-    return least_arena(rectangles, memory, enough=memory.capacity_bytes) is not None
+    """Whether offsets within the capacity exist: each rectangle, as it begins, at every free place."""
+    by_start = sorted(rectangles)
+    hopeless: set[tuple[object, ...]] = set()
 
+    def place(index: int, live: tuple[tuple[int, int, int], ...]) -> bool:
+        if index == len(by_start):
+            return True
+        start, stop, size = by_start[index]
+        live = tuple(range_ for range_ in live if range_[2] > start)
+        if (index, live) in hopeless:
+            return False
+        for offset in range(0, memory.capacity_bytes - size + 1, memory.alignment_bytes):
+            if all(offset + size <= low or high <= offset for low, high, _ in live) and place(
+                index + 1, tuple(sorted((*live, (offset, offset + size, stop))))
+            ):
+                return True
+        hopeless.add((index, live))
+        return False
 
-def least_arena(rectangles: tuple[Rectangle, ...], memory: Memory, enough: int = 0) -> int | None:
-    """The least arena within the capacity (or any that is `enough`), None if there is none.
-
-    In a packing of which no rectangle can be lowered, each lies on one below it or on the ground:
-    placing from the bottom up, in every order, each as low as those in its way allow, finds it.
-    """
-    best = memory.capacity_bytes + 1
-    enough = max(enough, most_live(rectangles))
-    seen: set[tuple[object, ...]] = set()
-
-    def place(placed: tuple[tuple[Rectangle, int], ...], left: tuple[Rectangle, ...], ground: int, arena: int) -> None:
-        nonlocal best
-        if not left:
-            best = min(best, arena)
-            return
-        lowest = {rectangle: _lowest_offset(rectangle, placed, memory) for rectangle in left}
-        key = (left, *lowest.values(), ground, arena)
-        if key in seen or any(offset + rectangle[2] >= best for rectangle, offset in lowest.items()):
-            return
-        seen.add(key)
-        for rectangle, offset in lowest.items():
-            if offset >= ground and best > enough:
-                index = left.index(rectangle)
-                rest = (*left[:index], *left[index + 1 :])
-                place((*placed, (rectangle, offset)), rest, offset, max(arena, offset + rectangle[2]))
-
-    place((), tuple(sorted(rectangles)), 0, 0)
-    return best if best <= memory.capacity_bytes else None
+    return place(0, ())
 
 
 def most_live(rectangles: tuple[Rectangle, ...]) -> int:
     """The most bytes live in one step: no arena is less."""
     return max(sum(size for start, stop, size in rectangles if start <= at < stop) for at, _, _ in rectangles)
-
-
-def _lowest_offset(rectangle: Rectangle, placed: tuple[tuple[Rectangle, int], ...], memory: Memory) -> int:
-    ends = [offset + below[2] for below, offset in placed if _meet(rectangle, below)]
-    return -(-max(ends, default=0) // memory.alignment_bytes) * memory.alignment_bytes
-
-
-def _meet(a: Rectangle, b: Rectangle) -> bool:
-    return a[0] < b[1] and b[0] < a[1]

@@ -9,7 +9,7 @@ import traceback
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal, TypeAlias
+from typing import TYPE_CHECKING, Annotated, TypeAlias
 
 import typer
 import typer.main
@@ -19,7 +19,7 @@ from onchip.plan.document import Granularity, Reading
 from onchip.plan.problem import Count, Objective, Order
 from onchip.plan.result import Status, Stop
 from onchip.report.output import write, write_json, write_refusal
-from onchip.solve.limits import Limits, Progress, Run
+from onchip.solve.limits import Limits, MipSolver, Progress, Run
 from onchip.solve.start import NoAnswerError, StoppedError, interruptible_run
 
 if TYPE_CHECKING:
@@ -60,7 +60,7 @@ def plan_command(
     accelerator: AcceleratorName = None,
     alignment: Alignment = None,
     objective: Annotated[Objective, typer.Option(help="Least traffic, or least arena.")] = Objective.TRAFFIC,
-    order: Annotated[Literal["free", "given"], typer.Option(help="Any order, or the network's own.")] = "free",
+    order: Annotated[Order, typer.Option(help="Any order, the network's own, or one of least peak.")] = Order.FREE,
     method: Annotated[str, typer.Option(metavar="NAME", help="How to search.")] = "exact",
     count: Annotated[Count, typer.Option(help="Plan all tensors, or all but parameters.")] = Count.ACTIVATIONS,
     bits: Bits = None,
@@ -69,6 +69,7 @@ def plan_command(
     time_limit: Annotated[float | None, typer.Option(metavar="S", help="Seconds; else until proven.")] = None,
     workers: Annotated[int, typer.Option(min=1, metavar="N", help="Parallel workers.")] = 1,
     seed: Annotated[int, typer.Option(min=0, max=GREATEST_SEED, metavar="N", help="Seed of all choices.")] = 0,
+    solver: Annotated[MipSolver, typer.Option(help="Who solves the program of --method paper.")] = MipSolver.CP_SAT,
     output: Annotated[Path | None, typer.Option("--output", "-o", metavar="PLAN.json", help="Write the plan.")] = None,
     as_json: AsJson = False,
 ) -> int:
@@ -84,9 +85,9 @@ def plan_command(
     from onchip.solve.target import Target
 
     reading = Reading(bits, _dims(dim), granularity, count)
-    limits = Limits(_seconds(time_limit), workers=workers, seed=seed)
+    limits = Limits(_seconds(time_limit), workers=workers, seed=seed, solver=solver)
     target = Target.of_text(sram, accelerator, alignment)
-    request = Request(network, reading, target, objective, Order(order), method, limits)
+    request = Request(network, reading, target, objective, order, method, limits)
     if output is not None:
         ensure_writable(output, inputs=(network, accelerator or network))
     outcome = plan_network(request, _watched_run)

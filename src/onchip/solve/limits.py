@@ -6,18 +6,32 @@ import threading
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from enum import StrEnum
 
 from onchip.plan.result import Stop
 
 
+class MipSolver(StrEnum):
+    """Who solves a mixed-integer program: which is fastest differs by network, and Gurobi needs a licence."""
+
+    CP_SAT = "cp-sat"
+    HIGHS = "highs"
+    SCIP = "scip"
+    GUROBI = "gurobi"
+
+
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """None means no limit. A node limit is reproducible, a time limit is not."""
+    """None means no limit. A node limit is reproducible, a time limit is not.
+
+    `solver` is for the methods that hand a mixed-integer program to someone else.
+    """
 
     time_limit_seconds: float | None = None
     node_limit: int | None = None
     workers: int = 1
     seed: int = 0
+    solver: MipSolver = MipSolver.CP_SAT
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,8 +9,11 @@ from onchip.errors import UsageError
 from onchip.plan.plan import Plan
 from onchip.plan.problem import Objective, Order, Problem
 from onchip.plan.result import Result
+from onchip.solve.joint.divide import solve_by_dividing
 from onchip.solve.joint.exact import solve_exactly
+from onchip.solve.joint.paper import solve_as_paper
 from onchip.solve.limits import Run
+from onchip.solve.spilling.rivals import solve_by_belady, solve_greedily
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +49,34 @@ METHODS: Mapping[str, Method] = {
             solve_exactly,
             frozenset(Objective),
             frozenset({Order.FREE, Order.GIVEN}),
+        ),
+        Method(
+            "paper",
+            "the formulation of COSMA as one mixed-integer program, for small graphs; --solver says who solves it",
+            solve_as_paper,
+            frozenset(Objective),
+            frozenset(Order),
+        ),
+        Method(
+            "divide",
+            "the graph cut where little crosses, each part ordered by exact search, the whole joined again",
+            solve_by_dividing,
+            frozenset({Objective.TRAFFIC}),
+            frozenset({Order.FREE}),
+        ),
+        Method(
+            "belady",
+            "what is needed again last leaves first; addresses by size",
+            solve_by_belady,
+            frozenset({Objective.TRAFFIC}),
+            frozenset({Order.GIVEN, Order.MIN_PEAK}),
+        ),
+        Method(
+            "greedy",
+            "the cheapest eviction at each step; addresses by size",
+            solve_greedily,
+            frozenset({Objective.TRAFFIC}),
+            frozenset({Order.GIVEN, Order.MIN_PEAK}),
         ),
     )
 }

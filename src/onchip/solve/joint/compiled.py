@@ -1,0 +1,133 @@
+"""Runs the compiled search in a thread of its own: clock, interruption, memory, and the way back to moves."""
+
+from __future__ import annotations
+
+import threading
+
+import numpy as np
+
+from onchip.analysis.indexed import IndexedProblem, mask_of
+from onchip.plan.result import Stop
+from onchip.solve.compose import Move
+from onchip.solve.joint import kernel
+from onchip.solve.joint.kernel_tables import (
+    WORD_BITS,
+    Deferred,
+    Pool,
+    empty_heap,
+    empty_pool,
+    empty_workspace,
+    grown,
+    tables_of,
+)
+from onchip.solve.joint.search import SearchOutcome
+from onchip.solve.limits import Run
+
+FIRST_STATES = 1 << 14
+FIRST_HEAP = 1 << 18
+MOST_BYTES = 5 << 30
+POLL_SECONDS = 0.02
+NO_UPPER_BOUND = 1 << 62
+
+
+class CompiledSearch:
+    """`BestFirstSearch`, compiled."""
+
+    def __init__(self, indexed: IndexedProblem, run: Run, upper_bound: int | None = None) -> None:
+        self._indexed = indexed
+        self._run = run
+        self._tables = tables_of(indexed)
+        self._pool = empty_pool(indexed, FIRST_STATES)
+        self._heap = empty_heap(FIRST_HEAP)
+        self._workspace = empty_workspace(indexed)
+        self._counters = np.zeros(kernel.COUNTERS, np.int64)
+        self._counters[kernel.GOAL] = -1
+        self._counters[kernel.PENDING] = -1
+        self._counters[kernel.UPPER_BOUND] = NO_UPPER_BOUND if upper_bound is None else upper_bound
+        self._counters[kernel.STATE_LIMIT] = run.limits.node_limit or NO_UPPER_BOUND
+        self._code = kernel.STOPPED
+        self._out_of_memory = False
+        self._failure: BaseException | None = None
+
+    def solve(self) -> SearchOutcome:
+        """Search until proven, stopped, or out of memory.
+
+        Without a plan below the given upper bound, `cost` is None and `lower_bound` that bound.
+        """
+        thread = threading.Thread(target=self._work, daemon=True)
+        thread.start()
+        while thread.is_alive():
+            thread.join(POLL_SECONDS)
+            self._run.report(None, int(self._counters[kernel.BOUND]), f"search, {self._states} states")
+            if self._run.stop:
+                self._counters[kernel.STOP] = 1
+                thread.join(POLL_SECONDS)
+                break
+        if self._failure is not None:
+            raise self._failure
+        return self._outcome()
+
+    @property
+    def _states(self) -> int:
+        return int(self._counters[kernel.STATES])
+
+    def _work(self) -> None:
+        try:
+            kernel.start(self._tables, self._pool, self._counters)
+            while not self._counters[kernel.STOP]:
+                self._code = kernel.best_first(self._tables, self._pool, self._heap, self._workspace, self._counters)
+                if self._code not in (kernel.STATES_FULL, kernel.HEAP_FULL) or not self._grow():
+                    return
+        except BaseException as failure:  # handed to the thread that waits
+            self._failure = failure
+
+    def _grow(self) -> bool:
+        """Double what is full; False if the memory limit forbids it."""
+        growing: Pool | Deferred = self._pool if self._code == kernel.STATES_FULL else self._heap
+        resting = self._heap if growing is self._pool else self._pool
+        if 3 * _bytes(growing) + _bytes(resting) > MOST_BYTES:
+            self._out_of_memory = True
+            return False
+        if self._code == kernel.STATES_FULL:
+            self._pool = grown(self._pool)
+            kernel.rehash(self._pool, self._states)
+        else:
+            self._heap = grown(self._heap)
+        return True
+
+    def _outcome(self) -> SearchOutcome:
+        goal, bound = int(self._counters[kernel.GOAL]), int(self._counters[kernel.BOUND])
+        if self._code == kernel.FOUND and goal >= 0:
+            return SearchOutcome(self._path(goal), bound, bound, self._states, Stop.COMPLETED)
+        if self._code == kernel.EXHAUSTED:
+            upper_bound = int(self._counters[kernel.UPPER_BOUND])
+            return SearchOutcome(None, None, upper_bound, self._states, Stop.COMPLETED)
+        stop = self._run.stop or (Stop.MEMORY_LIMIT if self._out_of_memory else Stop.NODE_LIMIT)
+        return SearchOutcome(None, None, bound, self._states, stop)
+
+    def _path(self, state: int) -> tuple[Move, ...]:
+        """Return all moves from the start to this state."""
+        stretches: list[tuple[Move, ...]] = []
+        while state >= 0:
+            first, last = int(self._pool.moves_at[state]), int(self._pool.moves_at[state + 1])
+            operators = [int(operator) for operator in self._pool.moves[first:last]]
+            evicted = self._evicted_before(state)
+            stretches.append(tuple(Move(o, evicted if i == 0 else 0) for i, o in enumerate(operators)))
+            state = int(self._pool.parent[state])
+        return tuple(move for stretch in reversed(stretches) for move in stretch)
+
+    def _evicted_before(self, state: int) -> int:
+        """Return the mask of the tensors that left before the state's first operator."""
+        places = int(self._pool.evicted[state])
+        words = self._pool.resident[self._pool.parent[state]] if places else ()
+        residents = [
+            index * WORD_BITS + bit
+            for index, word in enumerate(words)
+            for bit in range(WORD_BITS)
+            if int(word) >> bit & 1
+        ]
+        return mask_of(tensor for place, tensor in enumerate(residents) if places >> place & 1)
+
+
+def _bytes(arrays: Pool | Deferred) -> int:
+    return sum(array.nbytes for array in arrays)

@@ -1,0 +1,163 @@
+"""`--method divide`: COSMA's divide and conquer (section IV), with the break nodes chosen by what crosses them.
+
+1. Cut the given order where few live bytes cross.
+2. Order each region by exact search, from what the region before left in the scratchpad and in DRAM.
+3. Join the orders; for the joined order, the exact method decides residencies and addresses.
+
+Only the order is heuristic. The bound holds for all orders: what a short search of the whole proves.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from onchip.analysis.bounds import greatest_need
+from onchip.analysis.indexed import IndexedProblem, bits, mask_of
+from onchip.analysis.regions import regions
+from onchip.plan.plan import Plan
+from onchip.plan.problem import Order, Problem
+from onchip.plan.result import Result, Status, Stop
+from onchip.solve.compose import Move
+from onchip.solve.joint.exact import solve_exactly
+from onchip.solve.joint.search import BestFirstSearch
+from onchip.solve.limits import Run
+from onchip.solve.ordering.given import with_given_order
+from onchip.solve.spilling.belady import belady_moves
+
+METHOD = "divide"
+LARGEST_REGIONS = (24, 40, 60, 100, 160)
+REGION_NODE_LIMIT = 3_000
+GIVEN_NODE_LIMIT = 50_000
+BOUND_NODE_LIMIT = 5_000
+
+
+@dataclass(frozen=True, slots=True)
+class Boundary:
+    """Between two regions: the tensors still of use that are resident, and those of which DRAM has a copy."""
+
+    resident: int
+    copied: int
+
+
+def solve_by_dividing(problem: Problem, run: Run) -> Result[Plan]:
+    """Plan the best order found, with a bound for all orders. INFEASIBLE if a single operator does not fit."""
+    if greatest_need(problem).need_bytes > problem.memories[0].capacity_bytes:
+        return Result(Status.INFEASIBLE, None, None, 0, run.seconds, METHOD)
+    best = solve_exactly(_divided(problem, run), run)
+    if best.objective_value is None:
+        return Result(Status.UNKNOWN, None, None, 0, run.seconds, METHOD, run.stop or Stop.COMPLETED)
+    bound = _lower_bound(IndexedProblem.of(problem), run, best.objective_value)
+    status = Status.OPTIMAL if bound >= best.objective_value else Status.FEASIBLE
+    stop = Stop.COMPLETED if status is Status.OPTIMAL else run.stop or Stop.COMPLETED
+    return Result(status, best.answer, best.objective_value, bound, run.seconds, METHOD, stop)
+
+
+def _divided(problem: Problem, run: Run) -> Problem:
+    """Return the problem with the best joined order given: one pass per size, each from the best order so far."""
+    best = with_given_order(problem, range(len(problem.graph.operators)))
+    least = _least_cost(best, run)
+    for largest in LARGEST_REGIONS:
+        if least == 0 or run.stop is not None:
+            break
+        run.report(None, 0, f"regions of {largest} operators")
+        order = joined_order(IndexedProblem.of(replace(best, order=Order.FREE)), run, largest)
+        candidate = with_given_order(best, order)
+        cost = _least_cost(candidate, run)
+        if cost < least:
+            best, least = candidate, cost
+        if largest >= len(order):
+            break
+    return best
+
+
+def _least_cost(problem: Problem, run: Run) -> float:
+    """Return the least cost in bytes of the given order, infinite if it was not found."""
+    cost = BestFirstSearch(IndexedProblem.of(problem), _part_of(run, GIVEN_NODE_LIMIT)).solve().cost
+    return float("inf") if cost is None else cost
+
+
+def _part_of(run: Run, node_limit: int) -> Run:
+    """Return a run within a run: its own node limit, the time that is left, the same stop switch."""
+    seconds = None if run.limits.time_limit_seconds is None else max(0.0, run.seconds_left)
+    limits = replace(run.limits, time_limit_seconds=seconds, node_limit=node_limit)
+    return Run(limits, interrupt=run.interrupt)
+
+
+def joined_order(indexed: IndexedProblem, run: Run, largest: int) -> tuple[int, ...]:
+    """Order the regions one after another, each from where the one before it ended."""
+    order: list[int] = []
+    boundary = Boundary(0, indexed.backed)
+    for region in regions(indexed, largest):
+        part = region_problem(indexed, region, boundary)
+        moves = _least_cost_moves(part, run)
+        boundary = _boundary_after(indexed, region, boundary, moves)
+        order.extend(region[move.operator - 1] for move in moves if 1 <= move.operator <= len(region))
+    return tuple(order)
+
+
+def region_problem(indexed: IndexedProblem, region: range, boundary: Boundary) -> IndexedProblem:
+    """Return the region as a problem of its own, its operators numbered from 1.
+
+    Operator 0 puts there what the boundary says is resident. What is read later has one reader of
+    its own after the region, so that dropping it costs what it will cost. What came before and is
+    not resident was paid for when it left: its first load is free.
+    """
+    after = mask_of(range(region.stop, indexed.operator_count))
+    inside = mask_of(region)
+    leaving = [t for t, readers in enumerate(indexed.readers) if readers & after and _is_known(indexed, t, region)]
+    count = 1 + len(region) + len(leaving)
+    reads = (0, *(indexed.reads[o] for o in region), *(1 << tensor for tensor in leaving))
+    writes = (boundary.resident, *(indexed.writes[o] for o in region), *(0 for _ in leaving))
+    within = [(indexed.predecessors[o] & inside) >> region.start << 1 | 1 for o in region]
+    everything = (1 << len(region) + 1) - 1
+    producer = [
+        0 if boundary.resident >> t & 1 else made - region.start + 1 if made in region else -1
+        for t, made in enumerate(indexed.producer)
+    ]
+    return replace(
+        indexed,
+        reads=reads,
+        writes=writes,
+        operands=tuple(read | written for read, written in zip(reads, writes, strict=True)),
+        predecessors=(0, *within, *(everything for _ in leaving)),
+        readers=tuple(
+            mask_of(o for o in range(count) if reads[o] >> tensor & 1) for tensor in range(len(indexed.tensors))
+        ),
+        producer=tuple(producer),
+        backed=boundary.copied | indexed.backed | mask_of(t for t, made in enumerate(producer) if made < 0),
+    )
+
+
+def _is_known(indexed: IndexedProblem, tensor: int, region: range) -> bool:
+    """Whether the tensor exists, or a source has been read, by the end of the region."""
+    if indexed.producer[tensor] >= 0:
+        return indexed.producer[tensor] < region.stop
+    return bool(indexed.readers[tensor] & ((1 << region.stop) - 1))
+
+
+def _least_cost_moves(part: IndexedProblem, run: Run) -> tuple[Move, ...]:
+    """Search as far as a region's limits allow; else the given order with Belady's evictions."""
+    outcome = BestFirstSearch(part, _part_of(run, REGION_NODE_LIMIT)).solve()
+    return outcome.moves or belady_moves(part, range(part.operator_count))
+
+
+def _boundary_after(indexed: IndexedProblem, region: range, boundary: Boundary, moves: tuple[Move, ...]) -> Boundary:
+    """Replay the region's own moves: what is resident then and read later, and what DRAM has a copy of."""
+    resident, copied = boundary.resident, boundary.copied
+    inside = [move for move in moves if 1 <= move.operator <= len(region)]
+    executed = (1 << region.start) - 1
+    for move in inside:
+        operator = region[move.operator - 1]
+        resident &= ~move.evicted
+        copied |= move.evicted
+        executed |= 1 << operator
+        resident |= indexed.operands[operator]
+        resident &= ~mask_of(t for t in bits(resident) if not indexed.readers[t] & ~executed)
+    return Boundary(resident, copied)
+
+
+def _lower_bound(indexed: IndexedProblem, run: Run, value: int) -> int:
+    """Return what a search of the whole proves within its node limit and the time that is left."""
+    if value == 0 or run.stop is not None:
+        return 0
+    return min(value, BestFirstSearch(indexed, _part_of(run, BOUND_NODE_LIMIT)).solve().lower_bound)

@@ -1,0 +1,574 @@
+"""The compiled search: `search.py` once more, over flat arrays, for networks where Python is too slow.
+
+The reference is `search.py`; a test holds the two equal. All compiled functions stand in this one
+file because numba's cache looks only at the file of the function it compiled.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, TypeVar, cast
+
+import numba
+import numpy as np
+from llvmlite import ir
+from numba.core import types
+from numba.extending import intrinsic
+
+from onchip.solve.joint.kernel_tables import Deferred, Integers, Pool, Tables, Words, Workspace
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+# Indices into `counters`.
+STATES, HEAP, PUSHED, GOAL, BOUND, UPPER_BOUND, STOP, STATE_LIMIT, PENDING = range(9)
+COUNTERS = 9
+# Why the search returned.
+FOUND, EXHAUSTED, STOPPED, STATES_FULL, HEAP_FULL, TOO_MANY_RESIDENTS = range(6)
+
+ONE = np.uint64(1)
+ZERO = np.uint64(0)
+RANK_OF_A_STEP = 1 << 40
+HEAP_RESERVE = 1 << 16
+MOST_RESIDENTS = 64
+
+
+def compiled(function: F) -> F:
+    """Compile, cache on disk, release the interpreter lock while running.
+
+    Without numba's reference counts (no arrays are made here), which took half of the time.
+    """
+    return cast("F", numba.njit(cache=True, nogil=True, _nrt=False)(function))  # type: ignore[call-overload]
+
+
+@intrinsic
+def _count_trailing_zeros(typing_context: Any, word: Any) -> Any:  # noqa: ANN401, ARG001
+    def code(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:  # noqa: ANN401, ARG001
+        return builder.cttz(arguments[0], ir.Constant(ir.IntType(1), 1))
+
+    return types.int64(types.uint64), code
+
+
+# An intrinsic is called without its typing context.
+lowest_bit = cast("Callable[[np.uint64], int]", _count_trailing_zeros)
+
+
+# Sets
+
+
+@compiled
+def has(words: Words, row: int, item: int) -> bool:
+    return bool((words[row, item >> 6] >> np.uint64(item & 63)) & ONE)
+
+
+@compiled
+def add(words: Words, row: int, item: int) -> None:
+    words[row, item >> 6] |= ONE << np.uint64(item & 63)
+
+
+@compiled
+def remove(words: Words, row: int, item: int) -> None:
+    words[row, item >> 6] &= ~(ONE << np.uint64(item & 63))
+
+
+@compiled
+def copy_row(words: Words, source: int, target: int) -> None:
+    for index in range(words.shape[1]):
+        words[target, index] = words[source, index]
+
+
+@compiled
+def members(words: Words, row: int, into: Integers) -> int:
+    """Write the items of a set into `into`, lowest first; return how many."""
+    count = 0
+    for index in range(words.shape[1]):
+        word = words[row, index]
+        while word != ZERO:
+            into[count] = (index << 6) + lowest_bit(word)
+            count += 1
+            word &= word - ONE
+    return count
+
+
+# States
+
+
+@compiled
+def is_last_use(t: Tables, p: Pool, state: int, tensor: int, operator: int) -> bool:
+    """Whether nobody but `operator` still reads the tensor."""
+    for index in range(t.readers_at[tensor], t.readers_at[tensor + 1]):
+        reader = t.readers[index]
+        if reader != operator and not has(p.executed, state, reader):
+            return False
+    return True
+
+
+@compiled
+def evict_cost(t: Tables, p: Pool, state: int, tensor: int) -> int:
+    if has(p.copied, state, tensor):
+        return int(t.load_costs[tensor])
+    return int(t.load_costs[tensor] + t.store_costs[tensor])
+
+
+@compiled
+def operands_end_short(t: Tables, operator: int) -> int:
+    """Return 1 if an operand may end within the last partial unit."""
+    for index in range(t.reads_at[operator], t.reads_at[operator + 1]):
+        if t.may_end_short[t.reads[index]]:
+            return 1
+    for index in range(t.writes_at[operator], t.writes_at[operator + 1]):
+        if t.may_end_short[t.writes[index]]:
+            return 1
+    return 0
+
+
+@compiled
+def any_ends_short(t: Tables, p: Pool, state: int, operator: int) -> bool:
+    """Whether an operand or a resident tensor may end within the last partial unit."""
+    if operands_end_short(t, operator):
+        return True
+    for tensor in range(t.units.size):
+        if t.may_end_short[tensor] and has(p.resident, state, tensor):
+            return True
+    return False
+
+
+@compiled
+def missing_units(t: Tables, p: Pool, state: int, operator: int) -> int:
+    """Units of the operands that are not resident."""
+    units = 0
+    for index in range(t.reads_at[operator], t.reads_at[operator + 1]):
+        if not has(p.resident, state, t.reads[index]):
+            units += t.units[t.reads[index]]
+    for index in range(t.writes_at[operator], t.writes_at[operator + 1]):
+        units += t.units[t.writes[index]]
+    return units
+
+
+@compiled
+def fits(t: Tables, p: Pool, state: int, operator: int) -> bool:
+    """Whether the operator fits without an eviction."""
+    over = p.used_units[state] + missing_units(t, p, state, operator) - t.scalars[0]
+    return bool(over <= 0 or (over == 1 and any_ends_short(t, p, state, operator)))
+
+
+@compiled
+def execute(t: Tables, p: Pool, state: int, operator: int) -> None:
+    p.used_units[state] += missing_units(t, p, state, operator)
+    for index in range(t.reads_at[operator], t.reads_at[operator + 1]):
+        add(p.resident, state, t.reads[index])
+    for index in range(t.writes_at[operator], t.writes_at[operator + 1]):
+        add(p.resident, state, t.writes[index])
+    add(p.executed, state, operator)
+    remove(p.ready, state, operator)
+    p.hashes[state] ^= t.hashes[operator]
+    p.steps[state] += 1
+    for index in range(t.reads_at[operator], t.reads_at[operator + 1]):
+        _leave_if_dead(t, p, state, t.reads[index], operator)
+    for index in range(t.writes_at[operator], t.writes_at[operator + 1]):
+        _leave_if_dead(t, p, state, t.writes[index], operator)
+    for index in range(t.successors_at[operator], t.successors_at[operator + 1]):
+        successor = t.successors[index]
+        if _all_executed(t, p, state, successor):
+            add(p.ready, state, successor)
+    p.moves[p.moves_at[state + 1]] = operator
+    p.moves_at[state + 1] += 1
+
+
+@compiled
+def _leave_if_dead(t: Tables, p: Pool, state: int, tensor: int, operator: int) -> None:
+    if is_last_use(t, p, state, tensor, operator):
+        remove(p.resident, state, tensor)
+        remove(p.copied, state, tensor)
+        p.used_units[state] -= t.units[tensor]
+
+
+@compiled
+def _all_executed(t: Tables, p: Pool, state: int, operator: int) -> bool:
+    for index in range(t.predecessors_at[operator], t.predecessors_at[operator + 1]):
+        if not has(p.executed, state, t.predecessors[index]):
+            return False
+    return True
+
+
+@compiled
+def run_safe_moves(t: Tables, p: Pool, state: int) -> None:
+    found = True
+    while found:
+        found = False
+        for index in range(p.ready.shape[1]):
+            word = p.ready[state, index]
+            while word != ZERO and not found:
+                operator = (index << 6) + lowest_bit(word)
+                word &= word - ONE
+                if is_safe(t, p, state, operator):
+                    execute(t, p, state, operator)
+                    found = True
+
+
+@compiled
+def is_safe(t: Tables, p: Pool, state: int, operator: int) -> bool:
+    live_units, live_cost, live_short = 0, 0, False
+    for index in range(t.writes_at[operator], t.writes_at[operator + 1]):
+        tensor = t.writes[index]
+        if t.readers_at[tensor] != t.readers_at[tensor + 1]:
+            live_units += t.units[tensor]
+            live_cost += t.load_costs[tensor] + t.store_costs[tensor]
+            live_short = live_short or t.may_end_short[tensor] == 1
+    can_stand_in = live_units == 0
+    for index in range(t.reads_at[operator], t.reads_at[operator + 1]):
+        tensor = t.reads[index]
+        is_resident = has(p.resident, state, tensor)
+        if is_last_use(t, p, state, tensor, operator):
+            if is_resident and live_cost <= evict_cost(t, p, state, tensor):
+                spare = t.units[tensor] - live_units
+                if spare > 0 or (spare == 0 and (live_short or t.may_end_short[tensor] == 0)):
+                    can_stand_in = True
+        elif not is_resident:
+            return False
+    return can_stand_in and fits(t, p, state, operator)
+
+
+@compiled
+def build(t: Tables, p: Pool, parent: int, operator: int, evicted: np.uint64, cost: int, state: int) -> None:
+    """Build a child in the row `state`: evict, run the operator, then every safe move."""
+    copy_row(p.executed, parent, state)
+    copy_row(p.ready, parent, state)
+    copy_row(p.resident, parent, state)
+    copy_row(p.copied, parent, state)
+    p.hashes[state] = p.hashes[parent]
+    p.used_units[state] = p.used_units[parent]
+    p.steps[state] = p.steps[parent]
+    p.cost[state] = cost
+    p.parent[state] = parent
+    p.evicted[state] = evicted
+    p.is_dominated[state] = 0
+    p.moves_at[state + 1] = p.moves_at[state]
+    if evicted != ZERO:
+        _evict(t, p, parent, evicted, state)
+    execute(t, p, state, operator)
+    run_safe_moves(t, p, state)
+
+
+@compiled
+def _evict(t: Tables, p: Pool, parent: int, evicted: np.uint64, state: int) -> None:
+    left = evicted
+    for index in range(p.resident.shape[1]):
+        word = p.resident[parent, index]
+        while word != ZERO:
+            if left & ONE:
+                tensor = (index << 6) + lowest_bit(word)
+                remove(p.resident, state, tensor)
+                p.used_units[state] -= t.units[tensor]
+                if t.store_costs[tensor] > 0:
+                    add(p.copied, state, tensor)
+            left >>= ONE
+            word &= word - ONE
+
+
+# Dominance
+
+
+@compiled
+def same_row(words: Words, a: int, b: int) -> bool:
+    for index in range(words.shape[1]):
+        if words[a, index] != words[b, index]:
+            return False
+    return True
+
+
+@compiled
+def dominates(t: Tables, p: Pool, better: int, worse: int) -> bool:
+    limit = p.cost[worse] - p.cost[better]
+    if limit < 0:
+        return False
+    for index in range(p.resident.shape[1]):
+        excess = p.resident[better, index] & ~p.resident[worse, index]
+        copies = p.copied[worse, index] & ~p.copied[better, index] & ~excess
+        while excess != ZERO:
+            limit -= evict_cost(t, p, better, (index << 6) + lowest_bit(excess))
+            if limit < 0:
+                return False
+            excess &= excess - ONE
+        while copies != ZERO:
+            limit -= t.store_costs[(index << 6) + lowest_bit(copies)]
+            if limit < 0:
+                return False
+            copies &= copies - ONE
+    return True
+
+
+@compiled
+def slot_of(p: Pool, state: int) -> np.int64:
+    """The slot of the chain of states with the same executed set, or the empty one where it belongs."""
+    slot = np.int64(p.hashes[state] & np.uint64(p.slots.size - 1))
+    while p.slots[slot] >= 0:
+        head = p.slots[slot]
+        if p.hashes[head] == p.hashes[state] and same_row(p.executed, head, state):
+            return slot
+        slot = (slot + 1) & (p.slots.size - 1)
+    return slot
+
+
+@compiled
+def enter_if_undominated(t: Tables, p: Pool, state: int) -> bool:
+    """Chain a state to its peers, unless one of them is as good; drop the peers it makes useless."""
+    slot = slot_of(p, state)
+    peer = p.slots[slot]
+    while peer >= 0:
+        if dominates(t, p, peer, state):
+            return False
+        peer = p.peers[peer]
+    head = -1
+    peer = p.slots[slot]
+    while peer >= 0:
+        following = p.peers[peer]
+        if dominates(t, p, state, peer):
+            p.is_dominated[peer] = 1
+        else:
+            p.peers[peer] = head
+            head = peer
+        peer = following
+    p.peers[state] = head
+    p.slots[slot] = state
+    return True
+
+
+@compiled
+def rehash(p: Pool, states: int) -> None:
+    """Enter all chains into a larger, empty table of slots."""
+    p.slots[:] = -1
+    p.peers[:states] = -1
+    for state in range(states):
+        if not p.is_dominated[state]:
+            slot = slot_of(p, state)
+            p.peers[state] = p.slots[slot]
+            p.slots[slot] = state
+
+
+# Evictions
+
+
+@compiled
+def eviction_candidates(t: Tables, p: Pool, state: int, operator: int, w: Workspace) -> int:
+    """List residents that may leave, largest first, with their place among all residents; return how many."""
+    count = 0
+    position = 0
+    for index in range(p.resident.shape[1]):
+        word = p.resident[state, index]
+        while word != ZERO:
+            tensor = (index << 6) + lowest_bit(word)
+            word &= word - ONE
+            if not reads(t, operator, tensor):
+                slot = count
+                while slot > 0 and t.units[w.order[slot - 1]] < t.units[tensor]:
+                    w.order[slot] = w.order[slot - 1]
+                    w.place[slot] = w.place[slot - 1]
+                    slot -= 1
+                w.order[slot] = tensor
+                w.place[slot] = position
+                count += 1
+            position += 1
+    return count if position <= MOST_RESIDENTS else -1
+
+
+@compiled
+def reads(t: Tables, operator: int, tensor: int) -> bool:
+    for index in range(t.reads_at[operator], t.reads_at[operator + 1]):
+        if t.reads[index] == tensor:
+            return True
+    return False
+
+
+@compiled
+def holds(t: Tables, over: int, ends_short: int, w: Workspace, count: int) -> bool:
+    """Whether what is left after the chosen have gone, `over` units above the capacity, fits."""
+    if over <= 0:
+        return True
+    if over > 1:
+        return False
+    if ends_short:
+        return True
+    for index in range(count):
+        if w.chosen[index] == 0 and t.may_end_short[w.order[index]]:
+            return True
+    return False
+
+
+@compiled
+def is_minimal(t: Tables, over: int, ends_short: int, w: Workspace, count: int) -> bool:
+    """Whether no chosen tensor could have stayed."""
+    for index in range(count):
+        if w.chosen[index] == 1:
+            w.chosen[index] = 0
+            could_stay = holds(t, over + t.units[w.order[index]], ends_short, w, count)
+            w.chosen[index] = 1
+            if could_stay:
+                return False
+    return True
+
+
+@compiled
+def defer_children(t: Tables, p: Pool, h: Deferred, w: Workspace, state: int, counters: Integers) -> int:
+    """Put every child of a state on the heap; return FOUND if all went well."""
+    for index in range(members(p.ready, state, w.operators)):
+        operator = w.operators[index]
+        if fits(t, p, state, operator):
+            push(p, h, counters, p.cost[state], state, operator, ZERO)
+            continue
+        count = eviction_candidates(t, p, state, operator, w)
+        if count < 0:
+            return TOO_MANY_RESIDENTS
+        if not defer_evictions(t, p, h, w, state, operator, count, counters):
+            return HEAP_FULL
+    return FOUND
+
+
+@compiled
+def defer_evictions(
+    t: Tables, p: Pool, h: Deferred, w: Workspace, state: int, operator: int, count: int, counters: Integers
+) -> bool:
+    """Push a child for each inclusion-minimal set of evictions that makes the operator fit.
+
+    Depth first over the candidates, largest first: `stack` holds the chosen ones.
+    """
+    ends_short = operands_end_short(t, operator)
+    over = p.used_units[state] + missing_units(t, p, state, operator) - t.scalars[0]
+    w.chosen[:count] = 0
+    depth, following, cost, evicted = 0, 0, p.cost[state], ZERO
+    while True:
+        fitting = holds(t, over, ends_short, w, count)
+        if fitting and is_minimal(t, over, ends_short, w, count):
+            if counters[HEAP] + 1 >= h.cost.size:
+                return False
+            push(p, h, counters, cost, state, operator, evicted)
+        if fitting or following >= count or cost >= counters[UPPER_BOUND]:
+            if depth == 0:
+                return True
+            depth -= 1
+            last = w.stack[depth]
+            w.chosen[last] = 0
+            over += t.units[w.order[last]]
+            cost -= evict_cost(t, p, state, w.order[last])
+            evicted ^= ONE << np.uint64(w.place[last])
+            following = last + 1
+        else:
+            w.stack[depth] = following
+            depth += 1
+            w.chosen[following] = 1
+            over -= t.units[w.order[following]]
+            cost += evict_cost(t, p, state, w.order[following])
+            evicted |= ONE << np.uint64(w.place[following])
+            following += 1
+
+
+# Best first
+
+
+@compiled
+def push(p: Pool, h: Deferred, counters: Integers, cost: int, parent: int, operator: int, evicted: np.uint64) -> None:
+    if cost >= counters[UPPER_BOUND]:
+        return
+    counters[PUSHED] += 1
+    rank = counters[PUSHED] - (p.steps[parent] + 1) * RANK_OF_A_STEP
+    index = counters[HEAP]
+    counters[HEAP] += 1
+    while index > 0:
+        above = (index - 1) >> 1
+        if h.cost[above] < cost or (h.cost[above] == cost and h.rank[above] < rank):
+            break
+        _move_entry(h, above, index)
+        index = above
+    _set_entry(h, index, cost, rank, parent, operator, evicted)
+
+
+@compiled
+def drop_first(h: Deferred, counters: Integers) -> None:
+    counters[HEAP] -= 1
+    last = counters[HEAP]
+    cost, rank = h.cost[last], h.rank[last]
+    index = 0
+    while True:
+        below = 2 * index + 1
+        if below >= last:
+            break
+        right = below + 1
+        if right < last and (
+            h.cost[right] < h.cost[below] or (h.cost[right] == h.cost[below] and h.rank[right] < h.rank[below])
+        ):
+            below = right
+        if cost < h.cost[below] or (cost == h.cost[below] and rank <= h.rank[below]):
+            break
+        _move_entry(h, below, index)
+        index = below
+    _move_entry(h, last, index)
+
+
+@compiled
+def _move_entry(h: Deferred, source: int, target: int) -> None:
+    _set_entry(h, target, h.cost[source], h.rank[source], h.parent[source], h.operator[source], h.evicted[source])
+
+
+@compiled
+def _set_entry(h: Deferred, index: int, cost: int, rank: int, parent: int, operator: int, evicted: np.uint64) -> None:
+    h.cost[index] = cost
+    h.rank[index] = rank
+    h.parent[index] = parent
+    h.operator[index] = operator
+    h.evicted[index] = evicted
+
+
+@compiled
+def start(t: Tables, p: Pool, counters: Integers) -> None:
+    """Enter the state 0, after its safe moves; its children are pending."""
+    p.moves_at[1] = 0
+    run_safe_moves(t, p, 0)
+    counters[STATES] = 1
+    enter_if_undominated(t, p, 0)
+    if p.steps[0] == t.hashes.size:
+        counters[GOAL] = 0
+    counters[PENDING] = 0
+
+
+@compiled
+def defer_all(t: Tables, p: Pool, h: Deferred, w: Workspace, state: int, counters: Integers) -> int:
+    """Defer the children; if the heap is full, remember to do it again (what stands twice is dominated)."""
+    code = defer_children(t, p, h, w, state, counters)
+    if code == HEAP_FULL:
+        counters[PENDING] = state
+    return code
+
+
+@compiled
+def best_first(t: Tables, p: Pool, h: Deferred, w: Workspace, counters: Integers) -> int:
+    """Build the cheapest deferred child until one is a whole plan; say why it returned."""
+    operators = t.hashes.size
+    if counters[PENDING] >= 0:
+        pending = counters[PENDING]
+        counters[PENDING] = -1
+        code = defer_all(t, p, h, w, pending, counters)
+        if code != FOUND:
+            return code
+    while counters[GOAL] < 0:
+        state = counters[STATES]
+        if counters[HEAP] == 0:
+            return EXHAUSTED
+        if counters[STOP] or state >= counters[STATE_LIMIT]:
+            return STOPPED
+        if state + 1 >= p.cost.size or p.moves_at[state] + operators >= p.moves.size:
+            return STATES_FULL
+        if counters[HEAP] + HEAP_RESERVE >= h.cost.size:
+            return HEAP_FULL
+        cost, parent, operator, evicted = h.cost[0], h.parent[0], h.operator[0], h.evicted[0]
+        drop_first(h, counters)
+        if p.is_dominated[parent] or cost >= counters[UPPER_BOUND]:
+            continue
+        counters[BOUND] = cost
+        build(t, p, parent, operator, evicted, cost, state)
+        if p.steps[state] == operators:
+            counters[GOAL] = state
+        if enter_if_undominated(t, p, state):
+            counters[STATES] += 1
+            code = defer_all(t, p, h, w, state, counters)
+            if code != FOUND:
+                return code
+    return FOUND

@@ -1,0 +1,115 @@
+"""Handing a mixed-integer program to a solver through MathOpt, with a time limit and a stop switch."""
+
+from __future__ import annotations
+
+import math
+import threading
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import TYPE_CHECKING
+
+from onchip.errors import UsageError
+from onchip.plan.result import Stop
+from onchip.solve.limits import MipSolver, Run
+
+if TYPE_CHECKING:
+    from ortools.math_opt.python import mathopt
+    from ortools.util.python.solve_interrupter import SolveInterrupter
+
+POLL_SECONDS = 0.05
+ROUNDING_SLACK = 1e-4
+LEAST_SECONDS = 0.01
+
+
+@dataclass(frozen=True, slots=True)
+class MipOutcome:
+    """`values` is None without a solution. `lower_bound` is what the solver claims, rounded up to an integer."""
+
+    values: Mapping[mathopt.Variable, float] | None
+    lower_bound: int
+    is_infeasible: bool
+    stopped_by: Stop
+
+    def is_one(self, variable: mathopt.Variable) -> bool:
+        """Whether a binary variable is 1 in the solution."""
+        return self.integer(variable) == 1
+
+    def integer(self, variable: mathopt.Variable) -> int:
+        """Return the value of an integer variable in the solution."""
+        return 0 if self.values is None else round(self.values[variable])
+
+
+def solve_mip(model: mathopt.Model, run: Run) -> MipOutcome:
+    """Solve a minimisation whose objective is an integer, at least 0, at every solution.
+
+    Raises UsageError for a solver that is not there. HiGHS and SCIP are left to themselves after an
+    interruption: what they had found is lost.
+    """
+    from ortools.util.python.solve_interrupter import SolveInterrupter
+
+    ended: list[mathopt.SolveResult | Exception] = []
+    # SCIP's bridge prints an error of its own for every interrupter it is given.
+    interrupter = None if run.limits.solver is MipSolver.SCIP else SolveInterrupter()
+    worker = threading.Thread(target=lambda: ended.append(_solve(model, run, interrupter)), daemon=True)
+    worker.start()
+    while worker.is_alive() and not run.interrupt.is_set():
+        worker.join(POLL_SECONDS)
+    if run.interrupt.is_set() and interrupter is not None:
+        interrupter.interrupt()
+        if run.limits.solver is not MipSolver.HIGHS:
+            worker.join()
+    if not ended:
+        return MipOutcome(None, 0, is_infeasible=False, stopped_by=Stop.INTERRUPTED)
+    if isinstance(ended[0], Exception):
+        raise _as_usage_error(ended[0], run.limits.solver)
+    return _outcome(ended[0], run)
+
+
+def _solve(model: mathopt.Model, run: Run, interrupter: SolveInterrupter | None) -> mathopt.SolveResult | Exception:
+    from ortools.math_opt.python import mathopt
+
+    solver_types = {
+        MipSolver.CP_SAT: mathopt.SolverType.CP_SAT,
+        MipSolver.HIGHS: mathopt.SolverType.HIGHS,
+        MipSolver.SCIP: mathopt.SolverType.GSCIP,
+        MipSolver.GUROBI: mathopt.SolverType.GUROBI,
+    }
+    solver = run.limits.solver
+    parameters = mathopt.SolveParameters(relative_gap_tolerance=0.0, random_seed=run.limits.seed)
+    if solver is MipSolver.HIGHS:  # it refuses the generic option
+        parameters.highs.int_options["threads"] = run.limits.workers
+    else:
+        parameters.threads = run.limits.workers
+    if math.isfinite(run.seconds_left):
+        parameters.time_limit = timedelta(seconds=max(LEAST_SECONDS, run.seconds_left))
+    try:
+        return mathopt.solve(model, solver_types[solver], params=parameters, interrupter=interrupter)
+    except (RuntimeError, AttributeError, ValueError) as error:
+        return error
+
+
+def _as_usage_error(error: Exception, solver: MipSolver) -> Exception:
+    """Gurobi absent is a RuntimeError; an option the solver does not know is an AttributeError of MathOpt itself."""
+    if isinstance(error, RuntimeError):
+        others = ", ".join(other for other in MipSolver if other is not solver)
+        return UsageError(f"{solver} is not installed: {error}", place=f"--solver {solver}", expected=others)
+    if isinstance(error, AttributeError):
+        return UsageError(
+            f"{solver} refuses an option (threads, seed or gap)", place=f"--solver {solver}", expected="another solver"
+        )
+    return error
+
+
+def _outcome(result: mathopt.SolveResult, run: Run) -> MipOutcome:
+    from ortools.math_opt.python import mathopt
+
+    reason = result.termination.reason
+    if reason in (mathopt.TerminationReason.INFEASIBLE, mathopt.TerminationReason.INFEASIBLE_OR_UNBOUNDED):
+        return MipOutcome(None, 0, is_infeasible=True, stopped_by=Stop.COMPLETED)
+    dual = result.best_objective_bound()
+    bound = max(0, math.ceil(dual - ROUNDING_SLACK)) if math.isfinite(dual) else 0
+    values = result.variable_values() if result.has_primal_feasible_solution() else None
+    if reason is mathopt.TerminationReason.OPTIMAL:
+        return MipOutcome(values, bound, is_infeasible=False, stopped_by=Stop.COMPLETED)
+    return MipOutcome(values, bound, is_infeasible=False, stopped_by=run.stop or Stop.TIME_LIMIT)

@@ -1,0 +1,118 @@
+"""COSMA's formulation, our exact method and the exhaustive oracle, on the same tiny networks."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from onchip.analysis.bounds import greatest_need
+from onchip.arch.memory import Memory
+from onchip.errors import UsageError
+from onchip.plan.plan import Plan
+from onchip.plan.problem import Count, Objective, Order, Problem
+from onchip.plan.result import Result, Status, Stop
+from onchip.solve.joint.exact import solve_exactly
+from onchip.solve.joint.paper import solve_as_paper
+from onchip.solve.limits import Limits, MipSolver, Run
+from onchip.solve.ordering.min_peak import min_peak_bytes
+from onchip.verify.verifier import verify
+from onchip.workloads.bundled import load_network
+from oracle import least_peak, least_traffic, random_graph
+
+SEEDS = range(40)
+ROOM = 10_000
+EXHAUSTIVE_ROOM = 60
+
+
+def tight_problem(seed: int, order: Order = Order.FREE, operators: int = 5) -> Problem:
+    """A tiny network in a scratchpad of 0 to 2 bytes more than its greatest operator needs."""
+    alignment = 3 if seed % 3 == 2 else 1
+    count = Count.ALL if seed % 2 else Count.ACTIVATIONS
+    roomy = Problem(random_graph(seed, operators), (Memory("sram", ROOM, alignment),), order=order, count=count)
+    capacity = greatest_need(roomy).need_bytes + seed % 3
+    return replace(roomy, memories=(Memory("sram", capacity, alignment),))
+
+
+def solve(problem: Problem, solver: MipSolver = MipSolver.CP_SAT) -> Result[Plan]:
+    result = solve_as_paper(problem, Run(Limits(time_limit_seconds=60, solver=solver)))
+    assert result.answer is not None
+    assert verify(problem, result.answer).violations == ()
+    return result
+
+
+@pytest.mark.parametrize("order", [Order.FREE, Order.GIVEN])
+@pytest.mark.parametrize("seed", SEEDS)
+def test_the_formulation_agrees_with_the_oracle_and_the_search(seed: int, order: Order) -> None:
+    problem = tight_problem(seed, order)
+    result = solve(problem)
+    assert result.status is Status.OPTIMAL
+    assert result.objective_value == result.lower_bound == least_traffic(problem)
+    assert result.objective_value == solve_exactly(problem, Run()).objective_value
+
+
+@pytest.mark.parametrize("solver", [MipSolver.HIGHS, MipSolver.SCIP])
+@pytest.mark.parametrize("seed", range(4))
+def test_every_solver_finds_the_same_optimum(seed: int, solver: MipSolver) -> None:
+    problem = tight_problem(seed, operators=4)
+    result = solve(problem, solver)
+    assert (result.status, result.objective_value) == (Status.OPTIMAL, least_traffic(problem))
+
+
+@pytest.mark.parametrize("order", [Order.FREE, Order.GIVEN])
+@pytest.mark.parametrize("seed", SEEDS)
+def test_the_least_peak_of_the_formulation_bounds_every_arena(seed: int, order: Order) -> None:
+    tight = tight_problem(seed, order)
+    memory = replace(tight.memories[0], capacity_bytes=EXHAUSTIVE_ROOM)
+    problem = replace(tight, memories=(memory,), objective=Objective.PEAK)
+    result, least = solve(problem), least_peak(problem)
+    assert least is not None
+    assert result.objective_value is not None
+    assert result.lower_bound <= least <= result.objective_value
+    assert result.status is (Status.OPTIMAL if result.lower_bound == result.objective_value else Status.FEASIBLE)
+    if memory.alignment_bytes == 1:  # else padding counts too, which Eq. 14 does not know
+        assert (
+            result.lower_bound == min_peak_bytes(replace(problem, objective=Objective.TRAFFIC), Run()).objective_value
+        )
+
+
+def test_an_order_of_least_peak_needs_no_spill_at_the_least_peak() -> None:
+    tight = tight_problem(7)
+    roomy = replace(tight, memories=(Memory("sram", EXHAUSTIVE_ROOM),), objective=Objective.PEAK)
+    least = solve(roomy).lower_bound
+    problem = replace(tight, memories=(Memory("sram", least),), order=Order.MIN_PEAK)
+    assert solve(problem).objective_value == 0
+
+
+def test_too_small_a_scratchpad_is_infeasible() -> None:
+    tight = tight_problem(0)
+    problem = replace(tight, memories=(Memory("sram", greatest_need(tight).need_bytes - 1),))
+    assert solve_as_paper(problem, Run()).status is Status.INFEASIBLE
+
+
+def test_no_order_below_the_least_peak_is_infeasible() -> None:
+    tight = replace(tight_problem(7), objective=Objective.PEAK)
+    least = solve(replace(tight, memories=(Memory("sram", EXHAUSTIVE_ROOM),))).lower_bound
+    need = greatest_need(tight).need_bytes
+    assert least > need, "the example must have a peak above its greatest need"
+    cramped = replace(tight, memories=(Memory("sram", least - 1),))
+    assert solve_as_paper(cramped, Run()).status is Status.INFEASIBLE
+
+
+def test_a_solver_that_is_absent_is_named_in_one_line() -> None:
+    with pytest.raises(UsageError, match="gurobi is not installed"):
+        solve_as_paper(tight_problem(0), Run(Limits(solver=MipSolver.GUROBI)))
+
+
+def test_a_network_too_large_to_write_down_is_unknown() -> None:
+    graph = load_network("darts_v2")
+    result = solve_as_paper(Problem(graph, (Memory("sram", 2**40),)), Run(Limits(time_limit_seconds=20)))
+    assert (result.status, result.stopped_by) == (Status.UNKNOWN, Stop.MEMORY_LIMIT)
+
+
+def test_an_interruption_ends_in_unknown_or_a_legal_plan() -> None:
+    run = Run(Limits(time_limit_seconds=60))
+    run.interrupt.set()
+    result = solve_as_paper(tight_problem(3), run)
+    assert result.status in Status
+    assert result.answer is None or not verify(tight_problem(3), result.answer).violations

@@ -1,0 +1,78 @@
+"""`exact` against the exhaustive oracle: every order, every choice of what to keep, every packing."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from onchip.analysis.bounds import greatest_need
+from onchip.analysis.indexed import IndexedProblem
+from onchip.arch.memory import Memory
+from onchip.plan.document import Claim
+from onchip.plan.plan import Plan
+from onchip.plan.problem import Count, Objective, Order, Problem
+from onchip.plan.result import Result, Status
+from onchip.solve.joint.exact import solve_exactly
+from onchip.solve.joint.search import BestFirstSearch
+from onchip.solve.limits import Run
+from onchip.solve.ordering.min_peak import min_peak_bytes
+from onchip.verify.verifier import verify
+from oracle import least_peak, least_traffic, random_graph
+
+TRAFFIC_SEEDS = range(300)
+PEAK_SEEDS = range(300)
+SEEDS_TOGETHER = 25
+AMPLE_BYTES = 10**6
+OPERATORS_FOR_PEAK = 6
+
+
+def chunks(seeds: range) -> list[range]:
+    return [seeds[start : start + SEEDS_TOGETHER] for start in range(0, len(seeds), SEEDS_TOGETHER)]
+
+
+def roomy(seed: int, operators: int, objective: Objective) -> Problem:
+    """A problem whose scratchpad holds everything; order, count and alignment change from seed to seed."""
+    return Problem(
+        random_graph(seed, operators=operators),
+        (Memory("sram", AMPLE_BYTES, alignment_bytes=(1, 1, 4)[seed % 3]),),
+        objective,
+        Order.GIVEN if seed % 4 == 3 else Order.FREE,
+        Count.ALL if seed % 5 == 0 else Count.ACTIVATIONS,
+    )
+
+
+def traffic_problem(seed: int) -> Problem:
+    """At a budget from M_R to M_P, more often nearer to M_R, where most is to be decided."""
+    problem = roomy(seed, 7, Objective.TRAFFIC)
+    required = greatest_need(problem).need_bytes
+    least_peak_bytes = min_peak_bytes(problem, Run()).objective_value
+    assert least_peak_bytes is not None
+    capacity_bytes = required + (least_peak_bytes - required) * (0, 0, 1, 1, 2, 3, 4)[seed % 7] // 4
+    return replace(problem, memories=(replace(problem.memories[0], capacity_bytes=capacity_bytes),))
+
+
+def proven(problem: Problem) -> Result[Plan]:
+    """What `exact` says, held against the verifier."""
+    result = solve_exactly(problem, Run())
+    assert result.status is Status.OPTIMAL
+    assert result.answer is not None
+    assert result.objective_value is not None
+    assert result.lower_bound <= result.objective_value
+    claim = Claim("exact", result.status, problem.objective, result.objective_value, result.lower_bound)
+    assert verify(problem, result.answer, claim).violations == ()
+    return result
+
+
+@pytest.mark.parametrize("seeds", chunks(TRAFFIC_SEEDS), ids=str)
+def test_the_least_traffic_is_the_oracle_s(seeds: range) -> None:
+    for seed in seeds:
+        problem = traffic_problem(seed)
+        assert proven(problem).objective_value == least_traffic(problem), f"seed {seed}"
+
+
+@pytest.mark.parametrize("seeds", chunks(PEAK_SEEDS), ids=str)
+def test_the_least_arena_is_the_oracle_s(seeds: range) -> None:
+    for seed in seeds:
+        problem = roomy(seed, OPERATORS_FOR_PEAK, Objective.PEAK)
+        assert proven(problem).objective_value == least_peak(problem), f"seed {seed}"
