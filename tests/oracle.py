@@ -107,14 +107,15 @@ def _uses(problem: Problem, order: tuple[Operator, ...]) -> dict[str, list[int]]
 
 
 class KeepOrDrop:
-    """Every choice, for one order, of the gaps between uses over which a tensor leaves."""
+    """Every choice, for one order, of the gaps between uses over which a tensor leaves.
+
+    A gap between two steps that follow each other is one too: the tensor returns at another address.
+    """
 
     def __init__(self, problem: Problem, order: tuple[Operator, ...]) -> None:
         self._graph = problem.graph
         self._uses = _uses(problem, order)
-        self._gaps = [
-            (name, gap) for name, uses in self._uses.items() for gap in pairwise(uses) if gap[1] > gap[0] + 1
-        ]
+        self._gaps = [(name, gap) for name, uses in self._uses.items() for gap in pairwise(uses)]
 
     def cheaper_than(self, best: int | None) -> list[tuple[int, int]]:
         """Costs and choices (masks over the gaps), cheapest first."""

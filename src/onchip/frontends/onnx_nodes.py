@@ -10,6 +10,7 @@ import onnx
 from onnx.helper import get_attribute_value
 
 from onchip.errors import GraphError
+from onchip.frontends.attributes import writable
 from onchip.ir.operator import AttributeValue
 
 DEFAULT_DOMAINS = ("", "ai.onnx")
@@ -42,7 +43,7 @@ def node_names(nodes: Sequence[onnx.NodeProto]) -> list[str]:
 def attributes_of(node: onnx.NodeProto) -> dict[str, AttributeValue]:
     """Numbers, strings and lists of them; tensors, graphs and types are left out."""
     return {
-        attribute.name: _plain(get_attribute_value(attribute))
+        attribute.name: writable(_plain(get_attribute_value(attribute)))
         for attribute in node.attribute
         if attribute.type in _SIMPLE
     }

@@ -10,6 +10,7 @@ import torch
 from torch.utils._pytree import tree_leaves
 
 from onchip.errors import InternalError
+from onchip.frontends.attributes import writable
 from onchip.frontends.torch_storage import bits_of, bytes_of, covers_its_storage, slice_label, storage_of
 from onchip.ir.operator import AttributeValue, Operator
 from onchip.ir.tensor import Role, Tensor
@@ -86,7 +87,8 @@ class Recording:
         names = tuple(reads)
         inputs = tuple(each for each in names if self.tensors[each].role is not Role.PARAMETER)
         parameters = tuple(dict.fromkeys(each for each in names if self.tensors[each].role is Role.PARAMETER))
-        self.operators.append(Operator(name, kind, inputs, tuple(outputs), parameters, attributes or {}))
+        kept = {label: writable(value) for label, value in (attributes or {}).items()}
+        self.operators.append(Operator(name, kind, inputs, tuple(outputs), parameters, kept))
 
     def operands(self, values: Iterable[object]) -> list[str]:
         """The tensors in which the values, and those in lists of values, lie."""

@@ -81,6 +81,8 @@ class Frames(NamedTuple):
     part_end: Integers
     part_next: Integers
     part_owner: Integers
+    part_low: NDArray[np.uint64]
+    part_high: NDArray[np.uint64]
 
 
 def compiled(function: F) -> F:
@@ -263,6 +265,42 @@ def add_part(
 
 
 @compiled
+def mixed(word: np.uint64) -> np.uint64:
+    """Spread the bits of a word over all of it (the finaliser of SplitMix64)."""
+    word ^= word >> np.uint64(30)
+    word *= np.uint64(0xBF58476D1CE4E5B9)
+    word ^= word >> np.uint64(27)
+    word *= np.uint64(0x94D049BB133111EB)
+    return word ^ (word >> np.uint64(31))
+
+
+@compiled
+def is_known_to_fail(tables, state, frames, part, key_offset, key_buffer):
+    low = np.uint64(0)
+    high = np.uint64(0)
+    for at in range(frames.part_at[part], frames.part_end[part]):
+        buffer = state.lists[at]
+        word = np.uint64(state.offset[buffer]) * np.uint64(2)
+        if is_eligible(state, key_offset, key_buffer, buffer):
+            word += np.uint64(1)
+        word = mixed(word + mixed(np.uint64(buffer + 1) * np.uint64(0x9E3779B97F4A7C15)))
+        low += word
+        high += mixed(word + np.uint64(0x632BE59BD9B4E019))
+    frames.part_low[part] = low
+    frames.part_high[part] = high
+    slot = 2 * np.int64(low & np.uint64(len(state.memo) // 2 - 1))
+    return state.memo[slot] == low and state.memo[slot + 1] == high
+
+
+@compiled
+def remember_failure(state, frames, depth):
+    low = frames.memo_low[depth]
+    slot = 2 * np.int64(low & np.uint64(len(state.memo) // 2 - 1))
+    state.memo[slot] = low
+    state.memo[slot + 1] = frames.memo_high[depth]
+
+
+@compiled
 def open_frame(
     tables: Tables, state: State, frames: Frames, counters: Integers, part: int, key_offset: int, key_buffer: int
 ) -> None:
@@ -278,6 +316,8 @@ def open_frame(
     frames.pending[depth] = frames.part_next[part]
     frames.key_offset[depth] = key_offset
     frames.key_buffer[depth] = key_buffer
+    frames.memo_low[depth] = frames.part_low[part]
+    frames.memo_high[depth] = frames.part_high[part]
     height = FAR
     for at in range(start, end):
         buffer = state.lists[at]
@@ -331,7 +371,12 @@ def step_on(tables: Tables, state: State, frames: Frames, counters: Integers) ->
         return True
     part = split(tables, state, frames, counters, start, end)
     last = part
-    while frames.part_next[last] != NONE:
+    while True:
+        if is_known_to_fail(tables, state, frames, last, state.offset[buffer], buffer):
+            counters[MEMO_HITS] += 1
+            return True
+        if frames.part_next[last] == NONE:
+            break
         last = frames.part_next[last]
     frames.part_next[last] = frames.pending[depth]
     open_frame(tables, state, frames, counters, part, state.offset[buffer], buffer)
@@ -356,6 +401,7 @@ def search(tables: Tables, state: State, frames: Frames, counters: Integers) -> 
             unplace(tables, state, frames, counters, depth)
         buffer = next_candidate(tables, state, frames, depth)
         if buffer == NONE:
+            remember_failure(state, frames, depth)
             step_back(tables, state, frames, counters)
             continue
         counters[NODES] += 1

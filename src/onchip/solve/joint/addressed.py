@@ -13,6 +13,7 @@ from onchip.analysis.indexed import IndexedProblem, bits
 from onchip.plan.problem import Objective
 from onchip.plan.result import Result, Status, Stop
 from onchip.solve.compose import Residency, Schedule
+from onchip.solve.joint.incumbent import Incumbent
 from onchip.solve.limits import Run
 
 if TYPE_CHECKING:
@@ -198,3 +199,15 @@ class AddressedModel:
 
     def _step_of(self, operator: int) -> cp_model.LinearExprT:
         return sum(step * runs for step, runs in enumerate(self._runs[operator]))
+
+
+def prove_with_addresses(incumbent: Incumbent) -> None:
+    """Let addresses join the model, between the bound and the best plan so far."""
+    if incumbent.is_proven or not is_small_enough(incumbent.indexed):
+        return
+    result = AddressedModel(incumbent.indexed, incumbent.lower_bound, incumbent.value).solve(incumbent.run)
+    incumbent.stopped_by = result.stopped_by
+    incumbent.is_infeasible = result.status is Status.INFEASIBLE
+    if result.answer is not None and result.objective_value is not None:
+        incumbent.raise_bound(result.lower_bound)
+        incumbent.offer(result.answer.schedule, result.answer.offsets_bytes, result.objective_value, "with addresses")

@@ -16,6 +16,7 @@ from onchip.solve.joint.kernel_tables import (
     Pool,
     empty_heap,
     empty_pool,
+    empty_shelves,
     empty_workspace,
     grown,
     tables_of,
@@ -30,19 +31,26 @@ POLL_SECONDS = 0.02
 NO_UPPER_BOUND = 1 << 62
 
 
-class CompiledSearch:
-    """`BestFirstSearch`, compiled."""
+class TooManyResidentsError(Exception):
+    """A state has more residents than fit one word; the search in Python has no such limit."""
 
-    def __init__(self, indexed: IndexedProblem, run: Run, upper_bound: int | None = None) -> None:
+
+class CompiledSearch:
+    """`BestFirstSearch`, compiled; with a `width`, a beam search that proves nothing but is quick."""
+
+    def __init__(self, indexed: IndexedProblem, run: Run, upper_bound: int | None = None, width: int = 0) -> None:
         self._indexed = indexed
         self._run = run
         self._tables = tables_of(indexed)
         self._pool = empty_pool(indexed, FIRST_STATES)
         self._heap = empty_heap(FIRST_HEAP)
+        self._shelves = empty_shelves(indexed, FIRST_HEAP if width else 1)
         self._workspace = empty_workspace(indexed)
+        self._search = kernel.beam if width else kernel.best_first
         self._counters = np.zeros(kernel.COUNTERS, np.int64)
         self._counters[kernel.GOAL] = -1
         self._counters[kernel.PENDING] = -1
+        self._counters[kernel.WIDTH] = width
         self._counters[kernel.UPPER_BOUND] = NO_UPPER_BOUND if upper_bound is None else upper_bound
         self._counters[kernel.STATE_LIMIT] = run.limits.node_limit or NO_UPPER_BOUND
         self._code = kernel.STOPPED
@@ -50,21 +58,24 @@ class CompiledSearch:
         self._failure: BaseException | None = None
 
     def solve(self) -> SearchOutcome:
-        """Search until proven, stopped, or out of memory.
+        """Search until done, stopped, or out of memory; only plans below the upper bound count.
 
-        Without a plan below the given upper bound, `cost` is None and `lower_bound` that bound.
+        Best first: `cost` is None and `lower_bound` the upper bound if there is no such plan.
+        Raises TooManyResidentsError.
         """
         thread = threading.Thread(target=self._work, daemon=True)
         thread.start()
         while thread.is_alive():
             thread.join(POLL_SECONDS)
-            self._run.report(None, int(self._counters[kernel.BOUND]), f"search, {self._states} states")
+            self._run.report(None, int(self._counters[kernel.BOUND]), f"{self._states} states")
             if self._run.stop:
                 self._counters[kernel.STOP] = 1
                 thread.join(POLL_SECONDS)
                 break
         if self._failure is not None:
             raise self._failure
+        if self._code == kernel.TOO_MANY_RESIDENTS:
+            raise TooManyResidentsError
         return self._outcome()
 
     @property
@@ -75,7 +86,9 @@ class CompiledSearch:
         try:
             kernel.start(self._tables, self._pool, self._counters)
             while not self._counters[kernel.STOP]:
-                self._code = kernel.best_first(self._tables, self._pool, self._heap, self._workspace, self._counters)
+                self._code = self._search(
+                    self._tables, self._pool, self._heap, self._shelves, self._workspace, self._counters
+                )
                 if self._code not in (kernel.STATES_FULL, kernel.HEAP_FULL) or not self._grow():
                     return
         except BaseException as failure:  # handed to the thread that waits
@@ -97,12 +110,15 @@ class CompiledSearch:
 
     def _outcome(self) -> SearchOutcome:
         goal, bound = int(self._counters[kernel.GOAL]), int(self._counters[kernel.BOUND])
-        if self._code == kernel.FOUND and goal >= 0:
-            return SearchOutcome(self._path(goal), bound, bound, self._states, Stop.COMPLETED)
-        if self._code == kernel.EXHAUSTED:
-            upper_bound = int(self._counters[kernel.UPPER_BOUND])
-            return SearchOutcome(None, None, upper_bound, self._states, Stop.COMPLETED)
-        stop = self._run.stop or (Stop.MEMORY_LIMIT if self._out_of_memory else Stop.NODE_LIMIT)
+        upper_bound = int(self._counters[kernel.UPPER_BOUND])
+        stop = Stop.COMPLETED
+        if self._code not in (kernel.FOUND, kernel.EXHAUSTED):
+            stop = self._run.stop or (Stop.MEMORY_LIMIT if self._out_of_memory else Stop.NODE_LIMIT)
+        if goal >= 0:
+            cost = int(self._pool.cost[goal])
+            return SearchOutcome(self._path(goal), cost, bound, self._states, stop)
+        if self._code == kernel.EXHAUSTED and not self._counters[kernel.WIDTH]:
+            bound = upper_bound
         return SearchOutcome(None, None, bound, self._states, stop)
 
     def _path(self, state: int) -> tuple[Move, ...]:

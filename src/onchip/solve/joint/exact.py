@@ -15,11 +15,11 @@ from onchip.plan.problem import Objective, Problem
 from onchip.plan.result import Result, Status
 from onchip.solve.allocation.pack import pack_schedule
 from onchip.solve.allocation.repair import place_or_cut
-from onchip.solve.compose import Schedule, non_compulsory_cost, schedule_of_moves
-from onchip.solve.joint.addressed import AddressedModel, is_small_enough
+from onchip.solve.compose import Move, Schedule, non_compulsory_cost, schedule_of_moves
+from onchip.solve.joint.addressed import prove_with_addresses
 from onchip.solve.joint.incumbent import Incumbent
 from onchip.solve.joint.peak import solve_peak
-from onchip.solve.joint.search import BestFirstSearch
+from onchip.solve.joint.staged import StagedSearch
 from onchip.solve.limits import Run
 from onchip.solve.spilling.belady import belady_moves
 
@@ -37,43 +37,43 @@ def solve_exactly(problem: Problem, run: Run) -> Result[Plan]:
     if problem.objective is Objective.PEAK:
         solve_peak(incumbent)
     else:
-        _solve_traffic(incumbent)
+        TrafficPlanner(incumbent).solve()
     return incumbent.result(METHOD)
 
 
-def _solve_traffic(incumbent: Incumbent) -> None:
-    indexed, run = incumbent.indexed, incumbent.run
-    first = schedule_of_moves(indexed, belady_moves(indexed, range(indexed.operator_count)))
-    _offer(incumbent, first, "first plan")
-    if incumbent.is_proven:
-        return
-    outcome = BestFirstSearch(indexed, run).solve()
-    incumbent.raise_bound(outcome.lower_bound)
-    incumbent.stopped_by = outcome.stop
-    if outcome.moves is None:
-        return
-    schedule = schedule_of_moves(indexed, outcome.moves)
-    offsets = pack_schedule(indexed, schedule, run)
-    if offsets is not None:
-        incumbent.offer(schedule, offsets, outcome.lower_bound, "packed")
-        return
-    _offer(incumbent, schedule, "optimum in bytes does not pack")
-    prove_with_addresses(incumbent)
+class TrafficPlanner:
+    """The four steps for the objective traffic."""
 
+    def __init__(self, incumbent: Incumbent) -> None:
+        self._incumbent = incumbent
+        self._indexed = incumbent.indexed
+        self._run = incumbent.run
 
-def _offer(incumbent: Incumbent, schedule: Schedule, phase: str) -> None:
-    """Give a schedule addresses, at the price of more evictions where it does not pack."""
-    placed, offsets = place_or_cut(incumbent.indexed, schedule)
-    incumbent.offer(placed, offsets, non_compulsory_cost(incumbent.indexed, placed), phase)
+    def solve(self) -> None:
+        """Leave the best plan and the best bound with the incumbent."""
+        given = range(self._indexed.operator_count)
+        self._offer(schedule_of_moves(self._indexed, belady_moves(self._indexed, given)), "first plan")
+        if self._incumbent.is_proven:
+            return
+        search = StagedSearch(self._indexed, self._run, self._offer_moves)
+        search.solve()
+        self._incumbent.raise_bound(search.lower_bound)
+        self._incumbent.stopped_by = search.stop
+        if search.is_proven and search.moves is not None and not self._incumbent.is_proven:
+            self._pack_exactly(schedule_of_moves(self._indexed, search.moves))
+            prove_with_addresses(self._incumbent)
 
+    def _offer_moves(self, moves: tuple[Move, ...], cost: int, phase: str) -> None:
+        if self._incumbent.value is None or cost < self._incumbent.value:
+            self._offer(schedule_of_moves(self._indexed, moves), phase)
 
-def prove_with_addresses(incumbent: Incumbent) -> None:
-    """Let offsets join the model from the bound in bytes on."""
-    if incumbent.is_proven or not is_small_enough(incumbent.indexed):
-        return
-    model = AddressedModel(incumbent.indexed, incumbent.lower_bound, incumbent.value)
-    result = model.solve(incumbent.run)
-    incumbent.stopped_by = result.stopped_by
-    if result.answer is not None and result.objective_value is not None:
-        incumbent.raise_bound(result.lower_bound)
-        incumbent.offer(result.answer.schedule, result.answer.offsets_bytes, result.objective_value, "with addresses")
+    def _offer(self, schedule: Schedule, phase: str) -> None:
+        """Give a schedule addresses, at the price of more evictions where it does not pack."""
+        placed, offsets = place_or_cut(self._indexed, schedule)
+        self._incumbent.offer(placed, offsets, non_compulsory_cost(self._indexed, placed), phase)
+
+    def _pack_exactly(self, schedule: Schedule) -> None:
+        """Offer the schedule as it stands if it packs."""
+        offsets = pack_schedule(self._indexed, schedule, self._run)
+        if offsets is not None:
+            self._incumbent.offer(schedule, offsets, non_compulsory_cost(self._indexed, schedule), "packed")

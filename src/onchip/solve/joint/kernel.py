@@ -15,13 +15,13 @@ from llvmlite import ir
 from numba.core import types
 from numba.extending import intrinsic
 
-from onchip.solve.joint.kernel_tables import Deferred, Integers, Pool, Tables, Words, Workspace
+from onchip.solve.joint.kernel_tables import Deferred, Integers, Pool, Shelves, Tables, Words, Workspace
 
 F = TypeVar("F", bound=Callable[..., Any])
 
 # Indices into `counters`.
-STATES, HEAP, PUSHED, GOAL, BOUND, UPPER_BOUND, STOP, STATE_LIMIT, PENDING = range(9)
-COUNTERS = 9
+STATES, HEAP, PUSHED, GOAL, BOUND, UPPER_BOUND, STOP, STATE_LIMIT, PENDING, WIDTH, LEVEL, FREE = range(12)
+COUNTERS = 12
 # Why the search returned.
 FOUND, EXHAUSTED, STOPPED, STATES_FULL, HEAP_FULL, TOO_MANY_RESIDENTS = range(6)
 
@@ -30,6 +30,7 @@ ZERO = np.uint64(0)
 RANK_OF_A_STEP = 1 << 40
 HEAP_RESERVE = 1 << 16
 MOST_RESIDENTS = 64
+MOVES_RESERVE = 1 << 16
 
 
 def compiled(function: F) -> F:
@@ -408,24 +409,24 @@ def is_minimal(t: Tables, over: int, ends_short: int, w: Workspace, count: int) 
 
 
 @compiled
-def defer_children(t: Tables, p: Pool, h: Deferred, w: Workspace, state: int, counters: Integers) -> int:
+def defer_children(t: Tables, p: Pool, h: Deferred, b: Shelves, w: Workspace, state: int, counters: Integers) -> int:
     """Put every child of a state on the heap; return FOUND if all went well."""
     for index in range(members(p.ready, state, w.operators)):
         operator = w.operators[index]
         if fits(t, p, state, operator):
-            push(p, h, counters, p.cost[state], state, operator, ZERO)
+            push(p, h, b, counters, p.cost[state], state, operator, ZERO)
             continue
         count = eviction_candidates(t, p, state, operator, w)
         if count < 0:
             return TOO_MANY_RESIDENTS
-        if not defer_evictions(t, p, h, w, state, operator, count, counters):
+        if not defer_evictions(t, p, h, b, w, state, operator, count, counters):
             return HEAP_FULL
     return FOUND
 
 
 @compiled
 def defer_evictions(
-    t: Tables, p: Pool, h: Deferred, w: Workspace, state: int, operator: int, count: int, counters: Integers
+    t: Tables, p: Pool, h: Deferred, b: Shelves, w: Workspace, state: int, operator: int, count: int, counters: Integers
 ) -> bool:
     """Push a child for each inclusion-minimal set of evictions that makes the operator fit.
 
@@ -438,9 +439,9 @@ def defer_evictions(
     while True:
         fitting = holds(t, over, ends_short, w, count)
         if fitting and is_minimal(t, over, ends_short, w, count):
-            if counters[HEAP] + 1 >= h.cost.size:
+            if counters[WIDTH] == 0 and counters[HEAP] + 1 >= h.cost.size:
                 return False
-            push(p, h, counters, cost, state, operator, evicted)
+            push(p, h, b, counters, cost, state, operator, evicted)
         if fitting or following >= count or cost >= counters[UPPER_BOUND]:
             if depth == 0:
                 return True
@@ -465,11 +466,24 @@ def defer_evictions(
 
 
 @compiled
-def push(p: Pool, h: Deferred, counters: Integers, cost: int, parent: int, operator: int, evicted: np.uint64) -> None:
+def push(
+    p: Pool, h: Deferred, b: Shelves, counters: Integers, cost: int, parent: int, operator: int, evicted: np.uint64
+) -> None:
+    """Defer a child below the upper bound: on the heap, or (beam) on the shelf of its number of steps."""
     if cost >= counters[UPPER_BOUND]:
         return
-    counters[PUSHED] += 1
-    rank = counters[PUSHED] - (p.steps[parent] + 1) * RANK_OF_A_STEP
+    if counters[WIDTH] > 0:
+        shelve(p, b, counters, cost, parent, operator, evicted)
+    else:
+        counters[PUSHED] += 1
+        rank = counters[PUSHED] - (p.steps[parent] + 1) * RANK_OF_A_STEP
+        enqueue(h, counters, cost, rank, parent, operator, evicted)
+
+
+@compiled
+def enqueue(
+    h: Deferred, counters: Integers, cost: int, rank: int, parent: int, operator: int, evicted: np.uint64
+) -> None:
     index = counters[HEAP]
     counters[HEAP] += 1
     while index > 0:
@@ -530,22 +544,22 @@ def start(t: Tables, p: Pool, counters: Integers) -> None:
 
 
 @compiled
-def defer_all(t: Tables, p: Pool, h: Deferred, w: Workspace, state: int, counters: Integers) -> int:
+def defer_all(t: Tables, p: Pool, h: Deferred, b: Shelves, w: Workspace, state: int, counters: Integers) -> int:
     """Defer the children; if the heap is full, remember to do it again (what stands twice is dominated)."""
-    code = defer_children(t, p, h, w, state, counters)
+    code = defer_children(t, p, h, b, w, state, counters)
     if code == HEAP_FULL:
         counters[PENDING] = state
     return code
 
 
 @compiled
-def best_first(t: Tables, p: Pool, h: Deferred, w: Workspace, counters: Integers) -> int:
+def best_first(t: Tables, p: Pool, h: Deferred, b: Shelves, w: Workspace, counters: Integers) -> int:
     """Build the cheapest deferred child until one is a whole plan; say why it returned."""
     operators = t.hashes.size
     if counters[PENDING] >= 0:
         pending = counters[PENDING]
         counters[PENDING] = -1
-        code = defer_all(t, p, h, w, pending, counters)
+        code = defer_all(t, p, h, b, w, pending, counters)
         if code != FOUND:
             return code
     while counters[GOAL] < 0:
@@ -568,7 +582,88 @@ def best_first(t: Tables, p: Pool, h: Deferred, w: Workspace, counters: Integers
             counters[GOAL] = state
         if enter_if_undominated(t, p, state):
             counters[STATES] += 1
-            code = defer_all(t, p, h, w, state, counters)
+            code = defer_all(t, p, h, b, w, state, counters)
+            if code != FOUND:
+                return code
+    return FOUND
+
+
+# Beam
+
+
+@compiled
+def shelve(p: Pool, b: Shelves, counters: Integers, cost: int, parent: int, operator: int, evicted: np.uint64) -> None:
+    """Put a child on the shelf of its number of steps; a full store forgets it."""
+    entry = counters[FREE]
+    if entry < 0:
+        return
+    counters[FREE] = b.following[entry]
+    b.cost[entry] = cost
+    b.parent[entry] = parent
+    b.operator[entry] = operator
+    b.evicted[entry] = evicted
+    level = p.steps[parent] + 1
+    b.following[entry] = b.shelves[level]
+    b.shelves[level] = entry
+
+
+@compiled
+def clear_shelf(b: Shelves, p: Pool, h: Deferred, counters: Integers) -> None:
+    """Move a level's children to the heap; ties go to the parent with the fewest resident units."""
+    counters[HEAP] = 0
+    entry = b.shelves[counters[LEVEL]]
+    while entry >= 0:
+        following = b.following[entry]
+        if counters[HEAP] + 1 < h.cost.size and not p.is_dominated[b.parent[entry]]:
+            rank = p.used_units[b.parent[entry]]
+            enqueue(h, counters, b.cost[entry], rank, b.parent[entry], b.operator[entry], b.evicted[entry])
+        b.following[entry] = counters[FREE]
+        counters[FREE] = entry
+        entry = following
+    b.shelves[counters[LEVEL]] = -1
+
+
+@compiled
+def beam(t: Tables, p: Pool, h: Deferred, b: Shelves, w: Workspace, counters: Integers) -> int:
+    """Build at most WIDTH children a level, cheapest first; each whole plan lowers the upper bound."""
+    operators = t.hashes.size
+    if counters[PENDING] >= 0:
+        counters[PENDING] = -1
+        code = defer_children(t, p, h, b, w, 0, counters)
+        if code != FOUND:
+            return code
+    while counters[LEVEL] < operators:
+        state = counters[STATES]
+        if counters[STOP]:
+            return STOPPED
+        if state + counters[WIDTH] + 1 >= p.cost.size or p.moves_at[state] + MOVES_RESERVE >= p.moves.size:
+            return STATES_FULL
+        counters[LEVEL] += 1
+        clear_shelf(b, p, h, counters)
+        code = expand_level(t, p, h, b, w, counters)
+        if code != FOUND:
+            return code
+    return EXHAUSTED
+
+
+@compiled
+def expand_level(t: Tables, p: Pool, h: Deferred, b: Shelves, w: Workspace, counters: Integers) -> int:
+    operators = t.hashes.size
+    last = counters[STATES] + counters[WIDTH]
+    while counters[HEAP] > 0 and counters[STATES] < last:
+        state = counters[STATES]
+        cost, parent, operator, evicted = h.cost[0], h.parent[0], h.operator[0], h.evicted[0]
+        drop_first(h, counters)
+        if cost >= counters[UPPER_BOUND] or p.moves_at[state] + operators >= p.moves.size:
+            break
+        build(t, p, parent, operator, evicted, cost, state)
+        if p.steps[state] == operators:
+            counters[GOAL] = state
+            counters[UPPER_BOUND] = cost
+            counters[STATES] += 1
+        elif enter_if_undominated(t, p, state):
+            counters[STATES] += 1
+            code = defer_children(t, p, h, b, w, state, counters)
             if code != FOUND:
                 return code
     return FOUND

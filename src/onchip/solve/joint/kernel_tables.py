@@ -78,6 +78,17 @@ class Deferred(NamedTuple):
     evicted: Words
 
 
+class Shelves(NamedTuple):
+    """Children of a beam, not built yet: a linked list (`following`) for each number of steps."""
+
+    cost: Integers
+    parent: Integers
+    operator: Integers
+    evicted: Words
+    following: Integers
+    shelves: Integers
+
+
 class Workspace(NamedTuple):
     """Scratch for one state: its ready operators; the residents that may leave.
 
@@ -89,6 +100,15 @@ class Workspace(NamedTuple):
     place: Integers
     chosen: Integers
     stack: Integers
+
+
+def empty_shelves(indexed: IndexedProblem, entries: int) -> Shelves:
+    """Return room for this many children, all of it in one list that starts at entry 0."""
+    cost, parent, operator = (np.zeros(entries, np.int64) for _ in range(3))
+    following = np.arange(1, entries + 1)
+    following[-1] = -1
+    shelves = np.full(indexed.operator_count + 2, -1, np.int64)
+    return Shelves(cost, parent, operator, np.zeros(entries, np.uint64), following, shelves)
 
 
 def empty_workspace(indexed: IndexedProblem) -> Workspace:

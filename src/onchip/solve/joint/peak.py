@@ -6,7 +6,7 @@ from onchip.analysis.indexed import IndexedProblem
 from onchip.plan.result import Status
 from onchip.solve.allocation.pack import pack_schedule
 from onchip.solve.compose import Move, Schedule, schedule_of_moves
-from onchip.solve.joint.addressed import AddressedModel, is_small_enough
+from onchip.solve.joint.addressed import prove_with_addresses
 from onchip.solve.joint.incumbent import Incumbent
 from onchip.solve.ordering.min_peak import min_peak_bytes, peak_of_order
 
@@ -24,14 +24,8 @@ def solve_peak(incumbent: Incumbent) -> None:
     order = outcome.answer or tuple(range(indexed.operator_count))
     schedule = schedule_of_moves(indexed, (Move(operator, 0) for operator in order))
     _pack_into_least_arena(incumbent, schedule, peak_of_order(indexed, order))
-    if incumbent.is_proven or outcome.status is not Status.OPTIMAL or not is_small_enough(indexed):
-        return
-    result = AddressedModel(indexed, incumbent.lower_bound, incumbent.value).solve(run)
-    incumbent.stopped_by = result.stopped_by
-    incumbent.is_infeasible = result.status is Status.INFEASIBLE
-    if result.answer is not None and result.objective_value is not None:
-        incumbent.raise_bound(result.lower_bound)
-        incumbent.offer(result.answer.schedule, result.answer.offsets_bytes, result.objective_value, "with addresses")
+    if outcome.status is Status.OPTIMAL:
+        prove_with_addresses(incumbent)
 
 
 def _pack_into_least_arena(incumbent: Incumbent, schedule: Schedule, peak_bytes: int) -> None:

@@ -16,6 +16,7 @@ from onchip.solve.compose import Move
 from onchip.solve.limits import Run
 
 POLL_EVERY = 64
+UNLIMITED = 1 << 62
 Deferred = tuple[int, int, int, "State", Move | None]
 
 
@@ -51,9 +52,10 @@ class SearchOutcome:
 class BestFirstSearch:
     """Least non-compulsory cost over all orders and residencies, addresses aside."""
 
-    def __init__(self, indexed: IndexedProblem, run: Run) -> None:
+    def __init__(self, indexed: IndexedProblem, run: Run, state_limit: int | None = None) -> None:
         self._indexed = indexed
         self._run = run
+        self._state_limit = min(run.limits.node_limit or UNLIMITED, state_limit or UNLIMITED)
         self._room = indexed.room
         self._heap: list[Deferred] = []
         self._frontier: dict[int, list[State]] = {}
@@ -80,11 +82,8 @@ class BestFirstSearch:
         raise AssertionError("every order has a plan once each operator fits")
 
     def _stop(self, bound: int) -> Stop | None:
-        self._run.report(None, bound, f"search, {self._states} states")
-        node_limit = self._run.limits.node_limit
-        if node_limit is not None and self._states >= node_limit:
-            return Stop.NODE_LIMIT
-        return self._run.stop
+        self._run.report(None, bound, f"{self._states} states")
+        return Stop.NODE_LIMIT if self._states >= self._state_limit else self._run.stop
 
     def _root(self) -> State:
         ready = sum(1 << o for o, befores in enumerate(self._indexed.predecessors) if not befores)

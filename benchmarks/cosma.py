@@ -1,0 +1,211 @@
+"""COSMA's Figure 3, Table II and Figure 4, and what it could not prove, beside the paper's own figures.
+
+    python benchmarks/cosma.py [--section NAME ...] [--network NAME ...] [--time-limit S] [--json]
+
+Networks at one byte per element, batch 1. Every plan is verified. Figures 3 and 4 are bars without
+numbers: of them the paper says the mean reductions, 84 % and 85 %.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import asdict, dataclass
+from importlib.util import find_spec
+from typing import Any
+
+from cosma_published import HUMAN_DESIGNED, NAS, TABLE_II
+from cosma_report import print_anytime, print_peaks, print_rivals, print_rows, print_summary
+from cosma_rows import Case, PeakRow, RivalRow, Row, peak_row, problem_at, rival_rows, row_of, row_of_problem
+from generated import hard_random, nas_like
+
+from onchip import Count, Limits, Order
+from onchip.plan.document import Granularity
+from onchip.solve.budgets import Budget
+
+GENERATED_NETWORKS, HARD_GRAPHS = 50, 20
+SECONDS_HUMAN_DESIGNED, SECONDS_GIVEN_ORDER = 1.0, 0.5
+SECONDS_FREE_ORDER, SECONDS_PNASNET_AT_M_R = 30.0, 120.0
+SECONDS_ANYTIME, SECONDS_GENERATED, SECONDS_HARD = 10.0, 30.0, 60.0
+
+AnyRow = Row | RivalRow | PeakRow
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """Which networks, and a time limit that stands in for each section's own."""
+
+    networks: tuple[str, ...]
+    time_limit_seconds: float | None
+    seeds: int | None
+
+    def limits(self, seconds: float) -> Limits:
+        """The limits of one row."""
+        return Limits(time_limit_seconds=self.time_limit_seconds or seconds)
+
+    def of(self, names: tuple[str, ...]) -> tuple[str, ...]:
+        """Those of the names that are asked for."""
+        return tuple(name for name in names if name in self.networks)
+
+
+def human_designed(asked: Asked) -> Iterator[Row]:
+    """Ten networks at every budget, counting activations or all, raw and fused: time to the proof (V-B1)."""
+    for network in asked.of(HUMAN_DESIGNED):
+        for granularity in Granularity:
+            for count in Count:
+                for budget in Budget:
+                    case = Case(network, granularity, count, budget)
+                    row = row_of(case, Order.FREE, "exact", asked.limits(60), SECONDS_HUMAN_DESIGNED)
+                    if row is not None:
+                        yield row
+
+
+def table_two(asked: Asked) -> Iterator[Row]:
+    """Table II: the order given, an order of least peak, divide and conquer; raw networks too."""
+    columns = ((Order.GIVEN, "exact", "given"), (Order.MIN_PEAK, "exact", "min-peak"), (Order.FREE, "divide", "divide"))
+    for network in asked.of(NAS):
+        for granularity in Granularity:
+            for order, method, column in columns:
+                for budget, cosma in zip(Budget, TABLE_II[column][network], strict=True):
+                    case = Case(network, granularity, Count.ACTIVATIONS, budget)
+                    allowed = SECONDS_GIVEN_ORDER if order is Order.GIVEN else None
+                    row = row_of(case, order, method, asked.limits(60), allowed, cosma)
+                    if row is not None:
+                        yield row
+
+
+def nas_free_order(asked: Asked) -> Iterator[Row]:
+    """Four networks in any order: what COSMA could not prove in 24 hours."""
+    for case in _nas_cases(asked):
+        is_hardest = (case.network, case.budget) == ("pnasnet5large", Budget.M_R)
+        seconds = SECONDS_PNASNET_AT_M_R if is_hardest else SECONDS_FREE_ORDER
+        row = row_of(case, Order.FREE, "exact", asked.limits(seconds), seconds)
+        if row is not None:
+            yield row
+
+
+def nas_anytime(asked: Asked) -> Iterator[Row]:
+    """The same, stopped after 10 seconds."""
+    for case in _nas_cases(asked):
+        row = row_of(case, Order.FREE, "exact", Limits(time_limit_seconds=SECONDS_ANYTIME))
+        if row is not None:
+            yield row
+
+
+def _nas_cases(asked: Asked) -> Iterator[Case]:
+    for network in asked.of(NAS):
+        for granularity in Granularity:
+            for budget in Budget:
+                yield Case(network, granularity, Count.ACTIVATIONS, budget)
+
+
+def generated_networks(asked: Asked) -> Iterator[Row]:
+    """Seeded networks of randomly wired cells, at M_R and M_H."""
+    for seed in range(asked.seeds or GENERATED_NETWORKS):
+        graph, parameters = nas_like(seed)
+        print(f"{parameters}, {len(graph.operators)} operators", file=sys.stderr)
+        for budget in (Budget.M_R, Budget.M_H):
+            problem = problem_at(graph, Count.ACTIVATIONS, budget, Order.FREE)
+            if problem is not None:
+                yield row_of_problem(problem, budget, "exact", asked.limits(SECONDS_GENERATED))
+
+
+def hard_graphs(asked: Asked) -> Iterator[Row]:
+    """100 operators that read up to 3 of the 10 most recent tensors, half way between M_R and M_P."""
+    for seed in range(asked.seeds or HARD_GRAPHS):
+        problem = problem_at(hard_random(seed), Count.ACTIVATIONS, Budget.M_H, Order.FREE)
+        if problem is not None:
+            yield row_of_problem(problem, Budget.M_H, "exact", asked.limits(SECONDS_HARD))
+
+
+def least_peaks(asked: Asked) -> Iterator[PeakRow]:
+    """M_P of all fourteen."""
+    for network in asked.of((*HUMAN_DESIGNED, *NAS)):
+        for granularity in Granularity:
+            yield peak_row(network, granularity)
+
+
+def figure_three(asked: Asked) -> Iterator[RivalRow]:
+    """The four rivals on the ten networks (Figure 3)."""
+    for network in asked.of(HUMAN_DESIGNED):
+        for granularity in Granularity:
+            for count in Count:
+                for budget in Budget:
+                    yield from rival_rows(Case(network, granularity, count, budget), asked.limits(60))
+
+
+def figure_four(asked: Asked) -> Iterator[RivalRow]:
+    """The four rivals on the four networks of architecture search (Figure 4)."""
+    for case in _nas_cases(asked):
+        yield from rival_rows(case, asked.limits(SECONDS_PNASNET_AT_M_R))
+
+
+def minimalloc_instances(asked: Asked) -> Iterator[Row]:  # noqa: ARG001
+    """MiniMalloc's eleven instances: fits or not, with the exact packing where it is there."""
+    if find_spec("onchip.solve.allocation.minimalloc_csv") is None:
+        print("minimalloc: no reader of its files", file=sys.stderr)
+    yield from ()
+
+
+SECTIONS: Mapping[str, Callable[[Asked], Iterator[AnyRow]]] = {
+    "human": human_designed,
+    "table2": table_two,
+    "nas": nas_free_order,
+    "anytime": nas_anytime,
+    "generated": generated_networks,
+    "hard": hard_graphs,
+    "peaks": least_peaks,
+    "figure3": figure_three,
+    "figure4": figure_four,
+    "minimalloc": minimalloc_instances,
+}
+
+
+def print_section(name: str, rows: list[AnyRow]) -> None:
+    """Print the table of a section and what it adds up to."""
+    print_peaks([row for row in rows if isinstance(row, PeakRow)])
+    print_rivals([row for row in rows if isinstance(row, RivalRow)])
+    planned = [row for row in rows if isinstance(row, Row)]
+    print_rows(planned)
+    print_summary(name, planned)
+
+
+def as_fields(row: AnyRow) -> dict[str, Any]:
+    """Return a row for JSON, with what is computed of it."""
+    fields = asdict(row)
+    if isinstance(row, RivalRow):
+        names = ("order_bytes", "eviction_bytes", "fragmentation_bytes")
+        fields |= {"reduction": row.reduction, **dict(zip(names, row.shares, strict=True))}
+    return fields
+
+
+def main() -> None:
+    """Run, print, and end with 1 if something is not met."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
+    every = (*HUMAN_DESIGNED, *NAS)
+    parser.add_argument("--section", nargs="+", choices=tuple(SECTIONS), default=tuple(SECTIONS), metavar="NAME")
+    parser.add_argument("--network", nargs="+", choices=every, default=every, metavar="NAME")
+    parser.add_argument("--time-limit", type=float, metavar="S", help="seconds per row, instead of each section's own")
+    parser.add_argument("--seeds", type=int, metavar="N", help="so many generated networks and hard graphs")
+    parser.add_argument("--json", action="store_true", help="print one JSON object instead of tables")
+    arguments = parser.parse_args()
+    asked = Asked(tuple(arguments.network), arguments.time_limit, arguments.seeds)
+    found: dict[str, list[AnyRow]] = {}
+    for name in arguments.section:
+        if not arguments.json:
+            print(f"\n{name}: {SECTIONS[name].__doc__}", flush=True)
+        found[name] = list(SECTIONS[name](asked))
+        if not arguments.json:
+            print_section(name, found[name])
+    if arguments.json:
+        print(json.dumps({name: [as_fields(row) for row in rows] for name, rows in found.items()}, indent=2))
+    planned = [row for rows in found.values() for row in rows if isinstance(row, Row)]
+    if not arguments.json and {"nas", "anytime"} <= set(found):
+        print_anytime([row for row in planned if row.order == "free" and row.method == "exact"])
+    sys.exit(0 if all(row.is_met for row in planned) else 1)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,131 @@
+"""What `docs/search.md` claims of the search, one claim at a time: switched off, nothing gets cheaper or dearer."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import chain, combinations
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from onchip.analysis.bounds import greatest_need
+from onchip.analysis.indexed import IndexedProblem, bits, mask_of
+from onchip.arch.memory import Memory
+from onchip.ir.graph import Graph
+from onchip.plan.problem import Count, Order, Problem
+from onchip.solve.compose import non_compulsory_cost, schedule_of_moves
+from onchip.solve.joint.search import BestFirstSearch, SearchOutcome, State
+from onchip.solve.limits import Run
+from onchip.solve.ordering.min_peak import MinPeakSearch, min_peak_bytes
+from oracle import least_traffic, random_graph
+from strategies import graphs
+
+
+class WithoutSafeMoves(BestFirstSearch):
+    def _safe_move(self, state: State) -> int | None:
+        return None
+
+
+class WithoutDominance(BestFirstSearch):
+    def _is_undominated(self, state: State) -> bool:
+        return True
+
+
+class WithEveryEviction(BestFirstSearch):
+    """Any set that makes room, not the inclusion-minimal ones alone."""
+
+    def _least_evictions(self, state: State, operator: int) -> Iterator[tuple[int, int]]:
+        operands = self._indexed.operands[operator]
+        everything = state.resident | operands
+        others = tuple(bits(state.resident & ~operands))
+        for chosen in chain.from_iterable(combinations(others, count) for count in range(len(others) + 1)):
+            evicted = mask_of(chosen)
+            if self._room.holds(everything & ~evicted, self._room.units_of(everything & ~evicted)):
+                yield evicted, sum(self._evict_cost(tensor, state.copied) for tensor in chosen)
+
+
+WEAKER_SEARCHES = (WithoutSafeMoves, WithoutDominance, WithEveryEviction)
+
+
+@st.composite
+def problems(draw: st.DrawFn, max_operators: int = 6) -> Problem:
+    """Random graphs between the need of one operator and the least peak, where evictions pay or do not."""
+    graph = draw(graphs(max_operators=max_operators))
+    alignment = draw(st.sampled_from((1, 1, 2, 4)))
+    order = draw(st.sampled_from((Order.FREE, Order.FREE, Order.GIVEN)))
+    count = draw(st.sampled_from(Count))
+    return at_a_budget(graph, alignment, order, count, draw(st.integers(0, 12)))
+
+
+def at_a_budget(graph: Graph, alignment: int, order: Order, count: Count, slack_bytes: int) -> Problem:
+    need = greatest_need(Problem(graph, (Memory("sram", 1, alignment),), count=count)).need_bytes
+    return Problem(graph, (Memory("sram", need + slack_bytes, alignment),), order=order, count=count)
+
+
+def searched(search: type[BestFirstSearch], problem: Problem) -> SearchOutcome:
+    return search(IndexedProblem.of(problem), Run()).solve()
+
+
+@settings(max_examples=120)
+@given(problem=problems())
+@pytest.mark.parametrize("weaker", WEAKER_SEARCHES)
+def test_what_makes_the_search_fast_changes_no_optimum(weaker: type[BestFirstSearch], problem: Problem) -> None:
+    assert searched(BestFirstSearch, problem).cost == searched(weaker, problem).cost
+
+
+@pytest.mark.parametrize("weaker", WEAKER_SEARCHES)
+def test_nor_does_it_on_graphs_where_evictions_are_needed(weaker: type[BestFirstSearch]) -> None:
+    needed = 0
+    for seed in range(60):
+        problem = at_a_budget(random_graph(seed), (1, 4)[seed % 2], Order.FREE, Count.ACTIVATIONS, seed % 3)
+        cost = searched(BestFirstSearch, problem).cost
+        assert cost == searched(weaker, problem).cost, f"seed {seed}"
+        needed += cost != 0
+    assert needed >= 20
+
+
+@settings(max_examples=80)
+@given(problem=problems(max_operators=5))
+def test_the_bound_in_bytes_is_the_oracle_s_without_addresses(problem: Problem) -> None:
+    """At alignment 1, where the oracle's bytes are what the search counts."""
+    packed = at_a_budget(problem.graph, 1, problem.order, problem.count, problem.memories[0].capacity_bytes % 5)
+
+    assert searched(BestFirstSearch, packed).cost == least_traffic(packed, with_addresses=False)
+
+
+@settings(max_examples=150)
+@given(problem=problems())
+def test_what_the_search_charges_is_what_its_schedule_costs(problem: Problem) -> None:
+    """A reload is charged when the tensor leaves; in the end it is the same."""
+    outcome = searched(BestFirstSearch, problem)
+    assert outcome.moves is not None
+    indexed = IndexedProblem.of(problem)
+
+    assert non_compulsory_cost(indexed, schedule_of_moves(indexed, outcome.moves)) == outcome.cost
+
+
+@settings(max_examples=150)
+@given(problem=problems())
+def test_the_least_peak_needs_no_safe_move(problem: Problem) -> None:
+    class Plain(MinPeakSearch):
+        def _is_safe(self, state: object, operator: int, peak: int) -> bool:
+            return False
+
+    plain = Plain(IndexedProblem.of(problem), Run()).solve()
+    assert min_peak_bytes(problem, Run()).objective_value == plain.objective_value
+
+
+def test_outputs_no_larger_than_all_freed_inputs_together_are_not_safe() -> None:
+    """The weaker condition, right for the peak, is wrong with spills: some graph needs the stronger one."""
+
+    class Weaker(BestFirstSearch):
+        def _can_stand_in(self, state: State, outputs: list[int], freed: int) -> bool:
+            size = self._room.units_of(mask_of(outputs))
+            return size <= self._room.units_of(state.resident & ~mask_of(outputs))
+
+    differs = 0
+    for seed in range(200):
+        problem = at_a_budget(random_graph(seed), 1, Order.FREE, Count.ACTIVATIONS, seed % 3)
+        differs += searched(BestFirstSearch, problem).cost != searched(Weaker, problem).cost
+    assert differs
