@@ -44,6 +44,19 @@ def random_graph(seed: int, operators: int = 7, window: int = 6, greatest_size: 
     )
 
 
+def long_lived_graph(seed: int, operators: int = 11, greatest_size: int = 9) -> Graph:
+    """A seeded graph whose operators read any two tensors, however old: addresses matter more often."""
+    chance = random.Random(seed)
+    tensors = [_tensor("in", chance, greatest_size, Role.INPUT)]
+    made: list[Operator] = []
+    for index in range(operators):
+        inputs = tuple(dict.fromkeys(chance.choice(tensors).name for _ in range(2)))
+        tensors.append(_tensor(f"t{index}", chance, greatest_size, Role.ACTIVATION))
+        made.append(Operator(f"op{index}", "Op", inputs, (tensors[-1].name,)))
+    read = {name for operator in made for name in operator.reads}
+    return Graph(f"long{seed}", tuple(_as_output(t) if t.name not in read else t for t in tensors), tuple(made))
+
+
 def _tensor(name: str, chance: random.Random, greatest_size: int, role: Role) -> Tensor:
     return Tensor(name, chance.randint(1, greatest_size), role)
 
@@ -119,13 +132,15 @@ class KeepOrDrop:
 
     def cheaper_than(self, best: int | None) -> list[tuple[int, int]]:
         """Costs and choices (masks over the gaps), cheapest first."""
-        costs = [(self._cost(cut), cut) for cut in range(1 << len(self._gaps))]
-        return sorted(pair for pair in costs if best is None or pair[0] < best)
-
-    def _cost(self, cut: int) -> int:
-        names = [name for index, (name, _) in enumerate(self._gaps) if cut >> index & 1]
-        spilled = {name for name in names if self._graph.tensor[name].role is Role.ACTIVATION}
-        return sum(self._graph.tensor[name].size_bytes for name in (*names, *spilled))
+        choices: list[tuple[int, int, frozenset[str]]] = [] if best == 0 else [(0, 0, frozenset())]
+        for index, (name, _) in enumerate(self._gaps):
+            tensor = self._graph.tensor[name]
+            for cost, cut, spilled in tuple(choices):
+                is_spilled = tensor.role is Role.ACTIVATION and name not in spilled
+                more = cost + tensor.size_bytes * (1 + is_spilled)
+                if best is None or more < best:
+                    choices.append((more, cut | 1 << index, spilled | {name}))
+        return sorted((cost, cut) for cost, cut, _ in choices)
 
     def residencies(self, cut: int) -> tuple[Rectangle, ...]:
         """A rectangle per residency."""

@@ -9,6 +9,7 @@ import pytest
 from onchip.analysis.bounds import greatest_need
 from onchip.arch.memory import Memory
 from onchip.errors import UsageError
+from onchip.frontends.fusion import fuse
 from onchip.plan.plan import Plan
 from onchip.plan.problem import Count, Objective, Order, Problem
 from onchip.plan.result import Result, Status, Stop
@@ -108,6 +109,15 @@ def test_a_network_too_large_to_write_down_is_unknown() -> None:
     graph = load_network("darts_v2")
     result = solve_as_paper(Problem(graph, (Memory("sram", 2**40),)), Run(Limits(time_limit_seconds=20)))
     assert (result.status, result.stopped_by) == (Status.UNKNOWN, Stop.MEMORY_LIMIT)
+
+
+def test_the_time_limit_holds_while_the_model_is_written_down() -> None:
+    run = Run(Limits(time_limit_seconds=0.5))
+    roomy = Problem(fuse(load_network("transformer")), (Memory("sram", 1),))
+    problem = replace(roomy, memories=(Memory("sram", greatest_need(roomy).need_bytes),))
+    result = solve_as_paper(problem, run)
+    assert (result.status, result.stopped_by) == (Status.UNKNOWN, Stop.TIME_LIMIT)
+    assert result.seconds < 2
 
 
 def test_an_interruption_ends_in_unknown_or_a_legal_plan() -> None:

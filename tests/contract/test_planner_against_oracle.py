@@ -7,14 +7,12 @@ from dataclasses import replace
 import pytest
 
 from onchip.analysis.bounds import greatest_need
-from onchip.analysis.indexed import IndexedProblem
 from onchip.arch.memory import Memory
 from onchip.plan.document import Claim
 from onchip.plan.plan import Plan
 from onchip.plan.problem import Count, Objective, Order, Problem
 from onchip.plan.result import Result, Status
 from onchip.solve.joint.exact import solve_exactly
-from onchip.solve.joint.search import BestFirstSearch
 from onchip.solve.limits import Run
 from onchip.solve.ordering.min_peak import min_peak_bytes
 from onchip.verify.verifier import verify

@@ -82,7 +82,7 @@ def test_nor_does_it_on_graphs_where_evictions_are_needed(weaker: type[BestFirst
         cost = searched(BestFirstSearch, problem).cost
         assert cost == searched(weaker, problem).cost, f"seed {seed}"
         needed += cost != 0
-    assert needed >= 20
+    assert needed >= 15
 
 
 @settings(max_examples=80)

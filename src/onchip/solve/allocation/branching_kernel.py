@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 Integers = NDArray[np.int64]
+Words = NDArray[np.uint64]
 F = TypeVar("F", bound=Callable[..., Any])
 
 # Indices into `counters`.
@@ -22,16 +23,16 @@ COUNTERS = 8
 # Why the search returned.
 FOUND, EXHAUSTED, STOPPED = range(3)
 
-NONE = -1
+NONE, PASSED = -1, -2
 FAR = np.int64(1) << 60
 
 
 class Tables(NamedTuple):
-    """The problem, buffers in the order in which ties are broken.
+    """The problem, buffers in the order in which they are tried.
 
     Buffer `b` lives in the sections `first[b]` to `stop[b] - 1`; its neighbours are
-    `neighbours[neighbours_at[b] : neighbours_at[b + 1]]`. `last` is its highest legal offset.
-    No section may be filled above `limit`.
+    `neighbours[neighbours_at[b] : neighbours_at[b + 1]]`. `last` is its highest legal offset,
+    `twin` the buffer before it with the same life and size. No section may be filled above `limit`.
     """
 
     first: Integers
@@ -42,47 +43,51 @@ class Tables(NamedTuple):
     neighbours_at: Integers
     neighbours: Integers
     limit: Integers
-    hashes: NDArray[np.uint64]
 
 
 class State(NamedTuple):
-    """What the search writes. `offset[b]` is the lowest that the placed neighbours allow."""
+    """What the search writes.
 
-    offset: Integers
+    `support[b]` is the top of the highest placed neighbour, `low[b]` the least offset not ruled
+    out; the two are equal unless the buffer was passed over. `total` and `floor` are of sections.
+    """
+
+    support: Integers
+    low: Integers
     is_placed: Integers
-    ahead: Integers
     total: Integers
     floor: Integers
-    link: Integers
+    scratch: Integers
+    count: Integers
     trail_buffer: Integers
-    trail_offset: Integers
+    trail_support: Integers
+    trail_low: Integers
     lists: Integers
-    memo: NDArray[np.uint64]
+    memo: Words
 
 
 class Frames(NamedTuple):
-    """One row per placement on the path; `part` are those of the parts still to be packed."""
+    """One row per decision on the path; `part_` are those of the parts still to be packed."""
 
     buffer: Integers
     position: Integers
     list_at: Integers
     list_end: Integers
+    candidates_end: Integers
+    section: Integers
     trail_top: Integers
     lists_top: Integers
     parts_top: Integers
     fail_to: Integers
     pending: Integers
-    height: Integers
-    key_offset: Integers
-    key_buffer: Integers
-    memo_low: NDArray[np.uint64]
-    memo_high: NDArray[np.uint64]
+    key_low: Words
+    key_high: Words
     part_at: Integers
     part_end: Integers
     part_next: Integers
     part_owner: Integers
-    part_low: NDArray[np.uint64]
-    part_high: NDArray[np.uint64]
+    part_low: Words
+    part_high: Words
 
 
 def compiled(function: F) -> F:
@@ -91,32 +96,53 @@ def compiled(function: F) -> F:
 
 
 @compiled
-def place(tables: Tables, state: State, counters: Integers, buffer: int) -> None:
-    """Put the buffer where it is; raise its neighbours above it."""
-    top = state.offset[buffer] + tables.size[buffer]
-    state.is_placed[buffer] = 1
-    for section in range(tables.first[buffer], tables.stop[buffer]):
-        state.total[section] -= tables.size[buffer]
-    trail = counters[TRAIL]
-    for at in range(tables.neighbours_at[buffer], tables.neighbours_at[buffer + 1]):
-        other = tables.neighbours[at]
-        if state.is_placed[other] == 0 and state.offset[other] < top:
-            state.trail_buffer[trail] = other
-            state.trail_offset[trail] = state.offset[other]
-            state.offset[other] = top
-            trail += 1
-    counters[TRAIL] = trail
+def remember(state: State, counters: Integers, buffer: int) -> None:
+    """Note a buffer's bounds before they change."""
+    at = counters[TRAIL]
+    state.trail_buffer[at] = buffer
+    state.trail_support[at] = state.support[buffer]
+    state.trail_low[at] = state.low[buffer]
+    counters[TRAIL] = at + 1
 
 
 @compiled
-def unplace(tables: Tables, state: State, frames: Frames, counters: Integers, depth: int) -> None:
-    """Take back what the frame placed."""
-    buffer = frames.buffer[depth]
-    state.is_placed[buffer] = 0
+def place(tables: Tables, state: State, counters: Integers, buffer: int) -> None:
+    """Put the buffer at its lowest offset; raise its neighbours above it."""
+    top = state.low[buffer] + tables.size[buffer]
+    state.is_placed[buffer] = 1
     for section in range(tables.first[buffer], tables.stop[buffer]):
-        state.total[section] += tables.size[buffer]
+        state.total[section] -= tables.size[buffer]
+    for at in range(tables.neighbours_at[buffer], tables.neighbours_at[buffer + 1]):
+        other = tables.neighbours[at]
+        if state.is_placed[other] == 0 and state.support[other] < top:
+            remember(state, counters, other)
+            state.support[other] = top
+            state.low[other] = max(state.low[other], top)
+
+
+@compiled
+def pass_over(tables: Tables, state: State, frames: Frames, counters: Integers, depth: int) -> None:
+    """Let no buffer lie on the floor of the section."""
+    section = frames.section[depth]
+    floor = state.support[state.lists[frames.list_end[depth]]]
+    for at in range(frames.list_end[depth], frames.candidates_end[depth]):
+        buffer = state.lists[at]
+        remember(state, counters, buffer)
+        state.low[buffer] = floor + 1
+
+
+@compiled
+def take_back(tables: Tables, state: State, frames: Frames, counters: Integers, depth: int) -> None:
+    """Undo the decision of a frame."""
+    buffer = frames.buffer[depth]
+    if buffer >= 0:
+        state.is_placed[buffer] = 0
+        for section in range(tables.first[buffer], tables.stop[buffer]):
+            state.total[section] += tables.size[buffer]
     for at in range(counters[TRAIL] - 1, frames.trail_top[depth] - 1, -1):
-        state.offset[state.trail_buffer[at]] = state.trail_offset[at]
+        other = state.trail_buffer[at]
+        state.support[other] = state.trail_support[at]
+        state.low[other] = state.trail_low[at]
     counters[TRAIL] = frames.trail_top[depth]
     counters[LISTS] = frames.lists_top[depth]
     counters[PARTS] = frames.parts_top[depth]
@@ -124,59 +150,58 @@ def unplace(tables: Tables, state: State, frames: Frames, counters: Integers, de
 
 
 @compiled
-def is_eligible(state: State, key_offset: int, key_buffer: int, buffer: int) -> bool:
-    """Whether the buffer may come after the last one placed."""
-    offset = state.offset[buffer]
-    return offset > key_offset or (offset == key_offset and buffer > key_buffer)
-
-
-@compiled
-def look_ahead(tables: Tables, state: State, key_offset: int, key_buffer: int, buffer: int) -> int:
-    """Return how low the buffer can still be; FAR if nowhere.
-
-    One that comes too late for its offset must yet be raised by a neighbour.
-    """
-    if is_eligible(state, key_offset, key_buffer, buffer):
-        return state.offset[buffer]
-    lowest = FAR
-    for at in range(tables.neighbours_at[buffer], tables.neighbours_at[buffer + 1]):
-        other = tables.neighbours[at]
-        if state.is_placed[other] == 0:
-            lowest = min(lowest, max(state.offset[other], key_offset) + tables.size[other])
-    return lowest
-
-
-@compiled
-def rest_of(tables: Tables, state: State, frames: Frames, counters: Integers, depth: int) -> bool:
-    """List what is left of the part, lowest first; whether each of it can still be placed."""
-    buffer = frames.buffer[depth]
-    key_offset = state.offset[buffer]
-    start = counters[LISTS]
-    end = start
-    lists, ahead = state.lists, state.ahead
-    for at in range(frames.list_at[depth], frames.list_end[depth]):
-        other = lists[at]
-        if state.is_placed[other]:
-            continue
-        low = look_ahead(tables, state, key_offset, buffer, other)
-        if low > tables.last[other]:
-            return False
-        ahead[other] = low
-        slot = end
-        while slot > start and (
-            ahead[lists[slot - 1]] > low or (ahead[lists[slot - 1]] == low and lists[slot - 1] > other)
-        ):
-            lists[slot] = lists[slot - 1]
-            slot -= 1
-        lists[slot] = other
-        end += 1
-    counters[LISTS] = end
+def raise_passed(tables: Tables, state: State, counters: Integers, start: int, end: int) -> bool:
+    """Raise those passed over above the lowest top they can still rest on; whether all can."""
+    changed = True
+    while changed:
+        changed = False
+        for index in range(start, end):
+            buffer = state.lists[index]
+            if state.low[buffer] == state.support[buffer]:
+                continue
+            lowest, lowest_top = FAR, FAR
+            for at in range(tables.neighbours_at[buffer], tables.neighbours_at[buffer + 1]):
+                other = tables.neighbours[at]
+                if state.is_placed[other] == 0:
+                    lowest = min(lowest, state.low[other])
+                    lowest_top = min(lowest_top, state.low[other] + tables.size[other])
+            if state.support[buffer] + tables.size[buffer] <= lowest or lowest_top > tables.last[buffer]:
+                return False
+            if lowest_top > state.low[buffer]:
+                remember(state, counters, buffer)
+                state.low[buffer] = lowest_top
+                changed = True
     return True
 
 
 @compiled
+def list_rest(tables: Tables, state: State, frames: Frames, counters: Integers, depth: int) -> None:
+    """List what is left of the part."""
+    end = counters[LISTS]
+    for at in range(frames.list_at[depth], frames.list_end[depth]):
+        buffer = state.lists[at]
+        if state.is_placed[buffer] == 0:
+            state.lists[end] = buffer
+            end += 1
+    counters[LISTS] = end
+
+
+@compiled
+def sort_by_low(state: State, start: int, end: int) -> None:
+    """Insertion sort: little has changed since the last time."""
+    lists, low = state.lists, state.low
+    for at in range(start + 1, end):
+        buffer = lists[at]
+        slot = at
+        while slot > start and low[lists[slot - 1]] > low[buffer]:
+            lists[slot] = lists[slot - 1]
+            slot -= 1
+        lists[slot] = buffer
+
+
+@compiled
 def find(link: Integers, section: int) -> int:
-    """The first section from here on that has no floor yet."""
+    """Return the first section from here on that has no floor yet."""
     root = section
     while link[root] != root:
         root = link[root]
@@ -186,21 +211,32 @@ def find(link: Integers, section: int) -> int:
 
 
 @compiled
-def sections_hold(tables: Tables, state: State, start: int, end: int) -> bool:
-    """Whether in each section what is left fits above the lowest of it."""
-    lists, link = state.lists, state.link
-    low, high = tables.first[lists[start]], tables.stop[lists[start]]
+def extent(tables: Tables, state: State, start: int, end: int) -> tuple[int, int]:
+    """Return the sections of a list of buffers, half open."""
+    low, high = tables.first[state.lists[start]], tables.stop[state.lists[start]]
     for at in range(start + 1, end):
-        low = min(low, tables.first[lists[at]])
-        high = max(high, tables.stop[lists[at]])
+        low = min(low, tables.first[state.lists[at]])
+        high = max(high, tables.stop[state.lists[at]])
+    return low, high
+
+
+@compiled
+def set_floors(tables: Tables, state: State, start: int, end: int) -> bool:
+    """Find the lowest offset in each section; whether what is left fits above it."""
+    lists, link = state.lists, state.scratch
+    low, high = extent(tables, state, start, end)
     for section in range(low, high + 1):
         link[section] = section
     for at in range(start, end):
         buffer = lists[at]
+        floor = state.low[buffer]
+        if floor > tables.last[buffer]:
+            return False
         section = find(link, tables.first[buffer])
         while section < tables.stop[buffer]:
-            if state.ahead[buffer] + state.total[section] > tables.limit[section]:
+            if floor + state.total[section] > tables.limit[section]:
                 return False
+            state.floor[section] = floor
             link[section] = section + 1
             section = find(link, section + 1)
     return True
@@ -209,11 +245,8 @@ def sections_hold(tables: Tables, state: State, start: int, end: int) -> bool:
 @compiled
 def split(tables: Tables, state: State, frames: Frames, counters: Integers, start: int, end: int) -> int:
     """Divide the list into parts with no section in common; return the first, chained to the others."""
-    lists, reach = state.lists, state.link
-    low, high = tables.first[lists[start]], tables.stop[lists[start]]
-    for at in range(start + 1, end):
-        low = min(low, tables.first[lists[at]])
-        high = max(high, tables.stop[lists[at]])
+    lists, reach = state.lists, state.scratch
+    low, high = extent(tables, state, start, end)
     for section in range(low, high):
         reach[section] = section
     for at in range(start, end):
@@ -275,111 +308,163 @@ def mixed(word: np.uint64) -> np.uint64:
 
 
 @compiled
-def is_known_to_fail(tables, state, frames, part, key_offset, key_buffer):
+def is_known_to_fail(state: State, frames: Frames, part: int) -> bool:
+    """Whether this very part, with these bounds, has failed before (by a hash of 128 bits)."""
     low = np.uint64(0)
     high = np.uint64(0)
     for at in range(frames.part_at[part], frames.part_end[part]):
         buffer = state.lists[at]
-        word = np.uint64(state.offset[buffer]) * np.uint64(2)
-        if is_eligible(state, key_offset, key_buffer, buffer):
-            word += np.uint64(1)
-        word = mixed(word + mixed(np.uint64(buffer + 1) * np.uint64(0x9E3779B97F4A7C15)))
+        word = mixed(np.uint64(buffer + 1) * np.uint64(0x9E3779B97F4A7C15) + np.uint64(state.support[buffer]))
+        word = mixed(word + np.uint64(state.low[buffer]))
         low += word
         high += mixed(word + np.uint64(0x632BE59BD9B4E019))
     frames.part_low[part] = low
     frames.part_high[part] = high
     slot = 2 * np.int64(low & np.uint64(len(state.memo) // 2 - 1))
-    return state.memo[slot] == low and state.memo[slot + 1] == high
+    return bool(state.memo[slot] == low and state.memo[slot + 1] == high)
 
 
 @compiled
-def remember_failure(state, frames, depth):
-    low = frames.memo_low[depth]
+def remember_failure(state: State, frames: Frames, depth: int) -> None:
+    """Remember that the frame's part cannot be packed."""
+    low = frames.key_low[depth]
     slot = 2 * np.int64(low & np.uint64(len(state.memo) // 2 - 1))
     state.memo[slot] = low
-    state.memo[slot + 1] = frames.memo_high[depth]
+    state.memo[slot + 1] = frames.key_high[depth]
 
 
 @compiled
-def open_frame(
-    tables: Tables, state: State, frames: Frames, counters: Integers, part: int, key_offset: int, key_buffer: int
-) -> None:
-    """Go one deeper, into a part."""
+def choose_section(tables: Tables, state: State, start: int, end: int) -> int:
+    """Return the section in a valley of the floors with the fewest choices."""
+    floor, count, mark = state.floor, state.count, state.scratch
+    low, high = extent(tables, state, start, end)
+    mark_valleys(floor, mark, low, high)
+    for section in range(low, high + 1):
+        count[section] = 0
+    for at in range(start, end):
+        buffer = state.lists[at]
+        first = tables.first[buffer]
+        if mark[first] == 1 and state.low[buffer] == floor[first]:
+            count[first] += 1
+            count[tables.stop[buffer]] -= 1
+    best, best_score, choices = NONE, FAR, 0
+    for section in range(low, high):
+        choices += count[section]
+        if mark[section] == 1:
+            slack = tables.limit[section] - floor[section] - state.total[section]
+            score = 2 * choices + (slack > 0)
+            score = score * (1 << 40) + (slack*1024 +section)
+            if score < best_score:
+                best, best_score = section, score
+    return best
+
+
+@compiled
+def mark_valleys(floor: Integers, mark: Integers, low: int, high: int) -> None:
+    """Mark the runs of equal floors between higher ones."""
+    section = low
+    while section < high:
+        stop = section + 1
+        while stop < high and floor[stop] == floor[section]:
+            stop += 1
+        is_valley = (section == low or floor[section - 1] > floor[section]) and (
+            stop == high or floor[stop] > floor[section]
+        )
+        for inner in range(section, stop):
+            mark[inner] = is_valley
+        section = stop
+
+
+@compiled
+def open_frame(tables: Tables, state: State, frames: Frames, counters: Integers, part: int) -> None:
+    """Go one deeper, into a part: list what may lie on the floor of its most constrained section."""
     counters[DEPTH] += 1
     depth = counters[DEPTH]
     start, end = frames.part_at[part], frames.part_end[part]
+    section = choose_section(tables, state, start, end)
+    top = end
+    lists = state.lists
+    for at in range(start, end):
+        buffer = lists[at]
+        if tables.first[buffer] <= section < tables.stop[buffer] and state.low[buffer] == state.floor[section]:
+            slot = top
+            while slot > end and lists[slot - 1] > buffer:
+                lists[slot] = lists[slot - 1]
+                slot -= 1
+            lists[slot] = buffer
+            top += 1
+    counters[LISTS] = top
     frames.buffer[depth] = NONE
     frames.list_at[depth] = start
     frames.list_end[depth] = end
-    frames.position[depth] = start
+    frames.candidates_end[depth] = top
+    frames.position[depth] = end
+    frames.section[depth] = section
     frames.fail_to[depth] = frames.part_owner[part]
     frames.pending[depth] = frames.part_next[part]
-    frames.key_offset[depth] = key_offset
-    frames.key_buffer[depth] = key_buffer
-    frames.memo_low[depth] = frames.part_low[part]
-    frames.memo_high[depth] = frames.part_high[part]
-    height = FAR
-    for at in range(start, end):
-        buffer = state.lists[at]
-        height = min(height, state.offset[buffer] + tables.size[buffer])
-    frames.height[depth] = height
+    frames.key_low[depth] = frames.part_low[part]
+    frames.key_high[depth] = frames.part_high[part]
 
 
 @compiled
-def next_candidate(tables: Tables, state: State, frames: Frames, depth: int) -> int:
-    """Return the next buffer to try in this frame, NONE if there is none left."""
-    for at in range(frames.position[depth], frames.list_end[depth]):
-        buffer = state.lists[at]
-        if not is_eligible(state, frames.key_offset[depth], frames.key_buffer[depth], buffer):
-            continue
-        if state.offset[buffer] >= frames.height[depth]:
-            continue
-        if tables.twin[buffer] != NONE and state.is_placed[tables.twin[buffer]] == 0:
-            continue
-        frames.position[depth] = at + 1
-        return buffer
-    return NONE
+def decide(tables: Tables, state: State, frames: Frames, counters: Integers, depth: int) -> bool:
+    """Make the next decision of the frame: a buffer on the floor, at last none; False if there is none left."""
+    at = frames.position[depth]
+    end = frames.candidates_end[depth]
+    while at < end and tables.twin[state.lists[at]] != NONE and state.is_placed[tables.twin[state.lists[at]]] == 0:
+        at += 1
+    if at > end:
+        return False
+    frames.position[depth] = at + 1
+    frames.trail_top[depth] = counters[TRAIL]
+    frames.lists_top[depth] = counters[LISTS]
+    frames.parts_top[depth] = counters[PARTS]
+    if at < end:
+        frames.buffer[depth] = state.lists[at]
+        place(tables, state, counters, state.lists[at])
+    else:
+        frames.buffer[depth] = PASSED
+        pass_over(tables, state, frames, counters, depth)
+    return True
 
 
 @compiled
 def step_back(tables: Tables, state: State, frames: Frames, counters: Integers) -> None:
-    """Leave an exhausted frame for the placement that is to blame."""
+    """Leave an exhausted frame for the decision that is to blame."""
     target = frames.fail_to[counters[DEPTH]]
     for depth in range(counters[DEPTH] - 1, target, -1):
-        unplace(tables, state, frames, counters, depth)
+        take_back(tables, state, frames, counters, depth)
     counters[DEPTH] = target
 
 
 @compiled
 def step_on(tables: Tables, state: State, frames: Frames, counters: Integers) -> bool:
-    """Open the next frame after a placement, if bounds allow; False where nothing is left to place."""
+    """Open the next frame after a decision, if bounds allow; False where nothing is left to place."""
     depth = counters[DEPTH]
-    buffer = frames.buffer[depth]
     start = counters[LISTS]
-    if not rest_of(tables, state, frames, counters, depth):
-        return True
+    list_rest(tables, state, frames, counters, depth)
     end = counters[LISTS]
+    part = frames.pending[depth]
     if start == end:
-        part = frames.pending[depth]
-        if part == NONE:
-            return False
-        owner = frames.buffer[frames.part_owner[part]] if frames.part_owner[part] != NONE else NONE
-        key_offset = state.offset[owner] if owner != NONE else 0
-        open_frame(tables, state, frames, counters, part, key_offset, owner)
+        if part != NONE:
+            open_frame(tables, state, frames, counters, part)
+        return part != NONE
+    if not raise_passed(tables, state, counters, start, end):
         return True
-    if not sections_hold(tables, state, start, end):
+    sort_by_low(state, start, end)
+    if not set_floors(tables, state, start, end):
         return True
     part = split(tables, state, frames, counters, start, end)
     last = part
     while True:
-        if is_known_to_fail(tables, state, frames, last, state.offset[buffer], buffer):
+        if is_known_to_fail(state, frames, last):
             counters[MEMO_HITS] += 1
             return True
         if frames.part_next[last] == NONE:
             break
         last = frames.part_next[last]
     frames.part_next[last] = frames.pending[depth]
-    open_frame(tables, state, frames, counters, part, state.offset[buffer], buffer)
+    open_frame(tables, state, frames, counters, part)
     return True
 
 
@@ -391,26 +476,21 @@ def search(tables: Tables, state: State, frames: Frames, counters: Integers) -> 
         state.lists[buffer] = buffer
     counters[LISTS] = n
     counters[DEPTH] = NONE
+    if not set_floors(tables, state, 0, n):
+        return EXHAUSTED
     part = split(tables, state, frames, counters, 0, n)
-    open_frame(tables, state, frames, counters, part, 0, NONE)
-    while True:
+    open_frame(tables, state, frames, counters, part)
+    while counters[DEPTH] != NONE:
         depth = counters[DEPTH]
-        if depth == NONE:
-            return EXHAUSTED
         if frames.buffer[depth] != NONE:
-            unplace(tables, state, frames, counters, depth)
-        buffer = next_candidate(tables, state, frames, depth)
-        if buffer == NONE:
+            take_back(tables, state, frames, counters, depth)
+        if not decide(tables, state, frames, counters, depth):
             remember_failure(state, frames, depth)
             step_back(tables, state, frames, counters)
             continue
         counters[NODES] += 1
         if counters[NODES] >= counters[NODE_LIMIT] or counters[STOP]:
             return STOPPED
-        frames.buffer[depth] = buffer
-        frames.trail_top[depth] = counters[TRAIL]
-        frames.lists_top[depth] = counters[LISTS]
-        frames.parts_top[depth] = counters[PARTS]
-        place(tables, state, counters, buffer)
         if not step_on(tables, state, frames, counters):
             return FOUND
+    return EXHAUSTED

@@ -36,9 +36,14 @@ class TooManyResidentsError(Exception):
 
 
 class CompiledSearch:
-    """`BestFirstSearch`, compiled; with a `width`, a beam search that proves nothing but is quick."""
+    """`BestFirstSearch`, compiled; with a `width`, a beam search that proves nothing but is quick.
 
-    def __init__(self, indexed: IndexedProblem, run: Run, upper_bound: int | None = None, width: int = 0) -> None:
+    Another `seed` breaks ties otherwise, so that another of several optima is found.
+    """
+
+    def __init__(
+        self, indexed: IndexedProblem, run: Run, upper_bound: int | None = None, width: int = 0, seed: int = 0
+    ) -> None:
         self._indexed = indexed
         self._run = run
         self._tables = tables_of(indexed)
@@ -51,6 +56,7 @@ class CompiledSearch:
         self._counters[kernel.GOAL] = -1
         self._counters[kernel.PENDING] = -1
         self._counters[kernel.WIDTH] = width
+        self._counters[kernel.SEED] = seed
         self._counters[kernel.UPPER_BOUND] = NO_UPPER_BOUND if upper_bound is None else upper_bound
         self._counters[kernel.STATE_LIMIT] = run.limits.node_limit or NO_UPPER_BOUND
         self._code = kernel.STOPPED

@@ -20,14 +20,15 @@ from onchip.solve.joint.kernel_tables import Deferred, Integers, Pool, Shelves, 
 F = TypeVar("F", bound=Callable[..., Any])
 
 # Indices into `counters`.
-STATES, HEAP, PUSHED, GOAL, BOUND, UPPER_BOUND, STOP, STATE_LIMIT, PENDING, WIDTH, LEVEL, FREE = range(12)
-COUNTERS = 12
+STATES, HEAP, PUSHED, GOAL, BOUND, UPPER_BOUND, STOP, STATE_LIMIT, PENDING, WIDTH, LEVEL, FREE, SEED = range(13)
+COUNTERS = 13
 # Why the search returned.
 FOUND, EXHAUSTED, STOPPED, STATES_FULL, HEAP_FULL, TOO_MANY_RESIDENTS = range(6)
 
 ONE = np.uint64(1)
 ZERO = np.uint64(0)
 RANK_OF_A_STEP = 1 << 40
+SCRAMBLE = np.uint64(0x9E3779B97F4A7C15)
 HEAP_RESERVE = 1 << 16
 MOST_RESIDENTS = 64
 MOVES_RESERVE = 1 << 16
@@ -476,8 +477,17 @@ def push(
         shelve(p, b, counters, cost, parent, operator, evicted)
     else:
         counters[PUSHED] += 1
-        rank = counters[PUSHED] - (p.steps[parent] + 1) * RANK_OF_A_STEP
+        rank = tie_break(counters, counters[PUSHED]) - (p.steps[parent] + 1) * RANK_OF_A_STEP
         enqueue(h, counters, cost, rank, parent, operator, evicted)
+
+
+@compiled
+def tie_break(counters: Integers, natural: int) -> int:
+    """Return the natural rank, or (another seed) one that only depends on how many were deferred."""
+    if counters[SEED] == 0:
+        return natural
+    scrambled = np.uint64(counters[PUSHED] + counters[SEED] * RANK_OF_A_STEP) * SCRAMBLE
+    return np.int64(scrambled >> np.uint64(25))
 
 
 @compiled
@@ -615,7 +625,8 @@ def clear_shelf(b: Shelves, p: Pool, h: Deferred, counters: Integers) -> None:
     while entry >= 0:
         following = b.following[entry]
         if counters[HEAP] + 1 < h.cost.size and not p.is_dominated[b.parent[entry]]:
-            rank = p.used_units[b.parent[entry]]
+            counters[PUSHED] += 1
+            rank = tie_break(counters, p.used_units[b.parent[entry]])
             enqueue(h, counters, b.cost[entry], rank, b.parent[entry], b.operator[entry], b.evicted[entry])
         b.following[entry] = counters[FREE]
         counters[FREE] = entry

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 POLL_SECONDS = 0.05
 ROUNDING_SLACK = 1e-4
 LEAST_SECONDS = 0.01
+SHARE_FOR_THE_SOLVER = 0.9
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +83,8 @@ def _solve(model: mathopt.Model, run: Run, interrupter: SolveInterrupter | None)
     else:
         parameters.threads = run.limits.workers
     if math.isfinite(run.seconds_left):
-        parameters.time_limit = timedelta(seconds=max(LEAST_SECONDS, run.seconds_left))
+        seconds = run.seconds_left * SHARE_FOR_THE_SOLVER  # it looks at the clock only now and then
+        parameters.time_limit = timedelta(seconds=max(LEAST_SECONDS, seconds))
     try:
         return mathopt.solve(model, solver_types[solver], params=parameters, interrupter=interrupter)
     except (RuntimeError, AttributeError, ValueError) as error:

@@ -19,14 +19,14 @@ from onchip.solve.allocation.repair import packing_problem
 from onchip.solve.compose import Move, Residency, Schedule, non_compulsory_cost, schedule_of_moves
 from onchip.solve.joint.incumbent import Incumbent
 from onchip.solve.joint.mip import MipOutcome, solve_mip
-from onchip.solve.joint.paper_model import ActionModel, PaperModel, PeakModel
+from onchip.solve.joint.paper_model import ActionModel, PaperModel, PeakModel, UnfinishedModelError
 from onchip.solve.joint.paper_variables import pair_steps
 from onchip.solve.limits import Run
 from onchip.solve.ordering.given import with_order_settled
 
 METHOD = "paper"
-MOST_PAIR_STEPS = 150_000
-MOST_ACTIONS = 1_000_000
+MOST_PAIR_STEPS = 60_000
+MOST_ACTIONS = 100_000
 
 
 def solve_as_paper(problem: Problem, run: Run) -> Result[Plan]:
@@ -50,7 +50,11 @@ def _solve_traffic(incumbent: Incumbent, windows: Windows) -> None:
     if _action_count(windows) > MOST_ACTIONS or pair_steps(windows, MOST_PAIR_STEPS) > MOST_PAIR_STEPS:
         incumbent.stopped_by = Stop.MEMORY_LIMIT
         return
-    paper = PaperModel(indexed, windows)
+    try:
+        paper = PaperModel(indexed, windows, run)
+    except UnfinishedModelError:
+        incumbent.stopped_by = run.stop or Stop.TIME_LIMIT
+        return
     outcome = solve_mip(paper.model, run)
     incumbent.stopped_by = outcome.stopped_by
     incumbent.raise_bound(outcome.lower_bound * paper.cost_unit)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from onchip.analysis.indexed import IndexedProblem
 from onchip.analysis.windows import Windows
 from onchip.solve.joint.paper_variables import ActionVariables, AddressVariables
+from onchip.solve.limits import Run
 
 if TYPE_CHECKING:
     from ortools.math_opt.python import mathopt
@@ -114,11 +115,19 @@ class ActionModel:
             self.model.add_linear_constraint(self.total(terms) == 1)
 
 
-class PaperModel(ActionModel):
-    """Adds L, V, u, d, Eqs. 9 to 11, and least non-compulsory traffic (Eq. 12, or 17 where the order is given)."""
+class UnfinishedModelError(Exception):
+    """The run had to stop while the model was being written down."""
 
-    def __init__(self, indexed: IndexedProblem, windows: Windows) -> None:
+
+class PaperModel(ActionModel):
+    """Adds L, V, u, d, Eqs. 9 to 11, and least non-compulsory traffic (Eq. 12, or 17 where the order is given).
+
+    Raises UnfinishedModelError if the run has to stop meanwhile.
+    """
+
+    def __init__(self, indexed: IndexedProblem, windows: Windows, run: Run) -> None:
         super().__init__(indexed, windows, spilling=True)
+        self._run = run
         self.addresses = AddressVariables(self.model, windows, self.actions)
         self._a_tensor_lies_within_the_budget()
         self._two_residents_do_not_overlap()
@@ -135,6 +144,8 @@ class PaperModel(ActionModel):
         """If both are resident, one ends where the other begins or before (Eq. 10); M is the least that is enough."""
         units, last, offset = self.addresses.units, self.addresses.last, self.addresses.offset
         for (a, b, step), above in self.addresses.above.items():
+            if self._run.stop is not None:
+                raise UnfinishedModelError
             below = self.addresses.below[a, b, step]
             residents = (*self.actions.resident(a, step), *self.actions.resident(b, step))
             self.model.add_linear_constraint(above + below <= 1)

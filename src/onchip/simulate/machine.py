@@ -1,0 +1,249 @@
+"""A plan executed on real bytes: scratchpads of exactly their capacity, DRAM a store of tensors.
+
+The machine does what each instruction says and trusts nothing: it knows no rules, only what is
+physically there. A plan that the verifier should have refused ends here in a MachineError, or in
+bytes that are not the tensor's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+
+import numpy as np
+
+from onchip.arch.memory import DRAM, Memory
+from onchip.errors import OnchipError
+from onchip.ir.operator import Operator
+from onchip.ir.tensor import Role, Tensor
+from onchip.plan.plan import Allocate, Compute, Copy, Free, Instruction, Plan
+from onchip.plan.problem import Problem
+from onchip.simulate.kernels import Bytes, Kernels, fingerprint
+from onchip.simulate.reference import Reference
+
+FILL = 0xFF
+"""What fresh and freed memory is filled with: NaN in every floating-point format, -1 in integers."""
+
+
+class MachineError(OnchipError):
+    """An instruction that no machine can carry out: an address outside, a tensor that is not there."""
+
+
+class Found(StrEnum):
+    """Where bytes were found that are not the tensor's."""
+
+    READ = "read by an operator"
+    WRITTEN = "written by an operator"
+    IN_DRAM = "in DRAM at the end"
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """The first bytes that are not those of the unplanned run; `step` counts the operators run before."""
+
+    tensor: str
+    found: Found
+    step: int
+    instruction: int | None = None
+    operator: str | None = None
+
+    def __str__(self) -> str:
+        place = "" if self.instruction is None else f", instruction {self.instruction}"
+        who = "" if self.operator is None else f" {self.operator!r}"
+        return f"step {self.step}{place}: {self.tensor!r}, {self.found}{who}, differs from the unplanned run"
+
+
+@dataclass(frozen=True, slots=True)
+class MachineRun:
+    """What happened: bytes really moved, tensors compared bit for bit, the first that differs.
+
+    After a difference the machine stops: whatever follows from it differs as well.
+    """
+
+    loads: int
+    write_backs: int
+    compared: int
+    difference: Difference | None
+    outputs: Mapping[str, Bytes]
+
+
+@dataclass(slots=True)
+class _Place:
+    """Bytes [start, stop) of a scratchpad; `is_written` once something has been put there."""
+
+    start: int
+    stop: int
+    is_written: bool = False
+
+
+def run_plan_on_machine(
+    problem: Problem, plan: Plan, kernels: Kernels, inputs: Mapping[str, Bytes], reference: Reference
+) -> MachineRun:
+    """Execute `plan` in the scratchpads of `problem`; raises MachineError."""
+    machine = _Machine(problem, kernels, inputs, reference)
+    for index, instruction in enumerate(plan.instructions):
+        try:
+            machine.execute(index, instruction)
+        except MachineError as error:
+            error.place = f"step {machine.step}, instruction {index}"
+            raise
+        if machine.difference is not None:
+            break
+    else:
+        machine.finish()
+    outputs = {tensor.name: machine.dram[tensor.name] for tensor in problem.graph.with_role(Role.OUTPUT)
+               if tensor.name in machine.dram}
+    return MachineRun(machine.loads, machine.write_backs, len(machine.compared), machine.difference, outputs)
+
+
+class _Machine:
+    def __init__(
+        self, problem: Problem, kernels: Kernels, inputs: Mapping[str, Bytes], reference: Reference
+    ) -> None:
+        self.dram: dict[str, Bytes] = dict(inputs)
+        self.loads = self.write_backs = self.step = 0
+        self.compared: set[str] = set()
+        self.difference: Difference | None = None
+        self._problem = problem
+        self._kernels = kernels
+        self._fingerprints = reference.fingerprints
+        self._memories = {memory.name: memory for memory in problem.memories}
+        self._scratchpads = {
+            memory.name: np.full(memory.capacity_bytes, FILL, np.uint8) for memory in problem.memories
+        }
+        self._places: dict[str, dict[str, _Place]] = {name: {} for name in self._memories}
+        self._instruction = 0
+
+    def execute(self, index: int, instruction: Instruction) -> None:
+        self._instruction = index
+        match instruction:
+            case Allocate(tensor, memory, offset_bytes):
+                self._allocate(self._tensor(tensor), self._memory(memory), offset_bytes)
+            case Copy(tensor, source, target):
+                self._copy(self._tensor(tensor), source, target)
+            case Free(tensor, memory):
+                self._free(self._tensor(tensor), self._memory(memory))
+            case Compute(operator):
+                self._compute(self._operator(operator))
+
+    def finish(self) -> None:
+        """Every network output lies in DRAM, and is what it should be."""
+        for tensor in self._problem.graph.with_role(Role.OUTPUT):
+            if tensor.name not in self.dram:
+                raise MachineError(f"the plan has ended and DRAM has no network output {tensor.name!r}")
+            if self.difference is None:
+                self._compare(tensor, self.dram[tensor.name], Found.IN_DRAM)
+
+    # Allocate, Free, Copy
+
+    def _allocate(self, tensor: Tensor, memory: Memory, offset_bytes: int) -> None:
+        place = _Place(offset_bytes, offset_bytes + tensor.size_bytes)
+        where = f"[{place.start}, {place.stop}) of {memory.name!r}"
+        if place.start < 0 or place.stop > memory.capacity_bytes:
+            raise MachineError(f"{tensor.name!r} at {where} is outside its {memory.capacity_bytes} bytes")
+        if place.start % memory.alignment_bytes:
+            raise MachineError(f"{tensor.name!r} at {where} is at no multiple of {memory.alignment_bytes}")
+        if tensor.name in self._places[memory.name]:
+            raise MachineError(f"{tensor.name!r} has a place in {memory.name!r} already")
+        self._places[memory.name][tensor.name] = place
+        self._bytes_at(memory.name, place)[:] = FILL
+
+    def _free(self, tensor: Tensor, memory: Memory) -> None:
+        self._bytes_at(memory.name, self._place(tensor, memory.name))[:] = FILL
+        del self._places[memory.name][tensor.name]
+
+    def _copy(self, tensor: Tensor, source: str, target: str) -> None:
+        if (source == DRAM) is (target == DRAM):
+            raise MachineError(f"no link leads from {source!r} to {target!r}")
+        if source == DRAM:
+            place = self._place(tensor, self._memory(target).name)
+            self._bytes_at(target, place)[:] = self._stored(tensor)
+            place.is_written = True
+            self.loads += tensor.size_bytes
+        else:
+            place = self._place(tensor, self._memory(source).name)
+            self.dram[tensor.name] = self._bytes_at(source, place).copy()
+            self.write_backs += tensor.size_bytes
+
+    def _stored(self, tensor: Tensor) -> Bytes:
+        if tensor.name in self.dram:
+            return self.dram[tensor.name]
+        if tensor.role is not Role.PARAMETER:
+            raise MachineError(f"DRAM has no {tensor.name!r}")
+        return self._kernels.parameter(tensor)
+
+    # Compute
+
+    def _compute(self, operator: Operator) -> None:
+        operands: dict[str, Bytes] = {}
+        for tensor in self._problem.operands(operator):
+            if tensor.name not in operator.outputs:
+                operands[tensor.name] = self._read(operator, tensor)
+        if self.difference is not None:
+            return
+        written = self._kernels.run(operator, operands)
+        for name in operator.outputs:
+            tensor = self._problem.graph.tensor[name]
+            if len(written[name]) != tensor.size_bytes:
+                raise MachineError(f"{operator.name!r} wrote {len(written[name])} bytes of {name!r}",
+                                   expected=str(tensor.size_bytes))
+            for memory, place in self._places_of(operator, tensor):
+                self._bytes_at(memory, place)[:] = written[name]
+                place.is_written = True
+        # Compared only now, so that outputs on top of each other are found out.
+        for name in operator.outputs:
+            tensor = self._problem.graph.tensor[name]
+            for memory, place in self._places_of(operator, tensor):
+                self._compare(tensor, self._bytes_at(memory, place), Found.WRITTEN, operator)
+        self.step += 1
+
+    def _read(self, operator: Operator, tensor: Tensor) -> Bytes:
+        """A copy of the bytes; where a tensor lies in several scratchpads, every copy must be right."""
+        places = self._places_of(operator, tensor)
+        written = [(memory, place) for memory, place in places if place.is_written] or places
+        for memory, place in written:
+            self._compare(tensor, self._bytes_at(memory, place), Found.READ, operator)
+        memory, place = written[0]
+        return self._bytes_at(memory, place).copy()
+
+    def _compare(self, tensor: Tensor, content: Bytes, found: Found, operator: Operator | None = None) -> None:
+        self.compared.add(tensor.name)
+        if self.difference is None and fingerprint(content) != self._fingerprints[tensor.name]:
+            instruction = None if operator is None else self._instruction
+            name = None if operator is None else operator.name
+            self.difference = Difference(tensor.name, found, self.step, instruction, name)
+
+    # What is where
+
+    def _bytes_at(self, memory: str, place: _Place) -> Bytes:
+        return self._scratchpads[memory][place.start : place.stop]
+
+    def _place(self, tensor: Tensor, memory: str) -> _Place:
+        place = self._places[memory].get(tensor.name)
+        if place is None:
+            raise MachineError(f"{tensor.name!r} has no place in {memory!r}")
+        return place
+
+    def _places_of(self, operator: Operator, tensor: Tensor) -> list[tuple[str, _Place]]:
+        places = [(memory, held[tensor.name]) for memory, held in self._places.items() if tensor.name in held]
+        if not places:
+            raise MachineError(f"{operator.name!r} needs {tensor.name!r}, which is in no scratchpad")
+        return places
+
+    def _tensor(self, name: str) -> Tensor:
+        tensor = self._problem.graph.tensor.get(name)
+        if tensor is None or not self._problem.counts(tensor):
+            raise MachineError(f"there is no tensor {name!r} in this plan's memories")
+        return tensor
+
+    def _memory(self, name: str) -> Memory:
+        if name not in self._memories:
+            raise MachineError(f"there is no scratchpad {name!r}")
+        return self._memories[name]
+
+    def _operator(self, name: str) -> Operator:
+        operator = self._problem.graph.operator.get(name)
+        if operator is None:
+            raise MachineError(f"there is no operator {name!r}")
+        return operator

@@ -1,0 +1,92 @@
+"""Every registered method on the same small problems: what is true of all of them, and what each claims."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from itertools import product
+
+import pytest
+
+from onchip.analysis.bounds import greatest_need
+from onchip.arch.memory import Memory
+from onchip.errors import UsageError
+from onchip.pipeline import plan_problem
+from onchip.plan.document import Claim
+from onchip.plan.problem import Objective, Order, Problem
+from onchip.plan.result import Status
+from onchip.solve.limits import Limits
+from onchip.solve.registry import METHODS
+from onchip.verify.verifier import verify
+from oracle import least_peak, least_traffic, random_graph
+
+SEEDS = (3, 4, 8, 11, 16)
+OPERATORS = 5
+LIMITS = Limits(time_limit_seconds=20)
+SUPPORTED = [
+    (name, objective, order)
+    for name, objective, order in product(METHODS, Objective, Order)
+    if objective in METHODS[name].objectives and order in METHODS[name].orders
+]
+
+
+def small_problem(seed: int, objective: Objective, order: Order) -> Problem:
+    """With room for a plan: at the greatest need for traffic, ample for the peak."""
+    graph = random_graph(seed, operators=OPERATORS)
+    problem = Problem(graph, (Memory("sram", 1000, (1, 4)[seed % 2]),), objective, order)
+    if objective is Objective.PEAK:
+        return problem
+    return replace(problem, memories=(replace(problem.memories[0], capacity_bytes=greatest_need(problem).need_bytes),))
+
+
+def least(problem: Problem) -> int | None:
+    """The oracle's answer; an order of least peak is one of all orders."""
+    asked = problem if problem.order is Order.GIVEN else replace(problem, order=Order.FREE)
+    return least_peak(asked) if problem.objective is Objective.PEAK else least_traffic(asked)
+
+
+@pytest.mark.parametrize(("name", "objective", "order"), SUPPORTED)
+def test_a_method_makes_legal_plans_and_claims_nothing_false(name: str, objective: Objective, order: Order) -> None:
+    for seed in SEEDS:
+        problem = small_problem(seed, objective, order)
+        result = plan_problem(problem, name, LIMITS)
+
+        optimum = least(problem)
+        assert optimum is not None
+        assert result.status is not Status.INFEASIBLE
+        assert result.lower_bound <= optimum or order is Order.MIN_PEAK
+        if result.answer is None or result.objective_value is None:
+            continue
+        claim = Claim(name, result.status, objective, result.objective_value, result.lower_bound)
+        assert verify(problem, result.answer, claim).violations == ()
+        assert result.lower_bound <= result.objective_value
+        assert result.objective_value >= optimum
+        if result.status is Status.OPTIMAL and order is not Order.MIN_PEAK:
+            assert result.objective_value == optimum, f"seed {seed}"
+
+
+@pytest.mark.parametrize("name", METHODS)
+def test_a_method_finds_plans(name: str) -> None:
+    """UNKNOWN is honest, but not of five operators in ample time with room for everything."""
+    objective, order = next((objective, order) for method, objective, order in SUPPORTED if method == name)
+    problem = Problem(random_graph(3, operators=OPERATORS), (Memory("sram", 1000),), objective, order)
+
+    assert plan_problem(problem, name, LIMITS).answer is not None
+
+
+@pytest.mark.parametrize("name", METHODS)
+def test_one_byte_too_little_for_an_operator_is_infeasible(name: str) -> None:
+    objective, order = next((objective, order) for method, objective, order in SUPPORTED if method == name)
+    problem = small_problem(3, Objective.TRAFFIC, order)
+    small = replace(problem.memories[0], capacity_bytes=greatest_need(problem).need_bytes - 1)
+    result = plan_problem(replace(problem, objective=objective, memories=(small,)), name, LIMITS)
+
+    assert result.status is Status.INFEASIBLE
+    assert result.answer is None
+
+
+@pytest.mark.parametrize(("name", "objective", "order"), [*product(METHODS, Objective, Order)])
+def test_what_a_method_does_not_support_is_refused(name: str, objective: Objective, order: Order) -> None:
+    if (name, objective, order) in SUPPORTED:
+        return
+    with pytest.raises(UsageError, match="does not support"):
+        plan_problem(small_problem(3, objective, order), name, LIMITS)

@@ -1,0 +1,53 @@
+"""Networks nobody here wrote: proven where that is quick, legal at any time limit."""
+
+from __future__ import annotations
+
+from itertools import product
+from pathlib import Path
+
+import pytest
+
+from onchip.analysis.bounds import greatest_need
+from onchip.arch.memory import Memory
+from onchip.pipeline import Request, plan_network, plan_problem, read_network
+from onchip.plan.document import Granularity, Reading
+from onchip.plan.problem import Order, Problem
+from onchip.plan.result import Status
+from onchip.solve.budgets import Budget
+from onchip.solve.limits import Limits
+from onchip.solve.target import Target
+from onnx_networks import LIGHT_MODELS
+
+QUICK_MODELS = [
+    path for path in LIGHT_MODELS if path.stem in ("light_squeezenet", "light_shufflenet", "light_densenet121")
+]
+BUNDLED = ("amoebanetd_18_256", "darts_v2", "nasnetalarge", "pnasnet5large")
+AMPLE = Limits(time_limit_seconds=60)
+
+
+@pytest.mark.parametrize("granularity", Granularity)
+@pytest.mark.parametrize("path", QUICK_MODELS, ids=lambda path: path.stem)
+def test_a_light_model_is_planned_optimally_at_every_budget(path: Path, granularity: Granularity) -> None:
+    """The pipeline raises for a plan that the verifier does not pass."""
+    reading = Reading(bits=8, granularity=granularity)
+    values = []
+    for budget in Budget:
+        outcome = plan_network(Request(str(path), reading, Target(budget), limits=AMPLE))
+        assert outcome.result.status is Status.OPTIMAL
+        assert outcome.figures is not None
+        assert outcome.figures.arena_bytes <= outcome.capacity_bytes
+        values.append(outcome.figures.non_compulsory)
+    assert values == sorted(values, reverse=True)
+    assert values[-1] == 0
+
+
+@pytest.mark.parametrize(("name", "order"), list(product(BUNDLED, (Order.FREE, Order.GIVEN))))
+def test_one_second_leaves_a_legal_plan_of_a_searched_architecture(name: str, order: Order) -> None:
+    graph = read_network(name, Reading(bits=8))
+    need_bytes = greatest_need(Problem(graph, (Memory("sram", 1),))).need_bytes
+    problem = Problem(graph, (Memory("sram", need_bytes),), order=order)
+    result = plan_problem(problem, limits=Limits(time_limit_seconds=1))
+
+    assert result.answer is not None
+    assert result.objective_value is not None
+    assert result.lower_bound <= result.objective_value
