@@ -44,17 +44,19 @@ def random_graph(seed: int, operators: int = 7, window: int = 6, greatest_size: 
     )
 
 
-def long_lived_graph(seed: int, operators: int = 11, greatest_size: int = 9) -> Graph:
-    """A seeded graph whose operators read any two tensors, however old: addresses matter more often."""
+def long_lived_graph(seed: int, operators: int = 11, pairs: float = 1.0, greatest_size: int = 9) -> Graph:
+    """A seeded graph whose operators read any one or two tensors, however old: addresses matter more often."""
     chance = random.Random(seed)
     tensors = [_tensor("in", chance, greatest_size, Role.INPUT)]
     made: list[Operator] = []
     for index in range(operators):
-        inputs = tuple(dict.fromkeys(chance.choice(tensors).name for _ in range(2)))
+        reads = range(2 if chance.random() < pairs else 1)
+        inputs = tuple(dict.fromkeys(chance.choice(tensors).name for _ in reads))
         tensors.append(_tensor(f"t{index}", chance, greatest_size, Role.ACTIVATION))
         made.append(Operator(f"op{index}", "Op", inputs, (tensors[-1].name,)))
     read = {name for operator in made for name in operator.reads}
-    return Graph(f"long{seed}", tuple(_as_output(t) if t.name not in read else t for t in tensors), tuple(made))
+    everything = (tensor if tensor.name in read else _as_output(tensor) for tensor in tensors)
+    return Graph(f"long{seed}", tuple(everything), tuple(made))
 
 
 def _tensor(name: str, chance: random.Random, greatest_size: int, role: Role) -> Tensor:

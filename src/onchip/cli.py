@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
 FOUND, VIOLATED, BAD_INPUT, INFEASIBLE, NO_ANSWER, INTERNAL, INTERRUPTED = 0, 1, 2, 3, 4, 70, 130
 GREATEST_SEED = 2**31 - 1
+GREATEST_ALIGNMENT = 2**30
 
 app = typer.Typer(
     help="Plan how a neural network uses an accelerator's on-chip memory, and prove how good the plan is.",
@@ -44,7 +45,7 @@ AcceleratorName: TypeAlias = Annotated[
     str | None, typer.Option("--accelerator", metavar="NAME|FILE", help="Instead of --sram: a bundled name or a file.")
 ]
 Alignment: TypeAlias = Annotated[
-    int | None, typer.Option(min=1, metavar="N", help="Every offset is a multiple of N bytes.")
+    int | None, typer.Option(min=1, max=GREATEST_ALIGNMENT, metavar="N", help="Every offset is a multiple of N bytes.")
 ]
 Bits: TypeAlias = Annotated[int | None, typer.Option(min=1, metavar="N", help="Bits per element; else the model's.")]
 Dims: TypeAlias = Annotated[

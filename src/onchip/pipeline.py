@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from onchip.analysis.bounds import compulsory_bytes, greatest_need
 from onchip.arch.accelerator import Accelerator
@@ -14,20 +14,28 @@ from onchip.errors import GraphError, InputError, InternalError, UsageError
 from onchip.frontends.fusion import fuse
 from onchip.frontends.graph_json import graph_sha256, read_graph
 from onchip.ir.graph import Graph
+from onchip.ir.tensor import Role
 from onchip.plan.document import Claim, Granularity, PlanDocument, Reading, Source, Split
 from onchip.plan.plan import Compute, Plan
 from onchip.plan.problem import Objective, Order, Problem
 from onchip.plan.result import Result
+from onchip.report.execution import Execution
 from onchip.report.outcome import Check, Description, Outcome, Seconds
+from onchip.report.timing import Timing
 from onchip.solve.budgets import budgets_of, roomy_problem
-from onchip.solve.limits import Limits, Run
-from onchip.solve.registry import Method, method_named
+from onchip.solve.limits import Limits
+from onchip.solve.registry import method_named
 from onchip.solve.start import RunStarter, silent_run
 from onchip.solve.target import Target, TargetFinder
 from onchip.verify.figures import Figures
 from onchip.verify.verifier import verify
 
+if TYPE_CHECKING:
+    from onchip.frontends.onnx_kernels import OnnxKernels
+    from onchip.simulate.seeded_kernels import SeededKernels
+
 T = TypeVar("T")
+GREATEST_TOTAL_BYTES = 2**50
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +62,7 @@ def plan_network(request: Request, start: RunStarter = silent_run) -> Outcome:
     )
     problem = Problem(graph, accelerator.scratchpads, request.objective, request.order, count)
     with start(request.limits) as run:
-        result, solve_seconds = _timed(lambda: _solved(problem, method, run))
+        result, solve_seconds = _timed(lambda: method(problem, run))
     figures, verify_seconds = _timed(lambda: _verified(problem, result))
     return Outcome(
         problem,
@@ -71,7 +79,7 @@ def plan_network(request: Request, start: RunStarter = silent_run) -> Outcome:
 def plan_problem(problem: Problem, method: str = "exact", limits: Limits | None = None) -> Result[Plan]:
     """Solve and verify; raises InternalError if the plan found is not legal."""
     with silent_run(limits or Limits()) as run:
-        result = _solved(problem, method_named(method), run)
+        result = method_named(method)(problem, run)
     _verified(problem, result)
     return result
 
@@ -99,6 +107,76 @@ def check_plan(plan_file: Path, network: str, target: Target, insisted: Mapping[
     return Check(document, problem, sha256, verdict)
 
 
+@dataclass(frozen=True, slots=True)
+class Values:
+    """What to run a plan on: random inputs of `seed` but for those `given` ([NAME=]FILE.npy), own or random weights."""
+
+    seed: int = 0
+    random_weights: int | None = None
+    given: tuple[str, ...] = ()
+
+
+def run_plan(plan_file: Path, network: str, values: Values = Values()) -> Execution:  # noqa: B008 (frozen)
+    """Verify a plan and, if it is legal, execute it on real bytes beside a run without a plan."""
+    from onchip.frontends.arrays import read_arrays
+    from onchip.simulate.machine import run_plan_on_machine
+    from onchip.simulate.reference import run_in_given_order
+
+    check = check_plan(plan_file, network, Target(), {})
+    graph, started = check.problem.graph, time.perf_counter()
+    if not check.is_legal:
+        return Execution(check)
+    kernels = _kernels(network, check, values)
+    given = read_arrays(values.given, graph)
+    inputs = {
+        tensor.name: kernels.given_input(tensor, given[tensor.name])
+        if tensor.name in given
+        else kernels.network_input(tensor)
+        for tensor in graph.with_role(Role.INPUT)
+    }
+    reference = run_in_given_order(check.problem, kernels, inputs)
+    run = run_plan_on_machine(check.problem, check.document.plan, kernels, inputs, reference)
+    relative = kernels.difference_from_whole_model(inputs, run.outputs) if run.difference is None else None
+    return Execution(check, kernels.name, run, relative, time.perf_counter() - started)
+
+
+def _kernels(network: str, check: Check, values: Values) -> OnnxKernels | SeededKernels:
+    """Return what runs the operators: the model's own nodes, or made-up kernels where there is no model."""
+    reading, graph = check.document.reading, check.problem.graph
+    if not network.endswith(".onnx"):
+        if values.random_weights is not None:
+            raise UsageError("it has no weights to replace", file=network, place="--random-weights", expected="--seed")
+        from onchip.simulate.seeded_kernels import SeededKernels
+
+        return SeededKernels(graph, values.seed)
+    if reading.bits is not None and graph != read_network(network, replace(reading, bits=None)):
+        raise UsageError(
+            f"the plan counts elements at {reading.bits} bits",
+            file=network,
+            place="reading.bits",
+            expected="the model's own: plan without --bits to run it",
+        )
+    from onchip.frontends.onnx_kernels import OnnxKernels
+
+    return OnnxKernels(
+        graph, Path(network), reading.dims, seed=values.seed, random_weights=values.random_weights
+    )
+
+
+def time_network(plan_file: Path, network: str, accelerator: str) -> Timing:
+    """Verify a plan and, if it is legal, say when each operator and transfer runs on an accelerator."""
+    from onchip.cost.simple import SimpleCost
+    from onchip.frontends.accelerator_yaml import load_accelerator
+    from onchip.simulate.timeline import time_plan
+
+    chip = load_accelerator(accelerator)
+    check = check_plan(plan_file, network, Target(), {})
+    if not check.is_legal:
+        return Timing(check, chip)
+    cost = SimpleCost(check.problem.graph, chip)
+    return Timing(check, chip, time_plan(check.problem, check.document.plan, chip, cost.cycles, cost.macs))
+
+
 def describe_network(network: str, reading: Reading, limits: Limits, start: RunStarter = silent_run) -> Description:
     """Say what is in a network."""
     problem = roomy_problem(read_network(network, reading), reading.count)
@@ -115,9 +193,17 @@ def read_network(source: str, reading: Reading = Reading()) -> Graph:  # noqa: B
         if not graph.operators:
             raise GraphError("it has no operators", expected="at least one")
         sized = graph if reading.bits is None else graph.with_bits(reading.bits)
+        _total_is_in_range(sized)
         return fuse(sized) if reading.granularity is Granularity.FUSED else sized
     except GraphError as error:
         raise error if error.file else error.in_file(source) from None
+
+
+def _total_is_in_range(graph: Graph) -> None:
+    """Sums of sizes and of addresses stay far within the 63 bits of the files and of the solvers."""
+    total_bytes = sum(tensor.size_bytes for tensor in graph.tensors)
+    if total_bytes > GREATEST_TOTAL_BYTES:
+        raise GraphError(f"its tensors take {total_bytes} bytes together", expected=f"at most {GREATEST_TOTAL_BYTES}")
 
 
 def _read_raw(source: str, dims: Mapping[str, int]) -> Graph:
@@ -136,16 +222,6 @@ def _read_raw(source: str, dims: Mapping[str, int]) -> Graph:
             "no such network", file=source, expected="an .onnx or .json file, or a name `onchip networks` lists"
         )
     return load_network(source)
-
-
-def _solved(problem: Problem, method: Method, run: Run) -> Result[Plan]:
-    """Methods plan the first scratchpad; until one plans more, a plan that leaves them out would be no optimum."""
-    if len(problem.memories) > 1:
-        names = ", ".join(memory.name for memory in problem.memories)
-        raise UsageError(
-            f"there are {len(problem.memories)} scratchpads: {names}", place=f"method {method.name}", expected="one"
-        )
-    return method(problem, run)
 
 
 def _verified(problem: Problem, result: Result[Plan]) -> Figures | None:

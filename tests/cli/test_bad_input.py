@@ -126,3 +126,25 @@ def test_an_existing_plan_survives_a_plan_that_is_not_found(onchip: Program, dir
 
     assert onchip("plan", "diamond.json", "--sram", "10", "-o", "plan.json").code == 3
     assert (directory / "plan.json").read_text() == "precious"
+
+
+def test_sizes_no_file_and_no_solver_could_hold_are_refused(onchip: Program, tmp_path: Path) -> None:
+    fields = diamond_fields()
+    fields["tensors"] = [{"name": t["name"], "bytes": 2**49, "role": t["role"]} for t in fields["tensors"]]
+    path = tmp_path / "huge.json"
+    path.write_text(json.dumps(fields))
+    ended = onchip("plan", path, "--sram", "m_r")
+
+    assert ended.code == 2
+    assert "its tensors take" in ended.err
+    assert onchip("plan", path, "--sram", "m_r", "--alignment", 2**31).code == 2
+
+
+def test_names_cannot_steer_a_terminal(onchip: Program, tmp_path: Path) -> None:
+    fields = diamond_fields()
+    fields["name"] = "two\nlines\x1b[2J\u202e"
+    path = tmp_path / "odd.json"
+    path.write_text(json.dumps(fields))
+
+    for verb in (("plan", path, "--sram", "130"), ("info", path)):
+        assert r"two\nlines\x1b[2J\u202e" in onchip(*verb).out

@@ -124,3 +124,19 @@ def test_flags_that_contradict_the_plan_are_refused(
 
 def test_flags_that_say_the_same_are_accepted(onchip: Program, planned: Path, diamond: Path) -> None:
     assert onchip("check", planned, diamond, "--granularity", "fused", "--count", "activations").code == 0
+
+
+def test_a_violation_stands_on_one_line_however_long(onchip: Program, diamond: Path, tmp_path: Path) -> None:
+    fields = diamond_fields()
+    long = "x" * 200
+    text = json.dumps(fields).replace('"x"', f'"{long}"')
+    diamond.write_text(text)
+    plan = tmp_path / "long.json"
+    assert onchip("plan", diamond, "--sram", "130", "-o", plan).code == 0
+    edit(plan, lambda plan: plan["instructions"][0]["allocate"].update(offset_bytes=1000))
+    ended = onchip("check", plan, diamond)
+
+    assert ended.code == 1
+    first = ended.out.splitlines()[0]
+    assert long in first
+    assert "beyond the capacity" in first

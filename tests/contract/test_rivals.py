@@ -39,7 +39,7 @@ def tight_problem(seed: int, order: Order, operators: int) -> Problem:
 @pytest.mark.parametrize("rival", RIVALS)
 @pytest.mark.parametrize("seed", range(30))
 def test_a_rival_is_legal_and_never_beats_the_optimum_of_its_order(seed: int, rival: str, order: Order) -> None:
-    problem = tight_problem(seed, order, 6)
+    problem = tight_problem(seed, order, 5)
     result = method_named(rival)(problem, Run())
     assert result.answer is not None
     assert result.objective_value is not None

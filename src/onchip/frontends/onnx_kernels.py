@@ -43,6 +43,8 @@ class _Prepared:
 class OnnxKernels:
     """Runs the operators of `graph`, read from `path`; with `random_weights`, a seed, on weights of that seed."""
 
+    name = "onnxruntime"
+
     def __init__(
         self, graph: Graph, path: Path, dims: Mapping[str, int], *, seed: int = 0, random_weights: int | None = None
     ) -> None:
@@ -164,18 +166,17 @@ class OnnxKernels:
         session = Session(model.SerializeToString(), f"file {str(self._path)!r}")
         return dict(zip(network.outputs, session.run(results, given | weights), strict=True))
 
-    def greatest_relative_difference(self, outputs: Mapping[str, Bytes], whole: Mapping[str, Array]) -> float:
-        """Of the graph's outputs from the whole model's: the greatest |a - b|, by the output's greatest |b|.
+    def difference_from_whole_model(self, inputs: Mapping[str, Bytes], outputs: Mapping[str, Bytes]) -> float:
+        """The greatest |a - b| of a graph's output a from the whole model's b, by the greatest |b| of that output.
 
         Infinite where one is not a number and the other is.
         """
-        names = {name: tensor.name for tensor in self._graph.with_role(Role.OUTPUT)
-                 for name in (tensor.name, *tensor.aliases)}
-        names |= {self._wanted(name): of for name, of in tuple(names.items())}
-        return max(
-            _relative_difference(outputs[names[name]].view(array.dtype), np.ravel(array))
-            for name, array in whole.items()
-        )
+        whole = self.whole_model_outputs(inputs)
+        outputs_of_graph = self._graph.with_role(Role.OUTPUT)
+        known = {name: tensor.name for tensor in outputs_of_graph for name in (tensor.name, *tensor.aliases)}
+        known |= {self._wanted(name): tensor for name, tensor in tuple(known.items())}
+        found = {name: outputs[known[name]].view(array.dtype) for name, array in whole.items()}
+        return max(_relative_difference(found[name], array.reshape(-1)) for name, array in whole.items())
 
 
 def _relative_difference(found: Array, expected: Array) -> float:

@@ -45,12 +45,13 @@ class Session:
 
 
 def aligned(content: npt.NDArray[np.uint8], dtype: np.dtype[Any], shape: tuple[int, ...]) -> Array:
-    """A copy at an aligned address: kernels add up in another order where the address differs."""
-    room = np.empty(content.size + _ALIGNMENT_BYTES, np.uint8)
-    start = -room.ctypes.data % _ALIGNMENT_BYTES
-    copy = room[start : start + content.size]
-    copy[:] = content
-    return copy.view(dtype).reshape(shape)
+    """The bytes as an array at an aligned address, copied if need be: elsewhere kernels may add up in another order."""
+    if content.ctypes.data % _ALIGNMENT_BYTES:
+        room = np.empty(content.size + _ALIGNMENT_BYTES, np.uint8)
+        start = -room.ctypes.data % _ALIGNMENT_BYTES
+        room[start : start + content.size] = content
+        content = room[start : start + content.size]
+    return content.view(dtype).reshape(shape)
 
 
 def _runtime() -> Any:

@@ -14,7 +14,7 @@ from onchip.errors import GraphError
 from onchip.frontends.onnx_file import LARGEST_VALUE_ELEMENTS
 from onchip.frontends.onnx_program import Network
 from onchip.frontends.onnx_random import random_parameter
-from onchip.frontends.onnx_runtime import Array, Session
+from onchip.frontends.onnx_runtime import Array, Session, aligned
 
 
 class Values:
@@ -34,7 +34,8 @@ class Values:
         """The value of a constant that is kept as itself; raises InputError where it cannot be had."""
         if name not in self._arrays:
             made_up = None if self._seed is None else self._random(name, self._seed)
-            self._arrays[name] = self._own(name) if made_up is None else made_up
+            array = self._own(name) if made_up is None else made_up
+            self._arrays[name] = _aligned_array(array) if is_native(array.dtype) else array
         return self._arrays[name]
 
     def is_fed(self, name: str) -> bool:
@@ -82,6 +83,10 @@ class Values:
                 waiting.extend(filter(None, node.input))
         model = network.program(nodes.values(), (), (name,), tuple(leaves.values()))
         return Session(model.SerializeToString(), f"tensor {name!r}").run([name], {})[0]
+
+
+def _aligned_array(array: Array) -> Array:
+    return aligned(np.ascontiguousarray(array).reshape(-1).view(np.uint8), array.dtype, array.shape)
 
 
 def is_native(dtype: np.dtype[Any]) -> bool:

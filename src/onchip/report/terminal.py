@@ -21,13 +21,13 @@ WIDTH_OF_A_FILE = 120
 
 
 def show(*renderables: RenderableType) -> str:
-    """Return the text, in colour only for a terminal."""
+    """Return the text, in colour only for a terminal; sentences are not wrapped, tables are."""
     console = Console(highlight=False)
     if not console.is_terminal:
         console = Console(highlight=False, width=WIDTH_OF_A_FILE)
     with console.capture() as capture:
         for renderable in renderables:
-            console.print(renderable)
+            console.print(renderable, soft_wrap=isinstance(renderable, Text))
     return "\n".join(line.rstrip() for line in capture.get().splitlines()).strip("\n")
 
 
@@ -35,7 +35,7 @@ def outcome_table(outcome: Outcome) -> RenderableType:
     """Say what `plan` found."""
     problem, result, figures = outcome.problem, outcome.result, outcome.figures
     rows = [
-        ("network", f"{problem.graph.name}, {_operators(len(problem.graph.operators))}"),
+        ("network", f"{_printable(problem.graph.name)}, {_operators(len(problem.graph.operators))}"),
         ("scratchpad", _memories(problem.memories)),
         ("status", _status(outcome)),
     ]
@@ -49,13 +49,13 @@ def outcome_table(outcome: Outcome) -> RenderableType:
     rows.append(("lower bound", f"{_bytes(result.lower_bound)}{_gap(result.gap)}"))
     if figures is not None:
         rows += [("peak", _bytes(figures.peak_bytes)), ("arena", _bytes(figures.arena_bytes))]
-    rows.append(("M_R", f"{_bytes(outcome.required.need_bytes)}, set by {outcome.required.operator.name}"))
+    rows.append(("M_R", f"{_bytes(outcome.required.need_bytes)}, set by {_printable(outcome.required.operator.name)}"))
     if outcome.min_peak_bytes is not None:
         rows.append(("M_P", _bytes(outcome.min_peak_bytes)))
     seconds = outcome.seconds
     budget = f", M_P {seconds.budget:.3f}" if outcome.min_peak_bytes is not None else ""
     spent = f"read {seconds.read:.3f}{budget}, solve {seconds.solve:.3f}, verify {seconds.verify:.3f}"
-    return _facts([*rows, ("seconds", spent)])
+    return facts([*rows, ("seconds", spent)])
 
 
 def _status(outcome: Outcome) -> str:
@@ -63,7 +63,7 @@ def _status(outcome: Outcome) -> str:
     why = "" if result.stopped_by is Stop.COMPLETED else f" ({result.stopped_by})"
     if result.status is not Status.INFEASIBLE:
         return f"{result.status}{why}"
-    operator, need_bytes = outcome.required.operator.name, outcome.required.need_bytes
+    operator, need_bytes = _printable(outcome.required.operator.name), outcome.required.need_bytes
     excess_bytes = outcome.need_bytes - outcome.capacity_bytes
     if need_bytes > outcome.capacity_bytes:
         return f"INFEASIBLE: operator {operator} needs {_bytes(need_bytes)}, {_bytes(excess_bytes)} too many"
@@ -110,13 +110,13 @@ def _figures_table(check: Check) -> Table:
 def description_report(description: Description) -> tuple[RenderableType, ...]:
     """Say what is in a network."""
     graph, required = description.problem.graph, description.required
-    rows = [("network", graph.name), ("operators", f"{len(graph.operators):,}")]
+    rows = [("network", _printable(graph.name)), ("operators", f"{len(graph.operators):,}")]
     for role in Role:
         tensors = graph.with_role(role)
         size_bytes = sum(tensor.size_bytes for tensor in tensors)
         rows.append((f"{role} tensors", f"{len(tensors):,}, {_bytes(size_bytes)}"))
     rows += [
-        ("M_R", f"{_bytes(required.need_bytes)}, set by {required.operator.name}"),
+        ("M_R", f"{_bytes(required.need_bytes)}, set by {_printable(required.operator.name)}"),
         ("M_P", _min_peak(description)),
         ("compulsory traffic", _bytes(description.compulsory_bytes)),
     ]
@@ -124,8 +124,8 @@ def description_report(description: Description) -> tuple[RenderableType, ...]:
     table.add_column("bytes", justify="right")
     for tensor in largest_tensors(description):
         shape = "x".join(map(str, tensor.shape)) if tensor.shape is not None else "-"
-        table.add_row(Text(tensor.name, overflow="fold"), tensor.role, shape, f"{tensor.size_bytes:,}")
-    return _facts(rows), table
+        table.add_row(Text(_printable(tensor.name), overflow="fold"), tensor.role, shape, f"{tensor.size_bytes:,}")
+    return facts(rows), table
 
 
 def _min_peak(description: Description) -> str:
@@ -144,7 +144,13 @@ def accelerators_table(accelerators: Iterable[Accelerator]) -> Table:
     return table
 
 
-def _facts(rows: Iterable[tuple[str, str]]) -> Table:
+def _printable(name: str) -> str:
+    """A name on one line, without what would steer a terminal."""
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in name)
+
+
+def facts(rows: Iterable[tuple[str, str]]) -> Table:
+    """Names beside what they are, one a line."""
     table = Table(box=None, show_header=False, pad_edge=False)
     table.add_column(style="bold", no_wrap=True)
     table.add_column(overflow="fold")

@@ -199,13 +199,14 @@ class _Machine:
         self.step += 1
 
     def _read(self, operator: Operator, tensor: Tensor) -> Bytes:
-        """A copy of the bytes; where a tensor lies in several scratchpads, every copy must be right."""
+        """The bytes in place; where a tensor lies in several scratchpads, every copy must be right."""
         places = self._places_of(operator, tensor)
         written = [(memory, place) for memory, place in places if place.is_written] or places
         for memory, place in written:
             self._compare(tensor, self._bytes_at(memory, place), Found.READ, operator)
-        memory, place = written[0]
-        return self._bytes_at(memory, place).copy()
+        content = self._bytes_at(*written[0])
+        content.flags.writeable = False
+        return content
 
     def _compare(self, tensor: Tensor, content: Bytes, found: Found, operator: Operator | None = None) -> None:
         self.compared.add(tensor.name)

@@ -15,6 +15,7 @@ from typing import TypeAlias
 import numpy as np
 import numpy.typing as npt
 
+from onchip.errors import InputError
 from onchip.ir.graph import Graph
 from onchip.ir.operator import Operator
 from onchip.ir.tensor import Tensor
@@ -35,6 +36,8 @@ _SHIFT = np.uint64(32)
 class SeededKernels:
     """Runs operators of `graph`; another seed is another network of the same shapes."""
 
+    name = "made up"
+
     def __init__(self, graph: Graph, seed: int = 0) -> None:
         self._graph = graph
         self._seed = seed
@@ -46,6 +49,16 @@ class SeededKernels:
     def network_input(self, tensor: Tensor) -> Bytes:
         """Made of the seed and the tensor's name."""
         return self._made_of(tensor.name, tensor.size_bytes)
+
+    def given_input(self, tensor: Tensor, array: npt.NDArray[np.generic]) -> Bytes:
+        """The bytes of a value handed in, of whatever type; raises InputError where they are too many or too few."""
+        if array.nbytes != tensor.size_bytes:
+            what = f"it holds {array.nbytes} bytes"
+            raise InputError(what, place=f"tensor {tensor.name!r}", expected=f"{tensor.size_bytes} bytes")
+        return np.ascontiguousarray(array).reshape(-1).view(np.uint8)
+
+    def difference_from_whole_model(self, inputs: Mapping[str, Bytes], outputs: Mapping[str, Bytes]) -> None:
+        """None: there is no model."""
 
     def run(self, operator: Operator, operands: Mapping[str, Bytes]) -> Mapping[str, Bytes]:
         """The operator's outputs, each salted with its index, the operator's kind and its name."""

@@ -18,13 +18,17 @@ from onchip.solve.spilling.rivals import solve_by_belady, solve_greedily
 
 @dataclass(frozen=True, slots=True)
 class Method:
-    """A planning method and what it supports; what is not listed is refused, never skipped."""
+    """A planning method and what it supports; what is not listed is refused, never skipped.
+
+    `scratchpads` is the most it plans for, None for any number: to leave some out would be no optimum.
+    """
 
     name: str
     summary: str
     solve: Callable[[Problem, Run], Result[Plan]]
     objectives: frozenset[Objective]
     orders: frozenset[Order]
+    scratchpads: int | None = 1
 
     def __call__(self, problem: Problem, run: Run) -> Result[Plan]:
         """Solve; raises UsageError for what the method does not support."""
@@ -37,6 +41,13 @@ class Method:
                 raise UsageError(
                     f"it does not support {asked}", place=f"--method {self.name}, {option}", expected=names
                 )
+        if self.scratchpads is not None and len(problem.memories) > self.scratchpads:
+            names = ", ".join(memory.name for memory in problem.memories)
+            raise UsageError(
+                f"there are {len(problem.memories)} scratchpads: {names}",
+                place=f"--method {self.name}",
+                expected=f"at most {self.scratchpads}",
+            )
         return self.solve(problem, run)
 
 

@@ -59,6 +59,7 @@ class State(NamedTuple):
     floor: Integers
     scratch: Integers
     count: Integers
+    weight: NDArray[np.float64]
     trail_buffer: Integers
     trail_support: Integers
     trail_low: Integers
@@ -166,6 +167,8 @@ def raise_passed(tables: Tables, state: State, counters: Integers, start: int, e
                     lowest = min(lowest, state.low[other])
                     lowest_top = min(lowest_top, state.low[other] + tables.size[other])
             if state.support[buffer] + tables.size[buffer] <= lowest or lowest_top > tables.last[buffer]:
+                for section in range(tables.first[buffer], tables.stop[buffer]):
+                    state.weight[section] += 1/(tables.stop[buffer]-tables.first[buffer])
                 return False
             if lowest_top > state.low[buffer]:
                 remember(state, counters, buffer)
@@ -235,6 +238,7 @@ def set_floors(tables: Tables, state: State, start: int, end: int) -> bool:
         section = find(link, tables.first[buffer])
         while section < tables.stop[buffer]:
             if floor + state.total[section] > tables.limit[section]:
+                state.weight[section] += 1
                 return False
             state.floor[section] = floor
             link[section] = section + 1
@@ -347,13 +351,13 @@ def choose_section(tables: Tables, state: State, start: int, end: int) -> int:
         if mark[first] == 1 and state.low[buffer] == floor[first]:
             count[first] += 1
             count[tables.stop[buffer]] -= 1
-    best, best_score, choices = NONE, FAR, 0
+    best, best_score, choices = NONE, 1e30, 0
     for section in range(low, high):
         choices += count[section]
         if mark[section] == 1:
             slack = tables.limit[section] - floor[section] - state.total[section]
-            score = 2 * choices + (slack > 0)
-            score = score * (1 << 40) + (slack*1024 +section)
+            options = 2 * choices + (slack > 0)
+            score = -1.0 if options == 2 else options / state.weight[section]
             if score < best_score:
                 best, best_score = section, score
     return best

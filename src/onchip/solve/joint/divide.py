@@ -4,7 +4,7 @@
 2. Order each region by exact search, from what the region before left in the scratchpad and in DRAM.
 3. Join the orders; for the joined order, the exact method decides residencies and addresses.
 
-Only the order is heuristic. The bound holds for all orders: what a short search of the whole proves.
+The order is heuristic. The bound holds for all orders: what a short search of the whole proves.
 """
 
 from __future__ import annotations
@@ -17,12 +17,14 @@ from onchip.analysis.regions import regions
 from onchip.plan.plan import Plan
 from onchip.plan.problem import Order, Problem
 from onchip.plan.result import Result, Status, Stop
-from onchip.solve.compose import Move
+from onchip.solve.compose import Move, non_compulsory_cost, schedule_of_moves
 from onchip.solve.joint.exact import solve_exactly
+from onchip.solve.joint.incumbent import Incumbent
 from onchip.solve.joint.search import BestFirstSearch
 from onchip.solve.limits import Run
 from onchip.solve.ordering.given import with_given_order
 from onchip.solve.spilling.belady import belady_moves
+from onchip.solve.spilling.rivals import RANKS, place_by_size_or_evict
 
 METHOD = "divide"
 LARGEST_REGIONS = (24, 40, 60, 100, 160)
@@ -43,13 +45,30 @@ def solve_by_dividing(problem: Problem, run: Run) -> Result[Plan]:
     """Plan the best order found, with a bound for all orders. INFEASIBLE if a single operator does not fit."""
     if greatest_need(problem).need_bytes > problem.memories[0].capacity_bytes:
         return Result(Status.INFEASIBLE, None, None, 0, run.seconds, METHOD)
-    best = solve_exactly(_divided(problem, run), run)
+    divided = _divided(problem, run)
+    best = min(_placed_by_size(divided, run), solve_exactly(divided, run), key=_value)
     if best.objective_value is None:
         return Result(Status.UNKNOWN, None, None, 0, run.seconds, METHOD, run.stop or Stop.COMPLETED)
     bound = _lower_bound(IndexedProblem.of(problem), run, best.objective_value)
     status = Status.OPTIMAL if bound >= best.objective_value else Status.FEASIBLE
     stop = Stop.COMPLETED if status is Status.OPTIMAL else run.stop or Stop.COMPLETED
     return Result(status, best.answer, best.objective_value, bound, run.seconds, METHOD, stop)
+
+
+def _value(result: Result[Plan]) -> float:
+    return float("inf") if result.objective_value is None else result.objective_value
+
+
+def _placed_by_size(problem: Problem, run: Run) -> Result[Plan]:
+    """Return the best eviction for the given order with addresses by size: a good plan where packing fails."""
+    indexed = IndexedProblem.of(problem)
+    incumbent = Incumbent(indexed, run)
+    moves = BestFirstSearch(indexed, _part_of(run, GIVEN_NODE_LIMIT)).solve().moves
+    if moves is not None:
+        for rank in RANKS:
+            placed, offsets = place_by_size_or_evict(indexed, schedule_of_moves(indexed, moves), rank, run)
+            incumbent.offer(placed, offsets, non_compulsory_cost(indexed, placed), "placed by size")
+    return incumbent.result(METHOD)
 
 
 def _divided(problem: Problem, run: Run) -> Problem:

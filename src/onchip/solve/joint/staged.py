@@ -17,7 +17,7 @@ from onchip.solve.joint.search import BestFirstSearch, SearchOutcome
 from onchip.solve.limits import Run
 
 GIVEN_ORDER_STATES = 2_000
-PYTHON_STATES = 2_000
+PYTHON_STATES = 1_000
 BEAM_WIDTHS = (8, 64, 512)
 WIDEST_BEAM = 4096
 

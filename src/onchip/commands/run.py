@@ -1,0 +1,72 @@
+"""`onchip run` and `onchip time`: what a plan computes, and how long it takes."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, TypeAlias
+
+import typer
+
+from onchip.report.output import write, write_json
+
+RIGHT, WRONG = 0, 1
+GREATEST_SEED = 2**31 - 1
+
+PlanFile: TypeAlias = Annotated[Path, typer.Argument(metavar="PLAN.json", help="A plan file, from whichever tool.")]
+Network: TypeAlias = Annotated[str, typer.Argument(metavar="NETWORK", help="A bundled name, or .onnx or .json file.")]
+AsJson: TypeAlias = Annotated[bool, typer.Option("--json", help="Print one JSON object and nothing else.")]
+
+
+def run_command(
+    plan: PlanFile,
+    network: Network,
+    random_weights: Annotated[
+        int | None,
+        typer.Option(min=0, max=GREATEST_SEED, metavar="SEED", help="Random parameters instead of the model's."),
+    ] = None,
+    given: Annotated[
+        list[str] | None,
+        typer.Option("--input", metavar="[NAME=]x.npy", help="A network input's value, else random; repeatable."),
+    ] = None,
+    seed: Annotated[int, typer.Option(min=0, max=GREATEST_SEED, metavar="N", help="Seed of random inputs.")] = 0,
+    as_json: AsJson = False,
+) -> int:
+    """Run PLAN.json on real bytes: every tensor, and the bytes moved, must be as they should.
+
+    Scratchpads and DRAM are simulated. An .onnx file's operators run in onnxruntime and its outputs are compared
+    with those of the whole model; a network without a model runs made-up kernels. Every tensor is compared, bit for
+    bit, with a run without a plan.
+    """
+    from onchip.pipeline import Values, run_plan
+    from onchip.report.execution import execution_object, execution_report
+
+    execution = run_plan(plan, network, Values(seed, random_weights, tuple(given or ())))
+    if as_json:
+        write_json(execution_object(execution))
+    else:
+        from onchip.report.terminal import show
+
+        write(show(*execution_report(execution)))
+    return RIGHT if execution.is_right else WRONG
+
+
+def time_command(
+    plan: PlanFile,
+    network: Network,
+    accelerator: Annotated[
+        str, typer.Option(metavar="NAME|FILE", help="A bundled name or a file, with array and DRAM.")
+    ],
+    as_json: AsJson = False,
+) -> int:
+    """Time PLAN.json on an accelerator: cycles, waiting for DRAM, utilisation, energy."""
+    from onchip.pipeline import time_network
+    from onchip.report.timing import timing_object, timing_report
+
+    timing = time_network(plan, network, accelerator)
+    if as_json:
+        write_json(timing_object(timing))
+    else:
+        from onchip.report.terminal import show
+
+        write(show(*timing_report(timing)))
+    return RIGHT if timing.check.is_legal else WRONG

@@ -1,0 +1,130 @@
+"""The simplest rule for what an operator costs to compute: its multiply-accumulates over the array.
+
+An array that unrolls fixed loops does a layer in the product, over its seven loops, of
+ceil(loop size / units along it): what does not fill the array is lost. An array of free units does
+it in ceil(multiply-accumulates / units). Whatever is no matrix product takes one unit for one
+element (of a pool's window, of the output) and one cycle for as many as there are units. Operands
+are taken to be in place.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from math import ceil, prod
+
+from onchip.arch.accelerator import Accelerator
+from onchip.arch.compute import ComputeArray
+from onchip.errors import AcceleratorError
+from onchip.ir.graph import Graph
+from onchip.ir.operator import Operator
+
+LOOPS = ("N", "K", "C", "P", "Q", "R", "S", "G")
+"""Batch, output channel, input channel (both of a group), output height, width, filter height, width; groups."""
+_OTHER_NAMES = {"B": "N", "OY": "P", "OX": "Q", "FY": "R", "FX": "S"}
+_POOLS = frozenset({"MaxPool", "AveragePool", "LpPool"})
+_GLOBAL = frozenset({"GlobalAveragePool", "GlobalMaxPool", "ReduceMean", "ReduceSum", "ReduceMax", "LayerNormalization"})
+
+
+class SimpleCost:
+    """Cycles and multiply-accumulates of the operators of one graph on one accelerator."""
+
+    def __init__(self, graph: Graph, accelerator: Accelerator) -> None:
+        if accelerator.array is None:
+            raise AcceleratorError(
+                "it has no array, so nothing can be timed on it",
+                place=f"accelerator {accelerator.name!r}",
+                expected="`array` in its file",
+            )
+        self._graph = graph
+        self._array: ComputeArray = accelerator.array
+        for dimension in self._array.dimensions:
+            if _OTHER_NAMES.get(dimension, dimension) not in LOOPS:
+                raise AcceleratorError(
+                    f"{dimension!r} is no loop of a layer",
+                    place="array",
+                    expected=f"one of {', '.join((*LOOPS, *_OTHER_NAMES))}",
+                )
+
+    def macs(self, operator: Operator) -> int:
+        """Multiply-accumulates; 0 for what multiplies no matrices."""
+        loops = self.loops(operator)
+        return prod(loops.values()) if loops else 0
+
+    def cycles(self, operator: Operator) -> int:
+        """At least 1."""
+        loops = self.loops(operator)
+        if loops is None:
+            return ceil(self._elements_visited(operator) / self._array.macs)
+        if self._array.free is not None:
+            return ceil(prod(loops.values()) / self._array.free)
+        units = dict.fromkeys(LOOPS, 1)
+        for dimension, count in self._array.dimensions.items():
+            units[_OTHER_NAMES.get(dimension, dimension)] *= count
+        return prod(ceil(size / units[loop]) for loop, size in loops.items())
+
+    def loops(self, operator: Operator) -> Mapping[str, int] | None:
+        """The size of each loop of a matrix product or convolution; None for all else, and where shapes are unknown."""
+        shapes = [self._shape(name) for name in (operator.outputs[0], *operator.inputs, *operator.parameters)]
+        if any(shape is None for shape in shapes[:2]) or len(shapes) < 2:
+            return None
+        output, first, *others = (shape or () for shape in shapes)
+        match operator.kind:
+            case "Conv" | "ConvTranspose" | "QLinearConv" | "ConvInteger":
+                return _convolution(operator, output, first, others)
+            case "Gemm" | "MatMul" | "QLinearMatMul" | "MatMulInteger":
+                depth = first[0] if operator.attributes.get("transA") and len(first) == 2 else first[-1:] and first[-1]
+                return _product(output, int(depth)) if output and depth else None
+            case "Attention" if others and len(first) > 1 and len(others[0]) > 1:
+                # Scores and weighted sum: each output element takes as many products as there are keys, twice.
+                return _product(output, 2 * _keys(first, others[0]))
+        return None
+
+    def _shape(self, name: str) -> tuple[int, ...] | None:
+        return self._graph.tensor[name].shape
+
+    def _elements(self, name: str) -> int:
+        tensor = self._graph.tensor[name]
+        return tensor.size_bytes if tensor.shape is None else prod(tensor.shape)
+
+    def _elements_visited(self, operator: Operator) -> int:
+        written = sum(map(self._elements, operator.outputs))
+        if operator.kind in _POOLS:
+            return written * prod(_integers(operator.attributes.get("kernel_shape")))
+        if operator.kind in _GLOBAL:
+            return max(written, *map(self._elements, operator.inputs))
+        return written
+
+
+def _convolution(
+    operator: Operator, output: tuple[int, ...], first: tuple[int, ...], others: list[tuple[int, ...]]
+) -> Mapping[str, int] | None:
+    """Further dimensions of space count with the height; a transposed one has its loops over the input's pixels."""
+    groups = operator.attributes.get("group", 1)
+    window = _integers(operator.attributes.get("kernel_shape")) or tuple(others[0][2:] if others else ())
+    if len(output) < 3 or len(first) != len(output) or len(window) != len(output) - 2 or not isinstance(groups, int):
+        return None
+    pixels = (first if operator.kind == "ConvTranspose" else output)[2:]
+    return {
+        "N": output[0],
+        "K": output[1] // groups,
+        "C": first[1] // groups,
+        "P": prod(pixels[:-1]),
+        "Q": pixels[-1],
+        "R": prod(window[:-1]),
+        "S": window[-1],
+        "G": groups,
+    }
+
+
+def _product(output: tuple[int, ...], depth: int) -> Mapping[str, int]:
+    """Rows as output width: every row meets the same weights."""
+    return {"N": 1, "K": output[-1], "C": depth, "P": 1, "Q": prod(output[:-1]), "R": 1, "S": 1, "G": 1}
+
+
+def _keys(queries: tuple[int, ...], keys: tuple[int, ...]) -> int:
+    """How many keys there are for each query: what the keys have beside batch and width, which queries have too."""
+    return keys[-2] if keys[:-2] == queries[:-2] else max(1, prod(keys[:-1]) // max(1, queries[0]))
+
+
+def _integers(value: object) -> tuple[int, ...]:
+    return tuple(each for each in value if isinstance(each, int)) if isinstance(value, list) else ()

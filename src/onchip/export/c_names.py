@@ -1,0 +1,62 @@
+"""What may stand in C99: identifiers that are unique, strings that say what they should, numbers that are in range."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+
+from onchip.errors import PlanError
+
+GREATEST_C_NUMBER = 2**64 - 1
+_GREATEST_SHORT_NUMBER = 2**32 - 1
+_LONGEST_STRING_BYTES = 4095
+"""What every C99 compiler takes (5.2.4.1)."""
+
+
+def identifier(name: str) -> str:
+    """The name with all but ASCII letters and digits as `_`."""
+    return re.sub(r"[^A-Za-z0-9]", "_", name)
+
+
+def unique_identifiers(prefix: str, names: Iterable[str]) -> list[str]:
+    """One identifier for each name, in upper case behind the prefix; equal ones are numbered from 2 on."""
+    wanted = [f"{prefix}{identifier(name).upper()}" for name in names]
+    taken = set(wanted)
+    seen: set[str] = set()
+    found = []
+    for name in wanted:
+        number, one = 2, name
+        while one in seen:
+            one = f"{name}_{number}"
+            number += 1
+            one = name if one in taken else one  # that number is another's own name
+        seen.add(one)
+        found.append(one)
+    return found
+
+
+def string(text: str) -> str:
+    r"""A string literal; bytes that are not plain ASCII are octal, and `\?` keeps trigraphs away."""
+    encoded = text.encode(errors="surrogatepass")
+    if len(encoded) >= _LONGEST_STRING_BYTES:
+        raise PlanError(f"a name has {len(encoded)} bytes", place=text[:20], expected="names that fit a C string")
+    return f'"{"".join(_character(byte) for byte in encoded)}"'
+
+
+def _character(byte: int) -> str:
+    character = chr(byte)
+    if character in '"\\?':
+        return f"\\{character}"
+    return character if " " <= character <= "~" else f"\\{byte:03o}"
+
+
+def number(value: int, what: str) -> str:
+    """An unsigned literal; raises PlanError for what has more than 64 bits."""
+    if value > GREATEST_C_NUMBER:
+        raise PlanError(f"{what} is {value}", expected=f"at most {GREATEST_C_NUMBER}, to be written in C")
+    return f"{value}u" if value <= _GREATEST_SHORT_NUMBER else f"{value}ull"
+
+
+def fits_in_32_bits(values: Iterable[int]) -> bool:
+    """Whether none of the values needs 64 bits."""
+    return all(value <= _GREATEST_SHORT_NUMBER for value in values)

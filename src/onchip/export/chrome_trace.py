@@ -1,0 +1,190 @@
+"""Chrome trace JSON, which Perfetto and chrome://tracing open: what runs, what moves, what lies where.
+
+One process for the program, with a lane for operators and one for each direction of transfers; one process for each
+scratchpad, with a footprint counter and its residencies on as many lanes as there are at once. The format:
+"Trace Event Format" of the Chromium project (complete events X, counters C, metadata M; times in microseconds).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from onchip.analysis.residencies import Residency, Transfer, residencies_of, transfers_of
+from onchip.arch.memory import DRAM
+from onchip.errors import PlanError
+from onchip.frontends.canonical import to_json
+from onchip.plan.plan import Compute, Copy, Plan
+from onchip.plan.problem import Problem
+
+Event: TypeAlias = dict[str, object]
+
+STEP_MICROSECONDS = 1000.0
+"""Of a trace without a clock: one step is shown as a millisecond."""
+PROGRAM_PROCESS = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """When an instruction happens, over [start, stop) microseconds; on a lane of its own choice, or the usual one."""
+
+    start: float
+    stop: float
+    lane: str | None = None
+
+
+def trace_to_json(problem: Problem, plan: Plan, spans: Sequence[Span] | None = None, unit: str = "step") -> str:
+    """The trace of a legal plan; `spans` has one entry for each instruction, else time is counted in steps.
+
+    Without `spans`, step k begins at k milliseconds. Transfers before its operator share the first half of its
+    millisecond, the operator has the rest; Allocate and Free take no time.
+    """
+    times = spans_in_steps(plan) if spans is None else spans
+    if len(times) != len(plan.instructions):
+        raise PlanError(f"{len(times)} spans for {len(plan.instructions)} instructions", expected="one for each")
+    events = [*_program(problem, plan, times)]
+    for process, memory in enumerate(problem.memories, start=PROGRAM_PROCESS + 1):
+        residencies = [one for one in residencies_of(plan, problem.graph) if one.memory == memory.name]
+        events += _scratchpad(process, memory.name, problem, residencies, times)
+    about = {"network": problem.graph.name, "unit": unit, "instructions": len(plan.instructions)}
+    lines = ",\n  ".join(to_json(event, PlanError) for event in events)
+    return f'{{"displayTimeUnit": "ms", "otherData": {to_json(about, PlanError)}, "traceEvents": [\n  {lines}]}}\n'
+
+
+def spans_in_steps(plan: Plan) -> tuple[Span, ...]:
+    """A millisecond a step; what follows the last operator has the step after it."""
+    spans: list[Span] = []
+    waiting: list[bool] = []
+    step = 0
+    for instruction in plan.instructions:
+        if isinstance(instruction, Compute):
+            spans += _spans_of_step(step, waiting)
+            start = step + 0.5 if any(waiting) else step
+            step += 1
+            spans.append(Span(start * STEP_MICROSECONDS, step * STEP_MICROSECONDS))
+            waiting = []
+        else:
+            waiting.append(isinstance(instruction, Copy))
+    return (*spans, *_spans_of_step(step, waiting))
+
+
+def _spans_of_step(step: int, is_transfer: list[bool]) -> Iterator[Span]:
+    """Before the operator of `step`: transfers share half a step, all else happens in no time."""
+    start, share = step * STEP_MICROSECONDS, STEP_MICROSECONDS / 2 / max(1, sum(is_transfer))
+    moved = 0
+    for takes_time in is_transfer:
+        begun, moved = moved, moved + takes_time
+        yield Span(start + begun * share, start + moved * share)
+
+
+def _program(problem: Problem, plan: Plan, times: Sequence[Span]) -> Iterator[Event]:
+    yield _name("process_name", PROGRAM_PROCESS, 0, problem.graph.name)
+    transfers = {transfer.instruction: transfer for transfer in transfers_of(plan, problem.graph)}
+    threads: dict[str, int] = {}
+    step = 0
+    for index, (instruction, span) in enumerate(zip(plan.instructions, times, strict=True)):
+        if not isinstance(instruction, Compute | Copy):
+            continue
+        lane = span.lane or _usual_lane(instruction)
+        if lane not in threads:
+            threads[lane] = len(threads) + 1
+            yield _name("thread_name", PROGRAM_PROCESS, threads[lane], lane)
+        if isinstance(instruction, Compute):
+            operator = problem.graph.operator[instruction.operator]
+            facts: Event = {"instruction": index, "step": step, "kind": operator.kind}
+            facts |= {"reads": list(operator.reads), "writes": list(operator.outputs)}
+            yield _slice(operator.name, "operator", (PROGRAM_PROCESS, threads[lane]), span, facts)
+            step += 1
+        else:
+            transfer = transfers[index]
+            place = (PROGRAM_PROCESS, threads[lane])
+            yield _slice(f"{transfer.kind} {transfer.tensor}", "transfer", place, span, _transfer_facts(transfer))
+
+
+def _usual_lane(instruction: Compute | Copy) -> str:
+    if isinstance(instruction, Compute):
+        return "operators"
+    return f"to {DRAM}" if instruction.target == DRAM else f"from {instruction.source}"
+
+
+def _transfer_facts(transfer: Transfer) -> Event:
+    return {
+        "instruction": transfer.instruction,
+        "step": transfer.step,
+        "kind": transfer.kind,
+        "tensor": transfer.tensor,
+        "source": transfer.source,
+        "target": transfer.target,
+        "bytes": transfer.size_bytes,
+    }
+
+
+def _scratchpad(
+    process: int, memory: str, problem: Problem, residencies: list[Residency], times: Sequence[Span]
+) -> Iterator[Event]:
+    yield _name("process_name", process, 0, f"scratchpad {memory}")
+    end = max((span.stop for span in times), default=0.0)
+    lives = [
+        (times[one.start_instruction].start, times[one.stop_instruction].stop)
+        if one.stop_instruction < len(times)
+        else (times[one.start_instruction].start, end)
+        for one in residencies
+    ]
+    yield from _footprint(process, residencies, times)
+    lanes = _lanes(lives)
+    for lane in sorted(set(lanes)):
+        yield _name("thread_name", process, lane, f"residencies {lane}")
+    for residency, (start, stop), lane in zip(residencies, lives, lanes, strict=True):
+        facts = _residency_facts(residency, problem)
+        yield _slice(residency.tensor, "residency", (process, lane), Span(start, stop), facts)
+
+
+def _footprint(process: int, residencies: list[Residency], times: Sequence[Span]) -> Iterator[Event]:
+    """The bytes resident after each Allocate and Free, in the order of time and then of the program."""
+    changes = [(one.start_instruction, one.size_bytes) for one in residencies]
+    changes += [(one.stop_instruction, -one.size_bytes) for one in residencies if one.stop_instruction < len(times)]
+    resident_bytes = 0
+    for index, change in sorted(changes, key=lambda change: (times[change[0]].start, change[0])):
+        resident_bytes += change
+        counted = {"bytes": resident_bytes}
+        yield {"ph": "C", "name": "footprint", "pid": process, "tid": 0, "ts": times[index].start, "args": counted}
+
+
+def _lanes(lives: list[tuple[float, float]]) -> list[int]:
+    """The lowest lane that is free: slices of one lane must not overlap, nor one without duration lie in another."""
+    free_from: list[float] = []
+    lanes = [0] * len(lives)
+    for index, (start, stop) in sorted(enumerate(lives), key=lambda item: item[1]):
+        lane = next((number for number, time in enumerate(free_from) if time <= start), len(free_from))
+        free_from[lane : lane + 1] = [stop]
+        lanes[index] = lane + 1
+    return lanes
+
+
+def _residency_facts(residency: Residency, problem: Problem) -> Event:
+    tensor = problem.graph.tensor[residency.tensor]
+    return {
+        "offset_bytes": residency.offset_bytes,
+        "end_bytes": residency.end_bytes,
+        "bytes": residency.size_bytes,
+        "role": tensor.role,
+        "shape": None if tensor.shape is None else list(tensor.shape),
+        "began": residency.began,
+        "spilled": residency.is_spilled,
+        "instructions": [residency.start_instruction, residency.stop_instruction],
+        "steps": [residency.start_step, residency.stop_step],
+    }
+
+
+def _slice(name: str, category: str, place: tuple[int, int], span: Span, facts: Event) -> Event:
+    process, lane = place
+    duration = span.stop - span.start
+    return {
+        "ph": "X", "name": name, "cat": category, "pid": process, "tid": lane, "ts": span.start, "dur": duration,
+        "args": facts,
+    }  # fmt: skip
+
+
+def _name(what: str, process: int, lane: int, name: str) -> Event:
+    return {"ph": "M", "name": what, "pid": process, "tid": lane, "args": {"name": name}}
