@@ -78,13 +78,14 @@ def least_traffic(problem: Problem, *, with_addresses: bool = True) -> int | Non
     best: int | None = None
     for order in orders(problem):
         choices = KeepOrDrop(problem, order)
-        for cost, cut in choices.cheaper_than(best):
-            residencies = choices.residencies(cut)
-            if not _fits_at_each_step(problem.memories[0], residencies, len(order)):
-                continue
-            if not with_addresses or packs(residencies, problem.memories[0]):
-                best = cost
+        limit = 8
+        while True:
+            within = limit if best is None else min(limit, best)
+            found = choices.cheapest_legal(problem.memories[0], within, with_addresses=with_addresses)
+            best = best if found is None else found
+            if found is not None or within == best or limit > choices.greatest_cost:
                 break
+            limit *= 2
     return best
 
 
@@ -130,19 +131,35 @@ class KeepOrDrop:
     def __init__(self, problem: Problem, order: tuple[Operator, ...]) -> None:
         self._graph = problem.graph
         self._uses = _uses(problem, order)
+        self._steps = len(order)
         self._gaps = [(name, gap) for name, uses in self._uses.items() for gap in pairwise(uses)]
 
-    def cheaper_than(self, best: int | None) -> list[tuple[int, int]]:
+    def cheaper_than(self, limit: int) -> list[tuple[int, int]]:
         """Costs and choices (masks over the gaps), cheapest first."""
-        choices: list[tuple[int, int, frozenset[str]]] = [] if best == 0 else [(0, 0, frozenset())]
+        choices: list[tuple[int, int, frozenset[str]]] = [] if limit <= 0 else [(0, 0, frozenset())]
         for index, (name, _) in enumerate(self._gaps):
             tensor = self._graph.tensor[name]
             for cost, cut, spilled in tuple(choices):
                 is_spilled = tensor.role is Role.ACTIVATION and name not in spilled
                 more = cost + tensor.size_bytes * (1 + is_spilled)
-                if best is None or more < best:
+                if more < limit:
                     choices.append((more, cut | 1 << index, spilled | {name}))
         return sorted((cost, cut) for cost, cut, _ in choices)
+
+    @property
+    def greatest_cost(self) -> int:
+        """No choice costs more."""
+        return 2 * sum(self._graph.tensor[name].size_bytes for name, _ in self._gaps)
+
+    def cheapest_legal(self, memory: Memory, limit: int, *, with_addresses: bool) -> int | None:
+        """The cost of the cheapest choice below `limit` that fits, and packs if addresses count."""
+        for cost, cut in self.cheaper_than(limit):
+            residencies = self.residencies(cut)
+            if _fits_at_each_step(memory, residencies, self._steps) and (
+                not with_addresses or packs(residencies, memory)
+            ):
+                return cost
+        return None
 
     def residencies(self, cut: int) -> tuple[Rectangle, ...]:
         """A rectangle per residency."""

@@ -14,6 +14,8 @@ from typing import TYPE_CHECKING, Annotated, TypeAlias
 import typer
 import typer.main
 
+from onchip.commands.export import export_command
+from onchip.commands.run import run_command, time_command
 from onchip.errors import InputError, InternalError, OnchipError, UsageError
 from onchip.plan.document import Granularity, Reading
 from onchip.plan.problem import Count, Objective, Order
@@ -156,6 +158,11 @@ def info_command(
 
         write(show(*description_report(description)))
     return FOUND
+
+
+app.command("run")(run_command)
+app.command("time")(time_command)
+app.command("export")(export_command)
 
 
 @app.command("networks")

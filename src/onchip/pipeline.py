@@ -116,7 +116,7 @@ class Values:
     given: tuple[str, ...] = ()
 
 
-def run_plan(plan_file: Path, network: str, values: Values = Values()) -> Execution:  # noqa: B008 (frozen)
+def run_plan(plan_file: Path, network: str, values: Values = Values()) -> Execution:
     """Verify a plan and, if it is legal, execute it on real bytes beside a run without a plan."""
     from onchip.frontends.arrays import read_arrays
     from onchip.simulate.machine import run_plan_on_machine
@@ -158,9 +158,7 @@ def _kernels(network: str, check: Check, values: Values) -> OnnxKernels | Seeded
         )
     from onchip.frontends.onnx_kernels import OnnxKernels
 
-    return OnnxKernels(
-        graph, Path(network), reading.dims, seed=values.seed, random_weights=values.random_weights
-    )
+    return OnnxKernels(graph, Path(network), reading.dims, seed=values.seed, random_weights=values.random_weights)
 
 
 def time_network(plan_file: Path, network: str, accelerator: str) -> Timing:

@@ -117,9 +117,7 @@ def _transfers(plan: Plan, graph: Graph) -> Iterator[Transfer]:
             else:
                 kind = TransferKind.RELOAD if tensor.name in been_on_chip else TransferKind.LOAD
                 been_on_chip.add(tensor.name)
-            yield Transfer(
-                tensor.name, instruction.source, instruction.target, tensor.size_bytes, index, step, kind
-            )
+            yield Transfer(tensor.name, instruction.source, instruction.target, tensor.size_bytes, index, step, kind)
 
 
 def _set_began(open_ones: dict[tuple[str, str], Residency], place: tuple[str, str], began: Began) -> None:

@@ -22,7 +22,9 @@ LOOPS = ("N", "K", "C", "P", "Q", "R", "S", "G")
 """Batch, output channel, input channel (both of a group), output height, width, filter height, width; groups."""
 _OTHER_NAMES = {"B": "N", "OY": "P", "OX": "Q", "FY": "R", "FX": "S"}
 _POOLS = frozenset({"MaxPool", "AveragePool", "LpPool"})
-_GLOBAL = frozenset({"GlobalAveragePool", "GlobalMaxPool", "ReduceMean", "ReduceSum", "ReduceMax", "LayerNormalization"})
+_GLOBAL = frozenset(
+    {"GlobalAveragePool", "GlobalMaxPool", "ReduceMean", "ReduceSum", "ReduceMax", "LayerNormalization"}
+)
 
 
 class SimpleCost:
@@ -72,11 +74,10 @@ class SimpleCost:
             case "Conv" | "ConvTranspose" | "QLinearConv" | "ConvInteger":
                 return _convolution(operator, output, first, others)
             case "Gemm" | "MatMul" | "QLinearMatMul" | "MatMulInteger":
-                depth = first[0] if operator.attributes.get("transA") and len(first) == 2 else first[-1:] and first[-1]
-                return _product(output, int(depth)) if output and depth else None
-            case "Attention" if others and len(first) > 1 and len(others[0]) > 1:
-                # Scores and weighted sum: each output element takes as many products as there are keys, twice.
-                return _product(output, 2 * _keys(first, others[0]))
+                return _product(output, _depth(first, others, output)) if output and first else None
+            case "Attention" if output and (keys := _keys(operator, others)):
+                # Scores and their weighted sum: an output element takes as many products as there are keys, twice.
+                return _product(output, 2 * keys)
         return None
 
     def _shape(self, name: str) -> tuple[int, ...] | None:
@@ -121,9 +122,22 @@ def _product(output: tuple[int, ...], depth: int) -> Mapping[str, int]:
     return {"N": 1, "K": output[-1], "C": depth, "P": 1, "Q": prod(output[:-1]), "R": 1, "S": 1, "G": 1}
 
 
-def _keys(queries: tuple[int, ...], keys: tuple[int, ...]) -> int:
-    """How many keys there are for each query: what the keys have beside batch and width, which queries have too."""
-    return keys[-2] if keys[:-2] == queries[:-2] else max(1, prod(keys[:-1]) // max(1, queries[0]))
+def _depth(first: tuple[int, ...], others: list[tuple[int, ...]], output: tuple[int, ...]) -> int:
+    """How many products are added up: the elements of a weight for each column, of the first operand for each row.
+
+    Either counts whatever view of it is read; a first operand that a batch shares has them last.
+    """
+    if others and len(others[0]) == 2:
+        return max(1, prod(others[0]) // output[-1])
+    return first[-1] if len(first) < len(output) else max(1, prod(first) // prod(output[:-1]))
+
+
+def _keys(operator: Operator, others: list[tuple[int, ...]]) -> int:
+    """How many keys each query meets: told by the shapes of queries, keys and values where an export lists them."""
+    listed = operator.attributes.get("input_shapes")
+    if isinstance(listed, list) and len(listed) > 1:
+        return _integers(listed[1])[-2]
+    return others[0][-2] if others and len(others[0]) > 1 else 0
 
 
 def _integers(value: object) -> tuple[int, ...]:

@@ -21,18 +21,16 @@ def identifier(name: str) -> str:
 def unique_identifiers(prefix: str, names: Iterable[str]) -> list[str]:
     """One identifier for each name, in upper case behind the prefix; equal ones are numbered from 2 on."""
     wanted = [f"{prefix}{identifier(name).upper()}" for name in names]
-    taken = set(wanted)
-    seen: set[str] = set()
-    found = []
+    first_ones, found = set(wanted), set[str]()
+    unique = []
     for name in wanted:
-        number, one = 2, name
-        while one in seen:
-            one = f"{name}_{number}"
-            number += 1
-            one = name if one in taken else one  # that number is another's own name
-        seen.add(one)
-        found.append(one)
-    return found
+        one, number_of_equals = name, 1
+        while one in found or (number_of_equals > 1 and one in first_ones):
+            number_of_equals += 1
+            one = f"{name}_{number_of_equals}"
+        found.add(one)
+        unique.append(one)
+    return unique
 
 
 def string(text: str) -> str:

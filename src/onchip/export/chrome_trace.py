@@ -8,38 +8,24 @@ scratchpad, with a footprint counter and its residencies on as many lanes as the
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from math import inf, nextafter
 from typing import TypeAlias
 
 from onchip.analysis.residencies import Residency, Transfer, residencies_of, transfers_of
 from onchip.arch.memory import DRAM
 from onchip.errors import PlanError
+from onchip.export.trace_spans import Span, spans_in_steps
 from onchip.frontends.canonical import to_json
 from onchip.plan.plan import Compute, Copy, Plan
 from onchip.plan.problem import Problem
 
 Event: TypeAlias = dict[str, object]
 
-STEP_MICROSECONDS = 1000.0
-"""Of a trace without a clock: one step is shown as a millisecond."""
 PROGRAM_PROCESS = 1
 
 
-@dataclass(frozen=True, slots=True)
-class Span:
-    """When an instruction happens, over [start, stop) microseconds; on a lane of its own choice, or the usual one."""
-
-    start: float
-    stop: float
-    lane: str | None = None
-
-
-def trace_to_json(problem: Problem, plan: Plan, spans: Sequence[Span] | None = None, unit: str = "step") -> str:
-    """The trace of a legal plan; `spans` has one entry for each instruction, else time is counted in steps.
-
-    Without `spans`, step k begins at k milliseconds. Transfers before its operator share the first half of its
-    millisecond, the operator has the rest; Allocate and Free take no time.
-    """
+def trace_to_json(problem: Problem, plan: Plan, spans: Sequence[Span] | None = None) -> str:
+    """The trace of a legal plan; `spans` has one entry for each instruction, else time is counted in steps."""
     times = spans_in_steps(plan) if spans is None else spans
     if len(times) != len(plan.instructions):
         raise PlanError(f"{len(times)} spans for {len(plan.instructions)} instructions", expected="one for each")
@@ -47,35 +33,13 @@ def trace_to_json(problem: Problem, plan: Plan, spans: Sequence[Span] | None = N
     for process, memory in enumerate(problem.memories, start=PROGRAM_PROCESS + 1):
         residencies = [one for one in residencies_of(plan, problem.graph) if one.memory == memory.name]
         events += _scratchpad(process, memory.name, problem, residencies, times)
-    about = {"network": problem.graph.name, "unit": unit, "instructions": len(plan.instructions)}
+    about = {
+        "network": problem.graph.name,
+        "time": "steps" if spans is None else "microseconds",
+        "instructions": len(plan.instructions),
+    }
     lines = ",\n  ".join(to_json(event, PlanError) for event in events)
     return f'{{"displayTimeUnit": "ms", "otherData": {to_json(about, PlanError)}, "traceEvents": [\n  {lines}]}}\n'
-
-
-def spans_in_steps(plan: Plan) -> tuple[Span, ...]:
-    """A millisecond a step; what follows the last operator has the step after it."""
-    spans: list[Span] = []
-    waiting: list[bool] = []
-    step = 0
-    for instruction in plan.instructions:
-        if isinstance(instruction, Compute):
-            spans += _spans_of_step(step, waiting)
-            start = step + 0.5 if any(waiting) else step
-            step += 1
-            spans.append(Span(start * STEP_MICROSECONDS, step * STEP_MICROSECONDS))
-            waiting = []
-        else:
-            waiting.append(isinstance(instruction, Copy))
-    return (*spans, *_spans_of_step(step, waiting))
-
-
-def _spans_of_step(step: int, is_transfer: list[bool]) -> Iterator[Span]:
-    """Before the operator of `step`: transfers share half a step, all else happens in no time."""
-    start, share = step * STEP_MICROSECONDS, STEP_MICROSECONDS / 2 / max(1, sum(is_transfer))
-    moved = 0
-    for takes_time in is_transfer:
-        begun, moved = moved, moved + takes_time
-        yield Span(start + begun * share, start + moved * share)
 
 
 def _program(problem: Problem, plan: Plan, times: Sequence[Span]) -> Iterator[Event]:
@@ -147,8 +111,8 @@ def _footprint(process: int, residencies: list[Residency], times: Sequence[Span]
     resident_bytes = 0
     for index, change in sorted(changes, key=lambda change: (times[change[0]].start, change[0])):
         resident_bytes += change
-        counted = {"bytes": resident_bytes}
-        yield {"ph": "C", "name": "footprint", "pid": process, "tid": 0, "ts": times[index].start, "args": counted}
+        time, counted = _microseconds(round(times[index].start * 1000)), {"bytes": resident_bytes}
+        yield {"ph": "C", "name": "footprint", "pid": process, "tid": 0, "ts": time, "args": counted}
 
 
 def _lanes(lives: list[tuple[float, float]]) -> list[int]:
@@ -179,11 +143,23 @@ def _residency_facts(residency: Residency, problem: Problem) -> Event:
 
 def _slice(name: str, category: str, place: tuple[int, int], span: Span, facts: Event) -> Event:
     process, lane = place
-    duration = span.stop - span.start
+    start, stop = (round(time * 1000) for time in (span.start, span.stop))
     return {
-        "ph": "X", "name": name, "cat": category, "pid": process, "tid": lane, "ts": span.start, "dur": duration,
+        "ph": "X",
+        "name": name,
+        "cat": category,
+        "pid": process,
+        "tid": lane,
+        "ts": _microseconds(start),
+        "dur": _microseconds(stop - start),
         "args": facts,
-    }  # fmt: skip
+    }
+
+
+def _microseconds(nanoseconds: int) -> float:
+    """Viewers count whole nanoseconds and cut off the rest: a hair less, and slices one after the other overlap."""
+    microseconds = nanoseconds / 1000
+    return microseconds if int(microseconds * 1000) == nanoseconds else nextafter(microseconds, inf)
 
 
 def _name(what: str, process: int, lane: int, name: str) -> Event:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from importlib import import_module
+from types import ModuleType
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -54,11 +56,10 @@ def aligned(content: npt.NDArray[np.uint8], dtype: np.dtype[Any], shape: tuple[i
     return content.view(dtype).reshape(shape)
 
 
-def _runtime() -> Any:
+def _runtime() -> ModuleType:
     try:
-        import onnxruntime
+        return import_module("onnxruntime")
     except ImportError:
         raise UsageError(
             "onnxruntime, which runs ONNX models, is not installed", expected="pip install 'onchip[run]'"
         ) from None
-    return onnxruntime

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TypeAlias
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, TypeAlias
 
 from onchip.arch.memory import Memory
+
+if TYPE_CHECKING:
+    from onchip.plan.problem import Problem
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +49,17 @@ Instruction: TypeAlias = Allocate | Copy | Compute | Free
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """Instructions over scratchpads. What makes it legal is the verifier's to say."""
+    """Instructions over scratchpads. What makes it legal is the verifier's to say.
+
+    `problem` is the one it answers, where that is known: pictures take sizes from it, nothing else does.
+    """
 
     memories: tuple[Memory, ...]
     instructions: tuple[Instruction, ...]
+    problem: Problem | None = field(default=None, compare=False, repr=False)
+
+    def _repr_html_(self) -> str:
+        """What a notebook shows."""
+        from onchip.plan.picture import html_of_plan
+
+        return html_of_plan(self)

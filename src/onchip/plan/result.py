@@ -53,3 +53,9 @@ class Result(Generic[AnswerT_co]):
         if self.objective_value is None:
             return None
         return (self.objective_value - self.lower_bound) / self.objective_value if self.objective_value else 0.0
+
+    def _repr_html_(self) -> str:
+        """What a notebook shows."""
+        from onchip.plan.picture import html_of_result
+
+        return html_of_result(self)

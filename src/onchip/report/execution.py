@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from onchip.simulate.machine import MachineRun
 
 GREATEST_RELATIVE_DIFFERENCE = 1e-5
-"""Allowed between the planned run's outputs and onnxruntime's on the whole model: |a - b| by the output's greatest |b|."""
+"""Allowed between outputs a of the planned run and b of the whole model: the greatest |a - b| over the greatest |b|."""
 
 
 @dataclass(frozen=True, slots=True)

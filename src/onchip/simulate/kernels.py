@@ -28,4 +28,4 @@ class Kernels(Protocol):
 
 def fingerprint(content: Bytes) -> bytes:
     """Equal for equal bytes, and for nothing else that could be met."""
-    return sha256(content).digest()
+    return sha256(content.data).digest()

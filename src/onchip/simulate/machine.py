@@ -92,15 +92,16 @@ def run_plan_on_machine(
             break
     else:
         machine.finish()
-    outputs = {tensor.name: machine.dram[tensor.name] for tensor in problem.graph.with_role(Role.OUTPUT)
-               if tensor.name in machine.dram}
+    outputs = {
+        tensor.name: machine.dram[tensor.name]
+        for tensor in problem.graph.with_role(Role.OUTPUT)
+        if tensor.name in machine.dram
+    }
     return MachineRun(machine.loads, machine.write_backs, len(machine.compared), machine.difference, outputs)
 
 
 class _Machine:
-    def __init__(
-        self, problem: Problem, kernels: Kernels, inputs: Mapping[str, Bytes], reference: Reference
-    ) -> None:
+    def __init__(self, problem: Problem, kernels: Kernels, inputs: Mapping[str, Bytes], reference: Reference) -> None:
         self.dram: dict[str, Bytes] = dict(inputs)
         self.loads = self.write_backs = self.step = 0
         self.compared: set[str] = set()
@@ -109,9 +110,7 @@ class _Machine:
         self._kernels = kernels
         self._fingerprints = reference.fingerprints
         self._memories = {memory.name: memory for memory in problem.memories}
-        self._scratchpads = {
-            memory.name: np.full(memory.capacity_bytes, FILL, np.uint8) for memory in problem.memories
-        }
+        self._scratchpads = {memory.name: np.full(memory.capacity_bytes, FILL, np.uint8) for memory in problem.memories}
         self._places: dict[str, dict[str, _Place]] = {name: {} for name in self._memories}
         self._instruction = 0
 
@@ -186,8 +185,9 @@ class _Machine:
         for name in operator.outputs:
             tensor = self._problem.graph.tensor[name]
             if len(written[name]) != tensor.size_bytes:
-                raise MachineError(f"{operator.name!r} wrote {len(written[name])} bytes of {name!r}",
-                                   expected=str(tensor.size_bytes))
+                raise MachineError(
+                    f"{operator.name!r} wrote {len(written[name])} bytes of {name!r}", expected=str(tensor.size_bytes)
+                )
             for memory, place in self._places_of(operator, tensor):
                 self._bytes_at(memory, place)[:] = written[name]
                 place.is_written = True

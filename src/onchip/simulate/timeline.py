@@ -2,8 +2,8 @@
 
 The array runs the operators in the plan's order. Transfers go to the DMA queues in turn, each
 queue in the plan's order: a transfer is set up on its queue and then has the DRAM to itself, or,
-where DRAM has ports for reading and for writing apart, the ports of its direction. Otherwise
-everything runs as soon as it can:
+where DRAM has ports for reading and for writing apart, the ports of its direction. Otherwise all
+runs as soon as it can:
 
 * an operator waits for the bytes it reads and for the places it writes to;
 * a load waits for its place, and for the write-back that made DRAM's copy;
@@ -25,8 +25,8 @@ from onchip.ir.operator import Operator
 from onchip.ir.tensor import Tensor
 from onchip.plan.plan import Allocate, Compute, Copy, Free, Instruction, Plan
 from onchip.plan.problem import Problem
-from onchip.simulate.energy import Energy, EnergyMeter
-from onchip.simulate.rates import Rates
+from onchip.simulate.energy import AccessMeter, Energy
+from onchip.simulate.links import Links
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +82,7 @@ class Timeline:
 
     @property
     def dma_utilisation(self) -> float:
-        """The share of its time that a queue is busy, set-up and waiting for the DRAM included."""
+        """The share of its time that a queue is busy, set-up included."""
         return self.transfer_cycles / (self.dma.queues * self.total_cycles) if self.total_cycles else 0.0
 
     @property
@@ -99,16 +99,126 @@ def time_plan(
     macs: Callable[[Operator], int],
 ) -> Timeline:
     """Time a legal plan; raises AcceleratorError where the accelerator does not say how fast its DRAM is."""
-    clock = _Clock(problem, accelerator, compute_cycles)
-    meter = EnergyMeter(problem, accelerator)
-    done = 0
+    clock = _Clock(problem, Links(problem, accelerator), compute_cycles)
     for index, instruction in enumerate(plan.instructions):
         clock.execute(index, instruction)
-        if isinstance(instruction, Compute):
-            operator = problem.graph.operator[instruction.operator]
-            done += macs(operator)
-            meter.compute(macs(operator), [clock.memory_of(tensor) for tensor in problem.operands(operator)], operator)
-        elif isinstance(instruction, Copy):
-            meter.transfer(problem.graph.tensor[instruction.tensor], instruction.source, instruction.target)
-    macs_per_cycle = accelerator.array.macs if accelerator.array else 1
-    return Timeline(tuple(clock.activities), done, macs_per_cycle, clock.dma, meter.energy())
+    done = sum(
+        macs(problem.graph.operator[activity.subject]) for activity in clock.activities if activity.queue is None
+    )
+    array = accelerator.array
+    mac_pj = None if array is None or array.mac_energy_pj is None else done * array.mac_energy_pj
+    scratchpads, dram = clock.scratchpads, clock.dram
+    energy = Energy(mac_pj, scratchpads.read_pj, scratchpads.write_pj, dram.read_pj, dram.write_pj)
+    return Timeline(tuple(clock.activities), done, array.macs if array else 1, clock.links.dma, energy)
+
+
+@dataclass(slots=True)
+class _Place:
+    """Bytes [start, stop) of a scratchpad: whose they are, since when they hold it, until when they are in use."""
+
+    start: int
+    stop: int
+    busy_until: int
+    written_at: int | None = None
+
+
+@dataclass(slots=True)
+class _Memory:
+    """The places of one scratchpad, and when those that were freed are no longer in use."""
+
+    held: dict[str, _Place] = field(default_factory=dict)
+    freed: list[_Place] = field(default_factory=list)
+
+    def begin(self, tensor: Tensor, start: int) -> None:
+        stop = start + tensor.size_bytes
+        below = [place for place in self.freed if place.start < stop and start < place.stop]
+        self.held[tensor.name] = _Place(start, stop, max((place.busy_until for place in below), default=0))
+        # What the new place covers wholly is done with before the new one is.
+        self.freed = [place for place in self.freed if place.start < start or place.stop > stop]
+
+    def end(self, tensor: Tensor) -> None:
+        self.freed.append(self.held.pop(tensor.name))
+
+
+class _Clock:
+    def __init__(self, problem: Problem, links: Links, compute_cycles: Callable[[Operator], int]) -> None:
+        self.links = links
+        self.activities: list[Activity] = []
+        self.scratchpads, self.dram = AccessMeter(), AccessMeter()
+        self._problem = problem
+        self._compute_cycles = compute_cycles
+        self._memories = {memory.name: _Memory() for memory in problem.memories}
+        self._array_free = 0
+        self._queue_free = [0] * links.dma.queues
+        self._channel_free = {True: 0, False: 0}
+        self._in_dram_at: dict[str, int] = {}
+        self._transfers = 0
+
+    def execute(self, index: int, instruction: Instruction) -> None:
+        tensors = self._problem.graph.tensor
+        match instruction:
+            case Allocate(tensor, memory, offset_bytes):
+                self._memories[memory].begin(tensors[tensor], offset_bytes)
+            case Free(tensor, memory):
+                self._memories[memory].end(tensors[tensor])
+            case Copy(tensor, source, target):
+                self._transfer(index, tensors[tensor], source, target)
+            case Compute(operator):
+                self._compute(index, self._problem.graph.operator[operator])
+
+    def _transfer(self, index: int, tensor: Tensor, source: str, target: str) -> None:
+        is_load = source == DRAM
+        memory = target if is_load else source
+        place = self._memories[memory].held[tensor.name]
+        ready = max(place.busy_until, self._in_dram_at.get(tensor.name, 0)) if is_load else place.written_at or 0
+        data_cycles = self.links.cycles(tensor.size_bytes, source, target)
+        start, stop, queue = self._take_turn(ready, data_cycles, is_load=is_load)
+        self.activities.append(Activity(index, tensor.name, start, stop, queue, source, target))
+        place.busy_until = max(place.busy_until, stop)
+        access = self.links.access(memory)
+        if is_load:
+            place.written_at = stop
+            self.dram.read(self.links.dram_access, tensor.size_bytes)
+            self.scratchpads.write(access, tensor.size_bytes)
+        else:
+            self._in_dram_at[tensor.name] = stop
+            self.dram.write(self.links.dram_access, tensor.size_bytes)
+            self.scratchpads.read(access, tensor.size_bytes)
+
+    def _take_turn(self, ready: int, data_cycles: int, *, is_load: bool) -> tuple[int, int, int]:
+        """The next queue, and the DRAM once set-up is over; never waits in between."""
+        queue = self._transfers % len(self._queue_free)
+        self._transfers += 1
+        channel = is_load or self.links.has_one_channel
+        setup_cycles = self.links.dma.setup_cycles
+        start = max(ready, self._queue_free[queue], self._channel_free[channel] - setup_cycles)
+        stop = start + setup_cycles + data_cycles
+        self._queue_free[queue] = self._channel_free[channel] = stop
+        return start, stop, queue
+
+    def _compute(self, index: int, operator: Operator) -> None:
+        reads, writes = [], []
+        start = self._array_free
+        for tensor in self._problem.operands(operator):
+            places = [
+                (name, memory.held[tensor.name])
+                for name, memory in self._memories.items()
+                if tensor.name in memory.held
+            ]
+            if tensor.name in operator.outputs:
+                writes += places
+                start = max(start, *(place.busy_until for _, place in places))
+                for name, _ in places:
+                    self.scratchpads.write(self.links.access(name), tensor.size_bytes)
+            else:
+                name, place = next(each for each in places if each[1].written_at is not None)
+                reads.append(place)
+                start = max(start, place.written_at or 0)
+                self.scratchpads.read(self.links.access(name), tensor.size_bytes)
+        stop = start + self._compute_cycles(operator)
+        self._array_free = stop
+        self.activities.append(Activity(index, operator.name, start, stop))
+        for place in reads:
+            place.busy_until = max(place.busy_until, stop)
+        for _, place in writes:
+            place.busy_until = place.written_at = stop

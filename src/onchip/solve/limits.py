@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
 from onchip.plan.result import Stop
@@ -71,6 +71,11 @@ class Run:
         """Seconds until the time limit; infinite without one."""
         limit = self.limits.time_limit_seconds
         return float("inf") if limit is None else limit - self.seconds
+
+    def within(self, seconds: float) -> Run:
+        """Return the same run with at most so many seconds left."""
+        sooner = replace(self.limits, time_limit_seconds=self.seconds + min(seconds, self.seconds_left))
+        return replace(self, limits=sooner)
 
     @property
     def stop(self) -> Stop | None:

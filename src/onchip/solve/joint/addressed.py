@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
 METHOD = "addressed"
 LARGEST_MODEL = 40_000
+QUICK_MODEL = 200
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,6 +30,11 @@ class AddressedSchedule:
 
     schedule: Schedule
     offsets_bytes: tuple[int, ...]
+
+
+def is_quick(indexed: IndexedProblem) -> bool:
+    """Whether the model is solved in less time than it takes to look for other optima."""
+    return indexed.operator_count * len(indexed.tensors) <= QUICK_MODEL
 
 
 def is_small_enough(indexed: IndexedProblem) -> bool:

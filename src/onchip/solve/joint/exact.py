@@ -2,8 +2,8 @@
 
 1. Belady's evictions at the given order, addresses at any price: a legal plan within a second.
 2. Best-first search: the least cost z in bytes, a lower bound for plans with addresses.
-3. Pack a schedule of cost z: if it packs, it is optimal.
-4. Otherwise order, residencies and addresses in one model, from bound z on.
+3. Pack a schedule of cost z: if one packs, it is optimal.
+4. Otherwise plans with a little slack, then order, residencies and addresses in one model, from bound z on.
 """
 
 from __future__ import annotations
@@ -13,10 +13,9 @@ from onchip.analysis.indexed import IndexedProblem
 from onchip.plan.plan import Plan
 from onchip.plan.problem import Objective, Problem
 from onchip.plan.result import Result, Status
-from onchip.solve.allocation.pack import pack_schedule
 from onchip.solve.allocation.repair import place_or_cut
 from onchip.solve.compose import Move, Schedule, non_compulsory_cost, schedule_of_moves
-from onchip.solve.joint.addressed import prove_with_addresses
+from onchip.solve.joint.addresses import AddressSearch
 from onchip.solve.joint.incumbent import Incumbent
 from onchip.solve.joint.peak import solve_peak
 from onchip.solve.joint.staged import StagedSearch
@@ -60,8 +59,7 @@ class TrafficPlanner:
         self._incumbent.raise_bound(search.lower_bound)
         self._incumbent.stopped_by = search.stop
         if search.is_proven and search.moves is not None and not self._incumbent.is_proven:
-            self._pack_exactly(schedule_of_moves(self._indexed, search.moves))
-            prove_with_addresses(self._incumbent)
+            AddressSearch(self._incumbent, search.moves).solve()
 
     def _offer_moves(self, moves: tuple[Move, ...], cost: int, phase: str) -> None:
         if self._incumbent.value is None or cost < self._incumbent.value:
@@ -71,9 +69,3 @@ class TrafficPlanner:
         """Give a schedule addresses, at the price of more evictions where it does not pack."""
         placed, offsets = place_or_cut(self._indexed, schedule)
         self._incumbent.offer(placed, offsets, non_compulsory_cost(self._indexed, placed), phase)
-
-    def _pack_exactly(self, schedule: Schedule) -> None:
-        """Offer the schedule as it stands if it packs."""
-        offsets = pack_schedule(self._indexed, schedule, self._run)
-        if offsets is not None:
-            self._incumbent.offer(schedule, offsets, non_compulsory_cost(self._indexed, schedule), "packed")

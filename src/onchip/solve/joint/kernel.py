@@ -482,10 +482,10 @@ def push(
 
 
 @compiled
-def tie_break(counters: Integers, natural: int) -> int:
+def tie_break(counters: Integers, natural: int) -> np.int64:
     """Return the natural rank, or (another seed) one that only depends on how many were deferred."""
     if counters[SEED] == 0:
-        return natural
+        return np.int64(natural)
     scrambled = np.uint64(counters[PUSHED] + counters[SEED] * RANK_OF_A_STEP) * SCRAMBLE
     return np.int64(scrambled >> np.uint64(25))
 

@@ -86,3 +86,19 @@ class StagedSearch:
         if outcome.moves is not None and outcome.cost is not None and (self.cost is None or outcome.cost < self.cost):
             self.moves, self.cost = outcome.moves, outcome.cost
             self._on_plan(outcome.moves, outcome.cost, phase)
+
+
+def optimal_moves(indexed: IndexedProblem, run: Run, upper_bound: int | None, seed: int) -> tuple[Move, ...] | None:
+    """Return moves of least cost below the upper bound, with ties broken by the seed; None if none were found."""
+    from onchip.solve.joint.compiled import CompiledSearch, TooManyResidentsError
+
+    try:
+        for width in (BEAM_WIDTHS[1], 0):
+            outcome = CompiledSearch(indexed, run, upper_bound, width, seed).solve()
+            if outcome.moves is not None and outcome.cost is not None:
+                if outcome.cost + 1 == upper_bound or not width:
+                    return outcome.moves
+                upper_bound = outcome.cost + 1
+    except TooManyResidentsError:
+        pass
+    return None

@@ -1,0 +1,106 @@
+"""`onchip export`: a plan for other tools."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, TypeAlias
+
+import typer
+
+from onchip.errors import UsageError
+from onchip.export.formats import Export, Format, files_of
+from onchip.export.writable import ensure_writable
+from onchip.report.output import write, write_json
+
+if TYPE_CHECKING:
+    from onchip.export.trace_spans import Span
+    from onchip.report.outcome import Check
+
+EXPORTED, ILLEGAL = 0, 1
+
+PlanFile: TypeAlias = Annotated[Path, typer.Argument(metavar="PLAN.json", help="A plan file, from whichever tool.")]
+Network: TypeAlias = Annotated[
+    str | None,
+    typer.Argument(metavar="[NETWORK]", help="A bundled name, or .onnx or .json file; may be left out if bundled."),
+]
+
+
+def export_command(
+    plan: PlanFile,
+    network: Network = None,
+    *,
+    to: Annotated[Format, typer.Option(help="A trace for Perfetto, C99 tables, CSV tables, a model with the plan.")],
+    output: Annotated[
+        Path, typer.Option("--output", "-o", metavar="FILE", help="Write this; see below for c and csv.")
+    ],
+    accelerator: Annotated[
+        str | None, typer.Option(metavar="NAME|FILE", help="Of a trace: time in cycles of this accelerator.")
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object and nothing else.")] = False,
+) -> int:
+    """Write PLAN.json, verified, for other tools, and print the names of the files written.
+
+    trace: Chrome trace JSON (Perfetto); a millisecond is a step, or a microsecond one of the accelerator's.
+    c: FILE is x.h or x.c; both are written. csv: FILE is x.csv; x.residencies.csv and x.transfers.csv are written.
+    onnx: NETWORK, an .onnx file, with the plan in its metadata_props; its external data stay where they are.
+    """
+    if accelerator is not None and to is not Format.TRACE:
+        raise UsageError(f"{to} has no times", place="--accelerator", expected="--to trace")
+    source = network or _bundled_network_of(plan)
+    files = files_of(to, output, source)
+    for file in files:
+        ensure_writable(file, inputs=(str(plan), source, accelerator or source))
+    check, spans = _checked(plan, source, accelerator)
+    if check.is_legal:
+        Export(to, files, check.document, check.problem, source, spans).write()
+    _show(to, files, check, as_json=as_json)
+    return EXPORTED if check.is_legal else ILLEGAL
+
+
+def _bundled_network_of(plan: Path) -> str:
+    from onchip.frontends.plan_json import read_plan
+    from onchip.workloads.bundled import bundled_networks
+
+    name = read_plan(plan).graph.name
+    if name not in bundled_networks():
+        raise UsageError(f"its network, {name!r}, is not bundled", file=str(plan), expected="NETWORK beside the plan")
+    return name
+
+
+def _checked(plan: Path, network: str, accelerator: str | None) -> tuple[Check, tuple[Span, ...] | None]:
+    """Return the plan held against its network and, if legal, when its instructions happen on an accelerator."""
+    if accelerator is None:
+        from onchip.pipeline import check_plan
+        from onchip.solve.target import Target
+
+        return check_plan(plan, network, Target(), {}), None
+    from onchip.export.trace_spans import Span, spans_of_activities
+    from onchip.pipeline import time_network
+
+    timing = time_network(plan, network, accelerator)
+    if timing.timeline is None:
+        return timing.check, None
+    microseconds = 1 / (timing.accelerator.clock_mhz or 1.0)
+    spans = {
+        activity.instruction: Span(
+            activity.start * microseconds,
+            activity.stop * microseconds,
+            None if activity.queue is None else f"DMA queue {activity.queue}",
+        )
+        for activity in timing.timeline.activities
+    }
+    return timing.check, spans_of_activities(timing.check.problem, timing.check.document.plan, spans)
+
+
+def _show(form: Format, files: tuple[Path, ...], check: Check, *, as_json: bool) -> None:
+    written = [str(file) for file in files] if check.is_legal else []
+    if as_json:
+        from onchip.report.json_view import check_object
+
+        write_json({"to": form, "files": written, "check": check_object(check)})
+    elif check.is_legal:
+        write("\n".join(written))
+    else:
+        from onchip.report.terminal import check_report, show
+
+        write(show(*check_report(check)))

@@ -1,0 +1,165 @@
+"""The words and tables of the page: what was found, and which tensors cost most."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from importlib.metadata import version
+from platform import python_version
+
+from onchip.analysis.residencies import TransferKind
+from onchip.ir.tensor import Tensor
+from onchip.plan.problem import Objective
+from onchip.report.findings import Findings
+from onchip.report.words import counted, exact_bytes, percent, short_bytes
+
+MOST_EXPENSIVE = 10
+NOT_COMPULSORY = (TransferKind.SPILL, TransferKind.RELOAD)
+
+
+@dataclass(frozen=True, slots=True)
+class Card:
+    """One figure in large print."""
+
+    label: str
+    value: str
+    note: str
+    tone: str = ""
+
+
+@dataclass(slots=True)
+class TensorCost:
+    """What the transfers of one tensor add up to, in bytes."""
+
+    tensor: Tensor
+    compulsory: int = 0
+    spilled: int = 0
+    reloaded: int = 0
+
+    @property
+    def total(self) -> int:
+        """All of it."""
+        return self.compulsory + self.spilled + self.reloaded
+
+
+def cards(findings: Findings) -> tuple[Card, ...]:
+    """What the reader wants to know first."""
+    figures, problem = findings.figures, findings.problem
+    capacity = sum(memory.capacity_bytes for memory in problem.memories)
+    return (
+        *_claims(findings),
+        Card("Spilled and reloaded", short_bytes(figures.non_compulsory), exact_bytes(figures.non_compulsory)),
+        Card("Compulsory traffic", short_bytes(figures.compulsory), exact_bytes(figures.compulsory)),
+        Card("Peak", short_bytes(figures.peak_bytes), f"{figures.peak_bytes / capacity:.1%} of {short_bytes(capacity)}"),
+        Card("Operators", f"{len(problem.graph.operators):,}", counted(len(problem.counted_tensors), "tensor")),
+    )
+
+
+def _claims(findings: Findings) -> tuple[Card, ...]:
+    claim = findings.claim
+    if claim is None:
+        return (Card("Status", "not claimed", "the plan file makes no claim", "quiet"),)
+    gap = (claim.objective_value - claim.lower_bound) / claim.objective_value if claim.objective_value else 0.0
+    tone = "good" if claim.status == "OPTIMAL" else "fair"
+    return (
+        Card("Status", str(claim.status), f"as claimed by method {claim.method}", tone),
+        Card("Lower bound", short_bytes(claim.lower_bound), f"gap {percent(gap)}"),
+    )
+
+
+def summary_rows(findings: Findings) -> tuple[tuple[str, str], ...]:
+    """Everything, line by line."""
+    problem, figures, claim, required = findings.problem, findings.figures, findings.claim, findings.required
+    reading, source = findings.document.reading, findings.document.graph
+    element = "the model's own element sizes" if reading.bits is None else f"{reading.bits} bits per element"
+    rows = [
+        ("network", f"{problem.graph.name}, {counted(len(problem.graph.operators), 'operator')}"),
+        ("read as", f"{element}, {reading.granularity} operators, {reading.count} counted"),
+    ]
+    rows += [
+        (
+            "scratchpad",
+            f"{memory.name}: {exact_bytes(memory.capacity_bytes)}, aligned to {memory.alignment_bytes}",
+        )
+        for memory in problem.memories
+    ]
+    if claim is not None:
+        what = "non-compulsory traffic" if claim.objective is Objective.TRAFFIC else "arena, without spills"
+        rows += [
+            ("status", f"{claim.status}, as claimed by method {claim.method}"),
+            ("objective", f"least {what}: {exact_bytes(claim.objective_value)}"),
+            ("lower bound", exact_bytes(claim.lower_bound)),
+            ("gap", next(card.note for card in _claims(findings) if card.label == "Lower bound").removeprefix("gap ")),
+        ]
+    rows += [
+        ("verified", "every rule of a legal plan, recomputed by the verifier"),
+        ("traffic", f"{exact_bytes(figures.total)}: loads {figures.loads:,}, write-backs {figures.write_backs:,}"),
+        ("peak, arena", f"{exact_bytes(figures.peak_bytes)}, {exact_bytes(figures.arena_bytes)}"),
+        ("M_R", f"{exact_bytes(required.need_bytes)}, set by {required.operator.name}"),
+        *findings.facts,
+        ("versions", f"onchip {version('onchip')}, plotly {version('plotly')}, Python {python_version()}"),
+        ("command line", findings.command_line),
+    ]
+    if source.sha256 is not None:
+        rows.append(("graph, sha256", source.sha256))
+    return tuple(rows)
+
+
+def most_expensive(findings: Findings) -> tuple[TensorCost, ...]:
+    """The tensors with the most traffic beyond the compulsory, then the most at all."""
+    graph = findings.problem.graph
+    costs: dict[str, TensorCost] = {}
+    for transfer in findings.history.transfers:
+        cost = costs.setdefault(transfer.tensor, TensorCost(graph.tensor[transfer.tensor]))
+        if transfer.kind is TransferKind.SPILL:
+            cost.spilled += transfer.size_bytes
+        elif transfer.kind is TransferKind.RELOAD:
+            cost.reloaded += transfer.size_bytes
+        else:
+            cost.compulsory += transfer.size_bytes
+    by_cost = sorted(costs.values(), key=lambda cost: (-(cost.spilled + cost.reloaded), -cost.total, cost.tensor.name))
+    return tuple(by_cost[:MOST_EXPENSIVE])
+
+
+def timeline_rows(findings: Findings) -> tuple[tuple[str, str], ...]:
+    """What the clock says, in words."""
+    timed = findings.timeline
+    if timed is None:
+        return ()
+    rows = [
+        ("time", f"{timed.total_cycles:,} cycles"),
+        ("computing", f"{timed.compute_cycles:,} cycles"),
+        ("stalled on DMA", f"{timed.stalled_cycles:,} cycles"),
+        ("MACs in use", f"{timed.mac_utilisation:.1%}"),
+        ("DMA in use", f"{timed.dma_utilisation:.1%}"),
+    ]
+    energy = timed.energy.total_pj
+    return (*rows, ("energy", "not known" if energy is None else f"{energy / 1e6:,.1f} uJ"))
+
+
+def shape_of(tensor: Tensor) -> str:
+    """1x3x224x224."""
+    return "not known" if tensor.shape is None else "\u00d7".join(map(str, tensor.shape)) or "scalar"
+
+
+def costs_of_residencies(findings: Findings) -> dict[int, tuple[int, int]]:
+    """What spilling and reloading cost in each residency that had either, by its index."""
+    history = findings.history
+    by_place: dict[tuple[str, str], list[int]] = {}
+    for index, one in enumerate(history.residencies):
+        by_place.setdefault((one.tensor, one.memory), []).append(index)
+    costs: dict[int, tuple[int, int]] = {}
+    for transfer in history.transfers:
+        if transfer.kind in NOT_COMPULSORY:
+            is_spill = transfer.kind is TransferKind.SPILL
+            memory = transfer.source if is_spill else transfer.target
+            index = next(
+                index
+                for index in by_place[transfer.tensor, memory]
+                if history.residencies[index].start_instruction
+                < transfer.instruction
+                < history.residencies[index].stop_instruction
+            )
+            spilled, reloaded = costs.get(index, (0, 0))
+            cost = history.cost(transfer)
+            costs[index] = (spilled + cost, reloaded) if is_spill else (spilled, reloaded + cost)
+    return costs

@@ -1,0 +1,103 @@
+"""The simple rule for compute cycles, against published figures and by hand."""
+
+from __future__ import annotations
+
+import pytest
+
+from onchip.arch.accelerator import Accelerator
+from onchip.arch.compute import ComputeArray
+from onchip.arch.memory import Memory
+from onchip.cost.simple import SimpleCost
+from onchip.errors import AcceleratorError
+from onchip.ir.graph import Graph
+from onchip.ir.operator import AttributeValue, Operator
+from onchip.ir.tensor import Role, Tensor
+from onchip.pipeline import read_network
+
+ARRAY = ComputeArray({"K": 32, "C": 2, "OX": 4, "OY": 4})
+
+
+def accelerator(array: ComputeArray | None) -> Accelerator:
+    return Accelerator("chip", (Memory("sram", 1024),), array=array)
+
+
+def one_operator(
+    kind: str, reads: list[list[int]], written: list[int], weight: list[int] | None = None, **attributes: AttributeValue
+) -> Graph:
+    inputs = [Tensor.of_shape(f"x{i}", tuple(shape), 8, Role.INPUT) for i, shape in enumerate(reads)]
+    weights = [Tensor.of_shape("w", tuple(weight), 8, Role.PARAMETER)] if weight else []
+    output = Tensor.of_shape("y", tuple(written), 8, Role.OUTPUT)
+    names = (tuple(tensor.name for tensor in tensors) for tensors in (inputs, [output], weights))
+    return Graph("one", (*inputs, *weights, output), (Operator("op", kind, *names, attributes),))
+
+
+def macs_and_cycles(graph: Graph, array: ComputeArray = ARRAY) -> tuple[int, int]:
+    cost = SimpleCost(graph, accelerator(array))
+    return cost.macs(graph.operators[0]), cost.cycles(graph.operators[0])
+
+
+@pytest.mark.parametrize(
+    ("network", "published"),
+    [("resnet50", 4.09), ("densenet121", 2.83), ("resnext50_32x4d", 4.23), ("s3d", 17.98), ("vit_b_16", 17.56)],
+)
+def test_multiply_accumulates_are_those_torchvision_publishes(network: str, published: float) -> None:
+    """In 10^9, https://docs.pytorch.org/vision/stable/models.html (called GFLOPS there), to their two digits."""
+    graph = read_network(network)
+    cost = SimpleCost(graph, accelerator(ARRAY))
+    assert round(sum(map(cost.macs, graph.operators)) / 1e9, 2) == published
+
+
+def test_a_convolution_loses_what_does_not_fill_the_array() -> None:
+    graph = one_operator("Conv", [[1, 3, 14, 14]], [1, 40, 6, 6], [40, 3, 3, 3], kernel_shape=[3, 3])
+    # K: 40 over 32 is 2 turns, C: 3 over 2 is 2, 6 over 4 is 2 in height and width, 9 window positions.
+    assert macs_and_cycles(graph) == (40 * 3 * 36 * 9, 2 * 2 * 2 * 2 * 9)
+
+
+def test_free_units_lose_only_the_last_turn() -> None:
+    graph = one_operator("Conv", [[1, 3, 14, 14]], [1, 40, 6, 6], [40, 3, 3, 3])
+    assert macs_and_cycles(graph, ComputeArray(free=1000)) == (38_880, 39)
+
+
+def test_groups_are_done_one_after_the_other() -> None:
+    depthwise = one_operator("Conv", [[1, 32, 8, 8]], [1, 32, 8, 8], [32, 1, 1, 1], group=32)
+    assert macs_and_cycles(depthwise) == (32 * 64, 32 * 2 * 2)
+
+
+def test_a_third_dimension_of_space_counts_with_the_height() -> None:
+    graph = one_operator("Conv", [[1, 2, 5, 4, 4]], [1, 32, 5, 4, 4], [32, 2, 1, 1, 1], kernel_shape=[1, 1, 1])
+    assert macs_and_cycles(graph) == (32 * 2 * 80, 5)
+
+
+def test_a_transposed_convolution_multiplies_each_pixel_it_reads() -> None:
+    graph = one_operator("ConvTranspose", [[1, 2, 4, 4]], [1, 32, 8, 8], [2, 32, 2, 2], kernel_shape=[2, 2])
+    assert macs_and_cycles(graph) == (2 * 16 * 32 * 4, 4)
+
+
+def test_a_product_reads_the_elements_of_a_row_whatever_view_it_reads() -> None:
+    assert macs_and_cycles(one_operator("Gemm", [[10, 6]], [10, 64], [64, 6]))[0] == 10 * 6 * 64
+    assert macs_and_cycles(one_operator("Gemm", [[1, 2, 10, 3]], [10, 64], [64, 6]))[0] == 10 * 6 * 64
+    assert macs_and_cycles(one_operator("MatMul", [[10, 6], [5, 6, 64]], [5, 10, 64]))[0] == 5 * 10 * 6 * 64
+
+
+def test_attention_multiplies_each_query_with_each_key_twice() -> None:
+    graph = one_operator("Attention", [[1, 8, 10, 64], [1, 8, 7, 64], [1, 8, 7, 64]], [1, 8, 10, 64])
+    assert macs_and_cycles(graph)[0] == 2 * 8 * 10 * 7 * 64
+
+
+def test_other_kinds_take_a_unit_for_an_element() -> None:
+    assert macs_and_cycles(one_operator("Add", [[1, 1025], [1, 1025]], [1, 1025])) == (0, 2)
+    assert macs_and_cycles(one_operator("MaxPool", [[1, 64, 8, 8]], [1, 64, 4, 4], kernel_shape=[2, 2])) == (0, 4)
+    assert macs_and_cycles(one_operator("GlobalAveragePool", [[1, 64, 8, 8]], [1, 64, 1, 1])) == (0, 4)
+
+
+def test_without_shapes_bytes_are_elements() -> None:
+    tensors = (Tensor("x", 4000, Role.INPUT), Tensor("y", 3000, Role.OUTPUT))
+    assert macs_and_cycles(Graph("g", tensors, (Operator("op", "Conv", ("x",), ("y",)),))) == (0, 3)
+
+
+def test_an_accelerator_without_array_and_unknown_dimensions_are_refused() -> None:
+    graph = one_operator("Add", [[1]], [1])
+    with pytest.raises(AcceleratorError, match="it has no array"):
+        SimpleCost(graph, accelerator(None))
+    with pytest.raises(AcceleratorError, match="'Z' is no loop of a layer"):
+        SimpleCost(graph, accelerator(ComputeArray({"Z": 2})))

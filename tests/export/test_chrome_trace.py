@@ -1,0 +1,163 @@
+from __future__ import annotations
+
+import json
+from itertools import pairwise
+from typing import Any, TypeAlias
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from exported import BY_HAND, figures_of, planned, put_together
+from onchip.errors import PlanError
+from onchip.export.chrome_trace import trace_to_json
+from onchip.export.trace_spans import Span, spans_in_steps, spans_of_activities
+from onchip.plan.plan import Allocate, Compute, Copy, Free, Instruction, Plan
+from onchip.plan.problem import Problem
+from programs import CHAIN, SPILLED
+
+Event: TypeAlias = dict[str, Any]
+PHASES = {"X", "C", "M"}
+
+
+def events_of(text: str) -> list[Event]:
+    """Read as viewers do: refuses what the format does not allow, and slices of one lane that overlap."""
+    trace = json.loads(text)
+    events: list[Event] = trace["traceEvents"]
+    lanes: dict[tuple[int, int], list[tuple[int, int]]] = {}
+    named = set()
+    for event in events:
+        assert event["ph"] in PHASES
+        lane = (event["pid"], event["tid"])
+        if event["ph"] == "M":
+            named.add((event["name"], event["pid"], event["tid"]))
+        if event["ph"] == "X":
+            start, duration = int(event["ts"] * 1000), int(event["dur"] * 1000)
+            assert duration >= 0
+            assert ("thread_name", *lane) in named
+            assert ("process_name", event["pid"], 0) in named
+            lanes.setdefault(lane, []).append((start, start + duration))
+    for slices in lanes.values():
+        assert all(stop <= start for (_, stop), (start, _) in pairwise(sorted(slices)))
+    return events
+
+
+def slices(events: list[Event], category: str) -> list[Event]:
+    return [event for event in events if event.get("cat") == category]
+
+
+def scratchpads(events: list[Event]) -> dict[int, str]:
+    """The name of each process that is a scratchpad."""
+    names = {event["pid"]: event["args"]["name"] for event in events if event["name"] == "process_name"}
+    return {pid: name.removeprefix("scratchpad ") for pid, name in names.items() if pid > 1}
+
+
+def read_back(plan: Plan, events: list[Event]) -> tuple[Instruction, ...]:
+    found: dict[int, Instruction] = {}
+    for event in slices(events, "operator"):
+        found[event["args"]["instruction"]] = Compute(event["name"])
+    for event in slices(events, "transfer"):
+        facts = event["args"]
+        found[facts["instruction"]] = Copy(facts["tensor"], facts["source"], facts["target"])
+    for event in slices(events, "residency"):
+        start, stop = event["args"]["instructions"]
+        memory = scratchpads(events)[event["pid"]]
+        found[start] = Allocate(event["name"], memory, event["args"]["offset_bytes"])
+        if stop < len(plan.instructions):
+            found[stop] = Free(event["name"], memory)
+    return put_together(found)
+
+
+def the_trace_says_what_the_plan_says(problem: Problem, plan: Plan, spans: tuple[Span, ...] | None = None) -> None:
+    events = events_of(trace_to_json(problem, plan, spans))
+    assert read_back(plan, events) == plan.instructions
+    figures = figures_of(problem, plan)
+    moved = sum(event["args"]["bytes"] for event in slices(events, "transfer"))
+    assert moved == figures.total
+    for pid, memory in scratchpads(events).items():
+        footprint = [event["args"]["bytes"] for event in events if event["ph"] == "C" and event["pid"] == pid]
+        ends = [event["args"]["end_bytes"] for event in slices(events, "residency") if event["pid"] == pid]
+        assert max(ends, default=0) == dict(figures.arenas)[memory]
+        assert all(0 <= size <= dict(figures.arenas)[memory] for size in footprint)
+        if spans is None and len(problem.memories) == 1:
+            assert max(footprint) == figures.peak_bytes
+
+
+def the_rectangles_of_the_memory_map_are_apart(events: list[Event]) -> None:
+    """What shares bytes does not share time."""
+    residencies = slices(events, "residency")
+    for index, one in enumerate(residencies):
+        for other in residencies[:index]:
+            first, second = one["args"], other["args"]
+            shares_bytes = first["offset_bytes"] < second["end_bytes"] and second["offset_bytes"] < first["end_bytes"]
+            begins_before = one["ts"] < other["ts"] + other["dur"] and other["ts"] < one["ts"] + one["dur"]
+            assert not (one["pid"] == other["pid"] and shares_bytes and begins_before)
+
+
+@pytest.mark.parametrize("name", BY_HAND)
+def test_a_trace_of_a_plan_by_hand_can_be_read_back(name: str) -> None:
+    the_trace_says_what_the_plan_says(BY_HAND[name].problem, BY_HAND[name].plan)
+
+
+@settings(max_examples=60, deadline=None)
+@given(planned())
+def test_a_trace_of_a_random_plan_can_be_read_back(made: tuple[Problem, Plan]) -> None:
+    the_trace_says_what_the_plan_says(*made)
+    the_rectangles_of_the_memory_map_are_apart(events_of(trace_to_json(*made)))
+
+
+@settings(max_examples=60, deadline=None)
+@given(planned(), st.data())
+def test_a_trace_may_be_timed_by_a_clock(made: tuple[Problem, Plan], data: st.DataObject) -> None:
+    """Here by one that does one thing after the other, each for some time of its own."""
+    problem, plan = made
+    time, activities = 0.0, {}
+    for index, line in enumerate(plan.instructions):
+        if isinstance(line, Compute | Copy):
+            start, time = time, time + data.draw(st.integers(0, 1000)) / 7
+            activities[index] = Span(start, time)
+    spans = spans_of_activities(problem, plan, activities)
+
+    the_trace_says_what_the_plan_says(problem, plan, spans)
+    events = events_of(trace_to_json(problem, plan, spans))
+    the_rectangles_of_the_memory_map_are_apart(events)
+    for event in (*slices(events, "operator"), *slices(events, "transfer")):
+        assert event["ts"] == pytest.approx(activities[event["args"]["instruction"]].start, abs=0.001)
+
+
+def test_without_a_clock_steps_are_milliseconds_and_transfers_come_before_their_operator() -> None:
+    events = events_of(trace_to_json(SPILLED.problem, SPILLED.plan))
+
+    assert [(event["name"], event["ts"], event["ts"] + event["dur"]) for event in slices(events, "operator")] == [
+        ("f", 500, 1000), ("g", 1500, 2000), ("h", 2500, 3000),
+    ]  # fmt: skip
+    assert [(event["name"], event["ts"], event["ts"] + event["dur"]) for event in slices(events, "transfer")] == [
+        ("load x", 0, 500), ("spill a", 1000, 1500), ("reload a", 2000, 2500), ("write y", 3000, 3500),
+    ]  # fmt: skip
+
+
+def test_residencies_of_a_tensor_lie_where_and_when_the_plan_says() -> None:
+    events = events_of(trace_to_json(SPILLED.problem, SPILLED.plan))
+    found = [
+        (event["name"], event["args"]["offset_bytes"], event["ts"], event["ts"] + event["dur"])
+        for event in slices(events, "residency")
+        if event["name"] == "a"
+    ]
+
+    assert found == [("a", 4, 0 + 500, 1500), ("a", 8, 2000, 3500)]
+
+
+def test_a_place_is_taken_from_its_first_activity_to_its_last() -> None:
+    times = {1: Span(3, 5, "DMA queue 0"), 3: Span(5, 9), 6: Span(9, 10), 8: Span(10, 12, "DMA queue 1")}
+    spans = spans_of_activities(CHAIN.problem, CHAIN.plan, times)
+    events = events_of(trace_to_json(CHAIN.problem, CHAIN.plan, spans))
+
+    lives = {event["name"]: (event["ts"], event["ts"] + event["dur"]) for event in slices(events, "residency")}
+    assert lives == {"x": (3, 9), "a": (5, 10), "y": (9, 12)}
+    lanes = {event["args"]["name"] for event in events if event["name"] == "thread_name" and event["pid"] == 1}
+    assert lanes == {"DMA queue 0", "DMA queue 1", "operators"}
+
+
+def test_as_many_spans_as_instructions_are_wanted() -> None:
+    with pytest.raises(PlanError, match="9 spans for 10 instructions"):
+        trace_to_json(CHAIN.problem, CHAIN.plan, spans_in_steps(CHAIN.plan)[:-1])
