@@ -80,9 +80,9 @@ def page_facts(findings: Findings) -> Json:
     for index, memory in enumerate(findings.problem.memories):
         figures[f"map-{index}"] = memory_map(findings, memory)
         figures[f"footprint-{index}"] = footprint(findings, memory)
-    figures["traffic"] = traffic(findings)
+    figures["traffic-plot"] = traffic(findings)
     if findings.timeline is not None:
-        figures["timeline"] = timeline(findings, findings.timeline)
+        figures["timeline-plot"] = timeline(findings, findings.timeline)
     return {
         "figures": figures,
         "cycles": step_cycles(findings, findings.timeline) if findings.timeline else [],

@@ -52,17 +52,23 @@ class MinPeakSearch:
         self._room = indexed.room
 
     def solve(self) -> Result[tuple[int, ...]]:
-        """Pop the state with the least peak, most operators executed first."""
-        heap = [(0, 0, 0, self.root())]
-        least = {0: 0}
-        pushed = 0
+        """Pop the state with the least peak, most operators executed first.
+
+        No order has less than M_R, so the peak starts there and more moves are safe.
+        """
+        root = self.root()
+        required = max(self.need_bytes(root, operator) for operator in range(self._indexed.operator_count))
+        heap = [(required, 0, 0, root)]
+        least = {0: required}
+        pushed = popped = 0
         while True:
             peak, _, _, state = heapq.heappop(heap)
+            popped += 1
             if peak > least[state.executed]:
                 continue
             if state.executed == self._indexed.all_operators:
                 return self._result(Status.OPTIMAL, _order(state), peak, peak, Stop.COMPLETED)
-            if pushed % POLL_EVERY == 0 and (stop := self._run.stop):
+            if popped % POLL_EVERY == 0 and (stop := self._stop(peak, popped)):
                 given = tuple(range(self._indexed.operator_count))
                 return self._result(Status.FEASIBLE, given, peak_of_order(self._indexed, given), peak, stop)
             for operator in self._branches(state, peak):
@@ -72,6 +78,10 @@ class MinPeakSearch:
                     least[child.executed] = child_peak
                     pushed += 1
                     heapq.heappush(heap, (child_peak, -child.executed.bit_count(), pushed, child))
+
+    def _stop(self, peak: int, popped: int) -> Stop | None:
+        self._run.report(None, peak, f"least peak, {popped} states")
+        return self._run.stop
 
     def root(self) -> _State:
         """Return the state before any operator has run."""
