@@ -32,14 +32,20 @@ def events_of(text: str) -> list[Event]:
         if event["ph"] == "M":
             named.add((event["name"], event["pid"], event["tid"]))
         if event["ph"] == "X":
-            start, duration = int(event["ts"] * 1000), int(event["dur"] * 1000)
-            assert duration >= 0
+            start, stop = nanoseconds(event)
+            assert start <= stop
             assert ("thread_name", *lane) in named
             assert ("process_name", event["pid"], 0) in named
-            lanes.setdefault(lane, []).append((start, start + duration))
+            lanes.setdefault(lane, []).append((start, stop))
     for slices in lanes.values():
         assert all(stop <= start for (_, stop), (start, _) in pairwise(sorted(slices)))
     return events
+
+
+def nanoseconds(event: Event) -> tuple[int, int]:
+    """Start and stop of a slice, as viewers count them: whole, the rest cut off."""
+    start, duration = int(event["ts"] * 1000), int(event["dur"] * 1000)
+    return start, start + duration
 
 
 def slices(events: list[Event], category: str) -> list[Event]:
@@ -90,8 +96,9 @@ def the_rectangles_of_the_memory_map_are_apart(events: list[Event]) -> None:
         for other in residencies[:index]:
             first, second = one["args"], other["args"]
             shares_bytes = first["offset_bytes"] < second["end_bytes"] and second["offset_bytes"] < first["end_bytes"]
-            begins_before = one["ts"] < other["ts"] + other["dur"] and other["ts"] < one["ts"] + one["dur"]
-            assert not (one["pid"] == other["pid"] and shares_bytes and begins_before)
+            (start, stop), (other_start, other_stop) = nanoseconds(one), nanoseconds(other)
+            shares_time = start < other_stop and other_start < stop
+            assert not (one["pid"] == other["pid"] and shares_bytes and shares_time)
 
 
 @pytest.mark.parametrize("name", BY_HAND)

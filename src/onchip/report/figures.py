@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import TypeAlias
+from typing import TypeAlias, TypeVar
 
 from onchip.analysis.residencies import Began, Residency, TransferKind
 from onchip.arch.memory import Memory
@@ -15,10 +15,12 @@ from onchip.simulate.timeline import Timeline
 from onchip.verify.figures import Figures
 
 Json: TypeAlias = dict[str, object]
+T = TypeVar("T")
 
 MOST_NAMED_RESIDENCIES = 300
 """Beyond these the names are in the hover only: writing them takes a browser longer than drawing all else."""
-SHADES = (1.0, 0.78, 0.9)
+SHADES = (1.0, 0.8, 0.9)
+PAINTS = tuple(f"{came}-{role}" for came in ("role", "back") for role in Role)
 
 
 def memory_map(findings: Findings, memory: Memory) -> Json:
@@ -31,7 +33,8 @@ def memory_map(findings: Findings, memory: Memory) -> Json:
     named = len(history.residencies) <= MOST_NAMED_RESIDENCIES
     traces = [
         _bars(history.residencies, groups[paint], paint, named=named)
-        for paint in sorted(groups, key=lambda paint: (paint.startswith("back-"), paint))
+        for paint in PAINTS
+        if paint in groups
     ]
     traces.append(_level(history.step_count, memory.capacity_bytes, "capacity", "capacity", dash="dash"))
     return {"kind": "map", "traces": traces, "height": 460, "x": [0, history.step_count], "y": [0, _top(memory)]}
@@ -159,14 +162,21 @@ def _area(values: Sequence[int], name: str, paint: str, notes: Sequence[str]) ->
         "type": "scatter",
         "mode": "lines",
         "name": name,
-        "x": [step + 0.5 for step in range(len(values))],
-        "y": list(values),
-        "customdata": [[step, note, exact_bytes(value)] for step, (value, note) in enumerate(zip(values, notes, strict=True))],
+        "x": [0, *(step + 0.5 for step in range(len(values))), len(values)],
+        "y": _to_the_edges(values),
+        "customdata": _to_the_edges(
+            [[step, note, exact_bytes(value)] for step, (value, note) in enumerate(zip(values, notes, strict=True))]
+        ),
         "stackgroup": "resident",
         "line": {"shape": "hvh", "width": 0.8},
         "meta": {"paint": paint, "steps": True},
         "hovertemplate": "step %{customdata[0]:,}: %{customdata[1]}<br>" + name + ": %{customdata[2]}<extra></extra>",
     }
+
+
+def _to_the_edges(values: Sequence[T]) -> list[T]:
+    """Points stand in the middle of their steps; the first and the last reach to the edge of theirs."""
+    return [values[0], *values, values[-1]]
 
 
 def _level(steps: int, value: int, name: str, paint: str, *, dash: str) -> Json:

@@ -50,7 +50,7 @@
 
   function painted(trace) {
     const colour = paint(trace.meta.paint);
-    if (trace.type === "bar") return { ...trace, marker: { ...trace.marker, color: colour, line: { width: 0 } } };
+    if (trace.type === "bar") return { ...trace, marker: { ...trace.marker, color: colour, line: { width: 0, color: paint("surface") } } };
     if (trace.meta.marks) {
       const marker = { ...trace.marker, color: colour, line: { ...trace.marker.line, color: colour } };
       return { ...trace, marker };
@@ -69,8 +69,7 @@
     }
     if (trace.meta.level) return { ...trace, x: trace.x.map(at) };
     if (trace.meta.steps) {
-      const repeat = (values) => [...values, values[values.length - 1]];
-      return { ...trace, x: facts.cycles, y: repeat(trace.y), customdata: repeat(trace.customdata), line: { ...trace.line, shape: "hv" } };
+      return { ...trace, x: facts.cycles, y: trace.y.slice(1), customdata: trace.customdata.slice(1), line: { ...trace.line, shape: "hv" } };
     }
     return trace.meta.marks ? { ...trace, x: trace.x.map((x) => (at(Math.floor(x)) + at(Math.ceil(x))) / 2) } : trace;
   }
@@ -117,6 +116,7 @@
     const chosen = (trace) => trace.customdata.flatMap((index, at) => (facts.residencies[index][TENSOR] === followed ? [at] : []));
     for (const trace of drawn) {
       if (trace.type !== "bar") continue;
+      trace.marker.line.width = outline(id);
       trace.hovertext = trace.customdata.map(hover);
       trace.insidetextfont = { color: "#fff" };
       trace.selectedpoints = followed === null ? null : chosen(trace);
@@ -124,6 +124,13 @@
       trace.selected = { marker: { opacity: 1 } };
     }
     return followed === null ? drawn : [...drawn, path(id)];
+  }
+
+  function outline(id) { // none where steps are as narrow as it
+    const plot = document.getElementById(id);
+    const [low, high] = (plot.layout && plot.layout.xaxis && plot.layout.xaxis.range) || full[id].x;
+    const shown = facts.residencies.filter((r) => at(r[STOP]) > low && at(r[START]) < high).length;
+    return shown < 250 ? 1 : 0;
   }
 
   function path(id) { // from each residency of the followed tensor to the next
@@ -172,8 +179,17 @@
     if (y) Object.assign(change, { "yaxis.range": y, "yaxis.tickvals": ticks(y).tickvals, "yaxis.ticktext": ticks(y).ticktext });
     syncing = true;
     const done = [Plotly.relayout(id, change)];
-    if (sharesTime(id)) plots.filter((other) => other !== id && sharesTime(other)).forEach((other) => done.push(Plotly.relayout(other, { "xaxis.range": x })));
+    const affected = plots.filter((other) => other === id || (sharesTime(id) && sharesTime(other)));
+    affected.filter((other) => other !== id).forEach((other) => done.push(Plotly.relayout(other, { "xaxis.range": x })));
+    affected.filter((other) => facts.figures[other].kind === "map").forEach((other) => done.push(outlined(other)));
     return Promise.all(done).finally(() => { syncing = false; });
+  }
+
+  function outlined(id) {
+    const plot = document.getElementById(id);
+    const bars = plot.data.flatMap((trace, index) => (trace.type === "bar" ? [index] : []));
+    const width = outline(id);
+    return plot.data[bars[0]].marker.line.width === width ? null : Plotly.restyle(plot, { "marker.line.width": width }, bars);
   }
 
   function within([low, high], [least, most]) {

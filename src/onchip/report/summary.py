@@ -61,7 +61,7 @@ def _claims(findings: Findings) -> tuple[Card, ...]:
     gap = (claim.objective_value - claim.lower_bound) / claim.objective_value if claim.objective_value else 0.0
     tone = "good" if claim.status == "OPTIMAL" else "fair"
     return (
-        Card("Status", str(claim.status), f"as claimed by method {claim.method}", tone),
+        Card("Status", str(claim.status), f"claimed by {claim.method}", tone),
         Card("Lower bound", short_bytes(claim.lower_bound), f"gap {percent(gap)}"),
     )
 
