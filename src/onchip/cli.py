@@ -63,7 +63,9 @@ def plan_command(
     accelerator: AcceleratorName = None,
     alignment: Alignment = None,
     objective: Annotated[Objective, typer.Option(help="Least traffic, or least arena.")] = Objective.TRAFFIC,
-    order: Annotated[Order, typer.Option(help="Any order, the network's own, or one of least peak.")] = Order.FREE,
+    order: Annotated[
+        Order | None, typer.Option(help="Any order, the network's own, or one of least peak.", show_default="as METHOD")
+    ] = None,
     method: Annotated[str, typer.Option(metavar="NAME", help="How to search.")] = "exact",
     count: Annotated[Count, typer.Option(help="Plan all tensors, or all but parameters.")] = Count.ACTIVATIONS,
     bits: Bits = None,

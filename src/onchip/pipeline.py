@@ -46,7 +46,7 @@ class Request:
     reading: Reading = field(default_factory=Reading)
     target: Target = field(default_factory=Target)
     objective: Objective = Objective.TRAFFIC
-    order: Order = Order.FREE
+    order: Order | None = None
     method: str = "exact"
     limits: Limits = field(default_factory=Limits)
 
@@ -60,7 +60,8 @@ def plan_network(request: Request, start: RunStarter = silent_run) -> Outcome:
     (accelerator, min_peak_bytes), budget_seconds = _timed(
         lambda: finder.accelerator(request.target, request.objective)
     )
-    problem = Problem(graph, accelerator.scratchpads, request.objective, request.order, count)
+    order = request.order or method.orders[0]
+    problem = Problem(graph, accelerator.scratchpads, request.objective, order, count)
     with start(request.limits) as run:
         result, solve_seconds = _timed(lambda: method(problem, run))
     figures, verify_seconds = _timed(lambda: _verified(problem, result))

@@ -20,14 +20,15 @@ from onchip.solve.spilling.rivals import solve_by_belady, solve_greedily
 class Method:
     """A planning method and what it supports; what is not listed is refused, never skipped.
 
-    `scratchpads` is the most it plans for, None for any number: to leave some out would be no optimum.
+    The first of `orders` is taken where none is asked for. `scratchpads` is the most it plans for, None for any
+    number: to leave some out would be no optimum.
     """
 
     name: str
     summary: str
     solve: Callable[[Problem, Run], Result[Plan]]
     objectives: frozenset[Objective]
-    orders: frozenset[Order]
+    orders: tuple[Order, ...]
     scratchpads: int | None = 1
 
     def __call__(self, problem: Problem, run: Run) -> Result[Plan]:
@@ -59,35 +60,35 @@ METHODS: Mapping[str, Method] = {
             "best-first search over orders and residencies, addresses included; proves its optimum",
             solve_exactly,
             frozenset(Objective),
-            frozenset({Order.FREE, Order.GIVEN}),
+            tuple(Order),
         ),
         Method(
             "paper",
             "the formulation of COSMA as one mixed-integer program, for small graphs; --solver says who solves it",
             solve_as_paper,
             frozenset(Objective),
-            frozenset(Order),
+            tuple(Order),
         ),
         Method(
             "divide",
             "the graph cut where little crosses, each part ordered by exact search, the whole joined again",
             solve_by_dividing,
             frozenset({Objective.TRAFFIC}),
-            frozenset({Order.FREE}),
+            (Order.FREE,),
         ),
         Method(
             "belady",
             "what is needed again last leaves first; addresses by size",
             solve_by_belady,
             frozenset({Objective.TRAFFIC}),
-            frozenset({Order.GIVEN, Order.MIN_PEAK}),
+            (Order.GIVEN, Order.MIN_PEAK),
         ),
         Method(
             "greedy",
             "the cheapest eviction at each step; addresses by size",
             solve_greedily,
             frozenset({Objective.TRAFFIC}),
-            frozenset({Order.GIVEN, Order.MIN_PEAK}),
+            (Order.GIVEN, Order.MIN_PEAK),
         ),
     )
 }

@@ -20,6 +20,7 @@ from onchip.solve.joint.incumbent import Incumbent
 from onchip.solve.joint.peak import solve_peak
 from onchip.solve.joint.staged import StagedSearch
 from onchip.solve.limits import Run
+from onchip.solve.ordering.given import with_order_settled
 from onchip.solve.spilling.belady import belady_moves
 
 METHOD = "exact"
@@ -32,7 +33,7 @@ def solve_exactly(problem: Problem, run: Run) -> Result[Plan]:
     """
     if greatest_need(problem).need_bytes > problem.memories[0].capacity_bytes:
         return Result(Status.INFEASIBLE, None, None, 0, run.seconds, METHOD)
-    incumbent = Incumbent(IndexedProblem.of(problem), run)
+    incumbent = Incumbent(IndexedProblem.of(with_order_settled(problem, run)), run)
     if problem.objective is Objective.PEAK:
         solve_peak(incumbent)
     else:
