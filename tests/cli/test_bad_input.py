@@ -15,7 +15,7 @@ USAGE = [
     ("plan diamond.json diamond.json --sram 130", "diamond.json"),
     ("plan diamond.json --sram", "--sram"),
     ("plan diamond.json --sram 130 --objective speed", "speed"),
-    ("plan diamond.json --sram 130 --order min-peak", "min-peak"),
+    ("plan diamond.json --sram 130 --method divide --order given", "given"),
     ("plan diamond.json --sram 130 --count some", "some"),
     ("plan diamond.json --sram 130 --granularity fine", "fine"),
     ("plan diamond.json --sram 130 --method magic", "magic"),

@@ -492,7 +492,7 @@ def tie_break(counters: Integers, natural: int) -> np.int64:
 
 @compiled
 def enqueue(
-    h: Deferred, counters: Integers, cost: int, rank: int, parent: int, operator: int, evicted: np.uint64
+    h: Deferred, counters: Integers, cost: int, rank: np.int64, parent: int, operator: int, evicted: np.uint64
 ) -> None:
     index = counters[HEAP]
     counters[HEAP] += 1
@@ -533,7 +533,9 @@ def _move_entry(h: Deferred, source: int, target: int) -> None:
 
 
 @compiled
-def _set_entry(h: Deferred, index: int, cost: int, rank: int, parent: int, operator: int, evicted: np.uint64) -> None:
+def _set_entry(
+    h: Deferred, index: int, cost: int, rank: np.int64, parent: int, operator: int, evicted: np.uint64
+) -> None:
     h.cost[index] = cost
     h.rank[index] = rank
     h.parent[index] = parent
