@@ -14,7 +14,9 @@ from typing import TYPE_CHECKING, Annotated, TypeAlias
 import typer
 import typer.main
 
+from onchip.commands.explain import explain_command
 from onchip.commands.export import export_command
+from onchip.commands.report import Pictures, report_command
 from onchip.commands.run import run_command, time_command
 from onchip.errors import InputError, InternalError, OnchipError, UsageError
 from onchip.plan.document import Granularity, Reading
@@ -58,6 +60,7 @@ AsJson: TypeAlias = Annotated[bool, typer.Option("--json", help="Print one JSON 
 
 @app.command("plan")
 def plan_command(
+    context: typer.Context,
     network: Network,
     sram: Sram = None,
     accelerator: AcceleratorName = None,
@@ -76,6 +79,8 @@ def plan_command(
     seed: Annotated[int, typer.Option(min=0, max=GREATEST_SEED, metavar="N", help="Seed of all choices.")] = 0,
     solver: Annotated[MipSolver, typer.Option(help="Who solves the program of --method paper.")] = MipSolver.CP_SAT,
     output: Annotated[Path | None, typer.Option("--output", "-o", metavar="PLAN.json", help="Write the plan.")] = None,
+    report: Annotated[Path | None, typer.Option(metavar="FILE.html", help="Draw the plan, as `report` does.")] = None,
+    figure: Annotated[Path | None, typer.Option(metavar="FILE.svg", help="Draw its memory map.")] = None,
     as_json: AsJson = False,
 ) -> int:
     """Plan order, addresses and spills of NETWORK in a scratchpad.
@@ -95,11 +100,13 @@ def plan_command(
     request = Request(network, reading, target, objective, order, method, limits)
     if output is not None:
         ensure_writable(output, inputs=(network, accelerator or network))
+    pictures = Pictures(report, figure, inputs=(network, accelerator or network))
     outcome = plan_network(request, _watched_run)
     if output is not None and outcome.document is not None:
         from onchip.export.plan_json import write_plan
 
         write_plan(outcome.document, output)
+    pictures.draw(context, outcome, accelerator)
     _show_outcome(outcome, as_json=as_json)
     return _exit_code(outcome)
 
@@ -165,6 +172,8 @@ def info_command(
 app.command("run")(run_command)
 app.command("time")(time_command)
 app.command("export")(export_command)
+app.command("report")(report_command)
+app.command("explain")(explain_command)
 
 
 @app.command("networks")
@@ -225,7 +234,7 @@ def run(arguments: Sequence[str]) -> int:
     """Run the program on arguments and return its exit code; bad input ends in one line."""
     command = typer.main.get_command(app)
     try:
-        with command.make_context("onchip", list(arguments)) as context:
+        with command.make_context("onchip", list(arguments), obj=tuple(arguments)) as context:
             code = command.invoke(context)
             return code if isinstance(code, int) else FOUND
     except typer.Exit as error:

@@ -63,7 +63,7 @@ def plan_network(request: Request, start: RunStarter = silent_run) -> Outcome:
     order = request.order or method.orders[0]
     problem = Problem(graph, accelerator.scratchpads, request.objective, order, count)
     with start(request.limits) as run:
-        result, solve_seconds = _timed(lambda: method(problem, run))
+        result, solve_seconds = _timed(lambda: _with_problem(method(problem, run), problem))
     figures, verify_seconds = _timed(lambda: _verified(problem, result))
     return Outcome(
         problem,
@@ -80,7 +80,7 @@ def plan_network(request: Request, start: RunStarter = silent_run) -> Outcome:
 def plan_problem(problem: Problem, method: str = "exact", limits: Limits | None = None) -> Result[Plan]:
     """Solve and verify; raises InternalError if the plan found is not legal."""
     with silent_run(limits or Limits()) as run:
-        result = method_named(method)(problem, run)
+        result = _with_problem(method_named(method)(problem, run), problem)
     _verified(problem, result)
     return result
 
@@ -221,6 +221,11 @@ def _read_raw(source: str, dims: Mapping[str, int]) -> Graph:
             "no such network", file=source, expected="an .onnx or .json file, or a name `onchip networks` lists"
         )
     return load_network(source)
+
+
+def _with_problem(result: Result[Plan], problem: Problem) -> Result[Plan]:
+    """The plan knows what it answers, for its picture."""
+    return replace(result, answer=result.answer and replace(result.answer, problem=problem))
 
 
 def _verified(problem: Problem, result: Result[Plan]) -> Figures | None:

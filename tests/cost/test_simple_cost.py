@@ -27,8 +27,8 @@ def one_operator(
     inputs = [Tensor.of_shape(f"x{i}", tuple(shape), 8, Role.INPUT) for i, shape in enumerate(reads)]
     weights = [Tensor.of_shape("w", tuple(weight), 8, Role.PARAMETER)] if weight else []
     output = Tensor.of_shape("y", tuple(written), 8, Role.OUTPUT)
-    names = (tuple(tensor.name for tensor in tensors) for tensors in (inputs, [output], weights))
-    return Graph("one", (*inputs, *weights, output), (Operator("op", kind, *names, attributes),))
+    read, stored = (tuple(tensor.name for tensor in tensors) for tensors in (inputs, weights))
+    return Graph("one", (*inputs, *weights, output), (Operator("op", kind, read, ("y",), stored, attributes),))
 
 
 def macs_and_cycles(graph: Graph, array: ComputeArray = ARRAY) -> tuple[int, int]:

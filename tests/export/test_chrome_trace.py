@@ -165,6 +165,16 @@ def test_a_place_is_taken_from_its_first_activity_to_its_last() -> None:
     assert lanes == {"DMA queue 0", "DMA queue 1", "operators"}
 
 
+def test_slices_one_after_the_other_do_not_overlap_when_nanoseconds_are_cut_off() -> None:
+    """1.001 microseconds times 1000 is 1000.9999999999999 nanoseconds."""
+    activities = {3: Span(0, 0.5), 7: Span(0.5, 1.001), 12: Span(1.001, 2)}
+    activities |= {1: Span(0, 0), 4: Span(0.5, 0.5), 10: Span(1.001, 1.001), 13: Span(2, 2)}
+    spans = spans_of_activities(SPILLED.problem, SPILLED.plan, activities)
+    events = events_of(trace_to_json(SPILLED.problem, SPILLED.plan, spans))
+
+    assert [nanoseconds(event) for event in slices(events, "operator")] == [(0, 500), (500, 1001), (1001, 2000)]
+
+
 def test_as_many_spans_as_instructions_are_wanted() -> None:
     with pytest.raises(PlanError, match="9 spans for 10 instructions"):
         trace_to_json(CHAIN.problem, CHAIN.plan, spans_in_steps(CHAIN.plan)[:-1])

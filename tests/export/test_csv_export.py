@@ -42,7 +42,7 @@ def read_back(plan: Plan, residencies: list[Row], transfers: list[Row]) -> tuple
 def the_tables_say_what_the_plan_says(problem: Problem, plan: Plan) -> None:
     residencies, transfers = tables(problem, plan)
     assert read_back(plan, residencies, transfers) == plan.instructions
-    moved = {kind: 0 for kind in ("load", "reload", "write", "spill")}
+    moved = dict.fromkeys(("load", "reload", "write", "spill"), 0)
     for row in transfers:
         moved[row["kind"]] += int(row["size_bytes"])
     figures = figures_of(problem, plan)

@@ -97,7 +97,11 @@ def test_an_impossible_instruction_is_named_by_step_and_index() -> None:
 
 DIFFERENT = {
     "reads what was never loaded": (CHAIN.edited(1), "x", Found.READ),
-    "reads what was freed and allocated again": (CHAIN.edited(3, "free x sram", "allocate x sram 0", "compute f"), "x", Found.READ),
+    "reads what was freed and allocated again": (
+        CHAIN.edited(3, "free x sram", "allocate x sram 0", "compute f"),
+        "x",
+        Found.READ,
+    ),
     "reads what another tensor was allocated over": (CHAIN.edited(2, "allocate a sram 3"), "x", Found.READ),
     "writes out what was never computed": (TWO_OUTPUTS.edited(3), "y", Found.IN_DRAM),
     "reloads at the place of a live tensor": (SPILLED.edited(9, "allocate a sram 4"), "b", Found.READ),

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
+from itertools import pairwise
 
 import pytest
 
@@ -97,9 +98,10 @@ def allocations(bench: Bench) -> Iterator[tuple[int, Allocate, Allocate]]:
 
 def reloads(bench: Bench) -> Iterator[tuple[int, Copy]]:
     for index, instruction in enumerate(bench.plan.instructions):
-        if isinstance(instruction, Copy) and instruction.source == DRAM:
-            if bench.problem.graph.tensor[instruction.tensor].role is Role.ACTIVATION:
-                yield index, instruction
+        if not isinstance(instruction, Copy) or instruction.source != DRAM:
+            continue
+        if bench.problem.graph.tensor[instruction.tensor].role is Role.ACTIVATION:
+            yield index, instruction
 
 
 def an_offset_shifted(bench: Bench) -> Iterator[Plan]:
@@ -128,7 +130,7 @@ def a_reload_dropped(bench: Bench) -> Iterator[Plan]:
 
 def two_instructions_swapped(bench: Bench) -> Iterator[Plan]:
     computes = [index for index, each in enumerate(bench.plan.instructions) if isinstance(each, Compute)]
-    for first, second in zip(computes, computes[1:], strict=False):
+    for first, second in pairwise(computes):
         before, after = bench.plan.instructions[first], bench.plan.instructions[second]
         assert isinstance(before, Compute)
         if set(bench.problem.graph.operator[before.operator].outputs) & set(bench.reads(after)):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
+from itertools import pairwise
 
 import pytest
 from hypothesis import given, settings
@@ -198,7 +199,7 @@ def clock(problem: Problem, plan: Plan, accelerator: Accelerator, cycles: Mappin
 def test_nothing_is_faster_than_its_busiest_part_nor_slower_than_all_in_turn(
     case: tuple[Problem, Plan, Accelerator, Mapping[str, int]],
 ) -> None:
-    problem, plan, accelerator, cycles = case
+    *_, cycles = case
     timeline = clock(*case)
     assert timeline.compute_cycles == sum(cycles.values())
     assert timeline.total_cycles == timeline.compute_cycles + timeline.stalled_cycles
@@ -208,7 +209,7 @@ def test_nothing_is_faster_than_its_busiest_part_nor_slower_than_all_in_turn(
     busiest = max(timeline.compute_cycles, *(sum(activity.cycles for activity in queue) for queue in queues))
     assert busiest <= timeline.total_cycles <= timeline.compute_cycles + timeline.transfer_cycles
     for lane in (*queues, [activity for activity in timeline.activities if activity.queue is None]):
-        assert all(first.stop <= second.start for first, second in zip(lane, lane[1:], strict=False))
+        assert all(first.stop <= second.start for first, second in pairwise(lane))
     assert 0 <= timeline.dma_utilisation <= 1
 
 
@@ -241,8 +242,12 @@ def test_no_two_tensors_use_a_byte_at_once_and_none_is_read_before_it_is_written
         assert all(times[0][1] <= begin for begin, _ in times[1:])
         for other_start, other_stop, other_times in uses:
             if times is not other_times and times and other_times and start < other_stop and other_start < stop:
-                first, second = sorted(((times[0][0], max(end for _, end in times)),
-                                        (other_times[0][0], max(end for _, end in other_times))))
+                first, second = sorted(
+                    (
+                        (times[0][0], max(end for _, end in times)),
+                        (other_times[0][0], max(end for _, end in other_times)),
+                    )
+                )
                 assert first[1] <= second[0]
 
 
@@ -259,7 +264,10 @@ def test_more_bandwidth_shorter_set_ups_and_faster_operators_are_never_slower(
         for index, port in enumerate(accelerator.dram.ports)
     )
     before = clock(*case).total_cycles
-    assert clock(problem, plan, replace(accelerator, dram=replace(accelerator.dram, ports=ports)), cycles).total_cycles <= before
+    assert (
+        clock(problem, plan, replace(accelerator, dram=replace(accelerator.dram, ports=ports)), cycles).total_cycles
+        <= before
+    )
     quick = replace(accelerator, dma=replace(accelerator.dma, setup_cycles=accelerator.dma.setup_cycles // 2))
     assert clock(problem, plan, quick, cycles).total_cycles <= before
     faster = {name: taken // 2 for name, taken in cycles.items()}

@@ -48,7 +48,7 @@ class Absence:
 
 @dataclass(frozen=True, slots=True)
 class FullStep:
-    """A step in which nothing more of use fits: `free_bytes` is 0, or less than any absent tensor takes."""
+    """A step in which not all fits that is needed later: `free_bytes` is 0, or less than an absent tensor takes."""
 
     step: int
     operator: Operator
@@ -71,13 +71,13 @@ def full_steps(history: History, found: tuple[Absence, ...]) -> tuple[FullStep, 
     """The full steps, in order; `found` are the plan's absences."""
     steps = []
     for memory in history.problem.memories:
-        smallest: list[int | None] = [None] * history.step_count
+        largest_absent = [1] * history.step_count
         for absence in found:
             if absence.memory == memory:
                 for step in range(absence.left, absence.returned):
-                    smallest[step] = min(smallest[step] or absence.tensor.size_bytes, absence.tensor.size_bytes)
+                    largest_absent[step] = max(largest_absent[step], absence.tensor.size_bytes)
         for step, footprint_bytes in enumerate(history.footprint(memory.name)):
-            if memory.capacity_bytes - footprint_bytes < (smallest[step] or 1):
+            if memory.capacity_bytes - footprint_bytes < largest_absent[step]:
                 steps.append(FullStep(step, history.operators[step], memory, footprint_bytes))
     return tuple(sorted(steps, key=lambda full: full.step))
 
@@ -130,4 +130,3 @@ def _absence(history: History, reload: Transfer, spill_cost: int) -> Absence:
         bytes_to_stay=present + aligned(tensor.size_bytes, memory.alignment_bytes),
         pushed_out_by=() if tightest is None else history.residents(memory.name, tightest),
     )
-

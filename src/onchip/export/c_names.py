@@ -21,11 +21,11 @@ def identifier(name: str) -> str:
 def unique_identifiers(prefix: str, names: Iterable[str]) -> list[str]:
     """One identifier for each name, in upper case behind the prefix; equal ones are numbered from 2 on."""
     wanted = [f"{prefix}{identifier(name).upper()}" for name in names]
-    first_ones, found = set(wanted), set[str]()
+    found: set[str] = set()
     unique = []
     for name in wanted:
         one, number_of_equals = name, 1
-        while one in found or (number_of_equals > 1 and one in first_ones):
+        while one in found:
             number_of_equals += 1
             one = f"{name}_{number_of_equals}"
         found.add(one)

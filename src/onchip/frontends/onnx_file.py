@@ -13,7 +13,7 @@ from onnx.external_data_helper import load_external_data_for_tensor, uses_extern
 from onnx.inliner import inline_local_functions
 
 from onchip.errors import GraphError, InputError
-from onchip.frontends.files import read_file
+from onchip.frontends.onnx_bare import read_without_weights
 
 OLDEST_OPSET = 7
 _NEWEST_FOREIGN_OPSET = 2**31 - 1
@@ -23,7 +23,7 @@ LARGEST_VALUE_ELEMENTS = 4096
 
 def load_model(path: Path) -> onnx.ModelProto:
     """The model of `path` with the values of its weights dropped; raises InputError."""
-    model = _parse(read_file(path))
+    model = _parse(read_without_weights(path))
     if not all(isinstance(text, str) for text in _texts(model)):  # protobuf hands out what is not UTF-8 as bytes
         raise InputError("a name in it is not text", expected="names in UTF-8")
     _check_opset(model)

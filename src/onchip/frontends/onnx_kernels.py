@@ -28,6 +28,7 @@ from onchip.ir.operator import Operator
 from onchip.ir.tensor import Role, Tensor
 
 Bytes: TypeAlias = npt.NDArray[np.uint8]
+_LARGE_FILE_BYTES = 100 * 2**20  # onnxruntime holds a file's weights several times while it loads them
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,7 +131,7 @@ class OnnxKernels:
         embedded += [self._tensor_of(name, given[name]) for name in strange]
         model = self._network.model(part, wanted, embedded)
         results = _with_copies(model, operator.outputs, wanted, part.given)
-        session = Session(model.SerializeToString(), f"operator {operator.name!r}")
+        session = Session(model.SerializeToString(), str(self._path), f"operator {operator.name!r}")
         weights = tuple(name for name in part.constants if name not in inside)
         prepared = _Prepared(session, tuple(name for name in part.given if name not in strange), weights, results)
         if not strange:  # else its bytes are part of the model, and may be others next time
@@ -150,11 +151,11 @@ class OnnxKernels:
     # The whole model
 
     def whole_model_outputs(self, inputs: Mapping[str, Bytes]) -> dict[str, Array]:
-        """What onnxruntime makes of the file as it is, or of all its nodes on the random weights."""
+        """What onnxruntime makes of the file as it is; of all its nodes where the weights are random or large."""
         network = self._network
         feeds = self._arrays({name: inputs[name] for name in network.inputs})
-        if self._random_weights is None:
-            session = Session(str(self._path), f"file {str(self._path)!r}")
+        if self._random_weights is None and self._path.stat().st_size < _LARGE_FILE_BYTES:
+            session = Session(str(self._path), str(self._path))
             return dict(zip(network.outputs, session.run(network.outputs, feeds), strict=True))
         part = network.part(network.outputs, network.inputs)
         inside = [name for name in part.constants if not self._values.is_fed(name)]
@@ -163,7 +164,7 @@ class OnnxKernels:
         results = _with_copies(model, network.outputs, network.outputs, part.given)
         weights = {name: self._values.array(name) for name in part.constants if name not in inside}
         given = {name: feeds[name] for name in part.given}
-        session = Session(model.SerializeToString(), f"file {str(self._path)!r}")
+        session = Session(model.SerializeToString(), str(self._path))
         return dict(zip(network.outputs, session.run(results, given | weights), strict=True))
 
     def difference_from_whole_model(self, inputs: Mapping[str, Bytes], outputs: Mapping[str, Bytes]) -> float:

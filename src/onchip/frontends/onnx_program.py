@@ -11,7 +11,7 @@ from onnx.external_data_helper import load_external_data_for_tensor, uses_extern
 from onnx.inliner import inline_local_functions
 
 from onchip.errors import GraphError, InputError
-from onchip.frontends.files import read_file
+from onchip.frontends.onnx_bare import own_weight, read_without_weights
 from onchip.frontends.onnx_dimensions import bind_dimensions
 from onchip.frontends.onnx_file import load_model
 from onchip.frontends.onnx_shapes import ModelTypes, infer_types
@@ -39,7 +39,7 @@ class Network:
         bind_dimensions(bare.graph, dims)
         self.types: ModelTypes = infer_types(bare)
         self.storage = Storage(bare.graph, self.types)
-        full = onnx.ModelProto.FromString(read_file(path))
+        full = onnx.ModelProto.FromString(read_without_weights(path))
         full = inline_local_functions(full) if full.functions else full
         self.nodes: tuple[onnx.NodeProto, ...] = tuple(full.graph.node)
         self.initializers = {tensor.name: tensor for tensor in full.graph.initializer}
@@ -52,6 +52,11 @@ class Network:
     def initializer(self, name: str) -> onnx.TensorProto | None:
         """A tensor that the file states, its external data loaded; raises InputError where that is missing."""
         tensor = self.initializers.get(name)
+        if tensor is not None and (there := own_weight(self.path, tensor)) is not None:
+            with self.path.open("rb") as file:
+                file.seek(there[0])
+                stated = file.read(there[1])
+            return onnx.TensorProto(name=name, data_type=tensor.data_type, dims=tensor.dims, raw_data=stated)
         if tensor is not None and uses_external_data(tensor):
             try:
                 load_external_data_for_tensor(tensor, str(self.path.parent))

@@ -18,15 +18,16 @@ _ALIGNMENT_BYTES = 64
 
 
 class Session:
-    """A model, or the file of one, ready to run; raises GraphError, `place` saying of what."""
+    """A model, or the file of one, ready to run; raises GraphError, `file` and `place` saying of what."""
 
-    def __init__(self, model: bytes | str, place: str | None) -> None:
+    def __init__(self, model: bytes | str, file: str, place: str | None = None) -> None:
         runtime = _runtime()
         options = runtime.SessionOptions()
         options.graph_optimization_level = runtime.GraphOptimizationLevel.ORT_DISABLE_ALL
         options.intra_op_num_threads = options.inter_op_num_threads = 1
         options.enable_cpu_mem_arena = options.enable_mem_pattern = False
         options.log_severity_level = _ERRORS_ONLY
+        self._file = file
         self._place = place
         try:
             self._session = runtime.InferenceSession(model, options, providers=["CPUExecutionProvider"])
@@ -43,7 +44,8 @@ class Session:
 
     def _refusal(self, error: Exception) -> GraphError:
         lines = str(error).splitlines() or [type(error).__name__]
-        return GraphError(f"onnxruntime refuses it: {lines[0]}", place=self._place, expected="a model it can run")
+        what = f"onnxruntime refuses it: {lines[0]}"
+        return GraphError(what, file=self._file, place=self._place, expected="a model it can run")
 
 
 def aligned(content: npt.NDArray[np.uint8], dtype: np.dtype[Any], shape: tuple[int, ...]) -> Array:

@@ -77,12 +77,17 @@ class Values:
                 leaves[wanted] = leaf
             elif node is None:
                 what = "the value of this parameter is not a plain tensor"
-                raise GraphError(what, place=f"tensor {wanted!r}", expected="an initializer or a constant node")
+                raise GraphError(
+                    what,
+                    file=str(network.path),
+                    place=f"tensor {wanted!r}",
+                    expected="an initializer or a constant node",
+                )
             elif id(node) not in nodes:
                 nodes[id(node)] = node
                 waiting.extend(filter(None, node.input))
         model = network.program(nodes.values(), (), (name,), tuple(leaves.values()))
-        return Session(model.SerializeToString(), f"tensor {name!r}").run([name], {})[0]
+        return Session(model.SerializeToString(), str(network.path), f"tensor {name!r}").run([name], {})[0]
 
 
 def _aligned_array(array: Array) -> Array:

@@ -120,7 +120,8 @@ def _map(rectangles: list[Rectangle], memory: Memory, steps: int, index: int) ->
     down = (HEIGHT_OF_A_MAP - TOP - BOTTOM) / memory.capacity_bytes
     floor = top + memory.capacity_bytes * down
     right = WIDTH - RIGHT
-    yield f'<text x="{LEFT}" y="{top - 9}" font-weight="600">{escape(memory.name)}, {memory.capacity_bytes:,} bytes</text>'
+    title = f"{escape(memory.name)}, {memory.capacity_bytes:,} bytes"
+    yield f'<text x="{LEFT}" y="{top - 9}" font-weight="600">{title}</text>'
     gap = 0.6 if across > 4 else 0
     for one in rectangles:
         size_bytes = one.size_bytes or 0
@@ -136,9 +137,9 @@ def _map(rectangles: list[Rectangle], memory: Memory, steps: int, index: int) ->
         f'<path d="M{LEFT} {top}V{floor:.2f}H{right}" fill="none" stroke="currentColor" stroke-opacity=".5"/>'
         f'<path d="M{LEFT} {top}H{right}" stroke="currentColor" stroke-dasharray="5 4" stroke-opacity=".7"/>'
     )
-    for share in (0, 0.25, 0.5, 0.75, 1):
-        y = floor - share * memory.capacity_bytes * down
-        yield f'<text x="{LEFT - 6}" y="{y + 4:.2f}" text-anchor="end">{_size(share * memory.capacity_bytes)}</text>'
+    for address in _addresses(memory.capacity_bytes):
+        y = floor - address * down
+        yield f'<text x="{LEFT - 6}" y="{y + 4:.2f}" text-anchor="end">{_size(address)}</text>'
     for step in _ticks(steps):
         x = LEFT + (step + 0.5) * across
         yield f'<text x="{x:.2f}" y="{floor + 15:.2f}" text-anchor="middle">{step:,}</text>'
@@ -162,7 +163,12 @@ def _ticks(steps: int) -> range:
     return range(0, steps, size)
 
 
-def _size(size_bytes: float) -> str:
+def _addresses(capacity_bytes: int) -> range:
+    """Multiples of a power of two, at most six."""
+    return range(0, capacity_bytes + 1, max(1, 1 << (capacity_bytes // 3).bit_length() - 1))
+
+
+def _size(size_bytes: int) -> str:
     for unit, name in ((2**30, "GiB"), (2**20, "MiB"), (2**10, "KiB")):
         if size_bytes >= unit:
             return f"{size_bytes / unit:.3g} {name}"

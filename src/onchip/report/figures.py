@@ -31,11 +31,7 @@ def memory_map(findings: Findings, memory: Memory) -> Json:
         if one.memory == memory.name:
             groups.setdefault(_paint(findings, one), []).append(index)
     named = len(history.residencies) <= MOST_NAMED_RESIDENCIES
-    traces = [
-        _bars(history.residencies, groups[paint], paint, named=named)
-        for paint in PAINTS
-        if paint in groups
-    ]
+    traces = [_bars(history.residencies, groups[paint], paint, named=named) for paint in PAINTS if paint in groups]
     traces.append(_level(history.step_count, memory.capacity_bytes, "capacity", "capacity", dash="dash"))
     return {"kind": "map", "traces": traces, "height": 460, "x": [0, history.step_count], "y": [0, _top(memory)]}
 
@@ -221,8 +217,8 @@ def _bound_marks(names: list[str], bound: int) -> Json:
         "name": f"lower bound ({short_bytes(bound)})",
         "x": [bound] * len(names),
         "y": names,
-        "marker": {"symbol": "line-ns", "size": 26, "line": {"width": 2.5}},
-        "meta": {"paint": "bound", "marks": True},
+        "marker": {"symbol": "line-ns", "size": 32, "line": {"width": 3}},
+        "meta": {"paint": "glow", "marks": True},
         "hovertemplate": f"no plan moves less than {exact_bytes(bound)}<extra></extra>",
     }
 

@@ -83,7 +83,7 @@
 
   function axis(title) {
     const line = paint("line");
-    return { title: { text: title, standoff: 8 }, gridcolor: paint("grid"), linecolor: line, zerolinecolor: line, automargin: true, ticks: "" };
+    return { title: { text: title, standoff: 8 }, gridcolor: paint("grid"), linecolor: line, zerolinecolor: line, ticks: "" };
   }
 
   function layout(id) {
@@ -100,7 +100,7 @@
     return {
       height, xaxis: x, yaxis: y, bargap: 0.35, barmode: kind === "traffic" ? "stack" : "overlay",
       hovermode: kind === "footprint" ? "x" : "closest", dragmode: kind === "traffic" ? false : "zoom",
-      margin: { l: 70, r: 12, t: 34, b: 44 }, paper_bgcolor: "rgba(0,0,0,0)", plot_bgcolor: "rgba(0,0,0,0)",
+      margin: { l: kind === "traffic" ? 170 : 92, r: 12, t: 34, b: 44 }, paper_bgcolor: "rgba(0,0,0,0)", plot_bgcolor: "rgba(0,0,0,0)",
       font: { family: "system-ui, Segoe UI, Roboto, DejaVu Sans, sans-serif", size: 12.5, color: paint("ink") },
       hoverlabel: { bgcolor: paint("surface"), bordercolor: paint("soft"), font: { color: paint("ink"), size: 12.5 }, align: "left", namelength: -1 },
       legend: { orientation: "h", x: 0, y: 1.02, yanchor: "bottom", traceorder: "normal" },
@@ -149,6 +149,7 @@
   function draw(id, keepView) {
     const plot = document.getElementById(id);
     const wanted = layout(id);
+    plot.style.height = `${wanted.height}px`;
     if (keepView && plot.layout) {
       wanted.xaxis.range = [...plot.layout.xaxis.range];
       if (full[id].y) Object.assign(wanted.yaxis, { range: [...plot.layout.yaxis.range], ...ticks(plot.layout.yaxis.range) });
@@ -204,7 +205,7 @@
     const scaled = ([low, high], by) => [(low + high) / 2 - ((high - low) * by) / 2, (low + high) / 2 + ((high - low) * by) / 2];
     const moved = ([low, high], by) => [low + (high - low) * by, high + (high - low) * by];
     const actions = {
-      in: () => [scaled(x, 0.6), y && scaled(y, 0.6)], out: () => [scaled(x, 1 / 0.6), y && scaled(y, 1 / 0.6)],
+      in: () => [scaled(x, 0.6), y], out: () => [scaled(x, 1 / 0.6), y],
       left: () => [moved(x, -0.25), y], right: () => [moved(x, 0.25), y],
       up: () => [x, y && moved(y, 0.25)], down: () => [x, y && moved(y, -0.25)],
       reset: () => [full[id].x, full[id].y],

@@ -49,7 +49,9 @@ def cards(findings: Findings) -> tuple[Card, ...]:
         *_claims(findings),
         Card("Spilled and reloaded", short_bytes(figures.non_compulsory), exact_bytes(figures.non_compulsory)),
         Card("Compulsory traffic", short_bytes(figures.compulsory), exact_bytes(figures.compulsory)),
-        Card("Peak", short_bytes(figures.peak_bytes), f"{figures.peak_bytes / capacity:.1%} of {short_bytes(capacity)}"),
+        Card(
+            "Peak", short_bytes(figures.peak_bytes), f"{figures.peak_bytes / capacity:.1%} of {short_bytes(capacity)}"
+        ),
         Card("Operators", f"{len(problem.graph.operators):,}", counted(len(problem.counted_tensors), "tensor")),
     )
 

@@ -1,94 +1,30 @@
 """The exact packing search, compiled. `branching.py` says what it does and why it is exact.
 
 Everything compiled stands in this one file because numba's cache looks only at the file of the
-function it compiled. Offsets and sizes are in units of the alignment.
+function it compiled.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, NamedTuple, TypeVar, cast
+from typing import Any, TypeVar, cast
 
 import numba
 import numpy as np
-from numpy.typing import NDArray
 
-Integers = NDArray[np.int64]
-Words = NDArray[np.uint64]
+from onchip.solve.allocation.branching_tables import NONE, Integers, State, Tables, Work
+
 F = TypeVar("F", bound=Callable[..., Any])
 
 # Indices into `counters`.
-NODES, NODE_LIMIT, STOP, DEPTH, TRAIL, LISTS, PARTS, MEMO_HITS = range(8)
-COUNTERS = 8
+NODES, NODE_LIMIT, STOP, DEPTH, TRAIL, LISTS, PARTS = range(7)
 # Why the search returned.
-FOUND, EXHAUSTED, STOPPED = range(3)
+FOUND, EXHAUSTED, STOPPED, FULL = range(4)
+# What a frame has decided: a buffer (from 0 on), nothing yet (NONE), or that none lies on the floor.
+PASSED = -2
 
-NONE, PASSED = -1, -2
-FAR = np.int64(1) << 60
-
-
-class Tables(NamedTuple):
-    """The problem, buffers in the order in which they are tried.
-
-    Buffer `b` lives in the sections `first[b]` to `stop[b] - 1`; its neighbours are
-    `neighbours[neighbours_at[b] : neighbours_at[b + 1]]`. `last` is its highest legal offset,
-    `twin` the buffer before it with the same life and size. No section may be filled above `limit`.
-    """
-
-    first: Integers
-    stop: Integers
-    size: Integers
-    last: Integers
-    twin: Integers
-    neighbours_at: Integers
-    neighbours: Integers
-    limit: Integers
-
-
-class State(NamedTuple):
-    """What the search writes.
-
-    `support[b]` is the top of the highest placed neighbour, `low[b]` the least offset not ruled
-    out; the two are equal unless the buffer was passed over. `total` and `floor` are of sections.
-    """
-
-    support: Integers
-    low: Integers
-    is_placed: Integers
-    total: Integers
-    floor: Integers
-    scratch: Integers
-    count: Integers
-    weight: NDArray[np.float64]
-    trail_buffer: Integers
-    trail_support: Integers
-    trail_low: Integers
-    lists: Integers
-    memo: Words
-
-
-class Frames(NamedTuple):
-    """One row per decision on the path; `part_` are those of the parts still to be packed."""
-
-    buffer: Integers
-    position: Integers
-    list_at: Integers
-    list_end: Integers
-    candidates_end: Integers
-    section: Integers
-    trail_top: Integers
-    lists_top: Integers
-    parts_top: Integers
-    fail_to: Integers
-    pending: Integers
-    key_low: Words
-    key_high: Words
-    part_at: Integers
-    part_end: Integers
-    part_next: Integers
-    part_owner: Integers
-    part_low: Words
-    part_high: Words
+FAR = 1 << 60
+HASH_STEP = np.uint64(0x9E3779B97F4A7C15)
 
 
 def compiled(function: F) -> F:
@@ -96,9 +32,16 @@ def compiled(function: F) -> F:
     return cast(F, numba.njit(cache=True, nogil=True)(function))
 
 
+# Decisions
+
+
 @compiled
-def remember(state: State, counters: Integers, buffer: int) -> None:
-    """Note a buffer's bounds before they change."""
+def note(work: Work, buffer: int) -> None:
+    """Note a buffer's bounds before the first time a decision changes them."""
+    state, counters = work.state, work.counters
+    if state.noted[buffer] == counters[NODES]:
+        return
+    state.noted[buffer] = counters[NODES]
     at = counters[TRAIL]
     state.trail_buffer[at] = buffer
     state.trail_support[at] = state.support[buffer]
@@ -107,8 +50,9 @@ def remember(state: State, counters: Integers, buffer: int) -> None:
 
 
 @compiled
-def place(tables: Tables, state: State, counters: Integers, buffer: int) -> None:
+def place(work: Work, buffer: int) -> None:
     """Put the buffer at its lowest offset; raise its neighbours above it."""
+    tables, state = work.tables, work.state
     top = state.low[buffer] + tables.size[buffer]
     state.is_placed[buffer] = 1
     for section in range(tables.first[buffer], tables.stop[buffer]):
@@ -116,31 +60,61 @@ def place(tables: Tables, state: State, counters: Integers, buffer: int) -> None
     for at in range(tables.neighbours_at[buffer], tables.neighbours_at[buffer + 1]):
         other = tables.neighbours[at]
         if state.is_placed[other] == 0 and state.support[other] < top:
-            remember(state, counters, other)
+            note(work, other)
             state.support[other] = top
             state.low[other] = max(state.low[other], top)
 
 
 @compiled
-def pass_over(tables: Tables, state: State, frames: Frames, counters: Integers, depth: int) -> None:
-    """Let no buffer lie on the floor of the section."""
-    section = frames.section[depth]
-    floor = state.support[state.lists[frames.list_end[depth]]]
-    for at in range(frames.list_end[depth], frames.candidates_end[depth]):
+def pass_over(work: Work, depth: int) -> None:
+    """Let none of the frame's choices lie on the floor."""
+    state, frames = work.state, work.frames
+    for at in range(frames.choices_at[depth], frames.choices_end[depth]):
         buffer = state.lists[at]
-        remember(state, counters, buffer)
-        state.low[buffer] = floor + 1
+        note(work, buffer)
+        state.low[buffer] += 1
 
 
 @compiled
-def take_back(tables: Tables, state: State, frames: Frames, counters: Integers, depth: int) -> None:
+def decide(work: Work, depth: int) -> bool:
+    """Make the next decision of the frame: one buffer on the floor, at last none; False if all are made."""
+    tables, state, frames, counters = work.tables, work.state, work.frames, work.counters
+    at, end = frames.position[depth], frames.choices_end[depth]
+    while at < end and is_after_its_twin(tables, state, state.lists[at]):
+        at += 1
+    if at > end:
+        return False
+    counters[NODES] += 1
+    frames.position[depth] = at + 1
+    frames.trail_top[depth] = counters[TRAIL]
+    frames.lists_top[depth] = counters[LISTS]
+    frames.parts_top[depth] = counters[PARTS]
+    if at < end:
+        frames.buffer[depth] = state.lists[at]
+        place(work, state.lists[at])
+    else:
+        frames.buffer[depth] = PASSED
+        pass_over(work, depth)
+    return True
+
+
+@compiled
+def is_after_its_twin(tables: Tables, state: State, buffer: int) -> bool:
+    """Whether the same buffer, with another number, has to be placed first."""
+    twin = tables.twin[buffer]
+    return bool(twin != NONE and state.is_placed[twin] == 0)
+
+
+@compiled
+def take_back(work: Work, depth: int) -> None:
     """Undo the decision of a frame."""
+    tables, state, frames, counters = work.tables, work.state, work.frames, work.counters
     buffer = frames.buffer[depth]
     if buffer >= 0:
         state.is_placed[buffer] = 0
         for section in range(tables.first[buffer], tables.stop[buffer]):
             state.total[section] += tables.size[buffer]
-    for at in range(counters[TRAIL] - 1, frames.trail_top[depth] - 1, -1):
+    for at in range(frames.trail_top[depth], counters[TRAIL]):
         other = state.trail_buffer[at]
         state.support[other] = state.trail_support[at]
         state.low[other] = state.trail_low[at]
@@ -150,43 +124,65 @@ def take_back(tables: Tables, state: State, frames: Frames, counters: Integers, 
     frames.buffer[depth] = NONE
 
 
-@compiled
-def raise_passed(tables: Tables, state: State, counters: Integers, start: int, end: int) -> bool:
-    """Raise those passed over above the lowest top they can still rest on; whether all can."""
-    changed = True
-    while changed:
-        changed = False
-        for index in range(start, end):
-            buffer = state.lists[index]
-            if state.low[buffer] == state.support[buffer]:
-                continue
-            lowest, lowest_top = FAR, FAR
-            for at in range(tables.neighbours_at[buffer], tables.neighbours_at[buffer + 1]):
-                other = tables.neighbours[at]
-                if state.is_placed[other] == 0:
-                    lowest = min(lowest, state.low[other])
-                    lowest_top = min(lowest_top, state.low[other] + tables.size[other])
-            if state.support[buffer] + tables.size[buffer] <= lowest or lowest_top > tables.last[buffer]:
-                for section in range(tables.first[buffer], tables.stop[buffer]):
-                    state.weight[section] += 1/(tables.stop[buffer]-tables.first[buffer])
-                return False
-            if lowest_top > state.low[buffer]:
-                remember(state, counters, buffer)
-                state.low[buffer] = lowest_top
-                changed = True
-    return True
+# Bounds
 
 
 @compiled
-def list_rest(tables: Tables, state: State, frames: Frames, counters: Integers, depth: int) -> None:
-    """List what is left of the part."""
-    end = counters[LISTS]
+def list_rest(work: Work, depth: int) -> None:
+    """List what is left of the frame's part."""
+    state, frames = work.state, work.frames
+    end = work.counters[LISTS]
     for at in range(frames.list_at[depth], frames.list_end[depth]):
         buffer = state.lists[at]
         if state.is_placed[buffer] == 0:
             state.lists[end] = buffer
             end += 1
-    counters[LISTS] = end
+    work.counters[LISTS] = end
+
+
+@compiled
+def raise_passed(work: Work, start: int, end: int) -> bool:
+    """Raise those passed over to the lowest top they can still rest on; whether all can.
+
+    One that all its neighbours leave room for, where it was passed over, would only sink.
+    """
+    tables, state = work.tables, work.state
+    is_changed = True
+    while is_changed:
+        is_changed = False
+        for index in range(start, end):
+            buffer = state.lists[index]
+            if state.low[buffer] == state.support[buffer]:
+                continue
+            lowest, lowest_top = lowest_neighbour(tables, state, buffer)
+            if state.support[buffer] + tables.size[buffer] <= lowest or lowest_top > tables.last[buffer]:
+                blame_life(tables, state, buffer)
+                return False
+            if lowest_top > state.low[buffer]:
+                note(work, buffer)
+                state.low[buffer] = lowest_top
+                is_changed = True
+    return True
+
+
+@compiled
+def lowest_neighbour(tables: Tables, state: State, buffer: int) -> tuple[int, int]:
+    """Return the lowest offset and the lowest top of the neighbours yet to be placed."""
+    lowest, lowest_top = FAR, FAR
+    for at in range(tables.neighbours_at[buffer], tables.neighbours_at[buffer + 1]):
+        other = tables.neighbours[at]
+        if state.is_placed[other] == 0:
+            lowest = min(lowest, state.low[other])
+            lowest_top = min(lowest_top, state.low[other] + tables.size[other])
+    return lowest, lowest_top
+
+
+@compiled
+def blame_life(tables: Tables, state: State, buffer: int) -> None:
+    """Blame all sections of a buffer together as much as one section."""
+    share = 1.0 / (tables.stop[buffer] - tables.first[buffer])
+    for section in range(tables.first[buffer], tables.stop[buffer]):
+        state.weight[section] += share
 
 
 @compiled
@@ -203,17 +199,6 @@ def sort_by_low(state: State, start: int, end: int) -> None:
 
 
 @compiled
-def find(link: Integers, section: int) -> int:
-    """Return the first section from here on that has no floor yet."""
-    root = section
-    while link[root] != root:
-        root = link[root]
-    while link[section] != root:
-        link[section], section = root, link[section]
-    return root
-
-
-@compiled
 def extent(tables: Tables, state: State, start: int, end: int) -> tuple[int, int]:
     """Return the sections of a list of buffers, half open."""
     low, high = tables.first[state.lists[start]], tables.stop[state.lists[start]]
@@ -224,81 +209,84 @@ def extent(tables: Tables, state: State, start: int, end: int) -> tuple[int, int
 
 
 @compiled
-def set_floors(tables: Tables, state: State, start: int, end: int) -> bool:
-    """Find the lowest offset in each section; whether what is left fits above it."""
-    lists, link = state.lists, state.scratch
-    low, high = extent(tables, state, start, end)
-    for section in range(low, high + 1):
-        link[section] = section
-    for at in range(start, end):
-        buffer = lists[at]
-        floor = state.low[buffer]
-        if floor > tables.last[buffer]:
-            return False
-        section = find(link, tables.first[buffer])
-        while section < tables.stop[buffer]:
-            if floor + state.total[section] > tables.limit[section]:
-                state.weight[section] += 1
-                return False
-            state.floor[section] = floor
-            link[section] = section + 1
-            section = find(link, section + 1)
-    return True
+def next_without_floor(link: Integers, section: int) -> int:
+    """Return the first section from here on that has no floor yet."""
+    root = section
+    while link[root] != root:
+        root = link[root]
+    while link[section] != root:
+        link[section], section = root, link[section]
+    return root
 
 
 @compiled
-def split(tables: Tables, state: State, frames: Frames, counters: Integers, start: int, end: int) -> int:
-    """Divide the list into parts with no section in common; return the first, chained to the others."""
+def set_floors(work: Work, start: int, end: int) -> bool:
+    """Find the lowest offset left in each section; whether what is left fits above it. The list is sorted."""
+    tables, state = work.tables, work.state
+    low, high = extent(tables, state, start, end)
+    for section in range(low, high + 1):
+        state.scratch[section] = section
+    for at in range(start, end):
+        buffer = state.lists[at]
+        floor = state.low[buffer]
+        if floor > tables.last[buffer]:
+            blame_life(tables, state, buffer)
+            return False
+        section = next_without_floor(state.scratch, tables.first[buffer])
+        while section < tables.stop[buffer]:
+            if floor + state.total[section] > tables.limit[section]:
+                state.weight[section] += 1.0
+                return False
+            state.floor[section] = floor
+            state.scratch[section] = section + 1
+            section = next_without_floor(state.scratch, section + 1)
+    return True
+
+
+# Parts
+
+
+@compiled
+def split(work: Work, start: int, end: int) -> int:
+    """Divide the list into parts with no section in common; return the head of their chain."""
+    tables, state = work.tables, work.state
     lists, reach = state.lists, state.scratch
     low, high = extent(tables, state, start, end)
     for section in range(low, high):
         reach[section] = section
     for at in range(start, end):
-        buffer = lists[at]
-        reach[tables.first[buffer]] = max(reach[tables.first[buffer]], tables.stop[buffer])
+        first = tables.first[lists[at]]
+        reach[first] = max(reach[first], tables.stop[lists[at]])
     head = NONE
     section = low
     while section < high:
-        part_stop = reach[section]
+        stop = reach[section]
         inner = section
-        while inner < part_stop:
-            part_stop = max(part_stop, reach[inner])
+        while inner < stop:
+            stop = max(stop, reach[inner])
             inner += 1
-        if part_stop == section:
-            section += 1
-            continue
-        head = add_part(tables, state, frames, counters, start, end, section, part_stop, head)
-        section = part_stop
+        if stop > section:
+            head = add_part(work, (start, end), (section, stop), head)
+        section = max(stop, section + 1)
     return head
 
 
 @compiled
-def add_part(
-    tables: Tables,
-    state: State,
-    frames: Frames,
-    counters: Integers,
-    start: int,
-    end: int,
-    low: int,
-    high: int,
-    head: int,
-) -> int:
-    """Add the part in the sections [low, high) to the chain; return its head."""
-    lists = state.lists
-    part = counters[PARTS]
-    counters[PARTS] += 1
-    top = counters[LISTS]
+def add_part(work: Work, items: tuple[int, int], sections: tuple[int, int], head: int) -> int:
+    """Add what starts in these sections to the chain; return its new head."""
+    state, frames, counters = work.state, work.frames, work.counters
+    part, top = counters[PARTS], counters[LISTS]
     frames.part_at[part] = top
-    for at in range(start, end):
-        if low <= tables.first[lists[at]] < high:
-            lists[top] = lists[at]
+    for at in range(items[0], items[1]):
+        if sections[0] <= work.tables.first[state.lists[at]] < sections[1]:
+            state.lists[top] = state.lists[at]
             top += 1
     frames.part_end[part] = top
-    counters[LISTS] = top
     frames.part_next[part] = head
     frames.part_owner[part] = counters[DEPTH]
-    return part
+    counters[LISTS] = top
+    counters[PARTS] = part + 1
+    return int(part)
 
 
 @compiled
@@ -312,60 +300,44 @@ def mixed(word: np.uint64) -> np.uint64:
 
 
 @compiled
-def is_known_to_fail(state: State, frames: Frames, part: int) -> bool:
-    """Whether this very part, with these bounds, has failed before (by a hash of 128 bits)."""
-    low = np.uint64(0)
-    high = np.uint64(0)
+def has_failed_before(work: Work, part: int) -> bool:
+    """Whether this part, with these bounds, is known to have no packing (by a hash of 128 bits)."""
+    state, frames = work.state, work.frames
+    low, high = np.uint64(0), np.uint64(0)
     for at in range(frames.part_at[part], frames.part_end[part]):
         buffer = state.lists[at]
-        word = mixed(np.uint64(buffer + 1) * np.uint64(0x9E3779B97F4A7C15) + np.uint64(state.support[buffer]))
+        word = mixed(np.uint64(buffer + 1) * HASH_STEP + np.uint64(state.support[buffer]))
         word = mixed(word + np.uint64(state.low[buffer]))
         low += word
-        high += mixed(word + np.uint64(0x632BE59BD9B4E019))
+        high += mixed(word + HASH_STEP)
     frames.part_low[part] = low
     frames.part_high[part] = high
-    slot = 2 * np.int64(low & np.uint64(len(state.memo) // 2 - 1))
+    slot = slot_of(state, low)
     return bool(state.memo[slot] == low and state.memo[slot + 1] == high)
 
 
 @compiled
-def remember_failure(state: State, frames: Frames, depth: int) -> None:
-    """Remember that the frame's part cannot be packed."""
-    low = frames.key_low[depth]
-    slot = 2 * np.int64(low & np.uint64(len(state.memo) // 2 - 1))
-    state.memo[slot] = low
+def remember_failure(work: Work, depth: int) -> None:
+    """Remember that the frame's part has no packing."""
+    state, frames = work.state, work.frames
+    slot = slot_of(state, frames.key_low[depth])
+    state.memo[slot] = frames.key_low[depth]
     state.memo[slot + 1] = frames.key_high[depth]
 
 
 @compiled
-def choose_section(tables: Tables, state: State, start: int, end: int) -> int:
-    """Return the section in a valley of the floors with the fewest choices."""
-    floor, count, mark = state.floor, state.count, state.scratch
-    low, high = extent(tables, state, start, end)
-    mark_valleys(floor, mark, low, high)
-    for section in range(low, high + 1):
-        count[section] = 0
-    for at in range(start, end):
-        buffer = state.lists[at]
-        first = tables.first[buffer]
-        if mark[first] == 1 and state.low[buffer] == floor[first]:
-            count[first] += 1
-            count[tables.stop[buffer]] -= 1
-    best, best_score, choices = NONE, 1e30, 0
-    for section in range(low, high):
-        choices += count[section]
-        if mark[section] == 1:
-            slack = tables.limit[section] - floor[section] - state.total[section]
-            options = 2 * choices + (slack > 0)
-            score = -1.0 if options == 2 else options / state.weight[section]
-            if score < best_score:
-                best, best_score = section, score
-    return best
+def slot_of(state: State, low: np.uint64) -> int:
+    """Return where in the memory a hash belongs."""
+    return 2 * np.int64(low & np.uint64(len(state.memo) // 2 - 1))
+
+
+# Frames
 
 
 @compiled
-def mark_valleys(floor: Integers, mark: Integers, low: int, high: int) -> None:
+def mark_valleys(state: State, low: int, high: int) -> None:
     """Mark the runs of equal floors between higher ones."""
+    floor = state.floor
     section = low
     while section < high:
         stop = section + 1
@@ -375,126 +347,179 @@ def mark_valleys(floor: Integers, mark: Integers, low: int, high: int) -> None:
             stop == high or floor[stop] > floor[section]
         )
         for inner in range(section, stop):
-            mark[inner] = is_valley
+            state.scratch[inner] = is_valley
         section = stop
 
 
 @compiled
-def open_frame(tables: Tables, state: State, frames: Frames, counters: Integers, part: int) -> None:
-    """Go one deeper, into a part: list what may lie on the floor of its most constrained section."""
+def count_choices(work: Work, start: int, end: int) -> None:
+    """Count, as differences between sections, the buffers that lie on the floor of a valley."""
+    tables, state = work.tables, work.state
+    low, high = extent(tables, state, start, end)
+    for section in range(low, high + 1):
+        state.choices[section] = 0
+    for at in range(start, end):
+        buffer = state.lists[at]
+        first = tables.first[buffer]
+        if state.scratch[first] and state.low[buffer] == state.floor[first]:
+            state.choices[first] += 1
+            state.choices[tables.stop[buffer]] -= 1
+
+
+@compiled
+def choose_section(work: Work, start: int, end: int) -> int:
+    """Return the section, in a valley, with the fewest choices for the failures it has seen."""
+    tables, state = work.tables, work.state
+    low, high = extent(tables, state, start, end)
+    mark_valleys(state, low, high)
+    count_choices(work, start, end)
+    best, best_score, choices = NONE, 1e300, 0
+    for section in range(low, high):
+        choices += state.choices[section]
+        if state.scratch[section]:
+            has_slack = state.floor[section] + state.total[section] < tables.limit[section]
+            is_forced = choices == 1 and not has_slack
+            score = -1.0 if is_forced else (2 * choices + has_slack) / state.weight[section]
+            if score < best_score:
+                best, best_score = section, score
+    return best
+
+
+@compiled
+def open_frame(work: Work, part: int) -> None:
+    """Go one deeper, into a part."""
+    frames, counters = work.frames, work.counters
     counters[DEPTH] += 1
     depth = counters[DEPTH]
     start, end = frames.part_at[part], frames.part_end[part]
-    section = choose_section(tables, state, start, end)
-    top = end
-    lists = state.lists
-    for at in range(start, end):
-        buffer = lists[at]
-        if tables.first[buffer] <= section < tables.stop[buffer] and state.low[buffer] == state.floor[section]:
-            slot = top
-            while slot > end and lists[slot - 1] > buffer:
-                lists[slot] = lists[slot - 1]
-                slot -= 1
-            lists[slot] = buffer
-            top += 1
-    counters[LISTS] = top
+    list_choices(work, depth, part, choose_section(work, start, end))
+    frames.list_at[depth], frames.list_end[depth] = start, end
     frames.buffer[depth] = NONE
-    frames.list_at[depth] = start
-    frames.list_end[depth] = end
-    frames.candidates_end[depth] = top
-    frames.position[depth] = end
-    frames.section[depth] = section
-    frames.fail_to[depth] = frames.part_owner[part]
+    frames.blame[depth] = frames.part_owner[part]
     frames.pending[depth] = frames.part_next[part]
     frames.key_low[depth] = frames.part_low[part]
     frames.key_high[depth] = frames.part_high[part]
 
 
 @compiled
-def decide(tables: Tables, state: State, frames: Frames, counters: Integers, depth: int) -> bool:
-    """Make the next decision of the frame: a buffer on the floor, at last none; False if there is none left."""
-    at = frames.position[depth]
-    end = frames.candidates_end[depth]
-    while at < end and tables.twin[state.lists[at]] != NONE and state.is_placed[tables.twin[state.lists[at]]] == 0:
-        at += 1
-    if at > end:
-        return False
-    frames.position[depth] = at + 1
-    frames.trail_top[depth] = counters[TRAIL]
-    frames.lists_top[depth] = counters[LISTS]
-    frames.parts_top[depth] = counters[PARTS]
-    if at < end:
-        frames.buffer[depth] = state.lists[at]
-        place(tables, state, counters, state.lists[at])
-    else:
-        frames.buffer[depth] = PASSED
-        pass_over(tables, state, frames, counters, depth)
-    return True
+def list_choices(work: Work, depth: int, part: int, section: int) -> None:
+    """List what may lie on the floor of the section, by rank."""
+    tables, state, frames = work.tables, work.state, work.frames
+    bottom = work.counters[LISTS]
+    top = bottom
+    for at in range(frames.part_at[part], frames.part_end[part]):
+        buffer = state.lists[at]
+        if tables.first[buffer] <= section < tables.stop[buffer] and state.low[buffer] == state.floor[section]:
+            slot = top
+            while slot > bottom and tables.rank[state.lists[slot - 1]] > tables.rank[buffer]:
+                state.lists[slot] = state.lists[slot - 1]
+                slot -= 1
+            state.lists[slot] = buffer
+            top += 1
+    work.counters[LISTS] = top
+    frames.choices_at[depth], frames.choices_end[depth] = bottom, top
+    frames.position[depth] = bottom
+
+
+# Search
 
 
 @compiled
-def step_back(tables: Tables, state: State, frames: Frames, counters: Integers) -> None:
-    """Leave an exhausted frame for the decision that is to blame."""
-    target = frames.fail_to[counters[DEPTH]]
-    for depth in range(counters[DEPTH] - 1, target, -1):
-        take_back(tables, state, frames, counters, depth)
-    counters[DEPTH] = target
-
-
-@compiled
-def step_on(tables: Tables, state: State, frames: Frames, counters: Integers) -> bool:
-    """Open the next frame after a decision, if bounds allow; False where nothing is left to place."""
-    depth = counters[DEPTH]
-    start = counters[LISTS]
-    list_rest(tables, state, frames, counters, depth)
-    end = counters[LISTS]
-    part = frames.pending[depth]
-    if start == end:
-        if part != NONE:
-            open_frame(tables, state, frames, counters, part)
-        return part != NONE
-    if not raise_passed(tables, state, counters, start, end):
-        return True
-    sort_by_low(state, start, end)
-    if not set_floors(tables, state, start, end):
-        return True
-    part = split(tables, state, frames, counters, start, end)
-    last = part
-    while True:
-        if is_known_to_fail(state, frames, last):
-            counters[MEMO_HITS] += 1
-            return True
-        if frames.part_next[last] == NONE:
-            break
-        last = frames.part_next[last]
-    frames.part_next[last] = frames.pending[depth]
-    open_frame(tables, state, frames, counters, part)
-    return True
-
-
-@compiled
-def search(tables: Tables, state: State, frames: Frames, counters: Integers) -> int:
-    """Pack everything, or prove that it cannot be done, or stop at the node limit."""
-    n = len(tables.size)
-    for buffer in range(n):
+def reset(work: Work) -> None:
+    """Begin anew; what sections are to blame for, and what has failed, stays known."""
+    tables, state, counters = work.tables, work.state, work.counters
+    buffers = len(tables.size)
+    state.support[:] = 0
+    state.low[:] = 0
+    state.is_placed[:] = 0
+    state.noted[:] = 0
+    state.total[:] = 0
+    for buffer in range(buffers):
         state.lists[buffer] = buffer
-    counters[LISTS] = n
+        for section in range(tables.first[buffer], tables.stop[buffer]):
+            state.total[section] += tables.size[buffer]
+    counters[NODES] = 0
     counters[DEPTH] = NONE
-    if not set_floors(tables, state, 0, n):
+    counters[TRAIL] = 0
+    counters[PARTS] = 0
+    counters[LISTS] = buffers
+
+
+@compiled
+def step_back(work: Work) -> None:
+    """Leave an exhausted frame for the decision that is to blame: the last one that touched its part."""
+    depth = work.counters[DEPTH]
+    remember_failure(work, depth)
+    target = work.frames.blame[depth]
+    for inner in range(depth - 1, target, -1):
+        take_back(work, inner)
+    work.counters[DEPTH] = target
+
+
+@compiled
+def step_on(work: Work, depth: int) -> bool:
+    """Open the next frame after a decision, if the bounds allow it; False where nothing is left to place."""
+    frames, counters = work.frames, work.counters
+    start = counters[LISTS]
+    list_rest(work, depth)
+    end = counters[LISTS]
+    pending = frames.pending[depth]
+    if start == end:
+        if pending != NONE:
+            open_frame(work, pending)
+        return bool(pending != NONE)
+    if not raise_passed(work, start, end):
+        return True
+    sort_by_low(work.state, start, end)
+    if not set_floors(work, start, end):
+        return True
+    head = split(work, start, end)
+    part, last = head, head
+    while part != NONE:
+        if has_failed_before(work, part):
+            return True
+        last, part = part, frames.part_next[part]
+    frames.part_next[last] = pending
+    open_frame(work, head)
+    return True
+
+
+@compiled
+def has_room(work: Work) -> bool:
+    """Whether the arrays are long enough for one more decision, whatever it is."""
+    buffers, counters = len(work.tables.size), work.counters
+    return bool(
+        counters[DEPTH] + 2 < len(work.frames.buffer)
+        and counters[PARTS] + buffers < len(work.frames.part_at)
+        and counters[TRAIL] + buffers < len(work.state.trail_low)
+        and counters[LISTS] + 3 * buffers < len(work.state.lists)
+    )
+
+
+@compiled
+def search(work: Work) -> int:
+    """Pack everything, or prove that it cannot be done, or stop at the node limit."""
+    frames, counters = work.frames, work.counters
+    reset(work)
+    if not set_floors(work, 0, counters[LISTS]):
         return EXHAUSTED
-    part = split(tables, state, frames, counters, 0, n)
-    open_frame(tables, state, frames, counters, part)
+    head = split(work, 0, counters[LISTS])
+    part = head
+    while part != NONE:
+        if has_failed_before(work, part):
+            return EXHAUSTED
+        part = frames.part_next[part]
+    open_frame(work, head)
     while counters[DEPTH] != NONE:
         depth = counters[DEPTH]
-        if frames.buffer[depth] != NONE:
-            take_back(tables, state, frames, counters, depth)
-        if not decide(tables, state, frames, counters, depth):
-            remember_failure(state, frames, depth)
-            step_back(tables, state, frames, counters)
-            continue
-        counters[NODES] += 1
-        if counters[NODES] >= counters[NODE_LIMIT] or counters[STOP]:
+        if counters[NODES] >= counters[NODE_LIMIT] or counters[STOP] != 0:
             return STOPPED
-        if not step_on(tables, state, frames, counters):
+        if not has_room(work):
+            return FULL
+        if frames.buffer[depth] != NONE:
+            take_back(work, depth)
+        if not decide(work, depth):
+            step_back(work)
+        elif not step_on(work, depth):
             return FOUND
     return EXHAUSTED

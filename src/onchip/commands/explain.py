@@ -1,0 +1,64 @@
+"""`onchip explain`: why a plan spills."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from onchip.report.output import write, write_json
+
+if TYPE_CHECKING:
+    from onchip.analysis.history import History
+    from onchip.plan.result import Result
+
+EXPLAINED, ILLEGAL = 0, 1
+
+
+def explain_command(
+    plan: Annotated[Path, typer.Argument(metavar="PLAN.json", help="A plan file, from whichever tool.")],
+    network: Annotated[str, typer.Argument(metavar="NETWORK", help="A bundled name, or .onnx or .json file.")],
+    time_limit: Annotated[
+        float, typer.Option(min=0.001, max=1e9, metavar="S", help="Seconds to look for M_P, where it matters.")
+    ] = 10.0,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object and nothing else.")] = False,
+) -> int:
+    """Explain PLAN.json in words: what sets M_R, which steps are full, what each spill costs and what caused it.
+
+    Also what capacity would make each spill vanish, and all of them.
+    """
+    from onchip.analysis.history import History
+    from onchip.pipeline import check_plan
+    from onchip.report.explanation import Explanation, explanation_lines, explanation_object
+    from onchip.report.json_view import check_object
+    from onchip.report.terminal import check_report, show
+    from onchip.solve.target import Target
+
+    check = check_plan(plan, network, Target(), {})
+    if not check.is_legal:
+        if as_json:
+            write_json(check_object(check))
+        else:
+            write(show(*check_report(check)))
+        return ILLEGAL
+    history = History(check.problem, check.document.plan)
+    explanation = Explanation.of(history, _least_peak(history, time_limit))
+    if as_json:
+        write_json(explanation_object(explanation))
+    else:
+        write(show(*explanation_lines(explanation)))
+    return EXPLAINED
+
+
+def _least_peak(history: History, seconds: float) -> Result[tuple[int, ...]] | None:
+    """M_P; None where the plan's own order needs no spill, so that it does not matter."""
+    from onchip.solve.budgets import budgets_of, roomy_problem
+    from onchip.solve.limits import Limits
+    from onchip.solve.start import silent_run
+
+    problem = history.problem
+    if history.bytes_without_spills <= problem.memories[0].capacity_bytes:
+        return None
+    roomy = roomy_problem(problem.graph, problem.count, problem.memories[0].alignment_bytes)
+    return budgets_of(roomy, Limits(seconds), silent_run).least_peak

@@ -1,0 +1,188 @@
+"""`onchip report`, and the pictures that `onchip plan` makes on the way."""
+
+from __future__ import annotations
+
+import shlex
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from onchip.errors import AcceleratorError, UsageError
+from onchip.export.writable import ensure_writable
+from onchip.report.output import write, write_json
+
+if TYPE_CHECKING:
+    from onchip.arch.accelerator import Accelerator
+    from onchip.plan.plan import Plan
+    from onchip.plan.problem import Problem
+    from onchip.report.findings import Findings, Rival
+    from onchip.report.outcome import Outcome
+    from onchip.simulate.timeline import Timeline
+
+MADE, ILLEGAL = 0, 1
+BASELINES = (("belady", "given"), ("belady", "min-peak"), ("greedy", "given"), ("greedy", "min-peak"))
+
+
+def report_command(
+    context: typer.Context,
+    plan: Annotated[Path, typer.Argument(metavar="PLAN.json", help="A plan file, from whichever tool.")],
+    network: Annotated[str, typer.Argument(metavar="NETWORK", help="A bundled name, or .onnx or .json file.")],
+    *,
+    output: Annotated[Path, typer.Option("--output", "-o", metavar="FILE.html", help="Write this.")],
+    accelerator: Annotated[
+        str | None, typer.Option(metavar="NAME|FILE", help="Adds a timeline: cycles of this accelerator.")
+    ] = None,
+    compare: Annotated[bool, typer.Option("--compare", help="Beside the plans of the baseline methods.")] = False,
+    time_limit: Annotated[
+        float, typer.Option(min=0.001, max=1e9, metavar="S", help="Seconds for each baseline method.")
+    ] = 10.0,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object and nothing else.")] = False,
+) -> int:
+    """Draw PLAN.json as one HTML file that opens offline: memory map, footprint, traffic, timeline, summary."""
+    from onchip.analysis.bounds import greatest_need
+    from onchip.frontends.accelerator_yaml import load_accelerator
+    from onchip.pipeline import check_plan
+    from onchip.report.findings import Findings
+    from onchip.report.html import ensure_report_can_be_made
+    from onchip.report.json_view import check_object
+    from onchip.report.terminal import check_report, show
+    from onchip.solve.target import Target
+
+    ensure_report_can_be_made()
+    ensure_writable(output, inputs=(str(plan), network))
+    chip = None if accelerator is None else load_accelerator(accelerator)
+    check = check_plan(plan, network, Target(), {})
+    if not check.is_legal:
+        if as_json:
+            write_json(check_object(check))
+        else:
+            write(show(*check_report(check)))
+        return ILLEGAL
+    problem, document = check.problem, check.document
+    findings = Findings(
+        problem,
+        document,
+        check.verdict.figures,
+        greatest_need(problem),
+        command_line(context),
+        rivals=_rivals(problem, time_limit) if compare else (),
+        timeline=None if chip is None else _timeline(problem, document.plan, chip),
+    )
+    size_bytes = _write_report(findings, output)
+    if as_json:
+        write_json({"network": problem.graph.name, "report": str(output), "bytes": size_bytes})
+    else:
+        write(str(output))
+    return MADE
+
+
+@dataclass(frozen=True, slots=True)
+class Pictures:
+    """What `plan` draws beside its answer; raises UsageError at once for what cannot be drawn."""
+
+    report: Path | None
+    figure: Path | None
+    inputs: tuple[str, ...]
+
+    def __post_init__(self) -> None:
+        if self.report is not None:
+            from onchip.report.html import ensure_report_can_be_made
+
+            ensure_report_can_be_made()
+        if self.figure is not None and self.figure.suffix != ".svg":
+            raise UsageError(
+                f"{self.figure.suffix or 'no suffix'} is not drawn", place="--figure", expected="a name in .svg"
+            )
+        for path in filter(None, (self.report, self.figure)):
+            ensure_writable(path, inputs=self.inputs)
+
+    def draw(self, context: typer.Context, outcome: Outcome, accelerator: str | None) -> None:
+        """Write the files, if there is a plan."""
+        from onchip.frontends.files import write_file
+
+        if outcome.document is None or outcome.figures is None:
+            return
+        if self.figure is not None:
+            from onchip.plan.picture import svg_of_plan
+
+            write_file(self.figure, svg_of_plan(outcome.document.plan, outcome.problem, "white").encode())
+        if self.report is not None:
+            _write_report(_findings_of(outcome, accelerator, command_line(context)), self.report)
+
+
+def command_line(context: typer.Context) -> str:
+    """What the user typed."""
+    arguments = context.find_root().obj or ()
+    return shlex.join(("onchip", *arguments))
+
+
+def _findings_of(outcome: Outcome, accelerator: str | None, typed: str) -> Findings:
+    from onchip.frontends.accelerator_yaml import load_accelerator
+    from onchip.report.findings import Findings
+
+    if outcome.document is None or outcome.figures is None:
+        raise ValueError("there is no plan to report on")
+    timed, why = None, "the scratchpad was given alone, with neither array nor DRAM (`onchip report --accelerator`)"
+    if accelerator is not None:
+        try:
+            timed = _timeline(outcome.problem, outcome.document.plan, load_accelerator(accelerator))
+        except AcceleratorError as error:
+            why = str(error)
+    seconds = outcome.seconds
+    spent = f"read {seconds.read:.3f}, M_P {seconds.budget:.3f}, solve {seconds.solve:.3f}, verify {seconds.verify:.3f}"
+    facts = (
+        ("stopped by", str(outcome.result.stopped_by)),
+        ("order, seed", f"{outcome.problem.order}, {outcome.seed}"),
+        ("seconds", spent),
+    )
+    return Findings(
+        outcome.problem,
+        outcome.document,
+        outcome.figures,
+        outcome.required,
+        typed,
+        facts,
+        timeline=timed,
+        no_timeline=why,
+    )
+
+
+def _write_report(findings: Findings, path: Path) -> int:
+    from onchip.frontends.files import write_file
+    from onchip.report.html import report_html
+
+    page = report_html(findings).encode()
+    write_file(path, page)
+    return len(page)
+
+
+def _timeline(problem: Problem, plan: Plan, chip: Accelerator) -> Timeline:
+    """Raises AcceleratorError where the accelerator does not say enough."""
+    from onchip.cost.simple import SimpleCost
+    from onchip.simulate.timeline import time_plan
+
+    cost = SimpleCost(problem.graph, chip)
+    return time_plan(problem, plan, chip, cost.cycles, cost.macs)
+
+
+def _rivals(problem: Problem, seconds: float) -> tuple[Rival, ...]:
+    """Run the baselines that are registered; each plan is verified before its figures count."""
+    from dataclasses import replace
+
+    from onchip.pipeline import plan_problem
+    from onchip.plan.problem import Objective, Order
+    from onchip.report.findings import Rival
+    from onchip.solve.limits import Limits
+    from onchip.solve.registry import METHODS
+    from onchip.verify.verifier import verify
+
+    rivals = []
+    for method, order in BASELINES:
+        if method in METHODS:
+            asked = replace(problem, order=Order(order), objective=Objective.TRAFFIC)
+            result = plan_problem(asked, method, Limits(seconds))
+            figures = None if result.answer is None else verify(asked, result.answer).figures
+            rivals.append(Rival(f"{method}, {order} order", result.status, figures))
+    return tuple(rivals)

@@ -1,0 +1,129 @@
+"""Our own exact packing: what lies on the floor of one section, decided again and again.
+
+What has been placed gives every other buffer a lowest offset, and every section (a largest set of
+buffers that live at once) a floor: the lowest of them. In a valley, a run of sections between
+higher floors, nothing can come below a buffer that lies on the floor. So each decision takes a
+section in a valley and says which buffer lies on its floor, or that none does.
+
+Exact, because of all packings there is one with the least sum of offsets, and no decision that
+agrees with it is ever dropped. In it
+* every buffer rests on another or on the ground: what is passed over rises to the lowest top of
+  a neighbour yet to be placed;
+* no buffer could sink: one passed over that its neighbours leave room for is a contradiction;
+* of two alike, the one with the lower number is the lower one, or exchanging them changes nothing.
+A section whose floor and remaining bytes exceed the limit ends a branch. Parts without a section in
+common are packed one by one, and the failure of one goes back to the decision that touched it. Parts
+that have failed are remembered. The section with the fewest choices for the failures it has seen is
+decided first, and the search starts anew ever later, so that it begins where it is hard.
+
+The idea of offsets from the ground up, bounds per section and parts is MiniMalloc's (Moffitt,
+ASPLOS 2023); decisions on valleys, passing over, weights and memory are not.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from enum import Enum
+from types import ModuleType
+
+from onchip.plan.packing import PackingProblem
+from onchip.solve.allocation.branching_tables import Tables, sections_of, tables_of, work_of
+from onchip.solve.interruptible import run_watched
+from onchip.solve.limits import Run
+
+FIRST_NODES = 2
+GROWTH = 1.25
+LEAST_ROOM = 1 << 10
+
+
+class Finding(Enum):
+    """What the search knows."""
+
+    PACKED = "packed"
+    UNPACKABLE = "unpackable"
+    OPEN = "open"
+
+
+class BranchingSearch:
+    """One packing problem with at least one buffer; goes on where it stopped, for ever more nodes at a time."""
+
+    def __init__(self, problem: PackingProblem, run: Run) -> None:
+        self.nodes = 0
+        self.offsets_bytes: tuple[int, ...] | None = None
+        self._problem = problem
+        self._run = run
+        self._tables, self._unit_bytes = tables_of(problem)
+        self._room = max(LEAST_ROOM, 2 * len(problem.buffers))
+        self._work = work_of(self._tables, self._room)
+        self._ranks = _ranks(problem, self._tables)
+        self._round_nodes = float(FIRST_NODES * len(problem.buffers))
+
+    def search(self, nodes: float = float("inf")) -> Finding:
+        """Go on for so many nodes, or until the run has to stop."""
+        limit = self.nodes + nodes
+
+        def stop() -> None:
+            self._work.counters[_kernel().STOP] = 1
+
+        return run_watched(lambda: self._rounds(limit), stop, self._run)
+
+    @property
+    def hardest_step(self) -> int:
+        """A step of the section that was most to blame so far."""
+        _, steps = sections_of(self._problem.buffers)
+        return steps[int(self._work.state.weight.argmax())]
+
+    def _rounds(self, limit: float) -> Finding:
+        kernel = _kernel()
+        while self.nodes < limit and self._run.stop is None:
+            work = self._work
+            work.tables.rank[:] = next(self._ranks)
+            work.counters[kernel.NODE_LIMIT] = int(min(self._round_nodes, limit - self.nodes, 1e18))
+            status = kernel.search(work)
+            self.nodes += max(1, int(work.counters[kernel.NODES]))
+            if status == kernel.FOUND:
+                alignment = self._unit_bytes
+                self.offsets_bytes = tuple(int(low) * alignment for low in work.state.low)
+                return Finding.PACKED
+            if status == kernel.EXHAUSTED:
+                return Finding.UNPACKABLE
+            if status == kernel.FULL:
+                self._make_room()
+            self._round_nodes *= GROWTH
+        return Finding.OPEN
+
+    def _make_room(self) -> None:
+        """Twice as much; what has been learned is kept."""
+        self._room *= 2
+        known = self._work.state
+        self._work = work_of(self._tables, self._room)
+        self._work.state.weight[:] = known.weight
+        self._work.state.memo[:] = known.memo
+
+
+def _ranks(problem: PackingProblem, tables: Tables) -> Iterator[list[int]]:
+    """Yield, in turn, by how many sections, by area, by life, by size: the greatest first."""
+    widths = (tables.stop - tables.first).tolist()
+    lives = [buffer.stop - buffer.start for buffer in problem.buffers]
+    sizes = tables.size.tolist()
+    areas = [life * size for life, size in zip(lives, sizes, strict=True)]
+    ranks = [_descending(keys) for keys in (zip(widths, areas, strict=True), areas, lives, sizes)]
+    while True:
+        yield from ranks
+
+
+def _descending(keys: Iterable[Any]) -> list[int]:
+    """Return each one's place from the greatest key down."""
+    keyed = list(keys)
+    order = sorted(range(len(keyed)), key=keyed.__getitem__, reverse=True)
+    rank = [0] * len(order)
+    for place, index in enumerate(order):
+        rank[index] = place
+    return rank
+
+
+def _kernel() -> ModuleType:
+    """Return the compiled search; numba is imported here, by those who need it."""
+    from onchip.solve.allocation import branching_kernel
+
+    return branching_kernel

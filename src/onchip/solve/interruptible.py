@@ -1,0 +1,60 @@
+"""Work that does not look at the clock or at Ctrl-C itself: it runs in a thread, which is watched."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from typing import TYPE_CHECKING, TypeVar
+
+from onchip.solve.limits import Run
+
+if TYPE_CHECKING:
+    from ortools.sat.python import cp_model
+
+T = TypeVar("T")
+WATCH_EVERY_SECONDS = 0.02
+LEAST_SECONDS = 0.01
+
+
+def run_watched(work: Callable[[], T], stop: Callable[[], None], run: Run) -> T:
+    """Return what `work` returns, in a thread of its own; tell it to `stop` when the run has to.
+
+    `work` has to release the interpreter lock most of the time and to return soon after `stop`.
+    """
+    results: list[T] = []
+    errors: list[BaseException] = []
+
+    def target() -> None:
+        try:
+            results.append(work())
+        except BaseException as error:  # noqa: BLE001 (raised below, in the thread that waits)
+            errors.append(error)
+
+    thread = threading.Thread(target=target, daemon=True)
+    thread.start()
+    try:
+        while thread.is_alive():
+            thread.join(WATCH_EVERY_SECONDS)
+            if run.stop is not None:
+                stop()
+    except BaseException:
+        stop()
+        thread.join()
+        raise
+    if errors:
+        raise errors[0]
+    return results[0]
+
+
+def solve_interruptibly(
+    solver: cp_model.CpSolver, model: cp_model.CpModel, run: Run, seconds: float = float("inf")
+) -> cp_model.CpSolverStatus:
+    """Solve by CP-SAT with the run's workers, seed and time, and at most `seconds`; Ctrl-C ends it early."""
+    parameters = solver.parameters
+    limit = min(seconds, run.seconds_left)
+    if limit < float("inf"):
+        parameters.max_time_in_seconds = max(LEAST_SECONDS, limit)
+    parameters.num_workers = run.limits.workers
+    parameters.random_seed = run.limits.seed
+    parameters.catch_sigint_signal = False
+    return run_watched(lambda: solver.solve(model), solver.stop_search, run)
