@@ -13,6 +13,7 @@ from onchip.analysis.indexed import IndexedProblem, bits
 from onchip.plan.problem import Objective
 from onchip.plan.result import Result, Status, Stop
 from onchip.solve.compose import Residency, Schedule
+from onchip.solve.interruptible import solve_interruptibly
 from onchip.solve.joint.incumbent import Incumbent
 from onchip.solve.limits import Run
 
@@ -172,10 +173,7 @@ class AddressedModel:
         from ortools.sat.python import cp_model
 
         solver = cp_model.CpSolver()
-        solver.parameters.max_time_in_seconds = max(0.01, min(run.seconds_left, 1e9))
-        solver.parameters.num_workers = run.limits.workers
-        solver.parameters.random_seed = run.limits.seed
-        status = solver.solve(self._model)
+        status = solve_interruptibly(solver, self._model, run)
         if status == cp_model.INFEASIBLE:
             return Result(Status.INFEASIBLE, None, None, 0, run.seconds, METHOD)
         if status == cp_model.UNKNOWN:
