@@ -15,7 +15,7 @@ from onnx.helper import make_node
 from onchip.analysis.bounds import greatest_need
 from onchip.arch.memory import Memory
 from onchip.errors import GraphError, InputError
-from onchip.frontends.onnx_kernels import OnnxKernels
+from onchip.frontends.onnx_kernels import OnnxKernels, relative_difference
 from onchip.frontends.onnx_runtime import aligned
 from onchip.ir.graph import Graph
 from onchip.ir.tensor import Role
@@ -265,3 +265,28 @@ def test_arrays_handed_to_kernels_lie_at_aligned_addresses(start: int) -> None:
     array = aligned(content, np.dtype(np.float32), (4, 4))
     assert array.ctypes.data % 64 == 0
     assert np.array_equal(array.reshape(-1).view(np.uint8), content)
+
+
+def test_large_weights_are_read_from_the_file_when_they_are_needed(tmp_path: Path) -> None:
+    nodes = [make_node("MatMul", ["x", "w"], ["m"]), make_node("MatMul", ["m", "v"], ["y"])]
+    parameters = [constant("w", [600, 500]), constant("v", [500, 20])]
+    check(model(nodes, [value("x", [2, 600])], ["y"], parameters), tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("found", "expected", "difference"),
+    [
+        ([1.0, 2.0], [1.0, 2.0], 0.0),
+        ([1.0, 2.5], [1.0, 2.0], 0.25),
+        ([0.5, -4.0], [1.0, -4.0], 0.125),
+        ([np.nan, 1.0], [np.nan, 1.0], 0.0),
+        ([np.nan, 1.0], [0.0, 1.0], np.inf),
+        ([np.inf, 1.0], [np.inf, 1.0], 0.0),
+        ([0.0, 1.0], [0.0, np.inf], np.inf),
+        ([1.0], [0.0], np.inf),
+    ],
+)
+def test_a_relative_difference_is_by_the_greatest_value(
+    found: list[float], expected: list[float], difference: float
+) -> None:
+    assert relative_difference(np.array(found), np.array(expected)) == difference

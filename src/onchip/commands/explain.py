@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from onchip.commands.report import show_illegal
 from onchip.report.output import write, write_json
 
 if TYPE_CHECKING:
@@ -31,16 +32,12 @@ def explain_command(
     from onchip.analysis.history import History
     from onchip.pipeline import check_plan
     from onchip.report.explanation import Explanation, explanation_lines, explanation_object
-    from onchip.report.json_view import check_object
-    from onchip.report.terminal import check_report, show
+    from onchip.report.terminal import show
     from onchip.solve.target import Target
 
     check = check_plan(plan, network, Target(), {})
     if not check.is_legal:
-        if as_json:
-            write_json(check_object(check))
-        else:
-            write(show(*check_report(check)))
+        show_illegal(check, as_json=as_json)
         return ILLEGAL
     history = History(check.problem, check.document.plan)
     explanation = Explanation.of(history, _least_peak(history, time_limit))

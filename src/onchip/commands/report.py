@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from onchip.plan.plan import Plan
     from onchip.plan.problem import Problem
     from onchip.report.findings import Findings, Rival
-    from onchip.report.outcome import Outcome
+    from onchip.report.outcome import Check, Outcome
     from onchip.simulate.timeline import Timeline
 
 MADE, ILLEGAL = 0, 1
@@ -41,13 +41,9 @@ def report_command(
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object and nothing else.")] = False,
 ) -> int:
     """Draw PLAN.json as one HTML file that opens offline: memory map, footprint, traffic, timeline, summary."""
-    from onchip.analysis.bounds import greatest_need
     from onchip.frontends.accelerator_yaml import load_accelerator
     from onchip.pipeline import check_plan
-    from onchip.report.findings import Findings
     from onchip.report.html import ensure_report_can_be_made
-    from onchip.report.json_view import check_object
-    from onchip.report.terminal import check_report, show
     from onchip.solve.target import Target
 
     ensure_report_can_be_made()
@@ -55,24 +51,12 @@ def report_command(
     chip = None if accelerator is None else load_accelerator(accelerator)
     check = check_plan(plan, network, Target(), {})
     if not check.is_legal:
-        if as_json:
-            write_json(check_object(check))
-        else:
-            write(show(*check_report(check)))
+        show_illegal(check, as_json=as_json)
         return ILLEGAL
-    problem, document = check.problem, check.document
-    findings = Findings(
-        problem,
-        document,
-        check.verdict.figures,
-        greatest_need(problem),
-        command_line(context),
-        rivals=_rivals(problem, time_limit) if compare else (),
-        timeline=None if chip is None else _timeline(problem, document.plan, chip),
-    )
-    size_bytes = _write_report(findings, output)
+    rivals = _rivals(check.problem, time_limit) if compare else ()
+    size_bytes = _write_report(_findings_of_check(check, chip, rivals, command_line(context)), output)
     if as_json:
-        write_json({"network": problem.graph.name, "report": str(output), "bytes": size_bytes})
+        write_json({"network": check.problem.graph.name, "report": str(output), "bytes": size_bytes})
     else:
         write(str(output))
     return MADE
@@ -116,6 +100,27 @@ def command_line(context: typer.Context) -> str:
     """What the user typed."""
     arguments = context.find_root().obj or ()
     return shlex.join(("onchip", *arguments))
+
+
+def show_illegal(check: Check, *, as_json: bool) -> None:
+    """Say what is wrong with a plan, as `check` does."""
+    from onchip.report.json_view import check_object
+    from onchip.report.terminal import check_report, show
+
+    if as_json:
+        write_json(check_object(check))
+    else:
+        write(show(*check_report(check)))
+
+
+def _findings_of_check(check: Check, chip: Accelerator | None, rivals: tuple[Rival, ...], typed: str) -> Findings:
+    from onchip.analysis.bounds import greatest_need
+    from onchip.report.findings import Findings
+
+    problem, document = check.problem, check.document
+    timed = None if chip is None else _timeline(problem, document.plan, chip)
+    need = greatest_need(problem)
+    return Findings(problem, document, check.verdict.figures, need, typed, rivals=rivals, timeline=timed)
 
 
 def _findings_of(outcome: Outcome, accelerator: str | None, typed: str) -> Findings:

@@ -12,6 +12,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
+import numpy as np
+import numpy.typing as npt
 import onnx
 
 from onchip.frontends.files import read_file
@@ -43,12 +45,12 @@ def read_without_weights(path: Path) -> bytes:
         return read_file(path)
 
 
-def own_weight(path: Path, tensor: onnx.TensorProto) -> tuple[int, int] | None:
-    """Where in the model's own file the bytes of a tensor lie: offset and length; None if they are not there."""
+def own_weight(path: Path, tensor: onnx.TensorProto) -> npt.NDArray[np.uint8] | None:
+    """The bytes of a tensor that lie in the model's own file; None if they do not."""
     where = {entry.key: entry.value for entry in tensor.external_data}
     if tensor.data_location != onnx.TensorProto.EXTERNAL or where.get("location") != path.name:
         return None
-    return int(where["offset"]), int(where["length"])
+    return np.fromfile(path, np.uint8, int(where["length"]), offset=int(where["offset"]))
 
 
 def _bare_model(content: mmap.mmap, name: str) -> bytes:

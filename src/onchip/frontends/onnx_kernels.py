@@ -177,10 +177,11 @@ class OnnxKernels:
         known = {name: tensor.name for tensor in outputs_of_graph for name in (tensor.name, *tensor.aliases)}
         known |= {self._wanted(name): tensor for name, tensor in tuple(known.items())}
         found = {name: outputs[known[name]].view(array.dtype) for name, array in whole.items()}
-        return max(_relative_difference(found[name], array.reshape(-1)) for name, array in whole.items())
+        return max(relative_difference(found[name], array.reshape(-1)) for name, array in whole.items())
 
 
-def _relative_difference(found: Array, expected: Array) -> float:
+def relative_difference(found: Array, expected: Array) -> float:
+    """The greatest |found - expected| by the greatest finite |expected|."""
     found, expected = found.astype(np.float64), expected.astype(np.float64)
     same = (found == expected) | (np.isnan(found) & np.isnan(expected))
     if same.all():

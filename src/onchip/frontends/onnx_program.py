@@ -52,11 +52,8 @@ class Network:
     def initializer(self, name: str) -> onnx.TensorProto | None:
         """A tensor that the file states, its external data loaded; raises InputError where that is missing."""
         tensor = self.initializers.get(name)
-        if tensor is not None and (there := own_weight(self.path, tensor)) is not None:
-            with self.path.open("rb") as file:
-                file.seek(there[0])
-                stated = file.read(there[1])
-            return onnx.TensorProto(name=name, data_type=tensor.data_type, dims=tensor.dims, raw_data=stated)
+        if tensor is not None and (content := own_weight(self.path, tensor)) is not None:
+            return onnx.TensorProto(name=name, data_type=tensor.data_type, dims=tensor.dims, raw_data=content.tobytes())
         if tensor is not None and uses_external_data(tensor):
             try:
                 load_external_data_for_tensor(tensor, str(self.path.parent))

@@ -61,7 +61,9 @@ def _random_floats(
     kind = kind_of(node)
     normal = generator.standard_normal
     if kind in _WEIGHTED and index == 1 and len(shape) > 1:
-        return normal(shape, np.float32) * np.float32(1 / np.sqrt(_fan_in(node, shape)))
+        weights = normal(shape, np.float32)
+        weights *= np.float32(1 / np.sqrt(_fan_in(node, shape)))  # in place: there is room for it once
+        return weights
     is_shift = kind == "BatchNormalization" and index in (_BATCH_NORM_SHIFT, _BATCH_NORM_MEAN)
     if is_shift or kind in _WEIGHTED:
         return normal(shape, np.float32) * np.float32(0.1)

@@ -11,6 +11,7 @@ from onnx import numpy_helper
 from onnx.helper import tensor_dtype_to_np_dtype
 
 from onchip.errors import GraphError
+from onchip.frontends.onnx_bare import own_weight
 from onchip.frontends.onnx_file import LARGEST_VALUE_ELEMENTS
 from onchip.frontends.onnx_program import Network
 from onchip.frontends.onnx_random import random_parameter
@@ -57,6 +58,11 @@ class Values:
         return random_parameter(name, dtype, shape, self._reader[name], seed) if name in self._reader else None
 
     def _own(self, name: str) -> Array:
+        dtype, shape = self.type_of(name)
+        bare = self._network.initializers.get(name)
+        content = None if bare is None or not is_native(dtype) else own_weight(self._network.path, bare)
+        if content is not None:  # large: not by way of a tensor, which would hold it once more
+            return content.view(dtype).reshape(shape)
         stated = self._network.initializer(name)
         if stated is None:
             return self._computed(name)

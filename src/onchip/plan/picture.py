@@ -152,7 +152,7 @@ def _legend(rectangles: list[Rectangle], height: int) -> Iterator[str]:
         if any(one.colour == name for one in rectangles):
             yield f'<rect x="{x}" y="{y - 9}" width="10" height="10" rx="2" fill="{colour}"/>'
             yield f'<text x="{x + 15}" y="{y}">{name}</text>'
-            x += 36 + 7 * len(name)
+            x += 32 + 6 * len(name)
 
 
 def _ticks(steps: int) -> range:
@@ -165,7 +165,7 @@ def _ticks(steps: int) -> range:
 
 def _addresses(capacity_bytes: int) -> range:
     """Multiples of a power of two, at most six."""
-    return range(0, capacity_bytes + 1, max(1, 1 << (capacity_bytes // 3).bit_length() - 1))
+    return range(0, capacity_bytes + 1, 1 << max(0, (capacity_bytes // 3).bit_length() - 1))
 
 
 def _size(size_bytes: int) -> str:

@@ -55,7 +55,6 @@ def report_html(findings: Findings) -> str:
         lstrip_blocks=True,
     )
     environment.filters |= {"bytes": short_bytes, "exact": exact_bytes, "shape": shape_of}
-    folder = files("onchip.report")
     return environment.get_template("template.html.j2").render(
         findings=findings,
         problem=findings.problem,
@@ -65,19 +64,27 @@ def report_html(findings: Findings) -> str:
         timeline_rows=timeline_rows(findings),
         forced_steps=len({one.tightest_step for one in findings.absences if one.is_forced}),
         buttons=BUTTONS,
-        style=folder.joinpath("report.css").read_text(encoding="utf-8"),
-        script=folder.joinpath("report.js").read_text(encoding="utf-8"),
+        style=_text("report.css"),
+        script=_text("words.js") + _text("report.js"),
         plotly=get_plotlyjs(),
         facts=_embedded(page_facts(findings)),
     )
 
 
 def page_facts(findings: Findings) -> Json:
-    """What the page's script draws and looks up; tensors, operators and memories by their index."""
-    graph, history = findings.problem.graph, findings.history
-    tensors = {tensor.name: index for index, tensor in enumerate(graph.tensors)}
-    operators = {operator.name: index for index, operator in enumerate(history.operators)}
-    costs = costs_of_residencies(findings)
+    """What the page's script draws and looks up; tensors and operators by their index."""
+    history = findings.history
+    return {
+        "figures": _figures(findings),
+        "cycles": step_cycles(findings, findings.timeline) if findings.timeline else [],
+        "operators": [[operator.name, operator.kind] for operator in history.operators],
+        "memories": [memory.name for memory in findings.problem.memories],
+        "tensors": _tensors(findings),
+        "residencies": _residencies(findings),
+    }
+
+
+def _figures(findings: Findings) -> dict[str, Json]:
     figures: dict[str, Json] = {}
     for index, memory in enumerate(findings.problem.memories):
         figures[f"map-{index}"] = memory_map(findings, memory)
@@ -85,35 +92,45 @@ def page_facts(findings: Findings) -> Json:
     figures["traffic-plot"] = traffic(findings)
     if findings.timeline is not None:
         figures["timeline-plot"] = timeline(findings, findings.timeline)
-    return {
-        "figures": figures,
-        "cycles": step_cycles(findings, findings.timeline) if findings.timeline else [],
-        "operators": [[operator.name, operator.kind] for operator in history.operators],
-        "memories": [memory.name for memory in findings.problem.memories],
-        "tensors": [
-            {
-                "name": tensor.name,
-                "role": tensor.role,
-                "shape": shape_of(tensor),
-                "bytes": tensor.size_bytes,
-                "made": operators[graph.producer[tensor.name].name] if tensor.name in graph.producer else None,
-                "read": sorted(operators[reader.name] for reader in graph.readers[tensor.name]),
-            }
-            for tensor in graph.tensors
-        ],
-        "residencies": [
-            [
-                tensors[one.tensor],
-                one.memory,
-                one.offset_bytes,
-                one.start_step,
-                one.stop_step,
-                one.began,
-                *costs.get(index, (0, 0)),
-            ]
-            for index, one in enumerate(history.residencies)
-        ],
-    }
+    return figures
+
+
+def _tensors(findings: Findings) -> list[Json]:
+    graph = findings.problem.graph
+    step = {operator.name: index for index, operator in enumerate(findings.history.operators)}
+    return [
+        {
+            "name": tensor.name,
+            "role": tensor.role,
+            "shape": shape_of(tensor),
+            "bytes": tensor.size_bytes,
+            "made": step[graph.producer[tensor.name].name] if tensor.name in graph.producer else None,
+            "read": sorted(step[reader.name] for reader in graph.readers[tensor.name]),
+        }
+        for tensor in graph.tensors
+    ]
+
+
+def _residencies(findings: Findings) -> list[list[object]]:
+    """Tensor, memory, offset, start and stop step, how it began, what its spill and its reload cost."""
+    tensors = {tensor.name: index for index, tensor in enumerate(findings.problem.graph.tensors)}
+    costs = costs_of_residencies(findings)
+    return [
+        [
+            tensors[one.tensor],
+            one.memory,
+            one.offset_bytes,
+            one.start_step,
+            one.stop_step,
+            one.began,
+            *costs.get(index, (0, 0)),
+        ]
+        for index, one in enumerate(findings.history.residencies)
+    ]
+
+
+def _text(name: str) -> str:
+    return files("onchip.report").joinpath(name).read_text(encoding="utf-8")
 
 
 def _embedded(value: Json) -> str:

@@ -1,48 +1,13 @@
-"use strict";
 (() => {
   const facts = JSON.parse(document.getElementById("facts").textContent);
-  const [TENSOR, MEMORY, OFFSET, START, STOP, BEGAN, SPILL, RELOAD] = [0, 1, 2, 3, 4, 5, 6, 7];
+  const { count, short, escaped, steps, lines, hover } = wordsOf(facts);
   const root = document.documentElement;
   const plots = Object.keys(facts.figures).filter((id) => document.getElementById(id));
-  const number = new Intl.NumberFormat("en-US");
   const full = {}; // what "show everything" means for each plot
   let inCycles = false;
   let followed = null; // the index of the tensor that is highlighted
   let current = null; // the index of the residency that the keyboard or a click is at
   let syncing = false;
-
-  // Words
-
-  const count = (n, noun) => `${number.format(n)} ${noun}${n === 1 ? "" : "s"}`;
-  const bytes = (n) => count(n, "byte");
-  const short = (n) => {
-    for (const [unit, name] of [[2 ** 30, "GiB"], [2 ** 20, "MiB"], [2 ** 10, "KiB"]])
-      if (Math.abs(n) >= unit) return `${+(n / unit).toPrecision(4)} ${name}`;
-    return n ? `${+n.toPrecision(4)} B` : "0";
-  };
-  const clipped = (text, most = 60) => (text.length > most ? `${text.slice(0, most / 2)}…${text.slice(1 - most / 2)}` : text);
-  const escaped = (text) => text.replace(/[&<>"]/g, (c) => ({ "&": "&amp;", "<": "&lt;", ">": "&gt;", '"': "&quot;" })[c]);
-  const operator = (step) => (step === null ? "the network's input" : clipped(facts.operators[step].join(" · ")));
-  const steps = (one) => (one[STOP] - one[START] > 1 ? `steps ${one[START]} to ${one[STOP] - 1}` : `step ${one[START]}`);
-
-  function lines(index) {
-    const one = facts.residencies[index];
-    const tensor = facts.tensors[one[TENSOR]];
-    const end = one[OFFSET] + tensor.bytes;
-    const readers = tensor.read.slice(0, 4).map(operator).join(", ");
-    const more = tensor.read.length > 4 ? ` and ${tensor.read.length - 4} more` : "";
-    return [
-      ["", `${clipped(tensor.name, 80)} (${tensor.role})`],
-      ["shape", `${tensor.shape}, ${bytes(tensor.bytes)}`],
-      ["made by", operator(tensor.made)],
-      ["read by", readers ? readers + more : "nobody"],
-      ["here", `${steps(one)}, addresses ${number.format(one[OFFSET])} to ${number.format(end)}, ${one[BEGAN]}`],
-      ["spill", one[SPILL] ? `costs ${number.format(one[SPILL])}` : "none"],
-      ["reload", one[RELOAD] ? `cost ${number.format(one[RELOAD])}` : "none"],
-    ];
-  }
-  const hover = (index) =>
-    lines(index).map(([key, value]) => (key ? `${key}: ${escaped(value)}` : `<b>${escaped(value)}</b>`)).join("<br>");
 
   // Colours and axes
 
@@ -71,7 +36,7 @@
     if (trace.meta.steps) {
       return { ...trace, x: facts.cycles, y: trace.y.slice(1), customdata: trace.customdata.slice(1), line: { ...trace.line, shape: "hv" } };
     }
-    return trace.meta.marks ? { ...trace, x: trace.x.map((x) => (at(Math.floor(x)) + at(Math.ceil(x))) / 2) } : trace;
+    return trace.meta.paint === "forced" ? { ...trace, x: trace.x.map((x) => (at(Math.floor(x)) + at(Math.ceil(x))) / 2) } : trace;
   }
 
   function ticks([low, high], most = 6) {
@@ -110,13 +75,13 @@
 
   // Drawing
 
-  function traces(id) {
+  function traces(id, range) {
     const drawn = facts.figures[id].traces.map((trace) => painted(placed(trace)));
     if (facts.figures[id].kind !== "map") return drawn;
     const chosen = (trace) => trace.customdata.flatMap((index, at) => (facts.residencies[index][TENSOR] === followed ? [at] : []));
     for (const trace of drawn) {
       if (trace.type !== "bar") continue;
-      trace.marker.line.width = outline(id);
+      trace.marker.line.width = outline(id, range);
       trace.hovertext = trace.customdata.map(hover);
       trace.insidetextfont = { color: "#fff" };
       trace.selectedpoints = followed === null ? null : chosen(trace);
@@ -126,10 +91,9 @@
     return followed === null ? drawn : [...drawn, path(id)];
   }
 
-  function outline(id) { // none where steps are as narrow as it
-    const plot = document.getElementById(id);
-    const [low, high] = (plot.layout && plot.layout.xaxis && plot.layout.xaxis.range) || full[id].x;
-    const shown = facts.residencies.filter((r) => at(r[STOP]) > low && at(r[START]) < high).length;
+  function outline(id, [low, high]) { // none where residencies are as narrow as it
+    const memory = facts.memories[+id.split("-")[1]];
+    const shown = facts.residencies.filter((r) => r[MEMORY] === memory && at(r[STOP]) > low && at(r[START]) < high).length;
     return shown < 250 ? 1 : 0;
   }
 
@@ -155,7 +119,7 @@
       if (full[id].y) Object.assign(wanted.yaxis, { range: [...plot.layout.yaxis.range], ...ticks(plot.layout.yaxis.range) });
     }
     const config = { displaylogo: false, responsive: true, displayModeBar: false, doubleClick: false };
-    return Plotly.react(plot, traces(id), wanted, config);
+    return Plotly.react(plot, traces(id, wanted.xaxis.range), wanted, config);
   }
   const drawAll = (keepView) => plots.forEach((id) => draw(id, keepView));
 
@@ -189,7 +153,7 @@
   function outlined(id) {
     const plot = document.getElementById(id);
     const bars = plot.data.flatMap((trace, index) => (trace.type === "bar" ? [index] : []));
-    const width = outline(id);
+    const width = outline(id, plot.layout.xaxis.range);
     return plot.data[bars[0]].marker.line.width === width ? null : Plotly.restyle(plot, { "marker.line.width": width }, bars);
   }
 
@@ -309,6 +273,7 @@
   measure();
   Promise.all(plots.map((id) => draw(id, false))).then(() => {
     plots.forEach(listen);
+    performance.mark("drawn");
     root.dataset.ready = "yes";
   });
 })();

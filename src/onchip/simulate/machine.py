@@ -22,6 +22,7 @@ from onchip.plan.problem import Problem
 from onchip.simulate.kernels import Bytes, Kernels, fingerprint
 from onchip.simulate.reference import Reference
 
+ALIGNMENT_BYTES = 64
 FILL = 0xFF
 """What fresh and freed memory is filled with: NaN in every floating-point format, -1 in integers."""
 
@@ -100,6 +101,13 @@ def run_plan_on_machine(
     return MachineRun(machine.loads, machine.write_backs, len(machine.compared), machine.difference, outputs)
 
 
+def _filled(capacity_bytes: int) -> Bytes:
+    """A scratchpad's bytes, its address 0 at an aligned address, so that what is aligned in it can be used in place."""
+    room = np.full(capacity_bytes + ALIGNMENT_BYTES, FILL, np.uint8)
+    start = -room.ctypes.data % ALIGNMENT_BYTES
+    return room[start : start + capacity_bytes]
+
+
 class _Machine:
     def __init__(self, problem: Problem, kernels: Kernels, inputs: Mapping[str, Bytes], reference: Reference) -> None:
         self.dram: dict[str, Bytes] = dict(inputs)
@@ -110,7 +118,7 @@ class _Machine:
         self._kernels = kernels
         self._fingerprints = reference.fingerprints
         self._memories = {memory.name: memory for memory in problem.memories}
-        self._scratchpads = {memory.name: np.full(memory.capacity_bytes, FILL, np.uint8) for memory in problem.memories}
+        self._scratchpads = {memory.name: _filled(memory.capacity_bytes) for memory in problem.memories}
         self._places: dict[str, dict[str, _Place]] = {name: {} for name in self._memories}
         self._instruction = 0
 

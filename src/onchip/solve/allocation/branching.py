@@ -26,13 +26,12 @@ from collections.abc import Iterable, Iterator
 from enum import Enum
 from types import ModuleType
 
-from onchip.plan.packing import PackingProblem
+from onchip.plan.packing import Packing, PackingProblem
 from onchip.solve.allocation.branching_tables import Tables, sections_of, tables_of, work_of
 from onchip.solve.interruptible import run_watched
 from onchip.solve.limits import Run
 
-FIRST_NODES = 2
-GROWTH = 1.25
+NODES_PER_BUFFER = 8
 LEAST_ROOM = 1 << 10
 
 
@@ -49,14 +48,14 @@ class BranchingSearch:
 
     def __init__(self, problem: PackingProblem, run: Run) -> None:
         self.nodes = 0
-        self.offsets_bytes: tuple[int, ...] | None = None
+        self.packing: Packing | None = None
         self._problem = problem
         self._run = run
         self._tables, self._unit_bytes = tables_of(problem)
         self._room = max(LEAST_ROOM, 2 * len(problem.buffers))
         self._work = work_of(self._tables, self._room)
         self._ranks = _ranks(problem, self._tables)
-        self._round_nodes = float(FIRST_NODES * len(problem.buffers))
+        self._round = 0
 
     def search(self, nodes: float = float("inf")) -> Finding:
         """Go on for so many nodes, or until the run has to stop."""
@@ -78,18 +77,18 @@ class BranchingSearch:
         while self.nodes < limit and self._run.stop is None:
             work = self._work
             work.tables.rank[:] = next(self._ranks)
-            work.counters[kernel.NODE_LIMIT] = int(min(self._round_nodes, limit - self.nodes, 1e18))
+            self._round += 1
+            nodes = luby(self._round) * NODES_PER_BUFFER * len(self._problem.buffers)
+            work.counters[kernel.NODE_LIMIT] = int(min(nodes, limit - self.nodes))
             status = kernel.search(work)
             self.nodes += max(1, int(work.counters[kernel.NODES]))
             if status == kernel.FOUND:
-                alignment = self._unit_bytes
-                self.offsets_bytes = tuple(int(low) * alignment for low in work.state.low)
+                self.packing = Packing(tuple(low * self._unit_bytes for low in work.state.low.tolist()))
                 return Finding.PACKED
             if status == kernel.EXHAUSTED:
                 return Finding.UNPACKABLE
             if status == kernel.FULL:
                 self._make_room()
-            self._round_nodes *= GROWTH
         return Finding.OPEN
 
     def _make_room(self) -> None:
@@ -101,13 +100,20 @@ class BranchingSearch:
         self._work.state.memo[:] = known.memo
 
 
+def luby(index: int) -> int:
+    """Return the term of 1, 1, 2, 1, 1, 2, 4, ...: restarts of all lengths, each length as much in all."""
+    while index & index + 1:
+        index -= (1 << index.bit_length() - 1) - 1
+    return index + 1 >> 1
+
+
 def _ranks(problem: PackingProblem, tables: Tables) -> Iterator[list[int]]:
-    """Yield, in turn, by how many sections, by area, by life, by size: the greatest first."""
+    """Yield, in turn, by how many sections, by size, by life: the greatest first."""
     widths = (tables.stop - tables.first).tolist()
     lives = [buffer.stop - buffer.start for buffer in problem.buffers]
     sizes = tables.size.tolist()
     areas = [life * size for life, size in zip(lives, sizes, strict=True)]
-    ranks = [_descending(keys) for keys in (zip(widths, areas, strict=True), areas, lives, sizes)]
+    ranks = [_descending(keys) for keys in (zip(widths, areas, strict=True), sizes, lives)]
     while True:
         yield from ranks
 

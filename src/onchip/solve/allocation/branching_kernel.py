@@ -28,8 +28,8 @@ HASH_STEP = np.uint64(0x9E3779B97F4A7C15)
 
 
 def compiled(function: F) -> F:
-    """Compile, cache on disk, release the interpreter lock while running."""
-    return cast(F, numba.njit(cache=True, nogil=True)(function))
+    """Compile, cache on disk, release the interpreter lock while running; called from compiled code only."""
+    return cast(F, numba.njit(cache=True, nogil=True, no_cpython_wrapper=True, no_cfunc_wrapper=True)(function))
 
 
 # Decisions
@@ -496,7 +496,7 @@ def has_room(work: Work) -> bool:
     )
 
 
-@compiled
+@numba.njit(cache=True, nogil=True, no_cfunc_wrapper=True)  # type: ignore[untyped-decorator]
 def search(work: Work) -> int:
     """Pack everything, or prove that it cannot be done, or stop at the node limit."""
     frames, counters = work.frames, work.counters

@@ -22,7 +22,8 @@ Floats = NDArray[np.float64]
 
 NONE = -1
 COUNTERS = 7
-MEMO_WORDS = 1 << 20
+MEMO_WORDS_PER_BUFFER = 1 << 11
+MOST_MEMO_WORDS = 1 << 20
 MOST_SUM_BITS = 1 << 22
 
 
@@ -144,10 +145,10 @@ def tables_of(problem: PackingProblem) -> tuple[Tables, int]:
         if short:
             limit[first:stop] = rounded[True]
     neighbours = overlapping_pairs(buffers)
-    lives = [(b.start, b.stop, b.size_bytes) for b in buffers]
     latest: dict[tuple[int, int, int], int] = {}
     twin = [NONE] * len(buffers)
-    for index, life in enumerate(lives):
+    for index, ((first, stop), buffer) in enumerate(zip(spans, buffers, strict=True)):
+        life = (first, stop, buffer.size_bytes)
         twin[index] = latest.get(life, NONE)
         latest[life] = index
     tables = Tables(
@@ -189,7 +190,7 @@ def work_of(tables: Tables, room: int) -> Work:
         trail_buffer=np.zeros(trail, dtype=np.int64),
         trail_support=np.zeros(trail, dtype=np.int64),
         trail_low=np.zeros(trail, dtype=np.int64),
-        memo=np.zeros(MEMO_WORDS, dtype=np.uint64),
+        memo=np.zeros(1 << min(MEMO_WORDS_PER_BUFFER * buffers, MOST_MEMO_WORDS).bit_length(), dtype=np.uint64),
     )
     parts = room + 2 * buffers
     frames = Frames(

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from math import gcd
 from typing import TYPE_CHECKING
 
 from onchip.plan.packing import Packing, PackingProblem
 from onchip.plan.result import Result, Status, Stop
+from onchip.solve.allocation.branching_tables import tables_of
 from onchip.solve.interruptible import solve_interruptibly
 from onchip.solve.limits import Run
 
@@ -17,22 +17,20 @@ METHOD = "cp-sat"
 
 
 def pack_by_cp_sat(problem: PackingProblem, run: Run, time_limit_seconds: float) -> Result[Packing]:
-    """Find offsets within the capacity, or prove that there are none (objective: the capacity).
-
-    One worker with quick restarts packs in 0.1 s what eight workers take seconds for, and one worker by default never.
-    """
+    """Find offsets within the capacity, or prove that there are none (objective: the capacity)."""
     from ortools.sat.python import cp_model
 
-    capacity = problem.capacity_bytes
-    if any(buffer.size_bytes > capacity for buffer in problem.buffers):
+    tables, unit_bytes = tables_of(problem)
+    if any(last < 0 for last in tables.last.tolist()):
         return Result(Status.INFEASIBLE, None, None, 0, run.seconds, METHOD)
-    unit_bytes = _unit_bytes(problem)
-    model, offsets = _model(problem, unit_bytes)
+    model = cp_model.CpModel()
+    offsets = [model.new_int_var(0, last, f"offset_{i}") for i, last in enumerate(tables.last.tolist())]
+    _buffers_do_not_overlap(model, problem, offsets, tables.size.tolist())
     solver = cp_model.CpSolver()
-    solver.parameters.search_branching = cp_model.PORTFOLIO_WITH_QUICK_RESTART_SEARCH
     solver.parameters.use_timetabling_in_no_overlap_2d = True
     solver.parameters.use_energetic_reasoning_in_no_overlap_2d = True
     status = solve_interruptibly(solver, model, run, time_limit_seconds)
+    capacity = problem.capacity_bytes
     if status in (cp_model.OPTIMAL, cp_model.FEASIBLE):
         packing = Packing(tuple(solver.value(offset) * unit_bytes for offset in offsets))
         return Result(Status.OPTIMAL, packing, capacity, capacity, run.seconds, METHOD)
@@ -41,25 +39,13 @@ def pack_by_cp_sat(problem: PackingProblem, run: Run, time_limit_seconds: float)
     return Result(Status.UNKNOWN, None, None, 0, run.seconds, METHOD, run.stop or Stop.TIME_LIMIT)
 
 
-def _unit_bytes(problem: PackingProblem) -> int:
-    """Return the alignment, or without one the greatest common divisor of the sizes: offsets may be multiples of it."""
-    if problem.alignment_bytes > 1:
-        return problem.alignment_bytes
-    return gcd(*(buffer.size_bytes for buffer in problem.buffers))
-
-
-def _model(problem: PackingProblem, unit_bytes: int) -> tuple[cp_model.CpModel, list[cp_model.IntVar]]:
-    from ortools.sat.python import cp_model
-
-    model = cp_model.CpModel()
-    offsets, lives, ranges, sizes = [], [], [], []
-    for i, buffer in enumerate(problem.buffers):
-        offset = model.new_int_var(0, (problem.capacity_bytes - buffer.size_bytes) // unit_bytes, f"offset_{i}")
-        size = -(-buffer.size_bytes // unit_bytes)
-        offsets.append(offset)
-        sizes.append(size)
-        lives.append(model.new_fixed_size_interval_var(buffer.start, buffer.stop - buffer.start, f"life_{i}"))
-        ranges.append(model.new_fixed_size_interval_var(offset, size, f"range_{i}"))
+def _buffers_do_not_overlap(
+    model: cp_model.CpModel, problem: PackingProblem, offsets: list[cp_model.IntVar], sizes: list[int]
+) -> None:
+    """Rectangles of time and memory, in units of which every size is a multiple."""
+    lives, ranges = [], []
+    for index, (buffer, offset, size) in enumerate(zip(problem.buffers, offsets, sizes, strict=True)):
+        life = buffer.stop - buffer.start
+        lives.append(model.new_fixed_size_interval_var(buffer.start, life, f"life_{index}"))
+        ranges.append(model.new_fixed_size_interval_var(offset, size, f"range_{index}"))
     model.add_no_overlap_2d(lives, ranges)
-    model.add_cumulative(lives, sizes, -(-problem.capacity_bytes // unit_bytes))
-    return model, offsets

@@ -57,6 +57,7 @@ class CompiledSearch:
         self._counters[kernel.PENDING] = -1
         self._counters[kernel.WIDTH] = width
         self._counters[kernel.SEED] = seed
+        self._counters[kernel.GREED] = greed
         self._counters[kernel.UPPER_BOUND] = NO_UPPER_BOUND if upper_bound is None else upper_bound
         self._counters[kernel.STATE_LIMIT] = run.limits.node_limit or NO_UPPER_BOUND
         self._code = kernel.STOPPED

@@ -20,8 +20,8 @@ from onchip.solve.joint.kernel_tables import Deferred, Integers, Pool, Shelves, 
 F = TypeVar("F", bound=Callable[..., Any])
 
 # Indices into `counters`.
-STATES, HEAP, PUSHED, GOAL, BOUND, UPPER_BOUND, STOP, STATE_LIMIT, PENDING, WIDTH, LEVEL, FREE, SEED = range(13)
-COUNTERS = 13
+STATES, HEAP, PUSHED, GOAL, BOUND, UPPER_BOUND, STOP, STATE_LIMIT, PENDING, WIDTH, LEVEL, FREE, SEED, GREED = range(14)
+COUNTERS = 14
 # Why the search returned.
 FOUND, EXHAUSTED, STOPPED, STATES_FULL, HEAP_FULL, TOO_MANY_RESIDENTS = range(6)
 
@@ -478,7 +478,7 @@ def push(
     else:
         counters[PUSHED] += 1
         rank = tie_break(counters, counters[PUSHED]) - (p.steps[parent] + 1) * RANK_OF_A_STEP
-        enqueue(h, counters, cost, rank, parent, operator, evicted)
+        enqueue(h, counters, cost - counters[GREED] * (p.steps[parent] + 1), rank, parent, operator, evicted)
 
 
 @compiled
@@ -586,9 +586,11 @@ def best_first(t: Tables, p: Pool, h: Deferred, b: Shelves, w: Workspace, counte
             return HEAP_FULL
         cost, parent, operator, evicted = h.cost[0], h.parent[0], h.operator[0], h.evicted[0]
         drop_first(h, counters)
+        cost += counters[GREED] * (p.steps[parent] + 1)
         if p.is_dominated[parent] or cost >= counters[UPPER_BOUND]:
             continue
-        counters[BOUND] = cost
+        if counters[GREED] == 0:
+            counters[BOUND] = cost
         build(t, p, parent, operator, evicted, cost, state)
         if p.steps[state] == operators:
             counters[GOAL] = state

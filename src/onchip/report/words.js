@@ -1,0 +1,39 @@
+"use strict";
+// A residency is an array; these are the places of its fields.
+const [TENSOR, MEMORY, OFFSET, START, STOP, BEGAN, SPILL, RELOAD] = [0, 1, 2, 3, 4, 5, 6, 7];
+
+// How the page speaks of tensors, bytes and residencies.
+function wordsOf(facts) {
+  const number = new Intl.NumberFormat("en-US");
+  const count = (n, noun) => `${number.format(n)} ${noun}${n === 1 ? "" : "s"}`;
+  const bytes = (n) => count(n, "byte");
+  const short = (n) => {
+    for (const [unit, name] of [[2 ** 30, "GiB"], [2 ** 20, "MiB"], [2 ** 10, "KiB"]])
+      if (Math.abs(n) >= unit) return `${+(n / unit).toPrecision(4)} ${name}`;
+    return n ? `${+n.toPrecision(4)} B` : "0";
+  };
+  const clipped = (text, most = 60) => (text.length > most ? `${text.slice(0, most / 2)}…${text.slice(1 - most / 2)}` : text);
+  const escaped = (text) => text.replace(/[&<>"]/g, (c) => ({ "&": "&amp;", "<": "&lt;", ">": "&gt;", '"': "&quot;" })[c]);
+  const operator = (step) => (step === null ? "the network's input" : clipped(facts.operators[step].join(" · ")));
+  const steps = (one) => (one[STOP] - one[START] > 1 ? `steps ${one[START]} to ${one[STOP] - 1}` : `step ${one[START]}`);
+
+  function lines(index) {
+    const one = facts.residencies[index];
+    const tensor = facts.tensors[one[TENSOR]];
+    const end = one[OFFSET] + tensor.bytes;
+    const readers = tensor.read.slice(0, 4).map(operator).join(", ");
+    const more = tensor.read.length > 4 ? ` and ${tensor.read.length - 4} more` : "";
+    return [
+      ["", `${clipped(tensor.name, 80)} (${tensor.role})`],
+      ["shape", `${tensor.shape}, ${bytes(tensor.bytes)}`],
+      ["made by", operator(tensor.made)],
+      ["read by", readers ? readers + more : "nobody"],
+      ["here", `${steps(one)}, addresses ${number.format(one[OFFSET])} to ${number.format(end)}, ${one[BEGAN]}`],
+      ["spill", one[SPILL] ? `costs ${number.format(one[SPILL])}` : "none"],
+      ["reload", one[RELOAD] ? `cost ${number.format(one[RELOAD])}` : "none"],
+    ];
+  }
+  const hover = (index) =>
+    lines(index).map(([key, value]) => (key ? `${key}: ${escaped(value)}` : `<b>${escaped(value)}</b>`)).join("<br>");
+  return { count, short, escaped, steps, lines, hover };
+}

@@ -1,0 +1,100 @@
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from xml.etree import ElementTree as ET
+
+import pytest
+
+from diamond import Program
+from reports import facts_of
+
+
+def spoil(plan: Path) -> None:
+    fields = json.loads(plan.read_text())
+    del fields["instructions"][0]
+    plan.write_text(json.dumps(fields))
+
+
+def test_a_report_is_written_and_its_name_printed(
+    onchip: Program, diamond: Path, planned: Path, tmp_path: Path
+) -> None:
+    page = tmp_path / "report.html"
+
+    ended = onchip("report", planned, diamond, "-o", page)
+
+    assert (ended.code, ended.out, ended.err) == (0, f"{page}\n", "")
+    assert f"onchip report {planned} {diamond} -o {page}" in page.read_text()
+
+
+def test_json_says_what_was_written(onchip: Program, diamond: Path, planned: Path, tmp_path: Path) -> None:
+    page = tmp_path / "report.html"
+
+    ended = onchip("report", planned, diamond, "-o", page, "--json")
+
+    assert ended.json == {"network": "diamond", "report": str(page), "bytes": page.stat().st_size}
+
+
+def test_compare_draws_the_baselines_in_both_orders(
+    onchip: Program, diamond: Path, planned: Path, tmp_path: Path
+) -> None:
+    page = tmp_path / "report.html"
+    assert onchip("report", planned, diamond, "-o", page, "--compare").code == 0
+
+    rows = facts_of(page.read_text())["figures"]["traffic-plot"]["traces"][0]["y"]
+    orders = ("given order", "min-peak order")
+    assert rows == ["this plan", *(f"{method}, {order}" for method in ("belady", "greedy") for order in orders)]
+
+
+def test_an_accelerator_adds_the_timeline(onchip: Program, diamond: Path, planned: Path, tmp_path: Path) -> None:
+    page = tmp_path / "report.html"
+    assert onchip("report", planned, diamond, "-o", page, "--accelerator", "meta-prototype-df").code == 0
+
+    assert "timeline-plot" in facts_of(page.read_text())["figures"]
+
+
+def test_an_illegal_plan_is_not_drawn(onchip: Program, diamond: Path, planned: Path, tmp_path: Path) -> None:
+    spoil(planned)
+    page = tmp_path / "report.html"
+
+    ended = onchip("report", planned, diamond, "-o", page)
+
+    assert ended.code == 1
+    assert "violation" in ended.out
+    assert not page.exists()
+
+
+def test_the_report_does_not_replace_what_it_reads(onchip: Program, diamond: Path, planned: Path) -> None:
+    before = planned.read_bytes()
+
+    assert onchip("report", planned, diamond, "-o", planned).code == 2
+    assert planned.read_bytes() == before
+
+
+def test_plan_draws_on_the_way(onchip: Program, diamond: Path, tmp_path: Path) -> None:
+    page, figure = tmp_path / "report.html", tmp_path / "map.svg"
+
+    ended = onchip("plan", diamond, "--sram", "130", "--report", page, "--figure", figure)
+
+    assert ended.code == 0
+    assert "stopped by" in page.read_text()
+    assert ET.fromstring(figure.read_text()).tag.endswith("svg")
+
+
+@pytest.mark.parametrize("name", ["map.png", "map"])
+def test_only_svg_is_drawn_and_it_is_said_before_planning(
+    onchip: Program, diamond: Path, tmp_path: Path, name: str
+) -> None:
+    ended = onchip("plan", diamond, "--sram", "130", "--figure", tmp_path / name)
+
+    assert (ended.code, ended.out) == (2, "")
+    assert ended.err.startswith("onchip: --figure: ")
+    assert ended.err.count("\n") == 1
+
+
+def test_nothing_is_drawn_where_there_is_no_plan(onchip: Program, diamond: Path, tmp_path: Path) -> None:
+    page, figure = tmp_path / "report.html", tmp_path / "map.svg"
+
+    assert onchip("plan", diamond, "--sram", "129", "--report", page, "--figure", figure).code == 3
+    assert not page.exists()
+    assert not figure.exists()
