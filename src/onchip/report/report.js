@@ -83,7 +83,7 @@
       if (trace.type !== "bar") continue;
       trace.marker.line.width = outline(id, range);
       trace.hovertext = trace.customdata.map(hover);
-      trace.insidetextfont = { color: "#fff" };
+      trace.insidetextfont = { color: paint("surface") };
       trace.selectedpoints = followed === null ? null : chosen(trace);
       trace.unselected = { marker: { opacity: 0.16 } };
       trace.selected = { marker: { opacity: 1 } };

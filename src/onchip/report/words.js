@@ -21,7 +21,7 @@ function wordsOf(facts) {
     const one = facts.residencies[index];
     const tensor = facts.tensors[one[TENSOR]];
     const end = one[OFFSET] + tensor.bytes;
-    const readers = tensor.read.slice(0, 4).map(operator).join(", ");
+    const readers = tensor.read.slice(0, 4).map(operator).join(",\n");
     const more = tensor.read.length > 4 ? ` and ${tensor.read.length - 4} more` : "";
     return [
       ["", `${clipped(tensor.name, 80)} (${tensor.role})`],
@@ -34,6 +34,6 @@ function wordsOf(facts) {
     ];
   }
   const hover = (index) =>
-    lines(index).map(([key, value]) => (key ? `${key}: ${escaped(value)}` : `<b>${escaped(value)}</b>`)).join("<br>");
+    lines(index).map(([key, value]) => (key ? `${key}: ${escaped(value).replaceAll("\n", "<br>    ")}` : `<b>${escaped(value)}</b>`)).join("<br>");
   return { count, short, escaped, steps, lines, hover };
 }

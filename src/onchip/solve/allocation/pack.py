@@ -1,4 +1,4 @@
-"""Addresses for buffers: best fit first, then the exact search, CP-SAT where that stays open."""
+"""Addresses within a capacity, or in the least arena, or the proof that there are none."""
 
 from __future__ import annotations
 
@@ -7,21 +7,13 @@ from dataclasses import replace
 from onchip.analysis.indexed import IndexedProblem
 from onchip.plan.packing import Packing, PackingProblem
 from onchip.plan.result import Result, Status, Stop
-from onchip.solve.allocation.best_fit import BestFit
-from onchip.solve.allocation.branching import BranchingSearch, Finding
-from onchip.solve.allocation.cp_sat import pack_by_cp_sat
-from onchip.solve.allocation.postponed import core_of
+from onchip.solve.allocation.attempt import FIRST_NODES, NODES_GROWTH, Attempt, arena_bytes, least_arena_bytes
+from onchip.solve.allocation.branching import Finding
 from onchip.solve.allocation.repair import packing_problem
-from onchip.solve.allocation.windows import unpackable_stretch
 from onchip.solve.compose import Schedule
 from onchip.solve.limits import Run
 
 METHOD = "branching"
-BEST_FIT_TRIES = 4
-FIRST_NODES = 8_000
-NODES_GROWTH = 4
-NODES_BEFORE_CP_SAT = 4_000_000
-CP_SAT_SECONDS = 20.0
 SCHEDULE_SECONDS = 20.0
 
 
@@ -61,88 +53,6 @@ def found(
     arena = arena_bytes(problem, offsets_bytes)
     status = Status.OPTIMAL if arena == bound else Status.FEASIBLE
     return Result(status, Packing(offsets_bytes), arena, bound, run.seconds, METHOD, stop)
-
-
-def arena_bytes(problem: PackingProblem, offsets_bytes: tuple[int, ...]) -> int:
-    """Return the highest end of any buffer."""
-    ends = (offset + b.size_bytes for offset, b in zip(offsets_bytes, problem.buffers, strict=True))
-    return max(ends, default=0)
-
-
-def least_arena_bytes(problem: PackingProblem) -> int:
-    """Return a lower bound: the most that lives at once, all but the topmost padded to the alignment."""
-    alignment = problem.alignment_bytes
-    changes: dict[int, list[tuple[int, int]]] = {}
-    for buffer in problem.buffers:
-        size = -(-buffer.size_bytes // alignment) * alignment
-        changes.setdefault(buffer.start, []).append((size, size - buffer.size_bytes))
-        changes.setdefault(buffer.stop, []).append((-size, size - buffer.size_bytes))
-    bound, live = 0, 0
-    paddings: dict[int, int] = {}
-    for step in sorted(changes):
-        for size, padding in changes[step]:
-            live += size
-            paddings[padding] = paddings.get(padding, 0) + (1 if size > 0 else -1)
-        most_padding = max((padding for padding, count in paddings.items() if count), default=0)
-        bound = max(bound, live - most_padding)
-    return bound
-
-
-class Attempt:
-    """One problem, tried harder and harder; `offsets_bytes` once it packs."""
-
-    def __init__(self, problem: PackingProblem, run: Run) -> None:
-        self.offsets_bytes: tuple[int, ...] | None = None
-        self._run = run
-        self._core = core_of(problem)
-        self._search: BranchingSearch | None = None
-        self._round_nodes = FIRST_NODES
-        self._asked_cp_sat = False
-        self._is_too_much = least_arena_bytes(problem) > problem.capacity_bytes
-
-    def go_on(self, nodes: float) -> Finding:
-        """Spend about so many nodes more, or until the run has to stop."""
-        if self._is_too_much:
-            return Finding.UNPACKABLE
-        if self._search is None:
-            if self._finish(BestFit(self._core.problem).pack(BEST_FIT_TRIES, self._run.limits.seed)):
-                return Finding.PACKED
-            self._search = BranchingSearch(self._core.problem, self._run)
-        limit = min(self._search.nodes + nodes, self._run.limits.node_limit or float("inf"))
-        while self._search.nodes < limit and self._run.stop is None:
-            finding = self._round(self._search, min(self._round_nodes, limit - self._search.nodes))
-            if finding is not Finding.OPEN:
-                return finding
-            self._round_nodes *= NODES_GROWTH
-        return Finding.OPEN
-
-    def _round(self, search: BranchingSearch, nodes: float) -> Finding:
-        """Search; if that stays open, look for a stretch that does not pack, or ask CP-SAT."""
-        problem = self._core.problem
-        finding = search.search(nodes)
-        if finding is Finding.PACKED:
-            self._finish(search.packing)
-        if finding is not Finding.OPEN or self._run.stop is not None:
-            return finding
-        if unpackable_stretch(problem, self._run, search.hardest_step, nodes) is not None:
-            return Finding.UNPACKABLE
-        if search.nodes >= NODES_BEFORE_CP_SAT and not self._asked_cp_sat and self._run.limits.node_limit is None:
-            self._asked_cp_sat = True
-            return self._ask_cp_sat()
-        return Finding.OPEN
-
-    def _ask_cp_sat(self) -> Finding:
-        """Ask another solver, for half of what time is left at most."""
-        result = pack_by_cp_sat(self._core.problem, self._run, min(CP_SAT_SECONDS, self._run.seconds_left / 2))
-        if self._finish(result.answer):
-            return Finding.PACKED
-        return Finding.UNPACKABLE if result.status is Status.INFEASIBLE else Finding.OPEN
-
-    def _finish(self, core_packing: Packing | None) -> bool:
-        """Add what was postponed to a packing of the core, if it is one."""
-        if core_packing is not None:
-            self.offsets_bytes = self._core.complete(core_packing.offsets_bytes)
-        return core_packing is not None
 
 
 def least_capacity(problem: PackingProblem, run: Run) -> Result[Packing]:

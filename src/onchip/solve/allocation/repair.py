@@ -3,11 +3,25 @@
 from __future__ import annotations
 
 from bisect import bisect_left
+from collections.abc import Iterator
+from dataclasses import dataclass
+from heapq import nsmallest
+from itertools import combinations, pairwise
 
 from onchip.analysis.indexed import IndexedProblem
 from onchip.plan.packing import Buffer, PackingProblem
+from onchip.solve.allocation.attempt import Attempt
 from onchip.solve.allocation.best_fit import BestFit
-from onchip.solve.compose import Residency, Schedule
+from onchip.solve.allocation.branching import Finding
+from onchip.solve.allocation.windows import clipped, finding_of, hard_stretch
+from onchip.solve.compose import Residency, Schedule, non_compulsory_cost
+from onchip.solve.limits import Run
+
+WHOLE_NODES = 8_000
+WINDOW_NODES = 1_000
+SINGLE_CUTS = 24
+CUTS_TO_PAIR = 8
+MOST_REPAIRS = 30
 
 
 def packing_problem(indexed: IndexedProblem, schedule: Schedule, capacity_bytes: int | None = None) -> PackingProblem:
@@ -17,8 +31,97 @@ def packing_problem(indexed: IndexedProblem, schedule: Schedule, capacity_bytes:
     return PackingProblem(buffers, capacity_bytes or memory.capacity_bytes, memory.alignment_bytes)
 
 
-def place_or_cut(indexed: IndexedProblem, schedule: Schedule) -> tuple[Schedule, tuple[int, ...]]:
+def place_or_cut(
+    indexed: IndexedProblem, schedule: Schedule, run: Run | None = None
+) -> tuple[Schedule, tuple[int, ...]]:
     """Return a schedule that packs, and its offsets in bytes.
+
+    Again and again: find a stretch of steps that does not pack, and the cheapest idle time of one
+    or two tensors without which it does. What that leaves open is placed in order of time.
+    """
+    run = run or Run()
+    repair = Repair(indexed, schedule, run)
+    for _ in range(MOST_REPAIRS):
+        attempt = Attempt(packing_problem(indexed, repair.schedule), run)
+        attempt.go_on(WHOLE_NODES)
+        if attempt.offsets_bytes is not None:
+            return repair.schedule, attempt.offsets_bytes
+        stretch = attempt.stretch or hard_stretch(attempt.core, run, attempt.hardest_step)
+        if run.stop is not None or not repair.mend(stretch):
+            break
+    by_time = place_or_cut_by_time(indexed, schedule)
+    mended = place_or_cut_by_time(indexed, repair.schedule)
+    return min(by_time, mended, key=lambda placed: non_compulsory_cost(indexed, placed[0]))
+
+
+@dataclass(frozen=True, slots=True)
+class Cut:
+    """A residency may end after the step `last_use` and begin again at `next_use`."""
+
+    cost: int
+    residency: Residency
+    last_use: int
+    next_use: int
+
+    @property
+    def parts(self) -> tuple[Residency, Residency]:
+        """What is left of the residency."""
+        tensor = self.residency.tensor
+        return (
+            Residency(tensor, self.residency.start, self.last_use + 1),
+            Residency(tensor, self.next_use, self.residency.stop),
+        )
+
+
+class Repair:
+    """Cuts residencies of a schedule."""
+
+    def __init__(self, indexed: IndexedProblem, schedule: Schedule, run: Run) -> None:
+        self.schedule = schedule
+        self._indexed = indexed
+        self._run = run
+        self._uses = _uses(indexed, schedule.order)
+
+    def mend(self, stretch: range) -> bool:
+        """Make the cheapest cuts known that let the stretch pack; False if none do."""
+        for cuts in self._cuts_by_cost(stretch):
+            mended = self._with(cuts)
+            problem = clipped(packing_problem(self._indexed, mended), stretch)
+            if finding_of(problem, self._run, WINDOW_NODES) is Finding.PACKED:
+                self.schedule = mended
+                return True
+        return False
+
+    def _cuts_by_cost(self, stretch: range) -> Iterator[tuple[Cut, ...]]:
+        """Yield single cuts and pairs of the cheapest, the cheapest first."""
+        cuts = nsmallest(SINGLE_CUTS, self._cuts(stretch), key=lambda cut: (cut.cost, -(cut.next_use - cut.last_use)))
+        pairs = [pair for pair in combinations(cuts[:CUTS_TO_PAIR], 2) if pair[0].residency != pair[1].residency]
+        yield from sorted([*((cut,) for cut in cuts), *pairs], key=lambda chosen: sum(cut.cost for cut in chosen))
+
+    def _cuts(self, stretch: range) -> Iterator[Cut]:
+        indexed = self._indexed
+        times_resident: dict[int, int] = {}
+        for residency in self.schedule.residencies:
+            times_resident[residency.tensor] = times_resident.get(residency.tensor, 0) + 1
+        for residency in self.schedule.residencies:
+            tensor = residency.tensor
+            if residency.start >= stretch.stop or residency.stop <= stretch.start:
+                continue
+            is_spilled = times_resident[tensor] > 1 or indexed.backed >> tensor & 1
+            cost = indexed.load_costs[tensor] + (0 if is_spilled else indexed.store_costs[tensor])
+            uses = [use for use in self._uses[tensor] if residency.start <= use < residency.stop]
+            for last_use, next_use in pairwise(uses):
+                if next_use > last_use + 1 and last_use + 1 < stretch.stop and next_use > stretch.start:
+                    yield Cut(cost, residency, last_use, next_use)
+
+    def _with(self, cuts: tuple[Cut, ...]) -> Schedule:
+        parts = {cut.residency: cut.parts for cut in cuts}
+        residencies = [part for r in self.schedule.residencies for part in parts.get(r, (r,))]
+        return Schedule(self.schedule.order, tuple(sorted(residencies, key=lambda r: (r.start, r.tensor, r.stop))))
+
+
+def place_or_cut_by_time(indexed: IndexedProblem, schedule: Schedule) -> tuple[Schedule, tuple[int, ...]]:
+    """Return a schedule that packs, and its offsets in bytes, without any search.
 
     Best fit in order of time. Where a residency finds no gap, the cheapest of the residencies in
     its way is cut at its idle stretch. If nothing is left to cut, all that is resident begins in

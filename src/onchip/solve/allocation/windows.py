@@ -36,14 +36,32 @@ def finding_of(problem: PackingProblem, run: Run, nodes: float = NODES) -> Findi
 
 def unpackable_stretch(problem: PackingProblem, run: Run, step: int, nodes: float = NODES) -> range | None:
     """Return a stretch of steps around `step` that is proven not to pack, as short as it is easily made."""
+    finding, stretch = _narrowest(problem, run, step, nodes)
+    return stretch if finding is Finding.UNPACKABLE else None
+
+
+def hard_stretch(problem: PackingProblem, run: Run, step: int, nodes: float = NODES) -> range:
+    """Return a stretch proven not to pack, else the narrowest that stays open, else all steps."""
+    _, stretch = _narrowest(problem, run, step, nodes)
+    if stretch is None:
+        stretch = range(min(b.start for b in problem.buffers), max(b.stop for b in problem.buffers))
+    return stretch
+
+
+def _narrowest(problem: PackingProblem, run: Run, step: int, nodes: float) -> tuple[Finding, range | None]:
     _, steps = sections_of(problem.buffers)
     middle = max(index for index, at in enumerate(steps) if index == 0 or at <= step)
+    still_open: range | None = None
     for low, high in _widening(middle, len(steps)):
         if run.stop is not None:
-            return None
-        if _is_unpackable(problem, run, _stretch(steps, low, high), nodes):
-            return _trimmed(problem, run, steps, (low, high))
-    return None
+            break
+        stretch = _stretch(steps, low, high)
+        finding = finding_of(clipped(problem, stretch), run, nodes)
+        if finding is Finding.UNPACKABLE:
+            return finding, _trimmed(problem, run, steps, (low, high))
+        if finding is Finding.OPEN and still_open is None:
+            still_open = stretch
+    return Finding.OPEN, still_open
 
 
 def _widening(middle: int, sections: int) -> Iterator[tuple[int, int]]:

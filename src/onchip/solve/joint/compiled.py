@@ -16,7 +16,6 @@ from onchip.solve.joint.kernel_tables import (
     Pool,
     empty_heap,
     empty_pool,
-    empty_shelves,
     empty_workspace,
     grown,
     tables_of,
@@ -28,7 +27,7 @@ FIRST_STATES = 1 << 14
 FIRST_HEAP = 1 << 18
 MOST_BYTES = 5 << 30
 POLL_SECONDS = 0.02
-NO_UPPER_BOUND = 1 << 62
+NO_LIMIT = 1 << 62
 
 
 class TooManyResidentsError(Exception):
@@ -36,30 +35,34 @@ class TooManyResidentsError(Exception):
 
 
 class CompiledSearch:
-    """`BestFirstSearch`, compiled; with a `width`, a beam search that proves nothing but is quick.
+    """`BestFirstSearch`, compiled.
 
-    Another `seed` breaks ties otherwise, so that another of several optima is found.
+    With `greed`, each executed operator counts as so much cost saved: plans are found at once, and only an exhausted
+    search proves anything. Another `seed` breaks ties otherwise, so that another of several optima is found.
     """
 
     def __init__(
-        self, indexed: IndexedProblem, run: Run, upper_bound: int | None = None, width: int = 0, seed: int = 0
+        self,
+        indexed: IndexedProblem,
+        run: Run,
+        upper_bound: int | None = None,
+        seed: int = 0,
+        greed: int = 0,
+        state_limit: int = NO_LIMIT,
     ) -> None:
         self._indexed = indexed
         self._run = run
         self._tables = tables_of(indexed)
         self._pool = empty_pool(indexed, FIRST_STATES)
         self._heap = empty_heap(FIRST_HEAP)
-        self._shelves = empty_shelves(indexed, FIRST_HEAP if width else 1)
         self._workspace = empty_workspace(indexed)
-        self._search = kernel.beam if width else kernel.best_first
         self._counters = np.zeros(kernel.COUNTERS, np.int64)
         self._counters[kernel.GOAL] = -1
         self._counters[kernel.PENDING] = -1
-        self._counters[kernel.WIDTH] = width
         self._counters[kernel.SEED] = seed
         self._counters[kernel.GREED] = greed
-        self._counters[kernel.UPPER_BOUND] = NO_UPPER_BOUND if upper_bound is None else upper_bound
-        self._counters[kernel.STATE_LIMIT] = run.limits.node_limit or NO_UPPER_BOUND
+        self._counters[kernel.UPPER_BOUND] = NO_LIMIT if upper_bound is None else upper_bound
+        self._counters[kernel.STATE_LIMIT] = min(run.limits.node_limit or NO_LIMIT, state_limit)
         self._code = kernel.STOPPED
         self._out_of_memory = False
         self._failure: BaseException | None = None
@@ -67,7 +70,7 @@ class CompiledSearch:
     def solve(self) -> SearchOutcome:
         """Search until done, stopped, or out of memory; only plans below the upper bound count.
 
-        Best first: `cost` is None and `lower_bound` the upper bound if there is no such plan.
+        If there is none, `cost` is None and `lower_bound` the upper bound.
         Raises TooManyResidentsError.
         """
         thread = threading.Thread(target=self._work, daemon=True)
@@ -93,9 +96,7 @@ class CompiledSearch:
         try:
             kernel.start(self._tables, self._pool, self._counters)
             while not self._counters[kernel.STOP]:
-                self._code = self._search(
-                    self._tables, self._pool, self._heap, self._shelves, self._workspace, self._counters
-                )
+                self._code = kernel.best_first(self._tables, self._pool, self._heap, self._workspace, self._counters)
                 if self._code not in (kernel.STATES_FULL, kernel.HEAP_FULL) or not self._grow():
                     return
         except BaseException as failure:  # handed to the thread that waits
@@ -124,7 +125,7 @@ class CompiledSearch:
         if goal >= 0:
             cost = int(self._pool.cost[goal])
             return SearchOutcome(self._path(goal), cost, bound, self._states, stop)
-        if self._code == kernel.EXHAUSTED and not self._counters[kernel.WIDTH]:
+        if self._code == kernel.EXHAUSTED:
             bound = upper_bound
         return SearchOutcome(None, None, bound, self._states, stop)
 

@@ -15,13 +15,13 @@ from llvmlite import ir
 from numba.core import types
 from numba.extending import intrinsic
 
-from onchip.solve.joint.kernel_tables import Deferred, Integers, Pool, Shelves, Tables, Words, Workspace
+from onchip.solve.joint.kernel_tables import Deferred, Integers, Pool, Tables, Words, Workspace
 
 F = TypeVar("F", bound=Callable[..., Any])
 
 # Indices into `counters`.
-STATES, HEAP, PUSHED, GOAL, BOUND, UPPER_BOUND, STOP, STATE_LIMIT, PENDING, WIDTH, LEVEL, FREE, SEED, GREED = range(14)
-COUNTERS = 14
+STATES, HEAP, PUSHED, GOAL, BOUND, UPPER_BOUND, STOP, STATE_LIMIT, PENDING, SEED, GREED = range(11)
+COUNTERS = 11
 # Why the search returned.
 FOUND, EXHAUSTED, STOPPED, STATES_FULL, HEAP_FULL, TOO_MANY_RESIDENTS = range(6)
 
@@ -31,7 +31,6 @@ RANK_OF_A_STEP = 1 << 40
 SCRAMBLE = np.uint64(0x9E3779B97F4A7C15)
 HEAP_RESERVE = 1 << 16
 MOST_RESIDENTS = 64
-MOVES_RESERVE = 1 << 16
 
 
 def compiled(function: F) -> F:
@@ -410,24 +409,24 @@ def is_minimal(t: Tables, over: int, ends_short: int, w: Workspace, count: int) 
 
 
 @compiled
-def defer_children(t: Tables, p: Pool, h: Deferred, b: Shelves, w: Workspace, state: int, counters: Integers) -> int:
+def defer_children(t: Tables, p: Pool, h: Deferred, w: Workspace, state: int, counters: Integers) -> int:
     """Put every child of a state on the heap; return FOUND if all went well."""
     for index in range(members(p.ready, state, w.operators)):
         operator = w.operators[index]
         if fits(t, p, state, operator):
-            push(p, h, b, counters, p.cost[state], state, operator, ZERO)
+            push(p, h, counters, p.cost[state], state, operator, ZERO)
             continue
         count = eviction_candidates(t, p, state, operator, w)
         if count < 0:
             return TOO_MANY_RESIDENTS
-        if not defer_evictions(t, p, h, b, w, state, operator, count, counters):
+        if not defer_evictions(t, p, h, w, state, operator, count, counters):
             return HEAP_FULL
     return FOUND
 
 
 @compiled
 def defer_evictions(
-    t: Tables, p: Pool, h: Deferred, b: Shelves, w: Workspace, state: int, operator: int, count: int, counters: Integers
+    t: Tables, p: Pool, h: Deferred, w: Workspace, state: int, operator: int, count: int, counters: Integers
 ) -> bool:
     """Push a child for each inclusion-minimal set of evictions that makes the operator fit.
 
@@ -440,9 +439,9 @@ def defer_evictions(
     while True:
         fitting = holds(t, over, ends_short, w, count)
         if fitting and is_minimal(t, over, ends_short, w, count):
-            if counters[WIDTH] == 0 and counters[HEAP] + 1 >= h.cost.size:
+            if counters[HEAP] + 1 >= h.priority.size:
                 return False
-            push(p, h, b, counters, cost, state, operator, evicted)
+            push(p, h, counters, cost, state, operator, evicted)
         if fitting or following >= count or cost >= counters[UPPER_BOUND]:
             if depth == 0:
                 return True
@@ -467,49 +466,39 @@ def defer_evictions(
 
 
 @compiled
-def push(
-    p: Pool, h: Deferred, b: Shelves, counters: Integers, cost: int, parent: int, operator: int, evicted: np.uint64
-) -> None:
-    """Defer a child below the upper bound: on the heap, or (beam) on the shelf of its number of steps."""
+def push(p: Pool, h: Deferred, counters: Integers, cost: int, parent: int, operator: int, evicted: np.uint64) -> None:
+    """Defer a child below the upper bound. Greed lets every executed operator count as so much saved."""
     if cost >= counters[UPPER_BOUND]:
         return
-    if counters[WIDTH] > 0:
-        shelve(p, b, counters, cost, parent, operator, evicted)
-    else:
-        counters[PUSHED] += 1
-        rank = tie_break(counters, counters[PUSHED]) - (p.steps[parent] + 1) * RANK_OF_A_STEP
-        enqueue(h, counters, cost - counters[GREED] * (p.steps[parent] + 1), rank, parent, operator, evicted)
-
-
-@compiled
-def tie_break(counters: Integers, natural: int) -> np.int64:
-    """Return the natural rank, or (another seed) one that only depends on how many were deferred."""
-    if counters[SEED] == 0:
-        return np.int64(natural)
-    scrambled = np.uint64(counters[PUSHED] + counters[SEED] * RANK_OF_A_STEP) * SCRAMBLE
-    return np.int64(scrambled >> np.uint64(25))
-
-
-@compiled
-def enqueue(
-    h: Deferred, counters: Integers, cost: int, rank: np.int64, parent: int, operator: int, evicted: np.uint64
-) -> None:
+    counters[PUSHED] += 1
+    steps = p.steps[parent] + 1
+    priority = cost - counters[GREED] * steps
+    rank = tie_break(counters) - steps * RANK_OF_A_STEP
     index = counters[HEAP]
     counters[HEAP] += 1
     while index > 0:
         above = (index - 1) >> 1
-        if h.cost[above] < cost or (h.cost[above] == cost and h.rank[above] < rank):
+        if h.priority[above] < priority or (h.priority[above] == priority and h.rank[above] < rank):
             break
         _move_entry(h, above, index)
         index = above
-    _set_entry(h, index, cost, rank, parent, operator, evicted)
+    _set_entry(h, index, priority, rank, parent, operator, evicted)
+
+
+@compiled
+def tie_break(counters: Integers) -> np.int64:
+    """Return first come first served, or (another seed) an order that only depends on how many came."""
+    if counters[SEED] == 0:
+        return np.int64(counters[PUSHED])
+    scrambled = np.uint64(counters[PUSHED] + counters[SEED] * RANK_OF_A_STEP) * SCRAMBLE
+    return np.int64(scrambled >> np.uint64(25))
 
 
 @compiled
 def drop_first(h: Deferred, counters: Integers) -> None:
     counters[HEAP] -= 1
     last = counters[HEAP]
-    cost, rank = h.cost[last], h.rank[last]
+    priority, rank = h.priority[last], h.rank[last]
     index = 0
     while True:
         below = 2 * index + 1
@@ -517,10 +506,11 @@ def drop_first(h: Deferred, counters: Integers) -> None:
             break
         right = below + 1
         if right < last and (
-            h.cost[right] < h.cost[below] or (h.cost[right] == h.cost[below] and h.rank[right] < h.rank[below])
+            h.priority[right] < h.priority[below]
+            or (h.priority[right] == h.priority[below] and h.rank[right] < h.rank[below])
         ):
             below = right
-        if cost < h.cost[below] or (cost == h.cost[below] and rank <= h.rank[below]):
+        if priority < h.priority[below] or (priority == h.priority[below] and rank <= h.rank[below]):
             break
         _move_entry(h, below, index)
         index = below
@@ -529,14 +519,14 @@ def drop_first(h: Deferred, counters: Integers) -> None:
 
 @compiled
 def _move_entry(h: Deferred, source: int, target: int) -> None:
-    _set_entry(h, target, h.cost[source], h.rank[source], h.parent[source], h.operator[source], h.evicted[source])
+    _set_entry(h, target, h.priority[source], h.rank[source], h.parent[source], h.operator[source], h.evicted[source])
 
 
 @compiled
 def _set_entry(
-    h: Deferred, index: int, cost: int, rank: np.int64, parent: int, operator: int, evicted: np.uint64
+    h: Deferred, index: int, priority: int, rank: np.int64, parent: int, operator: int, evicted: np.uint64
 ) -> None:
-    h.cost[index] = cost
+    h.priority[index] = priority
     h.rank[index] = rank
     h.parent[index] = parent
     h.operator[index] = operator
@@ -556,22 +546,22 @@ def start(t: Tables, p: Pool, counters: Integers) -> None:
 
 
 @compiled
-def defer_all(t: Tables, p: Pool, h: Deferred, b: Shelves, w: Workspace, state: int, counters: Integers) -> int:
+def defer_all(t: Tables, p: Pool, h: Deferred, w: Workspace, state: int, counters: Integers) -> int:
     """Defer the children; if the heap is full, remember to do it again (what stands twice is dominated)."""
-    code = defer_children(t, p, h, b, w, state, counters)
+    code = defer_children(t, p, h, w, state, counters)
     if code == HEAP_FULL:
         counters[PENDING] = state
     return code
 
 
 @compiled
-def best_first(t: Tables, p: Pool, h: Deferred, b: Shelves, w: Workspace, counters: Integers) -> int:
+def best_first(t: Tables, p: Pool, h: Deferred, w: Workspace, counters: Integers) -> int:
     """Build the cheapest deferred child until one is a whole plan; say why it returned."""
     operators = t.hashes.size
     if counters[PENDING] >= 0:
         pending = counters[PENDING]
         counters[PENDING] = -1
-        code = defer_all(t, p, h, b, w, pending, counters)
+        code = defer_all(t, p, h, w, pending, counters)
         if code != FOUND:
             return code
     while counters[GOAL] < 0:
@@ -582,11 +572,11 @@ def best_first(t: Tables, p: Pool, h: Deferred, b: Shelves, w: Workspace, counte
             return STOPPED
         if state + 1 >= p.cost.size or p.moves_at[state] + operators >= p.moves.size:
             return STATES_FULL
-        if counters[HEAP] + HEAP_RESERVE >= h.cost.size:
+        if counters[HEAP] + HEAP_RESERVE >= h.priority.size:
             return HEAP_FULL
-        cost, parent, operator, evicted = h.cost[0], h.parent[0], h.operator[0], h.evicted[0]
+        priority, parent, operator, evicted = h.priority[0], h.parent[0], h.operator[0], h.evicted[0]
         drop_first(h, counters)
-        cost += counters[GREED] * (p.steps[parent] + 1)
+        cost = priority + counters[GREED] * (p.steps[parent] + 1)
         if p.is_dominated[parent] or cost >= counters[UPPER_BOUND]:
             continue
         if counters[GREED] == 0:
@@ -596,89 +586,7 @@ def best_first(t: Tables, p: Pool, h: Deferred, b: Shelves, w: Workspace, counte
             counters[GOAL] = state
         if enter_if_undominated(t, p, state):
             counters[STATES] += 1
-            code = defer_all(t, p, h, b, w, state, counters)
-            if code != FOUND:
-                return code
-    return FOUND
-
-
-# Beam
-
-
-@compiled
-def shelve(p: Pool, b: Shelves, counters: Integers, cost: int, parent: int, operator: int, evicted: np.uint64) -> None:
-    """Put a child on the shelf of its number of steps; a full store forgets it."""
-    entry = counters[FREE]
-    if entry < 0:
-        return
-    counters[FREE] = b.following[entry]
-    b.cost[entry] = cost
-    b.parent[entry] = parent
-    b.operator[entry] = operator
-    b.evicted[entry] = evicted
-    level = p.steps[parent] + 1
-    b.following[entry] = b.shelves[level]
-    b.shelves[level] = entry
-
-
-@compiled
-def clear_shelf(b: Shelves, p: Pool, h: Deferred, counters: Integers) -> None:
-    """Move a level's children to the heap; ties go to the parent with the fewest resident units."""
-    counters[HEAP] = 0
-    entry = b.shelves[counters[LEVEL]]
-    while entry >= 0:
-        following = b.following[entry]
-        if counters[HEAP] + 1 < h.cost.size and not p.is_dominated[b.parent[entry]]:
-            counters[PUSHED] += 1
-            rank = tie_break(counters, p.used_units[b.parent[entry]])
-            enqueue(h, counters, b.cost[entry], rank, b.parent[entry], b.operator[entry], b.evicted[entry])
-        b.following[entry] = counters[FREE]
-        counters[FREE] = entry
-        entry = following
-    b.shelves[counters[LEVEL]] = -1
-
-
-@compiled
-def beam(t: Tables, p: Pool, h: Deferred, b: Shelves, w: Workspace, counters: Integers) -> int:
-    """Build at most WIDTH children a level, cheapest first; each whole plan lowers the upper bound."""
-    operators = t.hashes.size
-    if counters[PENDING] >= 0:
-        counters[PENDING] = -1
-        code = defer_children(t, p, h, b, w, 0, counters)
-        if code != FOUND:
-            return code
-    while counters[LEVEL] < operators:
-        state = counters[STATES]
-        if counters[STOP]:
-            return STOPPED
-        if state + counters[WIDTH] + 1 >= p.cost.size or p.moves_at[state] + MOVES_RESERVE >= p.moves.size:
-            return STATES_FULL
-        counters[LEVEL] += 1
-        clear_shelf(b, p, h, counters)
-        code = expand_level(t, p, h, b, w, counters)
-        if code != FOUND:
-            return code
-    return EXHAUSTED
-
-
-@compiled
-def expand_level(t: Tables, p: Pool, h: Deferred, b: Shelves, w: Workspace, counters: Integers) -> int:
-    operators = t.hashes.size
-    last = counters[STATES] + counters[WIDTH]
-    while counters[HEAP] > 0 and counters[STATES] < last:
-        state = counters[STATES]
-        cost, parent, operator, evicted = h.cost[0], h.parent[0], h.operator[0], h.evicted[0]
-        drop_first(h, counters)
-        if cost >= counters[UPPER_BOUND] or p.moves_at[state] + operators >= p.moves.size:
-            break
-        build(t, p, parent, operator, evicted, cost, state)
-        if p.steps[state] == operators:
-            counters[GOAL] = state
-            counters[UPPER_BOUND] = cost
-            counters[STATES] += 1
-        elif enter_if_undominated(t, p, state):
-            counters[STATES] += 1
-            code = defer_children(t, p, h, b, w, state, counters)
+            code = defer_all(t, p, h, w, state, counters)
             if code != FOUND:
                 return code
     return FOUND

@@ -69,24 +69,13 @@ class Pool(NamedTuple):
 
 
 class Deferred(NamedTuple):
-    """Children not built yet: a binary heap by cost, then by `rank` (most operators executed first)."""
+    """Children not built yet: a binary heap by `priority` (the cost), then `rank` (most operators executed first)."""
 
-    cost: Integers
+    priority: Integers
     rank: Integers
     parent: Integers
     operator: Integers
     evicted: Words
-
-
-class Shelves(NamedTuple):
-    """Children of a beam, not built yet: a linked list (`following`) for each number of steps."""
-
-    cost: Integers
-    parent: Integers
-    operator: Integers
-    evicted: Words
-    following: Integers
-    shelves: Integers
 
 
 class Workspace(NamedTuple):
@@ -100,15 +89,6 @@ class Workspace(NamedTuple):
     place: Integers
     chosen: Integers
     stack: Integers
-
-
-def empty_shelves(indexed: IndexedProblem, entries: int) -> Shelves:
-    """Return room for this many children, all of it in one list that starts at entry 0."""
-    cost, parent, operator = (np.zeros(entries, np.int64) for _ in range(3))
-    following = np.arange(1, entries + 1)
-    following[-1] = -1
-    shelves = np.full(indexed.operator_count + 2, -1, np.int64)
-    return Shelves(cost, parent, operator, np.zeros(entries, np.uint64), following, shelves)
 
 
 def empty_workspace(indexed: IndexedProblem) -> Workspace:
@@ -177,8 +157,8 @@ def empty_pool(indexed: IndexedProblem, states: int) -> Pool:
 
 def empty_heap(entries: int) -> Deferred:
     """Return room for this many deferred children."""
-    cost, rank, parent, operator = (np.zeros(entries, np.int64) for _ in range(4))
-    return Deferred(cost, rank, parent, operator, np.zeros(entries, np.uint64))
+    priority, rank, parent, operator = (np.zeros(entries, np.int64) for _ in range(4))
+    return Deferred(priority, rank, parent, operator, np.zeros(entries, np.uint64))
 
 
 def grown(arrays: ArraysT) -> ArraysT:

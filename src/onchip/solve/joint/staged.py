@@ -1,7 +1,7 @@
 """The least cost in bytes, in stages that each take about ten times as long as the one before.
 
-Most networks are proven by the search in Python before anything is compiled. For the others, beams
-give good plans at once and an upper bound for the compiled search to prune with.
+Most networks are proven by the search in Python before anything is compiled. For the others, greedy
+searches give good plans at once and an upper bound for the compiled search to prune with.
 """
 
 from __future__ import annotations
@@ -18,8 +18,9 @@ from onchip.solve.limits import Run
 
 GIVEN_ORDER_STATES = 2_000
 PYTHON_STATES = 1_000
-BEAM_WIDTHS = (8, 64, 512)
-WIDEST_BEAM = 4096
+GREEDY_STATES = 20_000
+GREEDY_ROUNDS = 8
+NO_LIMIT = 1 << 62
 
 
 class StagedSearch:
@@ -35,6 +36,7 @@ class StagedSearch:
         self.cost: int | None = None
         self.lower_bound = 0
         self.stop = Stop.COMPLETED
+        self._greed = _mean_cost_of_evicting_all_an_operator_writes(indexed)
 
     @property
     def is_proven(self) -> bool:
@@ -43,7 +45,7 @@ class StagedSearch:
 
     def solve(self) -> None:
         """Run the stages until the optimum is proven or the run has to stop."""
-        for stage in (self._given_order, self._python, self._beams, self._compiled, self._wider_beams):
+        for stage in (self._given_order, self._python, self._greedy, self._compiled, self._greedier_for_longer):
             if not self.is_proven and self._run.stop is None:
                 stage()
         if not self.is_proven:
@@ -59,25 +61,28 @@ class StagedSearch:
     def _python(self) -> None:
         self._take(BestFirstSearch(self._indexed, self._run, PYTHON_STATES).solve(), "search")
 
-    def _beams(self) -> None:
-        for width in BEAM_WIDTHS:
-            self._compiled(width)
+    def _greedy(self) -> None:
+        """Halve the greed while plans come quickly; with less of it they are better and take longer."""
+        for _ in range(GREEDY_ROUNDS):
+            found = self._compiled(self._greed, GREEDY_STATES)
+            if found is None or self.is_proven or self._run.stop is not None:
+                return
+            self._greed = max(1, self._greed // 2)
 
-    def _wider_beams(self) -> None:
+    def _greedier_for_longer(self) -> None:
         """Out of memory for the proof: go on for better plans while time is left."""
-        width = 2 * BEAM_WIDTHS[-1]
-        while self.stop is Stop.MEMORY_LIMIT and width <= WIDEST_BEAM and self._run.stop is None:
-            self._compiled(width)
-            width *= 2
+        if self.stop is not Stop.MEMORY_LIMIT:
+            return
+        for doubling in range(1, GREEDY_ROUNDS):
+            if not self.is_proven and self._run.stop is None:
+                self._compiled(self._greed, GREEDY_STATES << doubling)
+        self.stop = Stop.MEMORY_LIMIT
 
-    def _compiled(self, width: int = 0) -> None:
-        from onchip.solve.joint.compiled import CompiledSearch, TooManyResidentsError
-
-        try:
-            outcome = CompiledSearch(self._indexed, self._run, self.cost, width).solve()
-        except TooManyResidentsError:
-            outcome = BestFirstSearch(self._indexed, self._run).solve()
-        self._take(outcome, f"beam of {width}" if width else "search")
+    def _compiled(self, greed: int = 0, state_limit: int = NO_LIMIT) -> int | None:
+        """Search below the best cost so far; return the cost found."""
+        outcome = _search(self._indexed, self._run, self.cost, greed=greed, state_limit=state_limit)
+        self._take(outcome, "greedy search" if greed else "search")
+        return outcome.cost
 
     def _take(self, outcome: SearchOutcome, phase: str) -> None:
         self.lower_bound = max(self.lower_bound, outcome.lower_bound)
@@ -90,15 +95,26 @@ class StagedSearch:
 
 def optimal_moves(indexed: IndexedProblem, run: Run, upper_bound: int | None, seed: int) -> tuple[Move, ...] | None:
     """Return moves of least cost below the upper bound, with ties broken by the seed; None if none were found."""
+    return _search(indexed, run, upper_bound, seed=seed).moves
+
+
+def _search(
+    indexed: IndexedProblem,
+    run: Run,
+    upper_bound: int | None,
+    *,
+    seed: int = 0,
+    greed: int = 0,
+    state_limit: int = NO_LIMIT,
+) -> SearchOutcome:
     from onchip.solve.joint.compiled import CompiledSearch, TooManyResidentsError
 
     try:
-        for width in (BEAM_WIDTHS[1], 0):
-            outcome = CompiledSearch(indexed, run, upper_bound, width, seed).solve()
-            if outcome.moves is not None and outcome.cost is not None:
-                if outcome.cost + 1 == upper_bound or not width:
-                    return outcome.moves
-                upper_bound = outcome.cost + 1
+        return CompiledSearch(indexed, run, upper_bound, seed, greed, state_limit).solve()
     except TooManyResidentsError:
-        pass
-    return None
+        return BestFirstSearch(indexed, run, state_limit).solve()
+
+
+def _mean_cost_of_evicting_all_an_operator_writes(indexed: IndexedProblem) -> int:
+    """Return what an executed operator is worth to the greediest search."""
+    return max(1, (sum(indexed.load_costs) + sum(indexed.store_costs)) // indexed.operator_count)

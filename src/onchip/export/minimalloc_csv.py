@@ -1,0 +1,28 @@
+"""MiniMalloc's CSV with offsets: `id,lower,upper,size,offset`, half-open."""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Sequence
+from pathlib import Path
+
+from onchip.frontends.files import write_file
+from onchip.plan.packing import Packing, PackingProblem
+
+COLUMNS = ("id", "lower", "upper", "size", "offset")
+
+
+def write_packing(ids: Sequence[str], problem: PackingProblem, packing: Packing, path: Path) -> None:
+    """Write the file; raises InputError where it cannot be written."""
+    write_file(path, packing_to_csv(ids, problem, packing).encode())
+
+
+def packing_to_csv(ids: Sequence[str], problem: PackingProblem, packing: Packing) -> str:
+    """Return the file's text, a line for each buffer."""
+    text = io.StringIO(newline="")
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(COLUMNS)
+    for name, buffer, offset in zip(ids, problem.buffers, packing.offsets_bytes, strict=True):
+        writer.writerow((name, buffer.start, buffer.stop, buffer.size_bytes, offset))
+    return text.getvalue()
