@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import io
-import math
 import sys
 import traceback
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, TypeAlias
 
@@ -16,15 +14,17 @@ import typer.main
 
 from onchip.commands.explain import explain_command
 from onchip.commands.export import export_command
+from onchip.commands.pack import pack_command
 from onchip.commands.report import Pictures, report_command
 from onchip.commands.run import run_command, time_command
+from onchip.commands.watched import seconds_of, watched_run
 from onchip.errors import InputError, InternalError, OnchipError, UsageError
 from onchip.plan.document import Granularity, Reading
 from onchip.plan.problem import Count, Objective, Order
 from onchip.plan.result import Status, Stop
 from onchip.report.output import write, write_json, write_refusal
-from onchip.solve.limits import Limits, MipSolver, Progress, Run
-from onchip.solve.start import NoAnswerError, StoppedError, interruptible_run
+from onchip.solve.limits import Limits, MipSolver
+from onchip.solve.start import NoAnswerError, StoppedError
 
 if TYPE_CHECKING:
     from onchip.report.outcome import Outcome
@@ -95,13 +95,13 @@ def plan_command(
     from onchip.solve.target import Target
 
     reading = Reading(bits, _dims(dim), granularity, count)
-    limits = Limits(_seconds(time_limit), workers=workers, seed=seed, solver=solver)
+    limits = Limits(seconds_of(time_limit), workers=workers, seed=seed, solver=solver)
     target = Target.of_text(sram, accelerator, alignment)
     request = Request(network, reading, target, objective, order, method, limits)
     if output is not None:
         ensure_writable(output, inputs=(network, accelerator or network))
     pictures = Pictures(report, figure, inputs=(network, accelerator or network))
-    outcome = plan_network(request, _watched_run)
+    outcome = plan_network(request, watched_run)
     if output is not None and outcome.document is not None:
         from onchip.export.plan_json import write_plan
 
@@ -159,7 +159,7 @@ def info_command(
     from onchip.report.json_view import description_object
 
     reading = Reading(bits, _dims(dim), granularity, count)
-    description = describe_network(network, reading, Limits(_seconds(time_limit)), _watched_run)
+    description = describe_network(network, reading, Limits(seconds_of(time_limit)), watched_run)
     if as_json:
         write_json(description_object(description))
     else:
@@ -174,6 +174,7 @@ app.command("time")(time_command)
 app.command("export")(export_command)
 app.command("report")(report_command)
 app.command("explain")(explain_command)
+app.command("pack")(pack_command)
 
 
 @app.command("networks")
@@ -283,22 +284,6 @@ def _exit_code_of_refusal(error: OnchipError) -> int:
     return next((code for kind, code in by_kind.items() if isinstance(error, kind)), INTERNAL)
 
 
-@contextmanager
-def _watched_run(limits: Limits) -> Iterator[Run]:
-    from onchip.report.progress import ProgressLine
-
-    line = ProgressLine()
-
-    def show_progress(progress: Progress) -> None:
-        line.update(progress.seconds, progress.best, progress.lower_bound, progress.phase)
-
-    try:
-        with interruptible_run(limits, show_progress) as run:
-            yield run
-    finally:
-        line.clear()
-
-
 def _dims(bindings: Sequence[str] | None) -> dict[str, int]:
     dims: dict[str, int] = {}
     for binding in bindings or ():
@@ -310,9 +295,3 @@ def _dims(bindings: Sequence[str] | None) -> dict[str, int]:
                 f"{name!r} is bound to {dims[name]} and {int(number)}", place="--dim", expected="one value"
             )
     return dims
-
-
-def _seconds(time_limit: float | None) -> float | None:
-    if time_limit is not None and not 0 < time_limit < math.inf:
-        raise UsageError(f"it is {time_limit:g}", place="--time-limit", expected="a number of seconds above 0")
-    return time_limit

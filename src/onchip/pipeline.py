@@ -16,18 +16,22 @@ from onchip.frontends.graph_json import graph_sha256, read_graph
 from onchip.ir.graph import Graph
 from onchip.ir.tensor import Role
 from onchip.plan.document import Claim, Granularity, PlanDocument, Reading, Source, Split
+from onchip.plan.packing import PackingProblem
 from onchip.plan.plan import Compute, Plan
 from onchip.plan.problem import Objective, Order, Problem
 from onchip.plan.result import Result
 from onchip.report.execution import Execution
 from onchip.report.outcome import Check, Description, Outcome, Seconds
+from onchip.report.packing import PackingOutcome
 from onchip.report.timing import Timing
+from onchip.solve.allocation.pack import least_capacity, pack
 from onchip.solve.budgets import budgets_of, roomy_problem
 from onchip.solve.limits import Limits
 from onchip.solve.registry import method_named
 from onchip.solve.start import RunStarter, silent_run
 from onchip.solve.target import Target, TargetFinder
 from onchip.verify.figures import Figures
+from onchip.verify.packing import verify_packing
 from onchip.verify.verifier import verify
 
 if TYPE_CHECKING:
@@ -181,6 +185,38 @@ def describe_network(network: str, reading: Reading, limits: Limits, start: RunS
     problem = roomy_problem(read_network(network, reading), reading.count)
     budgets = budgets_of(problem, limits, start)
     return Description(problem, budgets.required, budgets.least_peak, compulsory_bytes(problem))
+
+
+def pack_file(
+    file: Path,
+    capacity_bytes: int | None,
+    alignment_bytes: int | None,
+    limits: Limits,
+    start: RunStarter = silent_run,
+    *,
+    minimize: bool = False,
+) -> PackingOutcome:
+    """Read MiniMalloc's CSV, pack, verify; raises InternalError if the packing found is not legal.
+
+    Without a capacity there is room for all buffers beside each other.
+    """
+    from onchip.frontends.minimalloc_csv import read_buffers
+
+    table = read_buffers(file)
+    asked = alignment_bytes or table.alignment_bytes or 1
+    if table.alignment_bytes not in (None, asked):
+        raise UsageError(f"the file says {table.alignment_bytes}", place="--alignment", expected="the same or none")
+    roomy = sum(-(-buffer.size_bytes // asked) * asked for buffer in table.buffers)
+    problem = PackingProblem(table.buffers, capacity_bytes or max(roomy, 1), asked)
+    with start(limits) as run:
+        result, seconds = _timed(lambda: (least_capacity if minimize else pack)(problem, run))
+    if result.answer is not None and (violations := verify_packing(problem, result.answer)):
+        raise InternalError(
+            f"its packing has {len(violations)} violations, the first: {violations[0]}",
+            place=f"method {result.method}",
+            expected="a legal packing; please report this",
+        )
+    return PackingOutcome(table.ids, problem, result, capacity_bytes, seconds)
 
 
 def read_network(source: str, reading: Reading = Reading()) -> Graph:  # noqa: B008 (frozen)

@@ -1,4 +1,4 @@
-"""The compiled search and the one in Python are one search; a beam never claims more than it has."""
+"""The compiled search and the one in Python are one search; a greedy one never claims more than it has."""
 
 from __future__ import annotations
 
@@ -54,12 +54,29 @@ def test_an_upper_bound_at_the_optimum_leaves_nothing_and_proves_it(seed: int) -
 
 
 @pytest.mark.parametrize("seed", range(20))
-@pytest.mark.parametrize("width", [1, 20])
-def test_a_beam_has_a_plan_of_the_cost_it_says_and_never_below_the_optimum(seed: int, width: int) -> None:
+@pytest.mark.parametrize("greed", [1, 20])
+def test_a_greedy_search_has_a_plan_of_the_cost_it_says_and_proves_nothing(seed: int, greed: int) -> None:
     indexed = tight_problem(seed)
     optimum = BestFirstSearch(indexed, Run()).solve().cost
-    outcome = CompiledSearch(indexed, Run(), width=width).solve()
+    outcome = CompiledSearch(indexed, Run(), greed=greed).solve()
     assert optimum is not None
     assert outcome.cost is not None
     assert cost_of(indexed, outcome) == outcome.cost >= optimum
     assert outcome.lower_bound == 0
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_an_exhausted_greedy_search_proves_its_upper_bound(seed: int) -> None:
+    indexed = tight_problem(seed)
+    optimum = BestFirstSearch(indexed, Run()).solve().cost
+    assert optimum is not None
+    outcome = CompiledSearch(indexed, Run(), upper_bound=optimum, greed=5).solve()
+    assert outcome.moves is None
+    assert outcome.lower_bound == optimum
+
+
+def test_another_seed_finds_another_optimum() -> None:
+    indexed = tight_problem(2)
+    outcomes = [CompiledSearch(indexed, Run(), seed=seed).solve() for seed in range(8)]
+    assert len({outcome.cost for outcome in outcomes}) == 1
+    assert len({outcome.moves for outcome in outcomes}) > 1

@@ -59,9 +59,7 @@ def _table_of(text: str) -> BufferTable:
     lines: list[Line] = []
     try:
         columns = _columns(next(rows, []))
-        for row in rows:
-            if row:
-                lines.append(Line.of(rows.line_num, columns, row))
+        lines.extend(Line.of(rows.line_num, columns, row) for row in rows if row)
     except csv.Error as error:
         raise InputError(f"it is no CSV ({error})", place=f"line {rows.line_num}", expected="a CSV file") from None
     _no_id_twice(lines)

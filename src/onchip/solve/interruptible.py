@@ -27,7 +27,7 @@ def run_watched(work: Callable[[], T], stop: Callable[[], None], run: Run) -> T:
     def target() -> None:
         try:
             results.append(work())
-        except BaseException as error:  # noqa: BLE001 (raised below, in the thread that waits)
+        except BaseException as error:  # raised below, in the thread that waits
             errors.append(error)
 
     thread = threading.Thread(target=target, daemon=True)

@@ -25,6 +25,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from enum import Enum
 from types import ModuleType
+from typing import Any
 
 from onchip.plan.packing import Packing, PackingProblem
 from onchip.solve.allocation.branching_tables import Tables, sections_of, tables_of, work_of

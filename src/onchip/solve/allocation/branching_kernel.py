@@ -27,9 +27,17 @@ FAR = 1 << 60
 HASH_STEP = np.uint64(0x9E3779B97F4A7C15)
 
 
+jit: Any = numba.njit
+
+
 def compiled(function: F) -> F:
-    """Compile, cache on disk, release the interpreter lock while running; called from compiled code only."""
-    return cast(F, numba.njit(cache=True, nogil=True, no_cpython_wrapper=True, no_cfunc_wrapper=True)(function))
+    """Compile, release the interpreter lock while running; to be called from compiled code only."""
+    return cast("F", jit(nogil=True, no_cpython_wrapper=True, no_cfunc_wrapper=True)(function))
+
+
+def compiled_entry(function: F) -> F:
+    """The same with all it calls, cached on disk; to be called from Python."""
+    return cast("F", jit(cache=True, nogil=True, no_cfunc_wrapper=True)(function))
 
 
 # Decisions
@@ -328,7 +336,7 @@ def remember_failure(work: Work, depth: int) -> None:
 @compiled
 def slot_of(state: State, low: np.uint64) -> int:
     """Return where in the memory a hash belongs."""
-    return 2 * np.int64(low & np.uint64(len(state.memo) // 2 - 1))
+    return int(low & np.uint64(len(state.memo) // 2 - 1)) * 2
 
 
 # Frames
@@ -496,7 +504,7 @@ def has_room(work: Work) -> bool:
     )
 
 
-@numba.njit(cache=True, nogil=True, no_cfunc_wrapper=True)  # type: ignore[untyped-decorator]
+@compiled_entry
 def search(work: Work) -> int:
     """Pack everything, or prove that it cannot be done, or stop at the node limit."""
     frames, counters = work.frames, work.counters

@@ -182,24 +182,58 @@ def work_of(tables: Tables, room: int) -> Work:
     """Make empty arrays around the tables; `room` is how many decisions a path may have."""
     buffers, sections = len(tables.size), len(tables.limit)
     trail, lists = room + buffers * 8, max(room, buffers) * (buffers // 2 + 4) + 4 * buffers
+    memo = 1 << min(MEMO_WORDS_PER_BUFFER * buffers, MOST_MEMO_WORDS).bit_length()
     state = State(
-        *(np.zeros(buffers, dtype=np.int64) for _ in range(4)),
-        *(np.zeros(sections + 1, dtype=np.int64) for _ in range(4)),
+        support=numbers(buffers),
+        low=numbers(buffers),
+        is_placed=numbers(buffers),
+        noted=numbers(buffers),
+        total=numbers(sections + 1),
+        floor=numbers(sections + 1),
+        scratch=numbers(sections + 1),
+        choices=numbers(sections + 1),
         weight=np.ones(sections, dtype=np.float64),
-        lists=np.zeros(lists, dtype=np.int64),
-        trail_buffer=np.zeros(trail, dtype=np.int64),
-        trail_support=np.zeros(trail, dtype=np.int64),
-        trail_low=np.zeros(trail, dtype=np.int64),
-        memo=np.zeros(1 << min(MEMO_WORDS_PER_BUFFER * buffers, MOST_MEMO_WORDS).bit_length(), dtype=np.uint64),
+        lists=numbers(lists),
+        trail_buffer=numbers(trail),
+        trail_support=numbers(trail),
+        trail_low=numbers(trail),
+        memo=words(memo),
     )
-    parts = room + 2 * buffers
-    frames = Frames(
-        *(np.zeros(room, dtype=np.int64) for _ in range(11)),
-        *(np.zeros(room, dtype=np.uint64) for _ in range(2)),
-        *(np.zeros(parts, dtype=np.int64) for _ in range(4)),
-        *(np.zeros(parts, dtype=np.uint64) for _ in range(2)),
+    return Work(tables, state, _frames(room, room + 2 * buffers), numbers(COUNTERS))
+
+
+def _frames(room: int, parts: int) -> Frames:
+    return Frames(
+        buffer=numbers(room),
+        position=numbers(room),
+        list_at=numbers(room),
+        list_end=numbers(room),
+        choices_at=numbers(room),
+        choices_end=numbers(room),
+        trail_top=numbers(room),
+        lists_top=numbers(room),
+        parts_top=numbers(room),
+        blame=numbers(room),
+        pending=numbers(room),
+        key_low=words(room),
+        key_high=words(room),
+        part_at=numbers(parts),
+        part_end=numbers(parts),
+        part_next=numbers(parts),
+        part_owner=numbers(parts),
+        part_low=words(parts),
+        part_high=words(parts),
     )
-    return Work(tables, state, frames, np.zeros(COUNTERS, dtype=np.int64))
+
+
+def numbers(length: int) -> Integers:
+    """Return so many zeros."""
+    return np.zeros(length, dtype=np.int64)
+
+
+def words(length: int) -> Words:
+    """Return so many empty words."""
+    return np.zeros(length, dtype=np.uint64)
 
 
 def integers(values: Sequence[int]) -> Integers:

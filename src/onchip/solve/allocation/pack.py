@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from math import gcd
 
 from onchip.analysis.indexed import IndexedProblem
 from onchip.plan.packing import Packing, PackingProblem
@@ -39,7 +40,8 @@ def pack(problem: PackingProblem, run: Run, time_limit_seconds: float = float("i
     finding = attempt.go_on(float("inf"))
     bound = least_arena_bytes(problem)
     if finding is Finding.UNPACKABLE:
-        return Result(Status.INFEASIBLE, None, None, bound, run.seconds, METHOD)
+        proven = max(bound, problem.capacity_bytes + 1)
+        return Result(Status.INFEASIBLE, None, None, proven, run.seconds, METHOD)
     if attempt.offsets_bytes is None:
         stop = watched.stop or Stop.NODE_LIMIT
         return Result(Status.UNKNOWN, None, None, bound, run.seconds, METHOD, stop)
@@ -57,25 +59,23 @@ def found(
 
 def least_capacity(problem: PackingProblem, run: Run) -> Result[Packing]:
     """Find the least arena within the capacity: what packs from above, what is proven not to from below."""
-    bound = least_arena_bytes(problem)
     first = pack(problem, run)
     if first.answer is None or first.objective_value is None:
         return first
-    low, high, best = bound, first.objective_value, first.answer.offsets_bytes
-    gallop, nodes = 0, float(FIRST_NODES)
-    attempts: dict[int, Attempt] = {}
+    unit = gcd(*(buffer.size_bytes for buffer in problem.buffers)) if problem.alignment_bytes == 1 else 1
+    low, high, best = first.lower_bound, first.objective_value, first.answer.offsets_bytes
+    above, nodes = 0, float(FIRST_NODES)
     while low < high and run.stop is None:
         run.report(high, low, "packing")
-        capacity = min(low + gallop, high - 1)
-        attempt = attempts.setdefault(capacity, Attempt(replace(problem, capacity_bytes=capacity), run))
+        capacity = min(low + above, high - unit)
+        attempt = Attempt(replace(problem, capacity_bytes=capacity), run)
         finding = attempt.go_on(nodes)
         if attempt.offsets_bytes is not None:
-            best, high, gallop = attempt.offsets_bytes, arena_bytes(problem, attempt.offsets_bytes), gallop // 2
+            best, high, above = attempt.offsets_bytes, arena_bytes(problem, attempt.offsets_bytes), above // 2
         elif finding is Finding.UNPACKABLE:
-            low, gallop = capacity + 1, 2 * gallop + 1
-            attempts.clear()
-        elif capacity == high - 1:
-            nodes, gallop = nodes * NODES_GROWTH, 0
+            low, above = (capacity // unit + 1) * unit, 2 * above + unit
+        elif capacity == high - unit:
+            nodes, above = nodes * NODES_GROWTH, 0
         else:
-            gallop = (capacity - low + high - low) // 2
+            above = (capacity + high) // 2 - low
     return found(problem, best, low, run, run.stop or Stop.COMPLETED)

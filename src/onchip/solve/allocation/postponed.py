@@ -56,7 +56,7 @@ def core_of(problem: PackingProblem) -> Core:
     """Postpone what can be, again and again."""
     buffers, alignment = problem.buffers, problem.alignment_bytes
     aligned = [-(-buffer.size_bytes // alignment) for buffer in buffers]
-    unit = gcd(*aligned)
+    unit = gcd(*aligned) or 1
     sizes = [size // unit for size in aligned]
     capacity = problem.capacity_bytes // alignment // unit
     neighbours = overlapping_pairs(buffers)
