@@ -68,5 +68,5 @@ class TrafficPlanner:
 
     def _offer(self, schedule: Schedule, phase: str) -> None:
         """Give a schedule addresses, at the price of more evictions where it does not pack."""
-        placed, offsets = place_or_cut(self._indexed, schedule)
+        placed, offsets = place_or_cut(self._indexed, schedule, self._run)
         self._incumbent.offer(placed, offsets, non_compulsory_cost(self._indexed, placed), phase)
