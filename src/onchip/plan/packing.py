@@ -34,6 +34,11 @@ class PackingProblem:
     capacity_bytes: int
     alignment_bytes: int = 1
 
+    @property
+    def steps(self) -> range:
+        """All steps in which a buffer may live, from 0."""
+        return range(max((buffer.stop for buffer in self.buffers), default=0))
+
 
 @dataclass(frozen=True, slots=True)
 class Packing:

@@ -1,35 +1,25 @@
 """Our own exact packing: what lies on the floor of one section, decided again and again.
 
-What has been placed gives every other buffer a lowest offset, and every section (a largest set of
-buffers that live at once) a floor: the lowest of them. In a valley, a run of sections between
-higher floors, nothing can come below a buffer that lies on the floor. So each decision takes a
-section in a valley and says which buffer lies on its floor, or that none does.
+A section is a largest set of buffers that live at once; its floor is the lowest offset that is left
+for any of them. In a valley of the floors each decision takes one section and says which buffer
+lies on its floor, or that none does. `docs/packing.md` has the argument why nothing is missed.
 
-Exact, because of all packings there is one with the least sum of offsets, and no decision that
-agrees with it is ever dropped. In it
-* every buffer rests on another or on the ground: what is passed over rises to the lowest top of
-  a neighbour yet to be placed;
-* no buffer could sink: one passed over that its neighbours leave room for is a contradiction;
-* of two alike, the one with the lower number is the lower one, or exchanging them changes nothing.
-A section whose floor and remaining bytes exceed the limit ends a branch. Parts without a section in
-common are packed one by one, and the failure of one goes back to the decision that touched it. Parts
-that have failed are remembered. The section with the fewest choices for the failures it has seen is
-decided first, and the search starts anew ever later, so that it begins where it is hard.
-
-The idea of offsets from the ground up, bounds per section and parts is MiniMalloc's (Moffitt,
-ASPLOS 2023); decisions on valleys, passing over, weights and memory are not.
+Offsets from the ground up, bounds per section and parts that are packed one by one are MiniMalloc's
+(Moffitt, ASPLOS 2023); decisions on valleys, passing over, restarts by blame and memory are not.
 """
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterable, Iterator
 from enum import Enum
+from functools import cache
 from types import ModuleType
 from typing import Any
 
-from onchip.plan.packing import Packing, PackingProblem
+from onchip.plan.packing import Buffer, Packing, PackingProblem
 from onchip.solve.allocation.branching_tables import Tables, sections_of, tables_of, work_of
-from onchip.solve.interruptible import run_watched
+from onchip.solve.interruptible import WATCH_EVERY_SECONDS, run_watched
 from onchip.solve.limits import Run
 
 NODES_PER_BUFFER = 8
@@ -65,7 +55,7 @@ class BranchingSearch:
         def stop() -> None:
             self._work.counters[_kernel().STOP] = 1
 
-        return run_watched(lambda: self._rounds(limit), stop, self._run)
+        return run_watched(lambda: self._rounds(limit), stop, self._run) if _is_compiled(self._run) else Finding.OPEN
 
     @property
     def hardest_step(self) -> int:
@@ -134,3 +124,20 @@ def _kernel() -> ModuleType:
     from onchip.solve.allocation import branching_kernel
 
     return branching_kernel
+
+
+def _is_compiled(run: Run) -> bool:
+    """Wait until the search is compiled (seconds, once per installation) or loaded; False if the run has to stop."""
+    thread = _compiling()
+    while thread.is_alive() and run.stop is None:
+        thread.join(WATCH_EVERY_SECONDS)
+    return not thread.is_alive()
+
+
+@cache
+def _compiling() -> threading.Thread:
+    """Compile in a thread that may outlive the run: the next one finds the result on disk."""
+    tables, _ = tables_of(PackingProblem((Buffer(0, 1, 1),), 1))
+    thread = threading.Thread(target=lambda: _kernel().search(work_of(tables, LEAST_ROOM)))
+    thread.start()
+    return thread

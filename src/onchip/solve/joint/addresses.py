@@ -1,6 +1,6 @@
-"""When the optimum in bytes does not pack: other optima, then slack, then the model with addresses.
+"""When the optimum in bytes does not pack: other optima, conflicts learnt, slack, the model with addresses.
 
-Nothing here proves more than the bound in bytes, but for the last step, which proves all.
+What is proven beyond the bound in bytes is proven by conflicts for a given order, and by the model for any.
 """
 
 from __future__ import annotations
@@ -9,14 +9,16 @@ from dataclasses import replace
 
 from onchip.analysis.bounds import greatest_need
 from onchip.analysis.indexed import IndexedProblem
+from onchip.plan.problem import Order
 from onchip.solve.allocation.pack import pack_schedule
 from onchip.solve.compose import Move, Schedule, non_compulsory_cost, schedule_of_moves
 from onchip.solve.joint.addressed import is_quick, prove_with_addresses
 from onchip.solve.joint.incumbent import Incumbent
+from onchip.solve.joint.learning import ConflictLearning
 from onchip.solve.joint.staged import optimal_moves
 
-OTHER_OPTIMA = 12
-PACKING_SECONDS = 5.0
+OTHER_OPTIMA = 24
+PACKING_SECONDS = 2.0
 SLACK_STEPS = 6
 
 
@@ -32,7 +34,9 @@ class AddressSearch:
     def solve(self) -> None:
         """Go through the steps until the plan is proven or the run has to stop."""
         self._try_to_pack(schedule_of_moves(self._indexed, self._optimum), "packed")
-        steps = [self._other_optima, self._leave_slack, self._model]
+        steps = [self._learn_conflicts, self._model]
+        if self._indexed.problem.order is Order.FREE:
+            steps = [self._other_optima, self._learn_conflicts, self._leave_slack, self._model]
         if is_quick(self._indexed):
             steps.reverse()
         for step in steps:
@@ -52,6 +56,12 @@ class AddressSearch:
             moves = optimal_moves(self._indexed, self._run, cost + 1, seed)
             if moves is not None:
                 self._try_to_pack(schedule_of_moves(self._indexed, moves), "another optimum packed")
+
+    def _learn_conflicts(self) -> None:
+        """Find the best plan with addresses for the optimum's order; if no other is allowed, that is proven."""
+        order = [move.operator for move in self._optimum]
+        is_the_only_order = self._indexed.problem.order is Order.GIVEN
+        ConflictLearning(self._incumbent, order).solve(is_the_only_order=is_the_only_order)
 
     def _leave_slack(self) -> None:
         """Plan for a smaller scratchpad, pack into the whole one; halve the slack between too little and enough."""

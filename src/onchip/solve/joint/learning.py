@@ -1,0 +1,116 @@
+"""One order with addresses, proven: choose what stays, pack, and learn from what does not pack."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from onchip.analysis.indexed import IndexedProblem
+from onchip.plan.packing import Buffer, PackingProblem
+from onchip.plan.result import Status
+from onchip.solve.allocation.attempt import Attempt
+from onchip.solve.allocation.branching import Finding
+from onchip.solve.allocation.cp_sat import pack_by_cp_sat
+from onchip.solve.allocation.repair import packing_problem
+from onchip.solve.allocation.windows import finding_of, unpackable_stretch
+from onchip.solve.compose import Residency, Schedule
+from onchip.solve.joint.incumbent import Incumbent
+from onchip.solve.spilling.kept_gaps import KeptGaps
+
+MOST_ROUNDS = 400
+ROUND_NODES = 30_000
+STRETCH_NODES = 2_000
+LAST_NODES = 4_000_000
+CP_SAT_SECONDS = 3.0
+FULLEST_STEPS = 40
+APART = 4
+
+
+class ConflictLearning:
+    """Benders' decomposition for one order: the model of what stays is the master, packing the rest.
+
+    Its bound grows with each conflict, and holds for the order only.
+    """
+
+    def __init__(self, incumbent: Incumbent, order: Sequence[int]) -> None:
+        self._incumbent = incumbent
+        self._indexed: IndexedProblem = incumbent.indexed
+        self._run = incumbent.run
+        self._master = KeptGaps(self._indexed, order)
+
+    def solve(self, *, is_the_only_order: bool) -> None:
+        """Offer the first choice that packs; raise the bound if no other order is allowed."""
+        for _ in range(MOST_ROUNDS):
+            chosen = self._master.solve(self._run)
+            if chosen.answer is None or chosen.objective_value is None or chosen.status is not Status.OPTIMAL:
+                return
+            if is_the_only_order:
+                self._incumbent.raise_bound(chosen.objective_value)
+            if self._incumbent.value is not None and chosen.objective_value >= self._incumbent.value:
+                return
+            conflicts = self._offer_or_explain(chosen.answer, chosen.objective_value)
+            if not conflicts:
+                return
+            for conflict in conflicts:
+                self._master.forbid(conflict)
+
+    def _offer_or_explain(self, schedule: Schedule, cost: int) -> list[list[Residency]]:
+        """Offer the schedule if it packs; else return sets of residencies that have no addresses, if any are found."""
+        problem = packing_problem(self._indexed, schedule)
+        attempt = Attempt(problem, self._run)
+        finding = attempt.go_on(ROUND_NODES)
+        offsets_bytes = attempt.offsets_bytes
+        if offsets_bytes is None:
+            stretches = self._unpackable_stretches(problem)
+            if stretches:
+                return [self._smallest(schedule.residencies, stretch) for stretch in stretches]
+            packing = pack_by_cp_sat(problem, self._run, CP_SAT_SECONDS).answer
+            offsets_bytes = packing.offsets_bytes if packing else None
+        if offsets_bytes is not None:
+            self._incumbent.offer(schedule, offsets_bytes, cost, "packed after conflicts")
+            return []
+        is_unpackable = finding is Finding.UNPACKABLE or attempt.go_on(LAST_NODES) is Finding.UNPACKABLE
+        return [self._smallest(schedule.residencies, attempt.stretch or problem.steps)] if is_unpackable else []
+
+    def _unpackable_stretches(self, problem: PackingProblem) -> list[range]:
+        """Look around the fullest steps, which lie apart, for stretches that do not pack."""
+        live = [0] * problem.steps.stop
+        for buffer in problem.buffers:
+            for step in range(buffer.start, buffer.stop):
+                live[step] += buffer.size_bytes
+        stretches: list[range] = []
+        looked_at: list[int] = []
+        for step in sorted(problem.steps, key=lambda at: -live[at]):
+            if len(looked_at) == FULLEST_STEPS or self._run.stop is not None:
+                break
+            if any(abs(step - other) < APART for other in looked_at) or any(
+                _is_near(step, found) for found in stretches
+            ):
+                continue
+            looked_at.append(step)
+            stretch = unpackable_stretch(problem, self._run, step, STRETCH_NODES)
+            if stretch is not None:
+                stretches.append(stretch)
+        return stretches
+
+    def _smallest(self, residencies: Sequence[Residency], stretch: range) -> list[Residency]:
+        """Leave out what is not needed for the conflict; what is left is clipped to the stretch."""
+        conflict = [
+            Residency(r.tensor, max(r.start, stretch.start), min(r.stop, stretch.stop))
+            for r in residencies
+            if r.start < stretch.stop and r.stop > stretch.start
+        ]
+        for residency in sorted(conflict, key=lambda r: (r.stop - r.start) * self._indexed.sizes_bytes[r.tensor]):
+            rest = [r for r in conflict if r is not residency]
+            if finding_of(self._packing(rest), self._run) is Finding.UNPACKABLE:
+                conflict = rest
+        return conflict
+
+    def _packing(self, residencies: Sequence[Residency]) -> PackingProblem:
+        memory = self._indexed.memory
+        buffers = tuple(Buffer(r.start, r.stop, self._indexed.sizes_bytes[r.tensor]) for r in residencies)
+        return PackingProblem(buffers, memory.capacity_bytes, memory.alignment_bytes)
+
+
+def _is_near(step: int, stretch: range) -> bool:
+    """Whether a step lies in a stretch or within its length of it: looking there would find it again."""
+    return stretch.start - len(stretch) <= step < stretch.stop + len(stretch)

@@ -1,0 +1,239 @@
+"""Packing, held equal to trying every place, and to MiniMalloc's published instances."""
+
+from __future__ import annotations
+
+import threading
+import time
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from onchip.arch.memory import Memory
+from onchip.frontends.minimalloc_csv import read_buffers
+from onchip.plan.packing import Buffer, Packing, PackingProblem
+from onchip.plan.result import Result, Status, Stop
+from onchip.solve.allocation.attempt import least_arena_bytes
+from onchip.solve.allocation.branching import BranchingSearch, Finding, luby
+from onchip.solve.allocation.branching_tables import greatest_sum, sections_of
+from onchip.solve.allocation.cp_sat import pack_by_cp_sat
+from onchip.solve.allocation.pack import least_capacity, pack
+from onchip.solve.allocation.postponed import core_of
+from onchip.solve.allocation.windows import clipped, finding_of, unpackable_stretch
+from onchip.solve.limits import Limits, Run
+from onchip.verify.packing import verify_packing
+from oracle import most_live, packs
+
+INSTANCES = Path(__file__).parent.parent / "data" / "minimalloc"
+CAPACITY = 1048576
+
+
+@st.composite
+def problems(draw: st.DrawFn, greatest_size: int = 6) -> PackingProblem:
+    """Tiny, and often full to the brim."""
+    buffers = draw(
+        st.lists(
+            st.builds(
+                lambda start, life, size: Buffer(start, start + life, size),
+                st.integers(0, 6),
+                st.integers(1, 5),
+                st.integers(1, greatest_size),
+            ),
+            min_size=1,
+            max_size=9,
+        )
+    )
+    alignment = draw(st.sampled_from((1, 1, 2, 3)))
+    rectangles = tuple((b.start, b.stop, b.size_bytes) for b in buffers)
+    capacity = most_live(rectangles) + draw(st.integers(0, 4))
+    return PackingProblem(tuple(buffers), capacity, alignment)
+
+
+def oracle_packs(problem: PackingProblem) -> bool:
+    rectangles = tuple(sorted((b.start, b.stop, b.size_bytes) for b in problem.buffers))
+    return packs(rectangles, Memory("m", problem.capacity_bytes, problem.alignment_bytes))
+
+
+def is_legal(problem: PackingProblem, packing: Packing | None) -> bool:
+    return packing is not None and verify_packing(problem, packing) == ()
+
+
+def instance(name: str) -> PackingProblem:
+    return PackingProblem(read_buffers(INSTANCES / f"{name}.{CAPACITY}.csv").buffers, CAPACITY)
+
+
+@settings(max_examples=600, deadline=None)
+@given(problem=problems())
+def test_the_exact_search_alone_agrees_with_trying_every_place(problem: PackingProblem) -> None:
+    search = BranchingSearch(problem, Run())
+
+    finding = search.search()
+
+    assert finding is (Finding.PACKED if oracle_packs(problem) else Finding.UNPACKABLE)
+    assert is_legal(problem, search.packing) is (finding is Finding.PACKED)
+
+
+@settings(max_examples=300, deadline=None)
+@given(problem=problems())
+def test_pack_agrees_with_trying_every_place(problem: PackingProblem) -> None:
+    result = pack(problem, Run())
+
+    assert (result.answer is not None) is oracle_packs(problem)
+    if result.answer is not None:
+        assert is_legal(problem, result.answer)
+    else:
+        assert result.status is Status.INFEASIBLE
+
+
+@settings(max_examples=150, deadline=None)
+@given(problem=problems())
+def test_the_core_packs_exactly_if_the_whole_does(problem: PackingProblem) -> None:
+    core = core_of(problem)
+
+    assert oracle_packs(core.problem) is oracle_packs(problem)
+    packing = pack(core.problem, Run()).answer
+    if packing is not None:
+        assert is_legal(problem, Packing(core.complete(packing.offsets_bytes)))
+
+
+@settings(max_examples=30, deadline=None)
+@given(problem=problems())
+def test_cp_sat_agrees_with_trying_every_place(problem: PackingProblem) -> None:
+    result = pack_by_cp_sat(problem, Run(), 20)
+
+    assert (result.answer is not None) is oracle_packs(problem)
+    if result.answer is not None:
+        assert is_legal(problem, result.answer)
+
+
+@settings(max_examples=100, deadline=None)
+@given(problem=problems(greatest_size=4))
+def test_the_least_capacity_is_the_least_at_which_the_oracle_packs(problem: PackingProblem) -> None:
+    roomy = PackingProblem(problem.buffers, sum(b.size_bytes + 3 for b in problem.buffers), problem.alignment_bytes)
+
+    result = least_capacity(roomy, Run())
+
+    least = next(
+        capacity
+        for capacity in range(1, roomy.capacity_bytes + 1)
+        if oracle_packs(PackingProblem(roomy.buffers, capacity, roomy.alignment_bytes))
+    )
+    assert (result.status, result.objective_value, result.lower_bound) == (Status.OPTIMAL, least, least)
+    assert is_legal(roomy, result.answer)
+
+
+@settings(max_examples=40, deadline=None)
+@given(problem=problems(greatest_size=3))
+def test_no_packing_is_below_the_bound(problem: PackingProblem) -> None:
+    below = PackingProblem(problem.buffers, least_arena_bytes(problem) - 1, problem.alignment_bytes)
+
+    assert below.capacity_bytes == 0 or not oracle_packs(below)
+
+
+@settings(max_examples=100, deadline=None)
+@given(problem=problems())
+def test_an_unpackable_stretch_is_unpackable_and_so_is_the_whole(problem: PackingProblem) -> None:
+    stretch = unpackable_stretch(problem, Run(), problem.buffers[0].start)
+
+    if stretch is not None:
+        assert not oracle_packs(clipped(problem, stretch))
+        assert not oracle_packs(problem)
+
+
+def test_sections_are_the_largest_sets_that_live_at_once() -> None:
+    buffers = (Buffer(0, 3, 1), Buffer(1, 4, 1), Buffer(3, 5, 1), Buffer(7, 9, 1))
+
+    spans, steps = sections_of(buffers)
+
+    assert spans == [(0, 1), (0, 2), (1, 2), (2, 3)]
+    assert steps == [1, 3, 7]
+
+
+def test_the_greatest_sum_within_a_limit() -> None:
+    assert greatest_sum([6, 6, 10], 15) == 12
+    assert greatest_sum([6, 6, 10], 100) == 100
+    assert greatest_sum([5], 4) == 0
+
+
+def test_restarts_follow_luby() -> None:
+    assert [luby(index) for index in range(1, 16)] == [1, 1, 2, 1, 1, 2, 4, 1, 1, 2, 1, 1, 2, 4, 8]
+
+
+@pytest.mark.parametrize("name", ["B", "E", "F", "G", "H", "I"])
+def test_minimalloc_instances_pack_at_their_capacity(name: str) -> None:
+    problem = instance(name)
+
+    result = pack(problem, Run())
+
+    assert result.answer is not None
+    assert verify_packing(problem, result.answer) == ()
+
+
+def test_full_instances_do_not_pack_in_a_byte_less() -> None:
+    problem = instance("A")
+
+    result = pack(PackingProblem(problem.buffers, CAPACITY - 1), Run())
+
+    assert (result.status, result.lower_bound) == (Status.INFEASIBLE, CAPACITY)
+
+
+def test_three_large_buffers_in_a_row_that_cannot_all_be_moved_around_do_not_pack() -> None:
+    """The core of a byte-optimal schedule of NASNet-A: each moment fits, each transition fits, the three do not."""
+    core = (
+        "182-218:6 182-217:1 182-183:6 182-216:1 193-217:1 204-217:1 206-217:1 209-217:1 215-217:1 216-256:6 "
+        "217-219:6 218-255:1 219-221:6 220-254:1 231-255:1 242-255:1 244-255:1 247-255:1 253-255:1 254-293:6 "
+        "255-257:6 256-293:1 257-259:6 258-292:1 269-293:1 280-293:1 282-293:1 285-293:1 291-293:1 292-293:6"
+    )
+    buffers = []
+    for text in core.split():
+        life, size = text.split(":")
+        start, stop = life.split("-")
+        buffers.append(Buffer(int(start), int(stop), int(size)))
+    problem = PackingProblem(tuple(buffers), 18)
+
+    assert least_arena_bytes(problem) == 18
+    assert finding_of(problem, Run(), 100_000) is Finding.UNPACKABLE
+    assert pack_by_cp_sat(problem, Run(), 60).status is Status.INFEASIBLE
+    for left_out in range(len(buffers)):
+        rest = PackingProblem((*problem.buffers[:left_out], *problem.buffers[left_out + 1 :]), 18)
+        assert is_legal(rest, pack(rest, Run()).answer)
+
+
+def test_nothing_to_pack_is_packed() -> None:
+    result = pack(PackingProblem((), 1), Run())
+
+    assert (result.status, result.answer, result.objective_value) == (Status.OPTIMAL, Packing(()), 0)
+
+
+def _without_end() -> Result[Packing]:
+    """An instance of which the least arena stays unproven for long."""
+    problem = instance("D")
+    return least_capacity(problem, Run(Limits(time_limit_seconds=1.5)))
+
+
+def test_a_time_limit_holds_and_leaves_the_best_packing() -> None:
+    pack(instance("E"), Run())  # compiled by now
+    started = time.perf_counter()
+
+    result = _without_end()
+
+    assert time.perf_counter() - started < 1.9
+    assert (result.status, result.stopped_by) == (Status.FEASIBLE, Stop.TIME_LIMIT)
+    assert result.answer is not None
+    assert verify_packing(instance("D"), result.answer) == ()
+    assert result.lower_bound <= (result.objective_value or 0)
+
+
+def test_an_interruption_ends_the_compiled_search_at_once() -> None:
+    pack(instance("E"), Run())
+    run = Run()
+    search = BranchingSearch(PackingProblem(instance("D").buffers, 990_000), run)
+    timer = threading.Timer(0.3, run.interrupt.set)
+    started = time.perf_counter()
+    timer.start()
+
+    finding = search.search()
+
+    assert time.perf_counter() - started < 1
+    assert finding is Finding.OPEN
