@@ -1,0 +1,138 @@
+from __future__ import annotations
+
+import csv
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from diamond import Program
+from onchip.frontends.minimalloc_csv import read_buffers
+from onchip.plan.packing import Packing, PackingProblem
+from onchip.verify.packing import verify_packing
+
+INSTANCES = Path(__file__).parent.parent / "data" / "minimalloc"
+EXAMPLE = INSTANCES / "input.12.csv"
+
+
+def test_buffers_that_fit_get_offsets(onchip: Program) -> None:
+    ended = onchip("pack", EXAMPLE, "--capacity", "12", "--json")
+
+    assert ended.code == 0
+    answer = ended.json
+    assert (answer["status"], answer["capacity_bytes"], answer["lower_bound"]) == ("OPTIMAL", 12, 12)
+    assert (answer["arena_bytes"], answer["buffers"], answer["gap"]) == (12, 5, 0.0)
+    table = read_buffers(EXAMPLE)
+    offsets = tuple(answer["offsets"][name] for name in table.ids)
+    assert verify_packing(PackingProblem(table.buffers, 12), Packing(offsets)) == ()
+    assert answer["seconds"] >= 0
+
+
+def test_buffers_that_do_not_fit_end_with_3(onchip: Program) -> None:
+    ended = onchip("pack", EXAMPLE, "--capacity", "11", "--json")
+
+    assert ended.code == 3
+    assert (ended.json["status"], ended.json["offsets"], ended.json["arena_bytes"]) == ("INFEASIBLE", None, None)
+    assert ended.json["lower_bound"] == 12
+
+
+def test_the_least_capacity(onchip: Program) -> None:
+    ended = onchip("pack", EXAMPLE, "--minimize", "--json")
+
+    assert ended.code == 0
+    assert (ended.json["status"], ended.json["arena_bytes"], ended.json["capacity_bytes"]) == ("OPTIMAL", 12, None)
+
+
+def test_one_line_for_people(onchip: Program) -> None:
+    assert onchip("pack", EXAMPLE, "--capacity", "12").out.startswith(
+        "OPTIMAL: 5 buffers fit in 12 bytes; arena 12 bytes, lower bound 12 bytes, "
+    )
+    assert onchip("pack", EXAMPLE, "--capacity", "1").out.startswith("INFEASIBLE: 5 buffers do not fit in 1 bytes")
+
+
+def test_alignment_is_obeyed(onchip: Program) -> None:
+    ended = onchip("pack", EXAMPLE, "--minimize", "--alignment", "16", "--json")
+
+    assert ended.json["arena_bytes"] == 36
+    assert all(offset % 16 == 0 for offset in ended.json["offsets"].values())
+
+
+def test_the_file_written_has_the_offsets(onchip: Program, tmp_path: Path) -> None:
+    out = tmp_path / "out.csv"
+
+    ended = onchip("pack", EXAMPLE, "--capacity", "12", "-o", out, "--json")
+
+    with out.open(newline="") as file:
+        rows = list(csv.DictReader(file))
+    assert {row["id"]: int(row["offset"]) for row in rows} == ended.json["offsets"]
+
+
+def test_nothing_is_written_where_nothing_fits(onchip: Program, tmp_path: Path) -> None:
+    out = tmp_path / "out.csv"
+
+    assert onchip("pack", EXAMPLE, "--capacity", "11", "-o", out).code == 3
+    assert not out.exists()
+
+
+def test_no_answer_in_time_ends_with_4(onchip: Program) -> None:
+    started = time.perf_counter()
+
+    ended = onchip("pack", INSTANCES / "D.1048576.csv", "--capacity", "987000", "--time-limit", "0.6", "--json")
+
+    assert ended.code == 4
+    assert (ended.json["status"], ended.json["stopped_by"]) == ("UNKNOWN", "time limit")
+    assert time.perf_counter() - started < 3
+
+
+@pytest.mark.parametrize(
+    ("arguments", "line"),
+    [
+        ([EXAMPLE], "onchip: --capacity: there is no capacity; expected a size, or --minimize"),
+        ([EXAMPLE, "--capacity", "much"], "onchip: --capacity: 'much' is not a size"),
+        (["absent.csv", "--capacity", "1"], "onchip: absent.csv: it cannot be read"),
+        ([EXAMPLE, "--capacity", "1", "--time-limit", "0"], "onchip: --time-limit: it is 0; expected"),
+        ([EXAMPLE, "--capacity", "1", "-o", EXAMPLE], f"onchip: {EXAMPLE}: it is read too"),
+    ],
+)
+def test_bad_input_ends_with_2_and_one_line(onchip: Program, arguments: list[object], line: str) -> None:
+    ended = onchip("pack", *arguments)
+
+    assert ended.code == 2
+    assert ended.err.startswith(line)
+    assert len(ended.err.splitlines()) == 1
+
+
+def test_a_bad_line_is_named(onchip: Program, tmp_path: Path) -> None:
+    path = tmp_path / "bad.csv"
+    path.write_text("id,lower,upper,size\na,0,1,none\n")
+
+    ended = onchip("pack", path, "--capacity", "1", "--json")
+
+    assert ended.code == 2
+    assert (ended.json["file"], ended.json["place"]) == (str(path), "line 2, size")
+
+
+def test_an_alignment_that_contradicts_the_file_is_refused(onchip: Program, tmp_path: Path) -> None:
+    path = tmp_path / "aligned.csv"
+    path.write_text("id,lower,upper,size,alignment\na,0,1,4,8\n")
+
+    assert onchip("pack", path, "--capacity", "64", "--alignment", "4").code == 2
+    assert onchip("pack", path, "--capacity", "64", "--alignment", "8").code == 0
+
+
+def test_an_interruption_leaves_the_best_packing() -> None:
+    command = [sys.executable, "-m", "onchip", "pack", str(INSTANCES / "D.1048576.csv"), "--minimize", "--json"]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, env={**os.environ, "PYTHONUNBUFFERED": "1"})
+    time.sleep(3)
+    process.send_signal(signal.SIGINT)
+    out, _ = process.communicate(timeout=20)
+
+    answer = json.loads(out)
+    assert process.returncode == 0
+    assert (answer["status"], answer["stopped_by"]) == ("FEASIBLE", "interrupted")
+    assert answer["lower_bound"] <= answer["arena_bytes"] <= 1048576

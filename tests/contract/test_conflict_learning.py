@@ -1,0 +1,34 @@
+"""For one order, what is learnt from packings that fail proves the optimum with addresses."""
+
+from __future__ import annotations
+
+import pytest
+from oracle import least_traffic, long_lived_graph
+
+from onchip.analysis.bounds import greatest_need
+from onchip.analysis.indexed import IndexedProblem
+from onchip.arch.memory import Memory
+from onchip.plan.problem import Order, Problem
+from onchip.plan.result import Status
+from onchip.solve.joint.incumbent import Incumbent
+from onchip.solve.joint.learning import ConflictLearning
+from onchip.solve.limits import Run
+from onchip.solve.ordering.min_peak import min_peak_bytes
+from onchip.verify.verifier import verify
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_learning_from_conflicts_proves_the_optimum_of_the_given_order(seed: int) -> None:
+    graph = long_lived_graph(seed, operators=9)
+    alignment = 1 + seed % 3
+    roomy = Problem(graph, (Memory("sram", 10**6, alignment),), order=Order.GIVEN)
+    least, most = greatest_need(roomy).need_bytes, min_peak_bytes(roomy, Run()).objective_value
+    assert most is not None
+    problem = Problem(graph, (Memory("sram", least + (most - least) * (seed % 4) // 3, alignment),), order=Order.GIVEN)
+    incumbent = Incumbent(IndexedProblem.of(problem), Run())
+    ConflictLearning(incumbent, range(9)).solve(is_the_only_order=True)
+    result = incumbent.result("learning")
+    assert result.status is Status.OPTIMAL
+    assert result.objective_value == least_traffic(problem)
+    assert result.answer is not None
+    assert verify(problem, result.answer).violations == ()
