@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import pytest
-from oracle import least_traffic, long_lived_graph
 
 from onchip.analysis.bounds import greatest_need
 from onchip.analysis.indexed import IndexedProblem
@@ -15,6 +14,7 @@ from onchip.solve.joint.learning import ConflictLearning
 from onchip.solve.limits import Run
 from onchip.solve.ordering.min_peak import min_peak_bytes
 from onchip.verify.verifier import verify
+from oracle import least_traffic, long_lived_graph
 
 
 @pytest.mark.parametrize("seed", range(60))

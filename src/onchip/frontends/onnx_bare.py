@@ -113,15 +113,16 @@ def _fields(content: mmap.mmap, start: int, stop: int) -> Iterator[_Field]:
 
 
 def _varint(content: mmap.mmap, at: int) -> tuple[int, int]:
-    """The number at `at`, and where it ends."""
+    """The number at `at`, and where it ends; raises ValueError beyond 64 bits."""
     number = shift = 0
-    while True:
+    while shift < 64:
         byte = content[at]
         at += 1
         number |= (byte & 0x7F) << shift
         shift += 7
         if byte < 0x80:
             return number, at
+    raise ValueError("a number of more than 64 bits")
 
 
 def _message(number: int, content: bytes) -> bytes:
