@@ -4,7 +4,7 @@ BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
 SOURCES := src tests benchmarks examples tools
 
-.PHONY: demo test check format bench clean
+.PHONY: demo test check extras format bench clean
 
 demo: $(VENV)/.installed
 	$(BIN)/python -m onchip plan "$$($(BIN)/python examples/light_model.py resnet50)" --bits 8 --sram 2400KiB
@@ -35,6 +35,9 @@ $(VENV)/.installed: $(BIN)/python pyproject.toml constraints.txt
 $(VENV)/.installed-test: $(VENV)/.installed
 	$(PIP) --editable '.[test]'
 	touch $@
+
+extras: $(VENV)/.installed-test
+	$(PIP) --editable '.[torch]'
 
 clean:
 	rm -rf $(VENV) build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache

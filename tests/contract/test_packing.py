@@ -18,7 +18,7 @@ from onchip.plan.packing import Buffer, Packing, PackingProblem
 from onchip.plan.result import Result, Status, Stop
 from onchip.solve.allocation.attempt import least_arena_bytes
 from onchip.solve.allocation.branching import BranchingSearch, Finding, luby
-from onchip.solve.allocation.branching_tables import greatest_sum, sections_of
+from onchip.solve.allocation.branching_tables import greatest_sum, sections_of, tables_of, work_of
 from onchip.solve.allocation.cp_sat import pack_by_cp_sat
 from onchip.solve.allocation.pack import least_capacity, pack
 from onchip.solve.allocation.postponed import core_of
@@ -269,3 +269,14 @@ def test_an_interruption_ends_the_compiled_search_at_once() -> None:
 
     assert time.perf_counter() - started < 1
     assert finding is Finding.OPEN
+
+
+def test_a_search_that_runs_out_of_room_makes_more_and_goes_on() -> None:
+    problem = instance("E")
+    small = BranchingSearch(problem, Run())
+    tables, _ = tables_of(problem)
+    small._room, small._work = 8, work_of(tables, 8)
+
+    assert small.search() is Finding.PACKED
+    assert is_legal(problem, small.packing)
+    assert small._room > 8
