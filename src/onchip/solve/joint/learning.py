@@ -10,8 +10,9 @@ from onchip.plan.result import Status
 from onchip.solve.allocation.attempt import Attempt
 from onchip.solve.allocation.branching import Finding
 from onchip.solve.allocation.cp_sat import pack_by_cp_sat
+from onchip.solve.allocation.postponed import core_of
 from onchip.solve.allocation.repair import packing_problem
-from onchip.solve.allocation.windows import finding_of, unpackable_stretch
+from onchip.solve.allocation.windows import unpackable_stretch
 from onchip.solve.compose import Residency, Schedule
 from onchip.solve.joint.incumbent import Incumbent
 from onchip.solve.spilling.kept_gaps import KeptGaps
@@ -59,17 +60,18 @@ class ConflictLearning:
         attempt = Attempt(problem, self._run)
         finding = attempt.go_on(ROUND_NODES)
         offsets_bytes = attempt.offsets_bytes
-        if offsets_bytes is None:
+        if finding is Finding.OPEN:
             stretches = self._unpackable_stretches(problem)
             if stretches:
-                return [self._smallest(schedule.residencies, stretch) for stretch in stretches]
+                return [self._core(schedule.residencies, stretch) for stretch in stretches]
             packing = pack_by_cp_sat(problem, self._run, CP_SAT_SECONDS).answer
             offsets_bytes = packing.offsets_bytes if packing else None
+            finding = Finding.PACKED if packing else attempt.go_on(LAST_NODES)
         if offsets_bytes is not None:
             self._incumbent.offer(schedule, offsets_bytes, cost, "packed after conflicts")
+        if finding is not Finding.UNPACKABLE:
             return []
-        is_unpackable = finding is Finding.UNPACKABLE or attempt.go_on(LAST_NODES) is Finding.UNPACKABLE
-        return [self._smallest(schedule.residencies, attempt.stretch or problem.steps)] if is_unpackable else []
+        return [self._core(schedule.residencies, attempt.stretch or problem.steps)]
 
     def _unpackable_stretches(self, problem: PackingProblem) -> list[range]:
         """Look around the fullest steps, which lie apart, for stretches that do not pack."""
@@ -92,23 +94,17 @@ class ConflictLearning:
                 stretches.append(stretch)
         return stretches
 
-    def _smallest(self, residencies: Sequence[Residency], stretch: range) -> list[Residency]:
-        """Leave out what is not needed for the conflict; what is left is clipped to the stretch."""
-        conflict = [
+    def _core(self, residencies: Sequence[Residency], stretch: range) -> list[Residency]:
+        """Return what of a stretch that does not pack is to blame, clipped to it: what always finds a place is not."""
+        lived = [
             Residency(r.tensor, max(r.start, stretch.start), min(r.stop, stretch.stop))
             for r in residencies
             if r.start < stretch.stop and r.stop > stretch.start
         ]
-        for residency in sorted(conflict, key=lambda r: (r.stop - r.start) * self._indexed.sizes_bytes[r.tensor]):
-            rest = [r for r in conflict if r is not residency]
-            if finding_of(self._packing(rest), self._run) is Finding.UNPACKABLE:
-                conflict = rest
-        return conflict
-
-    def _packing(self, residencies: Sequence[Residency]) -> PackingProblem:
-        memory = self._indexed.memory
-        buffers = tuple(Buffer(r.start, r.stop, self._indexed.sizes_bytes[r.tensor]) for r in residencies)
-        return PackingProblem(buffers, memory.capacity_bytes, memory.alignment_bytes)
+        memory, sizes = self._indexed.memory, self._indexed.sizes_bytes
+        buffers = tuple(Buffer(r.start, r.stop, sizes[r.tensor]) for r in lived)
+        core = core_of(PackingProblem(buffers, memory.capacity_bytes, memory.alignment_bytes))
+        return [lived[index] for index in core.kept] or lived
 
 
 def _is_near(step: int, stretch: range) -> bool:
