@@ -2,7 +2,7 @@
 
     python benchmarks/cosma.py [--section NAME ...] [--network NAME ...] [--time-limit S] [--json]
 
-Networks at one byte per element, batch 1. Every plan is verified. Figures 3 and 4 are bars without
+Networks at one byte per element, batch 1. Every plan is verified. MiniMalloc's instances are in `packing.py`. Figures 3 and 4 are bars without
 numbers: of them the paper says the mean reductions, 84 % and 85 %.
 """
 
@@ -13,7 +13,6 @@ import json
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict, dataclass
-from importlib.util import find_spec
 from typing import Any
 
 from cosma_published import HUMAN_DESIGNED, NAS, TABLE_II
@@ -142,13 +141,6 @@ def figure_four(asked: Asked) -> Iterator[RivalRow]:
         yield from rival_rows(case, asked.limits(SECONDS_PNASNET_AT_M_R))
 
 
-def minimalloc_instances(asked: Asked) -> Iterator[Row]:  # noqa: ARG001
-    """MiniMalloc's eleven instances: fits or not, with the exact packing where it is there."""
-    if find_spec("onchip.solve.allocation.minimalloc_csv") is None:
-        print("minimalloc: no reader of its files", file=sys.stderr)
-    yield from ()
-
-
 SECTIONS: Mapping[str, Callable[[Asked], Iterator[AnyRow]]] = {
     "human": human_designed,
     "table2": table_two,
@@ -159,7 +151,6 @@ SECTIONS: Mapping[str, Callable[[Asked], Iterator[AnyRow]]] = {
     "peaks": least_peaks,
     "figure3": figure_three,
     "figure4": figure_four,
-    "minimalloc": minimalloc_instances,
 }
 
 
