@@ -2,8 +2,8 @@
 
     python benchmarks/cosma.py [--section NAME ...] [--network NAME ...] [--time-limit S] [--json]
 
-Networks at one byte per element, batch 1. Every plan is verified. MiniMalloc's instances are in `packing.py`. Figures 3 and 4 are bars without
-numbers: of them the paper says the mean reductions, 84 % and 85 %.
+Networks at one byte per element, batch 1. Every plan is verified. Figures 3 and 4 are bars without
+numbers: of them the paper says the mean reductions, 84 % and 85 %. MiniMalloc's instances are in `packing.py`.
 """
 
 from __future__ import annotations
