@@ -99,6 +99,8 @@ class CompiledSearch:
                 self._code = kernel.best_first(self._tables, self._pool, self._heap, self._workspace, self._counters)
                 if self._code not in (kernel.STATES_FULL, kernel.HEAP_FULL) or not self._grow():
                     return
+        except MemoryError:
+            self._out_of_memory = True
         except BaseException as failure:  # handed to the thread that waits
             self._failure = failure
 
