@@ -26,7 +26,7 @@ def test_learning_from_conflicts_proves_the_optimum_of_the_given_order(seed: int
     assert most is not None
     problem = Problem(graph, (Memory("sram", least + (most - least) * (seed % 4) // 3, alignment),), order=Order.GIVEN)
     incumbent = Incumbent(IndexedProblem.of(problem), Run())
-    ConflictLearning(incumbent, range(9)).solve(is_the_only_order=True)
+    ConflictLearning(incumbent, range(9), incumbent.run).solve(is_the_only_order=True)
     result = incumbent.result("learning")
     assert result.status is Status.OPTIMAL
     assert result.objective_value == least_traffic(problem)

@@ -5,63 +5,88 @@ What is proven beyond the bound in bytes is proven by conflicts for a given orde
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 
 from onchip.analysis.bounds import greatest_need
 from onchip.analysis.indexed import IndexedProblem
 from onchip.plan.problem import Order
-from onchip.solve.allocation.pack import pack_schedule
+from onchip.solve.allocation.attempt import Attempt
+from onchip.solve.allocation.branching import Finding
+from onchip.solve.allocation.cp_sat import pack_by_cp_sat
+from onchip.solve.allocation.repair import packing_problem
 from onchip.solve.compose import Move, Schedule, non_compulsory_cost, schedule_of_moves
 from onchip.solve.joint.addressed import is_quick, prove_with_addresses
 from onchip.solve.joint.incumbent import Incumbent
 from onchip.solve.joint.learning import ConflictLearning
 from onchip.solve.joint.staged import optimal_moves
 
-OTHER_OPTIMA = 24
-PACKING_SECONDS = 2.0
+FIRST_OPTIMA, MORE_OPTIMA = 6, 40
+BRANCHING_NODES = 20_000
+QUICK_SECONDS, PATIENT_SECONDS, LEARNING_SECONDS = 0.5, 3.0, 10.0
 SLACK_STEPS = 6
 
 
 class AddressSearch:
-    """Looks for addresses for a plan as cheap as the bound in bytes, or nearly so."""
+    """Looks for addresses for a plan as cheap as the best in bytes, or nearly so.
 
-    def __init__(self, incumbent: Incumbent, optimum: tuple[Move, ...]) -> None:
+    If that is not proven optimal in bytes, there is no point in looking for its equals.
+    """
+
+    def __init__(self, incumbent: Incumbent, moves: tuple[Move, ...], *, is_optimal: bool) -> None:
         self._incumbent = incumbent
         self._indexed = incumbent.indexed
         self._run = incumbent.run
-        self._optimum = optimum
+        self._moves = moves
+        self._is_optimal = is_optimal
 
     def solve(self) -> None:
         """Go through the steps until the plan is proven or the run has to stop."""
-        self._try_to_pack(schedule_of_moves(self._indexed, self._optimum), "packed")
-        steps = [self._learn_conflicts, self._model]
-        if self._indexed.problem.order is Order.FREE:
-            steps = [self._other_optima, self._learn_conflicts, self._leave_slack, self._model]
-        if is_quick(self._indexed):
-            steps.reverse()
-        for step in steps:
+        self._try_to_pack(schedule_of_moves(self._indexed, self._moves), "packed", PATIENT_SECONDS)
+        for step in self._steps():
             if not self._is_over:
                 step()
+
+    def _steps(self) -> list[Callable[[], None]]:
+        if not self._is_optimal:
+            return [self._learn_conflicts, self._leave_slack]
+        steps = [self._learn_conflicts, self._model]
+        if self._indexed.problem.order is Order.FREE:
+            steps = [
+                self._few_other_optima,
+                self._leave_slack,
+                self._learn_conflicts,
+                self._many_other_optima,
+                self._model,
+            ]
+        return steps[::-1] if is_quick(self._indexed) else steps
 
     @property
     def _is_over(self) -> bool:
         return self._incumbent.is_proven or self._run.stop is not None
 
-    def _other_optima(self) -> None:
+    def _few_other_optima(self) -> None:
+        self._other_optima(range(1, 1 + FIRST_OPTIMA), QUICK_SECONDS)
+
+    def _many_other_optima(self) -> None:
+        self._other_optima(range(1, 1 + MORE_OPTIMA), PATIENT_SECONDS)
+
+    def _other_optima(self, seeds: range, seconds: float) -> None:
         """Break ties otherwise: another optimum in bytes may pack."""
         cost = self._incumbent.lower_bound
-        for seed in range(1, OTHER_OPTIMA + 1):
+        for seed in seeds:
             if self._is_over:
                 return
             moves = optimal_moves(self._indexed, self._run, cost + 1, seed)
             if moves is not None:
-                self._try_to_pack(schedule_of_moves(self._indexed, moves), "another optimum packed")
+                self._try_to_pack(schedule_of_moves(self._indexed, moves), "another optimum packed", seconds)
 
     def _learn_conflicts(self) -> None:
         """Find the best plan with addresses for the optimum's order; if no other is allowed, that is proven."""
-        order = [move.operator for move in self._optimum]
+        order = [move.operator for move in self._moves]
         is_the_only_order = self._indexed.problem.order is Order.GIVEN
-        ConflictLearning(self._incumbent, order).solve(is_the_only_order=is_the_only_order)
+        run = self._run if is_the_only_order else self._run.within(LEARNING_SECONDS)
+        ConflictLearning(self._incumbent, order, run).solve(is_the_only_order=is_the_only_order)
 
     def _leave_slack(self) -> None:
         """Plan for a smaller scratchpad, pack into the whole one; halve the slack between too little and enough."""
@@ -81,7 +106,7 @@ class AddressSearch:
         memory = replace(self._indexed.memory, capacity_bytes=capacity_bytes)
         problem = replace(self._indexed.problem, memories=(memory,))
         smaller = IndexedProblem.of(problem)
-        moves = optimal_moves(smaller, self._run.within(PACKING_SECONDS), self._incumbent.value, 0)
+        moves = optimal_moves(smaller, self._run.within(PATIENT_SECONDS), self._incumbent.value, 0)
         if moves is None:
             return True
         return self._try_to_pack(schedule_of_moves(smaller, moves), "packed with slack")
@@ -89,10 +114,15 @@ class AddressSearch:
     def _model(self) -> None:
         prove_with_addresses(self._incumbent)
 
-    def _try_to_pack(self, schedule: Schedule, phase: str) -> bool:
-        """Offer the schedule as it stands if it packs."""
-        offsets = pack_schedule(self._indexed, schedule, self._run.within(PACKING_SECONDS))
-        if offsets is None:
-            return False
-        self._incumbent.offer(schedule, offsets, non_compulsory_cost(self._indexed, schedule), phase)
-        return True
+    def _try_to_pack(self, schedule: Schedule, phase: str, seconds: float = QUICK_SECONDS) -> bool:
+        """Offer the schedule as it stands if it packs: by branching first, then by another solver for so long."""
+        problem = packing_problem(self._indexed, schedule)
+        attempt = Attempt(problem, self._run.within(seconds))
+        finding = attempt.go_on(BRANCHING_NODES)
+        offsets_bytes = attempt.offsets_bytes
+        if finding is Finding.OPEN:
+            packing = pack_by_cp_sat(problem, self._run, seconds).answer
+            offsets_bytes = packing.offsets_bytes if packing else None
+        if offsets_bytes is not None:
+            self._incumbent.offer(schedule, offsets_bytes, non_compulsory_cost(self._indexed, schedule), phase)
+        return offsets_bytes is not None

@@ -24,6 +24,9 @@ from onchip.solve.ordering.given import with_order_settled
 from onchip.solve.spilling.belady import belady_moves
 
 METHOD = "exact"
+ADDRESSES_COST_TOO_MUCH = 1.1
+SHARE_BESIDE_ADDRESSES = 0.6
+REPAIR_SECONDS = 0.5
 
 
 def solve_exactly(problem: Problem, run: Run) -> Result[Plan]:
@@ -48,6 +51,7 @@ class TrafficPlanner:
         self._incumbent = incumbent
         self._indexed = incumbent.indexed
         self._run = incumbent.run
+        self._least_cost_in_bytes = 0
 
     def solve(self) -> None:
         """Leave the best plan and the best bound with the incumbent."""
@@ -55,18 +59,24 @@ class TrafficPlanner:
         self._offer(schedule_of_moves(self._indexed, belady_moves(self._indexed, given)), "first plan")
         if self._incumbent.is_proven:
             return
-        search = StagedSearch(self._indexed, self._run, self._offer_moves)
+        search = StagedSearch(self._indexed, self._run, self._offer_moves, self._share_for_the_proof)
         search.solve()
         self._incumbent.raise_bound(search.lower_bound)
         self._incumbent.stopped_by = search.stop
-        if search.is_proven and search.moves is not None and not self._incumbent.is_proven:
-            AddressSearch(self._incumbent, search.moves).solve()
+        if search.moves is not None and not self._incumbent.is_proven:
+            AddressSearch(self._incumbent, search.moves, is_optimal=search.is_proven).solve()
 
     def _offer_moves(self, moves: tuple[Move, ...], cost: int, phase: str) -> None:
+        self._least_cost_in_bytes = cost
         if self._incumbent.value is None or cost < self._incumbent.value:
             self._offer(schedule_of_moves(self._indexed, moves), phase)
 
+    def _share_for_the_proof(self) -> float:
+        """Return how much of the time goes on with the search: not all, where addresses cost more than bytes."""
+        is_far = (self._incumbent.value or 0) > ADDRESSES_COST_TOO_MUCH * self._least_cost_in_bytes
+        return SHARE_BESIDE_ADDRESSES if is_far else 1.0
+
     def _offer(self, schedule: Schedule, phase: str) -> None:
         """Give a schedule addresses, at the price of more evictions where it does not pack."""
-        placed, offsets = place_or_cut(self._indexed, schedule, self._run)
+        placed, offsets = place_or_cut(self._indexed, schedule, self._run.within(REPAIR_SECONDS))
         self._incumbent.offer(placed, offsets, non_compulsory_cost(self._indexed, placed), phase)

@@ -15,6 +15,7 @@ from onchip.solve.allocation.repair import packing_problem
 from onchip.solve.allocation.windows import unpackable_stretch
 from onchip.solve.compose import Residency, Schedule
 from onchip.solve.joint.incumbent import Incumbent
+from onchip.solve.limits import Run
 from onchip.solve.spilling.kept_gaps import KeptGaps
 
 MOST_ROUNDS = 400
@@ -32,10 +33,10 @@ class ConflictLearning:
     Its bound grows with each conflict, and holds for the order only.
     """
 
-    def __init__(self, incumbent: Incumbent, order: Sequence[int]) -> None:
+    def __init__(self, incumbent: Incumbent, order: Sequence[int], run: Run) -> None:
         self._incumbent = incumbent
         self._indexed: IndexedProblem = incumbent.indexed
-        self._run = incumbent.run
+        self._run = run
         self._master = KeptGaps(self._indexed, order)
 
     def solve(self, *, is_the_only_order: bool) -> None:

@@ -27,11 +27,16 @@ class StagedSearch:
     """Keeps the best moves and the best bound; hands every improvement to `on_plan`."""
 
     def __init__(
-        self, indexed: IndexedProblem, run: Run, on_plan: Callable[[tuple[Move, ...], int, str], None]
+        self,
+        indexed: IndexedProblem,
+        run: Run,
+        on_plan: Callable[[tuple[Move, ...], int, str], None],
+        share_for_the_proof: Callable[[], float],
     ) -> None:
         self._indexed = indexed
         self._run = run
         self._on_plan = on_plan
+        self._share_for_the_proof = share_for_the_proof
         self.moves: tuple[Move, ...] | None = None
         self.cost: int | None = None
         self.lower_bound = 0
@@ -45,7 +50,7 @@ class StagedSearch:
 
     def solve(self) -> None:
         """Run the stages until the optimum is proven or the run has to stop."""
-        for stage in (self._given_order, self._python, self._greedy, self._compiled, self._greedier_for_longer):
+        for stage in (self._given_order, self._python, self._greedy, self._proof, self._greedier_for_longer):
             if not self.is_proven and self._run.stop is None:
                 stage()
         if not self.is_proven:
@@ -64,10 +69,15 @@ class StagedSearch:
     def _greedy(self) -> None:
         """Halve the greed while plans come quickly; with less of it they are better and take longer."""
         for _ in range(GREEDY_ROUNDS):
-            found = self._compiled(self._greed, GREEDY_STATES)
+            found = self._search_greedily(GREEDY_STATES)
             if found is None or self.is_proven or self._run.stop is not None:
                 return
             self._greed = max(1, self._greed // 2)
+
+    def _proof(self) -> None:
+        """Search without greed, in what share of the time is not wanted for addresses."""
+        seconds = self._share_for_the_proof() * self._run.seconds_left
+        self._take(_search(self._indexed, self._run.within(seconds), self.cost), "search")
 
     def _greedier_for_longer(self) -> None:
         """Out of memory for the proof: go on for better plans while time is left."""
@@ -75,13 +85,13 @@ class StagedSearch:
             return
         for doubling in range(1, GREEDY_ROUNDS):
             if not self.is_proven and self._run.stop is None:
-                self._compiled(self._greed, GREEDY_STATES << doubling)
+                self._search_greedily(GREEDY_STATES << doubling)
         self.stop = Stop.MEMORY_LIMIT
 
-    def _compiled(self, greed: int = 0, state_limit: int = NO_LIMIT) -> int | None:
+    def _search_greedily(self, state_limit: int) -> int | None:
         """Search below the best cost so far; return the cost found."""
-        outcome = _search(self._indexed, self._run, self.cost, greed=greed, state_limit=state_limit)
-        self._take(outcome, "greedy search" if greed else "search")
+        outcome = _search(self._indexed, self._run, self.cost, greed=self._greed, state_limit=state_limit)
+        self._take(outcome, "greedy search")
         return outcome.cost
 
     def _take(self, outcome: SearchOutcome, phase: str) -> None:
