@@ -9,13 +9,14 @@ import pytest
 
 from onchip.analysis.bounds import greatest_need
 from onchip.arch.memory import Memory
-from onchip.pipeline import Request, plan_network, plan_problem, read_network
+from onchip.pipeline import Request, plan_network, plan_problem
 from onchip.plan.document import Granularity, Reading
 from onchip.plan.problem import Order, Problem
 from onchip.plan.result import Status
 from onchip.solve.budgets import Budget
 from onchip.solve.limits import Limits
 from onchip.solve.target import Target
+from onchip.workloads.source import read_network
 from onnx_networks import LIGHT_MODELS
 
 QUICK_MODELS = [

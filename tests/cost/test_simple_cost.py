@@ -12,7 +12,7 @@ from onchip.errors import AcceleratorError
 from onchip.ir.graph import Graph
 from onchip.ir.operator import AttributeValue, Operator
 from onchip.ir.tensor import Role, Tensor
-from onchip.pipeline import read_network
+from onchip.workloads.source import read_network
 
 ARRAY = ComputeArray({"K": 32, "C": 2, "OX": 4, "OY": 4})
 

@@ -57,7 +57,7 @@ def shell(command: str, directory: Path) -> str:
 def test_every_command_of_the_readme_runs_and_prints_what_it_shows(directory: Path) -> None:
     """In the order of the text: later ones read what earlier ones wrote."""
     commands = [command for command in blocks(README, "sh") if not command.startswith("make")]
-    assert len(commands) == 4
+    assert len(commands) == 5
     shown = outputs()
     assert len(shown) == 2
     for command in commands:
@@ -72,7 +72,7 @@ def test_the_verbs_the_readme_points_to_exist() -> None:
 
 
 @pytest.mark.skipif(shutil.which("make") is None, reason="there is no make")
-@pytest.mark.parametrize("target", ["demo", "test", "check", "format", "bench"])
+@pytest.mark.parametrize("target", ["demo", "test", "check", "format", "bench", "bench-all"])
 def test_the_make_targets_the_readme_names_exist(target: str) -> None:
     assert f"make {target}" in README
     subprocess.run(["make", "--dry-run", target], cwd=ROOT, check=True, capture_output=True, timeout=60)

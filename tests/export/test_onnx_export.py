@@ -16,10 +16,11 @@ from onchip.errors import InputError
 from onchip.export.onnx_metadata import metadata_of, model_with_metadata
 from onchip.frontends.plan_json import read_plan
 from onchip.ir.graph import Graph
-from onchip.pipeline import plan_problem, read_network
+from onchip.pipeline import plan_problem
 from onchip.plan.document import Claim, PlanDocument, Reading, Source
 from onchip.plan.plan import Allocate, Compute
 from onchip.plan.problem import Problem
+from onchip.workloads.source import read_network
 from onnx_networks import make_node, model, value
 
 onnxruntime = pytest.importorskip("onnxruntime")

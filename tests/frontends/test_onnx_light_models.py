@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import time
 from collections import Counter
 from pathlib import Path
 
@@ -15,10 +14,8 @@ from onnx_networks import LIGHT_MODELS
 @pytest.mark.parametrize("path", LIGHT_MODELS, ids=lambda path: path.stem)
 def test_a_light_model_reads_as_an_independent_count_says(path: Path) -> None:
     """In these nine, what is not an operator is a made weight, a view, or a fused Relu or BatchNorm."""
-    start = time.perf_counter()
     raw = read_onnx(path)
     fused = fuse(raw)
-    assert time.perf_counter() - start < 2
     network = onnx.load(path)
     kinds = Counter(node.op_type for node in network.graph.node)
     away = kinds["ConstantOfShape"] + kinds["Unsqueeze"] + kinds["Reshape"] + kinds["Dropout"]

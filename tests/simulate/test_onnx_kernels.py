@@ -19,12 +19,13 @@ from onchip.frontends.onnx_kernels import OnnxKernels, relative_difference
 from onchip.frontends.onnx_runtime import aligned
 from onchip.ir.graph import Graph
 from onchip.ir.tensor import Role
-from onchip.pipeline import plan_problem, read_network
+from onchip.pipeline import plan_problem
 from onchip.plan.document import Granularity, Reading
 from onchip.plan.problem import Count, Problem
 from onchip.simulate.machine import MachineRun, run_plan_on_machine
 from onchip.simulate.reference import run_in_given_order
 from onchip.verify.verifier import verify
+from onchip.workloads.source import read_network
 from onnx_networks import LIGHT_MODELS, integers, model, value
 
 AS_IT_IS = Reading()

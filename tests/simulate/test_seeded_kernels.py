@@ -13,7 +13,7 @@ from onchip.errors import InputError
 from onchip.ir.graph import Graph
 from onchip.ir.operator import Operator
 from onchip.ir.tensor import Role, Tensor
-from onchip.pipeline import plan_problem, read_network
+from onchip.pipeline import plan_problem
 from onchip.plan.document import Reading
 from onchip.plan.problem import Problem
 from onchip.simulate.kernels import Bytes
@@ -21,6 +21,7 @@ from onchip.simulate.seeded_kernels import SeededKernels
 from onchip.solve.limits import Limits
 from onchip.verify.verifier import verify
 from onchip.workloads.bundled import bundled_networks
+from onchip.workloads.source import read_network
 from runs import run_seeded
 
 SIZES = st.integers(1, 40)

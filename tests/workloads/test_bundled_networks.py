@@ -1,4 +1,4 @@
-"""The bundled networks against the counts and bytes measured independently on the same exports.
+"""The fourteen networks of COSMA against the counts and bytes measured independently on the same exports.
 
 Operators raw and fused; bytes of all activations fused; the greatest need of one operator (M_R)
 and the peak of the given order, raw and fused. One byte per element, activations only.
@@ -66,8 +66,9 @@ def peak_bytes_of_the_given_order(graph: Graph) -> int:
     )
 
 
-def test_the_bundled_networks_are_the_papers_fourteen() -> None:
-    assert bundled_networks() == tuple(sorted(PUBLISHED))
+def test_the_papers_fourteen_are_bundled() -> None:
+    assert len(PUBLISHED) == 14
+    assert set(PUBLISHED) <= set(bundled_networks())
 
 
 @pytest.mark.parametrize("name", PUBLISHED)
