@@ -4,7 +4,7 @@ BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
 SOURCES := src tests benchmarks examples tools
 
-.PHONY: demo test check extras format bench clean
+.PHONY: demo test check extras format bench bench-all clean
 
 demo: $(VENV)/.installed
 	$(BIN)/python -m onchip plan "$$($(BIN)/python examples/light_model.py resnet50)" --bits 8 --sram 2400KiB
@@ -22,8 +22,18 @@ format: $(VENV)/.installed-test
 	$(BIN)/ruff format $(SOURCES)
 	$(BIN)/ruff check --fix $(SOURCES)
 
+# Minutes: the main job, COSMA's human-designed and NAS networks, packing.
 bench: $(VENV)/.installed
 	$(BIN)/python benchmarks/main_job.py
+	$(BIN)/python benchmarks/cosma.py --section human nas peaks
+	$(BIN)/python benchmarks/packing.py
+
+# All tables, and plans that run: about half an hour.
+bench-all: $(VENV)/.installed-test
+	$(BIN)/python benchmarks/main_job.py
+	$(BIN)/python benchmarks/cosma.py
+	$(BIN)/python benchmarks/packing.py
+	$(BIN)/python benchmarks/machine.py
 
 $(BIN)/python:
 	$(PYTHON) -m venv $(VENV)

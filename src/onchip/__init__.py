@@ -16,9 +16,10 @@ from onchip.plan.problem import Count, Objective, Order, Problem
 from onchip.plan.result import Result, Status
 
 if TYPE_CHECKING:
-    from onchip.pipeline import plan_problem, read_network
+    from onchip.pipeline import plan_problem
     from onchip.solve.limits import Limits
     from onchip.verify.verifier import verify as verify_plan
+    from onchip.workloads.source import read_network
 
 __all__ = [
     "Accelerator",
@@ -49,7 +50,7 @@ __all__ = [
 _IMPORTED_WHEN_USED = {
     "Limits": ("onchip.solve.limits", "Limits"),
     "plan_problem": ("onchip.pipeline", "plan_problem"),
-    "read_network": ("onchip.pipeline", "read_network"),
+    "read_network": ("onchip.workloads.source", "read_network"),
     "verify_plan": ("onchip.verify.verifier", "verify"),
 }
 

@@ -10,12 +10,11 @@ from typing import TYPE_CHECKING, TypeVar
 
 from onchip.analysis.bounds import compulsory_bytes, greatest_need
 from onchip.arch.accelerator import Accelerator
-from onchip.errors import GraphError, InputError, InternalError, UsageError
-from onchip.frontends.fusion import fuse
-from onchip.frontends.graph_json import graph_sha256, read_graph
+from onchip.errors import InputError, InternalError, UsageError
+from onchip.frontends.graph_json import graph_sha256
 from onchip.ir.graph import Graph
 from onchip.ir.tensor import Role
-from onchip.plan.document import Claim, Granularity, PlanDocument, Reading, Source, Split
+from onchip.plan.document import Claim, PlanDocument, Reading, Source
 from onchip.plan.packing import PackingProblem
 from onchip.plan.plan import Compute, Plan
 from onchip.plan.problem import Objective, Order, Problem
@@ -33,13 +32,14 @@ from onchip.solve.target import Target, TargetFinder
 from onchip.verify.figures import Figures
 from onchip.verify.packing import verify_packing
 from onchip.verify.verifier import verify
+from onchip.workloads.source import read_network
 
 if TYPE_CHECKING:
     from onchip.frontends.onnx_kernels import OnnxKernels
     from onchip.simulate.seeded_kernels import SeededKernels
+    from onchip.simulate.timeline import Timeline
 
 T = TypeVar("T")
-GREATEST_TOTAL_BYTES = 2**50
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,16 +168,22 @@ def _kernels(network: str, check: Check, values: Values) -> OnnxKernels | Seeded
 
 def time_network(plan_file: Path, network: str, accelerator: str) -> Timing:
     """Verify a plan and, if it is legal, say when each operator and transfer runs on an accelerator."""
-    from onchip.cost.simple import SimpleCost
     from onchip.frontends.accelerator_yaml import load_accelerator
-    from onchip.simulate.timeline import time_plan
 
     chip = load_accelerator(accelerator)
     check = check_plan(plan_file, network, Target(), {})
     if not check.is_legal:
         return Timing(check, chip)
-    cost = SimpleCost(check.problem.graph, chip)
-    return Timing(check, chip, time_plan(check.problem, check.document.plan, chip, cost.cycles, cost.macs))
+    return Timing(check, chip, timeline_of(check.problem, check.document.plan, chip))
+
+
+def timeline_of(problem: Problem, plan: Plan, chip: Accelerator) -> Timeline:
+    """Time a legal plan; raises AcceleratorError where the accelerator does not say enough."""
+    from onchip.cost.simple import SimpleCost
+    from onchip.simulate.timeline import time_plan
+
+    cost = SimpleCost(problem.graph, chip)
+    return time_plan(problem, plan, chip, cost.cycles, cost.macs)
 
 
 def describe_network(network: str, reading: Reading, limits: Limits, start: RunStarter = silent_run) -> Description:
@@ -217,46 +223,6 @@ def pack_file(
             expected="a legal packing; please report this",
         )
     return PackingOutcome(table.ids, problem, result, capacity_bytes, seconds)
-
-
-def read_network(source: str, reading: Reading = Reading()) -> Graph:  # noqa: B008 (frozen)
-    """Read a bundled network, an .onnx file or a graph file, as `reading` says."""
-    if reading.split is not Split.NEVER:
-        raise UsageError(f"operators are to be split: {reading.split}", place="split", expected=Split.NEVER)
-    try:
-        graph = _read_raw(source, reading.dims)
-        if not graph.operators:
-            raise GraphError("it has no operators", expected="at least one")
-        sized = graph if reading.bits is None else graph.with_bits(reading.bits)
-        _total_is_in_range(sized)
-        return fuse(sized) if reading.granularity is Granularity.FUSED else sized
-    except GraphError as error:
-        raise error if error.file else error.in_file(source) from None
-
-
-def _total_is_in_range(graph: Graph) -> None:
-    """Sums of sizes and of addresses stay far within the 63 bits of the files and of the solvers."""
-    total_bytes = sum(tensor.size_bytes for tensor in graph.tensors)
-    if total_bytes > GREATEST_TOTAL_BYTES:
-        raise GraphError(f"its tensors take {total_bytes} bytes together", expected=f"at most {GREATEST_TOTAL_BYTES}")
-
-
-def _read_raw(source: str, dims: Mapping[str, int]) -> Graph:
-    if source.endswith(".onnx"):
-        from onchip.frontends.onnx_model import read_onnx
-
-        return read_onnx(Path(source), dims)
-    if dims:
-        raise UsageError("it has no symbolic dimensions", file=source, place="--dim", expected="an .onnx file")
-    if source.endswith((".json", ".json.gz")):
-        return read_graph(Path(source))
-    from onchip.workloads.bundled import bundled_networks, load_network
-
-    if source not in bundled_networks():
-        raise InputError(
-            "no such network", file=source, expected="an .onnx or .json file, or a name `onchip networks` lists"
-        )
-    return load_network(source)
 
 
 def _with_problem(result: Result[Plan], problem: Problem) -> Result[Plan]:

@@ -2,28 +2,27 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from onchip.commands.report import show_illegal
+from onchip.commands.arguments import AsJson, Network, PlanFile
+from onchip.commands.check import show_check
+from onchip.commands.exit_code import ExitCode
 from onchip.report.output import write, write_json
 
 if TYPE_CHECKING:
     from onchip.analysis.history import History
     from onchip.plan.result import Result
 
-EXPLAINED, ILLEGAL = 0, 1
-
 
 def explain_command(
-    plan: Annotated[Path, typer.Argument(metavar="PLAN.json", help="A plan file, from whichever tool.")],
-    network: Annotated[str, typer.Argument(metavar="NETWORK", help="A bundled name, or .onnx or .json file.")],
+    plan: PlanFile,
+    network: Network,
     time_limit: Annotated[
         float, typer.Option(min=0.001, max=1e9, metavar="S", help="Seconds to look for M_P, where it matters.")
     ] = 10.0,
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object and nothing else.")] = False,
+    as_json: AsJson = False,
 ) -> int:
     """Explain PLAN.json in words: what sets M_R, which steps are full, what each spill costs and what caused it.
 
@@ -37,15 +36,15 @@ def explain_command(
 
     check = check_plan(plan, network, Target(), {})
     if not check.is_legal:
-        show_illegal(check, as_json=as_json)
-        return ILLEGAL
+        show_check(check, as_json=as_json)
+        return ExitCode.WRONG
     history = History(check.problem, check.document.plan)
     explanation = Explanation.of(history, _least_peak(history, time_limit))
     if as_json:
         write_json(explanation_object(explanation))
     else:
         write(show(*explanation_lines(explanation)))
-    return EXPLAINED
+    return ExitCode.ANSWER
 
 
 def _least_peak(history: History, seconds: float) -> Result[tuple[int, ...]] | None:

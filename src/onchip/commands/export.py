@@ -7,6 +7,9 @@ from typing import TYPE_CHECKING, Annotated, TypeAlias
 
 import typer
 
+from onchip.commands.arguments import AsJson, PlanFile
+from onchip.commands.check import show_check
+from onchip.commands.exit_code import code_of_check
 from onchip.errors import UsageError
 from onchip.export.formats import Export, Format, files_of
 from onchip.export.writable import ensure_writable
@@ -16,10 +19,7 @@ if TYPE_CHECKING:
     from onchip.export.trace_spans import Span
     from onchip.report.outcome import Check
 
-EXPORTED, ILLEGAL = 0, 1
-
-PlanFile: TypeAlias = Annotated[Path, typer.Argument(metavar="PLAN.json", help="A plan file, from whichever tool.")]
-Network: TypeAlias = Annotated[
+NetworkIfNotBundled: TypeAlias = Annotated[
     str | None,
     typer.Argument(metavar="[NETWORK]", help="A bundled name, or .onnx or .json file; may be left out if bundled."),
 ]
@@ -27,7 +27,7 @@ Network: TypeAlias = Annotated[
 
 def export_command(
     plan: PlanFile,
-    network: Network = None,
+    network: NetworkIfNotBundled = None,
     *,
     to: Annotated[Format, typer.Option(help="A trace for Perfetto, C99 tables, CSV tables, a model with the plan.")],
     output: Annotated[
@@ -36,7 +36,7 @@ def export_command(
     accelerator: Annotated[
         str | None, typer.Option(metavar="NAME|FILE", help="Of a trace: time in cycles of this accelerator.")
     ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object and nothing else.")] = False,
+    as_json: AsJson = False,
 ) -> int:
     """Write PLAN.json, verified, for other tools, and print the names of the files written.
 
@@ -54,7 +54,7 @@ def export_command(
     if check.is_legal:
         Export(to, files, check.document, check.problem, source, spans).write()
     _show(to, files, check, as_json=as_json)
-    return EXPORTED if check.is_legal else ILLEGAL
+    return code_of_check(check.is_legal)
 
 
 def _bundled_network_of(plan: Path) -> str:
@@ -101,6 +101,4 @@ def _show(form: Format, files: tuple[Path, ...], check: Check, *, as_json: bool)
     elif check.is_legal:
         write("\n".join(written))
     else:
-        from onchip.report.terminal import check_report, show
-
-        write(show(*check_report(check)))
+        show_check(check, as_json=False)

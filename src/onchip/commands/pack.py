@@ -7,32 +7,26 @@ from typing import Annotated
 
 import typer
 
-from onchip.commands.watched import seconds_of, watched_run
+from onchip.commands.arguments import Alignment, AsJson, Seed, TimeLimit, Workers, seconds_of
+from onchip.commands.exit_code import code_of_result
+from onchip.commands.watched import watched_run
 from onchip.errors import InputError, UsageError
-from onchip.plan.result import Status, Stop
 from onchip.report.output import write, write_json
 from onchip.solve.limits import Limits
-
-FITS, DOES_NOT_FIT, NO_ANSWER, INTERRUPTED = 0, 3, 4, 130
-GREATEST_ALIGNMENT = 2**30
-GREATEST_SEED = 2**31 - 1
 
 
 def pack_command(
     file: Annotated[Path, typer.Argument(metavar="FILE.csv", help="Buffers as MiniMalloc's CSV has them.")],
     capacity: Annotated[str | None, typer.Option(metavar="SIZE", help="Bytes to pack into (1048576, 1MiB).")] = None,
-    alignment: Annotated[
-        int | None,
-        typer.Option(min=1, max=GREATEST_ALIGNMENT, metavar="N", help="Every offset is a multiple of N bytes."),
-    ] = None,
+    alignment: Alignment = None,
     minimize: Annotated[bool, typer.Option("--minimize", help="Find the least capacity.")] = False,
-    time_limit: Annotated[float | None, typer.Option(metavar="S", help="Seconds; else until proven.")] = None,
-    workers: Annotated[int, typer.Option(min=1, metavar="N", help="Parallel workers.")] = 1,
-    seed: Annotated[int, typer.Option(min=0, max=GREATEST_SEED, metavar="N", help="Seed of all choices.")] = 0,
+    time_limit: TimeLimit = None,
+    workers: Workers = 1,
+    seed: Seed = 0,
     output: Annotated[
         Path | None, typer.Option("--output", "-o", metavar="OUT.csv", help="Write buffers and offsets.")
     ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object and nothing else.")] = False,
+    as_json: AsJson = False,
 ) -> int:
     """Give each buffer of FILE.csv an offset within a capacity, or prove that there are none.
 
@@ -49,20 +43,15 @@ def pack_command(
     if output is not None:
         ensure_writable(output, inputs=(str(file),))
     outcome = pack_file(file, _bytes(capacity), alignment, limits, watched_run, minimize=minimize)
-    result = outcome.result
-    if output is not None and result.answer is not None:
+    if output is not None and outcome.result.answer is not None:
         from onchip.export.minimalloc_csv import write_packing
 
-        write_packing(outcome.ids, outcome.problem, result.answer, output)
+        write_packing(outcome.ids, outcome.problem, outcome.result.answer, output)
     if as_json:
         write_json(packing_object(outcome))
     else:
         write(outcome.words)
-    if result.answer is not None:
-        return FITS
-    if result.status is Status.INFEASIBLE:
-        return DOES_NOT_FIT
-    return INTERRUPTED if result.stopped_by is Stop.INTERRUPTED else NO_ANSWER
+    return code_of_result(outcome.result)
 
 
 def _bytes(capacity: str | None) -> int | None:

@@ -9,26 +9,26 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from onchip.commands.arguments import AsJson, Network, PlanFile
+from onchip.commands.check import show_check
+from onchip.commands.exit_code import ExitCode
 from onchip.errors import AcceleratorError, UsageError
 from onchip.export.writable import ensure_writable
 from onchip.report.output import write, write_json
 
 if TYPE_CHECKING:
     from onchip.arch.accelerator import Accelerator
-    from onchip.plan.plan import Plan
     from onchip.plan.problem import Problem
     from onchip.report.findings import Findings, Rival
     from onchip.report.outcome import Check, Outcome
-    from onchip.simulate.timeline import Timeline
 
-MADE, ILLEGAL = 0, 1
 BASELINES = (("belady", "given"), ("belady", "min-peak"), ("greedy", "given"), ("greedy", "min-peak"))
 
 
 def report_command(
     context: typer.Context,
-    plan: Annotated[Path, typer.Argument(metavar="PLAN.json", help="A plan file, from whichever tool.")],
-    network: Annotated[str, typer.Argument(metavar="NETWORK", help="A bundled name, or .onnx or .json file.")],
+    plan: PlanFile,
+    network: Network,
     *,
     output: Annotated[Path, typer.Option("--output", "-o", metavar="FILE.html", help="Write this.")],
     accelerator: Annotated[
@@ -38,7 +38,7 @@ def report_command(
     time_limit: Annotated[
         float, typer.Option(min=0.001, max=1e9, metavar="S", help="Seconds for each baseline method.")
     ] = 10.0,
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object and nothing else.")] = False,
+    as_json: AsJson = False,
 ) -> int:
     """Draw PLAN.json as one HTML file that opens offline: memory map, footprint, traffic, timeline, summary."""
     from onchip.frontends.accelerator_yaml import load_accelerator
@@ -51,26 +51,33 @@ def report_command(
     chip = None if accelerator is None else load_accelerator(accelerator)
     check = check_plan(plan, network, Target(), {})
     if not check.is_legal:
-        show_illegal(check, as_json=as_json)
-        return ILLEGAL
+        show_check(check, as_json=as_json)
+        return ExitCode.WRONG
     rivals = _rivals(check.problem, time_limit) if compare else ()
     size_bytes = _write_report(_findings_of_check(check, chip, rivals, command_line(context)), output)
     if as_json:
         write_json({"network": check.problem.graph.name, "report": str(output), "bytes": size_bytes})
     else:
         write(str(output))
-    return MADE
+    return ExitCode.ANSWER
 
 
 @dataclass(frozen=True, slots=True)
 class Pictures:
-    """What `plan` draws beside its answer; raises UsageError at once for what cannot be drawn."""
+    """What `plan` draws beside its answer."""
 
     report: Path | None
     figure: Path | None
-    inputs: tuple[str, ...]
+    accelerator: str | None
+    network: str
 
-    def __post_init__(self) -> None:
+    @property
+    def inputs(self) -> tuple[str, ...]:
+        """What was read, so that no picture is written over it."""
+        return (self.network, self.accelerator or self.network)
+
+    def ensure_they_can_be_made(self) -> None:
+        """Raise UsageError for what cannot be drawn or written."""
         if self.report is not None:
             from onchip.report.html import ensure_report_can_be_made
 
@@ -82,7 +89,7 @@ class Pictures:
         for path in filter(None, (self.report, self.figure)):
             ensure_writable(path, inputs=self.inputs)
 
-    def draw(self, context: typer.Context, outcome: Outcome, accelerator: str | None) -> None:
+    def draw(self, context: typer.Context, outcome: Outcome) -> None:
         """Write the files, if there is a plan."""
         from onchip.frontends.files import write_file
 
@@ -93,7 +100,7 @@ class Pictures:
 
             write_file(self.figure, svg_of_plan(outcome.document.plan, outcome.problem, "white").encode())
         if self.report is not None:
-            _write_report(_findings_of(outcome, accelerator, command_line(context)), self.report)
+            _write_report(_findings_of(outcome, self.accelerator, command_line(context)), self.report)
 
 
 def command_line(context: typer.Context) -> str:
@@ -102,29 +109,20 @@ def command_line(context: typer.Context) -> str:
     return shlex.join(("onchip", *arguments))
 
 
-def show_illegal(check: Check, *, as_json: bool) -> None:
-    """Say what is wrong with a plan, as `check` does."""
-    from onchip.report.json_view import check_object
-    from onchip.report.terminal import check_report, show
-
-    if as_json:
-        write_json(check_object(check))
-    else:
-        write(show(*check_report(check)))
-
-
 def _findings_of_check(check: Check, chip: Accelerator | None, rivals: tuple[Rival, ...], typed: str) -> Findings:
     from onchip.analysis.bounds import greatest_need
+    from onchip.pipeline import timeline_of
     from onchip.report.findings import Findings
 
     problem, document = check.problem, check.document
-    timed = None if chip is None else _timeline(problem, document.plan, chip)
+    timed = None if chip is None else timeline_of(problem, document.plan, chip)
     need = greatest_need(problem)
     return Findings(problem, document, check.verdict.figures, need, typed, rivals=rivals, timeline=timed)
 
 
 def _findings_of(outcome: Outcome, accelerator: str | None, typed: str) -> Findings:
     from onchip.frontends.accelerator_yaml import load_accelerator
+    from onchip.pipeline import timeline_of
     from onchip.report.findings import Findings
 
     if outcome.document is None or outcome.figures is None:
@@ -132,7 +130,7 @@ def _findings_of(outcome: Outcome, accelerator: str | None, typed: str) -> Findi
     timed, why = None, "the scratchpad was given alone, with neither array nor DRAM (`onchip report --accelerator`)"
     if accelerator is not None:
         try:
-            timed = _timeline(outcome.problem, outcome.document.plan, load_accelerator(accelerator))
+            timed = timeline_of(outcome.problem, outcome.document.plan, load_accelerator(accelerator))
         except AcceleratorError as error:
             why = str(error)
     seconds = outcome.seconds
@@ -161,15 +159,6 @@ def _write_report(findings: Findings, path: Path) -> int:
     page = report_html(findings).encode()
     write_file(path, page)
     return len(page)
-
-
-def _timeline(problem: Problem, plan: Plan, chip: Accelerator) -> Timeline:
-    """Raises AcceleratorError where the accelerator does not say enough."""
-    from onchip.cost.simple import SimpleCost
-    from onchip.simulate.timeline import time_plan
-
-    cost = SimpleCost(problem.graph, chip)
-    return time_plan(problem, plan, chip, cost.cycles, cost.macs)
 
 
 def _rivals(problem: Problem, seconds: float) -> tuple[Rival, ...]:

@@ -2,19 +2,13 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-from typing import Annotated, TypeAlias
+from typing import Annotated
 
 import typer
 
+from onchip.commands.arguments import GREATEST_SEED, AsJson, Network, PlanFile
+from onchip.commands.exit_code import code_of_check
 from onchip.report.output import write, write_json
-
-RIGHT, WRONG = 0, 1
-GREATEST_SEED = 2**31 - 1
-
-PlanFile: TypeAlias = Annotated[Path, typer.Argument(metavar="PLAN.json", help="A plan file, from whichever tool.")]
-Network: TypeAlias = Annotated[str, typer.Argument(metavar="NETWORK", help="A bundled name, or .onnx or .json file.")]
-AsJson: TypeAlias = Annotated[bool, typer.Option("--json", help="Print one JSON object and nothing else.")]
 
 
 def run_command(
@@ -47,7 +41,7 @@ def run_command(
         from onchip.report.terminal import show
 
         write(show(*execution_report(execution)))
-    return RIGHT if execution.is_right else WRONG
+    return code_of_check(execution.is_right)
 
 
 def time_command(
@@ -69,4 +63,4 @@ def time_command(
         from onchip.report.terminal import show
 
         write(show(*timing_report(timing)))
-    return RIGHT if timing.check.is_legal else WRONG
+    return code_of_check(timing.check.is_legal)

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from onchip.errors import UsageError
 from onchip.solve.limits import Limits, Progress, Run
 from onchip.solve.start import interruptible_run
 
@@ -26,10 +24,3 @@ def watched_run(limits: Limits) -> Iterator[Run]:
             yield run
     finally:
         line.clear()
-
-
-def seconds_of(time_limit: float | None) -> float | None:
-    """Return the value of `--time-limit`; raises UsageError."""
-    if time_limit is not None and not 0 < time_limit < math.inf:
-        raise UsageError(f"it is {time_limit:g}", place="--time-limit", expected="a number of seconds above 0")
-    return time_limit

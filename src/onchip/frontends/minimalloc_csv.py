@@ -14,6 +14,7 @@ from pathlib import Path
 
 from onchip.errors import InputError
 from onchip.frontends.files import read_file
+from onchip.frontends.sizes import GREATEST_TOTAL_BYTES
 from onchip.plan.packing import Buffer
 
 COLUMNS = {
@@ -31,7 +32,6 @@ COLUMNS = {
     "offset": "offset",
 }
 GREATEST_STEP = 2**62
-GREATEST_TOTAL_BYTES = 2**50
 
 
 @dataclass(frozen=True, slots=True)

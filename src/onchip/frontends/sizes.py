@@ -20,6 +20,9 @@ _BYTES_PER_UNIT: Final = {
 }
 _LARGEST_SIZE: Final = 2**63 - 1
 
+GREATEST_TOTAL_BYTES: Final = 2**50
+"""Of all tensors or buffers: sums of sizes and of addresses stay far within 63 bits."""
+
 
 def parse_size(text: str) -> int:
     """The bytes that `text` says: a number and a unit, B if absent. KiB is 1024, KB 1000.

@@ -1,4 +1,4 @@
-"""The networks that come with onchip: raw graphs, batch 1, float, as `tools/make_workloads.py` wrote them."""
+"""The networks that come with onchip: raw graphs, batch 1, as `tools/make_workloads.py` wrote them."""
 
 from __future__ import annotations
 

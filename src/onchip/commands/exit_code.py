@@ -1,0 +1,48 @@
+"""How the program ends, in every verb."""
+
+from __future__ import annotations
+
+from enum import IntEnum
+from typing import TypeVar
+
+from onchip.errors import InputError, OnchipError
+from onchip.plan.result import Result, Status, Stop
+from onchip.solve.start import NoAnswerError, StoppedError
+
+Answer = TypeVar("Answer")
+
+
+class ExitCode(IntEnum):
+    """The meaning of each: `docs/formats.md`."""
+
+    ANSWER = 0
+    WRONG = 1
+    BAD_INPUT = 2
+    INFEASIBLE = 3
+    NO_ANSWER = 4
+    INTERNAL = 70
+    INTERRUPTED = 130
+
+
+def code_of_check(is_right: bool) -> ExitCode:
+    """Of a verb that holds a plan against something."""
+    return ExitCode.ANSWER if is_right else ExitCode.WRONG
+
+
+def code_of_result(result: Result[Answer]) -> ExitCode:
+    """Of a verb that searches."""
+    if result.answer is not None:
+        return ExitCode.ANSWER
+    if result.status is Status.INFEASIBLE:
+        return ExitCode.INFEASIBLE
+    return ExitCode.INTERRUPTED if result.stopped_by is Stop.INTERRUPTED else ExitCode.NO_ANSWER
+
+
+def code_of_refusal(error: OnchipError) -> ExitCode:
+    """Of a verb that raised."""
+    by_kind = {
+        InputError: ExitCode.BAD_INPUT,
+        NoAnswerError: ExitCode.NO_ANSWER,
+        StoppedError: ExitCode.INTERRUPTED,
+    }
+    return next((code for kind, code in by_kind.items() if isinstance(error, kind)), ExitCode.INTERNAL)
