@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import sys
 import threading
 from dataclasses import replace
 from pathlib import Path
@@ -274,3 +275,10 @@ def test_a_search_that_runs_out_of_room_makes_more_and_goes_on() -> None:
     assert small.search() is Finding.PACKED
     assert is_legal(problem, small.packing)
     assert small._room > 8
+
+
+def test_another_solver_is_not_even_imported_when_there_is_no_time_left(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "ortools.sat.python", None)  # importing it raises
+    run = Run(Limits(time_limit_seconds=0))
+    result = pack_by_cp_sat(PackingProblem((Buffer(0, 1, 1),), 1), run, 1.0)
+    assert (result.status, result.stopped_by) == (Status.UNKNOWN, Stop.TIME_LIMIT)

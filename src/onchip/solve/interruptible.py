@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import threading
 from collections.abc import Callable
 from typing import TYPE_CHECKING, TypeVar
@@ -14,6 +15,12 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 WATCH_EVERY_SECONDS = 0.02
 LEAST_SECONDS = 0.01
+LOADING_SECONDS = 1.5
+
+
+def cp_sat_is_within_reach(run: Run) -> bool:
+    """Whether CP-SAT is loaded, or time enough left to load it, which nothing can interrupt."""
+    return run.stop is None and ("ortools.sat.python.cp_model" in sys.modules or run.seconds_left > LOADING_SECONDS)
 
 
 def run_watched(work: Callable[[], T], stop: Callable[[], None], run: Run) -> T:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from onchip.plan.packing import Packing, PackingProblem
 from onchip.plan.result import Result, Status, Stop
 from onchip.solve.allocation.branching_tables import tables_of
-from onchip.solve.interruptible import solve_interruptibly
+from onchip.solve.interruptible import cp_sat_is_within_reach, solve_interruptibly
 from onchip.solve.limits import Run
 
 if TYPE_CHECKING:
@@ -17,7 +17,12 @@ METHOD = "cp-sat"
 
 
 def pack_by_cp_sat(problem: PackingProblem, run: Run, time_limit_seconds: float) -> Result[Packing]:
-    """Find offsets within the capacity, or prove that there are none (objective: the capacity)."""
+    """Find offsets within the capacity, or prove that there are none (objective: the capacity).
+
+    UNKNOWN where no time is left to load the solver.
+    """
+    if not cp_sat_is_within_reach(run):
+        return Result(Status.UNKNOWN, None, None, 0, run.seconds, METHOD, run.stop or Stop.TIME_LIMIT)
     from ortools.sat.python import cp_model
 
     tables, unit_bytes = tables_of(problem)

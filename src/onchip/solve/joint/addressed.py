@@ -13,7 +13,7 @@ from onchip.analysis.indexed import IndexedProblem, bits
 from onchip.plan.problem import Objective
 from onchip.plan.result import Result, Status, Stop
 from onchip.solve.compose import Residency, Schedule
-from onchip.solve.interruptible import solve_interruptibly
+from onchip.solve.interruptible import cp_sat_is_within_reach, solve_interruptibly
 from onchip.solve.joint.incumbent import Incumbent
 from onchip.solve.limits import Run
 
@@ -207,7 +207,7 @@ class AddressedModel:
 
 def prove_with_addresses(incumbent: Incumbent) -> None:
     """Let addresses join the model, between the bound and the best plan so far."""
-    if incumbent.is_proven or not is_small_enough(incumbent.indexed):
+    if incumbent.is_proven or not is_small_enough(incumbent.indexed) or not cp_sat_is_within_reach(incumbent.run):
         return
     result = AddressedModel(incumbent.indexed, incumbent.lower_bound, incumbent.value).solve(incumbent.run)
     incumbent.stopped_by = result.stopped_by

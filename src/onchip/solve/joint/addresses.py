@@ -16,6 +16,7 @@ from onchip.solve.allocation.branching import Finding
 from onchip.solve.allocation.cp_sat import pack_by_cp_sat
 from onchip.solve.allocation.repair import packing_problem
 from onchip.solve.compose import Move, Schedule, non_compulsory_cost, schedule_of_moves
+from onchip.solve.interruptible import cp_sat_is_within_reach
 from onchip.solve.joint.addressed import is_quick, prove_with_addresses
 from onchip.solve.joint.incumbent import Incumbent
 from onchip.solve.joint.learning import ConflictLearning
@@ -85,6 +86,8 @@ class AddressSearch:
         """Find the best plan with addresses for the optimum's order; if no other is allowed, that is proven."""
         order = [move.operator for move in self._moves]
         is_the_only_order = self._indexed.problem.order is Order.GIVEN
+        if not cp_sat_is_within_reach(self._run):
+            return
         run = self._run if is_the_only_order else self._run.within(LEARNING_SECONDS)
         ConflictLearning(self._incumbent, order, run).solve(is_the_only_order=is_the_only_order)
 

@@ -13,7 +13,7 @@ from onchip.analysis.indexed import IndexedProblem
 from onchip.plan.plan import Plan
 from onchip.plan.problem import Objective, Problem
 from onchip.plan.result import Result, Status
-from onchip.solve.allocation.repair import place_or_cut
+from onchip.solve.allocation.repair import place_or_cut, place_or_cut_by_time
 from onchip.solve.compose import Move, Schedule, non_compulsory_cost, schedule_of_moves
 from onchip.solve.joint.addresses import AddressSearch
 from onchip.solve.joint.incumbent import Incumbent
@@ -56,7 +56,8 @@ class TrafficPlanner:
     def solve(self) -> None:
         """Leave the best plan and the best bound with the incumbent."""
         given = range(self._indexed.operator_count)
-        self._offer(schedule_of_moves(self._indexed, belady_moves(self._indexed, given)), "first plan")
+        first = schedule_of_moves(self._indexed, belady_moves(self._indexed, given))
+        self._keep(*place_or_cut_by_time(self._indexed, first), "first plan")
         if self._incumbent.is_proven:
             return
         search = StagedSearch(self._indexed, self._run, self._offer_moves, self._share_for_the_proof)
@@ -78,5 +79,7 @@ class TrafficPlanner:
 
     def _offer(self, schedule: Schedule, phase: str) -> None:
         """Give a schedule addresses, at the price of more evictions where it does not pack."""
-        placed, offsets = place_or_cut(self._indexed, schedule, self._run.within(REPAIR_SECONDS))
-        self._incumbent.offer(placed, offsets, non_compulsory_cost(self._indexed, placed), phase)
+        self._keep(*place_or_cut(self._indexed, schedule, self._run.within(REPAIR_SECONDS)), phase)
+
+    def _keep(self, placed: Schedule, offsets_bytes: tuple[int, ...], phase: str) -> None:
+        self._incumbent.offer(placed, offsets_bytes, non_compulsory_cost(self._indexed, placed), phase)
