@@ -1,4 +1,4 @@
-"""When the optimum in bytes does not pack: other optima, conflicts learnt, slack, the model with addresses.
+"""When the optimum in bytes does not pack: other optima, slack, conflicts learnt, the model with addresses.
 
 What is proven beyond the bound in bytes is proven by conflicts for a given order, and by the model for any.
 """

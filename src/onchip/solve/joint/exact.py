@@ -3,7 +3,7 @@
 1. Belady's evictions at the given order, addresses at any price: a legal plan within a second.
 2. Best-first search: the least cost z in bytes, a lower bound for plans with addresses.
 3. Pack a schedule of cost z: if one packs, it is optimal.
-4. Otherwise plans with a little slack, then order, residencies and addresses in one model, from bound z on.
+4. Otherwise other optima, plans with a little slack, conflicts learnt, and one model of all, from bound z on.
 """
 
 from __future__ import annotations
