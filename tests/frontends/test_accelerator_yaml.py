@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from onchip.arch.accelerator import Accelerator
 from onchip.arch.compute import ComputeArray
-from onchip.arch.memory import Access, Direction, Dma, Dram, Memory, MemoryLevel, Operand, Port
+from onchip.arch.memory import Access, Direction, Dma, Dram, Link, Memory, MemoryLevel, Operand, Port
 from onchip.errors import AcceleratorError, InputError
 from onchip.frontends.accelerator_yaml import (
     accelerator_from_yaml,
@@ -38,6 +38,7 @@ NAMES = st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=8
 POSITIVE = st.integers(1, 2**40)
 ENERGIES = st.floats(0, 1e9)
 PORTS = st.lists(st.builds(Port, st.sampled_from(Direction), POSITIVE), max_size=2).map(tuple)
+HELD = st.lists(st.sampled_from(Operand), min_size=1, unique=True).map(tuple)
 ACCESSES = st.none() | st.builds(Access, POSITIVE, ENERGIES, ENERGIES, st.none() | st.just(1))
 
 
@@ -52,8 +53,7 @@ def accelerators(draw: st.DrawFn) -> Accelerator:
     )
     levels = tuple(
         MemoryLevel(
-            Memory(name, draw(POSITIVE), draw(POSITIVE)),
-            tuple(draw(st.lists(st.sampled_from(Operand), min_size=1, unique=True))),
+            Memory(name, draw(POSITIVE), draw(POSITIVE), draw(HELD)),
             draw(st.none() | st.just(tuple(dimensions))),
             is_scratchpad=draw(st.booleans()) or index == 0,
             double_buffered=draw(st.booleans()),
@@ -62,14 +62,18 @@ def accelerators(draw: st.DrawFn) -> Accelerator:
         )
         for index, name in enumerate(draw(st.lists(NAMES, min_size=1, max_size=3, unique=True)))
     )
+    scratchpads = tuple(level.memory for level in levels if level.is_scratchpad)
+    ways = [(one.name, other.name) for one in scratchpads for other in scratchpads if one != other]
+    linked = draw(st.lists(st.sampled_from(ways), unique=True)) if ways else []
     return Accelerator(
         draw(NAMES),
-        tuple(level.memory for level in levels if level.is_scratchpad),
+        scratchpads,
         levels,
         draw(st.none() | st.floats(1, 1e4)),
         array,
         draw(st.none() | st.builds(Dram, ACCESSES, PORTS)),
         draw(st.none() | st.builds(Dma, POSITIVE, POSITIVE)),
+        tuple(Link(source, target, draw(st.none() | POSITIVE)) for source, target in linked),
     )
 
 
@@ -87,13 +91,13 @@ def test_one_scratchpad_is_an_accelerator() -> None:
 
 
 def test_every_field_arrives() -> None:
-    register, buffer = Memory("register", 1), Memory("buffer", 2**20, 16)
+    register, buffer = Memory("register", 1, holds=(Operand.WEIGHT,)), Memory("buffer", 2**20, 16)
     ports = (Port(Direction.READ, 8), Port(Direction.WRITE, 8))
     assert accelerator_from_yaml(FULL, "small.yaml") == Accelerator(
         "small",
         (buffer,),
         (
-            MemoryLevel(register, (Operand.WEIGHT,), ("C",), access=Access(8, 0.01, 0.02), ports=ports),
+            MemoryLevel(register, ("C",), access=Access(8, 0.01, 0.02), ports=ports),
             MemoryLevel(buffer, is_scratchpad=True, double_buffered=True),
         ),
         200.0,

@@ -106,7 +106,7 @@ def test_a_preset_without_a_source_for_energies_has_none(name: str) -> None:
 def test_memories_hold_the_operands_their_roles_say(name: str) -> None:
     listed = HOLDS_NOT_ALL.get(name, {})
     for level in load_accelerator(name).levels:
-        assert set(level.holds) == listed.get(level.memory.name, set(Operand)), level.memory.name
+        assert set(level.memory.holds) == listed.get(level.memory.name, set(Operand)), level.memory.name
 
 
 @pytest.mark.parametrize("name", bundled_accelerators())

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from math import isfinite
 
 from onchip.arch.compute import ComputeArray
-from onchip.arch.memory import Dma, Dram, Memory, MemoryLevel
+from onchip.arch.memory import Dma, Dram, Link, Memory, MemoryLevel
 from onchip.errors import AcceleratorError
 
 
@@ -26,6 +26,7 @@ class Accelerator:
     array: ComputeArray | None = None
     dram: Dram | None = None
     dma: Dma | None = None
+    links: tuple[Link, ...] = ()
 
     def __post_init__(self) -> None:
         place = f"accelerator {self.name!r}"
@@ -44,6 +45,7 @@ class Accelerator:
         if self.clock_mhz is not None and not (isfinite(self.clock_mhz) and self.clock_mhz > 0):
             raise AcceleratorError(f"clock_mhz is {self.clock_mhz}", place=place, expected="a finite number above 0")
         self._levels_serve_dimensions_of_the_array()
+        self._links_lead_from_scratchpad_to_scratchpad()
 
     def _levels_serve_dimensions_of_the_array(self) -> None:
         dimensions = self.array.dimensions if self.array else {}
@@ -55,3 +57,21 @@ class Accelerator:
                         place=f"memory {level.memory.name!r}",
                         expected=f"one of {', '.join(dimensions)}" if dimensions else "an array with fixed dimensions",
                     )
+
+    def _links_lead_from_scratchpad_to_scratchpad(self) -> None:
+        names = [memory.name for memory in self.scratchpads]
+        for link in self.links:
+            for name in (link.source, link.target):
+                if name not in names:
+                    raise AcceleratorError(
+                        f"there is no scratchpad {name!r}",
+                        place=f"link from {link.source!r} to {link.target!r}",
+                        expected=f"one of {', '.join(names)}",
+                    )
+        ends, times = (
+            Counter((link.source, link.target) for link in self.links).most_common(1)[0]
+            if self.links
+            else (("", ""), 0)
+        )
+        if times > 1:
+            raise AcceleratorError(f"there are {times}", place=f"link from {ends[0]!r} to {ends[1]!r}", expected="one")

@@ -12,16 +12,26 @@ from onchip.errors import AcceleratorError
 DRAM = "dram"
 
 
+class Operand(StrEnum):
+    """What the running operator reads or writes."""
+
+    INPUT = "input"
+    WEIGHT = "weight"
+    OUTPUT = "output"
+
+
 @dataclass(frozen=True, slots=True)
 class Memory:
-    """A scratchpad: an on-chip memory that software addresses.
+    """An on-chip memory; as a scratchpad, software addresses it.
 
-    Every offset in it is a multiple of `alignment_bytes`.
+    Every offset in it is a multiple of `alignment_bytes`. The array reads from it, and writes to it, only the
+    operands that it `holds`; what merely waits in it may be anything.
     """
 
     name: str
     capacity_bytes: int
     alignment_bytes: int = 1
+    holds: tuple[Operand, ...] = tuple(Operand)
 
     def __post_init__(self) -> None:
         if not self.name:
@@ -33,14 +43,9 @@ class Memory:
             raise AcceleratorError(f"capacity_bytes is {self.capacity_bytes}", place=place, expected="at least 1")
         if self.alignment_bytes <= 0:
             raise AcceleratorError(f"alignment_bytes is {self.alignment_bytes}", place=place, expected="at least 1")
-
-
-class Operand(StrEnum):
-    """What the running operator reads or writes."""
-
-    INPUT = "input"
-    WEIGHT = "weight"
-    OUTPUT = "output"
+        if not self.holds:
+            raise AcceleratorError("it holds nothing", place=place, expected="at least one of input, weight, output")
+        _each_once(self.holds, "holds", place)
 
 
 class Direction(StrEnum):
@@ -90,14 +95,13 @@ class Access:
 
 @dataclass(frozen=True, slots=True)
 class MemoryLevel:
-    """A level of the hierarchy between the MACs and DRAM: which memory, for which operands, at what cost.
+    """A level of the hierarchy between the MACs and DRAM: which memory, for which of them, at what cost.
 
     One instance serves the array along the dimensions `serves` (None: along all, so there is one
     instance); along the others every position has its own, each of the memory's capacity.
     """
 
     memory: Memory
-    holds: tuple[Operand, ...] = tuple(Operand)
     serves: tuple[str, ...] | None = None
     is_scratchpad: bool = False
     double_buffered: bool = False
@@ -105,13 +109,7 @@ class MemoryLevel:
     ports: tuple[Port, ...] = ()
 
     def __post_init__(self) -> None:
-        place = f"memory {self.memory.name!r}"
-        if not self.holds:
-            raise AcceleratorError("it holds nothing", place=place, expected="at least one of input, weight, output")
-        for what, names in (("holds", self.holds), ("serves", self.serves or ())):
-            name, times = Counter[str](names).most_common(1)[0] if names else ("", 0)
-            if times > 1:
-                raise AcceleratorError(f"{what} lists {name!r} {times} times", place=place, expected="each once")
+        _each_once(self.serves or (), "serves", f"memory {self.memory.name!r}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,6 +118,22 @@ class Dram:
 
     access: Access | None = None
     ports: tuple[Port, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Link:
+    """Moves tensors from scratchpad `source` to scratchpad `target` (names), so that they need not go through DRAM."""
+
+    source: str
+    target: str
+    bits_per_cycle: int | None = None
+
+    def __post_init__(self) -> None:
+        place = f"link from {self.source!r} to {self.target!r}"
+        if self.source == self.target:
+            raise AcceleratorError("it leads nowhere", place=place, expected="two scratchpads")
+        if self.bits_per_cycle is not None and self.bits_per_cycle <= 0:
+            raise AcceleratorError(f"bits_per_cycle is {self.bits_per_cycle}", place=place, expected="at least 1")
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,3 +148,9 @@ class Dma:
             raise AcceleratorError(f"queues is {self.queues}", place="dma", expected="at least 1")
         if self.setup_cycles < 0:
             raise AcceleratorError(f"setup_cycles is {self.setup_cycles}", place="dma", expected="at least 0")
+
+
+def _each_once(names: tuple[str, ...], what: str, place: str) -> None:
+    name, times = Counter[str](names).most_common(1)[0] if names else ("", 0)
+    if times > 1:
+        raise AcceleratorError(f"{what} lists {name!r} {times} times", place=place, expected="each once")

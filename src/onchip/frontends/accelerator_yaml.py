@@ -12,7 +12,7 @@ from typing_extensions import TypedDict
 
 from onchip.arch.accelerator import Accelerator
 from onchip.arch.compute import ComputeArray
-from onchip.arch.memory import Access, Direction, Dma, Dram, Memory, MemoryLevel, Operand, Port
+from onchip.arch.memory import Access, Direction, Dma, Dram, Link, Memory, MemoryLevel, Operand, Port
 from onchip.errors import AcceleratorError, InputError
 from onchip.frontends.canonical import canonical_sha256
 from onchip.frontends.files import read_file
@@ -67,6 +67,14 @@ class DmaFields(TypedDict, total=False):
     setup_cycles: int
 
 
+class LinkFields(TypedDict):
+    """A way from one scratchpad to another beside DRAM."""
+
+    source: str
+    target: str
+    bits_per_cycle: NotRequired[int]
+
+
 class AcceleratorFields(TypedDict):
     """An accelerator file; the memories stand nearest the MACs first."""
 
@@ -78,6 +86,7 @@ class AcceleratorFields(TypedDict):
     memories: list[MemoryFields]
     dram: NotRequired[AccessFields]
     dma: NotRequired[DmaFields]
+    links: NotRequired[list[LinkFields]]
 
 
 def bundled_accelerators() -> tuple[str, ...]:
@@ -115,12 +124,13 @@ def accelerator_from_yaml(text: str | bytes, file: str) -> Accelerator:
         levels = tuple(_level(entry, field_path(("memories", i))) for i, entry in enumerate(fields["memories"]))
         dram = _dram(fields["dram"]) if "dram" in fields else None
         dma = Dma(**fields["dma"]) if "dma" in fields else None
+        links = tuple(_link(entry, field_path(("links", i))) for i, entry in enumerate(fields.get("links", ())))
     except InputError as error:
         error.place = document.place(error.place or "")
         raise error.in_file(file) from None
     scratchpads = tuple(level.memory for level in levels if level.is_scratchpad)
     try:
-        return Accelerator(fields["name"], scratchpads, levels, fields.get("clock_mhz"), array, dram, dma)
+        return Accelerator(fields["name"], scratchpads, levels, fields.get("clock_mhz"), array, dram, dma, links)
     except InputError as error:
         raise error.in_file(file) from None
 
@@ -158,14 +168,20 @@ def _level(fields: MemoryFields, place: str) -> MemoryLevel:
     alignment_bytes = _size(fields.get("alignment", 1), f"{place}.alignment")
     try:
         return MemoryLevel(
-            Memory(fields["name"], capacity_bytes, alignment_bytes),
-            tuple(fields.get("holds", Operand)),
+            Memory(fields["name"], capacity_bytes, alignment_bytes, tuple(fields.get("holds", Operand))),
             tuple(fields["serves"]) if "serves" in fields else None,
             fields.get("scratchpad", False),
             fields.get("double_buffered", False),
             _access(fields),
             _ports(fields),
         )
+    except InputError as error:
+        raise placed(error, place) from None
+
+
+def _link(fields: LinkFields, place: str) -> Link:
+    try:
+        return Link(**fields)
     except InputError as error:
         raise placed(error, place) from None
 
@@ -204,6 +220,7 @@ def _accelerator_fields(accelerator: Accelerator) -> dict[str, object]:
         "memories": [_level_fields(level) for level in accelerator.levels],
         "dram": dram and _present(_access_fields(dram.access, dram.ports)),
         "dma": dma and {"queues": dma.queues, "setup_cycles": dma.setup_cycles},
+        "links": [_link_fields(link) for link in accelerator.links] or None,
     }
     return _present(fields)
 
@@ -214,7 +231,7 @@ def _array_fields(array: ComputeArray) -> dict[str, object]:
 
 
 def _level_fields(level: MemoryLevel) -> dict[str, object]:
-    holds = [*level.holds] if level.holds != tuple(Operand) else None
+    holds = [*level.memory.holds] if level.memory.holds != tuple(Operand) else None
     alignment_bytes = level.memory.alignment_bytes
     fields: dict[str, object] = {
         "name": level.memory.name,
@@ -226,6 +243,10 @@ def _level_fields(level: MemoryLevel) -> dict[str, object]:
         "double_buffered": level.double_buffered or None,
     }
     return _present(fields | _access_fields(level.access, level.ports))
+
+
+def _link_fields(link: Link) -> dict[str, object]:
+    return _present({"source": link.source, "target": link.target, "bits_per_cycle": link.bits_per_cycle})
 
 
 def _access_fields(access: Access | None, ports: tuple[Port, ...]) -> dict[str, object]:

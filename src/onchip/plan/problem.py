@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from enum import StrEnum
 
-from onchip.arch.memory import Memory
+from onchip.arch.memory import Memory, Operand
 from onchip.errors import UsageError
 from onchip.ir.graph import Graph
 from onchip.ir.operator import Operator
@@ -13,10 +14,20 @@ from onchip.ir.tensor import Role, Tensor
 
 
 class Objective(StrEnum):
-    """What is least: non-compulsory traffic (COSMA, Eq. 12), or the arena of a plan without spills."""
+    """What is least: the cost of non-compulsory transfers (COSMA, Eq. 12), or the arena of a plan without spills.
+
+    A transfer costs its bytes (TRAFFIC), the cycles that DMA takes for it, or its energy in femtojoules.
+    """
 
     TRAFFIC = "traffic"
     PEAK = "peak"
+    DMA_CYCLES = "dma-cycles"
+    DMA_ENERGY = "dma-energy"
+
+    @property
+    def unit(self) -> str:
+        """Of the objective value."""
+        return {Objective.DMA_CYCLES: "cycles", Objective.DMA_ENERGY: "fJ"}.get(self, "bytes")
 
 
 class Order(StrEnum):
@@ -34,6 +45,47 @@ class Count(StrEnum):
     ALL = "all"
 
 
+class Placement(StrEnum):
+    """Whether a tensor may come and go, or has one place for its whole life.
+
+    With STATIC placement a tensor is resident in one scratchpad from its first use to its last, or only while
+    an operator uses it, anew for each.
+    """
+
+    DYNAMIC = "dynamic"
+    STATIC = "static"
+
+
+@dataclass(frozen=True, slots=True)
+class Rate:
+    """What a transfer costs: `setup`, and for each term (unit_bits, cost) the cost of every unit begun."""
+
+    setup: int = 0
+    terms: tuple[tuple[int, int], ...] = ((8, 1),)
+
+    def __post_init__(self) -> None:
+        if self.setup < 0 or any(unit_bits < 1 or cost < 0 for unit_bits, cost in self.terms):
+            raise UsageError(
+                "a transfer's rate is negative", expected="a set-up and costs of at least 0, units of 1 bit"
+            )
+
+    def cost(self, size_bytes: int) -> int:
+        """Of moving so many bytes."""
+        return self.setup + sum(-(-size_bytes * 8 // unit_bits) * cost for unit_bits, cost in self.terms)
+
+
+BYTES = Rate()
+"""One for each byte."""
+
+
+@dataclass(frozen=True, slots=True)
+class Transfers:
+    """`links` (source, target) join scratchpads beside DRAM; `rates` say what each way costs, else its bytes."""
+
+    links: tuple[tuple[str, str], ...] = ()
+    rates: Mapping[tuple[str, str], Rate] = field(default_factory=dict, hash=False)
+
+
 @dataclass(frozen=True)
 class Problem:
     """One planning problem."""
@@ -43,6 +95,8 @@ class Problem:
     objective: Objective = Objective.TRAFFIC
     order: Order = Order.FREE
     count: Count = Count.ACTIVATIONS
+    transfers: Transfers = Transfers()
+    placement: Placement = Placement.DYNAMIC
 
     def __post_init__(self) -> None:
         if not self.memories:
@@ -63,6 +117,12 @@ class Problem:
         tensors = (self.graph.tensor[name] for name in names)
         return tuple(tensor for tensor in tensors if self.counts(tensor))
 
-    def transfer_cost(self, tensor: Tensor, source: str, target: str) -> int:  # noqa: ARG002
-        """What moving `tensor` from memory `source` to memory `target` costs: its bytes."""
-        return tensor.size_bytes
+    def operand(self, operator: Operator, tensor: Tensor) -> Operand:
+        """What `tensor` is to an operator that reads or writes it."""
+        if tensor.name in operator.outputs:
+            return Operand.OUTPUT
+        return Operand.WEIGHT if tensor.role is Role.PARAMETER else Operand.INPUT
+
+    def transfer_cost(self, tensor: Tensor, source: str, target: str) -> int:
+        """What moving `tensor` from memory `source` to memory `target` costs, in the objective's unit."""
+        return self.transfers.rates.get((source, target), BYTES).cost(tensor.size_bytes)
