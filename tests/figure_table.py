@@ -7,7 +7,20 @@ from dataclasses import dataclass
 from onchip.ir.tensor import Tensor
 from onchip.plan.problem import Problem
 from onchip.verify.figures import Figures
-from programs import CHAIN, CHAIN_WITH_PARAMETER, SPILLED, TWO_OUTPUTS, TWO_SCRATCHPADS, UNREAD, Case, graph, sram
+from programs import (
+    CHAIN,
+    CHAIN_WITH_PARAMETER,
+    HELD,
+    MOVED,
+    RATED,
+    SPILLED,
+    TWO_OUTPUTS,
+    TWO_SCRATCHPADS,
+    UNREAD,
+    Case,
+    graph,
+    sram,
+)
 
 
 class CyclesProblem(Problem):
@@ -42,14 +55,17 @@ class Worked:
         return self.what.replace(" ", "-")
 
 
-def _in_bytes(loads: int, write_backs: int, reloads: int, compulsory: int, peak: int, **arenas: int) -> Figures:
+def _in_bytes(
+    loads: int, write_backs: int, reloads: int, compulsory: int, peak: int, *, moved: int = 0, **arenas: int
+) -> Figures:
     """Where a transfer costs its bytes."""
     return Figures(
         loads=loads,
         write_backs=write_backs,
         reloads=reloads,
+        moved=moved,
         compulsory=compulsory,
-        transfer_cost=loads + write_backs,
+        transfer_cost=loads + write_backs + moved,
         compulsory_cost=compulsory,
         peak_bytes=peak,
         arenas=tuple(arenas.items()),
@@ -116,7 +132,7 @@ WORKED = (
     Worked(
         "costs that are no bytes",
         Case(_CYCLES, TWO_SCRATCHPADS.program),
-        Figures(4, 5, 0, 9, 8 + 100, 8 + 50, 17, (("left", 9), ("right", 8))),
+        Figures(4, 5, 0, 0, 9, 8 + 100, 8 + 50, 17, (("left", 9), ("right", 8))),
     ),
     # x comes into the right one for 3 cycles a byte although 2 would do; y leaves from the left.
     Worked(
@@ -128,7 +144,21 @@ WORKED = (
         .edited(0, "allocate x right 8")
         .edited(1, "copy x dram right")
         .edited(7, "free x right"),
-        Figures(4, 5, 0, 9, 12 + 50, 8 + 50, 17, (("left", 9), ("right", 12))),
+        Figures(4, 5, 0, 0, 9, 12 + 50, 8 + 50, 17, (("left", 9), ("right", 12))),
+    ),
+    # x(4) is moved, which costs its bytes; it lies in both while y(5) does, beside a(3).
+    Worked("a move along a link", MOVED, _in_bytes(4, 5, 0, 9, 21, moved=4, left=9, right=12)),
+    # x comes for 5, is moved for 10 and y leaves for 16; the least for x and y are 5 and 14.
+    Worked(
+        "a move that has a price",
+        RATED,
+        Figures(4, 5, 0, 4, 9, 5 + 10 + 16, 5 + 14, 21, (("left", 9), ("right", 12))),
+    ),
+    # x(4) and w(2) come, a(3) is moved; then x, w, a and y(5) at once.
+    Worked(
+        "a scratchpad for each kind of operand",
+        HELD,
+        _in_bytes(6, 5, 0, 11, 14, moved=3, weights=2, inputs=7, outputs=8),
     ),
     Worked(
         "an allocation repeated is one residency",

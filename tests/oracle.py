@@ -132,12 +132,12 @@ class KeepOrDrop:
         self._graph = problem.graph
         self._uses = _uses(problem, order)
         self._steps = len(order)
-        self._gaps = [(name, gap) for name, uses in self._uses.items() for gap in pairwise(uses)]
+        self.gaps = [(name, gap) for name, uses in self._uses.items() for gap in pairwise(uses)]
 
     def cheaper_than(self, limit: int) -> list[tuple[int, int]]:
         """Costs and choices (masks over the gaps), cheapest first."""
         choices: list[tuple[int, int, frozenset[str]]] = [] if limit <= 0 else [(0, 0, frozenset())]
-        for index, (name, _) in enumerate(self._gaps):
+        for index, (name, _) in enumerate(self.gaps):
             tensor = self._graph.tensor[name]
             for cost, cut, spilled in tuple(choices):
                 is_spilled = tensor.role is Role.ACTIVATION and name not in spilled
@@ -149,7 +149,7 @@ class KeepOrDrop:
     @property
     def greatest_cost(self) -> int:
         """No choice costs more."""
-        return 2 * sum(self._graph.tensor[name].size_bytes for name, _ in self._gaps)
+        return 2 * sum(self._graph.tensor[name].size_bytes for name, _ in self.gaps)
 
     def cheapest_legal(self, memory: Memory, limit: int, *, with_addresses: bool) -> int | None:
         """The cost of the cheapest choice below `limit` that fits, and packs if addresses count."""
@@ -166,7 +166,7 @@ class KeepOrDrop:
         rectangles: list[Rectangle] = []
         for name, uses in self._uses.items():
             start, size = uses[0], self._graph.tensor[name].size_bytes
-            for index, (other, (before, after)) in enumerate(self._gaps):
+            for index, (other, (before, after)) in enumerate(self.gaps):
                 if other == name and cut >> index & 1:
                     rectangles.append((start, before + 1, size))
                     start = after

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
-from onchip.arch.memory import Memory
+from onchip.arch.memory import Memory, Operand
 from onchip.ir.graph import Graph
 from onchip.ir.operator import Operator
 from onchip.ir.tensor import Role, Tensor
 from onchip.plan.document import Claim
 from onchip.plan.plan import Allocate, Compute, Copy, Free, Instruction, Plan
-from onchip.plan.problem import Count, Objective, Problem
+from onchip.plan.problem import Count, Objective, Placement, Problem, Rate, Transfers
 
 
 @dataclass(frozen=True)
@@ -32,6 +32,12 @@ class Case:
         program[index : index + 1] = lines
         return replace(self, program="\n".join(program))
 
+    def without(self, *indices: int) -> Case:
+        """The same without these instructions."""
+        program = self.program.strip().splitlines()
+        kept = (line for index, line in enumerate(program) if index not in indices)
+        return replace(self, program="\n".join(kept))
+
     def of(self, **changes: object) -> Case:
         """The same plan for a problem with other fields."""
         return replace(self, problem=replace(self.problem, **changes))  # type: ignore[arg-type]
@@ -39,6 +45,14 @@ class Case:
 
 def least_peak(case: Case) -> Case:
     return case.of(objective=Objective.PEAK)
+
+
+def static(case: Case) -> Case:
+    return case.of(placement=Placement.STATIC)
+
+
+def linked(case: Case, *links: tuple[str, str]) -> Case:
+    return case.of(transfers=Transfers(links))
 
 
 def instructions(program: str) -> tuple[Instruction, ...]:
@@ -186,3 +200,67 @@ TWO_SCRATCHPADS = Case(
     """,
 )
 """Operands in different scratchpads; the output lies in both, at the addresses of others in the other."""
+
+MOVED = linked(TWO_SCRATCHPADS.edited(3, "allocate x right 8", "copy x left right", "compute f"), ("left", "right"))
+"""The same; the network input goes from one scratchpad to the other beside DRAM."""
+
+RATED = MOVED.of(
+    objective=Objective.DMA_CYCLES,
+    transfers=Transfers(
+        (("left", "right"),),
+        {
+            ("dram", "left"): Rate(3, ((16, 1),)),
+            ("dram", "right"): Rate(1, ((8, 2),)),
+            ("left", "dram"): Rate(0, ((32, 7),)),
+            ("right", "dram"): Rate(2, ((8, 1), (16, 3))),
+            ("left", "right"): Rate(10, ()),
+        },
+    ),
+)
+"""The same where the load of x costs 3 + 2, its move 10, and the write of y, which could cost 14, 2 + 5 + 9."""
+
+HELD = Case(
+    Problem(
+        CHAIN.problem.graph,
+        (
+            Memory("weights", 8, holds=(Operand.WEIGHT,)),
+            Memory("inputs", 12, holds=(Operand.INPUT,)),
+            Memory("outputs", 12, holds=(Operand.OUTPUT,)),
+        ),
+        count=Count.ALL,
+        transfers=Transfers((("outputs", "inputs"),)),
+    ),
+    """
+    allocate x inputs 0
+    copy x dram inputs
+    allocate w weights 0
+    copy w dram weights
+    allocate a outputs 5
+    compute f
+    allocate a inputs 4
+    copy a outputs inputs
+    free a outputs
+    allocate y outputs 0
+    compute g
+    copy y outputs dram
+    """,
+)
+"""A scratchpad for each kind of operand: what one operator writes is moved to where the next can read it."""
+
+READ_TWICE = Case(
+    Problem(
+        TWO_OUTPUTS.problem.graph,
+        (Memory("inputs", 12, holds=(Operand.INPUT,)), Memory("outputs", 12, holds=(Operand.OUTPUT,))),
+    ),
+    """
+    allocate x inputs 0
+    copy x dram inputs
+    allocate y outputs 4
+    compute f
+    copy y outputs dram
+    allocate z outputs 8
+    compute g
+    copy z outputs dram
+    """,
+)
+"""Two operators that read one tensor in a scratchpad for inputs and write to one for outputs."""

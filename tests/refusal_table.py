@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
+from onchip.arch.memory import Operand
 from onchip.plan.document import Claim
 from onchip.plan.problem import Count, Objective, Order, Problem
 from onchip.plan.result import Status
@@ -11,6 +12,11 @@ from onchip.verify.rules import Rule
 from programs import (
     CHAIN,
     CHAIN_WITH_PARAMETER,
+    HELD,
+    LEFT_AND_RIGHT,
+    MOVED,
+    RATED,
+    READ_TWICE,
     SPILLED,
     TWO_OUTPUTS,
     TWO_SCRATCHPADS,
@@ -18,13 +24,18 @@ from programs import (
     Case,
     graph,
     least_peak,
+    linked,
     sram,
+    static,
 )
 
 
 @dataclass(frozen=True)
 class Refusal:
-    """`illegal` breaks `rule` once and nothing else, at `instruction` and `step` (None: the whole plan)."""
+    """`illegal` breaks `rule` once and nothing else, at `instruction` and `step` (None: the whole plan).
+
+    What is reported `says` so.
+    """
 
     rule: Rule
     what: str
@@ -32,6 +43,7 @@ class Refusal:
     illegal: Case
     instruction: int | None = None
     step: int | None = None
+    says: str = ""
 
     def __str__(self) -> str:
         return f"{self.rule}: {self.what}".replace(" ", "-")
@@ -80,6 +92,44 @@ THREE_OUTPUTS_LAST_FIRST = replace(
     compute h
     compute f
     compute g
+    """,
+)
+SPILLED_LATE = replace(
+    SPILLED,
+    program="""
+    allocate x sram 0
+    copy x dram sram
+    allocate a sram 4
+    compute f
+    copy a sram dram
+    allocate b sram 8
+    compute g
+    free a sram
+    free x sram
+    allocate a sram 4
+    copy a dram sram
+    allocate y sram 0
+    compute h
+    copy y sram dram
+    """,
+)
+RELOADED_EARLY = replace(
+    SPILLED,
+    program="""
+    allocate x sram 0
+    copy x dram sram
+    allocate a sram 4
+    compute f
+    copy a sram dram
+    free a sram
+    allocate b sram 4
+    allocate a sram 8
+    copy a dram sram
+    compute g
+    free x sram
+    allocate y sram 0
+    compute h
+    copy y sram dram
     """,
 )
 
@@ -206,6 +256,31 @@ _RESIDENCIES = (
         9,
         2,
     ),
+    Refusal(
+        Rule.PLACEMENT_NOT_STATIC,
+        "the first of two residencies is over two operators",
+        static(SPILLED),
+        static(SPILLED_LATE),
+        says="it has 2 residencies, one of them over 2 operators",
+    ),
+    Refusal(
+        Rule.PLACEMENT_NOT_STATIC,
+        "the last of two residencies, which does not end, is over two operators",
+        static(SPILLED),
+        static(RELOADED_EARLY),
+    ),
+    Refusal(
+        Rule.PLACEMENT_NOT_STATIC,
+        "where placement is dynamic it is legal",
+        SPILLED_LATE,
+        static(SPILLED_LATE),
+    ),
+    Refusal(
+        Rule.PLACEMENT_NOT_STATIC,
+        "two scratchpads for the whole plan are two residencies",
+        static(TWO_SCRATCHPADS),
+        static(TWO_SCRATCHPADS.edited(3, "allocate x right 8", "compute f")),
+    ),
 )
 
 _TRANSFERS = (
@@ -226,6 +301,17 @@ _TRANSFERS = (
         4,
         0,
     ),
+    Refusal(Rule.NO_LINK, "a link leads one way", MOVED, linked(MOVED, ("right", "left")), 4, 0),
+    Refusal(Rule.NO_LINK, "a link joins two scratchpads", HELD, linked(HELD, ("outputs", "weights")), 7, 1),
+    Refusal(
+        Rule.SOURCE_UNDEFINED,
+        "a move of what is not there yet",
+        MOVED,
+        MOVED.edited(1, "allocate x right 8", "copy x left right", "copy x dram left").without(5, 6),
+        2,
+        0,
+    ),
+    Refusal(Rule.TARGET_NOT_ALLOCATED, "a move to nowhere", MOVED, MOVED.without(3), 3, 0),
     Refusal(Rule.NOT_IN_DRAM, "dropped without a spill", SPILLED, SPILLED.edited(4), 9, 2),
     Refusal(
         Rule.NOT_IN_DRAM,
@@ -319,12 +405,21 @@ _TRANSFERS = (
     ),
     Refusal(
         Rule.NO_LINK,
-        "between scratchpads, which is no traffic even for least peak",
+        "between scratchpads, said alone even for least peak",
         least_peak(TWO_SCRATCHPADS),
         least_peak(TWO_SCRATCHPADS.edited(3, "allocate x right 8", "copy x left right", "compute f")),
         4,
         0,
     ),
+    Refusal(
+        Rule.NON_COMPULSORY_TRAFFIC,
+        "a move along a link",
+        least_peak(MOVED.without(4)),
+        least_peak(MOVED),
+        4,
+        0,
+    ),
+    Refusal(Rule.NON_COMPULSORY_TRAFFIC, "a move is legal for the objective traffic", MOVED, least_peak(MOVED), 4, 0),
 )
 
 _OPERATORS = (
@@ -368,6 +463,98 @@ _OPERATORS = (
         TWO_SCRATCHPADS.edited(3, "allocate x right 8", "compute f").edited(1),
         3,
         0,
+    ),
+    Refusal(
+        Rule.OPERAND_UNDEFINED,
+        "written where it merely waits, not where it is read",
+        HELD.edited(0, "allocate x inputs 0", "allocate x outputs 8"),
+        HELD.edited(0, "allocate x inputs 0", "allocate x outputs 8").edited(2, "copy x dram outputs"),
+        6,
+        0,
+    ),
+    Refusal(
+        Rule.OPERAND_UNDEFINED,
+        "an operator does not write where its output merely waits",
+        HELD.without(6).edited(4, "allocate a outputs 5", "allocate a inputs 4"),
+        HELD.without(6, 7).edited(4, "allocate a outputs 5", "allocate a inputs 4"),
+        9,
+        1,
+    ),
+    Refusal(
+        Rule.OPERAND_NOT_HELD,
+        "an input left where outputs are",
+        HELD,
+        HELD.without(6, 7, 8),
+        7,
+        1,
+        "reads it as input, but it is only in 'outputs' at [5, 8); scratchpads that hold inputs: 'inputs'",
+    ),
+    Refusal(
+        Rule.OPERAND_NOT_HELD,
+        "a weight where no scratchpad holds weights",
+        CHAIN_WITH_PARAMETER,
+        CHAIN_WITH_PARAMETER.of(
+            memories=(replace(CHAIN_WITH_PARAMETER.problem.memories[0], holds=(Operand.INPUT, Operand.OUTPUT)),)
+        ),
+        5,
+        0,
+        "scratchpads that hold weights: none",
+    ),
+    Refusal(
+        Rule.OPERAND_NOT_HELD,
+        "an input among the weights",
+        HELD,
+        HELD.edited(0, "allocate x weights 4").edited(1, "copy x dram weights"),
+        5,
+        0,
+    ),
+    Refusal(
+        Rule.OPERAND_NOT_HELD,
+        "a weight among the inputs",
+        HELD,
+        HELD.edited(2, "allocate w inputs 8").edited(3, "copy w dram inputs"),
+        5,
+        0,
+    ),
+    Refusal(
+        Rule.OPERAND_NOT_HELD,
+        "at two readers is one violation",
+        READ_TWICE,
+        READ_TWICE.edited(0, "allocate x outputs 0").edited(1, "copy x dram outputs"),
+        3,
+        0,
+    ),
+    Refusal(
+        Rule.OPERAND_NOT_HELD,
+        "a scratchpad that holds all but inputs",
+        TWO_SCRATCHPADS,
+        TWO_SCRATCHPADS.of(
+            memories=(LEFT_AND_RIGHT[0], replace(LEFT_AND_RIGHT[1], holds=(Operand.WEIGHT, Operand.OUTPUT)))
+        ),
+        6,
+        1,
+    ),
+    Refusal(
+        Rule.OUTPUT_NOT_HELD,
+        "a place among the inputs alone",
+        HELD,
+        HELD.without(6, 7, 8).edited(4, "allocate a inputs 4"),
+        5,
+        0,
+    ),
+    Refusal(
+        Rule.OUTPUT_NOT_HELD,
+        "one of two scratchpads is enough, none is not",
+        TWO_SCRATCHPADS.of(
+            memories=(replace(LEFT_AND_RIGHT[0], holds=(Operand.INPUT,)), LEFT_AND_RIGHT[1]),
+        ),
+        TWO_SCRATCHPADS.of(
+            memories=(replace(LEFT_AND_RIGHT[0], holds=(Operand.INPUT,)), LEFT_AND_RIGHT[1]),
+        )
+        .without(5, 7)
+        .edited(6, "copy y left dram"),
+        5,
+        1,
     ),
     Refusal(Rule.OUTPUT_NOT_RESIDENT, "no place for it", CHAIN, CHAIN.edited(2), 2, 0),
     Refusal(
@@ -430,4 +617,7 @@ REFUSALS = (
     *_OPERATORS,
     *_claims(Objective.TRAFFIC, SPILLED, 8),
     *_claims(Objective.PEAK, CHAIN, 12),
+    *_claims(Objective.TRAFFIC, MOVED, 4),
+    *_claims(Objective.DMA_CYCLES, RATED, 12),
+    *_claims(Objective.DMA_ENERGY, RATED.of(objective=Objective.DMA_ENERGY), 12),
 )

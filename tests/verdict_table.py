@@ -4,12 +4,17 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
+from onchip.arch.memory import Operand
 from onchip.ir.graph import Graph
 from onchip.plan.problem import Order, Problem
 from onchip.verify.rules import Rule
 from programs import (
     CHAIN,
     CHAIN_WITH_PARAMETER,
+    HELD,
+    MOVED,
+    RATED,
+    READ_TWICE,
     SPILLED,
     TWO_OUTPUTS,
     TWO_SCRATCHPADS,
@@ -18,6 +23,7 @@ from programs import (
     graph,
     least_peak,
     sram,
+    static,
 )
 
 
@@ -92,6 +98,22 @@ MISTAKES = (
         ((Rule.ALLOCATED_TWICE, "x", 2, 0), (Rule.OVERLAP, "y", 5, 1)),
     ),
     Mistakes(
+        "an allocation repeated does not begin another residency",
+        static(
+            CHAIN.without(4)
+            .edited(4, "allocate x sram 0", "allocate y sram 7")
+            .edited(9, "free y sram", "free x sram", "allocate x sram 0")
+        ),
+        ((Rule.ALLOCATED_TWICE, "x", 4, 1), (Rule.PLACEMENT_NOT_STATIC, "x", None, None)),
+    ),
+    Mistakes(
+        "what is read where it is not held is missing anew after its allocation",
+        READ_TWICE.edited(0, "allocate x outputs 0")
+        .edited(1, "copy x dram outputs")
+        .edited(4, "copy y outputs dram", "free x outputs", "allocate x outputs 0", "copy x dram outputs"),
+        ((Rule.OPERAND_NOT_HELD, "x", 3, 0), (Rule.OPERAND_NOT_HELD, "x", 9, 1)),
+    ),
+    Mistakes(
         "an empty plan",
         replace(TWO_OUTPUTS, program=""),
         (
@@ -130,5 +152,25 @@ LEGAL = {
         Problem(graph("x:input:4 y:output:4", f="x x -> y"), sram(8)),
         "allocate x sram 0\ncopy x dram sram\nallocate y sram 4\ncompute f\ncopy y sram dram",
     ),
+    "a move along a link": MOVED,
+    "a move along a link that has a price": RATED,
+    "a scratchpad for each kind of operand": HELD,
+    "two readers of a scratchpad for inputs": READ_TWICE,
+    "what merely waits may lie anywhere": HELD.edited(
+        1, "allocate x outputs 8", "copy x dram outputs", "copy x outputs inputs"
+    ),
+    "a network output written out of where it merely waits": HELD.edited(
+        11, "allocate y inputs 7", "copy y outputs inputs", "copy y inputs dram"
+    ),
+    "read where one of two scratchpads holds it": MOVED.of(
+        memories=(replace(MOVED.problem.memories[0], holds=(Operand.OUTPUT,)), MOVED.problem.memories[1])
+    ),
+    "one residency each": static(CHAIN),
+    "one residency for each operator": static(SPILLED),
+    "one residency for each operator, and freed": static(
+        SPILLED.edited(6, "free x sram", "allocate x sram 0", "copy x dram sram", "allocate b sram 4")
+    ),
+    "static in two scratchpads": static(TWO_SCRATCHPADS),
+    "static with a move": static(MOVED.edited(5, "compute f", "free x left", "free x right")),
     "offsets at the alignment": CHAIN.edited(5, "allocate y sram 8").of(memories=sram(13, 4)),
 }

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
@@ -21,8 +21,9 @@ from onchip.plan.problem import Objective, Order, Problem
 from onchip.plan.result import Result
 from onchip.report.execution import Execution
 from onchip.report.outcome import Check, Description, Outcome, Seconds
-from onchip.report.packing import PackingOutcome
+from onchip.report.packing import OverflowOutcome, PackingOutcome
 from onchip.report.timing import Timing
+from onchip.solve.allocation.overflow import least_overflow
 from onchip.solve.allocation.pack import least_capacity, pack
 from onchip.solve.budgets import budgets_of, roomy_problem
 from onchip.solve.limits import Limits
@@ -30,7 +31,7 @@ from onchip.solve.registry import method_named
 from onchip.solve.start import RunStarter, silent_run
 from onchip.solve.target import Target, TargetFinder
 from onchip.verify.figures import Figures
-from onchip.verify.packing import verify_packing
+from onchip.verify.packing import PackingViolation, verify_overflow, verify_packing
 from onchip.verify.verifier import verify
 from onchip.workloads.source import read_network
 
@@ -206,6 +207,29 @@ def pack_file(
 
     Without a capacity there is room for all buffers beside each other.
     """
+    ids, problem = _packing_problem(file, capacity_bytes, alignment_bytes)
+    with start(limits) as run:
+        result, seconds = _timed(lambda: (least_capacity if minimize else pack)(problem, run))
+    if result.answer is not None:
+        _no_violations(verify_packing(problem, result.answer), result.method)
+    return PackingOutcome(ids, problem, result, capacity_bytes, seconds)
+
+
+def overflow_file(
+    file: Path, capacity_bytes: int, alignment_bytes: int | None, limits: Limits, start: RunStarter = silent_run
+) -> OverflowOutcome:
+    """Read MiniMalloc's CSV, leave the fewest bytes outside, verify; raises InternalError if that is not legal."""
+    ids, problem = _packing_problem(file, capacity_bytes, alignment_bytes)
+    with start(limits) as run:
+        result, seconds = _timed(lambda: least_overflow(problem, run))
+    if result.answer is not None and result.objective_value is not None:
+        _no_violations(verify_overflow(problem, result.answer, result.objective_value), result.method)
+    return OverflowOutcome(ids, problem, result, seconds)
+
+
+def _packing_problem(
+    file: Path, capacity_bytes: int | None, alignment_bytes: int | None
+) -> tuple[tuple[str, ...], PackingProblem]:
     from onchip.frontends.minimalloc_csv import read_buffers
 
     table = read_buffers(file)
@@ -213,16 +237,16 @@ def pack_file(
     if table.alignment_bytes not in (None, asked):
         raise UsageError(f"the file says {table.alignment_bytes}", place="--alignment", expected="the same or none")
     roomy = sum(-(-buffer.size_bytes // asked) * asked for buffer in table.buffers)
-    problem = PackingProblem(table.buffers, capacity_bytes or max(roomy, 1), asked)
-    with start(limits) as run:
-        result, seconds = _timed(lambda: (least_capacity if minimize else pack)(problem, run))
-    if result.answer is not None and (violations := verify_packing(problem, result.answer)):
+    return table.ids, PackingProblem(table.buffers, capacity_bytes or max(roomy, 1), asked)
+
+
+def _no_violations(violations: Sequence[PackingViolation], method: str) -> None:
+    if violations:
         raise InternalError(
             f"its packing has {len(violations)} violations, the first: {violations[0]}",
-            place=f"method {result.method}",
+            place=f"method {method}",
             expected="a legal packing; please report this",
         )
-    return PackingOutcome(table.ids, problem, result, capacity_bytes, seconds)
 
 
 def _with_problem(result: Result[Plan], problem: Problem) -> Result[Plan]:

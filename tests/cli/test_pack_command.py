@@ -13,11 +13,12 @@ import pytest
 
 from diamond import Program
 from onchip.frontends.minimalloc_csv import read_buffers
-from onchip.plan.packing import Packing, PackingProblem
-from onchip.verify.packing import verify_packing
+from onchip.plan.packing import Overflow, Packing, PackingProblem
+from onchip.verify.packing import verify_overflow, verify_packing
 
 INSTANCES = Path(__file__).parent.parent / "data" / "minimalloc"
 EXAMPLE = INSTANCES / "input.12.csv"
+EXECUTORCH = INSTANCES.parent / "executorch"
 
 
 def test_buffers_that_fit_get_offsets(onchip: Program) -> None:
@@ -86,11 +87,82 @@ def test_no_answer_in_time_ends_with_4(onchip: Program) -> None:
     assert (ended.json["status"], ended.json["stopped_by"]) == ("UNKNOWN", "time limit")
 
 
+def test_overflow_says_what_is_outside_and_where_the_others_are(onchip: Program) -> None:
+    ended = onchip("pack", EXECUTORCH / "resnet50.csv", "--capacity", "2408448", "--overflow", "--json")
+
+    assert ended.code == 0
+    answer = ended.json
+    assert (answer["status"], answer["stopped_by"], answer["gap"]) == ("OPTIMAL", "completed", 0.0)
+    assert (answer["capacity_bytes"], answer["outside_bytes"]) == (2408448, answer["lower_bound"])
+    table = read_buffers(EXECUTORCH / "resnet50.csv")
+    assert {*answer["outside"]} | {*answer["kept"]} == {*table.ids}
+    assert len(answer["outside"]) + len(answer["kept"]) == answer["buffers"] == 177
+    assert list(answer["offsets"]) == answer["kept"]
+    overflow = Overflow(tuple(answer["offsets"].get(name) for name in table.ids))
+    assert verify_overflow(PackingProblem(table.buffers, 2408448), overflow, answer["outside_bytes"]) == ()
+    assert answer["outside_share"] == pytest.approx(0.491, abs=0.0005)
+
+
+def test_overflow_where_all_fits_leaves_nothing_outside(onchip: Program) -> None:
+    ended = onchip("pack", EXAMPLE, "--capacity", "12", "--overflow")
+
+    assert ended.code == 0
+    assert ended.out.startswith(
+        "OPTIMAL: 5 of 5 buffers kept in 12 bytes; 0 bytes outside (0.0%), lower bound 0 bytes, "
+    )
+    assert len(ended.out.splitlines()) == 1
+
+
+def test_overflow_in_words_names_what_is_outside(onchip: Program, tmp_path: Path) -> None:
+    path = tmp_path / "two.csv"
+    path.write_text("id,lower,upper,size\nlarge,0,4,6\nsmall,1,2,3\n")
+
+    ended = onchip("pack", path, "--capacity", "8", "--overflow")
+
+    line, outside = ended.out.splitlines()
+    assert line.startswith("OPTIMAL: 1 of 2 buffers kept in 8 bytes; 3 bytes outside (33.3%), lower bound 3 bytes, ")
+    assert outside == "outside: small"
+
+
+def test_the_file_written_has_no_offset_for_what_is_outside(onchip: Program, tmp_path: Path) -> None:
+    out = tmp_path / "out.csv"
+
+    ended = onchip("pack", EXAMPLE, "--capacity", "8", "--overflow", "-o", out, "--json")
+
+    with out.open(newline="") as file:
+        rows = list(csv.DictReader(file))
+    assert [row["id"] for row in rows if not row["offset"]] == ended.json["outside"] != []
+    assert {row["id"]: int(row["offset"]) for row in rows if row["offset"]} == ended.json["offsets"]
+    assert read_buffers(out).buffers == read_buffers(EXAMPLE).buffers
+
+
+def test_overflow_obeys_the_alignment(onchip: Program) -> None:
+    ended = onchip("pack", EXAMPLE, "--capacity", "20", "--alignment", "16", "--overflow", "--json")
+
+    assert {*ended.json["offsets"].values()} <= {0, 16}
+    assert ended.json["outside"] != []
+
+
+def test_overflow_out_of_time_is_an_answer_too(onchip: Program) -> None:
+    ended = onchip(
+        "pack", INSTANCES / "A.1048576.csv", "--capacity", "838860", "--overflow", "--time-limit", "1", "--json"
+    )
+
+    assert ended.code == 0
+    assert (ended.json["status"], ended.json["stopped_by"]) == ("FEASIBLE", "time limit")
+    assert ended.json["gap"] > 0
+
+
 @pytest.mark.parametrize(
     ("arguments", "line"),
     [
         ([EXAMPLE], "onchip: --capacity: there is no capacity; expected a size, or --minimize"),
         ([EXAMPLE, "--capacity", "much"], "onchip: --capacity: 'much' is not a size"),
+        ([EXAMPLE, "--overflow"], "onchip: --capacity: there is no capacity; expected a size"),
+        (
+            [EXAMPLE, "--overflow", "--minimize", "--capacity", "8"],
+            "onchip: --overflow: it contradicts --minimize; expected one of the two",
+        ),
         (["absent.csv", "--capacity", "1"], "onchip: absent.csv: it cannot be read"),
         ([EXAMPLE, "--capacity", "1", "--time-limit", "0"], "onchip: --time-limit: it is 0; expected"),
         ([EXAMPLE, "--capacity", "1", "-o", EXAMPLE], f"onchip: {EXAMPLE}: it is read too"),

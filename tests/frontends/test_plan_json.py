@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from onchip.arch.memory import Memory
+from onchip.arch.memory import DRAM, Memory, Operand
 from onchip.errors import InputError, PlanError
 from onchip.export.plan_json import plan_to_json, write_plan
 from onchip.frontends.accelerator_yaml import accelerator_sha256, read_accelerator
@@ -18,7 +18,7 @@ from onchip.frontends.graph_json import graph_sha256, read_graph
 from onchip.frontends.plan_json import plan_from_json, read_plan
 from onchip.plan.document import Claim, Granularity, PlanDocument, Reading, Source, Split
 from onchip.plan.plan import Allocate, Compute, Copy, Free, Instruction, Plan
-from onchip.plan.problem import Count, Objective, Problem
+from onchip.plan.problem import Count, Objective, Placement, Problem, Rate, Transfers
 from onchip.plan.result import Status
 from onchip.verify.verifier import verify
 
@@ -34,7 +34,10 @@ INSTRUCTIONS: st.SearchStrategy[Instruction] = st.one_of(
     st.builds(Free, NAMES, NAMES),
 )
 POSITIVE = st.integers(1, 2**63 - 1)
-MEMORIES = st.builds(Memory, NAMES.filter(lambda name: name not in ("", "dram")), POSITIVE, POSITIVE)
+HELD = st.lists(st.sampled_from(Operand), min_size=1, unique=True).map(tuple)
+MEMORIES = st.builds(Memory, NAMES.filter(lambda name: name not in ("", "dram")), POSITIVE, POSITIVE, HELD)
+NOT_NEGATIVE = st.integers(0, 2**63 - 1)
+RATES = st.builds(Rate, NOT_NEGATIVE, st.lists(st.tuples(POSITIVE, NOT_NEGATIVE), max_size=2).map(tuple))
 READINGS = st.builds(
     Reading,
     st.none() | POSITIVE,
@@ -54,7 +57,39 @@ DOCUMENTS = st.builds(
         st.lists(INSTRUCTIONS, max_size=6).map(tuple),
     ),
     st.none() | st.builds(Claim, NAMES, st.sampled_from(Status), st.sampled_from(Objective), INTEGERS, INTEGERS),
-)
+    placement=st.sampled_from(Placement),
+).flatmap(lambda document: ways_of(document).map(lambda transfers: replace(document, transfers=transfers)))
+SEVERAL = """{"format": "onchip-plan", "version": 1, "graph": {"name": "g"}, "accelerator": {"name": "a"},
+ "reading": {"bits": null, "dims": {}, "granularity": "fused", "count": "activations", "split": "never"},
+ "memories": [
+  {"name": "left", "capacity_bytes": 8, "alignment_bytes": 1, "holds": ["input", "weight"]},
+  {"name": "right", "capacity_bytes": 8, "alignment_bytes": 1}],
+ "links": [
+  {"source": "right", "target": "left"}],
+ "rates": [
+  {"source": "dram", "target": "left", "setup": 3, "terms": [{"unit_bits": 64, "cost": 2}]},
+  {"source": "right", "target": "left", "setup": 0, "terms": []}],
+ "placement": "static",
+ "instructions": []}
+"""
+
+
+def ways_of(document: PlanDocument) -> st.SearchStrategy[Transfers]:
+    """Links between the plan's scratchpads; rates, where they may stand, of these and of the ways from and to DRAM."""
+    names = [memory.name for memory in document.plan.memories]
+    pairs = [(source, target) for source in names for target in names if source != target]
+    links = st.lists(st.sampled_from(pairs), unique=True, max_size=3) if pairs else st.just([])
+    counts_bytes = document.claim is not None and document.claim.objective in (Objective.TRAFFIC, Objective.PEAK)
+    to_and_fro = [way for name in names for way in ((DRAM, name), (name, DRAM))]
+    return links.flatmap(
+        lambda chosen: st.builds(
+            Transfers,
+            st.just(tuple(chosen)),
+            st.just({})
+            if counts_bytes
+            else st.dictionaries(st.sampled_from([*to_and_fro, *chosen]), RATES, max_size=3),
+        )
+    )
 
 
 def changed(change: Callable[[Any], object]) -> str:
@@ -93,6 +128,85 @@ def test_a_round_trip_loses_nothing(document: PlanDocument) -> None:
     text = plan_to_json(document)
     assert plan_from_json(text, "plan.json") == document
     assert plan_to_json(plan_from_json(text, "plan.json")) == text
+
+
+def test_memories_that_hold_something_links_rates_and_placement_are_rewritten_byte_for_byte() -> None:
+    document = plan_from_json(SEVERAL, "plan.json")
+    assert document.plan.memories == (Memory("left", 8, holds=(Operand.INPUT, Operand.WEIGHT)), Memory("right", 8))
+    rates = {(DRAM, "left"): Rate(3, ((64, 2),)), ("right", "left"): Rate(0, ())}
+    assert document.transfers == Transfers((("right", "left"),), rates)
+    assert document.placement is Placement.STATIC
+    assert plan_to_json(document) == SEVERAL
+
+
+def test_the_order_of_rates_does_not_show() -> None:
+    document = plan_from_json(SEVERAL, "plan.json")
+    turned = replace(
+        document.transfers,
+        rates={ends: document.transfers.rates[ends] for ends in sorted(document.transfers.rates, reverse=True)},
+    )
+    assert plan_to_json(replace(document, transfers=turned)) == SEVERAL
+
+
+def test_what_is_as_in_most_plans_is_left_out() -> None:
+    document = read_plan(EXAMPLE)
+    assert (document.transfers, document.placement) == (Transfers(), Placement.DYNAMIC)
+    fields = json.loads(plan_to_json(document))
+    assert fields.keys().isdisjoint({"links", "rates", "placement"})
+    assert "holds" not in fields["memories"][0]
+
+
+CLAIM = {"method": "any", "status": "FEASIBLE", "objective_value": 0, "lower_bound": 0}
+RATE = {"source": "dram", "target": "left", "setup": 1, "terms": []}
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda p: p["memories"][0].update(holds=[]), "memories[0] (memory 'left'): it holds nothing; expected at"),
+        (lambda p: p["memories"][0].update(holds=["input"] * 2), "memories[0] (memory 'left'): holds lists"),
+        (lambda p: p["memories"][0].update(holds=["psum"]), "memories[0].holds[0]: it is \"psum\"; expected 'input',"),
+        (lambda p: p["links"][0].update(target="attic"), 'links[0].target: it is "attic"; expected one of "left", "'),
+        (lambda p: p["links"][0].update(source="dram"), 'links[0].source: it is "dram"; expected one of "left", "ri'),
+        (lambda p: p["links"][0].update(source="left"), "links[0]: it leads nowhere; expected two memories"),
+        (lambda p: p["links"].append(p["links"][0]), 'links[1]: it is the second from "right" to "left"; expected one'),
+        (lambda p: p["links"][0].update(bits_per_cycle=8), "links[0].bits_per_cycle: the field is unknown"),
+        (lambda p: p["rates"][0].update(source="attic"), 'rates[0].source: it is "attic"; expected one of "dram", "'),
+        (lambda p: p["rates"][0].update(target="dram"), "rates[0]: it leads nowhere; expected two memories"),
+        (lambda p: p["rates"].append(RATE), 'rates[2]: it is the second from "dram" to "left"; expected one'),
+        (lambda p: p.pop("links"), 'rates[1]: no link leads from "right" to "left"; expected one among `links`'),
+        (lambda p: p["rates"][0].update(setup=-1), "rates[0]: a transfer's rate is negative; expected"),
+        (lambda p: p["rates"][0]["terms"][0].update(unit_bits=0), "rates[0]: a transfer's rate is negative; expected"),
+        (lambda p: p["rates"][0]["terms"][0].update(cost=-1), "rates[0]: a transfer's rate is negative; expected"),
+        (lambda p: p["rates"][0]["terms"][0].pop("cost"), "rates[0].terms[0].cost: the field is missing"),
+        (lambda p: p["rates"][0].pop("setup"), "rates[0].setup: the field is missing"),
+        (lambda p: p.update(placement="fixed"), "placement: it is \"fixed\"; expected 'dynamic' or 'static'"),
+        (
+            lambda p: p.update(result=CLAIM | {"objective": "traffic"}),
+            "rates: there are rates, and the objective is tr",
+        ),
+        (
+            lambda p: p.update(result=CLAIM | {"objective": "peak"}),
+            "rates: there are rates, and the objective is peak,",
+        ),
+    ],
+)
+def test_a_wrong_field_about_several_scratchpads_is_named(change: Callable[[Any], object], message: str) -> None:
+    document = json.loads(SEVERAL)
+    change(document)
+    with pytest.raises(InputError) as raised:
+        plan_from_json(json.dumps(document), "bad.json")
+    assert str(raised.value).startswith("bad.json: ")
+    assert message in str(raised.value)
+
+
+@pytest.mark.parametrize("objective", ["dma-cycles", "dma-energy"])
+def test_rates_stand_with_an_objective_that_has_them(objective: str) -> None:
+    document = plan_from_json(
+        json.dumps(json.loads(SEVERAL) | {"result": CLAIM | {"objective": objective}}), "plan.json"
+    )
+    assert document.claim is not None
+    assert document.claim.objective == objective
 
 
 def test_the_order_of_bound_dimensions_does_not_show() -> None:

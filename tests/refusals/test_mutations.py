@@ -25,7 +25,7 @@ from verdict_table import LEGAL, MISTAKES
 Verify = Callable[[Problem, Plan, Claim | None], Verdict]
 
 PACKAGE = "onchip.verify"
-MODULES = ("figures", "replay", "verifier")
+MODULES = ("figures", "reporting", "names", "placement", "replay", "verifier")
 """In the order in which they import each other."""
 
 OTHER_COMPARISONS: Mapping[type[ast.cmpop], tuple[type[ast.cmpop], ...]] = {
@@ -136,17 +136,18 @@ def failures(verify: Verify) -> Iterator[str]:
 
     def found(case: Case) -> list[tuple[object, ...]]:
         violations = verify(case.problem, case.plan, case.claim).violations
-        return [(each.rule, each.subject, each.instruction, each.step) for each in violations]
+        return [(each.rule, each.subject, each.instruction, each.step, each.detail) for each in violations]
 
     for name, case in LEGAL.items():
         if found(case):
             yield name
     for row in REFUSALS:
-        places = [(rule, instruction, step) for rule, _, instruction, step in found(row.illegal)]
-        if found(row.legal) or places != [(row.rule, row.instruction, row.step)]:
+        illegal = found(row.illegal)
+        places = [(rule, instruction, step) for rule, _, instruction, step, _ in illegal]
+        if found(row.legal) or places != [(row.rule, row.instruction, row.step)] or row.says not in str(illegal[0][-1]):
             yield str(row)
     for mistakes in MISTAKES:
-        if found(mistakes.case) != list(mistakes.violations):
+        if [each[:-1] for each in found(mistakes.case)] != list(mistakes.violations):
             yield str(mistakes)
     for worked in WORKED:
         verdict = verify(worked.case.problem, worked.case.plan, None)

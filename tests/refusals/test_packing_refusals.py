@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 import pytest
 
-from onchip.plan.packing import Buffer, Packing, PackingProblem
-from onchip.verify.packing import PackingRule, verify_packing
+from onchip.plan.packing import Buffer, Overflow, Packing, PackingProblem
+from onchip.verify.packing import PackingRule, verify_overflow, verify_packing
 
 
 def problem(size_of_the_last: int = 4) -> PackingProblem:
@@ -41,8 +41,59 @@ REFUSALS = (
 )
 
 
+@dataclass(frozen=True)
+class OverflowRefusal:
+    """`legal` and `illegal` are offsets (None: outside) and the bytes said to be outside."""
+
+    rule: PackingRule
+    legal: tuple[tuple[int | None, ...], int]
+    illegal: tuple[tuple[int | None, ...], int]
+    buffer: int | None
+    size_of_the_last: int = 4
+
+    def __str__(self) -> str:
+        return f"{self.rule}-{self.illegal}"
+
+
+OVERFLOW_REFUSALS = (
+    OverflowRefusal(PackingRule.OFFSETS_MISCOUNTED, ((0, None, 0), 4), ((0, None), 4), None),
+    OverflowRefusal(PackingRule.OFFSETS_MISCOUNTED, ((0, None, 0), 4), ((0, None, 0, None), 4), None),
+    OverflowRefusal(PackingRule.NEGATIVE_OFFSET, ((0, None, 0), 4), ((-2, None, 0), 4), 0),
+    OverflowRefusal(PackingRule.MISALIGNED, ((None, 0, 4), 4), ((None, 0, 5), 4), 2, size_of_the_last=3),
+    OverflowRefusal(PackingRule.BEYOND_CAPACITY, ((None, 0, 4), 4), ((None, 0, 6), 4), 2),
+    OverflowRefusal(PackingRule.OVERLAP, ((None, 4, 0), 4), ((None, 4, 2), 4), 2),
+    OverflowRefusal(PackingRule.OUTSIDE_MISCOUNTED, ((0, None, 0), 4), ((0, None, 0), 3), None),
+    OverflowRefusal(
+        PackingRule.OUTSIDE_MISCOUNTED, ((None, 0, None), 7), ((None, 0, None), 8), None, size_of_the_last=3
+    ),
+    OverflowRefusal(PackingRule.OUTSIDE_MISCOUNTED, ((0, 4, 0), 0), ((0, 4, 0), 4), None),
+)
+
+
 def test_every_rule_has_a_refusal() -> None:
-    assert {refusal.rule for refusal in REFUSALS} == set(PackingRule)
+    assert {refusal.rule for refusal in OVERFLOW_REFUSALS} == set(PackingRule)
+    assert {refusal.rule for refusal in REFUSALS} == set(PackingRule) - {PackingRule.OUTSIDE_MISCOUNTED}
+
+
+@pytest.mark.parametrize("refusal", OVERFLOW_REFUSALS, ids=str)
+def test_the_nearest_legal_overflow_is_accepted(refusal: OverflowRefusal) -> None:
+    offsets, outside_bytes = refusal.legal
+
+    assert verify_overflow(problem(refusal.size_of_the_last), Overflow(offsets), outside_bytes) == ()
+
+
+@pytest.mark.parametrize("refusal", OVERFLOW_REFUSALS, ids=str)
+def test_the_nearest_illegal_overflow_is_refused_for_that_rule_alone(refusal: OverflowRefusal) -> None:
+    offsets, outside_bytes = refusal.illegal
+
+    (violation,) = verify_overflow(problem(refusal.size_of_the_last), Overflow(offsets), outside_bytes)
+
+    assert (violation.rule, violation.buffer) == (refusal.rule, refusal.buffer)
+
+
+def test_what_is_outside_overlaps_nothing() -> None:
+    assert verify_overflow(problem(), Overflow((None, None, 0)), 8) == ()
+    assert verify_overflow(problem(), Overflow((None, None, None)), 12) == ()
 
 
 @pytest.mark.parametrize("refusal", REFUSALS, ids=str)

@@ -8,11 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from onchip.arch.memory import DRAM
-from onchip.ir.graph import Graph
+from onchip.arch.memory import DRAM, Operand
 from onchip.plan.document import Claim
 from onchip.plan.plan import Allocate, Compute, Copy, Free, Instruction, Plan
-from onchip.plan.problem import Count, Objective, Order, Problem
+from onchip.plan.problem import Count, Objective, Order, Placement, Problem, Transfers
 from onchip.plan.result import Status
 from onchip.verify.rules import Rule
 from onchip.verify.verifier import verify
@@ -47,6 +46,7 @@ def test_a_violation_names_its_place(refusal: Refusal) -> None:
     line = str(violation)
     assert line.startswith(f"{refusal.rule}: ")
     assert repr(violation.subject) in line
+    assert refusal.says in line
     assert "\n" not in line
 
 
@@ -102,18 +102,26 @@ CLAIMS = st.builds(
 )
 
 
-@given(
+HELD_IN_EACH = st.lists(st.sampled_from(Operand), min_size=1, unique=True).map(tuple)
+PROBLEMS = st.builds(
+    lambda graph, left, right, *rest: Problem(
+        graph, (replace(LEFT_AND_RIGHT[0], holds=left), replace(LEFT_AND_RIGHT[1], holds=right)), *rest
+    ),
     graphs(max_operators=4),
-    st.lists(INSTRUCTIONS, max_size=30),
+    HELD_IN_EACH,
+    HELD_IN_EACH,
     st.sampled_from(Objective),
     st.sampled_from(Order),
     st.sampled_from(Count),
-    st.none() | CLAIMS,
+    st.sampled_from((Transfers(), Transfers((("left", "right"),)))),
+    st.sampled_from(Placement),
 )
+
+
+@given(PROBLEMS, st.lists(INSTRUCTIONS, max_size=30), st.none() | CLAIMS)
 def test_no_plan_whatever_it_says_makes_the_verifier_fail(
-    graph: Graph, program: list[Instruction], objective: Objective, order: Order, count: Count, claim: Claim | None
+    problem: Problem, program: list[Instruction], claim: Claim | None
 ) -> None:
-    problem = Problem(graph, LEFT_AND_RIGHT, objective, order, count)
     verdict = verify(problem, Plan((), tuple(program)), claim)
     assert verdict == verify(problem, Plan((), tuple(program)), claim)
     for violation in verdict.violations:

@@ -22,7 +22,19 @@ from onchip.simulate.machine import Found, MachineError, run_plan_on_machine
 from onchip.simulate.reference import run_in_given_order
 from onchip.simulate.seeded_kernels import SeededKernels
 from onchip.verify.verifier import verify
-from programs import CHAIN, CHAIN_WITH_PARAMETER, SPILLED, TWO_OUTPUTS, TWO_SCRATCHPADS, Case, graph, sram
+from programs import (
+    CHAIN,
+    CHAIN_WITH_PARAMETER,
+    HELD,
+    MOVED,
+    SPILLED,
+    TWO_OUTPUTS,
+    TWO_SCRATCHPADS,
+    Case,
+    graph,
+    linked,
+    sram,
+)
 from runs import inputs_of, run_seeded
 from strategies import graphs
 from verdict_table import LEGAL
@@ -34,7 +46,7 @@ def test_a_legal_plan_runs_and_moves_what_the_verifier_says(name: str) -> None:
     run = run_seeded(case.problem, case.plan)
     figures = verify(case.problem, case.plan).figures
     assert run.difference is None
-    assert (run.loads, run.write_backs) == (figures.loads, figures.write_backs)
+    assert (run.loads, run.write_backs, run.moved) == (figures.loads, figures.write_backs, figures.moved)
 
 
 @settings(max_examples=60, deadline=None)
@@ -49,7 +61,7 @@ def test_whatever_is_planned_runs(graph: Graph, count: Count, extra: int, alignm
     run = run_seeded(problem, result.answer)
     figures = verify(problem, result.answer).figures
     assert run.difference is None
-    assert (run.loads, run.write_backs) == (figures.loads, figures.write_backs)
+    assert (run.loads, run.write_backs, run.moved) == (figures.loads, figures.write_backs, figures.moved)
 
 
 def test_every_tensor_is_compared_and_the_outputs_are_handed_out() -> None:
@@ -69,6 +81,21 @@ IMPOSSIBLE = {
     "is copied out of nowhere": (CHAIN.edited(8, "copy y sram dram", "copy a sram dram"), "'a' has no place"),
     "is copied past DRAM": (TWO_SCRATCHPADS.edited(1, "copy x left right"), "no link leads from 'left' to 'right'"),
     "is copied from DRAM to itself": (CHAIN.edited(1, "copy x dram dram"), "no link leads"),
+    "is moved against a link": (linked(MOVED, ("right", "left")), "no link leads from 'left' to 'right'"),
+    "is moved to where it has no place": (MOVED.without(3), "'x' has no place in 'right'"),
+    "is moved from where it has no place": (MOVED.without(0, 1), "'x' has no place in 'left'"),
+    "is read as input among the outputs": (
+        HELD.without(6, 7, 8),
+        "'g' needs 'a', which is in no scratchpad that holds in",
+    ),
+    "is read as weight among the inputs": (
+        HELD.edited(2, "allocate w inputs 8").edited(3, "copy w dram inputs"),
+        "'f' needs 'w', which is in no scratchpad that holds weights",
+    ),
+    "is written among the inputs": (
+        HELD.without(6, 7, 8).edited(4, "allocate a inputs 4"),
+        "'f' needs 'a', which is in no scratchpad that holds outputs",
+    ),
     "is read but nowhere": (CHAIN.edited(3, "free x sram", "compute f"), "'f' needs 'x', which is in no"),
     "is written but nowhere": (CHAIN.edited(2), "'f' needs 'a', which is in no"),
     "is unknown": (CHAIN.edited(2, "allocate ghost sram 4"), "no tensor 'ghost'"),
@@ -103,6 +130,17 @@ DIFFERENT = {
         Found.READ,
     ),
     "reads what another tensor was allocated over": (CHAIN.edited(2, "allocate a sram 3"), "x", Found.READ),
+    "moves what was never loaded": (MOVED.without(1), "x", Found.READ),
+    "reads what only waits": (
+        HELD.edited(0, "allocate x inputs 0", "allocate x outputs 8").edited(2, "copy x dram outputs"),
+        "x",
+        Found.READ,
+    ),
+    "reads where an operator does not write": (
+        HELD.without(6, 7).edited(4, "allocate a outputs 5", "allocate a inputs 4"),
+        "a",
+        Found.READ,
+    ),
     "writes out what was never computed": (TWO_OUTPUTS.edited(3), "y", Found.IN_DRAM),
     "reloads at the place of a live tensor": (SPILLED.edited(9, "allocate a sram 4"), "b", Found.READ),
 }
@@ -147,6 +185,12 @@ def test_after_a_difference_the_machine_stops() -> None:
     run = run_seeded(case.problem, case.plan)
     assert str(run.difference) == "step 0, instruction 2: 'x', read by an operator 'f', differs from the unplanned run"
     assert (run.loads, run.write_backs, run.outputs) == (0, 0, {})
+
+
+def test_what_waits_where_it_is_not_read_may_be_anything() -> None:
+    """x waits unwritten among the outputs while f reads it among the inputs."""
+    case = HELD.edited(0, "allocate x inputs 0", "allocate x outputs 8")
+    assert run_seeded(case.problem, case.plan).difference is None
 
 
 def test_parameters_are_bytes_like_others_where_they_count() -> None:

@@ -12,44 +12,15 @@ from hypothesis import strategies as st
 
 from onchip.analysis.bounds import greatest_need
 from onchip.arch.accelerator import Accelerator
-from onchip.arch.compute import ComputeArray
-from onchip.arch.memory import DRAM, Access, Direction, Dma, Dram, Memory, MemoryLevel, Port
+from onchip.arch.memory import DRAM, Access, Direction, Memory, MemoryLevel, Port
 from onchip.errors import AcceleratorError
 from onchip.ir.graph import Graph
 from onchip.pipeline import plan_problem
 from onchip.plan.plan import Allocate, Copy, Free, Plan
 from onchip.plan.problem import Order, Problem
-from onchip.simulate.timeline import Timeline, time_plan
-from programs import CHAIN, SPILLED, TWO_OUTPUTS, TWO_SCRATCHPADS, Case, graph, sram
+from programs import CHAIN, SPILLED, TWO_OUTPUTS, TWO_SCRATCHPADS, Case, sram
 from strategies import graphs
-
-BOTH = (Port(Direction.READ_WRITE, 8),)
-"""One byte a cycle, in or out."""
-
-
-def chip(case: Case, ports: tuple[Port, ...] = BOTH, queues: int = 1, setup_cycles: int = 0) -> Accelerator:
-    return Accelerator(
-        "chip",
-        case.problem.memories,
-        array=ComputeArray(free=4, mac_energy_pj=2.0),
-        dram=Dram(Access(32, 8.0, 16.0), ports),
-        dma=Dma(queues, setup_cycles),
-    )
-
-
-def timed(case: Case, accelerator: Accelerator | None = None, **cycles: int) -> Timeline:
-    """Operators take 10 cycles unless said."""
-    return time_plan(
-        case.problem,
-        case.plan,
-        accelerator or chip(case),
-        lambda operator: cycles.get(operator.name, 10),
-        lambda operator: 4 * cycles.get(operator.name, 10),
-    )
-
-
-def intervals(timeline: Timeline) -> list[str]:
-    return [f"{activity.subject} {activity.start}-{activity.stop}" for activity in timeline.activities]
+from timelines import LOAD_BESIDE_WRITE, TWO_LOADS, chip, clock, intervals, timed
 
 
 def test_a_chain_waits_for_its_first_load_and_its_last_write() -> None:
@@ -70,20 +41,6 @@ def test_a_write_back_runs_beside_the_next_operator() -> None:
     assert intervals(timed(TWO_OUTPUTS)) == ["x 0-4", "f 4-14", "y 14-18", "g 14-24", "z 24-28"]
 
 
-TWO_LOADS = Case(
-    Problem(graph("x:input:4 u:input:4 y:output:4", f="x u -> y"), sram(12)),
-    """
-    allocate x sram 0
-    copy x dram sram
-    allocate u sram 4
-    copy u dram sram
-    allocate y sram 8
-    compute f
-    copy y sram dram
-    """,
-)
-
-
 def test_one_queue_sets_up_a_transfer_after_the_other() -> None:
     timeline = timed(TWO_LOADS, chip(TWO_LOADS, setup_cycles=3))
     assert intervals(timeline) == ["x 0-7", "u 7-14", "f 14-24", "y 24-31"]
@@ -93,24 +50,6 @@ def test_a_second_queue_sets_up_while_the_first_moves_bytes() -> None:
     timeline = timed(TWO_LOADS, chip(TWO_LOADS, queues=2, setup_cycles=3))
     assert intervals(timeline) == ["x 0-7", "u 4-11", "f 11-21", "y 21-28"]
     assert [activity.queue for activity in timeline.activities] == [0, 1, None, 0]
-
-
-LOAD_BESIDE_WRITE = Case(
-    Problem(graph("x:input:4 u:input:4 y:output:4 z:output:4", f="x -> y", g="u -> z"), sram(16)),
-    """
-    allocate x sram 0
-    copy x dram sram
-    allocate y sram 4
-    compute f
-    copy y sram dram
-    free x sram
-    allocate u sram 0
-    copy u dram sram
-    allocate z sram 8
-    compute g
-    copy z sram dram
-    """,
-)
 
 
 def test_ports_for_reading_and_writing_apart_work_at_once() -> None:
@@ -188,10 +127,6 @@ def timed_plans(draw: st.DrawFn) -> tuple[Problem, Plan, Accelerator, Mapping[st
     ports = tuple(Port(Direction(each), draw(numbers)) for each in draw(directions))
     accelerator = chip(Case(problem, ""), ports, draw(st.integers(1, 3)), draw(st.integers(0, 5)))
     return problem, plan, accelerator, {operator.name: draw(st.integers(0, 12)) for operator in network.operators}
-
-
-def clock(problem: Problem, plan: Plan, accelerator: Accelerator, cycles: Mapping[str, int]) -> Timeline:
-    return time_plan(problem, plan, accelerator, lambda operator: cycles[operator.name], lambda _: 1)
 
 
 @settings(max_examples=80, deadline=None)

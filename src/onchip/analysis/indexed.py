@@ -6,11 +6,11 @@ over tensors is `problem.counted_tensors[i]`.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import cached_property
 
-from onchip.arch.memory import DRAM, Memory
+from onchip.arch.memory import DRAM, Memory, Operand
 from onchip.ir.tensor import Role, Tensor
 from onchip.plan.problem import Order, Problem
 
@@ -33,7 +33,10 @@ def mask_of(indices: Iterable[int]) -> int:
 
 @dataclass(frozen=True)
 class IndexedProblem:
-    """The problem in its first scratchpad.
+    """The problem, and what its scratchpads are together.
+
+    With several of them, sizes and costs are those of one as large as all (the cheapest transfers, a tensor
+    readable wherever it lies): what is least there bounds what is least in `views`, one for each scratchpad.
 
     Per operator: `reads`, `writes`, `operands` (masks over tensors), `predecessors` (mask over
     operators; a given order is a chain of predecessors). Per tensor: `sizes_bytes`, `readers`
@@ -67,7 +70,7 @@ class IndexedProblem:
         for i, written in enumerate(writes):
             for tensor in bits(written):
                 producer[tensor] = i
-        scratchpad = problem.memories[0].name
+        names = [memory.name for memory in problem.memories]
         return cls(
             problem=problem,
             tensors=tensors,
@@ -80,8 +83,8 @@ class IndexedProblem:
             ),
             producer=tuple(producer),
             sizes_bytes=tuple(tensor.size_bytes for tensor in tensors),
-            load_costs=tuple(problem.transfer_cost(tensor, DRAM, scratchpad) for tensor in tensors),
-            store_costs=tuple(problem.transfer_cost(tensor, scratchpad, DRAM) for tensor in tensors),
+            load_costs=tuple(min(problem.transfer_cost(t, DRAM, name) for name in names) for t in tensors),
+            store_costs=tuple(min(problem.transfer_cost(t, name, DRAM) for name in names) for t in tensors),
             backed=mask_of(i for i, tensor in enumerate(tensors) if tensor.role is not Role.ACTIVATION),
         )
 
@@ -90,10 +93,97 @@ class IndexedProblem:
         """How many operators there are, which is how many steps a plan has."""
         return len(self.reads)
 
-    @property
+    @cached_property
     def memory(self) -> Memory:
-        """The scratchpad."""
-        return self.problem.memories[0]
+        """The scratchpad, or one as large as all of them."""
+        memories = self.problem.memories
+        if len(memories) == 1:
+            return memories[0]
+        alignments = {memory.alignment_bytes for memory in memories}
+        alignment = alignments.pop() if len(alignments) == 1 else 1
+        units = sum(-(-memory.capacity_bytes // alignment) for memory in memories)
+        return Memory("scratchpads", units * alignment, alignment)
+
+    @cached_property
+    def views(self) -> tuple[IndexedProblem, ...]:
+        """The problem in each scratchpad alone; same indices of operators and tensors."""
+        if len(self.problem.memories) == 1:
+            return (self,)
+        return tuple(self._view(memory) for memory in self.problem.memories)
+
+    def _view(self, memory: Memory) -> IndexedProblem:
+        problem = replace(self.problem, memories=(memory,))
+        return replace(
+            self,
+            problem=problem,
+            load_costs=tuple(problem.transfer_cost(tensor, DRAM, memory.name) for tensor in self.tensors),
+            store_costs=tuple(problem.transfer_cost(tensor, memory.name, DRAM) for tensor in self.tensors),
+        )
+
+    @cached_property
+    def written_in(self) -> tuple[int, ...]:
+        """Per tensor the scratchpads (a mask) into which the array may write it."""
+        return self._taken_in(Operand.OUTPUT)
+
+    @cached_property
+    def read_in(self) -> tuple[int, ...]:
+        """Per tensor the scratchpads (a mask) from which the array may read it."""
+        as_input, as_weight = self._taken_in(Operand.INPUT), self._taken_in(Operand.WEIGHT)
+        return tuple(
+            as_weight[i] if tensor.role is Role.PARAMETER else as_input[i] for i, tensor in enumerate(self.tensors)
+        )
+
+    def link_cost(self, tensor: int, source: int, target: int) -> int:
+        """What moving a tensor from one scratchpad (by number) to another costs."""
+        memories = self.problem.memories
+        return self.problem.transfer_cost(self.tensors[tensor], memories[source].name, memories[target].name)
+
+    @cached_property
+    def links(self) -> tuple[tuple[int, int], ...]:
+        """The links, (source, target) as numbers of scratchpads."""
+        number = {memory.name: index for index, memory in enumerate(self.problem.memories)}
+        return tuple((number[source], number[target]) for source, target in self.problem.transfers.links)
+
+    @cached_property
+    def ways(self) -> tuple[Mapping[tuple[int, int], int], ...]:
+        """Per tensor what getting from one memory to another costs at least, over however many links.
+
+        Memories are numbers of scratchpads, DRAM is -1; what no way leads to is left out. Never through DRAM.
+        """
+        return tuple(self._ways(tensor) for tensor in range(len(self.tensors)))
+
+    def _ways(self, tensor: int) -> Mapping[tuple[int, int], int]:
+        numbers = range(len(self.views))
+        ways = {(source, target): self.link_cost(tensor, source, target) for source, target in self.links}
+        ways |= {(-1, memory): self.views[memory].load_costs[tensor] for memory in numbers}
+        ways |= {(memory, -1): self.views[memory].store_costs[tensor] for memory in numbers}
+        for between in numbers if self.links else ():
+            for source in (-1, *numbers):
+                for target in (-1, *numbers):
+                    if source != target and (source, between) in ways and (between, target) in ways:
+                        cost = ways[source, between] + ways[between, target]
+                        ways[source, target] = min(cost, ways.get((source, target), cost))
+        return ways
+
+    def _taken_in(self, operand: Operand) -> tuple[int, ...]:
+        memories = self.problem.memories
+        return tuple(
+            mask_of(m for m, memory in enumerate(memories) if operand in memory.holds and size <= memory.capacity_bytes)
+            for size in self.sizes_bytes
+        )
+
+    def uses(self, order: Sequence[int]) -> list[list[int]]:
+        """Per tensor the steps that need it, ascending."""
+        uses: list[list[int]] = [[] for _ in self.tensors]
+        for step, operator in enumerate(order):
+            for tensor in self.operand_lists[operator]:
+                uses[tensor].append(step)
+        return uses
+
+    @cached_property
+    def has_one_order(self) -> bool:
+        """Whether the given order is the only one: each operator has the one before it as a predecessor."""
+        return all(befores >> step & 1 for step, befores in enumerate(self.predecessors[1:]))
 
     @property
     def all_operators(self) -> int:
@@ -126,7 +216,7 @@ class IndexedProblem:
 
     @cached_property
     def room(self) -> Room:
-        """What fits into the scratchpad at one instant."""
+        """What fits at one instant into the scratchpad, or into one as large as all of them."""
         return Room.of(self.sizes_bytes, self.memory)
 
 

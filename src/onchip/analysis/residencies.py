@@ -18,16 +18,21 @@ class Began(StrEnum):
     COMPUTED = "computed"
     LOADED = "loaded"
     RELOADED = "reloaded"
+    MOVED = "moved"
     EMPTY = "empty"
 
 
 class TransferKind(StrEnum):
-    """A first load, a later one, a network output's write, or the spill of any other tensor."""
+    """A first load, a later one, a network output's write, the spill of any other tensor, or a move on the chip."""
 
     LOAD = "load"
     RELOAD = "reload"
     WRITE = "write"
     SPILL = "spill"
+    MOVE = "move"
+
+
+_BEGAN = {TransferKind.LOAD: Began.LOADED, TransferKind.RELOAD: Began.RELOADED, TransferKind.MOVE: Began.MOVED}
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,8 +86,7 @@ def residencies_of(plan: Plan, graph: Graph) -> tuple[Residency, ...]:
                 begun = Residency(tensor, memory, offset_bytes, size_bytes, index, index, step, step)
                 open_ones[tensor, memory] = begun
             case Copy(tensor, source, target) if target != DRAM:
-                began = Began.RELOADED if kinds[index] is TransferKind.RELOAD else Began.LOADED
-                _set_began(open_ones, (tensor, target), began)
+                _set_began(open_ones, (tensor, target), _BEGAN[kinds[index]])
             case Copy(tensor, source, _):
                 spilled = replace(open_ones[tensor, source], is_spilled=kinds[index] is TransferKind.SPILL)
                 open_ones[tensor, source] = spilled
@@ -112,7 +116,9 @@ def _transfers(plan: Plan, graph: Graph) -> Iterator[Transfer]:
             been_on_chip.update(graph.operator[instruction.operator].outputs)
         elif isinstance(instruction, Copy):
             tensor = graph.tensor[instruction.tensor]
-            if instruction.target == DRAM:
+            if DRAM not in (instruction.source, instruction.target):
+                kind = TransferKind.MOVE
+            elif instruction.target == DRAM:
                 kind = TransferKind.WRITE if tensor.role is Role.OUTPUT else TransferKind.SPILL
             else:
                 kind = TransferKind.RELOAD if tensor.name in been_on_chip else TransferKind.LOAD

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from math import isfinite
 
 from onchip.arch.compute import ComputeArray
-from onchip.arch.memory import Dma, Dram, Link, Memory, MemoryLevel
+from onchip.arch.memory import DRAM, Direction, Dma, Dram, Link, Memory, MemoryLevel, Port
 from onchip.errors import AcceleratorError
 
 
@@ -47,6 +47,54 @@ class Accelerator:
         self._levels_serve_dimensions_of_the_array()
         self._links_lead_from_scratchpad_to_scratchpad()
 
+    def bits_per_cycle(self, source: str, target: str) -> int:
+        """How many move from memory `source` to memory `target`: the slowest of both ends' ports and their link says.
+
+        A scratchpad without ports and a link without `bits_per_cycle` keep up with the rest. Raises AcceleratorError
+        where there is no way, or where nothing says how fast it is.
+        """
+        limits = [self._bits_per_cycle_at(source, Direction.READ), self._bits_per_cycle_at(target, Direction.WRITE)]
+        if DRAM not in (source, target):
+            limits.append(self._link(source, target).bits_per_cycle)
+        known = [limit for limit in limits if limit is not None]
+        if not known:
+            raise AcceleratorError(
+                "nothing says how many bits per cycle it moves",
+                place=f"link from {source!r} to {target!r}",
+                expected="`bits_per_cycle`, or `ports` of a scratchpad that it joins",
+            )
+        if not min(known):
+            raise AcceleratorError(
+                f"no port leads from {source!r} to {target!r}",
+                place=f"accelerator {self.name!r}",
+                expected="ports of both directions",
+            )
+        return min(known)
+
+    def _bits_per_cycle_at(self, memory: str, direction: Direction) -> int | None:
+        """At one end of a transfer; None for a scratchpad without ports."""
+        if memory != DRAM:
+            levels = {level.memory.name: level for level in self.levels if level.is_scratchpad}
+            return _bits_per_cycle(levels[memory].ports, direction) if levels[memory].ports else None
+        bits_per_cycle = _bits_per_cycle(self.dram.ports, direction) if self.dram else 0
+        if not bits_per_cycle:
+            raise AcceleratorError(
+                f"its DRAM has no port to {direction}, so nothing can be timed on it",
+                place=f"accelerator {self.name!r}",
+                expected="`dram` with `ports` in its file",
+            )
+        return bits_per_cycle
+
+    def _link(self, source: str, target: str) -> Link:
+        for link in self.links:
+            if (link.source, link.target) == (source, target):
+                return link
+        raise AcceleratorError(
+            f"no link leads from {source!r} to {target!r}",
+            place=f"accelerator {self.name!r}",
+            expected="one among its `links`",
+        )
+
     def _levels_serve_dimensions_of_the_array(self) -> None:
         dimensions = self.array.dimensions if self.array else {}
         for level in self.levels:
@@ -75,3 +123,7 @@ class Accelerator:
         )
         if times > 1:
             raise AcceleratorError(f"there are {times}", place=f"link from {ends[0]!r} to {ends[1]!r}", expected="one")
+
+
+def _bits_per_cycle(ports: tuple[Port, ...], direction: Direction) -> int:
+    return sum(port.bits_per_cycle for port in ports if port.direction in (direction, Direction.READ_WRITE))

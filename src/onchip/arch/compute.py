@@ -5,17 +5,26 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from math import isfinite, prod
+from typing import Final
 
 from onchip.errors import AcceleratorError
+
+FREE: Final = "free"
+"""The name of the one dimension of an array of free units."""
 
 
 @dataclass(frozen=True, slots=True)
 class ComputeArray:
-    """Either `dimensions`, the units along each loop unrolled in space, or `free` units for the mapper to unroll."""
+    """Either `dimensions`, the units along each loop unrolled in space, or `free` units for the mapper to unroll.
+
+    A dimension is named for the loop that it unrolls. One with another name (`vector`, `pe`) unrolls, in any
+    product, the loops that `unrolls` lists for it, or all.
+    """
 
     dimensions: Mapping[str, int] = field(default_factory=dict, hash=False)
     free: int | None = None
     mac_energy_pj: float | None = None
+    unrolls: Mapping[str, tuple[str, ...]] = field(default_factory=dict, hash=False)
 
     def __post_init__(self) -> None:
         if bool(self.dimensions) == (self.free is not None):
@@ -23,6 +32,10 @@ class ComputeArray:
         for name, units in (*self.dimensions.items(), ("free", self.macs)):
             if units <= 0:
                 raise AcceleratorError(f"{name!r} has {units} units", place="array", expected="at least 1")
+        for name, loops in self.unrolls.items():
+            if name not in self.dimensions or not loops:
+                known = ", ".join(self.dimensions)
+                raise AcceleratorError(f"unrolls says {loops} for {name!r}", place="array", expected=f"some of {known}")
         energy = self.mac_energy_pj
         if energy is not None and not (isfinite(energy) and energy >= 0):
             raise AcceleratorError(f"mac_energy_pj is {energy}", place="array", expected="a finite number, at least 0")
@@ -31,3 +44,8 @@ class ComputeArray:
     def macs(self) -> int:
         """How many multiply-accumulates it does in a cycle."""
         return prod(self.dimensions.values()) if self.free is None else self.free
+
+    @property
+    def sizes(self) -> Mapping[str, int]:
+        """The units along each dimension; free units are one dimension."""
+        return self.dimensions if self.free is None else {FREE: self.free}

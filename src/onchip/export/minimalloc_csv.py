@@ -1,4 +1,4 @@
-"""MiniMalloc's CSV with offsets: `id,lower,upper,size,offset`, half-open."""
+"""MiniMalloc's CSV with offsets: `id,lower,upper,size,offset`, half-open; no offset for what is outside."""
 
 from __future__ import annotations
 
@@ -8,17 +8,17 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from onchip.frontends.files import write_file
-from onchip.plan.packing import Packing, PackingProblem
+from onchip.plan.packing import Overflow, Packing, PackingProblem
 
 COLUMNS = ("id", "lower", "upper", "size", "offset")
 
 
-def write_packing(ids: Sequence[str], problem: PackingProblem, packing: Packing, path: Path) -> None:
+def write_packing(ids: Sequence[str], problem: PackingProblem, packing: Packing | Overflow, path: Path) -> None:
     """Write the file; raises InputError where it cannot be written."""
     write_file(path, packing_to_csv(ids, problem, packing).encode())
 
 
-def packing_to_csv(ids: Sequence[str], problem: PackingProblem, packing: Packing) -> str:
+def packing_to_csv(ids: Sequence[str], problem: PackingProblem, packing: Packing | Overflow) -> str:
     """Return the file's text, a line for each buffer."""
     text = io.StringIO(newline="")
     writer = csv.writer(text, lineterminator="\n")

@@ -7,11 +7,13 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from onchip.arch.memory import Memory, Operand
 from onchip.errors import PlanError
 from onchip.frontends.canonical import to_json
 from onchip.frontends.files import write_file
 from onchip.plan.document import Claim, PlanDocument, Reading, Source
 from onchip.plan.plan import Allocate, Copy, Free, Instruction
+from onchip.plan.problem import Placement, Rate
 
 
 def write_plan(document: PlanDocument, path: Path) -> None:
@@ -21,18 +23,23 @@ def write_plan(document: PlanDocument, path: Path) -> None:
 
 def plan_to_json(document: PlanDocument) -> str:
     """The plan file's text; raises PlanError for names that are not Unicode text."""
-    memories = [
-        {"name": memory.name, "capacity_bytes": memory.capacity_bytes, "alignment_bytes": memory.alignment_bytes}
-        for memory in document.plan.memories
-    ]
+    memories = [_memory_fields(memory) for memory in document.plan.memories]
+    transfers = document.transfers
+    ways: dict[str, list[dict[str, object]]] = {
+        "links": [{"source": source, "target": target} for source, target in transfers.links],
+        "rates": [_rate_fields(*ends, transfers.rates[ends]) for ends in sorted(transfers.rates)],
+    }
     instructions = [_instruction_fields(instruction) for instruction in document.plan.instructions]
     fields = [
         f'"format": "onchip-plan", "version": 1, "graph": {to_json(_source_fields(document.graph), PlanError)}, '
         f'"accelerator": {to_json(_source_fields(document.accelerator), PlanError)}',
         f'"reading": {to_json(_reading_fields(document.reading), PlanError)}',
         f'"memories": [{_lines(memories)}]',
-        f'"instructions": [{_lines(instructions)}]',
     ]
+    fields += [f'"{name}": [{_lines(values)}]' for name, values in ways.items() if values]
+    if document.placement is not Placement.DYNAMIC:
+        fields.append(f'"placement": {to_json(document.placement, PlanError)}')
+    fields.append(f'"instructions": [{_lines(instructions)}]')
     if document.claim is not None:
         fields.append(f'"result": {to_json(_claim_fields(document.claim), PlanError)}')
     return "{" + ",\n ".join(fields) + "}\n"
@@ -51,6 +58,20 @@ def _reading_fields(reading: Reading) -> dict[str, object]:
         "count": reading.count,
         "split": reading.split,
     }
+
+
+def _memory_fields(memory: Memory) -> dict[str, object]:
+    fields: dict[str, object] = {
+        "name": memory.name,
+        "capacity_bytes": memory.capacity_bytes,
+        "alignment_bytes": memory.alignment_bytes,
+    }
+    return fields if memory.holds == tuple(Operand) else fields | {"holds": list(memory.holds)}
+
+
+def _rate_fields(source: str, target: str, rate: Rate) -> dict[str, object]:
+    terms = [{"unit_bits": unit_bits, "cost": cost} for unit_bits, cost in rate.terms]
+    return {"source": source, "target": target, "setup": rate.setup, "terms": terms}
 
 
 def _claim_fields(claim: Claim) -> dict[str, object]:

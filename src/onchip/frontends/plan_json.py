@@ -6,20 +6,20 @@ Read here, written by `export/plan_json`. Whether the plan is legal is the verif
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from pathlib import Path
 from re import fullmatch
 from typing import Final, Literal, NotRequired
 
 from typing_extensions import TypedDict
 
-from onchip.arch.memory import Memory
+from onchip.arch.memory import DRAM, Memory, Operand
 from onchip.errors import InputError, PlanError
 from onchip.frontends.files import read_file
 from onchip.frontends.validation import Format, field_path, parse, placed, quoted
 from onchip.plan.document import Claim, Granularity, PlanDocument, Reading, Source, Split
 from onchip.plan.plan import Allocate, Compute, Copy, Free, Instruction, Plan
-from onchip.plan.problem import Count, Objective
+from onchip.plan.problem import Count, Objective, Placement, Rate, Transfers
 from onchip.plan.result import Status
 
 PLAN_FORMAT: Final = Format("onchip-plan", 1, PlanError)
@@ -43,11 +43,35 @@ class ReadingFields(TypedDict):
 
 
 class MemoryFields(TypedDict):
-    """A scratchpad."""
+    """A scratchpad; without `holds` the array reads and writes every operand in it."""
 
     name: str
     capacity_bytes: int
     alignment_bytes: NotRequired[int]
+    holds: NotRequired[list[Operand]]
+
+
+class LinkFields(TypedDict):
+    """A way from one scratchpad to another beside DRAM."""
+
+    source: str
+    target: str
+
+
+class TermFields(TypedDict):
+    """What every unit begun costs."""
+
+    unit_bits: int
+    cost: int
+
+
+class RateFields(TypedDict):
+    """What a transfer that way costs, in the unit of the objective; without a rate it costs its bytes."""
+
+    source: str
+    target: str
+    setup: int
+    terms: list[TermFields]
 
 
 class AllocateFields(TypedDict):
@@ -101,6 +125,9 @@ class PlanFields(TypedDict):
     accelerator: SourceFields
     reading: NotRequired[ReadingFields]
     memories: list[MemoryFields]
+    links: NotRequired[list[LinkFields]]
+    rates: NotRequired[list[RateFields]]
+    placement: NotRequired[Placement]
     instructions: list[InstructionFields]
     result: NotRequired[ResultFields]
 
@@ -114,12 +141,15 @@ def plan_from_json(text: str | bytes, file: str) -> PlanDocument:
     """What the plan `text` says; `file` is its name in errors. Raises InputError."""
     fields = parse(PlanFields, PLAN_FORMAT, text, file)
     try:
+        memories = _memories(fields["memories"])
         return PlanDocument(
             _source(fields["graph"], "graph"),
             _source(fields["accelerator"], "accelerator"),
             _reading(fields.get("reading", {})),
-            Plan(_memories(fields["memories"]), tuple(_instructions(fields["instructions"]))),
+            Plan(memories, tuple(_instructions(fields["instructions"]))),
             Claim(**fields["result"]) if "result" in fields else None,
+            _transfers(fields, [memory.name for memory in memories]),
+            fields.get("placement", Placement.DYNAMIC),
         )
     except InputError as error:
         raise error.in_file(file) from None
@@ -146,13 +176,60 @@ def _memories(entries: list[MemoryFields]) -> tuple[Memory, ...]:
     memories = []
     for index, entry in enumerate(entries):
         try:
-            memories.append(Memory(**entry))
+            memories.append(_memory(entry))
         except InputError as error:
             raise placed(error, field_path(("memories", index))) from None
     name, times = Counter(memory.name for memory in memories).most_common(1)[0]
     if times > 1:
         raise PlanError(f"{times} memories have the name {quoted(name)}", place="memories", expected="one")
     return tuple(memories)
+
+
+def _memory(entry: MemoryFields) -> Memory:
+    holds = tuple(entry.get("holds", Operand))
+    return Memory(entry["name"], entry["capacity_bytes"], entry.get("alignment_bytes", 1), holds)
+
+
+def _transfers(fields: PlanFields, names: list[str]) -> Transfers:
+    links: list[tuple[str, str]] = []
+    for index, link in enumerate(fields.get("links", ())):
+        links.append(_ends(link, field_path(("links", index)), names, links))
+    objective = fields["result"]["objective"] if "result" in fields else None
+    if fields.get("rates") and objective in (Objective.TRAFFIC, Objective.PEAK):
+        raise PlanError(
+            f"there are rates, and the objective is {objective}, which counts bytes",
+            place="rates",
+            expected=f"none, or the objective {Objective.DMA_CYCLES} or {Objective.DMA_ENERGY}",
+        )
+    rates: dict[tuple[str, str], Rate] = {}
+    for index, entry in enumerate(fields.get("rates", ())):
+        place = field_path(("rates", index))
+        ends = _ends(entry, place, [DRAM, *names], rates)
+        if DRAM not in ends and ends not in links:
+            raise PlanError(
+                f"no link leads from {quoted(ends[0])} to {quoted(ends[1])}", place=place, expected="one among `links`"
+            )
+        try:
+            rates[ends] = Rate(entry["setup"], tuple((term["unit_bits"], term["cost"]) for term in entry["terms"]))
+        except InputError as error:
+            raise placed(error, place) from None
+    return Transfers(tuple(links), rates)
+
+
+def _ends(
+    entry: LinkFields | RateFields, place: str, names: list[str], before: Collection[tuple[str, str]]
+) -> tuple[str, str]:
+    """Source and target of a way that is not `before`."""
+    source, target = entry["source"], entry["target"]
+    for field, name in (("source", source), ("target", target)):
+        if name not in names:
+            known = ", ".join(map(quoted, names))
+            raise PlanError(f"it is {quoted(name)}", place=f"{place}.{field}", expected=f"one of {known}")
+    if source == target:
+        raise PlanError("it leads nowhere", place=place, expected="two memories")
+    if (source, target) in before:
+        raise PlanError(f"it is the second from {quoted(source)} to {quoted(target)}", place=place, expected="one")
+    return source, target
 
 
 def _instructions(entries: list[InstructionFields]) -> Iterable[Instruction]:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 
 from onchip.plan.plan import Plan
-from onchip.plan.problem import Count, Objective
+from onchip.plan.problem import Count, Objective, Placement, Transfers
 from onchip.plan.result import Status
 
 
@@ -61,10 +61,15 @@ class Source:
 
 @dataclass(frozen=True, slots=True)
 class PlanDocument:
-    """Everything a plan file says. `claim` may be absent in plans of other tools."""
+    """Everything a plan file says. `claim` may be absent in plans of other tools.
+
+    `transfers` and `placement` are those of the problem it answers.
+    """
 
     graph: Source
     accelerator: Source
     reading: Reading
     plan: Plan
     claim: Claim | None = None
+    transfers: Transfers = field(default_factory=Transfers)
+    placement: Placement = Placement.DYNAMIC

@@ -45,3 +45,23 @@ class Packing:
     """`offsets_bytes[i]` belongs to the problem's `buffers[i]`."""
 
     offsets_bytes: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Overflow:
+    """Some buffers lie within the capacity for their whole life, the others outside it for theirs.
+
+    `offsets_bytes[i]` belongs to the problem's `buffers[i]`; None says that it is outside.
+    """
+
+    offsets_bytes: tuple[int | None, ...]
+
+    @property
+    def outside(self) -> tuple[int, ...]:
+        """The buffers that are outside, as indices into the problem's `buffers`."""
+        return tuple(index for index, offset in enumerate(self.offsets_bytes) if offset is None)
+
+    @property
+    def kept(self) -> tuple[int, ...]:
+        """The other buffers."""
+        return tuple(index for index, offset in enumerate(self.offsets_bytes) if offset is not None)

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from onchip.plan.packing import Packing, PackingProblem
+from onchip.plan.packing import Overflow, Packing, PackingProblem
 from onchip.plan.result import Result
+from onchip.report.words import counted, exact_bytes
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,5 +49,59 @@ def packing_object(outcome: PackingOutcome) -> dict[str, object]:
         "arena_bytes": result.objective_value,
         "gap": result.gap,
         "offsets": offsets,
+        "seconds": outcome.seconds,
+    }
+
+
+@dataclass(frozen=True, slots=True)
+class OverflowOutcome:
+    """What `--overflow` found; `ids[i]` is the name of `problem.buffers[i]`."""
+
+    ids: tuple[str, ...]
+    problem: PackingProblem
+    result: Result[Overflow]
+    seconds: float
+
+    @property
+    def outside(self) -> list[str]:
+        """The names of the buffers outside."""
+        return [self.ids[index] for index in self.result.answer.outside] if self.result.answer else []
+
+    @property
+    def outside_share(self) -> float:
+        """The share of all bytes that is outside; 0 where there are none."""
+        total = sum(buffer.size_bytes for buffer in self.problem.buffers)
+        return (self.result.objective_value or 0) / total if total else 0.0
+
+    @property
+    def words(self) -> str:
+        """One line for people, and one that names what is outside."""
+        result, outside = self.result, self.outside
+        line = (
+            f"{result.status}: {len(self.ids) - len(outside)} of {counted(len(self.ids), 'buffer')} kept"
+            f" in {exact_bytes(self.problem.capacity_bytes)};"
+            f" {exact_bytes(result.objective_value or 0)} outside ({self.outside_share:.1%}),"
+            f" lower bound {exact_bytes(result.lower_bound)}, {self.seconds:.3f} seconds"
+        )
+        return f"{line}\noutside: {', '.join(outside)}" if outside else line
+
+
+def overflow_object(outcome: OverflowOutcome) -> dict[str, object]:
+    """Return what `--overflow --json` prints; `offsets` has the kept buffers only."""
+    result, ids = outcome.result, outcome.ids
+    answer = result.answer or Overflow((None,) * len(ids))
+    return {
+        "status": result.status,
+        "stopped_by": result.stopped_by,
+        "capacity_bytes": outcome.problem.capacity_bytes,
+        "alignment_bytes": outcome.problem.alignment_bytes,
+        "buffers": len(ids),
+        "outside_bytes": result.objective_value,
+        "outside_share": outcome.outside_share,
+        "lower_bound": result.lower_bound,
+        "gap": result.gap,
+        "outside": outcome.outside,
+        "kept": [ids[index] for index in answer.kept],
+        "offsets": {ids[index]: answer.offsets_bytes[index] for index in answer.kept},
         "seconds": outcome.seconds,
     }

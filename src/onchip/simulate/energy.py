@@ -11,7 +11,8 @@ from onchip.arch.memory import Access
 class Energy:
     """Picojoules: of the multiply-accumulates, the scratchpads' accesses and DRAM's.
 
-    Each operator reads each operand from its scratchpad once and writes each result once. A part is
+    Each operator reads each operand from its scratchpad once and writes each result once; a move over a
+    link reads one scratchpad and writes another. A part is
     None where the accelerator does not say what it costs; the memories nearer to the MACs, which a
     plan says nothing of, are left out.
     """

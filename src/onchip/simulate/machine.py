@@ -59,11 +59,13 @@ class Difference:
 class MachineRun:
     """What happened: bytes really moved, tensors compared bit for bit, the first that differs.
 
-    After a difference the machine stops: whatever follows from it differs as well.
+    `loads` and `write_backs` go from and to DRAM, `moved` from scratchpad to scratchpad. After a difference the
+    machine stops: whatever follows from it differs as well.
     """
 
     loads: int
     write_backs: int
+    moved: int
     compared: int
     difference: Difference | None
     outputs: Mapping[str, Bytes]
@@ -98,7 +100,8 @@ def run_plan_on_machine(
         for tensor in problem.graph.with_role(Role.OUTPUT)
         if tensor.name in machine.dram
     }
-    return MachineRun(machine.loads, machine.write_backs, len(machine.compared), machine.difference, outputs)
+    moved = (machine.loads, machine.write_backs, machine.moved)
+    return MachineRun(*moved, len(machine.compared), machine.difference, outputs)
 
 
 def _filled(capacity_bytes: int) -> Bytes:
@@ -111,7 +114,7 @@ def _filled(capacity_bytes: int) -> Bytes:
 class _Machine:
     def __init__(self, problem: Problem, kernels: Kernels, inputs: Mapping[str, Bytes], reference: Reference) -> None:
         self.dram: dict[str, Bytes] = dict(inputs)
-        self.loads = self.write_backs = self.step = 0
+        self.loads = self.write_backs = self.moved = self.step = 0
         self.compared: set[str] = set()
         self.difference: Difference | None = None
         self._problem = problem
@@ -161,17 +164,23 @@ class _Machine:
         del self._places[memory.name][tensor.name]
 
     def _copy(self, tensor: Tensor, source: str, target: str) -> None:
-        if (source == DRAM) is (target == DRAM):
+        if (source == DRAM) is (target == DRAM) and (source, target) not in self._problem.transfers.links:
             raise MachineError(f"no link leads from {source!r} to {target!r}")
+        content = self._stored(tensor) if source == DRAM else self._content(tensor, source)
+        if target == DRAM:
+            self.dram[tensor.name] = content.copy()
+            self.write_backs += tensor.size_bytes
+            return
+        place = self._place(tensor, self._memory(target).name)
+        self._bytes_at(target, place)[:] = content
+        place.is_written = True
         if source == DRAM:
-            place = self._place(tensor, self._memory(target).name)
-            self._bytes_at(target, place)[:] = self._stored(tensor)
-            place.is_written = True
             self.loads += tensor.size_bytes
         else:
-            place = self._place(tensor, self._memory(source).name)
-            self.dram[tensor.name] = self._bytes_at(source, place).copy()
-            self.write_backs += tensor.size_bytes
+            self.moved += tensor.size_bytes
+
+    def _content(self, tensor: Tensor, memory: str) -> Bytes:
+        return self._bytes_at(memory, self._place(tensor, self._memory(memory).name))
 
     def _stored(self, tensor: Tensor) -> Bytes:
         if tensor.name in self.dram:
@@ -235,9 +244,17 @@ class _Machine:
         return place
 
     def _places_of(self, operator: Operator, tensor: Tensor) -> list[tuple[str, _Place]]:
-        places = [(memory, held[tensor.name]) for memory, held in self._places.items() if tensor.name in held]
+        """Where the array reaches it: only the scratchpads that hold such an operand are wired to it."""
+        operand = self._problem.operand(operator, tensor)
+        places = [
+            (memory, held[tensor.name])
+            for memory, held in self._places.items()
+            if tensor.name in held and operand in self._memories[memory].holds
+        ]
         if not places:
-            raise MachineError(f"{operator.name!r} needs {tensor.name!r}, which is in no scratchpad")
+            raise MachineError(
+                f"{operator.name!r} needs {tensor.name!r}, which is in no scratchpad that holds {operand}s"
+            )
         return places
 
     def _tensor(self, name: str) -> Tensor:

@@ -2,12 +2,12 @@
 
 The array runs the operators in the plan's order. Transfers go to the DMA queues in turn, each
 queue in the plan's order: a transfer is set up on its queue and then has the DRAM to itself, or,
-where DRAM has ports for reading and for writing apart, the ports of its direction. Otherwise all
-runs as soon as it can:
+where DRAM has ports for reading and for writing apart, the ports of its direction; one from
+scratchpad to scratchpad has their link to itself. Otherwise all runs as soon as it can:
 
 * an operator waits for the bytes it reads and for the places it writes to;
 * a load waits for its place, and for the write-back that made DRAM's copy;
-* a write-back waits for the bytes;
+* a write-back waits for the bytes, a move over a link for the bytes and for its place;
 * a place waits until whatever used its bytes before, reading or writing, is done with them.
 
 Allocate and Free take no time. Because every order is fixed by the plan, no activity can begin
@@ -98,7 +98,7 @@ def time_plan(
     compute_cycles: Callable[[Operator], int],
     macs: Callable[[Operator], int],
 ) -> Timeline:
-    """Time a legal plan; raises AcceleratorError where the accelerator does not say how fast its DRAM is."""
+    """Time a legal plan; raises AcceleratorError where the accelerator does not say how fast DRAM or a link is."""
     clock = _Clock(problem, Links(problem, accelerator), compute_cycles)
     for index, instruction in enumerate(plan.instructions):
         clock.execute(index, instruction)
@@ -150,7 +150,7 @@ class _Clock:
         self._memories = {memory.name: _Memory() for memory in problem.memories}
         self._array_free = 0
         self._queue_free = [0] * links.dma.queues
-        self._channel_free = {True: 0, False: 0}
+        self._channel_free: dict[tuple[str, str], int] = {}
         self._in_dram_at: dict[str, int] = {}
         self._transfers = 0
 
@@ -167,43 +167,50 @@ class _Clock:
                 self._compute(index, self._problem.graph.operator[operator])
 
     def _transfer(self, index: int, tensor: Tensor, source: str, target: str) -> None:
-        is_load = source == DRAM
-        memory = target if is_load else source
-        place = self._memories[memory].held[tensor.name]
-        ready = max(place.busy_until, self._in_dram_at.get(tensor.name, 0)) if is_load else place.written_at or 0
-        data_cycles = self.links.cycles(tensor.size_bytes, source, target)
-        start, stop, queue = self._take_turn(ready, data_cycles, is_load=is_load)
+        held = {name: memory.held[tensor.name] for name, memory in self._memories.items() if name in (source, target)}
+        ready = (held[source].written_at or 0) if source in held else self._in_dram_at.get(tensor.name, 0)
+        if target in held:
+            ready = max(ready, held[target].busy_until)
+        start, stop, queue = self._take_turn(ready, tensor.size_bytes, source, target)
         self.activities.append(Activity(index, tensor.name, start, stop, queue, source, target))
-        place.busy_until = max(place.busy_until, stop)
-        access = self.links.access(memory)
-        if is_load:
-            place.written_at = stop
-            self.dram.read(self.links.dram_access, tensor.size_bytes)
-            self.scratchpads.write(access, tensor.size_bytes)
+        for place in held.values():
+            place.busy_until = max(place.busy_until, stop)
+        if target in held:
+            held[target].written_at = stop
         else:
             self._in_dram_at[tensor.name] = stop
-            self.dram.write(self.links.dram_access, tensor.size_bytes)
-            self.scratchpads.read(access, tensor.size_bytes)
+        self._meter(source).read(self.links.access(source), tensor.size_bytes)
+        self._meter(target).write(self.links.access(target), tensor.size_bytes)
 
-    def _take_turn(self, ready: int, data_cycles: int, *, is_load: bool) -> tuple[int, int, int]:
-        """The next queue, and the DRAM once set-up is over; never waits in between."""
+    def _take_turn(self, ready: int, size_bytes: int, source: str, target: str) -> tuple[int, int, int]:
+        """The next queue, and the DRAM or the link once set-up is over; never waits in between."""
         queue = self._transfers % len(self._queue_free)
         self._transfers += 1
-        channel = is_load or self.links.has_one_channel
+        channel = self._channel(source, target)
         setup_cycles = self.links.dma.setup_cycles
-        start = max(ready, self._queue_free[queue], self._channel_free[channel] - setup_cycles)
-        stop = start + setup_cycles + data_cycles
+        start = max(ready, self._queue_free[queue], self._channel_free.get(channel, 0) - setup_cycles)
+        stop = start + setup_cycles + self.links.cycles(size_bytes, source, target)
         self._queue_free[queue] = self._channel_free[channel] = stop
         return start, stop, queue
+
+    def _channel(self, source: str, target: str) -> tuple[str, str]:
+        """What one transfer at a time has to itself: DRAM, its ports of one direction, or a link."""
+        if DRAM not in (source, target):
+            return source, target
+        return (DRAM, "") if source == DRAM or self.links.has_one_channel else ("", DRAM)
+
+    def _meter(self, memory: str) -> AccessMeter:
+        return self.dram if memory == DRAM else self.scratchpads
 
     def _compute(self, index: int, operator: Operator) -> None:
         reads, writes = [], []
         start = self._array_free
         for tensor in self._problem.operands(operator):
+            operand = self._problem.operand(operator, tensor)
             places = [
-                (name, memory.held[tensor.name])
-                for name, memory in self._memories.items()
-                if tensor.name in memory.held
+                (memory.name, self._memories[memory.name].held[tensor.name])
+                for memory in self._problem.memories
+                if operand in memory.holds and tensor.name in self._memories[memory.name].held
             ]
             if tensor.name in operator.outputs:
                 writes += places

@@ -13,14 +13,17 @@ from onchip.plan.plan import Allocate, Compute, Copy, Free, Instruction, Plan
 
 @dataclass(frozen=True, slots=True)
 class Residency:
-    """One tensor in the scratchpad over the half-open range of steps [start, stop).
+    """One tensor in scratchpad number `memory` over the half-open range of steps [start, stop).
 
-    It begins with the tensor's Compute if `start` is that step, else with a load.
+    It begins with the tensor's Compute if `start` is that step, else with a load, or, where a `source` is
+    given, with a copy over the link from that scratchpad, in which the tensor is in the step before.
     """
 
     tensor: int
     start: int
     stop: int
+    memory: int = 0
+    source: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,6 +32,10 @@ class Schedule:
 
     order: tuple[int, ...]
     residencies: tuple[Residency, ...]
+
+    def in_memory(self, memory: int) -> Schedule:
+        """Return what of it happens in one scratchpad."""
+        return Schedule(self.order, tuple(one for one in self.residencies if one.memory == memory))
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,51 +66,154 @@ def schedule_of_moves(indexed: IndexedProblem, moves: Iterable[Move]) -> Schedul
 
 
 def non_compulsory_cost(indexed: IndexedProblem, schedule: Schedule) -> int:
-    """Return what the reloads and spills of a schedule cost (COSMA, Eq. 12)."""
-    times_resident: dict[int, int] = {}
-    for residency in schedule.residencies:
-        times_resident[residency.tensor] = times_resident.get(residency.tensor, 0) + 1
-    cost = 0
-    for tensor, times in times_resident.items():
-        cost += (times - 1) * indexed.load_costs[tensor]
-        if times > 1 and not indexed.backed >> tensor & 1:
-            cost += indexed.store_costs[tensor]
+    """Return what a schedule's transfers cost beyond the compulsory ones at their cheapest (COSMA, Eq. 12)."""
+    views, cost = indexed.views, 0
+    for tensor, residencies in _by_tensor(schedule.residencies).items():
+        if (stored := _stored_from(indexed, schedule, residencies)) is not None:
+            cost += views[stored.memory].store_costs[tensor]
+        if indexed.tensors[tensor].role is Role.OUTPUT:
+            cost -= indexed.store_costs[tensor]
+        elif indexed.producer[tensor] < 0 and indexed.readers[tensor]:
+            cost -= indexed.load_costs[tensor]
+        for residency in residencies:
+            if residency.source is not None:
+                cost += indexed.link_cost(tensor, residency.source, residency.memory)
+            elif _is_loaded(indexed, schedule, residency):
+                cost += views[residency.memory].load_costs[tensor]
     return cost
+
+
+def _is_loaded(indexed: IndexedProblem, schedule: Schedule, residency: Residency) -> bool:
+    """Whether it begins with a load: it is not computed, and comes over no link."""
+    return residency.source is None and indexed.producer[residency.tensor] != schedule.order[residency.start]
+
+
+def _stored_from(indexed: IndexedProblem, schedule: Schedule, residencies: Sequence[Residency]) -> Residency | None:
+    """Return during which residency of a tensor it is stored, if it is: the cheapest that begins before any load."""
+    tensor = residencies[0].tensor
+    loads = [one.start for one in residencies if _is_loaded(indexed, schedule, one)]
+    is_output = indexed.tensors[tensor].role is Role.OUTPUT
+    if indexed.producer[tensor] < 0 or not (loads or is_output):
+        return None
+    early = [one for one in residencies if one.start < min(loads, default=len(schedule.order))]
+    return min(early, key=lambda one: indexed.views[one.memory].store_costs[tensor])
+
+
+def _by_tensor(residencies: Iterable[Residency]) -> dict[int, list[Residency]]:
+    """Return each tensor's residencies as they begin."""
+    by_tensor: dict[int, list[Residency]] = {}
+    for residency in sorted(residencies, key=lambda r: r.start):
+        by_tensor.setdefault(residency.tensor, []).append(residency)
+    return by_tensor
 
 
 def compose(indexed: IndexedProblem, schedule: Schedule, offsets_bytes: Sequence[int]) -> Plan:
     """Write the straight-line program; `offsets_bytes[i]` belongs to `schedule.residencies[i]`.
 
-    In a step: what ends is freed at the end of the step before, loads, allocations of outputs,
-    Compute, compulsory writes, the one spill of a tensor that returns, Free.
+    In a step: copies over links (each as soon as its place is free, then Free of what it leaves), loads and
+    allocations of outputs, Compute, compulsory writes, the one spill of a tensor that is loaded again, Free.
+    Raises StuckMovesError.
     """
-    last_start = {residency.tensor: residency.start for residency in schedule.residencies}
-    starting: list[list[int]] = [[] for _ in schedule.order]
-    ending: list[list[Residency]] = [[] for _ in schedule.order]
-    for index, residency in enumerate(schedule.residencies):
-        starting[residency.start].append(index)
-        ending[residency.stop - 1].append(residency)
-    scratchpad = indexed.memory.name
-    names = [tensor.name for tensor in indexed.tensors]
-    instructions: list[Instruction] = []
-    for step, operator in enumerate(schedule.order):
-        for index in starting[step]:
-            tensor = schedule.residencies[index].tensor
-            instructions.append(Allocate(names[tensor], scratchpad, offsets_bytes[index]))
-            if indexed.producer[tensor] != operator:
-                instructions.append(Copy(names[tensor], DRAM, scratchpad))
-        instructions.append(Compute(indexed.problem.graph.operators[operator].name))
-        written = indexed.write_lists[operator]
-        instructions.extend(Copy(names[t], scratchpad, DRAM) for t in written if indexed.tensors[t].role is Role.OUTPUT)
-        for residency in ending[step]:
-            if _is_spilled(indexed, schedule, residency, last_start[residency.tensor]):
-                instructions.append(Copy(names[residency.tensor], scratchpad, DRAM))
-            instructions.append(Free(names[residency.tensor], scratchpad))
-    return Plan((indexed.memory,), tuple(instructions))
+    return _Composer(indexed, schedule, offsets_bytes).plan()
 
 
-def _is_spilled(indexed: IndexedProblem, schedule: Schedule, residency: Residency, last_start: int) -> bool:
-    """Whether the tensor returns later and DRAM has no copy: the end of its first residency."""
-    if indexed.backed >> residency.tensor & 1 or residency.start == last_start:
-        return False
-    return indexed.producer[residency.tensor] == schedule.order[residency.start]
+class StuckMovesError(Exception):
+    """The tensor named is to go where no link leads, or copies over links wait for each other's places."""
+
+
+class _Composer:
+    def __init__(self, indexed: IndexedProblem, schedule: Schedule, offsets_bytes: Sequence[int]) -> None:
+        self._indexed = indexed
+        self._schedule = schedule
+        self._offsets = dict(zip(schedule.residencies, offsets_bytes, strict=True))
+        self._memories = [memory.name for memory in indexed.problem.memories]
+        self._names = [tensor.name for tensor in indexed.tensors]
+        self._stored_after = self._stores()
+        self._held: dict[tuple[int, int], Residency] = {}
+        self._instructions: list[Instruction] = []
+
+    def plan(self) -> Plan:
+        starting: list[list[Residency]] = [[] for _ in (*self._schedule.order, None)]
+        ending: list[list[Residency]] = [[] for _ in self._schedule.order]
+        for residency in self._schedule.residencies:
+            starting[residency.start].append(residency)
+            ending[residency.stop - 1].append(residency)
+        leaving: list[Residency] = []
+        for step, operator in enumerate(self._schedule.order):
+            self._move([residency for residency in starting[step] if residency.source is not None], leaving)
+            self._begin(operator, [residency for residency in starting[step] if residency.source is None])
+            self._run(step, operator)
+            sources = {(residency.tensor, residency.source) for residency in starting[step + 1]}
+            leaving = [residency for residency in ending[step] if (residency.tensor, residency.memory) in sources]
+            for residency in ending[step]:
+                if residency not in leaving:
+                    self._free(residency)
+        return Plan(self._indexed.problem.memories, tuple(self._instructions))
+
+    def _move(self, moved: list[Residency], leaving: list[Residency]) -> None:
+        """Copy over links, as soon as no place is in the way; what has only waited for that is freed."""
+        waiting = list(moved)
+        for residency in moved:
+            if (residency.source, residency.memory) not in self._indexed.links:
+                raise StuckMovesError(self._names[residency.tensor])
+        while waiting:
+            ready = next((residency for residency in waiting if self._is_free_for(residency)), None)
+            if ready is None:
+                raise StuckMovesError(self._names[waiting[0].tensor])
+            waiting.remove(ready)
+            self._allocate(ready)
+            self._copy(ready.tensor, self._memories[ready.source or 0], self._memories[ready.memory])
+            sources = {(residency.tensor, residency.source) for residency in waiting}
+            for residency in [one for one in leaving if (one.tensor, one.memory) not in sources]:
+                leaving.remove(residency)
+                self._free(residency)
+
+    def _is_free_for(self, residency: Residency) -> bool:
+        start = self._offsets[residency]
+        stop = start + self._indexed.sizes_bytes[residency.tensor]
+        return not any(
+            one.memory == residency.memory
+            and (
+                one.tensor == residency.tensor
+                or (self._offsets[one] < stop and start < self._offsets[one] + self._indexed.sizes_bytes[one.tensor])
+            )
+            for one in self._held.values()
+        )
+
+    def _begin(self, operator: int, residencies: list[Residency]) -> None:
+        for residency in residencies:
+            self._allocate(residency)
+            if self._indexed.producer[residency.tensor] != operator:
+                self._copy(residency.tensor, DRAM, self._memories[residency.memory])
+
+    def _run(self, step: int, operator: int) -> None:
+        self._instructions.append(Compute(self._indexed.problem.graph.operators[operator].name))
+        for residency in self._stored_after.get(step, ()):
+            self._copy(residency.tensor, self._memories[residency.memory], DRAM)
+
+    def _stores(self) -> dict[int, list[Residency]]:
+        """Return what is stored after which step: network outputs at once, a spill when the tensor leaves.
+
+        A spill cannot wait that long where the tensor is loaded elsewhere before.
+        """
+        stores: dict[int, list[Residency]] = {}
+        for tensor, residencies in _by_tensor(self._schedule.residencies).items():
+            stored = _stored_from(self._indexed, self._schedule, residencies)
+            if stored is not None:
+                loads = (one.start for one in residencies if _is_loaded(self._indexed, self._schedule, one))
+                is_output = self._indexed.tensors[tensor].role is Role.OUTPUT
+                can_wait = not is_output and stored.stop <= min(loads)
+                stores.setdefault(stored.stop - 1 if can_wait else stored.start, []).append(stored)
+        return stores
+
+    def _allocate(self, residency: Residency) -> None:
+        self._held[residency.tensor, residency.memory] = residency
+        name, memory = self._names[residency.tensor], self._memories[residency.memory]
+        self._instructions.append(Allocate(name, memory, self._offsets[residency]))
+
+    def _free(self, residency: Residency) -> None:
+        del self._held[residency.tensor, residency.memory]
+        self._instructions.append(Free(self._names[residency.tensor], self._memories[residency.memory]))
+
+    def _copy(self, tensor: int, source: str, target: str) -> None:
+        self._instructions.append(Copy(self._names[tensor], source, target))

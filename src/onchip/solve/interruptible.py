@@ -7,6 +7,8 @@ import threading
 from collections.abc import Callable
 from typing import TYPE_CHECKING, TypeVar
 
+from onchip.errors import InternalError
+from onchip.plan.result import Result, Status, Stop
 from onchip.solve.limits import Run
 
 if TYPE_CHECKING:
@@ -65,3 +67,33 @@ def solve_interruptibly(
     parameters.random_seed = run.limits.seed
     parameters.catch_sigint_signal = False
     return run_watched(lambda: solver.solve(model), solver.stop_search, run)
+
+
+def solve_for_result(
+    solver: cp_model.CpSolver,
+    model: cp_model.CpModel,
+    run: Run,
+    method: str,
+    extract: Callable[[], T],
+    seconds: float = float("inf"),
+) -> Result[T]:
+    """Solve as `solve_interruptibly` does and say what CP-SAT claims; `extract` reads the solution where there is one.
+
+    Objective and bound are whole numbers, both 0 where the model has no objective; the bound is 0
+    where there is no solution.
+    """
+    from ortools.sat.python import cp_model
+
+    status = solve_interruptibly(solver, model, run, seconds)
+    if status == cp_model.INFEASIBLE:
+        return Result(Status.INFEASIBLE, None, None, 0, run.seconds, method)
+    stop = run.stop or Stop.TIME_LIMIT
+    if status == cp_model.UNKNOWN:
+        return Result(Status.UNKNOWN, None, None, 0, run.seconds, method, stop)
+    if status not in (cp_model.OPTIMAL, cp_model.FEASIBLE):
+        raise InternalError(f"CP-SAT ended with {solver.status_name(status)}: {model.validate()}", place=method)
+    value = round(solver.objective_value)
+    if status == cp_model.OPTIMAL:
+        return Result(Status.OPTIMAL, extract(), value, value, run.seconds, method)
+    bound = round(solver.best_objective_bound)
+    return Result(Status.FEASIBLE, extract(), value, bound, run.seconds, method, stop)

@@ -17,7 +17,8 @@ class Figures:
     """What the instructions of a plan add up to; all in bytes, the costs in units of `Problem.transfer_cost`.
 
     `loads` go from DRAM to a scratchpad, `write_backs` the other way; `reloads` are those loads
-    whose tensor had been on chip before. `peak_bytes` is the most resident at once in all
+    whose tensor had been on chip before. `moved` goes from scratchpad to scratchpad, which costs
+    but is no traffic. `peak_bytes` is the most resident at once in all
     scratchpads together. `arenas` gives each scratchpad its highest end address.
     The compulsory part is a property of the problem, so that a plan that leaves some of it out,
     which is illegal, may have negative non-compulsory traffic.
@@ -26,6 +27,7 @@ class Figures:
     loads: int
     write_backs: int
     reloads: int
+    moved: int
     compulsory: int
     transfer_cost: int
     compulsory_cost: int
@@ -44,7 +46,7 @@ class Figures:
 
     @property
     def non_compulsory_cost(self) -> int:
-        """What the traffic costs beyond the least that the compulsory can cost."""
+        """What traffic and moves cost beyond the least that the compulsory can cost."""
         return self.transfer_cost - self.compulsory_cost
 
     @property
@@ -53,16 +55,16 @@ class Figures:
         return sum(bytes_of_one for _, bytes_of_one in self.arenas)
 
     def objective_value(self, objective: Objective) -> int:
-        """The cost of non-compulsory traffic, or the arena."""
+        """The cost of all that moves beyond the compulsory, or the arena."""
         return self.arena_bytes if objective is Objective.PEAK else self.non_compulsory_cost
 
 
 class Meter:
-    """Counts bytes as residencies begin and end and as tensors cross between DRAM and a scratchpad."""
+    """Counts bytes as residencies begin and end and as tensors move from memory to memory."""
 
     def __init__(self, problem: Problem) -> None:
         self._problem = problem
-        self._loads = self._write_backs = self._reloads = self._transfer_cost = 0
+        self._loads = self._write_backs = self._reloads = self._moved = self._transfer_cost = 0
         self._resident_bytes = self._peak_bytes = 0
         self._arenas = {memory.name: 0 for memory in problem.memories}
 
@@ -87,6 +89,11 @@ class Meter:
         self._write_backs += tensor.size_bytes
         self._transfer_cost += self._problem.transfer_cost(tensor, source, DRAM)
 
+    def move(self, tensor: Tensor, source: str, target: str) -> None:
+        """Scratchpad `source` -> scratchpad `target`."""
+        self._moved += tensor.size_bytes
+        self._transfer_cost += self._problem.transfer_cost(tensor, source, target)
+
     def figures(self) -> Figures:
         """What has been counted so far."""
         problem = self._problem
@@ -99,6 +106,7 @@ class Meter:
             loads=self._loads,
             write_backs=self._write_backs,
             reloads=self._reloads,
+            moved=self._moved,
             compulsory=sum(tensor.size_bytes for tensor in (*loaded, *written)),
             transfer_cost=self._transfer_cost,
             compulsory_cost=sum(load_costs) + sum(write_costs),

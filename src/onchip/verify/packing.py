@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import TypeAlias
 
-from onchip.plan.packing import Packing, PackingProblem
+from onchip.plan.packing import Buffer, Overflow, Packing, PackingProblem
+
+Placed: TypeAlias = tuple[int, Buffer, int]  # which buffer, the buffer, its offset
 
 
 class PackingRule(StrEnum):
@@ -17,6 +20,7 @@ class PackingRule(StrEnum):
     MISALIGNED = "misaligned"  # its offset is no multiple of the alignment
     BEYOND_CAPACITY = "beyond-capacity"  # it ends above the capacity
     OVERLAP = "overlap"  # it shares bytes and a step with another buffer
+    OUTSIDE_MISCOUNTED = "outside-miscounted"  # the bytes said to be outside are not the sum of the sizes there
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,15 +38,40 @@ class PackingViolation:
 
 def verify_packing(problem: PackingProblem, packing: Packing) -> tuple[PackingViolation, ...]:
     """Return all that is wrong; a packing is legal exactly when that is nothing."""
-    buffers, offsets = problem.buffers, packing.offsets_bytes
-    if len(offsets) != len(buffers):
-        detail = f"{len(offsets)} offsets for {len(buffers)} buffers"
-        return (PackingViolation(PackingRule.OFFSETS_MISCOUNTED, detail),)
-    return (*_places(problem, offsets), *_overlaps(problem, offsets))
+    return tuple(_violations(problem, packing.offsets_bytes))
 
 
-def _places(problem: PackingProblem, offsets: tuple[int, ...]) -> Iterator[PackingViolation]:
-    for index, (buffer, offset) in enumerate(zip(problem.buffers, offsets, strict=True)):
+def verify_overflow(problem: PackingProblem, overflow: Overflow, outside_bytes: int) -> tuple[PackingViolation, ...]:
+    """Return all that is wrong with what is kept, and with the count of bytes that are not."""
+    violations = tuple(_violations(problem, overflow.offsets_bytes))
+    if len(overflow.offsets_bytes) != len(problem.buffers):
+        return violations
+    counted = 0
+    for buffer, offset in zip(problem.buffers, overflow.offsets_bytes, strict=True):
+        if offset is None:
+            counted += buffer.size_bytes
+    if counted != outside_bytes:
+        detail = f"{outside_bytes} bytes are said to be outside, {counted} are"
+        return (*violations, PackingViolation(PackingRule.OUTSIDE_MISCOUNTED, detail))
+    return violations
+
+
+def _violations(problem: PackingProblem, offsets: Sequence[int | None]) -> Iterator[PackingViolation]:
+    if len(offsets) != len(problem.buffers):
+        detail = f"{len(offsets)} offsets for {len(problem.buffers)} buffers"
+        yield PackingViolation(PackingRule.OFFSETS_MISCOUNTED, detail)
+        return
+    placed = [
+        (index, buffer, offset)
+        for index, (buffer, offset) in enumerate(zip(problem.buffers, offsets, strict=True))
+        if offset is not None
+    ]
+    yield from _places(problem, placed)
+    yield from _overlaps(placed)
+
+
+def _places(problem: PackingProblem, placed: Sequence[Placed]) -> Iterator[PackingViolation]:
+    for index, buffer, offset in placed:
         if offset < 0:
             yield PackingViolation(PackingRule.NEGATIVE_OFFSET, f"it is at {offset}", index)
         if offset % problem.alignment_bytes:
@@ -53,10 +82,9 @@ def _places(problem: PackingProblem, offsets: tuple[int, ...]) -> Iterator[Packi
             yield PackingViolation(PackingRule.BEYOND_CAPACITY, detail, index)
 
 
-def _overlaps(problem: PackingProblem, offsets: tuple[int, ...]) -> Iterator[PackingViolation]:
-    for index, (buffer, offset) in enumerate(zip(problem.buffers, offsets, strict=True)):
-        for before in range(index):
-            other, place = problem.buffers[before], offsets[before]
+def _overlaps(placed: Sequence[Placed]) -> Iterator[PackingViolation]:
+    for position, (index, buffer, offset) in enumerate(placed):
+        for before, other, place in placed[:position]:
             shares_a_step = buffer.start < other.stop and other.start < buffer.stop
             if shares_a_step and offset < place + other.size_bytes and place < offset + buffer.size_bytes:
                 detail = (

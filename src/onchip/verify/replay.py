@@ -10,15 +10,19 @@ from onchip.ir.tensor import Role, Tensor
 from onchip.plan.plan import Allocate, Compute, Copy, Free, Instruction
 from onchip.plan.problem import Order, Problem
 from onchip.verify.figures import ROLES_IN_DRAM, Meter, must_be_loaded
-from onchip.verify.rules import Rule, Violation
+from onchip.verify.names import Names
+from onchip.verify.placement import Stays
+from onchip.verify.reporting import Reporting
+from onchip.verify.rules import Rule
 
 
 @dataclass(slots=True)
 class Residency:
-    """Addresses [start, stop) of one scratchpad; `is_written` once the tensor's bytes are there."""
+    """Addresses [start, stop) of one scratchpad since `start_step`; `is_written` once the tensor's bytes are there."""
 
     start_bytes: int
     stop_bytes: int
+    start_step: int
     is_written: bool = False
 
     def __str__(self) -> str:
@@ -34,12 +38,13 @@ class Replay:
     """
 
     def __init__(self, problem: Problem, *, wants_least_peak: bool) -> None:
-        self.violations: list[Violation] = []
+        self.report = Reporting()
         self.meter = Meter(problem)
         self._problem = problem
         self._graph = problem.graph
         self._wants_least_peak = wants_least_peak
         self._scratchpads = {memory.name: memory for memory in problem.memories}
+        self._names = Names(problem, self.report)
         self._residencies: dict[str, dict[str, Residency]] = {name: {} for name in self._scratchpads}
         self._in_dram = {tensor.name for tensor in problem.counted_tensors if tensor.role in ROLES_IN_DRAM}
         self._written_outputs: set[str] = set()
@@ -47,14 +52,11 @@ class Replay:
         self._step_of: dict[str, int] = {}
         self._given_position = {operator.name: index for index, operator in enumerate(self._graph.operators)}
         self._last_position = 0
-        self._step = 0
-        self._instruction: int | None = None
-        self._excused: set[str] = set()  # reported as not resident; until allocated or freed, not again
-        self._said_once: set[tuple[Rule, str]] = set()
+        self._stays = Stays(problem)
 
     def execute(self, index: int, instruction: Instruction) -> None:
         """Instruction number `index` happens."""
-        self._instruction = index
+        self.report.instruction = index
         match instruction:
             case Allocate():
                 self._allocate(instruction)
@@ -66,29 +68,33 @@ class Replay:
                 self._free(instruction)
 
     def finish(self) -> None:
-        """The program ends: every operator has run, every network output is in DRAM."""
+        """The program ends: every operator has run, every network output is in DRAM, placement has been as asked."""
         for operator in self._graph.operators:
             if operator.name not in self._step_of:
-                self._violation_of_plan(Rule.OPERATOR_NEVER_RUN, operator.name, "the plan ends and it has not run")
+                self.report.of_plan(Rule.OPERATOR_NEVER_RUN, operator.name, "the plan ends and it has not run")
         for tensor in self._graph.with_role(Role.OUTPUT):
             if tensor.name not in self._written_outputs:
                 detail = "the plan ends and this network output has not been copied to DRAM"
-                self._violation_of_plan(Rule.OUTPUT_NEVER_WRITTEN, tensor.name, detail)
+                self.report.of_plan(Rule.OUTPUT_NEVER_WRITTEN, tensor.name, detail)
+        for held in self._residencies.values():
+            for name, residency in held.items():
+                self._stays.end(self._graph.tensor[name], self.report.step - residency.start_step)
+        self._stays.each_is_the_only_one_or_for_one_operator(self.report)
 
     # Allocate and Free
 
     def _allocate(self, allocate: Allocate) -> None:
-        tensor = self._counted_tensor(allocate.tensor)
-        memory = self._scratchpad_with_addresses(allocate.tensor, allocate.memory)
+        tensor = self._names.tensor(allocate.tensor)
+        memory = self._names.scratchpad(allocate.tensor, allocate.memory)
         if tensor is None or memory is None:
             return
         start = allocate.offset_bytes
-        residency = Residency(start, start + tensor.size_bytes)
+        residency = Residency(start, start + tensor.size_bytes, self.report.step)
         self._a_tensor_is_allocated_once_in_a_scratchpad(tensor, memory, residency)
         self._addresses_lie_in_the_scratchpad(tensor, memory, residency)
         self._residencies_do_not_overlap(tensor, memory, residency)
         self._residencies[memory.name][tensor.name] = residency
-        self._excused.discard(tensor.name)
+        self.report.no_excuse(tensor.name)
         self.meter.begin(tensor, memory.name, residency.stop_bytes)
 
     def _a_tensor_is_allocated_once_in_a_scratchpad(self, tensor: Tensor, memory: Memory, new: Residency) -> None:
@@ -96,61 +102,68 @@ class Replay:
         old = self._residencies[memory.name].pop(tensor.name, None)
         if old is not None:
             detail = f"allocated at {new} while resident at {old} of {memory.name!r}"
-            self._violation(Rule.ALLOCATED_TWICE, tensor.name, detail)
+            self.report.violation(Rule.ALLOCATED_TWICE, tensor.name, detail)
             self.meter.end(tensor)
-            new.is_written = old.is_written
+            new.start_step, new.is_written = old.start_step, old.is_written
 
     def _addresses_lie_in_the_scratchpad(self, tensor: Tensor, memory: Memory, new: Residency) -> None:
         """0 <= start, start a multiple of the alignment, stop <= capacity."""
         where = f"{new} of {memory.name!r}"
         if new.start_bytes < 0:
-            self._violation(Rule.NEGATIVE_OFFSET, tensor.name, f"{where} starts below address 0")
+            self.report.violation(Rule.NEGATIVE_OFFSET, tensor.name, f"{where} starts below address 0")
         if new.start_bytes % memory.alignment_bytes != 0:
             detail = f"{where} starts at no multiple of {memory.alignment_bytes}"
-            self._violation(Rule.MISALIGNED, tensor.name, detail)
+            self.report.violation(Rule.MISALIGNED, tensor.name, detail)
         if new.stop_bytes > memory.capacity_bytes:
             detail = f"{where} ends beyond the capacity of {memory.capacity_bytes}"
-            self._violation(Rule.BEYOND_CAPACITY, tensor.name, detail)
+            self.report.violation(Rule.BEYOND_CAPACITY, tensor.name, detail)
 
     def _residencies_do_not_overlap(self, tensor: Tensor, memory: Memory, new: Residency) -> None:
         """Two half-open ranges share a byte if each starts before the other stops."""
         for name, other in self._residencies[memory.name].items():
             if new.start_bytes < other.stop_bytes and other.start_bytes < new.stop_bytes:
                 detail = f"{new} of {memory.name!r} overlaps {name!r} at {other}"
-                self._violation(Rule.OVERLAP, tensor.name, detail)
+                self.report.violation(Rule.OVERLAP, tensor.name, detail)
 
     def _free(self, free: Free) -> None:
-        tensor = self._counted_tensor(free.tensor)
-        memory = self._scratchpad_with_addresses(free.tensor, free.memory)
+        tensor = self._names.tensor(free.tensor)
+        memory = self._names.scratchpad(free.tensor, free.memory)
         if tensor is None or memory is None:
             return
-        if self._residencies[memory.name].pop(tensor.name, None) is not None:
+        residency = self._residencies[memory.name].pop(tensor.name, None)
+        if residency is not None:
             self.meter.end(tensor)
+            self._stays.end(tensor, self.report.step - residency.start_step)
         else:
-            self._not_resident(Rule.FREED_NOT_RESIDENT, tensor, f"freed in {memory.name!r}, where it is not resident")
-        self._excused.discard(tensor.name)
+            self.report.not_resident(
+                Rule.FREED_NOT_RESIDENT, tensor.name, f"freed in {memory.name!r}, where it is not resident"
+            )
+        self.report.no_excuse(tensor.name)
 
     # Copy
 
     def _copy(self, copy: Copy) -> None:
-        tensor = self._counted_tensor(copy.tensor)
-        ends_are_known = [self._memory_is_known(copy.tensor, name) for name in (copy.source, copy.target)]
+        tensor = self._names.tensor(copy.tensor)
+        ends_are_known = [self._names.is_memory(copy.tensor, name) for name in (copy.source, copy.target)]
         if tensor is None:
             return
         if copy.source == copy.target:
-            self._violation(Rule.COPY_TO_ITSELF, tensor.name, f"copied from {copy.source!r} to itself")
+            self.report.violation(Rule.COPY_TO_ITSELF, tensor.name, f"copied from {copy.source!r} to itself")
             return
-        if all(ends_are_known):
-            self._a_transfer_goes_from_or_to_dram(tensor, copy)
+        if all(ends_are_known) and self._a_way_leads(tensor, copy):
             self._a_plan_of_least_peak_moves_only_the_compulsory(tensor, copy)
             self._measure(tensor, copy)
         self._the_source_holds_the_bytes(tensor, copy.source)
         self._the_target_has_a_place(tensor, copy.target)
 
-    def _a_transfer_goes_from_or_to_dram(self, tensor: Tensor, copy: Copy) -> None:
-        if DRAM not in (copy.source, copy.target):
+    def _a_way_leads(self, tensor: Tensor, copy: Copy) -> bool:
+        """From or to DRAM, or along a link."""
+        ends = (copy.source, copy.target)
+        if DRAM not in ends and ends not in self._problem.transfers.links:
             detail = f"no link leads from {copy.source!r} to {copy.target!r}: moving between them goes through DRAM"
-            self._violation(Rule.NO_LINK, tensor.name, detail)
+            self.report.violation(Rule.NO_LINK, tensor.name, detail)
+            return False
+        return True
 
     def _a_plan_of_least_peak_moves_only_the_compulsory(self, tensor: Tensor, copy: Copy) -> None:
         """The first load of what must be loaded, and the write of network outputs."""
@@ -158,9 +171,9 @@ class Replay:
             is_compulsory = tensor.role is Role.OUTPUT
         else:
             is_compulsory = must_be_loaded(self._problem, tensor) and tensor.name not in self._been_on_chip
-        if self._wants_least_peak and DRAM in (copy.source, copy.target) and not is_compulsory:
+        if self._wants_least_peak and not is_compulsory:
             detail = f"copied from {copy.source!r} to {copy.target!r}, which a plan of least peak need not do"
-            self._violation(Rule.NON_COMPULSORY_TRAFFIC, tensor.name, detail)
+            self.report.violation(Rule.NON_COMPULSORY_TRAFFIC, tensor.name, detail)
 
     def _measure(self, tensor: Tensor, copy: Copy) -> None:
         if copy.source == DRAM:
@@ -168,19 +181,21 @@ class Replay:
             self._been_on_chip.add(tensor.name)
         elif copy.target == DRAM:
             self.meter.write_back(tensor, copy.source)
+        else:
+            self.meter.move(tensor, copy.source, copy.target)
 
     def _the_source_holds_the_bytes(self, tensor: Tensor, source: str) -> None:
         if source in self._scratchpads:
             residency = self._residencies[source].get(tensor.name)
             if residency is None:
                 detail = f"copied out of {source!r}, where it is not resident"
-                self._not_resident(Rule.SOURCE_NOT_RESIDENT, tensor, detail)
+                self.report.not_resident(Rule.SOURCE_NOT_RESIDENT, tensor.name, detail)
             elif not residency.is_written:
                 detail = f"copied out of {source!r} at {residency}, where nothing has been written"
-                self._violation(Rule.SOURCE_UNDEFINED, tensor.name, detail)
+                self.report.violation(Rule.SOURCE_UNDEFINED, tensor.name, detail)
                 residency.is_written = True
         elif source == DRAM and tensor.name not in self._in_dram:
-            self._violation(Rule.NOT_IN_DRAM, tensor.name, "loaded, but DRAM has no copy of it")
+            self.report.violation(Rule.NOT_IN_DRAM, tensor.name, "loaded, but DRAM has no copy of it")
             self._in_dram.add(tensor.name)
 
     def _the_target_has_a_place(self, tensor: Tensor, target: str) -> None:
@@ -190,10 +205,10 @@ class Replay:
                 residency.is_written = True
             else:
                 detail = f"copied into {target!r}, where it is not allocated"
-                self._not_resident(Rule.TARGET_NOT_ALLOCATED, tensor, detail)
+                self.report.not_resident(Rule.TARGET_NOT_ALLOCATED, tensor.name, detail)
         elif target == DRAM:
             if tensor.name in self._written_outputs:
-                self._violation(Rule.OUTPUT_WRITTEN_AGAIN, tensor.name, "this network output is in DRAM already")
+                self.report.violation(Rule.OUTPUT_WRITTEN_AGAIN, tensor.name, "this network output is in DRAM already")
             self._in_dram.add(tensor.name)
             if tensor.role is Role.OUTPUT:
                 self._written_outputs.add(tensor.name)
@@ -203,10 +218,10 @@ class Replay:
     def _compute(self, compute: Compute) -> None:
         operator = self._graph.operator.get(compute.operator)
         if operator is None:
-            self._violation(Rule.UNKNOWN_OPERATOR, compute.operator, "no operator of the graph has this name")
+            self.report.violation(Rule.UNKNOWN_OPERATOR, compute.operator, "no operator of the graph has this name")
         elif operator.name in self._step_of:
             detail = f"it ran in step {self._step_of[operator.name]} already"
-            self._violation(Rule.OPERATOR_RUN_TWICE, operator.name, detail)
+            self.report.violation(Rule.OPERATOR_RUN_TWICE, operator.name, detail)
         else:
             self._operators_run_in_the_order_given(operator)
             for tensor in self._problem.operands(operator):
@@ -214,87 +229,60 @@ class Replay:
                     self._write_output(operator, tensor)
                 else:
                     self._what_an_operator_reads_is_resident_and_written(operator, tensor)
-            self._step_of[operator.name] = self._step
-        self._step += 1
+            self._step_of[operator.name] = self.report.step
+        self.report.step += 1
 
     def _operators_run_in_the_order_given(self, operator: Operator) -> None:
         """Each stands after the one that ran before it; so one operator moved is one violation."""
         position = self._given_position[operator.name]
         if self._problem.order is Order.GIVEN and position < self._last_position:
             later = self._graph.operators[self._last_position].name
-            self._violation(Rule.OUT_OF_ORDER, operator.name, f"it runs after {later!r}; the given order says before")
+            self.report.violation(
+                Rule.OUT_OF_ORDER, operator.name, f"it runs after {later!r}; the given order says before"
+            )
         self._last_position = position
 
     def _what_an_operator_reads_is_resident_and_written(self, operator: Operator, tensor: Tensor) -> None:
-        residencies = self._residencies_of(tensor)
-        if not residencies:
+        """In a scratchpad that holds such an operand; what waits in others the array does not read."""
+        held = self._held_residencies(operator, tensor)
+        if not self._residencies_of(tensor):
             detail = f"operator {operator.name!r} reads it, but it is in no scratchpad"
-            self._not_resident(Rule.OPERAND_NOT_RESIDENT, tensor, detail)
-        elif not any(residency.is_written for residency in residencies):
-            where = ", ".join(str(residency) for residency in residencies)
+            self.report.not_resident(Rule.OPERAND_NOT_RESIDENT, tensor.name, detail)
+        elif not held:
+            detail = f"operator {operator.name!r} reads it{self._where_not_held(operator, tensor)}"
+            self.report.not_resident(Rule.OPERAND_NOT_HELD, tensor.name, detail)
+        elif not any(residency.is_written for residency in held):
+            where = ", ".join(str(residency) for residency in held)
             detail = f"operator {operator.name!r} reads it at {where}, where nothing has been written"
-            self._violation(Rule.OPERAND_UNDEFINED, tensor.name, detail)
-            residencies[0].is_written = True
+            self.report.violation(Rule.OPERAND_UNDEFINED, tensor.name, detail)
+            held[0].is_written = True
 
     def _write_output(self, operator: Operator, tensor: Tensor) -> None:
-        """Into every scratchpad in which it is allocated, and there is at least one."""
-        residencies = self._residencies_of(tensor)
+        """Into every scratchpad in which it is allocated and that holds outputs, and there is at least one."""
+        residencies, held = self._residencies_of(tensor), self._held_residencies(operator, tensor)
         if not residencies:
             detail = f"operator {operator.name!r} writes it, but it is allocated in no scratchpad"
-            self._not_resident(Rule.OUTPUT_NOT_RESIDENT, tensor, detail)
-        for residency in residencies:
+            self.report.not_resident(Rule.OUTPUT_NOT_RESIDENT, tensor.name, detail)
+        elif not held:
+            detail = f"operator {operator.name!r} writes it{self._where_not_held(operator, tensor)}"
+            self.report.not_resident(Rule.OUTPUT_NOT_HELD, tensor.name, detail)
+        for residency in held or residencies.values():
             residency.is_written = True
         self._been_on_chip.add(tensor.name)
 
-    def _residencies_of(self, tensor: Tensor) -> list[Residency]:
-        return [held[tensor.name] for held in self._residencies.values() if tensor.name in held]
+    def _residencies_of(self, tensor: Tensor) -> dict[str, Residency]:
+        """By the scratchpad in which they are."""
+        return {name: held[tensor.name] for name, held in self._residencies.items() if tensor.name in held}
 
-    # Names
+    def _held_residencies(self, operator: Operator, tensor: Tensor) -> list[Residency]:
+        """Those that the array reaches for such an operand."""
+        operand = self._problem.operand(operator, tensor)
+        residencies = self._residencies_of(tensor)
+        return [residency for name, residency in residencies.items() if operand in self._scratchpads[name].holds]
 
-    def _counted_tensor(self, name: str) -> Tensor | None:
-        """The tensor of that name, if it may appear in the plan."""
-        tensor = self._graph.tensor.get(name)
-        if tensor is None:
-            self._violation_once(Rule.UNKNOWN_TENSOR, name, "no tensor of the graph has this name")
-            return None
-        if not self._problem.counts(tensor):
-            self._violation_once(Rule.UNCOUNTED_PARAMETER, name, "a parameter, and only activations count")
-            return None
-        return tensor
-
-    def _scratchpad_with_addresses(self, tensor: str, memory: str) -> Memory | None:
-        """The memory of that name, if a tensor can be given an address there."""
-        if memory == DRAM:
-            self._violation_once(Rule.DRAM_ALLOCATED, tensor, "only scratchpads are allocated and freed, DRAM is not")
-            self._excused.add(tensor)
-        elif self._memory_is_known(tensor, memory):
-            return self._scratchpads[memory]
-        return None
-
-    def _memory_is_known(self, tensor: str, memory: str) -> bool:
-        if memory != DRAM and memory not in self._scratchpads:
-            known = ", ".join(map(repr, self._scratchpads))
-            self._violation_once(Rule.UNKNOWN_MEMORY, memory, f"no scratchpad has this name; there is {known}")
-            self._excused.add(tensor)
-            return False
-        return True
-
-    # Reporting
-
-    def _violation(self, rule: Rule, subject: str, detail: str) -> None:
-        self.violations.append(Violation(rule, subject, detail, self._instruction, self._step))
-
-    def _violation_of_plan(self, rule: Rule, subject: str, detail: str) -> None:
-        self.violations.append(Violation(rule, subject, detail))
-
-    def _violation_once(self, rule: Rule, subject: str, detail: str) -> None:
-        """A wrong name is one mistake, however often it stands in the plan."""
-        if (rule, subject) not in self._said_once:
-            self._said_once.add((rule, subject))
-            self._violation(rule, subject, detail)
-
-    def _not_resident(self, rule: Rule, tensor: Tensor, detail: str) -> None:
-        """A tensor that is missing once is missing wherever it is used, until it is allocated or freed."""
-        if tensor.name not in self._excused:
-            self._excused.add(tensor.name)
-            self._violation(rule, tensor.name, detail)
+    def _where_not_held(self, operator: Operator, tensor: Tensor) -> str:
+        operand = self._problem.operand(operator, tensor)
+        holding = [name for name, memory in self._scratchpads.items() if operand in memory.holds]
+        where = ", ".join(f"{name!r} at {residency}" for name, residency in self._residencies_of(tensor).items())
+        do = ", ".join(map(repr, holding)) or "none"
+        return f" as {operand}, but it is only in {where}; scratchpads that hold {operand}s: {do}"

@@ -23,10 +23,11 @@ class Rule(StrEnum):
     OVERLAP = "overlap"  # it shares bytes with another residency of the same scratchpad
     ALLOCATED_TWICE = "allocated-twice"  # the tensor is resident in this scratchpad already
     FREED_NOT_RESIDENT = "freed-not-resident"  # the tensor freed is not resident in this scratchpad
+    PLACEMENT_NOT_STATIC = "placement-not-static"  # it has several, and one of them is over more than one operator
 
     # Transfers
     COPY_TO_ITSELF = "copy-to-itself"  # source and target are the same memory
-    NO_LINK = "no-link"  # from one scratchpad to another, which goes through DRAM unless there is a link
+    NO_LINK = "no-link"  # from one scratchpad to another between which there is no link that way
     NOT_IN_DRAM = "not-in-dram"  # a load of a tensor of which DRAM has no copy
     SOURCE_NOT_RESIDENT = "source-not-resident"  # a copy out of a scratchpad in which the tensor is not resident
     SOURCE_UNDEFINED = "source-undefined"  # a copy out of a residency that nothing has been written to
@@ -37,8 +38,10 @@ class Rule(StrEnum):
 
     # Operators
     OPERAND_NOT_RESIDENT = "operand-not-resident"  # what an operator reads is in no scratchpad
-    OPERAND_UNDEFINED = "operand-undefined"  # what it reads is resident, but nothing has been written there
+    OPERAND_NOT_HELD = "operand-not-held"  # it is resident, but only where the array does not read such operands
+    OPERAND_UNDEFINED = "operand-undefined"  # what it reads is resident and held, but nothing has been written there
     OUTPUT_NOT_RESIDENT = "output-not-resident"  # what it writes has no place in any scratchpad
+    OUTPUT_NOT_HELD = "output-not-held"  # it has a place, but only where the array does not write outputs
     OPERATOR_RUN_TWICE = "operator-run-twice"  # it has run before
     OPERATOR_NEVER_RUN = "operator-never-run"  # it does not run at all
     OUT_OF_ORDER = "out-of-order"  # it runs after one that the given order puts later

@@ -40,7 +40,7 @@ def verify(problem: Problem, plan: Plan, claim: Claim | None = None) -> Verdict:
     replay.finish()
     figures = replay.meter.figures()
     about_claim = tuple(claim_violations(claim, figures)) if claim else ()
-    return Verdict((*replay.violations, *about_claim), figures)
+    return Verdict((*replay.report.violations, *about_claim), figures)
 
 
 def claim_violations(claim: Claim, figures: Figures) -> Iterator[Violation]:

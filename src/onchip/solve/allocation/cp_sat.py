@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from onchip.plan.packing import Packing, PackingProblem
 from onchip.plan.result import Result, Status, Stop
 from onchip.solve.allocation.branching_tables import tables_of
-from onchip.solve.interruptible import cp_sat_is_within_reach, solve_interruptibly
+from onchip.solve.interruptible import cp_sat_is_within_reach, solve_for_result
 from onchip.solve.limits import Run
 
 if TYPE_CHECKING:
@@ -34,14 +35,14 @@ def pack_by_cp_sat(problem: PackingProblem, run: Run, time_limit_seconds: float)
     solver = cp_model.CpSolver()
     solver.parameters.use_timetabling_in_no_overlap_2d = True
     solver.parameters.use_energetic_reasoning_in_no_overlap_2d = True
-    status = solve_interruptibly(solver, model, run, time_limit_seconds)
-    capacity = problem.capacity_bytes
-    if status in (cp_model.OPTIMAL, cp_model.FEASIBLE):
-        packing = Packing(tuple(solver.value(offset) * unit_bytes for offset in offsets))
-        return Result(Status.OPTIMAL, packing, capacity, capacity, run.seconds, METHOD)
-    if status == cp_model.INFEASIBLE:
-        return Result(Status.INFEASIBLE, None, None, 0, run.seconds, METHOD)
-    return Result(Status.UNKNOWN, None, None, 0, run.seconds, METHOD, run.stop or Stop.TIME_LIMIT)
+
+    def packing() -> Packing:
+        return Packing(tuple(solver.value(offset) * unit_bytes for offset in offsets))
+
+    result = solve_for_result(solver, model, run, METHOD, packing, time_limit_seconds)
+    if result.answer is None:
+        return result
+    return replace(result, objective_value=problem.capacity_bytes, lower_bound=problem.capacity_bytes)
 
 
 def _buffers_do_not_overlap(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from heapq import nsmallest
 from itertools import combinations, pairwise
 
@@ -66,11 +66,7 @@ class Cut:
     @property
     def parts(self) -> tuple[Residency, Residency]:
         """What is left of the residency."""
-        tensor = self.residency.tensor
-        return (
-            Residency(tensor, self.residency.start, self.last_use + 1),
-            Residency(tensor, self.next_use, self.residency.stop),
-        )
+        return replace(self.residency, stop=self.last_use + 1), replace(self.residency, start=self.next_use)
 
 
 class Repair:
@@ -80,7 +76,7 @@ class Repair:
         self.schedule = schedule
         self._indexed = indexed
         self._run = run
-        self._uses = _uses(indexed, schedule.order)
+        self._uses = indexed.uses(schedule.order)
 
     def mend(self, stretch: range) -> bool:
         """Make the cheapest cuts known that let the stretch pack; False if none do."""
@@ -127,7 +123,7 @@ def place_or_cut_by_time(indexed: IndexedProblem, schedule: Schedule) -> tuple[S
     its way is cut at its idle stretch. If nothing is left to cut, all that is resident begins in
     this very step; it is one operator's operands, placed with the most padding last, which fits.
     """
-    uses = _uses(indexed, schedule.order)
+    uses = indexed.uses(schedule.order)
     padding = indexed.room.padding_bytes
     residencies = list(schedule.residencies)
     while True:
@@ -143,19 +139,7 @@ def place_or_cut_by_time(indexed: IndexedProblem, schedule: Schedule) -> tuple[S
         residencies[cut : cut + 1] = _cut(residencies[cut], uses[residencies[cut].tensor], step)
 
 
-def _uses(indexed: IndexedProblem, order: tuple[int, ...]) -> list[list[int]]:
-    """Return per tensor the steps that need it, ascending."""
-    uses: list[list[int]] = [[] for _ in indexed.tensors]
-    for step, operator in enumerate(order):
-        for tensor in indexed.operand_lists[operator]:
-            uses[tensor].append(step)
-    return uses
-
-
 def _cut(residency: Residency, uses: list[int], step: int) -> tuple[Residency, Residency]:
     """Return the parts before and after the idle stretch that ends at the first use from `step` on."""
     following = bisect_left(uses, step)
-    return (
-        Residency(residency.tensor, residency.start, uses[following - 1] + 1),
-        Residency(residency.tensor, uses[following], residency.stop),
-    )
+    return replace(residency, stop=uses[following - 1] + 1), replace(residency, start=uses[following])

@@ -1,19 +1,23 @@
-"""Order, residencies and addresses in one CP-SAT model: the last word where addresses cost traffic.
+"""Order, places and addresses in one CP-SAT model: the last word where addresses cost traffic, and for links.
 
-Time-indexed like COSMA's formulation, so it is for small graphs, and only after the search has
-proven a bound in bytes and found that its optimum does not pack.
+Time-indexed like COSMA's formulation, so it is for small graphs, and only after cheaper ways have proven a
+bound and left something open. Without addresses it is a relaxation that reaches further.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
+from itertools import zip_longest
 from typing import TYPE_CHECKING
 
 from onchip.analysis.indexed import IndexedProblem, bits
-from onchip.plan.problem import Objective
-from onchip.plan.result import Result, Status, Stop
-from onchip.solve.compose import Residency, Schedule
-from onchip.solve.interruptible import cp_sat_is_within_reach, solve_interruptibly
+from onchip.analysis.windows import Windows
+from onchip.ir.tensor import Role
+from onchip.plan.problem import Objective, Placement
+from onchip.plan.result import Result, Status
+from onchip.solve.compose import Residency, Schedule, non_compulsory_cost
+from onchip.solve.interruptible import cp_sat_is_within_reach, solve_for_result
 from onchip.solve.joint.incumbent import Incumbent
 from onchip.solve.limits import Run
 
@@ -27,10 +31,24 @@ QUICK_MODEL = 200
 
 @dataclass(frozen=True, slots=True)
 class AddressedSchedule:
-    """A schedule with the offset in bytes of each of its residencies."""
+    """A schedule with the offset in bytes of each of its residencies; no offsets where the model has none."""
 
     schedule: Schedule
     offsets_bytes: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """A tensor in a scratchpad (by number) in a step."""
+
+    tensor: int
+    memory: int
+    step: int
+
+    @property
+    def before(self) -> Place:
+        """The same in the step before."""
+        return Place(self.tensor, self.memory, self.step - 1)
 
 
 def is_quick(indexed: IndexedProblem) -> bool:
@@ -39,131 +57,237 @@ def is_quick(indexed: IndexedProblem) -> bool:
 
 
 def is_small_enough(indexed: IndexedProblem) -> bool:
-    """Whether the model (steps x tensors) can be built and solved in reasonable time."""
-    return indexed.operator_count * len(indexed.tensors) <= LARGEST_MODEL
+    """Whether the model (steps x tensors x scratchpads) can be built and solved in reasonable time."""
+    return indexed.operator_count * len(indexed.tensors) * len(indexed.views) <= LARGEST_MODEL
 
 
 class AddressedModel:
-    """Steps 0..n-1; per operator and step `runs`; per tensor and step `resident`, `begins`, `offset`."""
+    """Per operator and step `runs`; per place whether the tensor is `at` it, begins there and how, its offset."""
 
-    def __init__(self, indexed: IndexedProblem, lower_bound: int, upper_bound: int | None) -> None:
+    def __init__(
+        self, indexed: IndexedProblem, lower_bound: int, upper_bound: int | None, *, has_addresses: bool = True
+    ) -> None:
         from ortools.sat.python import cp_model
 
         self._indexed = indexed
         self._model = cp_model.CpModel()
         self._steps = range(indexed.operator_count)
-        self._tensors = range(len(indexed.tensors))
+        self._has_addresses = has_addresses
+        self._windows = Windows.of(indexed)
         self._make_variables()
         self._each_operator_runs_once_and_each_step_runs_one()
         self._operators_run_after_their_predecessors()
-        self._operands_are_resident()
-        self._a_residency_begins_with_compute_or_load()
-        self._residents_do_not_overlap()
-        self._an_offset_stays_within_a_residency()
+        self._operands_are_where_the_array_takes_them()
+        self._a_residency_begins_with_compute_load_or_move()
+        self._what_is_loaded_has_been_stored()
+        if has_addresses:
+            self._residents_do_not_overlap()
+            self._an_offset_stays_within_a_residency()
+        self._residents_fit()
+        if indexed.problem.placement is Placement.STATIC:
+            self._a_tensor_stays_for_its_whole_life_or_never()
         self._minimise(lower_bound, upper_bound)
 
     # Variables
 
     def _make_variables(self) -> None:
-        model, steps = self._model, self._steps
-        operators = range(self._indexed.operator_count)
-        memory = self._indexed.memory
-        self._runs = [[model.new_bool_var(f"runs_{o}_{s}") for s in steps] for o in operators]
-        self._resident = [[model.new_bool_var(f"resident_{t}_{s}") for s in steps] for t in self._tensors]
-        self._begins = [[model.new_bool_var(f"begins_{t}_{s}") for s in steps] for t in self._tensors]
-        self._loads = [[model.new_bool_var(f"loads_{t}_{s}") for s in steps] for t in self._tensors]
-        self._spilled = [model.new_bool_var(f"spilled_{t}") for t in self._tensors]
-        last_units = [(memory.capacity_bytes - size) // memory.alignment_bytes for size in self._indexed.sizes_bytes]
-        self._offset = [
-            [model.new_int_var(0, last, f"offset_{t}_{s}") for s in steps] for t, last in enumerate(last_units)
+        model, windows = self._model, self._windows
+        self._runs = [
+            {s: model.new_bool_var(f"runs_{o}_{s}") for s in window} for o, window in enumerate(windows.steps)
         ]
+        self._places = [
+            Place(tensor, memory, step)
+            for tensor, lifetime in enumerate(windows.lifetimes)
+            for memory in self._memories_of(tensor)
+            for step in lifetime
+        ]
+        self._at = {place: model.new_bool_var(f"at_{place}") for place in self._places}
+        self._begins = {place: model.new_bool_var(f"begins_{place}") for place in self._places}
+        self._loads = {place: model.new_bool_var(f"loads_{place}") for place in self._places}
+        self._computed = {
+            place: model.new_bool_var(f"computed_{place}")
+            for place in self._places
+            if self._indexed.written_in[place.tensor] >> place.memory & 1
+            and place.step in self._runs_of_producer(place.tensor)
+        }
+        self._moves = {
+            (source, place): model.new_bool_var(f"moves_{source}_{place}")
+            for place in self._places
+            for source in range(len(self._indexed.views))
+            if (source, place.memory) in self._indexed.ways[place.tensor]
+            and Place(place.tensor, source, place.step - 1) in self._at
+        }
+
+    def _memories_of(self, tensor: int) -> tuple[int, ...]:
+        """The scratchpads in which a tensor may be of use: with links, also those in which it only waits."""
+        indexed = self._indexed
+        if not indexed.links:
+            return tuple(bits(indexed.written_in[tensor] | indexed.read_in[tensor]))
+        size = indexed.sizes_bytes[tensor]
+        return tuple(m for m, view in enumerate(indexed.views) if size <= view.memory.capacity_bytes)
+
+    def _runs_of_producer(self, tensor: int) -> dict[int, cp_model.IntVar]:
+        producer = self._indexed.producer[tensor]
+        return self._runs[producer] if producer >= 0 else {}
 
     # Constraints
 
     def _each_operator_runs_once_and_each_step_runs_one(self) -> None:
         for runs in self._runs:
-            self._model.add_exactly_one(runs)
+            self._model.add_exactly_one(runs.values())
         for step in self._steps:
-            self._model.add_exactly_one(runs[step] for runs in self._runs)
+            self._model.add_exactly_one(runs[step] for runs in self._runs if step in runs)
 
     def _operators_run_after_their_predecessors(self) -> None:
         for operator, befores in enumerate(self._indexed.predecessors):
             for before in bits(befores):
                 self._model.add(self._step_of(before) + 1 <= self._step_of(operator))
 
-    def _operands_are_resident(self) -> None:
-        for operator, operands in enumerate(self._indexed.operand_lists):
+    def _operands_are_where_the_array_takes_them(self) -> None:
+        indexed = self._indexed
+        for operator, operands in enumerate(indexed.operand_lists):
             for tensor in operands:
-                for step in self._steps:
-                    self._model.add_implication(self._runs[operator][step], self._resident[tensor][step])
+                taken_in = (indexed.written_in if indexed.producer[tensor] == operator else indexed.read_in)[tensor]
+                for step, runs in self._runs[operator].items():
+                    at = [self._at[Place(tensor, memory, step)] for memory in bits(taken_in)]
+                    self._model.add_bool_or(*at, runs.negated())
 
-    def _a_residency_begins_with_compute_or_load(self) -> None:
-        for tensor in self._tensors:
-            producer = self._indexed.producer[tensor]
-            for step in self._steps:
-                resident, begins, loads = (v[tensor][step] for v in (self._resident, self._begins, self._loads))
-                before = self._resident[tensor][step - 1] if step else 0
-                self._model.add(resident <= begins + before)
-                self._model.add(begins <= resident)
-                computed = self._runs[producer][step] if producer >= 0 else 0
-                self._model.add(begins <= loads + computed)
-                if producer >= 0:
-                    self._model.add(loads <= sum(self._runs[producer][:step]))
+    def _a_residency_begins_with_compute_load_or_move(self) -> None:
+        for place, at in self._at.items():
+            begins, loads = self._begins[place], self._loads[place]
+            self._model.add(at <= begins + self._at.get(place.before, 0))
+            self._model.add_implication(begins, at)
+            ways = [loads, *(move for (_, target), move in self._moves_to(place))]
+            if place in self._computed:
+                ways.append(self._computed[place])
+                self._model.add_implication(self._computed[place], self._runs_of_producer(place.tensor)[place.step])
+            self._model.add_bool_or(*ways, begins.negated())
+            for (source, target), move in self._moves_to(place):
+                self._model.add_implication(move, self._at[Place(target.tensor, source, target.step - 1)])
+
+    def _moves_to(self, place: Place) -> list[tuple[tuple[int, Place], cp_model.IntVar]]:
+        keys = ((source, place) for source in range(len(self._indexed.views)))
+        return [(key, self._moves[key]) for key in keys if key in self._moves]
+
+    def _what_is_loaded_has_been_stored(self) -> None:
+        """What the network computes is loaded after it has run; an activation, after its one spill."""
+        for place, loads in self._loads.items():
+            if self._indexed.producer[place.tensor] >= 0:
+                earlier = [runs for step, runs in self._runs_of_producer(place.tensor).items() if step < place.step]
+                self._model.add_bool_or(*earlier, loads.negated())
+            if not self._indexed.backed >> place.tensor & 1:
+                self._model.add_bool_or(*self._stored[place.tensor].values(), loads.negated())
+
+    @cached_property
+    def _stored(self) -> list[dict[int, cp_model.IntVar]]:
+        """Per tensor that the network computes, from which scratchpad it is stored: one into which it is written."""
+        stored: list[dict[int, cp_model.IntVar]] = []
+        for tensor in range(len(self._indexed.tensors)):
+            written_in = bits(self._indexed.written_in[tensor]) if self._indexed.producer[tensor] >= 0 else ()
+            variables = {memory: self._model.new_bool_var(f"stored_{tensor}_{memory}") for memory in written_in}
+            for memory, variable in variables.items():
+                computed = [
+                    c for place, c in self._computed.items() if (place.tensor, place.memory) == (tensor, memory)
+                ]
+                self._model.add_bool_or(*computed, variable.negated())
+            if variables and self._indexed.tensors[tensor].role is Role.OUTPUT:
+                self._model.add_exactly_one(variables.values())
+            stored.append(variables)
+        return stored
+
+    def _reaches(self, tensor: int, memory: int) -> list[cp_model.IntVar]:
+        """How a tensor comes to be in a scratchpad from which it may be stored: computed there, or moved."""
+        ways = self._computed if not self._indexed.links else self._at
+        return [literal for place, literal in ways.items() if (place.tensor, place.memory) == (tensor, memory)]
 
     def _residents_do_not_overlap(self) -> None:
-        units, memory = self._indexed.room.units, self._indexed.memory
-        for step in self._steps:
-            ranges = [
+        self._offset = {}
+        for place in self._places:
+            view = self._indexed.views[place.memory]
+            last = (view.memory.capacity_bytes - view.sizes_bytes[place.tensor]) // view.memory.alignment_bytes
+            self._offset[place] = self._model.new_int_var(0, last, f"offset_{place}")
+        for places in self._places_by_memory_and_step.values():
+            self._model.add_no_overlap(
                 self._model.new_optional_fixed_size_interval_var(
-                    self._offset[t][step], units[t], self._resident[t][step], f"range_{t}_{step}"
+                    self._offset[place], self._units(place), self._at[place], f"range_{place}"
                 )
-                for t in self._tensors
-            ]
-            self._model.add_no_overlap(ranges)
-            used = sum(units[t] * self._resident[t][step] for t in self._tensors)
-            self._model.add(used <= memory.capacity_bytes // memory.alignment_bytes + 1)
+                for place in places
+            )
+
+    def _residents_fit(self) -> None:
+        """At one instant; the last, partial unit of the capacity is there for one that may end within it."""
+        for (memory, _), places in self._places_by_memory_and_step.items():
+            room = self._indexed.views[memory].room
+            short = [self._at[place] for place in places if room.may_end_short >> place.tensor & 1]
+            one_more = self._model.new_bool_var("")
+            self._model.add(sum(self._units(p) * self._at[p] for p in places) <= room.capacity_units + one_more)
+            self._model.add_bool_or(*short, one_more.negated())
+
+    @cached_property
+    def _places_by_memory_and_step(self) -> dict[tuple[int, int], list[Place]]:
+        by_key: dict[tuple[int, int], list[Place]] = {}
+        for place in self._places:
+            by_key.setdefault((place.memory, place.step), []).append(place)
+        return by_key
+
+    def _units(self, place: Place) -> int:
+        return self._indexed.views[place.memory].room.units[place.tensor]
 
     def _an_offset_stays_within_a_residency(self) -> None:
-        for tensor in self._tensors:
-            for step in self._steps[1:]:
-                stays = (self._resident[tensor][step], self._begins[tensor][step].negated())
-                equal = self._model.add(self._offset[tensor][step] == self._offset[tensor][step - 1])
-                equal.only_enforce_if(stays)
+        for place in self._places:
+            if place.before in self._at:
+                equal = self._model.add(self._offset[place] == self._offset[place.before])
+                equal.only_enforce_if(self._at[place], self._begins[place].negated())
+
+    def _a_tensor_stays_for_its_whole_life_or_never(self) -> None:
+        """One residency, or each of one step."""
+        for tensor in range(len(self._indexed.tensors)):
+            places = [place for place in self._places if place.tensor == tensor]
+            is_pinned = self._model.new_bool_var(f"pinned_{tensor}")
+            self._model.add(sum(self._begins[place] for place in places) <= 1).only_enforce_if(is_pinned)
+            for place in places:
+                self._model.add_bool_or(is_pinned, self._begins[place], self._at[place].negated())
 
     # Objective
 
     def _minimise(self, lower_bound: int, upper_bound: int | None) -> None:
         peak = self._indexed.problem.objective is Objective.PEAK
-        objective = self._arena() if peak else self._non_compulsory_cost()
+        objective = self._arenas() if peak else self._non_compulsory_cost()
         self._model.add(objective >= lower_bound)
         if upper_bound is not None:
             self._model.add(objective <= upper_bound)
         self._model.minimize(objective)
 
-    def _arena(self) -> cp_model.LinearExprT:
-        """The highest end of any residency; nothing is loaded but the network's inputs, once."""
-        memory = self._indexed.memory
-        arena = self._model.new_int_var(0, memory.capacity_bytes, "arena")
-        for tensor, size in enumerate(self._indexed.sizes_bytes):
-            is_source = self._indexed.producer[tensor] < 0
-            self._model.add(sum(self._loads[tensor]) <= (1 if is_source else 0))
-            for step in self._steps:
-                end = self._offset[tensor][step] * memory.alignment_bytes + size
-                self._model.add(arena >= end).only_enforce_if(self._resident[tensor][step])
-        return arena
+    def _arenas(self) -> cp_model.LinearExprT:
+        """The highest ends of any residency, added up; nothing is loaded but the network's inputs, once."""
+        arenas = []
+        for memory, view in enumerate(self._indexed.views):
+            arena = self._model.new_int_var(0, view.memory.capacity_bytes, f"arena_{memory}")
+            for place in (place for place in self._places if place.memory == memory):
+                end = self._offset[place] * view.memory.alignment_bytes + view.sizes_bytes[place.tensor]
+                self._model.add(arena >= end).only_enforce_if(self._at[place])
+            arenas.append(arena)
+        for tensor in range(len(self._indexed.tensors)):
+            loads = [load for place, load in self._loads.items() if place.tensor == tensor]
+            self._model.add(sum(loads) <= (1 if self._indexed.producer[tensor] < 0 else 0))
+        for move in self._moves.values():
+            self._model.add(move == 0)
+        return sum(arenas)
 
     def _non_compulsory_cost(self) -> cp_model.LinearExprT:
-        """Every load but the first of what DRAM had, and one spill of what returns (COSMA, Eq. 12)."""
-        indexed = self._indexed
-        terms: list[cp_model.LinearExprT] = []
-        for tensor, loads in enumerate(self._loads):
-            terms.extend(indexed.load_costs[tensor] * load for load in loads)
+        """Every transfer, less the compulsory ones at their cheapest (COSMA, Eq. 12).
+
+        With links a bound only: each goes the cheapest way, whether there is room on it or not.
+        """
+        indexed, ways = self._indexed, self._indexed.ways
+        terms: list[cp_model.LinearExprT] = [ways[p.tensor][-1, p.memory] * load for p, load in self._loads.items()]
+        terms += (ways[p.tensor][source, p.memory] * move for (source, p), move in self._moves.items())
+        for tensor, stored in enumerate(self._stored):
+            terms += (ways[tensor][memory, -1] * variable for memory, variable in stored.items())
             if indexed.producer[tensor] < 0 and indexed.readers[tensor]:
                 terms.append(-indexed.load_costs[tensor])
-            if not indexed.backed >> tensor & 1:
-                terms.append(indexed.store_costs[tensor] * self._spilled[tensor])
-                for load in loads:
-                    self._model.add_implication(load, self._spilled[tensor])
+            elif indexed.tensors[tensor].role is Role.OUTPUT:
+                terms.append(-indexed.store_costs[tensor])
         return sum(terms)
 
     # Extract
@@ -173,36 +297,45 @@ class AddressedModel:
         from ortools.sat.python import cp_model
 
         solver = cp_model.CpSolver()
-        status = solve_interruptibly(solver, self._model, run)
-        if status == cp_model.INFEASIBLE:
-            return Result(Status.INFEASIBLE, None, None, 0, run.seconds, METHOD)
-        if status == cp_model.UNKNOWN:
-            return Result(Status.UNKNOWN, None, None, 0, run.seconds, METHOD, run.stop or Stop.TIME_LIMIT)
-        known = Status.OPTIMAL if status == cp_model.OPTIMAL else Status.FEASIBLE
-        bound = round(solver.best_objective_bound)
-        return Result(known, self._extract(solver), round(solver.objective_value), bound, run.seconds, METHOD)
+        if not self._has_addresses:
+            solver.parameters.linearization_level = 2
+        return solve_for_result(solver, self._model, run, METHOD, lambda: self._extract(solver))
 
     def _extract(self, solver: cp_model.CpSolver) -> AddressedSchedule:
         order = tuple(
-            next(o for o, runs in enumerate(self._runs) if solver.boolean_value(runs[step])) for step in self._steps
+            next(o for o, runs in enumerate(self._runs) if step in runs and solver.boolean_value(runs[step]))
+            for step in self._steps
         )
-        alignment = self._indexed.memory.alignment_bytes
-        placed: list[tuple[Residency, int]] = []
-        for tensor in self._tensors:
-            start: int | None = None
-            for step in (*self._steps, self._steps.stop):
-                inside = step < self._steps.stop and solver.boolean_value(self._resident[tensor][step])
-                if start is not None and (not inside or solver.boolean_value(self._begins[tensor][step])):
-                    offset = solver.value(self._offset[tensor][start]) * alignment
-                    placed.append((Residency(tensor, start, step), offset))
-                    start = None
-                if inside and start is None:
-                    start = step
-        placed.sort(key=lambda pair: (pair[0].start, pair[0].tensor))
-        return AddressedSchedule(Schedule(order, tuple(r for r, _ in placed)), tuple(offset for _, offset in placed))
+        residencies: dict[Residency, int] = {}
+        for tensor, lifetime in enumerate(self._windows.lifetimes):
+            for memory in self._memories_of(tensor):
+                at = [
+                    place for step in lifetime if solver.boolean_value(self._at[place := Place(tensor, memory, step)])
+                ]
+                starts = [p for p in at if solver.boolean_value(self._begins[p]) or p.before not in at]
+                for first, following in zip_longest(starts, starts[1:]):
+                    last = [p for p in at if p.step >= first.step and (following is None or p.step < following.step)][
+                        -1
+                    ]
+                    residency = Residency(tensor, first.step, last.step + 1, memory, self._source(solver, first))
+                    residencies[residency] = self._offset_bytes(solver, first)
+        placed = sorted(residencies.items(), key=lambda pair: (pair[0].start, pair[0].tensor))
+        offsets = tuple(offset for _, offset in placed) if self._has_addresses else ()
+        return AddressedSchedule(Schedule(order, tuple(residency for residency, _ in placed)), offsets)
+
+    def _source(self, solver: cp_model.CpSolver, place: Place) -> int | None:
+        """The scratchpad it is moved from, if it is neither computed nor loaded."""
+        if place in self._computed and solver.boolean_value(self._computed[place]):
+            return None
+        moves = (source for (source, _), move in self._moves_to(place) if solver.boolean_value(move))
+        return None if solver.boolean_value(self._loads[place]) else next(moves, None)
+
+    def _offset_bytes(self, solver: cp_model.CpSolver, place: Place) -> int:
+        alignment = self._indexed.views[place.memory].memory.alignment_bytes
+        return solver.value(self._offset[place]) * alignment if self._has_addresses else 0
 
     def _step_of(self, operator: int) -> cp_model.LinearExprT:
-        return sum(step * runs for step, runs in enumerate(self._runs[operator]))
+        return sum(step * runs for step, runs in self._runs[operator].items())
 
 
 def prove_with_addresses(incumbent: Incumbent) -> None:
@@ -213,5 +346,8 @@ def prove_with_addresses(incumbent: Incumbent) -> None:
     incumbent.stopped_by = result.stopped_by
     incumbent.is_infeasible = result.status is Status.INFEASIBLE
     if result.answer is not None and result.objective_value is not None:
+        schedule, value = result.answer.schedule, result.objective_value
+        if incumbent.indexed.problem.objective is not Objective.PEAK:
+            value = non_compulsory_cost(incumbent.indexed, schedule)
         incumbent.raise_bound(result.lower_bound)
-        incumbent.offer(result.answer.schedule, result.answer.offsets_bytes, result.objective_value, "with addresses")
+        incumbent.offer(schedule, result.answer.offsets_bytes, value, "with addresses")

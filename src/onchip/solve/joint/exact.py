@@ -8,16 +8,17 @@
 
 from __future__ import annotations
 
-from onchip.analysis.bounds import greatest_need
+from onchip.analysis.fitting import operators_that_do_not_fit
 from onchip.analysis.indexed import IndexedProblem
 from onchip.plan.plan import Plan
-from onchip.plan.problem import Objective, Problem
+from onchip.plan.problem import Objective, Placement, Problem
 from onchip.plan.result import Result, Status
 from onchip.solve.allocation.repair import place_or_cut, place_or_cut_by_time
 from onchip.solve.compose import Move, Schedule, non_compulsory_cost, schedule_of_moves
 from onchip.solve.joint.addresses import AddressSearch
 from onchip.solve.joint.incumbent import Incumbent
 from onchip.solve.joint.peak import solve_peak
+from onchip.solve.joint.scratchpads import ScratchpadsPlanner
 from onchip.solve.joint.staged import StagedSearch
 from onchip.solve.limits import Run
 from onchip.solve.ordering.given import with_order_settled
@@ -34,11 +35,14 @@ def solve_exactly(problem: Problem, run: Run) -> Result[Plan]:
 
     INFEASIBLE if a single operator does not fit, or (peak) if no order fits without spills.
     """
-    if greatest_need(problem).need_bytes > problem.memories[0].capacity_bytes:
+    indexed = IndexedProblem.of(problem)
+    if operators_that_do_not_fit(indexed):
         return Result(Status.INFEASIBLE, None, None, 0, run.seconds, METHOD)
     incumbent = Incumbent(IndexedProblem.of(with_order_settled(problem, run)), run)
     if problem.objective is Objective.PEAK:
         solve_peak(incumbent)
+    elif len(problem.memories) > 1 or problem.placement is Placement.STATIC:
+        ScratchpadsPlanner(incumbent).solve()
     else:
         TrafficPlanner(incumbent).solve()
     return incumbent.result(METHOD)

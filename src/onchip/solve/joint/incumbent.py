@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from onchip.analysis.indexed import IndexedProblem
 from onchip.plan.plan import Plan
 from onchip.plan.result import Result, Status, Stop
-from onchip.solve.compose import Schedule, compose
+from onchip.solve.compose import Schedule, StuckMovesError, compose
 from onchip.solve.limits import Run
 
 
@@ -29,10 +29,13 @@ class Incumbent:
         return self.value is not None and self.value <= self.lower_bound
 
     def offer(self, schedule: Schedule, offsets_bytes: Sequence[int], value: int, phase: str) -> None:
-        """Keep the plan if it is the best so far."""
+        """Keep the plan if it is the best so far, and can be written down."""
         if self.value is None or value < self.value:
+            try:
+                self._plan = compose(self.indexed, schedule, offsets_bytes)
+            except StuckMovesError:
+                return
             self.value = value
-            self._plan = compose(self.indexed, schedule, offsets_bytes)
             self.run.report(value, self.lower_bound, phase)
 
     def raise_bound(self, lower_bound: int) -> None:

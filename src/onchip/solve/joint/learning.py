@@ -1,4 +1,4 @@
-"""One order with addresses, proven: choose what stays, pack, and learn from what does not pack."""
+"""One order with addresses, proven: choose what stays where, pack, and learn from what does not pack."""
 
 from __future__ import annotations
 
@@ -43,36 +43,61 @@ class ConflictLearning:
         """Offer the first choice that packs; raise the bound if no other order is allowed."""
         for _ in range(MOST_ROUNDS):
             chosen = self._master.solve(self._run)
-            if chosen.answer is None or chosen.objective_value is None or chosen.status is not Status.OPTIMAL:
-                return
             if is_the_only_order:
-                self._incumbent.raise_bound(chosen.objective_value)
+                self._incumbent.raise_bound(chosen.lower_bound)
+            if chosen.answer is None or chosen.objective_value is None:
+                return
             if self._incumbent.value is not None and chosen.objective_value >= self._incumbent.value:
                 return
             conflicts = self._offer_or_explain(chosen.answer, chosen.objective_value)
-            if not conflicts:
+            if not conflicts or chosen.status is not Status.OPTIMAL:
                 return
             for conflict in conflicts:
                 self._master.forbid(conflict)
 
     def _offer_or_explain(self, schedule: Schedule, cost: int) -> list[list[Residency]]:
         """Offer the schedule if it packs; else return sets of residencies that have no addresses, if any are found."""
-        problem = packing_problem(self._indexed, schedule)
+        offsets_bytes: dict[Residency, int] = {}
+        conflicts: list[list[Residency]] = []
+        for memory, view in enumerate(self._indexed.views):
+            part = schedule.in_memory(memory)
+            packing = PackingOfPart(view, part, self._run)
+            conflicts += packing.conflicts
+            offsets_bytes |= zip(part.residencies, packing.offsets_bytes or (), strict=False)
+        if len(offsets_bytes) == len(schedule.residencies):
+            placed = [offsets_bytes[residency] for residency in schedule.residencies]
+            self._incumbent.offer(schedule, placed, cost, "packed after conflicts")
+        return conflicts
+
+
+class PackingOfPart:
+    """The residencies of one scratchpad, packed (`offsets_bytes`) or with `conflicts`, or neither, if that stays open.
+
+    A conflict is a set of residencies that have no addresses together.
+    """
+
+    def __init__(self, view: IndexedProblem, part: Schedule, run: Run) -> None:
+        self._view = view
+        self._part = part
+        self._run = run
+        self.offsets_bytes: tuple[int, ...] | None = None
+        self.conflicts: list[list[Residency]] = []
+        self._pack(packing_problem(view, part))
+
+    def _pack(self, problem: PackingProblem) -> None:
         attempt = Attempt(problem, self._run)
         finding = attempt.go_on(ROUND_NODES)
-        offsets_bytes = attempt.offsets_bytes
+        self.offsets_bytes = attempt.offsets_bytes
         if finding is Finding.OPEN:
             stretches = self._unpackable_stretches(problem)
             if stretches:
-                return [self._core(schedule.residencies, stretch) for stretch in stretches]
+                self.conflicts = [self._core(stretch) for stretch in stretches]
+                return
             packing = pack_by_cp_sat(problem, self._run, CP_SAT_SECONDS).answer
-            offsets_bytes = packing.offsets_bytes if packing else None
             finding = Finding.PACKED if packing else attempt.go_on(LAST_NODES)
-        if offsets_bytes is not None:
-            self._incumbent.offer(schedule, offsets_bytes, cost, "packed after conflicts")
-        if finding is not Finding.UNPACKABLE:
-            return []
-        return [self._core(schedule.residencies, attempt.stretch or problem.steps)]
+            self.offsets_bytes = packing.offsets_bytes if packing else attempt.offsets_bytes
+        if finding is Finding.UNPACKABLE:
+            self.conflicts = [self._core(attempt.stretch or problem.steps)]
 
     def _unpackable_stretches(self, problem: PackingProblem) -> list[range]:
         """Look around the fullest steps, which lie apart, for stretches that do not pack."""
@@ -95,14 +120,14 @@ class ConflictLearning:
                 stretches.append(stretch)
         return stretches
 
-    def _core(self, residencies: Sequence[Residency], stretch: range) -> list[Residency]:
+    def _core(self, stretch: range) -> list[Residency]:
         """Return what of a stretch that does not pack is to blame, clipped to it: what always finds a place is not."""
         lived = [
-            Residency(r.tensor, max(r.start, stretch.start), min(r.stop, stretch.stop))
-            for r in residencies
+            Residency(r.tensor, max(r.start, stretch.start), min(r.stop, stretch.stop), r.memory)
+            for r in self._part.residencies
             if r.start < stretch.stop and r.stop > stretch.start
         ]
-        memory, sizes = self._indexed.memory, self._indexed.sizes_bytes
+        memory, sizes = self._view.memory, self._view.sizes_bytes
         buffers = tuple(Buffer(r.start, r.stop, sizes[r.tensor]) for r in lived)
         core = core_of(PackingProblem(buffers, memory.capacity_bytes, memory.alignment_bytes))
         return [lived[index] for index in core.kept] or lived

@@ -1,21 +1,22 @@
-"""Which tensors stay over which idle stretches, for one order: a small exact model that can learn.
+"""Which tensors stay in which scratchpad over which idle stretches, for one order: an exact model that can learn.
 
-One boolean per gap between consecutive uses of a tensor, one row per step; conflicts over
-addresses come back as cuts.
+One boolean per scratchpad for each use of a tensor and for each gap between consecutive uses, one row per
+scratchpad and step; conflicts over addresses come back as cuts. It knows no links.
 """
 
 from __future__ import annotations
 
-from bisect import bisect_right
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
+from itertools import pairwise, zip_longest
 from typing import TYPE_CHECKING
 
 from onchip.analysis.indexed import IndexedProblem, bits
-from onchip.plan.result import Result, Status, Stop
+from onchip.ir.tensor import Role
+from onchip.plan.problem import Placement
+from onchip.plan.result import Result
 from onchip.solve.compose import Residency, Schedule
-from onchip.solve.interruptible import solve_interruptibly
+from onchip.solve.interruptible import solve_for_result
 from onchip.solve.limits import Run
 
 if TYPE_CHECKING:
@@ -47,92 +48,145 @@ class KeptGaps:
 
         self._indexed = indexed
         self._order = tuple(order)
-        self._uses = _uses(indexed, order)
-        self._gaps = [Gap(t, *pair) for t, uses in enumerate(self._uses) for pair in pairwise(uses)]
+        self._uses = indexed.uses(order)
+        self._gaps = [[Gap(t, *pair) for pair in pairwise(uses)] for t, uses in enumerate(self._uses)]
         self._model = cp_model.CpModel()
-        self._leaves = {gap: self._model.new_bool_var(f"leaves_{i}") for i, gap in enumerate(self._gaps)}
+        self._at = {(t, step): self._places(t, step) for t, uses in enumerate(self._uses) for step in uses}
+        self._kept = {gap: self._stays(gap) for gaps in self._gaps for gap in gaps}
         self._each_step_holds_its_operands_and_what_stays()
+        if indexed.problem.placement is Placement.STATIC:
+            self._a_tensor_stays_for_its_whole_life_or_never()
         self._minimise()
+
+    # Variables
+
+    def _places(self, tensor: int, step: int) -> Mapping[int, cp_model.IntVar]:
+        """In which scratchpad the tensor is at a use: in exactly one of those that may take it."""
+        indexed, model = self._indexed, self._model
+        is_written = indexed.producer[tensor] == self._order[step]
+        memories = tuple(bits((indexed.written_in if is_written else indexed.read_in)[tensor]))
+        if len(memories) == 1:
+            return {memories[0]: model.new_constant(1)}
+        at = {memory: model.new_bool_var(f"at_{tensor}_{step}_{memory}") for memory in memories}
+        model.add_exactly_one(at.values())
+        return at
+
+    def _stays(self, gap: Gap) -> Mapping[int, cp_model.IntVar]:
+        """Whether the tensor stays in a scratchpad from one use to the next: it is there at both."""
+        before, after = self._at[gap.tensor, gap.last_use], self._at[gap.tensor, gap.next_use]
+        kept = {}
+        for memory in before.keys() & after.keys():
+            kept[memory] = self._model.new_bool_var(f"kept_{gap.tensor}_{gap.last_use}_{memory}")
+            self._model.add_implication(kept[memory], before[memory])
+            self._model.add_implication(kept[memory], after[memory])
+        return kept
 
     # Constraints
 
     def _each_step_holds_its_operands_and_what_stays(self) -> None:
-        room = self._indexed.room
         staying: list[list[Gap]] = [[] for _ in self._order]
-        for gap in self._gaps:
+        for gap in self._kept:
             for step in range(gap.last_use + 1, gap.next_use):
                 staying[step].append(gap)
         for step, operator in enumerate(self._order):
-            operands = self._indexed.operands[operator]
-            kept = sum(room.units[gap.tensor] * (1 - self._leaves[gap]) for gap in staying[step])
-            self._model.add(
-                room.units_of(operands) + kept <= room.capacity_units + self._one_more(operands, staying[step])
-            )
+            for memory, view in enumerate(self._indexed.views):
+                present = [(t, self._at[t, step].get(memory)) for t in self._indexed.operand_lists[operator]]
+                present += [(gap.tensor, self._kept[gap].get(memory)) for gap in staying[step]]
+                self._a_scratchpad_holds(view, [(t, literal) for t, literal in present if literal is not None])
 
-    def _one_more(self, operands: int, staying: list[Gap]) -> cp_model.LinearExprT:
+    def _a_scratchpad_holds(self, view: IndexedProblem, present: list[tuple[int, cp_model.IntVar]]) -> None:
         """The last, partial unit of the capacity is there for a tensor that may end within it."""
-        may_end_short = self._indexed.room.may_end_short
-        if operands & may_end_short:
-            return 1
-        short = [gap for gap in staying if may_end_short >> gap.tensor & 1]
-        if not short:
-            return 0
-        one_more = self._model.new_bool_var("")
-        self._model.add(sum(1 - self._leaves[gap] for gap in short) >= one_more)
-        return one_more
+        room = view.room
+        used = sum(room.units[tensor] * literal for tensor, literal in present)
+        short = [literal for tensor, literal in present if room.may_end_short >> tensor & 1]
+        one_more = self._model.new_bool_var("") if short else 0
+        self._model.add(used <= room.capacity_units + one_more)
+        if short:
+            self._model.add(sum(short) >= one_more)
+
+    def _a_tensor_stays_for_its_whole_life_or_never(self) -> None:
+        for gaps in self._gaps:
+            for gap, following in pairwise(gaps):
+                for memory in self._kept[gap].keys() | self._kept[following].keys():
+                    self._model.add(self._kept[gap].get(memory, 0) == self._kept[following].get(memory, 0))
 
     def forbid(self, residencies: Iterable[Residency]) -> None:
-        """These residencies together have no addresses: a tensor has to leave within one of them."""
-        splits = [gap for residency in residencies for gap in self._gaps if gap.splits(residency)]
-        self._model.add_bool_or(self._leaves[gap] for gap in splits)
+        """These residencies together have no addresses in any such scratchpad: one leaves, or is elsewhere."""
+        lives = tuple(residencies)
+        alike = self._indexed.problem.memories[lives[0].memory]
+        for memory, view in enumerate(self._indexed.views):
+            if (view.memory.capacity_bytes, view.memory.alignment_bytes) == (
+                alike.capacity_bytes,
+                alike.alignment_bytes,
+            ):
+                self._model.add_bool_or(literal for life in lives for literal in self._ends(life, memory))
+
+    def _ends(self, life: Residency, memory: int) -> list[cp_model.LiteralT]:
+        """Return literals, one of which is true unless the tensor is in the scratchpad all that time."""
+        never = self._model.new_constant(1)
+        gaps = [gap for gap in self._gaps[life.tensor] if gap.splits(life)]
+        if gaps:
+            return [self._kept[gap][memory].negated() if memory in self._kept[gap] else never for gap in gaps]
+        uses = [step for step in self._uses[life.tensor] if life.start <= step < life.stop]
+        return [self._at[life.tensor, step].get(memory, never.negated()).negated() for step in uses]
 
     # Objective
 
     def _minimise(self) -> None:
         """The reload of each gap left, and one spill of each tensor that leaves at all (COSMA, Eq. 12)."""
-        indexed = self._indexed
-        terms = [indexed.load_costs[gap.tensor] * leaves for gap, leaves in self._leaves.items()]
-        for tensor in bits(((1 << len(indexed.tensors)) - 1) & ~indexed.backed):
-            spilled = self._model.new_bool_var(f"spilled_{tensor}")
-            terms.append(indexed.store_costs[tensor] * spilled)
-            for before, after in pairwise(self._uses[tensor]):
-                self._model.add_implication(self._leaves[Gap(tensor, before, after)], spilled)
+        terms: list[cp_model.LinearExprT] = []
+        for tensor, uses in enumerate(self._uses):
+            if uses:
+                terms += self._first_costs(tensor, uses[0])
+                terms += self._reload_costs(tensor)
+                if not self._indexed.backed >> tensor & 1:
+                    terms += self._spill_costs(tensor, uses[0])
         self._model.minimize(sum(terms))
+
+    def _first_costs(self, tensor: int, step: int) -> Iterable[cp_model.LinearExprT]:
+        """What the compulsory transfer costs more than at its cheapest."""
+        indexed = self._indexed
+        for memory, at in self._at[tensor, step].items():
+            view = indexed.views[memory]
+            if indexed.tensors[tensor].role is Role.OUTPUT:
+                yield (view.store_costs[tensor] - indexed.store_costs[tensor]) * at
+            elif indexed.producer[tensor] < 0:
+                yield (view.load_costs[tensor] - indexed.load_costs[tensor]) * at
+
+    def _reload_costs(self, tensor: int) -> Iterable[cp_model.LinearExprT]:
+        for gap in self._gaps[tensor]:
+            for memory, at in self._at[tensor, gap.next_use].items():
+                yield self._indexed.views[memory].load_costs[tensor] * (at - self._kept[gap].get(memory, 0))
+
+    def _spill_costs(self, tensor: int, first_use: int) -> Iterable[cp_model.LinearExprT]:
+        """A tensor is spilled from where it was written."""
+        for memory, at in self._at[tensor, first_use].items():
+            spilled = self._model.new_bool_var(f"spilled_{tensor}_{memory}")
+            for gap in self._gaps[tensor]:
+                self._model.add(spilled + sum(self._kept[gap].values()) >= at)
+            yield self._indexed.views[memory].store_costs[tensor] * spilled
 
     # Extract
 
     def solve(self, run: Run) -> Result[Schedule]:
-        """Return a schedule of least cost; INFEASIBLE if the conflicts leave none."""
+        """Return a schedule of least cost; INFEASIBLE if the conflicts leave none.
+
+        Without its strongest linear relaxation CP-SAT does not see that what is kept is there at both uses.
+        """
         from ortools.sat.python import cp_model
 
         solver = cp_model.CpSolver()
-        status = solve_interruptibly(solver, self._model, run)
-        if status == cp_model.INFEASIBLE:
-            return Result(Status.INFEASIBLE, None, None, 0, run.seconds, METHOD)
-        if status == cp_model.UNKNOWN:
-            return Result(Status.UNKNOWN, None, None, 0, run.seconds, METHOD, run.stop or Stop.TIME_LIMIT)
-        left = {gap for gap, leaves in self._leaves.items() if solver.boolean_value(leaves)}
-        known = Status.OPTIMAL if status == cp_model.OPTIMAL else Status.FEASIBLE
-        bound = round(solver.best_objective_bound)
-        return Result(known, self._schedule(left), round(solver.objective_value), bound, run.seconds, METHOD)
+        solver.parameters.linearization_level = 2
+        return solve_for_result(solver, self._model, run, METHOD, lambda: self._schedule(solver))
 
-    def _schedule(self, left: set[Gap]) -> Schedule:
+    def _schedule(self, solver: cp_model.CpSolver) -> Schedule:
         residencies: list[Residency] = []
         for tensor, uses in enumerate(self._uses):
-            starts = (
-                [uses[0], *(after for before, after in pairwise(uses) if Gap(tensor, before, after) in left)]
-                if uses
-                else []
-            )
-            for start, following in pairwise([*starts, len(self._order)]):
-                last = uses[bisect_right(uses, following - 1) - 1]
-                residencies.append(Residency(tensor, start, last + 1))
+            start = uses[0] if uses else 0
+            for step, gap in zip_longest(uses, self._gaps[tensor]):
+                if gap is None or not any(solver.boolean_value(kept) for kept in self._kept[gap].values()):
+                    at = self._at[tensor, step]
+                    memory = next(memory for memory, literal in at.items() if solver.boolean_value(literal))
+                    residencies.append(Residency(tensor, start, step + 1, memory))
+                    start = gap.next_use if gap else step
         return Schedule(self._order, tuple(sorted(residencies, key=lambda r: (r.start, r.tensor))))
-
-
-def _uses(indexed: IndexedProblem, order: Sequence[int]) -> list[list[int]]:
-    uses: list[list[int]] = [[] for _ in indexed.tensors]
-    for step, operator in enumerate(order):
-        for tensor in indexed.operand_lists[operator]:
-            uses[tensor].append(step)
-    return uses

@@ -8,7 +8,7 @@ of four rules, of which the best counts; `docs/rivals.md` says what exactly.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import TypeAlias
 
@@ -97,10 +97,7 @@ def place_by_size_or_evict(
 
 def _stretches_in_the_way(indexed: IndexedProblem, schedule: Schedule, too_high: int) -> list[IdleStretch]:
     """Return the idle stretches that meet the residency, of all that live with it and of itself."""
-    uses: dict[int, list[int]] = {}
-    for step, operator in enumerate(schedule.order):
-        for tensor in indexed.operand_lists[operator]:
-            uses.setdefault(tensor, []).append(step)
+    uses = indexed.uses(schedule.order)
     returned = {r.tensor for r in schedule.residencies if r.start != uses[r.tensor][0]}
     target = schedule.residencies[too_high]
     stretches = []
@@ -120,7 +117,7 @@ def _stretches_in_the_way(indexed: IndexedProblem, schedule: Schedule, too_high:
 def _cut(residencies: list[Residency], stretch: IdleStretch) -> None:
     whole = residencies[stretch.residency]
     residencies[stretch.residency : stretch.residency + 1] = (
-        Residency(whole.tensor, whole.start, stretch.last_use + 1),
-        Residency(whole.tensor, stretch.next_use, whole.stop),
+        replace(whole, stop=stretch.last_use + 1),
+        replace(whole, start=stretch.next_use),
     )
     residencies.sort(key=lambda r: (r.start, r.tensor, r.stop))

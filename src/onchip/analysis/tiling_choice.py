@@ -1,0 +1,109 @@
+"""The split of one operator: of least traffic, and of these the one that makes the fewest tiles and bands."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+import numpy.typing as npt
+
+from onchip.analysis.tiling_geometry import Access, Geometry, Range, cut_lines, tiles_in_order
+from onchip.analysis.tiling_room import Room
+from onchip.analysis.tiling_traffic import Integers, Order, Splits
+
+Cuts = Mapping[str, Sequence[set[int]]]
+"""Of each tensor and dimension, the inner boundaries at which tiles cut it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Split:
+    """An operator in tiles: their sizes and the order of the axes, outermost first, and the traffic by estimate."""
+
+    geometry: Geometry
+    sizes: tuple[int, ...]
+    order: Order
+    traffic_bytes: int
+
+    def tiles(self) -> tuple[tuple[Range, ...], ...]:
+        """In the order in which they run."""
+        return tiles_in_order(self.geometry, self.sizes, self.order)
+
+    @property
+    def reduction(self) -> int | None:
+        """The axis of partial sums, if it is cut."""
+        axis = self.geometry.reduction
+        return None if axis is None or self.sizes[axis] == self.geometry.axes[axis].size else axis
+
+
+def cut(cuts: Cuts, split: Split) -> None:
+    """Add the boundaries of a split's tiles."""
+    for access in (*split.geometry.reads, *split.geometry.writes):
+        for span, made in zip(access.spans, cuts[access.tensor], strict=True):
+            if span.axis is not None:
+                made |= cut_lines(span, split.geometry.axes[span.axis].size, split.sizes[span.axis])
+
+
+@dataclass
+class Chooser:
+    """Remembers what operators of one shape have cost."""
+
+    known: dict[tuple[Geometry, Room, bool], tuple[Splits, Integers, list[Order]]] = field(default_factory=dict)
+
+    def split_of_least_traffic(self, geometry: Geometry, room: Room, cuts: Cuts) -> Split | None:
+        """None where no split fits. Axes of last resort stay whole if they can."""
+        resorts = (False, True) if any(axis.is_last_resort for axis in geometry.axes) else (False,)
+        for last_resort in resorts:
+            splits, traffic, orders = self._evaluated(geometry, room, last_resort)
+            for place in _from_the_best_on(splits, traffic, geometry, cuts):
+                if room.holds(splits.items_at(place)):
+                    sizes = tuple(
+                        each[int(indices[place])] for each, indices in zip(splits.sizes, splits.indices, strict=True)
+                    )
+                    return Split(geometry, sizes, _every_axis(orders[place], len(sizes)), int(traffic[place]))
+        return None
+
+    def _evaluated(self, geometry: Geometry, room: Room, last_resort: bool) -> tuple[Splits, Integers, list[Order]]:
+        key = (_without_names(geometry), room, last_resort)
+        if key not in self.known:
+            splits = Splits.of(geometry, room, last_resort=last_resort)
+            self.known[key] = (splits, *splits.least_traffic())
+        return self.known[key]
+
+
+def _without_names(geometry: Geometry) -> Geometry:
+    def nameless(accesses: tuple[Access, ...]) -> tuple[Access, ...]:
+        return tuple(replace(access, tensor="") for access in accesses)
+
+    return Geometry(geometry.axes, nameless(geometry.reads), nameless(geometry.writes))
+
+
+def _every_axis(order: Order, count: int) -> Order:
+    return (*(axis for axis in range(count) if axis not in order), *order)
+
+
+def _from_the_best_on(splits: Splits, traffic: Integers, geometry: Geometry, cuts: Cuts) -> Iterator[int]:
+    """By traffic; of equal traffic by tiles and bands together, then by tiles."""
+    remaining: npt.NDArray[np.bool_] = np.ones(splits.count, np.bool_)
+    while remaining.any():
+        least = traffic[remaining].min()
+        alike = np.flatnonzero(remaining & (traffic == least))
+        some = splits.only(alike)
+        tiles = some.tiles()
+        pieces = tiles + sum(_bands(access, some, geometry, cuts) for access in (*geometry.reads, *geometry.writes))
+        for place in np.lexsort((tiles, pieces)):
+            yield int(alike[place])
+        remaining[alike] = False
+
+
+def _bands(access: Access, splits: Splits, geometry: Geometry, cuts: Cuts) -> Integers:
+    """How many bands the tensor falls into, with the cuts that others have made."""
+    bands = np.ones(splits.count, np.int64)
+    for span, made in zip(access.spans, cuts[access.tensor], strict=True):
+        if span.axis is None:
+            bands = bands * (len(made) + 1)
+            continue
+        size = geometry.axes[span.axis].size
+        counts = [len(cut_lines(span, size, each) | made) + 1 for each in splits.sizes[span.axis]]
+        bands = bands * np.array(counts)[splits.indices[span.axis]]
+    return bands

@@ -1,0 +1,113 @@
+"""What attributes say: the windows of convolutions and pools, and how a product's operands are laid out."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import prod
+
+from onchip.ir.operator import Operator
+
+Shape = tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Window:
+    """Along one dimension: output pixel p sees the input's p * stride - pad + k * dilation for k in [0, kernel)."""
+
+    kernel: int
+    stride: int
+    dilation: int
+    pad: int
+
+    @property
+    def reach(self) -> int:
+        """From the first pixel seen to behind the last."""
+        return (self.kernel - 1) * self.dilation + 1
+
+
+def windows_of(operator: Operator, kernel: Shape, before: Shape, after: Shape) -> tuple[Window, ...]:
+    """One for each spatial dimension, given its sizes in the input and the output."""
+    rank = len(kernel)
+    strides = integers(operator, "strides", (1,) * rank)
+    dilations = integers(operator, "dilations", (1,) * rank)
+    pads = integers(operator, "pads", (0,) * (2 * rank))[:rank]
+    padding = operator.attributes.get("auto_pad", "NOTSET")
+    if padding in ("SAME_UPPER", "SAME_LOWER"):
+        missing = [
+            max((pixels - 1) * stride + (size - 1) * dilation + 1 - given, 0)
+            for pixels, stride, size, dilation, given in zip(after, strides, kernel, dilations, before, strict=True)
+        ]
+        pads = tuple((pad + (padding == "SAME_LOWER")) // 2 for pad in missing)
+    elif padding == "VALID":
+        pads = (0,) * rank
+    return tuple(Window(*each) for each in zip(kernel, strides, dilations, pads, strict=True))
+
+
+def integers(operator: Operator, name: str, default: Shape) -> Shape:
+    """An attribute that lists integers; `default` where it is absent or something else."""
+    value = operator.attributes.get(name)
+    if isinstance(value, list) and len(value) == len(default):
+        listed = tuple(entry for entry in value if isinstance(entry, int))
+        return listed if len(listed) == len(default) else default
+    return default
+
+
+def integer(operator: Operator, name: str, default: int) -> int:
+    """An attribute that is an integer, or the default."""
+    value = operator.attributes.get(name, default)
+    return value if isinstance(value, int) else default
+
+
+@dataclass(frozen=True, slots=True)
+class Product:
+    """A Gemm: rows of `columns_in` features times a matrix, which is transposed (columns first) or not.
+
+    A source that `is_flat` has its features in several dimensions, after the first, which are read as one;
+    `unit` is the first of these that can be cut, each of its elements `features_per_unit` features long.
+    """
+
+    is_source_transposed: bool
+    is_weight_transposed: bool
+    is_flat: bool
+    unit: int
+    features_per_unit: int
+
+
+def product_of(operator: Operator, source: Shape, weight: Shape, written: Shape, *, is_model: bool) -> Product | None:
+    """How a Gemm's operands fit its output; None if they do not.
+
+    Without `transB` the shapes decide; of a square weight, ONNX (`is_model`) says that it is not transposed,
+    networks that come without a model that it is.
+    """
+    if len(weight) != 2 or not source or not written:
+        return None
+    attributes, columns = operator.attributes, written[-1]
+    is_source_transposed = bool(attributes.get("transA", 0))
+    if is_source_transposed:
+        source = source[::-1]
+    is_flat = source[:-1] != written[:-1]
+    if is_flat and (len(written) != 2 or source[0] != written[0] or is_source_transposed):
+        return None
+    if is_source_transposed and len(source) != 2:
+        return None
+    features = prod(source[1:]) if is_flat else source[-1]
+    layouts = [
+        transposed
+        for transposed, shape in ((True, (columns, features)), (False, (features, columns)))
+        if shape == weight
+    ]
+    if "transB" in attributes:
+        layouts = [layout for layout in layouts if layout is bool(attributes["transB"])]
+    if not layouts:
+        return None
+    is_weight_transposed = layouts[-1] if is_model else layouts[0]
+    if not is_flat:
+        return Product(is_source_transposed, is_weight_transposed, False, len(source) - 1, 1)
+    unit = _first_above_one(source)
+    return Product(False, is_weight_transposed, True, unit, prod(source[unit + 1 :]))
+
+
+def _first_above_one(shape: Sequence[int]) -> int:
+    """Of the dimensions after the first."""
+    return next((index for index in range(1, len(shape)) if shape[index] > 1), 1)

@@ -1,0 +1,88 @@
+"""What every memory reads and writes while a layer runs as its mapping says."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from onchip.arch.accelerator import Accelerator
+from onchip.arch.memory import Access
+from onchip.cost.layer_tiles import MACS, Boundary, Sizes, boundaries
+from onchip.ir.loopnest import OUTPUT, RELEVANT, Layer
+from onchip.plan.mapping import Mapping, Move
+
+
+@dataclass(frozen=True, slots=True)
+class Accesses:
+    """All that a memory, over all its instances, does of one move with one operand.
+
+    `sizes` are pairs of elements moved at once and how often, `bits` those of one element in this memory.
+    """
+
+    memory: str
+    operand: str
+    move: Move
+    sizes: Sizes
+    bits: int
+
+    @property
+    def elements(self) -> int:
+        """In all."""
+        return sum(size * times for size, times in self.sizes)
+
+    def words(self, access: Access) -> float:
+        """How many accesses of `access_bits` it takes, the part of one that each moment needs rounded up."""
+        shortest = access.shortest_access_bits or access.access_bits
+        units = sum(-(-size * self.bits // shortest) * times for size, times in self.sizes)
+        return units * shortest / access.access_bits
+
+
+def layer_accesses(layer: Layer, accelerator: Accelerator, mapping: Mapping) -> tuple[Accesses, ...]:
+    """Of every memory, operand and move; what never happens is left out. `layer` is the one executed."""
+    found: list[Accesses] = []
+    for operand in layer.operands:
+        crossed = boundaries(layer, accelerator, mapping, operand)
+        found.extend(_of_sums(crossed) if operand == OUTPUT else _of_reads(crossed))
+    return tuple(accesses for accesses in found if accesses.elements)
+
+
+def output_bits_in(boundary: Boundary) -> int:
+    """Bits of an output in the upper memory of a boundary: those of a partial sum unless all arrive complete."""
+    pending = [
+        loop
+        for at, loop in enumerate(boundary.mapping.nest)
+        if loop.dimension not in RELEVANT[OUTPUT]
+        and loop.size > 1
+        and (at >= boundary.lower.cut if loop.along is None else boundary.upper.has_beside_it(loop))
+    ]
+    return boundary.layer.partial_bits if pending else boundary.layer.output_bits
+
+
+def _of_reads(crossed: tuple[Boundary, ...]) -> Iterator[Accesses]:
+    for boundary in crossed:
+        operand, bits = boundary.operand, boundary.layer.bits(boundary.operand)
+        yield Accesses(boundary.upper.memory, operand, Move.READ_FOR_BELOW, boundary.upper_sizes(), bits)
+        if boundary.lower.memory != MACS:
+            yield Accesses(boundary.lower.memory, operand, Move.WRITE_FROM_ABOVE, boundary.lower_sizes(), bits)
+
+
+def _of_sums(crossed: tuple[Boundary, ...]) -> Iterator[Accesses]:
+    """A tile of sums comes back from above unless the sums of the tile above were only begun with it."""
+    begun = crossed[0].layer.elements(OUTPUT)
+    for boundary in reversed(crossed):
+        above, below = boundary.upper.memory, boundary.lower.memory
+        bits, size = output_bits_in(boundary), boundary.upper_sizes()[0][0]
+        arrived = _elements(boundary.upper_sizes())
+        returned = arrived - begun
+        yield Accesses(above, OUTPUT, Move.WRITE_FROM_BELOW, boundary.upper_sizes(), bits)
+        yield Accesses(above, OUTPUT, Move.READ_FOR_BELOW, ((size, returned // size),), bits)
+        if below != MACS:
+            own_bits = output_bits_in(crossed[crossed.index(boundary) - 1])
+            ((own_size, _),) = boundary.lower_sizes()
+            yield Accesses(below, OUTPUT, Move.READ_FOR_ABOVE, boundary.lower_sizes(), own_bits)
+            yield Accesses(below, OUTPUT, Move.WRITE_FROM_ABOVE, ((own_size, returned // own_size),), own_bits)
+            begun = _elements(boundary.lower_sizes()) - returned
+
+
+def _elements(sizes: Sizes) -> int:
+    return sum(size * times for size, times in sizes)

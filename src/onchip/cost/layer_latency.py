@@ -1,0 +1,205 @@
+"""How long a layer takes: the cycles of its loops, stalls at ports, and the first filling and last emptying.
+
+The uniform latency model of ZigZag (Mei et al., DATE 2022) in our words; docs/layer_cost.md says each choice.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from math import ceil
+
+from onchip.arch.accelerator import Accelerator
+from onchip.arch.memory import DRAM, Direction, Port
+from onchip.cost.layer_accesses import output_bits_in
+from onchip.cost.layer_limits import array_of
+from onchip.cost.layer_tiles import MACS, Boundary, boundaries
+from onchip.errors import AcceleratorError
+from onchip.ir.loopnest import OUTPUT, Layer
+from onchip.plan.mapping import Mapping, Move
+
+
+@dataclass(frozen=True, slots=True)
+class Latency:
+    """In cycles: `total` is the sum of the others.
+
+    `ideal` is MACs over units of the array, `unused` what its idle units cost; `stall` what waiting for ports costs;
+    `preload` and `offload` come before and after the loops.
+    """
+
+    ideal: float
+    unused: float
+    stall: int
+    preload: int
+    offload: int
+
+    @property
+    def total(self) -> float:
+        """All of it; a whole number."""
+        return self.ideal + self.unused + self.stall + self.preload + self.offload
+
+
+@dataclass(frozen=True, slots=True)
+class Visit:
+    """One kind of transfer at one port of one memory: `busy` cycles in each `period`, within its last `window`.
+
+    `times` is how often while the loops run; `is_first` and `is_last` say that one more comes before or after.
+    """
+
+    memory: str
+    port: int
+    operand: str
+    busy: int
+    period: int
+    window: int
+    times: int
+    is_first: bool = False
+    is_last: bool = False
+
+
+def latency(layer: Layer, whole: Layer, accelerator: Accelerator, mapping: Mapping) -> Latency:
+    """`layer` as it was asked for, `whole` as it is executed (padded bounds)."""
+    ideal = layer.macs / array_of(accelerator).macs
+    crossings = [list(_visits(one, accelerator)) for one in _crossings(whole, accelerator, mapping)]
+    ports: dict[tuple[str, int], list[Visit]] = defaultdict(list)
+    for visits in crossings:
+        for visit in visits:
+            ports[visit.memory, visit.port].append(visit)
+    cycles = mapping.temporal_iterations
+    firsts = [[visit for visit in visits if visit.is_first] for visits in crossings]
+    lasts = [[visit for visit in visits if visit.is_last] for visits in crossings]
+    stall = max((_stall(visits, cycles) for visits in ports.values()), default=0)
+    return Latency(ideal, cycles - ideal, stall, _chained(firsts), _chained(lasts))
+
+
+def covered_cycles(visits: Sequence[Visit], cycles: int) -> int:
+    """How many of the cycles lie in the window of at least one visit.
+
+    Periods are products of inner loops of one nest, so each is a multiple of the shorter ones. The last period of a
+    tile has no window: nothing follows it. What goes to or from the MACs has every cycle.
+    """
+    if any(visit.period == 1 for visit in visits):
+        return cycles
+    ordered = sorted(visits, key=lambda visit: (visit.period, visit.window))
+    whole = [0]  # covered in one period of the first visits, by number of visits
+    for count, visit in enumerate(ordered):
+        whole.append(_covered(ordered, whole, count + 1, visit.period))
+    covered = 0
+    for visit, in_a_period in reversed(list(zip(ordered, whole[1:], strict=True))):
+        covered += in_a_period * (cycles // visit.period - 1)
+        cycles = visit.period
+    return covered
+
+
+def _covered(ordered: Sequence[Visit], whole: Sequence[int], count: int, cycles: int) -> int:
+    """In the first `cycles` of a period of visit `count - 1`, by it and those before."""
+    if not count or not cycles:
+        return 0
+    visit = ordered[count - 1]
+    before = min(cycles, visit.period - visit.window)
+    if count == 1:
+        return cycles - before
+    inner = ordered[count - 2].period
+    within = whole[count - 1] * (before // inner) + _covered(ordered, whole, count - 1, before % inner)
+    return within + cycles - before
+
+
+def _stall(visits: Sequence[Visit], cycles: int) -> int:
+    """At one port: what single transfers exceed their windows by, or all together the windows' union."""
+    visits = [visit for visit in visits if visit.times]
+    alone = sum(max(visit.busy - visit.window, 0) * visit.times for visit in visits)
+    together = sum(visit.busy * visit.times for visit in visits) - covered_cycles(visits, cycles)
+    return max(alone, together, 0)
+
+
+def _chained(crossings: Iterable[Sequence[Visit]]) -> int:
+    """Memory after memory for each operand, operands side by side where they share no port."""
+    operands: dict[str, int] = defaultdict(int)
+    ports: dict[tuple[str, int], int] = defaultdict(int)
+    for visits in crossings:
+        for visit in visits:
+            ports[visit.memory, visit.port] += visit.busy
+        if visits:
+            operands[visits[0].operand] += max(visit.busy for visit in visits)
+    return max([*operands.values(), *ports.values()], default=0)
+
+
+@dataclass(frozen=True, slots=True)
+class _Crossing:
+    """Tiles that cross a boundary in one direction; bits are those of the largest, at either end."""
+
+    boundary: Boundary
+    upwards: bool
+    lower_bits: int
+    upper_bits: int
+    times: int
+    is_first: bool = False
+    is_last: bool = False
+
+
+def _crossings(layer: Layer, accelerator: Accelerator, mapping: Mapping) -> Iterator[_Crossing]:
+    for operand in layer.operands:
+        crossed = boundaries(layer, accelerator, mapping, operand)
+        for below, boundary in pairwise((None, *crossed)):
+            if boundary is None:
+                continue
+            upper = _largest(boundary.upper_sizes()) * _bits(boundary)
+            lower = _largest(boundary.lower_sizes()) * (_bits(below) if below else 0)
+            keeps = boundary.lower.memory != MACS
+            times = boundary.episodes - keeps
+            if operand == OUTPUT:
+                returned = boundary.episodes - boundary.distinct_tiles
+                yield _Crossing(boundary, True, lower, upper, times, is_last=keeps)
+                yield _Crossing(boundary, False, lower, upper, returned)
+            else:
+                yield _Crossing(boundary, False, lower, upper, times, is_first=keeps)
+
+
+def _bits(boundary: Boundary) -> int:
+    """Of an element in the upper memory."""
+    return output_bits_in(boundary) if boundary.operand == OUTPUT else boundary.layer.bits(boundary.operand)
+
+
+def _largest(sizes: Iterable[tuple[int, int]]) -> int:
+    return max((size for size, _ in sizes), default=0)
+
+
+def _visits(crossing: _Crossing, accelerator: Accelerator) -> Iterator[Visit]:
+    boundary = crossing.boundary
+    lower, upper = boundary.lower, boundary.upper
+    dram_ports = accelerator.dram.ports if accelerator.dram else ()
+    upper_ports = upper.level.ports if upper.level else dram_ports
+    lower_ports = lower.level.ports if lower.level else ()
+    upper_move = Move.WRITE_FROM_BELOW if crossing.upwards else Move.READ_FOR_BELOW
+    lower_move = Move.READ_FOR_ABOVE if crossing.upwards else Move.WRITE_FROM_ABOVE
+    for memory, ports, move, bits in (
+        (upper.memory, upper_ports, upper_move, crossing.upper_bits),
+        (lower.memory, lower_ports, lower_move, crossing.lower_bits),
+    ):
+        if ports and bits and (crossing.times or crossing.is_first or crossing.is_last):
+            port = port_for(memory, ports, move)
+            busy = ceil(bits / ports[port].bits_per_cycle)
+            yield Visit(
+                memory,
+                port,
+                boundary.operand,
+                busy,
+                boundary.period,
+                boundary.window,
+                crossing.times,
+                crossing.is_first,
+                crossing.is_last,
+            )
+
+
+def port_for(memory: str, ports: Sequence[Port], move: Move) -> int:
+    """The first port of the direction serves the side of the MACs, the last that of DRAM; one alone serves both."""
+    reads = move in (Move.READ_FOR_BELOW, Move.READ_FOR_ABOVE)
+    wanted = (Direction.READ if reads else Direction.WRITE, Direction.READ_WRITE)
+    fitting = [index for index, port in enumerate(ports) if port.direction in wanted]
+    if not fitting:
+        place = "dram" if memory == DRAM else f"memory {memory!r}"
+        raise AcceleratorError(f"no port can {wanted[0]}", place=place, expected=f"one that does, to {move}")
+    return fitting[0] if move in (Move.READ_FOR_BELOW, Move.WRITE_FROM_BELOW) else fitting[-1]

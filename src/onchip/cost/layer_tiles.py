@@ -1,0 +1,192 @@
+"""How large tiles are: which loops a memory's tile spans, and how many elements that makes."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from itertools import pairwise, product
+from math import prod
+from typing import TypeAlias
+
+from onchip.arch.accelerator import Accelerator
+from onchip.arch.memory import DRAM, MemoryLevel
+from onchip.ir.loopnest import INPUT, RELEVANT, Axis, Layer
+from onchip.plan.mapping import Loop, Mapping
+
+Sizes: TypeAlias = tuple[tuple[int, int], ...]  # pairs of a size in elements and how often it occurs
+Digit: TypeAlias = tuple[int, int]  # size of a loop, what one step of it moves along an axis
+
+MACS = "macs"
+"""Stands where a memory's name would: the multiply-accumulate units keep nothing."""
+
+
+@dataclass(frozen=True, slots=True)
+class Holder:
+    """Who holds tiles of one operand: a memory, DRAM, or the MACs, whose tile is one element for one cycle."""
+
+    memory: str
+    cut: int
+    serves: tuple[str, ...] | None
+    level: MemoryLevel | None = None
+
+    def has_beside_it(self, loop: Loop) -> bool:
+        """Whether the loop runs over several instances of it."""
+        return loop.along is not None and self.serves is not None and loop.along not in self.serves
+
+    def spans(self, at: int, loop: Loop) -> bool:
+        """Whether its tile contains the loop, number `at` of the nest."""
+        return at < self.cut if loop.along is None else not self.has_beside_it(loop)
+
+
+def chain_of(accelerator: Accelerator, mapping: Mapping, operand: str) -> tuple[Holder, ...]:
+    """The MACs, the memories that hold the operand, DRAM."""
+    levels = {level.memory.name: level for level in accelerator.levels}
+    return (
+        Holder(MACS, 0, ()),
+        *(
+            Holder(kept.memory, kept.loops, levels[kept.memory].serves, levels[kept.memory])
+            for kept in mapping.kept(operand)
+        ),
+        Holder(DRAM, len(mapping.nest), None),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Boundary:
+    """Two neighbours of an operand's chain: tiles of `lower` come from, or go to, `upper`."""
+
+    layer: Layer
+    mapping: Mapping
+    operand: str
+    lower: Holder
+    upper: Holder
+
+    @property
+    def episodes(self) -> int:
+        """How often the tiles of `lower` are filled in all: loops above the cut, without the run right above it.
+
+        That run is of loops along which the same tile is used again. The MACs keep nothing, so nothing is saved.
+        """
+        above = self._temporal_above()
+        while self.lower.memory != MACS and above and not self._is_relevant(above[0]):
+            above.pop(0)
+        return prod(loop.size for loop in above)
+
+    @property
+    def distinct_tiles(self) -> int:
+        """How many different tiles one instance of `lower` holds in the course of time."""
+        return prod(loop.size for loop in self._temporal_above() if self._is_relevant(loop))
+
+    @property
+    def period(self) -> int:
+        """Cycles for which a tile stays in `lower`."""
+        return self.mapping.temporal_iterations // self.episodes
+
+    @property
+    def window(self) -> int:
+        """Of these the last ones, in which the next tile may replace this one.
+
+        All of them where there is room for both. Else those after the last time that the whole tile is needed
+        again: without the outermost loops of the period along which it is used again.
+        """
+        if self.lower.memory == MACS or (self.lower.level is not None and self.lower.level.double_buffered):
+            return self.period
+        below = [loop for at, loop in enumerate(self.mapping.nest) if at < self.lower.cut and loop.along is None]
+        while below and (below[-1].size == 1 or not self._is_relevant(below[-1])):
+            below.pop()
+        return prod(loop.size for loop in below)
+
+    def lower_sizes(self) -> Sizes:
+        """Sizes of the tiles of `lower`, and how often one comes or goes, over all instances and all time."""
+        return self._sizes(self._times(self.lower), joined=False)
+
+    def upper_sizes(self) -> Sizes:
+        """The same as `upper` sees it: what several instances below one want or give at once counts once."""
+        return self._sizes(self._times(self.upper), joined=True)
+
+    def _times(self, sharing: Holder) -> int:
+        """How often each tile of the operand moves at `sharing`: again in time, and for instances with the same."""
+        copies = prod(
+            loop.size for loop in self.mapping.nest if sharing.has_beside_it(loop) and not self._is_relevant(loop)
+        )
+        return copies * self.episodes // self.distinct_tiles
+
+    def _sizes(self, times: int, *, joined: bool) -> Sizes:
+        size, count = 1, times
+        axes = self.layer.axes if self.operand == INPUT else ()
+        loops_of_axes = {loop for axis in axes for loop in (axis.output_loop, axis.filter_loop)}
+        for at, loop in enumerate(self.mapping.nest):
+            if self._is_relevant(loop) and loop.dimension not in loops_of_axes:
+                spanned = self.lower.spans(at, loop) or (
+                    joined and not self.upper.has_beside_it(loop) and bool(loop.along)
+                )
+                size, count = (size * loop.size, count) if spanned else (size, count * loop.size)
+        sizes = Counter({size: count})
+        for axis in axes:
+            along = self._sizes_along(axis, joined=joined)
+            grown: Counter[int] = Counter()
+            for (one, often), (other, times_other) in product(sizes.items(), along):
+                grown[one * other] += often * times_other
+            sizes = grown
+        return tuple(sorted((size, count) for size, count in sizes.items() if size))
+
+    def _sizes_along(self, axis: Axis, *, joined: bool) -> Sizes:
+        within, beside, rest = [], [], []
+        weights = {axis.output_loop: axis.stride, axis.filter_loop: axis.dilation}
+        for at, loop in enumerate(self.mapping.nest):
+            if loop.dimension not in weights:
+                continue
+            digit = loop.size, weights[loop.dimension]
+            weights[loop.dimension] *= loop.size
+            if loop.size > 1:
+                if self.lower.spans(at, loop):
+                    within.append(digit)
+                elif joined and loop.along is not None and not self.upper.has_beside_it(loop):
+                    beside.append(digit)
+                else:
+                    rest.append(digit)
+        return block_sizes(axis.padding, axis.size, tuple(within), tuple(beside), tuple(rest))
+
+    def _temporal_above(self) -> list[Loop]:
+        """Those that run more than once, innermost first."""
+        nest = enumerate(self.mapping.nest)
+        return [loop for at, loop in nest if at >= self.lower.cut and loop.along is None and loop.size > 1]
+
+    def _is_relevant(self, loop: Loop) -> bool:
+        return loop.dimension in RELEVANT[self.operand]
+
+
+def boundaries(layer: Layer, accelerator: Accelerator, mapping: Mapping, operand: str) -> tuple[Boundary, ...]:
+    """From the MACs up to DRAM."""
+    chain = chain_of(accelerator, mapping, operand)
+    return tuple(Boundary(layer, mapping, operand, lower, upper) for lower, upper in pairwise(chain))
+
+
+@lru_cache(maxsize=1 << 16)
+def block_sizes(
+    padding: int, size: int, within: tuple[Digit, ...], beside: tuple[Digit, ...], rest: tuple[Digit, ...]
+) -> Sizes:
+    """How many stored positions of an axis tiles touch, for every place of a tile: pairs (positions, how many places).
+
+    A tile reaches from the first to the last position that the loops `within` it touch, cut off at [0, size). What
+    tiles `beside` each other have in common counts once. `rest` are the loops that choose the place.
+    """
+    length = 1 + sum((digits - 1) * step for digits, step in within)
+    starts_beside = sorted(_sums(beside))
+    found = Counter(_union(starts_beside, start - padding, length, size) for start in _sums(rest))
+    return tuple(sorted(found.items()))
+
+
+def _sums(digits: Sequence[Digit]) -> Iterator[int]:
+    return (sum(steps) for steps in product(*(range(0, size * step, step) for size, step in digits)))
+
+
+def _union(sorted_starts: Sequence[int], offset: int, length: int, size: int) -> int:
+    covered, reached = 0, 0
+    for start in sorted_starts:
+        first, stop = max(start + offset, reached), min(start + offset + length, size)
+        covered += max(stop - first, 0)
+        reached = max(reached, stop)
+    return covered

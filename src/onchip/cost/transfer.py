@@ -1,0 +1,58 @@
+"""What moving a tensor between two memories of an accelerator costs, in the unit of an objective."""
+
+from __future__ import annotations
+
+from onchip.arch.accelerator import Accelerator
+from onchip.arch.memory import DRAM, Access, Dma
+from onchip.errors import AcceleratorError
+from onchip.plan.problem import Objective, Rate, Transfers
+
+FEMTOJOULES_PER_PICOJOULE = 1000
+
+
+def transfers_of(accelerator: Accelerator, objective: Objective) -> Transfers:
+    """The accelerator's links, and for DMA_CYCLES and DMA_ENERGY a rate for each way between its memories and DRAM.
+
+    Raises AcceleratorError where it does not say how fast a way is or what an access costs.
+    """
+    links = tuple((link.source, link.target) for link in accelerator.links)
+    rate_of = {Objective.DMA_CYCLES: _cycles, Objective.DMA_ENERGY: _femtojoules}.get(objective)
+    if rate_of is None:
+        return Transfers(links)
+    names = [memory.name for memory in accelerator.scratchpads]
+    ways = [*((DRAM, name) for name in names), *((name, DRAM) for name in names), *links]
+    return Transfers(links, {(source, target): rate_of(accelerator, source, target) for source, target in ways})
+
+
+def _cycles(accelerator: Accelerator, source: str, target: str) -> Rate:
+    """The set-up, then as many bits in each cycle as the slower end, or the link, lets through."""
+    setup_cycles = (accelerator.dma or Dma()).setup_cycles
+    return Rate(setup_cycles, ((accelerator.bits_per_cycle(source, target), 1),))
+
+
+def _femtojoules(accelerator: Accelerator, source: str, target: str) -> Rate:
+    """Reading it from the source and writing it to the target, in the shortest accesses of each."""
+    read, write = _access(accelerator, source), _access(accelerator, target)
+    return Rate(0, (_term(read, read.read_energy_pj), _term(write, write.write_energy_pj)))
+
+
+def _term(access: Access, energy_pj: float) -> tuple[int, int]:
+    """The bits of the shortest access, and its share of the energy of a whole one, to the nearest femtojoule."""
+    unit_bits = access.shortest_access_bits or access.access_bits
+    return unit_bits, round(energy_pj * FEMTOJOULES_PER_PICOJOULE * unit_bits / access.access_bits)
+
+
+def _access(accelerator: Accelerator, memory: str) -> Access:
+    if memory == DRAM:
+        access = accelerator.dram.access if accelerator.dram else None
+    else:
+        (access,) = (level.access for level in accelerator.levels if level.memory.name == memory)
+    if access is None:
+        raise AcceleratorError(
+            "it does not say what its DRAM's accesses cost"
+            if memory == DRAM
+            else f"it does not say what accesses to memory {memory!r} cost",
+            place=f"accelerator {accelerator.name!r}",
+            expected="access_bits, read_energy_pj and write_energy_pj",
+        )
+    return access

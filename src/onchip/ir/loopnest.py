@@ -1,0 +1,209 @@
+"""One layer as a loop nest: every multiply-accumulate is one iteration of its loops.
+
+For each n, g, k, c, p, q, r, s:
+output[n, g, k, p, q] += weight[g, k, c, r, s] * input[n, g, c, p * stride + r * dilation - padding, ...]
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from math import prod
+from re import Match, fullmatch
+from typing import Final
+
+from onchip.errors import InputError
+
+LOOPS: Final = ("N", "K", "C", "P", "Q", "R", "S", "G")
+"""Batch; output and input channel of a group; output height, width; filter height, width; group."""
+INPUT, WEIGHT, OUTPUT = "input", "weight", "output"
+RELEVANT: Final[Mapping[str, tuple[str, ...]]] = {
+    INPUT: ("N", "C", "P", "Q", "R", "S", "G"),
+    WEIGHT: ("K", "C", "R", "S", "G"),
+    OUTPUT: ("N", "K", "P", "Q", "G"),
+}
+"""The loops that lead to another element of an operand; along the others the same element is used again."""
+OTHER_NAMES: Final[Mapping[str, str]] = {"B": "N", "OY": "P", "OX": "Q", "FY": "R", "FX": "S"}
+"""What other works call the loops."""
+
+
+@dataclass(frozen=True, slots=True)
+class Axis:
+    """One axis of the input: position = output * stride + filter * dilation - padding; [0, size) is stored."""
+
+    output_loop: str
+    filter_loop: str
+    stride: int
+    dilation: int
+    padding: int
+    size: int
+
+    def span(self, outputs: int, filters: int) -> int:
+        """Positions from the first to the last that so many outputs touch with so many filter taps (the halo)."""
+        return (outputs - 1) * self.stride + (filters - 1) * self.dilation + 1
+
+
+@dataclass(frozen=True, slots=True)
+class Layer:
+    """The bounds of the loops, K and C those of one group, and how outputs lie over the input.
+
+    `padding` is top, left, bottom, right: positions of zeros around the input that are neither stored nor moved;
+    `stride` and `dilation` are (height, width). A layer without weights (a pool) has `has_weight` False. A product
+    A x B is N = rows of A, C = columns of A, K = columns of B. Sums in the making have `partial_bits`.
+    """
+
+    n: int = 1
+    k: int = 1
+    c: int = 1
+    p: int = 1
+    q: int = 1
+    r: int = 1
+    s: int = 1
+    g: int = 1
+    stride: tuple[int, int] = (1, 1)
+    dilation: tuple[int, int] = (1, 1)
+    padding: tuple[int, int, int, int] = (0, 0, 0, 0)
+    input_bits: int = 8
+    weight_bits: int = 8
+    output_bits: int = 8
+    partial_bits: int = 24
+    has_weight: bool = True
+
+    def __post_init__(self) -> None:
+        positive = dict(self.bounds) | {"stride": min(self.stride), "dilation": min(self.dilation)}
+        positive |= {f"bits of {operand}": self.bits(operand) for operand in RELEVANT}
+        for name, value in positive.items():
+            if value < 1:
+                raise InputError(f"{name} is {value}", place="layer", expected="at least 1")
+        if min(self.padding) < 0:
+            raise InputError(f"padding is {self.padding}", place="layer", expected="at least 0 on each side")
+        if self.partial_bits < self.output_bits:
+            detail = f"partial sums have {self.partial_bits} bits"
+            raise InputError(detail, place="layer", expected=f"at least those of the output ({self.output_bits})")
+        if min(axis.size for axis in self.axes) < 1:
+            raise InputError(f"padding {self.padding} leaves no input", place="layer", expected="less padding")
+
+    @classmethod
+    def of_text(cls, text: str) -> Layer:
+        """`conv:n1k256c256p14q14r3s3:stride2:dilation1:pad1:groups32` or `gemm:m64n256k512`; raises InputError.
+
+        K and C are those of all groups together, as everywhere outside the nest. What is left out is 1 (padding 0);
+        `stride2x1` is height x width, `pad1x1x0x0` top, left, bottom, right.
+        """
+        kind, _, rest = text.partition(":")
+        bounds, *options = rest.split(":")
+        if kind not in ("conv", "gemm"):
+            raise InputError(f"{kind!r} is no kind of layer", place=text, expected="conv:... or gemm:...")
+        sizes = _sizes(bounds, "nkcpqrs" if kind == "conv" else "mnk", text)
+        if kind == "gemm":
+            sizes = {"n": sizes.get("m", 1), "k": sizes.get("n", 1), "c": sizes.get("k", 1)}
+        return _with_options(sizes, options, text)
+
+    @property
+    def bounds(self) -> dict[str, int]:
+        """How often each loop runs, in the order of LOOPS."""
+        values = (self.n, self.k, self.c, self.p, self.q, self.r, self.s, self.g)
+        return dict(zip(LOOPS, values, strict=True))
+
+    @property
+    def macs(self) -> int:
+        """Multiply-accumulates, those with padded zeros among them."""
+        return prod(self.bounds.values())
+
+    @property
+    def operands(self) -> tuple[str, ...]:
+        """What the layer reads and writes."""
+        return tuple(RELEVANT) if self.has_weight else (INPUT, OUTPUT)
+
+    @property
+    def axes(self) -> tuple[Axis, Axis]:
+        """Height and width of the input."""
+        top, left, bottom, right = self.padding
+        height = (self.p - 1) * self.stride[0] + (self.r - 1) * self.dilation[0] + 1 - top - bottom
+        width = (self.q - 1) * self.stride[1] + (self.s - 1) * self.dilation[1] + 1 - left - right
+        return (
+            Axis("P", "R", self.stride[0], self.dilation[0], top, height),
+            Axis("Q", "S", self.stride[1], self.dilation[1], left, width),
+        )
+
+    def bits(self, operand: str) -> int:
+        """Of one finished element."""
+        return {INPUT: self.input_bits, WEIGHT: self.weight_bits, OUTPUT: self.output_bits}[operand]
+
+    def elements(self, operand: str) -> int:
+        """Of the whole operand, without padded zeros; of the input, rows that a stride skips are among them."""
+        if operand not in self.operands:
+            return 0
+        bounds = self.bounds
+        if operand == INPUT:
+            return self.n * self.c * self.g * prod(axis.size for axis in self.axes)
+        return prod(bounds[loop] for loop in RELEVANT[operand])
+
+    def with_stored_padding(self) -> Layer:
+        """The same layer with its zeros as a part of the input, as models see it that know no padding."""
+        return replace(self, padding=(0, 0, 0, 0))
+
+    def padded_to(self, bounds: Mapping[str, int]) -> Layer:
+        """The layer with loops as long as `bounds` say (none shorter); new filter taps, outputs and inputs are zeros.
+
+        They are stored and moved like others. Raises InputError for a shorter loop.
+        """
+        for loop, bound in self.bounds.items():
+            if bounds[loop] < bound:
+                raise InputError(f"{loop} has {bounds[loop]} iterations", place="layer", expected=f"at least {bound}")
+        n, k, c, p, q, r, s, g = (bounds[loop] for loop in LOOPS)
+        return replace(self, n=n, k=k, c=c, p=p, q=q, r=r, s=s, g=g)
+
+
+def _sizes(text: str, letters: str, place: str) -> dict[str, int]:
+    sizes: dict[str, int] = {}
+    parts = fullmatch(r"((?:[a-z][0-9]+)*)", text)
+    pairs = list(_letters_and_numbers(text)) if parts else []
+    for letter, number in pairs:
+        if letter not in letters or letter in sizes:
+            pairs = []
+            break
+        sizes[letter] = int(number)
+    if not pairs:
+        example = "".join(f"{letter}16" for letter in letters)
+        raise InputError(f"{text!r} gives no sizes", place=place, expected=f"each of {letters} once, like {example}")
+    return sizes
+
+
+def _letters_and_numbers(text: str) -> Iterable[tuple[str, str]]:
+    while match := fullmatch(r"([a-z])([0-9]+)(.*)", text):
+        letter, number, text = match.groups()
+        yield letter, number
+
+
+def _with_options(sizes: dict[str, int], options: list[str], place: str) -> Layer:
+    stride, dilation, padding, groups = (1, 1), (1, 1), (0, 0, 0, 0), 1
+    for option in options:
+        match = fullmatch(r"(stride|dilation|pad|groups)([0-9]+(?:x[0-9]+)*)", option)
+        numbers = _numbers(match)
+        if match is None or len(numbers) not in {"pad": (1, 2, 4), "groups": (1,)}.get(match[1], (1, 2)):
+            raise InputError(f"{option!r} is no option", place=place, expected="stride, dilation, pad or groups")
+        match match[1]:
+            case "stride":
+                stride = (numbers[0], numbers[-1])
+            case "dilation":
+                dilation = (numbers[0], numbers[-1])
+            case "pad":
+                padding = (numbers[0], numbers[1 % len(numbers)], numbers[2 % len(numbers)], numbers[-1])
+            case _:
+                groups = numbers[0]
+    for channels in ("k", "c"):
+        if groups < 1 or sizes.get(channels, 1) % groups:
+            detail = f"{sizes.get(channels, 1)} channels {channels} do not make {groups} groups"
+            raise InputError(detail, place=place, expected="a multiple of the groups")
+        sizes[channels] = sizes.get(channels, 1) // groups
+    try:
+        n, k, c, p, q, r, s = (sizes.get(letter, 1) for letter in "nkcpqrs")
+        return Layer(n, k, c, p, q, r, s, groups, stride, dilation, padding)
+    except InputError as error:
+        error.place = place
+        raise
+
+
+def _numbers(match: Match[str] | None) -> list[int]:
+    return [int(number) for number in match[2].split("x")] if match else []

@@ -1,0 +1,272 @@
+"""Operators computed for real, modulo 2^bits: any region of their outputs, and parts of their sums.
+
+Sums modulo a power of two do not depend on their order, so that a network in tiles gives the values of the
+network, bit for bit. What is not linear is some function of an element, or the greatest of several.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import product
+
+import numpy as np
+
+from onchip.analysis.tile import Tile
+from onchip.analysis.tile_bytes import whole_region
+from onchip.analysis.tiling_geometry import Range, Region
+from onchip.analysis.tiling_kinds import ELEMENTWISE
+from onchip.analysis.tiling_windows import integer, integers, product_of, windows_of
+from onchip.ir.operator import Operator
+from onchip.simulate.modular import limbs, masked, mixed, product_of_limbs
+from onchip.simulate.parts import Integers, Part
+
+_ODD = np.uint64(0x9E37)
+
+
+@dataclass(frozen=True)
+class Call:
+    """One region of an operator's output: the operator itself, the tile, and what is there of each operand.
+
+    `parts` has an entry for each operand in the operator's order, None for one of which nothing is read.
+    """
+
+    operator: Operator
+    tile: Tile
+    parts: tuple[Part | None, ...]
+    bits: int
+
+    @property
+    def region(self) -> Region:
+        """Of the first output."""
+        return self.tile.regions[0]
+
+    @cached_property
+    def written(self) -> tuple[int, ...]:
+        """The shape of the first output, whole."""
+        return self.tile.shape[self.tile.outputs[0]]
+
+    def part(self, index: int) -> Part:
+        """Of an operand; all zeros, outside everything, where nothing of it is read."""
+        found = self.parts[index]
+        if found is None:
+            shape = self.tile.shapes[index]
+            return Part("", shape, self.bits, tuple((0, 0) for _ in shape), np.zeros([0] * len(shape), np.uint64))
+        return found
+
+    def along_output(self, index: int, *, channels: bool = False) -> Integers:
+        """An operand's values where they meet the region, broadcast as ONNX does, or one element a channel."""
+        part = self.part(index)
+        if channels and len(self.written) > 1 and part.shape == (self.written[1],):
+            values = part.window(self.region[1:2])
+            return values.reshape(-1, *(1,) * (len(self.written) - 2))
+        missing = len(self.written) - len(part.shape)
+        ranges = [
+            self.region[at] if size == self.written[at] else (0, 1) for at, size in enumerate(part.shape, start=missing)
+        ]
+        return part.window(ranges)
+
+    def with_further_operands(self, values: Integers, first: int) -> Integers:
+        """A bias, or what an activation that was fused reads, added; to a sum by its first part only."""
+        if self.tile.part.adds_to_a_sum:
+            return values
+        for index in range(first, len(self.parts)):
+            values = values + self.along_output(index, channels=True)
+        return values
+
+
+def computed(call: Call) -> tuple[Integers, ...]:
+    """The values of each output's region, or part of a sum, before any fused activation."""
+    if call.operator.kind == "Split":
+        return _split(call)
+    compute = _COMPUTE.get(call.operator.kind, _elementwise if call.operator.kind in ELEMENTWISE else None)
+    return () if compute is None else (masked(compute(call), call.bits),)
+
+
+def _convolution(call: Call) -> Integers:
+    source, weight = call.part(0), call.part(1)
+    groups = integer(call.operator, "group", 1)
+    batch, channels, *pixels = call.region
+    columns, depth = weight.shape[0] // groups, weight.shape[1]
+    first, last = channels[0] // columns, (channels[1] - 1) // columns + 1
+    read = (call.tile.reduction or (0, depth)) if groups == 1 else (first * depth, last * depth)
+    within = read if groups == 1 else (0, depth)
+    windows = windows_of(call.operator, weight.shape[2:], source.shape[2:], call.written[2:])
+    seen: list[Range] = [
+        (start * window.stride - window.pad, (stop - 1) * window.stride - window.pad + window.reach)
+        for (start, stop), window in zip(pixels, windows, strict=True)
+    ]
+    image = source.window((batch, read, *seen))
+    kernel = np.zeros(((last - first) * columns, within[1] - within[0], *weight.shape[2:]), np.uint64)
+    kernel[channels[0] - first * columns : channels[1] - first * columns] = weight.window(
+        (channels, within, *whole_region(weight.shape[2:]))
+    )
+    image_limbs = limbs(image, source.bits)
+    by_offset = np.moveaxis(kernel.reshape(last - first, columns, *kernel.shape[1:]), (0, 1, 2), (-3, -2, -1))
+    kernel_limbs = limbs(np.ascontiguousarray(by_offset), weight.bits)
+    sizes = [stop - start for start, stop in pixels]
+    total = np.zeros((image.shape[0], last - first, columns, int(np.prod(sizes))), np.uint64)
+    for offsets in product(*(range(window.kernel) for window in windows)):
+        taken = tuple(
+            slice(offset * window.dilation, offset * window.dilation + (size - 1) * window.stride + 1, window.stride)
+            for offset, window, size in zip(offsets, windows, sizes, strict=True)
+        )
+        shape = (image.shape[0], last - first, within[1] - within[0], -1)
+        total += product_of_limbs(
+            [each[offsets] for each in kernel_limbs],
+            [each[(slice(None), slice(None), *taken)].reshape(shape) for each in image_limbs],
+        )
+    values = total.reshape(image.shape[0], -1, *sizes)
+    chosen = values[:, channels[0] - first * columns : channels[1] - first * columns]
+    return call.with_further_operands(chosen, 2)
+
+
+def _pool(call: Call) -> Integers:
+    """The greatest of a window, padding being the least there is; or a multiple of its sum, for an average."""
+    source = call.part(0)
+    batch, channels, *pixels = call.region
+    kernel = integers(call.operator, "kernel_shape", (1,) * len(pixels))
+    windows = windows_of(call.operator, kernel, source.shape[2:], call.written[2:])
+    seen: list[Range] = [
+        (start * window.stride - window.pad, (stop - 1) * window.stride - window.pad + window.reach)
+        for (start, stop), window in zip(pixels, windows, strict=True)
+    ]
+    image = source.window((batch, channels, *seen))
+    total = np.zeros([stop - start for start, stop in call.region], np.uint64)
+    for offsets in product(*map(range, kernel)):
+        taken = tuple(
+            slice(
+                offset * window.dilation,
+                offset * window.dilation + (stop - start - 1) * window.stride + 1,
+                window.stride,
+            )
+            for offset, window, (start, stop) in zip(offsets, windows, pixels, strict=True)
+        )
+        here = image[(slice(None), slice(None), *taken)]
+        total = np.maximum(total, here) if call.operator.kind == "MaxPool" else total + here
+    return total if call.operator.kind == "MaxPool" else total * _ODD
+
+
+def _global_pool(call: Call) -> Integers:
+    source = call.part(0)
+    image = source.window((*call.region[:2], *whole_region(source.shape[2:])))
+    axes = tuple(range(2, image.ndim))
+    if call.operator.kind == "GlobalMaxPool":
+        return np.asarray(image.max(axis=axes, keepdims=True), np.uint64)
+    return np.asarray(image.sum(axis=axes, keepdims=True, dtype=np.uint64) * _ODD, np.uint64)
+
+
+def _gemm(call: Call) -> Integers:
+    source, weight = call.part(0), call.part(1)
+    layout = product_of(call.operator, source.shape, weight.shape, call.written, is_model=False)
+    if layout is None:
+        return np.zeros([stop - start for start, stop in call.region], np.uint64)
+    *rows, columns = call.region
+    features = weight.shape[int(layout.is_weight_transposed)]
+    units = call.tile.reduction or (0, features // layout.features_per_unit)
+    read = (units[0] * layout.features_per_unit, units[1] * layout.features_per_unit)
+    if layout.is_flat:
+        cut = [units if at == layout.unit else (0, size) for at, size in enumerate(source.shape)]
+        matrix = source.window((*rows, *cut[1:])).reshape(rows[0][1] - rows[0][0], -1)
+    elif layout.is_source_transposed:
+        matrix = source.window((read, *rows)).T
+    else:
+        matrix = source.window((*rows, read))
+    window = weight.window((columns, read)).T if layout.is_weight_transposed else weight.window((read, columns))
+    flat = matrix.reshape(-1, matrix.shape[-1])
+    values = product_of_limbs(limbs(flat, source.bits), limbs(window, weight.bits))
+    return call.with_further_operands(values.reshape([stop - start for start, stop in call.region]), 2)
+
+
+def _matmul(call: Call) -> Integers:
+    one, other = call.part(0), call.part(1)
+    features = call.tile.reduction or (0, one.shape[-1])
+    *batch, rows, columns = call.region
+
+    def batches(part: Part) -> list[Range]:
+        missing = len(call.written) - len(part.shape)
+        sizes = enumerate(part.shape[:-2], start=missing)
+        return [batch[at] if size == call.written[at] else (0, 1) for at, size in sizes]
+
+    left = one.window((*batches(one), rows, features))
+    right = other.window((*batches(other), features, columns))
+    return product_of_limbs(limbs(left, one.bits), limbs(right, other.bits))
+
+
+def _elementwise(call: Call) -> Integers:
+    """What is not a sum, a product or the like is a mixture that depends on the kind."""
+    kind = call.operator.kind
+    shape = [stop - start for start, stop in call.region]
+    values = np.broadcast_to(call.along_output(0), shape)
+    for index in range(1, len(call.parts)):
+        combine = _COMBINE.get(kind, _combine_otherwise)
+        values = combine(values, call.along_output(index))
+    return values if kind in {*_COMBINE, "Identity"} else mixed(values, call.bits, kind)
+
+
+def _combine_otherwise(values: Integers, further: Integers) -> Integers:
+    return (values * _ODD) ^ further
+
+
+_COMBINE: Mapping[str, Callable[[Integers, Integers], Integers]] = {
+    "Add": np.add,
+    "Sum": np.add,
+    "Sub": np.subtract,
+    "Mul": np.multiply,
+    "Max": np.maximum,
+    "Min": np.minimum,
+}
+
+
+def _batch_normalization(call: Call) -> Integers:
+    """Shift, then scale, by parameters in turn; the scale is odd, so that no value is lost."""
+    values = call.along_output(0)
+    for index in range(1, len(call.parts)):
+        parameter = call.along_output(index, channels=True)
+        values = values * (parameter | np.uint64(1)) + parameter
+    return values
+
+
+def _concat(call: Call) -> Integers:
+    axis = integer(call.operator, "axis", 0) % len(call.written)
+    start, stop = call.region[axis]
+    offset, found = 0, []
+    for index, shape in enumerate(call.tile.shapes[: len(call.parts)]):
+        low, high = max(start - offset, 0), min(stop - offset, shape[axis])
+        if low < high:
+            ranges = (*call.region[:axis], (low, high), *call.region[axis + 1 :])
+            found.append(call.part(index).window(ranges))
+        offset += shape[axis]
+    return np.concatenate(found, axis)
+
+
+def _split(call: Call) -> tuple[Integers, ...]:
+    source = call.part(0)
+    axis = integer(call.operator, "axis", 0) % len(source.shape)
+    offset, found = 0, []
+    for region, name in zip(call.tile.regions, call.tile.outputs, strict=True):
+        start, stop = region[axis]
+        found.append(source.window((*region[:axis], (start + offset, stop + offset), *region[axis + 1 :])))
+        offset += call.tile.shape[name][axis]
+    return tuple(found)
+
+
+def _transpose(call: Call) -> Integers:
+    source = call.part(0)
+    order = integers(call.operator, "perm", tuple(range(len(source.shape)))[::-1])
+    return source.window([call.region[order.index(at)] for at in range(len(order))]).transpose(order)
+
+
+_COMPUTE: Mapping[str, Callable[[Call], Integers]] = {
+    "Conv": _convolution,
+    "MaxPool": _pool,
+    "AveragePool": _pool,
+    "GlobalMaxPool": _global_pool,
+    "GlobalAveragePool": _global_pool,
+    "Gemm": _gemm,
+    "MatMul": _matmul,
+    "BatchNormalization": _batch_normalization,
+    "Concat": _concat,
+    "Transpose": _transpose,
+}

@@ -1,0 +1,74 @@
+"""Parts of whole tensors as arrays of unsigned integers: put together from bands, cut into bands."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from onchip.analysis.tile_bytes import place_of, slices
+from onchip.analysis.tiling_geometry import Range, Region
+from onchip.errors import GraphError
+from onchip.ir.tensor import Tensor
+from onchip.simulate.kernels import Bytes
+
+Integers: TypeAlias = npt.NDArray[np.uint64]
+
+ELEMENTS = {8: np.uint8, 16: np.uint16, 32: np.uint32, 64: np.uint64}
+"""The type of an element by its bits; of other widths there is no arithmetic."""
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """The values of a region of the tensor `name`, whole of `shape`, of `bits` each."""
+
+    name: str
+    shape: tuple[int, ...]
+    bits: int
+    region: Region
+    values: Integers
+
+    @classmethod
+    def of_bands(cls, name: str, shape: tuple[int, ...], bands: Sequence[tuple[Tensor, Bytes]]) -> Part:
+        """The least region around all bands, zero between them."""
+        regions = [place_of(tensor)[1] for tensor, _ in bands]
+        region = tuple((min(r[0] for r in ranges), max(r[1] for r in ranges)) for ranges in zip(*regions, strict=True))
+        values = np.zeros([stop - start for start, stop in region], np.uint64)
+        for (tensor, content), each in zip(bands, regions, strict=True):
+            values[slices(each, region)] = elements(tensor, content)
+        return cls(name, shape, bands[0][0].bits or 0, region, values)
+
+    def window(self, wanted: Sequence[Range]) -> Integers:
+        """The values of a region that may reach beyond the tensor, where it is zero.
+
+        Raises GraphError where it reaches into what is part of the tensor and is not here.
+        """
+        inside = tuple(
+            (min(max(start, 0), size), max(0, min(stop, size)))
+            for (start, stop), size in zip(wanted, self.shape, strict=True)
+        )
+        found = np.zeros([stop - start for start, stop in wanted], np.uint64)
+        if any(start >= stop for start, stop in inside):
+            return found
+        if any(start < first or stop > last for (start, stop), (first, last) in zip(inside, self.region, strict=True)):
+            raise GraphError(
+                f"{list(inside)} is read, and only {list(self.region)} is there",
+                place=f"tensor {self.name!r}",
+                expected="bands of all that is read",
+            )
+        found[slices(inside, tuple(wanted))] = self.values[slices(inside, self.region)]
+        return found
+
+
+def elements(tensor: Tensor, content: Bytes) -> npt.NDArray[np.unsignedinteger]:
+    """A tensor's bytes as elements, in its shape."""
+    return content.view(ELEMENTS[tensor.bits or 0]).reshape(tensor.shape or ())
+
+
+def band_of(tensor: Tensor, region: Region, values: Integers) -> Bytes:
+    """The bytes of a band, cut out of the values of a region."""
+    cut = values[slices(place_of(tensor)[1], region)]
+    return np.ascontiguousarray(cut.astype(ELEMENTS[tensor.bits or 0])).reshape(-1).view(np.uint8)

@@ -1,0 +1,70 @@
+"""`--method exact` for several scratchpads, and for static placement: least cost of transfers.
+
+1. Nothing stays: a legal plan at once.
+2. The given order: which tensor stays in which scratchpad, with addresses, by learning conflicts.
+3. Any order: a bound from one scratchpad as large as all; the orders that attain it, placed as in 2.
+4. What is still open: order, places and addresses in one model.
+"""
+
+from __future__ import annotations
+
+from onchip.analysis.pooled import pooled
+from onchip.plan.problem import Order
+from onchip.solve.compose import Move, non_compulsory_cost
+from onchip.solve.interruptible import cp_sat_is_within_reach
+from onchip.solve.joint.addressed import prove_with_addresses
+from onchip.solve.joint.incumbent import Incumbent
+from onchip.solve.joint.learning import ConflictLearning
+from onchip.solve.joint.staged import StagedSearch, optimal_moves
+from onchip.solve.spilling.streamed import stacked, streamed_schedule
+
+OTHER_ORDERS = 6
+
+
+class ScratchpadsPlanner:
+    """Every operator must fit by itself."""
+
+    def __init__(self, incumbent: Incumbent) -> None:
+        self._incumbent = incumbent
+        self._indexed = incumbent.indexed
+        self._run = incumbent.run
+
+    def solve(self) -> None:
+        """Leave the best plan and the best bound with the incumbent."""
+        given = tuple(range(self._indexed.operator_count))
+        nothing_stays = streamed_schedule(self._indexed, given)
+        offsets_bytes = stacked(self._indexed, nothing_stays)
+        self._incumbent.offer(
+            nothing_stays, offsets_bytes, non_compulsory_cost(self._indexed, nothing_stays), "nothing stays"
+        )
+        self._learn(given)
+        if self._indexed.problem.order is Order.FREE and not self._is_over:
+            self._any_order()
+        if not self._is_over:
+            prove_with_addresses(self._incumbent)
+        self._incumbent.stopped_by = self._run.stop or self._incumbent.stopped_by
+
+    @property
+    def _is_over(self) -> bool:
+        return self._incumbent.is_proven or self._run.stop is not None
+
+    def _learn(self, order: tuple[int, ...]) -> None:
+        """Plan one order, without links; its bound is one for all where there is neither another order nor a link."""
+        if not self._is_over and cp_sat_is_within_reach(self._run):
+            learning = ConflictLearning(self._incumbent, order, self._run)
+            learning.solve(is_the_only_order=self._indexed.has_one_order and not self._indexed.links)
+
+    def _any_order(self) -> None:
+        relaxed = pooled(self._indexed)
+        search = StagedSearch(relaxed.indexed, self._run, self._learn_order_of, lambda: 0.5)
+        search.solve()
+        self._incumbent.raise_bound(search.lower_bound + relaxed.forced_cost)
+        for seed in range(1, 1 + OTHER_ORDERS):
+            if self._is_over or not search.is_proven:
+                return
+            moves = optimal_moves(relaxed.indexed, self._run, search.lower_bound + 1, seed)
+            if moves is not None:
+                self._learn(tuple(move.operator for move in moves))
+
+    def _learn_order_of(self, moves: tuple[Move, ...], _cost: int, _phase: str) -> None:
+        self._learn(tuple(move.operator for move in moves))

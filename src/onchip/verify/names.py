@@ -1,0 +1,47 @@
+"""What the names in a plan stand for; what stands for nothing is reported."""
+
+from __future__ import annotations
+
+from onchip.arch.memory import DRAM, Memory
+from onchip.ir.tensor import Tensor
+from onchip.plan.problem import Problem
+from onchip.verify.reporting import Reporting
+from onchip.verify.rules import Rule
+
+
+class Names:
+    """The tensors that a plan of `problem` may name, and its scratchpads."""
+
+    def __init__(self, problem: Problem, report: Reporting) -> None:
+        self._problem = problem
+        self._report = report
+        self._scratchpads = {memory.name: memory for memory in problem.memories}
+
+    def tensor(self, name: str) -> Tensor | None:
+        """The tensor of that name, if it may appear in the plan."""
+        tensor = self._problem.graph.tensor.get(name)
+        if tensor is None:
+            self._report.once(Rule.UNKNOWN_TENSOR, name, "no tensor of the graph has this name")
+            return None
+        if not self._problem.counts(tensor):
+            self._report.once(Rule.UNCOUNTED_PARAMETER, name, "a parameter, and only activations count")
+            return None
+        return tensor
+
+    def scratchpad(self, tensor: str, memory: str) -> Memory | None:
+        """The memory of that name, if a tensor can be given an address there."""
+        if memory == DRAM:
+            self._report.once(Rule.DRAM_ALLOCATED, tensor, "only scratchpads are allocated and freed, DRAM is not")
+            self._report.excuse(tensor)
+        elif self.is_memory(tensor, memory):
+            return self._scratchpads[memory]
+        return None
+
+    def is_memory(self, tensor: str, memory: str) -> bool:
+        """Whether `memory` is DRAM or a scratchpad; if not, where `tensor` is cannot be known."""
+        if memory != DRAM and memory not in self._scratchpads:
+            known = ", ".join(map(repr, self._scratchpads))
+            self._report.once(Rule.UNKNOWN_MEMORY, memory, f"no scratchpad has this name; there is {known}")
+            self._report.excuse(tensor)
+            return False
+        return True

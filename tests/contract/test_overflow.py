@@ -1,0 +1,307 @@
+"""The least bytes outside, held equal to trying every choice of what is kept, each with every packing."""
+
+from __future__ import annotations
+
+import random
+import threading
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from onchip.arch.memory import Memory
+from onchip.frontends.minimalloc_csv import read_buffers
+from onchip.plan.packing import Buffer, Overflow, PackingProblem
+from onchip.plan.result import Result, Status, Stop
+from onchip.solve.allocation import attempt, overflow
+from onchip.solve.allocation.attempt import least_arena_bytes
+from onchip.solve.allocation.filling import Filling
+from onchip.solve.allocation.kept_buffers import Conflict, KeptBuffers
+from onchip.solve.allocation.overflow import bytes_surely_outside, in_sections, least_overflow, outside_bytes
+from onchip.solve.limits import Limits, Progress, Run
+from onchip.verify.packing import verify_overflow
+from oracle import packs
+
+DATA = Path(__file__).parent.parent / "data"
+MINIMALLOC = DATA / "minimalloc"
+EXECUTORCH = DATA / "executorch"
+
+
+@st.composite
+def problems(draw: st.DrawFn) -> PackingProblem:
+    """Tiny, with a capacity from much too little to enough."""
+    buffers = draw(
+        st.lists(
+            st.builds(
+                lambda start, life, size: Buffer(start, start + life, size),
+                st.integers(0, 6),
+                st.integers(1, 5),
+                st.integers(1, 8),
+            ),
+            min_size=1,
+            max_size=8,
+        )
+    )
+    return PackingProblem(tuple(buffers), draw(st.integers(1, 16)), draw(st.sampled_from((1, 1, 2, 3))))
+
+
+def brimful(seed: int) -> PackingProblem | None:
+    """Every step is full, so that what fits by its bytes often has no addresses; None where it is too large to try."""
+    chance = random.Random(seed)
+    alignment, steps, free = chance.choice((1, 1, 2, 3)), chance.randint(4, 7), chance.randint(4, 8)
+    alive: list[tuple[int, int]] = []
+    buffers: list[Buffer] = []
+    for step in range(steps):
+        while free:
+            units = chance.randint(1, min(free, 4))
+            free -= units
+            alive.append((step, units))
+        for start, units in [item for item in alive if step == steps - 1 or chance.random() < 0.4]:
+            alive.remove((start, units))
+            free += units
+            buffers.append(Buffer(start, step + 1, units * alignment - chance.randrange(alignment)))
+    roomy = PackingProblem(tuple(buffers), 10**6, alignment)
+    return replace(roomy, capacity_bytes=least_arena_bytes(roomy)) if len(buffers) <= 12 else None
+
+
+def oracle_packs(problem: PackingProblem, kept: Sequence[int]) -> bool:
+    rectangles = tuple(sorted((b.start, b.stop, b.size_bytes) for b in (problem.buffers[i] for i in kept)))
+    is_small_enough = all(size <= problem.capacity_bytes for _, _, size in rectangles)
+    return is_small_enough and packs(rectangles, Memory("m", problem.capacity_bytes, problem.alignment_bytes))
+
+
+def oracle_outside_bytes(problem: PackingProblem) -> int:
+    """Every choice of what is kept, the one with the fewest bytes outside first."""
+    everything = range(len(problem.buffers))
+    choices = [[i for i in everything if chosen >> i & 1] for chosen in range(1 << len(problem.buffers))]
+    total = sum(buffer.size_bytes for buffer in problem.buffers)
+    costs = {index: total - sum(problem.buffers[i].size_bytes for i in kept) for index, kept in enumerate(choices)}
+    return next(costs[at] for at in sorted(costs, key=costs.__getitem__) if oracle_packs(problem, choices[at]))
+
+
+def is_legal(problem: PackingProblem, result: Result[Overflow]) -> bool:
+    if result.answer is None or result.objective_value is None:
+        return False
+    return verify_overflow(problem, result.answer, result.objective_value) == ()
+
+
+def is_optimal(problem: PackingProblem, result: Result[Overflow]) -> bool:
+    least = oracle_outside_bytes(problem)
+    known = (result.status, result.objective_value, result.lower_bound)
+    return is_legal(problem, result) and known == (Status.OPTIMAL, least, least)
+
+
+def executorch(network: str) -> tuple[Buffer, ...]:
+    return read_buffers(EXECUTORCH / f"{network}.csv").buffers
+
+
+def hard(percent: int = 80) -> PackingProblem:
+    """An instance that stays unproven for long."""
+    return PackingProblem(read_buffers(MINIMALLOC / "A.1048576.csv").buffers, 1048576 * percent // 100)
+
+
+@settings(max_examples=300, deadline=None)
+@given(problem=problems())
+def test_it_agrees_with_trying_every_choice(problem: PackingProblem) -> None:
+    assert is_optimal(problem, least_overflow(problem, Run()))
+
+
+def brimful_problems(seeds: int) -> list[PackingProblem]:
+    return [problem for seed in range(seeds) if (problem := brimful(seed)) is not None]
+
+
+def test_it_agrees_where_addresses_cost_bytes() -> None:
+    problems = brimful_problems(1200)
+    by_bytes_alone = [KeptBuffers(problem).solve(Run()).objective_value for problem in problems]
+
+    results = [least_overflow(problem, Run()) for problem in problems]
+
+    assert all(is_optimal(problem, result) for problem, result in zip(problems, results, strict=True))
+    dearer = [r for r, bytes_alone in zip(results, by_bytes_alone, strict=True) if r.objective_value != bytes_alone]
+    assert len(dearer) >= 10
+
+
+@pytest.mark.parametrize("most_set_aside", [1, 8])
+def test_it_agrees_where_no_reason_is_found_at_once(most_set_aside: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    settled: list[int] = []
+    settle = overflow.OverflowSearch._all_open_are_settled
+
+    def counting(search: overflow.OverflowSearch) -> bool:
+        settled.append(len(search._open))
+        return settle(search)
+
+    monkeypatch.setattr(overflow, "ROUND_NODES", 1)
+    monkeypatch.setattr(overflow, "MOST_SET_ASIDE", most_set_aside)
+    monkeypatch.setattr(overflow, "unpackable_stretches", lambda problem, run: [])
+    monkeypatch.setattr(attempt, "BEST_FIT_TRIES", 0)
+    monkeypatch.setattr(attempt, "unpackable_stretch", lambda *arguments: None)
+    monkeypatch.setattr(Filling, "orders", lambda filling, first=(): iter([list(first)]))
+    monkeypatch.setattr(overflow.OverflowSearch, "_all_open_are_settled", counting)
+    problems = brimful_problems(400)
+
+    results = [least_overflow(problem, Run()) for problem in problems]
+
+    assert all(is_optimal(problem, result) for problem, result in zip(problems, results, strict=True))
+    assert len(settled) >= 10
+    assert max(settled) <= most_set_aside
+
+
+@settings(max_examples=100, deadline=None)
+@given(problem=problems(), more=st.integers(1, 5))
+def test_more_capacity_never_leaves_more_outside(problem: PackingProblem, more: int) -> None:
+    larger = replace(problem, capacity_bytes=problem.capacity_bytes + more)
+
+    values = [least_overflow(each, Run()).objective_value or 0 for each in (problem, larger)]
+
+    assert values[1] <= values[0]
+
+
+@settings(max_examples=100, deadline=None)
+@given(problem=problems())
+def test_nothing_is_outside_exactly_where_all_packs(problem: PackingProblem) -> None:
+    result = least_overflow(problem, Run())
+
+    assert (result.objective_value == 0) is oracle_packs(problem, range(len(problem.buffers)))
+
+
+@settings(max_examples=100, deadline=None)
+@given(problem=problems())
+def test_the_bounds_are_below_the_least(problem: PackingProblem) -> None:
+    by_bytes_alone = KeptBuffers(problem).solve(Run()).objective_value
+
+    assert by_bytes_alone is not None
+    assert bytes_surely_outside(problem) <= by_bytes_alone <= oracle_outside_bytes(problem)
+
+
+@settings(max_examples=100, deadline=None)
+@given(problem=problems())
+def test_sections_keep_who_meets_whom(problem: PackingProblem) -> None:
+    sections = in_sections(problem)
+
+    for first, in_section in zip(problem.buffers, sections.buffers, strict=True):
+        meets = [first.overlaps(other) for other in problem.buffers]
+        assert meets == [in_section.overlaps(other) for other in sections.buffers]
+
+
+@settings(max_examples=100, deadline=None)
+@given(problem=problems(), seed=st.integers(0, 99))
+def test_filling_is_legal_and_leaves_out_only_what_finds_no_gap(problem: PackingProblem, seed: int) -> None:
+    order = random.Random(seed).sample(range(len(problem.buffers)), len(problem.buffers))
+    filling = Filling(problem)
+
+    filled = filling.fill(order, (None,) * len(order))
+
+    assert verify_overflow(problem, filled, outside_bytes(problem, filled)) == ()
+    assert filling.fill(order, filled.offsets_bytes) == filled
+
+
+def test_a_conflict_forbids_all_that_are_alike_or_larger() -> None:
+    """Any two of the three large ones are too much, once that is known of parts of two; the small one is not."""
+    buffers = (Buffer(0, 4, 3), Buffer(0, 5, 3), Buffer(1, 4, 4), Buffer(9, 10, 1), Buffer(0, 4, 2))
+    model = KeptBuffers(PackingProblem(buffers, 10))
+
+    model.forbid(Conflict(range(2, 4), (Buffer(2, 4, 3), Buffer(2, 4, 3))))
+
+    result = model.solve(Run())
+    assert (result.answer, result.objective_value) == ((2, 3, 4), 6)
+
+
+def test_what_ends_within_the_last_partial_unit_may_be_kept() -> None:
+    problem = PackingProblem((Buffer(0, 1, 4), Buffer(0, 1, 3)), 7, alignment_bytes=4)
+
+    assert least_overflow(problem, Run()).objective_value == 0
+    assert least_overflow(replace(problem, capacity_bytes=6), Run()).objective_value == 3
+
+
+def test_a_buffer_larger_than_the_capacity_is_outside() -> None:
+    result = least_overflow(PackingProblem((Buffer(0, 2, 9), Buffer(1, 3, 8)), 8), Run())
+
+    assert (result.answer, result.objective_value) == (Overflow((None, 0)), 9)
+    assert least_overflow(PackingProblem((Buffer(0, 2, 9),), 8), Run()).answer == Overflow((None,))
+
+
+def test_without_buffers_nothing_is_outside() -> None:
+    result = least_overflow(PackingProblem((), 1), Run())
+
+    assert (result.status, result.answer, result.objective_value) == (Status.OPTIMAL, Overflow(()), 0)
+
+
+def test_steps_and_capacities_may_be_huge() -> None:
+    buffers = (Buffer(0, 2**62, 2**49), Buffer(2**61, 2**62, 2**48), Buffer(2**62 - 1, 2**62, 2**48 + 1))
+
+    assert least_overflow(PackingProblem(buffers, 2**49 + 2**48), Run()).objective_value == 2**48 + 1
+    assert least_overflow(PackingProblem(buffers, 2**49 + 2**48 - 1), Run()).objective_value == 2**49
+    assert least_overflow(PackingProblem(buffers, 2**63 - 1), Run()).objective_value == 0
+
+
+def test_the_same_question_has_the_same_answer() -> None:
+    problem = PackingProblem(executorch("googlenet"), 3_211_264, 16)
+
+    assert least_overflow(problem, Run()).answer == least_overflow(problem, Run()).answer
+
+
+# Shares of all bytes at 25, 50 and 75 % of the most that lives at once; BankedGreedy is ExecuTorch 1.5.1's own planner.
+LIVENESS_BOUND_BYTES = {"resnet50": 9_633_792, "googlenet": 6_422_528, "densenet121": 8_429_568}
+KNOWN_OPTIMA = {
+    "resnet50": (0.491, 0.216, 0.111), "googlenet": (0.446, 0.233, 0.061), "densenet121": (0.355, 0.094, 0.044),
+}  # fmt: skip
+BANKED_GREEDY = {
+    "resnet50": (0.522, 0.258, 0.131), "googlenet": (0.546, 0.354, 0.143), "densenet121": (0.397, 0.178, 0.075),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("quarters", [1, 2, 3])
+@pytest.mark.parametrize("network", LIVENESS_BOUND_BYTES)
+def test_networks_are_proven_at_the_optima_known_before(network: str, quarters: int) -> None:
+    buffers, bound = executorch(network), LIVENESS_BOUND_BYTES[network]
+    problem = PackingProblem(buffers, bound * quarters // 4, 16)
+    assert least_arena_bytes(problem) == bound
+
+    result = least_overflow(problem, Run())
+
+    assert result.status is Status.OPTIMAL
+    assert is_legal(problem, result)
+    share = (result.objective_value or 0) / sum(buffer.size_bytes for buffer in buffers)
+    assert round(share, 3) == KNOWN_OPTIMA[network][quarters - 1] < BANKED_GREEDY[network][quarters - 1]
+
+
+def test_a_time_limit_leaves_an_answer_and_a_bound() -> None:
+    progress: list[Progress] = []
+
+    result = least_overflow(hard(), Run(Limits(time_limit_seconds=2.0), progress.append))
+
+    assert (result.status, result.stopped_by) == (Status.FEASIBLE, Stop.TIME_LIMIT)
+    assert is_legal(hard(), result)
+    assert 0 < result.lower_bound < (result.objective_value or 0)
+    bests = [each.best or 0 for each in progress]
+    assert bests == sorted(bests, reverse=True)
+    assert progress[-1].best == result.objective_value
+
+
+def test_without_any_time_there_is_still_an_answer() -> None:
+    result = least_overflow(hard(), Run(Limits(time_limit_seconds=0.0)))
+
+    assert result.stopped_by is Stop.TIME_LIMIT
+    assert is_legal(hard(), result)
+
+
+def test_a_node_limit_ends_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(overflow, "MOST_SET_ASIDE", 1)
+
+    result = least_overflow(hard(), Run(Limits(node_limit=2_000)))
+
+    assert (result.status, result.stopped_by) == (Status.FEASIBLE, Stop.NODE_LIMIT)
+    assert is_legal(hard(), result)
+
+
+def test_an_interruption_leaves_the_best_so_far() -> None:
+    run = Run()
+    threading.Timer(1.0, run.interrupt.set).start()
+
+    result = least_overflow(hard(), run)
+
+    assert (result.status, result.stopped_by) == (Status.FEASIBLE, Stop.INTERRUPTED)
+    assert is_legal(hard(), result)

@@ -1,0 +1,139 @@
+"""`exact` on several scratchpads against the exhaustive oracles: every order, choice, place and packing."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator
+from dataclasses import replace
+from itertools import count, islice
+
+import pytest
+
+from onchip.analysis.fitting import operators_that_do_not_fit
+from onchip.analysis.indexed import IndexedProblem
+from onchip.arch.memory import DRAM, Memory, Operand
+from onchip.plan.document import Claim
+from onchip.plan.plan import Plan
+from onchip.plan.problem import Count, Order, Placement, Problem, Rate, Transfers
+from onchip.plan.result import Result, Status
+from onchip.solve.joint.exact import solve_exactly
+from onchip.solve.limits import Run
+from onchip.verify.verifier import verify
+from oracle import KeepOrDrop, long_lived_graph, orders, random_graph
+from oracle_scratchpads import least_bytes, least_cost_of_instructions
+
+CASES, CASES_TOGETHER = 260, 20
+LARGEST_CHOICE = 3_000  # of what leaves, in all orders, that the oracle goes through
+TINY_CASES, TINY_CASES_TOGETHER = 60, 6
+EVERYTHING = tuple(Operand)
+HOLDS = (
+    *(EVERYTHING,) * 4,
+    (Operand.INPUT, Operand.WEIGHT),
+    (Operand.OUTPUT,),
+    (Operand.INPUT,),
+    (Operand.INPUT, Operand.OUTPUT),
+)
+
+
+def tight(problem: Problem, chance: random.Random, greatest_bytes: int = 40) -> Problem | None:
+    """The problem with scratchpads that grow until every operator fits, now and then a byte more; None if none does."""
+    while operators_that_do_not_fit(IndexedProblem.of(problem)):
+        grown = chance.randrange(len(problem.memories))
+        problem = replace(problem, memories=tuple(_grown(m, i == grown) for i, m in enumerate(problem.memories)))
+        if sum(memory.capacity_bytes for memory in problem.memories) > greatest_bytes:
+            return None
+    more = chance.randrange(2 * len(problem.memories))
+    return replace(problem, memories=tuple(_grown(m, i == more) for i, m in enumerate(problem.memories)))
+
+
+def _grown(memory: Memory, is_grown: bool) -> Memory:
+    return replace(memory, capacity_bytes=memory.capacity_bytes + is_grown)
+
+
+def byte_problems() -> Iterator[Problem]:
+    """Two to four scratchpads, some of which hold not everything; graphs of up to six operators."""
+    for seed in count():
+        chance = random.Random(seed)
+        make = random_graph if seed % 3 else long_lived_graph
+        is_static = seed % 7 == 0
+        problem = Problem(
+            make(seed, operators=chance.randint(3, 6), greatest_size=5),
+            tuple(
+                Memory(
+                    f"s{i}", chance.randint(1, 4), chance.choice((1, 1, 2)), chance.choice(HOLDS[: 4 + 4 * (seed % 2)])
+                )
+                for i in range(chance.randint(2, 4))
+            ),
+            order=Order.GIVEN if is_static or seed % 4 == 0 else Order.FREE,
+            count=Count.ALL if seed % 5 == 0 else Count.ACTIVATIONS,
+            placement=Placement.STATIC if is_static else Placement.DYNAMIC,
+        )
+        found = tight(problem, chance)
+        if found is not None and sum(2 ** len(KeepOrDrop(found, o).gaps) for o in orders(found)) <= LARGEST_CHOICE:
+            yield found
+
+
+def tiny_problems() -> Iterator[Problem]:
+    """Two scratchpads, rates that differ by place and direction, links or none; up to four operators."""
+    for seed in count():
+        chance = random.Random(seed)
+        names = ("s0", "s1")
+        ways = [(DRAM, name) for name in names] + [(name, DRAM) for name in names] + [("s0", "s1"), ("s1", "s0")]
+        problem = Problem(
+            long_lived_graph(seed, operators=chance.randint(2, 4), greatest_size=2, pairs=0.5),
+            tuple(Memory(name, 1, holds=chance.choice(HOLDS)) for name in names),
+            order=Order.GIVEN if seed % 2 else Order.FREE,
+            transfers=Transfers(
+                tuple(way for way in ways[4:] if chance.random() < 0.6),
+                {way: Rate(chance.randint(0, 2), ((8, chance.randint(1, 3)),)) for way in ways} if seed % 3 else {},
+            ),
+        )
+        found = tight(problem, chance, greatest_bytes=8)
+        if found is not None and len(found.graph.tensors) <= 5:
+            yield found
+
+
+def verified(problem: Problem) -> Result[Plan]:
+    """What `exact` says, held against the verifier."""
+    result = solve_exactly(problem, Run())
+    assert result.answer is not None
+    assert result.objective_value is not None
+    claim = Claim("exact", result.status, problem.objective, result.objective_value, result.lower_bound)
+    assert verify(problem, result.answer, claim).violations == ()
+    return result
+
+
+def cases(problems: Iterator[Problem], number: int, together: int) -> list[list[Problem]]:
+    found = list(islice(problems, number))
+    return [found[start : start + together] for start in range(0, number, together)]
+
+
+@pytest.mark.parametrize("problems", cases(byte_problems(), CASES, CASES_TOGETHER))
+def test_the_least_bytes_are_the_oracle_s(problems: list[Problem]) -> None:
+    for problem in problems:
+        result = verified(problem)
+        assert result.objective_value == least_bytes(problem), problem.graph.name
+        assert result.status is Status.OPTIMAL
+
+
+@pytest.mark.parametrize("problems", cases(tiny_problems(), TINY_CASES, TINY_CASES_TOGETHER))
+def test_the_least_cost_is_that_of_all_programs(problems: list[Problem]) -> None:
+    """Links, rates, tensors in two scratchpads at once: nothing a program could do is cheaper.
+
+    The bound with links lets a tensor take any way, whether there is room or not, so that a proof may be missing.
+    """
+    for problem in problems:
+        result = verified(problem)
+        assert result.objective_value == least_cost_of_instructions(problem), problem.graph.name
+        assert result.status is Status.OPTIMAL or problem.transfers.links
+
+
+def test_most_plans_over_links_are_proven() -> None:
+    linked = [problem for problem in islice(tiny_problems(), TINY_CASES) if problem.transfers.links]
+    proven = sum(verified(problem).status is Status.OPTIMAL for problem in linked)
+    assert proven >= 0.9 * len(linked)
+
+
+def test_the_cases_are_worth_it() -> None:
+    values = [least_bytes(problem) for problem in islice(byte_problems(), 80)]
+    assert sum(value is not None and value > 0 for value in values) >= 20
