@@ -1,4 +1,9 @@
-"""How many mappings of a layer the cost model evaluates in a second on one core: `python benchmarks/mapping_speed.py`."""
+"""How many mappings of a layer the cost model evaluates in a second on one core.
+
+    python benchmarks/mapping_speed.py
+
+Random mappings, most of which do not fit; `scattered` are those that are left to the model one by one.
+"""
 
 from __future__ import annotations
 
@@ -86,7 +91,11 @@ def primes(bound: int) -> list[int]:
 def main() -> None:
     """Prints a table; times are of one thread."""
     print(f"{'accelerator':20} {'layer':45} {'fit':>7} {'scattered':>9} {'a second':>12} {'one by one':>11}")
-    machines = (accelerator_from_yaml(SIMBA_LIKE, "simba"), load_accelerator("meta-prototype-df"), load_accelerator("tpu-like"))
+    machines = (
+        accelerator_from_yaml(SIMBA_LIKE, "simba"),
+        load_accelerator("meta-prototype-df"),
+        load_accelerator("tpu-like"),
+    )
     for accelerator in machines:
         for text in LAYERS:
             print(f"{accelerator.name[:20]:20} {text:45} {row(Layer.of_text(text), accelerator)}")

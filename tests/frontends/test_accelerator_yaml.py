@@ -38,6 +38,7 @@ NAMES = st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=8
 POSITIVE = st.integers(1, 2**40)
 ENERGIES = st.floats(0, 1e9)
 PORTS = st.lists(st.builds(Port, st.sampled_from(Direction), POSITIVE), max_size=2).map(tuple)
+UNROLLED = st.lists(st.sampled_from(("N", "K", "C")), min_size=1, unique=True).map(tuple)
 HELD = st.lists(st.sampled_from(Operand), min_size=1, unique=True).map(tuple)
 ACCESSES = st.none() | st.builds(Access, POSITIVE, ENERGIES, ENERGIES, st.none() | st.just(1))
 
@@ -47,7 +48,7 @@ def accelerators(draw: st.DrawFn) -> Accelerator:
     dimensions = draw(st.dictionaries(NAMES, POSITIVE, max_size=3))
     energy = draw(st.none() | ENERGIES)
     array = (
-        ComputeArray(dimensions, None, energy)
+        ComputeArray(dimensions, None, energy, draw(st.dictionaries(st.sampled_from([*dimensions]), UNROLLED)))
         if dimensions
         else draw(st.none() | st.builds(ComputeArray, free=POSITIVE))
     )
@@ -202,3 +203,16 @@ def test_a_wrong_field_is_named_with_its_line(old: str, new: str, message: str) 
 def test_what_is_no_accelerator_is_refused(text: str | bytes) -> None:
     with pytest.raises(AcceleratorError):
         accelerator_from_yaml(text, "bad.yaml")
+
+
+def test_unrolls_says_which_loops_run_along_a_dimension_of_the_array() -> None:
+    text = FULL.replace("dimensions: {K: 4, C: 2}", "dimensions: {K: 4, C: 2}, unrolls: {K: [K, P]}")
+    accelerator = accelerator_from_yaml(text, "small.yaml")
+    assert accelerator.array is not None
+    assert accelerator.array.unrolls == {"K": ("K", "P")}
+
+
+def test_unrolls_of_a_dimension_that_is_not_there_is_refused_with_its_name() -> None:
+    text = FULL.replace("dimensions: {K: 4, C: 2}", "dimensions: {K: 4, C: 2}, unrolls: {pe: [K]}")
+    with pytest.raises(AcceleratorError, match="unrolls lists K for 'pe'; expected some of K, C"):
+        accelerator_from_yaml(text, "small.yaml")

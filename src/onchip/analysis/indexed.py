@@ -152,11 +152,18 @@ class IndexedProblem:
         """
         return tuple(self._ways(tensor) for tensor in range(len(self.tensors)))
 
-    def _ways(self, tensor: int) -> Mapping[tuple[int, int], int]:
-        numbers = range(len(self.views))
+    @cached_property
+    def direct_ways(self) -> tuple[Mapping[tuple[int, int], int], ...]:
+        """The same for what one copy does."""
+        return tuple(self._direct_ways(tensor) for tensor in range(len(self.tensors)))
+
+    def _direct_ways(self, tensor: int) -> Mapping[tuple[int, int], int]:
         ways = {(source, target): self.link_cost(tensor, source, target) for source, target in self.links}
-        ways |= {(-1, memory): self.views[memory].load_costs[tensor] for memory in numbers}
-        ways |= {(memory, -1): self.views[memory].store_costs[tensor] for memory in numbers}
+        ways |= {(-1, memory): view.load_costs[tensor] for memory, view in enumerate(self.views)}
+        return ways | {(memory, -1): view.store_costs[tensor] for memory, view in enumerate(self.views)}
+
+    def _ways(self, tensor: int) -> Mapping[tuple[int, int], int]:
+        numbers, ways = range(len(self.views)), dict(self.direct_ways[tensor])
         for between in numbers if self.links else ():
             for source in (-1, *numbers):
                 for target in (-1, *numbers):

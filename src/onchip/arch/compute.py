@@ -34,8 +34,9 @@ class ComputeArray:
                 raise AcceleratorError(f"{name!r} has {units} units", place="array", expected="at least 1")
         for name, loops in self.unrolls.items():
             if name not in self.dimensions or not loops:
-                known = ", ".join(self.dimensions)
-                raise AcceleratorError(f"unrolls says {loops} for {name!r}", place="array", expected=f"some of {known}")
+                detail = f"unrolls lists {', '.join(loops) or 'nothing'} for {name!r}"
+                expected = f"some of {', '.join(self.dimensions)}" if loops else "at least one loop"
+                raise AcceleratorError(detail, place="array", expected=expected)
         energy = self.mac_energy_pj
         if energy is not None and not (isfinite(energy) and energy >= 0):
             raise AcceleratorError(f"mac_energy_pj is {energy}", place="array", expected="a finite number, at least 0")

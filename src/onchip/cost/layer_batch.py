@@ -57,7 +57,7 @@ class LayerCosts:
     def of(self, mappings: Sequence[Mapping]) -> Costs:
         """As `of_chosen`, and INTERLEAVED ones through `layer_cost`."""
         costs = self.of_chosen(self.encode(mappings))
-        for row in np.flatnonzero(costs.status == kernel.INTERLEAVED):
+        for row in np.flatnonzero(costs.status == kernel.INTERLEAVED).tolist():
             try:
                 cost = layer_cost(self._layer, self._accelerator, mappings[row])
             except MappingError:
@@ -104,7 +104,9 @@ class BlockTable:
 
     def _rehash(self) -> None:
         old, slots = self.arrays, 2 * self.arrays.key.size
-        fresh = Table(np.full(slots, -1, np.int64), np.zeros(slots, np.int64), np.zeros(slots, np.int64), old.size, old.times)
+        fresh = Table(
+            np.full(slots, -1, np.int64), np.zeros(slots, np.int64), np.zeros(slots, np.int64), old.size, old.times
+        )
         for key, start, stop in zip(old.key, old.start, old.stop, strict=True):
             if key >= 0:
                 slot = kernel.free_slot(fresh, key)

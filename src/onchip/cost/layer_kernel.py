@@ -21,7 +21,7 @@ READ_FOR_BELOW, WRITE_FROM_ABOVE, READ_FOR_ABOVE, WRITE_FROM_BELOW = range(4)
 # Status of a mapping.
 COSTED, SIZE_UNKNOWN, INTERLEAVED, OVER_CAPACITY, OVER_ARRAY = range(5)
 # Rows of a workspace's visits.
-PORT, BUSY, PERIOD, WINDOW, TIMES, FIRST, LAST, OPERAND, CROSSING = range(9)
+PORT, BUSY, PERIOD, WINDOW, TIMES, FIRST, LAST, OPERAND, CROSSING, EPISODE = range(10)
 # Rows of a workspace's boundaries.
 LEVEL, CUT, UPPER_SIZE, UPPER_TIMES, LOWER_SIZE, LOWER_TIMES, EPISODES, DISTINCT, REACH, ROOM, BITS = range(11)
 # Sums of the two words-and-largest results of a boundary of the input.
@@ -29,8 +29,11 @@ UPPER_UNITS, UPPER_LARGEST, LOWER_UNITS, LOWER_LARGEST = range(4)
 
 
 def compiled(function: F) -> F:
-    """Compile, cache on disk, release the interpreter lock while running."""
-    return cast("F", numba.njit(cache=True, nogil=True, _nrt=False)(function))  # type: ignore[call-overload]
+    """Compile into the caller, cache on disk, release the interpreter lock while running.
+
+    Handing so many arrays from function to function took half of the time.
+    """
+    return cast("F", numba.njit(cache=True, nogil=True, _nrt=False, forceinline=True)(function))  # type: ignore[call-overload]
 
 
 @compiled
@@ -48,9 +51,7 @@ def cost_from(
 
 
 @compiled
-def cost_one(
-    shape: Shape, machine: Machine, chosen: Chosen, table: Table, w: Workspace, row: int, costs: Costs
-) -> int:
+def cost_one(shape: Shape, machine: Machine, chosen: Chosen, table: Table, w: Workspace, row: int, costs: Costs) -> int:
     temporal, spatial = chosen.temporal_count[row], chosen.spatial_count[row]
     multiply_temporal(shape, chosen, w, row, temporal)
     if not multiply_spatial(shape, machine, chosen, w, row, spatial):
@@ -58,26 +59,31 @@ def cost_one(
     w.needs[:] = 0
     w.visit_count[0] = 0
     energy = shape.mac_energy_pj
-    for operand in range(3):
-        if operand == WEIGHT and not shape.has_weight:
-            continue
-        boundaries = chain(machine, chosen, w, row, operand, temporal)
-        if operand == INPUT:
-            status, part = read_input(shape, machine, chosen, table, w, row, boundaries, temporal, spatial)
-            if status != COSTED:
-                return status
-            energy += part
-        elif operand == WEIGHT:
-            energy += read_weights(shape, machine, w, boundaries)
-        else:
-            energy += add_sums(shape, machine, w, boundaries)
-    for level in range(machine.capacity_bits.size):
-        if w.needs[level] > machine.capacity_bits[level]:
+    if shape.has_weight:
+        energy += read_weights(shape, machine, w, chain(machine, chosen, w, row, WEIGHT, temporal))
+        if is_over_capacity(machine, w):
             return OVER_CAPACITY
+    energy += add_sums(shape, machine, w, chain(machine, chosen, w, row, OUTPUT, temporal))
+    if is_over_capacity(machine, w):
+        return OVER_CAPACITY
+    boundaries = chain(machine, chosen, w, row, INPUT, temporal)
+    status, part = read_input(shape, machine, chosen, table, w, row, boundaries, temporal, spatial)
+    if status != COSTED:
+        return status
+    if is_over_capacity(machine, w):
+        return OVER_CAPACITY
+    costs.energy_pj[row] = energy + part
     loops = w.all[temporal]
-    costs.energy_pj[row] = energy
     costs.cycles[row] = loops + stall(machine, w, loops) + chained(w, FIRST) + chained(w, LAST)
     return COSTED
+
+
+@compiled
+def is_over_capacity(machine: Machine, w: Workspace) -> bool:
+    for level in range(machine.capacity_bits.size):
+        if w.needs[level] > machine.capacity_bits[level]:
+            return True
+    return False
 
 
 # Products of loops
@@ -87,29 +93,27 @@ def cost_one(
 def multiply_temporal(shape: Shape, chosen: Chosen, w: Workspace, row: int, count: int) -> None:
     """Of the loops inside each place of the nest, and of those outside."""
     w.all[0], w.channels[0] = 1, 1
-    w.axis[:, 0] = 1
-    w.relevant[:, 0] = 1
-    w.window[:, 0] = 1
+    for axis in range(4):
+        w.axis[axis, 0] = 1
+    for operand in range(3):
+        w.relevant[operand, 0], w.window[operand, 0] = 1, 1
     for at in range(count):
         loop, size = chosen.temporal_loop[row, at], chosen.temporal_size[row, at]
         w.all[at + 1] = w.all[at] * size
-        place = shape.axis_of[loop]
-        w.channels[at + 1] = w.channels[at] * (size if place < 0 and shape.relevant[INPUT, loop] else 1)
+        w.channels[at + 1] = w.channels[at] * (size if shape.is_channel[loop] else 1)
         for axis in range(4):
-            w.axis[axis, at + 1] = w.axis[axis, at] * (size if axis == place else 1)
+            w.axis[axis, at + 1] = w.axis[axis, at] * (size if axis == shape.axis_of[loop] else 1)
         for operand in range(3):
             matters = shape.relevant[operand, loop]
             w.relevant[operand, at + 1] = w.relevant[operand, at] * (size if matters else 1)
             w.window[operand, at + 1] = w.all[at + 1] if matters else w.window[operand, at]
     w.all_outside[count], w.channels_outside[count] = 1, 1
     for operand in range(3):
-        w.relevant_outside[operand, count] = 1
-        w.next_relevant[operand, count] = count
+        w.relevant_outside[operand, count], w.next_relevant[operand, count] = 1, count
     for at in range(count - 1, -1, -1):
         loop, size = chosen.temporal_loop[row, at], chosen.temporal_size[row, at]
         w.all_outside[at] = w.all_outside[at + 1] * size
-        counts = shape.axis_of[loop] < 0 and shape.relevant[INPUT, loop]
-        w.channels_outside[at] = w.channels_outside[at + 1] * (size if counts else 1)
+        w.channels_outside[at] = w.channels_outside[at + 1] * (size if shape.is_channel[loop] else 1)
         for operand in range(3):
             matters = shape.relevant[operand, loop]
             w.relevant_outside[operand, at] = w.relevant_outside[operand, at + 1] * (size if matters else 1)
@@ -130,7 +134,7 @@ def multiply_spatial(shape: Shape, machine: Machine, chosen: Chosen, w: Workspac
         place = shape.axis_of[loop]
         if place >= 0:
             w.side_axis[place, along] *= size
-        elif shape.relevant[INPUT, loop]:
+        elif shape.is_channel[loop]:
             w.side_channels[along] *= size
         for operand in range(3):
             if shape.relevant[operand, loop]:
@@ -160,6 +164,12 @@ def chain(machine: Machine, chosen: Chosen, w: Workspace, row: int, operand: int
         w.chain[EPISODES, at] = w.all_outside[reach]
         w.chain[DISTINCT, at] = w.relevant_outside[operand, cut]
     return count
+
+
+@compiled
+def units_of(bits: int, unit: int, shift: int) -> int:
+    """Rounded up; `shift` is the logarithm of a unit that is a power of two, else -1: division is slow."""
+    return (bits + unit - 1) >> shift if shift >= 0 else (bits + unit - 1) // unit
 
 
 @compiled
@@ -203,7 +213,14 @@ def has_axis_beside(w: Workspace) -> bool:
 
 @compiled
 def is_interleaved(
-    shape: Shape, machine: Machine, chosen: Chosen, w: Workspace, row: int, at_boundary: int, temporal: int, spatial: int
+    shape: Shape,
+    machine: Machine,
+    chosen: Chosen,
+    w: Workspace,
+    row: int,
+    at_boundary: int,
+    temporal: int,
+    spatial: int,
 ) -> bool:
     """Whether, along some loop of an axis, a tile is not a row of neighbours, or tiles beside it are not its own."""
     lower, upper = w.chain[LEVEL, at_boundary], w.chain[LEVEL, at_boundary + 1]
@@ -255,7 +272,7 @@ def size_input(shape: Shape, machine: Machine, table: Table, w: Workspace, at: i
     width = entry(table, w, 1, w.inside[2], w.beside[2], w.inside[3], w.beside[3])
     if height < 0 or width < 0:
         return False
-    units, largest = blocks(table, height, width, within * joint * bits, machine.shortest[upper])
+    units, largest = blocks(machine, table, height, width, within * joint * bits, upper)
     w.sums[UPPER_UNITS], w.sums[UPPER_LARGEST] = units * outside * again * copies_upper, largest * within * joint
     if lower < 0:
         w.sums[LOWER_LARGEST] = 0
@@ -264,7 +281,7 @@ def size_input(shape: Shape, machine: Machine, table: Table, w: Workspace, at: i
     width = entry(table, w, 1, w.inside[2], 1, w.inside[3], 1)
     if height < 0 or width < 0:
         return False
-    units, largest = blocks(table, height, width, within * bits, machine.shortest[lower])
+    units, largest = blocks(machine, table, height, width, within * bits, lower)
     w.sums[LOWER_UNITS] = units * outside * joint * again * copies_lower
     w.sums[LOWER_LARGEST] = largest * within
     return True
@@ -280,7 +297,9 @@ def free_slot(table: Table, key: int) -> int:
 
 
 @compiled
-def entry(table: Table, w: Workspace, axis: int, outputs: int, more_outputs: int, filters: int, more_filters: int) -> int:
+def entry(
+    table: Table, w: Workspace, axis: int, outputs: int, more_outputs: int, filters: int, more_filters: int
+) -> int:
     key = ((outputs * 65536 + more_outputs) * 65536 + filters) * 8192 + more_filters * 2 + axis
     slot = free_slot(table, key)
     if table.key[slot] == key:
@@ -291,14 +310,15 @@ def entry(table: Table, w: Workspace, axis: int, outputs: int, more_outputs: int
 
 
 @compiled
-def blocks(table: Table, height: int, width: int, bits: int, shortest: int) -> tuple[int, int]:
+def blocks(machine: Machine, table: Table, height: int, width: int, bits: int, level: int) -> tuple[int, int]:
     units, largest = 0, 0
+    shortest, shift = machine.shortest[level], machine.shortest_shift[level]
     for tall in range(table.start[height], table.stop[height]):
         for wide in range(table.start[width], table.stop[width]):
             area = table.size[tall] * table.size[wide]
             if area:
                 times = table.times[tall] * table.times[wide]
-                units += (area * bits + shortest - 1) // shortest * times
+                units += units_of(area * bits, shortest, shift) * times
                 largest = max(largest, area)
     return units, largest
 
@@ -329,8 +349,8 @@ def size_tiles(machine: Machine, w: Workspace, operand: int, at: int) -> None:
 
 
 @compiled
-def words(size: int, bits: int, shortest: int, times: int) -> int:
-    return (size * bits + shortest - 1) // shortest * times
+def words(machine: Machine, level: int, bits: int) -> int:
+    return units_of(bits, machine.shortest[level], machine.shortest_shift[level])
 
 
 @compiled
@@ -340,9 +360,9 @@ def read_weights(shape: Shape, machine: Machine, w: Workspace, boundaries: int) 
         size_tiles(machine, w, WEIGHT, at)
         lower, upper = w.chain[LEVEL, at], w.chain[LEVEL, at + 1]
         upper_size, lower_size = w.chain[UPPER_SIZE, at], w.chain[LOWER_SIZE, at]
-        energy += words(upper_size, bits, machine.shortest[upper], w.chain[UPPER_TIMES, at]) * machine.read_pj[upper]
+        energy += words(machine, upper, upper_size * bits) * w.chain[UPPER_TIMES, at] * machine.read_pj[upper]
         if lower >= 0:
-            units = words(lower_size, bits, machine.shortest[lower], w.chain[LOWER_TIMES, at])
+            units = words(machine, lower, lower_size * bits) * w.chain[LOWER_TIMES, at]
             energy += units * machine.write_pj[lower]
             hold(machine, w, lower, lower_size * bits, w.chain[EPISODES, at])
         fetch(machine, w, WEIGHT, at, upper_size * bits, lower_size * bits)
@@ -361,13 +381,13 @@ def add_sums(shape: Shape, machine: Machine, w: Workspace, boundaries: int) -> f
         lower, upper, bits = w.chain[LEVEL, at], w.chain[LEVEL, at + 1], w.chain[BITS, at]
         size, times = w.chain[UPPER_SIZE, at], w.chain[UPPER_TIMES, at]
         returned = size * times - begun
-        unit = words(size, bits, machine.shortest[upper], 1)
+        unit = words(machine, upper, size * bits)
         energy += unit * times * machine.write_pj[upper] + unit * (returned // size) * machine.read_pj[upper]
         lower_bits = 0
         if lower >= 0:
             size, times = w.chain[LOWER_SIZE, at], w.chain[LOWER_TIMES, at]
             lower_bits = size * w.chain[BITS, at - 1]
-            unit = words(size, w.chain[BITS, at - 1], machine.shortest[lower], 1)
+            unit = words(machine, lower, lower_bits)
             energy += unit * times * machine.read_pj[lower] + unit * (returned // size) * machine.write_pj[lower]
             begun = size * times - returned
             hold(machine, w, lower, lower_bits, w.chain[EPISODES, at])
@@ -418,7 +438,8 @@ def visit(
     holds_two = lower < 0 or machine.double_buffered[lower]
     count = w.visit_count[0]
     w.visits[PORT, count], w.visits[OPERAND, count], w.visits[CROSSING, count] = port, operand, at * 3 + operand
-    w.visits[BUSY, count] = (bits + machine.bits_per_cycle[port] - 1) // machine.bits_per_cycle[port]
+    w.visits[BUSY, count] = units_of(bits, machine.bits_per_cycle[port], machine.port_shift[port])
+    w.visits[EPISODE, count] = w.chain[EPISODES, at]
     w.visits[PERIOD, count] = period
     w.visits[WINDOW, count] = period if holds_two else w.window[operand, w.chain[CUT, at]]
     w.visits[TIMES, count], w.visits[FIRST, count], w.visits[LAST, count] = times, first, last
@@ -438,8 +459,7 @@ def stall(machine: Machine, w: Workspace, cycles: int) -> int:
             port, busy, window = w.visits[PORT, one], w.visits[BUSY, one], w.visits[WINDOW, one]
             w.port_alone[port] += max(busy - window, 0) * times
             w.port_busy[port] += busy * times
-            period = w.visits[PERIOD, one]
-            least = cycles if period == 1 else window * (cycles // period - 1)
+            least = cycles if w.visits[PERIOD, one] == 1 else window * (w.visits[EPISODE, one] - 1)
             w.port_covered[port] = max(w.port_covered[port], least)
     longest = 0
     for port in range(ports):

@@ -35,6 +35,7 @@ class Shape(NamedTuple):
 
     relevant: Flags  # operand, loop
     axis_of: Integers  # of each loop; -1 for none
+    is_channel: Flags  # of each loop: whether it leads to other input elements along no axis
     bits: Integers
     partial_bits: int
     outputs: int
@@ -50,10 +51,12 @@ class Machine(NamedTuple):
     capacity_bits: Integers
     double_buffered: Flags
     shortest: Integers
+    shortest_shift: Integers  # its logarithm, or -1
     read_pj: Reals
     write_pj: Reals
     port: Integers  # level, move
     bits_per_cycle: Integers
+    port_shift: Integers
 
 
 class Chosen(NamedTuple):
@@ -131,6 +134,7 @@ def shape_of(layer: Layer, accelerator: Accelerator) -> Shape:
     return Shape(
         relevant,
         np.array([AXES.index(loop) if loop in AXES else -1 for loop in LOOPS]),
+        np.array([loop in RELEVANT[INPUT] and loop not in AXES for loop in LOOPS]),
         np.array([layer.bits(operand) for operand in OPERANDS]),
         layer.partial_bits,
         layer.elements(OUTPUT),
@@ -148,22 +152,31 @@ def machine_of(accelerator: Accelerator) -> Machine:
     shortest = [access.shortest_access_bits or access.access_bits for access in accesses]
     shares = [least / access.access_bits for least, access in zip(shortest, accesses, strict=True)]
     ports = [*(level.ports for level in levels), accelerator.dram.ports if accelerator.dram else ()]
+    bits_per_cycle = [one.bits_per_cycle for own in ports for one in own] or [1]
     before = np.cumsum([0, *(len(own) for own in ports)])
     port = [
         [int(first) + port_for(name, own, move) if own else -1 for move in Move]
         for name, own, first in zip(names, ports, before[:-1], strict=True)
     ]
     return Machine(
-        np.array([*([one.serves is None or name in one.serves for name in sizes] for one in levels), [True] * len(sizes)]),
+        np.array(
+            [*([one.serves is None or name in one.serves for name in sizes] for one in levels), [True] * len(sizes)]
+        ),
         np.array(list(sizes.values())),
         np.array([level.memory.capacity_bytes * 8 for level in levels]),
         np.array([level.double_buffered for level in levels]),
         np.array(shortest),
+        _shifts(shortest),
         np.array([access.read_energy_pj * share for access, share in zip(accesses, shares, strict=True)]),
         np.array([access.write_energy_pj * share for access, share in zip(accesses, shares, strict=True)]),
         np.array(port),
-        np.array([one.bits_per_cycle for own in ports for one in own] or [1]),
+        np.array(bits_per_cycle),
+        _shifts(bits_per_cycle),
     )
+
+
+def _shifts(units: Sequence[int]) -> Integers:
+    return np.array([unit.bit_length() - 1 if unit.bit_count() == 1 else -1 for unit in units])
 
 
 def chosen_of(layer: Layer, accelerator: Accelerator, mappings: Sequence[Mapping]) -> Chosen:
@@ -223,6 +236,6 @@ def workspace_of(machine: Machine, loops: int) -> Workspace:
         zeros(3, along), zeros(3, along), zeros(3, along), zeros(3, along),
         zeros(dimensions), zeros(dimensions), zeros(4, dimensions), zeros(3, dimensions), zeros(3, dimensions),
         zeros(11, levels), zeros(4), zeros(4), zeros(4), zeros(levels), zeros(7),
-        zeros(9, visits), zeros(1), zeros(ports), zeros(ports), zeros(ports), zeros(3),
+        zeros(10, visits), zeros(1), zeros(ports), zeros(ports), zeros(ports), zeros(3),
         zeros(visits), zeros(visits), zeros(visits + 1),
     )  # fmt: skip

@@ -24,9 +24,13 @@ ACCELERATOR_FORMAT: Final = Format("onchip-accelerator", 1, AcceleratorError)
 
 
 class ArrayFields(TypedDict):
-    """The MACs: `dimensions` where the unrolling is fixed, `free` where the mapper may choose."""
+    """The MACs: `dimensions` where the unrolling is fixed, `free` where the mapper may choose.
+
+    A dimension named for no loop unrolls any, or those that `unrolls` lists for it.
+    """
 
     dimensions: NotRequired[dict[str, int]]
+    unrolls: NotRequired[dict[str, list[str]]]
     free: NotRequired[int]
     mac_energy_pj: NotRequired[float]
 
@@ -153,7 +157,8 @@ def accelerator_sha256(accelerator: Accelerator) -> str:
 
 
 def _array(fields: ArrayFields) -> ComputeArray:
-    return ComputeArray(fields.get("dimensions", {}), fields.get("free"), fields.get("mac_energy_pj"))
+    unrolls = {name: tuple(loops) for name, loops in fields.get("unrolls", {}).items()}
+    return ComputeArray(fields.get("dimensions", {}), fields.get("free"), fields.get("mac_energy_pj"), unrolls)
 
 
 def _dram(fields: AccessFields) -> Dram:
@@ -227,7 +232,9 @@ def _accelerator_fields(accelerator: Accelerator) -> dict[str, object]:
 
 def _array_fields(array: ComputeArray) -> dict[str, object]:
     dimensions = dict(array.dimensions) or None
-    return _present({"dimensions": dimensions, "free": array.free, "mac_energy_pj": _real(array.mac_energy_pj)})
+    unrolls = {name: [*loops] for name, loops in array.unrolls.items()} or None
+    energy = _real(array.mac_energy_pj)
+    return _present({"dimensions": dimensions, "unrolls": unrolls, "free": array.free, "mac_energy_pj": energy})
 
 
 def _level_fields(level: MemoryLevel) -> dict[str, object]:

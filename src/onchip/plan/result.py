@@ -26,6 +26,7 @@ class Stop(StrEnum):
     NODE_LIMIT = "node limit"
     MEMORY_LIMIT = "memory limit"
     INTERRUPTED = "interrupted"
+    NO_PACKING = "its residencies have no addresses"
 
 
 @dataclass(frozen=True, slots=True)

@@ -65,7 +65,13 @@ class AddressedModel:
     """Per operator and step `runs`; per place whether the tensor is `at` it, begins there and how, its offset."""
 
     def __init__(
-        self, indexed: IndexedProblem, lower_bound: int, upper_bound: int | None, *, has_addresses: bool = True
+        self,
+        indexed: IndexedProblem,
+        lower_bound: int,
+        upper_bound: int | None,
+        *,
+        has_addresses: bool = True,
+        is_relaxed: bool = True,
     ) -> None:
         from ortools.sat.python import cp_model
 
@@ -73,6 +79,7 @@ class AddressedModel:
         self._model = cp_model.CpModel()
         self._steps = range(indexed.operator_count)
         self._has_addresses = has_addresses
+        self._ways = indexed.ways if is_relaxed else indexed.direct_ways
         self._windows = Windows.of(indexed)
         self._make_variables()
         self._each_operator_runs_once_and_each_step_runs_one()
@@ -114,7 +121,7 @@ class AddressedModel:
             (source, place): model.new_bool_var(f"moves_{source}_{place}")
             for place in self._places
             for source in range(len(self._indexed.views))
-            if (source, place.memory) in self._indexed.ways[place.tensor]
+            if (source, place.memory) in self._ways[place.tensor]
             and Place(place.tensor, source, place.step - 1) in self._at
         }
 
@@ -277,9 +284,9 @@ class AddressedModel:
     def _non_compulsory_cost(self) -> cp_model.LinearExprT:
         """Every transfer, less the compulsory ones at their cheapest (COSMA, Eq. 12).
 
-        With links a bound only: each goes the cheapest way, whether there is room on it or not.
+        Relaxed, with links, a bound only: each goes the cheapest way, whether there is room on it or not.
         """
-        indexed, ways = self._indexed, self._indexed.ways
+        indexed, ways = self._indexed, self._ways
         terms: list[cp_model.LinearExprT] = [ways[p.tensor][-1, p.memory] * load for p, load in self._loads.items()]
         terms += (ways[p.tensor][source, p.memory] * move for (source, p), move in self._moves.items())
         for tensor, stored in enumerate(self._stored):
@@ -339,15 +346,23 @@ class AddressedModel:
 
 
 def prove_with_addresses(incumbent: Incumbent) -> None:
-    """Let addresses join the model, between the bound and the best plan so far."""
-    if incumbent.is_proven or not is_small_enough(incumbent.indexed) or not cp_sat_is_within_reach(incumbent.run):
+    """Let addresses join the model, between the bound and the best plan so far; links' cheapest ways first."""
+    if not is_small_enough(incumbent.indexed):
         return
-    result = AddressedModel(incumbent.indexed, incumbent.lower_bound, incumbent.value).solve(incumbent.run)
+    for is_relaxed in (True, False) if incumbent.indexed.links else (True,):
+        if not incumbent.is_proven and cp_sat_is_within_reach(incumbent.run):
+            _offer_solution(incumbent, is_relaxed=is_relaxed)
+
+
+def _offer_solution(incumbent: Incumbent, *, is_relaxed: bool) -> None:
+    indexed, bounds = incumbent.indexed, (incumbent.lower_bound, incumbent.value)
+    result = AddressedModel(indexed, *bounds, is_relaxed=is_relaxed).solve(incumbent.run)
     incumbent.stopped_by = result.stopped_by
     incumbent.is_infeasible = result.status is Status.INFEASIBLE
     if result.answer is not None and result.objective_value is not None:
         schedule, value = result.answer.schedule, result.objective_value
-        if incumbent.indexed.problem.objective is not Objective.PEAK:
-            value = non_compulsory_cost(incumbent.indexed, schedule)
-        incumbent.raise_bound(result.lower_bound)
+        if indexed.problem.objective is not Objective.PEAK:
+            value = non_compulsory_cost(indexed, schedule)
+        if is_relaxed:
+            incumbent.raise_bound(result.lower_bound)
         incumbent.offer(schedule, result.answer.offsets_bytes, value, "with addresses")

@@ -1,0 +1,14 @@
+"""`--method naive`: each operator loads what it reads and writes back what it wrote; nothing stays."""
+
+from __future__ import annotations
+
+from onchip.plan.plan import Plan
+from onchip.plan.problem import Problem
+from onchip.plan.result import Result
+from onchip.solve.limits import Run
+from onchip.solve.spilling.pinned import solve_by_pinning_whole_lives
+
+
+def solve_naively(problem: Problem, run: Run) -> Result[Plan]:
+    """Pin nothing."""
+    return solve_by_pinning_whole_lives(problem, run, "naive", lambda _pins, _run: ())

@@ -1,0 +1,196 @@
+"""Is a mapping legal? Tiles are measured by visiting every index that they touch."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator
+from dataclasses import dataclass
+from enum import StrEnum
+from itertools import product
+
+from onchip.arch.accelerator import Accelerator
+from onchip.arch.memory import MemoryLevel, Operand
+from onchip.ir.loopnest import INPUT, OUTPUT, RELEVANT, Axis, Layer
+from onchip.plan.mapping import Kept, Loop, Mapping, loops_along
+
+
+class MappingRule(StrEnum):
+    """The name of each way in which a mapping can be wrong."""
+
+    TOO_FEW_ITERATIONS = "too-few-iterations"  # the loops of a dimension multiply to less than its bound
+    TOO_MANY_ITERATIONS = "too-many-iterations"  # to more, where bounds may not be padded
+    NO_SUCH_DIMENSION = "no-such-dimension"  # a spatial loop runs along what the array does not have
+    NOT_UNROLLED = "not-unrolled"  # the dimension of the array does not unroll that loop
+    ARRAY_EXCEEDED = "array-exceeded"  # more units are needed along a dimension than there are
+    NO_SUCH_MEMORY = "no-such-memory"  # an operand is kept where there is no memory
+    NO_SUCH_OPERAND = "no-such-operand"  # something is kept that the layer does not have
+    NOT_HELD = "not-held"  # the memory does not hold the operand
+    MISPLACED = "misplaced"  # a memory stands above another that it does not stand above in the accelerator
+    CAPACITY_EXCEEDED = "capacity-exceeded"  # tiles of all operands together need more than a memory has
+
+
+@dataclass(frozen=True, slots=True)
+class MappingViolation:
+    """One rule broken by `subject`: a loop, a dimension of the array, an operand or a memory."""
+
+    rule: MappingRule
+    subject: str
+    detail: str
+
+    def __str__(self) -> str:
+        return f"{self.rule}: {self.subject}: {self.detail}"
+
+
+def verify_mapping(
+    layer: Layer, accelerator: Accelerator, mapping: Mapping, *, may_pad: bool = False
+) -> tuple[MappingViolation, ...]:
+    """Return all that is wrong; a mapping is legal exactly when that is nothing.
+
+    With `may_pad` the loops may run longer than the layer's. Capacities are measured only where all else is right.
+    """
+    found = [
+        *_bounds(layer, mapping, may_pad=may_pad),
+        *_array(accelerator, mapping),
+        *_places(layer, accelerator, mapping),
+    ]
+    if not found:
+        found.extend(_capacities(layer, accelerator, mapping))
+    return tuple(found)
+
+
+def _bounds(layer: Layer, mapping: Mapping, *, may_pad: bool) -> Iterator[MappingViolation]:
+    for name, bound in layer.bounds.items():
+        iterations = 1
+        for loop in mapping.nest:
+            iterations *= loop.size if loop.dimension == name else 1
+        detail = f"{iterations} iterations for a bound of {bound}"
+        if iterations < bound:
+            yield MappingViolation(MappingRule.TOO_FEW_ITERATIONS, name, detail)
+        if iterations > bound and not may_pad:
+            yield MappingViolation(MappingRule.TOO_MANY_ITERATIONS, name, detail)
+
+
+def _array(accelerator: Accelerator, mapping: Mapping) -> Iterator[MappingViolation]:
+    units = dict(accelerator.array.sizes) if accelerator.array else {}
+    used: dict[str, int] = defaultdict(lambda: 1)
+    for loop in mapping.nest:
+        if loop.along is None:
+            continue
+        if accelerator.array is None or loop.along not in units:
+            yield MappingViolation(MappingRule.NO_SUCH_DIMENSION, loop.along, f"loop {loop} runs along it")
+        elif loop.size > 1 and loop.dimension not in loops_along(accelerator.array, loop.along):
+            yield MappingViolation(MappingRule.NOT_UNROLLED, loop.along, f"loop {loop} runs along it")
+        used[loop.along] *= loop.size
+    for name, need in used.items():
+        if name in units and need > units[name]:
+            yield MappingViolation(MappingRule.ARRAY_EXCEEDED, name, f"{need} of {units[name]} units")
+
+
+def _places(layer: Layer, accelerator: Accelerator, mapping: Mapping) -> Iterator[MappingViolation]:
+    levels = list(accelerator.levels)
+    for operand in Operand:
+        before: int | None = None
+        for kept in mapping.kept(operand):
+            if operand not in layer.operands:
+                yield MappingViolation(MappingRule.NO_SUCH_OPERAND, operand, f"it is kept in {kept.memory!r}")
+                continue
+            places = [at for at, level in enumerate(levels) if level.memory.name == kept.memory]
+            if not places:
+                yield MappingViolation(MappingRule.NO_SUCH_MEMORY, kept.memory, f"{operand} is kept in it")
+                continue
+            (at,) = places
+            if operand not in levels[at].memory.holds:
+                yield MappingViolation(MappingRule.NOT_HELD, operand, f"{kept.memory!r} does not hold it")
+            if before is not None and (at <= before or not _serves_all_of(levels[at], levels[before])):
+                detail = f"{kept.memory!r} is not above {levels[before].memory.name!r}"
+                yield MappingViolation(MappingRule.MISPLACED, operand, detail)
+            before = at
+
+
+def _serves_all_of(upper: MemoryLevel, lower: MemoryLevel) -> bool:
+    if upper.serves is None:
+        return True
+    return lower.serves is not None and all(name in upper.serves for name in lower.serves)
+
+
+def _capacities(layer: Layer, accelerator: Accelerator, mapping: Mapping) -> Iterator[MappingViolation]:
+    executed = mapping.layer(layer)
+    for level in accelerator.levels:
+        needs: dict[str, int] = {}
+        for operand in executed.operands:
+            for number, kept in enumerate(mapping.kept(operand)):
+                if kept.memory == level.memory.name:
+                    bits = _bits(executed, mapping, operand, number, level)
+                    needs[operand] = _elements(executed, mapping, operand, kept, level) * bits
+                    if level.double_buffered and _changes(mapping, operand, kept):
+                        needs[operand] *= 2
+        if sum(needs.values()) > level.memory.capacity_bytes * 8:
+            parts = ", ".join(f"{operand} {bits}" for operand, bits in needs.items())
+            detail = f"{sum(needs.values())} bits ({parts}) in {level.memory.capacity_bytes * 8}"
+            yield MappingViolation(MappingRule.CAPACITY_EXCEEDED, level.memory.name, detail)
+
+
+def _bits(layer: Layer, mapping: Mapping, operand: str, number: int, level: MemoryLevel) -> int:
+    """Sums that still have something to come when they arrive are partial."""
+    if operand != OUTPUT:
+        return layer.bits(operand)
+    cut = mapping.kept(operand)[number - 1].loops if number else 0
+    for at, loop in enumerate(mapping.nest):
+        if loop.size > 1 and loop.dimension not in RELEVANT[OUTPUT]:
+            comes_later = at >= cut if loop.along is None else not _is_served(loop, level)
+            if comes_later:
+                return layer.partial_bits
+    return layer.output_bits
+
+
+def _changes(mapping: Mapping, operand: str, kept: Kept) -> bool:
+    """Whether the tile is ever another one."""
+    return any(
+        loop.along is None and loop.size > 1 and loop.dimension in RELEVANT[operand]
+        for loop in mapping.nest[kept.loops :]
+    )
+
+
+def _is_served(loop: Loop, level: MemoryLevel) -> bool:
+    return loop.along is not None and (level.serves is None or loop.along in level.serves)
+
+
+def _elements(layer: Layer, mapping: Mapping, operand: str, kept: Kept, level: MemoryLevel) -> int:
+    """Of the largest tile."""
+    inside = [
+        (at < kept.loops if loop.along is None else _is_served(loop, level)) for at, loop in enumerate(mapping.nest)
+    ]
+    axes = layer.axes if operand == INPUT else ()
+    along_axes = [name for axis in axes for name in (axis.output_loop, axis.filter_loop)]
+    elements = 1
+    for loop, is_inside in zip(mapping.nest, inside, strict=True):
+        if is_inside and loop.dimension in RELEVANT[operand] and loop.dimension not in along_axes:
+            elements *= loop.size
+    for axis in axes:
+        elements *= _longest(axis, mapping, inside)
+    return elements
+
+
+def _longest(axis: Axis, mapping: Mapping, inside: list[bool]) -> int:
+    """Stored positions from the first to the last that a tile touches, of the longest tile."""
+    outputs, filters = (_indices(mapping, name, inside) for name in (axis.output_loop, axis.filter_loop))
+    longest = 0
+    for some_outputs, some_filters in product(outputs, filters):
+        touched = [o * axis.stride + f * axis.dilation - axis.padding for o in some_outputs for f in some_filters]
+        first, last = max(min(touched), 0), min(max(touched), axis.size - 1)
+        longest = max(longest, last - first + 1)
+    return longest
+
+
+def _indices(mapping: Mapping, dimension: str, inside: list[bool]) -> list[list[int]]:
+    """The indices of a dimension that each tile touches."""
+    tiles: dict[tuple[int, ...], list[int]] = defaultdict(list)
+    loops = [
+        (loop.size, is_in) for loop, is_in in zip(mapping.nest, inside, strict=True) if loop.dimension == dimension
+    ]
+    for digits in product(*(range(size) for size, _ in loops)):
+        index, weight = 0, 1
+        for digit, (size, _) in zip(digits, loops, strict=True):
+            index, weight = index + digit * weight, weight * size
+        tiles[tuple(digit for digit, (_, is_in) in zip(digits, loops, strict=True) if not is_in)].append(index)
+    return list(tiles.values())
