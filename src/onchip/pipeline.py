@@ -10,14 +10,14 @@ from typing import TYPE_CHECKING, TypeVar
 
 from onchip.analysis.bounds import compulsory_bytes, greatest_need
 from onchip.arch.accelerator import Accelerator
+from onchip.cost.transfer import transfers_of
 from onchip.errors import InputError, InternalError, UsageError
 from onchip.frontends.graph_json import graph_sha256
 from onchip.ir.graph import Graph
-from onchip.ir.tensor import Role
 from onchip.plan.document import Claim, PlanDocument, Reading, Source
 from onchip.plan.packing import PackingProblem
 from onchip.plan.plan import Compute, Plan
-from onchip.plan.problem import Objective, Order, Problem
+from onchip.plan.problem import Objective, Order, Placement, Problem
 from onchip.plan.result import Result
 from onchip.report.execution import Execution
 from onchip.report.outcome import Check, Description, Outcome, Seconds
@@ -33,12 +33,11 @@ from onchip.solve.target import Target, TargetFinder
 from onchip.verify.figures import Figures
 from onchip.verify.packing import PackingViolation, verify_overflow, verify_packing
 from onchip.verify.verifier import verify
-from onchip.workloads.source import read_network
+from onchip.workloads.source import fitted_to_scratchpads, read_network
 
 if TYPE_CHECKING:
-    from onchip.frontends.onnx_kernels import OnnxKernels
-    from onchip.simulate.seeded_kernels import SeededKernels
     from onchip.simulate.timeline import Timeline
+    from onchip.workloads.kernels import Values
 
 T = TypeVar("T")
 
@@ -53,6 +52,7 @@ class Request:
     objective: Objective = Objective.TRAFFIC
     order: Order | None = None
     method: str = "exact"
+    placement: Placement = Placement.DYNAMIC
     limits: Limits = field(default_factory=Limits)
 
 
@@ -66,7 +66,10 @@ def plan_network(request: Request, start: RunStarter = silent_run) -> Outcome:
         lambda: finder.accelerator(request.target, request.objective)
     )
     order = request.order or method.orders[0]
-    problem = Problem(graph, accelerator.scratchpads, request.objective, order, count)
+    transfers = transfers_of(accelerator, request.objective)
+    memories, objective = accelerator.scratchpads, request.objective
+    whole = Problem(graph, memories, objective, order, count, transfers, request.placement)
+    problem, split_seconds = _timed(lambda: fitted_to_scratchpads(whole, request.network, request.reading))
     with start(request.limits) as run:
         result, solve_seconds = _timed(lambda: _with_problem(method(problem, run), problem))
     figures, verify_seconds = _timed(lambda: _verified(problem, result))
@@ -74,7 +77,7 @@ def plan_network(request: Request, start: RunStarter = silent_run) -> Outcome:
         problem,
         result,
         request.limits.seed,
-        Seconds(read_seconds, budget_seconds, solve_seconds, verify_seconds),
+        Seconds(read_seconds + split_seconds, budget_seconds, solve_seconds, verify_seconds),
         greatest_need(problem),
         min_peak_bytes,
         figures,
@@ -102,69 +105,50 @@ def check_plan(plan_file: Path, network: str, target: Target, insisted: Mapping[
     for name, value in insisted.items():
         if value != (planned := getattr(reading, name)):
             raise UsageError(f"{value} contradicts the plan", file=str(plan_file), place=name, expected=f"{planned}")
-    graph = read_network(network, reading)
-    sha256 = graph_sha256(graph)
-    if document.graph.sha256 != sha256:
-        _every_name_is_known(document.plan, graph, str(plan_file))
-    memories = TargetFinder(graph, reading.count).memories(target, document.plan.memories)
     objective = document.claim.objective if document.claim else Objective.TRAFFIC
-    problem = Problem(graph, memories, objective, count=reading.count)
+    planned = Problem(
+        read_network(network, reading),
+        document.plan.memories,
+        objective,
+        count=reading.count,
+        transfers=document.transfers,
+        placement=document.placement,
+    )
+    planned = fitted_to_scratchpads(planned, network, reading)
+    sha256 = graph_sha256(planned.graph)
+    if document.graph.sha256 != sha256:
+        _every_name_is_known(document.plan, planned.graph, str(plan_file))
+    problem = _on_target(planned, target)
     verdict = verify(problem, document.plan, document.claim)
     return Check(document, problem, sha256, verdict)
 
 
-@dataclass(frozen=True, slots=True)
-class Values:
-    """What to run a plan on: random inputs of `seed` but for those `given` ([NAME=]FILE.npy), own or random weights."""
+def _on_target(problem: Problem, target: Target) -> Problem:
+    """Return the problem on the target's memories, if it names any; an accelerator's links and rates come with them."""
+    finder = TargetFinder(problem.graph, problem.count)
+    memories, transfers = finder.memories(target, problem.memories), problem.transfers
+    if target.accelerator is not None:
+        transfers = transfers_of(finder.accelerator(target, problem.objective)[0], problem.objective)
+    return replace(problem, memories=memories, transfers=transfers)
 
-    seed: int = 0
-    random_weights: int | None = None
-    given: tuple[str, ...] = ()
 
-
-def run_plan(plan_file: Path, network: str, values: Values = Values()) -> Execution:
+def run_plan(plan_file: Path, network: str, values: Values) -> Execution:
     """Verify a plan and, if it is legal, execute it on real bytes beside a run without a plan."""
     from onchip.frontends.arrays import read_arrays
     from onchip.simulate.machine import run_plan_on_machine
     from onchip.simulate.reference import run_in_given_order
+    from onchip.workloads.kernels import kernels_of, network_inputs
 
     check = check_plan(plan_file, network, Target(), {})
     graph, started = check.problem.graph, time.perf_counter()
     if not check.is_legal:
         return Execution(check)
-    kernels = _kernels(network, check, values)
-    given = read_arrays(values.given, graph)
-    inputs = {
-        tensor.name: kernels.given_input(tensor, given[tensor.name])
-        if tensor.name in given
-        else kernels.network_input(tensor)
-        for tensor in graph.with_role(Role.INPUT)
-    }
+    kernels = kernels_of(network, check.document.reading, graph, values)
+    inputs = network_inputs(graph, kernels, read_arrays(values.given, graph))
     reference = run_in_given_order(check.problem, kernels, inputs)
     run = run_plan_on_machine(check.problem, check.document.plan, kernels, inputs, reference)
     relative = kernels.difference_from_whole_model(inputs, run.outputs) if run.difference is None else None
     return Execution(check, kernels.name, run, relative, time.perf_counter() - started)
-
-
-def _kernels(network: str, check: Check, values: Values) -> OnnxKernels | SeededKernels:
-    """Return what runs the operators: the model's own nodes, or made-up kernels where there is no model."""
-    reading, graph = check.document.reading, check.problem.graph
-    if not network.endswith(".onnx"):
-        if values.random_weights is not None:
-            raise UsageError("it has no weights to replace", file=network, place="--random-weights", expected="--seed")
-        from onchip.simulate.seeded_kernels import SeededKernels
-
-        return SeededKernels(graph, values.seed)
-    if reading.bits is not None and graph != read_network(network, replace(reading, bits=None)):
-        raise UsageError(
-            f"the plan counts elements at {reading.bits} bits",
-            file=network,
-            place="reading.bits",
-            expected="the model's own: plan without --bits to run it",
-        )
-    from onchip.frontends.onnx_kernels import OnnxKernels
-
-    return OnnxKernels(graph, Path(network), reading.dims, seed=values.seed, random_weights=values.random_weights)
 
 
 def time_network(plan_file: Path, network: str, accelerator: str) -> Timing:
@@ -282,6 +266,8 @@ def _document(
         reading,
         result.answer,
         Claim(result.method, result.status, problem.objective, result.objective_value, result.lower_bound),
+        problem.transfers,
+        problem.placement,
     )
 
 

@@ -35,7 +35,7 @@ class ComputeArray:
         for name, loops in self.unrolls.items():
             if name not in self.dimensions or not loops:
                 detail = f"unrolls lists {', '.join(loops) or 'nothing'} for {name!r}"
-                expected = f"some of {', '.join(self.dimensions)}" if loops else "at least one loop"
+                expected = f"some of {', '.join(self.dimensions) or 'its dimensions'}" if loops else "at least one loop"
                 raise AcceleratorError(detail, place="array", expected=expected)
         energy = self.mac_energy_pj
         if energy is not None and not (isfinite(energy) and energy >= 0):

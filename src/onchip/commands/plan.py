@@ -24,8 +24,9 @@ from onchip.commands.arguments import (
 from onchip.commands.exit_code import ExitCode, code_of_result
 from onchip.commands.report import Pictures
 from onchip.commands.watched import watched_run
-from onchip.plan.document import Granularity, Reading
-from onchip.plan.problem import Count, Objective, Order
+from onchip.errors import UsageError
+from onchip.plan.document import Granularity, Reading, Split
+from onchip.plan.problem import Count, Objective, Order, Placement
 from onchip.report.output import write, write_json
 from onchip.solve.limits import Limits, MipSolver
 
@@ -40,7 +41,9 @@ def plan_command(
     sram: Sram = None,
     accelerator: AcceleratorName = None,
     alignment: Alignment = None,
-    objective: Annotated[Objective, typer.Option(help="Least traffic, or least arena.")] = Objective.TRAFFIC,
+    objective: Annotated[
+        Objective, typer.Option(help="Least traffic, DMA cycles or DMA energy; or least arena.")
+    ] = Objective.TRAFFIC,
     order: Annotated[
         Order | None, typer.Option(help="Any order, the network's own, or one of least peak.", show_default="as METHOD")
     ] = None,
@@ -48,6 +51,15 @@ def plan_command(
     count: Annotated[Count, typer.Option(help="Plan all tensors, or all but parameters.")] = Count.ACTIVATIONS,
     bits: Bits = None,
     granularity: Annotated[Granularity, typer.Option(help="Fuse operators, or leave the nodes.")] = Granularity.FUSED,
+    split: Annotated[
+        Split, typer.Option(help="Split operators into tiles: where they do not fit, or not into half the room.")
+    ] = Split.NEVER,
+    cap_tensors: Annotated[
+        bool, typer.Option("--cap-tensors", help="Count larger tensors as large as the largest scratchpad.")
+    ] = False,
+    placement: Annotated[
+        Placement, typer.Option(help="Tensors come and go, or have one place for life, or none.")
+    ] = Placement.DYNAMIC,
     dim: Dims = None,
     time_limit: TimeLimit = None,
     workers: Workers = 1,
@@ -58,7 +70,7 @@ def plan_command(
     figure: Annotated[Path | None, typer.Option(metavar="FILE.svg", help="Draw its memory map.")] = None,
     as_json: AsJson = False,
 ) -> int:
-    """Plan order, addresses and spills of NETWORK in a scratchpad.
+    """Plan order, addresses and spills of NETWORK in one or several scratchpads.
 
     The budgets m_r, m_h and m_p follow from the network: the greatest need of one operator, half way, the
     least peak without spills (see `onchip info`).
@@ -68,9 +80,12 @@ def plan_command(
     from onchip.pipeline import Request
     from onchip.solve.target import Target
 
-    reading = Reading(bits, dims_of(dim), granularity, count)
+    if cap_tensors and split is not Split.NEVER:
+        raise UsageError("both are given", place="--cap-tensors, --split", expected="one of them")
+    reading = Reading(bits, dims_of(dim), granularity, count, split, cap_tensors)
     limits = Limits(seconds_of(time_limit), workers=workers, seed=seed, solver=solver)
-    request = Request(network, reading, Target.of_text(sram, accelerator, alignment), objective, order, method, limits)
+    target = Target.of_text(sram, accelerator, alignment)
+    request = Request(network, reading, target, objective, order, method, placement, limits)
     return _planned(request, context, output, Pictures(report, figure, accelerator, network), as_json=as_json)
 
 

@@ -31,8 +31,9 @@ def run_command(
     with those of the whole model; a network without a model runs made-up kernels. Every tensor is compared, bit for
     bit, with a run without a plan.
     """
-    from onchip.pipeline import Values, run_plan
+    from onchip.pipeline import run_plan
     from onchip.report.execution import execution_object, execution_report
+    from onchip.workloads.kernels import Values
 
     execution = run_plan(plan, network, Values(seed, random_weights, tuple(given or ())))
     if as_json:

@@ -71,11 +71,11 @@ class LayerCosts:
 class BlockTable:
     """Sizes of blocks of the input along each axis, worked out when first asked for."""
 
-    def __init__(self, layer: Layer) -> None:
+    def __init__(self, layer: Layer, first_slots: int = FIRST_SLOTS) -> None:
         self._layer = layer
         self._used = 0
         self._pairs = 0
-        self.arrays = Table(np.full(FIRST_SLOTS, -1, np.int64), *(np.zeros(FIRST_SLOTS, np.int64) for _ in range(4)))
+        self.arrays = Table(np.full(first_slots, -1, np.int64), *(np.zeros(first_slots, np.int64) for _ in range(4)))
 
     def add(self, unknown: Integers) -> None:
         """The entry that a workspace says is unknown: axis, loops within and beside, key, free slot."""

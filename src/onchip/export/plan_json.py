@@ -51,13 +51,14 @@ def _source_fields(source: Source) -> dict[str, object]:
 
 
 def _reading_fields(reading: Reading) -> dict[str, object]:
-    return {
+    fields: dict[str, object] = {
         "bits": reading.bits,
         "dims": dict(sorted(reading.dims.items())),
         "granularity": reading.granularity,
         "count": reading.count,
         "split": reading.split,
     }
+    return fields | {"cap_tensors": True} if reading.cap_tensors else fields
 
 
 def _memory_fields(memory: Memory) -> dict[str, object]:

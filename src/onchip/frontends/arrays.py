@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 def read_arrays(given: Sequence[str], graph: Graph) -> Mapping[str, npt.NDArray[Any]]:
     """Of `x.npy` or `NAME=x.npy` each the array, by network input; raises InputError."""
-    names = [tensor.name for tensor in graph.with_role(Role.INPUT)]
+    names = list(dict.fromkeys(tensor.part_of or tensor.name for tensor in graph.with_role(Role.INPUT)))
     files: dict[str, str] = {}
     for one in given:
         name, _, file = one.rpartition("=")

@@ -40,6 +40,7 @@ class ReadingFields(TypedDict):
     granularity: NotRequired[Granularity]
     count: NotRequired[Count]
     split: NotRequired[Split]
+    cap_tensors: NotRequired[bool]
 
 
 class MemoryFields(TypedDict):

@@ -30,7 +30,8 @@ class Split(StrEnum):
 class Reading:
     """How a network file becomes a graph: the same file, read the same way, is the same graph.
 
-    `bits` per element instead of the model's own (None); `dims` binds symbolic dimensions.
+    `bits` per element instead of the model's own (None); `dims` binds symbolic dimensions. `split` and
+    `cap_tensors` (the thesis's way with tensors that fit no scratchpad) depend on the scratchpads, too.
     """
 
     bits: int | None = None
@@ -38,6 +39,7 @@ class Reading:
     granularity: Granularity = Granularity.FUSED
     count: Count = Count.ACTIVATIONS
     split: Split = Split.NEVER
+    cap_tensors: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from onchip.errors import UsageError
 from onchip.plan.plan import Plan
-from onchip.plan.problem import Objective, Order, Problem
+from onchip.plan.problem import Objective, Order, Placement, Problem
 from onchip.plan.result import Result
 from onchip.solve.joint.divide import solve_by_dividing
 from onchip.solve.joint.exact import solve_exactly
@@ -30,12 +30,14 @@ class Method:
     objectives: frozenset[Objective]
     orders: tuple[Order, ...]
     scratchpads: int | None = 1
+    placements: frozenset[Placement] = frozenset({Placement.DYNAMIC})
 
     def __call__(self, problem: Problem, run: Run) -> Result[Plan]:
         """Solve; raises UsageError for what the method does not support."""
         for asked, supported, option in (
             (problem.objective, self.objectives, "--objective"),
             (problem.order, self.orders, "--order"),
+            (problem.placement, self.placements, "--placement"),
         ):
             if asked not in supported:
                 names = ", ".join(sorted(supported))
@@ -61,6 +63,8 @@ METHODS: Mapping[str, Method] = {
             solve_exactly,
             frozenset(Objective),
             tuple(Order),
+            scratchpads=None,
+            placements=frozenset(Placement),
         ),
         Method(
             "paper",

@@ -3,21 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 
+from onchip.analysis.tiling import cap_tensors, split_operators
 from onchip.errors import GraphError, InputError, UsageError
 from onchip.frontends.fusion import fuse
 from onchip.frontends.graph_json import read_graph
 from onchip.frontends.sizes import GREATEST_TOTAL_BYTES
 from onchip.ir.graph import Graph
-from onchip.plan.document import Granularity, Reading, Split
+from onchip.plan.document import Granularity, Reading
+from onchip.plan.problem import Problem
 from onchip.workloads.bundled import bundled_networks, load_network
 
 
 def read_network(source: str, reading: Reading = Reading()) -> Graph:  # noqa: B008 (frozen)
-    """Read a bundled network, an .onnx file or a graph file, as `reading` says."""
-    if reading.split is not Split.NEVER:
-        raise UsageError(f"operators are to be split: {reading.split}", place="split", expected=Split.NEVER)
+    """Read a bundled network, an .onnx file or a graph file, as `reading` says but for what the scratchpads decide."""
     try:
         graph = _read_raw(source, reading.dims)
         if not graph.operators:
@@ -27,6 +28,20 @@ def read_network(source: str, reading: Reading = Reading()) -> Graph:  # noqa: B
         return fuse(sized) if reading.granularity is Granularity.FUSED else sized
     except GraphError as error:
         raise error if error.file else error.in_file(source) from None
+
+
+def fitted_to_scratchpads(problem: Problem, source: str, reading: Reading) -> Problem:
+    """Return the problem with tensors capped at the largest scratchpad, or its operators in tiles, if asked for.
+
+    Raises GraphError for an operator that does not fit and cannot be split.
+    """
+    if reading.cap_tensors:
+        largest = max(memory.capacity_bytes for memory in problem.memories)
+        return replace(problem, graph=cap_tensors(problem.graph, largest))
+    try:
+        return replace(problem, graph=split_operators(problem, reading.split, is_model=source.endswith(".onnx")))
+    except GraphError as error:
+        raise error.in_file(source) from None
 
 
 def _total_is_in_range(graph: Graph) -> None:

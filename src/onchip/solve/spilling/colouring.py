@@ -81,14 +81,32 @@ def _units(indexed: IndexedProblem, tensor: int, memories: Iterable[int]) -> tup
     return tuple((memory, indexed.views[memory].room.units[tensor]) for memory in memories)
 
 
-def registers(indexed: IndexedProblem, live: LiveRange) -> tuple[Register, ...]:
-    """Return the colours that a range may have: multiples of its own size, in every scratchpad that may take it."""
-    found = []
-    for memory, units in live.units:
-        room = indexed.views[memory].room
-        whole = room.capacity_units + (room.may_end_short >> live.tensor & 1)
-        found += [Register(memory, index * units, (index + 1) * units) for index in range(whole // units)]
-    return tuple(found)
+class Registers:
+    """The colours that a range may have: multiples of its own size, in every scratchpad that may take it."""
+
+    def __init__(self, indexed: IndexedProblem, live: LiveRange) -> None:
+        self._units = live.units
+        rooms = {memory: indexed.views[memory].room for memory, _ in live.units}
+        # The last, partial unit of the capacity is there for a tensor that may end within it.
+        whole = {m: room.capacity_units + (room.may_end_short >> live.tensor & 1) for m, room in rooms.items()}
+        self._counts = {memory: whole[memory] // units for memory, units in live.units}
+
+    @property
+    def count(self) -> int:
+        """How many there are."""
+        return sum(self._counts.values())
+
+    def first_free(self, taken: Iterable[Register]) -> Register | None:
+        """Return the lowest register of the first scratchpad that overlaps none of those taken."""
+        occupied = sorted(taken, key=lambda register: register.start)
+        for memory, units in self._units:
+            index = 0
+            for other in occupied:
+                if other.overlaps(Register(memory, index * units, (index + 1) * units)):
+                    index = -(-other.stop // units)
+            if index < self._counts[memory]:
+                return Register(memory, index * units, (index + 1) * units)
+        return None
 
 
 def most_blocked(live: LiveRange, other: LiveRange) -> int:
@@ -108,7 +126,7 @@ class Colouring:
 
     def __init__(self, indexed: IndexedProblem, ranges: Sequence[LiveRange]) -> None:
         self._ranges = ranges
-        self._registers = [registers(indexed, live) for live in ranges]
+        self._registers = [Registers(indexed, live) for live in ranges]
         self._neighbours = _interference(ranges)
         self._colours: dict[int, Register] = {}
         self._select(self._simplify())
@@ -129,13 +147,15 @@ class Colouring:
 
     def _simplify(self) -> list[int]:
         """Take the nodes away, one by one: one that finds a colour whatever the rest gets, else the least by rank."""
-        blocked = [sum(most_blocked(live, self._ranges[other]) for other in self._neighbours[node])
-                   for node, live in enumerate(self._ranges)]
+        blocked = [
+            sum(most_blocked(live, self._ranges[other]) for other in self._neighbours[node])
+            for node, live in enumerate(self._ranges)
+        ]
         degree = [len(neighbours) for neighbours in self._neighbours]
         left = set(range(len(self._ranges)))
         stack: list[int] = []
         while left:
-            node = next((n for n in left if blocked[n] < len(self._registers[n])), None)
+            node = next((n for n in left if blocked[n] < self._registers[n].count), None)
             if node is None:
                 node = min(left, key=lambda n: (self._rank(n, degree[n]), -degree[n], n))
             left.remove(node)
@@ -149,10 +169,9 @@ class Colouring:
         """The last taken away first: the first of its registers that no neighbour's overlaps, if there is one."""
         for node in reversed(stack):
             taken = [self._colours[other] for other in self._neighbours[node] if other in self._colours]
-            for register in self._registers[node]:
-                if not any(register.overlaps(other) for other in taken):
-                    self._colours[node] = register
-                    break
+            register = self._registers[node].first_free(taken)
+            if register is not None:
+                self._colours[node] = register
 
 
 def _interference(ranges: Sequence[LiveRange]) -> list[set[int]]:

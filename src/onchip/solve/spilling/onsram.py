@@ -51,9 +51,7 @@ def by_rank(pins: Pins, weights: Weights) -> list[int]:
         saved = max((pins.saved(tensor, memory) for memory in pins.homes(tensor)), default=0)
         if saved > 0 and len(pins.uses[tensor]) > 1:
             steps = len(pins.life(tensor))
-            ranks[tensor] = (
-                weights.saved * log(saved) + weights.size * log(size_bytes) + weights.lifetime * log(steps)
-            )
+            ranks[tensor] = weights.saved * log(saved) + weights.size * log(size_bytes) + weights.lifetime * log(steps)
     return sorted(ranks, key=lambda tensor: (-ranks[tensor], tensor))
 
 

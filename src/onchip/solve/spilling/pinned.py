@@ -147,7 +147,9 @@ class PlacesBeside:
 
     def places(self) -> Mapping[int, int] | None:
         """A scratchpad for each of them, None if they do not fit."""
-        if not all(room.holds(mask, room.units_of(mask)) for room, mask in zip(self._rooms, self._pinned_in, strict=True)):
+        if not all(
+            room.holds(mask, room.units_of(mask)) for room, mask in zip(self._rooms, self._pinned_in, strict=True)
+        ):
             return None
         return self._place(0, self._pinned_in)
 
@@ -155,7 +157,9 @@ class PlacesBeside:
         if index == len(self._tensors):
             return {}
         tensor = self._tensors[index]
-        filled = [(room.units_of(m), m & room.may_end_short != 0) for room, m in zip(self._rooms, resident, strict=True)]
+        filled = [
+            (room.units_of(m), m & room.may_end_short != 0) for room, m in zip(self._rooms, resident, strict=True)
+        ]
         if (index, *filled) in self._hopeless:
             return None
         for memory in bits(self._taken_in[tensor]):

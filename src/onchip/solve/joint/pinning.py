@@ -1,0 +1,71 @@
+"""`--method pinning`: the multi-scratchpad ILP of Jang's thesis (Drexel 2023) as it stands, then addresses.
+
+It counts transitions of tensors between steps, in a fixed order, without addresses: the plan is worth what its
+transfers cost, which is not what the model minimises.
+"""
+
+from __future__ import annotations
+
+from onchip.analysis.fitting import operators_that_do_not_fit
+from onchip.analysis.indexed import IndexedProblem
+from onchip.plan.plan import Plan
+from onchip.plan.problem import Problem
+from onchip.plan.result import Result, Status, Stop
+from onchip.solve.compose import Residency, Schedule, non_compulsory_cost
+from onchip.solve.joint.incumbent import Incumbent
+from onchip.solve.joint.learning import PackingOfPart
+from onchip.solve.joint.mip import MipOutcome, solve_mip
+from onchip.solve.joint.pinning_model import PinningModel
+from onchip.solve.limits import Run
+from onchip.solve.ordering.given import with_order_settled
+
+METHOD = "pinning"
+
+
+def solve_as_thesis(problem: Problem, run: Run) -> Result[Plan]:
+    """Solve the formulation and pack what it says; UNKNOWN if that has no addresses.
+
+    Bound 0: OPTIMAL only where nothing is moved at all. INFEASIBLE if a single operator does not fit.
+    """
+    if operators_that_do_not_fit(IndexedProblem.of(problem)):
+        return Result(Status.INFEASIBLE, None, None, 0, run.seconds, METHOD)
+    indexed = IndexedProblem.of(with_order_settled(problem, run))
+    incumbent = Incumbent(indexed, run)
+    thesis = PinningModel(indexed, range(indexed.operator_count))
+    outcome = solve_mip(thesis.model, run)
+    incumbent.stopped_by = outcome.stopped_by
+    if outcome.values is not None:
+        _offer_packed(incumbent, schedule_of(thesis, outcome))
+    return incumbent.result(METHOD)
+
+
+def schedule_of(thesis: PinningModel, outcome: MipOutcome) -> Schedule:
+    """Read the residencies off x, each no longer than its uses: to linger saves the model nothing."""
+    indexed = thesis.indexed
+    residencies: list[Residency] = []
+    for tensor, uses in enumerate(thesis.uses):
+        for memory in range(len(indexed.views)):
+            stretch: list[int] = []
+            for step in range(uses[0], uses[-1] + 2) if uses else ():
+                occupies = thesis.occupies.get((tensor, memory, step))
+                if occupies is not None and outcome.is_one(occupies):
+                    stretch += [step] if step in uses else []
+                elif stretch:
+                    residencies.append(Residency(tensor, stretch[0], stretch[-1] + 1, memory))
+                    stretch = []
+    return Schedule(thesis.order, tuple(sorted(residencies, key=lambda r: (r.start, r.tensor))))
+
+
+def _offer_packed(incumbent: Incumbent, schedule: Schedule) -> None:
+    """Give each scratchpad's residencies addresses; where there are none, that is said and not mended."""
+    indexed, run = incumbent.indexed, incumbent.run
+    offsets_bytes: dict[Residency, int] = {}
+    for memory, view in enumerate(indexed.views):
+        part = schedule.in_memory(memory)
+        packing = PackingOfPart(view, part, run)
+        if packing.offsets_bytes is None:
+            incumbent.stopped_by = Stop.NO_PACKING if packing.conflicts else run.stop or Stop.NODE_LIMIT
+            return
+        offsets_bytes |= zip(part.residencies, packing.offsets_bytes, strict=True)
+    placed = [offsets_bytes[residency] for residency in schedule.residencies]
+    incumbent.offer(schedule, placed, non_compulsory_cost(indexed, schedule), "solved")

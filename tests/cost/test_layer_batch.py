@@ -1,0 +1,96 @@
+"""The compiled cost model against the one that reads like the definition."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from random import Random
+
+import numpy as np
+import pytest
+
+from nests import Case, random_accelerator, random_case, random_layer, random_mapping
+from onchip.arch.accelerator import Accelerator
+from onchip.cost.layer import layer_cost
+from onchip.cost.layer_batch import BlockTable, LayerCosts
+from onchip.cost.layer_kernel import COSTED, INTERLEAVED, OVER_ARRAY, OVER_CAPACITY
+from onchip.errors import InputError
+from onchip.ir.loopnest import Layer
+from onchip.plan.mapping import Loop, Mapping, MappingError
+
+
+def _tightened(accelerator: Accelerator, random: Random) -> Accelerator:
+    """With memories that many tiles do not fit."""
+    levels = tuple(
+        replace(level, memory=replace(level.memory, capacity_bytes=random.choice((2, 8, 32, 1 << 20))))
+        for level in accelerator.levels
+    )
+    return replace(accelerator, levels=levels, scratchpads=tuple(one.memory for one in levels if one.is_scratchpad))
+
+
+def _assert_equal(case: Case, energy_pj: float, cycles: int, status: int) -> None:
+    try:
+        cost = layer_cost(case.layer, case.accelerator, case.mapping)
+    except MappingError:
+        assert (status, cycles, energy_pj) == (OVER_CAPACITY, -1, np.inf), case
+        return
+    assert status == COSTED, case
+    assert cycles == round(cost.cycles), case
+    assert energy_pj == pytest.approx(cost.energy_pj, rel=1e-12), case
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_many_mappings_of_one_layer_cost_what_each_costs(seed: int) -> None:
+    random = Random(seed)
+    accelerator = random_accelerator(random)
+    if seed % 3 == 0:
+        accelerator = _tightened(accelerator, random)
+    layer = random_layer(random, most_macs=20000)
+    mappings = [random_mapping(random, layer, accelerator) for _ in range(100)]
+    costs = LayerCosts(layer, accelerator).of(mappings)
+    for row, mapping in enumerate(mappings):
+        case = Case(layer, accelerator, mapping)
+        _assert_equal(case, costs.energy_pj[row], int(costs.cycles[row]), int(costs.status[row]))
+
+
+def test_few_mappings_are_left_to_the_other_model_and_most_are_not() -> None:
+    statuses = []
+    for seed in range(300):
+        case = random_case(seed)
+        costs = LayerCosts(case.layer, case.accelerator)
+        statuses.append(int(costs.of_chosen(costs.encode([case.mapping])).status[0]))
+    assert set(statuses) == {COSTED, INTERLEAVED}
+    assert statuses.count(COSTED) > 250
+
+
+def test_a_table_that_grows_keeps_its_entries() -> None:
+    layer = Layer(p=720, q=720, r=6, s=6, padding=(3, 3, 2, 2))
+    random, accelerator = Random(1), random_accelerator(Random(1))
+    mappings = [random_mapping(random, layer, accelerator) for _ in range(300)]
+    costs = LayerCosts(layer, accelerator)
+    costs._table = BlockTable(layer, first_slots=4)
+    small, again = costs.of(mappings), costs.of(mappings)
+    large = LayerCosts(layer, accelerator).of(mappings)
+    assert np.array_equal(small.energy_pj, large.energy_pj)
+    assert np.array_equal(again.energy_pj, large.energy_pj)
+    assert np.array_equal(small.cycles, large.cycles)
+
+
+def test_a_row_that_exceeds_the_array_says_so() -> None:
+    accelerator = random_accelerator(Random(0))
+    assert accelerator.array is not None
+    name, units = next(iter(accelerator.array.sizes.items()))
+    loop = "K" if name == "K" else "C"
+    layer = Layer(k=2 * units, c=2 * units)
+    fits = Mapping((Loop(loop, units, name), *(Loop(one, 2 * units) for one in "KC" if one != loop), Loop(loop, 2)))
+    costs = LayerCosts(layer, accelerator)
+    chosen = costs.encode([fits])
+    chosen.spatial_size[0, 0] *= 2
+    assert costs.of_chosen(chosen).status[0] == OVER_ARRAY
+
+
+def test_what_cannot_be_encoded_is_refused() -> None:
+    accelerator = random_accelerator(Random(0))
+    with pytest.raises(MappingError, match="mapping 1: its loops are not the layer's"):
+        LayerCosts(Layer(k=2), accelerator).encode([Mapping((Loop("K", 2),)), Mapping((Loop("K", 3),))])
+    with pytest.raises(InputError, match="too large for the compiled cost model"):
+        LayerCosts(Layer(p=1 << 16), accelerator)
