@@ -91,11 +91,7 @@ def primes(bound: int) -> list[int]:
 def main() -> None:
     """Prints a table; times are of one thread."""
     print(f"{'accelerator':20} {'layer':45} {'fit':>7} {'scattered':>9} {'a second':>12} {'one by one':>11}")
-    machines = (
-        accelerator_from_yaml(SIMBA_LIKE, "simba"),
-        load_accelerator("meta-prototype-df"),
-        load_accelerator("tpu-like"),
-    )
+    machines = (accelerator_from_yaml(SIMBA_LIKE, "simba"), load_accelerator("meta-prototype-df"))
     for accelerator in machines:
         for text in LAYERS:
             print(f"{accelerator.name[:20]:20} {text:45} {row(Layer.of_text(text), accelerator)}")

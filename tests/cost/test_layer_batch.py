@@ -10,6 +10,7 @@ import pytest
 
 from nests import Case, random_accelerator, random_case, random_layer, random_mapping
 from onchip.arch.accelerator import Accelerator
+from onchip.arch.compute import ComputeArray
 from onchip.cost.layer import layer_cost
 from onchip.cost.layer_batch import BlockTable, LayerCosts
 from onchip.cost.layer_kernel import COSTED, INTERLEAVED, OVER_ARRAY, OVER_CAPACITY
@@ -76,15 +77,11 @@ def test_a_table_that_grows_keeps_its_entries() -> None:
 
 
 def test_a_row_that_exceeds_the_array_says_so() -> None:
-    accelerator = random_accelerator(Random(0))
-    assert accelerator.array is not None
-    name, units = next(iter(accelerator.array.sizes.items()))
-    loop = "K" if name == "K" else "C"
-    layer = Layer(k=2 * units, c=2 * units)
-    fits = Mapping((Loop(loop, units, name), *(Loop(one, 2 * units) for one in "KC" if one != loop), Loop(loop, 2)))
-    costs = LayerCosts(layer, accelerator)
-    chosen = costs.encode([fits])
-    chosen.spatial_size[0, 0] *= 2
+    accelerator = replace(random_accelerator(Random(0)), array=ComputeArray(free=4))
+    costs = LayerCosts(Layer(k=8), accelerator)
+    chosen = costs.encode([Mapping((Loop("K", 4, "free"), Loop("K", 2)))])
+    assert costs.of_chosen(chosen).status[0] == COSTED
+    chosen.spatial_size[0, 0] = 5
     assert costs.of_chosen(chosen).status[0] == OVER_ARRAY
 
 

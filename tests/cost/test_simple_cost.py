@@ -2,17 +2,27 @@
 
 from __future__ import annotations
 
-import pytest
+from collections import Counter
+from collections.abc import Callable
 
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from onchip.analysis.tile import Tile
+from onchip.analysis.tiling import split_operators
 from onchip.arch.accelerator import Accelerator
 from onchip.arch.compute import ComputeArray
 from onchip.arch.memory import Memory
 from onchip.cost.simple import SimpleCost
-from onchip.errors import AcceleratorError
+from onchip.errors import AcceleratorError, GraphError
 from onchip.ir.graph import Graph
 from onchip.ir.operator import AttributeValue, Operator
 from onchip.ir.tensor import Role, Tensor
+from onchip.plan.document import Split
+from onchip.plan.problem import Count, Problem
 from onchip.workloads.source import read_network
+from tiled import Network, convolution, gemm, networks, problem_of
 
 ARRAY = ComputeArray({"K": 32, "C": 2, "OX": 4, "OY": 4})
 
@@ -101,3 +111,70 @@ def test_an_accelerator_without_array_and_unknown_dimensions_are_refused() -> No
         SimpleCost(graph, accelerator(None))
     with pytest.raises(AcceleratorError, match="'Z' is no loop of a layer"):
         SimpleCost(graph, accelerator(ComputeArray({"Z": 2})))
+
+
+def per_operator(graph: Graph, what: Callable[[Operator], int]) -> dict[str, int]:
+    """Of tiles, those of one operator added up."""
+    sums = Counter[str]()
+    for operator in graph.operators:
+        tile = Tile.of(operator)
+        sums[operator.name if tile is None else tile.operator] += what(operator)
+    return dict(sums)
+
+
+def in_tiles(problem: Problem) -> Graph:
+    """Some of its operators in tiles."""
+    graph = split_operators(problem, Split.AUTO)
+    assert graph != problem.graph
+    return graph
+
+
+@settings(max_examples=60, deadline=None)
+@given(networks(), st.integers(1, 12), st.sampled_from(Count))
+def test_an_operator_s_tiles_multiply_and_visit_what_it_does(graph: Graph, twelfths: int, count: Count) -> None:
+    most = max(sum(graph.tensor[name].size_bytes for name in (*one.reads, *one.outputs)) for one in graph.operators)
+    try:
+        tiles = split_operators(problem_of(graph, max(1, most * twelfths // 12), count=count), Split.AUTO)
+    except GraphError:
+        return
+    for array in (ARRAY, ComputeArray(free=1)):
+        whole, cut = SimpleCost(graph, accelerator(array)), SimpleCost(tiles, accelerator(array))
+        assert per_operator(tiles, cut.macs) == per_operator(graph, whole.macs)
+    # One unit loses nothing: what is not multiplied adds up, too.
+    assert per_operator(tiles, cut.cycles) == per_operator(graph, whole.cycles)
+
+
+@pytest.mark.parametrize(("network", "capacity_bytes"), [("lenet5", 40_000), ("minerva", 20_000), ("resnet50", 500_000)])
+def test_tiles_of_bundled_networks_multiply_what_the_networks_do(network: str, capacity_bytes: int) -> None:
+    graph = read_network(network)
+    tiles = in_tiles(problem_of(graph, capacity_bytes))
+
+    sums = per_operator(tiles, SimpleCost(tiles, accelerator(ARRAY)).macs)
+
+    assert sums == per_operator(graph, SimpleCost(graph, accelerator(ARRAY)).macs)
+
+
+def test_a_sum_in_parts_has_the_loops_of_each_part() -> None:
+    network = Network(bits=8)
+    gemm(network, network.input(1, 4, 2, 3), 5)
+    tiles = in_tiles(problem_of(network.graph(), 41))
+    cost = SimpleCost(tiles, accelerator(ARRAY))
+
+    depths = [(cost.loops(operator) or {})["C"] for operator in tiles.operators]
+
+    # Features are cut in channels of six; five columns of a weight, six features and the sums fit.
+    assert all(depth % 6 == 0 for depth in depths)
+    assert {part.part for part in map(Tile.of, tiles.operators) if part is not None} >= {"start", "end"}
+    assert sum(map(cost.macs, tiles.operators)) == 24 * 5
+
+
+def test_a_tile_of_some_groups_has_these_groups() -> None:
+    network = Network(bits=8)
+    convolution(network, network.input(1, 4, 6, 6), 8, (1, 1), groups=4)
+    tiles = in_tiles(problem_of(network.graph(), 120))
+    cost = SimpleCost(tiles, accelerator(ARRAY))
+
+    loops = [cost.loops(operator) or {} for operator in tiles.operators]
+
+    assert all(each["C"] == 1 and each["K"] * each["G"] <= 8 for each in loops)
+    assert sum(map(cost.macs, tiles.operators)) == 8 * 36

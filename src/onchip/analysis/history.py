@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
+from math import gcd
 
 from onchip.analysis.residencies import Residency, Transfer, residencies_of, transfers_of
 from onchip.ir.operator import Operator
+from onchip.ir.tensor import Tensor
 from onchip.plan.plan import Compute, Plan
 from onchip.plan.problem import Problem
 
@@ -70,6 +73,25 @@ class History:
             for memory in self.problem.memories
         }
 
+    def peak_bytes(self, memory: str) -> int:
+        """The most bytes resident at once in a scratchpad, between steps as well."""
+        here = [one for one in self.residencies if one.memory == memory]
+        changes = [(one.start_instruction, one.size_bytes) for one in here]
+        changes += [(one.stop_instruction, -one.size_bytes) for one in here]
+        return max(_running_sums(change for _, change in sorted(changes)), default=0)
+
+    @cached_property
+    def without_place_for_life(self) -> tuple[Tensor, ...]:
+        """The tensors with several residencies, in the graph's order: none keeps its place from first to last use."""
+        times = Counter(one.tensor for one in self.residencies)
+        return tuple(tensor for tensor in self.problem.counted_tensors if times[tensor.name] > 1)
+
+    @cached_property
+    def with_place_for_life(self) -> tuple[Tensor, ...]:
+        """The tensors with a single residency, in the graph's order."""
+        times = Counter(one.tensor for one in self.residencies)
+        return tuple(tensor for tensor in self.problem.counted_tensors if times[tensor.name] == 1)
+
     def footprint_of_operands(self, memory: str) -> tuple[int, ...]:
         """Per step the bytes resident in a scratchpad that the running operator reads or writes."""
         present: list[dict[str, int]] = [{} for _ in self.operators]
@@ -84,14 +106,14 @@ class History:
     def bytes_without_spills(self) -> int:
         """The most bytes in use at once if, in this order, every tensor stayed from its first use to its last.
 
-        Each rounded up to the alignment of the first scratchpad; addresses may need more.
+        Each rounded up to what the alignments of all scratchpads have in common; addresses may need more.
         """
         uses: dict[str, list[int]] = {}
         for step, operator in enumerate(self.operators):
             for tensor in self.problem.operands(operator):
                 uses.setdefault(tensor.name, []).append(step)
         change = [0] * (self.step_count + 1)
-        alignment = self.problem.memories[0].alignment_bytes
+        alignment = gcd(*(memory.alignment_bytes for memory in self.problem.memories))
         for name, steps in uses.items():
             size_bytes = aligned(self.problem.graph.tensor[name].size_bytes, alignment)
             change[steps[0]] += size_bytes

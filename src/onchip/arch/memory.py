@@ -153,4 +153,4 @@ class Dma:
 def _each_once(names: tuple[str, ...], what: str, place: str) -> None:
     name, times = Counter[str](names).most_common(1)[0] if names else ("", 0)
     if times > 1:
-        raise AcceleratorError(f"{what} lists {name!r} {times} times", place=place, expected="each once")
+        raise AcceleratorError(f"{what} lists {str(name)!r} {times} times", place=place, expected="each once")

@@ -5,13 +5,18 @@ ceil(loop size / units along it): what does not fill the array is lost. An array
 it in ceil(multiply-accumulates / units). Whatever is no matrix product takes one unit for one
 element (of a pool's window, of the output) and one cycle for as many as there are units. Operands
 are taken to be in place.
+
+A tile has the loops of its operator over the region that it computes and the range that it sums up:
+multiply-accumulates of an operator's tiles add up to the operator's.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from math import ceil, prod
+from collections.abc import Mapping, Sequence
+from math import ceil, gcd, prod
 
+from onchip.analysis.tile import Tile
+from onchip.analysis.tiling_windows import product_of
 from onchip.arch.accelerator import Accelerator
 from onchip.arch.compute import ComputeArray
 from onchip.errors import AcceleratorError
@@ -21,6 +26,7 @@ from onchip.ir.operator import Operator
 LOOPS = ("N", "K", "C", "P", "Q", "R", "S", "G")
 """Batch, output channel, input channel (both of a group), output height, width, filter height, width; groups."""
 _OTHER_NAMES = {"B": "N", "OY": "P", "OX": "Q", "FY": "R", "FX": "S"}
+_CUT_CONVOLUTIONS = frozenset({"Conv"})
 _POOLS = frozenset({"MaxPool", "AveragePool", "LpPool"})
 _GLOBAL = frozenset(
     {"GlobalAveragePool", "GlobalMaxPool", "ReduceMean", "ReduceSum", "ReduceMax", "LayerNormalization"}
@@ -66,19 +72,15 @@ class SimpleCost:
 
     def loops(self, operator: Operator) -> Mapping[str, int] | None:
         """The size of each loop of a matrix product or convolution; None for all else, and where shapes are unknown."""
+        tile = Tile.of(operator)
+        if tile is not None:
+            names = (tile.outputs[0], *tile.inputs, *tile.parameters)
+            whole = _loops(operator, [tile.shape[name] for name in names])
+            return whole and _loops_of_tile(operator, tile, whole)
         shapes = [self._shape(name) for name in (operator.outputs[0], *operator.inputs, *operator.parameters)]
-        if any(shape is None for shape in shapes[:2]) or len(shapes) < 2:
+        if any(shape is None for shape in shapes[:2]):
             return None
-        output, first, *others = (shape or () for shape in shapes)
-        match operator.kind:
-            case "Conv" | "ConvTranspose" | "QLinearConv" | "ConvInteger":
-                return _convolution(operator, output, first, others)
-            case "Gemm" | "MatMul" | "QLinearMatMul" | "MatMulInteger":
-                return _product(output, _depth(first, others, output)) if output and first else None
-            case "Attention" if output and (keys := _keys(operator, others)):
-                # Scores and their weighted sum: an output element takes as many products as there are keys, twice.
-                return _product(output, 2 * keys)
-        return None
+        return _loops(operator, [shape or () for shape in shapes])
 
     def _shape(self, name: str) -> tuple[int, ...] | None:
         return self._graph.tensor[name].shape
@@ -92,8 +94,71 @@ class SimpleCost:
         if operator.kind in _POOLS:
             return written * prod(_integers(operator.attributes.get("kernel_shape")))
         if operator.kind in _GLOBAL:
-            return max(written, *map(self._elements, operator.inputs))
+            return max(written, *self._elements_read(operator).values())
         return written
+
+    def _elements_read(self, operator: Operator) -> Mapping[str, int]:
+        """Of each input, whose bands count together."""
+        read: dict[str, int] = {}
+        for name in dict.fromkeys(operator.inputs):
+            whole = self._graph.tensor[name].part_of or name
+            read[whole] = read.get(whole, 0) + self._elements(name)
+        return read
+
+
+def _loops(operator: Operator, shapes: Sequence[tuple[int, ...]]) -> Mapping[str, int] | None:
+    """Of an operator whose operands have these shapes, the output's first."""
+    if len(shapes) < 2:
+        return None
+    output, first, *others = shapes
+    match operator.kind:
+        case "Conv" | "ConvTranspose" | "QLinearConv" | "ConvInteger":
+            return _convolution(operator, output, first, others)
+        case "Gemm" | "MatMul" | "QLinearMatMul" | "MatMulInteger":
+            return _product(output, _depth(first, others, output)) if output and first else None
+        case "Attention" if output and (keys := _keys(operator, others)):
+            # Scores and their weighted sum: an output element takes as many products as there are keys, twice.
+            return _product(output, 2 * keys)
+    return None
+
+
+def _loops_of_tile(operator: Operator, tile: Tile, whole: Mapping[str, int]) -> Mapping[str, int]:
+    """The loops of the whole operator, each cut as the tile is."""
+    region, written = tile.regions[0], tile.shape[tile.outputs[0]]
+    if tile.reduction is None and region == tuple((0, size) for size in written):
+        return whole
+    sizes = [stop - start for start, stop in region]
+    if operator.kind not in _CUT_CONVOLUTIONS:
+        return {**whole, "K": sizes[-1], "C": _depth_of_tile(operator, tile, whole["C"]), "Q": prod(sizes[:-1])}
+    depth = whole["C"] if tile.reduction is None else tile.reduction[1] - tile.reduction[0]
+    of_a_group = _channels_of_a_group(*region[1], whole["K"])
+    return {
+        **whole,
+        "N": sizes[0],
+        "K": of_a_group,
+        "C": depth,
+        "P": prod(sizes[2:-1]),
+        "Q": sizes[-1],
+        "G": sizes[1] // of_a_group,
+    }
+
+
+def _channels_of_a_group(start: int, stop: int, channels: int) -> int:
+    """Of the output channels [start, stop): all, if they are of one group, else the most that cut no group unevenly."""
+    if start // channels == (stop - 1) // channels:
+        return stop - start
+    return gcd(start, stop, channels)
+
+
+def _depth_of_tile(operator: Operator, tile: Tile, depth: int) -> int:
+    """A product's range is counted in the units in which its first operand lists the features."""
+    if tile.reduction is None:
+        return depth
+    units = tile.reduction[1] - tile.reduction[0]
+    source, weight, *_ = (tile.shape[name] for name in (*tile.inputs, *tile.parameters))
+    written = tile.shape[tile.outputs[0]]
+    product = product_of(operator, source, weight, written, is_model=False) if operator.kind == "Gemm" else None
+    return units if product is None else units * product.features_per_unit
 
 
 def _convolution(

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from onchip.report.json_view import Json, check_object
 from onchip.report.outcome import Check
+from onchip.verify.figures import Figures
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -31,7 +32,8 @@ class Execution:
     def bytes_agree(self) -> bool:
         """Whether what moved is what the verifier says moves."""
         figures, run = self.check.verdict.figures, self.run
-        return run is not None and (run.loads, run.write_backs) == (figures.loads, figures.write_backs)
+        planned = (figures.loads, figures.write_backs, figures.moved)
+        return run is not None and (run.loads, run.write_backs, run.moved) == planned
 
     @property
     def is_right(self) -> bool:
@@ -62,11 +64,21 @@ def execution_object(execution: Execution) -> Json:
                 "instruction": difference.instruction,
             },
             "relative_difference": relative if relative != float("inf") else "inf",
-            "moved": {"total": run.loads + run.write_backs, "loads": run.loads, "write_backs": run.write_backs},
-            "planned": {"total": figures.total, "loads": figures.loads, "write_backs": figures.write_backs},
+            "moved": _bytes_object(run),
+            "planned": _bytes_object(figures),
             "seconds": execution.seconds,
         },
         "check": check_object(execution.check),
+    }
+
+
+def _bytes_object(counted: MachineRun | Figures) -> Json:
+    """`total` is the traffic; what moves from scratchpad to scratchpad stands apart, as in `onchip plan`."""
+    return {
+        "total": counted.loads + counted.write_backs,
+        "loads": counted.loads,
+        "write_backs": counted.write_backs,
+        "moved": counted.moved,
     }
 
 
@@ -88,6 +100,8 @@ def execution_report(execution: Execution) -> tuple[RenderableType, ...]:
         ("write-backs", _moved(run.write_backs, figures.write_backs)),
         ("traffic", _moved(run.loads + run.write_backs, figures.total)),
     ]
+    if execution.check.problem.transfers.links:
+        rows.append(("between scratchpads", _moved(run.moved, figures.moved)))
     if execution.relative_difference is not None:
         allowed = f"(allowed {GREATEST_RELATIVE_DIFFERENCE:g})"
         rows.append(("whole model", f"greatest relative difference {execution.relative_difference:.3g} {allowed}"))

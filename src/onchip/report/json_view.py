@@ -8,7 +8,9 @@ from typing import TypeAlias
 from onchip.arch.accelerator import Accelerator
 from onchip.arch.memory import Memory
 from onchip.ir.tensor import Role, Tensor
+from onchip.plan.problem import Placement, Problem
 from onchip.plan.result import Status
+from onchip.report.infeasible import infeasible_object
 from onchip.report.outcome import Check, Description, Outcome
 from onchip.verify.figures import Figures
 from onchip.verify.rules import Violation
@@ -32,27 +34,40 @@ def outcome_object(outcome: Outcome) -> Json:
         "operators": len(problem.graph.operators),
         "tensors": len(problem.counted_tensors),
         "memories": [memory_object(memory) for memory in problem.memories],
+        "links": links_object(problem),
+        "placement": problem.placement,
         "capacity_bytes": outcome.capacity_bytes,
         "objective": problem.objective,
+        "objective_unit": problem.objective.unit,
         "objective_value": result.objective_value,
         "lower_bound": result.lower_bound,
         "gap": result.gap,
         "traffic": None if figures is None else traffic_object(figures),
         "peak_bytes": None if figures is None else figures.peak_bytes,
         "arena_bytes": None if figures is None else figures.arena_bytes,
+        "peaks": _peaks(outcome),
+        "arenas": None if figures is None else dict(figures.arenas),
+        "outside_bytes": _outside_bytes(outcome),
         "required_bytes": outcome.required.need_bytes,
         "min_peak_bytes": outcome.min_peak_bytes,
         "seconds": {"read": seconds.read, "budget": seconds.budget, "solve": seconds.solve, "verify": seconds.verify},
     }
-    return {**found, **_excess(outcome)} if result.status is Status.INFEASIBLE else found
+    return {**found, **infeasible_object(outcome)} if result.status is Status.INFEASIBLE else found
 
 
-def _excess(outcome: Outcome) -> Json:
-    return {
-        "operator": outcome.required.operator.name,
-        "need_bytes": outcome.need_bytes,
-        "excess_bytes": outcome.need_bytes - outcome.capacity_bytes,
-    }
+def _peaks(outcome: Outcome) -> Json | None:
+    """The most bytes resident at once in each scratchpad."""
+    history = outcome.history
+    if history is None:
+        return None
+    return {memory.name: history.peak_bytes(memory.name) for memory in outcome.problem.memories}
+
+
+def _outside_bytes(outcome: Outcome) -> int | None:
+    """Of the tensors without a place for life; None where placement is dynamic, or there is no plan."""
+    if outcome.history is None or outcome.problem.placement is Placement.DYNAMIC:
+        return None
+    return sum(tensor.size_bytes for tensor in outcome.history.without_place_for_life)
 
 
 def check_object(check: Check) -> Json:
@@ -65,12 +80,16 @@ def check_object(check: Check) -> Json:
         "graph": {"planned_sha256": graph.sha256, "sha256": check.sha256, "differs": check.graph_differs},
         "violations": [violation_object(violation) for violation in check.verdict.violations],
         "memories": [memory_object(memory) for memory in check.problem.memories],
+        "links": links_object(check.problem),
+        "placement": check.problem.placement,
         "recomputed": {
             "objective": objective,
+            "objective_unit": objective.unit,
             "objective_value": figures.objective_value(objective),
             "traffic": traffic_object(figures),
             "peak_bytes": figures.peak_bytes,
             "arena_bytes": figures.arena_bytes,
+            "arenas": dict(figures.arenas),
         },
         "claimed": claim
         and {
@@ -126,13 +145,14 @@ def role_object(tensors: tuple[Tensor, ...]) -> Json:
 
 
 def traffic_object(figures: Figures) -> Json:
-    """Say what moves to and from DRAM, in bytes."""
+    """Say what moves to and from DRAM, in bytes; `moved` from scratchpad to scratchpad, which is no traffic."""
     return {
         "total": figures.total,
         "compulsory": figures.compulsory,
         "non_compulsory": figures.non_compulsory,
         "loads": figures.loads,
         "write_backs": figures.write_backs,
+        "moved": figures.moved,
     }
 
 
@@ -142,7 +162,13 @@ def memory_object(memory: Memory) -> Json:
         "name": memory.name,
         "capacity_bytes": memory.capacity_bytes,
         "alignment_bytes": memory.alignment_bytes,
+        "holds": list(memory.holds),
     }
+
+
+def links_object(problem: Problem) -> list[Json]:
+    """Say what leads from one scratchpad to another."""
+    return [{"source": source, "target": target} for source, target in problem.transfers.links]
 
 
 def accelerator_object(accelerator: Accelerator) -> Json:

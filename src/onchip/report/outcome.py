@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from onchip.analysis.bounds import OperatorNeed
+from onchip.analysis.history import History
 from onchip.plan.document import PlanDocument
 from onchip.plan.plan import Plan
 from onchip.plan.problem import Objective, Problem
@@ -45,10 +46,20 @@ class Outcome:
         return sum(memory.capacity_bytes for memory in self.problem.memories)
 
     @property
+    def history(self) -> History | None:
+        """What happens in the scratchpads; None where there is no plan."""
+        return None if self.document is None else History(self.problem, self.document.plan)
+
+    @property
     def need_bytes(self) -> int:
-        """The least capacity that is not ruled out: M_R, or the proven least arena where nothing may spill."""
-        is_without_spills = self.problem.objective is Objective.PEAK
-        proven = max(self.result.lower_bound, self.capacity_bytes + 1) if is_without_spills else 0
+        """The least capacity that is not ruled out: M_R, or the proven least arena where nothing may spill.
+
+        What fits no several scratchpads might fit one of their size.
+        """
+        proven = 0
+        if self.problem.objective is Objective.PEAK:
+            beyond = self.capacity_bytes + 1 if len(self.problem.memories) == 1 else 0
+            proven = max(self.result.lower_bound, beyond)
         return max(self.required.need_bytes, proven)
 
 

@@ -9,13 +9,17 @@ from rich.console import Console, RenderableType
 from rich.table import Table
 from rich.text import Text
 
+from onchip.analysis.misfit import misfit_of
 from onchip.arch.accelerator import Accelerator
 from onchip.arch.memory import Memory
 from onchip.ir.tensor import Role
-from onchip.plan.problem import Objective
+from onchip.plan.problem import Objective, Placement
 from onchip.plan.result import Status, Stop
+from onchip.report.infeasible import SPLIT, infeasible_words
 from onchip.report.json_view import largest_tensors
+from onchip.report.memories import arenas_words, links_words, memory_words
 from onchip.report.outcome import Check, Description, Outcome
+from onchip.report.words import amount, counted, printable
 
 WIDTH_OF_A_FILE = 120
 
@@ -34,22 +38,19 @@ def show(*renderables: RenderableType) -> str:
 def outcome_table(outcome: Outcome) -> RenderableType:
     """Say what `plan` found."""
     problem, result, figures = outcome.problem, outcome.result, outcome.figures
-    rows = [
-        ("network", f"{_printable(problem.graph.name)}, {_operators(len(problem.graph.operators))}"),
-        ("scratchpad", _memories(problem.memories)),
-        ("status", _status(outcome)),
-    ]
-    if problem.objective is Objective.PEAK:
-        rows.append(("objective", "least peak, no spills"))
+    rows = [("network", f"{printable(problem.graph.name)}, {_operators(len(problem.graph.operators))}")]
+    rows += [("scratchpad", _memory(memory)) for memory in problem.memories]
+    if problem.transfers.links:
+        rows.append(("links", links_words(problem)))
+    rows.append(("status", _status(outcome)))
+    rows += _objective(problem.objective)
+    rows += _transfers(outcome)
+    rows.append(("lower bound", f"{amount(result.lower_bound, problem.objective.unit)}{_gap(result.gap)}"))
     if figures is not None:
-        rows += [
-            ("non-compulsory traffic", _bytes(figures.non_compulsory)),
-            ("compulsory traffic", _bytes(figures.compulsory)),
-        ]
-    rows.append(("lower bound", f"{_bytes(result.lower_bound)}{_gap(result.gap)}"))
-    if figures is not None:
-        rows += [("peak", _bytes(figures.peak_bytes)), ("arena", _bytes(figures.arena_bytes))]
-    rows.append(("M_R", f"{_bytes(outcome.required.need_bytes)}, set by {_printable(outcome.required.operator.name)}"))
+        arena = f"{_bytes(figures.arena_bytes)}{arenas_words(figures)}"
+        rows += [("peak", _bytes(figures.peak_bytes)), ("arena", arena)]
+    rows += _places_for_life(outcome)
+    rows.append(("M_R", f"{_bytes(outcome.required.need_bytes)}, set by {printable(outcome.required.operator.name)}"))
     if outcome.min_peak_bytes is not None:
         rows.append(("M_P", _bytes(outcome.min_peak_bytes)))
     seconds = outcome.seconds
@@ -58,19 +59,49 @@ def outcome_table(outcome: Outcome) -> RenderableType:
     return facts([*rows, ("seconds", spent)])
 
 
+def _objective(objective: Objective) -> list[tuple[str, str]]:
+    """Least traffic goes without saying."""
+    least = {
+        Objective.PEAK: "least peak, no spills",
+        Objective.DMA_CYCLES: "least cycles of DMA",
+        Objective.DMA_ENERGY: "least energy of DMA",
+    }
+    return [("objective", least[objective])] if objective in least else []
+
+
+def _transfers(outcome: Outcome) -> list[tuple[str, str]]:
+    """The cost where it is something else than the traffic, and the bytes."""
+    figures, objective = outcome.figures, outcome.problem.objective
+    if figures is None:
+        return []
+    rows = []
+    if objective is not Objective.PEAK and (objective is not Objective.TRAFFIC or figures.moved):
+        rows.append(("non-compulsory cost", amount(figures.non_compulsory_cost, objective.unit)))
+    rows.append(("non-compulsory traffic", _bytes(figures.non_compulsory)))
+    rows.append(("compulsory traffic", _bytes(figures.compulsory)))
+    if figures.moved:
+        rows.append(("between scratchpads", _bytes(figures.moved)))
+    return rows
+
+
+def _places_for_life(outcome: Outcome) -> list[tuple[str, str]]:
+    history = outcome.history
+    if history is None or outcome.problem.placement is Placement.DYNAMIC:
+        return []
+    tensors = history.with_place_for_life
+    size = _bytes(sum(tensor.size_bytes for tensor in tensors))
+    return [("static placement", f"{counted(len(tensors), 'tensor')} ({size}) have a place for life")]
+
+
 def _status(outcome: Outcome) -> str:
     result = outcome.result
     why = "" if result.stopped_by is Stop.COMPLETED else f" ({result.stopped_by})"
     if result.status is not Status.INFEASIBLE:
         return f"{result.status}{why}"
-    operator, need_bytes = _printable(outcome.required.operator.name), outcome.required.need_bytes
-    excess_bytes = outcome.need_bytes - outcome.capacity_bytes
-    if need_bytes > outcome.capacity_bytes:
-        return f"INFEASIBLE: operator {operator} needs {_bytes(need_bytes)}, {_bytes(excess_bytes)} too many"
-    return (
-        f"INFEASIBLE without spills: at least {_bytes(outcome.need_bytes)} are needed, {_bytes(excess_bytes)} too many;"
-        f" the operator that needs most, {operator}, needs {_bytes(need_bytes)}"
-    )
+    misfit = misfit_of(outcome.problem)
+    if misfit is None:
+        return f"INFEASIBLE {infeasible_words(outcome, misfit)}"
+    return f"INFEASIBLE: {infeasible_words(outcome, misfit)}; {SPLIT} cuts operators into tiles"
 
 
 def check_report(check: Check) -> tuple[RenderableType, ...]:
@@ -90,19 +121,22 @@ def _figures_table(check: Check) -> Table:
     table.add_column("recomputed", justify="right")
     table.add_column("claimed", justify="right")
     objective = f"objective ({check.problem.objective})"
-    recomputed = _bytes(figures.objective_value(check.problem.objective))
-    table.add_row(objective, recomputed, _bytes(claim.objective_value) if claim else "-")
+    unit = check.problem.objective.unit
+    recomputed = amount(figures.objective_value(check.problem.objective), unit)
+    table.add_row(objective, recomputed, amount(claim.objective_value, unit) if claim else "-")
     for name, value in (
         ("traffic", figures.total),
         ("compulsory traffic", figures.compulsory),
         ("non-compulsory traffic", figures.non_compulsory),
         ("loads", figures.loads),
         ("write-backs", figures.write_backs),
+        *([("between scratchpads", figures.moved)] if check.problem.transfers.links else []),
         ("peak", figures.peak_bytes),
         ("arena", figures.arena_bytes),
+        *([(f"arena of {name}", size) for name, size in figures.arenas] if len(figures.arenas) > 1 else []),
     ):
         table.add_row(name, _bytes(value), "-")
-    table.add_row("lower bound", "not checked", _bytes(claim.lower_bound) if claim else "-")
+    table.add_row("lower bound", "not checked", amount(claim.lower_bound, unit) if claim else "-")
     table.add_row("status", "not checked", f"{claim.status}, as claimed" if claim else "-")
     return table
 
@@ -110,13 +144,13 @@ def _figures_table(check: Check) -> Table:
 def description_report(description: Description) -> tuple[RenderableType, ...]:
     """Say what is in a network."""
     graph, required = description.problem.graph, description.required
-    rows = [("network", _printable(graph.name)), ("operators", f"{len(graph.operators):,}")]
+    rows = [("network", printable(graph.name)), ("operators", f"{len(graph.operators):,}")]
     for role in Role:
         tensors = graph.with_role(role)
         size_bytes = sum(tensor.size_bytes for tensor in tensors)
         rows.append((f"{role} tensors", f"{len(tensors):,}, {_bytes(size_bytes)}"))
     rows += [
-        ("M_R", f"{_bytes(required.need_bytes)}, set by {_printable(required.operator.name)}"),
+        ("M_R", f"{_bytes(required.need_bytes)}, set by {printable(required.operator.name)}"),
         ("M_P", _min_peak(description)),
         ("compulsory traffic", _bytes(description.compulsory_bytes)),
     ]
@@ -124,7 +158,7 @@ def description_report(description: Description) -> tuple[RenderableType, ...]:
     table.add_column("bytes", justify="right")
     for tensor in largest_tensors(description):
         shape = "x".join(map(str, tensor.shape)) if tensor.shape is not None else "-"
-        table.add_row(Text(_printable(tensor.name), overflow="fold"), tensor.role, shape, f"{tensor.size_bytes:,}")
+        table.add_row(Text(printable(tensor.name), overflow="fold"), tensor.role, shape, f"{tensor.size_bytes:,}")
     return facts(rows), table
 
 
@@ -140,13 +174,8 @@ def accelerators_table(accelerators: Iterable[Accelerator]) -> Table:
     """List accelerators and their scratchpads."""
     table = Table("accelerator", "scratchpads", box=SIMPLE)
     for accelerator in accelerators:
-        table.add_row(Text(accelerator.name), Text(_memories(accelerator.scratchpads)))
+        table.add_row(Text(accelerator.name), Text(", ".join(map(_memory, accelerator.scratchpads))))
     return table
-
-
-def _printable(name: str) -> str:
-    """A name on one line, without what would steer a terminal."""
-    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in name)
 
 
 def facts(rows: Iterable[tuple[str, str]]) -> Table:
@@ -159,12 +188,8 @@ def facts(rows: Iterable[tuple[str, str]]) -> Table:
     return table
 
 
-def _memories(memories: Iterable[Memory]) -> str:
-    return ", ".join(
-        f"{memory.name} of {_bytes(memory.capacity_bytes)}"
-        + (f" (aligned to {memory.alignment_bytes})" if memory.alignment_bytes > 1 else "")
-        for memory in memories
-    )
+def _memory(memory: Memory) -> str:
+    return memory_words(memory, _bytes(memory.capacity_bytes))
 
 
 def _operators(count: int) -> str:

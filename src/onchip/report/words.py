@@ -24,6 +24,35 @@ def counted(count: int, noun: str) -> str:
     return f"{count:,} {noun}{'' if count == 1 else 's'}"
 
 
+def printable(name: str) -> str:
+    """A name on one line, without what would steer a terminal."""
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in name)
+
+
 def percent(gap: float) -> str:
     """A gap that is not zero never reads as zero."""
     return "below 0.1 %" if 0 < gap < 0.001 else f"{gap:.1%}"
+
+
+def amount(value: int, unit: str) -> str:
+    """Every digit of an objective's value: 1,500 bytes, 1,500 cycles, 1,500 fJ (1.5 pJ)."""
+    if unit != "fJ":
+        return counted(value, unit.removesuffix("s"))
+    whole, thousandths = divmod(value, 1000)
+    picojoules = f"{whole:,}.{thousandths:03}".rstrip("0").rstrip(".")
+    return f"{value:,} fJ ({picojoules} pJ)"
+
+
+def short_amount(value: int, unit: str) -> str:
+    """Three digits and a unit: 3.75 MiB, 1.2M cycles, 3.4 nJ."""
+    if unit == "bytes":
+        return short_bytes(value)
+    if unit == "fJ":
+        sizes: tuple[tuple[int, str], ...] = ((10**12, " mJ"), (10**9, " uJ"), (10**6, " nJ"), (10**3, " pJ"))
+    else:
+        sizes = ((10**9, f"G {unit}"), (10**6, f"M {unit}"))
+    for size, name in sizes:
+        if value >= size:
+            scaled = value / size
+            return f"{scaled:,.0f}{name}" if scaled >= 100 else f"{scaled:.3g}{name}"
+    return f"{value:,} {unit}"

@@ -12,8 +12,14 @@ from onchip.plan.result import Result
 from onchip.solve.joint.divide import solve_by_dividing
 from onchip.solve.joint.exact import solve_exactly
 from onchip.solve.joint.paper import solve_as_paper
+from onchip.solve.joint.pinning import solve_as_thesis
 from onchip.solve.limits import Run
+from onchip.solve.spilling.colouring import solve_by_colouring
+from onchip.solve.spilling.naive import solve_naively
+from onchip.solve.spilling.onsram import solve_as_onsram
 from onchip.solve.spilling.rivals import solve_by_belady, solve_greedily
+
+COSTS_OF_TRANSFERS = frozenset(Objective) - {Objective.PEAK}
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,7 +27,7 @@ class Method:
     """A planning method and what it supports; what is not listed is refused, never skipped.
 
     The first of `orders` is taken where none is asked for. `scratchpads` is the most it plans for, None for any
-    number: to leave some out would be no optimum.
+    number: to leave some out would be no optimum. The least arena is always that of one.
     """
 
     name: str
@@ -44,12 +50,13 @@ class Method:
                 raise UsageError(
                     f"it does not support {asked}", place=f"--method {self.name}, {option}", expected=names
                 )
-        if self.scratchpads is not None and len(problem.memories) > self.scratchpads:
+        most = 1 if problem.objective is Objective.PEAK else self.scratchpads
+        if most is not None and len(problem.memories) > most:
             names = ", ".join(memory.name for memory in problem.memories)
             raise UsageError(
                 f"there are {len(problem.memories)} scratchpads: {names}",
-                place=f"--method {self.name}",
-                expected=f"at most {self.scratchpads}",
+                place=f"--method {self.name}, --objective {problem.objective}",
+                expected=f"at most {most}",
             )
         return self.solve(problem, run)
 
@@ -84,15 +91,50 @@ METHODS: Mapping[str, Method] = {
             "belady",
             "what is needed again last leaves first; addresses by size",
             solve_by_belady,
-            frozenset({Objective.TRAFFIC}),
+            COSTS_OF_TRANSFERS,
             (Order.GIVEN, Order.MIN_PEAK),
         ),
         Method(
             "greedy",
             "the cheapest eviction at each step; addresses by size",
             solve_greedily,
-            frozenset({Objective.TRAFFIC}),
+            COSTS_OF_TRANSFERS,
             (Order.GIVEN, Order.MIN_PEAK),
+        ),
+        Method(
+            "pinning",
+            "the thesis's program of what is pinned in which scratchpad, then addresses; --solver says who solves it",
+            solve_as_thesis,
+            COSTS_OF_TRANSFERS,
+            (Order.GIVEN, Order.MIN_PEAK),
+            scratchpads=None,
+        ),
+        Method(
+            "onsram",
+            "tensors pinned for their whole life, greedily, what saves most first; all others streamed",
+            solve_as_onsram,
+            COSTS_OF_TRANSFERS,
+            (Order.GIVEN, Order.MIN_PEAK),
+            scratchpads=None,
+            placements=frozenset(Placement),
+        ),
+        Method(
+            "colouring",
+            "tensors pinned for their whole life in pseudo-registers of the scratchpads; all others streamed",
+            solve_by_colouring,
+            COSTS_OF_TRANSFERS,
+            (Order.GIVEN, Order.MIN_PEAK),
+            scratchpads=None,
+            placements=frozenset(Placement),
+        ),
+        Method(
+            "naive",
+            "every operator loads what it reads and writes back what it wrote; nothing stays",
+            solve_naively,
+            COSTS_OF_TRANSFERS,
+            (Order.GIVEN, Order.MIN_PEAK),
+            scratchpads=None,
+            placements=frozenset(Placement),
         ),
     )
 }

@@ -21,6 +21,7 @@ class Incumbent:
         self.lower_bound = 0
         self.stopped_by = Stop.COMPLETED
         self.is_infeasible = False
+        self.schedule: Schedule | None = None
         self._plan: Plan | None = None
 
     @property
@@ -35,7 +36,7 @@ class Incumbent:
                 self._plan = compose(self.indexed, schedule, offsets_bytes)
             except StuckMovesError:
                 return
-            self.value = value
+            self.value, self.schedule = value, schedule
             self.run.report(value, self.lower_bound, phase)
 
     def raise_bound(self, lower_bound: int) -> None:

@@ -38,6 +38,8 @@ class ConflictLearning:
         self._indexed: IndexedProblem = incumbent.indexed
         self._run = run
         self._master = KeptGaps(self._indexed, order)
+        if incumbent.schedule is not None and incumbent.schedule.order == tuple(order):
+            self._master.begin_with(incumbent.schedule)
 
     def solve(self, *, is_the_only_order: bool) -> None:
         """Offer the first choice that packs; raise the bound if no other order is allowed."""

@@ -21,6 +21,7 @@ POLL_SECONDS = 0.05
 ROUNDING_SLACK = 1e-4
 LEAST_SECONDS = 0.01
 SHARE_FOR_THE_SOLVER = 0.9
+FULL_LINEARIZATION = 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,18 +42,19 @@ class MipOutcome:
         return 0 if self.values is None else round(self.values[variable])
 
 
-def solve_mip(model: mathopt.Model, run: Run) -> MipOutcome:
+def solve_mip(model: mathopt.Model, run: Run, *, mostly_linear: bool = False) -> MipOutcome:
     """Solve a minimisation whose objective is an integer, at least 0, at every solution.
 
     Raises UsageError for a solver that is not there. HiGHS and SCIP are left to themselves after an
-    interruption: what they had found is lost.
+    interruption: what they had found is lost. A `mostly_linear` model is one of sums of integers, not of
+    choices between booleans: CP-SAT then proves by linear relaxation, else by clauses.
     """
     from ortools.util.python.solve_interrupter import SolveInterrupter
 
     ended: list[mathopt.SolveResult | Exception] = []
     # SCIP's bridge prints an error of its own for every interrupter it is given.
     interrupter = None if run.limits.solver is MipSolver.SCIP else SolveInterrupter()
-    worker = threading.Thread(target=lambda: ended.append(_solve(model, run, interrupter)), daemon=True)
+    worker = threading.Thread(target=lambda: ended.append(_solve(model, run, interrupter, mostly_linear)), daemon=True)
     worker.start()
     while worker.is_alive() and not run.interrupt.is_set():
         worker.join(POLL_SECONDS)
@@ -67,7 +69,9 @@ def solve_mip(model: mathopt.Model, run: Run) -> MipOutcome:
     return _outcome(ended[0], run)
 
 
-def _solve(model: mathopt.Model, run: Run, interrupter: SolveInterrupter | None) -> mathopt.SolveResult | Exception:
+def _solve(
+    model: mathopt.Model, run: Run, interrupter: SolveInterrupter | None, mostly_linear: bool
+) -> mathopt.SolveResult | Exception:
     from ortools.math_opt.python import mathopt
 
     solver_types = {
@@ -82,6 +86,8 @@ def _solve(model: mathopt.Model, run: Run, interrupter: SolveInterrupter | None)
         parameters.highs.int_options["threads"] = run.limits.workers
     else:
         parameters.threads = run.limits.workers
+    if mostly_linear and solver is MipSolver.CP_SAT:
+        parameters.cp_sat.linearization_level = FULL_LINEARIZATION
     if math.isfinite(run.seconds_left):
         seconds = run.seconds_left * SHARE_FOR_THE_SOLVER  # it looks at the clock only now and then
         parameters.time_limit = timedelta(seconds=max(LEAST_SECONDS, seconds))

@@ -1,4 +1,4 @@
-"""The formulation of Jang's thesis (Drexel 2023, chapter 5.2), constraint by constraint; `docs/rivals.md` has the words."""
+"""The formulation of Jang's thesis (Drexel 2023, 5.2), constraint by constraint; `docs/rivals.md` has the words."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ class PinningModel:
     """x[n][k][m]: tensor n occupies scratchpad k in step m; y[n][k][m]: the cost of its transition from m to m + 1.
 
     A tensor is not mapped before its life begins nor after it ends (x[n][k][m] = 0 for m < B[n] and m > E[n]): there
-    are variables for the steps between alone. Costs are counted in the greatest unit that divides them all.
+    are variables for the steps between alone. Costs are counted in `cost_unit`, the greatest that divides them all.
     """
 
     def __init__(self, indexed: IndexedProblem, order: Sequence[int]) -> None:
@@ -30,7 +30,7 @@ class PinningModel:
         self.transition: dict[tuple[int, int, int], mathopt.Variable] = {}
         self._scratchpads = range(len(indexed.views))
         views = indexed.views
-        self._cost_unit = gcd(*(cost for view in views for cost in (*view.load_costs, *view.store_costs))) or 1
+        self.cost_unit = gcd(*(cost for view in views for cost in (*view.load_costs, *view.store_costs))) or 1
         self._add_variables()
         self._operands_are_on_one_scratchpad()
         self._scratchpads_take_only_what_they_hold()
@@ -80,14 +80,14 @@ class PinningModel:
             self.model.add_linear_constraint(mathopt.LinearSum(terms) <= capacity_units)
 
     def _a_transition_costs_its_transfer(self) -> None:
-        """S[n] (x[n][k][m+1] - x[n][k][m]) <= y[n][k][m], a load, and S[n] (x[n][k][m] - x[n][k][m+1]) <= y[n][k][m]."""
+        """S[n] (x[n][k][m+1] - x[n][k][m]) <= y[n][k][m], S[n] that of a load; the negative likewise, that of a store."""
         for (n, k, m), transition in self.transition.items():
             before, after = self.occupies.get((n, k, m), 0.0), self.occupies.get((n, k, m + 1), 0.0)
             self.model.add_linear_constraint(self._load(n, k) * (after - before) <= transition)
             self.model.add_linear_constraint(self._store(n, k) * (before - after) <= transition)
 
     def _load(self, tensor: int, memory: int) -> int:
-        return self.indexed.views[memory].load_costs[tensor] // self._cost_unit
+        return self.indexed.views[memory].load_costs[tensor] // self.cost_unit
 
     def _store(self, tensor: int, memory: int) -> int:
-        return self.indexed.views[memory].store_costs[tensor] // self._cost_unit
+        return self.indexed.views[memory].store_costs[tensor] // self.cost_unit

@@ -1,6 +1,6 @@
 """`--method exact` for several scratchpads, and for static placement: least cost of transfers.
 
-1. Nothing stays: a legal plan at once.
+1. Nothing stays, or what is needed again last leaves: legal plans at once.
 2. The given order: which tensor stays in which scratchpad, with addresses, by learning conflicts.
 3. Any order: a bound from one scratchpad as large as all; the orders that attain it, placed as in 2.
 4. What is still open: order, places and addresses in one model.
@@ -8,17 +8,23 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from onchip.analysis.pooled import pooled
-from onchip.plan.problem import Order
-from onchip.solve.compose import Move, non_compulsory_cost
+from onchip.plan.problem import Order, Placement
+from onchip.solve.allocation.repair import place_or_cut
+from onchip.solve.compose import Move, Residency, Schedule, non_compulsory_cost
 from onchip.solve.interruptible import cp_sat_is_within_reach
 from onchip.solve.joint.addressed import prove_with_addresses
 from onchip.solve.joint.incumbent import Incumbent
 from onchip.solve.joint.learning import ConflictLearning
 from onchip.solve.joint.staged import StagedSearch, optimal_moves
+from onchip.solve.spilling.belady_places import belady_schedule, placed_schedule
+from onchip.solve.spilling.kept_gaps import KeptGaps
 from onchip.solve.spilling.streamed import stacked, streamed_schedule
 
 OTHER_ORDERS = 6
+REPAIR_SECONDS = 0.5
 
 
 class ScratchpadsPlanner:
@@ -37,6 +43,9 @@ class ScratchpadsPlanner:
         self._incumbent.offer(
             nothing_stays, offsets_bytes, non_compulsory_cost(self._indexed, nothing_stays), "nothing stays"
         )
+        if self._is_dynamic and not self._is_over:
+            self._offer(belady_schedule(self._indexed, given), "farthest next use")
+        self._pool(given)
         self._learn(given)
         if self._indexed.problem.order is Order.FREE and not self._is_over:
             self._any_order()
@@ -48,11 +57,43 @@ class ScratchpadsPlanner:
     def _is_over(self) -> bool:
         return self._incumbent.is_proven or self._run.stop is not None
 
+    def _pool(self, order: tuple[int, ...]) -> None:
+        """Plan one order for one scratchpad as large as all: a bound, and a guide to what stays."""
+        if self._is_over or not self._is_dynamic or not cp_sat_is_within_reach(self._run):
+            return
+        relaxed = pooled(self._indexed)
+        problem = replace(relaxed.indexed.problem, memories=(relaxed.indexed.memory,))
+        chosen = KeptGaps(replace(relaxed.indexed, problem=problem), order).solve(self._run)
+        if self._has_one_way:
+            self._incumbent.raise_bound(chosen.lower_bound + relaxed.forced_cost)
+        if chosen.answer is not None and relaxed.indexed is self._indexed and not self._is_over:
+            self._offer(placed_schedule(self._indexed, chosen.answer), "guided by one scratchpad as large as all")
+
+    @property
+    def _has_one_way(self) -> bool:
+        """Whether a bound for the given order and without links is one for the problem."""
+        return self._indexed.has_one_order and not self._indexed.links
+
     def _learn(self, order: tuple[int, ...]) -> None:
         """Plan one order, without links; its bound is one for all where there is neither another order nor a link."""
         if not self._is_over and cp_sat_is_within_reach(self._run):
             learning = ConflictLearning(self._incumbent, order, self._run)
-            learning.solve(is_the_only_order=self._indexed.has_one_order and not self._indexed.links)
+            learning.solve(is_the_only_order=self._has_one_way)
+
+    @property
+    def _is_dynamic(self) -> bool:
+        return self._indexed.problem.placement is Placement.DYNAMIC
+
+    def _offer(self, schedule: Schedule, phase: str) -> None:
+        """Give a schedule addresses in each scratchpad, at the price of more evictions where it does not pack."""
+        residencies: list[Residency] = []
+        offsets_bytes: list[int] = []
+        for memory, view in enumerate(self._indexed.views):
+            part, offsets = place_or_cut(view, schedule.in_memory(memory), self._run.within(REPAIR_SECONDS))
+            residencies += part.residencies
+            offsets_bytes += offsets
+        placed = Schedule(schedule.order, tuple(residencies))
+        self._incumbent.offer(placed, offsets_bytes, non_compulsory_cost(self._indexed, placed), phase)
 
     def _any_order(self) -> None:
         relaxed = pooled(self._indexed)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from math import gcd
 
 from onchip.analysis.indexed import IndexedProblem, bits
 from onchip.plan.plan import Plan
@@ -116,29 +117,28 @@ def most_blocked(live: LiveRange, other: LiveRange) -> int:
 
 
 def _blocked(units: int, other_units: int) -> int:
-    if other_units % units == 0:
-        return other_units // units
-    return 1 if units % other_units == 0 else (other_units - 2) // units + 2
+    """The other begins at a multiple of its own size: at most a greatest common divisor before one's next register."""
+    return (units - gcd(units, other_units) + other_units - 1) // units + 1
 
 
 class Colouring:
-    """One round of simplify and select; `spilled` are the tensors that found no colour."""
+    """One round of simplify and select; `colours` by range, `spilled` the tensors that found none."""
 
     def __init__(self, indexed: IndexedProblem, ranges: Sequence[LiveRange]) -> None:
         self._ranges = ranges
         self._registers = [Registers(indexed, live) for live in ranges]
         self._neighbours = _interference(ranges)
-        self._colours: dict[int, Register] = {}
+        self.colours: dict[int, Register] = {}
         self._select(self._simplify())
         self.spilled = {
-            live.tensor for node, live in enumerate(ranges) if live.saved is not None and node not in self._colours
+            live.tensor for node, live in enumerate(ranges) if live.saved is not None and node not in self.colours
         }
 
     def pinned(self) -> list[tuple[int, int]]:
         """Each tensor with a register for its whole life and the scratchpad of that, by cost for a neighbour."""
-        whole = [node for node in self._colours if self._ranges[node].saved is not None]
+        whole = [node for node in self.colours if self._ranges[node].saved is not None]
         whole.sort(key=lambda node: (-self._rank(node, len(self._neighbours[node])), self._ranges[node].tensor))
-        return [(self._ranges[node].tensor, self._colours[node].memory) for node in whole]
+        return [(self._ranges[node].tensor, self.colours[node].memory) for node in whole]
 
     def _rank(self, node: int, degree: int) -> float:
         """Chaitin's cost by degree; what has to have a place is never spilled."""
@@ -168,10 +168,10 @@ class Colouring:
     def _select(self, stack: list[int]) -> None:
         """The last taken away first: the first of its registers that no neighbour's overlaps, if there is one."""
         for node in reversed(stack):
-            taken = [self._colours[other] for other in self._neighbours[node] if other in self._colours]
+            taken = [self.colours[other] for other in self._neighbours[node] if other in self.colours]
             register = self._registers[node].first_free(taken)
             if register is not None:
-                self._colours[node] = register
+                self.colours[node] = register
 
 
 def _interference(ranges: Sequence[LiveRange]) -> list[set[int]]:

@@ -130,6 +130,23 @@ class KeptGaps:
         uses = [step for step in self._uses[life.tensor] if life.start <= step < life.stop]
         return [self._at[life.tensor, step].get(memory, never.negated()).negated() for step in uses]
 
+    def begin_with(self, schedule: Schedule) -> None:
+        """Let the search begin with a schedule of the same order."""
+        self._model.clear_hints()
+        for residency in schedule.residencies:
+            for step in self._uses[residency.tensor]:
+                if residency.start <= step < residency.stop:
+                    choices = self._at[residency.tensor, step]
+                    for memory, at in choices.items() if len(choices) > 1 else ():
+                        self._model.add_hint(at, memory == residency.memory)
+            for gap in self._gaps[residency.tensor]:
+                if residency.start <= gap.last_use and gap.next_use < residency.stop:
+                    for memory, kept in self._kept[gap].items():
+                        self._model.add_hint(kept, memory == residency.memory)
+                elif residency.stop == gap.last_use + 1:
+                    for kept in self._kept[gap].values():
+                        self._model.add_hint(kept, value=False)
+
     # Objective
 
     def _minimise(self) -> None:

@@ -1,0 +1,88 @@
+"""CoSA's formulation on CoSA's workloads, beside its own times: `python benchmarks/cosa.py [solver]`.
+
+Also what its optima cost under the cost model here, with ties as the solver leaves them and broken by energy.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from statistics import mean
+from time import perf_counter
+
+from onchip.arch.accelerator import Accelerator
+from onchip.cost.layer import layer_cost
+from onchip.errors import InputError
+from onchip.frontends.accelerator_yaml import load_accelerator
+from onchip.ir.loopnest import Layer
+from onchip.plan.mapping import Mapping
+from onchip.plan.result import Result, Status
+from onchip.solve.limits import Limits, MipSolver, Run
+from onchip.solve.mapping.cosa import VALUE_PER_BIT, solve_as_cosa
+from onchip.workloads.layer_tables import layer_table
+
+WORKLOADS = ("resnet50", "resnext50", "resnext50-cosa", "deepbench", "deepbench-ocr", "deepbench-face-recognition")
+MACHINES = ("simba-cosa", "simba", "simba-64-pes", "simba-large-buffers")
+OPTIMA = Path(__file__).parents[1] / "tests" / "data" / "cosa" / "optima.json"
+
+
+def main() -> None:
+    """Print a row for each machine and workload."""
+    solver = MipSolver(sys.argv[1]) if len(sys.argv) > 1 else MipSolver.CP_SAT
+    optima = {name: one["objective"] for name, one in json.loads(OPTIMA.read_text())["optima"].items()}
+    solve_as_cosa(Layer(k=2), load_accelerator("simba-cosa"), Run(Limits(solver=solver)))
+    print(f"{solver}, one worker. The paper: 4.2 s a layer; Gurobi on the exactly linearised booleans: 0.15 to 1.4 s.")
+    print(f"{'machine':20} {'workload':27} layers optimal    mean s     max s  above reference optima   fit really")
+    for machine in MACHINES:
+        accelerator = load_accelerator(machine)
+        for workload in WORKLOADS:
+            reference = optima if (machine, workload) == ("simba-cosa", "resnet50") else {}
+            print(f"{machine:20} {workload:27} {row(workload, accelerator, solver, reference)}", flush=True)
+    ties()
+
+
+def row(workload: str, accelerator: Accelerator, solver: MipSolver, optima: dict[str, float]) -> str:
+    """Solve all layers of a workload."""
+    seconds: list[float] = []
+    differences: list[float] = []
+    optimal = fit = 0
+    for name, layer in layer_table(workload).items():
+        start = perf_counter()
+        result = solve_as_cosa(layer, accelerator, Run(Limits(solver=solver, time_limit_seconds=60)))
+        seconds.append(perf_counter() - start)
+        optimal += result.status is Status.OPTIMAL
+        if name in optima and result.objective_value is not None:
+            differences.append(result.objective_value / VALUE_PER_BIT - optima[name])
+        fit += energy_pj(layer, accelerator, result.answer) < float("inf")
+    compared = f"{min(differences):+.4f} to {max(differences):+.4f}" if differences else ""
+    count = len(seconds)
+    return f"{count:6} {optimal:7} {mean(seconds):9.3f} {max(seconds):9.3f}  {compared:23} {fit:6} of {count}"
+
+
+def ties() -> None:
+    """How much energy the ties of one layer are worth."""
+    layer, accelerator = layer_table("resnet50")["_outputs_input.83"], load_accelerator("simba-cosa")
+    start = perf_counter()
+    as_found = solve_as_cosa(layer, accelerator, Run())
+    broken = solve_as_cosa(layer, accelerator, Run(), tie_break=lambda one: energy_pj(layer, accelerator, one))
+    found, least = (energy_pj(layer, accelerator, answer(result)) for result in (as_found, broken))
+    print(f"ties of ResNet-50's _outputs_input.83: {found / 1e6:.1f} uJ as found, {least / 1e6:.1f} uJ broken by energy,")
+    print(f"both at objective {as_found.objective_value} / {VALUE_PER_BIT}; {perf_counter() - start:.1f} s")
+
+
+def answer(result: Result[Mapping]) -> Mapping | None:
+    """The mapping."""
+    return result.answer
+
+
+def energy_pj(layer: Layer, accelerator: Accelerator, mapping: Mapping | None) -> float:
+    """Infinite where the cost model, which counts halos and partial sums as they are, refuses the mapping."""
+    try:
+        return float("inf") if mapping is None else layer_cost(layer, accelerator, mapping).energy_pj
+    except InputError:
+        return float("inf")
+
+
+if __name__ == "__main__":
+    main()

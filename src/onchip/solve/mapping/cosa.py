@@ -1,0 +1,68 @@
+"""`--method cosa`: the schedule that CoSA's formulation finds best (Huang et al., ISCA 2021)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from math import floor
+from typing import Final
+
+from onchip.arch.accelerator import Accelerator
+from onchip.errors import InternalError
+from onchip.ir.loopnest import Layer
+from onchip.plan.mapping import Mapping
+from onchip.plan.result import Result, Status
+from onchip.solve.joint.mip import solve_mip
+from onchip.solve.limits import Run
+from onchip.solve.mapping.cosa_machine import CosaMachine
+from onchip.solve.mapping.cosa_model import OBJECTIVE_PER_BIT, CosaModel
+from onchip.solve.mapping.cosa_objective import fits, objective_of
+from onchip.solve.mapping.cosa_placement import factors_of
+from onchip.solve.mapping.cosa_ties import best_of_equals
+from onchip.solve.mapping.factors import padded_bound
+
+METHOD: Final = "cosa"
+VALUE_PER_BIT: Final = 10_000
+"""`objective_value` and `lower_bound` are CoSA's objective in this unit; a proof is within one of them."""
+
+
+def solve_as_cosa(
+    layer: Layer,
+    accelerator: Accelerator,
+    run: Run,
+    *,
+    tie_break: Callable[[Mapping], float] | None = None,
+    largest_prime: int | None = None,
+) -> Result[Mapping]:
+    """Solve the formulation; raises AcceleratorError for a machine that is no chain of levels.
+
+    Of schedules with the same objective, some hundred, the one with the least `tie_break` is answered (infinite for
+    one that another model refuses: CoSA counts capacities its own way). Bounds are padded until no prime factor is
+    above `largest_prime`; without it they stay as they are, as in the paper.
+    """
+    machine = CosaMachine.of(layer if largest_prime is None else _padded(layer, largest_prime), accelerator)
+    model = CosaModel(machine, factors_of(machine.layer.bounds))
+    outcome = solve_mip(model.model, run, mostly_linear=True)
+    bound = (outcome.lower_bound - model.offset) / OBJECTIVE_PER_BIT
+    if outcome.values is None:
+        status = Status.INFEASIBLE if outcome.is_infeasible else Status.UNKNOWN
+        return Result(status, None, None, floor(bound * VALUE_PER_BIT), run.seconds, METHOD, outcome.stopped_by)
+    placement = model.placement(outcome)
+    if not fits(machine, placement):
+        raise InternalError("the solver's schedule does not fit", place=f"--solver {run.limits.solver}")
+    value = round(objective_of(machine, placement).total * VALUE_PER_BIT)
+    is_proven = value - bound * VALUE_PER_BIT <= 1
+    if tie_break is not None:
+        placement = best_of_equals(machine, placement, tie_break)
+    return Result(
+        Status.OPTIMAL if is_proven else Status.FEASIBLE,
+        placement.mapping(machine),
+        value,
+        value if is_proven else floor(bound * VALUE_PER_BIT),
+        run.seconds,
+        METHOD,
+        outcome.stopped_by,
+    )
+
+
+def _padded(layer: Layer, largest_prime: int) -> Layer:
+    return layer.padded_to({loop: padded_bound(bound, largest_prime) for loop, bound in layer.bounds.items()})

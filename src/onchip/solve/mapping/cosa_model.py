@@ -1,0 +1,204 @@
+"""CoSA's formulation over integer counts, constraint by constraint; `docs/cosa.md` says where it departs.
+
+The paper has one boolean per prime factor and place. Copies of one prime of one loop are alike, so here an integer
+says how many of them are at a place: the same schedules without their permutations. Logarithms are integers, in
+millionths of a bit.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from math import floor, log2
+from typing import TYPE_CHECKING, Final
+
+from onchip.ir.loopnest import INPUT, OUTPUT, WEIGHT
+from onchip.solve.joint.mip import MipOutcome
+from onchip.solve.mapping.cosa_machine import RELATED, WINDOWS, CosaMachine, Place
+from onchip.solve.mapping.cosa_objective import (
+    BELOW_DRAM_FACTOR,
+    COMPUTE_WEIGHT,
+    TRAFFIC_WEIGHT,
+    UTILISATION_WEIGHT,
+    WEIGHT_BUFFER_FACTOR,
+    WEIGHTS_FROM_DRAM_FACTOR,
+    level_factor,
+)
+from onchip.solve.mapping.cosa_placement import GIVEN_ORDER, Factor, Placement
+
+if TYPE_CHECKING:
+    from ortools.math_opt.python import mathopt
+
+PER_BIT: Final = 10**6
+"""Logarithms are rounded to this; exact for fewer than 29 factors and 50,000 entries (see `_bound`)."""
+OBJECTIVE_PER_BIT: Final = 10**7
+"""The objective is an integer in this unit, in which its weights are integers where they meet variables."""
+REUSED: Final[tuple[tuple[str, Mapping[str, tuple[str, ...]]], ...]] = (
+    ("PQN", {WEIGHT: ("P", "Q", "N")}),
+    ("RSK", {INPUT: ("R", "S", "K"), OUTPUT: ("R", "S")}),
+    ("RSC", {INPUT: ("R", "S"), OUTPUT: ("R", "S", "C")}),
+)
+"""Which loops stand innermost at the global buffer, and for which loops each operand then stays where it is.
+
+No other order saves more: what is related to all of them ends the reuse, and after R and S either K or C does.
+"""
+
+
+class CosaModel:
+    """Minimises Eq. 12, raised by `offset` so that it is never below 0."""
+
+    def __init__(self, machine: CosaMachine, factors: Mapping[Factor, int]) -> None:
+        from ortools.math_opt.python import mathopt
+
+        self.model = mathopt.Model(name="CoSA")
+        self.machine = machine
+        self.factors = factors
+        self.on_chip = tuple(place for place in machine.places if place.level < machine.dram)
+        self._make_variables()
+        self._each_factor_has_one_place()
+        self._factors_side_by_side_fit_the_array()
+        self._tiles_fit_their_memories()
+        self._filter_taps_widen_the_window()
+        self._one_order_of_loops_is_chosen()
+        self._minimise_the_weighted_sum()
+
+    def placement(self, outcome: MipOutcome) -> Placement:
+        """What a solution says."""
+        counts = {key: outcome.integer(variable) for key, variable in self.placed.items()}
+        order = _order(self.innermost, outcome)
+        return Placement({key: count for key, count in counts.items() if count}, {self.machine.shared: order})
+
+    def _make_variables(self) -> None:
+        self.placed: dict[tuple[Factor, Place], mathopt.Variable] = {
+            ((loop, prime), place): self.model.add_integer_variable(lb=0, ub=count)
+            for (loop, prime), count in self.factors.items()
+            for place in self.machine.places
+            if self.machine.may_hold(place, loop, prime)
+        }
+        self.outputs_inside = {taps: self.model.add_binary_variable() for taps in self._windows()}
+        self.window = {taps: self.model.add_variable(lb=0, ub=self._widest(taps)) for taps in self._windows()}
+        self.innermost = {name: self.model.add_binary_variable() for name, _ in REUSED}
+        self.reused = self.model.add_variable(lb=0, ub=2 * sum(self._bits(f) * n for f, n in self.factors.items()))
+
+    def _each_factor_has_one_place(self) -> None:
+        """The sum over places of each factor's copies is how many there are (Eq. 3)."""
+        for factor, count in self.factors.items():
+            terms = [variable for (name, _), variable in self.placed.items() if name == factor]
+            self.model.add_linear_constraint(self._total(terms) == count)
+
+    def _factors_side_by_side_fit_the_array(self) -> None:
+        """The sum of log(prime) * copies at a spatial place <= log(S) (Eq. 4)."""
+        for place, units in self.machine.units.items():
+            terms = [self._bits(f) * variable for (f, where), variable in self.placed.items() if where == place]
+            if terms:
+                self.model.add_linear_constraint(self._total(terms) <= _bound(units))
+
+    def _tiles_fit_their_memories(self) -> None:
+        """U[I,v] = the sum of log(prime) A[j,v] B[I,v] * copies up to level I <= log(M[I,v]) (Eqs. 1 and 2)."""
+        for level, entries in enumerate(self.machine.entries):
+            for operand, most in entries.items():
+                self.model.add_linear_constraint(self._tile(level, operand) <= _bound(most))
+
+    def _filter_taps_widen_the_window(self) -> None:
+        """The halo: each factor of R (S) counts as 2 if any of P (Q) is in the input buffer, else as itself."""
+        most_level = self.machine.input_level or 0
+        for taps, outputs in self._windows().items():
+            inside = [
+                variable
+                for ((loop, _), place), variable in self.placed.items()
+                if loop == outputs and place.level <= most_level
+            ]
+            flag, most, window = self.outputs_inside[taps], self._widest(taps), self.window[taps]
+            for variable in inside:
+                self.model.add_linear_constraint(variable <= variable.upper_bound * flag)
+            self.model.add_linear_constraint(flag <= self._total(inside))
+            own = [(f, v) for (f, place), v in self.placed.items() if f[0] == taps and place in self.on_chip]
+            for flag_is_off, width in (
+                (flag, self._total(self._bits(f) * v for f, v in own)),
+                (1 - flag, self._total(PER_BIT * v for _, v in own)),
+            ):
+                self.model.add_linear_constraint(window - width <= most * flag_is_off)
+                self.model.add_linear_constraint(width - window <= most * flag_is_off)
+
+    def _one_order_of_loops_is_chosen(self) -> None:
+        """Y[v,z] (Eq. 9) leaves three orders of the global buffer's loops; what they save is at most `reused`."""
+        self.model.add_linear_constraint(self._total(self.innermost.values()) == 1)
+        most = self.reused.upper_bound
+        for name, kept in REUSED:
+            saved = [
+                self._bits(f) * variable
+                for (f, place), variable in self.placed.items()
+                if place == Place(self.machine.shared)
+                for operand, loops in kept.items()
+                if operand in self.machine.layer.operands and f[0] in loops
+            ]
+            self.model.add_linear_constraint(self.reused <= self._total(saved) + most * (1 - self.innermost[name]))
+
+    def _minimise_the_weighted_sum(self) -> None:
+        """-w_U Util + w_C Comp + w_T Traf (Eq. 12); Traf is linear but for the loops that reuse (Eq. 10)."""
+        terms = [
+            round(OBJECTIVE_PER_BIT * self._cost(f, place)) * variable for (f, place), variable in self.placed.items()
+        ]
+        per_bit = OBJECTIVE_PER_BIT // PER_BIT
+        widened = [round(-per_bit * UTILISATION_WEIGHT) * window for window in self.window.values()]
+        reused = -per_bit * TRAFFIC_WEIGHT * self.reused
+        costs = [round(OBJECTIVE_PER_BIT * self._cost(*key)) * self.factors[key[0]] for key in self.placed]
+        self.offset = sum(-cost for cost in costs if cost < 0) + sum(self._widest(taps) for taps in self.window)
+        self.model.minimize(self._total([*terms, *widened, reused, float(self.offset)]))
+
+    def _cost(self, factor: Factor, place: Place) -> float:
+        """What one copy at a place adds to Eq. 12 but for window and reuse."""
+        (loop, prime), machine = factor, self.machine
+        own, used, moved = log2(prime), 0.0, 0.0
+        for level in range(place.level, machine.shared):
+            weight = WEIGHT_BUFFER_FACTOR if level == machine.weight_level else 1
+            for operand in machine.entries[level]:
+                used += weight * log2(prime * machine.step(operand, loop)) * (loop in RELATED[operand])
+        for operand in machine.layer.operands:
+            if place.level < machine.shared:
+                moved += BELOW_DRAM_FACTOR * level_factor(place.level) * own * (loop in RELATED[operand])
+            elif place.level == machine.shared:
+                moved += own if place.along is None else BELOW_DRAM_FACTOR * own
+            else:
+                moved += own * (WEIGHTS_FROM_DRAM_FACTOR if operand == WEIGHT else 1)
+        computed = own if place.along is None else 0
+        return -UTILISATION_WEIGHT * used + COMPUTE_WEIGHT * computed + TRAFFIC_WEIGHT * moved
+
+    def _tile(self, level: int, operand: str) -> mathopt.LinearBase:
+        terms: list[mathopt.LinearTypes] = [
+            round(PER_BIT * log2(prime * self.machine.step(operand, loop))) * variable
+            for ((loop, prime), place), variable in self.placed.items()
+            if place.level <= level and loop in RELATED[operand]
+        ]
+        if operand == INPUT and level == self.machine.input_level:
+            terms.extend(self.window.values())
+        return self._total(terms)
+
+    def _windows(self) -> Mapping[str, str]:
+        return {} if self.machine.input_level is None else WINDOWS
+
+    def _widest(self, taps: str) -> int:
+        factors = {factor: count for factor, count in self.factors.items() if factor[0] == taps}
+        return max(
+            sum(self._bits(factor) * count for factor, count in factors.items()), PER_BIT * sum(factors.values())
+        )
+
+    def _bits(self, factor: Factor) -> int:
+        return round(PER_BIT * log2(factor[1]))
+
+    def _total(self, terms: Iterable[mathopt.LinearTypes]) -> mathopt.LinearBase:
+        from ortools.math_opt.python import mathopt
+
+        return mathopt.LinearSum(terms)
+
+
+def _bound(most: int) -> int:
+    """A product of integers is at most `most` if its logarithm is at most that of most + 1/2, with room for rounding.
+
+    Each logarithm is off by half a unit at most, and log2(1 + 0.5 / most) is 0.72 / most.
+    """
+    return floor(PER_BIT * log2(most + 0.5))
+
+
+def _order(innermost: Mapping[str, mathopt.Variable], outcome: MipOutcome) -> tuple[str, ...]:
+    first = next(name for name, variable in innermost.items() if outcome.is_one(variable))
+    return (*first, *(loop for loop in GIVEN_ORDER if loop not in first))

@@ -1,0 +1,208 @@
+"""The thesis's formulation against every mapping there is, and what its plans are worth."""
+
+from __future__ import annotations
+
+import random
+from dataclasses import replace
+from itertools import product
+
+import pytest
+
+from onchip.analysis.fitting import operators_that_do_not_fit
+from onchip.analysis.indexed import IndexedProblem, bits
+from onchip.arch.memory import DRAM, Memory, Operand
+from onchip.ir.graph import Graph
+from onchip.ir.operator import Operator
+from onchip.ir.tensor import Role, Tensor
+from onchip.plan.document import Claim
+from onchip.plan.plan import Plan
+from onchip.plan.problem import Count, Objective, Order, Problem, Rate, Transfers
+from onchip.plan.result import Result, Status, Stop
+from onchip.solve.joint.exact import solve_exactly
+from onchip.solve.joint.mip import solve_mip
+from onchip.solve.joint.pinning import schedule_of, solve_as_thesis
+from onchip.solve.joint.pinning_model import PinningModel
+from onchip.solve.limits import Limits, MipSolver, Run
+from onchip.verify.verifier import verify
+from onchip.workloads.bundled import load_network
+from oracle import long_lived_graph, packs, random_graph
+
+EVERYTHING = tuple(Operand)
+HOLDS = (EVERYTHING, EVERYTHING, (Operand.INPUT, Operand.WEIGHT), (Operand.OUTPUT,))
+Mapping = tuple[int, ...]  # per tensor the scratchpads it is in, a mask
+
+
+def tiny_problem(seed: int) -> Problem:
+    """One or two scratchpads, which grow until every operator fits; up to four operators; dear ways now and then."""
+    chance = random.Random(seed)
+    memories = tuple(Memory(f"s{i}", 1, chance.choice((1, 1, 2)), chance.choice(HOLDS)) for i in range(1 + seed % 2))
+    ways = [way for memory in memories for way in ((DRAM, memory.name), (memory.name, DRAM))]
+    rates = {way: Rate(chance.randint(0, 2), ((8, chance.randint(1, 3)),)) for way in ways} if seed % 3 == 0 else {}
+    objective = Objective.DMA_CYCLES if rates else Objective.TRAFFIC
+    make = random_graph if seed % 4 else long_lived_graph
+    graph = make(seed, operators=chance.randint(3, 4), greatest_size=4)
+    problem = Problem(graph, memories, objective, Order.GIVEN, Count.ACTIVATIONS, Transfers(rates=rates))
+    for turn in range(100):
+        if not operators_that_do_not_fit(IndexedProblem.of(problem)):
+            break
+        problem = replace(
+            problem, memories=tuple(_grown(m, i == turn % len(memories), turn) for i, m in enumerate(problem.memories))
+        )
+    return problem
+
+
+def _grown(memory: Memory, is_grown: bool, turn: int) -> Memory:
+    holds = memory.holds if turn < 30 else EVERYTHING
+    return replace(memory, capacity_bytes=memory.capacity_bytes + is_grown, holds=holds)
+
+
+def least_transitions(problem: Problem) -> int:
+    """The thesis's objective at its least, over every mapping in every step."""
+    indexed = IndexedProblem.of(problem)
+    best: dict[Mapping, int] = {}
+    for step in range(indexed.operator_count):
+        mappings = list(legal_mappings(indexed, step))
+        best = {
+            after: min((cost + _transition(indexed, before, after) for before, cost in best.items()), default=0)
+            for after in mappings
+        }
+    return min(best.values())
+
+
+def legal_mappings(indexed: IndexedProblem, step: int) -> list[Mapping]:
+    uses = indexed.uses(range(indexed.operator_count))
+    everywhere = range(1 << len(indexed.views))
+    choices: list[list[int]] = []
+    for tensor, used in enumerate(uses):
+        if step in used:
+            is_written = indexed.producer[tensor] == step
+            taken_in = (indexed.written_in if is_written else indexed.read_in)[tensor]
+            choices.append([1 << memory for memory in bits(taken_in)])
+        else:
+            choices.append(list(everywhere) if used and used[0] < step < used[-1] else [0])
+    return [mapping for mapping in product(*choices) if _fits(indexed, mapping)]
+
+
+def _fits(indexed: IndexedProblem, mapping: Mapping) -> bool:
+    for memory, view in enumerate(indexed.views):
+        alignment = view.memory.alignment_bytes
+        used = sum(view.room.units[tensor] * alignment for tensor, mask in enumerate(mapping) if mask >> memory & 1)
+        if used > -(-view.memory.capacity_bytes // alignment) * alignment:
+            return False
+    return True
+
+
+def _transition(indexed: IndexedProblem, before: Mapping, after: Mapping) -> int:
+    return sum(
+        view.load_costs[tensor] * (new & ~old) + view.store_costs[tensor] * (old & ~new)
+        for memory, view in enumerate(indexed.views)
+        for tensor in range(len(before))
+        for old, new in [(before[tensor] >> memory & 1, after[tensor] >> memory & 1)]
+    )
+
+
+def held_against_the_verifier(problem: Problem, result: Result[Plan]) -> int:
+    assert result.answer is not None
+    assert result.objective_value is not None
+    claim = Claim("pinning", result.status, problem.objective, result.objective_value, result.lower_bound)
+    assert verify(problem, result.answer, claim).violations == ()
+    return result.objective_value
+
+
+@pytest.mark.parametrize("solver", [MipSolver.HIGHS, MipSolver.CP_SAT])
+@pytest.mark.parametrize("seed", range(30))
+def test_the_model_s_optimum_is_that_of_every_mapping(seed: int, solver: MipSolver) -> None:
+    problem = tiny_problem(seed)
+    indexed = IndexedProblem.of(problem)
+    thesis = PinningModel(indexed, range(indexed.operator_count))
+    outcome = solve_mip(thesis.model, Run(Limits(solver=solver)))
+    assert outcome.values is not None
+    assert outcome.stopped_by is Stop.COMPLETED
+    assert outcome.lower_bound * thesis.cost_unit == least_transitions(problem)
+
+
+def test_the_tiny_problems_are_worth_it() -> None:
+    gone = 0
+    for seed in range(30):
+        uses = IndexedProblem.of(tiny_problem(seed)).uses(range(len(tiny_problem(seed).graph.operators)))
+        gone += any(len(used) > 1 and used[-1] - used[0] > 1 for used in uses)
+    assert gone >= 15
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_its_residencies_hold_each_operand_in_a_scratchpad_that_may_take_it(seed: int) -> None:
+    problem = tiny_problem(seed)
+    indexed = IndexedProblem.of(problem)
+    thesis = PinningModel(indexed, range(indexed.operator_count))
+    schedule = schedule_of(thesis, solve_mip(thesis.model, Run()))
+    for step, operator in enumerate(schedule.order):
+        for tensor in indexed.operand_lists[operator]:
+            (residency,) = (r for r in schedule.residencies if r.tensor == tensor and r.start <= step < r.stop)
+            is_written = indexed.producer[tensor] == operator
+            assert (indexed.written_in if is_written else indexed.read_in)[tensor] >> residency.memory & 1
+
+
+def unpackable_problem() -> Problem:
+    """The one choice that moves least has no addresses: of the seeds, the first whose bytes fit and do not pack."""
+    for seed in range(200):
+        graph = long_lived_graph(seed)
+        roomy = Problem(graph, (Memory("sram", 1000),), order=Order.GIVEN)
+        indexed = IndexedProblem.of(roomy)
+        uses = indexed.uses(range(indexed.operator_count))
+        lives = tuple(sorted((u[0], u[-1] + 1, indexed.sizes_bytes[t]) for t, u in enumerate(uses) if u))
+        most = max(
+            sum(size for start, stop, size in lives if start <= step < stop) for step in range(indexed.operator_count)
+        )
+        memory = Memory("sram", most)
+        if not packs(lives, memory):
+            return replace(roomy, memories=(memory,))
+    raise LookupError("no seed")
+
+
+def test_where_its_residencies_have_no_addresses_nothing_is_mended() -> None:
+    problem = unpackable_problem()
+    result = solve_as_thesis(problem, Run())
+    assert (result.status, result.stopped_by) == (Status.UNKNOWN, Stop.NO_PACKING)
+    assert result.answer is None
+
+
+def test_to_drop_what_dram_has_counts_as_a_transfer() -> None:
+    """`w` (5 bytes) would leave for nothing and come for 5, `t` (4 bytes) leaves for 4 and comes for 4.
+
+    Either pays twice for a pair of transitions, so the thesis lets the smaller go: 8 bytes moved, where 5 are enough.
+    """
+    tensors = (
+        Tensor("w", 5, Role.INPUT),
+        Tensor("t", 4, Role.ACTIVATION),
+        Tensor("u", 5, Role.ACTIVATION),
+        Tensor("y", 1, Role.OUTPUT),
+    )
+    operators = (
+        Operator("f", "F", ("w",), ("t",)),
+        Operator("g", "G", ("u0",), ("u",)),
+        Operator("h", "H", ("t", "w"), ("y",)),
+    )
+    graph = Graph("g", (*tensors, Tensor("u0", 1, Role.INPUT)), operators)
+    problem = Problem(graph, (Memory("sram", 11),), order=Order.GIVEN)
+    assert held_against_the_verifier(problem, solve_as_thesis(problem, Run())) == 8
+    assert solve_exactly(problem, Run()).objective_value == 5
+
+
+def test_an_operator_that_does_not_fit_is_infeasible() -> None:
+    graph = Graph("g", (Tensor("x", 3, Role.INPUT), Tensor("y", 3, Role.OUTPUT)), (Operator("f", "F", ("x",), ("y",)),))
+    problem = Problem(graph, (Memory("a", 3), Memory("b", 2)), order=Order.GIVEN)
+    assert solve_as_thesis(problem, Run()).status is Status.INFEASIBLE
+
+
+def test_the_greatest_network_of_the_thesis_is_planned() -> None:
+    capacity = 32 << 10
+    whole = load_network("resnet50_smaug")
+    capped = tuple(Tensor(tensor.name, min(tensor.size_bytes, capacity), tensor.role) for tensor in whole.tensors)
+    problem = Problem(
+        replace(whole, tensors=capped),
+        tuple(Memory(name, capacity) for name in ("a", "b", "c")),
+        order=Order.GIVEN,
+        count=Count.ALL,
+    )
+    result = solve_as_thesis(problem, Run(Limits(solver=MipSolver.HIGHS)))
+    assert held_against_the_verifier(problem, result) == solve_exactly(problem, Run()).objective_value

@@ -1,0 +1,315 @@
+"""`naive`, `onsram`, `colouring` and `pinning`: legal on any scratchpads, and never better than `exact`."""
+
+from __future__ import annotations
+
+import random
+from dataclasses import replace
+from itertools import combinations, product
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from onchip.analysis.fitting import operators_that_do_not_fit, places_of_operands
+from onchip.analysis.indexed import IndexedProblem, bits
+from onchip.arch.memory import DRAM, Memory, Operand
+from onchip.errors import UsageError
+from onchip.ir.graph import Graph
+from onchip.ir.operator import Operator
+from onchip.ir.tensor import Role, Tensor
+from onchip.plan.document import Claim
+from onchip.plan.problem import Count, Objective, Order, Placement, Problem, Rate, Transfers
+from onchip.plan.result import Status, Stop
+from onchip.solve.joint.exact import solve_exactly
+from onchip.solve.limits import Limits, Run
+from onchip.solve.registry import method_named
+from onchip.solve.spilling.colouring import Colouring, LiveRange, Registers, live_ranges, most_blocked
+from onchip.solve.spilling.onsram import WEIGHTS, by_rank, pin_where_it_fits_best
+from onchip.solve.spilling.pinned import Pins, PlacesBeside
+from onchip.verify.verifier import verify
+from oracle import long_lived_graph, random_graph
+from strategies import graphs
+
+STATIC_RIVALS = ("naive", "onsram", "colouring")
+RIVALS = (*STATIC_RIVALS, "pinning")
+EVERYTHING = tuple(Operand)
+HOLDS = (EVERYTHING, EVERYTHING, (Operand.INPUT, Operand.WEIGHT), (Operand.OUTPUT,), (Operand.INPUT, Operand.OUTPUT))
+SEEDS = range(60)
+
+
+def grown(problem: Problem) -> Problem:
+    """The problem with scratchpads that grow in turn until every operator fits; at last the first takes everything."""
+    turn = 0
+    while operators_that_do_not_fit(IndexedProblem.of(problem)):
+        memories = list(problem.memories)
+        chosen = memories[turn % len(memories)]
+        holds = chosen.holds if turn < 40 else EVERYTHING
+        memories[turn % len(memories)] = replace(chosen, capacity_bytes=chosen.capacity_bytes + 2, holds=holds)
+        problem, turn = replace(problem, memories=tuple(memories)), turn + 1
+    return problem
+
+
+def seeded_problem(seed: int, operators: int = 8) -> Problem:
+    """One to four scratchpads, alignments, what they hold, and what transfers cost differ by seed."""
+    chance = random.Random(seed)
+    memories = tuple(
+        Memory(f"s{i}", chance.randint(1, 12), chance.choice((1, 1, 2, 4)), chance.choice(HOLDS))
+        for i in range(1 + seed % 4)
+    )
+    ways = [way for memory in memories for way in ((DRAM, memory.name), (memory.name, DRAM))]
+    rates = {way: Rate(chance.randint(0, 3), ((8 * chance.randint(1, 3), chance.randint(1, 4)),)) for way in ways}
+    objective = (Objective.TRAFFIC, Objective.DMA_CYCLES, Objective.DMA_ENERGY)[seed % 3]
+    make = long_lived_graph if seed % 5 == 0 else random_graph
+    return grown(
+        Problem(
+            make(seed, operators=operators),
+            memories,
+            objective,
+            Order.GIVEN,
+            Count.ALL if seed % 2 else Count.ACTIVATIONS,
+            Transfers(rates={} if objective is Objective.TRAFFIC else rates),
+        )
+    )
+
+
+def value_of(problem: Problem, method: str) -> int | None:
+    """What a method's plan costs, held against the verifier; None if it says that its choice has no addresses."""
+    result = method_named(method)(problem, Run(Limits(time_limit_seconds=60)))
+    if method == "pinning" and result.stopped_by is Stop.NO_PACKING:
+        assert result.status is Status.UNKNOWN
+        return None
+    assert result.answer is not None
+    assert result.objective_value is not None
+    assert result.status is (Status.OPTIMAL if result.objective_value == 0 else Status.FEASIBLE)
+    claim = Claim(method, result.status, problem.objective, result.objective_value, result.lower_bound)
+    assert verify(problem, result.answer, claim).violations == ()
+    return result.objective_value
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_a_rival_is_legal_and_never_beats_the_optimum(seed: int) -> None:
+    problem = seeded_problem(seed)
+    exact = solve_exactly(problem, Run())
+    assert exact.status is Status.OPTIMAL
+    assert exact.objective_value is not None
+    for method in RIVALS:
+        value = value_of(problem, method)
+        assert value is None or value >= exact.objective_value, method
+
+
+@settings(max_examples=40, deadline=None)
+@given(
+    graphs(),
+    st.lists(
+        st.builds(
+            Memory,
+            st.just("s"),
+            st.integers(1, 25),
+            st.sampled_from((1, 2, 4)),
+            st.sampled_from(HOLDS),
+        ),
+        min_size=1,
+        max_size=4,
+    ),
+    st.sampled_from(Count),
+)
+def test_a_rival_is_legal_and_never_beats_the_optimum_of_any_graph(
+    graph: Graph, memories: list[Memory], count: Count
+) -> None:
+    named = tuple(replace(memory, name=f"s{index}") for index, memory in enumerate(memories))
+    problem = grown(Problem(graph, named, order=Order.GIVEN, count=count))
+    exact = solve_exactly(problem, Run())
+    assert exact.objective_value is not None
+    for method in RIVALS:
+        value = value_of(problem, method)
+        assert value is None or value >= exact.objective_value, method
+
+
+@pytest.mark.parametrize("method", RIVALS)
+@pytest.mark.parametrize("seed", range(4))
+def test_a_rival_plans_an_order_of_least_peak(seed: int, method: str) -> None:
+    value_of(replace(seeded_problem(seed), order=Order.MIN_PEAK), method)
+
+
+@pytest.mark.parametrize("method", RIVALS)
+@pytest.mark.parametrize("seed", range(4))
+def test_a_rival_is_legal_on_a_larger_network(seed: int, method: str) -> None:
+    value_of(seeded_problem(seed, operators=60), method)
+
+
+@pytest.mark.parametrize("method", STATIC_RIVALS)
+@pytest.mark.parametrize("seed", range(8))
+def test_what_is_pinned_for_its_whole_life_is_placed_statically(seed: int, method: str) -> None:
+    value_of(replace(seeded_problem(seed, operators=12), placement=Placement.STATIC), method)
+
+
+def test_pinning_does_not_place_statically() -> None:
+    with pytest.raises(UsageError, match="static"):
+        method_named("pinning")(replace(seeded_problem(1), placement=Placement.STATIC), Run())
+
+
+@pytest.mark.parametrize("method", RIVALS)
+def test_an_operator_that_fits_in_all_scratchpads_together_only_is_infeasible(method: str) -> None:
+    graph = Graph("g", (Tensor("x", 3, Role.INPUT), Tensor("y", 3, Role.OUTPUT)), (Operator("f", "F", ("x",), ("y",)),))
+    problem = Problem(graph, (Memory("a", 3), Memory("b", 2), Memory("c", 2)), order=Order.GIVEN)
+    assert method_named(method)(problem, Run()).status is Status.INFEASIBLE
+
+
+@pytest.mark.parametrize("method", RIVALS)
+def test_without_time_left_a_rival_has_a_legal_plan_or_says_unknown(method: str) -> None:
+    problem = seeded_problem(2, operators=30)
+    result = method_named(method)(problem, Run(Limits(time_limit_seconds=1e-6)))
+    if result.answer is None:
+        assert result.status is Status.UNKNOWN
+        assert method == "pinning"
+    else:
+        assert verify(problem, result.answer).violations == ()
+
+
+@pytest.mark.parametrize("seed", range(0, 60, 3))
+def test_naive_moves_every_operand_of_every_operator(seed: int) -> None:
+    problem = seeded_problem(seed)  # in bytes
+    loads = sum(
+        problem.graph.tensor[name].size_bytes
+        for operator in problem.graph.operators
+        for name in dict.fromkeys(operator.reads)
+        if problem.counts(problem.graph.tensor[name])
+    )
+    read = {name for operator in problem.graph.operators for name in operator.reads}
+    written_back = sum(
+        tensor.size_bytes
+        for tensor in problem.counted_tensors
+        if tensor.role is Role.ACTIVATION and tensor.name in read
+    )
+    first_loads = sum(
+        tensor.size_bytes
+        for tensor in problem.counted_tensors
+        if tensor.role in (Role.INPUT, Role.PARAMETER) and tensor.name in read
+    )
+    assert value_of(problem, "naive") == loads + written_back - first_loads
+
+
+def chain_with_two_long_lives() -> Graph:
+    """`a` (6 bytes) and `b` (4 bytes) are read again at the end; the operators between need 3 bytes."""
+    tensors = [
+        *(Tensor(name, size, Role.INPUT) for name, size in (("a", 6), ("b", 4), ("c", 2))),
+        *(Tensor(name, 1, Role.ACTIVATION) for name in ("p", "q", "r", "s")),
+        Tensor("y", 1, Role.OUTPUT),
+    ]
+    reads = (("a",), ("b",), ("c",), ("a", "c"), ("b", "c"))
+    outputs = ("p", "q", "r", "s", "y")
+    operators = [Operator(f"op{i}", "Op", reads[i], (outputs[i],)) for i in range(5)]
+    return Graph("two long lives", tuple(tensors), tuple(operators))
+
+
+def test_onsram_pins_each_tensor_in_the_scratchpad_that_it_fills_best() -> None:
+    problem = Problem(chain_with_two_long_lives(), (Memory("large", 9), Memory("small", 5)), order=Order.GIVEN)
+    pins = Pins(IndexedProblem.of(problem), range(5))
+    pin_where_it_fits_best(pins, 1)
+    assert (pins.spare_units(0, pins.life(1)), pins.spare_units(1, pins.life(1))) == (9, 1)
+    pin_where_it_fits_best(pins, 0)
+    assert pins.spare_units(0, pins.life(0)) == 3
+    assert value_of(problem, "onsram") == 0
+
+
+def test_onsram_never_obstructs_an_operator() -> None:
+    """In 9 bytes `a` leaves the operator on `b` no room, `b` leaves the last but one on `a` none."""
+    problem = Problem(chain_with_two_long_lives(), (Memory("sram", 9),), order=Order.GIVEN)
+    pins = Pins(IndexedProblem.of(problem), range(5))
+    pin_where_it_fits_best(pins, 0)
+    pin_where_it_fits_best(pins, 1)
+    assert pins.spare_units(0, range(5)) == 9
+    assert value_of(problem, "onsram") == 10  # c alone is kept
+
+
+def test_a_weighting_ranks_by_what_is_saved_its_bytes_and_its_life() -> None:
+    problem = Problem(chain_with_two_long_lives(), (Memory("sram", 20),), order=Order.GIVEN)
+    pins = Pins(IndexedProblem.of(problem), range(5))
+    ranked = {(w.saved, w.size, w.lifetime): by_rank(pins, w) for w in WEIGHTS}
+    assert ranked[1, -1, -1] == [2, 0, 1]  # saved once, once and twice its bytes, over 4, 4 and 3 steps
+    assert ranked[1, 0, 0] == [0, 1, 2]  # 6, 4 and 4 bytes saved
+    assert ranked[1, 0, -1] == [0, 2, 1]
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_places_beside_the_pinned_are_found_exactly_where_there_are_any(seed: int) -> None:
+    problem = seeded_problem(seed)
+    indexed = IndexedProblem.of(problem)
+    chance = random.Random(seed)
+    for operator in range(indexed.operator_count):
+        idle = [t for t in range(len(indexed.tensors)) if not indexed.operands[operator] >> t & 1]
+        pinned_in = [0] * len(indexed.views)
+        for tensor in chance.sample(idle, min(2, len(idle))):
+            pinned_in[chance.randrange(len(pinned_in))] |= 1 << tensor
+        found = PlacesBeside(indexed, operator, pinned_in).places()
+        assert (found is not None) == has_places(indexed, operator, pinned_in)
+        beside_nothing = PlacesBeside(indexed, operator, [0] * len(pinned_in)).places()
+        assert (beside_nothing is None) == (places_of_operands(indexed, operator) is None)
+
+
+def has_places(indexed: IndexedProblem, operator: int, pinned_in: list[int]) -> bool:
+    """Whether any way to spread the operands fits."""
+    operands = indexed.operand_lists[operator]
+    written = indexed.writes[operator]
+    for memories in product(range(len(indexed.views)), repeat=len(operands)):
+        masks = list(pinned_in)
+        for tensor, memory in zip(operands, memories, strict=True):
+            taken_in = (indexed.written_in if written >> tensor & 1 else indexed.read_in)[tensor]
+            masks[memory] |= 1 << tensor if taken_in >> memory & 1 else 0
+        rooms = [view.room for view in indexed.views]
+        if sum(mask.bit_count() for mask in masks) == len(operands) + sum(m.bit_count() for m in pinned_in) and all(
+            room.holds(mask, room.units_of(mask)) for room, mask in zip(rooms, masks, strict=True)
+        ):
+            return True
+    return False
+
+
+@pytest.mark.parametrize("seed", range(30))
+def test_ranges_that_interfere_have_registers_apart(seed: int) -> None:
+    problem = seeded_problem(seed, operators=20)
+    pins = Pins(IndexedProblem.of(problem), range(len(problem.graph.operators)))
+    ranges = tuple(live_ranges(pins, set()))
+    colours = Colouring(pins.indexed, ranges).colours
+    assert colours
+    for node, colour in colours.items():
+        units = dict(ranges[node].units)[colour.memory]
+        room = pins.indexed.views[colour.memory].room
+        assert colour.stop - colour.start == units
+        assert colour.start % units == 0
+        assert room.holds(1 << ranges[node].tensor, colour.stop)
+    for one, other in combinations(colours, 2):
+        if ranges[one].start < ranges[other].stop and ranges[other].start < ranges[one].stop:
+            assert not colours[one].overlaps(colours[other])
+
+
+@pytest.mark.parametrize(("units", "other_units"), [*product(range(1, 7), range(1, 10))])
+def test_a_register_overlaps_as_many_of_another_size_as_it_can(units: int, other_units: int) -> None:
+    one = LiveRange(0, 0, 1, ((0, units),), None)
+    other = LiveRange(1, 0, 1, ((0, other_units),), None)
+    most = max(
+        len({unit // units for unit in range(start, start + other_units)})
+        for start in range(0, 200 * other_units, other_units)
+    )
+    assert most_blocked(one, other) == most
+
+
+def test_a_scratchpad_has_a_register_for_each_multiple_of_a_size_within_it() -> None:
+    graph = Graph("g", (Tensor("x", 3, Role.INPUT), Tensor("y", 2, Role.OUTPUT)), (Operator("f", "F", ("x",), ("y",)),))
+    indexed = IndexedProblem.of(Problem(graph, (Memory("a", 11), Memory("b", 2), Memory("c", 7)), order=Order.GIVEN))
+    taken = []
+    registers = Registers(indexed, LiveRange(0, 0, 1, ((0, 3), (1, 3), (2, 3)), None))
+    while (register := registers.first_free(taken)) is not None:
+        taken.append(register)
+    assert [(r.memory, r.start) for r in taken] == [(0, 0), (0, 3), (0, 6), (2, 0), (2, 3)]
+    assert registers.count == len(taken)
+
+
+def test_what_finds_no_register_is_streamed() -> None:
+    problem = Problem(chain_with_two_long_lives(), (Memory("sram", 11),), order=Order.GIVEN)
+    pins = Pins(IndexedProblem.of(problem), range(5))
+    spilled = Colouring(pins.indexed, tuple(live_ranges(pins, set()))).spilled
+    assert spilled
+    assert spilled <= set(bits(0b111))
+    value = value_of(problem, "colouring")
+    assert value is not None
+    assert value > 0
