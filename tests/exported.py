@@ -14,7 +14,7 @@ from onchip.plan.plan import Instruction, Plan
 from onchip.plan.problem import Count, Order, Problem
 from onchip.verify.figures import Figures
 from onchip.verify.verifier import verify
-from programs import CHAIN, CHAIN_WITH_PARAMETER, SPILLED, TWO_OUTPUTS, TWO_SCRATCHPADS, UNREAD
+from programs import CHAIN, CHAIN_WITH_PARAMETER, HELD, MOVED, SPILLED, TWO_OUTPUTS, TWO_SCRATCHPADS, UNREAD
 from strategies import graphs
 
 BY_HAND = {
@@ -24,6 +24,8 @@ BY_HAND = {
     "two outputs": TWO_OUTPUTS,
     "unread": UNREAD,
     "two scratchpads": TWO_SCRATCHPADS,
+    "moved": MOVED,
+    "held": HELD,
 }
 
 

@@ -15,6 +15,7 @@ from onchip.pipeline import plan_problem
 from onchip.plan.document import Claim, PlanDocument, Reading, Source
 from onchip.plan.problem import Order, Problem
 from onchip.report.findings import Findings
+from onchip.report.outcome import Outcome
 from onchip.verify.verifier import verify
 
 FACTS = re.compile(r'<script type="application/json" id="facts">(.*?)</script>', re.DOTALL)
@@ -40,6 +41,13 @@ def findings_of(graph: Graph, capacity_bytes: int, method: str = "exact") -> Fin
     document = PlanDocument(source, Source("sram"), Reading(), result.answer, claim)
     figures = verify(problem, result.answer, claim).figures
     return Findings(problem, document, figures, greatest_need(problem), "onchip report plan.json diamond.json")
+
+
+def findings_of_outcome(outcome: Outcome) -> Findings:
+    """What a report shows of a plan that the pipeline made."""
+    assert outcome.document is not None
+    assert outcome.figures is not None
+    return Findings(outcome.problem, outcome.document, outcome.figures, outcome.required, "onchip plan")
 
 
 def in_two_scratchpads(findings: Findings) -> Findings:

@@ -65,7 +65,8 @@ def plan_network(request: Request, start: RunStarter = silent_run) -> Outcome:
     (accelerator, min_peak_bytes), budget_seconds = _timed(
         lambda: finder.accelerator(request.target, request.objective)
     )
-    order = request.order or method.orders[0]
+    is_static = request.placement is Placement.STATIC
+    order = request.order or (Order.GIVEN if is_static else method.orders[0])
     transfers = transfers_of(accelerator, request.objective)
     memories, objective = accelerator.scratchpads, request.objective
     whole = Problem(graph, memories, objective, order, count, transfers, request.placement)

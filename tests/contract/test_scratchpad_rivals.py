@@ -23,7 +23,7 @@ from onchip.plan.result import Status, Stop
 from onchip.solve.joint.exact import solve_exactly
 from onchip.solve.limits import Limits, Run
 from onchip.solve.registry import method_named
-from onchip.solve.spilling.colouring import Colouring, LiveRange, Registers, live_ranges, most_blocked
+from onchip.solve.spilling.colouring import Colouring, LiveRange, Register, Registers, live_ranges, most_blocked
 from onchip.solve.spilling.onsram import WEIGHTS, by_rank, pin_where_it_fits_best
 from onchip.solve.spilling.pinned import Pins, PlacesBeside
 from onchip.verify.verifier import verify
@@ -296,7 +296,7 @@ def test_a_register_overlaps_as_many_of_another_size_as_it_can(units: int, other
 def test_a_scratchpad_has_a_register_for_each_multiple_of_a_size_within_it() -> None:
     graph = Graph("g", (Tensor("x", 3, Role.INPUT), Tensor("y", 2, Role.OUTPUT)), (Operator("f", "F", ("x",), ("y",)),))
     indexed = IndexedProblem.of(Problem(graph, (Memory("a", 11), Memory("b", 2), Memory("c", 7)), order=Order.GIVEN))
-    taken = []
+    taken: list[Register] = []
     registers = Registers(indexed, LiveRange(0, 0, 1, ((0, 3), (1, 3), (2, 3)), None))
     while (register := registers.first_free(taken)) is not None:
         taken.append(register)

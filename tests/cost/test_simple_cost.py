@@ -144,7 +144,9 @@ def test_an_operator_s_tiles_multiply_and_visit_what_it_does(graph: Graph, twelf
     assert per_operator(tiles, cut.cycles) == per_operator(graph, whole.cycles)
 
 
-@pytest.mark.parametrize(("network", "capacity_bytes"), [("lenet5", 40_000), ("minerva", 20_000), ("resnet50", 500_000)])
+@pytest.mark.parametrize(
+    ("network", "capacity_bytes"), [("lenet5", 40_000), ("minerva", 20_000), ("resnet50", 500_000)]
+)
 def test_tiles_of_bundled_networks_multiply_what_the_networks_do(network: str, capacity_bytes: int) -> None:
     graph = read_network(network)
     tiles = in_tiles(problem_of(graph, capacity_bytes))

@@ -23,6 +23,7 @@ from onchip.ir.operator import Operator
 from onchip.plan.plan import Allocate, Compute, Copy, Free, Instruction, Plan
 from onchip.plan.problem import Problem
 from programs import CHAIN
+from several import REQUESTS, real_plan
 
 WALKER = Path(__file__).parent / "walk_plan.c"
 STRICT = ("-std=c99", "-Wall", "-Wextra", "-Werror", "-pedantic")
@@ -76,6 +77,7 @@ def the_walk_finds_the_plan(problem: Problem, plan: Plan, folder: Path) -> None:
     assert totals == {
         "loads": figures.loads,
         "write-backs": figures.write_backs,
+        "moved": figures.moved,
         "peak": figures.peak_bytes,
         "operators": len(problem.graph.operators),
         "resident at the end": sum(isinstance(line, Allocate) for line in plan.instructions)
@@ -88,6 +90,12 @@ def the_walk_finds_the_plan(problem: Problem, plan: Plan, folder: Path) -> None:
 @pytest.mark.parametrize("name", BY_HAND)
 def test_the_tables_of_a_plan_by_hand_can_be_walked(name: str, tmp_path: Path) -> None:
     the_walk_finds_the_plan(BY_HAND[name].problem, BY_HAND[name].plan, tmp_path)
+
+
+@WALKS
+@pytest.mark.parametrize("name", REQUESTS)
+def test_the_tables_of_a_plan_for_several_scratchpads_can_be_walked(name: str, tmp_path: Path) -> None:
+    the_walk_finds_the_plan(*real_plan(name), tmp_path)
 
 
 @WALKS

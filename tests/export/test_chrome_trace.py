@@ -12,9 +12,12 @@ from exported import BY_HAND, figures_of, planned, put_together
 from onchip.errors import PlanError
 from onchip.export.chrome_trace import trace_to_json
 from onchip.export.trace_spans import Span, spans_in_steps, spans_of_activities
+from onchip.frontends.accelerator_yaml import load_accelerator
+from onchip.pipeline import timeline_of
 from onchip.plan.plan import Allocate, Compute, Copy, Free, Instruction, Plan
 from onchip.plan.problem import Problem
-from programs import CHAIN, SPILLED
+from programs import CHAIN, HELD, MOVED, SPILLED
+from several import LINKED, REQUESTS, real_plan
 
 Event: TypeAlias = dict[str, Any]
 PHASES = {"X", "C", "M"}
@@ -79,7 +82,7 @@ def the_trace_says_what_the_plan_says(problem: Problem, plan: Plan, spans: tuple
     assert read_back(plan, events) == plan.instructions
     figures = figures_of(problem, plan)
     moved = sum(event["args"]["bytes"] for event in slices(events, "transfer"))
-    assert moved == figures.total
+    assert moved == figures.total + figures.moved
     for pid, memory in scratchpads(events).items():
         footprint = [event["args"]["bytes"] for event in events if event["ph"] == "C" and event["pid"] == pid]
         ends = [event["args"]["end_bytes"] for event in slices(events, "residency") if event["pid"] == pid]
@@ -104,6 +107,59 @@ def the_rectangles_of_the_memory_map_are_apart(events: list[Event]) -> None:
 @pytest.mark.parametrize("name", BY_HAND)
 def test_a_trace_of_a_plan_by_hand_can_be_read_back(name: str) -> None:
     the_trace_says_what_the_plan_says(BY_HAND[name].problem, BY_HAND[name].plan)
+
+
+@pytest.mark.parametrize("name", REQUESTS)
+def test_a_trace_of_a_plan_for_several_scratchpads_can_be_read_back(name: str) -> None:
+    problem, plan = real_plan(name)
+    the_trace_says_what_the_plan_says(problem, plan)
+    the_rectangles_of_the_memory_map_are_apart(events_of(trace_to_json(problem, plan)))
+
+
+@pytest.mark.parametrize("name", [name for name in REQUESTS if name.startswith("linked")])
+def test_a_trace_of_a_plan_with_moves_may_be_timed(name: str) -> None:
+    problem, plan = real_plan(name)
+    timeline = timeline_of(problem, plan, load_accelerator(LINKED))
+    times = {
+        one.instruction: Span(one.start, one.stop, None if one.queue is None else f"DMA queue {one.queue}")
+        for one in timeline.activities
+    }
+    spans = spans_of_activities(problem, plan, times)
+
+    the_trace_says_what_the_plan_says(problem, plan, spans)
+    the_rectangles_of_the_memory_map_are_apart(events_of(trace_to_json(problem, plan, spans)))
+
+
+def test_a_move_has_a_lane_named_for_where_it_comes_from_and_says_both_ends() -> None:
+    events = events_of(trace_to_json(HELD.problem, HELD.plan))
+
+    (move,) = (event for event in slices(events, "transfer") if event["args"]["kind"] == "move")
+    lanes = {event["tid"]: event["args"]["name"] for event in events if event["name"] == "thread_name"}
+    assert (move["name"], lanes[move["tid"]]) == ("move a", "from outputs")
+    assert (move["args"]["source"], move["args"]["target"]) == ("outputs", "inputs")
+
+
+def test_a_move_uses_its_places_at_both_ends() -> None:
+    case = MOVED.edited(4, "copy x left right", "free x left")
+    times = {1: Span(3, 5), 4: Span(9, 10), 6: Span(20, 30), 9: Span(30, 31), 11: Span(31, 40)}
+    spans = spans_of_activities(case.problem, case.plan, times)
+    events = events_of(trace_to_json(case.problem, case.plan, spans))
+
+    memory = scratchpads(events)
+    lives = {
+        (one["name"], memory[one["pid"]]): (one["ts"], one["ts"] + one["dur"]) for one in slices(events, "residency")
+    }
+    assert lives["x", "left"] == (3, 10)
+    assert lives["x", "right"] == (9, 40)
+
+
+def test_an_operator_uses_the_one_place_it_reads() -> None:
+    """x lies in both scratchpads; f reads it in the first, so that its copy is done with after the move."""
+    case = MOVED.edited(5, "compute f", "free x right")
+    times = {1: Span(3, 5), 4: Span(9, 10), 5: Span(20, 30), 9: Span(30, 31), 11: Span(31, 40)}
+    spans = spans_of_activities(case.problem, case.plan, times)
+
+    assert (spans[3], spans[6]) == (Span(9, 9), Span(10, 10))
 
 
 @settings(max_examples=60, deadline=None)

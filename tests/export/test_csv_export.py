@@ -11,7 +11,8 @@ from exported import BY_HAND, figures_of, planned, put_together
 from onchip.export.csv_tables import residencies_to_csv, transfers_to_csv
 from onchip.plan.plan import Allocate, Compute, Copy, Free, Instruction, Plan
 from onchip.plan.problem import Problem
-from programs import SPILLED, graph, sram
+from programs import HELD, SPILLED, graph, sram
+from several import REQUESTS, real_plan
 
 Row = dict[str, str]
 
@@ -42,13 +43,14 @@ def read_back(plan: Plan, residencies: list[Row], transfers: list[Row]) -> tuple
 def the_tables_say_what_the_plan_says(problem: Problem, plan: Plan) -> None:
     residencies, transfers = tables(problem, plan)
     assert read_back(plan, residencies, transfers) == plan.instructions
-    moved = dict.fromkeys(("load", "reload", "write", "spill"), 0)
+    moved = dict.fromkeys(("load", "reload", "write", "spill", "move"), 0)
     for row in transfers:
         moved[row["kind"]] += int(row["size_bytes"])
     figures = figures_of(problem, plan)
     assert moved["load"] + moved["reload"] == figures.loads
     assert moved["reload"] == figures.reloads
     assert moved["write"] + moved["spill"] == figures.write_backs
+    assert moved["move"] == figures.moved
     assert moved["spill"] + moved["reload"] >= figures.non_compulsory >= moved["spill"]
     for name, arena_bytes in figures.arenas:
         ends = [int(row["offset_bytes"]) + int(row["size_bytes"]) for row in residencies if row["memory"] == name]
@@ -110,3 +112,17 @@ def test_a_place_that_nothing_is_written_to_is_said_to_be_empty() -> None:
 
     assert [row["began"] for row in residencies] == ["loaded", "computed", "empty"]
     the_tables_say_what_the_plan_says(problem, Plan(problem.memories, lines))
+
+
+@pytest.mark.parametrize("name", REQUESTS)
+def test_tables_of_plans_for_several_scratchpads_can_be_read_back(name: str) -> None:
+    the_tables_say_what_the_plan_says(*real_plan(name))
+
+
+def test_a_move_names_both_scratchpads_and_what_it_began() -> None:
+    residencies, transfers = tables(HELD.problem, HELD.plan)
+
+    (move,) = (row for row in transfers if row["kind"] == "move")
+    assert (move["tensor"], move["source"], move["target"]) == ("a", "outputs", "inputs")
+    began = {(row["tensor"], row["memory"]): row["began"] for row in residencies}
+    assert (began["a", "outputs"], began["a", "inputs"]) == ("computed", "moved")

@@ -8,7 +8,7 @@
 
 #define DRAM 0u
 
-static uint64_t loads, write_backs, resident, peak, computed, alive;
+static uint64_t loads, write_backs, moved, resident, peak, computed, alive;
 static unsigned char is_live[IN_CAPITALS(RESIDENCIES)];
 static unsigned char has_run[IN_CAPITALS(OPERATORS)];
 
@@ -50,10 +50,17 @@ static void allocate(uint32_t index, const struct PLAN(instruction) *step)
 
 static void copy(uint32_t index, const struct PLAN(instruction) *step)
 {
-    uint32_t scratchpad = step->source == DRAM ? step->target : step->source;
+    uint32_t scratchpad = step->target == DRAM ? step->source : step->target;
+    int is_move = step->source != DRAM && step->target != DRAM;
     expect(is_live[step->residency], "it is not resident", index);
     expect(PLAN(residencies)[step->residency].memory == scratchpad, "it is in another memory", index);
-    *(step->source == DRAM ? &loads : &write_backs) += PLAN(tensors)[step->subject].size_bytes;
+    expect(is_move == (step->origin != IN_CAPITALS(RESIDENCIES)), "it comes from a residency if it is a move", index);
+    if (is_move) {
+        expect(is_live[step->origin], "what is moved is not resident", index);
+        expect(PLAN(residencies)[step->origin].memory == step->source, "it comes from another memory", index);
+        expect(PLAN(residencies)[step->origin].tensor == step->subject, "another tensor is moved", index);
+    }
+    *(is_move ? &moved : step->source == DRAM ? &loads : &write_backs) += PLAN(tensors)[step->subject].size_bytes;
     printf("copy\t%s\t%s\t%s\001", PLAN(tensors)[step->subject].name, PLAN(memories)[step->source].name,
            PLAN(memories)[step->target].name);
 }
@@ -61,6 +68,7 @@ static void copy(uint32_t index, const struct PLAN(instruction) *step)
 static void compute(uint32_t index, const struct PLAN(instruction) *step)
 {
     expect(step->residency == IN_CAPITALS(RESIDENCIES), "an operator has a residency", index);
+    expect(step->origin == IN_CAPITALS(RESIDENCIES), "an operator has an origin", index);
     expect(!has_run[step->subject], "the operator has run", index);
     has_run[step->subject] = 1;
     ++computed;
@@ -100,6 +108,7 @@ int main(void)
         expect(!is_live[index] || PLAN(residencies)[index].stop == IN_CAPITALS(INSTRUCTIONS), "it never ends", index);
     }
     printf("total\tloads\t%" PRIu64 "\001total\twrite-backs\t%" PRIu64 "\001", loads, write_backs);
+    printf("total\tmoved\t%" PRIu64 "\001", moved);
     printf("total\tpeak\t%" PRIu64 "\001total\toperators\t%" PRIu64 "\001", peak, computed);
     printf("total\tresident at the end\t%" PRIu64 "\001", alive);
     for (memory = 1; memory < IN_CAPITALS(MEMORIES); ++memory) {

@@ -8,10 +8,11 @@ import pytest
 
 from onchip.arch.memory import Memory
 from onchip.pipeline import plan_problem
-from onchip.plan.picture import HEIGHT_OF_A_MAP, _addresses, _size, _ticks, svg_of_plan
+from onchip.plan.picture import COLOURS, HEIGHT_OF_A_MAP, _addresses, _size, _ticks, svg_of_plan
 from onchip.plan.plan import Plan
 from onchip.plan.problem import Problem
 from onchip.plan.result import Result, Status
+from programs import HELD, TWO_SCRATCHPADS
 from reports import diamond_graph
 
 SVG = "{http://www.w3.org/2000/svg}"
@@ -55,6 +56,33 @@ def test_heights_are_in_proportion_to_bytes(plan: Plan) -> None:
     height = {name: bottom - top + gap for name, (_, top, _, bottom) in drawn.items()}
 
     assert height["s"] / height["x"] == pytest.approx(60 / 40, rel=0.01)
+
+
+def colours(svg: str) -> dict[str, str]:
+    """Of each residency, by the beginning of its title."""
+    found = {}
+    for rectangle in ET.fromstring(svg).iter(f"{SVG}rect"):
+        title = rectangle.find(f"{SVG}title")
+        if title is not None and title.text is not None:
+            found[title.text] = rectangle.attrib["fill"]
+    return found
+
+
+def test_a_moved_tensor_has_a_colour_of_its_own_and_a_second_place_has_not() -> None:
+    drawn = colours(svg_of_plan(HELD.plan, HELD.problem))
+    assert drawn["a, 3 bytes at 5, steps 0 to 0"] == COLOURS["activation"]
+    assert drawn["a, 3 bytes at 4, steps 1 to 1"] == COLOURS["moved"]
+
+    both = colours(svg_of_plan(TWO_SCRATCHPADS.plan, TWO_SCRATCHPADS.problem))
+    assert {colour for title, colour in both.items() if title.startswith("y,")} == {COLOURS["output"]}
+
+
+def test_each_map_says_what_its_scratchpad_holds() -> None:
+    svg = svg_of_plan(HELD.plan, HELD.problem)
+
+    for words in ("weights, 8 bytes, for weight<", "inputs, 12 bytes, for input<", "outputs, 12 bytes, for output<"):
+        assert words in svg
+    assert "for " not in svg_of_plan(TWO_SCRATCHPADS.plan, TWO_SCRATCHPADS.problem)
 
 
 def test_what_came_back_is_in_the_legend(plan: Plan) -> None:

@@ -102,8 +102,8 @@ def test_what_came_back_has_a_colour_of_its_own_and_its_costs(spilled: Findings)
 
     reloaded = [trace for trace in bars(facts, "map-0") if trace["name"] == "activation, reloaded"]
     assert [len(trace["x"]) for trace in reloaded] == [1]
-    costs = [tuple(one[-2:]) for one in facts["residencies"] if any(one[-2:])]
-    assert sorted(costs) == [(0, 50), (50, 0)]
+    costs = [tuple(one[-3:]) for one in facts["residencies"] if any(one[-3:])]
+    assert sorted(costs) == [(0, 50, 0), (50, 0, 0)]
 
 
 def test_a_map_has_at_most_ten_traces(spilled: Findings) -> None:

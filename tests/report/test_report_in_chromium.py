@@ -11,11 +11,14 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from onchip.frontends.accelerator_yaml import load_accelerator
 from onchip.ir.graph import Graph
 from onchip.ir.operator import Operator
 from onchip.ir.tensor import Role, Tensor
+from onchip.pipeline import timeline_of
 from onchip.report.html import report_html
-from reports import diamond_graph, findings_of, in_two_scratchpads
+from reports import diamond_graph, findings_of, findings_of_outcome, in_two_scratchpads
+from several import LINKED, outcome_of
 
 if TYPE_CHECKING:
     from selenium.webdriver import Chrome
@@ -33,6 +36,7 @@ FLAGS = (
     "--window-size=1280,900",
 )
 MOST_SECONDS = 3.0
+ACCELERATOR_OF = {"roles": "nvdla-like", "linked": LINKED}
 
 pytestmark = pytest.mark.skipif(
     not (CHROMIUM and CHROMEDRIVER), reason="chromium and chromium-driver are not installed"
@@ -57,6 +61,12 @@ def pages(tmp_path_factory: pytest.TempPathFactory) -> Path:
     directory = tmp_path_factory.mktemp("pages")
     spilled = findings_of(diamond_graph(), 130)
     (directory / "diamond.html").write_text(report_html(spilled))
+    for name in ("roles", "linked"):
+        outcome = outcome_of(name)
+        assert outcome.document is not None
+        timed = timeline_of(outcome.problem, outcome.document.plan, load_accelerator(ACCELERATOR_OF[name]))
+        page = report_html(replace(findings_of_outcome(outcome), timeline=timed))
+        (directory / f"{name}.html").write_text(page)
     (directory / "two.html").write_text(report_html(in_two_scratchpads(spilled)))
     (directory / "hostile.html").write_text(report_html(findings_of(diamond_graph(s="</script><b>s&amp;"), 130)))
     (directory / "long.html").write_text(report_html(findings_of(long_graph(1000), 192, "belady")))
@@ -246,6 +256,51 @@ def test_two_scratchpads_have_two_maps(browser: Chrome, pages: Path) -> None:
     open_page(browser, pages / "two.html")
 
     assert script(browser, "return document.querySelectorAll('[id^=map-].js-plotly-plot').length") == 2
+    assert no_error(browser)
+
+
+@pytest.mark.parametrize(("name", "maps"), [("roles", 3), ("linked", 2)])
+def test_a_real_plan_for_several_scratchpads_has_a_map_and_a_footprint_for_each(
+    browser: Chrome, pages: Path, name: str, maps: int
+) -> None:
+    open_page(browser, pages / f"{name}.html")
+
+    for kind in ("map", "footprint"):
+        drawn = f"return document.querySelectorAll('[id^={kind}-].js-plotly-plot').length"
+        assert script(browser, drawn) == maps
+    assert script(browser, "return document.querySelectorAll('#timeline-plot.js-plotly-plot').length") == 1
+    assert no_error(browser)
+
+
+def test_what_a_scratchpad_holds_stands_above_its_map(browser: Chrome, pages: Path) -> None:
+    open_page(browser, pages / "roles.html")
+
+    titles = script(browser, "return [...document.querySelectorAll('#memory-map h3')].map((one) => one.textContent)")
+    assert titles == [
+        "input_0, 128 KiB, for input and weight",
+        "input_1, 128 KiB, for input and weight",
+        "output, 128 KiB, for output",
+    ]
+
+
+def test_a_moved_tensor_has_a_colour_a_legend_and_its_cost(browser: Chrome, pages: Path) -> None:
+    from selenium.webdriver.common.action_chains import ActionChains
+
+    open_page(browser, pages / "linked.html")
+    plot, (x, y) = point_at(browser, "moved from another scratchpad")
+    ActionChains(browser).move_to_element_with_offset(plot, x, y).pause(0.3).click().perform()
+
+    wait_for(browser, "document.getElementById('map-0-detail').textContent.includes('move cost 18,432')")
+    text = script(browser, "return document.getElementById('map-0-detail').textContent")
+    assert "in right" in text
+    assert "left, addresses" in text
+    colours = "const {data} = document.getElementById('%s'); return data.find((one) => one.name === '%s').marker.color"
+    moved = script(browser, colours % ("map-0", "moved from another scratchpad"))
+    assert moved
+    assert script(browser, colours % ("timeline-plot", "move")) == moved
+    assert script(browser, colours % ("traffic-plot", "moved")) == moved
+    legend = script(browser, "return document.querySelector('#map-0 .legend').textContent")
+    assert "moved from another scratchpad" in legend
     assert no_error(browser)
 
 

@@ -102,6 +102,11 @@ class History:
         operands = ({tensor.name for tensor in self.problem.operands(operator)} for operator in self.operators)
         return tuple(sum(sizes.get(name, 0) for name in names) for sizes, names in zip(present, operands, strict=True))
 
+    @property
+    def common_alignment_bytes(self) -> int:
+        """What the alignments of all scratchpads have in common: in none a tensor takes less than rounded up to it."""
+        return gcd(*(memory.alignment_bytes for memory in self.problem.memories))
+
     @cached_property
     def bytes_without_spills(self) -> int:
         """The most bytes in use at once if, in this order, every tensor stayed from its first use to its last.
@@ -113,7 +118,7 @@ class History:
             for tensor in self.problem.operands(operator):
                 uses.setdefault(tensor.name, []).append(step)
         change = [0] * (self.step_count + 1)
-        alignment = gcd(*(memory.alignment_bytes for memory in self.problem.memories))
+        alignment = self.common_alignment_bytes
         for name, steps in uses.items():
             size_bytes = aligned(self.problem.graph.tensor[name].size_bytes, alignment)
             change[steps[0]] += size_bytes

@@ -21,7 +21,12 @@ Sram: TypeAlias = Annotated[
     typer.Option(metavar="SIZE|m_r|m_h|m_p", help="One scratchpad of this size (512KiB, 1.5MB, 1048576) or budget."),
 ]
 AcceleratorName: TypeAlias = Annotated[
-    str | None, typer.Option("--accelerator", metavar="NAME|FILE", help="Instead of --sram: a bundled name or a file.")
+    str | None,
+    typer.Option(
+        "--accelerator",
+        metavar="NAME|FILE",
+        help="Instead of --sram: a bundled name (NAME@64KiB resizes it) or a file.",
+    ),
 ]
 Alignment: TypeAlias = Annotated[
     int | None, typer.Option(min=1, max=GREATEST_ALIGNMENT, metavar="N", help="Every offset is a multiple of N bytes.")

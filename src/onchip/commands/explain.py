@@ -54,7 +54,7 @@ def _least_peak(history: History, seconds: float) -> Result[tuple[int, ...]] | N
     from onchip.solve.start import silent_run
 
     problem = history.problem
-    if history.bytes_without_spills <= problem.memories[0].capacity_bytes:
+    if history.bytes_without_spills <= sum(memory.capacity_bytes for memory in problem.memories):
         return None
-    roomy = roomy_problem(problem.graph, problem.count, problem.memories[0].alignment_bytes)
+    roomy = roomy_problem(problem.graph, problem.count, history.common_alignment_bytes)
     return budgets_of(roomy, Limits(seconds), silent_run).least_peak

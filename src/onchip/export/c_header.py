@@ -42,7 +42,8 @@ struct {stem}_residency {{
 struct {stem}_instruction {{
     enum {stem}_kind kind;
     uint32_t subject;   /* of COMPUTE an operator, else a tensor */
-    uint32_t residency; /* in the scratchpad; of COMPUTE {prefix}_RESIDENCIES, which is none */
+    uint32_t residency; /* in the scratchpad, of two the target; of COMPUTE {prefix}_RESIDENCIES, which is none */
+    uint32_t origin;    /* of a COPY from scratchpad to scratchpad the residency in the source, else none */
     uint32_t source;
     uint32_t target;
 }};

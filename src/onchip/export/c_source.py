@@ -52,12 +52,13 @@ def _instructions(program: CProgram) -> Iterator[str]:
     tensors, memories = _identifiers_of_tensors(program), program.memory_identifier
     names = (operator.name for operator in program.operators)
     operators = dict(zip(names, program.operator_identifiers, strict=True))
+    none = f"{program.prefix}_RESIDENCIES"
     current: dict[tuple[str, str], int] = {}
     begun = 0
     for line in program.plan.instructions:
         if isinstance(line, Compute):
-            none = f"{program.prefix}_RESIDENCIES"
-            yield _row(f"{program.prefix}_COMPUTE", operators[line.operator], none, memories[DRAM], memories[DRAM])
+            nowhere = (none, none, memories[DRAM], memories[DRAM])
+            yield _row(f"{program.prefix}_COMPUTE", operators[line.operator], *nowhere)
             continue
         if isinstance(line, Copy):
             kind, source, target = "COPY", line.source, line.target
@@ -67,7 +68,9 @@ def _instructions(program: CProgram) -> Iterator[str]:
             current[line.tensor, line.memory] = begun
             begun += 1
         residency = current[line.tensor, source if target == DRAM else target]
-        ends = (memories[source], memories[target])
+        is_move = isinstance(line, Copy) and DRAM not in (source, target)
+        origin = f"{current[line.tensor, source]}u" if is_move else none
+        ends = (origin, memories[source], memories[target])
         yield _row(f"{program.prefix}_{kind}", tensors[line.tensor], f"{residency}u", *ends)
 
 

@@ -6,8 +6,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from onchip.analysis.residencies import residencies_of
+from onchip.analysis.tile import Tile
 from onchip.errors import InputError, PlanError
-from onchip.export.plan_json import plan_to_json
+from onchip.export.plan_json import memory_fields, plan_to_json
 from onchip.frontends.canonical import to_json
 from onchip.frontends.files import read_file
 from onchip.ir.graph import Graph
@@ -27,13 +28,10 @@ def metadata_of(document: PlanDocument, graph: Graph) -> dict[str, str]:
     """What is added for a legal plan, all of it JSON: memories, order and residencies, and the whole plan file.
 
     `onchip.order` has an object for each step, with the operator and the nodes it runs; nodes without a unique name
-    are called after their first output, as everywhere in onchip.
+    are called after their first output, as everywhere in onchip. A tile says which regions of the outputs it writes.
     """
     plan = document.plan
-    memories = [
-        {"name": memory.name, "capacity_bytes": memory.capacity_bytes, "alignment_bytes": memory.alignment_bytes}
-        for memory in plan.memories
-    ]
+    memories = [memory_fields(memory) for memory in plan.memories]
     operators = (graph.operator[line.operator] for line in plan.instructions if isinstance(line, Compute))
     residencies = [
         {
@@ -55,7 +53,12 @@ def metadata_of(document: PlanDocument, graph: Graph) -> dict[str, str]:
 
 
 def _step(operator: Operator) -> dict[str, object]:
-    return {"operator": operator.name, "nodes": list(operator.members or (operator.name,))}
+    """Tiles of one operator run the same nodes, each over its regions of the operator's outputs."""
+    tile = Tile.of(operator)
+    if tile is None:
+        return {"operator": operator.name, "nodes": list(operator.members or (operator.name,))}
+    regions = dict(zip(tile.outputs, ([list(each) for each in region] for region in tile.regions), strict=True))
+    return {"operator": operator.name, "nodes": list(operator.members or (tile.operator,)), "regions": regions}
 
 
 def model_with_metadata(path: Path, metadata: Mapping[str, str], target: Path) -> bytes:

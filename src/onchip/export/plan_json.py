@@ -23,7 +23,7 @@ def write_plan(document: PlanDocument, path: Path) -> None:
 
 def plan_to_json(document: PlanDocument) -> str:
     """The plan file's text; raises PlanError for names that are not Unicode text."""
-    memories = [_memory_fields(memory) for memory in document.plan.memories]
+    memories = [memory_fields(memory) for memory in document.plan.memories]
     transfers = document.transfers
     ways: dict[str, list[dict[str, object]]] = {
         "links": [{"source": source, "target": target} for source, target in transfers.links],
@@ -61,7 +61,8 @@ def _reading_fields(reading: Reading) -> dict[str, object]:
     return fields | {"cap_tensors": True} if reading.cap_tensors else fields
 
 
-def _memory_fields(memory: Memory) -> dict[str, object]:
+def memory_fields(memory: Memory) -> dict[str, object]:
+    """A scratchpad; what it holds where that is not everything."""
     fields: dict[str, object] = {
         "name": memory.name,
         "capacity_bytes": memory.capacity_bytes,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from importlib.resources import files
 from pathlib import Path
 from re import fullmatch
@@ -100,7 +101,13 @@ def bundled_accelerators() -> tuple[str, ...]:
 
 
 def load_accelerator(name_or_path: str) -> Accelerator:
-    """A bundled accelerator by its name, or that of a file; raises InputError."""
+    """A bundled accelerator by its name, or that of a file; raises InputError.
+
+    `NAME@64KiB` is a bundled one each of whose scratchpads has that capacity.
+    """
+    name, _, size = name_or_path.partition("@")
+    if size and name in bundled_accelerators():
+        return _resized(load_accelerator(name), size)
     if name_or_path in bundled_accelerators():
         entry = files("onchip.arch").joinpath("presets").joinpath(f"{name_or_path}.yaml")
         return accelerator_from_yaml(entry.read_bytes(), entry.name)
@@ -110,6 +117,16 @@ def load_accelerator(name_or_path: str) -> Accelerator:
             expected=f"a .yaml file or one of {', '.join(bundled_accelerators())}",
         )
     return read_accelerator(Path(name_or_path))
+
+
+def _resized(accelerator: Accelerator, size: str) -> Accelerator:
+    capacity_bytes = _size(size, f"--accelerator {accelerator.name}@")
+    levels = tuple(
+        replace(level, memory=replace(level.memory, capacity_bytes=capacity_bytes)) if level.is_scratchpad else level
+        for level in accelerator.levels
+    )
+    scratchpads = tuple(level.memory for level in levels if level.is_scratchpad)
+    return replace(accelerator, name=f"{accelerator.name}@{size}", scratchpads=scratchpads, levels=levels)
 
 
 def read_accelerator(path: Path) -> Accelerator:

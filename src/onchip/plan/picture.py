@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from html import escape
 from typing import TYPE_CHECKING
 
-from onchip.arch.memory import Memory
+from onchip.arch.memory import Memory, Operand
 
 if TYPE_CHECKING:
     from onchip.plan.plan import Plan
@@ -23,6 +23,7 @@ COLOURS = {
     "output": "#8a63c4",
     "parameter": "#8a8f98",
     "came back": "#ee854a",
+    "moved": "#c9b037",
 }
 
 
@@ -84,12 +85,13 @@ def html_of_result(result: Result[object]) -> str:
 
 
 def _rectangles(plan: Plan, problem: Problem | None) -> tuple[list[Rectangle], int]:
-    """Replay the plan; a tensor that was resident before came back."""
-    from onchip.plan.plan import Allocate, Compute, Free
+    """Replay the plan; a tensor that was resident before and is loaded came back, a scratchpad's copy moved."""
+    from onchip.plan.plan import Allocate, Compute, Copy, Free
 
     begun: dict[tuple[str, str], tuple[int, int, str]] = {}
     rectangles: list[Rectangle] = []
     seen: set[str] = set()
+    names = {memory.name for memory in plan.memories}
     step = 0
 
     def end(tensor: str, memory: str) -> None:
@@ -103,7 +105,14 @@ def _rectangles(plan: Plan, problem: Problem | None) -> tuple[list[Rectangle], i
             case Allocate(tensor, memory, offset_bytes):
                 end(tensor, memory)
                 role = str(problem.graph.tensor[tensor].role) if problem else "activation"
-                begun[tensor, memory] = (offset_bytes, step, "came back" if tensor in seen else role)
+                begun[tensor, memory] = (offset_bytes, step, role)
+            case Copy(tensor, source, target) if (tensor, target) in begun:
+                offset_bytes, start, colour = begun[tensor, target]
+                if source in names or tensor in seen:
+                    colour = "moved" if source in names else "came back"
+                begun[tensor, target] = (offset_bytes, start, colour)
+                seen.add(tensor)
+            case Copy(tensor, _, _):
                 seen.add(tensor)
             case Free(tensor, memory):
                 end(tensor, memory)
@@ -121,6 +130,8 @@ def _map(rectangles: list[Rectangle], memory: Memory, steps: int, index: int) ->
     floor = top + memory.capacity_bytes * down
     right = WIDTH - RIGHT
     title = f"{escape(memory.name)}, {memory.capacity_bytes:,} bytes"
+    if len(memory.holds) < len(Operand):
+        title += f", for {' and '.join(memory.holds)}"
     yield f'<text x="{LEFT}" y="{top - 9}" font-weight="600">{title}</text>'
     gap = 0.6 if across > 4 else 0
     for one in rectangles:

@@ -64,22 +64,19 @@ def execution_object(execution: Execution) -> Json:
                 "instruction": difference.instruction,
             },
             "relative_difference": relative if relative != float("inf") else "inf",
-            "moved": _bytes_object(run),
-            "planned": _bytes_object(figures),
+            "moved": _bytes_object(execution, run),
+            "planned": _bytes_object(execution, figures),
             "seconds": execution.seconds,
         },
         "check": check_object(execution.check),
     }
 
 
-def _bytes_object(counted: MachineRun | Figures) -> Json:
-    """`total` is the traffic; what moves from scratchpad to scratchpad stands apart, as in `onchip plan`."""
-    return {
-        "total": counted.loads + counted.write_backs,
-        "loads": counted.loads,
-        "write_backs": counted.write_backs,
-        "moved": counted.moved,
-    }
+def _bytes_object(execution: Execution, counted: MachineRun | Figures) -> Json:
+    """`total` is the traffic; what moves from scratchpad to scratchpad, where links do, stands apart."""
+    total = counted.loads + counted.write_backs
+    traffic = {"total": total, "loads": counted.loads, "write_backs": counted.write_backs}
+    return {**traffic, "moved": counted.moved} if execution.check.problem.transfers.links else traffic
 
 
 def execution_report(execution: Execution) -> tuple[RenderableType, ...]:

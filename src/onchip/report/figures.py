@@ -11,7 +11,7 @@ from onchip.ir.tensor import Role
 from onchip.plan.problem import Objective
 from onchip.report.findings import Findings
 from onchip.report.words import exact_bytes, short_bytes
-from onchip.simulate.timeline import Timeline
+from onchip.simulate.timeline import Activity, Timeline
 from onchip.verify.figures import Figures
 
 Json: TypeAlias = dict[str, object]
@@ -20,7 +20,8 @@ T = TypeVar("T")
 MOST_NAMED_RESIDENCIES = 300
 """Beyond these the names are in the hover only: writing them takes a browser longer than drawing all else."""
 SHADES = (1.0, 0.8, 0.9)
-PAINTS = tuple(f"{came}-{role}" for came in ("role", "back") for role in Role)
+MOVED = "role-moved"
+PAINTS = (*(f"{came}-{role}" for came in ("role", "back") for role in Role), MOVED)
 
 
 def memory_map(findings: Findings, memory: Memory) -> Json:
@@ -61,7 +62,7 @@ def footprint(findings: Findings, memory: Memory) -> Json:
 
 
 def traffic(findings: Findings) -> Json:
-    """A bar for the plan and one for each baseline that found a plan: compulsory, spilled, reloaded."""
+    """A bar for the plan and one for each baseline that found a plan: compulsory, spilled, reloaded, moved on chip."""
     rows: list[tuple[str, Figures]] = [("this plan", findings.figures)]
     rows += [(rival.name, rival.figures) for rival in findings.rivals if rival.figures is not None]
     names = [name for name, _ in rows]
@@ -70,6 +71,8 @@ def traffic(findings: Findings) -> Json:
         "spilled": [_spilled(figures, findings) for _, figures in rows],
         "reloaded": [figures.non_compulsory - _spilled(figures, findings) for _, figures in rows],
     }
+    if any(figures.moved for _, figures in rows):
+        parts["moved"] = [figures.moved for _, figures in rows]
     traces: list[Json] = [
         {
             "type": "bar",
@@ -110,15 +113,18 @@ def timeline(findings: Findings, timed: Timeline) -> Json:
                     "x": [one.cycles for one in chosen],
                     "y": [lanes[0 if one.queue is None else one.queue + 1] for one in chosen],
                     "width": 0.7,
-                    "customdata": [
-                        f"{one.subject}<br>cycles {one.start:,} to {one.stop:,} ({one.cycles:,})" for one in chosen
-                    ],
+                    "customdata": [_activity(one) for one in chosen],
                     "hovertemplate": f"{kind}: %{{customdata}}<extra></extra>",
                     "meta": {"paint": f"slice-{kind}"},
                 }
             )
     x = [0, timed.total_cycles]
     return {"kind": "timeline", "traces": traces, "height": 130 + 46 * len(lanes), "x": x, "lanes": lanes}
+
+
+def _activity(one: Activity) -> str:
+    way = "" if one.queue is None else f"<br>{one.source} to {one.target}"
+    return f"{one.subject}{way}<br>cycles {one.start:,} to {one.stop:,} ({one.cycles:,})"
 
 
 def step_cycles(findings: Findings, timed: Timeline) -> list[int]:
@@ -128,6 +134,8 @@ def step_cycles(findings: Findings, timed: Timeline) -> list[int]:
 
 
 def _paint(findings: Findings, one: Residency) -> str:
+    if one.began is Began.MOVED:
+        return MOVED
     role = findings.problem.graph.tensor[one.tensor].role
     return f"back-{role}" if one.began is Began.RELOADED else f"role-{role}"
 
@@ -135,9 +143,10 @@ def _paint(findings: Findings, one: Residency) -> str:
 def _bars(residencies: Sequence[Residency], chosen: list[int], paint: str, *, named: bool) -> Json:
     ones = [residencies[index] for index in chosen]
     came, _, role = paint.partition("-")
+    name = "moved from another scratchpad" if paint == MOVED else role
     trace: Json = {
         "type": "bar",
-        "name": f"{role}, reloaded" if came == "back" else role,
+        "name": f"{role}, reloaded" if came == "back" else name,
         "x": [(one.start_step + one.stop_step) / 2 for one in ones],
         "width": [max(one.stop_step - one.start_step, 0.05) for one in ones],
         "base": [one.offset_bytes for one in ones],

@@ -5,9 +5,11 @@ from __future__ import annotations
 import json
 from importlib.resources import files
 
+from onchip.analysis.absences import Way
 from onchip.errors import UsageError
 from onchip.report.figures import Json, footprint, memory_map, step_cycles, timeline, traffic
 from onchip.report.findings import Findings
+from onchip.report.memories import memory_title
 from onchip.report.summary import (
     cards,
     costs_of_residencies,
@@ -54,7 +56,7 @@ def report_html(findings: Findings) -> str:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    environment.filters |= {"bytes": short_bytes, "exact": exact_bytes, "shape": shape_of}
+    environment.filters |= {"bytes": short_bytes, "exact": exact_bytes, "shape": shape_of, "memory": memory_title}
     return environment.get_template("template.html.j2").render(
         findings=findings,
         problem=findings.problem,
@@ -63,6 +65,7 @@ def report_html(findings: Findings) -> str:
         expensive=most_expensive(findings),
         timeline_rows=timeline_rows(findings),
         forced_steps=len({one.tightest_step for one in findings.absences if one.is_forced}),
+        only_detours=all(one.way is not Way.BACK for one in findings.absences),
         buttons=BUTTONS,
         style=_text("report.css"),
         script=_text("words.js") + _text("report.js"),
@@ -78,6 +81,7 @@ def page_facts(findings: Findings) -> Json:
         "figures": _figures(findings),
         "cycles": step_cycles(findings, findings.timeline) if findings.timeline else [],
         "operators": [[operator.name, operator.kind] for operator in history.operators],
+        "unit": findings.problem.objective.unit,
         "memories": [memory.name for memory in findings.problem.memories],
         "tensors": _tensors(findings),
         "residencies": _residencies(findings),
@@ -112,7 +116,7 @@ def _tensors(findings: Findings) -> list[Json]:
 
 
 def _residencies(findings: Findings) -> list[list[object]]:
-    """Tensor, memory, offset, start and stop step, how it began, what its spill and its reload cost."""
+    """Tensor, memory, offset, start and stop step, how it began; what its spill, its reload and its move cost."""
     tensors = {tensor.name: index for index, tensor in enumerate(findings.problem.graph.tensors)}
     costs = costs_of_residencies(findings)
     return [
@@ -123,7 +127,7 @@ def _residencies(findings: Findings) -> list[list[object]]:
             one.start_step,
             one.stop_step,
             one.began,
-            *costs.get(index, (0, 0)),
+            *costs.get(index, (0, 0, 0)),
         ]
         for index, one in enumerate(findings.history.residencies)
     ]

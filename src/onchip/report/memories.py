@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from onchip.arch.memory import Memory, Operand
 from onchip.plan.problem import Problem
+from onchip.report.words import short_bytes
 from onchip.verify.figures import Figures
 
 
@@ -13,6 +14,12 @@ def memory_words(memory: Memory, size: str) -> str:
     if set(memory.holds) != set(Operand):
         notes.append(f"holds {operand_words(memory)}")
     return f"{memory.name} of {size}" + (f" ({', '.join(notes)})" if notes else "")
+
+
+def memory_title(memory: Memory) -> str:
+    """`left, 4 KiB, for input and weight`."""
+    title = f"{memory.name}, {short_bytes(memory.capacity_bytes)}"
+    return title if set(memory.holds) == set(Operand) else f"{title}, for {operand_words(memory)}"
 
 
 def operand_words(memory: Memory) -> str:

@@ -191,7 +191,8 @@
       const all = facts.residencies.flatMap((r, index) => (r[TENSOR] === tensor ? [index] : []));
       const chosen = residency === null ? all[0] : residency;
       const words = chosen === undefined ? "" : lines(chosen).map(([key, value]) => (key ? `<span class="more">${key}</span> ${escaped(value)}` : `<b>${escaped(value)}</b>`)).join(" · ");
-      const others = all.map((index) => steps(facts.residencies[index])).join("; ");
+      const where = (one) => (facts.memories.length > 1 ? ` in ${one[MEMORY]}` : "");
+      const others = all.map((index) => escaped(steps(facts.residencies[index]) + where(facts.residencies[index]))).join("; ");
       panel.innerHTML = `<p>${words}</p><p class="more">${count(all.length, "residency").replace("residencys", "residencies")}: ${others}</p>`;
     }
   }

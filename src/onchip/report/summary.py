@@ -7,13 +7,15 @@ from importlib.metadata import version
 from platform import python_version
 
 from onchip.analysis.residencies import TransferKind
+from onchip.arch.memory import Memory, Operand
 from onchip.ir.tensor import Tensor
-from onchip.plan.problem import Objective
+from onchip.plan.problem import Objective, Placement
 from onchip.report.findings import Findings
-from onchip.report.words import counted, exact_bytes, percent, short_bytes
+from onchip.report.memories import arenas_words, links_words, operand_words
+from onchip.report.words import amount, counted, exact_bytes, percent, short_amount, short_bytes
 
 MOST_EXPENSIVE = 10
-NOT_COMPULSORY = (TransferKind.SPILL, TransferKind.RELOAD)
+NOT_COMPULSORY = (TransferKind.SPILL, TransferKind.RELOAD, TransferKind.MOVE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,11 +36,17 @@ class TensorCost:
     compulsory: int = 0
     spilled: int = 0
     reloaded: int = 0
+    moved: int = 0
 
     @property
     def total(self) -> int:
         """All of it."""
-        return self.compulsory + self.spilled + self.reloaded
+        return self.compulsory + self.beyond_compulsory
+
+    @property
+    def beyond_compulsory(self) -> int:
+        """What a plan could do without."""
+        return self.spilled + self.reloaded + self.moved
 
 
 def cards(findings: Findings) -> tuple[Card, ...]:
@@ -47,6 +55,7 @@ def cards(findings: Findings) -> tuple[Card, ...]:
     capacity = sum(memory.capacity_bytes for memory in problem.memories)
     return (
         *_claims(findings),
+        *_costs(findings),
         Card("Spilled and reloaded", short_bytes(figures.non_compulsory), exact_bytes(figures.non_compulsory)),
         Card("Compulsory traffic", short_bytes(figures.compulsory), exact_bytes(figures.compulsory)),
         Card(
@@ -54,6 +63,19 @@ def cards(findings: Findings) -> tuple[Card, ...]:
         ),
         Card("Operators", f"{len(problem.graph.operators):,}", counted(len(problem.counted_tensors), "tensor")),
     )
+
+
+def _costs(findings: Findings) -> tuple[Card, ...]:
+    """What is least, where that is something else than the traffic; what moves on the chip."""
+    figures, objective = findings.figures, findings.problem.objective
+    shown = []
+    if objective in (Objective.DMA_CYCLES, Objective.DMA_ENERGY):
+        cost = figures.non_compulsory_cost
+        exact = amount(cost, objective.unit)
+        shown.append(Card("Non-compulsory cost", short_amount(cost, objective.unit), exact))
+    if figures.moved:
+        shown.append(Card("Between scratchpads", short_bytes(figures.moved), exact_bytes(figures.moved)))
+    return tuple(shown)
 
 
 def _claims(findings: Findings) -> tuple[Card, ...]:
@@ -64,7 +86,7 @@ def _claims(findings: Findings) -> tuple[Card, ...]:
     tone = "good" if claim.status == "OPTIMAL" else "fair"
     return (
         Card("Status", str(claim.status), f"claimed by {claim.method}", tone),
-        Card("Lower bound", short_bytes(claim.lower_bound), f"gap {percent(gap)}"),
+        Card("Lower bound", short_amount(claim.lower_bound, claim.objective.unit), f"gap {percent(gap)}"),
     )
 
 
@@ -77,25 +99,26 @@ def summary_rows(findings: Findings) -> tuple[tuple[str, str], ...]:
         ("network", f"{problem.graph.name}, {counted(len(problem.graph.operators), 'operator')}"),
         ("read as", f"{element}, {reading.granularity} operators, {reading.count} counted"),
     ]
-    rows += [
-        (
-            "scratchpad",
-            f"{memory.name}: {exact_bytes(memory.capacity_bytes)}, aligned to {memory.alignment_bytes}",
-        )
-        for memory in problem.memories
-    ]
+    rows += [("scratchpad", _scratchpad(memory)) for memory in problem.memories]
+    if problem.transfers.links:
+        rows.append(("links", links_words(problem)))
+    rows += _placement(findings)
     if claim is not None:
-        what = "non-compulsory traffic" if claim.objective is Objective.TRAFFIC else "arena, without spills"
+        unit = claim.objective.unit
         rows += [
             ("status", f"{claim.status}, as claimed by method {claim.method}"),
-            ("objective", f"least {what}: {exact_bytes(claim.objective_value)}"),
-            ("lower bound", exact_bytes(claim.lower_bound)),
+            ("objective", f"least {_what_is_least(findings)}: {amount(claim.objective_value, unit)}"),
+            ("lower bound", amount(claim.lower_bound, unit)),
             ("gap", next(card.note for card in _claims(findings) if card.label == "Lower bound").removeprefix("gap ")),
         ]
     rows += [
         ("verified", "every rule of a legal plan, recomputed by the verifier"),
         ("traffic", f"{exact_bytes(figures.total)}: loads {figures.loads:,}, write-backs {figures.write_backs:,}"),
-        ("peak, arena", f"{exact_bytes(figures.peak_bytes)}, {exact_bytes(figures.arena_bytes)}"),
+        *([("moved on chip", exact_bytes(figures.moved))] if problem.transfers.links else []),
+        (
+            "peak, arena",
+            f"{exact_bytes(figures.peak_bytes)}, {exact_bytes(figures.arena_bytes)}{arenas_words(figures)}",
+        ),
         ("M_R", f"{exact_bytes(required.need_bytes)}, set by {required.operator.name}"),
         *findings.facts,
         ("versions", f"onchip {version('onchip')}, plotly {version('plotly')}, Python {python_version()}"),
@@ -104,6 +127,30 @@ def summary_rows(findings: Findings) -> tuple[tuple[str, str], ...]:
     if source.sha256 is not None:
         rows.append(("graph, sha256", source.sha256))
     return tuple(rows)
+
+
+def _scratchpad(memory: Memory) -> str:
+    holds = "" if set(memory.holds) == set(Operand) else f", holds {operand_words(memory)}"
+    return f"{memory.name}: {exact_bytes(memory.capacity_bytes)}, aligned to {memory.alignment_bytes}{holds}"
+
+
+def _placement(findings: Findings) -> list[tuple[str, str]]:
+    if findings.problem.placement is Placement.DYNAMIC:
+        return []
+    kept, outside = findings.history.with_place_for_life, findings.history.without_place_for_life
+    sizes = [sum(tensor.size_bytes for tensor in tensors) for tensors in (kept, outside)]
+    words = f"{counted(len(kept), 'tensor')} ({exact_bytes(sizes[0])}) have a place for life"
+    return [("placement", f"static: {words}, {len(outside):,} ({exact_bytes(sizes[1])}) have none")]
+
+
+def _what_is_least(findings: Findings) -> str:
+    beyond = "non-compulsory traffic and moves" if findings.problem.transfers.links else "non-compulsory traffic"
+    return {
+        Objective.TRAFFIC: beyond,
+        Objective.PEAK: "arena, without spills",
+        Objective.DMA_CYCLES: f"cycles of {beyond}",
+        Objective.DMA_ENERGY: f"energy of {beyond}",
+    }[findings.problem.objective]
 
 
 def most_expensive(findings: Findings) -> tuple[TensorCost, ...]:
@@ -116,9 +163,11 @@ def most_expensive(findings: Findings) -> tuple[TensorCost, ...]:
             cost.spilled += transfer.size_bytes
         elif transfer.kind is TransferKind.RELOAD:
             cost.reloaded += transfer.size_bytes
+        elif transfer.kind is TransferKind.MOVE:
+            cost.moved += transfer.size_bytes
         else:
             cost.compulsory += transfer.size_bytes
-    by_cost = sorted(costs.values(), key=lambda cost: (-(cost.spilled + cost.reloaded), -cost.total, cost.tensor.name))
+    by_cost = sorted(costs.values(), key=lambda cost: (-cost.beyond_compulsory, -cost.total, cost.tensor.name))
     return tuple(by_cost[:MOST_EXPENSIVE])
 
 
@@ -143,17 +192,16 @@ def shape_of(tensor: Tensor) -> str:
     return "not known" if tensor.shape is None else "\u00d7".join(map(str, tensor.shape)) or "scalar"
 
 
-def costs_of_residencies(findings: Findings) -> dict[int, tuple[int, int]]:
-    """What spilling and reloading cost in each residency that had either, by its index."""
+def costs_of_residencies(findings: Findings) -> dict[int, tuple[int, int, int]]:
+    """What a residency's spill, its reload and the move to it cost, of each that had any, by its index."""
     history = findings.history
     by_place: dict[tuple[str, str], list[int]] = {}
     for index, one in enumerate(history.residencies):
         by_place.setdefault((one.tensor, one.memory), []).append(index)
-    costs: dict[int, tuple[int, int]] = {}
+    costs: dict[int, tuple[int, int, int]] = {}
     for transfer in history.transfers:
         if transfer.kind in NOT_COMPULSORY:
-            is_spill = transfer.kind is TransferKind.SPILL
-            memory = transfer.source if is_spill else transfer.target
+            memory = transfer.source if transfer.kind is TransferKind.SPILL else transfer.target
             index = next(
                 index
                 for index in by_place[transfer.tensor, memory]
@@ -161,7 +209,7 @@ def costs_of_residencies(findings: Findings) -> dict[int, tuple[int, int]]:
                 < transfer.instruction
                 < history.residencies[index].stop_instruction
             )
-            spilled, reloaded = costs.get(index, (0, 0))
-            cost = history.cost(transfer)
-            costs[index] = (spilled + cost, reloaded) if is_spill else (spilled, reloaded + cost)
+            before, cost = costs.get(index, (0, 0, 0)), history.cost(transfer)
+            spilled, reloaded, moved = (cost if transfer.kind is kind else 0 for kind in NOT_COMPULSORY)
+            costs[index] = (before[0] + spilled, before[1] + reloaded, before[2] + moved)
     return costs

@@ -1,11 +1,12 @@
 "use strict";
 // A residency is an array; these are the places of its fields.
-const [TENSOR, MEMORY, OFFSET, START, STOP, BEGAN, SPILL, RELOAD] = [0, 1, 2, 3, 4, 5, 6, 7];
+const [TENSOR, MEMORY, OFFSET, START, STOP, BEGAN, SPILL, RELOAD, MOVE] = [0, 1, 2, 3, 4, 5, 6, 7, 8];
 
 // How the page speaks of tensors, bytes and residencies.
 function wordsOf(facts) {
   const number = new Intl.NumberFormat("en-US");
   const count = (n, noun) => `${number.format(n)} ${noun}${n === 1 ? "" : "s"}`;
+  const cost = (n) => (facts.unit === "bytes" ? number.format(n) : `${number.format(n)} ${facts.unit}`);
   const bytes = (n) => count(n, "byte");
   const short = (n) => {
     for (const [unit, name] of [[2 ** 30, "GiB"], [2 ** 20, "MiB"], [2 ** 10, "KiB"]])
@@ -28,9 +29,10 @@ function wordsOf(facts) {
       ["shape", `${tensor.shape}, ${bytes(tensor.bytes)}`],
       ["made by", operator(tensor.made)],
       ["read by", readers ? readers + more : "nobody"],
-      ["here", `${steps(one)}, addresses ${number.format(one[OFFSET])} to ${number.format(end)}, ${one[BEGAN]}`],
-      ["spill", one[SPILL] ? `costs ${number.format(one[SPILL])}` : "none"],
-      ["reload", one[RELOAD] ? `cost ${number.format(one[RELOAD])}` : "none"],
+      ["here", `${steps(one)}, ${facts.memories.length > 1 ? `${one[MEMORY]}, ` : ""}addresses ${number.format(one[OFFSET])} to ${number.format(end)}, ${one[BEGAN]}`],
+      ["spill", one[SPILL] ? `costs ${cost(one[SPILL])}` : "none"],
+      ["reload", one[RELOAD] ? `cost ${cost(one[RELOAD])}` : "none"],
+      ...(one[MOVE] ? [["move", `cost ${cost(one[MOVE])}`]] : []),
     ];
   }
   const hover = (index) =>

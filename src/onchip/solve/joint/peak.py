@@ -3,16 +3,23 @@
 from __future__ import annotations
 
 from onchip.analysis.indexed import IndexedProblem
+from onchip.analysis.pooled import pooled
 from onchip.plan.result import Status
-from onchip.solve.allocation.pack import pack_schedule
-from onchip.solve.compose import Move, Schedule, schedule_of_moves
+from onchip.solve.allocation.pack import least_capacity, pack_schedule
+from onchip.solve.allocation.repair import packing_problem
+from onchip.solve.compose import Move, Residency, Schedule, schedule_of_moves
+from onchip.solve.interruptible import cp_sat_is_within_reach
 from onchip.solve.joint.addressed import prove_with_addresses
 from onchip.solve.joint.incumbent import Incumbent
 from onchip.solve.ordering.min_peak import min_peak_bytes, peak_of_order
+from onchip.solve.spilling.kept_gaps import KeptGaps
 
 
 def solve_peak(incumbent: Incumbent) -> None:
-    """Prove M_P by search, pack its order at M_P, and let addresses join the model if it does not."""
+    """Prove M_P by search, pack its order at M_P, and let addresses join the model if it does not.
+
+    With several scratchpads the objective is the sum of their arenas, of which M_P is a bound just as well.
+    """
     indexed, run = incumbent.indexed, incumbent.run
     outcome = min_peak_bytes(indexed.problem, run)
     incumbent.raise_bound(outcome.lower_bound)
@@ -22,8 +29,11 @@ def solve_peak(incumbent: Incumbent) -> None:
         incumbent.is_infeasible = True
         return
     order = outcome.answer or tuple(range(indexed.operator_count))
-    schedule = schedule_of_moves(indexed, (Move(operator, 0) for operator in order))
-    _pack_into_least_arena(incumbent, schedule, peak_of_order(indexed, order))
+    if len(indexed.views) > 1:
+        _pack_into_several(incumbent, order)
+    else:
+        schedule = schedule_of_moves(indexed, (Move(operator, 0) for operator in order))
+        _pack_into_least_arena(incumbent, schedule, peak_of_order(indexed, order))
     if outcome.status is Status.OPTIMAL:
         prove_with_addresses(incumbent)
 
@@ -41,6 +51,29 @@ def _pack_into_least_arena(incumbent: Incumbent, schedule: Schedule, peak_bytes:
             incumbent.offer(schedule, offsets, arena, "packed")
             high = arena - 1
         capacity = min((low + high) // 2, low + low // 16)
+
+
+def _pack_into_several(incumbent: Incumbent, order: tuple[int, ...]) -> None:
+    """Choose a scratchpad for life for each tensor, the sum of the peaks being least; then pack each."""
+    indexed, run = incumbent.indexed, incumbent.run
+    if not cp_sat_is_within_reach(run):
+        return
+    chosen = KeptGaps(indexed, order).solve(run)
+    if chosen.answer is None:
+        has_no_order = indexed.has_one_order or bool(pooled(indexed).forced_cost)
+        incumbent.is_infeasible = chosen.status is Status.INFEASIBLE and has_no_order
+        return
+    offsets_bytes: dict[Residency, int] = {}
+    arenas = 0
+    for memory, view in enumerate(indexed.views):
+        part = chosen.answer.in_memory(memory)
+        packed = least_capacity(packing_problem(view, part), run)
+        if packed.answer is None:
+            return
+        arenas += arena_bytes(view, part, packed.answer.offsets_bytes) if part.residencies else 0
+        offsets_bytes |= zip(part.residencies, packed.answer.offsets_bytes, strict=True)
+    placed = [offsets_bytes[residency] for residency in chosen.answer.residencies]
+    incumbent.offer(chosen.answer, placed, arenas, "packed")
 
 
 def arena_bytes(indexed: IndexedProblem, schedule: Schedule, offsets_bytes: tuple[int, ...]) -> int:

@@ -32,7 +32,7 @@ def solve_as_thesis(problem: Problem, run: Run) -> Result[Plan]:
     indexed = IndexedProblem.of(with_order_settled(problem, run))
     incumbent = Incumbent(indexed, run)
     thesis = PinningModel(indexed, range(indexed.operator_count))
-    outcome = solve_mip(thesis.model, run)
+    outcome = solve_mip(thesis.model, run, mostly_linear=True)
     incumbent.stopped_by = outcome.stopped_by
     if outcome.values is not None:
         _offer_packed(incumbent, schedule_of(thesis, outcome))

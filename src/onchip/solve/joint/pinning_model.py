@@ -80,7 +80,10 @@ class PinningModel:
             self.model.add_linear_constraint(mathopt.LinearSum(terms) <= capacity_units)
 
     def _a_transition_costs_its_transfer(self) -> None:
-        """S[n] (x[n][k][m+1] - x[n][k][m]) <= y[n][k][m], S[n] that of a load; the negative likewise, that of a store."""
+        """S[n] (x[n][k][m+1] - x[n][k][m]) <= y[n][k][m] and S[n] (x[n][k][m] - x[n][k][m+1]) <= y[n][k][m].
+
+        S[n] is the cost of a load and of a store, both its bytes where traffic is least.
+        """
         for (n, k, m), transition in self.transition.items():
             before, after = self.occupies.get((n, k, m), 0.0), self.occupies.get((n, k, m + 1), 0.0)
             self.model.add_linear_constraint(self._load(n, k) * (after - before) <= transition)

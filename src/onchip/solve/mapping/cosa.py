@@ -14,7 +14,7 @@ from onchip.plan.result import Result, Status
 from onchip.solve.joint.mip import solve_mip
 from onchip.solve.limits import Run
 from onchip.solve.mapping.cosa_machine import CosaMachine
-from onchip.solve.mapping.cosa_model import OBJECTIVE_PER_BIT, CosaModel
+from onchip.solve.mapping.cosa_model import CosaModel
 from onchip.solve.mapping.cosa_objective import fits, objective_of
 from onchip.solve.mapping.cosa_placement import factors_of
 from onchip.solve.mapping.cosa_ties import best_of_equals
@@ -42,7 +42,7 @@ def solve_as_cosa(
     machine = CosaMachine.of(layer if largest_prime is None else _padded(layer, largest_prime), accelerator)
     model = CosaModel(machine, factors_of(machine.layer.bounds))
     outcome = solve_mip(model.model, run, mostly_linear=True)
-    bound = (outcome.lower_bound - model.offset) / OBJECTIVE_PER_BIT
+    bound = (outcome.lower_bound - model.offset) / model.objective_per_bit
     if outcome.values is None:
         status = Status.INFEASIBLE if outcome.is_infeasible else Status.UNKNOWN
         return Result(status, None, None, floor(bound * VALUE_PER_BIT), run.seconds, METHOD, outcome.stopped_by)

@@ -2,7 +2,7 @@
 
 The paper has one boolean per prime factor and place. Copies of one prime of one loop are alike, so here an integer
 says how many of them are at a place: the same schedules without their permutations. Logarithms are integers, in
-millionths of a bit.
+millionths of a bit or finer.
 """
 
 from __future__ import annotations
@@ -14,24 +14,16 @@ from typing import TYPE_CHECKING, Final
 from onchip.ir.loopnest import INPUT, OUTPUT, WEIGHT
 from onchip.solve.joint.mip import MipOutcome
 from onchip.solve.mapping.cosa_machine import RELATED, WINDOWS, CosaMachine, Place
-from onchip.solve.mapping.cosa_objective import (
-    BELOW_DRAM_FACTOR,
-    COMPUTE_WEIGHT,
-    TRAFFIC_WEIGHT,
-    UTILISATION_WEIGHT,
-    WEIGHT_BUFFER_FACTOR,
-    WEIGHTS_FROM_DRAM_FACTOR,
-    level_factor,
-)
+from onchip.solve.mapping.cosa_objective import TRAFFIC_WEIGHT, UTILISATION_WEIGHT, added_by
 from onchip.solve.mapping.cosa_placement import GIVEN_ORDER, Factor, Placement
 
 if TYPE_CHECKING:
     from ortools.math_opt.python import mathopt
 
-PER_BIT: Final = 10**6
-"""Logarithms are rounded to this; exact for fewer than 29 factors and 50,000 entries (see `_bound`)."""
-OBJECTIVE_PER_BIT: Final = 10**7
-"""The objective is an integer in this unit, in which its weights are integers where they meet variables."""
+LEAST_PER_BIT: Final = 10**6
+"""Logarithms are integers in units of this or a tenth, hundredth ... of it, as fine as capacities ask for."""
+OBJECTIVE_PER_UNIT: Final = 10
+"""The objective is an integer in tenths of these units: its weights are, where they meet variables."""
 REUSED: Final[tuple[tuple[str, Mapping[str, tuple[str, ...]]], ...]] = (
     ("PQN", {WEIGHT: ("P", "Q", "N")}),
     ("RSK", {INPUT: ("R", "S", "K"), OUTPUT: ("R", "S")}),
@@ -52,6 +44,8 @@ class CosaModel:
         self.model = mathopt.Model(name="CoSA")
         self.machine = machine
         self.factors = factors
+        self.per_bit = _per_bit(machine, factors)
+        self.objective_per_bit = OBJECTIVE_PER_UNIT * self.per_bit
         self.on_chip = tuple(place for place in machine.places if place.level < machine.dram)
         self._make_variables()
         self._each_factor_has_one_place()
@@ -90,13 +84,13 @@ class CosaModel:
         for place, units in self.machine.units.items():
             terms = [self._bits(f) * variable for (f, where), variable in self.placed.items() if where == place]
             if terms:
-                self.model.add_linear_constraint(self._total(terms) <= _bound(units))
+                self.model.add_linear_constraint(self._total(terms) <= self._bound(units))
 
     def _tiles_fit_their_memories(self) -> None:
         """U[I,v] = the sum of log(prime) A[j,v] B[I,v] * copies up to level I <= log(M[I,v]) (Eqs. 1 and 2)."""
         for level, entries in enumerate(self.machine.entries):
             for operand, most in entries.items():
-                self.model.add_linear_constraint(self._tile(level, operand) <= _bound(most))
+                self.model.add_linear_constraint(self._tile(level, operand) <= self._bound(most))
 
     def _filter_taps_widen_the_window(self) -> None:
         """The halo: each factor of R (S) counts as 2 if any of P (Q) is in the input buffer, else as itself."""
@@ -114,7 +108,7 @@ class CosaModel:
             own = [(f, v) for (f, place), v in self.placed.items() if f[0] == taps and place in self.on_chip]
             for flag_is_off, width in (
                 (flag, self._total(self._bits(f) * v for f, v in own)),
-                (1 - flag, self._total(PER_BIT * v for _, v in own)),
+                (1 - flag, self._total(self.per_bit * v for _, v in own)),
             ):
                 self.model.add_linear_constraint(window - width <= most * flag_is_off)
                 self.model.add_linear_constraint(width - window <= most * flag_is_off)
@@ -136,36 +130,21 @@ class CosaModel:
     def _minimise_the_weighted_sum(self) -> None:
         """-w_U Util + w_C Comp + w_T Traf (Eq. 12); Traf is linear but for the loops that reuse (Eq. 10)."""
         terms = [
-            round(OBJECTIVE_PER_BIT * self._cost(f, place)) * variable for (f, place), variable in self.placed.items()
+            round(self.objective_per_bit * added_by(self.machine, f, place)) * variable
+            for (f, place), variable in self.placed.items()
         ]
-        per_bit = OBJECTIVE_PER_BIT // PER_BIT
+        per_bit = OBJECTIVE_PER_UNIT
         widened = [round(-per_bit * UTILISATION_WEIGHT) * window for window in self.window.values()]
         reused = -per_bit * TRAFFIC_WEIGHT * self.reused
-        costs = [round(OBJECTIVE_PER_BIT * self._cost(*key)) * self.factors[key[0]] for key in self.placed]
+        costs = [
+            round(self.objective_per_bit * added_by(self.machine, *key)) * self.factors[key[0]] for key in self.placed
+        ]
         self.offset = sum(-cost for cost in costs if cost < 0) + sum(self._widest(taps) for taps in self.window)
         self.model.minimize(self._total([*terms, *widened, reused, float(self.offset)]))
 
-    def _cost(self, factor: Factor, place: Place) -> float:
-        """What one copy at a place adds to Eq. 12 but for window and reuse."""
-        (loop, prime), machine = factor, self.machine
-        own, used, moved = log2(prime), 0.0, 0.0
-        for level in range(place.level, machine.shared):
-            weight = WEIGHT_BUFFER_FACTOR if level == machine.weight_level else 1
-            for operand in machine.entries[level]:
-                used += weight * log2(prime * machine.step(operand, loop)) * (loop in RELATED[operand])
-        for operand in machine.layer.operands:
-            if place.level < machine.shared:
-                moved += BELOW_DRAM_FACTOR * level_factor(place.level) * own * (loop in RELATED[operand])
-            elif place.level == machine.shared:
-                moved += own if place.along is None else BELOW_DRAM_FACTOR * own
-            else:
-                moved += own * (WEIGHTS_FROM_DRAM_FACTOR if operand == WEIGHT else 1)
-        computed = own if place.along is None else 0
-        return -UTILISATION_WEIGHT * used + COMPUTE_WEIGHT * computed + TRAFFIC_WEIGHT * moved
-
     def _tile(self, level: int, operand: str) -> mathopt.LinearBase:
         terms: list[mathopt.LinearTypes] = [
-            round(PER_BIT * log2(prime * self.machine.step(operand, loop))) * variable
+            round(self.per_bit * log2(prime * self.machine.step(operand, loop))) * variable
             for ((loop, prime), place), variable in self.placed.items()
             if place.level <= level and loop in RELATED[operand]
         ]
@@ -179,11 +158,14 @@ class CosaModel:
     def _widest(self, taps: str) -> int:
         factors = {factor: count for factor, count in self.factors.items() if factor[0] == taps}
         return max(
-            sum(self._bits(factor) * count for factor, count in factors.items()), PER_BIT * sum(factors.values())
+            sum(self._bits(factor) * count for factor, count in factors.items()), self.per_bit * sum(factors.values())
         )
 
     def _bits(self, factor: Factor) -> int:
-        return round(PER_BIT * log2(factor[1]))
+        return round(self.per_bit * log2(factor[1]))
+
+    def _bound(self, most: int) -> int:
+        return floor(self.per_bit * log2(most + 0.5))
 
     def _total(self, terms: Iterable[mathopt.LinearTypes]) -> mathopt.LinearBase:
         from ortools.math_opt.python import mathopt
@@ -191,12 +173,19 @@ class CosaModel:
         return mathopt.LinearSum(terms)
 
 
-def _bound(most: int) -> int:
-    """A product of integers is at most `most` if its logarithm is at most that of most + 1/2, with room for rounding.
+def _per_bit(machine: CosaMachine, factors: Mapping[Factor, int]) -> int:
+    """So many units that a sum of rounded logarithms tells a product of `most` from one of `most` + 1.
 
-    Each logarithm is off by half a unit at most, and log2(1 + 0.5 / most) is 0.72 / most.
+    Each logarithm but those of 2, 4, ... is off by half a unit at most; the bound is that of `most` + 1/2, and
+    log2(1 + 0.5 / most) is 0.72 / most.
     """
-    return floor(PER_BIT * log2(most + 0.5))
+    most = max((size for entries in machine.entries for size in entries.values()), default=1)
+    steps = max(machine.layer.stride)
+    rounded = sum(count for (_, prime), count in factors.items() if (prime * steps).bit_count() > 1)
+    per_bit = LEAST_PER_BIT
+    while 0.72 * per_bit <= most * (0.5 * rounded + 1):
+        per_bit *= 10
+    return per_bit
 
 
 def _order(innermost: Mapping[str, mathopt.Variable], outcome: MipOutcome) -> tuple[str, ...]:

@@ -12,7 +12,7 @@ from typing import Final
 
 from onchip.ir.loopnest import INPUT, WEIGHT
 from onchip.solve.mapping.cosa_machine import RELATED, WINDOWS, CosaMachine, Place
-from onchip.solve.mapping.cosa_placement import Placement
+from onchip.solve.mapping.cosa_placement import Factor, Placement
 
 UTILISATION_WEIGHT: Final = 0.1
 COMPUTE_WEIGHT: Final = 10.0
@@ -134,3 +134,22 @@ def iterations(machine: CosaMachine, placement: Placement, operand: str) -> floa
         moves = moves or (loop in RELATED[operand] and sizes[loop] > 1)
         total += log2(sizes[loop]) if moves else 0.0
     return total
+
+
+def added_by(machine: CosaMachine, factor: Factor, place: Place) -> float:
+    """What one copy of a factor at a place adds to Eq. 12, but for the window and for the loops that reuse."""
+    (loop, prime), own = factor, log2(factor[1])
+    used = moved = 0.0
+    for level in range(place.level, machine.shared):
+        weight = WEIGHT_BUFFER_FACTOR if level == machine.weight_level else 1
+        for operand in machine.entries[level]:
+            used += weight * log2(prime * machine.step(operand, loop)) * (loop in RELATED[operand])
+    for operand in machine.layer.operands:
+        if place.level < machine.shared:
+            moved += BELOW_DRAM_FACTOR * level_factor(place.level) * own * (loop in RELATED[operand])
+        elif place.level == machine.shared:
+            moved += own if place.along is None else BELOW_DRAM_FACTOR * own
+        else:
+            moved += own * (WEIGHTS_FROM_DRAM_FACTOR if operand == WEIGHT else 1)
+    computed = own if place.along is None else 0
+    return -UTILISATION_WEIGHT * used + COMPUTE_WEIGHT * computed + TRAFFIC_WEIGHT * moved

@@ -6,16 +6,25 @@ order of loops outside the global buffer. The real costs of its optima differ by
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from heapq import heappop, heappush
-from itertools import pairwise
+from itertools import combinations, pairwise
+from math import log2
 from typing import Final
 
 from onchip.plan.mapping import Mapping
-from onchip.solve.mapping.cosa_machine import CosaMachine, Place
-from onchip.solve.mapping.cosa_objective import fits, objective_of
+from onchip.solve.mapping.cosa_machine import WINDOWS, CosaMachine, Place
+from onchip.solve.mapping.cosa_objective import (
+    TRAFFIC_WEIGHT,
+    UTILISATION_WEIGHT,
+    added_by,
+    fits,
+    objective_of,
+)
 from onchip.solve.mapping.cosa_placement import Factor, Placement
 
+Change = tuple[Factor, Place, Place]
+"""One copy of a factor leaves the first place for the second."""
 MOST_TIES: Final = 500
 """How many schedules are looked at."""
 SAME: Final = 1e-9
@@ -27,54 +36,71 @@ def best_of_equals(
 ) -> Placement:
     """The least `tie_break` of up to `most` placements with the same objective, each one exchange from another."""
     objective = objective_of(machine, placement).total
-    best = placement
-    least = tie_break(placement.mapping(machine))
+    best, least = placement, tie_break(placement.mapping(machine))
     heap = [(least, 0, placement)]
-    seen = {_key(machine, placement)}
-    while heap and len(seen) < most:
+    seen = {_key(placement)}
+    looked_at = 1
+    while heap and looked_at < most:
         _, _, near = heappop(heap)
         for other in _neighbours(machine, near):
-            key = _key(machine, other)
-            if key in seen or abs(objective_of(machine, other).total - objective) > SAME or not fits(machine, other):
+            if (key := _key(other)) in seen or looked_at >= most:
+                continue
+            seen.add(key)
+            if abs(objective_of(machine, other).total - objective) > SAME or not fits(machine, other):
                 continue
             cost = tie_break(other.mapping(machine))
             if cost < least:
                 best, least = other, cost
-            heappush(heap, (cost, len(seen), other))
-            seen.add(key)
-            if len(seen) >= most:
-                break
+            heappush(heap, (cost, looked_at, other))
+            looked_at += 1
     return best
 
 
 def _neighbours(machine: CosaMachine, placement: Placement) -> Iterator[Placement]:
     """Two copies of one prime change places, one copy moves, or two loops of a level change order."""
     held = [key for key in placement.counts if key[0][1] > 1]
-    for factor, place in held:
-        for other in machine.places:
-            if other != place and machine.may_hold(other, *factor):
-                yield _moved(placement, (factor, place, other))
-    for index, (factor, place) in enumerate(held):
-        for factor_there, there in held[index + 1 :]:
-            alike = factor[1] == factor_there[1] and factor != factor_there and place != there
-            if alike and machine.may_hold(there, *factor) and machine.may_hold(place, *factor_there):
-                yield _moved(placement, (factor, place, there), (factor_there, there, place))
+    moves = [((factor, place, other),) for factor, place in held for other in machine.places if other != place]
+    exchanges = [
+        ((factor, place, there), (factor_there, there, place))
+        for (factor, place), (factor_there, there) in combinations(held, 2)
+        if factor[1] == factor_there[1] and factor != factor_there and place != there
+    ]
+    for change in (*moves, *exchanges):
+        if all(machine.may_hold(target, *factor) for factor, _, target in change) and _may_be_equal(
+            machine, placement, change
+        ):
+            yield _moved(placement, change)
     for level in range(machine.dram + 1):
         sizes, order = placement.sizes((Place(level),)), placement.order(level)
-        loops = [loop for loop in order if sizes[loop] > 1]
-        for left, right in pairwise(loops):
+        for left, right in pairwise(loop for loop in order if sizes[loop] > 1):
             swap = {left: right, right: left}
             swapped = tuple(swap.get(loop, loop) for loop in order)
             yield Placement(placement.counts, {**placement.orders, level: swapped})
 
 
-def _moved(placement: Placement, *moves: tuple[Factor, Place, Place]) -> Placement:
+def _may_be_equal(machine: CosaMachine, placement: Placement, change: Sequence[Change]) -> bool:
+    """What is linear in the objective stays the same, or changes by no more than what is not can make up for."""
+    added = sum(
+        added_by(machine, factor, target) - added_by(machine, factor, place) for factor, place, target in change
+    )
+    room = SAME
+    for (loop, prime), place, target in change:
+        if Place(machine.shared) in (place, target):
+            room += 2 * TRAFFIC_WEIGHT * log2(prime)
+        edge = machine.shared if loop in WINDOWS else machine.input_level if loop in WINDOWS.values() else None
+        if edge is not None and (place.level <= edge) is not (target.level <= edge):
+            taps = ((f[1], count) for (f, _), count in placement.counts.items() if f[0] in WINDOWS)
+            room += UTILISATION_WEIGHT * sum(count * max(1, log2(tap)) for tap, count in taps)
+    return abs(added) <= room
+
+
+def _moved(placement: Placement, change: Sequence[Change]) -> Placement:
     counts = dict(placement.counts)
-    for factor, source, target in moves:
+    for factor, source, target in change:
         counts[factor, source] -= 1
         counts[factor, target] = counts.get((factor, target), 0) + 1
     return Placement({key: count for key, count in counts.items() if count}, placement.orders)
 
 
-def _key(machine: CosaMachine, placement: Placement) -> str:
-    return str(placement.mapping(machine))
+def _key(placement: Placement) -> tuple[frozenset[object], frozenset[object]]:
+    return frozenset(placement.counts.items()), frozenset(placement.orders.items())

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from onchip.analysis.indexed import IndexedProblem, bits
 from onchip.ir.tensor import Role
-from onchip.plan.problem import Placement
+from onchip.plan.problem import Objective, Placement
 from onchip.plan.result import Result
 from onchip.solve.compose import Residency, Schedule
 from onchip.solve.interruptible import solve_for_result
@@ -53,7 +53,10 @@ class KeptGaps:
         self._model = cp_model.CpModel()
         self._at = {(t, step): self._places(t, step) for t, uses in enumerate(self._uses) for step in uses}
         self._kept = {gap: self._stays(gap) for gaps in self._gaps for gap in gaps}
+        self._arenas = [self._model.new_int_var(0, view.room.capacity_units + 1, "") for view in indexed.views]
         self._each_step_holds_its_operands_and_what_stays()
+        if indexed.problem.objective is Objective.PEAK:
+            self._nothing_leaves()
         if indexed.problem.placement is Placement.STATIC:
             self._a_tensor_stays_for_its_whole_life_or_never()
         self._minimise()
@@ -92,17 +95,26 @@ class KeptGaps:
             for memory, view in enumerate(self._indexed.views):
                 present = [(t, self._at[t, step].get(memory)) for t in self._indexed.operand_lists[operator]]
                 present += [(gap.tensor, self._kept[gap].get(memory)) for gap in staying[step]]
-                self._a_scratchpad_holds(view, [(t, literal) for t, literal in present if literal is not None])
+                there = [(t, literal) for t, literal in present if literal is not None]
+                self._a_scratchpad_holds(view, there, self._arenas[memory])
 
-    def _a_scratchpad_holds(self, view: IndexedProblem, present: list[tuple[int, cp_model.IntVar]]) -> None:
+    def _a_scratchpad_holds(
+        self, view: IndexedProblem, present: list[tuple[int, cp_model.IntVar]], arena: cp_model.IntVar
+    ) -> None:
         """The last, partial unit of the capacity is there for a tensor that may end within it."""
         room = view.room
         used = sum(room.units[tensor] * literal for tensor, literal in present)
         short = [literal for tensor, literal in present if room.may_end_short >> tensor & 1]
         one_more = self._model.new_bool_var("") if short else 0
         self._model.add(used <= room.capacity_units + one_more)
+        if self._indexed.problem.objective is Objective.PEAK:
+            self._model.add(used <= arena)
         if short:
             self._model.add(sum(short) >= one_more)
+
+    def _nothing_leaves(self) -> None:
+        for kept in self._kept.values():
+            self._model.add_bool_or(kept.values())
 
     def _a_tensor_stays_for_its_whole_life_or_never(self) -> None:
         for gaps in self._gaps:
@@ -132,7 +144,6 @@ class KeptGaps:
 
     def begin_with(self, schedule: Schedule) -> None:
         """Let the search begin with a schedule of the same order."""
-        self._model.clear_hints()
         for residency in schedule.residencies:
             for step in self._uses[residency.tensor]:
                 if residency.start <= step < residency.stop:
@@ -150,7 +161,11 @@ class KeptGaps:
     # Objective
 
     def _minimise(self) -> None:
-        """The reload of each gap left, and one spill of each tensor that leaves at all (COSMA, Eq. 12)."""
+        """The arenas; or the reload of each gap left and one spill of each tensor that leaves (COSMA, Eq. 12)."""
+        if self._indexed.problem.objective is Objective.PEAK:
+            views = self._indexed.views
+            self._model.minimize(sum(v.room.alignment_bytes * a for v, a in zip(views, self._arenas, strict=True)))
+            return
         terms: list[cp_model.LinearExprT] = []
         for tensor, uses in enumerate(self._uses):
             if uses:

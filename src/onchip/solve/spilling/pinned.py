@@ -132,7 +132,7 @@ class Pins:
 
 
 class PlacesBeside:
-    """Bin packing of an operator's streamed operands beside what is pinned: what few may take, then the largest first."""
+    """Bin packing of an operator's streamed operands beside what is pinned; what few may take first, then the large."""
 
     def __init__(self, indexed: IndexedProblem, operator: int, pinned_in: Sequence[int]) -> None:
         self._rooms = [view.room for view in indexed.views]
