@@ -62,13 +62,13 @@ def row(workload: str, accelerator: Accelerator, solver: MipSolver, optima: dict
 
 def ties() -> None:
     """How much energy the ties of one layer are worth."""
-    layer, accelerator = layer_table("resnet50")["_outputs_input.83"], load_accelerator("simba-cosa")
+    layer, accelerator = layer_table("resnet50")["_outputs_input.73"], load_accelerator("simba-cosa")
     start = perf_counter()
     as_found = solve_as_cosa(layer, accelerator, Run())
     broken = solve_as_cosa(layer, accelerator, Run(), tie_break=lambda one: energy_pj(layer, accelerator, one))
     found, least = (energy_pj(layer, accelerator, answer(result)) for result in (as_found, broken))
     print(
-        f"ties of ResNet-50's _outputs_input.83: {found / 1e6:.1f} uJ as found, {least / 1e6:.1f} uJ broken by energy,"
+        f"ties of ResNet-50's _outputs_input.73: {found / 1e6:.1f} uJ as found, {least / 1e6:.1f} uJ broken by energy,"
     )
     print(f"both at objective {as_found.objective_value} / {VALUE_PER_BIT}; {perf_counter() - start:.1f} s")
 

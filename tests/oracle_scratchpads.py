@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Iterator
+from dataclasses import replace
 from functools import cache
-from itertools import pairwise
+from itertools import pairwise, product
 
 from onchip.arch.memory import DRAM, Memory
 from onchip.ir.operator import Operator
@@ -34,6 +35,23 @@ def least_bytes(problem: Problem, *, costliest: int = 10**9) -> int | None:
                 break
             limit *= 2
     return best
+
+
+def least_arenas(problem: Problem) -> int | None:
+    """The least sum of all arenas of any plan without spills, None if the scratchpads are too small for one."""
+    lives = [_places(problem, order, 0) or [] for order in orders(problem)]
+    sizes = product(*(range(memory.capacity_bytes + 1) for memory in problem.memories))
+    for arenas in sorted(sizes, key=sum):
+        memories = [
+            replace(memory, capacity_bytes=max(arena, 1))
+            for memory, arena in zip(problem.memories, arenas, strict=True)
+        ]
+        empty = sum(1 << index for index, arena in enumerate(arenas) if not arena)
+        for places in lives:
+            there = tuple(sorted((start, stop, size, mask & ~empty) for start, stop, size, mask in places))
+            if packs_into(there, tuple(memories)):
+                return sum(arenas)
+    return None
 
 
 def _is_legal(problem: Problem, order: tuple[Operator, ...], cut: int) -> bool:

@@ -1,21 +1,25 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from diamond import diamond_fields
-from onchip.analysis.absences import absences, full_steps, operators_that_need_most
+from onchip.analysis.absences import Way, absences, full_steps, moves, operators_that_need_most
 from onchip.analysis.bounds import greatest_need
 from onchip.analysis.history import History
-from onchip.arch.memory import Memory
+from onchip.arch.memory import Memory, Operand
 from onchip.frontends.graph_json import graph_from_json
 from onchip.ir.graph import Graph
 from onchip.pipeline import plan_problem
 from onchip.plan.plan import Allocate, Compute, Free, Plan
 from onchip.plan.problem import Objective, Order, Problem
 from onchip.verify.verifier import verify
+from programs import HELD, MOVED, READ_TWICE, SPILLED, TWO_SCRATCHPADS, Case, graph, linked
+from several import REQUESTS, real_plan
 from strategies import graphs
 
 
@@ -138,3 +142,130 @@ def test_no_plan_without_spills_has_a_lower_peak_in_its_order(graph: Graph) -> N
     assert history.bytes_without_spills <= figures.peak_bytes
     if figures.arena_bytes == figures.peak_bytes:
         assert history.bytes_without_spills == figures.peak_bytes
+
+
+def history_of_case(case: Case) -> History:
+    assert verify(case.problem, case.plan).is_legal
+    return History(case.problem, case.plan)
+
+
+DETOUR = Case(
+    Problem(
+        graph("x:input:4 a:activation:3 y:output:5", f="x -> a", g="a -> y"),
+        (Memory("inputs", 12, holds=(Operand.INPUT,)), Memory("outputs", 12, holds=(Operand.OUTPUT,))),
+    ),
+    """
+    allocate x inputs 0
+    copy x dram inputs
+    allocate a outputs 0
+    compute f
+    copy a outputs dram
+    free a outputs
+    free x inputs
+    allocate a inputs 0
+    copy a dram inputs
+    allocate y outputs 0
+    compute g
+    copy y outputs dram
+    """,
+)
+"""What is written where nobody can read it, without a link."""
+
+COPIED = Case(
+    TWO_SCRATCHPADS.problem,
+    """
+    allocate x left 0
+    copy x dram left
+    allocate a right 0
+    compute f
+    allocate x right 4
+    copy x dram right
+    allocate y left 4
+    compute g
+    copy y left dram
+    """,
+)
+"""A network input is loaded into a second scratchpad while it still is in the first."""
+
+
+def test_what_no_scratchpad_passes_on_goes_through_dram_however_much_room_there_is() -> None:
+    history = history_of_case(DETOUR)
+    (absence,) = absences(history)
+
+    assert (absence.tensor.name, absence.way, absence.target) == ("a", Way.DETOUR, "inputs")
+    assert (absence.left, absence.returned, absence.spill_cost, absence.reload_cost) == (1, 1, 3, 3)
+    assert not absence.is_forced
+    assert full_steps(history, (absence,)) == ()
+
+
+def test_where_a_link_leads_on_the_same_plan_is_a_choice() -> None:
+    (absence,) = absences(history_of_case(linked(DETOUR, ("outputs", "inputs"))))
+
+    assert absence.way is Way.BACK
+    assert not absence.is_forced
+
+
+def test_a_tensor_that_is_still_in_another_scratchpad_is_not_away() -> None:
+    (absence,) = absences(history_of_case(COPIED))
+
+    assert (absence.tensor.name, absence.way, absence.target) == ("x", Way.COPY, "right")
+    assert (absence.left, absence.returned, absence.tightest_step) == (1, 1, None)
+
+
+def test_a_move_is_no_absence() -> None:
+    for case, tensor, source, target in ((HELD, "a", "outputs", "inputs"), (MOVED, "x", "left", "right")):
+        history = history_of_case(case)
+        (move,) = moves(history)
+
+        assert absences(history) == ()
+        assert (move.tensor, move.source, move.target) == (tensor, source, target)
+
+
+def test_a_tensor_could_stay_in_the_scratchpad_with_most_room() -> None:
+    problem = replace(SPILLED.problem, memories=(Memory("sram", 12), Memory("other", 3)))
+    (absence,) = absences(history_of_case(replace(SPILLED, problem=problem)))
+
+    # In step 1, x and b take 8 of 12 bytes and nothing takes any of 3: it is 1 byte too large for the other.
+    assert (absence.memory.name, absence.bytes_to_stay, absence.is_forced) == ("sram", 12, False)
+
+
+def test_without_spills_each_tensor_takes_what_the_alignments_have_in_common() -> None:
+    problem = replace(SPILLED.problem, memories=(Memory("sram", 64, 4), Memory("other", 64, 6)))
+    case = replace(SPILLED, problem=problem)
+
+    assert History(case.problem, case.plan).common_alignment_bytes == 2
+    assert History(case.problem, case.plan).bytes_without_spills == 12
+
+
+@pytest.mark.parametrize("name", REQUESTS)
+def test_absences_and_moves_account_for_all_that_is_not_compulsory_in_several_scratchpads(name: str) -> None:
+    problem, plan = real_plan(name)
+    history = History(problem, plan)
+    costs = sum(absence.cost for absence in absences(history)) + sum(map(history.cost, moves(history)))
+
+    assert costs == verify(problem, plan).figures.non_compulsory_cost
+
+
+@pytest.mark.parametrize("name", ["roles", "alike, in tiles"])
+def test_peaks_of_scratchpads_are_the_bytes_of_those_present_after_each_instruction(name: str) -> None:
+    problem, plan = real_plan(name)
+    history = History(problem, plan)
+    for memory in problem.memories:
+        present: dict[str, int] = {}
+        sums = [0]
+        for line in plan.instructions:
+            if isinstance(line, Allocate) and line.memory == memory.name:
+                present[line.tensor] = problem.graph.tensor[line.tensor].size_bytes
+            elif isinstance(line, Free) and line.memory == memory.name:
+                del present[line.tensor]
+            sums.append(sum(present.values()))
+
+        assert history.peak_bytes(memory.name) == max(sums)
+
+
+def test_a_tensor_with_one_residency_has_a_place_for_life() -> None:
+    spilled, kept = History(SPILLED.problem, SPILLED.plan), History(READ_TWICE.problem, READ_TWICE.plan)
+
+    assert [tensor.name for tensor in spilled.without_place_for_life] == ["a"]
+    assert [tensor.name for tensor in spilled.with_place_for_life] == ["x", "b", "y"]
+    assert kept.without_place_for_life == ()

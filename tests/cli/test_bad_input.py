@@ -34,7 +34,7 @@ USAGE = [
     ("plan diamond.json --sram plenty", "--sram"),
     ("plan diamond.json --sram 130 --accelerator tiny", "--accelerator"),
     ("plan diamond.json --accelerator nonsense", "nonsense"),
-    ("plan diamond.json --accelerator two_scratchpads.yaml", "2 scratchpads"),
+    ("plan diamond.json --method belady --accelerator two_scratchpads.yaml", "2 scratchpads"),
     ("plan diamond.json --sram 130 --dim batch", "--dim"),
     ("plan diamond.json --sram 130 --dim batch=0", "--dim"),
     ("plan diamond.json --sram 130 --dim batch=1 --dim batch=2", "--dim"),

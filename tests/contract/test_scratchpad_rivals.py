@@ -25,7 +25,7 @@ from onchip.solve.limits import Limits, Run
 from onchip.solve.registry import method_named
 from onchip.solve.spilling.colouring import Colouring, LiveRange, Register, Registers, live_ranges, most_blocked
 from onchip.solve.spilling.onsram import WEIGHTS, by_rank, pin_where_it_fits_best
-from onchip.solve.spilling.pinned import Pins, PlacesBeside
+from onchip.solve.spilling.pinned import Pins
 from onchip.verify.verifier import verify
 from oracle import long_lived_graph, random_graph
 from strategies import graphs
@@ -241,10 +241,8 @@ def test_places_beside_the_pinned_are_found_exactly_where_there_are_any(seed: in
         pinned_in = [0] * len(indexed.views)
         for tensor in chance.sample(idle, min(2, len(idle))):
             pinned_in[chance.randrange(len(pinned_in))] |= 1 << tensor
-        found = PlacesBeside(indexed, operator, pinned_in).places()
+        found = places_of_operands(indexed, operator, pinned_in)
         assert (found is not None) == has_places(indexed, operator, pinned_in)
-        beside_nothing = PlacesBeside(indexed, operator, [0] * len(pinned_in)).places()
-        assert (beside_nothing is None) == (places_of_operands(indexed, operator) is None)
 
 
 def has_places(indexed: IndexedProblem, operator: int, pinned_in: list[int]) -> bool:

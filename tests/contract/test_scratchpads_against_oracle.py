@@ -14,16 +14,17 @@ from onchip.analysis.indexed import IndexedProblem
 from onchip.arch.memory import DRAM, Memory, Operand
 from onchip.plan.document import Claim
 from onchip.plan.plan import Plan
-from onchip.plan.problem import Count, Order, Placement, Problem, Rate, Transfers
+from onchip.plan.problem import Count, Objective, Order, Placement, Problem, Rate, Transfers
 from onchip.plan.result import Result, Status
 from onchip.solve.joint.exact import solve_exactly
 from onchip.solve.limits import Run
 from onchip.verify.verifier import verify
 from oracle import KeepOrDrop, long_lived_graph, orders, random_graph
-from oracle_scratchpads import least_bytes, least_cost_of_instructions
+from oracle_scratchpads import least_arenas, least_bytes, least_cost_of_instructions
 
 CASES, CASES_TOGETHER = 260, 20
 LARGEST_CHOICE = 3_000  # of what leaves, in all orders, that the oracle goes through
+PEAK_CASES = 60
 TINY_CASES, TINY_CASES_TOGETHER = 60, 6
 EVERYTHING = tuple(Operand)
 HOLDS = (
@@ -129,6 +130,18 @@ def test_the_least_cost_is_that_of_all_programs(problems: list[Problem]) -> None
         assert result.objective_value is not None
         assert result.lower_bound <= least <= result.objective_value, problem.graph.name
         assert result.status is Status.OPTIMAL or problem.transfers.links
+
+
+@pytest.mark.parametrize("problems", cases(byte_problems(), PEAK_CASES, CASES_TOGETHER))
+def test_the_least_arenas_are_the_oracle_s(problems: list[Problem]) -> None:
+    for byte_problem in problems:
+        roomier = tuple(replace(m, capacity_bytes=m.capacity_bytes + 4) for m in byte_problem.memories[:3])
+        problem = replace(byte_problem, objective=Objective.PEAK, placement=Placement.DYNAMIC, memories=roomier)
+        least, result = least_arenas(problem), solve_exactly(problem, Run())
+        assert result.status is (Status.INFEASIBLE if least is None else Status.OPTIMAL), problem.graph.name
+        assert result.objective_value == least
+        if result.answer is not None:
+            assert verify(problem, result.answer).violations == ()
 
 
 def test_most_plans_over_links_are_proven() -> None:

@@ -11,13 +11,14 @@ import onnx
 import pytest
 from onnx import TensorProto, numpy_helper
 
-from onchip.arch.memory import Memory
+from onchip.analysis.tiling import split_operators
+from onchip.arch.memory import Memory, Operand
 from onchip.errors import InputError
 from onchip.export.onnx_metadata import metadata_of, model_with_metadata
 from onchip.frontends.plan_json import read_plan
 from onchip.ir.graph import Graph
 from onchip.pipeline import plan_problem
-from onchip.plan.document import Claim, PlanDocument, Reading, Source
+from onchip.plan.document import Claim, PlanDocument, Reading, Source, Split
 from onchip.plan.plan import Allocate, Compute
 from onchip.plan.problem import Problem
 from onchip.workloads.source import read_network
@@ -173,3 +174,21 @@ def test_external_data_that_are_missing_already_are_no_hindrance(external: Path,
 
     kept = onnx.load(tmp_path / "elsewhere" / "planned.onnx", load_external_data=False)
     assert kept.graph.initializer[0].external_data[0].value == "weights.bin"
+
+
+def test_tiles_name_the_nodes_of_their_operator_and_the_region_that_each_writes(path: Path, tmp_path: Path) -> None:
+    whole = read_network(str(path))
+    memory = Memory("sram", 2 * 64 + 48, holds=(Operand.OUTPUT, Operand.INPUT))
+    graph = split_operators(Problem(whole, (memory,)), Split.AUTO, is_model=True)
+    result = plan_problem(Problem(graph, (memory,)))
+    assert result.answer is not None
+    document = PlanDocument(Source(graph.name), Source("sram"), Reading(split=Split.AUTO), result.answer)
+    found = metadata_of(document, graph)
+
+    steps = [step for step in json.loads(found["onchip.order"]) if step["operator"].startswith("join#")]
+    assert len(steps) > 1
+    assert {tuple(step["nodes"]) for step in steps} == {("join",)}
+    written = [step["regions"]["y"] for step in steps]
+    elements = {(row, column) for rows, columns in written for row in range(*rows) for column in range(*columns)}
+    assert len(elements) == sum((rows[1] - rows[0]) * (columns[1] - columns[0]) for rows, columns in written) == 16
+    assert [memory["holds"] for memory in json.loads(found["onchip.memories"])] == [["output", "input"]]

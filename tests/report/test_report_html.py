@@ -18,10 +18,11 @@ from onchip.plan.plan import Allocate
 from onchip.plan.result import Status
 from onchip.report.findings import Findings, Rival
 from onchip.report.html import report_html
-from onchip.report.summary import most_expensive, summary_rows
+from onchip.report.summary import cards, most_expensive, summary_rows
 from onchip.simulate.energy import Energy
 from onchip.simulate.timeline import Activity, Timeline
-from reports import diamond_graph, facts_of, findings_of, in_two_scratchpads
+from reports import diamond_graph, facts_of, findings_of, findings_of_outcome, in_two_scratchpads
+from several import REQUESTS, outcome_of
 
 SECTIONS = ["summary", "memory-map", "footprint", "traffic", "timeline"]
 MOST_BYTES = 8_000_000
@@ -212,3 +213,67 @@ def test_a_missing_package_is_one_line_that_names_the_extra(spilled: Findings, m
 
     with pytest.raises(UsageError, match=r"plotly is not installed; expected the extra `report`"):
         report_html(spilled)
+
+
+def test_a_page_of_a_plan_with_moves_says_what_scratchpads_hold_what_links_them_and_what_moved() -> None:
+    findings = findings_of_outcome(outcome_of("linked"))
+    text = report_html(findings)
+    facts, rows = facts_of(text), summary_rows(findings)
+
+    assert [value for name, value in rows if name == "scratchpad"] == [
+        "left: 24,576 bytes, aligned to 8",
+        "right: 24,576 bytes, aligned to 16, holds output",
+    ]
+    assert ("links", "right -> left, left -> right") in rows
+    assert ("objective", "least non-compulsory traffic and moves: 18,432 bytes") in rows
+    assert ("moved on chip", "18,432 bytes") in rows
+    assert dict(rows)["peak, arena"].endswith(": left 23,040, right 18,432")
+    assert ">Between scratchpads<" in text
+    assert {trace["name"]: trace["x"] for trace in bars(facts, "traffic-plot")}["moved"] == [18_432]
+    (moved,) = (trace for trace in bars(facts, "map-0") if trace["name"] == "moved from another scratchpad")
+    (index,) = moved["customdata"]
+    assert facts["tensors"][facts["residencies"][index][0]]["name"] == "conv1.relu"
+    assert facts["residencies"][index][-1] == 18_432
+
+
+@pytest.mark.parametrize("name", REQUESTS)
+def test_every_residency_of_a_real_plan_is_in_the_map_of_its_scratchpad(name: str) -> None:
+    findings = findings_of_outcome(outcome_of(name))
+    facts = facts_of(report_html(findings))
+
+    for number, memory in enumerate(findings.problem.memories):
+        drawn = sorted(index for trace in bars(facts, f"map-{number}") for index in trace["customdata"])
+        assert drawn == [at for at, one in enumerate(findings.history.residencies) if one.memory == memory.name]
+    costs = sum(cost for one in facts["residencies"] for cost in one[-3:])
+    assert costs == findings.figures.non_compulsory_cost
+    assert facts["unit"] == findings.problem.objective.unit
+
+
+def test_costs_stand_in_the_unit_of_the_objective() -> None:
+    findings = findings_of_outcome(outcome_of("linked, least energy"))
+    found = {card.label: (card.value, card.note) for card in cards(findings)}
+
+    assert found["Non-compulsory cost"] == ("8.06 nJ", "8,064,000 fJ (8,064 pJ)")
+    assert found["Lower bound"][0] == "8.06 nJ"
+    assert "bytes" not in dict(summary_rows(findings))["objective"]
+
+
+def test_static_placement_is_said_with_what_has_a_place_and_what_has_none() -> None:
+    rows = dict(summary_rows(findings_of_outcome(outcome_of("static, in tiles"))))
+
+    assert rows["placement"].startswith("static: ")
+    assert rows["placement"].endswith("(768 bytes) have none")
+
+
+def test_detours_are_not_said_to_be_for_want_of_room() -> None:
+    text = report_html(findings_of_outcome(outcome_of("roles")))
+
+    assert "No step is too full: what was spilled goes through DRAM" in text
+
+
+def test_what_most_tensors_cost_has_moves_beside_traffic() -> None:
+    findings = findings_of_outcome(outcome_of("linked"))
+    costs = most_expensive(findings)
+
+    assert (costs[0].tensor.name, costs[0].moved, costs[0].beyond_compulsory) == ("conv1.relu", 18_432, 18_432)
+    assert sum(cost.total for cost in costs) == findings.figures.total + findings.figures.moved

@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
-from onchip.analysis.indexed import IndexedProblem
+from onchip.analysis.indexed import IndexedProblem, bits
 
 
-def places_of_operands(indexed: IndexedProblem, operator: int) -> Mapping[int, int] | None:
-    """Return a scratchpad (by number) for each operand of an operator so that all fit, None if there are none."""
-    return _Fitting(indexed, operator).places()
+def places_of_operands(
+    indexed: IndexedProblem, operator: int, pinned_in: Sequence[int] | None = None
+) -> Mapping[int, int] | None:
+    """Return a scratchpad (by number) for each operand of an operator so that all fit, None if there are none.
+
+    `pinned_in` are, per scratchpad, the tensors (a mask) that are there already; of the operands among them
+    nothing is said.
+    """
+    return _Fitting(indexed, operator, pinned_in or (0,) * len(indexed.views)).places()
 
 
 def operators_that_do_not_fit(indexed: IndexedProblem) -> tuple[int, ...]:
@@ -18,43 +24,47 @@ def operators_that_do_not_fit(indexed: IndexedProblem) -> tuple[int, ...]:
 
 
 class _Fitting:
-    """Bin packing by search, the largest first; scratchpads in which it makes no difference are tried once."""
+    """Bin packing by search, what few may take first, then the large; scratchpads that are alike are tried once."""
 
-    def __init__(self, indexed: IndexedProblem, operator: int) -> None:
-        self._indexed = indexed
+    def __init__(self, indexed: IndexedProblem, operator: int, pinned_in: Sequence[int]) -> None:
         self._rooms = [view.room for view in indexed.views]
+        self._holds = [memory.holds for memory in indexed.problem.memories]
+        self._pinned_in = tuple(pinned_in)
         written = indexed.writes[operator]
         self._taken_in = {
             tensor: (indexed.written_in if written >> tensor & 1 else indexed.read_in)[tensor]
             for tensor in indexed.operand_lists[operator]
+            if not any(mask >> tensor & 1 for mask in pinned_in)
         }
-        # What few may take comes first, then the large.
         self._tensors = sorted(self._taken_in, key=lambda t: (self._taken_in[t].bit_count(), -indexed.sizes_bytes[t]))
         self._hopeless: set[tuple[object, ...]] = set()
 
     def places(self) -> Mapping[int, int] | None:
-        found = self._place(0, (0,) * len(self._rooms), (0,) * len(self._rooms))
+        used = tuple(room.units_of(mask) for room, mask in zip(self._rooms, self._pinned_in, strict=True))
+        held = zip(self._rooms, self._pinned_in, used, strict=True)
+        if not all(room.holds(mask, units) for room, mask, units in held):
+            return None
+        found = self._place(0, self._pinned_in, used)
         return None if found is None else dict(zip(self._tensors, found, strict=True))
 
     def _place(self, index: int, masks: tuple[int, ...], used: tuple[int, ...]) -> tuple[int, ...] | None:
         if index == len(self._tensors):
             return ()
         tensor = self._tensors[index]
-        states = [(room, used[m], masks[m] & room.may_end_short != 0) for m, room in enumerate(self._rooms)]
-        key = (index, *((units, short) for _, units, short in states))
-        if key in self._hopeless:
+        filled = [(used[m], masks[m] & room.may_end_short != 0) for m, room in enumerate(self._rooms)]
+        if (index, *filled) in self._hopeless:
             return None
         tried = []
-        for memory, room in enumerate(self._rooms):
-            alike = (*states[memory], self._indexed.problem.memories[memory].holds)
+        for memory in bits(self._taken_in[tensor]):
+            room, alike = self._rooms[memory], (self._rooms[memory], self._holds[memory], *filled[memory])
             mask, units = masks[memory] | 1 << tensor, used[memory] + room.units[tensor]
-            if not self._taken_in[tensor] >> memory & 1 or alike in tried or not room.holds(mask, units):
+            if alike in tried or not room.holds(mask, units):
                 continue
             tried.append(alike)
             rest = self._place(index + 1, _with(masks, memory, mask), _with(used, memory, units))
             if rest is not None:
                 return (memory, *rest)
-        self._hopeless.add(key)
+        self._hopeless.add((index, *filled))
         return None
 
 

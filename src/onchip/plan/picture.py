@@ -23,7 +23,7 @@ COLOURS = {
     "output": "#8a63c4",
     "parameter": "#8a8f98",
     "came back": "#ee854a",
-    "moved": "#c9b037",
+    "moved": "#7cb342",
 }
 
 

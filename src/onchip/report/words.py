@@ -55,4 +55,4 @@ def short_amount(value: int, unit: str) -> str:
         if value >= size:
             scaled = value / size
             return f"{scaled:,.0f}{name}" if scaled >= 100 else f"{scaled:.3g}{name}"
-    return f"{value:,} {unit}"
+    return f"{value:,} {unit}" if unit == "fJ" else counted(value, unit.removesuffix("s"))

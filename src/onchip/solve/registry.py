@@ -27,7 +27,7 @@ class Method:
     """A planning method and what it supports; what is not listed is refused, never skipped.
 
     The first of `orders` is taken where none is asked for. `scratchpads` is the most it plans for, None for any
-    number: to leave some out would be no optimum. The least arena is always that of one.
+    number: to leave some out would be no optimum.
     """
 
     name: str
@@ -50,13 +50,12 @@ class Method:
                 raise UsageError(
                     f"it does not support {asked}", place=f"--method {self.name}, {option}", expected=names
                 )
-        most = 1 if problem.objective is Objective.PEAK else self.scratchpads
-        if most is not None and len(problem.memories) > most:
+        if self.scratchpads is not None and len(problem.memories) > self.scratchpads:
             names = ", ".join(memory.name for memory in problem.memories)
             raise UsageError(
                 f"there are {len(problem.memories)} scratchpads: {names}",
-                place=f"--method {self.name}, --objective {problem.objective}",
-                expected=f"at most {most}",
+                place=f"--method {self.name}",
+                expected=f"at most {self.scratchpads}",
             )
         return self.solve(problem, run)
 

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from onchip.analysis.indexed import IndexedProblem
 from onchip.analysis.pooled import pooled
+from onchip.arch.memory import Memory
+from onchip.plan.problem import Problem
 from onchip.plan.result import Status
 from onchip.solve.allocation.pack import least_capacity, pack_schedule
 from onchip.solve.allocation.repair import packing_problem
@@ -21,7 +25,7 @@ def solve_peak(incumbent: Incumbent) -> None:
     With several scratchpads the objective is the sum of their arenas, of which M_P is a bound just as well.
     """
     indexed, run = incumbent.indexed, incumbent.run
-    outcome = min_peak_bytes(indexed.problem, run)
+    outcome = min_peak_bytes(_unaligned(indexed.problem), run)
     incumbent.raise_bound(outcome.lower_bound)
     incumbent.stopped_by = outcome.stopped_by
     capacity = indexed.memory.capacity_bytes
@@ -51,6 +55,14 @@ def _pack_into_least_arena(incumbent: Incumbent, schedule: Schedule, peak_bytes:
             incumbent.offer(schedule, offsets, arena, "packed")
             high = arena - 1
         capacity = min((low + high) // 2, low + low // 16)
+
+
+def _unaligned(problem: Problem) -> Problem:
+    """Return the problem; several scratchpads as one that aligns nothing, since each ends as its own top does."""
+    if len(problem.memories) == 1:
+        return problem
+    capacity_bytes = sum(memory.capacity_bytes for memory in problem.memories)
+    return replace(problem, memories=(Memory("scratchpads", capacity_bytes),))
 
 
 def _pack_into_several(incumbent: Incumbent, order: tuple[int, ...]) -> None:

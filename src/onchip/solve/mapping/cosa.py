@@ -50,6 +50,8 @@ def solve_as_cosa(
     if not fits(machine, placement):
         raise InternalError("the solver's schedule does not fit", place=f"--solver {run.limits.solver}")
     value = round(objective_of(machine, placement).total * VALUE_PER_BIT)
+    if bound * VALUE_PER_BIT > value + 1:
+        raise InternalError("the solver's bound is above its schedule", place=f"--solver {run.limits.solver}")
     is_proven = value - bound * VALUE_PER_BIT <= 1
     if tie_break is not None:
         placement = best_of_equals(machine, placement, tie_break)

@@ -128,18 +128,17 @@ class CosaModel:
             self.model.add_linear_constraint(self.reused <= self._total(saved) + most * (1 - self.innermost[name]))
 
     def _minimise_the_weighted_sum(self) -> None:
-        """-w_U Util + w_C Comp + w_T Traf (Eq. 12); Traf is linear but for the loops that reuse (Eq. 10)."""
-        terms = [
-            round(self.objective_per_bit * added_by(self.machine, f, place)) * variable
-            for (f, place), variable in self.placed.items()
-        ]
-        per_bit = OBJECTIVE_PER_UNIT
-        widened = [round(-per_bit * UTILISATION_WEIGHT) * window for window in self.window.values()]
-        reused = -per_bit * TRAFFIC_WEIGHT * self.reused
-        costs = [
-            round(self.objective_per_bit * added_by(self.machine, *key)) * self.factors[key[0]] for key in self.placed
-        ]
-        self.offset = sum(-cost for cost in costs if cost < 0) + sum(self._widest(taps) for taps in self.window)
+        """-w_U Util + w_C Comp + w_T Traf (Eq. 12); Traf is linear but for the loops that reuse (Eq. 10).
+
+        What is reused is never more than the iterations it is taken off, so that `offset` need not cover it.
+        """
+        costs = {key: round(self.objective_per_bit * added_by(self.machine, *key)) for key in self.placed}
+        terms = [cost * self.placed[key] for key, cost in costs.items()]
+        wide = round(OBJECTIVE_PER_UNIT * UTILISATION_WEIGHT)
+        widened = [-wide * window for window in self.window.values()]
+        reused = -round(OBJECTIVE_PER_UNIT * TRAFFIC_WEIGHT) * self.reused
+        self.offset = wide * sum(map(self._widest, self.window))
+        self.offset -= sum(min(0, cost) * self.factors[factor] for (factor, _), cost in costs.items())
         self.model.minimize(self._total([*terms, *widened, reused, float(self.offset)]))
 
     def _tile(self, level: int, operand: str) -> mathopt.LinearBase:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TypeAlias
 
-from onchip.analysis.fitting import operators_that_do_not_fit
+from onchip.analysis.fitting import operators_that_do_not_fit, places_of_operands
 from onchip.analysis.indexed import IndexedProblem, bits
 from onchip.ir.tensor import Role
 from onchip.plan.plan import Plan
@@ -89,7 +89,7 @@ class Pins:
 
     def places(self, step: int) -> Mapping[int, int] | None:
         """A scratchpad for each operand that is streamed in a step, None if they do not fit beside the pinned."""
-        return PlacesBeside(self.indexed, self.order[step], self._pinned_in[step]).places()
+        return places_of_operands(self.indexed, self.order[step], self._pinned_in[step])
 
     def schedule(self) -> Schedule:
         """Return the residencies; what leaves an operator no room is unpinned before."""
@@ -129,47 +129,6 @@ class Pins:
             stretch = attempt.stretch or hard_stretch(attempt.core, run, attempt.hardest_step)
             self.unpin_worst(stretch, memory)
         return attempt.offsets_bytes or ()
-
-
-class PlacesBeside:
-    """Bin packing of an operator's streamed operands beside what is pinned; what few may take first, then the large."""
-
-    def __init__(self, indexed: IndexedProblem, operator: int, pinned_in: Sequence[int]) -> None:
-        self._rooms = [view.room for view in indexed.views]
-        self._pinned_in = tuple(pinned_in)
-        self._taken_in = {
-            tensor: (indexed.written_in if indexed.writes[operator] >> tensor & 1 else indexed.read_in)[tensor]
-            for tensor in indexed.operand_lists[operator]
-            if not any(mask >> tensor & 1 for mask in pinned_in)
-        }
-        self._tensors = sorted(self._taken_in, key=lambda t: (self._taken_in[t].bit_count(), -indexed.sizes_bytes[t]))
-        self._hopeless: set[tuple[object, ...]] = set()
-
-    def places(self) -> Mapping[int, int] | None:
-        """A scratchpad for each of them, None if they do not fit."""
-        if not all(
-            room.holds(mask, room.units_of(mask)) for room, mask in zip(self._rooms, self._pinned_in, strict=True)
-        ):
-            return None
-        return self._place(0, self._pinned_in)
-
-    def _place(self, index: int, resident: tuple[int, ...]) -> Mapping[int, int] | None:
-        if index == len(self._tensors):
-            return {}
-        tensor = self._tensors[index]
-        filled = [
-            (room.units_of(m), m & room.may_end_short != 0) for room, m in zip(self._rooms, resident, strict=True)
-        ]
-        if (index, *filled) in self._hopeless:
-            return None
-        for memory in bits(self._taken_in[tensor]):
-            room, mask = self._rooms[memory], resident[memory] | 1 << tensor
-            if room.holds(mask, filled[memory][0] + room.units[tensor]):
-                rest = self._place(index + 1, (*resident[:memory], mask, *resident[memory + 1 :]))
-                if rest is not None:
-                    return {tensor: memory, **rest}
-        self._hopeless.add((index, *filled))
-        return None
 
 
 Choice: TypeAlias = Callable[[Pins, Run], Iterable[Pins]]

@@ -1,0 +1,187 @@
+"""What the exact mapper's compiled part reads: the layer's prime factors, the machine, who is filled from whom.
+
+Operands and classes are 0 input, 1 weight, 2 output; a loop's class is the operand that it does not lead through
+(K: input; N, P, Q: weight; C, R, S: output), G has class 3. Levels as the accelerator lists them, DRAM after the last.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import pairwise, product
+from math import prod
+from typing import Final, NamedTuple
+
+import numpy as np
+
+from onchip.arch.accelerator import Accelerator
+from onchip.arch.memory import MemoryLevel
+from onchip.cost.layer_limits import array_of
+from onchip.cost.layer_tables import OPERANDS, Flags, Integers, Machine, Reals, Shape, machine_of, shape_of
+from onchip.cost.layer_tiles import block_sizes
+from onchip.errors import AcceleratorError, InputError
+from onchip.ir.loopnest import LOOPS, RELEVANT, Axis, Layer
+from onchip.plan.mapping import loops_along
+from onchip.solve.mapping.factors import prime_counts
+
+NO_CLASS: Final = 3
+CLASSES: Final = tuple(
+    next((at for at, operand in enumerate(OPERANDS) if loop not in RELEVANT[operand]), NO_CLASS) for loop in LOOPS
+)
+MOST_TILES: Final = 1 << 20
+
+
+class Space(NamedTuple):
+    """The layer's factors and the chains of memories."""
+
+    digit_loop: Integers  # of each pair of a loop and a prime
+    digit_prime: Integers
+    copies: Integers  # how often the prime divides the loop's bound
+    bounds: Integers
+    class_of: Integers  # of each loop
+    holds: Flags  # operand, level
+    above: Integers  # operand, level + 1 (0: the MACs): the level it is filled from; -1 where the level lacks it
+    place: Integers  # of a divisor among those of its loop: axis loop (P R Q S), divisor
+    entry: Integers  # axis, places of: outputs within, beside, taps within, beside; -1 where they do not divide
+    total: Reals  # of an entry: elements over all places of its blocks
+    largest: Integers
+    start: Integers  # of an entry's pairs of size and times
+    stop: Integers
+    size: Integers
+    times: Integers
+
+
+class Sides(NamedTuple):
+    """For each dimension of the array the ways to unroll loops along it; `first` is where a dimension's ways start."""
+
+    first: Integers
+    sizes: Integers  # way, loop
+
+
+class Tables(NamedTuple):
+    """All of them."""
+
+    space: Space
+    shape: Shape
+    machine: Machine
+    sides: Sides
+
+
+def tables_of(layer: Layer, accelerator: Accelerator) -> Tables:
+    """Raises AcceleratorError where memories of an operand are no chain, InputError for a layer with too many tiles."""
+    digits = [(at, prime, count) for at, loop in enumerate(LOOPS) for prime, count in _primes(layer, loop)]
+    if prod(count + 1 for _, _, count in digits) > MOST_TILES:
+        detail = f"it has more than {MOST_TILES} tile shapes"
+        raise InputError(detail, place="layer", expected="bounds with fewer divisors")
+    loops, primes, copies = (np.array(column, np.int64) for column in zip(*digits, strict=True)) if digits else (
+        np.zeros(0, np.int64) for _ in range(3)
+    )  # fmt: skip
+    holds = np.array([[_held(layer, level, operand) for level in accelerator.levels] for operand in OPERANDS])
+    above = np.array([_above(accelerator, held) for held in holds])
+    sides = _sides(layer, accelerator)
+    space = Space(
+        loops, primes, copies,
+        np.array(list(layer.bounds.values())), np.array(CLASSES), holds.reshape(3, -1), above,
+        *_blocks(layer, max(array_of(accelerator).sizes.values())),
+    )  # fmt: skip
+    return Tables(space, shape_of(layer, accelerator), machine_of(accelerator), sides)
+
+
+def _primes(layer: Layer, loop: str) -> Iterable[tuple[int, int]]:
+    return prime_counts(layer.bounds[loop]).items()
+
+
+def _held(layer: Layer, level: MemoryLevel, operand: str) -> bool:
+    return operand in layer.operands and operand in level.memory.holds
+
+
+def _above(accelerator: Accelerator, held: Flags) -> list[int]:
+    levels = accelerator.levels
+    chain = [-1, *np.flatnonzero(held).tolist(), len(levels)]
+    for lower, upper in pairwise(chain[1:-1]):
+        served, needed = levels[upper].serves, levels[lower].serves
+        if served is not None and (needed is None or not set(needed) <= set(served)):
+            raise AcceleratorError(
+                f"it cannot be filled from {levels[upper].memory.name!r}",
+                place=f"memory {levels[lower].memory.name!r}",
+                expected="the next that holds the same operand to serve at least the same",
+            )
+    above = [-1] * (len(levels) + 1)
+    for lower, upper in pairwise(chain):
+        above[lower + 1] = upper
+    return above
+
+
+def _sides(layer: Layer, accelerator: Accelerator) -> Sides:
+    array = array_of(accelerator)
+    first, ways = [0], []
+    for along, units in array.sizes.items():
+        allowed = loops_along(array, along)
+        divisors = [_divisors(bound) if loop in allowed else [1] for loop, bound in layer.bounds.items()]
+        ways.extend(_within(divisors, units))
+        first.append(len(ways))
+    return Sides(np.array(first), np.array(ways, np.int64))
+
+
+def _within(divisors: Sequence[Sequence[int]], units: int) -> Iterator[tuple[int, ...]]:
+    """All choices of one each whose product is at most `units`."""
+    if not divisors:
+        yield ()
+        return
+    for divisor in divisors[0]:
+        if divisor <= units:
+            for rest in _within(divisors[1:], units // divisor):
+                yield (divisor, *rest)
+
+
+def _divisors(number: int) -> list[int]:
+    return [divisor for divisor in range(1, number + 1) if number % divisor == 0]
+
+
+def _blocks(layer: Layer, units: int) -> tuple[Integers, Reals, Integers, Integers, Integers, Integers, Integers]:
+    """`place` and all after it; at most `units` blocks are beside each other."""
+    bounds = [layer.bounds[loop] for axis in layer.axes for loop in (axis.output_loop, axis.filter_loop)]
+    divisors = [_divisors(bound) for bound in bounds]
+    place = np.zeros((4, max(bounds) + 1), np.int64)
+    for at, some in enumerate(divisors):
+        place[at, some] = range(len(some))
+    most = max(map(len, divisors))
+    entry = np.full((2, most, most, most, most), -1, np.int64)
+    found: list[tuple[tuple[int, int], ...]] = []
+    seen: dict[tuple[object, ...], int] = {}
+    for number, axis in enumerate(layer.axes):
+        own = divisors[2 * number], divisors[2 * number + 1]
+        for places in product(*(range(len(own[at // 2])) for at in range(4))):
+            sizes = tuple(own[at // 2][one] for at, one in enumerate(places))
+            if max(sizes[1], sizes[3]) > units or own[0][-1] % (sizes[0] * sizes[1]) or own[1][-1] % (sizes[2] * sizes[3]):
+                continue
+            key = axis.stride, axis.dilation, axis.padding, axis.size, own[0][-1], own[1][-1], sizes
+            if key not in seen:
+                seen[key] = len(found)
+                found.append(_sizes(axis, own[0][-1], own[1][-1], sizes))
+            entry[(number, *places)] = seen[key]
+    pairs = [pair for one in found for pair in one]
+    stop = np.cumsum([len(one) for one in found])
+    size, times = (np.array(column, np.int64) for column in zip(*pairs, strict=True))
+    total = np.array([float(sum(size * times for size, times in one)) for one in found])
+    largest = np.array([max(size for size, _ in one) for one in found])
+    return place, entry, total, largest, np.array([0, *stop[:-1]]), stop, size, times  # type: ignore[return-value]
+
+
+def _sizes(axis: Axis, outputs: int, filters: int, sizes: tuple[int, ...]) -> tuple[tuple[int, int], ...]:
+    within, beside, taps, taps_beside = sizes
+    step, tap_step = axis.stride * within, axis.dilation * taps
+    return block_sizes(
+        axis.padding,
+        axis.size,
+        ((within, axis.stride), (taps, axis.dilation)),
+        ((beside, step), (taps_beside, tap_step)),
+        (
+            (outputs // (within * beside), step * beside),
+            (filters // (taps * taps_beside), tap_step * taps_beside),
+        ),
+    )
+
+
+def sizes_of(bounds: Mapping[str, int]) -> Integers:
+    """In the order of LOOPS."""
+    return np.array([bounds[loop] for loop in LOOPS])
