@@ -16,10 +16,10 @@ import numpy as np
 from onchip.arch.accelerator import Accelerator
 from onchip.arch.memory import MemoryLevel
 from onchip.cost.layer_limits import array_of
-from onchip.cost.layer_tables import OPERANDS, Flags, Integers, Machine, Reals, Shape, machine_of, shape_of
+from onchip.cost.layer_tables import AXES, OPERANDS, Flags, Integers, Machine, Reals, Shape, machine_of, shape_of
 from onchip.cost.layer_tiles import block_sizes
 from onchip.errors import AcceleratorError, InputError
-from onchip.ir.loopnest import LOOPS, RELEVANT, Axis, Layer
+from onchip.ir.loopnest import INPUT, LOOPS, RELEVANT, Axis, Layer
 from onchip.plan.mapping import loops_along
 from onchip.solve.mapping.factors import prime_counts
 
@@ -39,6 +39,7 @@ class Space(NamedTuple):
     bounds: Integers
     class_of: Integers  # of each loop
     holds: Flags  # operand, level
+    touched: Reals  # operand: different elements that the layer uses
     above: Integers  # operand, level + 1 (0: the MACs): the level it is filled from; -1 where the level lacks it
     place: Integers  # of a divisor among those of its loop: axis loop (P R Q S), divisor
     entry: Integers  # axis, places of: outputs within, beside, taps within, beside; -1 where they do not divide
@@ -55,6 +56,9 @@ class Sides(NamedTuple):
 
     first: Integers
     sizes: Integers  # way, loop
+    relevant: Integers  # way, operand: units with other elements; of the input, those along an axis are apart
+    copies: Integers  # way, operand: units with the same
+    axis: Integers  # way, axis loop (P R Q S)
 
 
 class Tables(NamedTuple):
@@ -80,7 +84,8 @@ def tables_of(layer: Layer, accelerator: Accelerator) -> Tables:
     sides = _sides(layer, accelerator)
     space = Space(
         loops, primes, copies,
-        np.array(list(layer.bounds.values())), np.array(CLASSES), holds.reshape(3, -1), above,
+        np.array(list(layer.bounds.values())), np.array(CLASSES), holds.reshape(3, -1),
+        np.array([_touched(layer, operand) for operand in OPERANDS]), above,
         *_blocks(layer, max(array_of(accelerator).sizes.values())),
     )  # fmt: skip
     return Tables(space, shape_of(layer, accelerator), machine_of(accelerator), sides)
@@ -88,6 +93,17 @@ def tables_of(layer: Layer, accelerator: Accelerator) -> Tables:
 
 def _primes(layer: Layer, loop: str) -> Iterable[tuple[int, int]]:
     return prime_counts(layer.bounds[loop]).items()
+
+
+def _touched(layer: Layer, operand: str) -> float:
+    if operand != INPUT:
+        return float(layer.elements(operand))
+    found = layer.n * layer.c * layer.g
+    for axis in layer.axes:
+        outputs, filters = layer.bounds[axis.output_loop], layer.bounds[axis.filter_loop]
+        positions = {o * axis.stride + f * axis.dilation - axis.padding for o in range(outputs) for f in range(filters)}
+        found *= sum(0 <= position < axis.size for position in positions)
+    return float(found)
 
 
 def _held(layer: Layer, level: MemoryLevel, operand: str) -> bool:
@@ -119,7 +135,12 @@ def _sides(layer: Layer, accelerator: Accelerator) -> Sides:
         divisors = [_divisors(bound) if loop in allowed else [1] for loop, bound in layer.bounds.items()]
         ways.extend(_within(divisors, units))
         first.append(len(ways))
-    return Sides(np.array(first), np.array(ways, np.int64))
+    sizes = np.array(ways, np.int64)
+    classes, axes = np.array(CLASSES), [LOOPS.index(loop) for loop in AXES]
+    copies = [np.where(classes == operand, sizes, 1).prod(axis=1) for operand in range(3)]
+    relevant = [np.where(classes != operand, sizes, 1).prod(axis=1) for operand in range(3)]
+    relevant[0] //= sizes[:, axes].prod(axis=1)
+    return Sides(np.array(first), sizes, np.array(relevant).T.copy(), np.array(copies).T.copy(), sizes[:, axes].copy())
 
 
 def _within(divisors: Sequence[Sequence[int]], units: int) -> Iterator[tuple[int, ...]]:
