@@ -38,7 +38,7 @@ SIZES_KB = (32, 64, 128, 256, 512, 1024, 2048)
 INFINITE = 0
 METHODS = ("naive", "onsram", "colouring", "pinning", "exact")
 SCRATCHPADS = ("input_0", "input_1", "output")
-TIME_LIMIT_SECONDS = {"capped": 60.0, "tiled": 20.0}
+TIME_LIMIT_SECONDS = {"capped": 60.0, "tiled": 10.0}
 MEAN_SECONDS_ALLOWED, WORST_SECONDS_ALLOWED = 0.5, 10.0
 
 
@@ -161,13 +161,20 @@ def print_tables(tables: list[Table]) -> None:
     for table in tables:
         print("\n".join(table.lines()))
     print(
-        "\nnetwork, tensors: boundness thesis (capped) / ours, speed-up infinite thesis / ours, average thesis / ours"
+        "\nnetwork, tensors: boundness thesis (capped) / ours, speed-up infinite thesis / ours, average thesis / ours,"
+        " bytes saved by infinite ones as the thesis's figures imply / ours"
     )
     for table in tables:
         print(_beside(table))
     print(
         f"thesis: speed-ups from {LEAST_SPEED_UP} to {GREATEST_SPEED_UP}; ResNet at 32 KB {RESNET_SHARE_AT_32_KB:.1%} "
         f"of infinite; {', '.join(FULL_FROM_128_KB)} 100 % from 128 KB on"
+    )
+    print(
+        "Why ours differ: the thesis counts transitions of its mapping, whatever their bytes, and what its table implies "
+        "is 77 to 80 % fewer for every network alike; in bytes the weights, which every plan loads once, are most of "
+        "VGG, ELU and Minerva and cannot be saved. Capped tensors shrink weights, too, so that a small scratchpad "
+        "seems to beat an infinite one."
     )
 
 
@@ -178,9 +185,11 @@ def _beside(table: Table) -> str:
     }
     finite = [value for size_kb, value in speed_ups.items() if size_kb]
     average = statistics.mean(finite) if finite else 0.0
+    implied = (1 - 1 / (1 + published.infinite)) / published.boundness
     return (
         f"{table.network:14} {table.tensors:6} {published.boundness:.1%} / {table.boundness:.1%}   "
         f"{published.infinite:.1%} / {speed_ups[INFINITE]:.1%}   {published.average:.1%} / {average:.1%}"
+        f"   {implied:.1%} / {table.reduction(INFINITE, 'exact') or 0.0:.1%}"
     )
 
 

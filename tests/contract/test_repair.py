@@ -11,8 +11,9 @@ from onchip.frontends.fusion import fuse
 from onchip.plan.packing import Packing
 from onchip.plan.problem import Count, Order, Problem
 from onchip.plan.result import Status
+from onchip.solve.allocation.by_time import place_or_cut_by_time
 from onchip.solve.allocation.pack import pack, pack_schedule
-from onchip.solve.allocation.repair import packing_problem, place_or_cut, place_or_cut_by_time
+from onchip.solve.allocation.repair import packing_problem, place_or_cut
 from onchip.solve.budgets import roomy_problem
 from onchip.solve.compose import Schedule, compose, non_compulsory_cost, schedule_of_moves
 from onchip.solve.joint.search import BestFirstSearch

@@ -78,9 +78,7 @@ class IndexedProblem:
             writes=writes,
             operands=tuple(read | written for read, written in zip(reads, writes, strict=True)),
             predecessors=_predecessors(problem, reads, producer),
-            readers=tuple(
-                mask_of(o for o, read in enumerate(reads) if read >> tensor & 1) for tensor in range(len(tensors))
-            ),
+            readers=_readers(reads, len(tensors)),
             producer=tuple(producer),
             sizes_bytes=tuple(tensor.size_bytes for tensor in tensors),
             load_costs=tuple(min(problem.transfer_cost(t, DRAM, name) for name in names) for t in tensors),
@@ -271,6 +269,14 @@ class Room:
         if used_units <= self.capacity_units:
             return True
         return used_units == self.capacity_units + 1 and bool(mask & self.may_end_short)
+
+
+def _readers(reads: tuple[int, ...], tensors: int) -> tuple[int, ...]:
+    readers = [0] * tensors
+    for operator, read in enumerate(reads):
+        for tensor in bits(read):
+            readers[tensor] |= 1 << operator
+    return tuple(readers)
 
 
 def _predecessors(problem: Problem, reads: tuple[int, ...], producer: list[int]) -> tuple[int, ...]:

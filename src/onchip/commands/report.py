@@ -173,10 +173,11 @@ def _rivals(problem: Problem, seconds: float) -> tuple[Rival, ...]:
     from onchip.verify.verifier import verify
 
     rivals = []
-    for method, order in BASELINES:
-        if method in METHODS:
-            asked = replace(problem, order=Order(order), objective=Objective.TRAFFIC)
-            result = plan_problem(asked, method, Limits(seconds))
+    objective = Objective.TRAFFIC if problem.objective is Objective.PEAK else problem.objective
+    for name, order in BASELINES:
+        method, asked = METHODS[name], replace(problem, order=Order(order), objective=objective)
+        if method.supports(asked):
+            result = plan_problem(asked, name, Limits(seconds))
             figures = None if result.answer is None else verify(asked, result.answer).figures
-            rivals.append(Rival(f"{method}, {order} order", result.status, figures))
+            rivals.append(Rival(f"{name}, {order} order", result.status, figures))
     return tuple(rivals)

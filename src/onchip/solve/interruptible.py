@@ -79,8 +79,7 @@ def solve_for_result(
 ) -> Result[T]:
     """Solve as `solve_interruptibly` does and say what CP-SAT claims; `extract` reads the solution where there is one.
 
-    Objective and bound are whole numbers, both 0 where the model has no objective; the bound is 0
-    where there is no solution.
+    Objective and bound are whole numbers of at least 0, both 0 where the model has no objective.
     """
     from ortools.sat.python import cp_model
 
@@ -89,11 +88,12 @@ def solve_for_result(
         return Result(Status.INFEASIBLE, None, None, 0, run.seconds, method)
     stop = run.stop or Stop.TIME_LIMIT
     if status == cp_model.UNKNOWN:
-        return Result(Status.UNKNOWN, None, None, 0, run.seconds, method, stop)
+        bound = solver.best_objective_bound if model.has_objective() else 0.0
+        return Result(Status.UNKNOWN, None, None, max(0, round(bound)), run.seconds, method, stop)
     if status not in (cp_model.OPTIMAL, cp_model.FEASIBLE):
         raise InternalError(f"CP-SAT ended with {solver.status_name(status)}: {model.validate()}", place=method)
     value = round(solver.objective_value)
     if status == cp_model.OPTIMAL:
         return Result(Status.OPTIMAL, extract(), value, value, run.seconds, method)
-    bound = round(solver.best_objective_bound)
+    bound = max(0, round(solver.best_objective_bound))
     return Result(Status.FEASIBLE, extract(), value, bound, run.seconds, method, stop)

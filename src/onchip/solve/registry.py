@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 
 from onchip.errors import UsageError
@@ -40,6 +40,15 @@ class Method:
 
     def __call__(self, problem: Problem, run: Run) -> Result[Plan]:
         """Solve; raises UsageError for what the method does not support."""
+        for refusal in self._refusals(problem):
+            raise refusal
+        return self.solve(problem, run)
+
+    def supports(self, problem: Problem) -> bool:
+        """Whether the method would not refuse the problem."""
+        return next(self._refusals(problem), None) is None
+
+    def _refusals(self, problem: Problem) -> Iterator[UsageError]:
         for asked, supported, option in (
             (problem.objective, self.objectives, "--objective"),
             (problem.order, self.orders, "--order"),
@@ -47,17 +56,16 @@ class Method:
         ):
             if asked not in supported:
                 names = ", ".join(sorted(supported))
-                raise UsageError(
+                yield UsageError(
                     f"it does not support {asked}", place=f"--method {self.name}, {option}", expected=names
                 )
         if self.scratchpads is not None and len(problem.memories) > self.scratchpads:
             names = ", ".join(memory.name for memory in problem.memories)
-            raise UsageError(
+            yield UsageError(
                 f"there are {len(problem.memories)} scratchpads: {names}",
                 place=f"--method {self.name}",
                 expected=f"at most {self.scratchpads}",
             )
-        return self.solve(problem, run)
 
 
 METHODS: Mapping[str, Method] = {

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from bisect import bisect_left
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from heapq import nsmallest
@@ -11,10 +11,10 @@ from itertools import combinations, pairwise
 from onchip.analysis.indexed import IndexedProblem
 from onchip.plan.packing import Buffer, PackingProblem
 from onchip.solve.allocation.attempt import Attempt
-from onchip.solve.allocation.best_fit import BestFit
 from onchip.solve.allocation.branching import Finding
+from onchip.solve.allocation.by_time import place_or_cut_by_time
 from onchip.solve.allocation.windows import clipped, finding_of, hard_stretch
-from onchip.solve.compose import Residency, Schedule, non_compulsory_cost
+from onchip.solve.compose import Residency, Schedule
 from onchip.solve.limits import Run
 
 WHOLE_NODES = 8_000
@@ -51,7 +51,17 @@ def place_or_cut(
             break
     by_time = place_or_cut_by_time(indexed, schedule)
     mended = place_or_cut_by_time(indexed, repair.schedule)
-    return min(by_time, mended, key=lambda placed: non_compulsory_cost(indexed, placed[0]))
+    return min(by_time, mended, key=lambda placed: _cost_of_returns(indexed, placed[0]))
+
+
+def _cost_of_returns(indexed: IndexedProblem, schedule: Schedule) -> int:
+    """What coming back costs; the schedule may be of one scratchpad of several."""
+    times = Counter(residency.tensor for residency in schedule.residencies)
+    return sum(
+        (count - 1) * indexed.load_costs[tensor]
+        + (indexed.store_costs[tensor] if count > 1 and not indexed.backed >> tensor & 1 else 0)
+        for tensor, count in times.items()
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,32 +124,3 @@ class Repair:
         parts = {cut.residency: cut.parts for cut in cuts}
         residencies = [part for r in self.schedule.residencies for part in parts.get(r, (r,))]
         return Schedule(self.schedule.order, tuple(sorted(residencies, key=lambda r: (r.start, r.tensor, r.stop))))
-
-
-def place_or_cut_by_time(indexed: IndexedProblem, schedule: Schedule) -> tuple[Schedule, tuple[int, ...]]:
-    """Return a schedule that packs, and its offsets in bytes, without any search.
-
-    Best fit in order of time. Where a residency finds no gap, the cheapest of the residencies in
-    its way is cut at its idle stretch. If nothing is left to cut, all that is resident begins in
-    this very step; it is one operator's operands, placed with the most padding last, which fits.
-    """
-    uses = indexed.uses(schedule.order)
-    padding = indexed.room.padding_bytes
-    residencies = list(schedule.residencies)
-    while True:
-        residencies.sort(key=lambda r: (r.start, padding[r.tensor], -indexed.sizes_bytes[r.tensor], r.tensor))
-        current = Schedule(schedule.order, tuple(residencies))
-        fit = BestFit(packing_problem(indexed, current))
-        offsets, unplaced = fit.place(range(len(residencies)))
-        if unplaced is None:
-            return current, tuple(offsets)
-        step = residencies[unplaced].start
-        cuttable = [i for i in fit.blockers(unplaced, offsets) if residencies[i].start < step]
-        cut = min(cuttable, key=lambda i: indexed.load_costs[residencies[i].tensor])
-        residencies[cut : cut + 1] = _cut(residencies[cut], uses[residencies[cut].tensor], step)
-
-
-def _cut(residency: Residency, uses: list[int], step: int) -> tuple[Residency, Residency]:
-    """Return the parts before and after the idle stretch that ends at the first use from `step` on."""
-    following = bisect_left(uses, step)
-    return replace(residency, stop=uses[following - 1] + 1), replace(residency, start=uses[following])

@@ -13,7 +13,8 @@ from onchip.analysis.indexed import IndexedProblem
 from onchip.plan.plan import Plan
 from onchip.plan.problem import Objective, Placement, Problem
 from onchip.plan.result import Result, Status
-from onchip.solve.allocation.repair import place_or_cut, place_or_cut_by_time
+from onchip.solve.allocation.by_time import place_or_cut_by_time
+from onchip.solve.allocation.repair import place_or_cut
 from onchip.solve.compose import Move, Schedule, non_compulsory_cost, schedule_of_moves
 from onchip.solve.joint.addresses import AddressSearch
 from onchip.solve.joint.incumbent import Incumbent

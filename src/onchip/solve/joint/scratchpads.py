@@ -13,12 +13,13 @@ from dataclasses import replace
 from onchip.analysis.pooled import pooled
 from onchip.plan.problem import Order, Placement
 from onchip.solve.allocation.repair import place_or_cut
-from onchip.solve.compose import Move, Residency, Schedule, non_compulsory_cost
+from onchip.solve.compose import Move, Residency, Schedule, non_compulsory_cost, schedule_of_moves
 from onchip.solve.interruptible import cp_sat_is_within_reach
 from onchip.solve.joint.addressed import prove_with_addresses
 from onchip.solve.joint.incumbent import Incumbent
 from onchip.solve.joint.learning import ConflictLearning
 from onchip.solve.joint.staged import StagedSearch, optimal_moves
+from onchip.solve.spilling.belady import belady_moves
 from onchip.solve.spilling.belady_places import belady_schedule, placed_schedule
 from onchip.solve.spilling.kept_gaps import KeptGaps
 from onchip.solve.spilling.streamed import stacked, streamed_schedule
@@ -63,7 +64,10 @@ class ScratchpadsPlanner:
             return
         relaxed = pooled(self._indexed)
         problem = replace(relaxed.indexed.problem, memories=(relaxed.indexed.memory,))
-        chosen = KeptGaps(replace(relaxed.indexed, problem=problem), order).solve(self._run)
+        indexed = replace(relaxed.indexed, problem=problem)
+        gaps = KeptGaps(indexed, order)
+        gaps.begin_with(schedule_of_moves(indexed, belady_moves(indexed, order)))
+        chosen = gaps.solve(self._run)
         if self._has_one_way:
             self._incumbent.raise_bound(chosen.lower_bound + relaxed.forced_cost)
         if chosen.answer is not None and relaxed.indexed is self._indexed and not self._is_over:

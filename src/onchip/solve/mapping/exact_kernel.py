@@ -248,7 +248,8 @@ def price_of_return(space: Space, machine: Machine, shape: Shape, w: Work, bound
     partial = float(shape.partial_bits)
     lower = boundary - 1
     return float(
-        words(machine, upper, partial) * machine.read_pj[upper] + words(machine, lower, partial) * machine.write_pj[lower]
+        words(machine, upper, partial) * machine.read_pj[upper]
+        + words(machine, lower, partial) * machine.write_pj[lower]
     )
 
 
@@ -348,7 +349,9 @@ def price(
         fixed -= w.volume[last]
     w.fixed[criterion] = fixed
     own_bits = sums_bits(space, shape, w, 0, complete_from)
-    saved = price_of_return(space, machine, shape, w, 0, float(shape.partial_bits if is_pending(w, 0, 0) else shape.bits[OUTPUT]))
+    saved = price_of_return(
+        space, machine, shape, w, 0, float(shape.partial_bits if is_pending(w, 0, 0) else shape.bits[OUTPUT])
+    )
     number = 0
     for level in range(w.fits.shape[0]):
         for operand in range(3):
@@ -413,7 +416,12 @@ def link(space: Space, w: Work, criterion: int) -> float:
             for first in range(level):
                 if w.exists[level - 1, state_of(operand, first, levels)]:
                     open_run(
-                        w, criterion, level, operand, first, w.run[criterion, level - 1, state_of(operand, first, levels)]
+                        w,
+                        criterion,
+                        level,
+                        operand,
+                        first,
+                        w.run[criterion, level - 1, state_of(operand, first, levels)],
                     )
         pay(space, w, criterion, level)
         close(space, w, criterion, level)
@@ -482,15 +490,19 @@ def close(space: Space, w: Work, criterion: int, level: int) -> None:
 
 
 @compiled_entry
-def least(
-    space: Space, machine: Machine, shape: Shape, sides: Sides, w: Work, complete_from: int, criterion: int,
-    kind: int, port: int, preload: int,
-) -> float:  # fmt: skip
-    """The least value of a criterion over all chains of tiles, for the ways in `w.way`."""
-    if not choose(space, machine, sides, w):
-        return np.inf
+def prepare(space: Space, machine: Machine, shape: Shape, sides: Sides, w: Work, complete_from: int) -> None:
+    """Lists the tiles for the ways in `w.way`, and which of them fit."""
+    choose(space, machine, sides, w)
     list_tiles(space, w)
     measure(space, machine, shape, w, complete_from)
+
+
+@compiled_entry
+def least(
+    space: Space, machine: Machine, shape: Shape, w: Work, complete_from: int, criterion: int,
+    kind: int, port: int, preload: int,
+) -> float:  # fmt: skip
+    """The least value of a criterion over all chains of the tiles that are listed; it is kept in place `criterion`."""
     price(space, machine, shape, w, complete_from, criterion, kind, port, preload)
     return link(space, w, criterion)
 
@@ -524,12 +536,14 @@ def floor_of_energy(space: Space, machine: Machine, shape: Shape, w: Work, is_ex
             upper = space.above[operand, boundary]
             if upper < 0:
                 continue
-            if operand == OUTPUT and (is_exact or boundary == 0):
-                tile, own_bits = (1, out_bits) if boundary else (0, unit_bits)
-                energy += energy_of_sums(space, machine, shape, w, boundary, tile, own_bits, saved)
+            if operand == OUTPUT and is_exact:
+                own_bits = unit_bits if boundary - 1 == space.above[OUTPUT, 0] else out_bits
+                energy += energy_of_sums(space, machine, shape, w, boundary, 1 if boundary else 0, own_bits, saved)
             elif operand != OUTPUT and boundary == 0:
                 energy += energy_of_reads(space, machine, shape, w, operand, 0, 0)
-            elif operand != OUTPUT:
+            elif operand == OUTPUT:
+                continue
+            else:
                 part, bits = w.share[operand, boundary], space.touched[operand] * shape.bits[operand]
                 energy += bits / machine.shortest[upper] * machine.read_pj[upper] * part[COPIES_ABOVE]
                 energy += bits / machine.shortest[boundary - 1] * machine.write_pj[boundary - 1] * part[COPIES]
@@ -598,16 +612,45 @@ def floors(
 @compiled_entry
 def next_below(
     space: Space, machine: Machine, shape: Shape, sides: Sides, w: Work, patterns: int, chosen: Integers,
-    floor: Reals, start: int, limit: float, kind: int, port: int, preload: int, stop: Flags,
+    floor: Reals, cycles: Reals, start: int, limit: float, criteria: Integers, stop: Flags,
 ) -> int:  # fmt: skip
-    """The first way from `start` on with a criterion below the limit; how many there are, if none or floors end it."""
+    """The first way from `start` on with no criterion at the limit; how many there are, if none or floors end it.
+
+    `criteria` has a kind, a port and a preloading in each row; the one that ruled out the last way comes first, but an
+    energy stays first: with others, the limit is for energy times cycles.
+    """
+    times_energy = criteria[0, 0] == ENERGY and criteria.shape[0] > 1
     for at in range(start, floor.size):
         if floor[at] >= limit:
             return floor.size
         if stop[0]:
             return at
         w.way[:] = chosen[at]
+        choose(space, machine, sides, w)
+        list_tiles(space, w)
         for complete_from in range(1, patterns + 1):
-            if least(space, machine, shape, sides, w, complete_from, 0, kind, port, preload) < limit:
+            measure(space, machine, shape, w, complete_from)
+            if may_be_below(space, machine, shape, w, complete_from, criteria, limit, cycles[at], times_energy):
                 return at
     return floor.size
+
+
+@compiled
+def may_be_below(
+    space: Space, machine: Machine, shape: Shape, w: Work, complete_from: int,
+    criteria: Integers, limit: float, cycles: float, times_energy: bool,
+) -> bool:  # fmt: skip
+    factor = 1.0
+    for one in range(criteria.shape[0]):
+        kind, port, preload = criteria[one, 0], criteria[one, 1], criteria[one, 2]
+        value = least(space, machine, shape, w, complete_from, 0, kind, port, preload)
+        if times_energy and one == 0:
+            factor, value = value, cycles
+        if value * factor >= limit:
+            first = 1 if times_energy else 0
+            while one > first:
+                for part in range(3):
+                    criteria[one, part], criteria[one - 1, part] = criteria[one - 1, part], criteria[one, part]
+                one -= 1
+            return False
+    return True

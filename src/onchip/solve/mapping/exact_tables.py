@@ -27,7 +27,7 @@ NO_CLASS: Final = 3
 CLASSES: Final = tuple(
     next((at for at, operand in enumerate(OPERANDS) if loop not in RELEVANT[operand]), NO_CLASS) for loop in LOOPS
 )
-MOST_TILES: Final = 1 << 20
+MOST_TILES: Final = 1 << 16
 
 
 class Space(NamedTuple):
@@ -173,7 +173,11 @@ def _blocks(layer: Layer, units: int) -> tuple[Integers, Reals, Integers, Intege
         own = divisors[2 * number], divisors[2 * number + 1]
         for places in product(*(range(len(own[at // 2])) for at in range(4))):
             sizes = tuple(own[at // 2][one] for at, one in enumerate(places))
-            if max(sizes[1], sizes[3]) > units or own[0][-1] % (sizes[0] * sizes[1]) or own[1][-1] % (sizes[2] * sizes[3]):
+            if (
+                max(sizes[1], sizes[3]) > units
+                or own[0][-1] % (sizes[0] * sizes[1])
+                or own[1][-1] % (sizes[2] * sizes[3])
+            ):
                 continue
             key = axis.stride, axis.dilation, axis.padding, axis.size, own[0][-1], own[1][-1], sizes
             if key not in seen:
