@@ -27,12 +27,16 @@ bench: $(VENV)/.installed
 	$(BIN)/python benchmarks/main_job.py
 	$(BIN)/python benchmarks/cosma.py --section human nas peaks
 	$(BIN)/python benchmarks/packing.py
+	$(BIN)/python benchmarks/overflow.py
+	$(BIN)/python benchmarks/pinning.py --tensors capped
 
 # All tables, and plans that run: about half an hour.
 bench-all: $(VENV)/.installed-test
 	$(BIN)/python benchmarks/main_job.py
 	$(BIN)/python benchmarks/cosma.py
 	$(BIN)/python benchmarks/packing.py
+	$(BIN)/python benchmarks/overflow.py
+	$(BIN)/python benchmarks/pinning.py
 	$(BIN)/python benchmarks/machine.py
 
 $(BIN)/python:

@@ -1,7 +1,7 @@
 """Order, places and addresses in one CP-SAT model: the last word where addresses cost traffic, and for links.
 
 Time-indexed like COSMA's formulation, so it is for small graphs, and only after cheaper ways have proven a
-bound and left something open. Without addresses it is a relaxation that reaches further.
+bound and left something open.
 """
 
 from __future__ import annotations
@@ -12,12 +12,12 @@ from itertools import zip_longest
 from typing import TYPE_CHECKING
 
 from onchip.analysis.indexed import IndexedProblem, bits
-from onchip.analysis.windows import Windows
 from onchip.ir.tensor import Role
 from onchip.plan.problem import Objective, Placement
 from onchip.plan.result import Result, Status
 from onchip.solve.compose import Residency, Schedule, non_compulsory_cost
 from onchip.solve.interruptible import cp_sat_is_within_reach, solve_for_result
+from onchip.solve.joint.addressed_variables import Place, PlaceVariables
 from onchip.solve.joint.incumbent import Incumbent
 from onchip.solve.limits import Run
 
@@ -31,24 +31,10 @@ QUICK_MODEL = 200
 
 @dataclass(frozen=True, slots=True)
 class AddressedSchedule:
-    """A schedule with the offset in bytes of each of its residencies; no offsets where the model has none."""
+    """A schedule with the offset in bytes of each of its residencies."""
 
     schedule: Schedule
     offsets_bytes: tuple[int, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class Place:
-    """A tensor in a scratchpad (by number) in a step."""
-
-    tensor: int
-    memory: int
-    step: int
-
-    @property
-    def before(self) -> Place:
-        """The same in the step before."""
-        return Place(self.tensor, self.memory, self.step - 1)
 
 
 def is_quick(indexed: IndexedProblem) -> bool:
@@ -61,7 +47,7 @@ def is_small_enough(indexed: IndexedProblem) -> bool:
     return indexed.operator_count * len(indexed.tensors) * len(indexed.views) <= LARGEST_MODEL
 
 
-class AddressedModel:
+class AddressedModel(PlaceVariables):
     """Per operator and step `runs`; per place whether the tensor is `at` it, begins there and how, its offset."""
 
     def __init__(
@@ -70,72 +56,20 @@ class AddressedModel:
         lower_bound: int,
         upper_bound: int | None,
         *,
-        has_addresses: bool = True,
         is_relaxed: bool = True,
     ) -> None:
-        from ortools.sat.python import cp_model
-
-        self._indexed = indexed
-        self._model = cp_model.CpModel()
-        self._steps = range(indexed.operator_count)
-        self._has_addresses = has_addresses
-        self._ways = indexed.ways if is_relaxed else indexed.direct_ways
-        self._windows = Windows.of(indexed)
-        self._make_variables()
+        super().__init__(indexed, indexed.ways if is_relaxed else indexed.direct_ways)
         self._each_operator_runs_once_and_each_step_runs_one()
         self._operators_run_after_their_predecessors()
         self._operands_are_where_the_array_takes_them()
         self._a_residency_begins_with_compute_load_or_move()
         self._what_is_loaded_has_been_stored()
-        if has_addresses:
-            self._residents_do_not_overlap()
-            self._an_offset_stays_within_a_residency()
+        self._residents_do_not_overlap()
+        self._an_offset_stays_within_a_residency()
         self._residents_fit()
         if indexed.problem.placement is Placement.STATIC:
             self._a_tensor_stays_for_its_whole_life_or_never()
         self._minimise(lower_bound, upper_bound)
-
-    # Variables
-
-    def _make_variables(self) -> None:
-        model, windows = self._model, self._windows
-        self._runs = [
-            {s: model.new_bool_var(f"runs_{o}_{s}") for s in window} for o, window in enumerate(windows.steps)
-        ]
-        self._places = [
-            Place(tensor, memory, step)
-            for tensor, lifetime in enumerate(windows.lifetimes)
-            for memory in self._memories_of(tensor)
-            for step in lifetime
-        ]
-        self._at = {place: model.new_bool_var(f"at_{place}") for place in self._places}
-        self._begins = {place: model.new_bool_var(f"begins_{place}") for place in self._places}
-        self._loads = {place: model.new_bool_var(f"loads_{place}") for place in self._places}
-        self._computed = {
-            place: model.new_bool_var(f"computed_{place}")
-            for place in self._places
-            if self._indexed.written_in[place.tensor] >> place.memory & 1
-            and place.step in self._runs_of_producer(place.tensor)
-        }
-        self._moves = {
-            (source, place): model.new_bool_var(f"moves_{source}_{place}")
-            for place in self._places
-            for source in range(len(self._indexed.views))
-            if (source, place.memory) in self._ways[place.tensor]
-            and Place(place.tensor, source, place.step - 1) in self._at
-        }
-
-    def _memories_of(self, tensor: int) -> tuple[int, ...]:
-        """The scratchpads in which a tensor may be of use: with links, also those in which it only waits."""
-        indexed = self._indexed
-        if not indexed.links:
-            return tuple(bits(indexed.written_in[tensor] | indexed.read_in[tensor]))
-        size = indexed.sizes_bytes[tensor]
-        return tuple(m for m, view in enumerate(indexed.views) if size <= view.memory.capacity_bytes)
-
-    def _runs_of_producer(self, tensor: int) -> dict[int, cp_model.IntVar]:
-        producer = self._indexed.producer[tensor]
-        return self._runs[producer] if producer >= 0 else {}
 
     # Constraints
 
@@ -171,10 +105,6 @@ class AddressedModel:
             self._model.add_bool_or(*ways, begins.negated())
             for (source, target), move in self._moves_to(place):
                 self._model.add_implication(move, self._at[Place(target.tensor, source, target.step - 1)])
-
-    def _moves_to(self, place: Place) -> list[tuple[tuple[int, Place], cp_model.IntVar]]:
-        keys = ((source, place) for source in range(len(self._indexed.views)))
-        return [(key, self._moves[key]) for key in keys if key in self._moves]
 
     def _what_is_loaded_has_been_stored(self) -> None:
         """What the network computes is loaded after it has run; an activation, after its one spill."""
@@ -304,8 +234,6 @@ class AddressedModel:
         from ortools.sat.python import cp_model
 
         solver = cp_model.CpSolver()
-        if not self._has_addresses:
-            solver.parameters.linearization_level = 2
         return solve_for_result(solver, self._model, run, METHOD, lambda: self._extract(solver))
 
     def _extract(self, solver: cp_model.CpSolver) -> AddressedSchedule:
@@ -327,7 +255,7 @@ class AddressedModel:
                     residency = Residency(tensor, first.step, last.step + 1, memory, self._source(solver, first))
                     residencies[residency] = self._offset_bytes(solver, first)
         placed = sorted(residencies.items(), key=lambda pair: (pair[0].start, pair[0].tensor))
-        offsets = tuple(offset for _, offset in placed) if self._has_addresses else ()
+        offsets = tuple(offset for _, offset in placed)
         return AddressedSchedule(Schedule(order, tuple(residency for residency, _ in placed)), offsets)
 
     def _source(self, solver: cp_model.CpSolver, place: Place) -> int | None:
@@ -339,10 +267,7 @@ class AddressedModel:
 
     def _offset_bytes(self, solver: cp_model.CpSolver, place: Place) -> int:
         alignment = self._indexed.views[place.memory].memory.alignment_bytes
-        return solver.value(self._offset[place]) * alignment if self._has_addresses else 0
-
-    def _step_of(self, operator: int) -> cp_model.LinearExprT:
-        return sum(step * runs for step, runs in self._runs[operator].items())
+        return solver.value(self._offset[place]) * alignment
 
 
 def prove_with_addresses(incumbent: Incumbent) -> None:

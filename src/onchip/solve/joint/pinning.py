@@ -20,10 +20,11 @@ from onchip.solve.limits import Run
 from onchip.solve.ordering.given import with_order_settled
 
 METHOD = "pinning"
+MOST_PLACES = 200_000
 
 
 def solve_as_thesis(problem: Problem, run: Run) -> Result[Plan]:
-    """Solve the formulation and pack what it says; UNKNOWN if that has no addresses.
+    """Solve the formulation and pack what it says; UNKNOWN if that has no addresses, or is too large to write down.
 
     Bound 0: OPTIMAL only where nothing is moved at all. INFEASIBLE if a single operator does not fit.
     """
@@ -31,12 +32,21 @@ def solve_as_thesis(problem: Problem, run: Run) -> Result[Plan]:
         return Result(Status.INFEASIBLE, None, None, 0, run.seconds, METHOD)
     indexed = IndexedProblem.of(with_order_settled(problem, run))
     incumbent = Incumbent(indexed, run)
+    if _place_count(indexed) > MOST_PLACES:
+        incumbent.stopped_by = Stop.MEMORY_LIMIT
+        return incumbent.result(METHOD)
     thesis = PinningModel(indexed, range(indexed.operator_count))
     outcome = solve_mip(thesis.model, run, mostly_linear=True)
     incumbent.stopped_by = outcome.stopped_by
     if outcome.values is not None:
         _offer_packed(incumbent, schedule_of(thesis, outcome))
     return incumbent.result(METHOD)
+
+
+def _place_count(indexed: IndexedProblem) -> int:
+    """How many x[n][k][m] there are."""
+    lives = (uses[-1] + 1 - uses[0] for uses in indexed.uses(range(indexed.operator_count)) if uses)
+    return sum(lives) * len(indexed.views)
 
 
 def schedule_of(thesis: PinningModel, outcome: MipOutcome) -> Schedule:

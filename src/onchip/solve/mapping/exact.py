@@ -36,6 +36,9 @@ MAPSPACE: Final = (
 )
 WAYS_AT_ONCE: Final = 1 << 20
 TIME_CRITERIA: Final = 6
+CHAINS_OF_A_DIVE: Final = 20
+DIVING_SHARE: Final = 0.3
+DIVING_SECONDS: Final = 20.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,21 +109,30 @@ class ExactMapper:
         return chosen[order], floor[order], cycles[order]
 
     def _search_ways(self, chosen: Integers, floor: Reals, cycles: Reals, *, is_last: bool) -> None:
+        if self.objective is not MappingObjective.ENERGY:
+            self._dive(chosen, floor, cycles)
         tables, at = self._tables, 0
-        while True:
+        while at < floor.size:
+            if self._is_stopped():
+                self.proven = floor[at] * self._scale if is_last else 0.0
+                return
             at = kernel.next_below(
                 tables.space, tables.machine, tables.shape, tables.sides, self._work, self._patterns,
                 chosen, floor, cycles, at, self._limit() / self._scale, self._criteria, self._stop,
             )  # fmt: skip
-            if at == floor.size:
-                return
-            if self._is_stopped():
-                self.proven = floor[at] * self._scale if is_last else 0.0
-                return
-            self._search_chains(chosen[at], cycles[at])
-            at += 1
+            if at < floor.size and not self._is_stopped():
+                self._search_chains(chosen[at], cycles[at])
+                at += not self._is_stopped()
 
-    def _search_chains(self, way: Integers, cycles: float) -> None:
+    def _dive(self, chosen: Integers, floor: Reals, cycles: Reals) -> None:
+        """A few chains of each of the first ways, so that the proof begins with a good mapping."""
+        until = self.run.seconds + DIVING_SHARE * min(self.run.seconds_left, DIVING_SECONDS)
+        for at in range(floor.size):
+            if floor[at] * self._scale >= self._limit() or self.run.seconds > until:
+                return
+            self._search_chains(chosen[at], cycles[at], CHAINS_OF_A_DIVE)
+
+    def _search_chains(self, way: Integers, cycles: float, most_visits: float = inf) -> None:
         """Every chain of tiles for one way that no criterion rules out."""
         tables, work = self._tables, self._work
         for complete_from in range(1, self._patterns + 1):
@@ -132,7 +144,7 @@ class ExactMapper:
                     tables.space, tables.machine, tables.shape, work, complete_from, place, kind, port, preload
                 )
             bound = _Bound(self.objective, len(used), cycles)
-            chains = Chains(tables, work, bound.of, self._limit, self._visit)
+            chains = Chains(tables, work, bound.of, self._limit, self._visit, most_visits)
             chains.search()
             self.nodes += chains.nodes
 

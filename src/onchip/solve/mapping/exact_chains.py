@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import product
+from math import inf
 from typing import Final
 
 import numpy as np
@@ -27,7 +28,7 @@ SLACK: Final = 1 + 1e-9
 
 @dataclass(slots=True)
 class Chains:
-    """Visits the chains whose bound is below a limit, which may fall, best first.
+    """Visits the chains whose bound is below a limit, which may fall, best first, and at most `most_visits` of them.
 
     `bound` makes one number a chain of the criteria's values (criteria, chains); `visit` takes the cuts.
     """
@@ -37,7 +38,9 @@ class Chains:
     bound: Callable[[Reals], Reals]
     limit: Callable[[], float]
     visit: Callable[[Cuts], None]
+    most_visits: float = inf
     nodes: int = 0
+    visits: int = 0
 
     def search(self) -> None:
         """All chains for the way that the work was filled for."""
@@ -47,6 +50,7 @@ class Chains:
     def _below(self, level: int, tile: int, paid: Reals, cuts: Cuts) -> None:
         """Where runs end under the tile: all that is paid at or below the level is still to come."""
         if level < 0:
+            self.visits += 1
             self.visit(cuts)
             return
         for end in self._ascending(paid, self.work.ended[:, level], self._inside(tile)):
@@ -84,7 +88,7 @@ class Chains:
         self.nodes += 1
         bounds = self.bound(paid[:, None] + costs[:, tiles])
         for place in np.argsort(bounds, kind="stable").tolist():
-            if bounds[place] >= self.limit():
+            if bounds[place] >= self.limit() or self.visits >= self.most_visits:
                 return
             yield int(tiles[place])
 

@@ -1,0 +1,40 @@
+"""The best mappings of a table's layers, proven: seconds, nodes and values for every objective.
+
+    python benchmarks/mapping_exact.py [TABLE [ACCELERATOR [SECONDS]]]
+
+A layer that is not proven within SECONDS (60) shows its gap. Compiling, which happens once per installation, is not
+counted: a small layer is mapped first.
+"""
+
+from __future__ import annotations
+
+import sys
+
+from onchip.frontends.accelerator_yaml import load_accelerator
+from onchip.ir.loopnest import Layer
+from onchip.plan.result import Status
+from onchip.solve.limits import Limits, Run
+from onchip.solve.mapping.exact import solve_exactly
+from onchip.solve.mapping.objective import MappingObjective
+from onchip.workloads.layer_tables import layer_table
+
+
+def main(table: str = "resnet50", accelerator_name: str = "simba", seconds: str = "60") -> None:
+    """Prints a row for each layer and objective, and for each objective how long it took."""
+    accelerator = load_accelerator(accelerator_name)
+    for objective in MappingObjective:
+        solve_exactly(Layer(k=4, c=4, p=2), accelerator, objective, Run())
+        took, proven = [], 0
+        for name, layer in layer_table(table).items():
+            result = solve_exactly(layer, accelerator, objective, Run(Limits(time_limit_seconds=float(seconds))))
+            took.append(result.seconds)
+            proven += result.status is Status.OPTIMAL
+            value = result.objective_value
+            gap = f"{result.gap:.2%}" if result.gap is not None else "-"
+            print(f"{objective:8} {name:20} {result.status:9} {value} gap {gap} {result.seconds:.2f} s", flush=True)
+        mean = sum(took) / len(took)
+        print(f"{objective}: {proven} of {len(took)} proven, mean {mean:.2f} s, worst {max(took):.2f} s", flush=True)
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

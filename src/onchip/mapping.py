@@ -1,0 +1,162 @@
+"""Layers on one page: read -> solve -> verify -> cost -> document."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping as Dictionary
+from dataclasses import dataclass, field, replace
+from math import inf, isfinite
+
+from onchip.arch.accelerator import Accelerator
+from onchip.arch.memory import DRAM, Operand
+from onchip.cost.layer import access_of, layer_cost
+from onchip.cost.layer_limits import array_of, check_capacities, check_memories
+from onchip.errors import InputError, InternalError
+from onchip.frontends.accelerator_yaml import accelerator_sha256, load_accelerator
+from onchip.ir.loopnest import LOOPS, Layer
+from onchip.plan.document import Granularity, Reading, Source
+from onchip.plan.mapping import Kept, Mapping
+from onchip.plan.mapping_document import MappingClaim, MappingDocument, NamedMapping
+from onchip.plan.result import Result, Status, Stop
+from onchip.report.mapping_outcome import MappedLayer, MappingOutcome
+from onchip.solve.limits import Limits, Progress, Run
+from onchip.solve.mapping.objective import MappingObjective
+from onchip.solve.start import RunStarter, silent_run
+from onchip.verify.mapping import verify_mapping
+from onchip.workloads.layers_of import Precision, layers_named
+
+COSA = "cosa"
+UNITS = {MappingObjective.ENERGY: "fJ", MappingObjective.LATENCY: "cycles", MappingObjective.EDP: "fJ x cycles"}
+GREATEST_MACS = 2**53
+Solver = Callable[[Layer, Accelerator, MappingObjective, Run], Result[Mapping]]
+
+
+@dataclass(frozen=True, slots=True)
+class MappingRequest:
+    """What `map` is asked. Time limits are for each layer, `bits` for an element of every operand."""
+
+    source: str
+    accelerator: str
+    objective: MappingObjective = MappingObjective.ENERGY
+    method: str = "exact"
+    bits: int = 8
+    dims: Dictionary[str, int] = field(default_factory=dict)
+    granularity: Granularity = Granularity.FUSED
+    limits: Limits = field(default_factory=Limits)
+
+
+def map_layers(request: MappingRequest, start: RunStarter = silent_run) -> MappingOutcome:
+    """Map each distinct layer once; raises InternalError if a mapping found is not legal."""
+    solver = _solver(request.method)
+    accelerator = load_accelerator(request.accelerator)
+    reading = Reading(dims=request.dims, granularity=request.granularity)
+    layers, is_one_layer = layers_named(request.source, reading, Precision(request.bits))
+    for layer, names in layers.distinct.items():
+        _can_be_mapped(layer, names[0], accelerator, request)
+    mapped: list[MappedLayer] = []
+    with start(request.limits) as run:
+        for layer, names in layers.distinct.items():
+            own = _run_of_layer(run, f"layer {len(mapped) + 1} of {len(layers.distinct)}, {names[0]}")
+            mapped.append(_mapped(solver, layer, names, accelerator, request, own))
+    source = Source(accelerator.name, accelerator_sha256(accelerator))
+    found = [NamedMapping(one.names, one.layer, one.mapping, one.claim) for one in mapped if one.mapping is not None]
+    is_cosa = request.method == COSA
+    return MappingOutcome(
+        request.source,
+        layers,
+        accelerator,
+        request.method,
+        COSA if is_cosa else request.objective,
+        "bits" if is_cosa else UNITS[request.objective],
+        tuple(mapped),
+        MappingDocument(source, tuple(found), layers.name),
+        is_one_layer,
+        _mapspace(request.method),
+    )
+
+
+def _mapped(
+    solver: Solver,
+    layer: Layer,
+    names: tuple[str, ...],
+    accelerator: Accelerator,
+    request: MappingRequest,
+    run: Run,
+) -> MappedLayer:
+    if run.interrupt.is_set():
+        unknown: Result[Mapping] = Result(Status.UNKNOWN, None, None, 0, 0.0, request.method, Stop.INTERRUPTED)
+        return MappedLayer(names, layer, unknown, None, None, None)
+    try:
+        result = solver(layer, accelerator, request.objective, run)
+    except InputError as error:
+        raise _in_layer(error, names[0], request) from None
+    claim = _claim(result, request)
+    if result.answer is None:
+        return MappedLayer(names, layer, result, claim, None, None)
+    if violations := verify_mapping(layer, accelerator, result.answer):
+        if request.method == COSA:
+            refusal = f"CoSA's schedule breaks a true limit: {violations[0]}"
+            return MappedLayer(names, layer, result, claim, None, None, refusal)
+        raise InternalError(
+            f"its mapping of {names[0]!r} has {len(violations)} violations, the first: {violations[0]}",
+            place=f"method {request.method}",
+            expected="a legal mapping; please report this",
+        )
+    mapping = result.answer.without_loops_of_one()
+    try:
+        cost = layer_cost(layer, accelerator, mapping)
+    except InputError as error:
+        raise _in_layer(error, names[0], request) from None
+    return MappedLayer(names, layer, result, claim, mapping, cost)
+
+
+def _claim(result: Result[Mapping], request: MappingRequest) -> MappingClaim | None:
+    """CoSA's objective is divided back to its own unit, bits."""
+    if result.objective_value is None:
+        return None
+    value, bound, objective = float(result.objective_value), float(result.lower_bound), COSA
+    if request.method == COSA:
+        from onchip.solve.mapping.cosa import VALUE_PER_BIT
+
+        return MappingClaim(COSA, result.status, objective, value / VALUE_PER_BIT, bound / VALUE_PER_BIT)
+    return MappingClaim(
+        result.method, result.status, request.objective, result.objective_value, result.lower_bound
+    )
+
+
+def _can_be_mapped(layer: Layer, name: str, accelerator: Accelerator, request: MappingRequest) -> None:
+    """Raise for what no mapping could mend: no array, energies that are not said, one element that does not fit."""
+    if layer.macs > GREATEST_MACS:
+        error = InputError(f"it has {layer.macs} multiply-accumulates", expected=f"at most {GREATEST_MACS}")
+        raise _in_layer(error, name, request)
+    one = replace(layer, **{loop.lower(): 1 for loop in LOOPS}, padding=(0, 0, 0, 0))
+    kept = {
+        str(operand): tuple(Kept(level.memory.name, 0) for level in accelerator.levels if operand in level.memory.holds)
+        for operand in Operand
+        if operand in layer.operands
+    }
+    try:
+        array_of(accelerator)
+        for memory in (*(level.memory.name for level in accelerator.levels), DRAM):
+            access_of(accelerator, memory)
+        check_memories(one, accelerator, Mapping((), **kept))
+        check_capacities(one, accelerator, Mapping((), **kept))
+    except InputError as error:
+        raise error.in_file(request.accelerator) from None
+
+
+def _in_layer(error: InputError, name: str, request: MappingRequest) -> InputError:
+    """The error with the layer and the file in which it stands."""
+    error.place = f"layer {name!r}" if error.place in (None, "layer") else f"layer {name!r}: {error.place}"
+    return error if error.file or name == request.source else error.in_file(request.source)
+
+
+def _run_of_layer(run: Run, phase: str) -> Run:
+    """A run of its own clock, ended by the same interrupt, that says which layer it is at."""
+
+    def listen(progress: Progress) -> None:
+        run.listener(replace(progress, phase=f"{phase}: {progress.phase}" if progress.phase else phase))
+
+    own = replace(run, listener=listen, started=time.perf_counter())
+    run.listener(Progress(run.seconds, None, 0, phase))
+    return own

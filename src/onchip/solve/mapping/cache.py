@@ -1,0 +1,104 @@
+"""Proven mappings kept between runs; what is read is verified and costed again before it is handed out.
+
+A file for each layer, accelerator, objective, method and version, written beside and moved into place. The claim that
+a mapping is the best is as good as the run that made it: nothing can check that but the run itself.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import tempfile
+from dataclasses import dataclass
+from hashlib import sha256
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any, Final
+
+from onchip.arch.accelerator import Accelerator
+from onchip.cost.layer import layer_cost
+from onchip.errors import InputError
+from onchip.ir.loopnest import Layer
+from onchip.plan.mapping import Kept, Loop, Mapping
+from onchip.plan.result import Result, Status
+from onchip.solve.limits import Run
+from onchip.solve.mapping.objective import MappingObjective
+from onchip.solve.mapping.registry import MappingMethod
+from onchip.verify.mapping import verify_mapping
+
+FOLDER_VARIABLE: Final = "ONCHIP_CACHE"
+MODEL_VERSION: Final = 1
+"""To be raised whenever the cost model or a mapspace changes."""
+
+
+def cache_folder() -> Path:
+    """`$ONCHIP_CACHE`, or `onchip` in the user's cache folder."""
+    named = os.environ.get(FOLDER_VARIABLE)
+    if named:
+        return Path(named)
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "onchip"
+
+
+@dataclass(frozen=True, slots=True)
+class MappingCache:
+    """Optimal results only: others depend on how long they were looked for."""
+
+    folder: Path
+
+    def solve(
+        self, method: MappingMethod, layer: Layer, accelerator: Accelerator, objective: MappingObjective, run: Run
+    ) -> Result[Mapping]:
+        """What is kept, or the method's own answer, which is kept if it is optimal."""
+        path = self.folder / "mappings" / f"{_key(method.name, layer, accelerator, objective)}.json"
+        kept = _read(path, layer, accelerator, objective, method.name, run)
+        if kept is not None:
+            return kept
+        result = method(layer, accelerator, objective, run)
+        if result.status is Status.OPTIMAL and result.answer is not None and method.name == "exact":
+            _write(path, result.answer)
+        return result
+
+
+def _key(method: str, layer: Layer, accelerator: Accelerator, objective: MappingObjective) -> str:
+    try:
+        release = version("onchip")
+    except PackageNotFoundError:
+        release = "unreleased"
+    parts = (release, str(MODEL_VERSION), method, str(objective), repr(layer), repr(accelerator))
+    return sha256("\n".join(parts).encode()).hexdigest()
+
+
+def _write(path: Path, mapping: Mapping) -> None:
+    """A folder that cannot be written keeps nothing."""
+    document = {
+        "nest": [[loop.dimension, loop.size, loop.along] for loop in mapping.nest],
+        "kept": {name: [[one.memory, one.loops] for one in mapping.kept(name)] for name in ("input", "weight", "output")},
+    }
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with tempfile.NamedTemporaryFile("w", encoding="utf-8", dir=path.parent, suffix=".part", delete=False) as file:
+            json.dump(document, file)
+        Path(file.name).replace(path)
+    except OSError:
+        return
+
+
+def _read(
+    path: Path, layer: Layer, accelerator: Accelerator, objective: MappingObjective, method: str, run: Run
+) -> Result[Mapping] | None:
+    """None for what is not there, cannot be read, or is not legal."""
+    try:
+        mapping = _mapping(json.loads(path.read_text(encoding="utf-8")))
+        if verify_mapping(layer, accelerator, mapping):
+            return None
+        cost = layer_cost(layer, accelerator, mapping)
+    except (OSError, ValueError, KeyError, TypeError, InputError):
+        return None
+    value = round(objective.of(cost.energy_pj, cost.cycles))
+    return Result(Status.OPTIMAL, mapping, value, value, run.seconds, method)
+
+
+def _mapping(document: Any) -> Mapping:
+    nest = tuple(Loop(dimension, size, along) for dimension, size, along in document["nest"])
+    kept = {name: tuple(Kept(memory, loops) for memory, loops in ones) for name, ones in document["kept"].items()}
+    return Mapping(nest, kept["input"], kept["weight"], kept["output"])

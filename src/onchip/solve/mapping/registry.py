@@ -1,0 +1,97 @@
+"""The mapping methods by name; whichever is asked, its mapping is verified before it is handed out."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from onchip.arch.accelerator import Accelerator
+from onchip.errors import InternalError, UsageError
+from onchip.ir.loopnest import Layer
+from onchip.plan import mapping as plan
+from onchip.plan.result import Result
+from onchip.solve.limits import Run
+from onchip.solve.mapping.objective import MappingObjective
+from onchip.verify.mapping import verify_mapping
+
+Solve: TypeAlias = Callable[[Layer, Accelerator, MappingObjective, Run], Result[plan.Mapping]]
+
+
+@dataclass(frozen=True, slots=True)
+class MappingMethod:
+    """`objective_value` is in the unit of the objective, for `cosa` CoSA's own."""
+
+    name: str
+    summary: str
+    solve: Solve
+    is_random: bool = False
+
+    def __call__(
+        self, layer: Layer, accelerator: Accelerator, objective: MappingObjective, run: Run
+    ) -> Result[plan.Mapping]:
+        """Raises InternalError for a mapping that is not legal."""
+        result = self.solve(layer, accelerator, objective, run)
+        violations = verify_mapping(layer, accelerator, result.answer) if result.answer is not None else ()
+        if violations:
+            raise InternalError(f"its mapping is not legal: {violations[0]}", place=f"--method {self.name}")
+        return result
+
+
+def _exact(layer: Layer, accelerator: Accelerator, objective: MappingObjective, run: Run) -> Result[plan.Mapping]:
+    from onchip.solve.mapping.exact import solve_exactly
+
+    return solve_exactly(layer, accelerator, objective, run)
+
+
+def _random(layer: Layer, accelerator: Accelerator, objective: MappingObjective, run: Run) -> Result[plan.Mapping]:
+    from onchip.solve.mapping.rivals.best_of_random import solve_at_random
+
+    return solve_at_random(layer, accelerator, objective, run)
+
+
+def _hybrid(layer: Layer, accelerator: Accelerator, objective: MappingObjective, run: Run) -> Result[plan.Mapping]:
+    from onchip.solve.mapping.rivals.hybrid import solve_as_hybrid
+
+    return solve_as_hybrid(layer, accelerator, objective, run)
+
+
+def _loma(layer: Layer, accelerator: Accelerator, objective: MappingObjective, run: Run) -> Result[plan.Mapping]:
+    from onchip.solve.mapping.rivals.loma import solve_as_loma
+
+    return solve_as_loma(layer, accelerator, objective, run)
+
+
+def _cosa(layer: Layer, accelerator: Accelerator, objective: MappingObjective, run: Run) -> Result[plan.Mapping]:
+    """Of schedules that are equal to CoSA the one that costs least; one that does not fit costs infinitely much."""
+    from onchip.cost.layer import layer_cost
+    from onchip.plan.mapping import MappingError
+    from onchip.solve.mapping.cosa import solve_as_cosa
+
+    def cost(mapping: plan.Mapping) -> float:
+        try:
+            found = layer_cost(layer, accelerator, mapping)
+        except MappingError:
+            return float("inf")
+        return objective.of(found.energy_pj, found.cycles)
+
+    return solve_as_cosa(layer, accelerator, run, tie_break=cost)
+
+
+METHODS: Mapping[str, MappingMethod] = {
+    method.name: method
+    for method in (
+        MappingMethod("exact", "the best mapping of its mapspace, proven", _exact),
+        MappingMethod("cosa", "CoSA's formulation (ISCA 2021), ties broken by the cost model", _cosa),
+        MappingMethod("hybrid", "Timeloop-Hybrid's rule: random tilings, pruned orders of loops", _hybrid, True),
+        MappingMethod("random", "the best of a few random mappings that fit", _random, True),
+        MappingMethod("loma", "all orders of the prime factors, memories filled from the units up", _loma),
+    )
+}
+
+
+def method_named(name: str) -> MappingMethod:
+    """Raises UsageError for another name."""
+    if name not in METHODS:
+        raise UsageError(f"there is no method {name!r}", place="--method", expected=f"one of {', '.join(METHODS)}")
+    return METHODS[name]

@@ -1,0 +1,206 @@
+"""The layers of a network: each operator that is a loop nest, as one or several; what is none is left out."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from math import prod
+from typing import Final
+
+from onchip.errors import InputError, UsageError
+from onchip.ir.graph import Graph
+from onchip.ir.loopnest import Layer
+from onchip.ir.operator import Operator
+from onchip.plan.document import Reading
+from onchip.workloads.bundled import bundled_networks
+from onchip.workloads.layer_tables import layer_table
+from onchip.workloads.layers_of_products import attention, product, rows_of_weights
+from onchip.workloads.layers_of_windows import NoLayerError, Shape, convolution, pool, transposed_convolution
+from onchip.workloads.source import read_network
+
+TABLE: Final = "cosa:"
+"""Before the name of a layer table."""
+_TEXTS: Final = ("conv:", "gemm:")
+_FILES: Final = (".onnx", ".json", ".json.gz")
+_ELEMENT_BY_ELEMENT: Final = frozenset(
+    {"Abs", "Clip", "Elu", "Erf", "Exp", "Gelu", "HardSigmoid", "HardSwish", "LeakyRelu", "Log", "Mish", "Neg"}
+    | {"Reciprocal", "Relu", "Selu", "Sigmoid", "Silu", "Softplus", "Sqrt", "Swish", "Tanh"}
+    | {"Add", "Div", "Max", "Min", "Mul", "Pow", "Sub"}
+)
+_Parts = Mapping[str, Layer]
+
+
+@dataclass(frozen=True, slots=True)
+class LeftOut:
+    """An operator that is no layer, and why."""
+
+    operator: str
+    kind: str
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
+class NetworkLayers:
+    """Layers by name, in the network's order. One given as text is a network without a name of one layer."""
+
+    name: str | None
+    layers: Mapping[str, Layer]
+    left_out: tuple[LeftOut, ...] = ()
+
+    def __post_init__(self) -> None:
+        if not self.layers:
+            expected = f"at least one; {len(self.left_out)} operators are left out"
+            raise InputError("no operator is a layer", file=self.name, expected=expected)
+
+    @property
+    def distinct(self) -> Mapping[Layer, tuple[str, ...]]:
+        """Each layer once, with the names of all that are like it."""
+        found: dict[Layer, list[str]] = {}
+        for name, layer in self.layers.items():
+            found.setdefault(layer, []).append(name)
+        return {layer: tuple(names) for layer, names in found.items()}
+
+    def only(self, name: str) -> NetworkLayers:
+        """One of them; raises UsageError for another name."""
+        if name not in self.layers:
+            for one in self.left_out:
+                if one.operator == name:
+                    raise UsageError(f"{one.kind} {name!r} is no layer: {one.why}", file=self.name)
+            some = ", ".join(list(self.layers)[:5])
+            raise UsageError(f"no layer {name!r}", file=self.name, expected=f"one of its layers: {some}, ...")
+        return NetworkLayers(self.name, {name: self.layers[name]})
+
+
+@dataclass(frozen=True, slots=True)
+class Precision:
+    """Bits of an element of every operand; sums in the making have 16 more, up to 32."""
+
+    bits: int = 8
+
+    def of(self, layer: Layer) -> Layer:
+        """The layer with elements of so many bits."""
+        partial_bits = max(self.bits, min(self.bits + 16, 32))
+        bits = self.bits
+        return replace(layer, input_bits=bits, weight_bits=bits, output_bits=bits, partial_bits=partial_bits)
+
+
+def layers_named(source: str, reading: Reading, precision: Precision) -> tuple[NetworkLayers, bool]:
+    """The layers that `source` names, and whether it is one layer rather than a network.
+
+    `conv:...`, `gemm:...`; `cosa:TABLE`; a bundled network or a file; `cosa:TABLE:LAYER` and `NETWORK:LAYER` are one
+    layer of it. Raises InputError.
+    """
+    if source.startswith(_TEXTS):
+        return NetworkLayers(None, {source: precision.of(Layer.of_text(source))}), True
+    network, layer = _split(source)
+    if network.startswith(TABLE):
+        found = NetworkLayers(network, layer_table(network.removeprefix(TABLE)))
+    else:
+        found = layers_of(read_network(network, reading))
+    found = replace(found, layers={name: precision.of(one) for name, one in found.layers.items()})
+    return (found, False) if layer is None else (found.only(layer), True)
+
+
+def _split(source: str) -> tuple[str, str | None]:
+    """The network, and the layer of it that is asked for; both may have colons in their names."""
+    if source.startswith(TABLE):
+        table, _, layer = source.removeprefix(TABLE).partition(":")
+        return f"{TABLE}{table}", layer or None
+    parts = source.split(":")
+    for count in range(len(parts), 0, -1):
+        network = ":".join(parts[:count])
+        if network in bundled_networks() or network.endswith(_FILES):
+            return network, ":".join(parts[count:]) or None
+    expected = "conv:..., gemm:..., cosa:TABLE, a network, or NETWORK:LAYER"
+    raise InputError("no such layer or network", place=source, expected=expected)
+
+
+def layers_of(graph: Graph) -> NetworkLayers:
+    """Of every operator that is a loop nest, at 8 bits an element.
+
+    An operator that is several layers gives each a name of its own, like `up (0, 1)`; what no loop nest describes
+    exactly is left out. Fused activations cost nothing.
+    """
+    layers: dict[str, Layer] = {}
+    left_out: list[LeftOut] = []
+    for operator in graph.operators:
+        try:
+            parts = _layers_of_operator(graph, operator)
+        except (NoLayerError, InputError) as error:
+            left_out.append(LeftOut(operator.name, operator.kind, str(error)))
+        else:
+            layers |= {f"{operator.name} ({part})" if part else operator.name: one for part, one in parts.items()}
+    return NetworkLayers(graph.name, layers, tuple(left_out))
+
+
+def _layers_of_operator(graph: Graph, operator: Operator) -> _Parts:
+    if any(graph.tensor[name].part_of for name in (*operator.reads, *operator.outputs)):
+        raise NoLayerError("it is a tile of a layer")
+    shapes = list(_shapes(graph, operator))
+    if len(shapes) < 2:
+        raise NoLayerError("it reads nothing")
+    match operator.kind:
+        case "Conv" | "ConvInteger" | "QLinearConv":
+            return convolution(operator, shapes)
+        case "ConvTranspose":
+            return transposed_convolution(operator, shapes)
+        case "MaxPool" | "AveragePool" | "LpPool":
+            return pool(operator, shapes)
+        case "GlobalMaxPool" | "GlobalAveragePool":
+            return _pool_of_all(shapes)
+        case "ReduceMax" | "ReduceMean" | "ReduceMin" | "ReduceSum":
+            return _reduction(shapes)
+        case "Gemm":
+            return rows_of_weights(shapes)
+        case "MatMul" | "MatMulInteger" | "QLinearMatMul":
+            return product(shapes)
+        case "Attention":
+            return attention(operator, shapes)
+        case kind if kind in _ELEMENT_BY_ELEMENT:
+            return _element_by_element(shapes)
+    raise NoLayerError("its kind is no loop nest of multiply-accumulates")
+
+
+def _shapes(graph: Graph, operator: Operator) -> Iterator[Shape]:
+    """Of the output, then of what is read, inputs first."""
+    for name in (operator.outputs[0], *operator.inputs, *operator.parameters):
+        shape = graph.tensor[name].shape
+        if shape is None:
+            raise NoLayerError(f"tensor {name!r} has no shape")
+        yield shape
+
+
+def _element_by_element(shapes: list[Shape]) -> _Parts:
+    """Each element of two operands meets one of the other: all loops are groups, so that no operand is used again."""
+    output, *read = shapes
+    first, *others = sorted(read, key=prod, reverse=True)
+    if prod(first) != prod(output) or len(others) > 1:
+        raise NoLayerError("its operands are not one or two of the output's size")
+    if not others or prod(others[0]) == 1:
+        return {"": _of_one_operand(output)}
+    if prod(others[0]) == prod(output):
+        return {"": Layer(g=prod(output))}
+    padded = (1,) * (len(output) - len(others[0])) + others[0]
+    if len(padded) != len(output) or any(size not in (1, whole) for size, whole in zip(padded, output, strict=True)):
+        raise NoLayerError("its second operand does not spread over the output")
+    return {"": Layer(n=prod(output) // prod(padded), g=prod(padded))}
+
+
+def _of_one_operand(shape: Shape) -> Layer:
+    """Channels as groups, and the last two of more than two dimensions as height and width."""
+    batch, channels, *pixels = (*shape, 1, 1)[: max(len(shape), 2)]
+    return Layer(n=batch, g=channels, p=prod(pixels[:-1]), q=pixels[-1] if pixels else 1, has_weight=False)
+
+
+def _reduction(shapes: list[Shape]) -> _Parts:
+    output, source = prod(shapes[0]), prod(shapes[1])
+    if source % output:
+        raise NoLayerError("its output does not divide its input")
+    return {"": Layer(g=output, c=source // output, has_weight=False)}
+
+
+def _pool_of_all(shapes: list[Shape]) -> _Parts:
+    if len(shapes[1]) < 3:
+        raise NoLayerError("its input has no pixels")
+    batch, channels, *pixels = shapes[1]
+    return {"": Layer(n=batch, g=channels, r=prod(pixels[:-1]), s=pixels[-1], has_weight=False)}
