@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping as Dictionary
+from collections.abc import Callable
+from collections.abc import Mapping as Dictionary
 from dataclasses import dataclass, field, replace
 from math import inf, isfinite
 
@@ -11,9 +12,9 @@ from onchip.arch.accelerator import Accelerator
 from onchip.arch.memory import DRAM, Operand
 from onchip.cost.layer import access_of, layer_cost
 from onchip.cost.layer_limits import array_of, check_capacities, check_memories
-from onchip.errors import InputError, InternalError
+from onchip.errors import InputError, InternalError, UsageError
 from onchip.frontends.accelerator_yaml import accelerator_sha256, load_accelerator
-from onchip.ir.loopnest import LOOPS, Layer
+from onchip.ir.loopnest import Layer
 from onchip.plan.document import Granularity, Reading, Source
 from onchip.plan.mapping import Kept, Mapping
 from onchip.plan.mapping_document import MappingClaim, MappingDocument, NamedMapping
@@ -26,6 +27,7 @@ from onchip.verify.mapping import verify_mapping
 from onchip.workloads.layers_of import Precision, layers_named
 
 COSA = "cosa"
+METHODS = ("exact", "cosa", "random", "hybrid", "loma")
 UNITS = {MappingObjective.ENERGY: "fJ", MappingObjective.LATENCY: "cycles", MappingObjective.EDP: "fJ x cycles"}
 GREATEST_MACS = 2**53
 Solver = Callable[[Layer, Accelerator, MappingObjective, Run], Result[Mapping]]
@@ -114,14 +116,12 @@ def _claim(result: Result[Mapping], request: MappingRequest) -> MappingClaim | N
     """CoSA's objective is divided back to its own unit, bits."""
     if result.objective_value is None:
         return None
-    value, bound, objective = float(result.objective_value), float(result.lower_bound), COSA
     if request.method == COSA:
         from onchip.solve.mapping.cosa import VALUE_PER_BIT
 
-        return MappingClaim(COSA, result.status, objective, value / VALUE_PER_BIT, bound / VALUE_PER_BIT)
-    return MappingClaim(
-        result.method, result.status, request.objective, result.objective_value, result.lower_bound
-    )
+        value, bound = result.objective_value / VALUE_PER_BIT, result.lower_bound / VALUE_PER_BIT
+        return MappingClaim(COSA, result.status, COSA, value, bound)
+    return MappingClaim(result.method, result.status, request.objective, result.objective_value, result.lower_bound)
 
 
 def _can_be_mapped(layer: Layer, name: str, accelerator: Accelerator, request: MappingRequest) -> None:
@@ -129,7 +129,13 @@ def _can_be_mapped(layer: Layer, name: str, accelerator: Accelerator, request: M
     if layer.macs > GREATEST_MACS:
         error = InputError(f"it has {layer.macs} multiply-accumulates", expected=f"at most {GREATEST_MACS}")
         raise _in_layer(error, name, request)
-    one = replace(layer, **{loop.lower(): 1 for loop in LOOPS}, padding=(0, 0, 0, 0))
+    one = Layer(
+        input_bits=layer.input_bits,
+        weight_bits=layer.weight_bits,
+        output_bits=layer.output_bits,
+        partial_bits=layer.partial_bits,
+        has_weight=layer.has_weight,
+    )
     kept = {
         str(operand): tuple(Kept(level.memory.name, 0) for level in accelerator.levels if operand in level.memory.holds)
         for operand in Operand
@@ -160,3 +166,51 @@ def _run_of_layer(run: Run, phase: str) -> Run:
     own = replace(run, listener=listen, started=time.perf_counter())
     run.listener(Progress(run.seconds, None, 0, phase))
     return own
+
+
+def _solver(method: str) -> Solver:
+    """The method of that name, its packages imported only now; raises UsageError for an unknown one."""
+    match method:
+        case "exact":
+            from onchip.solve.mapping.exact import solve_exactly
+
+            return solve_exactly
+        case "cosa":
+            return _solve_as_cosa
+        case "random":
+            from onchip.solve.mapping.rivals.best_of_random import solve_at_random
+
+            return solve_at_random
+        case "hybrid":
+            from onchip.solve.mapping.rivals.hybrid import solve_as_hybrid
+
+            return solve_as_hybrid
+        case "loma":
+            from onchip.solve.mapping.rivals.loma import solve_as_loma
+
+            return solve_as_loma
+    raise UsageError(f"no method is called {method!r}", place="--method", expected=", ".join(METHODS))
+
+
+def _solve_as_cosa(layer: Layer, accelerator: Accelerator, objective: MappingObjective, run: Run) -> Result[Mapping]:
+    """Of schedules that CoSA finds equal, the one with the least true cost."""
+    from onchip.cost.layer_batch import LayerCosts
+    from onchip.solve.mapping.cosa import solve_as_cosa
+
+    costs = LayerCosts(layer, accelerator)
+
+    def true_cost(mapping: Mapping) -> float:
+        found = costs.of([mapping])
+        energy_pj = float(found.energy_pj[0])
+        return objective.of(energy_pj, float(found.cycles[0])) if isfinite(energy_pj) else inf
+
+    return solve_as_cosa(layer, accelerator, run, tie_break=true_cost)
+
+
+def _mapspace(method: str) -> str | None:
+    """What a proof is about."""
+    if method != "exact":
+        return None
+    from onchip.solve.mapping.exact import MAPSPACE
+
+    return MAPSPACE

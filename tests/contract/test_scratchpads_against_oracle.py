@@ -89,8 +89,8 @@ def tiny_problems() -> Iterator[Problem]:
                 {way: Rate(chance.randint(0, 2), ((8, chance.randint(1, 3)),)) for way in ways} if seed % 3 else {},
             ),
         )
-        found = tight(problem, chance, greatest_bytes=8)
-        if found is not None and len(found.graph.tensors) <= 5:
+        found = tight(problem, chance, greatest_bytes=6)
+        if found is not None and len(found.graph.tensors) <= 4:
             yield found
 
 

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from onchip.arch.accelerator import Accelerator
 from onchip.arch.memory import DRAM, Access
 from onchip.cost.layer_accesses import Accesses, layer_accesses
+from onchip.cost.layer_accounting import INTERPRETER, Accounting, settled
 from onchip.cost.layer_latency import Latency, latency
 from onchip.cost.layer_limits import array_of, check_mapping
 from onchip.errors import AcceleratorError
@@ -50,12 +51,16 @@ class LayerCost:
         return self.macs / (self.units * self.cycles)
 
 
-def layer_cost(layer: Layer, accelerator: Accelerator, mapping: Mapping) -> LayerCost:
+def layer_cost(
+    layer: Layer, accelerator: Accelerator, mapping: Mapping, accounting: Accounting = INTERPRETER
+) -> LayerCost:
     """Raises MappingError where the mapping does not fit, AcceleratorError where the accelerator says too little."""
-    check_mapping(layer, accelerator, mapping)
+    check_mapping(layer, accelerator, mapping, accounting)
+    if accounting.tiles_span_their_reuse:
+        mapping = settled(mapping)
     executed = mapping.layer(layer)
     array = array_of(accelerator)
-    accesses = layer_accesses(executed, accelerator, mapping)
+    accesses = layer_accesses(executed, accelerator, mapping, accounting)
     energies: dict[tuple[str, str], float] = {}
     for one in accesses:
         key = one.memory, one.operand
@@ -65,7 +70,7 @@ def layer_cost(layer: Layer, accelerator: Accelerator, mapping: Mapping) -> Laye
         accesses,
         energies,
         executed.macs * (array.mac_energy_pj or 0.0),
-        latency(layer, executed, accelerator, mapping),
+        latency(layer, executed, accelerator, mapping, accounting),
         array.macs,
     )
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from onchip.arch.accelerator import Accelerator
 from onchip.arch.memory import Access
+from onchip.cost.layer_accounting import INTERPRETER, Accounting
 from onchip.cost.layer_tiles import MACS, Boundary, Sizes, boundaries
 from onchip.ir.loopnest import OUTPUT, RELEVANT, Layer
 from onchip.plan.mapping import Mapping, Move
@@ -37,25 +38,35 @@ class Accesses:
         return units * shortest / access.access_bits
 
 
-def layer_accesses(layer: Layer, accelerator: Accelerator, mapping: Mapping) -> tuple[Accesses, ...]:
+def layer_accesses(
+    layer: Layer, accelerator: Accelerator, mapping: Mapping, accounting: Accounting = INTERPRETER
+) -> tuple[Accesses, ...]:
     """Of every memory, operand and move; what never happens is left out. `layer` is the one executed."""
     found: list[Accesses] = []
     for operand in layer.operands:
-        crossed = boundaries(layer, accelerator, mapping, operand)
+        crossed = boundaries(layer, accelerator, mapping, operand, accounting)
         found.extend(_of_sums(crossed) if operand == OUTPUT else _of_reads(crossed))
     return tuple(accesses for accesses in found if accesses.elements)
 
 
 def output_bits_in(boundary: Boundary) -> int:
     """Bits of an output in the upper memory of a boundary: those of a partial sum unless all arrive complete."""
-    pending = [
-        loop
-        for at, loop in enumerate(boundary.mapping.nest)
-        if loop.dimension not in RELEVANT[OUTPUT]
+    return boundary.layer.partial_bits if is_pending(boundary) else boundary.layer.output_bits
+
+
+def bits_below(boundary: Boundary, below: Boundary) -> int:
+    """Bits of an output in the lower memory of a boundary, as it moves over that; `below` is the next boundary."""
+    return output_bits_in(boundary if boundary.accounting.finished_sums_leave_short else below)
+
+
+def is_pending(boundary: Boundary) -> bool:
+    """Whether sums that arrive in the upper memory are to be added to later."""
+    return any(
+        loop.dimension not in RELEVANT[OUTPUT]
         and loop.size > 1
         and (at >= boundary.lower.cut if loop.along is None else boundary.upper.has_beside_it(loop))
-    ]
-    return boundary.layer.partial_bits if pending else boundary.layer.output_bits
+        for at, loop in enumerate(boundary.mapping.nest)
+    )
 
 
 def _of_reads(crossed: tuple[Boundary, ...]) -> Iterator[Accesses]:
@@ -74,13 +85,18 @@ def _of_sums(crossed: tuple[Boundary, ...]) -> Iterator[Accesses]:
         bits, size = output_bits_in(boundary), boundary.upper_sizes()[0][0]
         arrived = _elements(boundary.upper_sizes())
         returned = arrived - begun
+        if boundary.accounting.begun_sums_are_read:
+            returned = arrived if is_pending(boundary) else 0
         yield Accesses(above, OUTPUT, Move.WRITE_FROM_BELOW, boundary.upper_sizes(), bits)
         yield Accesses(above, OUTPUT, Move.READ_FOR_BELOW, ((size, returned // size),), bits)
         if below != MACS:
-            own_bits = output_bits_in(crossed[crossed.index(boundary) - 1])
+            own_bits = bits_below(boundary, crossed[crossed.index(boundary) - 1])
             ((own_size, _),) = boundary.lower_sizes()
             yield Accesses(below, OUTPUT, Move.READ_FOR_ABOVE, boundary.lower_sizes(), own_bits)
-            yield Accesses(below, OUTPUT, Move.WRITE_FROM_ABOVE, ((own_size, returned // own_size),), own_bits)
+            own_returned = returned
+            if boundary.accounting.begun_sums_are_read:
+                own_returned = _elements(boundary.lower_sizes()) if returned else 0
+            yield Accesses(below, OUTPUT, Move.WRITE_FROM_ABOVE, ((own_size, own_returned // own_size),), own_bits)
             begun = _elements(boundary.lower_sizes()) - returned
 
 

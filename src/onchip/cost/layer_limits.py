@@ -9,18 +9,21 @@ from math import prod
 from onchip.arch.accelerator import Accelerator
 from onchip.arch.compute import ComputeArray
 from onchip.arch.memory import MemoryLevel, Operand
-from onchip.cost.layer_accesses import output_bits_in
+from onchip.cost.layer_accesses import bits_below
+from onchip.cost.layer_accounting import INTERPRETER, Accounting
 from onchip.cost.layer_tiles import Boundary, boundaries
 from onchip.errors import AcceleratorError
 from onchip.ir.loopnest import OUTPUT, Layer
 from onchip.plan.mapping import Mapping, MappingError, loops_along
 
 
-def check_mapping(layer: Layer, accelerator: Accelerator, mapping: Mapping) -> None:
+def check_mapping(
+    layer: Layer, accelerator: Accelerator, mapping: Mapping, accounting: Accounting = INTERPRETER
+) -> None:
     """Raises MappingError for what does not fit, AcceleratorError for one that has no array or no way upwards."""
     check_memories(layer, accelerator, mapping)
     check_array(accelerator, mapping)
-    check_capacities(layer, accelerator, mapping)
+    check_capacities(layer, accelerator, mapping, accounting)
 
 
 def array_of(accelerator: Accelerator) -> ComputeArray:
@@ -73,9 +76,11 @@ def check_array(accelerator: Accelerator, mapping: Mapping) -> None:
             raise MappingError(detail, place=f"array: {dimension}", expected=f"at most {array.sizes[dimension]}")
 
 
-def check_capacities(layer: Layer, accelerator: Accelerator, mapping: Mapping) -> None:
+def check_capacities(
+    layer: Layer, accelerator: Accelerator, mapping: Mapping, accounting: Accounting = INTERPRETER
+) -> None:
     """What each memory holds of all operands together is within its capacity."""
-    needs = needed_bits(mapping.layer(layer), accelerator, mapping)
+    needs = needed_bits(mapping.layer(layer), accelerator, mapping, accounting)
     for level in accelerator.levels:
         need = {operand: bits for (memory, operand), bits in needs.items() if memory == level.memory.name}
         capacity = level.memory.capacity_bytes * 8
@@ -88,13 +93,15 @@ def check_capacities(layer: Layer, accelerator: Accelerator, mapping: Mapping) -
             )
 
 
-def needed_bits(layer: Layer, accelerator: Accelerator, mapping: Mapping) -> dict[tuple[str, str], int]:
+def needed_bits(
+    layer: Layer, accelerator: Accelerator, mapping: Mapping, accounting: Accounting = INTERPRETER
+) -> dict[tuple[str, str], int]:
     """What one instance of each memory needs for each operand; `layer` is the one executed."""
     needs = {}
     for operand in layer.operands:
-        for below, boundary in pairwise(boundaries(layer, accelerator, mapping, operand)):
+        for below, boundary in pairwise(boundaries(layer, accelerator, mapping, operand, accounting)):
             level = boundary.lower.level
-            bits = output_bits_in(below) if operand == OUTPUT else layer.bits(operand)
+            bits = bits_below(boundary, below) if operand == OUTPUT else layer.bits(operand)
             needs[boundary.lower.memory, operand] = largest_tile(boundary) * bits * _copies(level, boundary)
     return needs
 

@@ -7,12 +7,13 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import pairwise, product
-from math import prod
+from math import gcd, prod
 from typing import TypeAlias
 
 from onchip.arch.accelerator import Accelerator
 from onchip.arch.memory import DRAM, MemoryLevel
-from onchip.ir.loopnest import INPUT, RELEVANT, Axis, Layer
+from onchip.cost.layer_accounting import INTERPRETER, Accounting
+from onchip.ir.loopnest import INPUT, OUTPUT, RELEVANT, Axis, Layer
 from onchip.plan.mapping import Loop, Mapping
 
 Sizes: TypeAlias = tuple[tuple[int, int], ...]  # pairs of a size in elements and how often it occurs
@@ -55,13 +56,20 @@ def chain_of(accelerator: Accelerator, mapping: Mapping, operand: str) -> tuple[
 
 @dataclass(frozen=True, slots=True)
 class Boundary:
-    """Two neighbours of an operand's chain: tiles of `lower` come from, or go to, `upper`."""
+    """Two neighbours of an operand's chain: tiles of `lower` come from, or go to, `upper`.
+
+    `inner_cut` is the cut of the one below `lower`. `has_room_for_two` tiles in `lower`: None, if it is as its
+    memory says.
+    """
 
     layer: Layer
     mapping: Mapping
     operand: str
     lower: Holder
     upper: Holder
+    inner_cut: int = 0
+    accounting: Accounting = INTERPRETER
+    has_room_for_two: bool | None = None
 
     @property
     def episodes(self) -> int:
@@ -70,7 +78,8 @@ class Boundary:
         That run is of loops along which the same tile is used again. The MACs keep nothing, so nothing is saved.
         """
         above = self._temporal_above()
-        while self.lower.memory != MACS and above and not self._is_relevant(above[0]):
+        keeps = self.lower.memory != MACS or (self.accounting.units_keep_operands and self.operand != OUTPUT)
+        while keeps and above and not self._is_relevant(above[0]):
             above.pop(0)
         return prod(loop.size for loop in above)
 
@@ -91,20 +100,64 @@ class Boundary:
         All of them where there is room for both. Else those after the last time that the whole tile is needed
         again: without the outermost loops of the period along which it is used again.
         """
-        if self.lower.memory == MACS or (self.lower.level is not None and self.lower.level.double_buffered):
+        doubled = self.has_room_for_two
+        if doubled is None:
+            doubled = self.lower.level is not None and self.lower.level.double_buffered
+        if self.lower.memory == MACS or doubled:
             return self.period
+        first = self.inner_cut if self.accounting.windows_end_at_the_level_below else 0
         below = [loop for at, loop in enumerate(self.mapping.nest) if at < self.lower.cut and loop.along is None]
-        while below and (below[-1].size == 1 or not self._is_relevant(below[-1])):
+        own = sum(loop.along is None for loop in self.mapping.nest[first : self.lower.cut])
+        while own and (below[-1].size == 1 or not self._is_relevant(below[-1])):
             below.pop()
+            own -= 1
         return prod(loop.size for loop in below)
 
     def lower_sizes(self) -> Sizes:
         """Sizes of the tiles of `lower`, and how often one comes or goes, over all instances and all time."""
+        if self.accounting.tiles_from_bounds:
+            return ((self._tile_from_bounds(joined=False), self._moves(self.lower)),)
         return self._sizes(self._times(self.lower), joined=False)
 
     def upper_sizes(self) -> Sizes:
         """The same as `upper` sees it: what several instances below one want or give at once counts once."""
-        return self._sizes(self._times(self.upper), joined=True)
+        if not self.accounting.tiles_from_bounds:
+            return self._sizes(self._times(self.upper), joined=True)
+        apart = self.accounting.neighbours_share_no_halo
+        size = self._tile_from_bounds(joined=not apart) * (self._neighbours() if apart else 1)
+        return ((size, self._moves(self.upper)),)
+
+    def _moves(self, sharing: Holder) -> int:
+        """How often a tile moves, over all time and all instances of `sharing`."""
+        return self.episodes * prod(loop.size for loop in self.mapping.nest if sharing.has_beside_it(loop))
+
+    def _tile_from_bounds(self, *, joined: bool) -> int:
+        spanned = [loop for at, loop in enumerate(self.mapping.nest) if self.lower.spans(at, loop)]
+        if joined:
+            beside = (loop for loop in self.mapping.nest if self.lower.has_beside_it(loop))
+            spanned.extend(loop for loop in beside if not self.upper.has_beside_it(loop))
+        return self._elements(spanned)
+
+    def _neighbours(self) -> int:
+        """How many tiles of `lower` make what one instance of `upper` gives at once, halos counted for each."""
+        spatial = [loop for loop in self.mapping.nest if loop.along is not None]
+        above = self._elements([loop for loop in spatial if not self.upper.has_beside_it(loop)])
+        return round(above / self._elements([loop for loop in spatial if not self.lower.has_beside_it(loop)]))
+
+    def _elements(self, loops: Sequence[Loop]) -> int:
+        """Those that loops touch if they are all there is."""
+        counts = Counter(dict.fromkeys(RELEVANT[self.operand], 1))
+        for loop in loops:
+            if self._is_relevant(loop):
+                counts[loop.dimension] *= loop.size
+        elements = 1
+        for axis in self.layer.axes if self.operand == INPUT else ():
+            outputs, filters = counts.pop(axis.output_loop), counts.pop(axis.filter_loop)
+            positions = axis.span(outputs, filters)
+            if self.accounting.skipped_rows_are_absent:
+                positions = _touched(axis, outputs, filters)
+            elements *= min(positions, axis.size)
+        return elements * prod(counts.values())
 
     def _times(self, sharing: Holder) -> int:
         """How often each tile of the operand moves at `sharing`: again in time, and for instances with the same."""
@@ -158,10 +211,23 @@ class Boundary:
         return loop.dimension in RELEVANT[self.operand]
 
 
-def boundaries(layer: Layer, accelerator: Accelerator, mapping: Mapping, operand: str) -> tuple[Boundary, ...]:
+def boundaries(
+    layer: Layer, accelerator: Accelerator, mapping: Mapping, operand: str, accounting: Accounting = INTERPRETER
+) -> tuple[Boundary, ...]:
     """From the MACs up to DRAM."""
     chain = chain_of(accelerator, mapping, operand)
-    return tuple(Boundary(layer, mapping, operand, lower, upper) for lower, upper in pairwise(chain))
+    cuts = (0, *(holder.cut for holder in chain))
+    return tuple(
+        Boundary(layer, mapping, operand, lower, upper, inner_cut, accounting)
+        for (lower, upper), inner_cut in zip(pairwise(chain), cuts, strict=False)
+    )
+
+
+def _touched(axis: Axis, outputs: int, filters: int) -> int:
+    """Different positions `output * stride + filter * dilation`; none is counted that a stride skips."""
+    common = gcd(axis.stride, axis.dilation)
+    stride, dilation = axis.stride // common, axis.dilation // common
+    return outputs * filters - max(0, filters - stride) * max(0, outputs - dilation)
 
 
 @lru_cache(maxsize=1 << 16)

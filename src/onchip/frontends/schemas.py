@@ -12,11 +12,17 @@ from typing import Any, Final
 
 from onchip.frontends.accelerator_yaml import ACCELERATOR_FORMAT, AcceleratorFields
 from onchip.frontends.graph_json import GRAPH_FORMAT, GraphFields
+from onchip.frontends.mapping_yaml import MAPPING_FORMAT, MappingFileFields
 from onchip.frontends.plan_json import PLAN_FORMAT, PlanFields
 from onchip.frontends.validation import Format, strict_adapter
 
 SCHEMA_FOLDER: Final = Path(__file__).parent / "schemas"
-_FORMATS: Final = ((GRAPH_FORMAT, GraphFields), (PLAN_FORMAT, PlanFields), (ACCELERATOR_FORMAT, AcceleratorFields))
+_FORMATS: Final = (
+    (GRAPH_FORMAT, GraphFields),
+    (PLAN_FORMAT, PlanFields),
+    (ACCELERATOR_FORMAT, AcceleratorFields),
+    (MAPPING_FORMAT, MappingFileFields),
+)
 
 
 def schema_files() -> dict[str, str]:

@@ -55,7 +55,7 @@ class MappingCache:
             return kept
         result = method(layer, accelerator, objective, run)
         if result.status is Status.OPTIMAL and result.answer is not None and method.name == "exact":
-            _write(path, result.answer)
+            _write(path, result)
         return result
 
 
@@ -68,11 +68,17 @@ def _key(method: str, layer: Layer, accelerator: Accelerator, objective: Mapping
     return sha256("\n".join(parts).encode()).hexdigest()
 
 
-def _write(path: Path, mapping: Mapping) -> None:
+def _write(path: Path, result: Result[Mapping]) -> None:
     """A folder that cannot be written keeps nothing."""
+    mapping = result.answer
+    if mapping is None:
+        return
     document = {
+        "objective_value": result.objective_value,
         "nest": [[loop.dimension, loop.size, loop.along] for loop in mapping.nest],
-        "kept": {name: [[one.memory, one.loops] for one in mapping.kept(name)] for name in ("input", "weight", "output")},
+        "kept": {
+            name: [[one.memory, one.loops] for one in mapping.kept(name)] for name in ("input", "weight", "output")
+        },
     }
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -86,19 +92,22 @@ def _write(path: Path, mapping: Mapping) -> None:
 def _read(
     path: Path, layer: Layer, accelerator: Accelerator, objective: MappingObjective, method: str, run: Run
 ) -> Result[Mapping] | None:
-    """None for what is not there, cannot be read, or is not legal."""
+    """None for what is not there, cannot be read, is not legal, or does not cost what it did."""
     try:
-        mapping = _mapping(json.loads(path.read_text(encoding="utf-8")))
+        document = json.loads(path.read_text(encoding="utf-8"))
+        mapping, kept_value = _mapping(document), document["objective_value"]
         if verify_mapping(layer, accelerator, mapping):
             return None
         cost = layer_cost(layer, accelerator, mapping)
     except (OSError, ValueError, KeyError, TypeError, InputError):
         return None
     value = round(objective.of(cost.energy_pj, cost.cycles))
+    if value != kept_value:
+        return None
     return Result(Status.OPTIMAL, mapping, value, value, run.seconds, method)
 
 
-def _mapping(document: Any) -> Mapping:
+def _mapping(document: dict[str, Any]) -> Mapping:
     nest = tuple(Loop(dimension, size, along) for dimension, size, along in document["nest"])
     kept = {name: tuple(Kept(memory, loops) for memory, loops in ones) for name, ones in document["kept"].items()}
     return Mapping(nest, kept["input"], kept["weight"], kept["output"])

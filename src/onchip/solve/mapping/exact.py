@@ -35,7 +35,7 @@ MAPSPACE: Final = (
     "class of loops innermost and any outermost, a class being the loops along which the same operand does not change)"
 )
 WAYS_AT_ONCE: Final = 1 << 20
-TIME_CRITERIA: Final = 6
+TIME_CRITERIA: Final = 10
 CHAINS_OF_A_DIVE: Final = 20
 DIVING_SHARE: Final = 0.3
 DIVING_SECONDS: Final = 20.0
@@ -149,7 +149,7 @@ class ExactMapper:
             self.nodes += chains.nodes
 
     def _strongest(self, complete_from: int) -> list[tuple[int, int, int]]:
-        """Criteria with the highest least values, an energy first."""
+        """Criteria with the highest least values, one for each kind of stall, an energy first."""
         rows = [(int(kind), int(port), int(preload)) for kind, port, preload in self._criteria]
         if len(rows) == 1:
             return rows
@@ -159,7 +159,8 @@ class ExactMapper:
         }
         energy = [row for row in rows if row[0] == kernel.ENERGY]
         timed = sorted((row for row in rows if row[0] != kernel.ENERGY), key=lambda row: -value[row])
-        return energy + timed[:TIME_CRITERIA]
+        of_stall = {row[:2]: row for row in reversed(timed)}
+        return energy + sorted(of_stall.values(), key=lambda row: -value[row])[:TIME_CRITERIA]
 
     def _visit(self, cuts: Cuts) -> None:
         orders = self.objective is not MappingObjective.ENERGY
@@ -242,9 +243,9 @@ class _Bound:
 
     def of(self, values: Reals) -> Reals:
         if self.objective is MappingObjective.ENERGY:
-            return values[0] * MappingObjective.ENERGY.of(1.0, 1.0)
+            return np.asarray(values[0] * MappingObjective.ENERGY.of(1.0, 1.0))
         if self.objective is MappingObjective.LATENCY:
-            return np.maximum(values[: self.criteria].max(axis=0), self.least_cycles)
+            return np.asarray(np.maximum(values[: self.criteria].max(axis=0), self.least_cycles))
         cycles = np.maximum(values[1 : self.criteria].max(axis=0), self.least_cycles)
         return np.asarray(values[0] * cycles * MappingObjective.EDP.of(1.0, 1.0))
 

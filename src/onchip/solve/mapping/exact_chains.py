@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import product
+from itertools import pairwise, product
 from math import inf
 from typing import Final
 
@@ -45,7 +45,7 @@ class Chains:
     def search(self) -> None:
         """All chains for the way that the work was filled for."""
         last = self.work.fits.shape[0] - 1
-        self._below(last, int(self.work.count[0]) - 1, self.work.fixed.copy(), {})
+        self._below(last, int(self.work.tiles[0]) - 1, self.work.fixed.copy(), {})
 
     def _below(self, level: int, tile: int, paid: Reals, cuts: Cuts) -> None:
         """Where runs end under the tile: all that is paid at or below the level is still to come."""
@@ -97,7 +97,7 @@ class Chains:
 
     def _inside(self, tile: int, loops_of: int | None = None) -> Flags:
         """The tiles that divide it, the rest being loops of one class."""
-        loops = self.work.loops[:, : self.work.count[0]]
+        loops = self.work.loops[:, : self.work.tiles[0]]
         found = np.ones(loops.shape[1], np.bool_)
         for loop, size in enumerate(loops[:, tile].tolist()):
             if loops_of is not None and CLASSES[loop] != loops_of:
@@ -112,14 +112,14 @@ class Chains:
 def mappings_of(tables: Tables, work: Work, accelerator: Accelerator, cuts: Cuts, *, orders: bool) -> list[Mapping]:
     """The mapping of a chain; with `orders` all that differ in the class of the outermost loops between two cuts."""
     loops = work.loops
-    tiles = sorted({*cuts.values(), 0, int(work.count[0]) - 1}, key=lambda tile: float(work.volume[tile]))
+    tiles = sorted({*cuts.values(), 0, int(work.tiles[0]) - 1}, key=lambda tile: float(work.volume[tile]))
     names = [level.memory.name for level in accelerator.levels]
     beside = _spatial(tables, work, accelerator, cuts)
     parts = [
         _orders(
             [int(outer // inner) for inner, outer in zip(loops[:, one], loops[:, other], strict=True)], orders=orders
         )
-        for one, other in zip(tiles, tiles[1:], strict=False)
+        for one, other in pairwise(tiles)
     ]
     found = []
     for chosen in product(*parts):

@@ -104,7 +104,7 @@ def list_tiles(space: Space, w: Work) -> None:
             copies -= 1
         w.radix[digit], w.stride[digit] = copies + 1, count
         count *= copies + 1
-    w.count[0] = count
+    w.tiles[0] = count
     w.loops[:, 0] = 1
     filled = 1
     for digit in range(space.digit_loop.size):
@@ -131,7 +131,7 @@ def list_tiles(space: Space, w: Work) -> None:
 
 @compiled
 def words(machine: Machine, level: int, bits: float) -> float:
-    return np.ceil(bits / machine.shortest[level])
+    return float(np.ceil(bits / machine.shortest[level]))
 
 
 @compiled
@@ -144,13 +144,15 @@ def entry(space: Space, w: Work, boundary: int, tile: int, axis: int, beside: bo
     outputs, taps = 2 * axis, 2 * axis + 1
     inside = w.axis_inside[boundary]
     more, more_taps = (w.axis_beside[boundary, outputs], w.axis_beside[boundary, taps]) if beside else (1, 1)
-    return space.entry[
-        axis,
-        space.place[outputs, w.loops[axis_loop(outputs), tile] * inside[outputs]],
-        space.place[outputs, more],
-        space.place[taps, w.loops[axis_loop(taps), tile] * inside[taps]],
-        space.place[taps, more_taps],
-    ]
+    return int(
+        space.blocks.entry[
+            axis,
+            space.blocks.place[outputs, w.loops[axis_loop(outputs), tile] * inside[outputs]],
+            space.blocks.place[outputs, more],
+            space.blocks.place[taps, w.loops[axis_loop(taps), tile] * inside[taps]],
+            space.blocks.place[taps, more_taps],
+        ]
+    )
 
 
 @compiled
@@ -158,12 +160,12 @@ def block_words(space: Space, machine: Machine, level: int, height: int, width: 
     """Over all places, of blocks with so many bits a position."""
     shortest = machine.shortest[level]
     if bits % shortest == 0:
-        return space.total[height] * space.total[width] * (bits / shortest)
+        return float(space.blocks.total[height] * space.blocks.total[width] * (bits / shortest))
     found = 0.0
-    for tall in range(space.start[height], space.stop[height]):
-        for wide in range(space.start[width], space.stop[width]):
-            size = float(space.size[tall] * space.size[wide])
-            found += np.ceil(size * bits / shortest) * (space.times[tall] * space.times[wide])
+    for tall in range(space.blocks.start[height], space.blocks.stop[height]):
+        for wide in range(space.blocks.start[width], space.blocks.stop[width]):
+            size = float(space.blocks.size[tall] * space.blocks.size[wide])
+            found += np.ceil(size * bits / shortest) * (space.blocks.times[tall] * space.blocks.times[wide])
     return found
 
 
@@ -173,17 +175,17 @@ def largest(space: Space, w: Work, operand: int, boundary: int, tile: int, besid
     part = w.share[operand, boundary]
     joint = part[INSIDE] * (part[BESIDE] if beside else 1.0)
     if operand != INPUT:
-        return joint * w.relevant[operand, tile]
+        return float(joint * w.relevant[operand, tile])
     height, width = entry(space, w, boundary, tile, 0, beside), entry(space, w, boundary, tile, 1, beside)
-    return joint * channels(w, tile) * space.largest[height] * space.largest[width]
+    return float(joint * channels(w, tile) * space.blocks.largest[height] * space.blocks.largest[width])
 
 
 @compiled
 def is_pending(w: Work, boundary: int, tile: int) -> bool:
     """Whether sums of a tile have something to come."""
-    last = w.count[0] - 1
+    last = w.tiles[0] - 1
     repeats = w.volume[last] / w.relevant[OUTPUT, last]
-    return w.volume[tile] / w.relevant[OUTPUT, tile] < repeats or w.share[OUTPUT, boundary, COPIES_ABOVE] > 1
+    return bool(w.volume[tile] / w.relevant[OUTPUT, tile] < repeats or w.share[OUTPUT, boundary, COPIES_ABOVE] > 1)
 
 
 # Energy of one boundary
@@ -193,7 +195,7 @@ def is_pending(w: Work, boundary: int, tile: int) -> bool:
 def energy_of_reads(
     space: Space, machine: Machine, shape: Shape, w: Work, operand: int, boundary: int, tile: int
 ) -> float:
-    upper, lower, last = space.above[operand, boundary], boundary - 1, w.count[0] - 1
+    upper, lower, last = space.above[operand, boundary], boundary - 1, w.tiles[0] - 1
     part, bits = w.share[operand, boundary], float(shape.bits[operand])
     episodes = w.volume[last] / w.volume[tile]
     if operand == WEIGHT:
@@ -202,7 +204,7 @@ def energy_of_reads(
         energy = words(machine, upper, size * part[BESIDE] * bits) * times * part[COPIES_ABOVE] * machine.read_pj[upper]
         if lower >= 0:
             energy += words(machine, lower, size * bits) * times * part[BESIDE] * part[COPIES] * machine.write_pj[lower]
-        return energy
+        return float(energy)
     again = episodes / (w.relevant[INPUT, last] / w.relevant[INPUT, tile])
     size = channels(w, tile) * part[INSIDE]
     outside = channels(w, last) / channels(w, tile) * part[OUTSIDE] * again
@@ -213,7 +215,7 @@ def energy_of_reads(
         height, width = entry(space, w, boundary, tile, 0, False), entry(space, w, boundary, tile, 1, False)
         units = block_words(space, machine, lower, height, width, size * bits)
         energy += units * outside * part[BESIDE] * part[COPIES] * machine.write_pj[lower]
-    return energy
+    return float(energy)
 
 
 @compiled
@@ -221,7 +223,7 @@ def energy_of_sums(
     space: Space, machine: Machine, shape: Shape, w: Work, boundary: int, tile: int, own_bits: float, saved_pj: float
 ) -> float:
     """As if all sums above had begun; `saved_pj` is what a sum added up between memories saves below."""
-    upper, lower, last = space.above[OUTPUT, boundary], boundary - 1, w.count[0] - 1
+    upper, lower, last = space.above[OUTPUT, boundary], boundary - 1, w.tiles[0] - 1
     part = w.share[OUTPUT, boundary]
     bits = float(shape.partial_bits if is_pending(w, boundary, tile) else shape.bits[OUTPUT])
     own_size = w.relevant[OUTPUT, tile] * part[INSIDE]
@@ -235,7 +237,7 @@ def energy_of_sums(
         unit = words(machine, lower, own_size * own_bits) / own_size
         energy += unit * (arrived * machine.read_pj[lower] + returned * machine.write_pj[lower])
         energy -= saved_pj * (arrived - size * times)
-    return energy
+    return float(energy)
 
 
 @compiled
@@ -262,7 +264,7 @@ def cycles_of(
     kind: int, port: int, preload: int, operand: int, boundary: int, tile: int, own_bits: float,
 ) -> float:  # fmt: skip
     """At most what the boundary adds to a criterion: waiting or business of a port, preloading, offloading."""
-    upper, lower, last = space.above[operand, boundary], boundary - 1, w.count[0] - 1
+    upper, lower, last = space.above[operand, boundary], boundary - 1, w.tiles[0] - 1
     bits = float(shape.bits[operand])
     lower_bits = bits
     if operand == OUTPUT:
@@ -317,10 +319,10 @@ def sums_bits(space: Space, shape: Shape, w: Work, level: int, complete_from: in
 @compiled
 def measure(space: Space, machine: Machine, shape: Shape, w: Work, complete_from: int) -> None:
     """Which tiles fit at which level."""
-    last = w.count[0] - 1
+    last = w.tiles[0] - 1
     for level in range(w.fits.shape[0]):
         own_bits = sums_bits(space, shape, w, level, complete_from)
-        for tile in range(w.count[0]):
+        for tile in range(w.tiles[0]):
             need = 0.0
             for operand in range(3):
                 if space.holds[operand, level]:
@@ -338,7 +340,7 @@ def price(
 ) -> None:  # fmt: skip
     """What the boundary above each level costs for each tile, and those at the units."""
     fixed, saved = shape.mac_energy_pj if kind == ENERGY else 0.0, 0.0
-    last = w.count[0] - 1
+    last = w.tiles[0] - 1
     for operand in range(3):
         if operand == WEIGHT and not shape.has_weight:
             continue
@@ -359,7 +361,7 @@ def price(
                 continue
             own_bits = sums_bits(space, shape, w, level, complete_from)
             number += 1 if operand == OUTPUT else 0
-            for tile in range(w.count[0]):
+            for tile in range(w.tiles[0]):
                 is_late = operand == OUTPUT and number >= complete_from and is_pending(w, level + 1, tile)
                 w.term[criterion, operand, level, tile] = (
                     np.inf
@@ -387,7 +389,7 @@ def price_one(
 @compiled
 def spread(space: Space, w: Work, values: Reals, loops_of: int) -> None:
     """To each tile the least value of those inside it, by loops of one class (NO_CLASS: any loops)."""
-    count = w.count[0]
+    count = w.tiles[0]
     for digit in range(space.digit_loop.size):
         if w.radix[digit] == 1 or loops_of not in (NO_CLASS, space.class_of[space.digit_loop[digit]]):
             continue
@@ -401,7 +403,7 @@ def spread(space: Space, w: Work, values: Reals, loops_of: int) -> None:
 @compiled
 def link(space: Space, w: Work, criterion: int) -> float:
     """Fills stage, run, ended and best, level by level; returns the least cost of a whole chain."""
-    count, levels = w.count[0], w.fits.shape[0]
+    count, levels = w.tiles[0], w.fits.shape[0]
     for level in range(levels):
         w.exists[level] = False
         w.exists[level, CLOSED] = True
@@ -426,8 +428,8 @@ def link(space: Space, w: Work, criterion: int) -> float:
         pay(space, w, criterion, level)
         close(space, w, criterion, level)
     if levels == 0:
-        return w.fixed[criterion]
-    return w.fixed[criterion] + w.best[criterion, levels - 1, count - 1]
+        return float(w.fixed[criterion])
+    return float(w.fixed[criterion] + w.best[criterion, levels - 1, count - 1])
 
 
 @compiled
@@ -441,7 +443,7 @@ def open_run(w: Work, criterion: int, level: int, operand: int, first: int, befo
     state = state_of(operand, first, w.fits.shape[0])
     w.exists[level, state] = True
     values = w.stage[criterion, level, state]
-    for tile in range(w.count[0]):
+    for tile in range(w.tiles[0]):
         values[tile] = before[tile] if w.fits[level, tile] else np.inf
 
 
@@ -454,14 +456,14 @@ def pay(space: Space, w: Work, criterion: int, level: int) -> None:
             for operand in range(3):
                 is_open = state != CLOSED and (state - 1) // w.fits.shape[0] == operand
                 if space.holds[operand, level] and not is_open:
-                    for tile in range(w.count[0]):
+                    for tile in range(w.tiles[0]):
                         values[tile] += w.term[criterion, operand, level, tile]
 
 
 @compiled
 def close(space: Space, w: Work, criterion: int, level: int) -> None:
     """Ends runs: what was open is paid where they end."""
-    count, levels = w.count[0], w.fits.shape[0]
+    count, levels = w.tiles[0], w.fits.shape[0]
     ended = w.ended[criterion, level]
     for tile in range(count):
         ended[tile] = w.stage[criterion, level, CLOSED, tile]
@@ -510,7 +512,7 @@ def least(
 @compiled
 def list_ends(space: Space, w: Work) -> None:
     """The smallest and the largest tile only, numbered 0 and 1."""
-    w.count[0] = 2
+    w.tiles[0] = 2
     for loop in range(8):
         w.loops[loop, 0], w.loops[loop, 1] = 1, space.bounds[loop] // w.side[loop]
     for tile in range(2):
@@ -570,7 +572,7 @@ def floor_of_cycles(space: Space, machine: Machine, shape: Shape, w: Work) -> fl
                 busy += once * times
                 waiting += max(once - 1.0, 0.0) * times
         slowest = max(slowest, waiting, busy)
-    return cycles + slowest
+    return float(cycles + slowest)
 
 
 @compiled
@@ -579,7 +581,7 @@ def unit_port(space: Space, machine: Machine, shape: Shape, one: int) -> int:
     operand = min(one, OUTPUT)
     if operand == WEIGHT and not shape.has_weight:
         return -1
-    return machine.port[space.above[operand, 0], WRITE_FROM_BELOW if one == 2 else READ_FOR_BELOW]
+    return int(machine.port[space.above[operand, 0], WRITE_FROM_BELOW if one == 2 else READ_FOR_BELOW])
 
 
 @compiled_entry

@@ -30,6 +30,19 @@ CLASSES: Final = tuple(
 MOST_TILES: Final = 1 << 16
 
 
+class Blocks(NamedTuple):
+    """Sizes of blocks of the input along its axes."""
+
+    place: Integers  # of a divisor among those of its loop: axis loop (P R Q S), divisor
+    entry: Integers  # axis, places of: outputs within, beside, taps within, beside; -1 where they do not divide
+    total: Reals  # of an entry: elements over all places of its blocks
+    largest: Integers
+    start: Integers  # of an entry's pairs of size and times
+    stop: Integers
+    size: Integers
+    times: Integers
+
+
 class Space(NamedTuple):
     """The layer's factors and the chains of memories."""
 
@@ -41,14 +54,7 @@ class Space(NamedTuple):
     holds: Flags  # operand, level
     touched: Reals  # operand: different elements that the layer uses
     above: Integers  # operand, level + 1 (0: the MACs): the level it is filled from; -1 where the level lacks it
-    place: Integers  # of a divisor among those of its loop: axis loop (P R Q S), divisor
-    entry: Integers  # axis, places of: outputs within, beside, taps within, beside; -1 where they do not divide
-    total: Reals  # of an entry: elements over all places of its blocks
-    largest: Integers
-    start: Integers  # of an entry's pairs of size and times
-    stop: Integers
-    size: Integers
-    times: Integers
+    blocks: Blocks
 
 
 class Sides(NamedTuple):
@@ -82,11 +88,11 @@ def tables_of(layer: Layer, accelerator: Accelerator) -> Tables:
     holds = np.array([[_held(layer, level, operand) for level in accelerator.levels] for operand in OPERANDS])
     above = np.array([_above(accelerator, held) for held in holds])
     sides = _sides(layer, accelerator)
+    blocks = _blocks(layer, max(array_of(accelerator).sizes.values()))
     space = Space(
         loops, primes, copies,
         np.array(list(layer.bounds.values())), np.array(CLASSES), holds.reshape(3, -1),
-        np.array([_touched(layer, operand) for operand in OPERANDS]), above,
-        *_blocks(layer, max(array_of(accelerator).sizes.values())),
+        np.array([_touched(layer, operand) for operand in OPERANDS]), above, blocks,
     )  # fmt: skip
     return Tables(space, shape_of(layer, accelerator), machine_of(accelerator), sides)
 
@@ -129,7 +135,7 @@ def _above(accelerator: Accelerator, held: Flags) -> list[int]:
 
 def _sides(layer: Layer, accelerator: Accelerator) -> Sides:
     array = array_of(accelerator)
-    first, ways = [0], []
+    first, ways = [0], list[tuple[int, ...]]()
     for along, units in array.sizes.items():
         allowed = loops_along(array, along)
         divisors = [_divisors(bound) if loop in allowed else [1] for loop, bound in layer.bounds.items()]
@@ -158,8 +164,8 @@ def _divisors(number: int) -> list[int]:
     return [divisor for divisor in range(1, number + 1) if number % divisor == 0]
 
 
-def _blocks(layer: Layer, units: int) -> tuple[Integers, Reals, Integers, Integers, Integers, Integers, Integers]:
-    """`place` and all after it; at most `units` blocks are beside each other."""
+def _blocks(layer: Layer, units: int) -> Blocks:
+    """At most `units` blocks are beside each other."""
     bounds = [layer.bounds[loop] for axis in layer.axes for loop in (axis.output_loop, axis.filter_loop)]
     divisors = [_divisors(bound) for bound in bounds]
     place = np.zeros((4, max(bounds) + 1), np.int64)
@@ -189,7 +195,7 @@ def _blocks(layer: Layer, units: int) -> tuple[Integers, Reals, Integers, Intege
     size, times = (np.array(column, np.int64) for column in zip(*pairs, strict=True))
     total = np.array([float(sum(size * times for size, times in one)) for one in found])
     largest = np.array([max(size for size, _ in one) for one in found])
-    return place, entry, total, largest, np.array([0, *stop[:-1]]), stop, size, times  # type: ignore[return-value]
+    return Blocks(place, entry, total, largest, np.array([0, *stop[:-1]]), stop, size, times)
 
 
 def _sizes(axis: Axis, outputs: int, filters: int, sizes: tuple[int, ...]) -> tuple[tuple[int, int], ...]:

@@ -12,9 +12,9 @@ from onchip.solve.mapping.exact_tables import Tables
 
 
 class Work(NamedTuple):
-    """Tiles are numbered 0 (one iteration) to count - 1 (all temporal loops); levels of `sides` are shifted by one."""
+    """Tiles are numbered 0 (one iteration) to tiles - 1 (all temporal loops); levels of `sides` are shifted by one."""
 
-    count: Integers
+    tiles: Integers
     radix: Integers  # of each digit: how many copies are temporal, plus 1
     stride: Integers
     loops: Integers  # loop, tile: iterations

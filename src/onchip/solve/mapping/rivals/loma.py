@@ -90,7 +90,7 @@ def _orders(loops: Sequence[Loop]) -> Iterator[tuple[Loop, ...]]:
 def _filled(layer: Layer, accelerator: Accelerator, beside: tuple[Loop, ...], order: tuple[Loop, ...]) -> Mapping:
     """Each operand of a memory has an equal share of it."""
     nest = (*beside, *order)
-    kept: dict[str, tuple[Kept, ...]] = {operand: () for operand in Operand}
+    kept: dict[str, tuple[Kept, ...]] = dict.fromkeys(Operand, ())
     for level in accelerator.levels:
         held = [operand for operand in layer.operands if operand in level.memory.holds]
         for operand in held:
@@ -107,9 +107,7 @@ def _filled(layer: Layer, accelerator: Accelerator, beside: tuple[Loop, ...], or
     return Mapping(nest, kept[Operand.INPUT], kept[Operand.WEIGHT], kept[Operand.OUTPUT])
 
 
-def _need(
-    layer: Layer, accelerator: Accelerator, nest: tuple[Loop, ...], operand: str, kept: tuple[Kept, ...]
-) -> int:
+def _need(layer: Layer, accelerator: Accelerator, nest: tuple[Loop, ...], operand: str, kept: tuple[Kept, ...]) -> int:
     """Bits of the last memory of a list."""
     alone = {str(one): kept if one == operand else () for one in Operand}
     return needed_bits(layer, accelerator, Mapping(nest, **alone))[kept[-1].memory, operand]

@@ -1,0 +1,120 @@
+"""`onchip map`: which loops of a layer run where, at which memory, in which order."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from onchip.commands.arguments import AsJson, Dims, Seed, dims_of, seconds_of
+from onchip.commands.exit_code import ExitCode, code_of_result
+from onchip.commands.watched import watched_run
+from onchip.plan.document import Granularity
+from onchip.report.output import write, write_json
+from onchip.solve.limits import Limits, MipSolver
+from onchip.solve.mapping.objective import MappingObjective
+
+if TYPE_CHECKING:
+    from onchip.report.mapping_outcome import MappingOutcome
+
+GREATEST_BITS = 64
+
+
+def map_command(
+    context: typer.Context,
+    source: Annotated[
+        str,
+        typer.Argument(
+            metavar="LAYER|NETWORK",
+            help="conv:n1k64c64p56q56r3s3:stride2:pad1, gemm:m64n256k512, a network, NETWORK:LAYER, cosa:resnet50.",
+        ),
+    ],
+    accelerator: Annotated[
+        str, typer.Option(metavar="NAME|FILE", help="A bundled name (NAME@64KiB resizes it) or a file.")
+    ],
+    objective: Annotated[
+        MappingObjective, typer.Option(help="Least energy, latency, or product of both.")
+    ] = MappingObjective.ENERGY,
+    method: Annotated[str, typer.Option(metavar="NAME", help="exact, cosa, random, hybrid or loma.")] = "exact",
+    bits: Annotated[
+        int, typer.Option(min=1, max=GREATEST_BITS, metavar="N", help="Bits of an element of every operand.")
+    ] = 8,
+    granularity: Annotated[Granularity, typer.Option(help="Fuse operators, or leave the nodes.")] = Granularity.FUSED,
+    dim: Dims = None,
+    time_limit: Annotated[
+        float | None, typer.Option(metavar="S", help="Seconds for each layer; else until proven.")
+    ] = None,
+    seed: Seed = 0,
+    solver: Annotated[MipSolver, typer.Option(help="Who solves the program of --method cosa.")] = MipSolver.CP_SAT,
+    output: Annotated[
+        Path | None, typer.Option("--output", "-o", metavar="MAPPING.yaml", help="Write the mappings.")
+    ] = None,
+    report: Annotated[
+        Path | None, typer.Option(metavar="FILE.html", help="Draw energy, roofline and utilisation.")
+    ] = None,
+    show: Annotated[bool, typer.Option("--show", help="Print the loop nests.")] = False,
+    as_json: AsJson = False,
+) -> int:
+    """Map a layer, or each layer of a network, onto the array and the memories of an accelerator.
+
+    Identical layers are searched once. Every mapping is verified before it is shown; its energy and cycles are those
+    of onchip's cost model, whoever found it. Ctrl-C ends with what there is so far.
+    """
+    from onchip.mapping import MappingRequest, map_layers
+
+    limits = Limits(seconds_of(time_limit), seed=seed, solver=solver)
+    request = MappingRequest(source, accelerator, objective, method, bits, dims_of(dim), granularity, limits)
+    _ensure_files_can_be_written(output, report, (source, accelerator))
+    outcome = map_layers(request, watched_run)
+    _write_files(outcome, output, report, context)
+    if as_json:
+        from onchip.report.mapping import mapping_object
+
+        write_json(mapping_object(outcome))
+    else:
+        _show(outcome, with_nests=show)
+    return _code_of(outcome)
+
+
+def _ensure_files_can_be_written(output: Path | None, report: Path | None, inputs: tuple[str, ...]) -> None:
+    from onchip.export.writable import ensure_writable
+
+    if report is not None:
+        from onchip.report.html import ensure_report_can_be_made
+
+        ensure_report_can_be_made()
+    for path in filter(None, (output, report)):
+        ensure_writable(path, inputs=inputs)
+
+
+def _write_files(outcome: MappingOutcome, output: Path | None, report: Path | None, context: typer.Context) -> None:
+    """Of what there is: a file without any mapping is not written."""
+    if not outcome.document.mappings:
+        return
+    if output is not None:
+        from onchip.export.mapping_yaml import write_mappings
+
+        write_mappings(outcome.document, output)
+    if report is not None:
+        from onchip.commands.report import command_line
+        from onchip.frontends.files import write_file
+        from onchip.report.mapping_html import mapping_html
+
+        write_file(report, mapping_html(outcome, command_line(context)).encode())
+
+
+def _show(outcome: MappingOutcome, *, with_nests: bool) -> None:
+    from onchip.report.mapping import loop_nests, mapping_table
+    from onchip.report.terminal import show
+
+    write(show(*mapping_table(outcome)))
+    if with_nests and outcome.document.mappings:
+        write(f"\n{loop_nests(outcome)}")
+
+
+def _code_of(outcome: MappingOutcome) -> ExitCode:
+    """An answer only if every layer has one; a schedule that breaks a true limit is wrong."""
+    codes = {ExitCode.WRONG if one.refusal else code_of_result(one.result) for one in outcome.mapped}
+    order = (ExitCode.INFEASIBLE, ExitCode.INTERRUPTED, ExitCode.NO_ANSWER, ExitCode.WRONG)
+    return next((code for code in order if code in codes), ExitCode.ANSWER)

@@ -1,0 +1,135 @@
+"""The exact mapper's mapspace, every mapping of it one by one: the oracle for toy layers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from itertools import islice, permutations, product
+from math import inf, prod
+from random import Random
+
+from nests import random_accelerator, random_layer
+from onchip.arch.accelerator import Accelerator
+from onchip.arch.memory import Operand
+from onchip.cost.layer import layer_cost
+from onchip.cost.layer_limits import array_of
+from onchip.ir.loopnest import LOOPS, RELEVANT, Layer
+from onchip.plan.mapping import Kept, Loop, Mapping, MappingError, loops_along
+from onchip.solve.mapping.objective import MappingObjective
+
+
+def toy(seed: int) -> tuple[Layer, Accelerator]:
+    """Always the same for a seed; two to four levels beside DRAM or fewer, many tiles do not fit."""
+    random = Random(seed)
+    accelerator = random_accelerator(random)
+    levels = tuple(
+        replace(level, memory=replace(level.memory, capacity_bytes=random.choice((4, 8, 16, 32, 64, 1 << 20))))
+        for level in accelerator.levels
+    )
+    scratchpads = tuple(level.memory for level in levels if level.is_scratchpad)
+    return random_layer(random, random.choice((12, 24, 48))), replace(
+        accelerator, levels=levels, scratchpads=scratchpads
+    )
+
+
+def least_values(layer: Layer, accelerator: Accelerator, most: int) -> dict[MappingObjective, float] | None:
+    """Infinite where nothing fits; None for more than `most` mappings."""
+    mappings = list(islice(all_mappings(layer, accelerator), most + 1))
+    if len(mappings) > most:
+        return None
+    best = dict.fromkeys(MappingObjective, inf)
+    for mapping in mappings:
+        try:
+            cost = layer_cost(layer, accelerator, mapping)
+        except MappingError:
+            continue
+        for objective in MappingObjective:
+            best[objective] = min(best[objective], objective.of(cost.energy_pj, cost.cycles))
+    return best
+
+
+def all_mappings(layer: Layer, accelerator: Accelerator) -> Iterator[Mapping]:
+    """Every split of every bound, every order of the classes of loops at every level."""
+    array, places = array_of(accelerator), len(accelerator.levels) + 1
+    names = list(array.sizes)
+    splits = [
+        [
+            split
+            for split in _splits(bound, places + len(names))
+            if all(
+                size == 1 or loop in loops_along(array, name) for name, size in zip(names, split[places:], strict=True)
+            )
+        ]
+        for loop, bound in layer.bounds.items()
+    ]
+    for chosen in product(*splits):
+        units = [prod(split[places + at] for split in chosen) for at in range(len(names))]
+        if all(used <= array.sizes[name] for name, used in zip(names, units, strict=True)):
+            yield from _of_split(layer, accelerator, chosen)
+
+
+def _splits(bound: int, parts: int) -> Iterator[tuple[int, ...]]:
+    if parts == 1:
+        yield (bound,)
+        return
+    for size in range(1, bound + 1):
+        if bound % size == 0:
+            for rest in _splits(bound // size, parts - 1):
+                yield (size, *rest)
+
+
+def _of_split(layer: Layer, accelerator: Accelerator, chosen: tuple[tuple[int, ...], ...]) -> Iterator[Mapping]:
+    places = len(accelerator.levels) + 1
+    beside = _beside(accelerator, chosen)
+    parts = [
+        list(_orders([Loop(loop, split[place]) for loop, split in zip(LOOPS, chosen, strict=True) if split[place] > 1]))
+        for place in range(places)
+    ]
+    for orders in product(*parts):
+        nest, cuts = list(beside[0]), []
+        for place, order in enumerate(orders):
+            nest.extend(order)
+            cuts.append(len(nest))
+            nest.extend(beside[place + 1])
+        yield Mapping(tuple(nest), *(_kept(layer, accelerator, nest, cuts, operand) for operand in Operand))
+
+
+def _beside(accelerator: Accelerator, chosen: tuple[tuple[int, ...], ...]) -> list[list[Loop]]:
+    """Loops beside each other above each place: right above the input's last tile that they are not in."""
+    places = len(accelerator.levels) + 1
+    found: list[list[tuple[int, Loop]]] = [[] for _ in range(places + 1)]
+    for at, name in enumerate(array_of(accelerator).sizes):
+        above, passed = 0, 0
+        for number, level in enumerate(accelerator.levels):
+            if Operand.INPUT in level.memory.holds:
+                if level.serves is None or name in level.serves:
+                    break
+                above, passed = number + 1, passed + 1
+        for loop, split in zip(LOOPS, chosen, strict=True):
+            if split[places + at] > 1:
+                found[above].append((passed, Loop(loop, split[places + at], name)))
+    return [[loop for _, loop in sorted(loops, key=lambda one: one[0])] for loops in found]
+
+
+def _orders(loops: list[Loop]) -> Iterator[list[Loop]]:
+    classes: dict[tuple[str, ...], list[Loop]] = {}
+    for loop in loops:
+        same = tuple(operand for operand in RELEVANT if loop.dimension not in RELEVANT[operand])
+        classes.setdefault(same, []).append(loop)
+    for order in permutations(classes.values()):
+        yield [loop for own in order for loop in own]
+
+
+def _kept(
+    layer: Layer, accelerator: Accelerator, nest: list[Loop], cuts: list[int], operand: Operand
+) -> tuple[Kept, ...]:
+    """Tiles also span the loops right above them along which the operand does not change."""
+    found = []
+    for level, cut in zip(accelerator.levels, cuts, strict=False):
+        if operand in level.memory.holds and operand in layer.operands:
+            at = spanned = cut
+            while at < len(nest) and (nest[at].along is not None or nest[at].dimension not in RELEVANT[operand]):
+                at += 1
+                spanned = at if nest[at - 1].along is None else spanned
+            found.append(Kept(level.memory.name, spanned))
+    return tuple(found)
