@@ -6,14 +6,15 @@ import time
 from collections.abc import Callable
 from collections.abc import Mapping as Dictionary
 from dataclasses import dataclass, field, replace
-from math import inf, isfinite
+from functools import partial
 
 from onchip.arch.accelerator import Accelerator
 from onchip.arch.memory import DRAM, Operand
 from onchip.cost.layer import access_of, layer_cost
 from onchip.cost.layer_limits import array_of, check_capacities, check_memories
-from onchip.errors import InputError, InternalError, UsageError
-from onchip.frontends.accelerator_yaml import accelerator_sha256, load_accelerator
+from onchip.errors import InputError, InternalError
+from onchip.frontends.accelerator_text import accelerator_sha256
+from onchip.frontends.accelerator_yaml import load_accelerator
 from onchip.ir.loopnest import Layer
 from onchip.plan.document import Granularity, Reading, Source
 from onchip.plan.mapping import Kept, Mapping
@@ -21,13 +22,14 @@ from onchip.plan.mapping_document import MappingClaim, MappingDocument, NamedMap
 from onchip.plan.result import Result, Status, Stop
 from onchip.report.mapping_outcome import MappedLayer, MappingOutcome
 from onchip.solve.limits import Limits, Progress, Run
+from onchip.solve.mapping.cache import MappingCache, cache_folder
 from onchip.solve.mapping.objective import MappingObjective
+from onchip.solve.mapping.registry import MappingMethod, method_named
 from onchip.solve.start import RunStarter, silent_run
 from onchip.verify.mapping import verify_mapping
 from onchip.workloads.layers_of import Precision, layers_named
 
 COSA = "cosa"
-METHODS = ("exact", "cosa", "random", "hybrid", "loma")
 UNITS = {MappingObjective.ENERGY: "fJ", MappingObjective.LATENCY: "cycles", MappingObjective.EDP: "fJ x cycles"}
 GREATEST_MACS = 2**53
 Solver = Callable[[Layer, Accelerator, MappingObjective, Run], Result[Mapping]]
@@ -35,7 +37,7 @@ Solver = Callable[[Layer, Accelerator, MappingObjective, Run], Result[Mapping]]
 
 @dataclass(frozen=True, slots=True)
 class MappingRequest:
-    """What `map` is asked. Time limits are for each layer, `bits` for an element of every operand."""
+    """What `map` is asked. A time limit is for each layer, `bits` for an element of every operand."""
 
     source: str
     accelerator: str
@@ -45,11 +47,12 @@ class MappingRequest:
     dims: Dictionary[str, int] = field(default_factory=dict)
     granularity: Granularity = Granularity.FUSED
     limits: Limits = field(default_factory=Limits)
+    use_cache: bool = True
 
 
 def map_layers(request: MappingRequest, start: RunStarter = silent_run) -> MappingOutcome:
     """Map each distinct layer once; raises InternalError if a mapping found is not legal."""
-    solver = _solver(request.method)
+    solver = _solver(method_named(request.method), use_cache=request.use_cache)
     accelerator = load_accelerator(request.accelerator)
     reading = Reading(dims=request.dims, granularity=request.granularity)
     layers, is_one_layer = layers_named(request.source, reading, Precision(request.bits))
@@ -168,43 +171,11 @@ def _run_of_layer(run: Run, phase: str) -> Run:
     return own
 
 
-def _solver(method: str) -> Solver:
-    """The method of that name, its packages imported only now; raises UsageError for an unknown one."""
-    match method:
-        case "exact":
-            from onchip.solve.mapping.exact import solve_exactly
-
-            return solve_exactly
-        case "cosa":
-            return _solve_as_cosa
-        case "random":
-            from onchip.solve.mapping.rivals.best_of_random import solve_at_random
-
-            return solve_at_random
-        case "hybrid":
-            from onchip.solve.mapping.rivals.hybrid import solve_as_hybrid
-
-            return solve_as_hybrid
-        case "loma":
-            from onchip.solve.mapping.rivals.loma import solve_as_loma
-
-            return solve_as_loma
-    raise UsageError(f"no method is called {method!r}", place="--method", expected=", ".join(METHODS))
-
-
-def _solve_as_cosa(layer: Layer, accelerator: Accelerator, objective: MappingObjective, run: Run) -> Result[Mapping]:
-    """Of schedules that CoSA finds equal, the one with the least true cost."""
-    from onchip.cost.layer_batch import LayerCosts
-    from onchip.solve.mapping.cosa import solve_as_cosa
-
-    costs = LayerCosts(layer, accelerator)
-
-    def true_cost(mapping: Mapping) -> float:
-        found = costs.of([mapping])
-        energy_pj = float(found.energy_pj[0])
-        return objective.of(energy_pj, float(found.cycles[0])) if isfinite(energy_pj) else inf
-
-    return solve_as_cosa(layer, accelerator, run, tie_break=true_cost)
+def _solver(method: MappingMethod, *, use_cache: bool) -> Solver:
+    """CoSA counts capacities its own way, so that its mapping may be none: whether it is, is seen to here."""
+    if method.name == COSA:
+        return method.solve
+    return partial(MappingCache(cache_folder()).solve, method) if use_cache else method
 
 
 def _mapspace(method: str) -> str | None:

@@ -259,7 +259,7 @@ def _document(
 ) -> PlanDocument | None:
     if result.answer is None or result.objective_value is None:
         return None
-    from onchip.frontends.accelerator_yaml import accelerator_sha256
+    from onchip.frontends.accelerator_text import accelerator_sha256
 
     return PlanDocument(
         Source(problem.graph.name, graph_sha256(problem.graph)),

@@ -11,10 +11,9 @@ from onchip.arch.accelerator import Accelerator
 from onchip.arch.compute import ComputeArray
 from onchip.arch.memory import Access, Direction, Dma, Dram, Link, Memory, MemoryLevel, Operand, Port
 from onchip.errors import AcceleratorError, InputError
+from onchip.frontends.accelerator_text import accelerator_sha256, accelerator_to_yaml
 from onchip.frontends.accelerator_yaml import (
     accelerator_from_yaml,
-    accelerator_sha256,
-    accelerator_to_yaml,
     bundled_accelerators,
     load_accelerator,
     read_accelerator,

@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 from onchip.arch.memory import DRAM, Memory, Operand
 from onchip.errors import InputError, PlanError
 from onchip.export.plan_json import plan_to_json, write_plan
-from onchip.frontends.accelerator_yaml import accelerator_sha256, read_accelerator
+from onchip.frontends.accelerator_text import accelerator_sha256
+from onchip.frontends.accelerator_yaml import read_accelerator
 from onchip.frontends.graph_json import graph_sha256, read_graph
 from onchip.frontends.plan_json import plan_from_json, read_plan
 from onchip.plan.document import Claim, Granularity, PlanDocument, Reading, Source, Split

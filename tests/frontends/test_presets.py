@@ -9,9 +9,9 @@ import pytest
 
 from onchip.arch.memory import Direction, Operand, Port
 from onchip.cost.simple import SimpleCost
+from onchip.frontends.accelerator_text import accelerator_to_yaml
 from onchip.frontends.accelerator_yaml import (
     accelerator_from_yaml,
-    accelerator_to_yaml,
     bundled_accelerators,
     load_accelerator,
 )

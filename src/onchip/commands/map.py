@@ -47,6 +47,9 @@ def map_command(
     ] = None,
     seed: Seed = 0,
     solver: Annotated[MipSolver, typer.Option(help="Who solves the program of --method cosa.")] = MipSolver.CP_SAT,
+    cache: Annotated[
+        bool, typer.Option(" /--no-cache", help="Search anew what was proven in an earlier run.", show_default=False)
+    ] = True,
     output: Annotated[
         Path | None, typer.Option("--output", "-o", metavar="MAPPING.yaml", help="Write the mappings.")
     ] = None,
@@ -64,7 +67,8 @@ def map_command(
     from onchip.mapping import MappingRequest, map_layers
 
     limits = Limits(seconds_of(time_limit), seed=seed, solver=solver)
-    request = MappingRequest(source, accelerator, objective, method, bits, dims_of(dim), granularity, limits)
+    dims = dims_of(dim)
+    request = MappingRequest(source, accelerator, objective, method, bits, dims, granularity, limits, cache)
     _ensure_files_can_be_written(output, report, (source, accelerator))
     outcome = map_layers(request, watched_run)
     _write_files(outcome, output, report, context)

@@ -7,17 +7,20 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
-from math import ceil
+from math import ceil, prod
 
 from onchip.arch.accelerator import Accelerator
 from onchip.arch.memory import DRAM, Direction, Port
-from onchip.cost.layer_accesses import output_bits_in
+from onchip.cost.layer_accesses import bits_below, is_pending, output_bits_in
+from onchip.cost.layer_accounting import INTERPRETER, Accounting
 from onchip.cost.layer_limits import array_of
+from onchip.cost.layer_loading import Transfer, one_by_one, side_by_side, unhidden
+from onchip.cost.layer_room import with_room_for_two
 from onchip.cost.layer_tiles import MACS, Boundary, boundaries
 from onchip.errors import AcceleratorError
-from onchip.ir.loopnest import OUTPUT, Layer
+from onchip.ir.loopnest import INPUT, OUTPUT, WEIGHT, Layer
 from onchip.plan.mapping import Mapping, Move
 
 
@@ -26,19 +29,20 @@ class Latency:
     """In cycles: `total` is the sum of the others.
 
     `ideal` is MACs over units of the array, `unused` what its idle units cost; `stall` what waiting for ports costs;
-    `preload` and `offload` come before and after the loops.
+    `preload` and `offload` come before and after the loops, and `drain` where the array is systolic.
     """
 
     ideal: float
     unused: float
     stall: int
-    preload: int
-    offload: int
+    preload: float
+    offload: float
+    drain: int = 0
 
     @property
     def total(self) -> float:
-        """All of it; a whole number."""
-        return self.ideal + self.unused + self.stall + self.preload + self.offload
+        """All of it; a whole number, unless loading hides behind the loops."""
+        return self.ideal + self.unused + self.stall + self.preload + self.offload + self.drain
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +50,7 @@ class Visit:
     """One kind of transfer at one port of one memory: `busy` cycles in each `period`, within its last `window`.
 
     `times` is how often while the loops run; `is_first` and `is_last` say that one more comes before or after.
+    `bits` is what moves each time; `boundary` numbers those of the operand, 0 at the units; a sum `returns` from above.
     """
 
     memory: str
@@ -57,12 +62,18 @@ class Visit:
     times: int
     is_first: bool = False
     is_last: bool = False
+    bits: int = 0
+    bits_per_cycle: int = 1
+    boundary: int = 0
+    returns: bool = False
 
 
-def latency(layer: Layer, whole: Layer, accelerator: Accelerator, mapping: Mapping) -> Latency:
+def latency(
+    layer: Layer, whole: Layer, accelerator: Accelerator, mapping: Mapping, accounting: Accounting = INTERPRETER
+) -> Latency:
     """`layer` as it was asked for, `whole` as it is executed (padded bounds)."""
     ideal = layer.macs / array_of(accelerator).macs
-    crossings = [list(_visits(one, accelerator)) for one in _crossings(whole, accelerator, mapping)]
+    crossings = [list(_visits(one, accelerator)) for one in _crossings(whole, accelerator, mapping, accounting)]
     ports: dict[tuple[str, int], list[Visit]] = defaultdict(list)
     for visits in crossings:
         for visit in visits:
@@ -70,22 +81,73 @@ def latency(layer: Layer, whole: Layer, accelerator: Accelerator, mapping: Mappi
     cycles = mapping.temporal_iterations
     firsts = [[visit for visit in visits if visit.is_first] for visits in crossings]
     lasts = [[visit for visit in visits if visit.is_last] for visits in crossings]
-    stall = max((_stall(visits, cycles) for visits in ports.values()), default=0)
-    return Latency(ideal, cycles - ideal, stall, _chained(firsts), _chained(lasts))
+    stall = max((_stall(visits, cycles, accounting) for visits in ports.values()), default=0)
+    drain = sum(
+        prod(loop.size for loop in mapping.nest if loop.along == dimension) - 1 for dimension in accounting.systolic
+    )
+    preload: float = _chained(firsts)
+    offload: float = _chained(lasts)
+    if accounting.operands_load_side_by_side or accounting.whole_operands_load_meanwhile:
+        preload, offload = _loaded(crossings, whole, accelerator, cycles, stall, accounting)
+    return Latency(ideal, cycles - ideal, stall, preload, offload, drain)
 
 
-def covered_cycles(visits: Sequence[Visit], cycles: int) -> int:
+def _loaded(
+    crossings: Sequence[Sequence[Visit]],
+    whole: Layer,
+    accelerator: Accelerator,
+    cycles: int,
+    stall: int,
+    accounting: Accounting,
+) -> tuple[float, float]:
+    nearest: dict[str, int] = {}
+    for visits in crossings:
+        for visit in visits:
+            if visit.boundary == 1 and not visit.returns:
+                nearest[visit.operand] = visit.bits  # of both ends, the lower comes last
+    transfers = [
+        Transfer(
+            visit.operand,
+            visit.boundary or None,
+            (visit.memory, visit.port),
+            visit.bits_per_cycle,
+            visit.busy,
+            ceil(nearest.get(visit.operand, 0) / visit.bits_per_cycle),
+            visit.bits // visit.period,
+            visit.period == cycles,
+        )
+        for visits in crossings
+        for visit in visits
+        if not visit.returns
+    ]
+    left: dict[Transfer, float] = {one: one.cycles for one in transfers}
+    if accounting.whole_operands_load_meanwhile:
+        left = unhidden(transfers, cycles + stall)
+    last = {one: value for one, value in left.items() if one.operand == OUTPUT}
+    first = {one: value for one, value in left.items() if one.operand != OUTPUT}
+    operands = [operand for operand in (INPUT, WEIGHT) if operand in whole.operands]
+    return side_by_side(first, operands, lambda port: _holds_both(accelerator, port[0])), one_by_one(last)
+
+
+def _holds_both(accelerator: Accelerator, memory: str) -> bool:
+    held = {level.memory.name: set(level.memory.holds) for level in accelerator.levels}
+    return memory == DRAM or {INPUT, WEIGHT} <= held[memory]
+
+
+def covered_cycles(visits: Sequence[Visit], cycles: int, *, last_counts: bool = False) -> int:
     """How many of the cycles lie in the window of at least one visit.
 
     Periods are products of inner loops of one nest, so each is a multiple of the shorter ones. The last period of a
-    tile has no window: nothing follows it. What goes to or from the MACs has every cycle.
+    tile has no window, as nothing follows it, unless it `last_counts`. What goes to or from the MACs has every cycle.
     """
-    if any(visit.period == 1 for visit in visits):
+    if any(visit.period == 1 or (last_counts and visit.period == visit.window) for visit in visits):
         return cycles
     ordered = sorted(visits, key=lambda visit: (visit.period, visit.window))
     whole = [0]  # covered in one period of the first visits, by number of visits
     for count, visit in enumerate(ordered):
         whole.append(_covered(ordered, whole, count + 1, visit.period))
+    if last_counts:
+        return whole[-1] * (cycles // ordered[-1].period)
     covered = 0
     for visit, in_a_period in reversed(list(zip(ordered, whole[1:], strict=True))):
         covered += in_a_period * (cycles // visit.period - 1)
@@ -106,11 +168,15 @@ def _covered(ordered: Sequence[Visit], whole: Sequence[int], count: int, cycles:
     return within + cycles - before
 
 
-def _stall(visits: Sequence[Visit], cycles: int) -> int:
+def _stall(visits: Sequence[Visit], cycles: int, accounting: Accounting) -> int:
     """At one port: what single transfers exceed their windows by, or all together the windows' union."""
-    visits = [visit for visit in visits if visit.times]
+    last_counts = accounting.last_periods_have_windows
+    visits = [visit for visit in visits if visit.times or last_counts]
+    if not visits:
+        return 0
     alone = sum(max(visit.busy - visit.window, 0) * visit.times for visit in visits)
-    together = sum(visit.busy * visit.times for visit in visits) - covered_cycles(visits, cycles)
+    covered = covered_cycles(visits, cycles, last_counts=last_counts)
+    together = sum(visit.busy * visit.times for visit in visits) - covered
     return max(alone, together, 0)
 
 
@@ -135,26 +201,46 @@ class _Crossing:
     lower_bits: int
     upper_bits: int
     times: int
+    number: int
     is_first: bool = False
     is_last: bool = False
+    returns: bool = False
 
 
-def _crossings(layer: Layer, accelerator: Accelerator, mapping: Mapping) -> Iterator[_Crossing]:
+def _crossings(
+    layer: Layer, accelerator: Accelerator, mapping: Mapping, accounting: Accounting
+) -> Iterator[_Crossing]:
+    rooms: frozenset[tuple[str, str]] | None = None
+    if accounting.double_buffered_where_room:
+        rooms = with_room_for_two(layer, accelerator, mapping, accounting)
     for operand in layer.operands:
-        crossed = boundaries(layer, accelerator, mapping, operand)
-        for below, boundary in pairwise((None, *crossed)):
-            if boundary is None:
-                continue
-            upper = _largest(boundary.upper_sizes()) * _bits(boundary)
-            lower = _largest(boundary.lower_sizes()) * (_bits(below) if below else 0)
-            keeps = boundary.lower.memory != MACS
-            times = boundary.episodes - keeps
-            if operand == OUTPUT:
-                returned = boundary.episodes - boundary.distinct_tiles
-                yield _Crossing(boundary, True, lower, upper, times, is_last=keeps)
-                yield _Crossing(boundary, False, lower, upper, returned)
-            else:
-                yield _Crossing(boundary, False, lower, upper, times, is_first=keeps)
+        crossed = boundaries(layer, accelerator, mapping, operand, accounting)
+        for number, boundary in enumerate(crossed):
+            yield from _crossings_of(crossed, number, boundary, rooms)
+
+
+def _crossings_of(
+    crossed: Sequence[Boundary], number: int, boundary: Boundary, rooms: frozenset[tuple[str, str]] | None
+) -> Iterator[_Crossing]:
+    accounting, operand = boundary.accounting, boundary.operand
+    upper = _largest(boundary.upper_sizes()) * _bits(boundary)
+    bits_in_lower = 0
+    if number:
+        below = crossed[number - 1]
+        bits_in_lower = bits_below(boundary, below) if operand == OUTPUT else _bits(below)
+    lower = _largest(boundary.lower_sizes()) * bits_in_lower
+    if rooms is not None:
+        boundary = replace(boundary, has_room_for_two=(boundary.lower.memory, operand) in rooms)
+    keeps = boundary.lower.memory != MACS
+    times = boundary.episodes - (keeps or accounting.first_cycles_are_free)
+    if operand != OUTPUT:
+        yield _Crossing(boundary, False, lower, upper, times, number, is_first=keeps)
+        return
+    yield _Crossing(boundary, True, lower, upper, times, number, is_last=keeps)
+    returned = boundary.episodes - boundary.distinct_tiles
+    if accounting.begun_sums_are_read:
+        returned = times if is_pending(boundary) else 0
+    yield _Crossing(boundary, False, lower, upper, returned, number, returns=True)
 
 
 def _bits(boundary: Boundary) -> int:
@@ -178,7 +264,7 @@ def _visits(crossing: _Crossing, accelerator: Accelerator) -> Iterator[Visit]:
         (upper.memory, upper_ports, upper_move, crossing.upper_bits),
         (lower.memory, lower_ports, lower_move, crossing.lower_bits),
     ):
-        if ports and bits and (crossing.times or crossing.is_first or crossing.is_last):
+        if ports and bits and (crossing.times or crossing.is_first or crossing.is_last or _may_wait(crossing)):
             port = port_for(memory, ports, move)
             busy = ceil(bits / ports[port].bits_per_cycle)
             yield Visit(
@@ -191,7 +277,18 @@ def _visits(crossing: _Crossing, accelerator: Accelerator) -> Iterator[Visit]:
                 crossing.times,
                 crossing.is_first,
                 crossing.is_last,
+                bits,
+                ports[port].bits_per_cycle,
+                crossing.number,
+                crossing.returns,
             )
+
+
+def _may_wait(crossing: _Crossing) -> bool:
+    """Whether its window counts although nothing moves in it while the loops run."""
+    accounting = crossing.boundary.accounting
+    is_one = not crossing.returns or is_pending(crossing.boundary)
+    return accounting.last_periods_have_windows and is_one
 
 
 def port_for(memory: str, ports: Sequence[Port], move: Move) -> int:

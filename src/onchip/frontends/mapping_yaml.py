@@ -17,7 +17,7 @@ from onchip.frontends.files import read_file
 from onchip.frontends.plan_json import SourceFields
 from onchip.frontends.validation import Format, as_utf8, check_format, field_path, placed, quoted, validate
 from onchip.frontends.yaml_nodes import parse_yaml
-from onchip.ir.loopnest import LOOPS, Layer
+from onchip.ir.loopnest import Layer
 from onchip.plan.document import Source
 from onchip.plan.mapping import Kept, Loop, Mapping, MappingError
 from onchip.plan.mapping_document import MappingClaim, MappingDocument, NamedMapping
@@ -25,7 +25,10 @@ from onchip.plan.result import Status
 
 MAPPING_FORMAT: Final = Format("onchip-mapping", 1, MappingError)
 
-class _LoopFields(TypedDict):
+
+class LoopFields(TypedDict):
+    """How often each loop runs; once where it is left out."""
+
     N: NotRequired[int]
     K: NotRequired[int]
     C: NotRequired[int]
@@ -46,9 +49,9 @@ class BitsFields(TypedDict):
 
 
 class LayerFields(TypedDict):
-    """Loops that run once are left out; K and C are those of one group."""
+    """K and C are those of one group; what is left out is as in `Layer`."""
 
-    loops: _LoopFields
+    loops: LoopFields
     stride: NotRequired[list[int]]
     dilation: NotRequired[list[int]]
     padding: NotRequired[list[int]]
@@ -134,12 +137,19 @@ def _mapping(fields: MappingFields, place: str) -> NamedMapping:
 
 
 def _layer(fields: LayerFields, place: str) -> Layer:
-    bounds: dict[str, int] = {**fields["loops"]}
+    loops = fields["loops"]
     bits = fields.get("bits", BitsFields(input=8, weight=8, output=8, partial=24))
     try:
         top, left, bottom, right = _integers(fields.get("padding", [0] * 4), 4, f"{place}.padding")
         return Layer(
-            *(bounds.get(loop, 1) for loop in LOOPS),
+            loops.get("N", 1),
+            loops.get("K", 1),
+            loops.get("C", 1),
+            loops.get("P", 1),
+            loops.get("Q", 1),
+            loops.get("R", 1),
+            loops.get("S", 1),
+            loops.get("G", 1),
             stride=_pair(fields.get("stride", [1, 1]), f"{place}.stride"),
             dilation=_pair(fields.get("dilation", [1, 1]), f"{place}.dilation"),
             padding=(top, left, bottom, right),

@@ -19,6 +19,8 @@ from onchip.report.mapping_figures import (
 from onchip.report.mapping_outcome import MappedLayer, MappingOutcome
 from onchip.report.words import counted, percent
 
+NOTHING = "\u2013"
+
 
 def mapping_html(outcome: MappingOutcome, command_line: str) -> str:
     """The page's text; there is at least one mapping."""
@@ -80,11 +82,11 @@ def _row(outcome: MappingOutcome, one: MappedLayer) -> dict[str, object]:
     return {
         "names": one.names,
         "status": one.result.status,
-        "energy": short_energy(cost.energy_pj) if cost else "–",
-        "cycles": f"{cost.cycles:,.0f}" if cost else "–",
-        "utilisation": f"{cost.utilisation:.1%}" if cost else "–",
+        "energy": short_energy(cost.energy_pj) if cost else NOTHING,
+        "cycles": f"{cost.cycles:,.0f}" if cost else NOTHING,
+        "utilisation": f"{cost.utilisation:.1%}" if cost else NOTHING,
         "bound": amount(one.lower_bound, outcome.unit),
-        "gap": "–" if gap is None else percent(gap),
+        "gap": NOTHING if gap is None else percent(gap),
         "seconds": f"{one.result.seconds:.3f}",
         "refusal": one.refusal,
         "nest": None if one.mapping is None else loop_nest(one.layer, outcome.accelerator, one.mapping),

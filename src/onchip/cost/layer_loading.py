@@ -1,0 +1,74 @@
+"""The first filling and the last emptying as ZigZag counts them: over ports that both inputs share, or meanwhile."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Transfer:
+    """One kind of transfer at one port: `cycles` each time.
+
+    `least` cycles are those of the nearest memory's tile, which nothing can hide; `average_bits` are what it moves in
+    a cycle on average. It moves `once` if all of it comes before the loops or goes after them. `boundary` numbers
+    those of an operand that are between memories; at the units it is None.
+    """
+
+    operand: str
+    boundary: int | None
+    port: tuple[str, int]
+    bits_per_cycle: int
+    cycles: float
+    least: int
+    average_bits: int
+    once: bool
+
+
+def unhidden(transfers: Sequence[Transfer], cycles: int) -> dict[Transfer, float]:
+    """What is left of each transfer where those that come once use what the others leave of their port in `cycles`.
+
+    The longest is hidden first.
+    """
+    left: dict[Transfer, float] = {one: one.cycles for one in transfers}
+    ports: dict[tuple[str, int], list[Transfer]] = defaultdict(list)
+    for one in transfers:
+        ports[one.port].append(one)
+    for at_port in ports.values():
+        bits = at_port[0].bits_per_cycle
+        taken = sum(one.average_bits for one in at_port if not one.once)
+        free = max(0.0, (bits - taken) / bits * cycles)
+        for one in sorted((one for one in at_port if one.once), key=lambda one: -one.cycles):
+            hidden = min(max(0.0, one.cycles - one.least), free)
+            left[one] -= hidden
+            free -= hidden
+    return left
+
+
+def side_by_side(
+    left: Mapping[Transfer, float], operands: Sequence[str], is_shared: Callable[[tuple[str, int]], bool]
+) -> float:
+    """Cycles until all operands are loaded: one after the other where both ends share ports, else side by side."""
+    shared, apart = defaultdict[str, float](float), defaultdict[str, float](float)
+    for (operand, _), ends in _ends(left).items():
+        longest = max(left[one] for one in ends)
+        both = all(is_shared(one.port) for one in ends)
+        (shared if both else apart)[operand] += longest
+    if len(operands) == 1:
+        return shared[operands[0]] + apart[operands[0]]
+    orders = (tuple(operands), tuple(reversed(operands)))
+    return min(shared[one] + max(shared[two] + apart[two], apart[one]) for one, two in orders)
+
+
+def one_by_one(left: Mapping[Transfer, float]) -> float:
+    """Cycles of transfers from boundary to boundary."""
+    return sum(max(left[one] for one in ends) for ends in _ends(left).values())
+
+
+def _ends(transfers: Iterable[Transfer]) -> dict[tuple[str, int], list[Transfer]]:
+    found: dict[tuple[str, int], list[Transfer]] = defaultdict(list)
+    for one in transfers:
+        if one.boundary is not None:
+            found[one.operand, one.boundary].append(one)
+    return found
