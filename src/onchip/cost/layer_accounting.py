@@ -65,9 +65,7 @@ def settled(mapping: Mapping) -> Mapping:
     def raised(operand: Operand) -> tuple[Kept, ...]:
         return tuple(replace(kept, loops=_end_of_reuse(mapping, operand, kept.loops)) for kept in mapping.kept(operand))
 
-    return replace(
-        mapping, input=raised(Operand.INPUT), weight=raised(Operand.WEIGHT), output=raised(Operand.OUTPUT)
-    )
+    return replace(mapping, input=raised(Operand.INPUT), weight=raised(Operand.WEIGHT), output=raised(Operand.OUTPUT))
 
 
 def _end_of_reuse(mapping: Mapping, operand: Operand, cut: int) -> int:

@@ -207,9 +207,7 @@ class _Crossing:
     returns: bool = False
 
 
-def _crossings(
-    layer: Layer, accelerator: Accelerator, mapping: Mapping, accounting: Accounting
-) -> Iterator[_Crossing]:
+def _crossings(layer: Layer, accelerator: Accelerator, mapping: Mapping, accounting: Accounting) -> Iterator[_Crossing]:
     rooms: frozenset[tuple[str, str]] | None = None
     if accounting.double_buffered_where_room:
         rooms = with_room_for_two(layer, accelerator, mapping, accounting)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Final, TypeAlias
 
 from onchip.arch.accelerator import Accelerator
-from onchip.arch.memory import DRAM, Direction, Operand
+from onchip.arch.memory import DRAM, Operand
 from onchip.cost.layer import LayerCost
 from onchip.report.mapping import short_energy
 from onchip.report.mapping_outcome import MappingOutcome
@@ -109,7 +109,7 @@ def _intensity_and_rate(cost: LayerCost) -> tuple[float, float]:
 def _dram_bytes_per_cycle(accelerator: Accelerator) -> float:
     """Of ports in both directions together: traffic counts both."""
     ports = accelerator.dram.ports if accelerator.dram else ()
-    return sum(port.bits_per_cycle for port in ports if port.direction in Direction) / 8
+    return sum(port.bits_per_cycle for port in ports) / 8
 
 
 def _energy(cost: LayerCost, *, memory: str | None = None, operand: str | None = None) -> float:

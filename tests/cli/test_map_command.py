@@ -1,0 +1,302 @@
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from diamond import Program
+from onchip.cost.layer import layer_cost
+from onchip.frontends.accelerator_yaml import load_accelerator
+from onchip.frontends.mapping_yaml import read_mappings
+from onchip.ir.loopnest import Layer
+from onchip.mapping import MappingRequest, map_layers
+from onchip.solve.mapping.objective import MappingObjective
+from onchip.solve.mapping.registry import METHODS
+from onchip.verify.mapping import verify_mapping
+
+CHIP = """\
+format: onchip-accelerator
+version: 1
+name: chip
+array: {dimensions: {lane: 4, row: 2}, mac_energy_pj: 0.5}
+memories:
+  - {name: register, capacity: 4B, holds: [weight], serves: [], access_bits: 8, read_energy_pj: 0.1,
+     write_energy_pj: 0.1, ports: [{direction: read_write, bits_per_cycle: 16}]}
+  - {name: buffer, capacity: 2KiB, scratchpad: true, access_bits: 64, read_energy_pj: 5, write_energy_pj: 6,
+     ports: [{direction: read_write, bits_per_cycle: 64}]}
+dram: {access_bits: 64, read_energy_pj: 400, write_energy_pj: 400, ports: [{direction: read_write, bits_per_cycle: 64}]}
+"""
+CONV = "conv:n1k8c4p6q6r3s3:pad1"
+FIELDS = (
+    "status",
+    "objective",
+    "objective_value",
+    "lower_bound",
+    "energy_pj",
+    "latency_cycles",
+    "macs",
+    "mapping",
+    "seconds",
+)
+
+
+@pytest.fixture(autouse=True)
+def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("ONCHIP_CACHE", str(tmp_path / "cache"))
+    return tmp_path / "cache"
+
+
+@pytest.fixture
+def chip(tmp_path: Path) -> Path:
+    path = tmp_path / "chip.yaml"
+    path.write_text(CHIP)
+    return path
+
+
+@pytest.fixture
+def network(tmp_path: Path) -> Path:
+    """Two convolutions alike, then a Concat."""
+    conv = {"kind": "Conv", "parameters": ["w"], "attributes": {"pads": [1, 1, 1, 1], "kernel_shape": [3, 3]}}
+    graph = {
+        "format": "onchip-graph",
+        "version": 1,
+        "name": "twins",
+        "tensors": [
+            {"name": "x", "shape": [1, 4, 6, 6], "bits": 8, "role": "input"},
+            {"name": "w", "shape": [4, 4, 3, 3], "bits": 8, "role": "parameter"},
+            {"name": "a", "shape": [1, 4, 6, 6], "bits": 8, "role": "activation"},
+            {"name": "b", "shape": [1, 4, 6, 6], "bits": 8, "role": "activation"},
+            {"name": "y", "shape": [1, 8, 6, 6], "bits": 8, "role": "output"},
+        ],
+        "operators": [
+            {"name": "first", "inputs": ["x"], "outputs": ["a"], **conv},
+            {"name": "second", "inputs": ["a"], "outputs": ["b"], **conv},
+            {"name": "join", "kind": "Concat", "inputs": ["a", "b"], "outputs": ["y"]},
+        ],
+    }
+    path = tmp_path / "twins.json"
+    path.write_text(json.dumps(graph))
+    return path
+
+
+@pytest.mark.parametrize("method", [name for name in METHODS if name != "cosa"])
+def test_one_layer_is_one_object(onchip: Program, chip: Path, method: str) -> None:
+    ended = onchip("map", CONV, "--accelerator", chip, "--method", method, "--json")
+
+    assert ended.code == 0
+    answer = ended.json
+    assert all(answer[field] is not None for field in FIELDS)
+    assert answer["macs"] == 8 * 4 * 36 * 9
+    assert answer["objective_value"] == round(answer["energy_pj"] * 1000)
+    assert answer["lower_bound"] <= answer["objective_value"]
+    assert answer["error"] is None
+    parts = sum(one["energy_pj"] for one in answer["memory_energy_pj"])
+    assert parts + answer["mac_energy_pj"] == pytest.approx(answer["energy_pj"])
+    assert sum(answer["latency_parts"].values()) == pytest.approx(answer["latency_cycles"])
+
+
+def test_the_best_mapping_is_proven_and_no_rival_is_better(onchip: Program, chip: Path) -> None:
+    values = {
+        method: onchip("map", CONV, "--accelerator", chip, "--method", method, "--json").json
+        for method in ("exact", "random", "hybrid")
+    }
+    assert values["exact"]["status"] == "OPTIMAL"
+    assert values["exact"]["lower_bound"] == values["exact"]["objective_value"]
+    assert all(values["exact"]["energy_pj"] <= one["energy_pj"] for one in values.values())
+
+
+def test_objectives(onchip: Program, chip: Path) -> None:
+    found = {
+        objective: onchip("map", "gemm:m4n8k8", "--accelerator", chip, "--objective", objective, "--json").json
+        for objective in MappingObjective
+    }
+    energy, latency, both = (found[objective] for objective in MappingObjective)
+    assert latency["objective_value"] == latency["latency_cycles"] <= energy["latency_cycles"]
+    assert both["objective_value"] == round(both["energy_pj"] * 1000 * both["latency_cycles"])
+    assert energy["energy_pj"] <= both["energy_pj"]
+    assert [one["objective_unit"] for one in found.values()] == ["fJ", "cycles", "fJ x cycles"]
+
+
+def test_cosa_has_an_objective_of_its_own(onchip: Program) -> None:
+    ended = onchip("map", "cosa:resnet50:_outputs_3356", "--accelerator", "simba-cosa", "--method", "cosa", "--json")
+    assert ended.code == 0
+    assert (ended.json["objective"], ended.json["status"]) == ("cosa", "OPTIMAL")
+    assert isinstance(ended.json["objective_value"], float)
+    assert 0 < ended.json["objective_value"] < 1000
+
+
+def test_a_schedule_of_cosa_that_breaks_a_true_limit_is_told_and_not_handed_out(
+    onchip: Program, chip: Path, tmp_path: Path
+) -> None:
+    """CoSA counts an output at three quarters of a memory, in the elements it will have in the end."""
+    refused = "cosa:resnet50:_outputs_input.83"
+    out = tmp_path / "m.yaml"
+    ended = onchip("map", refused, "--accelerator", "simba", "--method", "cosa", "--json", "-o", out)
+
+    assert ended.code == 1
+    assert (ended.json["status"], ended.json["mapping"], ended.json["energy_pj"]) == ("OPTIMAL", None, None)
+    assert "capacity-exceeded: global_buffer" in ended.json["error"]
+    assert not out.exists()
+
+
+def test_a_network_has_layers_and_totals(onchip: Program, chip: Path, network: Path) -> None:
+    ended = onchip("map", network, "--accelerator", chip, "--json")
+
+    assert ended.code == 0
+    first, second = ended.json["layers"]
+    assert (first["layer"], second["layer"], second["same_as"]) == ("first", "second", "first")
+    assert first["mapping"] == second["mapping"]
+    assert (first["same_as"], second["seconds"]) == (None, 0.0)
+    totals = ended.json["totals"]
+    assert (totals["layers"], totals["distinct"], totals["mapped"]) == (2, 1, 2)
+    assert totals["energy_pj"] == pytest.approx(2 * first["energy_pj"])
+    assert totals["latency_cycles"] == 2 * first["latency_cycles"]
+    assert totals["objective_value"] == totals["lower_bound"] == 2 * first["objective_value"]
+    assert [one["operator"] for one in ended.json["left_out"]] == ["join"]
+
+
+def test_a_layer_of_a_network(onchip: Program, chip: Path, network: Path) -> None:
+    ended = onchip("map", f"{network}:second", "--accelerator", chip, "--json")
+    assert (ended.code, ended.json["layer"]) == (0, "second")
+
+
+def test_tables_and_loop_nests_for_people(onchip: Program, chip: Path, network: Path) -> None:
+    ended = onchip("map", network, "--accelerator", chip, "--show")
+    assert ended.code == 0
+    assert "first (x2)" in ended.out
+    assert "2 layers in all" in ended.out
+    assert "left out, being no layers: 1 operator: Concat (1)" in ended.out
+    assert "// dram: input, weight, output" in ended.out
+    assert "// register: weight" in ended.out
+    assert "output[n, k, p, q] += input[n, c, height, width] * weight[k, c, r, s]" in ended.out
+
+
+def test_the_file_holds_what_was_shown(onchip: Program, chip: Path, network: Path, tmp_path: Path) -> None:
+    out = tmp_path / "m.yaml"
+    shown = onchip("map", network, "--accelerator", chip, "--json", "-o", out).json["layers"][0]
+    document = read_mappings(out)
+    (one,) = document.mappings
+    accelerator = load_accelerator(str(chip))
+    assert one.names == ("first", "second")
+    assert document.network == "twins"
+    assert verify_mapping(one.layer, accelerator, one.mapping) == ()
+    assert layer_cost(one.layer, accelerator, one.mapping).energy_pj == shown["energy_pj"]
+    assert one.claim is not None
+    assert one.claim.objective_value == shown["objective_value"]
+    again = tmp_path / "again.yaml"
+    onchip("map", network, "--accelerator", chip, "--no-cache", "-o", again)
+    assert again.read_bytes() == out.read_bytes()
+
+
+def test_what_was_proven_is_kept(onchip: Program, chip: Path, cache: Path) -> None:
+    onchip("map", CONV, "--accelerator", chip, "--no-cache")
+    assert not cache.exists()
+    first = onchip("map", CONV, "--accelerator", chip, "--json").json
+    assert any(cache.rglob("*.json"))
+    second = onchip("map", CONV, "--accelerator", chip, "--json").json
+    assert {**first, "seconds": 0} == {**second, "seconds": 0}
+
+
+def test_random_choices_follow_from_the_seed(onchip: Program, chip: Path) -> None:
+    def energy(seed: int) -> object:
+        arguments = ("map", CONV, "--accelerator", chip, "--method", "random", "--seed", seed, "--json")
+        return onchip(*arguments).json["energy_pj"]
+
+    assert energy(1) == energy(1)
+    assert len({energy(seed) for seed in range(4)}) > 1
+
+
+def test_wider_elements_cost_more(onchip: Program, chip: Path) -> None:
+    narrow, wide = (
+        onchip("map", "gemm:m4n8k8", "--accelerator", chip, "--bits", bits, "--json").json["energy_pj"]
+        for bits in (8, 16)
+    )
+    assert narrow < wide
+
+
+def test_from_python(chip: Path) -> None:
+    outcome = map_layers(MappingRequest("gemm:m4n8k8", str(chip), use_cache=False))
+    (one,) = outcome.mapped
+    assert one.layer == Layer(n=4, k=8, c=8)
+    assert one.mapping is not None
+    assert one.cost is not None
+    assert one.cost.energy_pj == layer_cost(one.layer, outcome.accelerator, one.mapping).energy_pj
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        ("serves: []", "serves: [column]", "chip.yaml: memory 'register': it serves 'column', which the array"),
+        ("read_energy_pj: 5", "read_energy_pj: -5", "chip.yaml: line 8: memories[1]"),
+        ("{lane: 4, row: 2}", "{lane: 4, row: 0}", "chip.yaml: line"),
+        ("capacity: 4B", "capacity: 4B, double_buffered: 3", "chip.yaml: line 6: memories[0].double_buffered"),
+        ("scratchpad: true,", "scratchpad: true, serves: [row],", None),
+        ("serves: []", "serves: [lane, row]", None),
+        ("array: {dimensions: {lane: 4, row: 2}, mac_energy_pj: 0.5}\n", "", "it has no array"),
+        (
+            "access_bits: 64, read_energy_pj: 5, write_energy_pj: 6,",
+            "",
+            "chip.yaml: memory 'buffer': nothing says what",
+        ),
+    ],
+)
+def test_a_bad_machine_ends_in_one_line(
+    onchip: Program, tmp_path: Path, old: str, new: str, message: str | None
+) -> None:
+    assert old in CHIP
+    path = tmp_path / "chip.yaml"
+    path.write_text(CHIP.replace(old, new, 1))
+    ended = onchip("map", "gemm:m2n2k2", "--accelerator", path)
+    if message is None:
+        assert ended.code == 0
+    else:
+        assert (ended.code, ended.out) == (2, "")
+        assert message in ended.err
+        assert ended.err.count("\n") == 1
+
+
+def test_a_memory_that_nothing_can_reach(onchip: Program, tmp_path: Path) -> None:
+    """The buffer is one for each row, the register below it serves all of them."""
+    text = CHIP.replace("serves: []", "serves: [lane, row]").replace(
+        "scratchpad: true,", "scratchpad: true, serves: [row],"
+    )
+    path = tmp_path / "chip.yaml"
+    path.write_text(text)
+    ended = onchip("map", "gemm:m2n2k2", "--accelerator", path)
+    assert ended.code == 2
+    assert "chip.yaml: weight: memory 'register' cannot be filled from memory 'buffer'" in ended.err
+
+
+def test_a_layer_too_large_for_every_level(onchip: Program, chip: Path) -> None:
+    ended = onchip("map", "gemm:m2n2k2", "--accelerator", chip, "--bits", "64")
+    assert ended.code == 2
+    assert "chip.yaml: memory 'register': tiles need 64 bits" in ended.err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("conv:n1z2",), "conv:n1z2: 'n1z2' gives no sizes"),
+        (("pool:n1",), "pool:n1: no such layer or network"),
+        (("gemm:m2n2k2", "--method", "best"), "--method: there is no method 'best'"),
+        (("gemm:m99999999n99999999k99999999",), "multiply-accumulates; expected at most"),
+        (("gemm:m2n2k2", "--time-limit", "-1"), "--time-limit"),
+        (("gemm:m2n2k2", "-o", "nowhere/m.yaml"), "there is no directory"),
+        (("gemm:m2n2k2", "--report", "nowhere/m.html"), "there is no directory"),
+    ],
+)
+def test_bad_arguments_end_in_one_line(onchip: Program, chip: Path, arguments: tuple[str, ...], message: str) -> None:
+    ended = onchip("map", *arguments, "--accelerator", chip)
+    assert (ended.code, ended.out) == (2, "")
+    assert message in ended.err
+    assert ended.err.count("\n") == 1
+
+
+def test_the_report_is_one_file(onchip: Program, chip: Path, network: Path, tmp_path: Path) -> None:
+    page = tmp_path / "page.html"
+    ended = onchip("map", network, "--accelerator", chip, "--report", page)
+    assert ended.code == 0
+    text = page.read_text()
+    assert "<title>" in text
+    assert "--report" in text.split("<script", 1)[0]
