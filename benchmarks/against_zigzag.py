@@ -29,7 +29,7 @@ from onchip.frontends.zigzag_yaml import read_zigzag_hardware
 from onchip.ir.loopnest import Layer
 from onchip.plan.mapping import Kept, Loop, Mapping, MappingError
 
-MACHINES: Final = {
+MACHINES: Final[dict[str, dict[str, tuple[str, ...]]]] = {
     "tpu_like": {"D1": ("K", "G"), "D2": ("C",)},
     "eyeriss_like": {"D1": ("P", "Q", "K"), "D2": ("R", "S", "C")},
     "meta_prototype": {"D1": ("K", "G"), "D2": ("C",), "D3": ("Q",), "D4": ("P",)},
@@ -162,13 +162,27 @@ def compared(wanted: int) -> Iterator[Compared]:
                     mapping,
                     peer.cost(layer, hardware.accelerator, mapping),
                     layer_cost(layer, hardware.accelerator, mapping, accounting),
-                    {key: layer_cost(layer, hardware.accelerator, mapping, one) for key, one in less.items()},
+                    costs_that_fit(layer, hardware.accelerator, mapping, less),
                 )
+
+
+def costs_that_fit(
+    layer: Layer, accelerator: Accelerator, mapping: Mapping, accountings: dict[str, Accounting]
+) -> dict[str, LayerCost]:
+    """By name of the accounting; some need more room for the same tiles."""
+    found = {}
+    for name, accounting in accountings.items():
+        try:
+            found[name] = layer_cost(layer, accelerator, mapping, accounting)
+        except MappingError:
+            continue
+    return found
 
 
 def without(accounting: Accounting, option: str) -> Accounting:
     """All options but one."""
-    return replace(accounting, systolic=()) if option == "systolic" else replace(accounting, **{option: False})
+    values = {field.name: getattr(accounting, field.name) for field in fields(Accounting)}
+    return Accounting(**values | {option: () if option == "systolic" else False})
 
 
 def mappings(layer: Layer, accelerator: Accelerator, along: dict[str, tuple[str, ...]], seed: str) -> Iterator[Mapping]:
@@ -195,16 +209,15 @@ def print_machines(triples: list[Compared]) -> None:
 
 def print_options(triples: list[Compared]) -> None:
     """What each difference is worth: the errors where that one option is left out."""
-    print(
-        "\n{:32} {:>20} {:>12} {:>20} {:>12}".format(
-            "without the option", "energy: differs", "worst", "latency", "worst"
-        )
-    )
+    heads = "without the option", "fit", "energy: differs", "worst", "latency: differs", "worst"
+    print("\n{:32} {:>6} {:>16} {:>10} {:>18} {:>10}".format(*heads))
     for option in OPTIONS:
-        energies = [one.energy_error(one.one_option_less[option]) for one in triples]
-        latencies = [one.latency_error(one.one_option_less[option]) for one in triples]
+        costs = [(one, one.one_option_less[option]) for one in triples if option in one.one_option_less]
+        energies = [one.energy_error(cost) for one, cost in costs]
+        latencies = [one.latency_error(cost) for one, cost in costs]
         differ = [sum(error > 1e-4 for error in errors) / len(errors) for errors in (energies, latencies)]
-        print(f"{option:32} {differ[0]:20.1%} {max(energies):12.1%} {differ[1]:20.1%} {max(latencies):12.1%}")
+        figures = f"{differ[0]:16.1%} {max(energies):10.1%} {differ[1]:18.1%} {max(latencies):10.1%}"
+        print(f"{option:32} {len(costs):6} {figures}")
 
 
 def main() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from importlib import import_module
+from itertools import pairwise
 from pathlib import Path
 from typing import Any, Final
 
@@ -155,7 +156,7 @@ def _temporal_levels(mapping: Mapping, operand: Operand) -> list[list[Loop]]:
     cuts = [0, *(kept.loops for kept in mapping.kept(operand)), len(mapping.nest)]
     return [
         [loop for loop in mapping.nest[first:stop] if loop.along is None and loop.size > 1]
-        for first, stop in zip(cuts, cuts[1:], strict=False)
+        for first, stop in pairwise(cuts)
     ]
 
 

@@ -1,6 +1,8 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -11,22 +13,13 @@ from onchip.frontends.accelerator_yaml import load_accelerator
 from onchip.frontends.mapping_yaml import read_mappings
 from onchip.ir.loopnest import Layer
 from onchip.mapping import MappingRequest, map_layers
+from onchip.plan.result import Status, Stop
+from onchip.solve.limits import Limits, Run
 from onchip.solve.mapping.objective import MappingObjective
 from onchip.solve.mapping.registry import METHODS
 from onchip.verify.mapping import verify_mapping
+from toy_chip import CHIP
 
-CHIP = """\
-format: onchip-accelerator
-version: 1
-name: chip
-array: {dimensions: {lane: 4, row: 2}, mac_energy_pj: 0.5}
-memories:
-  - {name: register, capacity: 4B, holds: [weight], serves: [], access_bits: 8, read_energy_pj: 0.1,
-     write_energy_pj: 0.1, ports: [{direction: read_write, bits_per_cycle: 16}]}
-  - {name: buffer, capacity: 2KiB, scratchpad: true, access_bits: 64, read_energy_pj: 5, write_energy_pj: 6,
-     ports: [{direction: read_write, bits_per_cycle: 64}]}
-dram: {access_bits: 64, read_energy_pj: 400, write_energy_pj: 400, ports: [{direction: read_write, bits_per_cycle: 64}]}
-"""
 CONV = "conv:n1k8c4p6q6r3s3:pad1"
 FIELDS = (
     "status",
@@ -224,75 +217,6 @@ def test_from_python(chip: Path) -> None:
     assert one.cost.energy_pj == layer_cost(one.layer, outcome.accelerator, one.mapping).energy_pj
 
 
-@pytest.mark.parametrize(
-    ("old", "new", "message"),
-    [
-        ("serves: []", "serves: [column]", "chip.yaml: memory 'register': it serves 'column', which the array"),
-        ("read_energy_pj: 5", "read_energy_pj: -5", "chip.yaml: line 8: memories[1]"),
-        ("{lane: 4, row: 2}", "{lane: 4, row: 0}", "chip.yaml: line"),
-        ("capacity: 4B", "capacity: 4B, double_buffered: 3", "chip.yaml: line 6: memories[0].double_buffered"),
-        ("scratchpad: true,", "scratchpad: true, serves: [row],", None),
-        ("serves: []", "serves: [lane, row]", None),
-        ("array: {dimensions: {lane: 4, row: 2}, mac_energy_pj: 0.5}\n", "", "it has no array"),
-        (
-            "access_bits: 64, read_energy_pj: 5, write_energy_pj: 6,",
-            "",
-            "chip.yaml: memory 'buffer': nothing says what",
-        ),
-    ],
-)
-def test_a_bad_machine_ends_in_one_line(
-    onchip: Program, tmp_path: Path, old: str, new: str, message: str | None
-) -> None:
-    assert old in CHIP
-    path = tmp_path / "chip.yaml"
-    path.write_text(CHIP.replace(old, new, 1))
-    ended = onchip("map", "gemm:m2n2k2", "--accelerator", path)
-    if message is None:
-        assert ended.code == 0
-    else:
-        assert (ended.code, ended.out) == (2, "")
-        assert message in ended.err
-        assert ended.err.count("\n") == 1
-
-
-def test_a_memory_that_nothing_can_reach(onchip: Program, tmp_path: Path) -> None:
-    """The buffer is one for each row, the register below it serves all of them."""
-    text = CHIP.replace("serves: []", "serves: [lane, row]").replace(
-        "scratchpad: true,", "scratchpad: true, serves: [row],"
-    )
-    path = tmp_path / "chip.yaml"
-    path.write_text(text)
-    ended = onchip("map", "gemm:m2n2k2", "--accelerator", path)
-    assert ended.code == 2
-    assert "chip.yaml: weight: memory 'register' cannot be filled from memory 'buffer'" in ended.err
-
-
-def test_a_layer_too_large_for_every_level(onchip: Program, chip: Path) -> None:
-    ended = onchip("map", "gemm:m2n2k2", "--accelerator", chip, "--bits", "64")
-    assert ended.code == 2
-    assert "chip.yaml: memory 'register': tiles need 64 bits" in ended.err
-
-
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        (("conv:n1z2",), "conv:n1z2: 'n1z2' gives no sizes"),
-        (("pool:n1",), "pool:n1: no such layer or network"),
-        (("gemm:m2n2k2", "--method", "best"), "--method: there is no method 'best'"),
-        (("gemm:m99999999n99999999k99999999",), "multiply-accumulates; expected at most"),
-        (("gemm:m2n2k2", "--time-limit", "-1"), "--time-limit"),
-        (("gemm:m2n2k2", "-o", "nowhere/m.yaml"), "there is no directory"),
-        (("gemm:m2n2k2", "--report", "nowhere/m.html"), "there is no directory"),
-    ],
-)
-def test_bad_arguments_end_in_one_line(onchip: Program, chip: Path, arguments: tuple[str, ...], message: str) -> None:
-    ended = onchip("map", *arguments, "--accelerator", chip)
-    assert (ended.code, ended.out) == (2, "")
-    assert message in ended.err
-    assert ended.err.count("\n") == 1
-
-
 def test_the_report_is_one_file(onchip: Program, chip: Path, network: Path, tmp_path: Path) -> None:
     page = tmp_path / "page.html"
     ended = onchip("map", network, "--accelerator", chip, "--report", page)
@@ -300,3 +224,27 @@ def test_the_report_is_one_file(onchip: Program, chip: Path, network: Path, tmp_
     text = page.read_text()
     assert "<title>" in text
     assert "--report" in text.split("<script", 1)[0]
+
+
+def test_an_interruption_leaves_the_layers_after_it_unknown(chip: Path, network: Path) -> None:
+    @contextmanager
+    def interrupted(limits: Limits) -> Iterator[Run]:
+        run = Run(limits)
+        run.interrupt.set()
+        yield run
+
+    outcome = map_layers(MappingRequest(str(network), str(chip)), interrupted)
+    (one,) = outcome.mapped
+    assert (one.result.status, one.result.stopped_by) == (Status.UNKNOWN, Stop.INTERRUPTED)
+    assert outcome.totals is None
+
+
+def test_progress_names_the_layer(chip: Path, network: Path) -> None:
+    phases: list[str] = []
+
+    @contextmanager
+    def listened(limits: Limits) -> Iterator[Run]:
+        yield Run(limits, lambda progress: phases.append(progress.phase))
+
+    map_layers(MappingRequest(str(network), str(chip)), listened)
+    assert phases[0] == "layer 1 of 1, first"

@@ -39,7 +39,7 @@ def directory(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def shell(command: str, directory: Path) -> str:
     path = os.pathsep.join((str(Path(sys.executable).parent), os.environ["PATH"]))
-    environment = {**os.environ, "PATH": path, "COLUMNS": "120"}
+    environment = {**os.environ, "PATH": path, "COLUMNS": "120", "ONCHIP_CACHE": str(directory / "cache")}
     ended = subprocess.run(
         ["sh", "-e", "-c", command],
         cwd=directory,
@@ -57,7 +57,7 @@ def shell(command: str, directory: Path) -> str:
 def test_every_command_of_the_readme_runs_and_prints_what_it_shows(directory: Path) -> None:
     """In the order of the text: later ones read what earlier ones wrote."""
     commands = [command for command in blocks(README, "sh") if not command.startswith("make")]
-    assert len(commands) == 6
+    assert len(commands) == 7
     shown = outputs()
     assert len(shown) == 2
     for command in commands:

@@ -1,6 +1,8 @@
 from __future__ import annotations
 
 import json
+import re
+from pathlib import Path
 
 import pytest
 from hypothesis import given
@@ -39,6 +41,14 @@ def test_a_file_written_by_hand() -> None:
     assert one.layer == Layer(k=8, c=4, q=6)
     assert (document.network, document.accelerator, one.names) == ("pair", Source("simba"), ("conv1", "conv2"))
     assert one.claim == MappingClaim("exact", Status.OPTIMAL, "energy", 1200, 1200)
+
+
+def test_the_file_shown_in_the_formats_is_read() -> None:
+    formats = (Path(__file__).parent.parent.parent / "docs" / "formats.md").read_text()
+    (shown,) = re.findall(r"```text\n(format: onchip-mapping\n.*?)```", formats, re.DOTALL)
+    (one,) = mappings_from_yaml(shown, "formats.md").mappings
+    assert one.layer == Layer(k=8, c=4, q=6)
+    assert one.mapping.layer(one.layer) == one.layer
 
 
 @st.composite

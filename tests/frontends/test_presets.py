@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import pytest
 
-from onchip.arch.memory import Direction, Operand, Port
+from onchip.arch.memory import Access, Direction, Operand, Port
 from onchip.cost.simple import SimpleCost
 from onchip.frontends.accelerator_text import accelerator_to_yaml
 from onchip.frontends.accelerator_yaml import (
@@ -49,6 +49,42 @@ FACTS = {
     "hifi4-like": Facts("imx_dsp_rproc.c", (("dram0", 0x8000), ("dram1", 0x8000)), 8, 4, 800, 3.2),
     "cortex-m7-like": Facts("RM0433", (("dtcm", 128 * KIB), ("axi_sram", 512 * KIB)), 16, 2, 400, 0.4),
 }
+DEFINES = {
+    "meta-prototype": ({"K": 32, "C": 2, "OX": 4, "OY": 4}, (1, 2, 64 * KIB, KIB * KIB, 32 * KIB, KIB * KIB)),
+    "meta-prototype-df": ({"K": 32, "C": 2, "OX": 4, "OY": 4}, (1, 2, 32 * KIB, 64 * KIB, KIB * KIB, KIB * KIB)),
+    "tpu-like-defines": ({"K": 32, "C": 32}, (128, 2, 2 * KIB * KIB)),
+    "tpu-like-df": ({"K": 32, "C": 32}, (64, 2, 64 * KIB, KIB * KIB, KIB * KIB)),
+    "edge-tpu-like": ({"K": 8, "C": 8, "OX": 4, "OY": 4}, (1, 2, 32 * KIB, 2 * KIB * KIB)),
+    "edge-tpu-like-df": (
+        {"K": 8, "C": 8, "OX": 4, "OY": 4},
+        (1, 2, 16 * KIB, KIB * KIB, 16 * KIB, KIB * KIB),
+    ),
+    "ascend-like": (
+        {"K": 16, "C": 16, "OX": 2, "OY": 2},
+        (1, 2, 8 * KIB, 8 * KIB, 256 * KIB, KIB * KIB, KIB * KIB),
+    ),
+    "ascend-like-df": (
+        {"K": 16, "C": 16, "OX": 2, "OY": 2},
+        (1, 2, 8 * KIB, 8 * KIB, 256 * KIB, KIB * KIB, KIB * KIB),
+    ),
+    "tesla-npu-like": ({"K": 32, "OX": 8, "OY": 4}, (1, 4, KIB, KIB, KIB * KIB, KIB * KIB)),
+    "tesla-npu-like-df": (
+        {"K": 32, "OX": 8, "OY": 4},
+        (1, 4, KIB, KIB, 128 * KIB, 128 * KIB, KIB * KIB, 896 * KIB),
+    ),
+}
+"""Of DeFiNES, commit 7097d60: the array, and the bytes of each memory from the MACs up, in the order of its files."""
+ENERGIES = {
+    KIB * KIB: {(1024, 208.08, 189.2), (4096, 465.6, 825.6)},
+    2 * KIB * KIB: {(2048, 416.16, 378.4)},
+    896 * KIB: {(896, 182.07, 189.2)},
+    128 * KIB: {(1024, 34.4, 56.56)},
+    64 * KIB: {(512, 26.56, 30.8), (2048, 36.96, 94.88)},
+    1: {(8, 0.01, 0.01)},
+    4: {(16, 0.022, 0.022)},
+}
+"""What accesses to memories of that many bytes cost there: bits, pJ to read, pJ to write."""
+SIMBAS = {"simba": 128 * KIB, "simba-64-pes": 128 * KIB, "simba-large-buffers": KIB * KIB, "simba-cosa": 64 * KIB}
 HOLDS_NOT_ALL = {
     "nvdla-like": {
         "input_0": {Operand.INPUT, Operand.WEIGHT},
@@ -72,7 +108,42 @@ def bits_per_cycle(ports: tuple[Port, ...], direction: Direction) -> int:
 
 
 def test_the_bundled_accelerators_are_listed() -> None:
-    assert set(bundled_accelerators()) == {*FACTS, "meta-prototype-df", "single-2mib"}
+    assert set(bundled_accelerators()) == {*FACTS, *DEFINES, *SIMBAS, "eyeriss-like", "single-2mib"}
+
+
+@pytest.mark.parametrize("name", DEFINES)
+def test_an_architecture_of_defines_has_its_array_memories_and_energies(name: str) -> None:
+    accelerator, (dimensions, capacities) = load_accelerator(name), DEFINES[name]
+    assert accelerator.array is not None
+    assert (accelerator.array.dimensions, accelerator.array.mac_energy_pj) == (dimensions, 0.04)
+    assert tuple(level.memory.capacity_bytes for level in accelerator.levels) == capacities
+    for level in accelerator.levels:
+        access, bytes_of_it = level.access, level.memory.capacity_bytes
+        assert access is not None
+        assert {port.bits_per_cycle for port in level.ports} == {access.access_bits}
+        if bytes_of_it in ENERGIES:
+            found = access.access_bits, access.read_energy_pj, access.write_energy_pj
+            assert found in ENERGIES[bytes_of_it], level.memory.name
+    assert accelerator.dram is not None
+    assert accelerator.dram.access == Access(64, 700.0, 750.0)
+    assert "7097d60" in preset_text(name)
+    assert "Ours" in preset_text(name)
+
+
+@pytest.mark.parametrize("name", [*DEFINES, "eyeriss-like"])
+def test_software_addresses_the_largest_memory_of_the_activations(name: str) -> None:
+    accelerator = load_accelerator(name)
+    (scratchpad,) = accelerator.scratchpads
+    assert set(scratchpad.holds) == {Operand.INPUT, Operand.OUTPUT}
+    assert scratchpad == [level.memory for level in accelerator.levels if Operand.INPUT in level.memory.holds][-1]
+
+
+@pytest.mark.parametrize("name", SIMBAS)
+def test_a_simba_has_one_global_buffer(name: str) -> None:
+    accelerator = load_accelerator(name)
+    assert [memory.capacity_bytes for memory in accelerator.scratchpads] == [SIMBAS[name]]
+    assert accelerator.array is not None
+    assert accelerator.array.macs == (64 * 64 if name == "simba-64-pes" else 16 * 64)
 
 
 @pytest.mark.parametrize("name", FACTS)

@@ -196,7 +196,20 @@ def test_element_by_element(shapes: list[Shape], expected: Layer) -> None:
 def test_what_is_no_loop_nest_is_left_out() -> None:
     assert "no loop nest" in why_not("Concat", [(1, 2), (1, 2)], [], (1, 4))
     assert "reads nothing" in why_not("Relu", [], [], (1, 4))
-    assert "fit its input" in why_not("Conv", [(1, 2)], [(3, 2, 1, 1)], (1, 3, 1, 1))
+    assert "fit its output" in why_not("Conv", [(1, 2, 1, 1)], [(3, 2)], (1, 3, 1, 1))
+    assert "another shape" in why_not("Conv", [(1, 2, 9)], [(3, 2, 1, 1)], (1, 3, 1, 1))
+    assert "does not spread" in why_not("Mul", [(1, 8), (3,)], [], (1, 8))
+
+
+def test_views_are_read_as_the_operator_sees_them() -> None:
+    """A channel shuffle leaves its groups apart; a scale of each channel may have lost its ones."""
+    seen = layer_of("Conv", [(1, 2, 3, 4, 4)], [(8, 6, 3, 3)], (1, 8, 4, 4), {"pads": [1, 1, 1, 1]})
+    assert seen == layer_of("Conv", [(1, 6, 4, 4)], [(8, 6, 3, 3)], (1, 8, 4, 4), {"pads": [1, 1, 1, 1]})
+    strided: dict[str, AttributeValue] = {"strides": [2, 2], "pads": [1, 1, 1, 1]}
+    seen = layer_of("Conv", [(1, 2, 3, 8, 8)], [(8, 6, 3, 3)], (1, 8, 4, 4), strided)
+    assert seen == layer_of("Conv", [(1, 6, 8, 8)], [(8, 6, 3, 3)], (1, 8, 4, 4), strided)
+    assert layer_of("Mul", [(1, 8, 4, 5), (8,)], [], (1, 8, 4, 5)) == Layer(n=20, g=8)
+    assert layer_of("Gemm", [(2, 64, 1, 1)], [(10, 64, 1, 1)], (2, 10)) == Layer(n=2, c=64, k=10)
 
 
 @pytest.mark.parametrize("name", bundled_networks())

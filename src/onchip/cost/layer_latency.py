@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from itertools import pairwise
 from math import ceil, prod
 
 from onchip.arch.accelerator import Accelerator
@@ -16,7 +15,7 @@ from onchip.arch.memory import DRAM, Direction, Port
 from onchip.cost.layer_accesses import bits_below, is_pending, output_bits_in
 from onchip.cost.layer_accounting import INTERPRETER, Accounting
 from onchip.cost.layer_limits import array_of
-from onchip.cost.layer_loading import Transfer, one_by_one, side_by_side, unhidden
+from onchip.cost.layer_loading import Transfer, one_by_one, over_ports, side_by_side, unhidden
 from onchip.cost.layer_room import with_room_for_two
 from onchip.cost.layer_tiles import MACS, Boundary, boundaries
 from onchip.errors import AcceleratorError
@@ -73,7 +72,8 @@ def latency(
 ) -> Latency:
     """`layer` as it was asked for, `whole` as it is executed (padded bounds)."""
     ideal = layer.macs / array_of(accelerator).macs
-    crossings = [list(_visits(one, accelerator)) for one in _crossings(whole, accelerator, mapping, accounting)]
+    crossed = list(_crossings(whole, accelerator, mapping, accounting))
+    crossings = [list(_visits(one, accelerator)) for one in crossed]
     ports: dict[tuple[str, int], list[Visit]] = defaultdict(list)
     for visits in crossings:
         for visit in visits:
@@ -88,23 +88,16 @@ def latency(
     preload: float = _chained(firsts)
     offload: float = _chained(lasts)
     if accounting.operands_load_side_by_side or accounting.whole_operands_load_meanwhile:
-        preload, offload = _loaded(crossings, whole, accelerator, cycles, stall, accounting)
+        nearest = {one.boundary.operand: one.lower_bits for one in crossed if one.number == 1 and not one.returns}
+        left = _left(crossings, nearest, cycles, stall, accounting)
+        preload, offload = _loaded(left, whole, accelerator, accounting)
     return Latency(ideal, cycles - ideal, stall, preload, offload, drain)
 
 
-def _loaded(
-    crossings: Sequence[Sequence[Visit]],
-    whole: Layer,
-    accelerator: Accelerator,
-    cycles: int,
-    stall: int,
-    accounting: Accounting,
-) -> tuple[float, float]:
-    nearest: dict[str, int] = {}
-    for visits in crossings:
-        for visit in visits:
-            if visit.boundary == 1 and not visit.returns:
-                nearest[visit.operand] = visit.bits  # of both ends, the lower comes last
+def _left(
+    crossings: Sequence[Sequence[Visit]], nearest: dict[str, int], cycles: int, stall: int, accounting: Accounting
+) -> dict[Transfer, float]:
+    """Cycles of the first and last transfers; `nearest` are the bits of the nearest memory's tile by operand."""
     transfers = [
         Transfer(
             visit.operand,
@@ -120,11 +113,18 @@ def _loaded(
         for visit in visits
         if not visit.returns
     ]
-    left: dict[Transfer, float] = {one: one.cycles for one in transfers}
     if accounting.whole_operands_load_meanwhile:
-        left = unhidden(transfers, cycles + stall)
+        return unhidden(transfers, cycles + stall)
+    return {one: one.cycles for one in transfers}
+
+
+def _loaded(
+    left: dict[Transfer, float], whole: Layer, accelerator: Accelerator, accounting: Accounting
+) -> tuple[float, float]:
     last = {one: value for one, value in left.items() if one.operand == OUTPUT}
     first = {one: value for one, value in left.items() if one.operand != OUTPUT}
+    if not accounting.operands_load_side_by_side:
+        return over_ports(first), over_ports(last)
     operands = [operand for operand in (INPUT, WEIGHT) if operand in whole.operands]
     return side_by_side(first, operands, lambda port: _holds_both(accelerator, port[0])), one_by_one(last)
 

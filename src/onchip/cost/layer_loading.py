@@ -61,6 +61,16 @@ def side_by_side(
     return min(shared[one] + max(shared[two] + apart[two], apart[one]) for one, two in orders)
 
 
+def over_ports(left: Mapping[Transfer, float]) -> float:
+    """Cycles where an operand's transfers follow each other and different operands wait for a port they share."""
+    operands, ports = defaultdict[str, float](float), defaultdict[tuple[str, int], float](float)
+    for (operand, _), ends in _ends(left).items():
+        operands[operand] += max(left[one] for one in ends)
+        for one in ends:
+            ports[one.port] += left[one]
+    return max([*operands.values(), *ports.values()], default=0)
+
+
 def one_by_one(left: Mapping[Transfer, float]) -> float:
     """Cycles of transfers from boundary to boundary."""
     return sum(max(left[one] for one in ends) for ends in _ends(left).values())

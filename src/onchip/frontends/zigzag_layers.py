@@ -127,8 +127,9 @@ def _layer(fields: LayerFields) -> Layer:
         padding[axes[position.upper()]] = sides[0], sides[1]
     bits = {PRECISIONS[name]: size for name, size in fields["operand_precision"].items() if name in PRECISIONS}
     (top, bottom), (left, right) = padding["P"], padding["Q"]
+    n, k, c, p, q, r, s, g = (bounds.get(loop, 1) for loop in LOOPS)
     return Layer(
-        *(bounds.get(loop, 1) for loop in LOOPS),
+        *(n, k, c, p, q, r, s, g),
         stride=(steps["P"][0], steps["Q"][0]),
         dilation=(steps["P"][1], steps["Q"][1]),
         padding=(top, left, bottom, right),

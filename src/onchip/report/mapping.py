@@ -21,8 +21,9 @@ _ENERGIES: Final = ((1e9, "mJ"), (1e6, "uJ"), (1e3, "nJ"), (1.0, "pJ"))
 
 def mapping_table(outcome: MappingOutcome) -> Iterator[RenderableType]:
     """A row for each distinct layer, the total of all, and what was left out or is wrong."""
-    table = Table(box=SIMPLE, show_footer=outcome.totals is not None and len(outcome.layers.layers) > 1)
     totals = outcome.totals
+    has_footer = totals is not None and len(outcome.layers.layers) > 1
+    table = Table(box=SIMPLE, show_footer=has_footer, collapse_padding=True, pad_edge=False)
     for name, footer, is_number in _columns(outcome, totals):
         table.add_column(name, footer, justify="right" if is_number else "left", no_wrap=is_number)
     for one in outcome.mapped:
@@ -140,8 +141,8 @@ def _columns(outcome: MappingOutcome, totals: Totals | None) -> list[tuple[str, 
         ("status", "", False),
         ("energy", energy, True),
         ("cycles", cycles, True),
-        ("utilisation", utilisation, True),
-        ("CoSA's objective" if outcome.unit == "bits" else "lower bound", bound, True),
+        ("utilised", utilisation, True),
+        ("CoSA's\nobjective" if outcome.unit == "bits" else "lower\nbound", bound, True),
         ("gap", "", True),
         ("seconds", f"{outcome.seconds:.3f}", True),
     ]

@@ -25,7 +25,7 @@ _FILES: Final = (".onnx", ".json", ".json.gz")
 _ELEMENT_BY_ELEMENT: Final = frozenset(
     {"Abs", "Clip", "Elu", "Erf", "Exp", "Gelu", "HardSigmoid", "HardSwish", "LeakyRelu", "Log", "Mish", "Neg"}
     | {"Reciprocal", "Relu", "Selu", "Sigmoid", "Silu", "Softplus", "Sqrt", "Swish", "Tanh"}
-    | {"Add", "Div", "Max", "Min", "Mul", "Pow", "Sub"}
+    | {"Add", "Div", "Max", "Mean", "Min", "Mul", "Pow", "Sub", "Sum"}
 )
 _Parts = Mapping[str, Layer]
 
@@ -171,7 +171,10 @@ def _shapes(graph: Graph, operator: Operator) -> Iterator[Shape]:
 
 
 def _element_by_element(shapes: list[Shape]) -> _Parts:
-    """Each element of two operands meets one of the other: all loops are groups, so that no operand is used again."""
+    """Each element of two operands meets one of the other: all loops are groups, so that no operand is used again.
+
+    Of a smaller one each meets as many as there are rows, wherever they stand.
+    """
     output, *read = shapes
     first, *others = sorted(read, key=prod, reverse=True)
     if prod(first) != prod(output) or len(others) > 1:
@@ -180,10 +183,9 @@ def _element_by_element(shapes: list[Shape]) -> _Parts:
         return {"": _of_one_operand(output)}
     if prod(others[0]) == prod(output):
         return {"": Layer(g=prod(output))}
-    padded = (1,) * (len(output) - len(others[0])) + others[0]
-    if len(padded) != len(output) or any(size not in (1, whole) for size, whole in zip(padded, output, strict=True)):
+    if prod(output) % prod(others[0]):
         raise NoLayerError("its second operand does not spread over the output")
-    return {"": Layer(n=prod(output) // prod(padded), g=prod(padded))}
+    return {"": Layer(n=prod(output) // prod(others[0]), g=prod(others[0]))}
 
 
 def _of_one_operand(shape: Shape) -> Layer:

@@ -13,7 +13,7 @@ from onchip.workloads.layers_of_windows import NoLayerError, Shape
 def rows_of_weights(shapes: Sequence[Shape]) -> Mapping[str, Layer]:
     """A Gemm: every row of the output meets the same weights, transposed or not."""
     output, source, *others = shapes
-    weight = next((shape for shape in others if len(shape) == 2), None)
+    weight = next((shape for shape in others if len(shape) >= 2), None)
     if weight is None or not output or prod(weight) % output[-1]:
         raise NoLayerError("its weight is no matrix")
     layer = Layer(n=prod(output[:-1]), k=output[-1], c=prod(weight) // output[-1])

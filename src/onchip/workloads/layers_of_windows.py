@@ -41,9 +41,10 @@ class Slide:
 
 def convolution(operator: Operator, shapes: Sequence[Shape]) -> Mapping[str, Layer]:
     """K and C of one group; depthwise is as many groups as channels. `shapes` are output, input, weight, ..."""
-    output, source, weight = shapes[0], shapes[1], _weight(shapes)
-    groups = _groups(operator, output[1], source[1])
+    output, weight = shapes[0], _weight(shapes)
     kernel = integers(operator, "kernel_shape", tuple(weight[2:]))
+    source = _as_read(operator, shapes, kernel, weight[1])
+    groups = _groups(operator, output[1], source[1])
     channels = Layer(k=output[1] // groups, c=source[1] // groups, g=groups)
     return {"": _on_two_axes(channels, output[0], _slides(operator, kernel, source, output))}
 
@@ -65,6 +66,8 @@ def transposed_convolution(operator: Operator, shapes: Sequence[Shape]) -> Mappi
     output[i * stride + k - pad] += input[i] * weight[k]; those of remainder f meet the taps f, f + stride, ...
     """
     output, source, weight = shapes[0], shapes[1], _weight(shapes)
+    if len(source) != len(output):
+        raise NoLayerError("its input is a view of another shape")
     groups = _groups(operator, output[1], source[1])
     kernel = integers(operator, "kernel_shape", tuple(weight[2:]))
     rank = len(kernel)
@@ -99,12 +102,35 @@ def _phase(remainder: int, kernel: int, stride: int, pad: int, inputs: int, outp
 
 
 def _weight(shapes: Sequence[Shape]) -> Shape:
-    """The first operand after the input that has its rank: scales and zero points of a quantised one do not."""
-    output, source, *others = shapes
+    """The first operand after the input that has the output's rank: scales and zero points have not."""
+    output, _, *others = shapes
     for shape in others:
-        if len(shape) == len(source) == len(output) > 2:
+        if len(shape) == len(output) > 2:
             return shape
-    raise NoLayerError("its weight does not fit its input")
+    raise NoLayerError("its weight does not fit its output")
+
+
+def _as_read(operator: Operator, shapes: Sequence[Shape], kernel: Shape, channels_of_group: int) -> Shape:
+    """The input's shape; of a view of a tensor of another rank, what windows touch and no more than a stride skips."""
+    output, source = shapes[0], shapes[1]
+    if len(source) == len(output):
+        return source
+    windows = windows_of(operator, kernel, output[2:], output[2:])
+    pads = integers(operator, "pads", (0,) * (2 * len(kernel)))
+    touched = [
+        (size - 1) * window.stride + window.reach - before - after
+        for size, window, before, after in zip(
+            output[2:], windows, pads[: len(kernel)], pads[len(kernel) :], strict=True
+        )
+    ]
+    channels = channels_of_group * integer(operator, "group", 1)
+    if operator.attributes.get("auto_pad", "NOTSET") == "NOTSET":
+        for pixels in product(
+            *(range(size, size + window.stride) for size, window in zip(touched, windows, strict=True))
+        ):
+            if output[0] * channels * prod(pixels) == prod(source):
+                return (output[0], channels, *pixels)
+    raise NoLayerError("its input is a view of another shape")
 
 
 def _groups(operator: Operator, outputs: int, inputs: int) -> int:

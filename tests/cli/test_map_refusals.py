@@ -1,0 +1,89 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from diamond import Program
+from toy_chip import CHIP
+
+
+@pytest.fixture(autouse=True)
+def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ONCHIP_CACHE", str(tmp_path / "cache"))
+
+
+@pytest.fixture
+def chip(tmp_path: Path) -> Path:
+    path = tmp_path / "chip.yaml"
+    path.write_text(CHIP)
+    return path
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        ("serves: []", "serves: [column]", "chip.yaml: memory 'register': it serves 'column', which the array"),
+        ("read_energy_pj: 5", "read_energy_pj: -5", "chip.yaml: line 8: memories[1]"),
+        ("{lane: 4, row: 2}", "{lane: 4, row: 0}", "chip.yaml: line"),
+        ("capacity: 4B", "capacity: 4B, double_buffered: 3", "chip.yaml: line 6: memories[0].double_buffered"),
+        ("scratchpad: true,", "scratchpad: true, serves: [row],", None),
+        ("serves: []", "serves: [lane, row]", None),
+        ("array: {dimensions: {lane: 4, row: 2}, mac_energy_pj: 0.5}\n", "", "it has no array"),
+        (
+            "access_bits: 64, read_energy_pj: 5, write_energy_pj: 6,",
+            "",
+            "chip.yaml: memory 'buffer': nothing says what",
+        ),
+    ],
+)
+def test_a_bad_machine_ends_in_one_line(
+    onchip: Program, tmp_path: Path, old: str, new: str, message: str | None
+) -> None:
+    assert old in CHIP
+    path = tmp_path / "chip.yaml"
+    path.write_text(CHIP.replace(old, new, 1))
+    ended = onchip("map", "gemm:m2n2k2", "--accelerator", path)
+    if message is None:
+        assert ended.code == 0
+    else:
+        assert (ended.code, ended.out) == (2, "")
+        assert message in ended.err
+        assert ended.err.count("\n") == 1
+
+
+def test_a_memory_that_nothing_can_reach(onchip: Program, tmp_path: Path) -> None:
+    """The buffer is one for each row, the register below it serves all of them."""
+    text = CHIP.replace("serves: []", "serves: [lane, row]").replace(
+        "scratchpad: true,", "scratchpad: true, serves: [row],"
+    )
+    path = tmp_path / "chip.yaml"
+    path.write_text(text)
+    ended = onchip("map", "gemm:m2n2k2", "--accelerator", path)
+    assert ended.code == 2
+    assert "chip.yaml: weight: memory 'register' cannot be filled from memory 'buffer'" in ended.err
+
+
+def test_a_layer_too_large_for_every_level(onchip: Program, chip: Path) -> None:
+    ended = onchip("map", "gemm:m2n2k2", "--accelerator", chip, "--bits", "64")
+    assert ended.code == 2
+    assert "chip.yaml: memory 'register': tiles need 64 bits" in ended.err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("conv:n1z2",), "conv:n1z2: 'n1z2' gives no sizes"),
+        (("pool:n1",), "pool:n1: no such layer or network"),
+        (("gemm:m2n2k2", "--method", "best"), "--method: there is no method 'best'"),
+        (("gemm:m99999999n99999999k99999999",), "multiply-accumulates; expected at most"),
+        (("gemm:m2n2k2", "--time-limit", "-1"), "--time-limit"),
+        (("gemm:m2n2k2", "-o", "nowhere/m.yaml"), "there is no directory"),
+        (("gemm:m2n2k2", "--report", "nowhere/m.html"), "there is no directory"),
+    ],
+)
+def test_bad_arguments_end_in_one_line(onchip: Program, chip: Path, arguments: tuple[str, ...], message: str) -> None:
+    ended = onchip("map", *arguments, "--accelerator", chip)
+    assert (ended.code, ended.out) == (2, "")
+    assert message in ended.err
+    assert ended.err.count("\n") == 1
