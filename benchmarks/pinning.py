@@ -171,7 +171,7 @@ def print_tables(tables: list[Table]) -> None:
         f"of infinite; {', '.join(FULL_FROM_128_KB)} 100 % from 128 KB on"
     )
     print(
-        "Why ours differ: the thesis counts transitions of its mapping, whatever their bytes; what its table implies is "
+        "Why ours differ: the thesis counts transitions of its mapping, whatever their bytes; its table implies "
         "77 to 80 % fewer for every network alike; in bytes the weights, which every plan loads once, are most of "
         "VGG, ELU and Minerva and cannot be saved. Capped tensors shrink weights, too, so that a small scratchpad "
         "seems to beat an infinite one."
@@ -208,9 +208,7 @@ def print_rivals(tables: list[Table]) -> None:
             ]
             worse = sum(ours > theirs for theirs, ours in pairs)
             saved = statistics.mean(1 - ours / theirs for theirs, ours in pairs) if pairs else 0.0
-            print(
-                f"{tensors}: exact moves {saved:.1%} less than {method} in the mean ({len(pairs)} cases, more in {worse})"
-            )
+            print(f"{tensors}: exact moves {saved:.1%} less than {method} ({len(pairs)} cases, more in {worse})")
 
 
 def print_exact(found: list[Row]) -> bool:
