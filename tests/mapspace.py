@@ -101,7 +101,7 @@ def _beside(accelerator: Accelerator, chosen: tuple[tuple[int, ...], ...]) -> li
     for at, name in enumerate(array_of(accelerator).sizes):
         above, passed = 0, 0
         for number, level in enumerate(accelerator.levels):
-            if Operand.INPUT in level.memory.holds:
+            if level in accelerator.keepers(Operand.INPUT):
                 if level.serves is None or name in level.serves:
                     break
                 above, passed = number + 1, passed + 1
@@ -126,7 +126,7 @@ def _kept(
     """Tiles also span the loops right above them along which the operand does not change."""
     found = []
     for level, cut in zip(accelerator.levels, cuts, strict=False):
-        if operand in level.memory.holds and operand in layer.operands:
+        if level in accelerator.keepers(operand) and operand in layer.operands:
             at = spanned = cut
             while at < len(nest) and (nest[at].along is not None or nest[at].dimension not in RELEVANT[operand]):
                 at += 1

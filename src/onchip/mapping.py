@@ -140,7 +140,7 @@ def _can_be_mapped(layer: Layer, name: str, accelerator: Accelerator, request: M
         has_weight=layer.has_weight,
     )
     kept = {
-        str(operand): tuple(Kept(level.memory.name, 0) for level in accelerator.levels if operand in level.memory.holds)
+        str(operand): tuple(Kept(level.memory.name, 0) for level in accelerator.keepers(operand))
         for operand in Operand
         if operand in layer.operands
     }

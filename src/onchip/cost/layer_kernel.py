@@ -56,7 +56,7 @@ def cost_one(shape: Shape, machine: Machine, chosen: Chosen, table: Table, w: Wo
     multiply_temporal(shape, chosen, w, row, temporal)
     if not multiply_spatial(shape, machine, chosen, w, row, spatial):
         return OVER_ARRAY
-    w.needs[:] = 0
+    reserve_homes(shape, machine, w)
     w.visit_count[0] = 0
     energy = shape.mac_energy_pj
     if shape.has_weight:
@@ -76,6 +76,15 @@ def cost_one(shape: Shape, machine: Machine, chosen: Chosen, table: Table, w: Wo
     loops = w.all[temporal]
     costs.cycles[row] = loops + stall(machine, w, loops) + chained(w, FIRST) + chained(w, LAST)
     return COSTED
+
+
+@compiled
+def reserve_homes(shape: Shape, machine: Machine, w: Workspace) -> None:
+    """Room for the inputs and weights that lie whole in a memory; how wide outputs are is not known yet."""
+    w.needs[:] = 0
+    for operand in (INPUT, WEIGHT):
+        if machine.home[operand] < machine.capacity_bits.size:
+            w.needs[machine.home[operand]] += shape.elements[operand] * shape.bits[operand]
 
 
 @compiled
@@ -156,7 +165,7 @@ def chain(machine: Machine, chosen: Chosen, w: Workspace, row: int, operand: int
         if chosen.cut[row, operand, level] >= 0:
             w.chain[LEVEL, count], w.chain[CUT, count] = level, chosen.cut[row, operand, level]
             count += 1
-    w.chain[LEVEL, count], w.chain[CUT, count] = machine.capacity_bits.size, temporal
+    w.chain[LEVEL, count], w.chain[CUT, count] = machine.home[operand], temporal
     for at in range(count):
         cut = w.chain[CUT, at]
         reach = cut if at == 0 else w.next_relevant[operand, cut]
@@ -376,7 +385,9 @@ def add_sums(shape: Shape, machine: Machine, w: Workspace, boundaries: int) -> f
         cut = w.chain[CUT, at]
         pending = w.all_outside[cut] > w.relevant_outside[OUTPUT, cut] or w.chain[ROOM, at] > 1
         w.chain[BITS, at] = shape.partial_bits if pending else shape.bits[OUTPUT]
-    energy, begun = 0.0, shape.outputs
+    energy, begun = 0.0, shape.elements[OUTPUT]
+    if machine.home[OUTPUT] < machine.capacity_bits.size:
+        w.needs[machine.home[OUTPUT]] += begun * w.chain[BITS, boundaries - 1]
     for at in range(boundaries - 1, -1, -1):
         lower, upper, bits = w.chain[LEVEL, at], w.chain[LEVEL, at + 1], w.chain[BITS, at]
         size, times = w.chain[UPPER_SIZE, at], w.chain[UPPER_TIMES, at]

@@ -8,8 +8,8 @@ from math import prod
 
 from onchip.arch.accelerator import Accelerator
 from onchip.arch.compute import ComputeArray
-from onchip.arch.memory import MemoryLevel, Operand
-from onchip.cost.layer_accesses import bits_below
+from onchip.arch.memory import DRAM, MemoryLevel, Operand
+from onchip.cost.layer_accesses import bits_below, output_bits_in
 from onchip.cost.layer_accounting import INTERPRETER, Accounting
 from onchip.cost.layer_tiles import Boundary, boundaries
 from onchip.errors import AcceleratorError
@@ -48,6 +48,9 @@ def check_memories(layer: Layer, accelerator: Accelerator, mapping: Mapping) -> 
             holds = levels[name].memory.holds
             if operand not in holds:
                 raise MappingError(f"memory {name!r} does not hold it", place=f"{operand}", expected=_one_of(holds))
+            if levels[name] not in accelerator.keepers(operand):
+                detail = f"memory {name!r} is not below {accelerator.home(operand)!r}, where all of it lies"
+                raise MappingError(detail, place=f"{operand}", expected="it to be kept below")
         for lower, upper in pairwise(names):
             served, needed = levels[upper].serves, levels[lower].serves
             serves_less = served is not None and (needed is None or not set(needed) <= set(served))
@@ -99,6 +102,10 @@ def needed_bits(
     """What one instance of each memory needs for each operand; `layer` is the one executed."""
     needs = {}
     for operand in layer.operands:
+        if (home := accelerator.home(operand)) != DRAM:
+            top = boundaries(layer, accelerator, mapping, operand, accounting)[-1]
+            bits = output_bits_in(top) if operand == OUTPUT else layer.bits(operand)
+            needs[home, operand] = layer.elements(operand) * bits
         for below, boundary in pairwise(boundaries(layer, accelerator, mapping, operand, accounting)):
             level = boundary.lower.level
             bits = bits_below(boundary, below) if operand == OUTPUT else layer.bits(operand)

@@ -38,7 +38,7 @@ class Shape(NamedTuple):
     is_channel: Flags  # of each loop: whether it leads to other input elements along no axis
     bits: Integers
     partial_bits: int
-    outputs: int
+    elements: Integers  # of each operand
     has_weight: bool
     mac_energy_pj: float
 
@@ -57,6 +57,7 @@ class Machine(NamedTuple):
     port: Integers  # level, move
     bits_per_cycle: Integers
     port_shift: Integers
+    home: Integers  # of each operand: the level where it lies whole; DRAM is the one after the last
 
 
 class Chosen(NamedTuple):
@@ -137,7 +138,7 @@ def shape_of(layer: Layer, accelerator: Accelerator) -> Shape:
         np.array([loop in RELEVANT[INPUT] and loop not in AXES for loop in LOOPS]),
         np.array([layer.bits(operand) for operand in OPERANDS]),
         layer.partial_bits,
-        layer.elements(OUTPUT),
+        np.array([layer.elements(operand) for operand in OPERANDS]),
         layer.has_weight,
         layer.macs * (array_of(accelerator).mac_energy_pj or 0.0),
     )
@@ -172,6 +173,7 @@ def machine_of(accelerator: Accelerator) -> Machine:
         np.array(port),
         np.array(bits_per_cycle),
         _shifts(bits_per_cycle),
+        np.array([names.index(accelerator.home(operand)) for operand in OPERANDS]),
     )
 
 

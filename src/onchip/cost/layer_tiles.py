@@ -11,7 +11,7 @@ from math import gcd, prod
 from typing import TypeAlias
 
 from onchip.arch.accelerator import Accelerator
-from onchip.arch.memory import DRAM, MemoryLevel
+from onchip.arch.memory import MemoryLevel
 from onchip.cost.layer_accounting import INTERPRETER, Accounting
 from onchip.ir.loopnest import INPUT, OUTPUT, RELEVANT, Axis, Layer
 from onchip.plan.mapping import Loop, Mapping
@@ -25,7 +25,7 @@ MACS = "macs"
 
 @dataclass(frozen=True, slots=True)
 class Holder:
-    """Who holds tiles of one operand: a memory, DRAM, or the MACs, whose tile is one element for one cycle."""
+    """Who holds tiles of one operand: a memory, its home, or the MACs, whose tile is one element for one cycle."""
 
     memory: str
     cut: int
@@ -42,15 +42,16 @@ class Holder:
 
 
 def chain_of(accelerator: Accelerator, mapping: Mapping, operand: str) -> tuple[Holder, ...]:
-    """The MACs, the memories that hold the operand, DRAM."""
+    """The MACs, the memories that keep tiles of the operand, its home."""
     levels = {level.memory.name: level for level in accelerator.levels}
+    home = accelerator.home(operand)
     return (
         Holder(MACS, 0, ()),
         *(
             Holder(kept.memory, kept.loops, levels[kept.memory].serves, levels[kept.memory])
             for kept in mapping.kept(operand)
         ),
-        Holder(DRAM, len(mapping.nest), None),
+        Holder(home, len(mapping.nest), None, levels.get(home)),
     )
 
 
@@ -214,7 +215,7 @@ class Boundary:
 def boundaries(
     layer: Layer, accelerator: Accelerator, mapping: Mapping, operand: str, accounting: Accounting = INTERPRETER
 ) -> tuple[Boundary, ...]:
-    """From the MACs up to DRAM."""
+    """From the MACs up to the operand's home."""
     chain = chain_of(accelerator, mapping, operand)
     cuts = (0, *(holder.cut for holder in chain))
     return tuple(

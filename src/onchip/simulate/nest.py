@@ -16,7 +16,6 @@ from math import prod
 from typing import TypeAlias
 
 from onchip.arch.accelerator import Accelerator
-from onchip.arch.memory import DRAM
 from onchip.errors import InternalError
 from onchip.ir.loopnest import INPUT, OUTPUT, RELEVANT, WEIGHT, Axis, Layer
 from onchip.plan.mapping import Loop, Mapping, Move
@@ -111,7 +110,7 @@ class _NestRunner:
                     self._holder(operand, kept.memory, kept.loops, serves[kept.memory])
                     for kept in mapping.kept(operand)
                 ),
-                self._holder(operand, DRAM, len(mapping.nest), None),
+                self._holder(operand, accelerator.home(operand), len(mapping.nest), None),
             ]
             for operand in layer.operands
         }
@@ -136,7 +135,7 @@ class _NestRunner:
         )
 
     def run(self) -> NestRun:
-        self._put_operands_in_dram()
+        self._put_operands_at_home()
         iterations = 0
         for digits in self._iterations():
             self._drain_sums(digits)
@@ -148,13 +147,13 @@ class _NestRunner:
         outputs = self._chains[OUTPUT][-1].buffers[()]
         return NestRun(dict(self._accesses), dict(self._peaks), outputs, iterations)
 
-    def _put_operands_in_dram(self) -> None:
+    def _put_operands_at_home(self) -> None:
         for operand in self._layer.operands:
-            dram = self._chains[operand][-1]
-            dram.tile = ()
+            home = self._chains[operand][-1]
+            home.tile = ()
             if operand != OUTPUT:
-                elements = self._block(operand, dram, (0,) * len(self._nest), ())
-                dram.buffers[()] = {element: value_of(operand, element, self._seed) for element in elements}
+                elements = self._block(operand, home, (0,) * len(self._nest), ())
+                home.buffers[()] = {element: value_of(operand, element, self._seed) for element in elements}
 
     def _iterations(self) -> Iterator[Digits]:
         """The digits of the temporal loops in turn, the innermost fastest; those of the spatial loops are 0."""

@@ -101,6 +101,8 @@ def _places(layer: Layer, accelerator: Accelerator, mapping: Mapping) -> Iterato
             (at,) = places
             if operand not in levels[at].memory.holds:
                 yield MappingViolation(MappingRule.NOT_HELD, operand, f"{kept.memory!r} does not hold it")
+            if accelerator.home(operand) in [level.memory.name for level in levels[: at + 1]]:
+                yield MappingViolation(MappingRule.MISPLACED, operand, f"it lies whole in or below {kept.memory!r}")
             if before is not None and (at <= before or not _serves_all_of(levels[at], levels[before])):
                 detail = f"{kept.memory!r} is not above {levels[before].memory.name!r}"
                 yield MappingViolation(MappingRule.MISPLACED, operand, detail)
@@ -118,6 +120,9 @@ def _capacities(layer: Layer, accelerator: Accelerator, mapping: Mapping) -> Ite
     for level in accelerator.levels:
         needs: dict[str, int] = {}
         for operand in executed.operands:
+            if accelerator.home(operand) == level.memory.name:
+                bits = _bits(executed, mapping, operand, len(mapping.kept(operand)), level)
+                needs[operand] = executed.elements(operand) * bits
             for number, kept in enumerate(mapping.kept(operand)):
                 if kept.memory == level.memory.name:
                     bits = _bits(executed, mapping, operand, number, level)

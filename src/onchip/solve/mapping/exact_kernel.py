@@ -229,7 +229,7 @@ def energy_of_sums(
     own_size = w.relevant[OUTPUT, tile] * part[INSIDE]
     size = own_size * part[BESIDE]
     times = w.volume[last] / w.volume[tile] * part[OUTSIDE] * part[COPIES_ABOVE]
-    returned = size * times - shape.outputs
+    returned = size * times - shape.elements[OUTPUT]
     unit = words(machine, upper, size * bits)
     energy = unit * (times * machine.write_pj[upper] + returned / size * machine.read_pj[upper])
     if lower >= 0:

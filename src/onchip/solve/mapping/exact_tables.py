@@ -14,7 +14,6 @@ from typing import Final, NamedTuple
 import numpy as np
 
 from onchip.arch.accelerator import Accelerator
-from onchip.arch.memory import MemoryLevel
 from onchip.cost.layer_limits import array_of
 from onchip.cost.layer_tables import AXES, OPERANDS, Flags, Integers, Machine, Reals, Shape, machine_of, shape_of
 from onchip.cost.layer_tiles import block_sizes
@@ -85,8 +84,9 @@ def tables_of(layer: Layer, accelerator: Accelerator) -> Tables:
     loops, primes, copies = (np.array(column, np.int64) for column in zip(*digits, strict=True)) if digits else (
         np.zeros(0, np.int64) for _ in range(3)
     )  # fmt: skip
-    holds = np.array([[_held(layer, level, operand) for level in accelerator.levels] for operand in OPERANDS])
-    above = np.array([_above(accelerator, held) for held in holds])
+    holds = np.array([_held(layer, accelerator, operand) for operand in OPERANDS])
+    machine = _with_homes_reserved(layer, machine_of(accelerator))
+    above = np.array([_above(accelerator, held, int(home)) for held, home in zip(holds, machine.home, strict=True)])
     sides = _sides(layer, accelerator)
     blocks = _blocks(layer, max(array_of(accelerator).sizes.values()))
     space = Space(
@@ -94,7 +94,7 @@ def tables_of(layer: Layer, accelerator: Accelerator) -> Tables:
         np.array(list(layer.bounds.values())), np.array(CLASSES), holds.reshape(3, -1),
         np.array([_touched(layer, operand) for operand in OPERANDS]), above, blocks,
     )  # fmt: skip
-    return Tables(space, shape_of(layer, accelerator), machine_of(accelerator), sides)
+    return Tables(space, shape_of(layer, accelerator), machine, sides)
 
 
 def _primes(layer: Layer, loop: str) -> Iterable[tuple[int, int]]:
@@ -112,13 +112,22 @@ def _touched(layer: Layer, operand: str) -> float:
     return float(found)
 
 
-def _held(layer: Layer, level: MemoryLevel, operand: str) -> bool:
-    return operand in layer.operands and operand in level.memory.holds
+def _held(layer: Layer, accelerator: Accelerator, operand: str) -> list[bool]:
+    keepers = accelerator.keepers(operand) if operand in layer.operands else ()
+    return [level in keepers for level in accelerator.levels]
 
 
-def _above(accelerator: Accelerator, held: Flags) -> list[int]:
+def _with_homes_reserved(layer: Layer, machine: Machine) -> Machine:
+    """Room for what lies whole in a memory; for sums that arrive there before they are complete it may be too little."""
+    left = np.append(machine.capacity_bits, 0)
+    for operand, home in zip(OPERANDS, machine.home, strict=True):
+        left[home] -= layer.elements(operand) * layer.bits(operand)
+    return machine._replace(capacity_bits=left[:-1])
+
+
+def _above(accelerator: Accelerator, held: Flags, home: int) -> list[int]:
     levels = accelerator.levels
-    chain = [-1, *np.flatnonzero(held).tolist(), len(levels)]
+    chain = [-1, *np.flatnonzero(held).tolist(), home]
     for lower, upper in pairwise(chain[1:-1]):
         served, needed = levels[upper].serves, levels[lower].serves
         if served is not None and (needed is None or not set(needed) <= set(served)):
