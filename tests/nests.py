@@ -77,7 +77,10 @@ def random_accelerator(random: Random) -> Accelerator:
         )
     sram = MemoryLevel(Memory("sram", ROOMY), None, is_scratchpad=True, access=ACCESSES[1], ports=random.choice(PORTS))
     dram = Dram(Access(64, 100, 110), (Port(Direction.READ_WRITE, 16),))
-    return Accelerator("random", (sram.memory,), (*levels, sram), None, array, dram)
+    whole = [level for level in (*levels, sram) if level.serves is None]
+    homes = [(o, level.memory.name) for o in Operand for level in whole if o in level.memory.holds]
+    chosen = {o: name for o, name in homes if random.random() < 0.2}
+    return Accelerator("random", (sram.memory,), (*levels, sram), None, array, dram, homes=tuple(chosen.items()))
 
 
 def _serves(random: Random, array: ComputeArray, below: list[MemoryLevel]) -> tuple[str, ...] | None:
@@ -119,7 +122,7 @@ def _prime_loops(layer: Layer) -> list[tuple[str, int]]:
 
 
 def _kept(random: Random, accelerator: Accelerator, operand: Operand, loops: int) -> tuple[Kept, ...]:
-    names = [level.memory.name for level in accelerator.levels if operand in level.memory.holds]
+    names = [level.memory.name for level in accelerator.keepers(operand)]
     names = [name for name in names if random.random() < 0.8]
     cuts = sorted(random.randint(0, loops) for _ in names)
     return tuple(Kept(name, cut) for name, cut in zip(names, cuts, strict=True))

@@ -188,7 +188,7 @@ class ExactMapper:
 
     @property
     def _patterns(self) -> int:
-        return max(1, int(self._tables.space.holds[OPERANDS.index(OUTPUT)].sum()))
+        return 1 + int(self._tables.space.holds[OPERANDS.index(OUTPUT)].sum())
 
     def _sums_are_linear(self) -> bool:
         """Whether no access of sums is rounded up, and sums are added up at one boundary between memories only."""
