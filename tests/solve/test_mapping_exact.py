@@ -82,3 +82,11 @@ def test_a_mapping_to_begin_with_is_never_made_worse() -> None:
     first = solve_exactly(layer, accelerator, MappingObjective.LATENCY, Run())
     again = solve_exactly(layer, accelerator, MappingObjective.LATENCY, Run(), first.answer)
     assert again.objective_value == first.objective_value
+
+
+def test_a_layer_of_one_multiply_accumulate_has_one_mapping() -> None:
+    accelerator = load_accelerator("simba")
+    result = solve_exactly(Layer(), accelerator, MappingObjective.ENERGY, Run())
+    assert result.status is Status.OPTIMAL
+    assert result.answer is not None
+    assert result.objective_value == round(1000 * layer_cost(Layer(), accelerator, result.answer).energy_pj)

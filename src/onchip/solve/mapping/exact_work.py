@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 from math import prod
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 import numpy as np
 
 from onchip.cost.layer_tables import Flags, Integers, Reals
 from onchip.solve.mapping.exact_tables import Tables
+
+
+ENDS: Final = 2
+"""The floors list the smallest and the largest tile apart, even where they are the same."""
 
 
 class Work(NamedTuple):
@@ -38,7 +42,7 @@ class Work(NamedTuple):
 def work_of(tables: Tables, criteria: int) -> Work:
     """Large enough for every way."""
     copies = tables.space.copies
-    tiles, digits = prod(int(one) + 1 for one in copies), copies.size
+    tiles, digits = max(prod(int(one) + 1 for one in copies), ENDS), copies.size
     levels, along = tables.machine.capacity_bits.size, tables.machine.units.size
     states = 1 + 3 * levels
     whole = np.int64
