@@ -1,9 +1,9 @@
-"""Writes the bundled networks' graph files: SMAUG's from our definitions, the others from torch's.
+"""Writes the bundled networks' graph files: SMAUG's and DeFiNES's from our definitions, the others from torch's.
 
     PYTHONPATH=src:tools python tools/make_workloads.py [--without-torch] [NAME ...]
 
 The others need torch 2.13.0, torchvision 0.28.0 and timm 1.0.31; nothing is downloaded, no weights are
-made. With `--without-torch` only SMAUG's are written, and nothing but onchip is needed.
+made. With `--without-torch` only ours are written, and nothing but onchip is needed.
 """
 
 from __future__ import annotations
@@ -12,6 +12,8 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
+from networks.defines import DEFINES_NETWORKS
+from networks.padded import PADDED_NETWORKS
 from networks.smaug import SMAUG_NETWORKS
 
 from onchip.frontends.graph_json import write_graph
@@ -20,6 +22,7 @@ from onchip.ir.graph import Graph
 
 GRAPHS = Path(__file__).parents[1] / "src" / "onchip" / "workloads" / "graphs"
 WITHOUT_TORCH = "--without-torch"
+OURS = {**SMAUG_NETWORKS, **DEFINES_NETWORKS, **PADDED_NETWORKS}
 
 
 def main(arguments: list[str]) -> None:
@@ -32,10 +35,10 @@ def main(arguments: list[str]) -> None:
 
 
 def _graphs(names: list[str], *, with_torch: bool) -> Iterator[Graph]:
-    for name, build in SMAUG_NETWORKS.items():
+    for name, build in OURS.items():
         if not names or name in names:
             yield build()
-    of_torch = [name for name in names if name not in SMAUG_NETWORKS]
+    of_torch = [name for name in names if name not in OURS]
     if with_torch and (of_torch or not names):
         yield from _graphs_of_torch(of_torch)
     elif of_torch:

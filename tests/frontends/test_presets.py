@@ -108,7 +108,8 @@ def bits_per_cycle(ports: tuple[Port, ...], direction: Direction) -> int:
 
 
 def test_the_bundled_accelerators_are_listed() -> None:
-    assert set(bundled_accelerators()) == {*FACTS, *DEFINES, *SIMBAS, "eyeriss-like", "single-2mib"}
+    of_paper = {"ascend-like-paper", "ascend-like-df-paper", "tesla-npu-like-df-paper"}
+    assert set(bundled_accelerators()) == {*FACTS, *DEFINES, *SIMBAS, *of_paper, "eyeriss-like", "single-2mib"}
 
 
 @pytest.mark.parametrize("name", DEFINES)
