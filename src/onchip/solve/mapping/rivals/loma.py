@@ -1,113 +1,174 @@
 """`--method loma`: all orders of the loops' prime factors, memories filled from the units up (LOMA, AICAS 2021).
 
-The array is unrolled first, as much of it as can be; the smallest factors are joined until `limit` loops are left.
-Each operand has its own cuts: a memory takes as many of the innermost loops as fit into its share.
+As ZigZag (zigzag-dse 3.9.1) and DeFiNES do it. The smallest factors of the loop that has most are joined until
+`limit` are left. Each operand has its own cuts: of all ways to fill a memory with further loops the one by which least
+bits come from above.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from math import prod
+from collections.abc import Iterator, Mapping
+from math import factorial, prod
 from typing import Final
 
+import numpy as np
+
 from onchip.arch.accelerator import Accelerator
-from onchip.arch.memory import Operand
-from onchip.cost.layer_limits import array_of, needed_bits
-from onchip.ir.loopnest import Layer
-from onchip.plan.mapping import Kept, Loop, Mapping, loops_along
+from onchip.arch.memory import MemoryLevel, Operand
+from onchip.cost.layer_accounting import INTERPRETER, Accounting
+from onchip.cost.layer_limits import array_of
+from onchip.cost.layer_tables import Chosen, Integers, empty_chosen
+from onchip.ir.loopnest import LOOPS, OUTPUT, RELEVANT, Layer
+from onchip.plan import mapping as plan
+from onchip.plan.mapping import Loop
 from onchip.plan.result import Result, Stop
 from onchip.solve.limits import Run
 from onchip.solve.mapping.factors import prime_counts
 from onchip.solve.mapping.objective import MappingObjective
-from onchip.solve.mapping.rivals.best import Best, in_chunks
+from onchip.solve.mapping.rivals.best import BestRow
+from onchip.solve.mapping.rivals.loma_kernel import Desk, Filling, fill_orders
+from onchip.solve.mapping.rivals.tiles import Tiles, elements, sides_of, tiles_of
+from onchip.solve.mapping.rivals.unrolling import Unrolled, Unrolling, unrolled_as_asked, unrolled_greedily
 
 METHOD: Final = "loma"
 LIMIT: Final = 6
+ROWS: Final = 1024
+ORDER: Final = ("N", "K", "G", "Q", "P", "C", "S", "R")
+"""Of loops with equally many factors ZigZag joins those of the first."""
 
 
 def solve_as_loma(
-    layer: Layer, accelerator: Accelerator, objective: MappingObjective, run: Run, limit: int = LIMIT
-) -> Result[Mapping]:
-    """The best of all orders; nothing is random."""
-    best = Best(layer, accelerator, objective)
-    beside = _unrolled(layer, accelerator)
-    loops = _joined(_left(layer, beside), limit)
-    for mappings in in_chunks(_filled(layer, accelerator, beside, order) for order in _orders(loops)):
+    layer: Layer,
+    accelerator: Accelerator,
+    objective: MappingObjective,
+    run: Run,
+    limit: int = LIMIT,
+    accounting: Accounting = INTERPRETER,
+    unrolling: Unrolling | None = None,
+) -> Result[plan.Mapping]:
+    """The best of all orders; nothing is random, and nothing is proven.
+
+    `unrolling` says what stands on the array, as in ZigZag's mapping files; without it, as much as divides the bounds.
+    Where it does not divide a bound, the loop runs longer: INTERPRETER executes all of it, ZIGZAG counts energy with
+    units in parts. Its value is then not that of `layer_cost`, which executes all of it.
+    """
+    unrolled = unrolled_greedily(layer, accelerator)
+    if unrolling is not None:
+        unrolled = unrolled_as_asked(layer, accelerator, unrolling)
+    best = BestRow(layer, accelerator, objective, accounting, unrolled)
+    for chosen in filled_orders(layer, accelerator, unrolled, limit, in_parts=best.in_parts):
+        best.offer(chosen)
         if run.stop is not None:
             return best.result(METHOD, run, run.stop)
-        for value, mapping in best.values(mappings):
-            best.offer(value, mapping)
     return best.result(METHOD, run, Stop.COMPLETED)
 
 
-def _unrolled(layer: Layer, accelerator: Accelerator) -> tuple[Loop, ...]:
-    """Largest factors first, along the first dimension of the array that takes them."""
-    array = array_of(accelerator)
-    left, sizes = dict(array.sizes), dict[tuple[str, str], int]()
-    for name in left:
-        for loop in loops_along(array, name):
-            taken = prod(size for (_, other), size in sizes.items() if other == loop)
-            for prime in sorted(_primes(layer.bounds[loop] // taken), reverse=True):
-                if prime <= left[name]:
-                    left[name] //= prime
-                    sizes[name, loop] = sizes.get((name, loop), 1) * prime
-    return tuple(Loop(loop, size, name) for (name, loop), size in sizes.items())
+def filled_orders(
+    layer: Layer, accelerator: Accelerator, unrolled: Unrolled, limit: int, *, in_parts: bool
+) -> Iterator[Chosen]:
+    """The mappings of all orders, in arrays that are written again for the next ones."""
+    tiles = tiles_of(joined(unrolled.turns, limit))
+    filling = _filling(layer, accelerator, unrolled, tiles, in_parts=in_parts)
+    loops = sum(tiles.counts)
+    desk = _desk(tiles, loops)
+    size = min(ROWS, _orders(tiles))
+    rows = rows_for(accelerator, unrolled, loops, size)
+    count = size
+    while count == size:
+        count = fill_orders(filling, desk, rows)
+        yield Chosen(*(part[:count] for part in rows))
 
 
-def _primes(bound: int) -> list[int]:
-    return [prime for prime, count in prime_counts(bound).items() for _ in range(count)]
-
-
-def _left(layer: Layer, beside: Sequence[Loop]) -> list[Loop]:
-    side = {loop: prod(one.size for one in beside if one.dimension == loop) for loop in layer.bounds}
-    return [Loop(loop, prime) for loop, bound in layer.bounds.items() for prime in _primes(bound // side[loop])]
-
-
-def _joined(loops: list[Loop], limit: int) -> list[Loop]:
-    """Joins the two smallest factors of the loop that has most, until `limit` are left or all loops are whole."""
-    while len(loops) > limit:
-        counts = {loop.dimension: sum(one.dimension == loop.dimension for one in loops) for loop in loops}
-        name = max(counts, key=lambda dimension: counts[dimension])
-        if counts[name] == 1:
+def joined(turns: Mapping[str, int], limit: int) -> list[Loop]:
+    """The prime factors; the two smallest of the loop that has most are joined, until `limit` or all are whole."""
+    factors = {
+        loop: sorted(prime for prime, count in prime_counts(turns[loop]).items() for _ in range(count))
+        for loop in ORDER
+    }
+    while sum(map(len, factors.values())) > limit:
+        most = max(factors, key=lambda loop: len(factors[loop]))
+        if len(factors[most]) == 1:
             break
-        own = sorted((loop for loop in loops if loop.dimension == name), key=lambda loop: loop.size)
-        rest = [loop for loop in loops if loop.dimension != name]
-        loops = [*rest, Loop(name, own[0].size * own[1].size), *own[2:]]
-    return loops
+        one, two, *rest = factors[most]
+        factors[most] = sorted([one * two, *rest])
+    return [Loop(loop, size) for loop, sizes in factors.items() for size in sizes]
 
 
-def _orders(loops: Sequence[Loop]) -> Iterator[tuple[Loop, ...]]:
-    """Different ones: equal factors are not exchanged."""
-    if not loops:
-        yield ()
-    for first in dict.fromkeys(loops):
-        rest = list(loops)
-        rest.remove(first)
-        for others in _orders(rest):
-            yield (first, *others)
+def rows_for(accelerator: Accelerator, unrolled: Unrolled, loops: int, rows: int) -> Chosen:
+    """Room for mappings of so many loops in time; what stands beside is filled in."""
+    along = list(array_of(accelerator).sizes)
+    chosen = empty_chosen(rows, max(loops, len(unrolled.beside)), len(accelerator.levels))
+    chosen.spatial_count[:] = len(unrolled.beside)
+    for at, loop in enumerate(unrolled.beside):
+        chosen.spatial_loop[:, at] = LOOPS.index(loop.dimension)
+        chosen.spatial_size[:, at] = loop.size
+        chosen.spatial_along[:, at] = along.index(str(loop.along))
+    return chosen
 
 
-def _filled(layer: Layer, accelerator: Accelerator, beside: tuple[Loop, ...], order: tuple[Loop, ...]) -> Mapping:
-    """Each operand of a memory has an equal share of it."""
-    nest = (*beside, *order)
-    kept: dict[str, tuple[Kept, ...]] = dict.fromkeys(Operand, ())
-    for level in accelerator.levels:
-        held = [operand for operand in layer.operands if operand in level.memory.holds]
-        for operand in held:
-            share = level.memory.capacity_bytes * 8 // len(held)
-            cut = kept[operand][-1].loops if kept[operand] else len(beside)
-            if _need(layer, accelerator, nest, operand, (*kept[operand], Kept(level.memory.name, cut))) > share:
-                continue
-            while cut < len(nest):
-                more = (*kept[operand], Kept(level.memory.name, cut + 1))
-                if _need(layer, accelerator, nest, operand, more) > share:
-                    break
-                cut += 1
-            kept[operand] = (*kept[operand], Kept(level.memory.name, cut))
-    return Mapping(nest, kept[Operand.INPUT], kept[Operand.WEIGHT], kept[Operand.OUTPUT])
+def _filling(layer: Layer, accelerator: Accelerator, unrolled: Unrolled, tiles: Tiles, *, in_parts: bool) -> Filling:
+    """In parts it is ZigZag that counts: rows that a stride skips are not in a tile."""
+    levels = accelerator.levels
+    sides = sides_of(accelerator, unrolled.beside, unrolled.parts(layer) if in_parts else {})
+    executed = layer if in_parts else layer.padded_to(unrolled.bounds)
+    return Filling(
+        np.array([LOOPS.index(kind.dimension) for kind in tiles.kinds], np.int64),
+        np.array([kind.size for kind in tiles.kinds], np.int64),
+        np.array(tiles.steps, np.int64),
+        tiles.iterations,
+        tiles.sums_are_left,
+        np.array(
+            [
+                [elements(executed, tiles, within, operand, skips=in_parts) for within in sides.within[1:-1]]
+                for operand in Operand
+            ]
+        ),
+        np.array([layer.bits(operand) for operand in Operand]),
+        layer.partial_bits,
+        np.array([_adds_beside(level.serves, unrolled.beside) for level in levels]),
+        np.array([level.memory.capacity_bytes * 8 for level in levels]),
+        np.array([level.double_buffered for level in levels]),
+        np.array([_held(layer, accelerator, level) for level in levels]),
+        np.array([[accelerator.home(operand) == level.memory.name for level in levels] for operand in Operand]),
+        np.array([_last_apart(accelerator, str(loop.along)) for loop in unrolled.beside], np.int64),
+    )
 
 
-def _need(layer: Layer, accelerator: Accelerator, nest: tuple[Loop, ...], operand: str, kept: tuple[Kept, ...]) -> int:
-    """Bits of the last memory of a list."""
-    alone = {str(one): kept if one == operand else () for one in Operand}
-    return needed_bits(layer, accelerator, Mapping(nest, **alone))[kept[-1].memory, operand]
+def _adds_beside(serves: tuple[str, ...] | None, beside: tuple[Loop, ...]) -> bool:
+    return serves is not None and any(
+        loop.dimension not in RELEVANT[OUTPUT] and loop.along not in serves for loop in beside
+    )
+
+
+def _held(layer: Layer, accelerator: Accelerator, level: MemoryLevel) -> list[int]:
+    """In the order of the file, which decides between ways to fill the memory that are equally good."""
+    own = [
+        list(Operand).index(operand)
+        for operand in level.memory.holds
+        if operand in layer.operands
+        and (level in accelerator.keepers(operand) or accelerator.home(operand) == level.memory.name)
+    ]
+    return [*own, -1, -1, -1][:3]
+
+
+def _last_apart(accelerator: Accelerator, along: str) -> int:
+    """The last level of inputs of which instances stand along a dimension: such a loop stands right above its tile."""
+    keepers = accelerator.keepers(Operand.INPUT)
+    apart = [
+        number
+        for number, level in enumerate(accelerator.levels)
+        if level in keepers and level.serves is not None and along not in level.serves
+    ]
+    return max(apart, default=-1)
+
+
+def _desk(tiles: Tiles, loops: int) -> Desk:
+    def zeros(*sizes: int) -> Integers:
+        return np.zeros(sizes, np.int64)
+
+    order = np.repeat(np.arange(len(tiles.counts)), tiles.counts)
+    return Desk(order, zeros(1), zeros(loops + 1), zeros(3), np.zeros((3, loops + 1)), zeros(3), zeros(3), zeros(3))
+
+
+def _orders(tiles: Tiles) -> int:
+    return factorial(sum(tiles.counts)) // prod(factorial(count) for count in tiles.counts)

@@ -1,0 +1,60 @@
+"""The cost of many mappings of one layer with ZigZag's accounting; the same figures as `layer_cost(..., ZIGZAG)`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from onchip.arch.accelerator import Accelerator
+from onchip.cost import layer_zigzag_kernel as kernel
+from onchip.cost.layer_accounting import ZIGZAG, Accounting
+from onchip.cost.layer_limits import check_array, check_memories
+from onchip.cost.layer_tables import Chosen, chosen_of, machine_of, shape_of
+from onchip.cost.layer_zigzag_tables import RealCosts, bench_of, facts_of
+from onchip.errors import InputError
+from onchip.ir.loopnest import Layer
+from onchip.plan.mapping import Mapping
+
+
+class ZigzagCosts:
+    """Costs mappings of `layer` on one accelerator; `accounting` is ZIGZAG with any systolic dimensions.
+
+    `layer` has its bounds as they are executed or, `in_parts`, as they are asked for: where loops run longer, energy
+    counts units in parts (31.25 of them for 1000 channels in 32 turns), and cycles whole ones. Raises
+    AcceleratorError where the accelerator says too little, InputError for another accounting.
+    """
+
+    def __init__(
+        self, layer: Layer, accelerator: Accelerator, accounting: Accounting = ZIGZAG, *, in_parts: bool = False
+    ) -> None:
+        if replace(accounting, systolic=()) != ZIGZAG:
+            expected = "ZIGZAG, with any systolic dimensions"
+            raise InputError("the compiled cost model does not know it", place="accounting", expected=expected)
+        self._layer = layer
+        self._accelerator = accelerator
+        self._in_parts = in_parts
+        self._shape = shape_of(layer, accelerator)
+        self._machine = machine_of(accelerator)
+        self._facts = facts_of(layer, accelerator, accounting, in_parts=in_parts)
+
+    def encode(self, mappings: Sequence[Mapping]) -> Chosen:
+        """In flat arrays; raises MappingError for what no capacity could mend, and where bounds are not the same."""
+        for mapping in mappings:
+            check_memories(self._layer, self._accelerator, mapping)
+            check_array(self._accelerator, mapping)
+        executed = mappings[0].layer(self._layer) if mappings and self._in_parts else self._layer
+        return chosen_of(executed, self._accelerator, mappings)
+
+    def of_chosen(self, chosen: Chosen) -> RealCosts:
+        """Energy infinite and cycles -1 for mappings that exceed a capacity or the array (`status` says which)."""
+        rows = chosen.temporal_count.size
+        costs = RealCosts(np.empty(rows), np.empty(rows), np.empty(rows, np.int64))
+        bench = bench_of(self._machine, chosen.temporal_loop.shape[1])
+        kernel.cost_all(self._shape, self._machine, self._facts, chosen, bench, costs)
+        return costs
+
+    def of(self, mappings: Sequence[Mapping]) -> RealCosts:
+        """Of `mappings` in their order."""
+        return self.of_chosen(self.encode(mappings))

@@ -1,0 +1,124 @@
+"""ZigZag's accounting compiled, against the model that reads like the definition and against figures of ZigZag."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from random import Random
+
+import numpy as np
+import pytest
+
+from nests import Case, random_accelerator, random_layer, random_mapping
+from onchip.arch.accelerator import Accelerator
+from onchip.arch.compute import ComputeArray
+from onchip.cost.layer import layer_cost
+from onchip.cost.layer_accounting import INTERPRETER, ZIGZAG, Accounting
+from onchip.cost.layer_limits import check_array
+from onchip.cost.layer_zigzag_batch import ZigzagCosts
+from onchip.cost.layer_zigzag_kernel import COSTED, OVER_ARRAY, OVER_CAPACITY
+from onchip.errors import InputError
+from onchip.frontends.accelerator_yaml import load_accelerator
+from onchip.frontends.zigzag_yaml import read_zigzag_hardware
+from onchip.ir.loopnest import Layer
+from onchip.plan.mapping import Kept, Loop, Mapping, MappingError
+
+SYSTOLIC = Path(__file__).parents[1] / "data" / "zigzag-systolic.yaml"
+
+
+def _tightened(accelerator: Accelerator, random: Random) -> Accelerator:
+    """With memories that many tiles do not fit, or only once."""
+    levels = tuple(
+        replace(level, memory=replace(level.memory, capacity_bytes=random.choice((2, 8, 32, 128, 1 << 20))))
+        for level in accelerator.levels
+    )
+    return replace(accelerator, levels=levels, scratchpads=tuple(one.memory for one in levels if one.is_scratchpad))
+
+
+def _assert_equal(case: Case, accounting: Accounting, energy_pj: float, cycles: float, status: int) -> bool:
+    try:
+        cost = layer_cost(case.layer, case.accelerator, case.mapping, accounting)
+    except MappingError:
+        assert (status, cycles, energy_pj) == (OVER_CAPACITY, -1, np.inf), case
+        return False
+    assert status == COSTED, case
+    assert (energy_pj, cycles) == pytest.approx((cost.energy_pj, cost.cycles), rel=1e-11), case
+    return True
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_many_mappings_of_one_layer_cost_what_each_costs(seed: int) -> None:
+    random = Random(seed)
+    accelerator = random_accelerator(random)
+    if seed % 3 == 0:
+        accelerator = _tightened(accelerator, random)
+    array = accelerator.array or ComputeArray(free=1)
+    accounting = replace(ZIGZAG, systolic=tuple(array.sizes)) if seed % 2 else ZIGZAG
+    layer = random_layer(random, most_macs=20000)
+    mappings = [random_mapping(random, layer, accelerator) for _ in range(50)]
+    costs = ZigzagCosts(layer, accelerator, accounting).of(mappings)
+    for row, mapping in enumerate(mappings):
+        case = Case(layer, accelerator, mapping)
+        _assert_equal(case, accounting, costs.energy_pj[row], costs.cycles[row], int(costs.status[row]))
+
+
+def _can_be_unrolled(accelerator: Accelerator, mapping: Mapping) -> bool:
+    try:
+        check_array(accelerator, mapping)
+    except MappingError:
+        return False
+    return True
+
+
+@pytest.mark.parametrize("name", ["eyeriss-like", "meta-prototype"])
+def test_so_do_those_on_real_machines(name: str) -> None:
+    random, accelerator = Random(name), load_accelerator(name)
+    layer = replace(Layer.of_text("conv:k32c8p12q12r3s3:stride2:pad1x1x0x0"), partial_bits=16)
+    drawn = [random_mapping(random, layer, accelerator) for _ in range(2000)]
+    mappings = [mapping for mapping in drawn if _can_be_unrolled(accelerator, mapping)]
+    costs = ZigzagCosts(layer, accelerator).of(mappings)
+    fit = [
+        _assert_equal(Case(layer, accelerator, mapping), ZIGZAG, energy, cycles, int(status))
+        for mapping, energy, cycles, status in zip(mappings, *costs, strict=True)
+    ]
+    assert any(fit)
+
+
+def test_a_row_that_exceeds_the_array_says_so() -> None:
+    accelerator = replace(random_accelerator(Random(0)), array=ComputeArray(free=4), homes=())
+    costs = ZigzagCosts(Layer(k=8), accelerator)
+    chosen = costs.encode([Mapping((Loop("K", 4, "free"), Loop("K", 2)))])
+    assert costs.of_chosen(chosen).status[0] == COSTED
+    chosen.spatial_size[0, 0] = 5
+    assert costs.of_chosen(chosen).status[0] == OVER_ARRAY
+
+
+@pytest.mark.parametrize("accounting", [INTERPRETER, replace(ZIGZAG, units_keep_operands=False)])
+def test_another_accounting_is_refused(accounting: Accounting) -> None:
+    with pytest.raises(InputError, match="accounting: the compiled cost model does not know it"):
+        ZigzagCosts(Layer(k=8), random_accelerator(Random(0)), accounting)
+
+
+def test_units_in_parts_cost_what_zigzag_says() -> None:
+    """1000 outputs on 32 units in 32 turns: 31.25 units each; the last layer of its ResNet18."""
+    hardware = read_zigzag_hardware(SYSTOLIC)
+    nest = tuple(Loop(*one) for one in (("K", 32, "D1"), ("C", 32, "D2"), ("C", 16), ("K", 4), ("K", 4), ("K", 2)))
+    names = [level.memory.name for level in hardware.accelerator.levels]
+    mapping = Mapping(nest, (Kept(names[2], 6),), (Kept(names[0], 4),), (Kept(names[1], 3), Kept(names[2], 6)))
+    layer = Layer(k=1000, c=512, partial_bits=16)
+    costs = ZigzagCosts(layer, hardware.accelerator, in_parts=True).of([mapping])
+    # It rounds each memory's accesses down to whole ones.
+    assert costs.energy_pj[0] == pytest.approx(45108639.12, rel=2e-5)
+    whole = layer_cost(layer, hardware.accelerator, mapping, ZIGZAG)
+    assert whole.energy_pj > 1.02 * costs.energy_pj[0]
+    assert costs.cycles[0] == whole.cycles
+
+
+def test_units_in_parts_are_whole_where_nothing_is_padded() -> None:
+    random = Random(4)
+    accelerator, layer = random_accelerator(random), random_layer(random, 20000)
+    mappings = [random_mapping(random, layer, accelerator) for _ in range(20)]
+    whole = ZigzagCosts(layer, accelerator).of(mappings)
+    in_parts = ZigzagCosts(layer, accelerator, in_parts=True).of(mappings)
+    assert np.array_equal(whole.energy_pj, in_parts.energy_pj)
+    assert np.array_equal(whole.cycles, in_parts.cycles)

@@ -1,0 +1,328 @@
+"""LOMA against its definition, order by order and cut by cut, and against figures of ZigZag."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from itertools import permutations, product
+from math import gcd, inf, prod
+from pathlib import Path
+from random import Random
+
+import pytest
+
+from nests import random_layer
+from onchip.arch.accelerator import Accelerator
+from onchip.arch.compute import ComputeArray
+from onchip.arch.memory import Access, Direction, Dram, Memory, MemoryLevel, Operand, Port
+from onchip.cost.layer import layer_cost
+from onchip.cost.layer_accounting import INTERPRETER, ZIGZAG, Accounting
+from onchip.cost.layer_limits import needed_bits
+from onchip.cost.layer_zigzag_batch import ZigzagCosts
+from onchip.errors import InputError, UsageError
+from onchip.frontends.zigzag_yaml import read_zigzag_hardware
+from onchip.ir.loopnest import INPUT, OUTPUT, RELEVANT, Layer
+from onchip.plan.mapping import Kept, Loop, Mapping, MappingError
+from onchip.plan.result import Status
+from onchip.solve.limits import Limits, Run
+from onchip.solve.mapping.factors import prime_counts
+from onchip.solve.mapping.objective import MappingObjective
+from onchip.solve.mapping.rivals.loma import joined, solve_as_loma
+from onchip.solve.mapping.rivals.uneven import solve_uneven
+from onchip.solve.mapping.rivals.unrolling import unrolled_as_asked
+from onchip.verify.mapping import verify_mapping
+
+SYSTOLIC = Path(__file__).parents[1] / "data" / "zigzag-systolic.yaml"
+PORTS = (Port(Direction.READ, 16), Port(Direction.WRITE, 16))
+TPU = {"D1": {"K": 32}, "D2": {"C": 32}}
+RESNET18 = (
+    ("conv:k64c3p112q112r7s7:stride2:pad3x3x2x2", 128899782.592),
+    ("conv:k64c64p56q56r3s3:pad1", 66996199.936),
+    ("conv:k128c64p28q28:stride2", 16432105.6),
+    ("conv:k128c128p28q28r3s3:pad1", 57967469.312),
+    ("conv:k256c256p14q14r3s3:pad1", 87358675.84),
+    ("conv:k512c512p7q7r3s3:pad1", 238190980.224),
+    ("conv:k1000c512", 45108639.12),
+)
+"""What ZigZag 3.9.1 says of layers of ResNet18 on its tpu_like, in pJ, limit 6."""
+
+
+def _machine(random: Random) -> Accelerator:
+    """Three levels, some for one operand, small enough that few loops fit; two units along one dimension."""
+    levels = []
+    served: tuple[str, ...] | None = ()
+    for number in range(3):
+        holds = tuple(random.sample(list(Operand), random.choice((1, 2, 3)))) if number < 2 else tuple(Operand)
+        served = None if number == 2 else served or random.choice(((), ("lane",)))
+        memory = Memory(f"memory{number}", random.choice((4, 8, 24, 64)) * 4**number, holds=holds)
+        doubled = random.random() < 0.3
+        access = Access(16, random.choice((1.0, 3.0)) * 4**number, 2.0 * 4**number, 8)
+        levels.append(MemoryLevel(memory, served, number == 2, doubled, access, PORTS))
+    dram = Dram(Access(16, 100.0, 110.0), (Port(Direction.READ_WRITE, 16),))
+    home = tuple((operand, "memory2") for operand in Operand if random.random() < 0.15)
+    array = ComputeArray({"lane": 2}, mac_energy_pj=0.5)
+    return Accelerator("small", (levels[-1].memory,), tuple(levels), None, array, dram, homes=home)
+
+
+def _small(seed: int) -> tuple[Layer, Accelerator, dict[str, dict[str, int]]]:
+    random = Random(seed)
+    accelerator = _machine(random)
+    while True:
+        layer = random_layer(random, 300)
+        if len(_factors(layer, ())) <= 5:
+            return layer, accelerator, _unrolling(random, layer)
+
+
+def _unrolling(random: Random, layer: Layer) -> dict[str, dict[str, int]]:
+    """Of a loop that two units divide, if there is one."""
+    fitting = [loop for loop in "KCQ" if layer.bounds[loop] % 2 == 0]
+    return {"lane": dict.fromkeys(random.sample(fitting, min(len(fitting), 1)), 2)}
+
+
+def _factors(layer: Layer, beside: Sequence[Loop]) -> list[Loop]:
+    left = {
+        name: bound // prod(one.size for one in beside if one.dimension == name) for name, bound in layer.bounds.items()
+    }
+    return [
+        Loop(name, prime)
+        for name, bound in left.items()
+        for prime, times in prime_counts(bound).items()
+        for _ in range(times)
+    ]
+
+
+def _elements(layer: Layer, operand: str, loops: Sequence[Loop]) -> int:
+    """Of the tile that loops touch, without rows that a stride skips."""
+    sizes = {name: prod(loop.size for loop in loops if loop.dimension == name) for name in layer.bounds}
+    if operand != INPUT:
+        return prod(sizes[name] for name in RELEVANT[operand])
+    found = sizes["N"] * sizes["C"] * sizes["G"]
+    for axis in layer.axes:
+        outputs, filters = sizes[axis.output_loop], sizes[axis.filter_loop]
+        common = gcd(axis.stride, axis.dilation)
+        skipped = max(0, filters - axis.stride // common) * max(0, outputs - axis.dilation // common)
+        found *= min(outputs * filters - skipped, axis.size)
+    return found
+
+
+def _filled(layer: Layer, accelerator: Accelerator, beside: Sequence[Loop], order: Sequence[Loop]) -> Mapping | None:
+    """Level by level the numbers of further loops by which least comes from above; of equal ones the last."""
+    cuts = dict.fromkeys(layer.operands, 0)
+    kept: dict[str, list[Kept]] = {str(operand): [] for operand in Operand}
+    for level in accelerator.levels:
+        held = [
+            operand
+            for operand in level.memory.holds
+            if operand in layer.operands
+            and (level in accelerator.keepers(operand) or accelerator.home(operand) == level.memory.name)
+        ]
+        best: tuple[float, tuple[int, ...]] = (inf, ())
+        for more in product(*(range(len(order) - cuts[operand] + 1) for operand in held)):
+            ends = [cuts[operand] + number for operand, number in zip(held, more, strict=True)]
+            if any(
+                accelerator.home(o) == level.memory.name and end < len(order) for o, end in zip(held, ends, strict=True)
+            ):
+                continue
+            rooms = [
+                _room(layer, level, operand, beside, order, cuts[operand], end)
+                for operand, end in zip(held, ends, strict=True)
+            ]
+            moved = sum(
+                room * prod(loop.size for loop in order[end:])
+                for operand, room, end in zip(held, rooms, ends, strict=True)
+                if accelerator.home(operand) != level.memory.name
+            )
+            if sum(rooms) <= level.memory.capacity_bytes * 8 and moved <= best[0]:
+                best = moved, tuple(ends)
+        if held and best[0] == inf:
+            return None
+        for operand, end in zip(held, best[1], strict=True):
+            cuts[operand] = end
+            if level in accelerator.keepers(operand):
+                kept[operand].append(Kept(level.memory.name, len(beside) + end))
+    return Mapping((*beside, *order), **{operand: tuple(own) for operand, own in kept.items()})
+
+
+def _room(
+    layer: Layer, level: MemoryLevel, operand: str, beside: Sequence[Loop], order: Sequence[Loop], cut: int, end: int
+) -> int:
+    """Bits; of sums those of a partial one if any loop outside the tile of the level below adds to them."""
+    apart = [loop for loop in beside if level.serves is not None and loop.along not in level.serves]
+    within = [loop for loop in beside if loop not in apart]
+    bits = layer.bits(operand)
+    if operand == OUTPUT and any(loop.dimension not in RELEVANT[OUTPUT] for loop in (*apart, *order[cut:])):
+        bits = layer.partial_bits
+    room = _elements(layer, operand, (*within, *order[:end])) * bits
+    whole = _elements(layer, operand, (*within, *order)) * bits
+    return 2 * room if level.double_buffered and end < len(order) and room < whole else room
+
+
+def _energies(
+    layer: Layer, accelerator: Accelerator, mappings: Iterator[Mapping | None], accounting: Accounting
+) -> Iterator[float]:
+    for mapping in mappings:
+        if mapping is not None:
+            try:
+                yield layer_cost(layer, accelerator, mapping, accounting).energy_pj
+            except MappingError:
+                continue
+
+
+def _beside(layer: Layer, accelerator: Accelerator, unrolling: dict[str, dict[str, int]]) -> tuple[Loop, ...]:
+    return unrolled_as_asked(layer, accelerator, unrolling).beside
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_all_orders_are_filled_as_the_definition_says(seed: int) -> None:
+    layer, accelerator, unrolling = _small(seed)
+    beside = _beside(layer, accelerator, unrolling)
+    orders = set(permutations(_factors(layer, beside)))
+    mappings = (_filled(layer, accelerator, beside, order) for order in orders)
+    least = min(_energies(layer, accelerator, mappings, ZIGZAG), default=inf)
+    result = solve_as_loma(layer, accelerator, MappingObjective.ENERGY, Run(), 6, ZIGZAG, unrolling)
+    assert (result.objective_value is None) == (least == inf)
+    if result.objective_value is not None:
+        assert result.objective_value == pytest.approx(1000 * least, rel=1e-9)
+
+
+def _all_cuts(
+    layer: Layer, accelerator: Accelerator, beside: Sequence[Loop], order: Sequence[Loop]
+) -> Iterator[Mapping]:
+    places = range(len(beside), len(beside) + len(order) + 1)
+    ways = []
+    for operand in Operand:
+        names = [one.memory.name for one in accelerator.keepers(operand)] if operand in layer.operands else []
+        rising = (cuts for cuts in product(places, repeat=len(names)) if list(cuts) == sorted(cuts))
+        ways.append([tuple(Kept(name, cut) for name, cut in zip(names, cuts, strict=True)) for cuts in rising])
+    for kept in product(*ways):
+        yield Mapping((*beside, *order), *kept)
+
+
+def _fits(layer: Layer, accelerator: Accelerator, mapping: Mapping) -> bool:
+    """With ZigZag's sizes, and room for sums as they are while they are added up."""
+    accounting = replace(ZIGZAG, finished_sums_leave_short=False)
+    needs = needed_bits(layer, accelerator, mapping, accounting)
+    return all(
+        sum(bits for (memory, _), bits in needs.items() if memory == level.memory.name)
+        <= 8 * level.memory.capacity_bytes
+        for level in accelerator.levels
+    )
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_no_order_and_no_cuts_are_better_than_the_proven_ones(seed: int) -> None:
+    random = Random(seed)
+    accelerator = _machine(random)
+    layer = Layer()
+    while not 1 <= len(_factors(layer, ())) <= 3:
+        layer = random_layer(random, 100)
+    unrolling = _unrolling(random, layer)
+    beside = _beside(layer, accelerator, unrolling)
+    mappings = [
+        mapping
+        for order in set(permutations(_factors(layer, beside)))
+        for mapping in _all_cuts(layer, accelerator, beside, order)
+    ]
+    legal = [mapping for mapping in mappings if _fits(layer, accelerator, mapping)]
+    least = float(min(ZigzagCosts(layer, accelerator).of(legal).energy_pj, default=inf))
+    result = solve_uneven(layer, accelerator, MappingObjective.ENERGY, Run(), ZIGZAG, unrolling)
+    assert result.status is (Status.INFEASIBLE if least == inf else Status.OPTIMAL)
+    if result.objective_value is not None:
+        assert result.objective_value == pytest.approx(1000 * least, rel=1e-9)
+        assert result.lower_bound == result.objective_value
+
+
+@pytest.mark.parametrize(("text", "energy_pj"), RESNET18)
+def test_zigzags_own_mappings_cost_what_it_says_and_the_proven_ones_no_more(text: str, energy_pj: float) -> None:
+    hardware = read_zigzag_hardware(SYSTOLIC)
+    layer = replace(Layer.of_text(text), partial_bits=16)
+    accounting = replace(ZIGZAG, systolic=hardware.systolic)
+    given = layer, hardware.accelerator, MappingObjective.ENERGY, Run()
+    filled = solve_as_loma(*given, 6, accounting, TPU)
+    # It rounds each memory's accesses down to whole ones.
+    assert filled.objective_value == pytest.approx(1000 * energy_pj, rel=2e-5)
+    proven = solve_uneven(*given, accounting, TPU)
+    assert proven.status is Status.OPTIMAL
+    assert proven.lower_bound == proven.objective_value
+    assert proven.objective_value is not None
+    assert filled.objective_value is not None
+    assert proven.objective_value <= filled.objective_value
+
+
+def test_the_proven_mapping_costs_what_it_says() -> None:
+    hardware = read_zigzag_hardware(SYSTOLIC)
+    layer = replace(Layer.of_text("conv:k128c128p28q28r3s3:pad1"), partial_bits=16)
+    result = solve_uneven(layer, hardware.accelerator, MappingObjective.ENERGY, Run(), ZIGZAG, TPU)
+    assert result.answer is not None
+    assert verify_mapping(layer, hardware.accelerator, result.answer) == ()
+    cost = layer_cost(layer, hardware.accelerator, result.answer, ZIGZAG)
+    assert result.objective_value == round(1000 * cost.energy_pj)
+
+
+@pytest.mark.parametrize("objective", MappingObjective)
+@pytest.mark.parametrize("accounting", [INTERPRETER, ZIGZAG])
+def test_the_value_is_that_of_the_cost_model(objective: MappingObjective, accounting: Accounting) -> None:
+    hardware = read_zigzag_hardware(SYSTOLIC)
+    layer = replace(Layer.of_text("conv:k64c32p14q14r3s3:stride2:pad1x1x0x0"), partial_bits=16)
+    result = solve_as_loma(layer, hardware.accelerator, objective, Run(), 4, accounting, TPU)
+    assert result.answer is not None
+    cost = layer_cost(layer, hardware.accelerator, result.answer, accounting)
+    assert result.objective_value == pytest.approx(objective.of(cost.energy_pj, cost.cycles), rel=1e-9)
+
+
+def test_the_smallest_factors_of_the_loop_that_has_most_are_joined() -> None:
+    turns = dict.fromkeys("NKCPQRSG", 1) | {"K": 32, "C": 16}
+    assert joined(turns, 9) == [Loop("K", 2)] * 5 + [Loop("C", 2)] * 4
+    assert joined(turns, 6) == [Loop("K", 2), Loop("K", 4), Loop("K", 4), Loop("C", 2), Loop("C", 2), Loop("C", 4)]
+    assert joined(turns, 0) == [Loop("K", 32), Loop("C", 16)]
+
+
+def test_bounds_that_the_units_do_not_divide_run_longer() -> None:
+    hardware = read_zigzag_hardware(SYSTOLIC)
+    unrolled = unrolled_as_asked(Layer(k=1000, c=48), hardware.accelerator, TPU)
+    assert unrolled.beside == (Loop("K", 32, "D1"), Loop("C", 24, "D2"))
+    assert (unrolled.turns["K"], unrolled.turns["C"]) == (32, 2)
+    assert unrolled.parts(Layer(k=1000, c=48)) == {"K": 1000 / 1024}
+    layer = Layer(k=70, c=4, partial_bits=16)
+    executed = solve_as_loma(layer, hardware.accelerator, MappingObjective.ENERGY, Run(), 6, INTERPRETER, TPU)
+    assert executed.answer is not None
+    assert executed.answer.bounds["K"] == 72
+    assert verify_mapping(layer, hardware.accelerator, executed.answer) != ()
+    assert verify_mapping(layer.padded_to(executed.answer.bounds), hardware.accelerator, executed.answer) == ()
+    cost = layer_cost(layer, hardware.accelerator, executed.answer)
+    assert executed.objective_value == round(1000 * cost.energy_pj)
+
+
+@pytest.mark.parametrize(
+    ("unrolling", "message"),
+    [
+        ({"D9": {"K": 2}}, "unrolling: the array has no dimension 'D9'; expected one of D1, D2"),
+        ({"D1": {"K": 33}}, "unrolling: D1: 33 units are asked for; expected at most 32"),
+        ({"D1": {"X": 2}}, "unrolling: D1: X is unrolled 2 times; expected one of N"),
+    ],
+)
+def test_what_the_array_does_not_unroll_is_refused(unrolling: dict[str, dict[str, int]], message: str) -> None:
+    accelerator = read_zigzag_hardware(SYSTOLIC).accelerator
+    with pytest.raises(InputError, match=message):
+        solve_as_loma(Layer(k=64), accelerator, MappingObjective.ENERGY, Run(), unrolling=unrolling)
+
+
+def test_the_proof_is_of_energy_under_zigzags_accounting() -> None:
+    accelerator = read_zigzag_hardware(SYSTOLIC).accelerator
+    with pytest.raises(UsageError, match="uneven does not know latency; expected energy"):
+        solve_uneven(Layer(k=64), accelerator, MappingObjective.LATENCY, Run())
+    with pytest.raises(InputError, match="accounting: uneven does not know it"):
+        solve_uneven(Layer(k=64), accelerator, MappingObjective.ENERGY, Run(), INTERPRETER)
+
+
+def test_without_time_there_is_an_answer_and_a_bound() -> None:
+    accelerator = read_zigzag_hardware(SYSTOLIC).accelerator
+    layer = replace(Layer.of_text("conv:k128c128p28q28r3s3:pad1"), partial_bits=16)
+    stopped = solve_uneven(
+        layer, accelerator, MappingObjective.ENERGY, Run(Limits(time_limit_seconds=0.0)), ZIGZAG, TPU
+    )
+    proven = solve_uneven(layer, accelerator, MappingObjective.ENERGY, Run(), ZIGZAG, TPU)
+    assert stopped.status is Status.FEASIBLE
+    assert stopped.objective_value is not None
+    assert proven.objective_value is not None
+    assert stopped.lower_bound <= proven.objective_value <= stopped.objective_value
