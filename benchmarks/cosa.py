@@ -1,15 +1,26 @@
-"""CoSA's formulation on CoSA's workloads, beside its own times: `python benchmarks/cosa.py [solver]`.
+"""CoSA's formulation on CoSA's workloads, and `exact` beside it.
 
-Also what its optima cost under the cost model here, with ties as the solver leaves them and broken by energy.
+    python benchmarks/cosa.py formulation [--solver S]
+    python benchmarks/cosa.py compare [--machines M ...] [--workloads W ...] [--objectives O ...] [--methods M ...]
+                                      [--seconds S]
+
+`formulation`: its own times, and what its optima cost under the cost model here, with ties as the solver leaves them
+and broken by energy. `compare`: geometric means of values, with the paper's beside them; it ends with 1 if a rival
+beats a proof inside the proof's mapspace.
 """
 
 from __future__ import annotations
 
 import json
 import sys
+from argparse import ArgumentDefaultsHelpFormatter, ArgumentParser
+from collections.abc import Sequence
 from pathlib import Path
 from statistics import mean
 from time import perf_counter
+
+import cosa_published as published
+from cosa_against import Compared, compare
 
 from onchip.arch.accelerator import Accelerator
 from onchip.cost.layer import layer_cost
@@ -20,16 +31,51 @@ from onchip.plan.mapping import Mapping
 from onchip.plan.result import Result, Status
 from onchip.solve.limits import Limits, MipSolver, Run
 from onchip.solve.mapping.cosa import VALUE_PER_BIT, solve_as_cosa
-from onchip.workloads.layer_tables import layer_table
+from onchip.solve.mapping.objective import MappingObjective
+from onchip.solve.mapping.registry import METHODS
+from onchip.workloads.layer_tables import layer_table, layer_tables
 
 WORKLOADS = ("resnet50", "resnext50", "resnext50-cosa", "deepbench", "deepbench-ocr", "deepbench-face-recognition")
 MACHINES = ("simba-cosa", "simba", "simba-64-pes", "simba-large-buffers")
+RIVALS = ("cosa", "hybrid", "random")
 OPTIMA = Path(__file__).parents[1] / "tests" / "data" / "cosa" / "optima.json"
 
 
-def main() -> None:
+def main() -> int:
+    """One of the two tables."""
+    options = _parser().parse_args()
+    if options.table == "formulation":
+        formulation(options.solver)
+        return 0
+    for method in ("exact", *options.methods):
+        METHODS[method](Layer(k=4, c=4, p=2), load_accelerator("simba"), MappingObjective.EDP, Run())
+    compared = Compared(options.machines, options.workloads, options.objectives, options.methods, options.seconds)
+    start = perf_counter()
+    wrong = compare(compared)
+    print(f"\n{perf_counter() - start:.0f} s, at most {options.seconds} s for each layer and method; *: proven")
+    return 1 if wrong else 0
+
+
+def _parser() -> ArgumentParser:
+    parser = ArgumentParser(description=__doc__, formatter_class=ArgumentDefaultsHelpFormatter)
+    tables = parser.add_subparsers(dest="table", required=True)
+    own = tables.add_parser("formulation", formatter_class=ArgumentDefaultsHelpFormatter)
+    own.add_argument("--solver", type=MipSolver, choices=list(MipSolver), default=MipSolver.CP_SAT)
+    both = tables.add_parser("compare", formatter_class=ArgumentDefaultsHelpFormatter)
+
+    def some(name: str, choices: Sequence[str], default: Sequence[str], kind: type[str] = str) -> None:
+        both.add_argument(name, nargs="+", type=kind, choices=choices, default=default)
+
+    some("--machines", MACHINES, tuple(published.LATENCY))
+    some("--workloads", layer_tables(), published.WORKLOADS)
+    some("--objectives", tuple(MappingObjective), tuple(MappingObjective), MappingObjective)
+    some("--methods", [name for name in METHODS if name != "exact"], RIVALS)
+    both.add_argument("--seconds", type=float, default=10.0, help="for each layer and method")
+    return parser
+
+
+def formulation(solver: MipSolver) -> None:
     """Print a row for each machine and workload."""
-    solver = MipSolver(sys.argv[1]) if len(sys.argv) > 1 else MipSolver.CP_SAT
     optima = {name: one["objective"] for name, one in json.loads(OPTIMA.read_text())["optima"].items()}
     solve_as_cosa(Layer(k=2), load_accelerator("simba-cosa"), Run(Limits(solver=solver)))
     print(f"{solver}, one worker. The paper: 4.2 s a layer; Gurobi on the exactly linearised booleans: 0.15 to 1.4 s.")
@@ -65,7 +111,9 @@ def ties() -> None:
     layer, accelerator = layer_table("resnet50")["_outputs_input.73"], load_accelerator("simba-cosa")
     start = perf_counter()
     as_found = solve_as_cosa(layer, accelerator, Run())
-    broken = solve_as_cosa(layer, accelerator, Run(), tie_break=lambda one: energy_pj(layer, accelerator, one))
+    broken = solve_as_cosa(
+        layer, accelerator, Run(), tie_break=lambda some: [energy_pj(layer, accelerator, one) for one in some]
+    )
     found, least = (energy_pj(layer, accelerator, answer(result)) for result in (as_found, broken))
     print(
         f"ties of ResNet-50's _outputs_input.73: {found / 1e6:.1f} uJ as found, {least / 1e6:.1f} uJ broken by energy,"
@@ -87,4 +135,4 @@ def energy_pj(layer: Layer, accelerator: Accelerator, mapping: Mapping | None) -
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

@@ -12,9 +12,9 @@ from onchip.arch.accelerator import Accelerator
 from onchip.arch.memory import DRAM, Operand
 from onchip.cost.layer import access_of, layer_cost
 from onchip.cost.layer_limits import array_of, check_capacities, check_memories
-from onchip.errors import InputError, InternalError
+from onchip.errors import InputError, InternalError, UsageError
 from onchip.frontends.accelerator_text import accelerator_sha256
-from onchip.frontends.accelerator_yaml import load_accelerator
+from onchip.frontends.foreign_files import layer_file, load_any_accelerator, read_layers
 from onchip.ir.loopnest import Layer
 from onchip.plan.document import Granularity, Reading, Source
 from onchip.plan.mapping import Kept, Mapping
@@ -27,9 +27,10 @@ from onchip.solve.mapping.objective import MappingObjective
 from onchip.solve.mapping.registry import MappingMethod, method_named
 from onchip.solve.start import RunStarter, silent_run
 from onchip.verify.mapping import verify_mapping
-from onchip.workloads.layers_of import Precision, layers_named
+from onchip.workloads.layers_of import NetworkLayers, Precision, layers_named
 
 COSA = "cosa"
+EXACT = "exact"
 UNITS = {MappingObjective.ENERGY: "fJ", MappingObjective.LATENCY: "cycles", MappingObjective.EDP: "fJ x cycles"}
 GREATEST_MACS = 2**53
 Solver = Callable[[Layer, Accelerator, MappingObjective, Run], Result[Mapping]]
@@ -37,7 +38,10 @@ Solver = Callable[[Layer, Accelerator, MappingObjective, Run], Result[Mapping]]
 
 @dataclass(frozen=True, slots=True)
 class MappingRequest:
-    """What `map` is asked. A time limit is for each layer, `bits` for an element of every operand."""
+    """What `map` is asked. A time limit is for each layer, `bits` for an element of every operand.
+
+    `padding_percent` is how much longer `exact` may make a loop; `mapspace` a file beside a Timeloop architecture.
+    """
 
     source: str
     accelerator: str
@@ -48,14 +52,15 @@ class MappingRequest:
     granularity: Granularity = Granularity.FUSED
     limits: Limits = field(default_factory=Limits)
     use_cache: bool = True
+    padding_percent: int = 0
+    mapspace: str | None = None
 
 
 def map_layers(request: MappingRequest, start: RunStarter = silent_run) -> MappingOutcome:
     """Map each distinct layer once; raises InternalError if a mapping found is not legal."""
-    solver = _solver(method_named(request.method), use_cache=request.use_cache)
-    accelerator = load_accelerator(request.accelerator)
-    reading = Reading(dims=request.dims, granularity=request.granularity)
-    layers, is_one_layer = layers_named(request.source, reading, Precision(request.bits))
+    solver = _solver(request)
+    accelerator = load_any_accelerator(request.accelerator, request.mapspace)
+    layers, is_one_layer = _layers(request)
     for layer, names in layers.distinct.items():
         _can_be_mapped(layer, names[0], accelerator, request)
     mapped: list[MappedLayer] = []
@@ -64,7 +69,11 @@ def map_layers(request: MappingRequest, start: RunStarter = silent_run) -> Mappi
             own = _run_of_layer(run, f"layer {len(mapped) + 1} of {len(layers.distinct)}, {names[0]}")
             mapped.append(_mapped(solver, layer, names, accelerator, request, own))
     source = Source(accelerator.name, accelerator_sha256(accelerator))
-    found = [NamedMapping(one.names, one.layer, one.mapping, one.claim) for one in mapped if one.mapping is not None]
+    found = [
+        NamedMapping(one.names, one.mapping.layer(one.layer), one.mapping, one.claim)
+        for one in mapped
+        if one.mapping is not None
+    ]
     is_cosa = request.method == COSA
     return MappingOutcome(
         request.source,
@@ -76,7 +85,7 @@ def map_layers(request: MappingRequest, start: RunStarter = silent_run) -> Mappi
         tuple(mapped),
         MappingDocument(source, tuple(found), layers.name),
         is_one_layer,
-        _mapspace(request.method),
+        _mapspace(request),
     )
 
 
@@ -98,7 +107,8 @@ def _mapped(
     claim = _claim(result, request)
     if result.answer is None:
         return MappedLayer(names, layer, result, claim, None, None)
-    if violations := verify_mapping(layer, accelerator, result.answer):
+    executed = result.answer.layer(layer) if request.padding_percent else layer
+    if violations := verify_mapping(executed, accelerator, result.answer):
         if request.method == COSA:
             refusal = f"CoSA's schedule breaks a true limit: {violations[0]}"
             return MappedLayer(names, layer, result, claim, None, None, refusal)
@@ -171,17 +181,43 @@ def _run_of_layer(run: Run, phase: str) -> Run:
     return own
 
 
-def _solver(method: MappingMethod, *, use_cache: bool) -> Solver:
+def _layers(request: MappingRequest) -> tuple[NetworkLayers, bool]:
+    """The layers asked for, and whether it is one rather than a network. ZigZag's files say their own precision."""
+    precision, file = Precision(request.bits), layer_file(request.source)
+    if file is None:
+        return layers_named(request.source, Reading(dims=request.dims, granularity=request.granularity), precision)
+    path, wanted = file
+    found = read_layers(path)
+    if list(found) == [path.stem]:
+        return NetworkLayers(None, {name: precision.of(layer) for name, layer in found.items()}), True
+    network = NetworkLayers(path.stem, found)
+    return (network, False) if wanted is None else (network.only(wanted), True)
+
+
+def _solver(request: MappingRequest) -> Solver:
     """CoSA counts capacities its own way, so that its mapping may be none: whether it is, is seen to here."""
+    method = method_named(request.method)
+    if request.padding_percent:
+        return _padded_solver(method, request.padding_percent)
     if method.name == COSA:
         return method.solve
-    return partial(MappingCache(cache_folder()).solve, method) if use_cache else method
+    return partial(MappingCache(cache_folder()).solve, method) if request.use_cache else method
 
 
-def _mapspace(method: str) -> str | None:
+def _padded_solver(method: MappingMethod, percent: int) -> Solver:
+    """Nothing of it is kept for a later run."""
+    if method.name != EXACT:
+        raise UsageError(f"--method {method.name} pads nothing", place="--padding", expected=f"--method {EXACT}")
+    from onchip.solve.mapping.padding import solve_padded
+
+    return partial(solve_padded, percent=percent)
+
+
+def _mapspace(request: MappingRequest) -> str | None:
     """What a proof is about."""
-    if method != "exact":
+    if request.method != EXACT:
         return None
     from onchip.solve.mapping.exact import MAPSPACE
+    from onchip.solve.mapping.padding import padded_mapspace
 
-    return MAPSPACE
+    return padded_mapspace(request.padding_percent) if request.padding_percent else MAPSPACE

@@ -19,44 +19,69 @@ if TYPE_CHECKING:
     from onchip.report.mapping_outcome import MappingOutcome
 
 GREATEST_BITS = 64
+GREATEST_PADDING = 100
+
+
+Source = Annotated[
+    str,
+    typer.Argument(
+        metavar="LAYER|NETWORK",
+        help="conv:n1k64c64p56q56r3s3:stride2:pad1, gemm:m64n256k512, a network, NETWORK:LAYER, cosa:resnet50, "
+        "or a layer file of Timeloop or ZigZag.",
+    ),
+]
+Machine = Annotated[
+    str,
+    typer.Option(
+        "--accelerator",
+        metavar="NAME|FILE",
+        help="A bundled name (NAME@64KiB resizes it) or a file, also of Timeloop or ZigZag.",
+    ),
+]
+Mapspace = Annotated[
+    str | None, typer.Option(metavar="FILE", help="Which memory of a Timeloop file keeps what: its mapspace file.")
+]
+Objective = Annotated[MappingObjective, typer.Option(help="Least energy, latency, or product of both.")]
+Method = Annotated[str, typer.Option(metavar="NAME", help="exact, cosa, random, hybrid or loma.")]
+Bits = Annotated[int, typer.Option(min=1, max=GREATEST_BITS, metavar="N", help="Bits of an element of every operand.")]
+Padding = Annotated[
+    int,
+    typer.Option(
+        min=0,
+        max=GREATEST_PADDING,
+        metavar="PERCENT",
+        help="How much longer --method exact may make a loop whose bound has awkward factors.",
+    ),
+]
+Detail = Annotated[Granularity, typer.Option("--granularity", help="Fuse operators, or leave the nodes.")]
+TimeLimit = Annotated[float | None, typer.Option(metavar="S", help="Seconds for each layer; else until proven.")]
+Solver = Annotated[MipSolver, typer.Option(help="Who solves the program of --method cosa.")]
+Cache = Annotated[
+    bool, typer.Option(" /--no-cache", help="Search anew what was proven in an earlier run.", show_default=False)
+]
+Output = Annotated[Path | None, typer.Option("--output", "-o", metavar="MAPPING.yaml", help="Write the mappings.")]
+Report = Annotated[Path | None, typer.Option(metavar="FILE.html", help="Draw energy, roofline and utilisation.")]
+Show = Annotated[bool, typer.Option("--show", help="Print the loop nests.")]
 
 
 def map_command(
     context: typer.Context,
-    source: Annotated[
-        str,
-        typer.Argument(
-            metavar="LAYER|NETWORK",
-            help="conv:n1k64c64p56q56r3s3:stride2:pad1, gemm:m64n256k512, a network, NETWORK:LAYER, cosa:resnet50.",
-        ),
-    ],
-    accelerator: Annotated[
-        str, typer.Option(metavar="NAME|FILE", help="A bundled name (NAME@64KiB resizes it) or a file.")
-    ],
-    objective: Annotated[
-        MappingObjective, typer.Option(help="Least energy, latency, or product of both.")
-    ] = MappingObjective.ENERGY,
-    method: Annotated[str, typer.Option(metavar="NAME", help="exact, cosa, random, hybrid or loma.")] = "exact",
-    bits: Annotated[
-        int, typer.Option(min=1, max=GREATEST_BITS, metavar="N", help="Bits of an element of every operand.")
-    ] = 8,
-    granularity: Annotated[Granularity, typer.Option(help="Fuse operators, or leave the nodes.")] = Granularity.FUSED,
+    source: Source,
+    accelerator: Machine,
+    mapspace: Mapspace = None,
+    objective: Objective = MappingObjective.ENERGY,
+    method: Method = "exact",
+    bits: Bits = 8,
+    padding: Padding = 0,
+    granularity: Detail = Granularity.FUSED,
     dim: Dims = None,
-    time_limit: Annotated[
-        float | None, typer.Option(metavar="S", help="Seconds for each layer; else until proven.")
-    ] = None,
+    time_limit: TimeLimit = None,
     seed: Seed = 0,
-    solver: Annotated[MipSolver, typer.Option(help="Who solves the program of --method cosa.")] = MipSolver.CP_SAT,
-    cache: Annotated[
-        bool, typer.Option(" /--no-cache", help="Search anew what was proven in an earlier run.", show_default=False)
-    ] = True,
-    output: Annotated[
-        Path | None, typer.Option("--output", "-o", metavar="MAPPING.yaml", help="Write the mappings.")
-    ] = None,
-    report: Annotated[
-        Path | None, typer.Option(metavar="FILE.html", help="Draw energy, roofline and utilisation.")
-    ] = None,
-    show: Annotated[bool, typer.Option("--show", help="Print the loop nests.")] = False,
+    solver: Solver = MipSolver.CP_SAT,
+    cache: Cache = True,
+    output: Output = None,
+    report: Report = None,
+    show: Show = False,
     as_json: AsJson = False,
 ) -> int:
     """Map a layer, or each layer of a network, onto the array and the memories of an accelerator.
@@ -66,18 +91,14 @@ def map_command(
     """
     from onchip.mapping import MappingRequest, map_layers
 
-    limits = Limits(seconds_of(time_limit), seed=seed, solver=solver)
-    dims = dims_of(dim)
-    request = MappingRequest(source, accelerator, objective, method, bits, dims, granularity, limits, cache)
-    _ensure_files_can_be_written(output, report, (source, accelerator))
+    limits, dims = Limits(seconds_of(time_limit), seed=seed, solver=solver), dims_of(dim)
+    request = MappingRequest(
+        source, accelerator, objective, method, bits, dims, granularity, limits, cache, padding, mapspace
+    )
+    _ensure_files_can_be_written(output, report, tuple(filter(None, (source, accelerator, mapspace))))
     outcome = map_layers(request, watched_run)
     _write_files(outcome, output, report, context)
-    if as_json:
-        from onchip.report.mapping import mapping_object
-
-        write_json(mapping_object(outcome))
-    else:
-        _show(outcome, with_nests=show)
+    _show(outcome, with_nests=show, as_json=as_json)
     return _code_of(outcome)
 
 
@@ -108,8 +129,12 @@ def _write_files(outcome: MappingOutcome, output: Path | None, report: Path | No
         write_file(report, mapping_html(outcome, command_line(context)).encode())
 
 
-def _show(outcome: MappingOutcome, *, with_nests: bool) -> None:
-    from onchip.report.mapping import loop_nests, mapping_table
+def _show(outcome: MappingOutcome, *, with_nests: bool, as_json: bool) -> None:
+    from onchip.report.mapping import loop_nests, mapping_object, mapping_table
+
+    if as_json:
+        write_json(mapping_object(outcome))
+        return
     from onchip.report.terminal import show
 
     write(show(*mapping_table(outcome)))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from math import floor
 from typing import Final
 
@@ -17,7 +16,7 @@ from onchip.solve.mapping.cosa_machine import CosaMachine
 from onchip.solve.mapping.cosa_model import CosaModel
 from onchip.solve.mapping.cosa_objective import fits, objective_of
 from onchip.solve.mapping.cosa_placement import factors_of
-from onchip.solve.mapping.cosa_ties import best_of_equals
+from onchip.solve.mapping.cosa_ties import TieBreak, best_of_equals
 from onchip.solve.mapping.factors import padded_bound
 
 METHOD: Final = "cosa"
@@ -30,7 +29,7 @@ def solve_as_cosa(
     accelerator: Accelerator,
     run: Run,
     *,
-    tie_break: Callable[[Mapping], float] | None = None,
+    tie_break: TieBreak | None = None,
     largest_prime: int | None = None,
 ) -> Result[Mapping]:
     """Solve the formulation; raises AcceleratorError for a machine that is no chain of levels.

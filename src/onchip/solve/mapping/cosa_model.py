@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 
 LEAST_PER_BIT: Final = 10**6
 """Logarithms are integers in units of this or a tenth, hundredth ... of it, as fine as capacities ask for."""
+GREATEST: Final = 10**7
+"""Of a variable: CP-SAT cuts off what is above, so that larger amounts are two variables."""
 OBJECTIVE_PER_UNIT: Final = 10
 """The objective is an integer in tenths of these units: its weights are, where they meet variables."""
 REUSED: Final[tuple[tuple[str, Mapping[str, tuple[str, ...]]], ...]] = (
@@ -69,9 +71,10 @@ class CosaModel:
             if self.machine.may_hold(place, loop, prime)
         }
         self.outputs_inside = {taps: self.model.add_binary_variable() for taps in self._windows()}
-        self.window = {taps: self.model.add_variable(lb=0, ub=self._widest(taps)) for taps in self._windows()}
+        self.window = {taps: self._amount(self._widest(taps)) for taps in self._windows()}
         self.innermost = {name: self.model.add_binary_variable() for name, _ in REUSED}
-        self.reused = self.model.add_variable(lb=0, ub=2 * sum(self._bits(f) * n for f, n in self.factors.items()))
+        self.most_reused = 2 * sum(self._bits(factor) * count for factor, count in self.factors.items())
+        self.reused = self._amount(self.most_reused)
 
     def _each_factor_has_one_place(self) -> None:
         """The sum over places of each factor's copies is how many there are (Eq. 3)."""
@@ -116,7 +119,7 @@ class CosaModel:
     def _one_order_of_loops_is_chosen(self) -> None:
         """Y[v,z] (Eq. 9) leaves three orders of the global buffer's loops; what they save is at most `reused`."""
         self.model.add_linear_constraint(self._total(self.innermost.values()) == 1)
-        most = self.reused.upper_bound
+        most = self.most_reused
         for name, kept in REUSED:
             saved = [
                 self._bits(f) * variable
@@ -140,6 +143,13 @@ class CosaModel:
         self.offset = wide * sum(map(self._widest, self.window))
         self.offset -= sum(min(0, cost) * self.factors[factor] for (factor, _), cost in costs.items())
         self.model.minimize(self._total([*terms, *widened, reused, float(self.offset)]))
+
+    def _amount(self, most: int) -> mathopt.LinearBase:
+        """Of logarithms, from 0 to `most`, or a little above where that is more than one variable can be."""
+        if most <= GREATEST:
+            return self.model.add_variable(lb=0, ub=most)
+        whole = self.model.add_integer_variable(lb=0, ub=most // GREATEST)
+        return GREATEST * whole + self.model.add_variable(lb=0, ub=GREATEST)
 
     def _tile(self, level: int, operand: str) -> mathopt.LinearBase:
         terms: list[mathopt.LinearTypes] = [

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from math import inf, isfinite
 from typing import TypeAlias
 
 from onchip.arch.accelerator import Accelerator
-from onchip.errors import InternalError, UsageError
+from onchip.errors import AcceleratorError, InputError, InternalError, UsageError
 from onchip.ir.loopnest import Layer
 from onchip.plan import mapping as plan
 from onchip.plan.result import Result
@@ -64,18 +65,22 @@ def _loma(layer: Layer, accelerator: Accelerator, objective: MappingObjective, r
 
 def _cosa(layer: Layer, accelerator: Accelerator, objective: MappingObjective, run: Run) -> Result[plan.Mapping]:
     """Of schedules that are equal to CoSA the one that costs least; one that does not fit costs infinitely much."""
-    from onchip.cost.layer import layer_cost
-    from onchip.plan.mapping import MappingError
+    from onchip.cost.layer_batch import LayerCosts
     from onchip.solve.mapping.cosa import solve_as_cosa
 
-    def cost(mapping: plan.Mapping) -> float:
-        try:
-            found = layer_cost(layer, accelerator, mapping)
-        except MappingError:
-            return float("inf")
-        return objective.of(found.energy_pj, found.cycles)
+    try:
+        batch = LayerCosts(layer, accelerator)
+    except AcceleratorError:
+        raise
+    except InputError:  # loops too long for it
+        return solve_as_cosa(layer, accelerator, run)
 
-    return solve_as_cosa(layer, accelerator, run, tie_break=cost)
+    def costs(mappings: Sequence[plan.Mapping]) -> list[float]:
+        found = batch.of(mappings)
+        values = [objective.of(*one) for one in zip(found.energy_pj.tolist(), found.cycles.tolist(), strict=True)]
+        return [value if isfinite(energy) else inf for value, energy in zip(values, found.energy_pj, strict=True)]
+
+    return solve_as_cosa(layer, accelerator, run, tie_break=costs)
 
 
 METHODS: Mapping[str, MappingMethod] = {

@@ -1,0 +1,136 @@
+"""`exact` with padded bounds: loops may run longer than they have to, so that a prime bound splits too.
+
+The rule: besides its own bound, a loop may have any that is at most so many per cent longer and without a prime factor
+above LARGEST_PRIME. A padded layer costs what that longer layer costs: its added iterations are computed, and its
+added weights, inputs and outputs are stored and moved, zeros as they are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import product
+from math import inf, isfinite, prod
+from operator import itemgetter
+from typing import Final
+
+from onchip.arch.accelerator import Accelerator
+from onchip.arch.memory import DRAM
+from onchip.cost.layer import access_of
+from onchip.cost.layer_limits import array_of
+from onchip.errors import InputError
+from onchip.ir.loopnest import INPUT, LOOPS, OUTPUT, RELEVANT, Axis, Layer
+from onchip.plan.mapping import Mapping
+from onchip.plan.result import Result, Status, Stop
+from onchip.solve.limits import Run
+from onchip.solve.mapping.exact import MAPSPACE, METHOD, ExactMapper
+from onchip.solve.mapping.factors import prime_counts
+from onchip.solve.mapping.objective import MappingObjective
+
+LARGEST_PRIME: Final = 7
+MOST_PADDED_LAYERS: Final = 100_000
+LEAST_SECONDS: Final = 0.5
+MOST_SECONDS: Final = 2.0
+"""For each layer at first: a good mapping of any of them spares much of the others' search."""
+
+
+def padded_mapspace(percent: int) -> str:
+    """What a proof with padding is about."""
+    rule = f"at most {percent} % longer and without a prime factor above {LARGEST_PRIME}"
+    return f"bounds as they are, or {rule}, the added iterations costing as much as others; of these {MAPSPACE}"
+
+
+def padded_bounds(bound: int, percent: int) -> tuple[int, ...]:
+    """Those a loop may have, ascending; a loop of one iteration stays."""
+    longer = range(bound + 1, bound + bound * percent // 100 + 1) if bound > 1 else ()
+    return (bound, *(one for one in longer if max(prime_counts(one)) <= LARGEST_PRIME))
+
+
+def padded_layers(layer: Layer, percent: int) -> Iterator[Layer]:
+    """The layer itself, then all others; raises InputError for more than MOST_PADDED_LAYERS."""
+    choices = [padded_bounds(bound, percent) for bound in layer.bounds.values()]
+    if (count := prod(map(len, choices))) > MOST_PADDED_LAYERS:
+        expected = f"less padding: at most {MOST_PADDED_LAYERS}"
+        raise InputError(f"padding by {percent} % makes {count} layers", place="--padding", expected=expected)
+    for bounds in product(*choices):
+        yield layer.padded_to(dict(zip(LOOPS, bounds, strict=True)))
+
+
+def solve_padded(
+    layer: Layer, accelerator: Accelerator, objective: MappingObjective, run: Run, percent: int
+) -> Result[Mapping]:
+    """The best mapping of all padded layers, OPTIMAL if none of any of them is better.
+
+    Raises what `solve_exactly` and `padded_layers` do.
+    """
+    unproven = [(objective.of(*floor_of(one, accelerator)), one) for one in padded_layers(layer, percent)]
+    mapper = _PaddedMapper(accelerator, objective, run)
+    each = max(LEAST_SECONDS, min(MOST_SECONDS, run.seconds_left / 2 / len(unproven)))
+    unproven = mapper.search(unproven, each)
+    return mapper.result(mapper.search(unproven, inf))
+
+
+@dataclass(slots=True)
+class _PaddedMapper:
+    """Of each padded layer only mappings better than the best of all so far are searched."""
+
+    accelerator: Accelerator
+    objective: MappingObjective
+    run: Run
+    best: float = inf
+    answer: Mapping | None = None
+
+    def search(self, floors: list[tuple[float, Layer]], seconds: float) -> list[tuple[float, Layer]]:
+        """Answers those that took longer, each with what none of its mappings is below; least floors come first."""
+        unproven = []
+        for number, (floor, padded) in enumerate(sorted(floors, key=itemgetter(0)), start=1):
+            if floor >= self.best:
+                continue
+            if self.run.stop is not None:
+                unproven.append((floor, padded))
+                continue
+            best = None if self.answer is None else round(self.best)
+            self.run.report(best, int(floor), f"padded layer {number} of {len(floors)}")
+            own = self.run.within(seconds) if isfinite(seconds) else self.run
+            found = ExactMapper(padded, self.accelerator, self.objective, own, best=self.best).solve()
+            if found.answer is not None and found.objective_value is not None:
+                self.best, self.answer = float(found.objective_value), found.answer
+            if found.stopped_by is not Stop.COMPLETED and found.status is not Status.OPTIMAL:
+                unproven.append((max(floor, found.lower_bound), padded))
+        return unproven
+
+    def result(self, unproven: list[tuple[float, Layer]]) -> Result[Mapping]:
+        """With the least floor of what is not searched through as its bound."""
+        bound = min([self.best, *(floor for floor, _ in unproven)])
+        stopped_by = self.run.stop or Stop.COMPLETED if unproven else Stop.COMPLETED
+        if self.answer is None:
+            status = Status.UNKNOWN if unproven else Status.INFEASIBLE
+            return Result(status, None, None, int(bound) if unproven else 0, self.run.seconds, METHOD, stopped_by)
+        status = Status.OPTIMAL if int(bound) == int(self.best) else Status.FEASIBLE
+        return Result(status, self.answer, int(self.best), int(bound), self.run.seconds, METHOD, stopped_by)
+
+
+def floor_of(layer: Layer, accelerator: Accelerator) -> tuple[float, float]:
+    """Energy in pJ and cycles that no mapping is below: all multiply-accumulates, every element moved once at DRAM."""
+    array = array_of(accelerator)
+    energy_pj = layer.macs * (array.mac_energy_pj or 0.0)
+    dram = access_of(accelerator, DRAM)
+    for operand in layer.operands:
+        if accelerator.home(operand) == DRAM:
+            each_pj = dram.write_energy_pj if operand == OUTPUT else dram.read_energy_pj
+            energy_pj += _elements(layer, operand) * layer.bits(operand) / dram.access_bits * each_pj
+    return energy_pj, layer.macs / array.macs
+
+
+def _elements(layer: Layer, operand: str) -> int:
+    """Without the rows of the input that a stride skips: a mapping need not move them."""
+    if operand != INPUT:
+        return layer.elements(operand)
+    touched = prod(_touched(axis, layer.bounds) for axis in layer.axes)
+    return touched * prod(layer.bounds[loop] for loop in RELEVANT[INPUT] if loop in ("N", "C", "G"))
+
+
+def _touched(axis: Axis, bounds: dict[str, int]) -> int:
+    outputs, taps = range(bounds[axis.output_loop]), range(bounds[axis.filter_loop])
+    found = {o * axis.stride + t * axis.dilation - axis.padding for o in outputs for t in taps}
+    return sum(0 <= position < axis.size for position in found)

@@ -1,0 +1,137 @@
+"""`onchip map` on files: Timeloop's, ZigZag's, ONNX models and graphs out of torch."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import onnx
+import pytest
+from onnx import helper
+
+from diamond import Program
+from onchip.frontends.graph_json import write_graph
+from onchip.frontends.mapping_yaml import read_mappings
+from onnx_networks import model, value, weight
+from toy_chip import CHIP
+
+ARCHITECTURE = """\
+arch:
+  arithmetic: {instances: 8, word-bits: 8}
+  storage:
+  - {name: Registers, entries: 4, instances: 8, word-bits: 8}
+  - {name: Buffer, entries: 2048, instances: 1, word-bits: 8, block-size: 8}
+  - {name: DRAM, technology: DRAM, instances: 1, word-bits: 8, block-size: 8}
+"""
+MAPSPACE = """\
+mapspace:
+  constraints:
+  - {target: Registers, type: datatype, keep: [Weights], bypass: [Inputs, Outputs]}
+"""
+PROBLEM = "problem: {shape: cnn-layer, N: 1, K: 8, C: 4, P: 5, Q: 6, R: 3, S: 3, Wstride: 2}\n"
+ZIGZAG = """\
+- {id: 0, name: first, operator_type: Gemm, equation: "O[b][k]+=W[k][c]*I[b][c]", loop_dims: [B, K, C],
+   loop_sizes: [2, 8, 4], operand_precision: {O: 24, O_final: 8, W: 8, I: 8}}
+- {id: 1, name: second, operator_type: Gemm, equation: "O[b][k]+=W[k][c]*I[b][c]", loop_dims: [B, K, C],
+   loop_sizes: [2, 4, 8], operand_precision: {O: 24, O_final: 8, W: 8, I: 8}}
+"""
+
+
+@pytest.fixture(autouse=True)
+def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ONCHIP_CACHE", str(tmp_path / "cache"))
+
+
+def written(folder: Path, **texts: str) -> list[Path]:
+    paths = [folder / f"{name}.yaml" for name in texts]
+    for path, text in zip(paths, texts.values(), strict=True):
+        path.write_text(text)
+    return paths
+
+
+def test_timeloops_files_are_mapped(onchip: Program, tmp_path: Path) -> None:
+    chip, mapspace, layer = written(tmp_path, chip=ARCHITECTURE, mapspace=MAPSPACE, layer=PROBLEM)
+    ended = onchip("map", layer, "--accelerator", chip, "--mapspace", mapspace, "--json")
+    assert ended.code == 0
+    assert (ended.json["layer"], ended.json["status"], ended.json["accelerator"]) == ("layer", "OPTIMAL", "chip")
+    assert ended.json["bounds"] == {"N": 1, "K": 8, "C": 4, "P": 5, "Q": 6, "R": 3, "S": 3, "G": 1}
+    assert [kept["memory"] for kept in ended.json["mapping"]["weight"]] == ["Registers", "Buffer"]
+    assert [kept["memory"] for kept in ended.json["mapping"]["input"]] == ["Buffer"]
+
+
+def test_a_wrong_line_of_a_timeloop_file_is_named(onchip: Program, tmp_path: Path) -> None:
+    chip, layer = written(tmp_path, chip=ARCHITECTURE + MAPSPACE, layer=PROBLEM.replace("K: 8", "K: eight"))
+    ended = onchip("map", layer, "--accelerator", chip)
+    assert ended.code == 2
+    assert ended.err.splitlines() == [
+        f'onchip: {layer}: line 1: problem.K: it is "eight"; expected an integer',
+    ]
+
+
+def test_a_mapspace_is_for_timeloops_files_alone(onchip: Program, tmp_path: Path) -> None:
+    chip, mapspace, layer = written(tmp_path, chip=CHIP, mapspace=MAPSPACE, layer=PROBLEM)
+    ended = onchip("map", layer, "--accelerator", chip, "--mapspace", mapspace)
+    assert ended.code == 2
+    assert "--mapspace: it is given for no Timeloop file" in ended.err
+
+
+def test_the_layers_of_a_zigzag_file_are_a_network(onchip: Program, tmp_path: Path) -> None:
+    chip, layers = written(tmp_path, chip=CHIP, workload=ZIGZAG)
+    ended = onchip("map", layers, "--accelerator", chip, "--json")
+    assert ended.code == 0
+    assert [one["layer"] for one in ended.json["layers"]] == ["first", "second"]
+    one = onchip("map", f"{layers}:second", "--accelerator", chip, "--json")
+    assert (one.json["layer"], one.json["macs"]) == ("second", 64)
+
+
+def test_padding_lets_a_prime_bound_split_and_says_so(onchip: Program, tmp_path: Path) -> None:
+    (chip,) = written(tmp_path, chip=CHIP)
+    out = tmp_path / "mapping.yaml"
+    arguments = ("map", "gemm:m13n31k17", "--accelerator", chip, "--objective", "latency", "--json")
+    plain, padded = onchip(*arguments), onchip(*arguments, "--padding", "8", "-o", out)
+    assert padded.json["status"] == "OPTIMAL"
+    assert padded.json["latency_cycles"] < plain.json["latency_cycles"]
+    assert padded.json["macs"] == 13 * 31 * 17
+    assert "at most 8 % longer" in padded.json["mapspace"]
+    assert "8 %" not in plain.json["mapspace"]
+    assert read_mappings(out).mappings[0].layer.macs > 13 * 31 * 17
+
+
+def test_only_exact_pads(onchip: Program, tmp_path: Path) -> None:
+    (chip,) = written(tmp_path, chip=CHIP)
+    ended = onchip("map", "gemm:m13n31k17", "--accelerator", chip, "--method", "cosa", "--padding", "5")
+    assert ended.code == 2
+    assert "--padding: --method cosa pads nothing; expected --method exact" in ended.err
+
+
+def test_an_onnx_model_is_mapped_layer_by_layer_and_the_rest_is_told(onchip: Program, tmp_path: Path) -> None:
+    """An activation runs with its convolution, an addition of two maps is a layer of its own, a softmax is none."""
+    (chip,) = written(tmp_path, chip=CHIP)
+    nodes = [
+        helper.make_node("Conv", ["x", "w"], ["a"], name="conv", pads=[1, 1, 1, 1], kernel_shape=[3, 3]),
+        helper.make_node("Relu", ["a"], ["b"], name="relu"),
+        helper.make_node("Add", ["b", "x"], ["c"], name="add"),
+        helper.make_node("Softmax", ["c"], ["y"], name="softmax"),
+    ]
+    shape = (1, 4, 4, 4)
+    network = model(nodes, [value("x", shape)], [value("y", shape)], [weight("w", (4, 4, 3, 3))])
+    path = tmp_path / "network.onnx"
+    onnx.save(network, path)
+    ended = onchip("map", path, "--accelerator", chip, "--json")
+    assert ended.code == 0
+    assert [(one["layer"], one["macs"]) for one in ended.json["layers"]] == [("conv", 4 * 4 * 16 * 9), ("add", 64)]
+    assert [(one["operator"], one["kind"]) for one in ended.json["left_out"]] == [("softmax", "Softmax")]
+
+
+def test_a_graph_exported_from_torch_is_mapped(onchip: Program, tmp_path: Path) -> None:
+    torch = pytest.importorskip("torch", reason="torch is not installed (extra `torch`)")
+    from onchip.frontends.torch_export import graph_from_torch
+
+    module = torch.nn.Sequential(torch.nn.Conv2d(3, 4, 3, padding=1), torch.nn.ReLU(), torch.nn.Flatten())
+    module.append(torch.nn.Linear(64, 8))
+    (chip,) = written(tmp_path, chip=CHIP)
+    path = tmp_path / "network.json"
+    write_graph(graph_from_torch(module, (torch.zeros(1, 3, 4, 4),), "small"), path)
+    ended = onchip("map", path, "--accelerator", chip, "--json")
+    assert ended.code == 0
+    assert [one["macs"] for one in ended.json["layers"]] == [4 * 3 * 16 * 9, 64 * 8]
+    assert ended.json["left_out"] == []
