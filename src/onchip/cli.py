@@ -15,6 +15,7 @@ from onchip.commands.check import check_command
 from onchip.commands.exit_code import ExitCode, code_of_refusal
 from onchip.commands.explain import explain_command
 from onchip.commands.export import export_command
+from onchip.commands.fuse import fuse_command
 from onchip.commands.info import accelerators_command, info_command, networks_command
 from onchip.commands.map import map_command
 from onchip.commands.pack import pack_command
@@ -40,6 +41,7 @@ app.command("export")(export_command)
 app.command("report")(report_command)
 app.command("explain")(explain_command)
 app.command("map")(map_command)
+app.command("fuse")(fuse_command)
 app.command("pack")(pack_command)
 app.command("networks")(networks_command)
 app.command("accelerators")(accelerators_command)

@@ -14,6 +14,7 @@ from onchip.frontends.accelerator_yaml import ACCELERATOR_FORMAT, AcceleratorFie
 from onchip.frontends.graph_json import GRAPH_FORMAT, GraphFields
 from onchip.frontends.mapping_yaml import MAPPING_FORMAT, MappingFileFields
 from onchip.frontends.plan_json import PLAN_FORMAT, PlanFields
+from onchip.frontends.strategy_json import STRATEGY_FORMAT, StrategyFields
 from onchip.frontends.validation import Format, strict_adapter
 
 SCHEMA_FOLDER: Final = Path(__file__).parent / "schemas"
@@ -22,6 +23,7 @@ _FORMATS: Final = (
     (PLAN_FORMAT, PlanFields),
     (ACCELERATOR_FORMAT, AcceleratorFields),
     (MAPPING_FORMAT, MappingFileFields),
+    (STRATEGY_FORMAT, StrategyFields),
 )
 
 

@@ -1,0 +1,162 @@
+"""`onchip fuse`: which layers run together, in which tiles, and what neighbouring tiles share."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from onchip.commands.arguments import AsJson, Dims, Network, Seed, Workers, dims_of, seconds_of
+from onchip.commands.exit_code import ExitCode, code_of_check, code_of_result
+from onchip.commands.watched import watched_run
+from onchip.errors import InputError, UsageError
+from onchip.plan.document import Granularity
+from onchip.plan.strategy import OverlapMode, tile_of_text
+from onchip.report.output import write, write_json
+from onchip.solve.fusion.objective import FusionObjective
+from onchip.solve.fusion.options import Combination, FusionOptions
+from onchip.solve.fusion.tilings import TileSizes
+from onchip.solve.limits import Limits
+
+if TYPE_CHECKING:
+    from onchip.fusion import FusionRequest
+    from onchip.report.fusion_outcome import FusionOutcome
+
+GREATEST_BITS = 64
+
+
+def fuse_command(
+    context: typer.Context,
+    network: Network,
+    accelerator: Annotated[
+        str, typer.Option(metavar="NAME|FILE", help="A bundled name (NAME@64KiB resizes it) or a file.")
+    ],
+    objective: Annotated[
+        FusionObjective, typer.Option(help="Least energy, latency, product of both, or DRAM traffic.")
+    ] = FusionObjective.ENERGY,
+    tile: Annotated[
+        str | None, typer.Option(metavar="4x72", help="Columns x rows of a stack's last feature map; else searched.")
+    ] = None,
+    mode: Annotated[
+        OverlapMode | None, typer.Option(help="What tiles share instead of computing it again; else searched.")
+    ] = None,
+    stacks: Annotated[
+        str,
+        typer.Option(
+            metavar="one|greedy|optimal|layers|0-3,4-7", help="Layers that run together, by number or by name."
+        ),
+    ] = "optimal",
+    tile_sizes: Annotated[
+        TileSizes, typer.Option(help="The sizes that are tried along columns and rows.")
+    ] = TileSizes.SWEEP,
+    combination: Annotated[
+        Combination, typer.Option(help="Each stack its own tile and mode, or a single one for all.")
+    ] = Combination.BEST,
+    maps_in_dram: Annotated[
+        bool, typer.Option("--maps-in-dram", help="Maps between stacks always go through DRAM.")
+    ] = False,
+    method: Annotated[
+        str, typer.Option(metavar="NAME", help="Who maps the layers of a tile: exact, loma, hybrid, random.")
+    ] = "exact",
+    bits: Annotated[
+        int, typer.Option(min=1, max=GREATEST_BITS, metavar="N", help="Bits of an element of every operand.")
+    ] = 8,
+    partial_bits: Annotated[
+        int | None,
+        typer.Option(min=1, max=GREATEST_BITS, metavar="N", help="Bits of a sum in the making; else as many as fit."),
+    ] = None,
+    granularity: Annotated[Granularity, typer.Option(help="Fuse operators, or leave the nodes.")] = Granularity.FUSED,
+    dim: Dims = None,
+    time_limit: Annotated[float | None, typer.Option(metavar="S", help="Seconds in all; else until proven.")] = None,
+    workers: Workers = 1,
+    seed: Seed = 0,
+    cache: Annotated[
+        bool, typer.Option(" /--no-cache", help="Map anew what was proven in an earlier run.", show_default=False)
+    ] = True,
+    output: Annotated[
+        Path | None, typer.Option("--output", "-o", metavar="STRATEGY.json", help="Write the strategy.")
+    ] = None,
+    report: Annotated[
+        Path | None, typer.Option(metavar="FILE.html", help="Draw heat maps, stacks, memory levels and energy.")
+    ] = None,
+    check: Annotated[
+        Path | None, typer.Option(metavar="STRATEGY.json", help="Verify a strategy and cost it, instead of searching.")
+    ] = None,
+    as_json: AsJson = False,
+) -> int:
+    """Run a network depth-first: find the stacks of layers, their tiles and what these share that cost least.
+
+    What is not given is searched, with a proof over the space that the answer names. Ctrl-C ends with the best so far.
+    """
+    from onchip.fusion import FusionRequest, fuse_network
+
+    options = FusionOptions(
+        stacks, _tile(tile), mode, tile_sizes, combination, not maps_in_dram, 2 * workers if workers > 1 else 1
+    )
+    limits = Limits(seconds_of(time_limit), workers=workers, seed=seed)
+    request = FusionRequest(
+        network, accelerator, objective, options, method, bits, partial_bits, dims_of(dim), granularity, limits, cache
+    )
+    if check is not None:
+        return _check(check, request, as_json=as_json)
+    _ensure_files_can_be_written(output, report, (network, accelerator))
+    outcome = fuse_network(request, watched_run)
+    _write_files(outcome, output, report, context)
+    if as_json:
+        from onchip.report.fusion import fusion_object
+
+        write_json(fusion_object(outcome))
+    else:
+        from onchip.report.fusion import fusion_tables
+        from onchip.report.terminal import show
+
+        write(show(*fusion_tables(outcome)))
+    return code_of_result(outcome.result)
+
+
+def _tile(text: str | None) -> tuple[int, int] | None:
+    try:
+        return None if text is None else tile_of_text(text)
+    except InputError as error:
+        raise UsageError(error.what, place="--tile", expected=error.expected) from None
+
+
+def _check(path: Path, request: FusionRequest, *, as_json: bool) -> ExitCode:
+    from onchip.frontends.strategy_json import read_strategy
+    from onchip.fusion import check_strategy
+    from onchip.report.fusion import check_object, check_words
+
+    violations, figures = check_strategy(read_strategy(path), request, watched_run)
+    if as_json:
+        write_json(check_object(violations, figures))
+    else:
+        write(check_words(violations, figures))
+    return code_of_check(not violations)
+
+
+def _ensure_files_can_be_written(output: Path | None, report: Path | None, inputs: tuple[str, ...]) -> None:
+    from onchip.export.writable import ensure_writable
+
+    if report is not None:
+        from onchip.report.html import ensure_report_can_be_made
+
+        ensure_report_can_be_made()
+    for path in filter(None, (output, report)):
+        ensure_writable(path, inputs=inputs)
+
+
+def _write_files(outcome: FusionOutcome, output: Path | None, report: Path | None, context: typer.Context) -> None:
+    """Without a strategy none is written."""
+    if outcome.document is None:
+        return
+    if output is not None:
+        from onchip.export.strategy_json import write_strategy
+
+        write_strategy(outcome.document, output)
+    if report is not None:
+        from onchip.commands.report import command_line
+        from onchip.frontends.files import write_file
+        from onchip.report.fusion_html import fusion_html
+
+        write_file(report, fusion_html(outcome, command_line(context)).encode())

@@ -1,0 +1,243 @@
+"""Depth-first execution on one page: read -> cut, tile and map -> verify -> document."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from onchip.analysis.fusable import FusableNetwork
+from onchip.arch.accelerator import Accelerator
+from onchip.arch.memory import DRAM, Operand
+from onchip.cost.fused import StackCost
+from onchip.cost.fused_machine import check_machine
+from onchip.cost.layer import access_of
+from onchip.cost.layer_limits import array_of
+from onchip.errors import InputError, InternalError, UsageError
+from onchip.frontends.accelerator_text import accelerator_sha256
+from onchip.frontends.accelerator_yaml import load_accelerator
+from onchip.frontends.graph_json import graph_sha256
+from onchip.ir.graph import Graph
+from onchip.plan.document import Granularity, Reading, Source
+from onchip.plan.strategy import FusionStrategy, LayerInNetwork
+from onchip.plan.strategy_document import StrategyClaim, StrategyDocument, StrategyFigures, StrategyReading
+from onchip.report.fusion_outcome import CostedStack, FusionOutcome, TilingValue
+from onchip.solve.fusion.costs import dram_bits_of
+from onchip.solve.fusion.ledger import CostingStoppedError
+from onchip.solve.fusion.objective import FusionObjective, sum_of, value_of
+from onchip.solve.fusion.options import FusionOptions
+from onchip.solve.fusion.solve import FusionResult, choices_of, solve_fusion, strategy_of
+from onchip.solve.fusion.stacks import spans_of, stack_of
+from onchip.solve.fusion.workers import Costing, costs_of
+from onchip.solve.limits import Limits
+from onchip.solve.start import NoAnswerError, RunStarter, StoppedError, silent_run
+from onchip.verify.strategy import StrategyViolation, verify_strategy, verify_strategy_claim
+from onchip.workloads.fusable_of import fusable_of
+from onchip.workloads.layers_of import Precision
+from onchip.workloads.source import read_network
+
+MAPPERS = ("exact", "loma", "hybrid", "random")
+MODEL = "onchip"
+
+
+@dataclass(frozen=True, slots=True)
+class FusionRequest:
+    """What `fuse` is asked.
+
+    `bits` are those of an element of every operand, `partial_bits` those of a sum in the making (None: as the machine
+    has room for); `mapper` maps each layer of a tile.
+    """
+
+    source: str
+    accelerator: str
+    objective: FusionObjective = FusionObjective.ENERGY
+    options: FusionOptions = field(default_factory=FusionOptions)
+    mapper: str = "exact"
+    bits: int = 8
+    partial_bits: int | None = None
+    dims: Mapping[str, int] = field(default_factory=dict)
+    granularity: Granularity = Granularity.FUSED
+    limits: Limits = field(default_factory=Limits)
+    use_cache: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class _Problem:
+    """What was read."""
+
+    request: FusionRequest
+    graph: Graph
+    network: FusableNetwork
+    accelerator: Accelerator
+
+    @property
+    def costing(self) -> Costing:
+        """By the mapper that is asked for."""
+        request = self.request
+        return Costing(self.network, self.accelerator, request.objective, request.mapper, request.use_cache)
+
+
+def fuse_network(request: FusionRequest, start: RunStarter = silent_run) -> FusionOutcome:
+    """The best strategy of those that the options span; raises InternalError if it is not legal."""
+    problem = _read(request)
+    with start(request.limits) as run, costs_of(problem.costing, run) as costs:
+        found = solve_fusion(problem.network, problem.accelerator, request.options, costs, run)
+    outcome = FusionOutcome(
+        request.source,
+        problem.network,
+        problem.accelerator,
+        request.mapper,
+        request.objective,
+        request.objective.unit,
+        found.result,
+        found.space,
+        found.costed,
+    )
+    if found.result.answer is None:
+        reasons = dict.fromkeys(str(error) for error in costs.refusals.values())
+        return replace(outcome, why_not=next(iter(reasons), None))
+    _ensure_legal(problem, found.result.answer)
+    figures = _figures(problem, [cost for _, cost in found.stacks])
+    return replace(
+        outcome,
+        stacks=_costed(problem.network, found.result.answer, found),
+        figures=figures,
+        document=_document(problem, found, figures),
+    )
+
+
+def check_strategy(
+    document: StrategyDocument, request: FusionRequest, start: RunStarter = silent_run
+) -> tuple[tuple[StrategyViolation, ...], StrategyFigures | None]:
+    """All that is wrong with a strategy and what is claimed of it, and what it costs if it is legal.
+
+    Costs are those of the document's mapper, its claim's objective and the network read as it says. Raises
+    UsageError where the network or the accelerator is another than the document's, NoAnswerError without time to cost.
+    """
+    objective = FusionObjective(document.claim.objective) if document.claim else request.objective
+    reading = document.reading
+    request = replace(
+        request,
+        objective=objective,
+        mapper=reading.mapper,
+        bits=reading.bits,
+        partial_bits=reading.partial_bits,
+        dims=reading.dims,
+        granularity=reading.granularity,
+    )
+    problem = _read(request)
+    _ensure_same(document, problem)
+    violations = verify_strategy(_layers(problem.network), problem.accelerator, document.strategy)
+    if violations:
+        return violations, None
+    spans = spans_of(problem.network, [stack.layers for stack in document.strategy.stacks])
+    with start(request.limits) as run:
+        costs = problem.costing.costs(run)
+        try:
+            found = [costs.cost(one) for one in choices_of(problem.network, document.strategy, spans)]
+        except CostingStoppedError:
+            error = StoppedError if run.interrupt.is_set() else NoAnswerError
+            raise error("its cost was not found in time") from None
+    figures = _figures(problem, found)
+    return verify_strategy_claim(document.claim, figures) if document.claim else (), figures
+
+
+def _read(request: FusionRequest) -> _Problem:
+    if request.mapper not in MAPPERS:
+        expected = f"one of {', '.join(MAPPERS)}"
+        raise UsageError(f"there is no mapper {request.mapper!r} for tiles", place="--method", expected=expected)
+    accelerator = load_accelerator(request.accelerator)
+    _ensure_tiles_can_be_costed(accelerator, request)
+    graph = read_network(request.source, Reading(dims=request.dims, granularity=request.granularity))
+    partial_bits = request.partial_bits or _partial_bits(accelerator, request.bits)
+    network = fusable_of(graph, Precision(request.bits), partial_bits)
+    return _Problem(replace(request, partial_bits=partial_bits), graph, network, accelerator)
+
+
+def _partial_bits(accelerator: Accelerator, bits: int) -> int:
+    """Of a sum in the making: 16 more than of an element, up to 32, but no more than every memory of outputs has."""
+    memories = [level.memory for level in accelerator.levels if Operand.OUTPUT in level.memory.holds]
+    return max(min(bits + 16, 32, *(memory.capacity_bytes * 8 for memory in memories)), bits)
+
+
+def _ensure_tiles_can_be_costed(accelerator: Accelerator, request: FusionRequest) -> None:
+    """Raise for what no tile could mend: no array, no level for an operand, energies that are not said."""
+    try:
+        array_of(accelerator)
+        check_machine(accelerator)
+        for memory in (*(level.memory.name for level in accelerator.levels), DRAM):
+            access_of(accelerator, memory)
+    except InputError as error:
+        raise error.in_file(request.accelerator) from None
+
+
+def _ensure_same(document: StrategyDocument, problem: _Problem) -> None:
+    hashes = {
+        "network": (document.network.sha256, graph_sha256(problem.graph)),
+        "accelerator": (document.accelerator.sha256, accelerator_sha256(problem.accelerator)),
+    }
+    for name, (said, is_so) in hashes.items():
+        if said is not None and said != is_so:
+            raise UsageError(f"the strategy is for another {name}", place=f"{name}.sha256", expected=is_so)
+
+
+def _ensure_legal(problem: _Problem, strategy: FusionStrategy) -> None:
+    if violations := verify_strategy(_layers(problem.network), problem.accelerator, strategy):
+        raise InternalError(
+            f"its strategy has {len(violations)} violations, the first: {violations[0]}",
+            place="fuse",
+            expected="a legal strategy; please report this",
+        )
+
+
+def _layers(network: FusableNetwork) -> tuple[LayerInNetwork, ...]:
+    return tuple(
+        LayerInNetwork(
+            layer.name,
+            tuple(read.source for read in layer.reads),
+            layer.output.name,
+            layer.output.columns,
+            layer.output.rows,
+            layer.output.size_bits,
+        )
+        for layer in network.layers
+    )
+
+
+def _figures(problem: _Problem, costs: Sequence[StackCost]) -> StrategyFigures:
+    """Sums over stacks; the objective of each is rounded before, as the search does."""
+    objective, layer = problem.request.objective, problem.network.layers[0].layer
+    rows = [(one.sums.energy_pj, one.sums.cycles, dram_bits_of(one, layer)) for one in costs]
+    return StrategyFigures(
+        value_of(sum_of([objective.criteria(*row) for row in rows])),
+        sum(energy_pj for energy_pj, _, _ in rows),
+        sum(cycles for _, cycles, _ in rows),
+        sum(one.sums.macs for one in costs),
+        sum(dram_bits for _, _, dram_bits in rows),
+    )
+
+
+def _costed(network: FusableNetwork, strategy: FusionStrategy, found: FusionResult) -> tuple[CostedStack, ...]:
+    costed = []
+    for one, (choice, cost) in zip(strategy.stacks, found.stacks, strict=True):
+        tilings = (
+            TilingValue(other.tiling, *value)
+            for other, value in found.values.items()
+            if replace(other, tiling=choice.tiling) == choice
+        )
+        costed.append(CostedStack(one, stack_of(network, choice.span), cost, tuple(tilings)))
+    return tuple(costed)
+
+
+def _document(problem: _Problem, found: FusionResult, figures: StrategyFigures) -> StrategyDocument:
+    request, result = problem.request, found.result
+    reading = StrategyReading(
+        request.bits, request.partial_bits, request.dims, request.granularity, request.mapper, MODEL
+    )
+    claim = StrategyClaim(result.status, request.objective, figures, result.lower_bound, found.space)
+    return StrategyDocument(
+        Source(problem.network.name, graph_sha256(problem.graph)),
+        Source(problem.accelerator.name, accelerator_sha256(problem.accelerator)),
+        reading,
+        strategy_of(problem.network, [choice for choice, _ in found.stacks]),
+        claim,
+    )

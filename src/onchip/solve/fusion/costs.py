@@ -1,0 +1,94 @@
+"""The cost model of fused stacks, as the search asks it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from onchip.analysis.fusable import FusableNetwork
+from onchip.arch.accelerator import Accelerator
+from onchip.arch.memory import DRAM, Operand
+from onchip.cost.fused import StackCost, stack_cost
+from onchip.cost.fused_conventions import OURS, Conventions
+from onchip.cost.fused_mapper import Mapper
+from onchip.errors import InputError
+from onchip.ir.loopnest import Layer
+from onchip.solve.fusion.bounds import StackBounds
+from onchip.solve.fusion.objective import Criteria, FusionObjective
+from onchip.solve.fusion.space import StackChoice
+from onchip.solve.fusion.stacks import stack_of
+
+
+@dataclass(slots=True)
+class StackCosts:
+    """Costs that have been asked for are kept, and why others cannot be; `mapper` is to remember its answers."""
+
+    network: FusableNetwork
+    accelerator: Accelerator
+    objective: FusionObjective
+    mapper: Mapper
+    conventions: Conventions = OURS
+    found: dict[StackChoice, StackCost] = field(default_factory=dict)
+    refusals: dict[StackChoice, InputError] = field(default_factory=dict)
+    _bounds: StackBounds = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._bounds = StackBounds(self.network, self.accelerator, self.objective)
+
+    def bound(self, choice: StackChoice) -> Criteria | None:
+        """Nothing for other conventions than ours, for which bounds are not proven."""
+        try:
+            bound = self._bounds.bound(choice)
+        except InputError as error:
+            self.refusals[choice] = error
+            return None
+        return bound if self.conventions == OURS else self.objective.zero
+
+    def floor(self, choices: Sequence[StackChoice]) -> Criteria:
+        """Of one stack with the same homes, in whatever tiles; nothing for other conventions than ours."""
+        return self._bounds.floor(choices[0]) if self.conventions == OURS else self.objective.zero
+
+    def costs(self, choices: Sequence[StackChoice]) -> list[Criteria | None]:
+        """One after the other."""
+        return [self._criteria(choice) for choice in choices]
+
+    def _criteria(self, choice: StackChoice) -> Criteria | None:
+        try:
+            self.found[choice] = self.cost(choice)
+        except InputError as error:
+            self.refusals[choice] = error
+            return None
+        return self.criteria_of(self.found[choice])
+
+    def cost(self, choice: StackChoice) -> StackCost:
+        """Raises InputError where nothing fits."""
+        stack, homes = stack_of(self.network, choice.span), dict(choice.homes)
+        read = {one.name for one in stack.inputs}
+        maps, resident_bits = self.network.maps, dict[str, int]()
+        for name, memory in choice.homes:
+            if name not in read:
+                resident_bits[memory] = resident_bits.get(memory, 0) + maps[name].size_bits
+        return stack_cost(
+            stack,
+            self.accelerator,
+            choice.tiling,
+            self.mapper,
+            self.conventions,
+            {name: memory for name, memory in homes.items() if name in read},
+            choice.output_home,
+            resident_bits,
+        )
+
+    def criteria_of(self, cost: StackCost) -> Criteria:
+        """In whole numbers."""
+        dram_bits = dram_bits_of(cost, self.network.layers[0].layer)
+        return self.objective.criteria(cost.sums.energy_pj, cost.sums.cycles, dram_bits)
+
+
+def dram_bits_of(cost: StackCost, layer: Layer) -> int:
+    """What DRAM reads and writes; elements have the bits of the layer's, as those of all layers have."""
+    elements = dict.fromkeys(Operand, 0)
+    for (memory, operand, _), count in cost.sums.accesses.items():
+        if memory == DRAM:
+            elements[Operand(operand)] += count
+    return sum(count * layer.bits(operand) for operand, count in elements.items())

@@ -1,0 +1,60 @@
+"""What a fusion strategy makes least, in whole numbers."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from enum import StrEnum
+from math import prod
+from typing import TypeAlias
+
+from onchip.solve.mapping.objective import MappingObjective
+
+Criteria: TypeAlias = tuple[int, ...]
+"""What is added up over stacks; an objective is the product of its criteria."""
+
+
+class FusionObjective(StrEnum):
+    """Energy in femtojoules, latency in cycles, their product, or the bits that go from and to DRAM."""
+
+    ENERGY = "energy"
+    LATENCY = "latency"
+    EDP = "edp"
+    DRAM = "dram"
+
+    @property
+    def unit(self) -> str:
+        """Of its value."""
+        return {"energy": "fJ", "latency": "cycles", "edp": "fJ x cycles", "dram": "bits"}[self]
+
+    @property
+    def of_layers(self) -> MappingObjective:
+        """What the mapping of a single layer makes least: DRAM traffic of a layer is decided outside it."""
+        return MappingObjective.ENERGY if self is FusionObjective.DRAM else MappingObjective(self)
+
+    @property
+    def zero(self) -> Criteria:
+        """Of no stack."""
+        return (0, 0) if self is FusionObjective.EDP else (0,)
+
+    def criteria(self, energy_pj: float, cycles: float, dram_bits: float) -> Criteria:
+        """Of one stack."""
+        energy_fj = round(MappingObjective.ENERGY.of(energy_pj, cycles))
+        match self:
+            case FusionObjective.ENERGY:
+                return (energy_fj,)
+            case FusionObjective.LATENCY:
+                return (round(cycles),)
+            case FusionObjective.EDP:
+                return (energy_fj, round(cycles))
+            case FusionObjective.DRAM:
+                return (round(dram_bits),)
+
+
+def value_of(criteria: Criteria) -> int:
+    """In the unit of the objective."""
+    return prod(criteria)
+
+
+def sum_of(many: Sequence[Criteria]) -> Criteria:
+    """Of stacks that run one after the other; of at least one."""
+    return tuple(map(sum, zip(*many, strict=True)))

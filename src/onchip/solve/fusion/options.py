@@ -1,0 +1,42 @@
+"""What a search of fusion strategies is asked."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Final
+
+from onchip.plan.strategy import OverlapMode
+from onchip.solve.fusion.tilings import TileSizes
+
+OPTIMAL: Final = "optimal"
+"""Of `stacks`: all that are legal may be used."""
+
+
+class Combination(StrEnum):
+    """Each stack in its own tiling, or all in the same (stacks of one layer apart)."""
+
+    BEST = "best"
+    SINGLE = "single"
+
+
+@dataclass(frozen=True, slots=True)
+class FusionOptions:
+    """What is asked; what is None is searched.
+
+    `stacks` is `one`, `greedy`, `optimal`, `layers`, or says them. A given tile (columns, rows) is cut to maps that
+    are smaller. With `maps_stay` maps between stacks may lie on the chip.
+    """
+
+    stacks: str = OPTIMAL
+    tile: tuple[int, int] | None = None
+    mode: OverlapMode | None = None
+    sizes: TileSizes = TileSizes.SWEEP
+    combination: Combination = Combination.BEST
+    maps_stay: bool = True
+    ahead: int = 1
+
+    @property
+    def modes(self) -> tuple[OverlapMode, ...]:
+        """Those that are tried."""
+        return tuple(OverlapMode) if self.mode is None else (self.mode,)

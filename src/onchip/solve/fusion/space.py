@@ -1,0 +1,120 @@
+"""All strategies that are looked at: where stacks are cut, in which tiles they run, where maps between them lie.
+
+A place of the search is a cut and where each feature map that is alive there lies; docs/fusion.md says why that is
+enough.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import product
+from typing import TypeAlias
+
+from onchip.analysis.fusable import FeatureMap, FusableNetwork
+from onchip.arch.accelerator import Accelerator
+from onchip.arch.memory import DRAM, MemoryLevel, Operand
+from onchip.plan.strategy import Tiling
+from onchip.solve.fusion.stacks import Span
+from onchip.solve.fusion.ways import Arc
+
+Homes: TypeAlias = tuple[tuple[str, str], ...]
+"""Feature maps and the memories on chip in which they lie; others lie in DRAM."""
+
+
+@dataclass(frozen=True, slots=True)
+class StackChoice:
+    """A stack, its tiles, and where maps lie while it runs: `homes` of those from before, its output's own."""
+
+    span: Span
+    tiling: Tiling
+    homes: Homes = ()
+    output_home: str = DRAM
+
+    def __str__(self) -> str:
+        homes = "".join(f", {name!r} in {memory!r}" for name, memory in self.homes)
+        output = "" if self.output_home == DRAM else f", output in {self.output_home!r}"
+        return f"layers {self.span.start}-{self.span.stop - 1}, {self.tiling}{homes}{output}"
+
+
+TilingsOf: TypeAlias = Callable[[Span], Sequence[Tiling]]
+
+
+@dataclass(frozen=True, slots=True)
+class StackSpace:
+    """Stacks out of `spans`, each in the tilings that are tried for it.
+
+    With `may_stay` a map between stacks may lie in any memory that holds inputs and outputs, is one, and has room for
+    it beside the maps that lie there at the same time.
+    """
+
+    network: FusableNetwork
+    accelerator: Accelerator
+    spans: Sequence[Span]
+    tilings: TilingsOf
+    may_stay: bool = True
+
+    def arcs(self) -> tuple[list[Arc[StackChoice]], int]:
+        """From the beginning of the network (place 0) to its end, the place that is returned."""
+        numbers: dict[tuple[int, Homes], int] = {}
+        places = [(cut, homes) for cut in range(len(self.network.layers) + 1) for homes in self._homes_at(cut)]
+        numbers = {place: number for number, place in enumerate(places)}
+        arcs = []
+        for span in self.spans:
+            tilings = tuple(self.tilings(span))
+            for homes in self._homes_at(span.start):
+                for home in self._homes_of_output(span):
+                    after = self._after(span, homes, home)
+                    if after is None or (span.stop, after) not in numbers:
+                        continue
+                    choices = tuple(StackChoice(span, tiling, homes, home) for tiling in tilings)
+                    arcs.append(Arc(numbers[span.start, homes], numbers[span.stop, after], choices))
+        return arcs, len(places) - 1
+
+    def _alive_at(self, cut: int) -> list[FeatureMap]:
+        """Maps that layers before the cut write and layers behind it read."""
+        read = {read.source for layer in self.network.layers[cut:] for read in layer.reads}
+        return [layer.output for layer in self.network.layers[:cut] if layer.output.name in read]
+
+    def _homes_at(self, cut: int) -> Iterator[Homes]:
+        alive = self._alive_at(cut)
+        for memories in product(*(self._memories_for(one) for one in alive)):
+            homes = [(one, memory) for one, memory in zip(alive, memories, strict=True) if memory != DRAM]
+            if self._have_room(homes):
+                yield tuple((one.name, memory) for one, memory in homes)
+
+    def _homes_of_output(self, span: Span) -> list[str]:
+        output = self.network.layers[span.stop - 1].output
+        return self._memories_for(output) if output in self._alive_at(span.stop) else [DRAM]
+
+    def _after(self, span: Span, homes: Homes, output_home: str) -> Homes | None:
+        """What lies where behind the stack; None if there is no room for its output beside what is there before."""
+        maps, output = self.network.maps, self.network.layers[span.stop - 1].output
+        own = [(output, output_home)] if output_home != DRAM else []
+        if not self._have_room([*((maps[name], memory) for name, memory in homes), *own]):
+            return None
+        alive = [one.name for one in self._alive_at(span.stop)]
+        where = {**dict(homes), output.name: output_home}
+        return tuple((name, where[name]) for name in alive if where.get(name, DRAM) != DRAM)
+
+    def _memories_for(self, feature_map: FeatureMap) -> list[str]:
+        fitting = [
+            level.memory.name
+            for level in self.accelerator.levels
+            if is_home(level, self.accelerator) and feature_map.size_bits <= level.memory.capacity_bytes * 8
+        ]
+        return [*fitting, DRAM] if self.may_stay else [DRAM]
+
+    def _have_room(self, homes: Sequence[tuple[FeatureMap, str]]) -> bool:
+        capacities = {level.memory.name: level.memory.capacity_bytes * 8 for level in self.accelerator.levels}
+        return all(
+            sum(one.size_bits for one, where in homes if where == memory) <= capacities[memory]
+            for memory in {memory for _, memory in homes}
+        )
+
+
+def is_home(level: MemoryLevel, accelerator: Accelerator) -> bool:
+    """Whether feature maps may lie whole in a memory: there is one of it, and it holds what layers read and write."""
+    dimensions = accelerator.array.dimensions if accelerator.array else {}
+    is_one = level.serves is None or set(dimensions) <= set(level.serves)
+    return is_one and {Operand.INPUT, Operand.OUTPUT} <= set(level.memory.holds)

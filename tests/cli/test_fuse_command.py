@@ -1,0 +1,288 @@
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from diamond import Ended, Program
+from fused_files import CHIP, three_convolutions
+from onchip.frontends.strategy_json import read_strategy
+from onchip.fusion import FusionRequest, check_strategy, fuse_network
+from onchip.plan.result import Status, Stop
+from onchip.plan.strategy import OverlapMode
+from onchip.solve.fusion.objective import FusionObjective
+from onchip.solve.limits import Limits, Progress, Run
+
+FIELDS = (
+    "energy_pj",
+    "latency_cycles",
+    "macs",
+    "tile_types",
+    "accesses",
+    "stacks",
+    "status",
+    "lower_bound",
+    "seconds",
+)
+
+
+@pytest.fixture(autouse=True)
+def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ONCHIP_CACHE", str(tmp_path / "cache"))
+
+
+@pytest.fixture
+def chip(tmp_path: Path) -> Path:
+    path = tmp_path / "chip.yaml"
+    path.write_text(CHIP)
+    return path
+
+
+@pytest.fixture
+def network(tmp_path: Path) -> Path:
+    path = tmp_path / "three.json"
+    path.write_text(three_convolutions())
+    return path
+
+
+@pytest.fixture
+def fuse(onchip: Program, network: Path, chip: Path) -> Program:
+    """With a mapper that takes milliseconds, and few tiles."""
+
+    def run_it(*arguments: object) -> Ended:
+        fast = ("--method", "loma", "--tile-sizes", "divisors")
+        return onchip("fuse", network, "--accelerator", chip, *fast, *arguments)
+
+    return run_it
+
+
+def answer_of(ended: Ended) -> dict[str, Any]:
+    assert ended.code == 0
+    answer: dict[str, Any] = ended.json
+    return answer
+
+
+def test_json_says_what_it_costs_and_how_well_that_is_proven(fuse: Program) -> None:
+    answer = answer_of(fuse("--json"))
+    assert all(answer[field] is not None for field in FIELDS)
+    assert answer["status"] == "OPTIMAL"
+    assert answer["objective_value"] == answer["lower_bound"]
+    assert answer["objective_value"] == pytest.approx(1000 * answer["energy_pj"], abs=3)
+    assert answer["energy_pj"] == pytest.approx(sum(one["energy_pj"] for one in answer["energies"]))
+    assert sum(answer["latency_parts"].values()) == pytest.approx(answer["latency_cycles"], abs=1)
+    assert [name for stack in answer["stacks"] for name in stack["layers"]] == ["conv0", "conv1", "add"]
+    assert answer["macs"] == sum(stack["macs"] for stack in answer["stacks"])
+    for stack in answer["stacks"]:
+        assert stack["tiles"] == sum(kind["times"] for kind in stack["tile_kinds"])
+
+
+def test_the_best_is_no_worse_than_any_strategy_given_by_hand(fuse: Program) -> None:
+    best = answer_of(fuse("--json"))["objective_value"]
+    by_hand = [
+        ("--stacks", "one", "--tile", "4x4", "--mode", "fully-cached"),
+        ("--stacks", "one", "--tile", "8x8"),
+        ("--stacks", "greedy"),
+        ("--stacks", "layers"),
+        ("--stacks", "0,1-2"),
+        ("--stacks", "conv0,conv1-add", "--mode", "recompute"),
+        ("--combination", "single"),
+        ("--maps-in-dram",),
+    ]
+    assert all(answer_of(fuse("--json", *one))["objective_value"] >= best for one in by_hand)
+
+
+@pytest.mark.parametrize("objective", FusionObjective)
+def test_each_objective_is_least_where_it_is_asked_for(fuse: Program, objective: FusionObjective) -> None:
+    def value(answer: dict[str, Any]) -> float:
+        energy, cycles = answer["energy_pj"], answer["latency_cycles"]
+        values = {"energy": energy, "latency": cycles, "edp": energy * cycles, "dram": answer["dram_bits"]}
+        return float(values[objective])
+
+    asked = answer_of(fuse("--json", "--objective", objective))
+    whole = answer_of(fuse("--json", "--objective", objective, "--stacks", "one", "--tile", "8x8"))
+    assert asked["status"] == "OPTIMAL"
+    assert value(asked) <= value(whole) * 1.001
+
+
+def test_dram_traffic_is_at_best_what_the_network_reads_and_writes(fuse: Program) -> None:
+    answer = answer_of(fuse("--json", "--objective", "dram"))
+    maps, weights = 4 * 8 * 8, 2 * 4 * 4 * 9
+    assert answer["objective_value"] == answer["dram_bits"] == 8 * (2 * maps + weights)
+
+
+def test_one_tile_computes_everything_once_and_recomputing_tiles_more(fuse: Program) -> None:
+    whole = answer_of(fuse("--json", "--stacks", "one", "--tile", "8x8"))
+    macs = 2 * 4 * 4 * 9 * 64 + 4 * 64
+    assert (whole["macs"], whole["tiles"], whole["tile_types"]) == (macs, 1, 1)
+    tiled = {
+        mode: answer_of(fuse("--json", "--stacks", "one", "--tile", "4x4", "--mode", mode)) for mode in OverlapMode
+    }
+    assert tiled[OverlapMode.FULLY_CACHED]["macs"] == macs
+    assert macs < tiled[OverlapMode.H_CACHED]["macs"] < tiled[OverlapMode.RECOMPUTE]["macs"]
+    (stack,) = tiled[OverlapMode.H_CACHED]["stacks"]
+    assert (stack["mode"], stack["tile"]) == ("h-cached", {"columns": 4, "rows": 4})
+
+
+def test_the_file_is_read_again_and_costs_what_it_says(fuse: Program, tmp_path: Path) -> None:
+    out = tmp_path / "s.json"
+    answer = answer_of(fuse("--json", "-o", out))
+    document = read_strategy(out)
+    assert document.claim is not None
+    assert document.claim.figures.objective_value == answer["objective_value"]
+    checked = fuse("--check", out, "--json")
+    assert (checked.code, checked.json["legal"], checked.json["macs"]) == (0, True, answer["macs"])
+    assert "legal:" in fuse("--check", out).out
+    again = tmp_path / "again.json"
+    fuse("-o", again, "--no-cache")
+    assert again.read_bytes() == out.read_bytes()
+
+
+def test_a_strategy_that_claims_too_much_is_refused(fuse: Program, tmp_path: Path) -> None:
+    out = tmp_path / "s.json"
+    fuse("--stacks", "one", "-o", out)
+    fields = json.loads(out.read_text())
+    fields["result"]["energy_pj"] /= 2
+    out.write_text(json.dumps(fields))
+    ended = fuse("--check", out)
+    assert ended.code == 1
+    assert "figure-differs: result.energy_pj" in ended.out
+    fields["stacks"][-1]["layers"].pop()
+    out.write_text(json.dumps(fields))
+    ended = fuse("--check", out)
+    assert (ended.code, ended.out) == (1, "layer-missing: add: it is in no stack\n")
+
+
+def test_a_strategy_for_another_network_is_refused(fuse: Program, network: Path, tmp_path: Path) -> None:
+    out = tmp_path / "s.json"
+    fuse("-o", out)
+    network.write_text(network.read_text().replace('"three"', '"four"'))
+    ended = fuse("--check", out)
+    assert ended.code == 2
+    assert "network.sha256: the strategy is for another network" in ended.err
+
+
+def test_tables_for_people(fuse: Program) -> None:
+    ended = fuse("--stacks", "0,1-2", "--tile", "4x2", "--mode", "fully-cached")
+    assert ended.code == 0
+    assert "conv1 to add (2)" in ended.out
+    assert "OPTIMAL: lower bound" in ended.out
+    assert "2 stacks as given; tiles of 4 x 2, fully-cached" in " ".join(ended.out.split())
+
+
+def test_the_report_is_one_file_with_a_picture_of_each_map(fuse: Program, tmp_path: Path) -> None:
+    page = tmp_path / "page.html"
+    assert fuse("--stacks", "one", "--tile", "4x4", "--report", page).code == 0
+    text = page.read_text()
+    assert "three on chip" in text
+    assert "--report" in text.split("<script", 1)[0]
+    assert text.count('<rect class="computed"') == 4
+
+
+def test_a_second_process_finds_the_same(fuse: Program) -> None:
+    alone, both = (answer_of(fuse("--json", "--stacks", "one", "--workers", workers)) for workers in (1, 2))
+    assert both["objective_value"] == alone["objective_value"]
+    assert both["status"] == "OPTIMAL"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("--tile", "9x4", "--stacks", "one"), "--tile: a tile of 9 x 4 is larger than every stack's last feature map"),
+        (("--tile", "4"), "--tile: '4' is no tile; expected columns x rows, like 4x72"),
+        (("--tile", "0x4"), "--tile: '0x4' is no tile"),
+        (("--mode", "cached"), "'cached' is not one of 'recompute', 'h-cached', 'fully-cached'"),
+        (("--stacks", "0-1,2"), "three: --stacks: the stack 'conv0' to 'conv1' is over a branch: 'conv0' does not end"),
+        (("--stacks", "0-1"), "three: --stacks"),
+        (("--stacks", "many"), "'many' is no stack; expected one, greedy, optimal"),
+        (("--objective", "power"), "'power' is not one of"),
+        (("--time-limit", "0"), "--time-limit"),
+        (("-o", "nowhere/s.json"), "there is no directory"),
+        (("--report", "nowhere/s.html"), "there is no directory"),
+        (("--check", "nowhere.json"), "nowhere.json: it cannot be read"),
+    ],
+)
+def test_bad_arguments_end_in_one_line(fuse: Program, arguments: tuple[str, ...], message: str) -> None:
+    ended = fuse(*arguments)
+    assert (ended.code, ended.out) == (2, "")
+    assert message in ended.err
+    assert ended.err.count("\n") == 1
+
+
+NO_WEIGHTS = {
+    "holds: [weight]": "holds: [input]",
+    "capacity: 512B,": "capacity: 512B, holds: [input, output],",
+    "capacity: 1KiB,": "capacity: 1KiB, holds: [input, output],",
+}
+NO_ARRAY = {"array: {dimensions: {K: 2, OX: 2}, mac_energy_pj: 0.5}\n": "", "serves: [OX], ": ""}
+NO_ENERGY = {"access_bits: 32, read_energy_pj: 5, write_energy_pj: 6,": ""}
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        (NO_WEIGHTS, "chip.yaml: accelerator 'chip': no memory on the chip holds weight; expected at least one"),
+        (NO_ARRAY, "chip.yaml: accelerator 'chip': it has no array"),
+        (NO_ENERGY, "chip.yaml: memory 'buffer': nothing says what an access costs"),
+    ],
+)
+def test_a_bad_machine_ends_in_one_line(
+    onchip: Program, network: Path, chip: Path, changes: dict[str, str], message: str
+) -> None:
+    text = CHIP
+    for old, new in changes.items():
+        assert old in text
+        text = text.replace(old, new, 1)
+    chip.write_text(text)
+    ended = onchip("fuse", network, "--accelerator", chip, "--method", "loma")
+    assert (ended.code, ended.out) == (2, "")
+    assert message in ended.err
+    assert ended.err.count("\n") == 1
+
+
+def test_a_mapper_that_is_none_of_tiles(onchip: Program, network: Path, chip: Path) -> None:
+    ended = onchip("fuse", network, "--accelerator", chip, "--method", "cosa")
+    assert ended.code == 2
+    assert "--method: there is no mapper 'cosa' for tiles; expected one of exact, loma" in ended.err
+
+
+def test_a_machine_on_which_nothing_fits_is_infeasible(onchip: Program, network: Path, chip: Path) -> None:
+    ended = onchip("fuse", network, "--accelerator", chip, "--method", "exact", "--bits", "16", "--json")
+    assert (ended.code, ended.json["status"]) == (3, "INFEASIBLE")
+    assert ended.json["stacks"] == []
+    assert "no mapping" in ended.json["error"]
+
+
+def request(network: Path, chip: Path) -> FusionRequest:
+    return FusionRequest(str(network), str(chip), mapper="loma", use_cache=False)
+
+
+def test_an_interruption_ends_with_a_bound(network: Path, chip: Path) -> None:
+    @contextmanager
+    def interrupted(limits: Limits) -> Iterator[Run]:
+        run = Run(limits)
+        run.interrupt.set()
+        yield run
+
+    outcome = fuse_network(request(network, chip), interrupted)
+    assert (outcome.result.status, outcome.result.stopped_by) == (Status.UNKNOWN, Stop.INTERRUPTED)
+    assert outcome.result.lower_bound > 0
+    assert outcome.document is None
+
+
+def test_progress_tells_the_best_so_far(network: Path, chip: Path) -> None:
+    heard: list[Progress] = []
+
+    @contextmanager
+    def listened(limits: Limits) -> Iterator[Run]:
+        yield Run(limits, heard.append)
+
+    outcome = fuse_network(request(network, chip), listened)
+    best = [one.best for one in heard if one.best is not None]
+    assert best == sorted(best, reverse=True)
+    assert [one.lower_bound for one in heard] == sorted(one.lower_bound for one in heard)
+    assert outcome.document is not None
+    assert check_strategy(outcome.document, request(network, chip)) == ((), outcome.figures)

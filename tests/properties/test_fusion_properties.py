@@ -1,0 +1,55 @@
+from __future__ import annotations
+
+import pytest
+
+from onchip.analysis.fusable import FusableNetwork
+from onchip.analysis.tiling_windows import Window
+from onchip.frontends.accelerator_yaml import accelerator_from_yaml
+from onchip.plan.result import Status
+from onchip.solve.fusion.objective import FusionObjective
+from onchip.solve.fusion.options import FusionOptions
+from onchip.solve.fusion.solve import solve_fusion
+from onchip.solve.fusion.tilings import TileSizes
+from onchip.solve.fusion.workers import Costing
+from onchip.solve.limits import Run
+from stacks import chain
+
+CHIP = """\
+format: onchip-accelerator
+version: 1
+name: chip
+array: {dimensions: {K: 2}, mac_energy_pj: 0.5}
+memories:
+  - {name: buffer, capacity: 48B, access_bits: 8, read_energy_pj: 5, write_energy_pj: 6, scratchpad: true}
+  - {name: global, capacity: 128B, access_bits: 8, read_energy_pj: 30, write_energy_pj: 35}
+dram: {access_bits: 8, read_energy_pj: 400, write_energy_pj: 450}
+"""
+PAIR = chain(4, Window(2, 1, 1, 0), Window(2, 1, 1, 0), channels=2)
+
+
+def least_energy_fj(capacities: dict[str, int]) -> int:
+    """With the exact mapper, all stacks, the sizes 1 and 2 of 2."""
+    text = CHIP
+    for name, capacity_bytes in capacities.items():
+        before = {"buffer": 48, "global": 128}[name]
+        text = text.replace(f"{name}, capacity: {before}B", f"{name}, capacity: {capacity_bytes}B")
+    accelerator = accelerator_from_yaml(text, "chip.yaml")
+    network = FusableNetwork("pair", PAIR.inputs, PAIR.layers)
+    costs = Costing(network, accelerator, FusionObjective.ENERGY, "exact", use_cache=False).costs(Run())
+    found = solve_fusion(network, accelerator, FusionOptions(sizes=TileSizes.ALL), costs, Run())
+    assert found.result.status is Status.OPTIMAL
+    assert found.result.objective_value is not None
+    return found.result.objective_value
+
+
+@pytest.mark.parametrize(
+    "growing",
+    [
+        [{"buffer": 24}, {"buffer": 32}, {"buffer": 48}, {"buffer": 64}, {"buffer": 128}],
+        [{"global": 64}, {"global": 96}, {"global": 128}, {"global": 256}],
+    ],
+)
+def test_more_capacity_never_costs_more(growing: list[dict[str, int]]) -> None:
+    energies = [least_energy_fj(capacities) for capacities in growing]
+    assert energies == sorted(energies, reverse=True)
+    assert energies[-1] < energies[0] or "global" in growing[0]

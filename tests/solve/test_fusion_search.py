@@ -1,0 +1,180 @@
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from onchip.errors import InternalError
+from onchip.plan.result import Status, Stop
+from onchip.solve.fusion.ledger import Ledger
+from onchip.solve.fusion.objective import Criteria, sum_of, value_of
+from onchip.solve.fusion.search import Found, LazySearch, best_of
+from onchip.solve.fusion.ways import Arc, Way, pareto
+from onchip.solve.limits import Limits, Progress, Run
+
+
+@dataclass
+class Table:
+    """True costs (None: cannot be), and how far below them the bounds are."""
+
+    true: dict[int, Criteria | None]
+    slack: dict[int, int]
+    criteria: int = 1
+    asked: list[int] = field(default_factory=list)
+
+    def bound(self, choice: int) -> Criteria:
+        cost = self.true[choice] or (0,) * self.criteria
+        return tuple(max(part - self.slack[choice], 0) for part in cost)
+
+    def floor(self, choices: Sequence[int]) -> Criteria:
+        return tuple(map(min, zip(*map(self.bound, choices), strict=True)))
+
+    def costs(self, choices: Sequence[int]) -> list[Criteria | None]:
+        self.asked.extend(choices)
+        return [self.true[choice] for choice in choices]
+
+
+@dataclass(frozen=True)
+class Problem:
+    arcs: tuple[Arc[int], ...]
+    last: int
+    table: Table
+    zero: Criteria
+
+    def solved(self, run: Run | None = None, ahead: int = 1) -> Found[int]:
+        search = LazySearch(self.arcs, self.last, self.zero, Ledger(self.table), ahead)
+        return best_of([search], run or Run(), "")
+
+    def every_way(self, place: int = 0) -> Iterator[tuple[int, ...]]:
+        if place == self.last:
+            yield ()
+        for arc in self.arcs:
+            if arc.source == place:
+                for choice in arc.choices:
+                    yield from ((choice, *rest) for rest in self.every_way(arc.target))
+
+    def best_value(self) -> int | None:
+        values = []
+        for way in self.every_way():
+            costs = [cost for choice in way if (cost := self.table.true[choice]) is not None]
+            if len(costs) == len(way):
+                values.append(value_of(sum_of([self.zero, *costs])))
+        return min(values, default=None)
+
+
+@st.composite
+def problems(draw: st.DrawFn) -> Problem:
+    last, criteria = draw(st.integers(1, 4)), draw(st.integers(1, 2))
+    arcs: list[Arc[int]] = []
+    true: dict[int, Criteria | None] = {}
+    for source in range(last):
+        for target in range(source + 1, last + 1):
+            count = draw(st.integers(0, 3))
+            arcs.append(Arc(source, target, tuple(range(len(true), len(true) + count))))
+            for _ in range(count):
+                cost = draw(st.none() | st.tuples(*[st.integers(0, 9)] * criteria))
+                true[len(true)] = cost
+    table = Table(true, {choice: draw(st.integers(0, 9)) for choice in true}, criteria)
+    return Problem(tuple(draw(st.permutations(arcs))), last, table, (0,) * criteria)
+
+
+@given(problems(), st.integers(1, 3))
+def test_the_way_found_costs_what_the_best_of_all_does(problem: Problem, ahead: int) -> None:
+    found = problem.solved(ahead=ahead)
+    best = problem.best_value()
+    if best is None:
+        assert (found.status, found.way) == (Status.INFEASIBLE, None)
+    else:
+        assert found.way is not None
+        assert (found.status, found.way.value, found.lower_bound) == (Status.OPTIMAL, best, best)
+        costs = [problem.table.true[choice] for choice in found.way.choices]
+        assert found.way.cost == sum_of([problem.zero, *(cost for cost in costs if cost is not None)])
+
+
+@given(problems())
+def test_nothing_is_costed_twice(problem: Problem) -> None:
+    problem.solved(ahead=2)
+    assert len(problem.table.asked) == len(set(problem.table.asked))
+
+
+@given(problems(), st.integers(0, 4))
+def test_stopped_early_it_has_a_bound_and_perhaps_a_way(problem: Problem, rounds: int) -> None:
+    run = Run()
+
+    def stop_after(_: Progress) -> None:
+        nonlocal rounds
+        rounds -= 1
+        if rounds < 0:
+            run.interrupt.set()
+
+    run.listener = stop_after
+    found = problem.solved(run)
+    best = problem.best_value()
+    if best is not None:
+        assert found.lower_bound <= best
+        assert found.way is None or found.way.value >= best
+        assert (found.status is Status.OPTIMAL) == (found.stopped_by is Stop.COMPLETED)
+    else:
+        assert found.status in (Status.INFEASIBLE, Status.UNKNOWN)
+
+
+@given(st.lists(problems(), min_size=1, max_size=3).filter(lambda each: len({one.zero for one in each}) == 1))
+def test_of_several_searches_the_best(several: list[Problem]) -> None:
+    """Choices get numbers of their own, so that all share one ledger."""
+    true: dict[int, Criteria | None] = {}
+    slack: dict[int, int] = {}
+    ledger = Ledger[int](Table(true, slack, len(several[0].zero)))
+    searches = []
+    for number, problem in enumerate(several):
+        true.update({1000 * number + choice: cost for choice, cost in problem.table.true.items()})
+        slack.update({1000 * number + choice: each for choice, each in problem.table.slack.items()})
+        arcs = [Arc(a.source, a.target, tuple(1000 * number + choice for choice in a.choices)) for a in problem.arcs]
+        searches.append(LazySearch(arcs, problem.last, problem.zero, ledger))
+    found = best_of(searches, Run(), "")
+    values = [value for problem in several if (value := problem.best_value()) is not None]
+    assert (found.way.value if found.way else None) == min(values, default=None)
+
+
+def test_a_choice_whose_bound_is_too_high_is_never_costed() -> None:
+    table = Table({0: (5,), 1: (9,), 2: (7,)}, {0: 1, 1: 1, 2: 2})
+    found = Problem((Arc(0, 1, (0, 1, 2)),), 1, table, (0,)).solved()
+    assert found.way is not None
+    assert found.way.choices == (0,)
+    assert table.asked == [0]
+
+
+def test_the_least_sum_of_products_is_not_made_of_the_least_products() -> None:
+    """Energies and latencies: (1, 9) and (9, 1) are the least products, (4, 4) twice is the least of sums."""
+    costs: dict[int, Criteria | None] = {0: (1, 9), 1: (4, 4), 2: (9, 1), 3: (4, 4)}
+    problem = Problem((Arc(0, 1, (0, 1)), Arc(1, 2, (2, 3))), 2, Table(costs, dict.fromkeys(costs, 0), 2), (0, 0))
+    found = problem.solved()
+    assert found.way is not None
+    assert (found.way.choices, found.way.value) == ((1, 3), 64)
+
+
+def test_a_cost_below_its_bound_is_a_defect() -> None:
+    class Wrong(Table):
+        def bound(self, choice: int) -> Criteria:
+            return (8,)
+
+    with pytest.raises(InternalError, match="it costs"):
+        Problem((Arc(0, 1, (0,)),), 1, Wrong({0: (7,)}, {0: 0}), (0,)).solved()
+
+
+def test_no_time_is_no_answer() -> None:
+    problem = Problem((Arc(0, 1, (0,)),), 1, Table({0: (7,)}, {0: 3}), (0,))
+    found = problem.solved(Run(Limits(time_limit_seconds=0.0)))
+    assert (found.status, found.lower_bound, found.stopped_by) == (Status.UNKNOWN, 4, Stop.TIME_LIMIT)
+
+
+@given(st.lists(st.tuples(st.integers(0, 5), st.integers(0, 5))))
+def test_a_front_keeps_what_no_other_is_as_good_as(costs: list[Criteria]) -> None:
+    ways: list[Way[int]] = [Way(cost) for cost in costs]
+    kept = [way.cost for way in pareto(ways)]
+    for cost in costs:
+        assert any(all(map(int.__le__, one, cost)) for one in kept)
+    for one in kept:
+        assert sum(all(map(int.__le__, other, one)) for other in kept) == 1

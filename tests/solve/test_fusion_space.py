@@ -1,0 +1,192 @@
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from itertools import product
+from random import Random
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from fusable_networks import RESIDUAL, chain, network_of, networks
+from onchip.analysis.fusable import FeatureMap, FusableNetwork
+from onchip.arch.accelerator import Accelerator
+from onchip.frontends.accelerator_yaml import accelerator_from_yaml
+from onchip.plan.strategy import FusionStrategy, LayerInNetwork, OverlapMode, Tiling
+from onchip.solve.fusion.ledger import Ledger
+from onchip.solve.fusion.objective import Criteria, sum_of, value_of
+from onchip.solve.fusion.search import LazySearch, best_of
+from onchip.solve.fusion.solve import choices_of, strategy_of
+from onchip.solve.fusion.space import StackChoice, StackSpace
+from onchip.solve.fusion.stacks import Span, legal_spans, spans_of, stack_of
+from onchip.solve.fusion.tilings import TileSizes, tilings_of, whole
+from onchip.solve.fusion.ways import Arc
+from onchip.solve.limits import Run
+from onchip.verify.strategy import verify_strategy
+
+MEMORIES = """\
+format: onchip-accelerator
+version: 1
+name: chip
+array: {dimensions: {K: 2, OX: 2}}
+memories:
+  - {name: register, capacity: 1KiB, serves: [K]}
+  - {name: weights, capacity: 1KiB, holds: [weight]}
+  - {name: near, capacity: 32B, scratchpad: true}
+  - {name: buffer, capacity: 64B}
+"""
+CHIP = accelerator_from_yaml(MEMORIES, "chip.yaml")
+
+
+def space_of(network: FusableNetwork, *, may_stay: bool = True) -> StackSpace:
+    def tilings(span: Span) -> Sequence[Tiling]:
+        output = stack_of(network, span).output
+        return (whole(output), Tiling(1, 2, OverlapMode.FULLY_CACHED)) if span.length > 1 else (whole(output),)
+
+    return StackSpace(network, CHIP, legal_spans(network), tilings, may_stay)
+
+
+def ways_through(arcs: Sequence[Arc[StackChoice]], last: int, place: int = 0) -> Iterator[tuple[StackChoice, ...]]:
+    if place == last:
+        yield ()
+    for arc in arcs:
+        if arc.source == place:
+            for rest in ways_through(arcs, last, arc.target):
+                yield from ((choice, *rest) for choice in arc.choices)
+
+
+def every_strategy(space: StackSpace, memories: Sequence[str]) -> Iterator[FusionStrategy]:
+    """All partitions into legal stacks, in all tilings, with outputs anywhere: legal ones, as the verifier says."""
+    network = space.network
+
+    def partitions(start: int) -> Iterator[tuple[Span, ...]]:
+        if start == len(network.layers):
+            yield ()
+        for span in legal_spans(network):
+            if span.start == start:
+                yield from ((span, *rest) for rest in partitions(span.stop))
+
+    layers = [
+        LayerInNetwork(
+            one.name, tuple(r.source for r in one.reads), one.output.name, one.output.columns, one.output.rows,
+            one.output.size_bits,
+        )
+        for one in network.layers
+    ]  # fmt: skip
+    for spans in partitions(0):
+        for tilings in product(*(space.tilings(span) for span in spans)):
+            for homes in product(memories, repeat=len(spans)):
+                choices = [
+                    StackChoice(span, tiling, (), home)
+                    for span, tiling, home in zip(spans, tilings, homes, strict=True)
+                ]
+                strategy = strategy_of(network, choices)
+                if not verify_strategy(layers, CHIP, strategy):
+                    yield strategy
+
+
+@pytest.mark.parametrize("network", [chain(3), network_of(RESIDUAL), chain(3, size=3)])
+@pytest.mark.parametrize("may_stay", [True, False])
+def test_the_ways_are_all_legal_strategies(network: FusableNetwork, may_stay: bool) -> None:
+    """Maps of 32 (or 18) bytes: `near` holds one, `buffer` two (or three); registers and weights hold none."""
+    space = space_of(network, may_stay=may_stay)
+    found = [strategy_of(network, way) for way in ways_through(*space.arcs())]
+    memories = ["near", "buffer", "dram"] if may_stay else ["dram"]
+    assert len(found) == len(set(found))
+    assert set(found) == set(every_strategy(space, memories))
+
+
+def test_a_choice_knows_what_lies_on_the_chip_while_it_runs() -> None:
+    network = network_of(RESIDUAL)
+    for way in ways_through(*space_of(network).arcs()):
+        strategy = strategy_of(network, way)
+        spans = spans_of(network, [stack.layers for stack in strategy.stacks])
+        assert tuple(choices_of(network, strategy, spans)) == way
+
+
+@dataclass
+class RandomCosts:
+    """Any cost for any choice, always the same; bounds are somewhere below."""
+
+    seed: int
+    criteria: int
+
+    def _random(self, choice: StackChoice) -> Random:
+        return Random(f"{self.seed} {choice}")
+
+    def bound(self, choice: StackChoice) -> Criteria:
+        (cost,) = self.costs([choice])
+        share = self._random(choice).random()
+        return tuple(int(part * share) for part in cost)
+
+    def floor(self, choices: Sequence[StackChoice]) -> Criteria:
+        return tuple(map(min, zip(*map(self.bound, choices), strict=True)))
+
+    def costs(self, choices: Sequence[StackChoice]) -> list[Criteria]:
+        return [tuple(self._random(one).choices(range(50), k=self.criteria)) for one in choices]
+
+
+@settings(max_examples=40, deadline=None)
+@given(networks(4), st.integers(0, 99), st.integers(1, 2))
+def test_the_dynamic_program_finds_what_trying_everything_finds(
+    network: FusableNetwork, seed: int, criteria: int
+) -> None:
+    space, costs = space_of(network), RandomCosts(seed, criteria)
+    arcs, last = space.arcs()
+    zero = (0,) * criteria
+    found = best_of([LazySearch(arcs, last, zero, Ledger(costs))], Run(), "")
+    values = [value_of(sum_of(costs.costs(way))) for way in ways_through(arcs, last)]
+    assert (found.way.value if found.way else None) == min(values, default=None)
+
+
+def test_of_a_map_in_memory_there_is_only_one_at_a_time_where_two_do_not_fit() -> None:
+    """While `c` runs both `a` and `b` wait for later layers."""
+    network = network_of({"a": ("x",), "b": ("x",), "c": ("x",), "d": ("a", "b"), "e": ("c", "d")})
+    lying = [
+        [memory for _, memory in choice.homes] for way in ways_through(*space_of(network).arcs()) for choice in way
+    ]
+    assert max(homes.count("buffer") for homes in lying) == 2
+    assert max(homes.count("near") for homes in lying) == 1
+
+
+@pytest.mark.parametrize("sizes", TileSizes)
+@pytest.mark.parametrize("pixels", [1, 2, 7, 36, 960])
+def test_lists_of_sizes_rise_to_the_whole_axis(sizes: TileSizes, pixels: int) -> None:
+    for found in (sizes.along_columns(pixels), sizes.along_rows(pixels)):
+        assert list(found) == sorted(set(found))
+        assert (found[0], found[-1]) == (1, pixels)
+
+
+def test_sizes_of_the_paper_are_36_and_110() -> None:
+    for sizes, count in ((TileSizes.CASE_STUDY, 36), (TileSizes.SWEEP, 110)):
+        assert len(sizes.along_columns(960)) * len(sizes.along_rows(540)) == count
+    assert TileSizes.HALVES.along_columns(12) == (1, 2, 3, 6, 12)
+    assert TileSizes.POWERS.along_rows(12) == (1, 2, 4, 8, 12)
+    assert TileSizes.DIVISORS.along_rows(12) == (1, 2, 3, 4, 6, 12)
+    assert TileSizes.ALL.along_rows(4) == (1, 2, 3, 4)
+
+
+def test_modes_that_do_the_same_are_tried_once() -> None:
+    """Without a neighbour to the right there are no cached columns, without one below no cached rows."""
+    found = tilings_of(FeatureMap("m", 1, 2, 2), TileSizes.ALL)
+    modes = {
+        (one.columns, one.rows): [each.mode for each in found if (each.columns, each.rows) == (one.columns, one.rows)]
+        for one in found
+    }
+    recompute, h_cached, fully_cached = OverlapMode
+    assert modes == {
+        (1, 1): [recompute, h_cached, fully_cached],
+        (1, 2): [recompute, h_cached],
+        (2, 1): [recompute, fully_cached],
+        (2, 2): [recompute],
+    }
+
+
+def test_a_machine_without_a_memory_for_maps_keeps_them_in_dram() -> None:
+    def alone(machine: Accelerator) -> list[Arc[StackChoice]]:
+        return replace(space_of(chain(2)), accelerator=machine).arcs()[0]
+
+    weights = accelerator_from_yaml(MEMORIES.replace("name: near,", "name: near, holds: [input],").replace(
+        "capacity: 64B}", "capacity: 64B, holds: [output]}"), "w.yaml")  # fmt: skip
+    assert len(alone(CHIP)) > len(alone(weights)) == 3
