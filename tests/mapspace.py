@@ -10,7 +10,8 @@ from random import Random
 
 from nests import random_accelerator, random_layer
 from onchip.arch.accelerator import Accelerator
-from onchip.arch.memory import Operand
+from onchip.arch.compute import ComputeArray
+from onchip.arch.memory import Access, Direction, Dram, Memory, MemoryLevel, Operand, Port
 from onchip.cost.layer import layer_cost
 from onchip.cost.layer_limits import array_of
 from onchip.ir.loopnest import LOOPS, RELEVANT, Layer
@@ -30,6 +31,36 @@ def toy(seed: int) -> tuple[Layer, Accelerator]:
     return random_layer(random, random.choice((12, 24, 48))), replace(
         accelerator, levels=levels, scratchpads=scratchpads
     )
+
+
+def lean_toy(seed: int) -> tuple[Layer, Accelerator]:
+    """A machine after Simba, most memories of which keep one operand; layers are tiny, as levels are many."""
+    random = Random(seed)
+    array = ComputeArray({"lane": 2, "pe": 2}, None, 0.5)
+
+    def level(name: str, holds: tuple[Operand, ...], serves: tuple[str, ...] | None) -> MemoryLevel:
+        memory = Memory(name, random.choice((2, 4, 8, 64)), holds=holds)
+        access = Access(8, random.choice((1, 3, 10)), random.choice((1, 4, 9)), random.choice((None, 4)))
+        ports = random.choice(
+            (
+                (Port(Direction.READ_WRITE, random.choice((4, 8))),),
+                (Port(Direction.READ, random.choice((2, 8))), Port(Direction.WRITE, random.choice((2, 8)))),
+            )
+        )
+        is_doubled = random.random() < 0.2
+        return MemoryLevel(memory, serves, access=access, ports=ports, double_buffered=is_doubled)
+
+    levels = [
+        level("sums", (Operand.OUTPUT,), random.choice(((), ("lane",)))),
+        level("weights", (Operand.WEIGHT,), ("lane",)),
+        level("inputs", (Operand.INPUT,), random.choice((("lane",), ("lane", "pe")))),
+        level("both", (Operand.INPUT, Operand.OUTPUT), None),
+    ]
+    del levels[random.randrange(len(levels))]
+    dram = Dram(Access(8, 60, 70), (Port(Direction.READ_WRITE, random.choice((4, 16))),))
+    levels[-1] = replace(levels[-1], is_scratchpad=True)
+    layer = random_layer(random, random.choice((8, 12, 18)))
+    return layer, Accelerator("lean", (levels[-1].memory,), tuple(levels), None, array, dram)
 
 
 def least_values(layer: Layer, accelerator: Accelerator, most: int) -> dict[MappingObjective, float] | None:

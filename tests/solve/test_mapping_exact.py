@@ -7,13 +7,16 @@ from math import isfinite
 
 import pytest
 
-from mapspace import least_values, toy
+from mapspace import lean_toy, least_values, toy
+from onchip.arch.accelerator import Accelerator
 from onchip.cost.layer import layer_cost
 from onchip.frontends.accelerator_yaml import load_accelerator
 from onchip.ir.loopnest import Layer
+from onchip.plan.mapping import Kept, Loop, Mapping
 from onchip.plan.result import Status, Stop
-from onchip.solve.limits import Limits, Run
+from onchip.solve.limits import Limits, Progress, Run
 from onchip.solve.mapping.exact import solve_exactly
+from onchip.solve.mapping.exact_tables import tables_of
 from onchip.solve.mapping.objective import MappingObjective
 from onchip.verify.mapping import verify_mapping
 
@@ -22,7 +25,15 @@ MOST_MAPPINGS = 3000
 
 @pytest.mark.parametrize("seed", range(130))
 def test_it_finds_the_best_of_all_mappings(seed: int) -> None:
-    layer, accelerator = toy(seed)
+    _is_best(*toy(seed))
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_it_finds_the_best_where_memories_keep_one_operand(seed: int) -> None:
+    _is_best(*lean_toy(seed))
+
+
+def _is_best(layer: Layer, accelerator: Accelerator) -> None:
     best = least_values(layer, accelerator, MOST_MAPPINGS)
     if best is None:
         pytest.skip("too many mappings to look at each")
@@ -50,6 +61,43 @@ def test_a_layer_on_simba_is_proven_and_costs_what_the_model_says() -> None:
     assert result.objective_value == result.lower_bound
     cost = layer_cost(layer, accelerator, result.answer)
     assert result.objective_value == pytest.approx(1000 * cost.energy_pj, rel=1e-9)
+
+
+def test_no_known_mapping_of_a_layer_on_simba_takes_less_time() -> None:
+    """In it the loops between two tiles begin and end with the same class, as a memory is cut among them."""
+    layer, accelerator = Layer(k=2048, c=1024, p=7, q=7, stride=(2, 2)), load_accelerator("simba")
+    nest = (
+        Loop("C", 8, "lane"),
+        Loop("K", 8, "vector"),
+        Loop("C", 16),
+        Loop("P", 7),
+        Loop("C", 2),
+        Loop("K", 2),
+        Loop("K", 128),
+        Loop("C", 2, "pe"),
+        Loop("Q", 7, "pe"),
+        Loop("C", 2),
+    )
+    known = Mapping(
+        nest,
+        (Kept("input_buffer", 7), Kept("global_buffer", 7)),
+        (Kept("register", 0), Kept("weight_buffer", 5)),
+        (Kept("accumulation_buffer", 5), Kept("global_buffer", 6)),
+    )
+    result = solve_exactly(layer, accelerator, MappingObjective.LATENCY, Run())
+    assert result.status is Status.OPTIMAL
+    assert result.objective_value is not None
+    assert result.objective_value <= layer_cost(layer, accelerator, known).cycles
+
+
+def test_a_run_tells_of_better_mappings_and_never_of_a_bound_above_them() -> None:
+    told: list[Progress] = []
+    layer, accelerator = Layer(k=64, c=64, p=14, q=14, r=3, s=3, padding=(1, 1, 1, 1)), load_accelerator("simba")
+    result = solve_exactly(layer, accelerator, MappingObjective.LATENCY, Run(listener=told.append))
+    values = [one.best for one in told if one.best is not None]
+    assert values == sorted(values, reverse=True)
+    assert values[-1] == result.objective_value
+    assert all(one.best is None or one.lower_bound <= result.lower_bound for one in told)
 
 
 @pytest.mark.parametrize("objective", MappingObjective)
@@ -90,3 +138,13 @@ def test_a_layer_of_one_multiply_accumulate_has_one_mapping() -> None:
     assert result.status is Status.OPTIMAL
     assert result.answer is not None
     assert result.objective_value == round(1000 * layer_cost(Layer(), accelerator, result.answer).energy_pj)
+
+
+def test_blocks_beside_each_other_along_two_dimensions_of_the_array_have_a_size() -> None:
+    """Twenty taps side by side, five along one dimension and four along another, are more than either has units."""
+    layer, accelerator = Layer(k=4, p=14, q=7, r=5, s=20, stride=(2, 2)), load_accelerator("simba")
+    blocks, widths = tables_of(layer, accelerator).space.blocks, 1
+    place = [blocks.place[loop, size] for loop, size in ((2, 1), (2, 1), (3, 1), (3, 20))]
+    found = blocks.entry[(widths, *place)]
+    assert found >= 0
+    assert blocks.largest[found] == 20

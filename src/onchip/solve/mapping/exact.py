@@ -20,8 +20,11 @@ from onchip.plan.mapping import Mapping
 from onchip.plan.result import Result, Status, Stop
 from onchip.solve.interruptible import run_watched
 from onchip.solve.limits import Run
+from onchip.solve.mapping import exact_compiled as code
 from onchip.solve.mapping import exact_kernel as kernel
-from onchip.solve.mapping.exact_chains import SLACK, Chains, Cuts, mappings_of
+from onchip.solve.mapping.exact_chains import mapping_of
+from onchip.solve.mapping.exact_descent import FINISHED, LEAF, OF_ENERGY, OF_LATENCY, OF_PRODUCT
+from onchip.solve.mapping.exact_room import Room, room_of
 from onchip.solve.mapping.exact_tables import Tables, tables_of
 from onchip.solve.mapping.exact_work import Work, work_of
 from onchip.solve.mapping.objective import MappingObjective
@@ -35,10 +38,17 @@ MAPSPACE: Final = (
     "class of loops innermost and any outermost, a class being the loops along which the same operand does not change)"
 )
 WAYS_AT_ONCE: Final = 1 << 20
-TIME_CRITERIA: Final = 10
-CHAINS_OF_A_DIVE: Final = 20
-DIVING_SHARE: Final = 0.3
-DIVING_SECONDS: Final = 20.0
+TIME_CRITERIA: Final = 4
+WAYS_OF_A_DIVE: Final = 40
+NODES_OF_A_DIVE: Final = 100
+ALL_NODES: Final = 1 << 60
+SLACK: Final = 1 + 1e-9
+"""Sums of the same energies in another order differ by less."""
+OBJECTIVES: Final = {
+    MappingObjective.ENERGY: OF_ENERGY,
+    MappingObjective.LATENCY: OF_LATENCY,
+    MappingObjective.EDP: OF_PRODUCT,
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,12 +72,17 @@ class ExactMapper:
     answer: Mapping | None = None
     proven: float = 0.0
     nodes: int = 0
+    leaves: int = 0
     stopped_by: Stop = Stop.COMPLETED
     _stop: Flags = field(default_factory=lambda: np.zeros(1, np.bool_))
     _tables: Tables = field(init=False)
     _costs: LayerCosts = field(init=False)
     _work: Work = field(init=False)
+    _room: Room = field(init=False)
     _criteria: Integers = field(init=False)
+    _used: Integers = field(init=False)
+    _value: Reals = field(init=False)
+    _count: int = 0
 
     def solve(self, start: Mapping | None = None) -> Result[Mapping]:
         """`start` is a mapping to improve on."""
@@ -84,8 +99,12 @@ class ExactMapper:
     def _search(self) -> None:
         """One chunk of ways to use the array after the other; more than one is rare."""
         tables = self._tables
-        self._work = work_of(tables, 1 if self.objective is MappingObjective.ENERGY else 1 + TIME_CRITERIA)
+        criteria = 1 if self.objective is MappingObjective.ENERGY else 1 + TIME_CRITERIA
+        self._work = work_of(tables, criteria)
+        self._room = room_of(tables, self._work.volume.size, self._work.port, criteria)
         self._criteria = self._list_criteria()
+        self._used, self._value = self._criteria[:criteria].copy(), np.zeros(self._criteria.shape[0])
+        self._count = self._used.shape[0]
         following = tables.sides.first[:-1].copy()
         while following[0] >= 0 and not self._stop[0]:
             self._search_ways(*self._ways(following), is_last=bool(following[0] < 0))
@@ -109,62 +128,50 @@ class ExactMapper:
         return chosen[order], floor[order], cycles[order]
 
     def _search_ways(self, chosen: Integers, floor: Reals, cycles: Reals, *, is_last: bool) -> None:
-        if self.objective is not MappingObjective.ENERGY:
-            self._dive(chosen, floor, cycles)
+        for at in range(min(floor.size, WAYS_OF_A_DIVE)):
+            if floor[at] * self._scale < self._limit():
+                self._search_chains(chosen[at], NODES_OF_A_DIVE, kept=0)
         tables, at = self._tables, 0
         while at < floor.size:
+            self.proven = floor[at] * self._scale if is_last else 0.0
             if self._is_stopped():
-                self.proven = floor[at] * self._scale if is_last else 0.0
                 return
             at = kernel.next_below(
-                tables.space, tables.machine, tables.shape, tables.sides, self._work, self._patterns,
-                chosen, floor, cycles, at, self._limit() / self._scale, self._criteria, self._stop,
+                tables.space, tables.machine, tables.shape, tables.sides, self._work, self._patterns, chosen, floor,
+                cycles, at, self._limit() / self._scale, self._used[: self._count], self._stop,
             )  # fmt: skip
             if at < floor.size and not self._is_stopped():
-                self._search_chains(chosen[at], cycles[at])
+                if not self._search_chains(chosen[at], NODES_OF_A_DIVE, kept=self._count):
+                    self._search_chains(chosen[at], ALL_NODES, kept=0)
                 at += not self._is_stopped()
 
-    def _dive(self, chosen: Integers, floor: Reals, cycles: Reals) -> None:
-        """A few chains of each of the first ways, so that the proof begins with a good mapping."""
-        until = self.run.seconds + DIVING_SHARE * min(self.run.seconds_left, DIVING_SECONDS)
-        for at in range(floor.size):
-            if floor[at] * self._scale >= self._limit() or self.run.seconds > until:
-                return
-            self._search_chains(chosen[at], cycles[at], CHAINS_OF_A_DIVE)
+    def _search_chains(self, way: Integers, most_nodes: int, kept: int) -> bool:
+        """Chains of tiles for one way that no criterion rules out, with the first `kept` that were used last.
 
-    def _search_chains(self, way: Integers, cycles: float, most_visits: float = inf) -> None:
-        """Every chain of tiles for one way that no criterion rules out."""
-        tables, work = self._tables, self._work
+        Returns whether there are no more.
+        """
+        tables, work, room, is_done = self._tables, self._work, self._room, True
         for complete_from in range(1, self._patterns + 1):
             work.way[:] = way
-            kernel.prepare(tables.space, tables.machine, tables.shape, tables.sides, work, complete_from)
-            used = self._strongest(complete_from)
-            for place, (kind, port, preload) in enumerate(used):
-                kernel.least(
-                    tables.space, tables.machine, tables.shape, work, complete_from, place, kind, port, preload
-                )
-            bound = _Bound(self.objective, len(used), cycles)
-            chains = Chains(tables, work, bound.of, self._limit, self._visit, most_visits)
-            chains.search()
-            self.nodes += chains.nodes
-
-    def _strongest(self, complete_from: int) -> list[tuple[int, int, int]]:
-        """Criteria with the highest least values, one for each kind of stall, an energy first."""
-        rows = [(int(kind), int(port), int(preload)) for kind, port, preload in self._criteria]
-        if len(rows) == 1:
-            return rows
-        tables, work = self._tables, self._work
-        value = {
-            row: kernel.least(tables.space, tables.machine, tables.shape, work, complete_from, 0, *row) for row in rows
-        }
-        energy = [row for row in rows if row[0] == kernel.ENERGY]
-        timed = sorted((row for row in rows if row[0] != kernel.ENERGY), key=lambda row: -value[row])
-        of_stall = {row[:2]: row for row in reversed(timed)}
-        return energy + sorted(of_stall.values(), key=lambda row: -value[row])[:TIME_CRITERIA]
-
-    def _visit(self, cuts: Cuts) -> None:
-        orders = self.objective is not MappingObjective.ENERGY
-        self._consider(mappings_of(self._tables, self._work, self.accelerator, cuts, orders=orders))
+            count = kernel.prepare(
+                tables.space, tables.machine, tables.shape, tables.sides, work, room, complete_from,
+                self._criteria, self._used, self._value, kept, self._limit() / self._scale,
+            )  # fmt: skip
+            if not count:
+                continue
+            self._count, most = count, int(room.nodes[0]) + most_nodes
+            status = LEAF
+            while status == LEAF:
+                status = kernel.next_chain(
+                    tables.space, tables.machine, work, room, self._used[:count], OBJECTIVES[self.objective],
+                    self._limit() / self._scale, most, self._stop,
+                )  # fmt: skip
+                if status == LEAF:
+                    self.leaves += 1
+                    self._consider([mapping_of(tables, work, room, self.accelerator)])
+            is_done &= status == FINISHED
+            self.nodes = int(room.nodes[0])
+        return is_done
 
     def _consider(self, mappings: list[Mapping]) -> None:
         costs = self._costs.of(mappings)
@@ -172,6 +179,7 @@ class ExactMapper:
             value = self.objective.of(float(energy), float(cycles)) if isfinite(energy) else inf
             if value < self.best:
                 self.best, self.answer = value, mapping
+                self.run.report(round(value), min(int(self.proven), round(value)), f"{self.nodes} tiles looked into")
 
     def _limit(self) -> float:
         """What is not below it is no better than the best mapping."""
@@ -199,12 +207,12 @@ class ExactMapper:
         return not is_rounded and all(machine.serves[level].all() for level in held[1:])
 
     def _list_criteria(self) -> Integers:
-        energy = [Criterion(kernel.ENERGY)]
+        energy = [Criterion(code.ENERGY)]
         if self.objective is MappingObjective.ENERGY:
             return _rows(energy)
         ports = [port for port in range(self._tables.machine.bits_per_cycle.size) if port in self._tables.machine.port]
-        stalls = [(kernel.NO_STALL, -1), *product((kernel.WAITING, kernel.BUSY), ports)]
-        preloads = [OPERANDS.index(INPUT), OPERANDS.index(WEIGHT), *(kernel.FIRST_PORT + port for port in ports)]
+        stalls = [(code.NO_STALL, -1), *product((code.WAITING, code.BUSY), ports)]
+        preloads = [OPERANDS.index(INPUT), OPERANDS.index(WEIGHT), *(code.FIRST_PORT + port for port in ports)]
         timed = [Criterion(kind, port, preload) for (kind, port), preload in product(stalls, self._shared(preloads))]
         return _rows(timed if self.objective is MappingObjective.LATENCY else energy + timed)
 
@@ -216,10 +224,10 @@ class ExactMapper:
         for operand in (OPERANDS.index(INPUT), OPERANDS.index(WEIGHT)):
             levels = np.flatnonzero(holds[operand]).tolist()
             for level in levels:
-                users.setdefault(int(machine.port[level, kernel.WRITE_FROM_ABOVE]), set()).add(operand)
+                users.setdefault(int(machine.port[level, code.WRITE_FROM_ABOVE]), set()).add(operand)
             for level in (*levels[1:], *([dram] if levels else [])):
-                users.setdefault(int(machine.port[level, kernel.READ_FOR_BELOW]), set()).add(operand)
-        first = kernel.FIRST_PORT
+                users.setdefault(int(machine.port[level, code.READ_FOR_BELOW]), set()).add(operand)
+        first = code.FIRST_PORT
         return [one for one in preloads if one < first or len(users.get(one - first, ())) > 1]
 
     def _result(self) -> Result[Mapping]:
@@ -231,23 +239,6 @@ class ExactMapper:
         bound = min(int(self.proven), value) if stop else value
         status = Status.OPTIMAL if bound == value else Status.FEASIBLE
         return Result(status, self.answer, value, bound, self.run.seconds, METHOD, stop or Stop.COMPLETED)
-
-
-@dataclass(frozen=True, slots=True)
-class _Bound:
-    """One number of a chain's criteria: energy, the greatest of cycles, or their product."""
-
-    objective: MappingObjective
-    criteria: int
-    least_cycles: float
-
-    def of(self, values: Reals) -> Reals:
-        if self.objective is MappingObjective.ENERGY:
-            return np.asarray(values[0] * MappingObjective.ENERGY.of(1.0, 1.0))
-        if self.objective is MappingObjective.LATENCY:
-            return np.asarray(np.maximum(values[: self.criteria].max(axis=0), self.least_cycles))
-        cycles = np.maximum(values[1 : self.criteria].max(axis=0), self.least_cycles)
-        return np.asarray(values[0] * cycles * MappingObjective.EDP.of(1.0, 1.0))
 
 
 def _rows(criteria: list[Criterion]) -> Integers:

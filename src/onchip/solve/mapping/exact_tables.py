@@ -88,7 +88,7 @@ def tables_of(layer: Layer, accelerator: Accelerator) -> Tables:
     machine = _with_homes_reserved(layer, machine_of(accelerator))
     above = np.array([_above(accelerator, held, int(home)) for held, home in zip(holds, machine.home, strict=True)])
     sides = _sides(layer, accelerator)
-    blocks = _blocks(layer, max(array_of(accelerator).sizes.values()))
+    blocks = _blocks(layer, prod(array_of(accelerator).sizes.values()))
     space = Space(
         loops, primes, copies,
         np.array(list(layer.bounds.values())), np.array(CLASSES), holds.reshape(3, -1),
@@ -118,7 +118,7 @@ def _held(layer: Layer, accelerator: Accelerator, operand: str) -> list[bool]:
 
 
 def _with_homes_reserved(layer: Layer, machine: Machine) -> Machine:
-    """Room for what lies whole in a memory; for sums that arrive there before they are complete it may be too little."""
+    """Room for what lies whole in a memory; too little, perhaps, for sums that arrive before they are complete."""
     left = np.append(machine.capacity_bits, 0)
     for operand, home in zip(OPERANDS, machine.home, strict=True):
         left[home] -= layer.elements(operand) * layer.bits(operand)

@@ -7,9 +7,10 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
-from onchip.cost.layer_tables import Flags, Integers, Reals
+from onchip.cost.layer_tables import OPERANDS, Flags, Integers, Reals
+from onchip.ir.loopnest import OUTPUT, WEIGHT
+from onchip.solve.mapping.exact_compiled import READ_FOR_ABOVE, READ_FOR_BELOW, WRITE_FROM_ABOVE, WRITE_FROM_BELOW
 from onchip.solve.mapping.exact_tables import Tables
-
 
 ENDS: Final = 2
 """The floors list the smallest and the largest tile apart, even where they are the same."""
@@ -24,12 +25,17 @@ class Work(NamedTuple):
     loops: Integers  # loop, tile: iterations
     volume: Reals
     relevant: Reals  # operand, tile
+    of_class: Reals  # class, tile: iterations of its loops
+    part: Integers  # class, tile: number of the tile of its loops alone
     way: Integers  # of each dimension of the array
     side: Integers  # loop: all units along it
     share: Reals  # operand, boundary, what: INSIDE .. COPIES_ABOVE
     axis_inside: Integers  # boundary, axis loop
     axis_beside: Integers
     fits: Flags  # level, tile
+    port: Integers  # operand, boundary, move; -1 where nobody waits
+    unit_busy: Reals  # operand, move: cycles of a port
+    busy: Reals  # operand, level, move, tile: the same for what crosses the boundary above the level
     term: Reals  # criterion, operand, level, tile: what the boundary above the level costs
     stage: Reals  # criterion, level, state, tile: least cost of what is paid at or below the level
     run: Reals  # the same after loops along which the state's operand does not change
@@ -48,11 +54,31 @@ def work_of(tables: Tables, criteria: int) -> Work:
     whole = np.int64
     return Work(
         np.zeros(1, whole), np.zeros(digits, whole), np.zeros(digits, whole),
-        np.ones((8, tiles), whole), np.ones(tiles), np.ones((3, tiles)),
+        np.ones((8, tiles), whole), np.ones(tiles), np.ones((3, tiles)), np.ones((4, tiles)),
+        np.zeros((4, tiles), whole),
         np.zeros(along, whole), np.ones(8, whole),
         np.zeros((3, levels + 1, 5)), np.zeros((levels + 1, 4), whole), np.zeros((levels + 1, 4), whole),
-        np.zeros((levels, tiles), np.bool_), np.zeros((criteria, 3, levels, tiles)),
+        np.zeros((levels, tiles), np.bool_), _ports(tables), np.zeros((3, 4)), np.zeros((3, levels, 4, tiles)),
+        np.zeros((criteria, 3, levels, tiles)),
         np.zeros((criteria, levels, states, tiles)), np.zeros((criteria, levels, states, tiles)),
         np.zeros((criteria, levels, tiles)), np.zeros((criteria, levels, tiles)),
         np.zeros((levels, states), np.bool_), np.zeros(criteria),
     )  # fmt: skip
+
+
+def _ports(tables: Tables) -> Integers:
+    above, machine = tables.space.above, tables.machine
+    ports = np.full((*above.shape, 4), -1, np.int64)
+    for operand, boundary in np.argwhere(above >= 0).tolist():
+        if OPERANDS[operand] == WEIGHT and not tables.shape.has_weight:
+            continue
+        upper, lower = int(above[operand, boundary]), boundary - 1
+        upwards = OPERANDS[operand] == OUTPUT
+        ports[operand, boundary, READ_FOR_BELOW] = machine.port[upper, READ_FOR_BELOW]
+        if upwards:
+            ports[operand, boundary, WRITE_FROM_BELOW] = machine.port[upper, WRITE_FROM_BELOW]
+        if lower >= 0:
+            ports[operand, boundary, WRITE_FROM_ABOVE] = machine.port[lower, WRITE_FROM_ABOVE]
+            if upwards:
+                ports[operand, boundary, READ_FOR_ABOVE] = machine.port[lower, READ_FOR_ABOVE]
+    return ports
