@@ -40,6 +40,7 @@ Solver = Callable[[Layer, Accelerator, MappingObjective, Run], Result[Mapping]]
 class MappingRequest:
     """What `map` is asked. A time limit is for each layer, `bits` for an element of every operand.
 
+    `partial_bits` are those of a sum in the making (None: as many as the machine's memories have room for);
     `padding_percent` is how much longer `exact` may make a loop; `mapspace` a file beside a Timeloop architecture.
     """
 
@@ -54,13 +55,14 @@ class MappingRequest:
     use_cache: bool = True
     padding_percent: int = 0
     mapspace: str | None = None
+    partial_bits: int | None = None
 
 
 def map_layers(request: MappingRequest, start: RunStarter = silent_run) -> MappingOutcome:
     """Map each distinct layer once; raises InternalError if a mapping found is not legal."""
     solver = _solver(request)
     accelerator = load_any_accelerator(request.accelerator, request.mapspace)
-    layers, is_one_layer = _layers(request)
+    layers, is_one_layer = _layers(request, accelerator)
     for layer, names in layers.distinct.items():
         _can_be_mapped(layer, names[0], accelerator, request)
     mapped: list[MappedLayer] = []
@@ -181,9 +183,9 @@ def _run_of_layer(run: Run, phase: str) -> Run:
     return own
 
 
-def _layers(request: MappingRequest) -> tuple[NetworkLayers, bool]:
+def _layers(request: MappingRequest, accelerator: Accelerator) -> tuple[NetworkLayers, bool]:
     """The layers asked for, and whether it is one rather than a network. ZigZag's files say their own precision."""
-    precision, file = Precision(request.bits), layer_file(request.source)
+    precision, file = Precision(request.bits, request.partial_bits).on(accelerator), layer_file(request.source)
     if file is None:
         return layers_named(request.source, Reading(dims=request.dims, granularity=request.granularity), precision)
     path, wanted = file

@@ -6,6 +6,7 @@ from math import prod
 import pytest
 
 from onchip.errors import InputError, UsageError
+from onchip.frontends.accelerator_yaml import load_accelerator
 from onchip.ir.graph import Graph
 from onchip.ir.loopnest import Axis, Layer
 from onchip.ir.operator import AttributeValue, Operator
@@ -272,3 +273,9 @@ def left_out_of(network: str) -> str:
 def test_a_network_without_layers_is_refused() -> None:
     with pytest.raises(InputError, match="no operator is a layer"):
         NetworkLayers("empty", {})
+
+
+def test_sums_are_as_wide_as_every_memory_of_outputs_has_room_for() -> None:
+    assert Precision(8).on(load_accelerator("meta-prototype")).of(Layer()).partial_bits == 16
+    assert Precision(8).on(load_accelerator("simba")).of(Layer()).partial_bits == 24
+    assert Precision(8, 20).on(load_accelerator("meta-prototype")).of(Layer()).partial_bits == 20

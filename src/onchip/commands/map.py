@@ -44,6 +44,10 @@ Mapspace = Annotated[
 Objective = Annotated[MappingObjective, typer.Option(help="Least energy, latency, or product of both.")]
 Method = Annotated[str, typer.Option(metavar="NAME", help="exact, cosa, random, hybrid or loma.")]
 Bits = Annotated[int, typer.Option(min=1, max=GREATEST_BITS, metavar="N", help="Bits of an element of every operand.")]
+PartialBits = Annotated[
+    int | None,
+    typer.Option(min=1, max=GREATEST_BITS, metavar="N", help="Bits of a sum in the making; else as many as fit."),
+]
 Padding = Annotated[
     int,
     typer.Option(
@@ -72,6 +76,7 @@ def map_command(
     objective: Objective = MappingObjective.ENERGY,
     method: Method = "exact",
     bits: Bits = 8,
+    partial_bits: PartialBits = None,
     padding: Padding = 0,
     granularity: Detail = Granularity.FUSED,
     dim: Dims = None,
@@ -93,7 +98,18 @@ def map_command(
 
     limits, dims = Limits(seconds_of(time_limit), seed=seed, solver=solver), dims_of(dim)
     request = MappingRequest(
-        source, accelerator, objective, method, bits, dims, granularity, limits, cache, padding, mapspace
+        source,
+        accelerator,
+        objective,
+        method,
+        bits,
+        dims,
+        granularity,
+        limits,
+        cache,
+        padding,
+        mapspace,
+        partial_bits,
     )
     _ensure_files_can_be_written(output, report, tuple(filter(None, (source, accelerator, mapspace))))
     outcome = map_layers(request, watched_run)

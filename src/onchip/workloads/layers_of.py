@@ -7,9 +7,10 @@ from dataclasses import dataclass, replace
 from math import prod
 from typing import Final
 
+from onchip.arch.accelerator import Accelerator
 from onchip.errors import InputError, UsageError
 from onchip.ir.graph import Graph
-from onchip.ir.loopnest import Layer
+from onchip.ir.loopnest import OUTPUT, Layer
 from onchip.ir.operator import Operator
 from onchip.plan.document import Reading
 from onchip.workloads.bundled import bundled_networks
@@ -73,15 +74,27 @@ class NetworkLayers:
 
 @dataclass(frozen=True, slots=True)
 class Precision:
-    """Bits of an element of every operand; sums in the making have 16 more, up to 32."""
+    """Bits of an element of every operand, and of a sum in the making (None: 16 more, up to 32)."""
 
     bits: int = 8
+    partial_bits: int | None = None
+
+    def on(self, accelerator: Accelerator) -> Precision:
+        """With sums as wide as they are by default, but for what a memory of outputs has no room for."""
+        if self.partial_bits is not None:
+            return self
+        rooms = [level.memory.capacity_bytes * 8 for level in accelerator.keepers(OUTPUT)]
+        return replace(self, partial_bits=max(min(self._wide, *rooms) if rooms else self._wide, self.bits))
 
     def of(self, layer: Layer) -> Layer:
         """The layer with elements of so many bits."""
-        partial_bits = max(self.bits, min(self.bits + 16, 32))
+        partial_bits = self._wide if self.partial_bits is None else self.partial_bits
         bits = self.bits
         return replace(layer, input_bits=bits, weight_bits=bits, output_bits=bits, partial_bits=partial_bits)
+
+    @property
+    def _wide(self) -> int:
+        return max(self.bits, min(self.bits + 16, 32))
 
 
 def layers_named(source: str, reading: Reading, precision: Precision) -> tuple[NetworkLayers, bool]:
