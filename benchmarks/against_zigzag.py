@@ -55,8 +55,12 @@ LAYERS: Final = {
     "mobilenet pointwise6": "conv:k512c512p14q14",
     "mobilenet pointwise12": "conv:k1024c1024p7q7",
 }
-OPTIONS: Final = tuple(field.name for field in fields(Accounting) if field.name != "tiles_from_bounds")
-"""`tiles_from_bounds` cannot be left out alone: two others need it."""
+OPTIONS: Final = tuple(
+    field.name
+    for field in fields(Accounting)
+    if field.name == "systolic" or (field.name != "tiles_from_bounds" and getattr(ZIGZAG, field.name))
+)
+"""Those of ZigZag; `tiles_from_bounds` cannot be left out alone: two others need it."""
 ENERGY_LIMIT, LATENCY_LIMIT, LATENCY_SHARE = 0.005, 0.02, 0.95
 
 

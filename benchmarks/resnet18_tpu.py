@@ -89,7 +89,7 @@ def found(row: Row, hardware: ZigzagHardware, limit: int) -> Found:
     proven = solve_uneven(*given, Run(), accounting, UNROLLING)
     cycles = -1.0
     if loma.answer is not None:
-        costs = ZigzagCosts(layer, hardware.accelerator, accounting, in_parts=True).of([loma.answer])
+        costs = ZigzagCosts(layer, hardware.accelerator, accounting).of([loma.answer])
         cycles = float(costs.cycles[0])
     return Found(row, layer, loma, proven, cycles)
 

@@ -13,7 +13,6 @@ from onchip.arch.compute import ComputeArray
 from onchip.arch.memory import Access, Direction, Dram, Memory, MemoryLevel, Operand, Port
 from onchip.cost.layer import layer_cost
 from onchip.cost.layer_accesses import Accesses, layer_accesses
-from onchip.cost.layer_limits import largest_tile
 from onchip.cost.layer_tiles import MACS, boundaries
 from onchip.errors import AcceleratorError
 from onchip.ir.loopnest import INPUT, OUTPUT, Layer
@@ -39,7 +38,7 @@ def test_accesses_and_tiles_are_those_that_the_interpreter_counts(first: int) ->
         counted = layer_accesses(case.layer, case.accelerator, case.mapping)
         assert {(one.memory, one.operand, one.move): Counter(dict(one.sizes)) for one in counted} == run.accesses
         tiles = {
-            (boundary.lower.memory, operand): largest_tile(boundary)
+            (boundary.lower.memory, operand): boundary.lower_room()
             for operand in case.layer.operands
             for boundary in boundaries(case.layer, case.accelerator, case.mapping, operand)
             if boundary.lower.memory != MACS

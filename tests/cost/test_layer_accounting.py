@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import fields, replace
 from pathlib import Path
 from re import fullmatch
+from typing import Any
 
 import pytest
 
@@ -12,8 +13,9 @@ from onchip.arch.accelerator import Accelerator
 from onchip.arch.compute import ComputeArray
 from onchip.arch.memory import Access, Direction, Dram, Memory, MemoryLevel, Operand, Port
 from onchip.cost.layer import LayerCost, layer_cost
-from onchip.cost.layer_accounting import INTERPRETER, ZIGZAG, Accounting, settled
-from onchip.cost.layer_latency import Visit, covered_cycles
+from onchip.cost.layer_accounting import DEFINES, INTERPRETER, OF_BOUNDS, ZIGZAG, Accounting, settled
+from onchip.cost.layer_limits import needed_bits
+from onchip.cost.layer_stall import Visit, covered_cycles
 from onchip.errors import InputError
 from onchip.frontends.accelerator_yaml import load_accelerator
 from onchip.frontends.zigzag_yaml import read_zigzag_hardware
@@ -48,14 +50,19 @@ def _moved(cost: LayerCost, memory: str, operand: str, move: Move) -> tuple[int,
 def test_by_default_nothing_is_counted_otherwise() -> None:
     assert Accounting() == INTERPRETER
     assert {getattr(INTERPRETER, field.name) for field in fields(Accounting)} == {False, ()}
-    assert {field.name for field in fields(Accounting) if not getattr(ZIGZAG, field.name)} == {"systolic"}
+    alone = {"parts_are_cut_late", "parts_have_whole_room", "single_taps_are_channels", "accesses_are_of_a_cycle"}
+    alone |= {"lone_transfers_never_stall", "last_sums_overlap"}
+    assert {field.name for field in fields(Accounting) if not getattr(ZIGZAG, field.name)} == {"systolic"} | alone
+    left_out = {"systolic", "units_keep_operands", "whole_operands_load_meanwhile"}
+    assert {field.name for field in fields(Accounting) if not getattr(DEFINES, field.name)} == left_out
 
 
-def test_sizes_of_neighbours_need_sizes_from_bounds() -> None:
-    with pytest.raises(InputError, match="expected tiles_from_bounds with them"):
-        Accounting(skipped_rows_are_absent=True)
-    with pytest.raises(InputError, match="expected tiles_from_bounds with them"):
-        Accounting(neighbours_share_no_halo=True)
+@pytest.mark.parametrize("option", OF_BOUNDS)
+def test_what_speaks_of_sizes_from_bounds_needs_them(option: str) -> None:
+    chosen: dict[str, Any] = {option: True}
+    with pytest.raises(InputError, match=f"{option} needs sizes from bounds; expected tiles_from_bounds with it"):
+        Accounting(**chosen)
+    assert Accounting(tiles_from_bounds=True, **chosen) != INTERPRETER
 
 
 def test_tiles_span_their_reuse() -> None:
@@ -205,6 +212,81 @@ def test_systolic_dimensions_drain() -> None:
     assert drained.cycles == plain.cycles + 2
 
 
+PARTS = Accounting(tiles_from_bounds=True, skipped_rows_are_absent=True, units_in_parts=True)
+LATE = replace(PARTS, parts_are_cut_late=True)
+
+
+def _of_input(layer: Layer, mapping: Mapping, accounting: Accounting) -> int:
+    """Elements that fill the buffer in all."""
+    return _moved(layer_cost(layer, _machine(), mapping, accounting), "buffer", "input", Move.WRITE_FROM_ABOVE)[0]
+
+
+def test_units_in_parts() -> None:
+    mapping = Mapping((Loop("K", 2, "K"), Loop("K", 2)), weight=(Kept("register", 1), Kept("buffer", 2)))
+    whole, parts = (
+        layer_cost(Layer(k=3), _machine(), mapping, one) for one in (Accounting(tiles_from_bounds=True), PARTS)
+    )
+    assert [_moved(one, "dram", "weight", Move.READ_FOR_BELOW)[0] for one in (whole, parts)] == [4, 3]
+    # Twice, one weight each in 1.5 registers, rounded to two.
+    assert _moved(parts, "register", "weight", Move.WRITE_FROM_ABOVE)[0] == 2 * 2
+    assert parts.cycles == whole.cycles
+
+
+HALF = Mapping((Loop("P", 2, "P"), Loop("P", 2), Loop("P", 2)), input=(Kept("buffer", 2),))
+"""Seven rows in four turns of 1.75: 3.5 at a time in the buffer, twice."""
+
+
+def test_parts_are_cut_late() -> None:
+    layer = Layer(p=7, r=3, stride=(4, 1))
+    mapping = Mapping((Loop("R", 3), *HALF.nest), input=(Kept("buffer", 3),))
+    assert [_of_input(layer, mapping, one) for one in (PARTS, LATE)] == [2 * 3 * 3, 2 * 10]
+
+
+def test_parts_have_whole_room() -> None:
+    options = PARTS, replace(PARTS, parts_have_whole_room=True)
+    needs = [needed_bits(Layer(p=7, r=1), _machine(), HALF, one)["buffer", "input"] for one in options]
+    assert needs == [3 * 8, 4 * 8]
+
+
+def test_single_taps_are_channels() -> None:
+    option = replace(PARTS, single_taps_are_channels=True)
+    mapping = Mapping((Loop("C", 2), *HALF.nest), input=(Kept("buffer", 3),))
+    assert [_of_input(Layer(p=7, c=2), mapping, one) for one in (PARTS, option)] == [2 * 3 * 2, 2 * 7]
+    with_taps = replace(mapping, nest=(Loop("R", 2), *HALF.nest))
+    assert len({_of_input(Layer(p=7, r=2), with_taps, one) for one in (PARTS, option)}) == 1
+
+
+def test_accesses_are_of_a_cycle() -> None:
+    machine = _machine(dram_ports=(Port(Direction.READ, 12), Port(Direction.WRITE, 64)))
+    mapping = Mapping((Loop("P", 3),), input=(Kept("buffer", 1),))
+    bounds = Accounting(tiles_from_bounds=True)
+    energies = [
+        layer_cost(Layer(p=3), machine, mapping, one).memory_energy_pj["dram", "input"]
+        for one in (bounds, replace(bounds, accesses_are_of_a_cycle=True))
+    ]
+    assert energies == [3.0, 2.0 * 2]  # 24 bits in two cycles, two accesses of 8 in each
+
+
+def test_lone_transfers_never_stall() -> None:
+    machine = _machine(buffer_ports=(Port(Direction.READ, 4), Port(Direction.WRITE, 64)))
+    mapping, option = Mapping((Loop("P", 4),), input=(Kept("buffer", 1),)), Accounting(lone_transfers_never_stall=True)
+    layer = Layer(p=4, has_weight=False)
+    assert layer_cost(layer, machine, mapping, option).latency.stall == 0
+    shared = replace(mapping, weight=(Kept("buffer", 1),))
+    stalls = [layer_cost(Layer(p=4), machine, shared, one).latency.stall for one in (INTERPRETER, option)]
+    assert stalls[0] == stalls[1] > 0
+
+
+def test_last_sums_overlap() -> None:
+    machine = _machine(buffer_ports=(Port(Direction.READ, 8), Port(Direction.WRITE, 4)), dram_ports=WIDE)
+    mapping = Mapping((Loop("P", 4),), output=(Kept("register", 0), Kept("buffer", 1)))
+    plain, option = (
+        layer_cost(Layer(p=4), machine, mapping, one) for one in (INTERPRETER, Accounting(last_sums_overlap=True))
+    )
+    assert plain.latency.offload == 2 + 4
+    assert option.latency.offload == 4 + 1
+
+
 EYERISS = (
     (
         "conv:k64c3p112q112r7s7:stride2:pad3x3x2x2",
@@ -265,6 +347,47 @@ TPU = (
         400544.0,
     ),
 )
+
+
+META = (
+    (
+        "conv:k56c1p79q66r5s5",
+        "K28@K Q4@OX P4@OY R5 S5 K2 P4 Q17 P5",
+        ((9, 9), (0, 9, 9), (5, 8, 9)),
+        30063174.759999998,
+        59740,
+    ),
+    (
+        "conv:k12c56p79q66",
+        "K12@K C2@C Q4@OX P4@OY C4 C7 P2 Q17 P2 P5",
+        ((9, 10), (0, 10, 10), (6, 8, 10)),
+        33178344.015,
+        57631,
+    ),
+    (
+        "conv:k33c12p27q50r3s3:stride2",
+        "K17@K C2@C Q4@OX P4@OY C6 R3 S3 K2 Q13 P7",
+        ((9, 10), (0, 10, 10), (7, 10, 10)),
+        11255592.260000002,
+        25174,
+    ),
+    (
+        "conv:k16c56p135q238r3s3",
+        "K16@K C2@C Q4@OX P4@OY C28 R3 S3 P34 Q12 Q5",
+        ((8, 9), (0, 10, 10), (7, 8, 10)),
+        248516488.21500003,
+        636410,
+    ),
+)
+"""Of zigzag-dse 2.0.0, without clipping at the border and with offloading as in DeFiNES: otherwise its cost model."""
+
+
+@pytest.mark.parametrize(("layer", "nest", "cuts", "energy_pj", "cycles"), META)
+def test_defines_says_the_same_of_units_in_parts(
+    layer: str, nest: str, cuts: tuple[tuple[int, ...], ...], energy_pj: float, cycles: float
+) -> None:
+    cost = _cost_of(load_accelerator("meta-prototype-df"), layer, nest, cuts, DEFINES)
+    assert (cost.energy_pj, cost.cycles) == pytest.approx((energy_pj, cycles), rel=1e-12)
 
 
 @pytest.mark.parametrize(("layer", "nest", "cuts", "energy_pj", "cycles"), EYERISS)

@@ -14,7 +14,7 @@ from onchip.arch.accelerator import Accelerator
 from onchip.arch.compute import ComputeArray
 from onchip.arch.memory import Access, Direction, Dram, Memory, MemoryLevel, Operand, Port
 from onchip.cost.layer import layer_cost
-from onchip.cost.layer_latency import Visit, covered_cycles
+from onchip.cost.layer_stall import Visit, covered_cycles
 from onchip.ir.loopnest import Layer
 from onchip.plan.mapping import Kept, Loop, Mapping
 

@@ -16,10 +16,11 @@ from onchip.arch.accelerator import Accelerator
 from onchip.arch.compute import ComputeArray
 from onchip.arch.memory import Access, Direction, Dram, Memory, MemoryLevel, Operand, Port
 from onchip.cost.layer import layer_cost
-from onchip.cost.layer_accounting import INTERPRETER, ZIGZAG, Accounting
+from onchip.cost.layer_accounting import DEFINES, INTERPRETER, ZIGZAG, Accounting
 from onchip.cost.layer_limits import needed_bits
 from onchip.cost.layer_zigzag_batch import ZigzagCosts
 from onchip.errors import InputError, UsageError
+from onchip.frontends.accelerator_yaml import load_accelerator
 from onchip.frontends.zigzag_yaml import read_zigzag_hardware
 from onchip.ir.loopnest import INPUT, OUTPUT, RELEVANT, Layer
 from onchip.plan.mapping import Kept, Loop, Mapping, MappingError
@@ -27,7 +28,7 @@ from onchip.plan.result import Status
 from onchip.solve.limits import Limits, Run
 from onchip.solve.mapping.factors import prime_counts
 from onchip.solve.mapping.objective import MappingObjective
-from onchip.solve.mapping.rivals.loma import joined, solve_as_loma
+from onchip.solve.mapping.rivals.loma import ORDER_OF_DEFINES, joined, solve_as_loma
 from onchip.solve.mapping.rivals.uneven import solve_uneven
 from onchip.solve.mapping.rivals.unrolling import unrolled_as_asked
 from onchip.verify.mapping import verify_mapping
@@ -80,12 +81,18 @@ def _unrolling(random: Random, layer: Layer) -> dict[str, dict[str, int]]:
 
 
 def _factors(layer: Layer, beside: Sequence[Loop]) -> list[Loop]:
-    left = {
-        name: bound // prod(one.size for one in beside if one.dimension == name) for name, bound in layer.bounds.items()
-    }
+    return _prime_loops(
+        {
+            name: bound // prod(one.size for one in beside if one.dimension == name)
+            for name, bound in layer.bounds.items()
+        }
+    )
+
+
+def _prime_loops(turns: dict[str, int]) -> list[Loop]:
     return [
         Loop(name, prime)
-        for name, bound in left.items()
+        for name, bound in turns.items()
         for prime, times in prime_counts(bound).items()
         for _ in range(times)
     ]
@@ -172,14 +179,15 @@ def _beside(layer: Layer, accelerator: Accelerator, unrolling: dict[str, dict[st
     return unrolled_as_asked(layer, accelerator, unrolling).beside
 
 
+@pytest.mark.parametrize("accounting", [ZIGZAG, DEFINES])
 @pytest.mark.parametrize("seed", range(60))
-def test_all_orders_are_filled_as_the_definition_says(seed: int) -> None:
+def test_all_orders_are_filled_as_the_definition_says(seed: int, accounting: Accounting) -> None:
     layer, accelerator, unrolling = _small(seed)
     beside = _beside(layer, accelerator, unrolling)
     orders = set(permutations(_factors(layer, beside)))
     mappings = (_filled(layer, accelerator, beside, order) for order in orders)
-    least = min(_energies(layer, accelerator, mappings, ZIGZAG), default=inf)
-    result = solve_as_loma(layer, accelerator, MappingObjective.ENERGY, Run(), 6, ZIGZAG, unrolling)
+    least = min(_energies(layer, accelerator, mappings, accounting), default=inf)
+    result = solve_as_loma(layer, accelerator, MappingObjective.ENERGY, Run(), 6, accounting, unrolling)
     assert (result.objective_value is None) == (least == inf)
     if result.objective_value is not None:
         assert result.objective_value == pytest.approx(1000 * least, rel=1e-9)
@@ -198,10 +206,9 @@ def _all_cuts(
         yield Mapping((*beside, *order), *kept)
 
 
-def _fits(layer: Layer, accelerator: Accelerator, mapping: Mapping) -> bool:
-    """With ZigZag's sizes, and room for sums as they are while they are added up."""
-    accounting = replace(ZIGZAG, finished_sums_leave_short=False)
-    needs = needed_bits(layer, accelerator, mapping, accounting)
+def _fits(layer: Layer, accelerator: Accelerator, mapping: Mapping, accounting: Accounting) -> bool:
+    """With sizes as they are counted, and room for sums as they are while they are added up."""
+    needs = needed_bits(layer, accelerator, mapping, replace(accounting, finished_sums_leave_short=False))
     return all(
         sum(bits for (memory, _), bits in needs.items() if memory == level.memory.name)
         <= 8 * level.memory.capacity_bytes
@@ -209,27 +216,59 @@ def _fits(layer: Layer, accelerator: Accelerator, mapping: Mapping) -> bool:
     )
 
 
-@pytest.mark.parametrize("seed", range(60))
-def test_no_order_and_no_cuts_are_better_than_the_proven_ones(seed: int) -> None:
+@pytest.mark.parametrize("accounting", [ZIGZAG, DEFINES])
+@pytest.mark.parametrize("seed", range(40))
+def test_no_order_and_no_cuts_are_better_than_the_proven_ones(seed: int, accounting: Accounting) -> None:
     random = Random(seed)
     accelerator = _machine(random)
-    layer = Layer()
-    while not 1 <= len(_factors(layer, ())) <= 3:
+    factors: list[Loop] = []
+    while not 1 <= len(factors) <= (3 if seed % 10 == 0 else 2):
         layer = random_layer(random, 100)
-    unrolling = _unrolling(random, layer)
-    beside = _beside(layer, accelerator, unrolling)
+        layer, unrolling = _undivided(random, layer) if seed % 2 else (layer, _unrolling(random, layer))
+        unrolled = unrolled_as_asked(layer, accelerator, unrolling)
+        factors = _prime_loops(unrolled.turns)
     mappings = [
         mapping
-        for order in set(permutations(_factors(layer, beside)))
-        for mapping in _all_cuts(layer, accelerator, beside, order)
+        for order in set(permutations(factors))
+        for mapping in _all_cuts(layer, accelerator, unrolled.beside, order)
     ]
-    legal = [mapping for mapping in mappings if _fits(layer, accelerator, mapping)]
-    least = float(min(ZigzagCosts(layer, accelerator).of(legal).energy_pj, default=inf))
-    result = solve_uneven(layer, accelerator, MappingObjective.ENERGY, Run(), ZIGZAG, unrolling)
+    legal = [mapping for mapping in mappings if _fits(layer, accelerator, mapping, accounting)]
+    least = float(min(ZigzagCosts(layer, accelerator, accounting).of(legal).energy_pj, default=inf))
+    result = solve_uneven(layer, accelerator, MappingObjective.ENERGY, Run(), accounting, unrolling)
     assert result.status is (Status.INFEASIBLE if least == inf else Status.OPTIMAL)
     if result.objective_value is not None:
         assert result.objective_value == pytest.approx(1000 * least, rel=1e-9)
         assert result.lower_bound == result.objective_value
+
+
+def _undivided(random: Random, layer: Layer) -> tuple[Layer, dict[str, dict[str, int]]]:
+    """With a loop of 3 or 5 iterations, or more, on two units."""
+    loop = random.choice("KCPQ")
+    longer = layer.padded_to(layer.bounds | {loop: max(layer.bounds[loop], random.choice((3, 5)))})
+    return longer, {"lane": {loop: 2}}
+
+
+@pytest.mark.parametrize("accounting", [ZIGZAG, DEFINES])
+@pytest.mark.parametrize("seed", range(30))
+def test_the_proven_mapping_is_no_worse_than_lomas_whatever_its_limit(seed: int, accounting: Accounting) -> None:
+    """On machines where operands are at home in buffers; few bounds divide the units."""
+    random = Random(seed)
+    accelerator = load_accelerator("meta-prototype-df")
+    homes = ("activation_local_buffer", "activation_global_buffer", "dram")
+    at_home = {Operand.INPUT: random.choice(homes), Operand.OUTPUT: random.choice(homes)}
+    chosen = tuple((operand, memory) for operand, memory in at_home.items() if memory != "dram")
+    accelerator = replace(accelerator, homes=chosen)
+    taps = random.choice((1, 3))
+    k, c, p, q = random.choice((12, 33, 56)), random.choice((1, 3, 12)), random.randint(2, 40), random.randint(2, 40)
+    layer = Layer(k=k, c=c, p=p, q=q, r=taps, s=taps, partial_bits=16)
+    given = layer, accelerator, MappingObjective.ENERGY, Run()
+    unrolling = {"K": {"K": 32}, "C": {"C": 2}, "OX": {"Q": 4}, "OY": {"P": 4}}
+    proven = solve_uneven(*given, accounting, unrolling)
+    for limit in (3, 5, 6, 7):
+        filled = solve_as_loma(*given, limit, accounting, unrolling)
+        assert filled.objective_value is None or (
+            proven.objective_value is not None and proven.objective_value <= filled.objective_value
+        )
 
 
 @pytest.mark.parametrize(("text", "energy_pj"), RESNET18)
@@ -277,12 +316,18 @@ def test_the_smallest_factors_of_the_loop_that_has_most_are_joined() -> None:
     assert joined(turns, 0) == [Loop("K", 32), Loop("C", 16)]
 
 
+def test_of_loops_with_equally_many_factors_defines_joins_others_than_zigzag() -> None:
+    turns = dict.fromkeys("NKCPQRSG", 1) | {"C": 4, "P": 4, "Q": 4}
+    assert joined(turns, 5) == [*[Loop("Q", 4)], *[Loop("P", 2)] * 2, *[Loop("C", 2)] * 2]
+    assert joined(turns, 5, ORDER_OF_DEFINES) == [Loop("C", 4), *[Loop("P", 2)] * 2, *[Loop("Q", 2)] * 2]
+
+
 def test_bounds_that_the_units_do_not_divide_run_longer() -> None:
     hardware = read_zigzag_hardware(SYSTOLIC)
     unrolled = unrolled_as_asked(Layer(k=1000, c=48), hardware.accelerator, TPU)
     assert unrolled.beside == (Loop("K", 32, "D1"), Loop("C", 24, "D2"))
     assert (unrolled.turns["K"], unrolled.turns["C"]) == (32, 2)
-    assert unrolled.parts(Layer(k=1000, c=48)) == {"K": 1000 / 1024}
+    assert unrolled.parts(Layer(k=1000, c=48)) == {"K": (1000, 1024)}
     layer = Layer(k=70, c=4, partial_bits=16)
     executed = solve_as_loma(layer, hardware.accelerator, MappingObjective.ENERGY, Run(), 6, INTERPRETER, TPU)
     assert executed.answer is not None

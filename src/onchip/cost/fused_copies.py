@@ -12,7 +12,7 @@ from onchip.arch.accelerator import Accelerator
 from onchip.arch.memory import DRAM, Operand, Port
 from onchip.cost.layer import access_of, energy_pj
 from onchip.cost.layer_accesses import Accesses
-from onchip.cost.layer_latency import port_for
+from onchip.cost.layer_ports import port_for
 from onchip.plan.mapping import Move
 
 

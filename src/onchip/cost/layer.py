@@ -59,8 +59,9 @@ def layer_cost(
     if accounting.tiles_span_their_reuse:
         mapping = settled(mapping)
     executed = mapping.layer(layer)
+    counted = layer if accounting.units_in_parts else executed
     array = array_of(accelerator)
-    accesses = layer_accesses(executed, accelerator, mapping, accounting)
+    accesses = layer_accesses(counted, accelerator, mapping, accounting)
     energies: dict[tuple[str, str], float] = {}
     for one in accesses:
         key = one.memory, one.operand
@@ -69,7 +70,7 @@ def layer_cost(
         layer.macs,
         accesses,
         energies,
-        executed.macs * (array.mac_energy_pj or 0.0),
+        counted.macs * (array.mac_energy_pj or 0.0),
         latency(layer, executed, accelerator, mapping, accounting),
         array.macs,
     )

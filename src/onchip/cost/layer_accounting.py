@@ -10,13 +10,24 @@ from onchip.errors import InputError
 from onchip.ir.loopnest import RELEVANT
 from onchip.plan.mapping import Kept, Mapping
 
+OF_BOUNDS: Final = (
+    "skipped_rows_are_absent",
+    "neighbours_share_no_halo",
+    "units_in_parts",
+    "parts_are_cut_late",
+    "parts_have_whole_room",
+    "single_taps_are_channels",
+    "accesses_are_of_a_cycle",
+)
+"""Options that need `tiles_from_bounds`."""
+
 
 @dataclass(frozen=True, slots=True)
 class Accounting:
     """What is counted otherwise; nothing, by default. docs/layer_cost.md has a paragraph on each.
 
-    `skipped_rows_are_absent` and `neighbours_share_no_halo` speak of sizes that come from bounds alone, so they need
-    `tiles_from_bounds`. `systolic` are the dimensions of the array that results leave one unit a cycle.
+    Some options speak of sizes that come from bounds alone, so they need `tiles_from_bounds`. `systolic` are the
+    dimensions of the array that results leave one unit a cycle.
     """
 
     tiles_span_their_reuse: bool = False
@@ -33,11 +44,21 @@ class Accounting:
     operands_load_side_by_side: bool = False
     whole_operands_load_meanwhile: bool = False
     systolic: tuple[str, ...] = ()
+    units_in_parts: bool = False
+    parts_are_cut_late: bool = False
+    parts_have_whole_room: bool = False
+    single_taps_are_channels: bool = False
+    accesses_are_of_a_cycle: bool = False
+    lone_transfers_never_stall: bool = False
+    last_sums_overlap: bool = False
 
     def __post_init__(self) -> None:
-        if (self.skipped_rows_are_absent or self.neighbours_share_no_halo) and not self.tiles_from_bounds:
-            detail = "skipped_rows_are_absent and neighbours_share_no_halo need sizes from bounds"
-            raise InputError(detail, place="accounting", expected="tiles_from_bounds with them")
+        if self.tiles_from_bounds:
+            return
+        for name in OF_BOUNDS:
+            if getattr(self, name):
+                detail = f"{name} needs sizes from bounds"
+                raise InputError(detail, place="accounting", expected="tiles_from_bounds with it")
 
 
 INTERPRETER: Final = Accounting()
@@ -55,8 +76,21 @@ ZIGZAG: Final = Accounting(
     first_cycles_are_free=True,
     operands_load_side_by_side=True,
     whole_operands_load_meanwhile=True,
+    units_in_parts=True,
 )
 """Of zigzag-dse 3.9.1, for a machine without systolic dimensions."""
+DEFINES: Final = replace(
+    ZIGZAG,
+    units_keep_operands=False,
+    whole_operands_load_meanwhile=False,
+    parts_are_cut_late=True,
+    parts_have_whole_room=True,
+    single_taps_are_channels=True,
+    accesses_are_of_a_cycle=True,
+    lone_transfers_never_stall=True,
+    last_sums_overlap=True,
+)
+"""Of KULeuven-MICAS/DeFiNES, commit 7097d60, whose layers have no padding."""
 
 
 def settled(mapping: Mapping) -> Mapping:

@@ -11,14 +11,15 @@ from dataclasses import dataclass, replace
 from math import ceil, prod
 
 from onchip.arch.accelerator import Accelerator
-from onchip.arch.memory import DRAM, Direction, Port
+from onchip.arch.memory import DRAM
 from onchip.cost.layer_accesses import bits_below, is_pending, output_bits_in
 from onchip.cost.layer_accounting import INTERPRETER, Accounting
 from onchip.cost.layer_limits import array_of
-from onchip.cost.layer_loading import Transfer, one_by_one, over_ports, side_by_side, unhidden
+from onchip.cost.layer_loading import Transfer, one_by_one, over_ports, overlapping, side_by_side, unhidden
+from onchip.cost.layer_ports import port_for
 from onchip.cost.layer_room import with_room_for_two
+from onchip.cost.layer_stall import Visit, stall_at
 from onchip.cost.layer_tiles import MACS, Boundary, boundaries
-from onchip.errors import AcceleratorError
 from onchip.ir.loopnest import INPUT, OUTPUT, WEIGHT, Layer
 from onchip.plan.mapping import Mapping, Move
 
@@ -44,35 +45,16 @@ class Latency:
         return self.ideal + self.unused + self.stall + self.preload + self.offload + self.drain
 
 
-@dataclass(frozen=True, slots=True)
-class Visit:
-    """One kind of transfer at one port of one memory: `busy` cycles in each `period`, within its last `window`.
-
-    `times` is how often while the loops run; `is_first` and `is_last` say that one more comes before or after.
-    `bits` is what moves each time; `boundary` numbers those of the operand, 0 at the units; a sum `returns` from above.
-    """
-
-    memory: str
-    port: int
-    operand: str
-    busy: int
-    period: int
-    window: int
-    times: int
-    is_first: bool = False
-    is_last: bool = False
-    bits: int = 0
-    bits_per_cycle: int = 1
-    boundary: int = 0
-    returns: bool = False
-
-
 def latency(
     layer: Layer, whole: Layer, accelerator: Accelerator, mapping: Mapping, accounting: Accounting = INTERPRETER
 ) -> Latency:
-    """`layer` as it was asked for, `whole` as it is executed (padded bounds)."""
+    """`layer` as it was asked for, `whole` as it is executed (padded bounds): cycles are those of whole units."""
     ideal = layer.macs / array_of(accelerator).macs
-    crossed = list(_crossings(whole, accelerator, mapping, accounting))
+    counted = layer if accounting.units_in_parts else whole
+    rooms: frozenset[tuple[str, str]] | None = None
+    if accounting.double_buffered_where_room:
+        rooms = with_room_for_two(counted, accelerator, mapping, accounting)
+    crossed = list(_crossings(whole, accelerator, mapping, accounting, rooms))
     crossings = [list(_visits(one, accelerator)) for one in crossed]
     ports: dict[tuple[str, int], list[Visit]] = defaultdict(list)
     for visits in crossings:
@@ -81,13 +63,17 @@ def latency(
     cycles = mapping.temporal_iterations
     firsts = [[visit for visit in visits if visit.is_first] for visits in crossings]
     lasts = [[visit for visit in visits if visit.is_last] for visits in crossings]
-    stall = max((_stall(visits, cycles, accounting) for visits in ports.values()), default=0)
+    stall = max((stall_at(visits, cycles, accounting) for visits in ports.values()), default=0)
     drain = sum(
         prod(loop.size for loop in mapping.nest if loop.along == dimension) - 1 for dimension in accounting.systolic
     )
     preload: float = _chained(firsts)
     offload: float = _chained(lasts)
-    if accounting.operands_load_side_by_side or accounting.whole_operands_load_meanwhile:
+    if (
+        accounting.operands_load_side_by_side
+        or accounting.whole_operands_load_meanwhile
+        or accounting.last_sums_overlap
+    ):
         nearest = {one.boundary.operand: one.lower_bits for one in crossed if one.number == 1 and not one.returns}
         left = _left(crossings, nearest, cycles, stall, accounting)
         preload, offload = _loaded(left, whole, accelerator, accounting)
@@ -123,61 +109,17 @@ def _loaded(
 ) -> tuple[float, float]:
     last = {one: value for one, value in left.items() if one.operand == OUTPUT}
     first = {one: value for one, value in left.items() if one.operand != OUTPUT}
+    emptied = overlapping(last) if accounting.last_sums_overlap else None
     if not accounting.operands_load_side_by_side:
-        return over_ports(first), over_ports(last)
+        return over_ports(first), over_ports(last) if emptied is None else emptied
     operands = [operand for operand in (INPUT, WEIGHT) if operand in whole.operands]
-    return side_by_side(first, operands, lambda port: _holds_both(accelerator, port[0])), one_by_one(last)
+    loaded = side_by_side(first, operands, lambda port: _holds_both(accelerator, port[0]))
+    return loaded, one_by_one(last) if emptied is None else emptied
 
 
 def _holds_both(accelerator: Accelerator, memory: str) -> bool:
     held = {level.memory.name: set(level.memory.holds) for level in accelerator.levels}
     return memory == DRAM or {INPUT, WEIGHT} <= held[memory]
-
-
-def covered_cycles(visits: Sequence[Visit], cycles: int, *, last_counts: bool = False) -> int:
-    """How many of the cycles lie in the window of at least one visit.
-
-    Periods are products of inner loops of one nest, so each is a multiple of the shorter ones. The last period of a
-    tile has no window, as nothing follows it, unless it `last_counts`. What goes to or from the MACs has every cycle.
-    """
-    if any(visit.period == 1 or (last_counts and visit.period == visit.window) for visit in visits):
-        return cycles
-    ordered = sorted(visits, key=lambda visit: (visit.period, visit.window))
-    whole = [0]  # covered in one period of the first visits, by number of visits
-    for count, visit in enumerate(ordered):
-        whole.append(_covered(ordered, whole, count + 1, visit.period))
-    if last_counts:
-        return whole[-1] * (cycles // ordered[-1].period)
-    covered = 0
-    for visit, in_a_period in reversed(list(zip(ordered, whole[1:], strict=True))):
-        covered += in_a_period * (cycles // visit.period - 1)
-        cycles = visit.period
-    return covered
-
-
-def _covered(ordered: Sequence[Visit], whole: Sequence[int], count: int, cycles: int) -> int:
-    """In the first `cycles` of a period of visit `count - 1`, by it and those before."""
-    if not count or not cycles:
-        return 0
-    visit = ordered[count - 1]
-    before = min(cycles, visit.period - visit.window)
-    if count == 1:
-        return cycles - before
-    inner = ordered[count - 2].period
-    within = whole[count - 1] * (before // inner) + _covered(ordered, whole, count - 1, before % inner)
-    return within + cycles - before
-
-
-def _stall(visits: Sequence[Visit], cycles: int, accounting: Accounting) -> int:
-    """At one port: what single transfers exceed their windows by, or all together the windows' union."""
-    last_counts = accounting.last_periods_have_windows
-    visits = [visit for visit in visits if visit.times or last_counts]
-    if not visits:
-        return 0
-    alone = sum(max(visit.busy - visit.window, 0) * visit.times for visit in visits)
-    covered = covered_cycles(visits, cycles, last_counts=last_counts)
-    together = sum(visit.busy * visit.times for visit in visits) - covered
-    return max(alone, together, 0)
 
 
 def _chained(crossings: Iterable[Sequence[Visit]]) -> int:
@@ -207,10 +149,13 @@ class _Crossing:
     returns: bool = False
 
 
-def _crossings(layer: Layer, accelerator: Accelerator, mapping: Mapping, accounting: Accounting) -> Iterator[_Crossing]:
-    rooms: frozenset[tuple[str, str]] | None = None
-    if accounting.double_buffered_where_room:
-        rooms = with_room_for_two(layer, accelerator, mapping, accounting)
+def _crossings(
+    layer: Layer,
+    accelerator: Accelerator,
+    mapping: Mapping,
+    accounting: Accounting,
+    rooms: frozenset[tuple[str, str]] | None,
+) -> Iterator[_Crossing]:
     for operand in layer.operands:
         crossed = boundaries(layer, accelerator, mapping, operand, accounting)
         for number, boundary in enumerate(crossed):
@@ -287,14 +232,3 @@ def _may_wait(crossing: _Crossing) -> bool:
     accounting = crossing.boundary.accounting
     is_one = not crossing.returns or is_pending(crossing.boundary)
     return accounting.last_periods_have_windows and is_one
-
-
-def port_for(memory: str, ports: Sequence[Port], move: Move) -> int:
-    """The first port of the direction serves the side of the MACs, the last that of DRAM; one alone serves both."""
-    reads = move in (Move.READ_FOR_BELOW, Move.READ_FOR_ABOVE)
-    wanted = (Direction.READ if reads else Direction.WRITE, Direction.READ_WRITE)
-    fitting = [index for index, port in enumerate(ports) if port.direction in wanted]
-    if not fitting:
-        place = "dram" if memory == DRAM else f"memory {memory!r}"
-        raise AcceleratorError(f"no port can {wanted[0]}", place=place, expected=f"one that does, to {move}")
-    return fitting[0] if move in (Move.READ_FOR_BELOW, Move.WRITE_FROM_BELOW) else fitting[-1]

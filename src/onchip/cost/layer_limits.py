@@ -83,7 +83,8 @@ def check_capacities(
     layer: Layer, accelerator: Accelerator, mapping: Mapping, accounting: Accounting = INTERPRETER
 ) -> None:
     """What each memory holds of all operands together is within its capacity."""
-    needs = needed_bits(mapping.layer(layer), accelerator, mapping, accounting)
+    executed = mapping.layer(layer)
+    needs = needed_bits(layer if accounting.units_in_parts else executed, accelerator, mapping, accounting)
     for level in accelerator.levels:
         need = {operand: bits for (memory, operand), bits in needs.items() if memory == level.memory.name}
         capacity = level.memory.capacity_bytes * 8
@@ -99,23 +100,18 @@ def check_capacities(
 def needed_bits(
     layer: Layer, accelerator: Accelerator, mapping: Mapping, accounting: Accounting = INTERPRETER
 ) -> dict[tuple[str, str], int]:
-    """What one instance of each memory needs for each operand; `layer` is the one executed."""
+    """What one instance of each memory needs for each operand; `layer` is the one executed or, in parts, asked for."""
     needs = {}
     for operand in layer.operands:
+        crossed = boundaries(layer, accelerator, mapping, operand, accounting)
         if (home := accelerator.home(operand)) != DRAM:
-            top = boundaries(layer, accelerator, mapping, operand, accounting)[-1]
-            bits = output_bits_in(top) if operand == OUTPUT else layer.bits(operand)
+            bits = output_bits_in(crossed[-1]) if operand == OUTPUT else layer.bits(operand)
             needs[home, operand] = layer.elements(operand) * bits
-        for below, boundary in pairwise(boundaries(layer, accelerator, mapping, operand, accounting)):
+        for below, boundary in pairwise(crossed):
             level = boundary.lower.level
             bits = bits_below(boundary, below) if operand == OUTPUT else layer.bits(operand)
-            needs[boundary.lower.memory, operand] = largest_tile(boundary) * bits * _copies(level, boundary)
+            needs[boundary.lower.memory, operand] = boundary.lower_room() * bits * _copies(level, boundary)
     return needs
-
-
-def largest_tile(boundary: Boundary) -> int:
-    """Elements of the largest tile of the lower memory; 0 where all is padding."""
-    return max((size for size, _ in boundary.lower_sizes()), default=0)
 
 
 def _copies(level: MemoryLevel | None, boundary: Boundary) -> int:

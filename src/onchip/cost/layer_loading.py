@@ -76,6 +76,12 @@ def one_by_one(left: Mapping[Transfer, float]) -> float:
     return sum(max(left[one] for one in ends) for ends in _ends(left).values())
 
 
+def overlapping(left: Mapping[Transfer, float]) -> float:
+    """Cycles where only the transfer to the topmost memory takes time, and one more for each memory below it."""
+    hops = {boundary: max(left[one] for one in ends) for (_, boundary), ends in _ends(left).items()}
+    return hops[max(hops)] + len(hops) - 1 if hops else 0.0
+
+
 def _ends(transfers: Iterable[Transfer]) -> dict[tuple[str, int], list[Transfer]]:
     found: dict[tuple[str, int], list[Transfer]] = defaultdict(list)
     for one in transfers:

@@ -47,7 +47,8 @@ def with_room_for_two(
 
 
 def _outermost_steps(boundary: Boundary) -> int:
-    whole = [loop for loop in RELEVANT[boundary.operand] if boundary.operand != INPUT or loop not in "PQRS"]
+    overlapping = {loop for axis in boundary.axes for loop in (axis.output_loop, axis.filter_loop)}
+    whole = [loop for loop in RELEVANT[boundary.operand] if loop not in overlapping]
     own = [
         loop
         for loop in boundary.mapping.nest[boundary.inner_cut : boundary.lower.cut]

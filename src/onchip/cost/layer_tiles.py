@@ -7,18 +7,21 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import pairwise, product
-from math import gcd, prod
-from typing import TypeAlias
+from math import ceil, floor, gcd, prod
+from typing import Final, TypeAlias
 
 from onchip.arch.accelerator import Accelerator
 from onchip.arch.memory import MemoryLevel
 from onchip.cost.layer_accounting import INTERPRETER, Accounting
+from onchip.cost.layer_parts import sizes_in_parts
 from onchip.ir.loopnest import INPUT, OUTPUT, RELEVANT, Axis, Layer
 from onchip.plan.mapping import Loop, Mapping
 
 Sizes: TypeAlias = tuple[tuple[int, int], ...]  # pairs of a size in elements and how often it occurs
 Digit: TypeAlias = tuple[int, int]  # size of a loop, what one step of it moves along an axis
 
+EPSILON: Final = 1e-9
+"""Parts of units, multiplied, may lie as much beside the whole number that they make."""
 MACS = "macs"
 """Stands where a memory's name would: the multiply-accumulate units keep nothing."""
 
@@ -59,8 +62,9 @@ def chain_of(accelerator: Accelerator, mapping: Mapping, operand: str) -> tuple[
 class Boundary:
     """Two neighbours of an operand's chain: tiles of `lower` come from, or go to, `upper`.
 
-    `inner_cut` is the cut of the one below `lower`. `has_room_for_two` tiles in `lower`: None, if it is as its
-    memory says.
+    `layer` has its bounds as they are executed or, where units count in parts, as they are asked for; then
+    `sizes_in_parts` are those of the loops. `inner_cut` is the cut of the one below `lower`. `has_room_for_two` tiles
+    in `lower`: None, if it is as its memory says.
     """
 
     layer: Layer
@@ -71,6 +75,7 @@ class Boundary:
     inner_cut: int = 0
     accounting: Accounting = INTERPRETER
     has_room_for_two: bool | None = None
+    sizes_in_parts: tuple[float, ...] | None = None
 
     @property
     def episodes(self) -> int:
@@ -125,40 +130,72 @@ class Boundary:
         if not self.accounting.tiles_from_bounds:
             return self._sizes(self._times(self.upper), joined=True)
         apart = self.accounting.neighbours_share_no_halo
-        size = self._tile_from_bounds(joined=not apart) * (self._neighbours() if apart else 1)
+        size = self._tile_from_bounds(joined=not apart)
+        if apart:
+            late = self.accounting.parts_are_cut_late
+            size *= floor(self.neighbours + EPSILON) if late else round(self.neighbours)
         return ((size, self._moves(self.upper)),)
+
+    def lower_room(self) -> int:
+        """Elements that the largest tile of `lower` takes room for; 0 where all is padding."""
+        if self.accounting.parts_have_whole_room:
+            return round(self._elements(self._spanned(), for_room=True))
+        return max((size for size, _ in self.lower_sizes()), default=0)
+
+    @property
+    def neighbours(self) -> float:
+        """How many tiles of `lower` make what one instance of `upper` gives at once, halos counted for each."""
+        spatial = [at for at, loop in enumerate(self.mapping.nest) if loop.along is not None]
+        nest = self.mapping.nest
+        above = self._elements([at for at in spatial if not self.upper.has_beside_it(nest[at])])
+        return above / self._elements([at for at in spatial if not self.lower.has_beside_it(nest[at])])
 
     def _moves(self, sharing: Holder) -> int:
         """How often a tile moves, over all time and all instances of `sharing`."""
-        return self.episodes * prod(loop.size for loop in self.mapping.nest if sharing.has_beside_it(loop))
+        beside = (at for at, loop in enumerate(self.mapping.nest) if sharing.has_beside_it(loop))
+        return self.episodes * round(prod(map(self._size, beside)))
+
+    def _size(self, at: int) -> float:
+        return self.mapping.nest[at].size if self.sizes_in_parts is None else self.sizes_in_parts[at]
+
+    def _spanned(self) -> list[int]:
+        return [at for at, loop in enumerate(self.mapping.nest) if self.lower.spans(at, loop)]
 
     def _tile_from_bounds(self, *, joined: bool) -> int:
-        spanned = [loop for at, loop in enumerate(self.mapping.nest) if self.lower.spans(at, loop)]
+        spanned = self._spanned()
         if joined:
-            beside = (loop for loop in self.mapping.nest if self.lower.has_beside_it(loop))
-            spanned.extend(loop for loop in beside if not self.upper.has_beside_it(loop))
-        return self._elements(spanned)
+            beside = (at for at, loop in enumerate(self.mapping.nest) if self.lower.has_beside_it(loop))
+            spanned.extend(at for at in beside if not self.upper.has_beside_it(self.mapping.nest[at]))
+        return round(self._elements(spanned))
 
-    def _neighbours(self) -> int:
-        """How many tiles of `lower` make what one instance of `upper` gives at once, halos counted for each."""
-        spatial = [loop for loop in self.mapping.nest if loop.along is not None]
-        above = self._elements([loop for loop in spatial if not self.upper.has_beside_it(loop)])
-        return round(above / self._elements([loop for loop in spatial if not self.lower.has_beside_it(loop)]))
-
-    def _elements(self, loops: Sequence[Loop]) -> int:
-        """Those that loops touch if they are all there is."""
-        counts = Counter(dict.fromkeys(RELEVANT[self.operand], 1))
-        for loop in loops:
+    def _elements(self, places: Sequence[int], *, for_room: bool = False) -> float:
+        """Those that loops at these places of the nest touch if they are all there is."""
+        counts = dict.fromkeys(RELEVANT[self.operand], 1.0)
+        for at in places:
+            loop = self.mapping.nest[at]
             if self._is_relevant(loop):
-                counts[loop.dimension] *= loop.size
-        elements = 1
-        for axis in self.layer.axes if self.operand == INPUT else ():
+                counts[loop.dimension] *= self._size(at)
+        if for_room:
+            counts = {name: float(ceil(count - EPSILON)) for name, count in counts.items()}
+        elements = 1.0
+        for axis in self.axes:
             outputs, filters = counts.pop(axis.output_loop), counts.pop(axis.filter_loop)
-            positions = axis.span(outputs, filters)
-            if self.accounting.skipped_rows_are_absent:
-                positions = _touched(axis, outputs, filters)
-            elements *= min(positions, axis.size)
+            elements *= min(self._positions(axis, outputs, filters), axis.size)
         return elements * prod(counts.values())
+
+    @property
+    def axes(self) -> tuple[Axis, ...]:
+        """Along which tiles of the operand overlap, or may."""
+        is_plain = self.accounting.single_taps_are_channels and (self.layer.r, self.layer.s) == (1, 1)
+        return self.layer.axes if self.operand == INPUT and not is_plain else ()
+
+    def _positions(self, axis: Axis, outputs: float, filters: float) -> int:
+        if not self.accounting.parts_are_cut_late:
+            outputs, filters = floor(outputs + EPSILON), floor(filters + EPSILON)
+        positions: float = (outputs - 1) * axis.stride + (filters - 1) * axis.dilation + 1
+        if self.accounting.skipped_rows_are_absent:
+            positions = _touched(axis, outputs, filters)
+        return floor(positions + EPSILON)
 
     def _times(self, sharing: Holder) -> int:
         """How often each tile of the operand moves at `sharing`: again in time, and for instances with the same."""
@@ -218,13 +255,16 @@ def boundaries(
     """From the MACs up to the operand's home."""
     chain = chain_of(accelerator, mapping, operand)
     cuts = (0, *(holder.cut for holder in chain))
+    sizes = None
+    if accounting.units_in_parts and layer.bounds != mapping.bounds:
+        sizes = sizes_in_parts(layer, mapping)
     return tuple(
-        Boundary(layer, mapping, operand, lower, upper, inner_cut, accounting)
+        Boundary(layer, mapping, operand, lower, upper, inner_cut, accounting, sizes_in_parts=sizes)
         for (lower, upper), inner_cut in zip(pairwise(chain), cuts, strict=False)
     )
 
 
-def _touched(axis: Axis, outputs: int, filters: int) -> int:
+def _touched(axis: Axis, outputs: float, filters: float) -> float:
     """Different positions `output * stride + filter * dilation`; none is counted that a stride skips."""
     common = gcd(axis.stride, axis.dilation)
     stride, dilation = axis.stride // common, axis.dilation // common

@@ -1,4 +1,4 @@
-"""The cost of many mappings of one layer with ZigZag's accounting; the same figures as `layer_cost(..., ZIGZAG)`."""
+"""The cost of many mappings of one layer as ZigZag or DeFiNES counts it; the same figures as `layer_cost` gives."""
 
 from __future__ import annotations
 
@@ -9,8 +9,9 @@ import numpy as np
 
 from onchip.arch.accelerator import Accelerator
 from onchip.cost import layer_zigzag_kernel as kernel
-from onchip.cost.layer_accounting import ZIGZAG, Accounting
+from onchip.cost.layer_accounting import DEFINES, ZIGZAG, Accounting
 from onchip.cost.layer_limits import check_array, check_memories
+from onchip.cost.layer_parts import check_parts
 from onchip.cost.layer_tables import Chosen, chosen_of, machine_of, shape_of
 from onchip.cost.layer_zigzag_tables import RealCosts, bench_of, facts_of
 from onchip.errors import InputError
@@ -19,32 +20,29 @@ from onchip.plan.mapping import Mapping
 
 
 class ZigzagCosts:
-    """Costs mappings of `layer` on one accelerator; `accounting` is ZIGZAG with any systolic dimensions.
+    """Costs mappings of `layer` on one accelerator; `accounting` is ZIGZAG or DEFINES, with any systolic dimensions.
 
-    `layer` has its bounds as they are executed or, `in_parts`, as they are asked for: where loops run longer, energy
-    counts units in parts (31.25 of them for 1000 channels in 32 turns), and cycles whole ones. Raises
-    AcceleratorError where the accelerator says too little, InputError for another accounting.
+    `layer` has its bounds as they are asked for. Raises AcceleratorError where the accelerator says too little,
+    InputError for another accounting.
     """
 
-    def __init__(
-        self, layer: Layer, accelerator: Accelerator, accounting: Accounting = ZIGZAG, *, in_parts: bool = False
-    ) -> None:
-        if replace(accounting, systolic=()) != ZIGZAG:
-            expected = "ZIGZAG, with any systolic dimensions"
+    def __init__(self, layer: Layer, accelerator: Accelerator, accounting: Accounting = ZIGZAG) -> None:
+        if replace(accounting, systolic=()) not in (ZIGZAG, DEFINES):
+            expected = "ZIGZAG or DEFINES, with any systolic dimensions"
             raise InputError("the compiled cost model does not know it", place="accounting", expected=expected)
         self._layer = layer
         self._accelerator = accelerator
-        self._in_parts = in_parts
         self._shape = shape_of(layer, accelerator)
         self._machine = machine_of(accelerator)
-        self._facts = facts_of(layer, accelerator, accounting, in_parts=in_parts)
+        self._facts = facts_of(layer, accelerator, accounting)
 
     def encode(self, mappings: Sequence[Mapping]) -> Chosen:
         """In flat arrays; raises MappingError for what no capacity could mend, and where bounds are not the same."""
         for mapping in mappings:
             check_memories(self._layer, self._accelerator, mapping)
             check_array(self._accelerator, mapping)
-        executed = mappings[0].layer(self._layer) if mappings and self._in_parts else self._layer
+            check_parts(self._layer, mapping)
+        executed = mappings[0].layer(self._layer) if mappings else self._layer
         return chosen_of(executed, self._accelerator, mappings)
 
     def of_chosen(self, chosen: Chosen) -> RealCosts:

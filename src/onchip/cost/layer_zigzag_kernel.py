@@ -1,4 +1,4 @@
-"""The cost model compiled with ZigZag's accounting: `layer.layer_cost(..., ZIGZAG)` over flat arrays.
+"""The cost model compiled with the accountings of ZigZag and DeFiNES: `layer.layer_cost` over flat arrays.
 
 Sizes come from bounds alone, so there is no table of blocks and no mapping is left to the other model. A test holds
 both equal. Operands are 0 input, 1 weight, 2 output; holders 0 the units, then the levels, then DRAM.
@@ -13,7 +13,7 @@ from typing import Any, TypeVar, cast
 import numba
 import numpy as np
 
-from onchip.cost.layer_tables import Chosen, Machine, Reals, Shape
+from onchip.cost.layer_tables import Chosen, Integers, Machine, Reals, Shape
 from onchip.cost.layer_zigzag_tables import Bench, Facts, RealCosts
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -50,11 +50,11 @@ def cost_one(shape: Shape, machine: Machine, facts: Facts, chosen: Chosen, b: Be
     for operand in range(3):
         b.boundaries[operand] = 0
         if operand != WEIGHT or shape.has_weight:
-            list_holders(machine, chosen, b, row, operand, temporal)
+            list_holders(machine, facts, chosen, b, row, operand, temporal)
             size_tiles(shape, facts, b, operand)
-    if is_over_capacity(shape, machine, b, temporal):
+    if is_over_capacity(shape, machine, facts, b, temporal):
         return OVER_CAPACITY
-    costs.energy_pj[row] = shape.mac_energy_pj + energy_of_moves(shape, machine, b, temporal)
+    costs.energy_pj[row] = shape.mac_energy_pj + energy_of_moves(shape, machine, facts, b, temporal)
     costs.cycles[row] = cycles_of(shape, machine, facts, chosen, b, row, temporal)
     return COSTED
 
@@ -98,18 +98,31 @@ def multiply_spatial(machine: Machine, chosen: Chosen, b: Bench, row: int) -> bo
 def count_units(machine: Machine, facts: Facts, b: Bench, temporal: int) -> None:
     """Side by side within each holder, and how many of it are in use.
 
-    In parts, a loop that runs longer than asked for has as many fewer units, where it has most, as it is longer.
+    A loop that runs longer than asked for has as many fewer units, where it has most, as it is longer.
     """
     spread(machine, b, b.whole_span)
+    for axis in range(2):
+        b.whole_axis_size[axis] = facts.axis_size[axis]
     for loop in range(8):
         executed, most = float(b.inner[loop, temporal]), 0
         for along in range(machine.units.size):
             executed *= b.side[loop, along]
             if b.side[loop, along] > b.side[loop, most]:
                 most = along
-        if facts.in_parts and executed > facts.bounds[loop]:
-            b.side[loop, most] *= facts.bounds[loop] / executed
+        if executed > facts.bounds[loop]:
+            lengthen(facts, b, loop, int(executed) - facts.bounds[loop])
+            if b.side[loop, most] > 1:
+                b.side[loop, most] = b.side[loop, most] * facts.bounds[loop] / executed
     spread(machine, b, b.span)
+
+
+@compiled
+def lengthen(facts: Facts, b: Bench, loop: int, more: int) -> None:
+    """Of the input that is executed, as so many more outputs or taps touch."""
+    if loop in (3, 4):
+        b.whole_axis_size[loop - 3] += more * facts.axis_stride[loop - 3]
+    elif loop in (5, 6):
+        b.whole_axis_size[loop - 5] += more * facts.axis_dilation[loop - 5]
 
 
 @compiled
@@ -136,10 +149,13 @@ def serves(machine: Machine, holder: int, along: int) -> bool:
 
 
 @compiled
-def list_holders(machine: Machine, chosen: Chosen, b: Bench, row: int, operand: int, temporal: int) -> None:
+def list_holders(
+    machine: Machine, facts: Facts, chosen: Chosen, b: Bench, row: int, operand: int, temporal: int
+) -> None:
     """From the units to the operand's home; a settled cut stands above the loops along which the tile is used again."""
     b.holder[operand, 0], b.cut[operand, 0] = 0, 0
-    b.settled[operand, 0] = 0 if operand == OUTPUT else b.next_relevant[operand, 0]
+    keeps = operand != OUTPUT and facts.keeps_at_units
+    b.settled[operand, 0] = b.next_relevant[operand, 0] if keeps else 0
     count = 1
     for level in range(machine.capacity_bits.size):
         cut = chosen.cut[row, operand, level]
@@ -158,62 +174,69 @@ def size_tiles(shape: Shape, facts: Facts, b: Bench, operand: int) -> None:
     """Sizes and how often they move, below and above each boundary; what neighbours want counts together above."""
     for at in range(b.boundaries[operand]):
         lower, upper = b.holder[operand, at], b.holder[operand, at + 1]
-        size = elements(shape, facts, b, b.span, operand, lower, b.cut[operand, at])
+        b.neighbours[operand, at] = neighbours(shape, facts, b, b.span, facts.axis_size, operand, lower, upper)
+        size = int(np.round(elements(shape, facts, b, b.span, facts.axis_size, operand, lower, b.cut[operand, at])))
         b.size[operand, at, LOWER] = size
-        b.size[operand, at, UPPER] = size * neighbours(shape, facts, b, b.span, operand, lower, upper)
+        b.size[operand, at, UPPER] = size * whole_neighbours(facts, b.neighbours[operand, at])
         b.moves[operand, at, LOWER] = b.episodes[operand, at] * b.apart[lower]
         b.moves[operand, at, UPPER] = b.episodes[operand, at] * b.apart[upper]
 
 
 @compiled
 def neighbours(
-    shape: Shape,
-    facts: Facts,
-    b: Bench,
-    span: Reals,
-    operand: int,
-    lower: int,
-    upper: int,
-) -> int:
-    above = real_elements(shape, facts, b, span, operand, upper, 0)
-    return int(np.round(above / real_elements(shape, facts, b, span, operand, lower, 0)))
+    shape: Shape, facts: Facts, b: Bench, span: Reals, axis_size: Integers, operand: int, lower: int, upper: int
+) -> float:
+    above = elements(shape, facts, b, span, axis_size, operand, upper, 0)
+    return float(above / elements(shape, facts, b, span, axis_size, operand, lower, 0))
+
+
+@compiled
+def whole_neighbours(facts: Facts, count: float) -> int:
+    return floor(count + EPSILON) if facts.cut_late else int(np.round(count))
 
 
 @compiled
 def elements(
-    shape: Shape,
-    facts: Facts,
-    b: Bench,
-    span: Reals,
-    operand: int,
-    holder: int,
-    cut: int,
-) -> int:
-    return int(np.round(real_elements(shape, facts, b, span, operand, holder, cut)))
+    shape: Shape, facts: Facts, b: Bench, span: Reals, axis_size: Integers, operand: int, holder: int, cut: int
+) -> float:
+    found = 1.0
+    on_axes = operand == INPUT and facts.has_axes
+    for loop in range(8):
+        if shape.relevant[operand, loop] and not (on_axes and shape.axis_of[loop] >= 0):
+            found *= span[holder, loop] * b.inner[loop, cut]
+    if on_axes:
+        for axis in range(2):
+            outputs = span[holder, 3 + axis] * b.inner[3 + axis, cut]
+            filters = span[holder, 5 + axis] * b.inner[5 + axis, cut]
+            if not facts.cut_late:
+                outputs, filters = floor(outputs + EPSILON), floor(filters + EPSILON)
+            found *= min(floor(positions(facts, axis, outputs, filters) + EPSILON), axis_size[axis])
+    return float(found)
 
 
 @compiled
-def real_elements(
-    shape: Shape,
-    facts: Facts,
-    b: Bench,
-    span: Reals,
-    operand: int,
-    holder: int,
-    cut: int,
-) -> float:
-    found = 1.0
+def positions(facts: Facts, axis: int, outputs: float, filters: float) -> float:
+    """Without those that a stride skips."""
+    skipped = max(0.0, filters - facts.stride[axis]) * max(0.0, outputs - facts.dilation[axis])
+    return float(outputs * filters - skipped)
+
+
+@compiled
+def room(shape: Shape, facts: Facts, b: Bench, operand: int, at: int) -> int:
+    """Elements that the tile below a boundary takes room for."""
+    if not facts.whole_room:
+        return int(b.size[operand, at, LOWER])
+    holder, cut, found = b.holder[operand, at], b.cut[operand, at], 1.0
+    on_axes = operand == INPUT and facts.has_axes
     for loop in range(8):
-        if shape.relevant[operand, loop] and (operand != INPUT or shape.axis_of[loop] < 0):
-            found *= span[holder, loop] * b.inner[loop, cut]
-    if operand == INPUT:
+        if shape.relevant[operand, loop] and not (on_axes and shape.axis_of[loop] >= 0):
+            found *= ceil(b.span[holder, loop] * b.inner[loop, cut] - EPSILON)
+    if on_axes:
         for axis in range(2):
-            output_loop, filter_loop = 3 + axis, 5 + axis
-            outputs = floor(span[holder, output_loop] * b.inner[output_loop, cut] + EPSILON)
-            filters = floor(span[holder, filter_loop] * b.inner[filter_loop, cut] + EPSILON)
-            skipped = max(0, filters - facts.stride[axis]) * max(0, outputs - facts.dilation[axis])
-            found *= min(outputs * filters - skipped, facts.axis_size[axis])
-    return found
+            outputs = ceil(b.span[holder, 3 + axis] * b.inner[3 + axis, cut] - EPSILON)
+            filters = ceil(b.span[holder, 5 + axis] * b.inner[5 + axis, cut] - EPSILON)
+            found *= min(positions(facts, axis, float(outputs), float(filters)), float(facts.axis_size[axis]))
+    return int(found)
 
 
 @compiled
@@ -232,11 +255,11 @@ def bits_held(shape: Shape, b: Bench, operand: int, at: int, temporal: int) -> i
     """Of an element in the upper memory of a boundary."""
     if operand == OUTPUT and is_pending(shape, b, b.cut[OUTPUT, at], b.holder[OUTPUT, at + 1], temporal):
         return shape.partial_bits
-    return shape.bits[operand]
+    return int(shape.bits[operand])
 
 
 @compiled
-def is_over_capacity(shape: Shape, machine: Machine, b: Bench, temporal: int) -> bool:
+def is_over_capacity(shape: Shape, machine: Machine, facts: Facts, b: Bench, temporal: int) -> bool:
     levels = machine.capacity_bits.size
     b.needs[:] = 0
     for operand in range(3):
@@ -245,7 +268,7 @@ def is_over_capacity(shape: Shape, machine: Machine, b: Bench, temporal: int) ->
             if lower > 0:
                 bits = bits_held(shape, b, operand, at, temporal)
                 copies = 2 if machine.double_buffered[lower - 1] and b.episodes[operand, at] > 1 else 1
-                b.needs[lower - 1] += b.size[operand, at, LOWER] * bits * copies
+                b.needs[lower - 1] += room(shape, facts, b, operand, at) * bits * copies
             if at == b.boundaries[operand] - 1 and upper <= levels:
                 b.needs[upper - 1] += shape.elements[operand] * bits_held(shape, b, operand, at, temporal)
     for level in range(levels):
@@ -258,7 +281,7 @@ def is_over_capacity(shape: Shape, machine: Machine, b: Bench, temporal: int) ->
 
 
 @compiled
-def energy_of_moves(shape: Shape, machine: Machine, b: Bench, temporal: int) -> float:
+def energy_of_moves(shape: Shape, machine: Machine, facts: Facts, b: Bench, temporal: int) -> float:
     energy = 0.0
     for operand in range(3):
         for at in range(b.boundaries[operand]):
@@ -267,15 +290,42 @@ def energy_of_moves(shape: Shape, machine: Machine, b: Bench, temporal: int) -> 
             if operand == OUTPUT:
                 b.pending[at] = is_pending(shape, b, b.settled[operand, at], upper + 1, temporal)
                 bits = shape.partial_bits if b.pending[at] else bits
-            above = words(machine, upper, b.size[operand, at, UPPER] * bits) * b.moves[operand, at, UPPER]
-            below = 0.0
+            size, own = b.size[operand, at, UPPER] * bits, 0.0
             if lower >= 0:
-                below = words(machine, lower, b.size[operand, at, LOWER] * bits) * b.moves[operand, at, LOWER]
+                own = words(machine, lower, b.size[operand, at, LOWER] * bits) * b.moves[operand, at, LOWER]
             if operand != OUTPUT or b.pending[at]:
-                energy += above * machine.read_pj[upper] + below * machine.write_pj[lower]
+                most = width(machine, facts, b, operand, at, READ_FOR_BELOW, WRITE_FROM_ABOVE)
+                read = words_of_cycles(machine, upper, size, most) * b.moves[operand, at, UPPER]
+                energy += read * machine.read_pj[upper] + own * machine.write_pj[lower]
             if operand == OUTPUT:
-                energy += above * machine.write_pj[upper] + below * machine.read_pj[lower]
+                most = width(machine, facts, b, operand, at, WRITE_FROM_BELOW, READ_FOR_ABOVE)
+                written = words_of_cycles(machine, upper, size, most) * b.moves[operand, at, UPPER]
+                energy += written * machine.write_pj[upper] + own * machine.read_pj[lower]
     return energy
+
+
+@compiled
+def width(machine: Machine, facts: Facts, b: Bench, operand: int, at: int, towards: int, own: int) -> float:
+    """Bits that cross a boundary in a cycle at most, where that matters: the narrower of both ends' ports."""
+    if at == 0 or not facts.of_a_cycle:
+        return np.inf
+    most = np.inf
+    upper = machine.port[b.holder[operand, at + 1] - 1, towards]
+    lower = machine.port[b.holder[operand, at] - 1, own]
+    if upper >= 0:
+        most = float(machine.bits_per_cycle[upper])
+    if lower >= 0:
+        most = min(most, machine.bits_per_cycle[lower] * b.neighbours[operand, at])
+    return most
+
+
+@compiled
+def words_of_cycles(machine: Machine, level: int, bits: int, most: float) -> int:
+    """Rounded up in each cycle."""
+    if bits <= most:
+        return words(machine, level, bits)
+    cycles = ceil(bits / most - EPSILON)
+    return int(cycles * ceil(most / machine.shortest[level] - EPSILON))
 
 
 @compiled
@@ -290,13 +340,13 @@ def words(machine: Machine, level: int, bits: int) -> int:
 
 @compiled
 def cycles_of(shape: Shape, machine: Machine, facts: Facts, chosen: Chosen, b: Bench, row: int, temporal: int) -> float:
-    find_room(shape, machine, chosen, b, row)
+    find_room(shape, machine, facts, chosen, b, row)
     b.visit_count[0] = 0
     for operand in range(3):
         for at in range(b.boundaries[operand]):
             visit_ports(shape, machine, facts, chosen, b, row, operand, at)
     cycles = b.all[temporal]
-    stalled = stall(machine, b, cycles)
+    stalled = stall(machine, facts, b, cycles)
     drain = 0.0
     for along in range(machine.units.size):
         if facts.is_systolic[along]:
@@ -305,12 +355,15 @@ def cycles_of(shape: Shape, machine: Machine, facts: Facts, chosen: Chosen, b: B
                 if chosen.spatial_along[row, at] == along:
                     used *= chosen.spatial_size[row, at]
             drain += used - 1
-    hide(machine, b, cycles + stalled, cycles)
-    return float(cycles + stalled) + preload(shape, facts, b) + offload(b) + drain
+    for one in range(b.visit_count[0]):
+        b.left[one] = b.visits[BUSY, one]
+    if facts.loads_meanwhile:
+        hide(machine, b, cycles + stalled, cycles)
+    return float(cycles + stalled) + preload(shape, facts, b) + offload(facts, b) + drain
 
 
 @compiled
-def find_room(shape: Shape, machine: Machine, chosen: Chosen, b: Bench, row: int) -> None:
+def find_room(shape: Shape, machine: Machine, facts: Facts, chosen: Chosen, b: Bench, row: int) -> None:
     """Where the next tile may come while one is in use: sums ask first, then weights, then inputs."""
     b.needs[:] = 0
     b.in_use[:] = -1
@@ -325,7 +378,8 @@ def find_room(shape: Shape, machine: Machine, chosen: Chosen, b: Bench, row: int
             first = b.settled[operand, at - 1] if at > 1 else 0
             while place > first:
                 loop = chosen.temporal_loop[row, place - 1]
-                if not shape.relevant[operand, loop] or (operand == INPUT and shape.axis_of[loop] >= 0):
+                overlaps = operand == INPUT and facts.has_axes and shape.axis_of[loop] >= 0
+                if overlaps or not shape.relevant[operand, loop]:
                     break
                 steps *= chosen.temporal_size[row, place - 1]
                 place -= 1
@@ -360,8 +414,10 @@ def visit_ports(
     bits = shape.bits[operand]
     if operand == OUTPUT and b.pending[at]:
         bits = shape.partial_bits
-    size = elements(shape, facts, b, b.whole_span, operand, lower, b.cut[operand, at]) * bits
-    joint = size * neighbours(shape, facts, b, b.whole_span, operand, lower, upper)
+    axis_size = b.whole_axis_size
+    size = int(elements(shape, facts, b, b.whole_span, axis_size, operand, lower, b.cut[operand, at])) * bits
+    beside = neighbours(shape, facts, b, b.whole_span, axis_size, operand, lower, upper)
+    joint = size * whole_neighbours(facts, beside)
     if at == 1:
         b.nearest_bits[operand] = size
     period = b.all[b.settled[operand, at]]
@@ -407,17 +463,18 @@ def visit(
 
 
 @compiled
-def stall(machine: Machine, b: Bench, cycles: int) -> int:
+def stall(machine: Machine, facts: Facts, b: Bench, cycles: int) -> int:
     """The port that holds up the loops for longest."""
     longest = 0
     for port in range(machine.bits_per_cycle.size):
-        alone, together = 0, 0
+        alone, together, count = 0, 0, 0
         for one in range(b.visit_count[0]):
             if b.visits[PORT, one] == port:
+                count += 1
                 busy, times = b.visits[BUSY, one], b.visits[TIMES, one]
                 alone += max(busy - b.visits[WINDOW, one], 0) * times
                 together += busy * times
-        if max(alone, together) > longest:
+        if max(alone, together) > longest and (count > 1 or facts.lone_stalls):
             longest = max(longest, alone, together - covered_cycles(b, port, cycles))
     return longest
 
@@ -474,10 +531,9 @@ def hide(machine: Machine, b: Bench, available: int, cycles: int) -> None:
         unit = machine.bits_per_cycle[port]
         taken = 0
         for one in range(b.visit_count[0]):
-            if b.visits[PORT, one] == port and b.visits[KIND, one] != RETURNS:
-                b.left[one] = b.visits[BUSY, one]
-                if b.visits[PERIOD, one] != cycles:
-                    taken += b.visits[BITS, one] // b.visits[PERIOD, one]
+            comes_once = b.visits[PERIOD, one] == cycles
+            if b.visits[PORT, one] == port and b.visits[KIND, one] != RETURNS and not comes_once:
+                taken += b.visits[BITS, one] // b.visits[PERIOD, one]
         free = max(0.0, (unit - taken) / unit * available)
         longest = longest_to_hide(b, port, cycles, -1)
         while longest >= 0:
@@ -537,11 +593,24 @@ def loading(b: Bench, facts: Facts, operand: int) -> tuple[float, float]:
 
 
 @compiled
-def offload(b: Bench) -> float:
+def offload(facts: Facts, b: Bench) -> float:
+    """One after the other or, where they overlap, the topmost and a cycle for each below it."""
     total = 0.0
     for at in range(1, b.boundaries[OUTPUT]):
-        total += longest_end(b, OUTPUT, at)
+        longest = longest_end(b, OUTPUT, at)
+        if not facts.sums_overlap:
+            total += longest
+        elif longest > 0:
+            total = longest + hops_below(b, at)
     return total
+
+
+@compiled
+def hops_below(b: Bench, at: int) -> int:
+    count = 0
+    for below in range(1, at):
+        count += longest_end(b, OUTPUT, below) > 0
+    return count
 
 
 @compiled

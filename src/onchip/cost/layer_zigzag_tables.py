@@ -1,4 +1,6 @@
-"""What the compiled ZigZag accounting needs beside `layer_tables`: how inputs lie under outputs, and room to work in.
+"""What the compiled accountings of ZigZag and DeFiNES need beside `layer_tables`.
+
+That is how inputs lie under outputs, what the two count differently, and room to work in.
 
 Operands and loops as there; holders of tiles are the units, the levels as the accelerator lists them, DRAM.
 """
@@ -24,8 +26,17 @@ class Facts(NamedTuple):
     stride: Integers
     dilation: Integers
     axis_size: Integers
+    axis_stride: Integers
+    axis_dilation: Integers
     bounds: Integers  # of each loop, as asked for
-    in_parts: bool  # whether units count in parts where loops run longer than asked for
+    has_axes: bool  # False where rows and columns of the input are as channels
+    keeps_at_units: bool
+    cut_late: bool
+    whole_room: bool
+    of_a_cycle: bool
+    lone_stalls: bool
+    loads_meanwhile: bool
+    sums_overlap: bool
     is_systolic: Flags  # of each dimension of the array
     holds_both: Flags  # of each level and DRAM: whether inputs and weights share it
 
@@ -48,12 +59,14 @@ class Bench(NamedTuple):
     span: Reals  # holder, loop: side by side within one instance
     apart: Reals  # holder: instances in use
     whole_span: Reals
+    whole_axis_size: Integers
     boundaries: Integers  # operand: how many
     holder: Integers  # operand, at: below the boundary; one more, above the last
     cut: Integers  # operand, at: of the holder below
     settled: Integers  # operand, at: the same above the loops along which the tile is used again
     size: Integers  # operand, at, lower or upper
     moves: Reals  # operand, at, lower or upper
+    neighbours: Reals  # operand, at
     episodes: Integers  # operand, at
     pending: Flags  # at, of sums
     needs: Integers  # level
@@ -70,7 +83,7 @@ class Bench(NamedTuple):
 VISIT_ROWS: Final = 10
 
 
-def facts_of(layer: Layer, accelerator: Accelerator, accounting: Accounting, *, in_parts: bool) -> Facts:
+def facts_of(layer: Layer, accelerator: Accelerator, accounting: Accounting) -> Facts:
     """Of a layer as it is asked for."""
     both = {Operand.INPUT, Operand.WEIGHT}
     common = [gcd(axis.stride, axis.dilation) for axis in layer.axes]
@@ -78,8 +91,17 @@ def facts_of(layer: Layer, accelerator: Accelerator, accounting: Accounting, *, 
         np.array([axis.stride // divisor for axis, divisor in zip(layer.axes, common, strict=True)]),
         np.array([axis.dilation // divisor for axis, divisor in zip(layer.axes, common, strict=True)]),
         np.array([axis.size for axis in layer.axes]),
+        np.array(layer.stride),
+        np.array(layer.dilation),
         np.array(list(layer.bounds.values())),
-        in_parts,
+        not (accounting.single_taps_are_channels and (layer.r, layer.s) == (1, 1)),
+        accounting.units_keep_operands,
+        accounting.parts_are_cut_late,
+        accounting.parts_have_whole_room,
+        accounting.accesses_are_of_a_cycle,
+        not accounting.lone_transfers_never_stall,
+        accounting.whole_operands_load_meanwhile,
+        accounting.last_sums_overlap,
         np.array([name in accounting.systolic for name in array_of(accelerator).sizes], np.bool_),
         np.array([*(both <= set(level.memory.holds) for level in accelerator.levels), True]),
     )
@@ -98,9 +120,9 @@ def bench_of(machine: Machine, loops: int) -> Bench:
 
     return Bench(
         zeros(len(LOOPS), places), zeros(places), zeros(3, places),
-        reals(len(LOOPS), dimensions), reals(holders, len(LOOPS)), reals(holders), reals(holders, len(LOOPS)),
+        reals(len(LOOPS), dimensions), reals(holders, len(LOOPS)), reals(holders), reals(holders, len(LOOPS)), zeros(2),
         zeros(3), zeros(3, holders), zeros(3, holders), zeros(3, holders),
-        zeros(3, holders, 2), reals(3, holders, 2), zeros(3, holders), np.zeros(holders, np.bool_),
+        zeros(3, holders, 2), reals(3, holders, 2), reals(3, holders), zeros(3, holders), np.zeros(holders, np.bool_),
         zeros(levels), zeros(3, levels), np.zeros((3, levels), np.bool_), zeros(3),
         zeros(VISIT_ROWS, visits), reals(visits), zeros(1), zeros(visits), zeros(visits + 1),
     )  # fmt: skip

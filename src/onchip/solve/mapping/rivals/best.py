@@ -11,7 +11,7 @@ import numpy as np
 
 from onchip.arch.accelerator import Accelerator
 from onchip.arch.memory import Operand
-from onchip.cost.layer_accounting import INTERPRETER, Accounting
+from onchip.cost.layer_accounting import Accounting
 from onchip.cost.layer_batch import LayerCosts
 from onchip.cost.layer_kernel import INTERLEAVED
 from onchip.cost.layer_limits import array_of, check_memories
@@ -57,10 +57,7 @@ class Best:
 
 
 class BestRow:
-    """The same for mappings in arrays, under any accounting that is compiled.
-
-    `in_parts`: whether units count in parts where loops run longer than the layer's, as ZigZag counts them.
-    """
+    """The same for mappings in arrays, under any accounting that is compiled."""
 
     def __init__(
         self,
@@ -70,13 +67,12 @@ class BestRow:
         accounting: Accounting,
         unrolled: Unrolled,
     ) -> None:
-        self.in_parts = accounting != INTERPRETER
         self._layer = layer
         self._accelerator = accelerator
         self._objective = objective
         self._costs: LayerCosts | ZigzagCosts
-        if self.in_parts:
-            self._costs = ZigzagCosts(layer, accelerator, accounting, in_parts=True)
+        if accounting.units_in_parts:
+            self._costs = ZigzagCosts(layer, accelerator, accounting)
         else:
             self._costs = LayerCosts(layer.padded_to(unrolled.bounds), accelerator)
         self.value = self._rounded = self._energy_delay = inf

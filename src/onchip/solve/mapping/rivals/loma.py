@@ -7,7 +7,8 @@ bits come from above.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from math import factorial, prod
 from typing import Final
 
@@ -15,7 +16,7 @@ import numpy as np
 
 from onchip.arch.accelerator import Accelerator
 from onchip.arch.memory import MemoryLevel, Operand
-from onchip.cost.layer_accounting import INTERPRETER, Accounting
+from onchip.cost.layer_accounting import DEFINES, INTERPRETER, Accounting
 from onchip.cost.layer_limits import array_of
 from onchip.cost.layer_tables import Chosen, Integers, empty_chosen
 from onchip.ir.loopnest import LOOPS, OUTPUT, RELEVANT, Layer
@@ -27,7 +28,7 @@ from onchip.solve.mapping.factors import prime_counts
 from onchip.solve.mapping.objective import MappingObjective
 from onchip.solve.mapping.rivals.best import BestRow
 from onchip.solve.mapping.rivals.loma_kernel import Desk, Filling, fill_orders
-from onchip.solve.mapping.rivals.tiles import Tiles, elements, sides_of, tiles_of
+from onchip.solve.mapping.rivals.tiles import Tiles, TileSizes, sides_of, tiles_of
 from onchip.solve.mapping.rivals.unrolling import Unrolled, Unrolling, unrolled_as_asked, unrolled_greedily
 
 METHOD: Final = "loma"
@@ -35,6 +36,8 @@ LIMIT: Final = 6
 ROWS: Final = 1024
 ORDER: Final = ("N", "K", "G", "Q", "P", "C", "S", "R")
 """Of loops with equally many factors ZigZag joins those of the first."""
+ORDER_OF_DEFINES: Final = ("N", "K", "C", "P", "Q", "R", "S", "G")
+"""DeFiNES those of the first of these."""
 
 
 def solve_as_loma(
@@ -49,14 +52,14 @@ def solve_as_loma(
     """The best of all orders; nothing is random, and nothing is proven.
 
     `unrolling` says what stands on the array, as in ZigZag's mapping files; without it, as much as divides the bounds.
-    Where it does not divide a bound, the loop runs longer: INTERPRETER executes all of it, ZIGZAG counts energy with
-    units in parts. Its value is then not that of `layer_cost`, which executes all of it.
+    Where it does not divide a bound, the loop runs longer: INTERPRETER executes all of it, ZIGZAG and DEFINES count
+    energy with units in parts.
     """
     unrolled = unrolled_greedily(layer, accelerator)
     if unrolling is not None:
         unrolled = unrolled_as_asked(layer, accelerator, unrolling)
     best = BestRow(layer, accelerator, objective, accounting, unrolled)
-    for chosen in filled_orders(layer, accelerator, unrolled, limit, in_parts=best.in_parts):
+    for chosen in filled_orders(layer, accelerator, unrolled, limit, accounting):
         best.offer(chosen)
         if run.stop is not None:
             return best.result(METHOD, run, run.stop)
@@ -64,11 +67,12 @@ def solve_as_loma(
 
 
 def filled_orders(
-    layer: Layer, accelerator: Accelerator, unrolled: Unrolled, limit: int, *, in_parts: bool
+    layer: Layer, accelerator: Accelerator, unrolled: Unrolled, limit: int, accounting: Accounting
 ) -> Iterator[Chosen]:
     """The mappings of all orders, in arrays that are written again for the next ones."""
-    tiles = tiles_of(joined(unrolled.turns, limit))
-    filling = _filling(layer, accelerator, unrolled, tiles, in_parts=in_parts)
+    order = ORDER_OF_DEFINES if replace(accounting, systolic=()) == DEFINES else ORDER
+    tiles = tiles_of(joined(unrolled.turns, limit, order))
+    filling = _filling(accelerator, unrolled, tiles, _sized(layer, unrolled, tiles, accounting))
     loops = sum(tiles.counts)
     desk = _desk(tiles, loops)
     size = min(ROWS, _orders(tiles))
@@ -79,11 +83,11 @@ def filled_orders(
         yield Chosen(*(part[:count] for part in rows))
 
 
-def joined(turns: Mapping[str, int], limit: int) -> list[Loop]:
+def joined(turns: Mapping[str, int], limit: int, order: Sequence[str] = ORDER) -> list[Loop]:
     """The prime factors; the two smallest of the loop that has most are joined, until `limit` or all are whole."""
     factors = {
         loop: sorted(prime for prime, count in prime_counts(turns[loop]).items() for _ in range(count))
-        for loop in ORDER
+        for loop in order
     }
     while sum(map(len, factors.values())) > limit:
         most = max(factors, key=lambda loop: len(factors[loop]))
@@ -106,23 +110,21 @@ def rows_for(accelerator: Accelerator, unrolled: Unrolled, loops: int, rows: int
     return chosen
 
 
-def _filling(layer: Layer, accelerator: Accelerator, unrolled: Unrolled, tiles: Tiles, *, in_parts: bool) -> Filling:
-    """In parts it is ZigZag that counts: rows that a stride skips are not in a tile."""
-    levels = accelerator.levels
-    sides = sides_of(accelerator, unrolled.beside, unrolled.parts(layer) if in_parts else {})
-    executed = layer if in_parts else layer.padded_to(unrolled.bounds)
+def _sized(layer: Layer, unrolled: Unrolled, tiles: Tiles, accounting: Accounting) -> TileSizes:
+    """With the bounds that count: as executed, or in parts as asked for."""
+    return TileSizes(layer if accounting.units_in_parts else layer.padded_to(unrolled.bounds), tiles, accounting)
+
+
+def _filling(accelerator: Accelerator, unrolled: Unrolled, tiles: Tiles, sized: TileSizes) -> Filling:
+    levels, layer = accelerator.levels, sized.layer
+    sides = sides_of(accelerator, unrolled.beside, unrolled.parts(layer))
     return Filling(
         np.array([LOOPS.index(kind.dimension) for kind in tiles.kinds], np.int64),
         np.array([kind.size for kind in tiles.kinds], np.int64),
         np.array(tiles.steps, np.int64),
         tiles.iterations,
         tiles.sums_are_left,
-        np.array(
-            [
-                [elements(executed, tiles, within, operand, skips=in_parts) for within in sides.within[1:-1]]
-                for operand in Operand
-            ]
-        ),
+        np.array([[sized.room(within, operand) for within in sides.within[1:-1]] for operand in Operand]),
         np.array([layer.bits(operand) for operand in Operand]),
         layer.partial_bits,
         np.array([_adds_beside(level.serves, unrolled.beside) for level in levels]),

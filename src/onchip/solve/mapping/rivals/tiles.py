@@ -7,21 +7,19 @@ factor of a kind adds that kind's `step`. Holders are the units, the levels as t
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from math import prod
-from typing import Final
 
 import numpy as np
 
 from onchip.arch.accelerator import Accelerator
+from onchip.cost.layer_accounting import Accounting
 from onchip.cost.layer_limits import array_of
 from onchip.cost.layer_tables import Flags, Integers, Reals
-from onchip.ir.loopnest import INPUT, LOOPS, OUTPUT, RELEVANT, Layer
+from onchip.cost.layer_tiles import EPSILON
+from onchip.ir.loopnest import INPUT, LOOPS, OUTPUT, RELEVANT, Axis, Layer
 from onchip.plan.mapping import Loop
-
-AXES: Final = ("P", "R", "Q", "S")
-EPSILON: Final = 1e-9  # parts of units, multiplied, may lie as much below the whole number that they make
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,13 +72,14 @@ class Sides:
     apart: tuple[float, ...]
 
 
-def sides_of(accelerator: Accelerator, beside: Sequence[Loop], parts: dict[str, float]) -> Sides:
-    """`parts`: the share of its units that a loop uses, where units count in parts; taken from its longest one."""
+def sides_of(accelerator: Accelerator, beside: Sequence[Loop], parts: Mapping[str, tuple[int, int]]) -> Sides:
+    """`parts`: loops that run longer than asked for, how long both are; the longest of such a loop is shortened."""
     sizes = {(one.dimension, one.along): float(one.size) for one in beside}
-    for loop, share in parts.items():
+    for loop, (asked, executed) in parts.items():
         own = [key for key in sizes if key[0] == loop]
         if own:
-            sizes[max(own, key=lambda key: sizes[key])] *= share
+            longest = max(own, key=lambda key: sizes[key])
+            sizes[longest] = sizes[longest] * asked / executed
     names = set(array_of(accelerator).sizes)
     served = [set[str](), *(names if one.serves is None else set(one.serves) for one in accelerator.levels), names]
     within = tuple(
@@ -91,20 +90,50 @@ def sides_of(accelerator: Accelerator, beside: Sequence[Loop], parts: dict[str, 
     return Sides(within, apart)
 
 
-def elements(layer: Layer, tiles: Tiles, within: dict[str, float], operand: str, *, skips: bool) -> Reals:
-    """Of each tile of an operand, from bounds alone; whether rows that a stride `skips` are not in it."""
-    sizes = {loop: within[loop] * tiles.inner[loop] for loop in LOOPS}
-    found = np.ones(tiles.number)
-    on_axes = AXES if operand == INPUT else ()
-    for loop in RELEVANT[operand]:
-        if loop not in on_axes:
-            found = found * sizes[loop]
-    for axis in layer.axes if operand == INPUT else ():
-        outputs, filters = (np.floor(sizes[loop] + EPSILON) for loop in (axis.output_loop, axis.filter_loop))
+@dataclass(frozen=True, slots=True)
+class TileSizes:
+    """How many elements tiles have, from bounds alone, as `accounting` counts; `layer` has the bounds that count."""
+
+    layer: Layer
+    tiles: Tiles
+    accounting: Accounting
+
+    def elements(self, within: dict[str, float], operand: str) -> Reals:
+        """Of each tile of an operand; parts of units are not rounded."""
+        sizes: dict[str, Reals] = {loop: self.tiles.inner[loop] * np.float64(within[loop]) for loop in LOOPS}
+        return self._of(sizes, operand)
+
+    def room(self, within: dict[str, float], operand: str) -> Reals:
+        """Elements that each tile takes room for."""
+        if not self.accounting.parts_have_whole_room:
+            return self.elements(within, operand)
+        sizes: dict[str, Reals] = {loop: np.ceil(within[loop] * self.tiles.inner[loop] - EPSILON) for loop in LOOPS}
+        return self._of(sizes, operand)
+
+    def _of(self, sizes: Mapping[str, Reals], operand: str) -> Reals:
+        axes = self._axes if operand == INPUT else ()
+        on_axes = {loop for axis in axes for loop in (axis.output_loop, axis.filter_loop)}
+        found = np.ones(self.tiles.number)
+        for loop in RELEVANT[operand]:
+            if loop not in on_axes:
+                found = found * sizes[loop]
+        for axis in axes:
+            found = found * np.minimum(self._positions(axis, sizes), axis.size)
+        return found
+
+    @property
+    def _axes(self) -> tuple[Axis, ...]:
+        is_plain = self.accounting.single_taps_are_channels and (self.layer.r, self.layer.s) == (1, 1)
+        return () if is_plain else self.layer.axes
+
+    def _positions(self, axis: Axis, sizes: Mapping[str, Reals]) -> Reals:
+        outputs, filters = sizes[axis.output_loop], sizes[axis.filter_loop]
+        if not self.accounting.parts_are_cut_late:
+            outputs, filters = np.floor(outputs + EPSILON), np.floor(filters + EPSILON)
         positions = (outputs - 1) * axis.stride + (filters - 1) * axis.dilation + 1
-        if skips:
+        if self.accounting.skipped_rows_are_absent:
             common = np.gcd(axis.stride, axis.dilation)
             stride, dilation = axis.stride // common, axis.dilation // common
             positions = outputs * filters - np.maximum(0, filters - stride) * np.maximum(0, outputs - dilation)
-        found = found * np.minimum(positions, axis.size)
-    return found
+        found: Reals = np.floor(positions + EPSILON)
+        return found

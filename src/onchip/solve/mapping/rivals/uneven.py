@@ -1,4 +1,4 @@
-"""The mapping of least energy with ZigZag's accounting, proven over all orders and all uneven cuts.
+"""The mapping of least energy as ZigZag or DeFiNES counts it, proven over all orders and all uneven cuts.
 
 The mapspace: a given unrolling of the array; the loops in time in any factors and any order; each operand kept in every
 memory that holds it, each with its own cut anywhere. LOMA's mappings are among them, whatever its limit.
@@ -24,7 +24,7 @@ from onchip.solve.limits import Run
 from onchip.solve.mapping.objective import FEMTO_PER_PICO, MappingObjective
 from onchip.solve.mapping.rivals.best import BestRow
 from onchip.solve.mapping.rivals.loma import LIMIT, filled_orders, joined, rows_for
-from onchip.solve.mapping.rivals.tiles import Tiles, sides_of, tiles_of
+from onchip.solve.mapping.rivals.tiles import Tiles, TileSizes, sides_of, tiles_of
 from onchip.solve.mapping.rivals.uneven_kernel import Field, Labels, grow
 from onchip.solve.mapping.rivals.uneven_tables import Cuts, CutTables, least_to_come
 from onchip.solve.mapping.rivals.unrolling import Unrolled, Unrolling, unrolled_as_asked, unrolled_greedily
@@ -46,30 +46,32 @@ def solve_uneven(
 ) -> Result[Mapping]:
     """Starts from LOMA's mapping; stopped before the end, its answer is FEASIBLE with the bound of the first state.
 
-    Raises UsageError for another objective than energy, InputError for an accounting that is not ZigZag's.
+    Raises UsageError for another objective than energy, InputError for another accounting than theirs.
     """
     if objective is not MappingObjective.ENERGY:
         raise UsageError(f"{METHOD} does not know {objective}", place="--objective", expected="energy")
     if accounting == INTERPRETER:
         detail = "sums that come back depend on more than one cut"
-        raise InputError(f"{METHOD} does not know it: {detail}", place="accounting", expected="ZIGZAG")
+        raise InputError(f"{METHOD} does not know it: {detail}", place="accounting", expected="ZIGZAG or DEFINES")
     unrolled = unrolled_greedily(layer, accelerator)
     if unrolling is not None:
         unrolled = unrolled_as_asked(layer, accelerator, unrolling)
     best = BestRow(layer, accelerator, objective, accounting, unrolled)
-    for chosen in filled_orders(layer, accelerator, unrolled, LIMIT, in_parts=True):
+    for chosen in filled_orders(layer, accelerator, unrolled, LIMIT, accounting):
         best.offer(chosen)
-    return _Search(layer, accelerator, unrolled, best).result(run)
+    return _Search(layer, accelerator, unrolled, accounting, best).result(run)
 
 
 class _Search:
-    def __init__(self, layer: Layer, accelerator: Accelerator, unrolled: Unrolled, best: BestRow) -> None:
+    def __init__(
+        self, layer: Layer, accelerator: Accelerator, unrolled: Unrolled, accounting: Accounting, best: BestRow
+    ) -> None:
         self._accelerator = accelerator
         self._unrolled = unrolled
         self._best = best
         self._tiles = tiles_of(joined(unrolled.turns, limit=prod(unrolled.turns.values())))
         sides = sides_of(accelerator, unrolled.beside, unrolled.parts(layer))
-        self._cuts = CutTables(layer, accelerator, self._tiles, sides).cuts()
+        self._cuts = CutTables(TileSizes(layer, self._tiles, accounting), accelerator, sides).cuts()
         self._field = _field_of(accelerator, self._tiles, self._cuts, best.value / FEMTO_PER_PICO)
 
     def result(self, run: Run) -> Result[Mapping]:

@@ -30,9 +30,9 @@ class Unrolled:
         """Of the layer as it is executed."""
         return {loop: turns * _side(self.beside, loop) for loop, turns in self.turns.items()}
 
-    def parts(self, layer: Layer) -> dict[str, float]:
-        """The share of its units that each loop needs which runs longer than in the layer."""
-        return {loop: layer.bounds[loop] / bound for loop, bound in self.bounds.items() if bound > layer.bounds[loop]}
+    def parts(self, layer: Layer) -> dict[str, tuple[int, int]]:
+        """Loops that run longer than in the layer: its bound, and how long they run."""
+        return {loop: (layer.bounds[loop], bound) for loop, bound in self.bounds.items() if bound > layer.bounds[loop]}
 
 
 def unrolled_as_asked(layer: Layer, accelerator: Accelerator, unrolling: Unrolling) -> Unrolled:

@@ -1,0 +1,86 @@
+"""A mapper of the layers of fused stacks as DeFiNES has it: what stands on the array follows from the layer's kind."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from enum import StrEnum
+from math import prod
+from typing import TypeAlias
+
+from onchip.arch.accelerator import Accelerator
+from onchip.cost.layer import LayerCost, layer_cost
+from onchip.cost.layer_accounting import DEFINES, Accounting
+from onchip.cost.layer_limits import array_of
+from onchip.ir.loopnest import LOOPS, OTHER_NAMES, Layer
+from onchip.plan.mapping import Mapping, loops_along
+from onchip.plan.result import Result
+from onchip.solve.limits import Run
+from onchip.solve.mapping.objective import MappingObjective
+from onchip.solve.mapping.rivals.loma import LIMIT, solve_as_loma
+from onchip.solve.mapping.rivals.uneven import solve_uneven
+from onchip.solve.mapping.rivals.unrolling import Unrolling
+
+UnrollingRule: TypeAlias = Callable[[Layer, Accelerator], Unrolling]
+
+
+class TemporalMethod(StrEnum):
+    """How the loops in time are ordered and cut."""
+
+    LOMA = "loma"
+    UNEVEN = "uneven"
+
+
+def unrolling_for(layer: Layer, accelerator: Accelerator) -> Unrolling:
+    """DeFiNES's rule, for arrays whose dimensions are named K, C, OX and OY: each unrolls its loop as far as it goes.
+
+    Where channels are groups (a pool, a depthwise convolution) K unrolls these. Where there are only groups (an
+    addition) all dimensions do, one after the other as long as there are any left. Ten of the layers in its files
+    depart from it (`workloads.unrollings` has them by name).
+    """
+    found: dict[str, dict[str, int]] = {}
+    groups_alone = prod(layer.bounds.values()) == layer.g
+    left = layer.g
+    for name, units in array_of(accelerator).sizes.items():
+        own = OTHER_NAMES.get(name, name)
+        loop, bound = ("G", left) if groups_alone or (own == "K" and layer.g > 1) else (own, layer.bounds.get(own, 1))
+        if own in LOOPS and bound > 1:
+            found[name] = {loop: min(units, bound)}
+            left = -(-left // found[name].get("G", 1))
+    return found
+
+
+def unrolling_groups(accelerator: Accelerator) -> Accelerator:
+    """The same, with an array of which every dimension may unroll groups too."""
+    array = array_of(accelerator)
+    wider = {name: tuple(dict.fromkeys((*loops_along(array, name), "G"))) for name in array.dimensions}
+    return replace(accelerator, array=replace(array, unrolls=wider))
+
+
+@dataclass(frozen=True, slots=True)
+class FixedUnrolling:
+    """For `cost.fused`: the cost of the best mapping with a given unrolling, None where nothing fits.
+
+    LOMA joins factors until `limit` are left. `run` starts anew for each layer unless it is given.
+    """
+
+    method: TemporalMethod = TemporalMethod.LOMA
+    accounting: Accounting = DEFINES
+    objective: MappingObjective = MappingObjective.ENERGY
+    limit: int = LIMIT
+    unrolling: UnrollingRule = unrolling_for
+    run: Run = field(default_factory=Run)
+
+    def __call__(self, layer: Layer, accelerator: Accelerator) -> LayerCost | None:
+        """Raises UsageError where `uneven` does not know the objective, InputError where not the accounting."""
+        machine = unrolling_groups(accelerator)
+        mapping = self.mapping(layer, machine).answer
+        return None if mapping is None else layer_cost(layer, machine, mapping, self.accounting)
+
+    def mapping(self, layer: Layer, accelerator: Accelerator) -> Result[Mapping]:
+        """That of which the cost is; the array must unroll what the rule says."""
+        unrolling = self.unrolling(layer, accelerator)
+        given = layer, accelerator, self.objective, self.run
+        if self.method is TemporalMethod.UNEVEN:
+            return solve_uneven(*given, self.accounting, unrolling)
+        return solve_as_loma(*given, self.limit, self.accounting, unrolling)

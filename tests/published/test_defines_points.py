@@ -1,0 +1,90 @@
+"""Case study 1 of DeFiNES (HPCA 2023): FSRCNN on Meta_prototype_DF, energy first, LOMA with limit 6.
+
+Figures are those of KULeuven-MICAS/DeFiNES, commit 7097d60, run with `loma_lpf_limit` 6. Latencies differ where
+mappings of equal energy do: it keeps the first of them, `loma` the one with the least energy-delay product.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+
+import pytest
+
+from onchip.arch.memory import DRAM
+from onchip.cost.fused import StackCost, stack_cost
+from onchip.cost.fused_conventions import DEFINES
+from onchip.cost.fused_mapper import Memoized
+from onchip.cost.fused_sums import Cause
+from onchip.frontends.accelerator_yaml import load_accelerator
+from onchip.plan.strategy import OverlapMode, Tiling
+from onchip.solve.mapping.rivals.fixed_unrolling import FixedUnrolling, TemporalMethod
+from stacks import fsrcnn
+
+MAPPERS = {method: Memoized(FixedUnrolling(method)) for method in TemporalMethod}
+POINTS = (
+    (4, 72, "fully-cached", 1.8137, 18.485),
+    (4, 72, "h-cached", 1.8513, 19.450),
+    (4, 72, "recompute", 3.4900, 43.894),
+    (60, 72, "fully-cached", 2.1547, 20.188),
+    (60, 72, "h-cached", 2.2210, 21.346),
+    (60, 72, "recompute", 2.3614, 22.777),
+    (960, 540, "fully-cached", 20.265, 29.008),
+    (960, 540, "h-cached", 20.265, 29.008),
+    (960, 540, "recompute", 20.265, 29.008),
+)
+"""Columns and rows of a tile, mode, mJ, millions of cycles."""
+
+
+@cache
+def cost(columns: int, rows: int, mode: str, method: TemporalMethod) -> StackCost:
+    tiling = Tiling(columns, rows, OverlapMode(mode))
+    return stack_cost(fsrcnn(), load_accelerator("meta-prototype-df"), tiling, MAPPERS[method], DEFINES)
+
+
+@pytest.mark.parametrize(("columns", "rows", "mode", "millijoules", "megacycles"), POINTS)
+def test_energy_and_latency_are_those_of_defines(
+    columns: int, rows: int, mode: str, millijoules: float, megacycles: float
+) -> None:
+    sums = cost(columns, rows, mode, TemporalMethod.LOMA).sums
+    assert sums.energy_pj / 1e9 == pytest.approx(millijoules, rel=1e-4)
+    assert sums.cycles / 1e6 == pytest.approx(megacycles, rel=5e-3)
+
+
+@pytest.mark.parametrize(("columns", "rows", "mode", "millijoules"), [point[:4] for point in POINTS])
+def test_the_proven_mappings_never_cost_more(columns: int, rows: int, mode: str, millijoules: float) -> None:
+    proven = cost(columns, rows, mode, TemporalMethod.UNEVEN).sums.energy_pj
+    assert proven <= cost(columns, rows, mode, TemporalMethod.LOMA).sums.energy_pj * (1 + 1e-12)
+
+
+@pytest.mark.parametrize("columns", [4, 60])
+def test_accesses_to_dram_are_those_of_defines(columns: int) -> None:
+    """Elements, of copies, layers' activations, weights."""
+    sums = cost(columns, 72, "fully-cached", TemporalMethod.LOMA).sums
+    found = [sums.accesses_of(DRAM, cause) for cause in (Cause.COPY, Cause.ACTIVATION, Cause.WEIGHT)]
+    assert [round(count / 1e6, 5) for count in found] == [0.5396, 8.2944, 0.01599]
+
+
+@pytest.mark.parametrize(("columns", "shared", "local"), [(4, 16.67, 662.6), (60, 164.2, 808.1)])
+def test_accesses_to_both_buffers_are_nearly_those_of_defines(columns: int, shared: float, local: float) -> None:
+    """Of activations, and of weights, in millions; it has them from multiplications over uses, not from tiles."""
+    sums = cost(columns, 72, "fully-cached", TemporalMethod.LOMA).sums
+    activations = [sums.accesses_of(f"activation_{one}_buffer", Cause.ACTIVATION) / 1e6 for one in ("global", "local")]
+    assert activations == pytest.approx([shared, local], rel=4e-4)
+    weights = [sums.accesses_of(f"weight_{one}_buffer", Cause.WEIGHT) / 1e6 for one in ("global", "local")]
+    assert weights == pytest.approx([0.03198, 523.7], rel=2e-4)
+
+
+def test_latency_layer_by_layer_has_its_parts() -> None:
+    """Ideal, idle units, stalls, preparation, in millions of cycles."""
+    latency = cost(960, 540, "fully-cached", TemporalMethod.LOMA).sums.latency
+    found = [latency.ideal, latency.unused, latency.stall, latency.preparation]
+    assert [one / 1e6 for one in found] == pytest.approx([8.167, 10.13, 10.18, 0.5356], rel=3e-4)
+
+
+def test_with_two_more_factors_it_is_the_papers_figure() -> None:
+    """19.118 mJ and 28.989 million cycles at limit 8; the paper says 19.1 and 29."""
+    tiling = Tiling(960, 540, OverlapMode.RECOMPUTE)
+    mapper = Memoized(FixedUnrolling(limit=8))
+    sums = stack_cost(fsrcnn(), load_accelerator("meta-prototype-df"), tiling, mapper, DEFINES).sums
+    assert sums.energy_pj / 1e9 == pytest.approx(19.118, rel=1e-4)
+    assert sums.cycles / 1e6 == pytest.approx(28.989, rel=1e-3)
