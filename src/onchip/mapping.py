@@ -11,6 +11,7 @@ from functools import partial
 from onchip.arch.accelerator import Accelerator
 from onchip.arch.memory import DRAM, Operand
 from onchip.cost.layer import access_of, layer_cost
+from onchip.cost.layer_accounting import AccountingName
 from onchip.cost.layer_limits import array_of, check_capacities, check_memories
 from onchip.errors import InputError, InternalError, UsageError
 from onchip.frontends.accelerator_text import accelerator_sha256
@@ -29,7 +30,7 @@ from onchip.solve.start import RunStarter, silent_run
 from onchip.verify.mapping import verify_mapping
 from onchip.workloads.layers_of import NetworkLayers, Precision, layers_named
 
-COSA = "cosa"
+COSA, LOMA, UNEVEN = "cosa", "loma", "uneven"
 EXACT = "exact"
 UNITS = {MappingObjective.ENERGY: "fJ", MappingObjective.LATENCY: "cycles", MappingObjective.EDP: "fJ x cycles"}
 GREATEST_MACS = 2**53
@@ -41,6 +42,7 @@ class MappingRequest:
     """What `map` is asked. A time limit is for each layer, `bits` for an element of every operand.
 
     `partial_bits` are those of a sum in the making (None: as many as the machine's memories have room for);
+    `accounting` says how energy and cycles are counted, and `loma` and `uneven` search by it;
     `padding_percent` is how much longer `exact` may make a loop; `mapspace` a file beside a Timeloop architecture.
     """
 
@@ -56,6 +58,12 @@ class MappingRequest:
     padding_percent: int = 0
     mapspace: str | None = None
     partial_bits: int | None = None
+    accounting: AccountingName = AccountingName.INTERPRETER
+
+    @property
+    def may_pad(self) -> bool:
+        """Whether a mapping's loops may run longer than the layer's."""
+        return self.padding_percent > 0 or self.accounting is not AccountingName.INTERPRETER
 
 
 def map_layers(request: MappingRequest, start: RunStarter = silent_run) -> MappingOutcome:
@@ -88,6 +96,7 @@ def map_layers(request: MappingRequest, start: RunStarter = silent_run) -> Mappi
         MappingDocument(source, tuple(found), layers.name),
         is_one_layer,
         _mapspace(request),
+        request.accounting,
     )
 
 
@@ -109,7 +118,7 @@ def _mapped(
     claim = _claim(result, request)
     if result.answer is None:
         return MappedLayer(names, layer, result, claim, None, None)
-    executed = result.answer.layer(layer) if request.padding_percent else layer
+    executed = result.answer.layer(layer) if request.may_pad else layer
     if violations := verify_mapping(executed, accelerator, result.answer):
         if request.method == COSA:
             refusal = f"CoSA's schedule breaks a true limit: {violations[0]}"
@@ -121,7 +130,7 @@ def _mapped(
         )
     mapping = result.answer.without_loops_of_one()
     try:
-        cost = layer_cost(layer, accelerator, mapping)
+        cost = layer_cost(layer, accelerator, mapping, request.accounting.accounting)
     except InputError as error:
         raise _in_layer(error, names[0], request) from None
     return MappedLayer(names, layer, result, claim, mapping, cost)
@@ -198,12 +207,30 @@ def _layers(request: MappingRequest, accelerator: Accelerator) -> tuple[NetworkL
 
 def _solver(request: MappingRequest) -> Solver:
     """CoSA counts capacities its own way, so that its mapping may be none: whether it is, is seen to here."""
+    if request.method == UNEVEN or request.accounting is not AccountingName.INTERPRETER:
+        return _accounted_solver(request)
     method = method_named(request.method)
     if request.padding_percent:
         return _padded_solver(method, request.padding_percent)
     if method.name == COSA:
         return method.solve
     return partial(MappingCache(cache_folder()).solve, method) if request.use_cache else method
+
+
+def _accounted_solver(request: MappingRequest) -> Solver:
+    """Nothing of it is kept for a later run."""
+    if request.method not in (LOMA, UNEVEN):
+        expected = f"--method {LOMA} or {UNEVEN}"
+        raise UsageError(f"--method {request.method} has its own", place="--accounting", expected=expected)
+    if request.accounting is AccountingName.INTERPRETER:
+        raise UsageError(f"--method {UNEVEN} needs another", place="--accounting", expected="zigzag or defines")
+    if request.padding_percent:
+        raise UsageError(f"--method {request.method} pads nothing", place="--padding", expected=f"--method {EXACT}")
+    from onchip.solve.mapping.rivals.loma import solve_as_loma
+    from onchip.solve.mapping.rivals.uneven import solve_uneven
+
+    solve = solve_as_loma if request.method == LOMA else solve_uneven
+    return partial(solve, accounting=request.accounting.accounting)
 
 
 def _padded_solver(method: MappingMethod, percent: int) -> Solver:
@@ -217,6 +244,10 @@ def _padded_solver(method: MappingMethod, percent: int) -> Solver:
 
 def _mapspace(request: MappingRequest) -> str | None:
     """What a proof is about."""
+    if request.method == UNEVEN:
+        from onchip.solve.mapping.rivals.uneven import MAPSPACE as UNEVEN_MAPSPACE
+
+        return UNEVEN_MAPSPACE
     if request.method != EXACT:
         return None
     from onchip.solve.mapping.exact import MAPSPACE

@@ -248,3 +248,30 @@ def test_progress_names_the_layer(chip: Path, network: Path) -> None:
 
     map_layers(MappingRequest(str(network), str(chip)), listened)
     assert phases[0] == "layer 1 of 1, first"
+
+
+@pytest.mark.parametrize("accounting", ["zigzag", "defines"])
+def test_what_another_tool_counts_is_proven_least_and_no_more_than_loma_finds(
+    onchip: Program, chip: Path, accounting: str
+) -> None:
+    asked = ("map", CONV, "--accelerator", chip, "--accounting", accounting, "--json", "--method")
+    least, found = (onchip(*asked, method).json for method in ("uneven", "loma"))
+    assert (least["status"], least["accounting"]) == ("OPTIMAL", accounting)
+    assert least["objective_value"] == round(1000 * least["energy_pj"])
+    assert least["objective_value"] <= found["objective_value"] == round(1000 * found["energy_pj"])
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("--method", "uneven"), "--method uneven needs another; expected zigzag or defines"),
+        (("--accounting", "zigzag"), "--method exact has its own; expected --method loma or uneven"),
+        (("--method", "loma", "--accounting", "zigzag", "--padding", "10"), "--method loma pads nothing"),
+    ],
+)
+def test_an_accounting_goes_with_the_methods_that_search_by_it(
+    onchip: Program, chip: Path, arguments: tuple[str, ...], message: str
+) -> None:
+    ended = onchip("map", CONV, "--accelerator", chip, *arguments)
+    assert ended.code == 2
+    assert message in ended.err

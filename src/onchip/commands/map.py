@@ -10,6 +10,7 @@ import typer
 from onchip.commands.arguments import AsJson, Dims, Seed, dims_of, seconds_of
 from onchip.commands.exit_code import ExitCode, code_of_result
 from onchip.commands.watched import watched_run
+from onchip.cost.layer_accounting import AccountingName
 from onchip.plan.document import Granularity
 from onchip.report.output import write, write_json
 from onchip.solve.limits import Limits, MipSolver
@@ -42,8 +43,11 @@ Mapspace = Annotated[
     str | None, typer.Option(metavar="FILE", help="Which memory of a Timeloop file keeps what: its mapspace file.")
 ]
 Objective = Annotated[MappingObjective, typer.Option(help="Least energy, latency, or product of both.")]
-Method = Annotated[str, typer.Option(metavar="NAME", help="exact, cosa, random, hybrid or loma.")]
+Method = Annotated[str, typer.Option(metavar="NAME", help="exact, cosa, random, hybrid, loma or uneven.")]
 Bits = Annotated[int, typer.Option(min=1, max=GREATEST_BITS, metavar="N", help="Bits of an element of every operand.")]
+Counting = Annotated[
+    AccountingName, typer.Option("--accounting", help="Count as the interpreter does, as ZigZag or as DeFiNES.")
+]
 PartialBits = Annotated[
     int | None,
     typer.Option(min=1, max=GREATEST_BITS, metavar="N", help="Bits of a sum in the making; else as many as fit."),
@@ -77,6 +81,7 @@ def map_command(
     method: Method = "exact",
     bits: Bits = 8,
     partial_bits: PartialBits = None,
+    accounting: Counting = AccountingName.INTERPRETER,
     padding: Padding = 0,
     granularity: Detail = Granularity.FUSED,
     dim: Dims = None,
@@ -110,6 +115,7 @@ def map_command(
         padding,
         mapspace,
         partial_bits,
+        accounting,
     )
     _ensure_files_can_be_written(output, report, tuple(filter(None, (source, accelerator, mapspace))))
     outcome = map_layers(request, watched_run)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from enum import StrEnum
 from typing import Final
 
 from onchip.arch.memory import Operand
@@ -91,6 +92,19 @@ DEFINES: Final = replace(
     last_sums_overlap=True,
 )
 """Of KULeuven-MICAS/DeFiNES, commit 7097d60, whose layers have no padding."""
+
+
+class AccountingName(StrEnum):
+    """What a user calls them."""
+
+    INTERPRETER = "interpreter"
+    ZIGZAG = "zigzag"
+    DEFINES = "defines"
+
+    @property
+    def accounting(self) -> Accounting:
+        """The options that the name stands for."""
+        return {"interpreter": INTERPRETER, "zigzag": ZIGZAG, "defines": DEFINES}[self.value]
 
 
 def settled(mapping: Mapping) -> Mapping:

@@ -14,8 +14,8 @@ from numpy.typing import NDArray
 from onchip.arch.accelerator import Accelerator
 from onchip.arch.memory import Operand
 from onchip.cost.layer import access_of
-from onchip.cost.layer_ports import port_for
 from onchip.cost.layer_limits import array_of
+from onchip.cost.layer_ports import port_for
 from onchip.errors import InputError
 from onchip.ir.loopnest import INPUT, LOOPS, OUTPUT, RELEVANT, WEIGHT, Layer
 from onchip.plan.mapping import Mapping, MappingError, Move

@@ -58,6 +58,7 @@ def mapping_object(outcome: MappingOutcome) -> dict[str, object]:
         "objective": outcome.objective,
         "objective_unit": outcome.unit,
         "mapspace": outcome.mapspace,
+        "accounting": outcome.accounting,
     }
     rows = [_layer_object(name, one, outcome, is_first=is_first) for name, one, is_first in outcome.of_each()]
     if outcome.is_one_layer:

@@ -53,6 +53,7 @@ class MappingOutcome:
     document: MappingDocument
     is_one_layer: bool
     mapspace: str | None = None
+    accounting: str = "interpreter"
 
     def of_each(self) -> Iterator[tuple[str, MappedLayer, bool]]:
         """Every layer's name, in the network's order, how it is mapped, and whether it is the first of its likes."""

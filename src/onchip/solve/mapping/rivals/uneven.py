@@ -30,6 +30,10 @@ from onchip.solve.mapping.rivals.uneven_tables import Cuts, CutTables, least_to_
 from onchip.solve.mapping.rivals.unrolling import Unrolled, Unrolling, unrolled_as_asked, unrolled_greedily
 
 METHOD: Final = "uneven"
+MAPSPACE: Final = (
+    "all orders of the prime factors of the loops in time, beside one way to unroll the array; every memory keeps each "
+    "operand that it holds, each operand with its own cut anywhere"
+)
 FIRST_LABELS: Final = 1 << 16
 TILES_AT_ONCE: Final = 256
 CLOSE: Final = 1e-9
