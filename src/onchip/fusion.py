@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from onchip.analysis.fusable import FusableNetwork
+from onchip.analysis.fused_emission import graph_in_tiles
 from onchip.arch.accelerator import Accelerator
 from onchip.arch.memory import DRAM, Operand
 from onchip.cost.fused import StackCost
@@ -37,6 +38,8 @@ from onchip.workloads.source import read_network
 
 MAPPERS = ("exact", "loma", "hybrid", "random")
 MODEL = "onchip"
+WIDTHS_THAT_RUN = (8, 16, 32, 64)
+"""Bits of an element of a graph in tiles: it can be cut between any two, and its values can be computed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,6 +142,28 @@ def check_strategy(
             raise error("its cost was not found in time") from None
     figures = _figures(problem, found)
     return verify_strategy_claim(document.claim, figures) if document.claim else (), figures
+
+
+def network_to_tile(source: str, reading: StrategyReading) -> Graph:
+    """The network as its tiles are emitted; raises InputError where those of no strategy could be planned and run."""
+    if reading.bits not in WIDTHS_THAT_RUN:
+        expected = f"one of {', '.join(map(str, WIDTHS_THAT_RUN))} to emit a graph"
+        raise UsageError(f"elements of {reading.bits} bits are not cut into bands", place="--bits", expected=expected)
+    if reading.granularity is not Granularity.FUSED:
+        what = "who reads the graph of tiles would fuse the nodes"
+        raise UsageError(what, place="--granularity", expected=f"{Granularity.FUSED} to emit a graph")
+    return read_network(source, Reading(reading.bits, reading.dims, reading.granularity))
+
+
+def tiled_graph(strategy: FusionStrategy, graph: Graph) -> Graph:
+    """A network in the tiles of a legal strategy, an operator for each layer of each tile.
+
+    Raises GraphError for what cannot run in parts, and for an output of the network that does not end a stack.
+    """
+    network = fusable_of(graph)
+    spans = spans_of(network, [stack.layers for stack in strategy.stacks])
+    tilings = [(stack_of(network, span), one.tiling) for span, one in zip(spans, strategy.stacks, strict=True)]
+    return graph_in_tiles(graph, network, tilings)
 
 
 def _read(request: FusionRequest) -> _Problem:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -10,9 +11,10 @@ import typer
 from onchip.commands.arguments import AsJson, Dims, Network, Seed, Workers, dims_of, seconds_of
 from onchip.commands.exit_code import ExitCode, code_of_check, code_of_result
 from onchip.commands.watched import watched_run
-from onchip.errors import InputError, UsageError
+from onchip.errors import GraphError, InputError, UsageError
 from onchip.plan.document import Granularity
 from onchip.plan.strategy import OverlapMode, tile_of_text
+from onchip.plan.strategy_document import StrategyDocument, StrategyReading
 from onchip.report.output import write, write_json
 from onchip.solve.fusion.objective import FusionObjective
 from onchip.solve.fusion.options import Combination, FusionOptions
@@ -21,9 +23,11 @@ from onchip.solve.limits import Limits
 
 if TYPE_CHECKING:
     from onchip.fusion import FusionRequest
+    from onchip.ir.graph import Graph
     from onchip.report.fusion_outcome import FusionOutcome
 
 GREATEST_BITS = 64
+GRAPH_SUFFIXES = (".json", ".json.gz")
 
 
 def fuse_command(
@@ -77,6 +81,10 @@ def fuse_command(
     output: Annotated[
         Path | None, typer.Option("--output", "-o", metavar="STRATEGY.json", help="Write the strategy.")
     ] = None,
+    emit_graph: Annotated[
+        Path | None,
+        typer.Option(metavar="GRAPH.json", help="Write the network in tiles, to be planned, checked and run (or .gz)."),
+    ] = None,
     report: Annotated[
         Path | None, typer.Option(metavar="FILE.html", help="Draw heat maps, stacks, memory levels and energy.")
     ] = None,
@@ -99,10 +107,14 @@ def fuse_command(
         network, accelerator, objective, options, method, bits, partial_bits, dims_of(dim), granularity, limits, cache
     )
     if check is not None:
-        return _check(check, request, as_json=as_json)
+        return _check(check, request, emit_graph, as_json=as_json)
     _ensure_files_can_be_written(output, report, (network, accelerator))
+    reading = StrategyReading(bits, partial_bits, request.dims, granularity, method)
+    emitted = EmittedGraph.to(emit_graph, reading, network, accelerator)
     outcome = fuse_network(request, watched_run)
     _write_files(outcome, output, report, context)
+    if emitted is not None and outcome.document is not None:
+        emitted.write(outcome.document)
     if as_json:
         from onchip.report.fusion import fusion_object
 
@@ -122,12 +134,16 @@ def _tile(text: str | None) -> tuple[int, int] | None:
         raise UsageError(error.what, place="--tile", expected=error.expected) from None
 
 
-def _check(path: Path, request: FusionRequest, *, as_json: bool) -> ExitCode:
+def _check(path: Path, request: FusionRequest, emit_graph: Path | None, *, as_json: bool) -> ExitCode:
     from onchip.frontends.strategy_json import read_strategy
     from onchip.fusion import check_strategy
     from onchip.report.fusion import check_object, check_words
 
-    violations, figures = check_strategy(read_strategy(path), request, watched_run)
+    document = read_strategy(path)
+    emitted = EmittedGraph.to(emit_graph, document.reading, request.source, request.accelerator, str(path))
+    violations, figures = check_strategy(document, request, watched_run)
+    if emitted is not None and figures is not None:
+        emitted.write(document)
     if as_json:
         write_json(check_object(violations, figures))
     else:
@@ -144,6 +160,39 @@ def _ensure_files_can_be_written(output: Path | None, report: Path | None, input
         ensure_report_can_be_made()
     for path in filter(None, (output, report)):
         ensure_writable(path, inputs=inputs)
+
+
+@dataclass(frozen=True, slots=True)
+class EmittedGraph:
+    """Where the tiles of a network are written; `graph` is the network, named `source`."""
+
+    path: Path
+    source: str
+    graph: Graph
+
+    @classmethod
+    def to(cls, path: Path | None, reading: StrategyReading, source: str, *others: str) -> EmittedGraph | None:
+        """None without a path; raises InputError where no strategy's tiles could be written there and read again."""
+        from onchip.export.writable import ensure_writable
+        from onchip.fusion import network_to_tile
+
+        if path is None:
+            return None
+        if not path.name.endswith(GRAPH_SUFFIXES):
+            expected = " or ".join(GRAPH_SUFFIXES)
+            raise UsageError("it has another suffix", file=str(path), place="--emit-graph", expected=expected)
+        ensure_writable(path, inputs=(source, *others))
+        return cls(path, source, network_to_tile(source, reading))
+
+    def write(self, document: StrategyDocument) -> None:
+        """In the tiles of a legal strategy."""
+        from onchip.frontends.graph_json import write_graph
+        from onchip.fusion import tiled_graph
+
+        try:
+            write_graph(tiled_graph(document.strategy, self.graph), self.path)
+        except GraphError as error:
+            raise error.in_file(self.source) from None
 
 
 def _write_files(outcome: FusionOutcome, output: Path | None, report: Path | None, context: typer.Context) -> None:

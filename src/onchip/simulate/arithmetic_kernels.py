@@ -21,6 +21,7 @@ from onchip.ir.graph import Graph
 from onchip.ir.operator import Operator
 from onchip.ir.tensor import Role, Tensor
 from onchip.simulate.arithmetic import Call, computed
+from onchip.simulate.arithmetic_paces import keeps_a_pace, paced
 from onchip.simulate.kernels import Bytes
 from onchip.simulate.modular import masked, mixed
 from onchip.simulate.parts import ELEMENTS, Part, band_of, elements
@@ -88,14 +89,17 @@ class ArithmeticKernels:
         """The operator's outputs; a tile computes its own region only."""
         tile = Tile.of(operator)
         original, graph = self._original(operator, tile)
-        if geometry_of(original, graph, is_model=False) is None or not _has_arithmetic(graph):
+        is_paced = keeps_a_pace(original, graph)
+        is_known = is_paced or geometry_of(original, graph, is_model=False) is not None
+        if not is_known or not _has_arithmetic(graph):
             return self._run_made_up(operator, tile, original, graph, operands)
         tile = tile or _whole_tile(operator, graph)
         names = (*tile.inputs, *tile.parameters)
         bands = self._bands(operator, tile, operands)
         parts = tuple(Part.of_bands(name, tile.shape[name], bands[name]) if bands.get(name) else None for name in names)
         bits = graph.tensor[tile.outputs[0]].bits or 0
-        values = computed(Call(original, tile, parts, bits))
+        call = Call(original, tile, parts, bits)
+        values = (paced(call),) if is_paced else computed(call)
         if tile.part.adds_to_a_sum:
             before = operator.inputs[-1]
             added = elements(self._graph.tensor[before], operands[before]).astype(np.uint64)
@@ -235,7 +239,7 @@ def _names(graph: Graph, role: Role) -> tuple[str, ...]:
 
 
 def _bases(graph: Graph) -> dict[str, Tensor]:
-    """The whole tensors of which there are bands, by name."""
+    """The whole tensors of which there are bands, by name; their shapes as tiles say, else as far as bands reach."""
     regions: dict[str, list[Region]] = {}
     some: dict[str, Tensor] = {}
     for tensor in graph.tensors:
@@ -246,6 +250,8 @@ def _bases(graph: Graph) -> dict[str, Tensor]:
         name: tuple(max(stop for _, stop in ranges) for ranges in zip(*each, strict=True))
         for name, each in regions.items()
     }
+    for tile in filter(None, map(Tile.of, graph.operators)):
+        shapes |= {name: shape for name, shape in tile.shape.items() if name in shapes}
     return {name: Tensor.of_shape(name, shapes[name], tensor.bits or 0, tensor.role) for name, tensor in some.items()}
 
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
+from onchip.analysis.untiled import untiled
 from onchip.errors import UsageError
 from onchip.ir.graph import Graph
 from onchip.ir.tensor import Role, Tensor
@@ -54,13 +55,14 @@ def kernels_of(network: str, reading: Reading, graph: Graph, values: Values) -> 
         return _model_kernels(network, reading, graph, whole, values)
     if values.random_weights is not None:
         raise UsageError("it has no weights to replace", file=network, place="--random-weights", expected="--seed")
-    if graph == whole:
+    untiled_network = untiled(whole) or (None if graph == whole else whole)
+    if untiled_network is None:
         from onchip.simulate.seeded_kernels import SeededKernels
 
         return SeededKernels(graph, values.seed)
     from onchip.simulate.arithmetic_kernels import ArithmeticKernels
 
-    return ArithmeticKernels(graph, values.seed, whole)
+    return ArithmeticKernels(graph, values.seed, untiled_network)
 
 
 def _model_kernels(network: str, reading: Reading, graph: Graph, whole: Graph, values: Values) -> NetworkKernels:

@@ -1,0 +1,135 @@
+"""`onchip fuse --emit-graph`: from a network to values, by way of a graph file in tiles."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from diamond import Ended, Program
+from fused_files import CHIP, three_convolutions
+from onchip.analysis.untiled import untiled
+from onchip.frontends.graph_json import read_graph
+from onchip.ir.graph import Graph
+from onchip.plan.document import Reading
+from onchip.plan.strategy import OverlapMode
+from onchip.simulate.arithmetic_kernels import whole_tensor_differences
+from onchip.workloads.source import read_network
+from onnx_networks import make_node, model, value, weight
+
+ONE_STACK = ("--stacks", "one", "--tile", "3x4")
+
+
+@pytest.fixture(autouse=True)
+def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ONCHIP_CACHE", str(tmp_path / "cache"))
+
+
+@pytest.fixture
+def network(tmp_path: Path) -> Path:
+    path = tmp_path / "three.json"
+    path.write_text(three_convolutions())
+    return path
+
+
+@pytest.fixture
+def fuse_it(onchip: Program, tmp_path: Path) -> Program:
+    """The network first."""
+    chip = tmp_path / "chip.yaml"
+    chip.write_text(CHIP.replace("capacity: 1B", "capacity: 2B"))
+
+    def run_it(*arguments: object) -> Ended:
+        return onchip("fuse", *arguments, "--accelerator", chip, "--method", "loma")
+
+    return run_it
+
+
+@pytest.fixture
+def fuse(fuse_it: Program, network: Path) -> Program:
+    def run_it(*arguments: object) -> Ended:
+        return fuse_it(network, *arguments)
+
+    return run_it
+
+
+def is_the_network(tiled: Graph, network: Path, bits: int = 8) -> bool:
+    graph = read_network(str(network), Reading(bits))
+    return untiled(tiled) == graph and whole_tensor_differences(tiled, graph) == ()
+
+
+@pytest.mark.parametrize("mode", OverlapMode)
+def test_the_graph_is_planned_checked_and_run(
+    fuse: Program, onchip: Program, network: Path, tmp_path: Path, mode: OverlapMode
+) -> None:
+    tiled, plan = tmp_path / "tiled.json.gz", tmp_path / "plan.json"
+    ended = fuse(*ONE_STACK, "--mode", mode, "--emit-graph", tiled)
+    assert (ended.code, ended.err) == (0, "")
+    assert is_the_network(read_graph(tiled), network)
+    assert onchip("plan", tiled, "--sram", "m_r", "--method", "belady", "-o", plan).code == 0
+    assert onchip("check", plan, tiled).code == 0
+    ended = onchip("run", plan, tiled, "--json")
+    assert (ended.code, ended.json["right"]) == (0, True)
+    assert ended.json["kernels"] == "integer arithmetic"
+    assert ended.json["relative_difference"] == 0
+
+
+def test_a_given_strategy_is_emitted_as_the_one_that_was_found(fuse: Program, network: Path, tmp_path: Path) -> None:
+    strategy, found, given = (tmp_path / name for name in ("strategy.json", "found.json", "given.json"))
+    assert fuse(*ONE_STACK, "--bits", "16", "-o", strategy, "--emit-graph", found).code == 0
+    assert fuse("--check", strategy, "--emit-graph", given).code == 0
+    assert given.read_bytes() == found.read_bytes()
+    assert is_the_network(read_graph(found), network, bits=16)
+
+
+def test_a_model_becomes_a_network_without_its_weights(fuse_it: Program, onchip: Program, tmp_path: Path) -> None:
+    nodes = [
+        make_node("Conv", ["x", "w"], ["a"], name="conv0", pads=[1, 1, 1, 1]),
+        make_node("Relu", ["a"], ["b"], name="relu"),
+        make_node("Conv", ["b", "v"], ["c"], name="conv1", pads=[1, 1, 1, 1]),
+        make_node("Add", ["b", "c"], ["y"], name="add"),
+        make_node("Flatten", ["y"], ["flat"], name="flatten"),
+        make_node("Gemm", ["flat", "g"], ["z"], name="gemm"),
+    ]
+    weights = [weight("w", [4, 2, 3, 3]), weight("v", [4, 4, 3, 3]), weight("g", [256, 3])]
+    file, tiled, plan = tmp_path / "model.onnx", tmp_path / "tiled.json", tmp_path / "plan.json"
+    network = model(nodes, [value("x", [1, 2, 8, 8])], [value("z", [1, 3])], weights)
+    file.write_bytes(network.SerializeToString())
+    assert fuse_it(file, "--stacks", "0-2,3", "--tile", "3x3", "--mode", "h-cached", "--emit-graph", tiled).code == 0
+    assert is_the_network(read_graph(tiled), file)
+    assert onchip("plan", tiled, "--sram", "m_r", "--method", "belady", "-o", plan).code == 0
+    assert onchip("run", plan, tiled).code == 0
+    assert onchip("check", plan, file).code != 0
+
+
+def test_of_an_illegal_strategy_nothing_is_emitted(fuse: Program, tmp_path: Path) -> None:
+    strategy, tiled = tmp_path / "strategy.json", tmp_path / "tiled.json"
+    fuse(*ONE_STACK, "-o", strategy)
+    strategy.write_text(strategy.read_text().replace('"rows": 4', '"rows": 40'))
+    assert fuse("--check", strategy, "--emit-graph", tiled).code == 1
+    assert not tiled.exists()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("--emit-graph", "tiled.txt"), "tiled.txt: --emit-graph: it has another suffix; expected .json or .json.gz"),
+        (("--emit-graph", "no/tiled.json"), "no/tiled.json: there is no directory 'no'"),
+        (("--emit-graph", "tiled.json", "--bits", "4"), "--bits: elements of 4 bits are not cut into bands"),
+        (("--emit-graph", "tiled.json", "--granularity", "raw"), "--granularity: who reads the graph of tiles would"),
+    ],
+)
+def test_what_cannot_be_emitted_is_refused_before_the_search(
+    fuse: Program, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, arguments: tuple[str, ...], message: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    ended = fuse(*arguments)
+    assert ended.code == 2
+    assert message in ended.err
+    assert not list(tmp_path.glob("tiled*"))
+
+
+def test_the_network_is_not_replaced_by_its_tiles(fuse: Program, network: Path) -> None:
+    ended = fuse(*ONE_STACK, "--emit-graph", network)
+    assert ended.code == 2
+    assert "it is read too" in ended.err
+    assert network.read_text() == three_convolutions()
