@@ -70,7 +70,7 @@ def test_the_graph_is_planned_checked_and_run(
     ended = onchip("run", plan, tiled, "--json")
     assert (ended.code, ended.json["right"]) == (0, True)
     assert ended.json["kernels"] == "integer arithmetic"
-    assert ended.json["relative_difference"] == 0
+    assert ended.json["run"]["relative_difference"] == 0
 
 
 def test_a_given_strategy_is_emitted_as_the_one_that_was_found(fuse: Program, network: Path, tmp_path: Path) -> None:
