@@ -2,16 +2,21 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from onchip.analysis.fusable import FusableNetwork
+from onchip.analysis.tiling_windows import Window
 from onchip.arch.accelerator import Accelerator
+from onchip.arch.memory import Operand
 from onchip.cost.fused_mapper import Memoized
 from onchip.frontends.accelerator_yaml import accelerator_from_yaml, load_accelerator
+from onchip.ir.loopnest import Layer
 from onchip.plan.strategy import OverlapMode, Tiling
 from onchip.solve.fusion.costs import StackCosts
+from onchip.solve.fusion.layer_floors import MachineFloors
 from onchip.solve.fusion.mappers import LayerMapper
 from onchip.solve.fusion.objective import FusionObjective
 from onchip.solve.fusion.space import StackChoice, StackSpace
@@ -19,7 +24,7 @@ from onchip.solve.fusion.stacks import Span, legal_spans, stack_of
 from onchip.solve.fusion.tilings import TileSizes, tilings_of
 from onchip.solve.limits import Run
 from onchip.solve.mapping.registry import METHODS
-from stacks import fsrcnn, random_stack
+from stacks import chain, fsrcnn, random_stack
 
 CHIP = """\
 format: onchip-accelerator
@@ -40,6 +45,15 @@ FREE = accelerator_from_yaml(
     CHIP.replace("dimensions: {K: 2, OX: 2}", "free: 8").replace("serves: [OX], ", ""), "f.yaml"
 )
 WIDE = accelerator_from_yaml(CHIP.replace("{K: 2, OX: 2}", "{lane: 4, OX: 2, FX: 3}"), "w.yaml")
+REGISTERS = accelerator_from_yaml(
+    CHIP.replace(
+        "  - {name: buffer",
+        """  - {name: sums, capacity: 2B, holds: [output], serves: [K], access_bits: 8, read_energy_pj: 0.3,
+     write_energy_pj: 0.2, ports: [{direction: read_write, bits_per_cycle: 64}]}
+  - {name: buffer""",
+    ),
+    "r.yaml",
+)
 
 
 def costs_on(network: FusableNetwork, accelerator: Accelerator, objective: FusionObjective) -> StackCosts:
@@ -58,7 +72,7 @@ def choices_on(network: FusableNetwork, accelerator: Accelerator) -> Sequence[St
 @settings(max_examples=60, deadline=None)
 @given(
     st.integers(0, 10**6),
-    st.sampled_from([SMALL, FREE, WIDE]),
+    st.sampled_from([SMALL, FREE, WIDE, REGISTERS]),
     st.sampled_from(FusionObjective),
     st.data(),
 )
@@ -97,3 +111,28 @@ def test_published_costs_are_a_little_above_their_bounds(tiling: Tiling, energy_
     assert bound is not None
     assert 0.7 * energy_mj < bound[0] / 1e12 < energy_mj
     assert 0.6 * mega_cycles < bound[1] / 1e6 < mega_cycles
+
+
+def test_where_pixels_are_skipped_a_smaller_tile_may_load_less_than_the_whole_map() -> None:
+    """The second layer sees every other column of what the first computes as a whole."""
+    stack = chain(9, Window(1, 1, 1, 0), Window(1, 2, 1, 0))
+    network = FusableNetwork("net", stack.inputs, stack.layers)
+    costs = costs_on(network, SMALL, FusionObjective.DRAM)
+    whole, single = (StackChoice(Span(0, 2), Tiling(side, side, OverlapMode.RECOMPUTE)) for side in (5, 1))
+    (most,), (least,) = (costs.costs([one]) for one in (whole, single))
+    assert most is not None
+    assert least is not None
+    assert least < most
+    assert costs.floor([whole, single]) <= least
+
+
+def test_registers_of_one_weight_and_one_sum_cannot_both_be_used_again() -> None:
+    """A weight has 256 uses, 16 in a cycle: it is fetched 16 times, unless sums of 16 products go and come instead."""
+    layer = Layer(k=16, c=16, p=16, q=16)
+    machine = MachineFloors(load_accelerator("meta-prototype-df"))
+    reuse = machine.reuse_floors(layer)
+    near = machine.homes(Operand.WEIGHT).index("weight_local_buffer")
+    of_weights = reuse.weight_pj(np.array([256.0]))[:, near, 0]
+    fetched_pj = 8 * 17.2 / 512
+    assert of_weights.min() < 2 * fetched_pj
+    assert (of_weights + 16 * reuse.more_per_output).min() >= 16 * fetched_pj

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, field
-from typing import Generic, TypeVar
+from typing import Final, Generic, TypeVar
 
 from onchip.plan.result import Status, Stop
 from onchip.solve.fusion.ledger import Ledger
@@ -18,6 +18,8 @@ from onchip.solve.fusion.ways import Arc, Way, cheapest_way, front_of
 from onchip.solve.limits import Run
 
 ChoiceT = TypeVar("ChoiceT", bound=Hashable)
+
+MANY_CHOICES: Final = 1024
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,8 +36,8 @@ class Found(Generic[ChoiceT]):
 class LazySearch(Generic[ChoiceT]):
     """Ways from place 0 to `last`. So many choices are costed at a time (`ahead`), where there are as many.
 
-    The choices of an arc are looked at one by one only when the cheapest way leads over it: until then one floor
-    stands for all of them, and the first in their place.
+    Where an arc has many choices, or the run has to stop, they are looked at one by one only when the cheapest way
+    leads over it: until then one floor stands for all of them, and the first in their place.
     """
 
     arcs: Sequence[Arc[ChoiceT]]
@@ -43,6 +45,7 @@ class LazySearch(Generic[ChoiceT]):
     zero: Criteria
     ledger: Ledger[ChoiceT]
     ahead: int = 1
+    run: Run = field(default_factory=Run)
     way: Way[ChoiceT] | None = field(init=False)
     best: Way[ChoiceT] | None = field(init=False, default=None)
     _fronts: list[tuple[Way[ChoiceT], ...]] = field(init=False)
@@ -52,12 +55,21 @@ class LazySearch(Generic[ChoiceT]):
 
     def __post_init__(self) -> None:
         self._known = [() for _ in self.arcs]
-        self._fronts = []
+        self._fronts = [() for _ in self.arcs]
+        self._closed = set(range(len(self.arcs)))
         for at, arc in enumerate(self.arcs):
-            self._fronts.append(tuple(Way(self.ledger.costs.floor(arc.choices), one) for one in arc.choices[:1]))
             for choice in arc.choices[:1]:
                 self._arcs_of.setdefault(choice, []).append(at)
-        self._closed = set(range(len(self.arcs)))
+            if len(arc.choices) <= MANY_CHOICES and self.run.stop is None:
+                self._open(at)
+            else:
+                self._fronts[at] = tuple(Way(self.ledger.costs.floor(arc.choices), one) for one in arc.choices[:1])
+        self._find_ways()
+
+    def refresh(self) -> None:
+        """Take note of what the ledger has learned elsewhere."""
+        for at in set(range(len(self.arcs))) - self._closed:
+            self._look_at(at)
         self._find_ways()
 
     def advance(self, run: Run) -> None:

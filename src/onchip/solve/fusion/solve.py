@@ -14,6 +14,7 @@ from onchip.errors import UsageError
 from onchip.plan.result import Result
 from onchip.plan.strategy import FusionStrategy, OverlapMode, StackStrategy, Tiling
 from onchip.solve.fusion.costs import StackCosts
+from onchip.solve.fusion.guided import Estimates, GuidedSearch
 from onchip.solve.fusion.ledger import Ledger
 from onchip.solve.fusion.objective import Criteria
 from onchip.solve.fusion.options import OPTIMAL, Combination, FusionOptions
@@ -41,7 +42,7 @@ BEST_OF_DEFINES: Final = Tiling(4, 72, OverlapMode.FULLY_CACHED)
 class FusionResult:
     """The strategy, its stacks with what they cost, and how many stacks have been costed for it.
 
-    `values` are of all choices: in the unit of the objective, and whether that is the cost or only a bound.
+    `values` are of its stacks in all tiles: in the unit of the objective, and whether that is the cost or only a bound.
     """
 
     result: Result[FusionStrategy]
@@ -60,10 +61,15 @@ def solve_fusion(
     ledger = Ledger[StackChoice](costs)
     zero = costs.objective.zero
     spaces = list(_spaces(network, accelerator, spans, options))
-    start = None
-    if options.stacks == OPTIMAL and options.combination is Combination.BEST:
-        start = _first_way(spaces[0], ledger, zero, run)
-    searches = [LazySearch(*space.arcs(), zero, ledger, options.ahead) for space in spaces]
+    is_best = options.combination is Combination.BEST
+    start = _first_way(spaces[0], ledger, zero, options.ahead, run) if is_best else None
+    searches = [LazySearch(*space.arcs(), zero, ledger, options.ahead, run) for space in spaces]
+    if is_best:
+        few = _few_stacks(spaces[0])
+        for space in (few, spaces[0]):
+            start = _better_way(space, ledger, zero, options.ahead, run, start)
+        start = _no_worse_way(few, ledger, zero, options.ahead, run, start)
+        searches[0].refresh()
     found = best_of(searches, run, "strategies", start)
     choices = found.way.choices if found.way else ()
     result = Result(
@@ -80,26 +86,77 @@ def solve_fusion(
         tuple((choice, costs.found[choice]) for choice in choices),
         len(ledger.known),
         _described(network, spans, options),
-        ledger.values(),
+        _values_beside(choices, ledger),
     )
 
 
-def _first_way(space: StackSpace, ledger: Ledger[StackChoice], zero: Criteria, run: Run) -> Way[StackChoice] | None:
-    """The best of few: layers alone or in greedy stacks, of all tiles only the whole map and DeFiNES's best ones.
+def _values_beside(
+    choices: Sequence[StackChoice], ledger: Ledger[StackChoice]
+) -> Mapping[StackChoice, tuple[int, bool]]:
+    """Of the stacks that are chosen, in whatever tiles."""
+    chosen = {(one.span, one.homes, one.output_home) for one in choices}
+    return {one: value for one, value in ledger.values().items() if (one.span, one.homes, one.output_home) in chosen}
 
-    What is proven of these is not of the others.
-    """
-    greedy = greedy_stacks(space.network, weight_capacity_bits(space.accelerator))
-    spans = dict.fromkeys([*single_layers(space.network), *(span for span in greedy if span in space.spans)])
 
-    def few(span: Span) -> tuple[Tiling, ...]:
-        output = stack_of(space.network, span).output
-        some = {BEST_OF_DEFINES.within(output.columns, output.rows), whole(output)}
-        return tuple(tiling for tiling in space.tilings(span) if tiling in some)
+def _first_way(
+    space: StackSpace, ledger: Ledger[StackChoice], zero: Criteria, ahead: int, run: Run
+) -> Way[StackChoice] | None:
+    """The best of few stacks in DeFiNES's best tiles."""
+    few = replace(_few_stacks(space), tilings=_FewTilings(space))
+    way = _better_way(few, ledger, zero, ahead, run, None)
+    return _no_worse_way(few, ledger, zero, ahead, run, way)
 
-    arcs, last = replace(space, spans=tuple(spans), tilings=few).arcs()
+
+def _no_worse_way(
+    space: StackSpace,
+    ledger: Ledger[StackChoice],
+    zero: Criteria,
+    ahead: int,
+    run: Run,
+    best: Way[StackChoice] | None,
+) -> Way[StackChoice] | None:
+    """No worse than any of the space, proven if there is time; what is proven of it is not of a larger one."""
     own = replace(run, listener=lambda heard: run.listener(replace(heard, lower_bound=0)))
-    return best_of([LazySearch(arcs, last, zero, ledger)], own, "first strategies").way
+    search = LazySearch(*space.arcs(), zero, ledger, ahead, run)
+    return best_of([search], own, "first strategies", best).way or best
+
+
+def _few_stacks(space: StackSpace) -> StackSpace:
+    """Layers alone and greedy stacks."""
+    greedy = greedy_stacks(space.network, weight_capacity_bits(space.accelerator))
+    spans = dict.fromkeys([*single_layers(space.network), *greedy])
+    return replace(space, spans=tuple(span for span in spans if span in space.spans))
+
+
+def _better_way(
+    space: StackSpace,
+    ledger: Ledger[StackChoice],
+    zero: Criteria,
+    ahead: int,
+    run: Run,
+    best: Way[StackChoice] | None,
+) -> Way[StackChoice] | None:
+    """The best that estimates lead to, or that there is."""
+    estimates = Estimates(ledger, _kind)
+    search = GuidedSearch(*space.arcs(), zero, estimates, ahead, best)
+    return search.improve(run, "first strategies")
+
+
+@dataclass(frozen=True, slots=True)
+class _FewTilings:
+    """The whole map and DeFiNES's best tiles."""
+
+    space: StackSpace
+
+    def __call__(self, span: Span) -> tuple[Tiling, ...]:
+        output = stack_of(self.space.network, span).output
+        some = {BEST_OF_DEFINES.within(output.columns, output.rows), whole(output)}
+        return tuple(tiling for tiling in self.space.tilings(span) if tiling in some)
+
+
+def _kind(choice: StackChoice) -> tuple[OverlapMode, int]:
+    """Bounds of choices of a kind are about equally far below costs."""
+    return choice.tiling.mode, choice.span.length.bit_length()
 
 
 def spans_of_option(network: FusableNetwork, accelerator: Accelerator, stacks: str) -> tuple[Span, ...]:

@@ -13,79 +13,81 @@ from onchip.analysis.fusable import Stack
 
 @dataclass(frozen=True, slots=True)
 class Slice:
-    """So many equal tiles; of each layer the pixels it computes, those of them that see no zeros, and what it sees.
-
-    `seen` has a number for each read of the layer.
-    """
+    """`times` tiles in which a layer computes and sees equally much; `seen` has a number for each of its reads."""
 
     times: int
-    computed: tuple[int, ...]
-    inner: tuple[int, ...]
-    seen: tuple[tuple[int, ...], ...]
-
-    def of(self, at: int) -> tuple[int, tuple[int, ...]]:
-        """What a layer computes and sees."""
-        return self.computed[at], self.seen[at]
+    computed: int
+    seen: tuple[int, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class LayerTotals:
-    """Over all tiles along the axis, of a layer; `tiles` are those in which it computes anything."""
+    """Over all tiles along the axis in which a layer computes anything: `inner` pixels of them see no zeros.
 
+    `first` are those of the first tile, `most` and `least` those of any.
+    """
+
+    slices: tuple[Slice, ...]
     computed: int
     inner: int
+    first: int
     most: int
     least: int
     tiles: int
 
+    @property
+    def largest(self) -> tuple[int, tuple[int, ...]]:
+        """The most that it computes and sees in any tile."""
+        return self.most, tuple(map(max, zip(*(one.seen for one in self.slices), strict=True)))
+
+    @property
+    def total(self) -> tuple[int, tuple[int, ...]]:
+        """What it computes and sees in all tiles together."""
+        seen = zip(*([one.times * pixels for pixels in one.seen] for one in self.slices), strict=True)
+        return self.computed, tuple(map(sum, seen))
+
 
 @dataclass(frozen=True, slots=True)
 class AxisTotals:
-    """`loads` are the pixels of each map from outside that come in."""
+    """Layers and maps by name; `pixels` of each map are computed in all tiles or, from outside, come in."""
 
-    slices: tuple[Slice, ...]
-    layers: tuple[LayerTotals, ...]
-    loads: Mapping[str, int]
-
-    def largest(self, at: int) -> tuple[int, tuple[int, ...]]:
-        """The most that a layer computes and sees in any tile."""
-        seen = zip(*(one.seen[at] for one in self.slices), strict=True)
-        return max(one.computed[at] for one in self.slices), tuple(map(max, seen))
-
-    def total(self, at: int) -> tuple[int, tuple[int, ...]]:
-        """What a layer computes and sees in all tiles together."""
-        seen = zip(*([one.times * pixels for pixels in one.seen[at]] for one in self.slices), strict=True)
-        return self.layers[at].computed, tuple(map(sum, seen))
+    layers: Mapping[str, LayerTotals]
+    pixels: Mapping[str, int]
 
 
 def axis_totals(stack: Stack, axis: AxisName, tile: int, *, cached: bool) -> AxisTotals:
     """Of tiles of so many pixels of the stack's output."""
     tiled = tiled_axis(stack, axis, tile, cached=cached)
     times = Counter(tiled.order)
-    slices = tuple(_slice(stack, axis, one, times[number]) for number, one in enumerate(tiled.classes))
-    loads = {
-        source.name: sum(times[number] * one.maps[source.name].computed for number, one in enumerate(tiled.classes))
-        for source in stack.inputs
+    pixels = {
+        name: sum(times[number] * one.maps[name].computed for number, one in enumerate(tiled.classes))
+        for name in tiled.kept
     }
-    return AxisTotals(slices, tuple(_totals(slices, at) for at in range(len(stack.layers))), loads)
+    layers = {layer.name: _totals(stack, axis, at, tiled.classes, times) for at, layer in enumerate(stack.layers)}
+    return AxisTotals(layers, pixels)
 
 
-def _slice(stack: Stack, axis: AxisName, one: TileClass, times: int) -> Slice:
-    computed = tuple(one.maps[layer.output.name].computed for layer in stack.layers)
-    inner = []
-    for at, layer in enumerate(stack.layers):
-        stride, read = axis.window(layer.reads[0]).stride, one.reads[at][0]
-        outer = -(-read.zeros_before // stride) - (-read.zeros_after // stride)
-        inner.append(max(computed[at] - outer, 0))
-    return Slice(times, computed, tuple(inner), tuple(tuple(read.seen for read in reads) for reads in one.reads))
-
-
-def _totals(slices: tuple[Slice, ...], at: int) -> LayerTotals:
-    pixels = [(one.times, one.computed[at]) for one in slices if one.computed[at]]
+def _totals(
+    stack: Stack, axis: AxisName, at: int, classes: tuple[TileClass, ...], times: Mapping[int, int]
+) -> LayerTotals:
+    """Classes are in the order in which tiles are."""
+    layer = stack.layers[at]
+    stride = axis.window(layer.reads[0]).stride
+    found = Counter[tuple[int, tuple[int, ...]]]()
+    inner = 0
+    for number, one in enumerate(classes):
+        if computed := one.maps[layer.output.name].computed:
+            reads = one.reads[at]
+            outer = -(-reads[0].zeros_before // stride) - (-reads[0].zeros_after // stride)
+            inner += times[number] * max(computed - outer, 0)
+            found[computed, tuple(read.seen for read in reads)] += times[number]
+    pixels = [computed for computed, _ in found]
     return LayerTotals(
-        sum(times * here for times, here in pixels),
-        sum(one.times * one.inner[at] for one in slices),
-        max(here for _, here in pixels),
-        min(here for _, here in pixels),
-        sum(times for times, _ in pixels),
+        tuple(Slice(count, computed, seen) for (computed, seen), count in found.items()),
+        sum(count * computed for (computed, _), count in found.items()),
+        inner,
+        classes[0].maps[layer.output.name].computed,
+        max(pixels),
+        min(pixels),
+        found.total(),
     )

@@ -1,4 +1,4 @@
-"""Stacks costed in several processes; each has a mapper of its own that remembers what it has mapped."""
+"""Stacks costed with the help of several processes, which map layers; one of them remembers all that is mapped."""
 
 from __future__ import annotations
 
@@ -8,12 +8,14 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from multiprocessing import get_context
 from multiprocessing.pool import Pool
+from typing import Final
 
 from onchip.analysis.fusable import FusableNetwork
 from onchip.arch.accelerator import Accelerator
-from onchip.cost.fused import StackCost
 from onchip.cost.fused_mapper import Memoized
-from onchip.errors import InputError
+from onchip.cost.layer import LayerCost
+from onchip.cost.layer_latency import Latency
+from onchip.ir.loopnest import Layer
 from onchip.solve.fusion.costs import StackCosts
 from onchip.solve.fusion.ledger import CostingStoppedError
 from onchip.solve.fusion.mappers import LayerMapper
@@ -45,48 +47,66 @@ class Costing:
 
 @contextmanager
 def costs_of(costing: Costing, run: Run) -> Iterator[StackCosts]:
-    """In as many processes as the run has workers; they end with the context."""
+    """Layers are mapped in as many processes as the run has workers; these end with the context."""
     costs = costing.costs(run)
     if run.limits.workers == 1:
         yield costs
         return
     left = run.limits.time_limit_seconds and run.seconds_left
     limits = replace(run.limits, time_limit_seconds=left)
+    memory = Memoized(costs.mapper)
     with get_context("spawn").Pool(run.limits.workers, _begin, (costing, limits)) as pool:
         yield _CostsOfProcesses(
-            costing.network, costing.accelerator, costing.objective, costs.mapper, pool=pool, run=run
+            costing.network, costing.accelerator, costing.objective, memory, memory=memory, pool=pool, run=run
         )
 
 
 @dataclass(slots=True)
 class _CostsOfProcesses(StackCosts):
-    """As `StackCosts`, but several at a time."""
+    """As `StackCosts`; what has to be mapped for some stacks is found out first, and mapped several at a time."""
 
+    memory: Memoized = field(kw_only=True)
     pool: Pool = field(kw_only=True)
     run: Run = field(kw_only=True)
 
     def costs(self, choices: Sequence[StackChoice]) -> list[Criteria | None]:
         """Raises CostingStoppedError where the run has to stop first."""
-        pending = [self.pool.apply_async(_costed, (choice,)) for choice in choices]
-        for one in pending:
+        asked = self._asked(choices)
+        pending = [self.pool.apply_async(_mapped, key) for key in asked]
+        for key, one in zip(asked, pending, strict=True):
             while not one.ready():
                 if self.run.stop is not None:
                     raise CostingStoppedError
                 one.wait(SECONDS_BETWEEN_LOOKS)
-        found: list[Criteria | None] = []
-        for choice, one in zip(choices, pending, strict=True):
-            cost = one.get()
-            if isinstance(cost, InputError):
-                self.refusals[choice] = cost
-                found.append(None)
-            else:
-                self.found[choice] = cost
-                found.append(self.criteria_of(cost))
-        return found
+            self.memory.known[key] = one.get()
+        return StackCosts.costs(self, choices)
+
+    def _asked(self, choices: Sequence[StackChoice]) -> list[tuple[Layer, Accelerator]]:
+        """What is not known yet, if everything fits where it is tried first."""
+        recorder = _Recorder(self.memory)
+        rehearsal = StackCosts(self.network, self.accelerator, self.objective, recorder, self.conventions)
+        rehearsal.costs(choices)
+        return list(recorder.asked)
 
 
+@dataclass(slots=True)
+class _Recorder:
+    """A mapper that remembers what it is asked, and answers nothing of use unless it is known."""
+
+    memory: Memoized
+    asked: dict[tuple[Layer, Accelerator], None] = field(default_factory=dict)
+
+    def __call__(self, layer: Layer, accelerator: Accelerator) -> LayerCost | None:
+        key = layer, accelerator
+        if key in self.memory.known:
+            return self.memory.known[key]
+        self.asked[key] = None
+        return _NOT_YET
+
+
+_NOT_YET: Final = LayerCost(0, (), {}, 0.0, Latency(0, 0, 0, 0, 0, 0), 1)
 _here: list[StackCosts] = []
-"""What a process of the pool costs with."""
+"""What a process of the pool maps with."""
 
 
 def _begin(costing: Costing, limits: Limits) -> None:
@@ -95,8 +115,5 @@ def _begin(costing: Costing, limits: Limits) -> None:
     _here[:] = [costing.costs(Run(limits))]
 
 
-def _costed(choice: StackChoice) -> StackCost | InputError:
-    try:
-        return _here[0].cost(choice)
-    except InputError as error:
-        return error
+def _mapped(layer: Layer, accelerator: Accelerator) -> LayerCost | None:
+    return _here[0].mapper(layer, accelerator)

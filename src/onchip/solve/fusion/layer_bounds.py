@@ -1,0 +1,209 @@
+"""What a layer of a stack costs at least over all tiles, for the sum over the stack's layers."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from itertools import product
+from math import inf, prod
+
+import numpy as np
+
+from onchip.analysis.fusable import FeatureMap, FusableLayer, Read, Stack
+from onchip.arch.memory import DRAM, Operand
+from onchip.ir.loopnest import Layer
+from onchip.solve.fusion.layer_floors import MachineFloors, OperandFloor, ReuseFloors
+from onchip.solve.fusion.tile_totals import LayerTotals
+
+
+@dataclass(frozen=True, slots=True)
+class LayerFloors:
+    """What a layer costs at least where no tile is larger; without weights `weight` is None.
+
+    Of what it sees, at least the `share` is neither skipped by a stride nor between dilated taps.
+    """
+
+    units: int
+    share: float
+    input: OperandFloor
+    weight: OperandFloor | None
+    reuse: ReuseFloors | None
+    output: Mapping[str, float]
+
+
+@dataclass(frozen=True, slots=True)
+class LayerShare:
+    """Of a layer; `energy_pj` is without weights.
+
+    `weights_pj` are the energies of weights if they lie, from the second tile on, no lower than in each of the
+    memories of weights, DRAM last; there are that many further tiles.
+    """
+
+    energy_pj: float
+    cycles: float
+    weight_bits: int
+    weights_pj: tuple[float, ...]
+    tiles_again: float = inf
+
+
+@dataclass(slots=True)
+class LayerBounds:
+    """Of layers on one machine; with `is_for_any_tiles` nothing is said of room, nor of how few pixels a tile has."""
+
+    machine: MachineFloors
+    is_for_any_tiles: bool
+    capacities: Mapping[str, float] = field(init=False)
+    weight_homes: tuple[str, ...] = field(init=False)
+    _longest_side: int = field(init=False)
+    _floors: dict[tuple[str, int, int], LayerFloors] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        levels = self.machine.accelerator.levels
+        capacities = {
+            one.memory.name: inf if self.is_for_any_tiles else one.memory.capacity_bytes * 8 for one in levels
+        }
+        self.capacities = {**capacities, DRAM: inf}
+        self.weight_homes = tuple(self.machine.homes(Operand.WEIGHT))
+        self._longest_side = max(self.machine.array.sizes.values())
+
+    def share(self, layer: FusableLayer, rows: LayerTotals, columns: LayerTotals) -> LayerShare:
+        """In so many tiles, without feature maps where they lie."""
+        floors = self._floors_of(layer, rows.most, columns.most)
+        macs = _macs(layer, rows.computed, columns.computed)
+        energy_pj = macs * self.machine.mac_energy_pj + _macs(layer, rows.inner, columns.inner) * floors.input.per_mac
+        cycles = macs / min(floors.units, _macs(layer, rows.most, columns.most))
+        if floors.weight is None:
+            return LayerShare(energy_pj, cycles, 0, (0.0,) * len(self.weight_homes))
+        weights = layer.layer.elements(Operand.WEIGHT)
+        bits = weights * layer.layer.weight_bits
+        if floors.reuse is None:
+            near_pj = macs * floors.weight.per_mac + weights * floors.weight.per_element[DRAM]
+            least_pj = max(near_pj, weights * self.machine.read_pj(layer.layer, Operand.WEIGHT, DRAM))
+            return LayerShare(energy_pj, cycles, bits, (least_pj,) * len(self.weight_homes))
+        weights_pj = self._weights_pj(layer, floors.reuse, rows, columns)
+        return LayerShare(energy_pj, cycles, bits, weights_pj, rows.tiles * columns.tiles - 1)
+
+    def _weights_pj(
+        self, layer: FusableLayer, reuse: ReuseFloors, rows: LayerTotals, columns: LayerTotals
+    ) -> tuple[float, ...]:
+        """By the lowest memory in which they may lie."""
+        weights, outputs = (
+            layer.layer.elements(Operand.WEIGHT),
+            rows.computed * columns.computed * layer.output.channels,
+        )
+        pairs = list(product(rows.slices, columns.slices))
+        uses = [rows.first * columns.first, *(down.computed * across.computed for down, across in pairs)]
+        times = np.array([-1, *(down.times * across.times for down, across in pairs)], np.float64)
+        each = reuse.weight_pj(np.array(uses, np.float64) * layer.layer.n)
+        again = np.minimum.accumulate((each @ times)[:, ::-1], axis=1)[:, ::-1]
+        begun = each[:, -1:, 0] + (reuse.more_per_output * outputs / weights)[:, None]
+        least: list[float] = (weights * (begun + again).min(axis=0)).tolist()
+        return tuple(least)
+
+    def maps_pj(
+        self,
+        layer: FusableLayer,
+        rows: LayerTotals,
+        columns: LayerTotals,
+        channels: Mapping[str, int],
+        home: str | None,
+    ) -> float:
+        """Of a layer's output where it lies, and of its input unless that comes from outside, over all tiles.
+
+        `channels` are those of maps of the stack, the others come from outside; `home` is given for the last output.
+        Where the largest tile has room in the cheapest memories, all have.
+        """
+        floors = self._floors_of(layer, rows.most, columns.most)
+        seen, written = _moved(layer, channels, rows.largest, columns.largest)
+        cheapest = floors.input.cheapest, home or min(floors.output, key=lambda name: floors.output[name])
+        if self._has_room(layer, seen, written, cheapest, home):
+            seen, written = _moved(layer, channels, rows.total, columns.total)
+            return seen * floors.share * floors.input.per_element[cheapest[0]] + written * floors.output[cheapest[1]]
+        energy_pj = 0.0
+        for down, across in product(rows.slices, columns.slices):
+            seen, written = _moved(layer, channels, (down.computed, down.seen), (across.computed, across.seen))
+            energy_pj += down.times * across.times * self._least_pj(floors, layer, seen, written, home)
+        return energy_pj
+
+    def _has_room(
+        self, layer: FusableLayer, seen: int, written: int, memories: tuple[str, str], output_home: str | None
+    ) -> bool:
+        """An output whose home is given has its place."""
+        seen_bits, written_bits = seen * layer.layer.input_bits, written * layer.layer.output_bits
+        source, target = memories
+        beside = written_bits if source == target else 0
+        has_place = output_home is not None or written_bits <= self.capacities[target]
+        return has_place and (not seen or seen_bits + beside <= self.capacities[source])
+
+    def _least_pj(
+        self, floors: LayerFloors, layer: FusableLayer, seen: int, written: int, output_home: str | None
+    ) -> float:
+        """Both lie where they fit, in one memory side by side."""
+        sources, targets = floors.input.per_element, floors.output
+        return min(
+            seen * floors.share * sources[source] + written * targets[target]
+            for source in (sources if seen else (DRAM,))
+            for target in ((output_home,) if output_home else targets)
+            if self._has_room(layer, seen, written, (source, target), output_home)
+        )
+
+    def load_pj(self, layer: FusableLayer, rows: LayerTotals, columns: LayerTotals, home: str) -> float:
+        """Of an element from outside as the layer sees it."""
+        return self._floors_of(layer, rows.most, columns.most).input.per_element[home]
+
+    def _floors_of(self, fusable: FusableLayer, rows: int, columns: int) -> LayerFloors:
+        """A side that is longer than any of the array's is as good as one of these."""
+        key = fusable.name, min(rows, self._longest_side), min(columns, self._longest_side)
+        if key not in self._floors:
+            layer, machine = _at_most(fusable, *key[1:]), self.machine
+            has_weights = layer.has_weight and len(fusable.reads) == 1
+            self._floors[key] = LayerFloors(
+                machine.units(layer),
+                min(map(_share, fusable.reads)),
+                machine.floor(layer, Operand.INPUT, layer.k),
+                machine.floor(layer, Operand.WEIGHT, layer.n) if has_weights else None,
+                machine.reuse_floors(layer) if has_weights and not self.is_for_any_tiles else None,
+                machine.output_floor(layer),
+            )
+        return self._floors[key]
+
+
+def seen_share(stack: Stack, source: FeatureMap) -> float:
+    """Of the pixels of a block, at least so many are neither skipped by a stride nor between dilated taps."""
+    return max(_share(read) for layer in stack.layers for read in layer.reads if read.source == source.name)
+
+
+def skips_nothing(stack: Stack) -> bool:
+    """Whether every layer sees all pixels between the first and the last one."""
+    return all(_share(read) == 1.0 for layer in stack.layers for read in layer.reads)
+
+
+def _moved(
+    layer: FusableLayer,
+    channels: Mapping[str, int],
+    rows: tuple[int, tuple[int, ...]],
+    columns: tuple[int, tuple[int, ...]],
+) -> tuple[int, int]:
+    """Elements that it sees of maps of the stack, and that it writes, for so many pixels along each axis."""
+    seen = sum(
+        channels.get(read.source, 0) * rows[1][number] * columns[1][number] for number, read in enumerate(layer.reads)
+    )
+    return seen, rows[0] * columns[0] * layer.output.channels
+
+
+def _macs(layer: FusableLayer, rows: int, columns: int) -> int:
+    """For so many pixels."""
+    return layer.layer.macs // (layer.output.rows * layer.output.columns) * rows * columns
+
+
+def _share(read: Read) -> float:
+    windows = (read.rows, read.columns)
+    return prod(one.kernel / max(one.kernel, one.stride, one.reach) for one in windows)
+
+
+def _at_most(fusable: FusableLayer, rows: int, columns: int) -> Layer:
+    """The nest over the largest tile; the pixels of an addition are groups."""
+    layer = fusable.layer
+    if (layer.p, layer.q) != (fusable.output.rows, fusable.output.columns):
+        return layer
+    return replace(layer, p=max(rows, 1), q=max(columns, 1), padding=(0, 0, 0, 0))
