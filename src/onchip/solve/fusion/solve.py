@@ -265,5 +265,5 @@ def _described(network: FusableNetwork, spans: Sequence[Span], options: FusionOp
     homes = "on the chip or in DRAM" if options.maps_stay else "in DRAM"
     return (
         f"{cuts}; {tiles}{shared}, {', '.join(options.modes)}; a stack of one layer as one tile; maps between stacks "
-        f"{homes}; memory levels of a tile by the model's rule, and each layer of a tile by its best mapping"
+        f"{homes}; memory levels of a tile by the model's rule, and each layer of a tile as the mapper maps it"
     )

@@ -1,0 +1,77 @@
+"""DeFiNES's tables and figures (HPCA 2023), ours beside them.
+
+    python benchmarks/defines.py [points|case1|sweep|case2|case3|figure18|features ...] [--mappers loma uneven exact]
+                                 [--networks unpadded|real] [--workers 2] [--repeats 1] [--seconds 20]
+
+`points`: the nine points of DeFiNES's program. `case1`: figure 12, 108 points. `sweep`: 110 tile sizes, three modes and
+any fuse depth, searched. `case2`: five networks, five strategies. `case3`: ten machines. `figure18`: what other models
+leave out. `features`: table II. `loma` is DeFiNES's mapper with its accounting, and in all but `sweep` its conventions;
+`uneven` the best mapper of that accounting, `exact` that of ours. Ends with 1 if a point is not as DeFiNES's, or if a
+search finds worse than any of the strategies that it includes.
+"""
+
+from __future__ import annotations
+
+import sys
+from argparse import ArgumentDefaultsHelpFormatter, ArgumentParser
+
+from defines_factors import features, figure_18
+from defines_fsrcnn import case_study_1, points, sweep
+from defines_mappers import MAPPERS, Clock, TileMapper, peak_mib, warm
+from defines_studies import Asked, case_study_2, case_study_3
+
+TABLES = ("points", "case1", "sweep", "case2", "case3", "figure18", "features")
+ALL = "all"
+
+
+def main() -> int:
+    """Each table that is asked for."""
+    options = _parser().parse_args()
+    mappers = [TileMapper(name) for name in options.mappers]
+    asked = Asked(mappers, options.networks == "unpadded", options.seconds, options.workers)
+    is_right = True
+    for table in TABLES if ALL in options.tables else options.tables:
+        clock = Clock()
+        warm(mappers)
+        match table:
+            case "points":
+                is_right &= points(mappers, options.repeats)
+            case "case2":
+                is_right &= case_study_2(asked)
+            case "case3":
+                is_right &= case_study_3(asked)
+            case "features":
+                features()
+            case _:
+                for mapper in mappers:
+                    is_right &= _by(table, mapper, options.workers)
+        print(f"{table}: {clock} in all, {peak_mib()}", flush=True)
+    return 0 if is_right else 1
+
+
+def _by(table: str, mapper: TileMapper, workers: int) -> bool:
+    """A table on FSRCNN."""
+    match table:
+        case "case1":
+            return case_study_1(mapper, workers)
+        case "sweep":
+            return sweep(mapper)
+        case _:
+            figure_18(mapper, workers)
+            return True
+
+
+def _parser() -> ArgumentParser:
+    parser = ArgumentParser(description=__doc__, formatter_class=ArgumentDefaultsHelpFormatter)
+    named = f"of {', '.join(TABLES)}"
+    parser.add_argument("tables", nargs="*", metavar="TABLE", choices=(*TABLES, ALL), default=ALL, help=named)
+    parser.add_argument("--mappers", nargs="+", choices=MAPPERS, default=["loma", "uneven"])
+    parser.add_argument("--networks", choices=("unpadded", "real"), default="unpadded", help="of case2 and case3")
+    parser.add_argument("--seconds", type=float, default=20.0, help="for each search of case2 and case3")
+    parser.add_argument("--workers", type=int, default=2)
+    parser.add_argument("--repeats", type=int, default=1, help="of points; their seconds are medians")
+    return parser
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,185 @@
+"""Who maps the layers of tiles in DeFiNES's tables, and many of them at a time."""
+
+from __future__ import annotations
+
+import resource
+from collections.abc import Callable, Collection, Iterable, Mapping
+from dataclasses import dataclass, field
+from multiprocessing import get_context
+from time import perf_counter
+from typing import Final
+
+from onchip.analysis.fusable import FusableNetwork
+from onchip.arch.accelerator import Accelerator
+from onchip.cost.fused_mapper import Mapper
+from onchip.cost.layer import LayerCost, layer_cost
+from onchip.cost.layer_latency import Latency
+from onchip.errors import InputError
+from onchip.frontends.accelerator_yaml import load_accelerator
+from onchip.ir.loopnest import Layer
+from onchip.plan.document import Reading
+from onchip.solve.limits import Run
+from onchip.solve.mapping.exact import solve_exactly
+from onchip.solve.mapping.objective import MappingObjective
+from onchip.solve.mapping.rivals.fixed_unrolling import (
+    FixedUnrolling,
+    TemporalMethod,
+    unrolling_for,
+    unrolling_groups,
+)
+from onchip.solve.mapping.rivals.loma import solve_as_loma
+from onchip.solve.mapping.rivals.unrolling import Unrolling
+from onchip.workloads.fusable_of import fusable_of
+from onchip.workloads.layers_of import Precision
+from onchip.workloads.source import read_network
+
+MAPPERS: Final = ("loma", "uneven", "exact")
+PARTIAL_BITS: Final = 16
+"""Of sums in the making, in all of DeFiNES's networks."""
+FREE: Final = Latency(0, 0, 0, 0, 0)
+Request = tuple[Layer, Accelerator]
+
+
+@dataclass(frozen=True, slots=True)
+class TileMapper:
+    """`loma` (with so many factors) and `uneven` unroll and count as DeFiNES does, `exact` as docs/mapping.md says."""
+
+    name: str
+    objective: MappingObjective = MappingObjective.ENERGY
+    limit: int = 6
+
+    def __call__(self, layer: Layer, accelerator: Accelerator) -> LayerCost | None:
+        """None where nothing fits.
+
+        An addition leaves C alone, along which units add up. Where its two inputs do not fit side by side for all units
+        (Tesla's 1 KiB has room for one of 1,024) it unrolls fewer dimensions.
+        """
+        if self.name == "exact":
+            return self._exactly(layer, accelerator)
+        rule = unrolling_for(layer, accelerator)
+        if layer.macs != layer.g:
+            return self._unrolled(layer, accelerator, rule)
+        units = {name: loops for name, loops in rule.items() if name != "C"}
+        found = self._unrolled(layer, accelerator, units)
+        while found is None and units:
+            units.popitem()
+            found = self._unrolled(layer, accelerator, units)
+        return found
+
+    def _unrolled(self, layer: Layer, accelerator: Accelerator, unrolling: Unrolling) -> LayerCost | None:
+        method = TemporalMethod(self.name)
+        rule = FixedUnrolling(method, objective=self.objective, limit=self.limit, unrolling=lambda *_: unrolling)
+        return rule(layer, accelerator)
+
+    def _exactly(self, layer: Layer, accelerator: Accelerator) -> LayerCost | None:
+        """A layer of too many tile shapes for `exact` is mapped by `loma`, in the same accounting."""
+        given = layer, accelerator, self.objective, Run()
+        try:
+            answer = solve_exactly(*given).answer
+        except InputError:
+            answer = solve_as_loma(*given, self.limit).answer
+        return None if answer is None else layer_cost(layer, accelerator, answer)
+
+
+def machine(name: str) -> Accelerator:
+    """A bundled one whose array unrolls groups too, as DeFiNES's do for pools, depthwise layers and additions."""
+    return unrolling_groups(load_accelerator(name))
+
+
+def network(name: str) -> FusableNetwork:
+    """A bundled one, of 8 bits."""
+    return fusable_of(read_network(name, Reading()), Precision(8), PARTIAL_BITS)
+
+
+@dataclass(slots=True)
+class Asked:
+    """A mapper that costs nothing: it notes what it is asked, and takes what has room where it lies whole."""
+
+    requests: dict[Request, None] = field(default_factory=dict)
+
+    def __call__(self, layer: Layer, accelerator: Accelerator) -> LayerCost | None:
+        """Nothing where the operands do not fit."""
+        left = {one.memory.name: one.memory.capacity_bytes * 8 for one in accelerator.levels}
+        for operand, memory in accelerator.homes:
+            left[memory] -= layer.elements(operand) * layer.bits(operand)
+        if min(left.values()) < 0:
+            return None
+        self.requests[layer, accelerator] = None
+        return LayerCost(layer.macs, (), {}, 0.0, FREE, 1)
+
+
+@dataclass(slots=True)
+class Answers:
+    """A mapper that is asked once for the same; some of it ahead, by several processes."""
+
+    mapper: TileMapper
+    known: dict[Request, LayerCost | None] = field(default_factory=dict)
+
+    def __call__(self, layer: Layer, accelerator: Accelerator) -> LayerCost | None:
+        """As the mapper itself."""
+        key = layer, accelerator
+        if key not in self.known:
+            self.known[key] = self.mapper(layer, accelerator)
+        return self.known[key]
+
+    def learn(self, requests: Collection[Request], workers: int) -> None:
+        """The answers to what is going to be asked."""
+        unknown = [one for one in requests if one not in self.known]
+        with get_context("spawn").Pool(workers) as pool:
+            answers = pool.imap(_Answering(self.mapper), unknown, chunksize=8)
+            self.known.update(zip(unknown, answers, strict=True))
+
+
+@dataclass(frozen=True, slots=True)
+class _Answering:
+    mapper: TileMapper
+
+    def __call__(self, request: Request) -> LayerCost | None:
+        return self.mapper(*request)
+
+
+def asked_by(cost: Callable[[Mapper], object]) -> Mapping[Request, None]:
+    """What a costing asks its mapper, nearly: where a mapping does not fit it goes on to ask elsewhere."""
+    asked = Asked()
+    cost(asked)
+    return asked.requests
+
+
+def warm(mappers: Iterable[TileMapper]) -> None:
+    """Loads what is compiled, so that times are of work alone."""
+    for mapper in mappers:
+        mapper(Layer(k=4, c=4, p=4, q=4, partial_bits=PARTIAL_BITS), machine("meta-prototype-df"))
+
+
+@dataclass(frozen=True, slots=True)
+class Clock:
+    """Started when it is made: seconds that go by, and of processors, those of ended processes too."""
+
+    started: float = field(default_factory=perf_counter)
+    started_cpu: float = field(default_factory=lambda: _cpu_seconds())
+
+    @property
+    def seconds(self) -> float:
+        """That have gone by."""
+        return perf_counter() - self.started
+
+    @property
+    def cpu_seconds(self) -> float:
+        """Of processors: those that a busy machine would not have added to."""
+        return _cpu_seconds() - self.started_cpu
+
+    def __str__(self) -> str:
+        return f"{self.seconds:.1f} s (processors {self.cpu_seconds:.1f} s)"
+
+
+def _cpu_seconds() -> float:
+    used = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
+    return sum(one.ru_utime + one.ru_stime for one in used)
+
+
+def peak_mib() -> str:
+    """Of this process, and of the largest that it has started and that has ended."""
+    own, children = (
+        resource.getrusage(who).ru_maxrss // 1024 for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)
+    )
+    return f"{own:,} MiB" + (f", each other process at most {children:,} MiB" if children else "")
