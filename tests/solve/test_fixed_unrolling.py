@@ -55,13 +55,13 @@ def _flat(unrolling: Unrolling) -> dict[str, tuple[str, int]]:
     return {name: next(iter(loops.items())) for name, loops in unrolling.items()}
 
 
-def test_an_addition_unrolls_its_groups_along_all_dimensions() -> None:
+def test_an_addition_unrolls_its_groups_along_all_dimensions_but_those_of_inputs() -> None:
     machine = unrolling_groups(load_accelerator("meta-prototype-df"))
     unrolling = unrolling_for(Layer(g=100), machine)
-    assert _flat(unrolling) == {"K": ("G", 32), "C": ("G", 2), "OX": ("G", 2)}
+    assert _flat(unrolling) == {"K": ("G", 32), "OX": ("G", 4)}
     unrolled = unrolled_as_asked(Layer(g=100), machine, unrolling)
     assert unrolled.turns["G"] == 1
-    assert unrolled.bounds["G"] == 100
+    assert unrolled.bounds["G"] >= 100
 
 
 @pytest.mark.parametrize("accounting", [ZIGZAG, DEFINES])

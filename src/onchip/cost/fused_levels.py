@@ -108,7 +108,8 @@ def _weights(tiled: TiledStack, machine: FusedMachine, own: list[_Own]) -> tuple
     """
     layers, together = tiled.stack.layers, machine.higher(one.weights for one in own)
     *on_chip, dram = machine.places(Operand.WEIGHT)
-    if together != dram or not on_chip or tiled.conventions.weights_lie_together:
+    is_one_tile = len(tiled.rows.order) == len(tiled.columns.order) == 1
+    if together != dram or not on_chip or is_one_tile or tiled.conventions.weights_lie_together:
         return (together,) * len(layers)
     room = min(one.room_for_weights for one in own)
     room -= array_of(machine.accelerator).macs * max(layer.layer.weight_bits for layer in layers)

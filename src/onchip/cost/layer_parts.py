@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 from math import prod
+from typing import Final
 
 from onchip.ir.loopnest import LOOPS, Layer
 from onchip.plan.mapping import Mapping, MappingError
+
+
+DIGITS: Final = 6
 
 
 def sizes_in_parts(layer: Layer, mapping: Mapping) -> tuple[float, ...]:
@@ -27,6 +31,11 @@ def sizes_in_parts(layer: Layer, mapping: Mapping) -> tuple[float, ...]:
             others = units[along] // mapping.nest[at].size
             sizes[at] = units[along] * layer.bounds[name] / bound / others
     return tuple(sizes)
+
+
+def nearest(elements: float) -> int:
+    """Whole ones. Products of parts may lie as much beside a half as the order in which they are multiplied says."""
+    return round(round(elements, DIGITS))
 
 
 def units_of(mapping: Mapping, dimension: str) -> dict[str, int]:

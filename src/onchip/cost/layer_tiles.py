@@ -13,7 +13,7 @@ from typing import Final, TypeAlias
 from onchip.arch.accelerator import Accelerator
 from onchip.arch.memory import MemoryLevel
 from onchip.cost.layer_accounting import INTERPRETER, Accounting
-from onchip.cost.layer_parts import sizes_in_parts
+from onchip.cost.layer_parts import nearest, sizes_in_parts
 from onchip.ir.loopnest import INPUT, OUTPUT, RELEVANT, Axis, Layer
 from onchip.plan.mapping import Loop, Mapping
 
@@ -133,13 +133,13 @@ class Boundary:
         size = self._tile_from_bounds(joined=not apart)
         if apart:
             late = self.accounting.parts_are_cut_late
-            size *= floor(self.neighbours + EPSILON) if late else round(self.neighbours)
+            size *= floor(self.neighbours + EPSILON) if late else nearest(self.neighbours)
         return ((size, self._moves(self.upper)),)
 
     def lower_room(self) -> int:
         """Elements that the largest tile of `lower` takes room for; 0 where all is padding."""
         if self.accounting.parts_have_whole_room:
-            return round(self._elements(self._spanned(), for_room=True))
+            return nearest(self._elements(self._spanned(), for_room=True))
         return max((size for size, _ in self.lower_sizes()), default=0)
 
     @property
@@ -153,7 +153,7 @@ class Boundary:
     def _moves(self, sharing: Holder) -> int:
         """How often a tile moves, over all time and all instances of `sharing`."""
         beside = (at for at, loop in enumerate(self.mapping.nest) if sharing.has_beside_it(loop))
-        return self.episodes * round(prod(map(self._size, beside)))
+        return self.episodes * nearest(prod(map(self._size, beside)))
 
     def _size(self, at: int) -> float:
         return self.mapping.nest[at].size if self.sizes_in_parts is None else self.sizes_in_parts[at]
@@ -166,7 +166,7 @@ class Boundary:
         if joined:
             beside = (at for at, loop in enumerate(self.mapping.nest) if self.lower.has_beside_it(loop))
             spanned.extend(at for at in beside if not self.upper.has_beside_it(self.mapping.nest[at]))
-        return round(self._elements(spanned))
+        return nearest(self._elements(spanned))
 
     def _elements(self, places: Sequence[int], *, for_room: bool = False) -> float:
         """Those that loops at these places of the nest touch if they are all there is."""

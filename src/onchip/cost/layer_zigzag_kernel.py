@@ -13,6 +13,7 @@ from typing import Any, TypeVar, cast
 import numba
 import numpy as np
 
+from onchip.cost.layer_parts import DIGITS
 from onchip.cost.layer_tables import Chosen, Integers, Machine, Reals, Shape
 from onchip.cost.layer_zigzag_tables import Bench, Facts, RealCosts
 
@@ -137,7 +138,7 @@ def spread(machine: Machine, b: Bench, span: Reals) -> None:
                     span[holder, loop] *= b.side[loop, along]
                 else:
                     b.apart[holder] *= b.side[loop, along]
-        b.apart[holder] = np.round(b.apart[holder])
+        b.apart[holder] = nearest(b.apart[holder])
 
 
 @compiled
@@ -175,7 +176,7 @@ def size_tiles(shape: Shape, facts: Facts, b: Bench, operand: int) -> None:
     for at in range(b.boundaries[operand]):
         lower, upper = b.holder[operand, at], b.holder[operand, at + 1]
         b.neighbours[operand, at] = neighbours(shape, facts, b, b.span, facts.axis_size, operand, lower, upper)
-        size = int(np.round(elements(shape, facts, b, b.span, facts.axis_size, operand, lower, b.cut[operand, at])))
+        size = nearest(elements(shape, facts, b, b.span, facts.axis_size, operand, lower, b.cut[operand, at]))
         b.size[operand, at, LOWER] = size
         b.size[operand, at, UPPER] = size * whole_neighbours(facts, b.neighbours[operand, at])
         b.moves[operand, at, LOWER] = b.episodes[operand, at] * b.apart[lower]
@@ -192,7 +193,13 @@ def neighbours(
 
 @compiled
 def whole_neighbours(facts: Facts, count: float) -> int:
-    return floor(count + EPSILON) if facts.cut_late else int(np.round(count))
+    return floor(count + EPSILON) if facts.cut_late else nearest(count)
+
+
+@compiled
+def nearest(count: float) -> int:
+    """As `layer_parts.nearest`."""
+    return int(np.round(np.round(count, DIGITS)))
 
 
 @compiled

@@ -14,6 +14,7 @@ from onchip.cost.fused_mapper import Mapper
 from onchip.errors import InputError
 from onchip.ir.loopnest import Layer
 from onchip.solve.fusion.bounds import StackBounds
+from onchip.solve.fusion.mappers import UnmappableError
 from onchip.solve.fusion.objective import Criteria, FusionObjective
 from onchip.solve.fusion.space import StackChoice
 from onchip.solve.fusion.stacks import stack_of
@@ -55,6 +56,8 @@ class StackCosts:
     def _criteria(self, choice: StackChoice) -> Criteria | None:
         try:
             self.found[choice] = self.cost(choice)
+        except UnmappableError:
+            raise
         except InputError as error:
             self.refusals[choice] = error
             return None

@@ -26,7 +26,7 @@ NO_CLASS: Final = 3
 CLASSES: Final = tuple(
     next((at for at, operand in enumerate(OPERANDS) if loop not in RELEVANT[operand]), NO_CLASS) for loop in LOOPS
 )
-MOST_TILES: Final = 1 << 16
+MOST_TILES: Final = 1 << 17
 
 
 class Blocks(NamedTuple):

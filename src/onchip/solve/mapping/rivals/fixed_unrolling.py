@@ -35,7 +35,7 @@ def unrolling_for(layer: Layer, accelerator: Accelerator) -> Unrolling:
     """DeFiNES's rule, for arrays whose dimensions are named K, C, OX and OY: each unrolls its loop as far as it goes.
 
     Where channels are groups (a pool, a depthwise convolution) K unrolls these. Where there are only groups (an
-    addition) all dimensions do, one after the other as long as there are any left. Ten of the layers in its files
+    addition) all dimensions but C do, one after the other as long as there are any left. Ten of the layers in its files
     depart from it (`workloads.unrollings` has them by name).
     """
     found: dict[str, dict[str, int]] = {}
@@ -43,6 +43,8 @@ def unrolling_for(layer: Layer, accelerator: Accelerator) -> Unrolling:
     left = layer.g
     for name, units in array_of(accelerator).sizes.items():
         own = OTHER_NAMES.get(name, name)
+        if groups_alone and own == "C":
+            continue
         loop, bound = ("G", left) if groups_alone or (own == "K" and layer.g > 1) else (own, layer.bounds.get(own, 1))
         if own in LOOPS and bound > 1:
             found[name] = {loop: min(units, bound)}

@@ -16,6 +16,7 @@ import numpy as np
 from onchip.arch.accelerator import Accelerator
 from onchip.cost.layer_kernel import READ_FOR_ABOVE, READ_FOR_BELOW, WRITE_FROM_ABOVE, WRITE_FROM_BELOW
 from onchip.cost.layer_tables import OPERANDS, Flags, Integers, Machine, Reals, machine_of
+from onchip.cost.layer_parts import DIGITS, nearest
 from onchip.cost.layer_tiles import EPSILON
 from onchip.ir.loopnest import OUTPUT, RELEVANT
 from onchip.solve.mapping.rivals.tiles import Sides, Tiles, TileSizes
@@ -86,7 +87,7 @@ class CutTables:
     def _cut(self, number: int, lower: int, upper: int) -> Cut:
         operand = OPERANDS[number]
         below, above = self._sides.within[lower + 1], self._sides.within[upper + 1]
-        size = np.round(self._sized.elements(below, operand)).astype(np.int64)
+        size = np.round(np.round(self._sized.elements(below, operand), DIGITS)).astype(np.int64)
         one, all_of_them = (self._sized.elements(within, operand)[0] for within in (below, above))
         joint = size * self._whole(all_of_them / one)
         pending = self._pending(upper) & (operand == OUTPUT)
@@ -107,7 +108,7 @@ class CutTables:
         if lower >= 0:
             copies = np.where(self._machine.double_buffered[lower] & (self._episodes > 1), 2, 1)
             partial = self._layer.partial_bits if operand == OUTPUT else self._layer.bits(operand)
-            room = np.round(self._sized.room(below, operand)).astype(np.int64) * copies
+            room = np.round(np.round(self._sized.room(below, operand), DIGITS)).astype(np.int64) * copies
             need[lower] = room * partial, room * self._layer.bits(operand)
         if upper < self._machine.capacity_bits.size:
             whole = self._layer.elements(operand) * bits
@@ -124,7 +125,7 @@ class CutTables:
         return self._tiles.sums_are_left | beside
 
     def _whole(self, neighbours: float) -> int:
-        return floor(neighbours + EPSILON) if self._sized.accounting.parts_are_cut_late else round(neighbours)
+        return floor(neighbours + EPSILON) if self._sized.accounting.parts_are_cut_late else nearest(neighbours)
 
     def _width(self, upper: int, lower: int, moves: tuple[int, int], neighbours: float) -> float:
         """Bits that cross a boundary in a cycle at most, where that matters; moves are those above and below."""
@@ -144,7 +145,7 @@ class CutTables:
             cycles = np.ceil(bits / most - EPSILON).astype(np.int64)
             words = np.where(bits <= most, words, cycles * ceil(most / shortest - EPSILON))
         each = self._machine.read_pj[level] if energies == "read_pj" else self._machine.write_pj[level]
-        moved: Reals = words * self._episodes * round(self._sides.apart[level + 1]) * float(each)
+        moved: Reals = words * self._episodes * nearest(self._sides.apart[level + 1]) * float(each)
         return moved
 
 
