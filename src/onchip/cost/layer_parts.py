@@ -8,7 +8,6 @@ from typing import Final
 from onchip.ir.loopnest import LOOPS, Layer
 from onchip.plan.mapping import Mapping, MappingError
 
-
 DIGITS: Final = 6
 
 

@@ -15,8 +15,8 @@ import numpy as np
 
 from onchip.arch.accelerator import Accelerator
 from onchip.cost.layer_kernel import READ_FOR_ABOVE, READ_FOR_BELOW, WRITE_FROM_ABOVE, WRITE_FROM_BELOW
-from onchip.cost.layer_tables import OPERANDS, Flags, Integers, Machine, Reals, machine_of
 from onchip.cost.layer_parts import DIGITS, nearest
+from onchip.cost.layer_tables import OPERANDS, Flags, Integers, Machine, Reals, machine_of
 from onchip.cost.layer_tiles import EPSILON
 from onchip.ir.loopnest import OUTPUT, RELEVANT
 from onchip.solve.mapping.rivals.tiles import Sides, Tiles, TileSizes
