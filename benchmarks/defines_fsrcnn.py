@@ -243,9 +243,9 @@ def sweep(mapper: TileMapper) -> bool:
     energy, cycles = (
         sum(values) for values in zip(*((one.sums.energy_pj, one.sums.cycles) for _, one in found.stacks), strict=True)
     )
+    claim = mapper.claim(found.result.status, found.result.gap or 0)
     print(
-        f"  {energy / PJ_OF_MJ:.4f} mJ, {cycles / MILLION:.3f} Mcycles, {found.result.status},"
-        f" gap {found.result.gap or 0:.2%};"
+        f"  {energy / PJ_OF_MJ:.4f} mJ, {cycles / MILLION:.3f} Mcycles, {claim};"
         f" {found.costed} stacks costed, {len(answers.known)} mappings, {took}, {peak_mib()}"
     )
     print(f"  {found.space}")

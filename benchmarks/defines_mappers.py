@@ -18,6 +18,7 @@ from onchip.errors import InputError
 from onchip.frontends.accelerator_yaml import load_accelerator
 from onchip.ir.loopnest import Layer
 from onchip.plan.document import Reading
+from onchip.plan.result import Status
 from onchip.solve.limits import Run
 from onchip.solve.mapping.exact import solve_exactly
 from onchip.solve.mapping.objective import MappingObjective
@@ -48,18 +49,22 @@ class TileMapper:
     objective: MappingObjective = MappingObjective.ENERGY
     limit: int = 6
 
+    def claim(self, status: Status, gap: float) -> str:
+        """What a search of stacks has proven: its bounds are those of the interpreter's accounting, that of `exact`."""
+        return f"{status} gap {gap:.1%}" if self.name == "exact" else "not proven"
+
     def __call__(self, layer: Layer, accelerator: Accelerator) -> LayerCost | None:
         """None where nothing fits.
 
-        An addition leaves C alone, along which units add up. Where its two inputs do not fit side by side for all units
-        (Tesla's 1 KiB has room for one of 1,024) it unrolls fewer dimensions.
+        Where the two inputs of an addition do not fit side by side for all units (Tesla's 1 KiB has room for one of
+        1,024) it unrolls fewer dimensions.
         """
         if self.name == "exact":
             return self._exactly(layer, accelerator)
         rule = unrolling_for(layer, accelerator)
         if layer.macs != layer.g:
             return self._unrolled(layer, accelerator, rule)
-        units = {name: loops for name, loops in rule.items() if name != "C"}
+        units = dict(rule)
         found = self._unrolled(layer, accelerator, units)
         while found is None and units:
             units.popitem()
@@ -88,7 +93,7 @@ def machine(name: str) -> Accelerator:
 
 def network(name: str) -> FusableNetwork:
     """A bundled one, of 8 bits."""
-    return fusable_of(read_network(name, Reading()), Precision(8), PARTIAL_BITS)
+    return fusable_of(read_network(name, Reading()), Precision(8, PARTIAL_BITS))
 
 
 @dataclass(slots=True)

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from onchip.analysis.fusable import FusableNetwork
 from onchip.analysis.fused_emission import graph_in_tiles
 from onchip.arch.accelerator import Accelerator
-from onchip.arch.memory import DRAM, Operand
+from onchip.arch.memory import DRAM
 from onchip.cost.fused import StackCost
 from onchip.cost.fused_machine import check_machine
 from onchip.cost.layer import access_of
@@ -173,15 +173,9 @@ def _read(request: FusionRequest) -> _Problem:
     accelerator = load_accelerator(request.accelerator)
     _ensure_tiles_can_be_costed(accelerator, request)
     graph = read_network(request.source, Reading(dims=request.dims, granularity=request.granularity))
-    partial_bits = request.partial_bits or _partial_bits(accelerator, request.bits)
-    network = fusable_of(graph, Precision(request.bits), partial_bits)
-    return _Problem(replace(request, partial_bits=partial_bits), graph, network, accelerator)
-
-
-def _partial_bits(accelerator: Accelerator, bits: int) -> int:
-    """Of a sum in the making: 16 more than of an element, up to 32, but no more than every memory of outputs has."""
-    memories = [level.memory for level in accelerator.levels if Operand.OUTPUT in level.memory.holds]
-    return max(min(bits + 16, 32, *(memory.capacity_bytes * 8 for memory in memories)), bits)
+    precision = Precision(request.bits, request.partial_bits).on(accelerator)
+    network = fusable_of(graph, precision)
+    return _Problem(replace(request, partial_bits=precision.partial_bits), graph, network, accelerator)
 
 
 def _ensure_tiles_can_be_costed(accelerator: Accelerator, request: FusionRequest) -> None:

@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import fused_files
 from onchip.analysis.fusable import FusableNetwork
 from onchip.analysis.tiling_windows import Window
 from onchip.arch.accelerator import Accelerator
@@ -26,20 +27,7 @@ from onchip.solve.limits import Run
 from onchip.solve.mapping.registry import METHODS
 from stacks import chain, fsrcnn, random_stack
 
-CHIP = """\
-format: onchip-accelerator
-version: 1
-name: chip
-array: {dimensions: {K: 2, OX: 2}, mac_energy_pj: 0.5}
-memories:
-  - {name: register, capacity: 1B, holds: [weight], serves: [OX], access_bits: 8, read_energy_pj: 0.1,
-     write_energy_pj: 0.1, ports: [{direction: read_write, bits_per_cycle: 16}]}
-  - {name: buffer, capacity: 256B, access_bits: 32, read_energy_pj: 5, write_energy_pj: 6,
-     ports: [{direction: read_write, bits_per_cycle: 64}]}
-  - {name: global, capacity: 1KiB, scratchpad: true, access_bits: 32, read_energy_pj: 30, write_energy_pj: 35,
-     ports: [{direction: read_write, bits_per_cycle: 64}]}
-dram: {access_bits: 64, read_energy_pj: 400, write_energy_pj: 450, ports: [{direction: read_write, bits_per_cycle: 64}]}
-"""
+CHIP = fused_files.CHIP.replace("512B", "256B")
 SMALL = accelerator_from_yaml(CHIP, "chip.yaml")
 FREE = accelerator_from_yaml(
     CHIP.replace("dimensions: {K: 2, OX: 2}", "free: 8").replace("serves: [OX], ", ""), "f.yaml"

@@ -274,7 +274,7 @@ def test_fused_activations_cost_nothing() -> None:
 
 
 def test_bits_are_as_asked() -> None:
-    network = fusable_of(load_network("lenet5"), Precision(16), partial_bits=40)
+    network = fusable_of(load_network("lenet5"), Precision(16, 40))
     assert {one.bits for one in network.maps.values()} == {16}
     for layer in network.layers:
         nest = layer.layer

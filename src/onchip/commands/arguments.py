@@ -39,6 +39,14 @@ TimeLimit: TypeAlias = Annotated[float | None, typer.Option(metavar="S", help="S
 Workers: TypeAlias = Annotated[int, typer.Option(min=1, metavar="N", help="Parallel workers.")]
 Seed: TypeAlias = Annotated[int, typer.Option(min=0, max=GREATEST_SEED, metavar="N", help="Seed of all choices.")]
 AsJson: TypeAlias = Annotated[bool, typer.Option("--json", help="Print one JSON object and nothing else.")]
+GREATEST_BITS = 64
+ElementBits: TypeAlias = Annotated[
+    int, typer.Option("--bits", min=1, max=GREATEST_BITS, metavar="N", help="Bits of an element of every operand.")
+]
+PartialBits: TypeAlias = Annotated[
+    int | None,
+    typer.Option(min=1, max=GREATEST_BITS, metavar="N", help="Bits of a sum in the making; else as many as fit."),
+]
 
 
 def seconds_of(time_limit: float | None) -> float | None:

@@ -8,7 +8,17 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from onchip.commands.arguments import AsJson, Dims, Network, Seed, Workers, dims_of, seconds_of
+from onchip.commands.arguments import (
+    AsJson,
+    Dims,
+    ElementBits,
+    Network,
+    PartialBits,
+    Seed,
+    Workers,
+    dims_of,
+    seconds_of,
+)
 from onchip.commands.exit_code import ExitCode, code_of_check, code_of_result
 from onchip.commands.watched import watched_run
 from onchip.errors import GraphError, InputError, UsageError
@@ -26,71 +36,69 @@ if TYPE_CHECKING:
     from onchip.ir.graph import Graph
     from onchip.report.fusion_outcome import FusionOutcome
 
-GREATEST_BITS = 64
 GRAPH_SUFFIXES = (".json", ".json.gz")
+
+
+Machine = Annotated[str, typer.Option(metavar="NAME|FILE", help="A bundled name (NAME@64KiB resizes it) or a file.")]
+Objective = Annotated[FusionObjective, typer.Option(help="Least energy, latency, product of both, or DRAM traffic.")]
+Tile = Annotated[
+    str | None, typer.Option(metavar="4x72", help="Columns x rows of a stack's last feature map; else searched.")
+]
+Mode = Annotated[
+    OverlapMode | None, typer.Option(help="What tiles share instead of computing it again; else searched.")
+]
+Stacks = Annotated[
+    str,
+    typer.Option(metavar="one|greedy|optimal|layers|0-3,4-7", help="Layers that run together, by number or by name."),
+]
+Sizes = Annotated[TileSizes, typer.Option(help="The sizes that are tried along columns and rows.")]
+Combined = Annotated[Combination, typer.Option(help="Each stack its own tile and mode, or a single one for all.")]
+MapsInDram = Annotated[bool, typer.Option("--maps-in-dram", help="Maps between stacks always go through DRAM.")]
+Method = Annotated[
+    str, typer.Option(metavar="NAME", help="Who maps the layers of a tile: exact, loma, hybrid, random.")
+]
+Detail = Annotated[Granularity, typer.Option(help="Fuse operators, or leave the nodes.")]
+TimeLimit = Annotated[float | None, typer.Option(metavar="S", help="Seconds in all; else until proven.")]
+Cache = Annotated[
+    bool, typer.Option(" /--no-cache", help="Map anew what was proven in an earlier run.", show_default=False)
+]
+Output = Annotated[Path | None, typer.Option("--output", "-o", metavar="STRATEGY.json", help="Write the strategy.")]
+EmitGraph = Annotated[
+    Path | None,
+    typer.Option(metavar="GRAPH.json", help="Write the network in tiles, to be planned, checked and run (or .gz)."),
+]
+Report = Annotated[
+    Path | None, typer.Option(metavar="FILE.html", help="Draw heat maps, stacks, memory levels and energy.")
+]
+Check = Annotated[
+    Path | None, typer.Option(metavar="STRATEGY.json", help="Verify a strategy and cost it, instead of searching.")
+]
 
 
 def fuse_command(
     context: typer.Context,
     network: Network,
-    accelerator: Annotated[
-        str, typer.Option(metavar="NAME|FILE", help="A bundled name (NAME@64KiB resizes it) or a file.")
-    ],
-    objective: Annotated[
-        FusionObjective, typer.Option(help="Least energy, latency, product of both, or DRAM traffic.")
-    ] = FusionObjective.ENERGY,
-    tile: Annotated[
-        str | None, typer.Option(metavar="4x72", help="Columns x rows of a stack's last feature map; else searched.")
-    ] = None,
-    mode: Annotated[
-        OverlapMode | None, typer.Option(help="What tiles share instead of computing it again; else searched.")
-    ] = None,
-    stacks: Annotated[
-        str,
-        typer.Option(
-            metavar="one|greedy|optimal|layers|0-3,4-7", help="Layers that run together, by number or by name."
-        ),
-    ] = "optimal",
-    tile_sizes: Annotated[
-        TileSizes, typer.Option(help="The sizes that are tried along columns and rows.")
-    ] = TileSizes.SWEEP,
-    combination: Annotated[
-        Combination, typer.Option(help="Each stack its own tile and mode, or a single one for all.")
-    ] = Combination.BEST,
-    maps_in_dram: Annotated[
-        bool, typer.Option("--maps-in-dram", help="Maps between stacks always go through DRAM.")
-    ] = False,
-    method: Annotated[
-        str, typer.Option(metavar="NAME", help="Who maps the layers of a tile: exact, loma, hybrid, random.")
-    ] = "exact",
-    bits: Annotated[
-        int, typer.Option(min=1, max=GREATEST_BITS, metavar="N", help="Bits of an element of every operand.")
-    ] = 8,
-    partial_bits: Annotated[
-        int | None,
-        typer.Option(min=1, max=GREATEST_BITS, metavar="N", help="Bits of a sum in the making; else as many as fit."),
-    ] = None,
-    granularity: Annotated[Granularity, typer.Option(help="Fuse operators, or leave the nodes.")] = Granularity.FUSED,
+    accelerator: Machine,
+    objective: Objective = FusionObjective.ENERGY,
+    tile: Tile = None,
+    mode: Mode = None,
+    stacks: Stacks = "optimal",
+    tile_sizes: Sizes = TileSizes.SWEEP,
+    combination: Combined = Combination.BEST,
+    maps_in_dram: MapsInDram = False,
+    method: Method = "exact",
+    bits: ElementBits = 8,
+    partial_bits: PartialBits = None,
+    granularity: Detail = Granularity.FUSED,
     dim: Dims = None,
-    time_limit: Annotated[float | None, typer.Option(metavar="S", help="Seconds in all; else until proven.")] = None,
+    time_limit: TimeLimit = None,
     workers: Workers = 1,
     seed: Seed = 0,
-    cache: Annotated[
-        bool, typer.Option(" /--no-cache", help="Map anew what was proven in an earlier run.", show_default=False)
-    ] = True,
-    output: Annotated[
-        Path | None, typer.Option("--output", "-o", metavar="STRATEGY.json", help="Write the strategy.")
-    ] = None,
-    emit_graph: Annotated[
-        Path | None,
-        typer.Option(metavar="GRAPH.json", help="Write the network in tiles, to be planned, checked and run (or .gz)."),
-    ] = None,
-    report: Annotated[
-        Path | None, typer.Option(metavar="FILE.html", help="Draw heat maps, stacks, memory levels and energy.")
-    ] = None,
-    check: Annotated[
-        Path | None, typer.Option(metavar="STRATEGY.json", help="Verify a strategy and cost it, instead of searching.")
-    ] = None,
+    cache: Cache = True,
+    output: Output = None,
+    emit_graph: EmitGraph = None,
+    report: Report = None,
+    check: Check = None,
     as_json: AsJson = False,
 ) -> int:
     """Run a network depth-first: find the stacks of layers, their tiles and what these share that cost least.
@@ -115,16 +123,19 @@ def fuse_command(
     _write_files(outcome, output, report, context)
     if emitted is not None and outcome.document is not None:
         emitted.write(outcome.document)
-    if as_json:
-        from onchip.report.fusion import fusion_object
-
-        write_json(fusion_object(outcome))
-    else:
-        from onchip.report.fusion import fusion_tables
-        from onchip.report.terminal import show
-
-        write(show(*fusion_tables(outcome)))
+    _show(outcome, as_json=as_json)
     return code_of_result(outcome.result)
+
+
+def _show(outcome: FusionOutcome, *, as_json: bool) -> None:
+    from onchip.report.fusion import fusion_object, fusion_tables
+
+    if as_json:
+        write_json(fusion_object(outcome))
+        return
+    from onchip.report.terminal import show
+
+    write(show(*fusion_tables(outcome)))
 
 
 def _tile(text: str | None) -> tuple[int, int] | None:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from onchip.commands.arguments import AsJson, Dims, Seed, dims_of, seconds_of
+from onchip.commands.arguments import AsJson, Dims, ElementBits, PartialBits, Seed, dims_of, seconds_of
 from onchip.commands.exit_code import ExitCode, code_of_result
 from onchip.commands.watched import watched_run
 from onchip.cost.layer_accounting import AccountingName
@@ -19,7 +19,6 @@ from onchip.solve.mapping.objective import MappingObjective
 if TYPE_CHECKING:
     from onchip.report.mapping_outcome import MappingOutcome
 
-GREATEST_BITS = 64
 GREATEST_PADDING = 100
 
 
@@ -44,13 +43,8 @@ Mapspace = Annotated[
 ]
 Objective = Annotated[MappingObjective, typer.Option(help="Least energy, latency, or product of both.")]
 Method = Annotated[str, typer.Option(metavar="NAME", help="exact, cosa, random, hybrid, loma or uneven.")]
-Bits = Annotated[int, typer.Option(min=1, max=GREATEST_BITS, metavar="N", help="Bits of an element of every operand.")]
 Counting = Annotated[
     AccountingName, typer.Option("--accounting", help="Count as the interpreter does, as ZigZag or as DeFiNES.")
-]
-PartialBits = Annotated[
-    int | None,
-    typer.Option(min=1, max=GREATEST_BITS, metavar="N", help="Bits of a sum in the making; else as many as fit."),
 ]
 Padding = Annotated[
     int,
@@ -79,7 +73,7 @@ def map_command(
     mapspace: Mapspace = None,
     objective: Objective = MappingObjective.ENERGY,
     method: Method = "exact",
-    bits: Bits = 8,
+    bits: ElementBits = 8,
     partial_bits: PartialBits = None,
     accounting: Counting = AccountingName.INTERPRETER,
     padding: Padding = 0,

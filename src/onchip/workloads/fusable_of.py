@@ -32,12 +32,8 @@ _FUSABLE: Final = (
 )
 
 
-def fusable_of(
-    graph: Graph,
-    precision: Precision = Precision(),  # noqa: B008 (frozen)
-    partial_bits: int | None = None,
-) -> FusableNetwork:
-    """All operators as layers, in the graph's order; sums in the making may have other bits than `precision` says.
+def fusable_of(graph: Graph, precision: Precision = Precision()) -> FusableNetwork:  # noqa: B008 (frozen)
+    """All operators as layers, in the graph's order.
 
     A fully connected layer is a convolution to one pixel whose kernel is the whole map. A transposed convolution of
     stride s is one of stride 1 over its input, with s x s times the output channels: those of the square of outputs
@@ -45,7 +41,7 @@ def fusable_of(
     alone is passed through; a Slice before an addition crops what the addition reads (a negative pad, and its step as
     stride), and zeros that a Pad adds to the channels are not read. Raises InputError for any other operator.
     """
-    return _Reading(graph, layers_of(graph), precision, partial_bits).network()
+    return _Reading(graph, layers_of(graph), precision).network()
 
 
 @dataclass
@@ -55,7 +51,6 @@ class _Reading:
     graph: Graph
     found: NetworkLayers
     precision: Precision
-    partial_bits: int | None
     seen: dict[str, Sight] = field(default_factory=dict)
 
     def network(self) -> FusableNetwork:
@@ -160,8 +155,6 @@ class _Reading:
 
     def _finished(self, operator: Operator, layer: Layer, output: FeatureMap, reads: tuple[Read, ...]) -> FusableLayer:
         layer = self.precision.of(layer)
-        if self.partial_bits is not None:
-            layer = replace(layer, partial_bits=self.partial_bits)
         weight_bits = layer.elements(WEIGHT) * layer.weight_bits if len(reads) == 1 else 0
         return FusableLayer(operator.name, layer, output, reads, weight_bits)
 
