@@ -230,7 +230,7 @@ def sweep(mapper: TileMapper) -> bool:
     layers, accelerator = network(NETWORK), machine(published.CASE_STUDY_MACHINE)
     answers, objective = Answers(mapper), FusionObjective.ENERGY
     clock = Clock()
-    costs = StackCosts(layers, accelerator, objective, answers, OURS)
+    costs = StackCosts(layers, accelerator, objective, answers, OURS, mapper.sharing(accelerator))
     run = Run(listener=lambda heard: progress(f"{heard.phase}: best {heard.best}, bound {heard.lower_bound}"))
     found = solve_fusion(layers, accelerator, FusionOptions(), costs, run)
     took = str(clock)
@@ -243,7 +243,7 @@ def sweep(mapper: TileMapper) -> bool:
     energy, cycles = (
         sum(values) for values in zip(*((one.sums.energy_pj, one.sums.cycles) for _, one in found.stacks), strict=True)
     )
-    claim = mapper.claim(found.result.status, found.result.gap or 0)
+    claim = f"{found.result.status} gap {found.result.gap or 0:.1%}"
     print(
         f"  {energy / PJ_OF_MJ:.4f} mJ, {cycles / MILLION:.3f} Mcycles, {claim};"
         f" {found.costed} stacks costed, {len(answers.known)} mappings, {took}, {peak_mib()}"

@@ -18,18 +18,17 @@ from onchip.errors import InputError
 from onchip.frontends.accelerator_yaml import load_accelerator
 from onchip.ir.loopnest import Layer
 from onchip.plan.document import Reading
-from onchip.plan.result import Status
+from onchip.solve.fusion.unit_shares import AnyUnrolling, GivenUnrolling, Sharing
 from onchip.solve.limits import Run
 from onchip.solve.mapping.exact import solve_exactly
 from onchip.solve.mapping.objective import MappingObjective
 from onchip.solve.mapping.rivals.fixed_unrolling import (
     FixedUnrolling,
     TemporalMethod,
-    unrolling_for,
     unrolling_groups,
+    unrollings_for,
 )
 from onchip.solve.mapping.rivals.loma import solve_as_loma
-from onchip.solve.mapping.rivals.unrolling import Unrolling
 from onchip.workloads.fusable_of import fusable_of
 from onchip.workloads.layers_of import Precision
 from onchip.workloads.source import read_network
@@ -49,32 +48,17 @@ class TileMapper:
     objective: MappingObjective = MappingObjective.ENERGY
     limit: int = 6
 
-    def claim(self, status: Status, gap: float) -> str:
-        """What a search of stacks has proven: its bounds are those of the interpreter's accounting, that of `exact`."""
-        return f"{status} gap {gap:.1%}" if self.name == "exact" else "not proven"
-
     def __call__(self, layer: Layer, accelerator: Accelerator) -> LayerCost | None:
-        """None where nothing fits.
-
-        Where the two inputs of an addition do not fit side by side for all units (Tesla's 1 KiB has room for one of
-        1,024) it unrolls fewer dimensions.
-        """
+        """None where nothing fits."""
         if self.name == "exact":
             return self._exactly(layer, accelerator)
-        rule = unrolling_for(layer, accelerator)
-        if layer.macs != layer.g:
-            return self._unrolled(layer, accelerator, rule)
-        units = dict(rule)
-        found = self._unrolled(layer, accelerator, units)
-        while found is None and units:
-            units.popitem()
-            found = self._unrolled(layer, accelerator, units)
-        return found
+        return FixedUnrolling(TemporalMethod(self.name), objective=self.objective, limit=self.limit)(layer, accelerator)
 
-    def _unrolled(self, layer: Layer, accelerator: Accelerator, unrolling: Unrolling) -> LayerCost | None:
-        method = TemporalMethod(self.name)
-        rule = FixedUnrolling(method, objective=self.objective, limit=self.limit, unrolling=lambda *_: unrolling)
-        return rule(layer, accelerator)
+    def sharing(self, accelerator: Accelerator) -> Sharing:
+        """What the bounds of a search of stacks may know."""
+        if self.name == "exact":
+            return AnyUnrolling(accelerator, every_memory_keeps=True)
+        return GivenUnrolling(unrolling_groups(accelerator), unrollings_for)
 
     def _exactly(self, layer: Layer, accelerator: Accelerator) -> LayerCost | None:
         """A layer of too many tile shapes for `exact` is mapped by `loma`, in the same accounting."""

@@ -126,7 +126,9 @@ class _Study:
 
     def searched(self, seconds: float) -> tuple[Figures, Status, float]:
         """Any cuts and homes of maps, in tiles of the same sizes; its gap."""
-        costs = StackCosts(self.network, self.accelerator, FusionObjective.ENERGY, self.answers, self.conventions)
+        sharing = self.answers.mapper.sharing(self.accelerator)
+        given = self.network, self.accelerator, FusionObjective.ENERGY, self.answers, self.conventions
+        costs = StackCosts(*given, sharing)
         run = Run(Limits(time_limit_seconds=seconds))
         found = solve_fusion(self.network, self.accelerator, FusionOptions(sizes=TileSizes.CASE_STUDY), costs, run)
         parts = [

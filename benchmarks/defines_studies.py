@@ -89,9 +89,7 @@ def _line(row: Row) -> str:
         if name in row.found:
             one = row.found[name]
             parts.append(f"{one.energy_pj / PJ_OF_MJ:11.3f} / {one.cycles / MILLION:8.2f}")
-    searched = (
-        f", searched {row.searched_seconds:.0f} s {row.cell.mapper.claim(row.status, row.gap)}" if row.status else ""
-    )
+    searched = f", searched {row.searched_seconds:.0f} s {row.status} gap {row.gap:.1%}" if row.status else ""
     worse = f" WORSE THAN {', '.join(row.worse)}" if row.worse else ""
     tilings = row.found[OWN_TILINGS].tilings or "single layers"
     made = f"{row.stacks} stacks, {tilings}; {row.mappings} mappings, {row.seconds:.0f} s ({row.cpu_seconds:.0f})"

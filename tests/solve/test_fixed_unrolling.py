@@ -69,7 +69,7 @@ def test_an_addition_unrolls_its_groups_along_all_dimensions_but_those_of_inputs
 def test_the_cost_is_that_of_the_mapping(method: TemporalMethod, accounting: Accounting) -> None:
     accelerator = unrolling_groups(load_accelerator("meta-prototype-df"))
     mapper = FixedUnrolling(method, accounting)
-    cost, result = mapper(LAYER, accelerator), mapper.mapping(LAYER, accelerator)
+    cost, result = mapper(LAYER, accelerator), mapper.result(LAYER, accelerator)
     assert cost is not None
     assert result.answer is not None
     assert result.objective_value == pytest.approx(1000 * cost.energy_pj, rel=1e-9)

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 import pytest
@@ -12,7 +13,7 @@ from onchip.analysis.fusable import FusableNetwork
 from onchip.analysis.tiling_windows import Window
 from onchip.arch.accelerator import Accelerator
 from onchip.arch.memory import Operand
-from onchip.cost.fused_mapper import Memoized
+from onchip.cost.fused_mapper import Mapper, Memoized
 from onchip.frontends.accelerator_yaml import accelerator_from_yaml, load_accelerator
 from onchip.ir.loopnest import Layer
 from onchip.plan.strategy import OverlapMode, Tiling
@@ -20,11 +21,14 @@ from onchip.solve.fusion.costs import StackCosts
 from onchip.solve.fusion.layer_floors import MachineFloors
 from onchip.solve.fusion.mappers import LayerMapper
 from onchip.solve.fusion.objective import FusionObjective
+from onchip.solve.fusion.reuse_floors import reuse_floors
 from onchip.solve.fusion.space import StackChoice, StackSpace
 from onchip.solve.fusion.stacks import Span, legal_spans, stack_of
 from onchip.solve.fusion.tilings import TileSizes, tilings_of
+from onchip.solve.fusion.unit_shares import AnyUnrolling, GivenUnrolling, Sharing
 from onchip.solve.limits import Run
 from onchip.solve.mapping.registry import METHODS
+from onchip.solve.mapping.rivals.fixed_unrolling import FixedUnrolling, TemporalMethod, unrolling_groups, unrollings_for
 from stacks import chain, fsrcnn, random_stack
 
 CHIP = fused_files.CHIP.replace("512B", "256B")
@@ -44,9 +48,65 @@ REGISTERS = accelerator_from_yaml(
 )
 
 
-def costs_on(network: FusableNetwork, accelerator: Accelerator, objective: FusionObjective) -> StackCosts:
-    mapper = LayerMapper(METHODS["loma"], objective.of_layers, Run())
-    return StackCosts(network, accelerator, objective, Memoized(mapper))
+PARTS = accelerator_from_yaml(
+    """
+format: onchip-accelerator
+version: 1
+name: parts
+array: {dimensions: {K: 4, C: 3, OX: 3, OY: 2}, mac_energy_pj: 0.04}
+memories:
+  - {name: weights, capacity: 2B, holds: [weight], serves: [OX], access_bits: 8, read_energy_pj: 0.2,
+     write_energy_pj: 0.3, ports: [{direction: read_write, bits_per_cycle: 8}]}
+  - {name: sums, capacity: 4B, holds: [output], serves: [C], access_bits: 16, read_energy_pj: 0.5,
+     write_energy_pj: 0.4, ports: [{direction: read_write, bits_per_cycle: 32}]}
+  - {name: near, capacity: 64B, holds: [input, output], serves: [K, C, OX], access_bits: 8, read_energy_pj: 0.9,
+     write_energy_pj: 0.8, ports: [{direction: read_write, bits_per_cycle: 64}]}
+  - {name: buffer, capacity: 256B, scratchpad: true, access_bits: 8, read_energy_pj: 5,
+     write_energy_pj: 6, ports: [{direction: read_write, bits_per_cycle: 64}]}
+dram: {access_bits: 8, read_energy_pj: 20, write_energy_pj: 25, ports: [{direction: read_write, bits_per_cycle: 64}]}
+""",
+    "p.yaml",
+)
+
+
+@dataclass(frozen=True)
+class Kind:
+    """Of mappers, and what is known of all of them."""
+
+    mapper: Callable[[FusionObjective], Mapper]
+    sharing: Callable[[Accelerator], Sharing]
+
+
+def of_registry(name: str) -> Callable[[FusionObjective], Mapper]:
+    return lambda objective: LayerMapper(METHODS[name], objective.of_layers, Run())
+
+
+def by_rule(method: TemporalMethod) -> Callable[[FusionObjective], Mapper]:
+    return lambda objective: FixedUnrolling(method, objective=objective.of_layers)
+
+
+def by_rules(accelerator: Accelerator) -> Sharing:
+    return GivenUnrolling(unrolling_groups(accelerator), unrollings_for)
+
+
+def keeping(accelerator: Accelerator) -> Sharing:
+    return AnyUnrolling(accelerator, every_memory_keeps=True)
+
+
+KINDS = {
+    "any": Kind(of_registry("loma"), AnyUnrolling),
+    "loma": Kind(of_registry("loma"), keeping),
+    "exact": Kind(of_registry("exact"), keeping),
+    "defines": Kind(by_rule(TemporalMethod.LOMA), by_rules),
+    "uneven": Kind(by_rule(TemporalMethod.UNEVEN), by_rules),
+}
+
+
+def costs_on(
+    network: FusableNetwork, accelerator: Accelerator, objective: FusionObjective, kind: str = "loma"
+) -> StackCosts:
+    mapper, sharing = KINDS[kind].mapper(objective), KINDS[kind].sharing(accelerator)
+    return StackCosts(network, accelerator, objective, Memoized(mapper), sharing=sharing)
 
 
 def choices_on(network: FusableNetwork, accelerator: Accelerator) -> Sequence[StackChoice]:
@@ -60,16 +120,17 @@ def choices_on(network: FusableNetwork, accelerator: Accelerator) -> Sequence[St
 @settings(max_examples=60, deadline=None)
 @given(
     st.integers(0, 10**6),
-    st.sampled_from([SMALL, FREE, WIDE, REGISTERS]),
-    st.sampled_from(FusionObjective),
+    st.sampled_from([SMALL, FREE, WIDE, REGISTERS, PARTS]),
+    st.sampled_from([(kind, one) for kind in KINDS for one in FusionObjective if kind != "uneven" or one == "energy"]),
     st.data(),
 )
 def test_no_stack_costs_less_than_its_bound(
-    seed: int, accelerator: Accelerator, objective: FusionObjective, data: st.DataObject
+    seed: int, accelerator: Accelerator, asked: tuple[str, FusionObjective], data: st.DataObject
 ) -> None:
+    kind, objective = asked
     stack = random_stack(seed)
     network = FusableNetwork("net", stack.inputs, stack.layers)
-    costs = costs_on(network, accelerator, objective)
+    costs = costs_on(network, accelerator, objective, kind)
     for choice in data.draw(st.lists(st.sampled_from(choices_on(network, accelerator)), min_size=1, max_size=3)):
         bound, least = costs.bound(choice), costs.floor([choice])
         (cost,) = costs.costs([choice])
@@ -117,8 +178,9 @@ def test_where_pixels_are_skipped_a_smaller_tile_may_load_less_than_the_whole_ma
 def test_registers_of_one_weight_and_one_sum_cannot_both_be_used_again() -> None:
     """A weight has 256 uses, 16 in a cycle: it is fetched 16 times, unless sums of 16 products go and come instead."""
     layer = Layer(k=16, c=16, p=16, q=16)
-    machine = MachineFloors(load_accelerator("meta-prototype-df"))
-    reuse = machine.reuse_floors(layer)
+    accelerator = load_accelerator("meta-prototype-df")
+    machine = MachineFloors(accelerator, AnyUnrolling(accelerator))
+    reuse = reuse_floors(machine.of([layer]))
     near = machine.homes(Operand.WEIGHT).index("weight_local_buffer")
     of_weights = reuse.weight_pj(np.array([256.0]))[:, near, 0]
     fetched_pj = 8 * 17.2 / 512

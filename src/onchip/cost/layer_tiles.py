@@ -194,7 +194,7 @@ class Boundary:
             outputs, filters = floor(outputs + EPSILON), floor(filters + EPSILON)
         positions: float = (outputs - 1) * axis.stride + (filters - 1) * axis.dilation + 1
         if self.accounting.skipped_rows_are_absent:
-            positions = _touched(axis, outputs, filters)
+            positions = touched(axis.stride, axis.dilation, outputs, filters)
         return floor(positions + EPSILON)
 
     def _times(self, sharing: Holder) -> int:
@@ -264,11 +264,10 @@ def boundaries(
     )
 
 
-def _touched(axis: Axis, outputs: float, filters: float) -> float:
+def touched(stride: int, dilation: int, outputs: float, filters: float) -> float:
     """Different positions `output * stride + filter * dilation`; none is counted that a stride skips."""
-    common = gcd(axis.stride, axis.dilation)
-    stride, dilation = axis.stride // common, axis.dilation // common
-    return outputs * filters - max(0, filters - stride) * max(0, outputs - dilation)
+    common = gcd(stride, dilation)
+    return outputs * filters - max(0, filters - stride // common) * max(0, outputs - dilation // common)
 
 
 @lru_cache(maxsize=1 << 16)

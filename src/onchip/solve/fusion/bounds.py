@@ -23,6 +23,7 @@ from onchip.solve.fusion.space import StackChoice
 from onchip.solve.fusion.stacks import Span, legal_spans, stack_of
 from onchip.solve.fusion.tile_totals import AxisTotals, LayerTotals, axis_totals
 from onchip.solve.fusion.tilings import whole
+from onchip.solve.fusion.unit_shares import Sharing
 
 ROUNDING = 1e-9
 """Sums of floats are not those of the cost model in another order."""
@@ -30,7 +31,9 @@ ROUNDING = 1e-9
 
 @dataclass(slots=True)
 class StackBounds:
-    """Of the choices on one network and machine; what choices share is calculated once.
+    """Of the choices on one network and machine, with mappings of which `sharing` is known.
+
+    What choices share is calculated once.
 
     With `is_for_any_tiles` a bound holds for tiles of any size: nothing is said of where data have room, nor of how few
     pixels a tile has.
@@ -39,6 +42,7 @@ class StackBounds:
     network: FusableNetwork
     accelerator: Accelerator
     objective: FusionObjective
+    sharing: Sharing
     is_for_any_tiles: bool = False
     _layers: LayerBounds = field(init=False)
     _longest: dict[int, Span] = field(init=False)
@@ -49,12 +53,12 @@ class StackBounds:
     _shares: dict[tuple[Span, Tiling, int], LayerShare] = field(default_factory=dict)
     _maps: dict[tuple[Span, Tiling, int, tuple[str, ...], str | None], float] = field(default_factory=dict)
     _outside: dict[tuple[Span, int], tuple[str, ...]] = field(default_factory=dict)
-    _inside: dict[tuple[Span, Tiling, str], tuple[float, float, float]] = field(default_factory=dict)
+    _inside: dict[tuple[Span, Tiling, str], tuple[float, float, float, float]] = field(default_factory=dict)
     _is_tiled: dict[tuple[Span, Tiling], bool] = field(default_factory=dict)
     _any_tiles: StackBounds | None = None
 
     def __post_init__(self) -> None:
-        self._layers = LayerBounds(MachineFloors(self.accelerator), self.is_for_any_tiles)
+        self._layers = LayerBounds(MachineFloors(self.accelerator, self.sharing), self.is_for_any_tiles)
         self._longest = {}
         for span in legal_spans(self.network):
             self._longest.setdefault(span.stop, span)
@@ -65,13 +69,15 @@ class StackBounds:
     def floor(self, choice: StackChoice) -> Criteria:
         """Of the same stack with the same homes in any tiles: one tile computes and loads least of all.
 
-        Not so where a layer skips pixels, which need not be computed in smaller tiles: of that nothing is said.
+        Not so where a layer skips pixels, which need not be computed in smaller tiles, nor where units count in parts:
+        of that nothing is said.
         """
         stack = self._stack(choice.span)
-        if not skips_nothing(stack):
+        if self.sharing.is_of_every_shape or not skips_nothing(stack):
             return self.objective.zero
         if self._any_tiles is None:
-            self._any_tiles = StackBounds(self.network, self.accelerator, self.objective, is_for_any_tiles=True)
+            given = self.network, self.accelerator, self.objective, self.sharing
+            self._any_tiles = StackBounds(*given, is_for_any_tiles=True)
         return self._any_tiles.bound(replace(choice, tiling=whole(stack.output)))
 
     def bound(self, choice: StackChoice) -> Criteria:
@@ -79,7 +85,7 @@ class StackBounds:
         key = choice.span, choice.tiling, choice.output_home
         if key not in self._inside:
             self._inside[key] = self._sums_inside(choice)
-        energy_pj, cycles, dram_bits = self._inside[key]
+        energy_pj, cycles, dram_bits, moved = self._inside[key]
         stack, homes = self._stack(choice.span), dict(choice.homes)
         for source in stack.inputs:
             home = homes.get(source.name, DRAM)
@@ -87,11 +93,14 @@ class StackBounds:
             energy_pj += loads * self._load_pj(choice, source, home)
             dram_bits += loads * source.bits if home == DRAM else 0
         dram_bits += stack.output.size_bits if choice.output_home == DRAM else 0
-        criteria = self.objective.criteria(energy_pj, cycles, dram_bits)
+        criteria = self.objective.criteria(energy_pj, cycles, dram_bits * moved)
         return tuple(max(floor(part * (1 - ROUNDING)) - 1, 0) for part in criteria)
 
-    def _sums_inside(self, choice: StackChoice) -> tuple[float, float, float]:
-        """Energy, cycles and bits of DRAM, without what comes from outside and the stack's output in DRAM."""
+    def _sums_inside(self, choice: StackChoice) -> tuple[float, float, float, float]:
+        """Energy, cycles and bits of DRAM, without what comes from outside and the stack's output in DRAM.
+
+        The last is the part of these bits that is counted at least.
+        """
         span, tiling, last = choice.span, choice.tiling, choice.span.stop - 1
         longest = self._tiled_as(span, tiling)
         shares = [self._share(longest, tiling, at) for at in range(span.start, span.stop)]
@@ -104,6 +113,7 @@ class StackBounds:
             sum(one.energy_pj for one in shares) + maps_pj + weights_pj,
             sum(one.cycles for one in shares),
             sum(one.weight_bits for one in shares) + again_bits,
+            min(one.moved for one in shares),
         )
 
     def _weights_pj(self, shares: Sequence[LayerShare]) -> tuple[float, float]:

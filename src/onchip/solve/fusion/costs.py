@@ -18,23 +18,29 @@ from onchip.solve.fusion.mappers import UnmappableError
 from onchip.solve.fusion.objective import Criteria, FusionObjective
 from onchip.solve.fusion.space import StackChoice
 from onchip.solve.fusion.stacks import stack_of
+from onchip.solve.fusion.unit_shares import AnyUnrolling, Sharing
 
 
 @dataclass(slots=True)
 class StackCosts:
-    """Costs that have been asked for are kept, and why others cannot be; `mapper` is to remember its answers."""
+    """Costs that have been asked for are kept, and why others cannot be; `mapper` is to remember its answers.
+
+    `sharing` is what is known of these; without it they may be any mappings, counted as the interpreter does.
+    """
 
     network: FusableNetwork
     accelerator: Accelerator
     objective: FusionObjective
     mapper: Mapper
     conventions: Conventions = OURS
+    sharing: Sharing | None = None
     found: dict[StackChoice, StackCost] = field(default_factory=dict)
     refusals: dict[StackChoice, InputError] = field(default_factory=dict)
     _bounds: StackBounds = field(init=False)
 
     def __post_init__(self) -> None:
-        self._bounds = StackBounds(self.network, self.accelerator, self.objective)
+        sharing = self.sharing or AnyUnrolling(self.accelerator)
+        self._bounds = StackBounds(self.network, self.accelerator, self.objective, sharing)
 
     def bound(self, choice: StackChoice) -> Criteria | None:
         """Nothing for other conventions than ours, for which bounds are not proven."""

@@ -6,14 +6,19 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from itertools import product
 from math import inf, prod
+from typing import TypeAlias
 
 import numpy as np
 
 from onchip.analysis.fusable import FeatureMap, FusableLayer, Read, Stack
 from onchip.arch.memory import DRAM, Operand
 from onchip.ir.loopnest import Layer
-from onchip.solve.fusion.layer_floors import MachineFloors, OperandFloor, ReuseFloors
+from onchip.solve.fusion.layer_floors import MachineFloors, NestFloors, OperandFloor
+from onchip.solve.fusion.reuse_floors import ReuseFloors, reuse_floors
 from onchip.solve.fusion.tile_totals import LayerTotals
+
+Shapes: TypeAlias = tuple[tuple[int, int], ...]
+"""Rows and columns of tiles, the largest first."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,7 +28,7 @@ class LayerFloors:
     Of what it sees, at least the `share` is neither skipped by a stride nor between dilated taps.
     """
 
-    units: int
+    nest: NestFloors
     share: float
     input: OperandFloor
     weight: OperandFloor | None
@@ -36,7 +41,8 @@ class LayerShare:
     """Of a layer; `energy_pj` is without weights.
 
     `weights_pj` are the energies of weights if they lie, from the second tile on, no lower than in each of the
-    memories of weights, DRAM last; there are that many further tiles.
+    memories of weights, DRAM last; there are that many further tiles. Of elements that move, `moved` is the part that
+    is counted at least.
     """
 
     energy_pj: float
@@ -44,6 +50,7 @@ class LayerShare:
     weight_bits: int
     weights_pj: tuple[float, ...]
     tiles_again: float = inf
+    moved: float = 1.0
 
 
 @dataclass(slots=True)
@@ -55,7 +62,7 @@ class LayerBounds:
     capacities: Mapping[str, float] = field(init=False)
     weight_homes: tuple[str, ...] = field(init=False)
     _longest_side: int = field(init=False)
-    _floors: dict[tuple[str, int, int], LayerFloors] = field(default_factory=dict)
+    _floors: dict[tuple[str, Shapes], LayerFloors] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         levels = self.machine.accelerator.levels
@@ -68,20 +75,21 @@ class LayerBounds:
 
     def share(self, layer: FusableLayer, rows: LayerTotals, columns: LayerTotals) -> LayerShare:
         """In so many tiles, without feature maps where they lie."""
-        floors = self._floors_of(layer, rows.most, columns.most)
+        floors = self._floors_of(layer, rows, columns)
         macs = _macs(layer, rows.computed, columns.computed)
         energy_pj = macs * self.machine.mac_energy_pj + _macs(layer, rows.inner, columns.inner) * floors.input.per_mac
-        cycles = macs / min(floors.units, _macs(layer, rows.most, columns.most))
+        cycles = macs / min(floors.nest.shares.at_work, _macs(layer, rows.most, columns.most))
+        moved = min(floors.nest.shares.moved.values())
         if floors.weight is None:
-            return LayerShare(energy_pj, cycles, 0, (0.0,) * len(self.weight_homes))
+            return LayerShare(energy_pj, cycles, 0, (0.0,) * len(self.weight_homes), moved=moved)
         weights = layer.layer.elements(Operand.WEIGHT)
         bits = weights * layer.layer.weight_bits
         if floors.reuse is None:
             near_pj = macs * floors.weight.per_mac + weights * floors.weight.per_element[DRAM]
-            least_pj = max(near_pj, weights * self.machine.read_pj(layer.layer, Operand.WEIGHT, DRAM))
-            return LayerShare(energy_pj, cycles, bits, (least_pj,) * len(self.weight_homes))
+            least_pj = max(near_pj, weights * floors.nest.read_pj(Operand.WEIGHT, DRAM))
+            return LayerShare(energy_pj, cycles, bits, (least_pj,) * len(self.weight_homes), moved=moved)
         weights_pj = self._weights_pj(layer, floors.reuse, rows, columns)
-        return LayerShare(energy_pj, cycles, bits, weights_pj, rows.tiles * columns.tiles - 1)
+        return LayerShare(energy_pj, cycles, bits, weights_pj, rows.tiles * columns.tiles - 1, moved)
 
     def _weights_pj(
         self, layer: FusableLayer, reuse: ReuseFloors, rows: LayerTotals, columns: LayerTotals
@@ -113,7 +121,7 @@ class LayerBounds:
         `channels` are those of maps of the stack, the others come from outside; `home` is given for the last output.
         Where the largest tile has room in the cheapest memories, all have.
         """
-        floors = self._floors_of(layer, rows.most, columns.most)
+        floors = self._floors_of(layer, rows, columns)
         seen, written = _moved(layer, channels, rows.largest, columns.largest)
         cheapest = floors.input.cheapest, home or min(floors.output, key=lambda name: floors.output[name])
         if self._has_room(layer, seen, written, cheapest, home):
@@ -149,23 +157,41 @@ class LayerBounds:
 
     def load_pj(self, layer: FusableLayer, rows: LayerTotals, columns: LayerTotals, home: str) -> float:
         """Of an element from outside as the layer sees it."""
-        return self._floors_of(layer, rows.most, columns.most).input.per_element[home]
+        return self._floors_of(layer, rows, columns).input.per_element[home]
 
-    def _floors_of(self, fusable: FusableLayer, rows: int, columns: int) -> LayerFloors:
-        """A side that is longer than any of the array's is as good as one of these."""
-        key = fusable.name, min(rows, self._longest_side), min(columns, self._longest_side)
+    def _floors_of(self, fusable: FusableLayer, rows: LayerTotals, columns: LayerTotals) -> LayerFloors:
+        shapes = self._shapes(rows, columns)
+        key = fusable.name, shapes
         if key not in self._floors:
-            layer, machine = _at_most(fusable, *key[1:]), self.machine
+            nest = self.machine.of([self._nest(fusable, *shape) for shape in shapes])
+            layer = nest.layer
             has_weights = layer.has_weight and len(fusable.reads) == 1
             self._floors[key] = LayerFloors(
-                machine.units(layer),
+                nest,
                 min(map(_share, fusable.reads)),
-                machine.floor(layer, Operand.INPUT, layer.k),
-                machine.floor(layer, Operand.WEIGHT, layer.n) if has_weights else None,
-                machine.reuse_floors(layer) if has_weights and not self.is_for_any_tiles else None,
-                machine.output_floor(layer),
+                nest.floor(Operand.INPUT, layer.k),
+                nest.floor(Operand.WEIGHT, layer.n) if has_weights else None,
+                reuse_floors(nest) if has_weights and not self.is_for_any_tiles else None,
+                nest.output_floor(),
             )
         return self._floors[key]
+
+    def _shapes(self, rows: LayerTotals, columns: LayerTotals) -> Shapes:
+        """A side that is longer than any of the array's is as good as one of these, unless units count in parts."""
+        most = self._longest_side
+        if not self.machine.sharing.is_of_every_shape:
+            return ((min(rows.most, most), min(columns.most, most)),)
+        every = product({one.computed for one in rows.slices}, {one.computed for one in columns.slices})
+        return tuple(sorted(every, reverse=True))
+
+    def _nest(self, fusable: FusableLayer, rows: int, columns: int) -> Layer:
+        """Over a tile of so many pixels. Those of an addition are groups: of a shape that may be cut short, all."""
+        layer, output = fusable.layer, fusable.output
+        if (layer.p, layer.q) == (output.rows, output.columns):
+            return replace(layer, p=max(rows, 1), q=max(columns, 1), padding=(0, 0, 0, 0))
+        if not self.machine.sharing.is_of_every_shape:
+            return layer
+        return replace(layer, g=layer.g // (output.rows * output.columns) * rows * columns)
 
 
 def seen_share(stack: Stack, source: FeatureMap) -> float:
@@ -199,11 +225,3 @@ def _macs(layer: FusableLayer, rows: int, columns: int) -> int:
 def _share(read: Read) -> float:
     windows = (read.rows, read.columns)
     return prod(one.kernel / max(one.kernel, one.stride, one.reach) for one in windows)
-
-
-def _at_most(fusable: FusableLayer, rows: int, columns: int) -> Layer:
-    """The nest over the largest tile; the pixels of an addition are groups."""
-    layer = fusable.layer
-    if (layer.p, layer.q) != (fusable.output.rows, fusable.output.columns):
-        return layer
-    return replace(layer, p=max(rows, 1), q=max(columns, 1), padding=(0, 0, 0, 0))

@@ -21,11 +21,14 @@ from onchip.solve.fusion.ledger import CostingStoppedError
 from onchip.solve.fusion.mappers import LayerMapper
 from onchip.solve.fusion.objective import Criteria, FusionObjective
 from onchip.solve.fusion.space import StackChoice
+from onchip.solve.fusion.unit_shares import AnyUnrolling
 from onchip.solve.limits import Limits, Run
 from onchip.solve.mapping.cache import MappingCache, cache_folder
 from onchip.solve.mapping.registry import method_named
 
-SECONDS_BETWEEN_LOOKS = 0.1
+SECONDS_BETWEEN_LOOKS: Final = 0.1
+KEEPING: Final = ("exact", "loma")
+"""Methods whose mappings leave out no memory that holds an operand."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +45,8 @@ class Costing:
         """In this process."""
         cache = MappingCache(cache_folder()) if self.use_cache else None
         mapper = LayerMapper(method_named(self.mapper), self.objective.of_layers, run, cache)
-        return StackCosts(self.network, self.accelerator, self.objective, Memoized(mapper))
+        sharing = AnyUnrolling(self.accelerator, every_memory_keeps=self.mapper in KEEPING)
+        return StackCosts(self.network, self.accelerator, self.objective, Memoized(mapper), sharing=sharing)
 
 
 @contextmanager
@@ -57,7 +61,14 @@ def costs_of(costing: Costing, run: Run) -> Iterator[StackCosts]:
     memory = Memoized(costs.mapper)
     with get_context("spawn").Pool(run.limits.workers, _begin, (costing, limits)) as pool:
         yield _CostsOfProcesses(
-            costing.network, costing.accelerator, costing.objective, memory, memory=memory, pool=pool, run=run
+            costing.network,
+            costing.accelerator,
+            costing.objective,
+            memory,
+            sharing=costs.sharing,
+            memory=memory,
+            pool=pool,
+            run=run,
         )
 
 

@@ -22,3 +22,11 @@ def padded_bound(bound: int, largest_prime: int) -> int:
     while max(prime_counts(bound), default=1) > largest_prime:
         bound += 1
     return bound
+
+
+def divisors(bound: int) -> list[int]:
+    """All of them, in no order."""
+    found = [1]
+    for prime, count in prime_counts(bound).items():
+        found = [one * prime**power for one in found for power in range(count + 1)]
+    return found

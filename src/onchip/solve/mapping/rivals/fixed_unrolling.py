@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
+from itertools import chain
 from math import prod
 from typing import TypeAlias
 
@@ -21,7 +22,8 @@ from onchip.solve.mapping.rivals.loma import LIMIT, solve_as_loma
 from onchip.solve.mapping.rivals.uneven import solve_uneven
 from onchip.solve.mapping.rivals.unrolling import Unrolling
 
-UnrollingRule: TypeAlias = Callable[[Layer, Accelerator], Unrolling]
+UnrollingsOf: TypeAlias = Callable[[Layer, Accelerator], Iterable[Unrolling]]
+"""Of a layer, the one to be tried first in front."""
 
 
 class TemporalMethod(StrEnum):
@@ -52,6 +54,18 @@ def unrolling_for(layer: Layer, accelerator: Accelerator) -> Unrolling:
     return found
 
 
+def unrollings_for(layer: Layer, accelerator: Accelerator) -> Iterator[Unrolling]:
+    """That of the rule; for an addition then fewer dimensions of it, down to none.
+
+    The two inputs of an addition may not fit side by side for all units (Tesla's 1 KiB has room for one of 1,024).
+    """
+    rule = unrolling_for(layer, accelerator)
+    yield rule
+    if prod(layer.bounds.values()) == layer.g:
+        for dimensions in range(len(rule) - 1, -1, -1):
+            yield dict(list(rule.items())[:dimensions])
+
+
 def unrolling_groups(accelerator: Accelerator) -> Accelerator:
     """The same, with an array of which every dimension may unroll groups too."""
     array = array_of(accelerator)
@@ -63,25 +77,30 @@ def unrolling_groups(accelerator: Accelerator) -> Accelerator:
 class FixedUnrolling:
     """For `cost.fused`: the cost of the best mapping with a given unrolling, None where nothing fits.
 
-    LOMA joins factors until `limit` are left. `run` starts anew for each layer unless it is given.
+    Of several unrollings the first that leaves one. LOMA joins factors until `limit` are left. `run` starts anew for
+    each layer unless it is given.
     """
 
     method: TemporalMethod = TemporalMethod.LOMA
     accounting: Accounting = DEFINES
     objective: MappingObjective = MappingObjective.ENERGY
     limit: int = LIMIT
-    unrolling: UnrollingRule = unrolling_for
+    unrollings: UnrollingsOf = unrollings_for
     run: Run = field(default_factory=Run)
 
     def __call__(self, layer: Layer, accelerator: Accelerator) -> LayerCost | None:
         """Raises UsageError where `uneven` does not know the objective, InputError where not the accounting."""
         machine = unrolling_groups(accelerator)
-        mapping = self.mapping(layer, machine).answer
+        mapping = self.result(layer, machine).answer
         return None if mapping is None else layer_cost(layer, machine, mapping, self.accounting)
 
-    def mapping(self, layer: Layer, accelerator: Accelerator) -> Result[Mapping]:
+    def result(self, layer: Layer, accelerator: Accelerator) -> Result[Mapping]:
         """That of which the cost is; the array must unroll what the rule says."""
-        unrolling = self.unrolling(layer, accelerator)
+        results = (self._unrolled(layer, accelerator, unrolling) for unrolling in self.unrollings(layer, accelerator))
+        first = next(results)
+        return next((one for one in chain([first], results) if one.answer is not None), first)
+
+    def _unrolled(self, layer: Layer, accelerator: Accelerator, unrolling: Unrolling) -> Result[Mapping]:
         given = layer, accelerator, self.objective, self.run
         if self.method is TemporalMethod.UNEVEN:
             return solve_uneven(*given, self.accounting, unrolling)
