@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from hypothesis import assume
 from hypothesis import strategies as st
@@ -11,6 +12,7 @@ from onchip.analysis.fusable import FusableNetwork, Stack
 from onchip.analysis.fused_emission import graph_in_tiles
 from onchip.errors import InputError
 from onchip.ir.graph import Graph
+from onchip.ir.tensor import Role
 from onchip.plan.strategy import OverlapMode, Tiling
 from onchip.solve.fusion.stacks import legal_spans, stack_of
 from onchip.workloads.fusable_of import fusable_of
@@ -102,13 +104,27 @@ def wider(network: Network, source: str, channels: int) -> str:
 
 @st.composite
 def graphs(draw: st.DrawFn) -> Graph:
-    """Convolutions of all kinds, pools, what is done element by element, skip connections, padded and cropped."""
+    """Convolutions of all kinds, pools, what is done element by element, skip connections, padded and cropped.
+
+    What is read may be an output, too, and a crop of it.
+    """
     network = Network(8)
     last = network.input(1, draw(st.integers(1, 3)), draw(st.integers(4, 11)), draw(st.integers(4, 11)))
     for _ in range(draw(st.integers(1, 4))):
         last = _drawn(draw, network, last)
     assume(network.operators)
-    return network.graph()
+    names = [operator.outputs[0] for operator in network.operators]
+    cropped = draw(st.sampled_from([None, *(name for name in names if min(network.shape(name)[2:]) > 2)]))
+    if cropped is not None:
+        crop(network, cropped, 1, draw(st.integers(1, 2)))
+    return leaving(network.graph(), draw(st.lists(st.sampled_from(names), max_size=2, unique=True)))
+
+
+def leaving(graph: Graph, names: Sequence[str]) -> Graph:
+    """With these tensors as outputs, too."""
+    return replace(
+        graph, tensors=tuple(replace(one, role=Role.OUTPUT) if one.name in names else one for one in graph.tensors)
+    )
 
 
 def _drawn(draw: st.DrawFn, network: Network, source: str) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from hypothesis import strategies as st
 
@@ -20,13 +20,16 @@ def fusable_layer(name: str, sources: tuple[str, ...], channels: int, size: int,
     return FusableLayer(name, layer, output, tuple(Read(one, POINT, POINT) for one in sources), weight_bits)
 
 
-def network_of(sources: Mapping[str, tuple[str, ...]], size: int = 4, weight_bits: int = 8) -> FusableNetwork:
-    """Layers by name with the layers (or `x`) that they read."""
+def network_of(
+    sources: Mapping[str, tuple[str, ...]], size: int = 4, weight_bits: int = 8, leaving: Sequence[str] = ()
+) -> FusableNetwork:
+    """Layers by name with the layers (or `x`) that they read; what those `leaving` write is an output."""
     layers = tuple(
         fusable_layer(name, tuple(one if one == "x" else f"{one}.out" for one in read), 2, size, weight_bits)
         for name, read in sources.items()
     )
-    return FusableNetwork("net", (FeatureMap("x", 2, size, size),), layers)
+    outputs = tuple(f"{name}.out" for name in leaving)
+    return FusableNetwork("net", (FeatureMap("x", 2, size, size),), layers, outputs)
 
 
 def chain(count: int, size: int = 4, weight_bits: int = 8) -> FusableNetwork:
@@ -40,11 +43,11 @@ RESIDUAL = {"a": ("x",), "b": ("a",), "c": ("b",), "add": ("a", "c"), "d": ("add
 
 @st.composite
 def networks(draw: st.DrawFn, most_layers: int = 6, size: int = 4) -> FusableNetwork:
-    """Any layer reads one or two earlier ones."""
+    """Any layer reads one or two earlier ones; any may write an output."""
     count = draw(st.integers(1, most_layers))
     names = [f"l{at}" for at in range(count)]
     sources: dict[str, tuple[str, ...]] = {}
     for at, name in enumerate(names):
         before = ["x", *names[:at]]
         sources[name] = tuple(draw(st.lists(st.sampled_from(before), min_size=1, max_size=2, unique=True)))
-    return network_of(sources, size)
+    return network_of(sources, size, leaving=draw(st.lists(st.sampled_from(names), max_size=2, unique=True)))

@@ -158,7 +158,7 @@ def network_to_tile(source: str, reading: StrategyReading) -> Graph:
 def tiled_graph(strategy: FusionStrategy, graph: Graph) -> Graph:
     """A network in the tiles of a legal strategy, an operator for each layer of each tile.
 
-    Raises GraphError for what cannot run in parts, and for an output of the network that does not end a stack.
+    Raises GraphError for what cannot run in parts.
     """
     network = fusable_of(graph)
     spans = spans_of(network, [stack.layers for stack in strategy.stacks])
@@ -217,6 +217,7 @@ def _layers(network: FusableNetwork) -> tuple[LayerInNetwork, ...]:
             layer.output.columns,
             layer.output.rows,
             layer.output.size_bits,
+            layer.output.name in network.outputs,
         )
         for layer in network.layers
     )

@@ -15,7 +15,18 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fusable_graphs import Cut, classifier, conv, crop, in_one_stack, residual, tiled_graphs, transposed, unpadded
+from fusable_graphs import (
+    Cut,
+    classifier,
+    conv,
+    crop,
+    in_one_stack,
+    leaving,
+    residual,
+    tiled_graphs,
+    transposed,
+    unpadded,
+)
 from fused import fitting, level, machine
 from onchip.analysis.bounds import compulsory_bytes, greatest_need
 from onchip.analysis.fused_emission import graph_in_tiles
@@ -293,9 +304,7 @@ def test_a_view_is_made_in_every_tile_that_reads_it_and_whole_where_it_leaves(mo
     both = network.add("Add", [network.add("Relu", [view], (1, 2, 7, 7)), view], (1, 2, 7, 7))
     last = network.add("Add", [view, both], (1, 2, 7, 7))
     network.add("Flatten", [last], (1, 98))
-    graph = network.graph()
-    leaving = tuple(replace(one, role=Role.OUTPUT) if one.name == view else one for one in graph.tensors)
-    graph = replace(graph, tensors=leaving)
+    graph = leaving(network.graph(), [view])
     fusable = fusable_of(graph)
     spans = (Span(0, 1), Span(1, 3), Span(3, 4))
     stacks = [(stack_of(fusable, span), Tiling(3, 4, mode)) for span in spans]
@@ -304,6 +313,38 @@ def test_a_view_is_made_in_every_tile_that_reads_it_and_whole_where_it_leaves(mo
     assert [tensor.name for tensor in tiled.with_role(Role.OUTPUT)] == [view, graph.operators[-1].outputs[0]]
     views = Counter(original_of(one) for one in tiled.operators if one.kind in ("Slice", "Flatten"))
     assert views == {"slice1": 2 * 6 + 1, "flatten5": 1}
+    found = untiled(tiled)
+    assert found is not None
+    assert found.with_role(Role.OUTPUT) == graph.with_role(Role.OUTPUT)
+
+
+@pytest.mark.parametrize("mode", OverlapMode)
+def test_views_of_views_leave_whole_before_tiles_read_parts_of_them(mode: OverlapMode) -> None:
+    """A crop of the network's input and a crop of that leave, listed the other way round; both are read."""
+    network = Network(8)
+    outer = crop(network, network.input(1, 2, 9, 9), 1, 1)
+    inner = crop(network, outer, 1, 1)
+    network.add("Add", [network.add("Relu", [inner], (1, 2, 5, 5)), inner], (1, 2, 5, 5))
+    graph = leaving(network.graph(), [outer, inner])
+    graph = replace(graph, tensors=graph.tensors[::-1])
+    tiled = in_one_stack(graph, 2, 3, mode)
+    assert whole_tensor_differences(tiled, graph) == ()
+    assert {tensor.name for tensor in tiled.with_role(Role.OUTPUT)} >= {outer, inner}
+    found = untiled(tiled)
+    assert found is not None
+    assert found.with_role(Role.OUTPUT) == graph.with_role(Role.OUTPUT)
+
+
+@pytest.mark.parametrize("tile", TILES)
+def test_a_crop_that_leaves_the_network_begins_and_ends_within_tiles(tile: tuple[int, int]) -> None:
+    """Alone, and as a row of its elements."""
+    network = Network(8)
+    inner = crop(network, crop(network, conv(network, network.input(1, 1, 9, 9), 2, 3), 1, 1), 1, 2)
+    network.add("Flatten", [inner], (1, prod(network.shape(inner))))
+    graph = leaving(network.graph(), [inner])
+    tiled = in_one_stack(graph, *tile, OverlapMode.FULLY_CACHED)
+    assert whole_tensor_differences(tiled, graph) == ()
+    assert tiled.with_role(Role.OUTPUT) == graph.with_role(Role.OUTPUT)
 
 
 def test_a_transposed_convolution_scatters_its_input() -> None:
@@ -333,13 +374,13 @@ def test_what_cannot_run_in_parts_is_refused() -> None:
     assert len(in_one_stack(network.graph(), 5, 5, OverlapMode.RECOMPUTE).operators) == 2
 
 
-def test_an_output_inside_a_stack_is_refused() -> None:
-    graph = residual()
-    leaving = replace(
-        graph,
-        tensors=tuple(
-            replace(tensor, role=Role.OUTPUT) if tensor.name == "conv1.out" else tensor for tensor in graph.tensors
-        ),
-    )
-    with pytest.raises(GraphError, match=r"tensor 'conv1.out': it leaves the network inside a stack"):
-        in_one_stack(leaving, 3, 3, OverlapMode.RECOMPUTE)
+@pytest.mark.parametrize("mode", OverlapMode)
+def test_an_output_that_is_read_is_written_once_and_read_by_the_next_stack(mode: OverlapMode) -> None:
+    graph = leaving(residual(8), ["add3.out"])
+    network = fusable_of(graph)
+    stacks = [(stack_of(network, span), Tiling(3, 2, mode)) for span in (Span(0, 4), Span(4, 6))]
+    tiled = graph_in_tiles(graph, network, stacks)
+    assert whole_tensor_differences(tiled, graph) == ()
+    bands = [tensor for tensor in tiled.with_role(Role.OUTPUT) if tensor.part_of == "add3.out"]
+    assert sum(prod(band.shape or ()) for band in bands) == prod(graph.tensor["add3.out"].shape or ())
+    assert any(tiled.readers[band.name] for band in bands)

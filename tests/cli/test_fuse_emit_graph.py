@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
@@ -9,8 +10,11 @@ import pytest
 from diamond import Ended, Program
 from fused_files import CHIP, three_convolutions
 from onchip.analysis.untiled import untiled
+from onchip.arch.memory import DRAM
 from onchip.frontends.graph_json import read_graph
+from onchip.frontends.strategy_json import read_strategy
 from onchip.ir.graph import Graph
+from onchip.ir.tensor import Role
 from onchip.plan.document import Reading
 from onchip.plan.strategy import OverlapMode
 from onchip.simulate.arithmetic_kernels import whole_tensor_differences
@@ -29,6 +33,16 @@ def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 def network(tmp_path: Path) -> Path:
     path = tmp_path / "three.json"
     path.write_text(three_convolutions())
+    return path
+
+
+@pytest.fixture
+def two_outputs(tmp_path: Path) -> Path:
+    """What the first convolution writes is read by both other layers, and is an output."""
+    path = tmp_path / "two.json"
+    path.write_text(
+        three_convolutions().replace('"name": "m0", "role": "activation"', '"name": "m0", "role": "output"')
+    )
     return path
 
 
@@ -71,6 +85,48 @@ def test_the_graph_is_planned_checked_and_run(
     assert (ended.code, ended.json["right"]) == (0, True)
     assert ended.json["kernels"] == "integer arithmetic"
     assert ended.json["run"]["relative_difference"] == 0
+
+
+@pytest.mark.parametrize("stacks", ["optimal", "greedy", "layers", "0,1-2"])
+def test_an_inner_map_that_is_an_output_has_its_values(
+    fuse_it: Program, onchip: Program, two_outputs: Path, tmp_path: Path, stacks: str
+) -> None:
+    strategy, tiled, plan = (tmp_path / name for name in ("strategy.json", "tiled.json", "plan.json"))
+    given = ("--stacks", stacks, "--tile", "3x4", "--mode", "fully-cached")
+    assert fuse_it(two_outputs, *given, "-o", strategy, "--emit-graph", tiled).code == 0
+    assert is_the_network(read_graph(tiled), two_outputs)
+    assert {tensor.part_of or tensor.name for tensor in read_graph(tiled).with_role(Role.OUTPUT)} == {"m0", "y"}
+    first = read_strategy(strategy).strategy.stacks[0]
+    assert (first.layers, first.output_home) == (("conv0",), DRAM)
+    assert onchip("plan", tiled, "--sram", "m_r", "--method", "belady", "-o", plan).code == 0
+    assert onchip("check", plan, tiled).code == 0
+    ended = onchip("run", plan, tiled, "--json")
+    assert (ended.code, ended.json["right"], ended.json["run"]["relative_difference"]) == (0, True, 0)
+
+
+def test_an_inner_map_that_is_an_output_is_written_to_dram_and_read_from_there(
+    fuse_it: Program, network: Path, two_outputs: Path
+) -> None:
+    maps, weights = 4 * 8 * 8, 2 * 4 * 4 * 9
+    moved = [
+        fuse_it(path, "--json", "--objective", "dram", "--tile-sizes", "divisors").json["dram_bits"]
+        for path in (network, two_outputs)
+    ]
+    assert moved == [8 * (2 * maps + weights), 8 * (4 * maps + weights)]
+
+
+def test_a_stack_over_an_output_is_refused(fuse_it: Program, two_outputs: Path, tmp_path: Path) -> None:
+    ended = fuse_it(two_outputs, *ONE_STACK)
+    assert ended.code == 2
+    assert "the stack 'conv0' to 'add' is over an output of the network: 'conv0' does not end in it" in ended.err
+    strategy, tiled = tmp_path / "strategy.json", tmp_path / "tiled.json"
+    fuse_it(two_outputs, "--stacks", "layers", "-o", strategy)
+    fields = json.loads(strategy.read_text())
+    fields["stacks"] = [{**fields["stacks"][-1], "layers": ["conv0", "conv1", "add"]}]
+    strategy.write_text(json.dumps(fields))
+    ended = fuse_it(two_outputs, "--check", strategy, "--emit-graph", tiled)
+    assert (ended.code, ended.out) == (1, "output-lost: conv0: 'm0' leaves the network\n")
+    assert not tiled.exists()
 
 
 def test_a_given_strategy_is_emitted_as_the_one_that_was_found(fuse: Program, network: Path, tmp_path: Path) -> None:

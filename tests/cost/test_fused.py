@@ -214,6 +214,15 @@ def test_maps_between_stacks_share_a_memory_while_both_are_alive() -> None:
     assert homes_between(stacks, small_machine(128, 64), Conventions(maps_between_stacks_are_in_dram=True)) == {}
 
 
+def test_an_output_of_the_network_that_is_read_is_in_dram() -> None:
+    """It takes no room from the map behind it."""
+    whole = chain(8, ONE, ONE, ONE)
+    maps = (*whole.inputs, *(layer.output for layer in whole.layers))
+    stacks = [Stack((source,), (layer,)) for source, layer in zip(maps, whole.layers, strict=False)]
+    stacks[0] = replace(stacks[0], ends_in_output=True)
+    assert homes_between(stacks, small_machine(64, 64)) == {"m2": "local"}
+
+
 def test_a_map_and_the_one_made_from_it_do_not_share_room() -> None:
     whole = chain(8, ONE, ONE, ONE)
     maps = (*whole.inputs, *(layer.output for layer in whole.layers))

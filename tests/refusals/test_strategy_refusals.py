@@ -99,6 +99,16 @@ def test_an_output_of_the_network_ends_a_stack() -> None:
     assert rules(stacked(("a",), ("b",), ("c", "d")), unread) == []
 
 
+def test_an_output_of_the_network_that_is_read_ends_a_stack_and_lies_in_dram() -> None:
+    """C is written by the second stack, and read by the third."""
+    leaving = (*LAYERS[:2], replace(LAYERS[2], is_output=True), LAYERS[3])
+    in_dram = with_stack(1, replace(LEGAL.stacks[1], output_home="dram"))
+    assert rules(in_dram, leaving) == []
+    assert rules(LEGAL, leaving) == [StrategyRule.OUTPUT_NOT_IN_DRAM]
+    (found,) = verify_strategy(leaving, CHIP, stacked(("a",), ("b", "c", "d")))
+    assert str(found) == "output-lost: c: 'C' leaves the network"
+
+
 def test_maps_that_lie_in_a_memory_at_a_time_fit_together() -> None:
     """A (32 bytes) is alive while C (32) is written: 64 bytes hold both, and not one bit more."""
     larger = (*LAYERS[:2], replace(LAYERS[2], output_bits=257), LAYERS[3])

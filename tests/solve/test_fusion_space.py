@@ -2,7 +2,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from itertools import product
+from itertools import pairwise, product
 from random import Random
 
 import pytest
@@ -23,7 +23,7 @@ from onchip.solve.fusion.stacks import Span, legal_spans, spans_of, stack_of
 from onchip.solve.fusion.tilings import TileSizes, tilings_of, whole
 from onchip.solve.fusion.ways import Arc
 from onchip.solve.limits import Run
-from onchip.verify.strategy import verify_strategy
+from onchip.verify.strategy import StrategyRule, verify_strategy
 
 MEMORIES = """\
 format: onchip-accelerator
@@ -56,6 +56,16 @@ def ways_through(arcs: Sequence[Arc[StackChoice]], last: int, place: int = 0) ->
                 yield from ((choice, *rest) for choice in arc.choices)
 
 
+def layers_in(network: FusableNetwork) -> list[LayerInNetwork]:
+    return [
+        LayerInNetwork(
+            one.name, tuple(r.source for r in one.reads), one.output.name, one.output.columns, one.output.rows,
+            one.output.size_bits, one.output.name in network.outputs,
+        )
+        for one in network.layers
+    ]  # fmt: skip
+
+
 def every_strategy(space: StackSpace, memories: Sequence[str]) -> Iterator[FusionStrategy]:
     """All partitions into legal stacks, in all tilings, with outputs anywhere: legal ones, as the verifier says."""
     network = space.network
@@ -67,13 +77,7 @@ def every_strategy(space: StackSpace, memories: Sequence[str]) -> Iterator[Fusio
             if span.start == start:
                 yield from ((span, *rest) for rest in partitions(span.stop))
 
-    layers = [
-        LayerInNetwork(
-            one.name, tuple(r.source for r in one.reads), one.output.name, one.output.columns, one.output.rows,
-            one.output.size_bits,
-        )
-        for one in network.layers
-    ]  # fmt: skip
+    layers = layers_in(network)
     for spans in partitions(0):
         for tilings in product(*(space.tilings(span) for span in spans)):
             for homes in product(memories, repeat=len(spans)):
@@ -86,7 +90,16 @@ def every_strategy(space: StackSpace, memories: Sequence[str]) -> Iterator[Fusio
                     yield strategy
 
 
-@pytest.mark.parametrize("network", [chain(3), network_of(RESIDUAL), chain(3, size=3)])
+@pytest.mark.parametrize(
+    "network",
+    [
+        chain(3),
+        network_of(RESIDUAL),
+        chain(3, size=3),
+        network_of(RESIDUAL, leaving=("a", "d")),
+        network_of(RESIDUAL, leaving=("c",)),
+    ],
+)
 @pytest.mark.parametrize("may_stay", [True, False])
 def test_the_ways_are_all_legal_strategies(network: FusableNetwork, may_stay: bool) -> None:
     """Maps of 32 (or 18) bytes: `near` holds one, `buffer` two (or three); registers and weights hold none."""
@@ -95,6 +108,36 @@ def test_the_ways_are_all_legal_strategies(network: FusableNetwork, may_stay: bo
     memories = ["near", "buffer", "dram"] if may_stay else ["dram"]
     assert len(found) == len(set(found))
     assert set(found) == set(every_strategy(space, memories))
+
+
+@given(networks(), st.data())
+def test_the_verifier_refuses_just_the_strategies_with_a_run_that_is_no_stack(
+    network: FusableNetwork, data: st.DataObject
+) -> None:
+    """Cut anywhere; all maps in DRAM."""
+    count = len(network.layers)
+    cuts = data.draw(st.sets(st.integers(1, count - 1)) if count > 1 else st.just(set[int]()))
+    spans = [Span(*ends) for ends in pairwise([0, *sorted(cuts), count])]
+    choices = [StackChoice(span, Tiling(1, 1, OverlapMode.RECOMPUTE)) for span in spans]
+    found = verify_strategy(layers_in(network), CHIP, strategy_of(network, choices))
+    assert (not found) == (set(spans) <= set(legal_spans(network)))
+    assert {one.rule for one in found} <= {StrategyRule.OVER_A_BRANCH, StrategyRule.OUTPUT_LOST}
+
+
+@given(networks(4), st.data())
+def test_the_verifier_refuses_an_output_of_the_network_on_the_chip(
+    network: FusableNetwork, data: st.DataObject
+) -> None:
+    """Layers alone, of whose maps `buffer` holds two; a map that is read, and no output, may lie there."""
+    at = data.draw(st.integers(0, len(network.layers) - 1))
+    tiling = Tiling(1, 1, OverlapMode.RECOMPUTE)
+    choices = [StackChoice(Span(one, one + 1), tiling) for one in range(len(network.layers))]
+    choices[at] = replace(choices[at], output_home="buffer")
+    found = verify_strategy(layers_in(network), CHIP, strategy_of(network, choices))
+    name = network.layers[at].output.name
+    stays = name not in network.outputs and any(read.source == name for one in network.layers for read in one.reads)
+    expected = [] if stays else [(StrategyRule.OUTPUT_NOT_IN_DRAM, network.layers[at].name)]
+    assert [(one.rule, one.subject) for one in found] == expected
 
 
 def test_a_choice_knows_what_lies_on_the_chip_while_it_runs() -> None:

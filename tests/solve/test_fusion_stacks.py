@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from fusable_networks import RESIDUAL, chain, network_of, networks
 from onchip.analysis.fusable import FusableNetwork
-from onchip.errors import UsageError
+from onchip.errors import InputError, UsageError
 from onchip.frontends.accelerator_yaml import load_accelerator
 from onchip.solve.fusion.stacks import (
     Span,
@@ -23,12 +23,16 @@ from onchip.solve.fusion.stacks import (
 
 
 def leaves(network: FusableNetwork, span: Span) -> bool:
-    """Whether an inner layer's output is read outside, or by nobody: the definition, layer by layer."""
+    """Whether an inner layer's output is read outside, or by nobody, or an output: the definition, layer by layer."""
     for inner in network.layers[span.start : span.stop - 1]:
         readers = [
             at for at, layer in enumerate(network.layers) if inner.output.name in [read.source for read in layer.reads]
         ]
-        if not readers or any(not span.start <= at < span.stop for at in readers):
+        if (
+            inner.output.name in network.outputs
+            or not readers
+            or any(not span.start <= at < span.stop for at in readers)
+        ):
             return True
     return False
 
@@ -53,10 +57,30 @@ def test_a_stack_over_a_branch_is_refused_by_name() -> None:
     assert "\n" not in str(caught.value)
 
 
+def test_a_stack_over_an_output_of_the_network_is_refused_by_name() -> None:
+    network = network_of(RESIDUAL, leaving=("b",))
+    with pytest.raises(
+        UsageError, match="'b' to 'c' is over an output of the network: 'b' does not end in it"
+    ) as caught:
+        stack_of(network, Span(1, 3))
+    assert "\n" not in str(caught.value)
+    assert stack_of(network, Span(1, 2)).ends_in_output
+    assert not stack_of(network, Span(0, 1)).ends_in_output
+    with pytest.raises(UsageError, match="is over a branch: 'a', 'b' do not end in it"):
+        stack_of(network, Span(0, 3))
+
+
+def test_an_output_that_is_no_map_of_the_network_is_refused() -> None:
+    with pytest.raises(InputError, match=r"net: outputs: it has no 'e\.out'; expected a feature map"):
+        network_of(RESIDUAL, leaving=("add", "e"))
+
+
 def test_all_layers_are_one_stack_unless_two_outputs_leave_the_network() -> None:
     assert one_stack(network_of(RESIDUAL)) == (Span(0, 5),)
     with pytest.raises(UsageError, match="'b' does not end in it"):
         one_stack(network_of({"a": ("x",), "b": ("a",), "c": ("a",)}))
+    with pytest.raises(UsageError, match="over an output of the network: 'a', 'c' do not end in it"):
+        one_stack(network_of(RESIDUAL, leaving=("a", "c", "d")))
 
 
 def test_places_without_a_branch() -> None:
@@ -85,14 +109,30 @@ def test_weights_that_fit_decide_greedily(capacity_bits: int, stacks: tuple[tupl
 def test_greedy_stacks_are_legal_and_cover_the_network(network: FusableNetwork, capacity_bits: int) -> None:
     stacks = greedy_stacks(network, capacity_bits)
     assert [at for span in stacks for at in range(span.start, span.stop)] == list(range(len(network.layers)))
-    if (
-        len({layer.output.name for layer in network.layers} - {r.source for one in network.layers for r in one.reads})
-        == 1
-    ):
-        assert set(stacks) <= set(legal_spans(network))
+    assert set(stacks) <= set(legal_spans(network))
     for span in stacks:
         weights = sum(layer.weight_bits for layer in network.layers[span.start : span.stop])
         assert span.length == 1 or weights <= capacity_bits
+
+
+@pytest.mark.parametrize(
+    ("leaving", "stacks"),
+    [
+        (("a",), ((0, 1), (1, 5))),
+        (("add",), ((0, 4), (4, 5))),
+        (("d",), ((0, 5),)),
+        (("c",), ((0, 1), (1, 2), (2, 3), (3, 4), (4, 5))),
+    ],
+)
+def test_greedily_a_stack_ends_with_an_output_and_a_branch_with_one_inside_is_single_layers(
+    leaving: tuple[str, ...], stacks: tuple[tuple[int, int], ...]
+) -> None:
+    assert greedy_stacks(network_of(RESIDUAL, leaving=leaving), 40) == tuple(Span(*one) for one in stacks)
+
+
+def test_greedily_a_network_of_two_ends_is_cut_before_them() -> None:
+    network = network_of({"a": ("x",), "b": ("a",), "c": ("b",), "d": ("b",)}, leaving=("c", "d"))
+    assert greedy_stacks(network, 40) == (Span(0, 2), Span(2, 3), Span(3, 4))
 
 
 def test_the_highest_memory_of_weights_on_the_chip() -> None:

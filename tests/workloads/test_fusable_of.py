@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from math import prod
 
 import pytest
@@ -259,6 +260,23 @@ def test_a_mean_over_all_pixels_is_a_global_pool() -> None:
     pool = last(graph_of((1, 4, 5, 6), step("mean", "GlobalAveragePool", "x", (1, 4, 1, 1))))
     assert mean == pool
     assert mean.layer == Layer(g=4, r=5, s=6, has_weight=False)
+
+
+def test_what_leaves_the_graph_are_outputs_and_the_maps_that_views_show() -> None:
+    """Of `neg` its elements in a row leave, of `twice` a crop."""
+    cut: dict[str, AttributeValue] = {"starts": [1], "ends": [4], "axes": [2]}
+    graph = graph_of(
+        (1, 4, 5, 6),
+        step("neg", "Neg", "x", (1, 4, 5, 6)),
+        step("flat", "Flatten", "neg", (1, 120)),
+        step("twice", "Add", "neg neg", (1, 4, 5, 6)),
+        step("cut", "Slice", "twice", (1, 4, 3, 6), attributes=cut),
+        step("inner", "Add", "twice neg", (1, 4, 5, 6)),
+        step("last", "Neg", "inner", (1, 4, 5, 6)),
+    )
+    assert fusable_of(graph).outputs == ("neg", "twice", "last")
+    tensors = tuple(replace(one, role=Role.OUTPUT) if one.name == "inner" else one for one in graph.tensors)
+    assert fusable_of(replace(graph, tensors=tensors)).outputs == ("neg", "twice", "inner", "last")
 
 
 def test_fused_activations_cost_nothing() -> None:

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from onchip.analysis.tiling_windows import Window
+from onchip.errors import InputError
 from onchip.ir.loopnest import Layer
 
 
@@ -50,11 +51,19 @@ class FusableLayer:
 
 @dataclass(frozen=True, slots=True)
 class FusableNetwork:
-    """Layers in an order in which they can run; the `inputs` come from outside."""
+    """Layers in an order in which they can run; the `inputs` come from outside.
+
+    Its `outputs`, feature maps by name, leave it, whoever reads them; so does what nobody reads.
+    """
 
     name: str
     inputs: tuple[FeatureMap, ...]
     layers: tuple[FusableLayer, ...]
+    outputs: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        if unknown := set(self.outputs) - self.maps.keys():
+            raise InputError(f"it has no {min(unknown)!r}", file=self.name, place="outputs", expected="a feature map")
 
     @property
     def maps(self) -> Mapping[str, FeatureMap]:
@@ -66,11 +75,12 @@ class FusableNetwork:
 class Stack:
     """Layers of a network that run together; `inputs` are the feature maps that they read from outside.
 
-    Only the last layer's output leaves it.
+    Only the last layer's output leaves it; `ends_in_output` says that it is an output of the network, whoever reads it.
     """
 
     inputs: tuple[FeatureMap, ...]
     layers: tuple[FusableLayer, ...]
+    ends_in_output: bool = False
 
     @property
     def output(self) -> FeatureMap:

@@ -5,7 +5,7 @@ So `plan`, `check` and `run` apply to fused stacks as they are. docs/fusion.md s
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from onchip.analysis.back_calculation import AxisName, BackCalculation, back_calculation
@@ -14,8 +14,8 @@ from onchip.analysis.fused_bands import Lines, MapBands, TilePlace, lines_inside
 from onchip.analysis.fused_parts import EmittedParts
 from onchip.analysis.fused_views import ViewEmission
 from onchip.analysis.tile_bytes import whole_region
-from onchip.analysis.tiling_geometry import Range
-from onchip.errors import GraphError
+from onchip.analysis.tiling_geometry import Range, Region
+from onchip.analysis.views import paces_of, seen_region
 from onchip.ir.graph import Graph
 from onchip.ir.tensor import Role, Tensor
 from onchip.plan.strategy import Tiling
@@ -24,18 +24,30 @@ from onchip.plan.strategy import Tiling
 def graph_in_tiles(graph: Graph, network: FusableNetwork, stacks: Sequence[tuple[Stack, Tiling]]) -> Graph:
     """`graph`, whose layers are `network`, as the tiles of `stacks`, which have all its layers in order.
 
-    Raises GraphError for what cannot run in parts, and for an output of the network that no stack ends with.
+    Each output of the network, or the map that it shows, ends one of them. Raises GraphError for what cannot run in
+    parts.
     """
     tiled = [_TiledStack.of(stack, tiling) for stack, tiling in stacks]
-    outside = _bands_outside(graph, network, tiled)
-    parts = EmittedParts(graph)
+    leaving = tuple(_views_that_leave(graph, network))
+    outside = _bands_outside(graph, network, tiled, leaving)
+    parts, inputs = EmittedParts(graph), {one.name for one in network.inputs}
+    _emit_whole((view for view in leaving if view.shown in inputs), parts, outside)
     for one in tiled:
         bands = {**outside, **one.bands_inside(graph)}
         for place in one.places():
             _emit_tile(parts, one, ViewEmission(parts, bands, place))
-    _emit_views_that_leave(parts, network, outside)
-    inputs = {one.name: outside[one.name].all for one in network.inputs}
-    return parts.finished(inputs)
+        _emit_whole((view for view in leaving if view.shown == one.stack.output.name), parts, outside)
+    return parts.finished({one.name: outside[one.name].all for one in network.inputs})
+
+
+@dataclass(frozen=True, slots=True)
+class _LeavingView:
+    """An output of the network that only shows these rows and columns of map `shown`."""
+
+    tensor: Tensor
+    shown: str
+    rows: Range
+    columns: Range
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,8 +81,10 @@ class _TiledStack:
         return range_of(down, place.row), range_of(across, place.column)
 
 
-def _bands_outside(graph: Graph, network: FusableNetwork, stacks: Sequence[_TiledStack]) -> Mapping[str, MapBands]:
-    """Of the network's inputs and the stacks' outputs, cut at the lines of all stacks that read or write them."""
+def _bands_outside(
+    graph: Graph, network: FusableNetwork, stacks: Sequence[_TiledStack], leaving: Sequence[_LeavingView]
+) -> Mapping[str, MapBands]:
+    """Of the network's inputs and the stacks' outputs, cut at the lines of all stacks and views over them."""
     maps = network.maps
     names = dict.fromkeys([*(one.name for one in network.inputs), *(one.stack.output.name for one in stacks)])
     rows = {name: {0, maps[name].rows} for name in names}
@@ -79,6 +93,9 @@ def _bands_outside(graph: Graph, network: FusableNetwork, stacks: Sequence[_Tile
         for lines, found in ((rows, one.rows), (columns, one.columns)):
             for name, cuts in lines_outside(one.stack, found):
                 lines[name].update(cuts)
+    for view in leaving:
+        rows[view.shown].update(view.rows)
+        columns[view.shown].update(view.columns)
     bands = {}
     for name in names:
         tensor = graph.tensor[name]
@@ -126,19 +143,32 @@ def _read(tiled: _TiledStack, at: int, layer: FusableLayer, views: ViewEmission)
     return tuple(found)
 
 
-def _emit_views_that_leave(parts: EmittedParts, network: FusableNetwork, outside: Mapping[str, MapBands]) -> None:
-    """Network outputs that only show what a stack's output or the network's input holds.
+def _views_that_leave(graph: Graph, network: FusableNetwork) -> Iterator[_LeavingView]:
+    """In the order in which they are made."""
+    maps = network.maps
+    for operator in graph.operators:
+        tensor = graph.tensor[operator.outputs[0]]
+        if tensor.role is not Role.OUTPUT or tensor.name in maps:
+            continue
+        name, region = tensor.name, whole_region(tensor.shape or ())
+        while name not in maps:
+            name, region = _seen(graph, name, region)
+        rows, columns = region[2:] or ((0, 1), (0, 1))
+        yield _LeavingView(tensor, name, rows, columns)
 
-    Raises GraphError for an output of the network that is inside a stack.
-    """
-    views = ViewEmission(parts, outside, TilePlace(0, 0, 1))
-    maps, graph = network.maps, parts.graph
-    for tensor in graph.with_role(Role.OUTPUT):
-        shown = tensor.name
-        while shown not in maps:
-            shown = graph.producer[shown].inputs[0]
-        if shown not in outside:
-            place = f"tensor {tensor.name!r}"
-            raise GraphError("it leaves the network inside a stack", place=place, expected="a stack that ends with it")
-        if tensor.name not in outside:
-            views.leave(tensor)
+
+def _seen(graph: Graph, name: str, region: Region) -> tuple[str, Region]:
+    """What a region of a view takes of the tensor that it is a view of."""
+    operator = graph.producer[name]
+    source, written = (graph.tensor[each].shape or () for each in (operator.inputs[0], name))
+    paces = paces_of(operator, source, written)
+    if paces is not None:
+        return operator.inputs[0], seen_region(paces, region, source)
+    return operator.inputs[0], region if source == written else whole_region(source)
+
+
+def _emit_whole(views: Iterable[_LeavingView], parts: EmittedParts, outside: Mapping[str, MapBands]) -> None:
+    """Before any tile makes a part of them that does not leave."""
+    emission = ViewEmission(parts, outside, TilePlace(0, 0, 1))
+    for one in views:
+        emission.leave(one.tensor)

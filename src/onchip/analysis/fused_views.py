@@ -37,9 +37,8 @@ class ViewEmission:
         """A view that is an output of the network, whole."""
         operator = self.parts.graph.producer[tensor.name]
         region = whole_region(tensor.shape or ())
-        if operator.name not in self.parts.operators:
-            name = self.parts.fresh_name(f"{operator.name}#{self.place.number}")
-            self.parts.add(operator, name, self._seen(operator, tensor, region), (tensor,))
+        name = self.parts.fresh_name(f"{operator.name}#{self.place.number}")
+        self.parts.add(operator, name, self._seen(operator, tensor, region), (tensor,))
 
     def _made(self, tensor: Tensor, region: Region) -> Tensor:
         operator = self.parts.graph.producer[tensor.name]

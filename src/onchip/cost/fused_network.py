@@ -64,12 +64,17 @@ def network_cost(
 def homes_between(
     stacks: Sequence[Stack], accelerator: Accelerator, conventions: Conventions = OURS
 ) -> Mapping[str, str]:
-    """Each map in the lowest memory with room beside those before it, by name; maps in DRAM are left out."""
+    """Each map in the lowest memory with room beside those before it, by name; maps in DRAM are left out.
+
+    An output of the network lies in DRAM, whoever reads it.
+    """
     if conventions.maps_between_stacks_are_in_dram:
         return {}
     machine = FusedMachine(accelerator, conventions.levels_are_skipped)
     placed: list[tuple[_Between, str]] = []
     for one in _maps_between(stacks):
+        if stacks[one.writer].ends_in_output:
+            continue
         for memory in machine.places_of_caches:
             beside = [other for other, place in placed if place == memory and other.last_reader >= one.writer]
             if sum(other.map.size_bits for other in beside) + one.map.size_bits <= machine.room_bits(memory):

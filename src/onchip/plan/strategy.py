@@ -107,7 +107,8 @@ class FusionStrategy:
 class LayerInNetwork:
     """What a strategy has to respect of a layer: the feature maps that it reads and writes, by name.
 
-    What it writes has `columns` x `rows` pixels and `output_bits` in all.
+    What it writes has `columns` x `rows` pixels and `output_bits` in all; with `is_output` it is an output of the
+    network, whoever reads it.
     """
 
     name: str
@@ -116,3 +117,4 @@ class LayerInNetwork:
     columns: int
     rows: int
     output_bits: int
+    is_output: bool = False

@@ -26,12 +26,12 @@ class StrategyRule(StrEnum):
     LAYER_MISSING = "layer-missing"  # a layer of the network is in no stack
     OUT_OF_ORDER = "out-of-order"  # a layer runs after one that the network puts later
     OVER_A_BRANCH = "over-a-branch"  # what a layer writes is read outside its stack, and it is not the stack's last
-    OUTPUT_LOST = "output-lost"  # nobody reads what a layer writes, and it is not the stack's last
+    OUTPUT_LOST = "output-lost"  # what a layer writes leaves the network, and it is not the stack's last
     TILE_EXCEEDS_MAP = "tile-exceeds-map"  # a tile is larger than the stack's last feature map
     NO_SUCH_HOME = "no-such-home"  # a map between stacks lies where no memory is
     NOT_HELD = "not-held"  # it lies in a memory that does not hold inputs and outputs, or of which there are several
     HOME_EXCEEDED = "home-exceeded"  # the maps that lie in a memory at a time need more than it has
-    OUTPUT_NOT_IN_DRAM = "output-not-in-dram"  # an output of the network lies on the chip in the end
+    OUTPUT_NOT_IN_DRAM = "output-not-in-dram"  # an output of the network, or what nobody reads, lies on the chip
     FIGURE_DIFFERS = "figure-differs"  # the cost claimed is not what the cost model says
     BOUND_ABOVE_OBJECTIVE = "bound-above-objective"  # the lower bound claimed exceeds the objective value claimed
     OPTIMAL_UNPROVEN = "optimal-unproven"  # OPTIMAL is claimed with a lower bound below the objective value
@@ -106,7 +106,7 @@ def _branches(layers: Sequence[LayerInNetwork], strategy: FusionStrategy) -> Ite
             if layer.name not in stack.layers[:-1]:
                 continue
             readers = [other.name for other in layers if layer.writes in other.reads]
-            if not readers:
+            if layer.is_output or not readers:
                 yield StrategyViolation(StrategyRule.OUTPUT_LOST, layer.name, f"{layer.writes!r} leaves the network")
             for reader in readers:
                 if reader not in stack.layers:
@@ -129,7 +129,7 @@ def _homes(
         last, home = _last(layers, stack), stack.output_home
         if home == DRAM:
             continue
-        if not any(last.writes in layer.reads for layer in layers):
+        if last.is_output or not any(last.writes in layer.reads for layer in layers):
             yield StrategyViolation(StrategyRule.OUTPUT_NOT_IN_DRAM, last.name, f"{last.writes!r} lies in {home!r}")
         levels = [level for level in accelerator.levels if level.memory.name == home]
         if not levels:

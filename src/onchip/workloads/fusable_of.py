@@ -39,7 +39,8 @@ def fusable_of(graph: Graph, precision: Precision = Precision()) -> FusableNetwo
     stride s is one of stride 1 over its input, with s x s times the output channels: those of the square of outputs
     that lies over an input; taps that one of them does not have are zeros among the weights. What changes a shape
     alone is passed through; a Slice before an addition crops what the addition reads (a negative pad, and its step as
-    stride), and zeros that a Pad adds to the channels are not read. Raises InputError for any other operator.
+    stride), and zeros that a Pad adds to the channels are not read. Where an output of the graph only shows a feature
+    map, that map is an output. Raises InputError for any other operator.
     """
     return _Reading(graph, layers_of(graph), precision).network()
 
@@ -69,7 +70,9 @@ class _Reading:
             if layer is not None:
                 self.seen[operator.outputs[0]] = Sight.of(layer.output)
                 layers.append(layer)
-        return FusableNetwork(self.graph.name, tuple(self.seen[name].whole for name in inputs), tuple(layers))
+        outputs = dict.fromkeys(self.seen[tensor.name].whole.name for tensor in self.graph.with_role(Role.OUTPUT))
+        whole = tuple(self.seen[name].whole for name in inputs)
+        return FusableNetwork(self.graph.name, whole, tuple(layers), tuple(outputs))
 
     def _layer(self, operator: Operator) -> FusableLayer | None:
         """None for an operator that only changes how others see its input."""

@@ -6,7 +6,7 @@ Stacks that end with the same layer have most of it in common: in equal tiles, a
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from math import floor
 
@@ -50,8 +50,9 @@ class StackBounds:
     _stacks: dict[Span, Stack] = field(default_factory=dict)
     _axes: dict[tuple[Span, AxisName, int, bool], AxisTotals] = field(default_factory=dict)
     _channels: Mapping[str, int] = field(init=False)
-    _shares: dict[tuple[Span, Tiling, int], LayerShare] = field(default_factory=dict)
+    _suffixes: dict[tuple[Span, Tiling], list[tuple[LayerShare, float]]] = field(default_factory=dict)
     _maps: dict[tuple[Span, Tiling, int, tuple[str, ...], str | None], float] = field(default_factory=dict)
+    _outer_readers: dict[Span, tuple[int, ...]] = field(default_factory=dict)
     _outside: dict[tuple[Span, int], tuple[str, ...]] = field(default_factory=dict)
     _inside: dict[tuple[Span, Tiling, str], tuple[float, float, float, float]] = field(default_factory=dict)
     _is_tiled: dict[tuple[Span, Tiling], bool] = field(default_factory=dict)
@@ -101,43 +102,50 @@ class StackBounds:
 
         The last is the part of these bits that is counted at least.
         """
-        span, tiling, last = choice.span, choice.tiling, choice.span.stop - 1
-        longest = self._tiled_as(span, tiling)
-        shares = [self._share(longest, tiling, at) for at in range(span.start, span.stop)]
-        maps_pj = sum(
-            self._maps_of(longest, tiling, at, self._from_outside(span, at), choice.output_home if at == last else None)
-            for at in range(span.start, span.stop)
-        )
-        weights_pj, again_bits = self._weights_pj(shares)
+        span, last = choice.span, choice.span.stop - 1
+        key = self._tiled_as(span, choice.tiling), choice.tiling
+        share, maps_pj = self._from(*key, span.start)
+        for at in self._readers_outside(span):
+            if at != last:
+                maps_pj += self._maps_of(*key, at, self._from_outside(span, at), None) - self._maps_of(
+                    *key, at, (), None
+                )
+        maps_pj += self._maps_of(*key, last, self._from_outside(span, last), choice.output_home)
+        weights_pj, again_bits = self._weights_pj(share)
         return (
-            sum(one.energy_pj for one in shares) + maps_pj + weights_pj,
-            sum(one.cycles for one in shares),
-            sum(one.weight_bits for one in shares) + again_bits,
-            min(one.moved for one in shares),
+            share.energy_pj + maps_pj + weights_pj,
+            share.cycles,
+            share.weight_bits + again_bits,
+            share.moved,
         )
 
-    def _weights_pj(self, shares: Sequence[LayerShare]) -> tuple[float, float]:
+    def _from(self, longest: Span, tiling: Tiling, start: int) -> tuple[LayerShare, float]:
+        """Of the layers from there to the stack's end, with the energy of their feature maps, all of the stack.
+
+        Without the last layer's maps. Stacks that end with the same layer have it in common.
+        """
+        known = self._suffixes.setdefault((longest, tiling), [])
+        for at in range(longest.stop - 1 - len(known), start - 1, -1):
+            share = self._layers.share(self.network.layers[at], *self._layer_totals(longest, tiling, at))
+            if known:
+                behind, maps_pj = known[-1]
+                known.append((share + behind, self._maps_of(longest, tiling, at, (), None) + maps_pj))
+            else:
+                known.append((share, 0.0))
+        return known[longest.stop - 1 - start]
+
+    def _weights_pj(self, share: LayerShare) -> tuple[float, float]:
         """Energy of all weights, and the bits of them that come from DRAM again.
 
         They lie in one memory with room for all; or else, if they fit, in the highest on the chip, the others in DRAM.
         """
-        homes, capacities = self._layers.weight_homes, self._layers.capacities
-        needed_bits = sum(one.weight_bits for one in shares)
-        lowest = next(at for at, home in enumerate(homes) if needed_bits <= capacities[home])
-        highest = max(len(homes) - 2, 0)
-        weights_pj = sum(one.weights_pj[min(lowest, highest)] for one in shares)
-        if homes[lowest] != DRAM or not needed_bits:
+        homes, capacities, highest = self._layers.weight_homes, self._layers.capacities, self._layers.highest_home
+        lowest = next(at for at, home in enumerate(homes) if share.weight_bits <= capacities[home])
+        weights_pj = share.weights_pj[min(lowest, highest)]
+        if homes[lowest] != DRAM or not share.weight_bits:
             return weights_pj, 0.0
-        outside_bits = max(needed_bits - (capacities[homes[highest]] if len(homes) > 1 else 0), 0)
-        own = [one for one in shares if one.weight_bits]
-        dearer_pj = min((one.weights_pj[-1] - one.weights_pj[highest]) / one.weight_bits for one in own)
-        return weights_pj + outside_bits * dearer_pj, outside_bits * min(one.tiles_again for one in own)
-
-    def _share(self, longest: Span, tiling: Tiling, at: int) -> LayerShare:
-        key = longest, tiling, at
-        if key not in self._shares:
-            self._shares[key] = self._layers.share(self.network.layers[at], *self._layer_totals(*key))
-        return self._shares[key]
+        outside_bits = max(share.weight_bits - (capacities[homes[highest]] if len(homes) > 1 else 0), 0)
+        return weights_pj + outside_bits * share.dearer_pj, outside_bits * share.tiles_again
 
     def _maps_of(
         self, longest: Span, tiling: Tiling, at: int, outside: tuple[str, ...], output_home: str | None
@@ -149,6 +157,13 @@ class StackBounds:
             rows, columns = self._layer_totals(longest, tiling, at)
             self._maps[key] = self._layers.maps_pj(layer, rows, columns, inner, output_home)
         return self._maps[key]
+
+    def _readers_outside(self, span: Span) -> tuple[int, ...]:
+        """Layers that read what is not of the stack."""
+        if span not in self._outer_readers:
+            every = range(span.start, span.stop)
+            self._outer_readers[span] = tuple(at for at in every if self._from_outside(span, at))
+        return self._outer_readers[span]
 
     def _layer_totals(self, longest: Span, tiling: Tiling, at: int) -> tuple[LayerTotals, LayerTotals]:
         rows, columns = self._totals(longest, tiling)

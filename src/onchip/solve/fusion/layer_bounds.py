@@ -38,11 +38,12 @@ class LayerFloors:
 
 @dataclass(frozen=True, slots=True)
 class LayerShare:
-    """Of a layer; `energy_pj` is without weights.
+    """Of a layer, or of several together; `energy_pj` is without weights, and without feature maps where they lie.
 
     `weights_pj` are the energies of weights if they lie, from the second tile on, no lower than in each of the
-    memories of weights, DRAM last; there are that many further tiles. Of elements that move, `moved` is the part that
-    is counted at least.
+    memories of weights, DRAM last; there are at least `tiles_again` further tiles, in which a weight from DRAM costs
+    at least `dearer_pj` a bit more than one from the highest memory on the chip. Of elements that move, `moved` is the
+    part that is counted at least.
     """
 
     energy_pj: float
@@ -50,7 +51,19 @@ class LayerShare:
     weight_bits: int
     weights_pj: tuple[float, ...]
     tiles_again: float = inf
+    dearer_pj: float = inf
     moved: float = 1.0
+
+    def __add__(self, other: LayerShare) -> LayerShare:
+        return LayerShare(
+            self.energy_pj + other.energy_pj,
+            self.cycles + other.cycles,
+            self.weight_bits + other.weight_bits,
+            tuple(map(float.__add__, self.weights_pj, other.weights_pj)),
+            min(self.tiles_again, other.tiles_again),
+            min(self.dearer_pj, other.dearer_pj),
+            min(self.moved, other.moved),
+        )
 
 
 @dataclass(slots=True)
@@ -73,6 +86,11 @@ class LayerBounds:
         self.weight_homes = tuple(self.machine.homes(Operand.WEIGHT))
         self._longest_side = max(self.machine.array.sizes.values())
 
+    @property
+    def highest_home(self) -> int:
+        """The last of the memories of weights on the chip, by number, if there is any."""
+        return max(len(self.weight_homes) - 2, 0)
+
     def share(self, layer: FusableLayer, rows: LayerTotals, columns: LayerTotals) -> LayerShare:
         """In so many tiles, without feature maps where they lie."""
         floors = self._floors_of(layer, rows, columns)
@@ -87,9 +105,10 @@ class LayerBounds:
         if floors.reuse is None:
             near_pj = macs * floors.weight.per_mac + weights * floors.weight.per_element[DRAM]
             least_pj = max(near_pj, weights * floors.nest.read_pj(Operand.WEIGHT, DRAM))
-            return LayerShare(energy_pj, cycles, bits, (least_pj,) * len(self.weight_homes), moved=moved)
+            return LayerShare(energy_pj, cycles, bits, (least_pj,) * len(self.weight_homes), dearer_pj=0.0, moved=moved)
         weights_pj = self._weights_pj(layer, floors.reuse, rows, columns)
-        return LayerShare(energy_pj, cycles, bits, weights_pj, rows.tiles * columns.tiles - 1, moved)
+        dearer_pj = (weights_pj[-1] - weights_pj[self.highest_home]) / bits
+        return LayerShare(energy_pj, cycles, bits, weights_pj, rows.tiles * columns.tiles - 1, dearer_pj, moved)
 
     def _weights_pj(
         self, layer: FusableLayer, reuse: ReuseFloors, rows: LayerTotals, columns: LayerTotals

@@ -45,7 +45,7 @@ class StackSpace:
     """Stacks out of `spans`, each in the tilings that are tried for it.
 
     With `may_stay` a map between stacks may lie in any memory that holds inputs and outputs, is one, and has room for
-    it beside the maps that lie there at the same time.
+    it beside the maps that lie there at the same time. An output of the network lies in DRAM, whoever reads it.
     """
 
     network: FusableNetwork
@@ -98,12 +98,14 @@ class StackSpace:
         return tuple((name, where[name]) for name in alive if where.get(name, DRAM) != DRAM)
 
     def _memories_for(self, feature_map: FeatureMap) -> list[str]:
+        if not self.may_stay or feature_map.name in self.network.outputs:
+            return [DRAM]
         fitting = [
             level.memory.name
             for level in self.accelerator.levels
             if is_home(level, self.accelerator) and feature_map.size_bits <= level.memory.capacity_bytes * 8
         ]
-        return [*fitting, DRAM] if self.may_stay else [DRAM]
+        return [*fitting, DRAM]
 
     def _have_room(self, homes: Sequence[tuple[FeatureMap, str]]) -> bool:
         capacities = {level.memory.name: level.memory.capacity_bytes * 8 for level in self.accelerator.levels}

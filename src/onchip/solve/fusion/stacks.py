@@ -30,17 +30,19 @@ class Span:
 
 
 def escaping(network: FusableNetwork, span: Span) -> tuple[str, ...]:
-    """The layers of the run, its last apart, whose output is read behind it, or by nobody: it leaves the network."""
+    """The layers of the run, its last apart, whose output is read behind it, or leaves the network."""
     return _escaping(network, _last_readers(network), span)
 
 
 def stack_of(network: FusableNetwork, span: Span) -> Stack:
-    """The run as a stack; raises UsageError for one over a branch."""
+    """The run as a stack; raises UsageError for one over a branch or an output of the network."""
     if leaving := escaping(network, span):
         first, last = network.layers[span.start].name, network.layers[span.stop - 1].name
         verb = "does" if len(leaving) == 1 else "do"
+        written = {layer.output.name for layer in network.layers if layer.name in leaving}
+        over = "an output of the network" if written <= set(network.outputs) else "a branch"
         raise UsageError(
-            f"the stack {first!r} to {last!r} is over a branch: {', '.join(map(repr, leaving))} {verb} not end in it",
+            f"the stack {first!r} to {last!r} is over {over}: {', '.join(map(repr, leaving))} {verb} not end in it",
             file=network.name,
             place=PLACE,
             expected="stacks that only their last layer's output leaves",
@@ -49,7 +51,7 @@ def stack_of(network: FusableNetwork, span: Span) -> Stack:
     own = {one.output.name for one in layers}
     read = dict.fromkeys(read.source for layer in layers for read in layer.reads if read.source not in own)
     maps = network.maps
-    return Stack(tuple(maps[name] for name in read), layers)
+    return Stack(tuple(maps[name] for name in read), layers, layers[-1].output.name in network.outputs)
 
 
 def legal_spans(network: FusableNetwork) -> tuple[Span, ...]:
@@ -74,20 +76,21 @@ def single_layers(network: FusableNetwork) -> tuple[Span, ...]:
 def greedy_stacks(network: FusableNetwork, capacity_bits: int) -> tuple[Span, ...]:
     """Layers join a stack while its weights fit into so many bits.
 
-    Between two places where the network has no branch, all layers or none do; if they alone do not fit, each of them
-    is a stack.
+    Between two places where the network has no branch, all layers or none do; if they alone do not fit, or more than
+    the last output leaves them, each of them is a stack. An output of the network ends a stack.
     """
     stacks: list[Span] = []
     start, used = 0, 0
     for unit in units_of(network):
         need = sum(layer.weight_bits for layer in network.layers[unit.start : unit.stop])
-        if need <= capacity_bits and used + need <= capacity_bits:
+        is_one = need <= capacity_bits and not escaping(network, unit)
+        if is_one and used + need <= capacity_bits and not escaping(network, Span(start, unit.stop)):
             used += need
             continue
         if start < unit.start:
             stacks.append(Span(start, unit.start))
         start, used = unit.start, need
-        if need > capacity_bits:
+        if not is_one:
             stacks.extend(Span(at, at + 1) for at in range(unit.start, unit.stop))
             start, used = unit.stop, 0
     if start < len(network.layers):
@@ -97,13 +100,11 @@ def greedy_stacks(network: FusableNetwork, capacity_bits: int) -> tuple[Span, ..
 
 def units_of(network: FusableNetwork) -> Iterator[Span]:
     """Runs between neighbouring places where only the output of the layer before is still to be read."""
-    start = 0
+    start, readers = 0, _last_readers(network)
     for stop in range(1, len(network.layers) + 1):
-        if not escaping(network, Span(0, stop)):
+        if all(readers.get(layer.output.name, 0) < stop for layer in network.layers[: stop - 1]):
             yield Span(start, stop)
             start = stop
-    if start < len(network.layers):
-        yield Span(start, len(network.layers))
 
 
 def weight_capacity_bits(accelerator: Accelerator) -> int:
@@ -149,7 +150,12 @@ def _last_readers(network: FusableNetwork) -> dict[str, int]:
 
 def _escaping(network: FusableNetwork, last_readers: Mapping[str, int], span: Span) -> tuple[str, ...]:
     inner = network.layers[span.start : span.stop - 1]
-    return tuple(one.name for one in inner if last_readers.get(one.output.name, span.stop) >= span.stop)
+    leaving = set(network.outputs)
+    return tuple(
+        one.name
+        for one in inner
+        if one.output.name in leaving or last_readers.get(one.output.name, span.stop) >= span.stop
+    )
 
 
 def _span(network: FusableNetwork, text: str) -> Span:
