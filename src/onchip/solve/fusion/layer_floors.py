@@ -14,7 +14,7 @@ from math import inf, prod
 
 from onchip.arch.accelerator import Accelerator
 from onchip.arch.compute import ComputeArray
-from onchip.arch.memory import DRAM, Operand
+from onchip.arch.memory import DRAM, MemoryLevel, Operand
 from onchip.cost.layer import access_of
 from onchip.cost.layer_limits import array_of
 from onchip.ir.loopnest import Layer
@@ -47,6 +47,8 @@ class MachineFloors:
     array: ComputeArray = field(init=False)
     read_pj: Mapping[str, float] = field(init=False)
     write_pj: Mapping[str, float] = field(init=False)
+    _ways: dict[tuple[Operand, str], Sequence[tuple[str, ...]]] = field(init=False)
+    _beside_sums: Mapping[str, tuple[tuple[int, tuple[str, ...]], ...]] = field(init=False)
 
     def __post_init__(self) -> None:
         self.array = array_of(self.accelerator)
@@ -54,6 +56,17 @@ class MachineFloors:
         accesses = {name: access_of(self.accelerator, name) for name in names}
         self.read_pj = {name: one.read_energy_pj / one.access_bits for name, one in accesses.items()}
         self.write_pj = {name: one.write_energy_pj / one.access_bits for name, one in accesses.items()}
+        self._ways = {
+            (operand, home): self._ways_of(operand, home) for operand in Operand for home in self.homes(operand)
+        }
+        self._beside_sums = {
+            name: tuple(
+                (size, tuple(loop for loop in loops_along(self.array, along) if loop in "CRS"))
+                for along, size in self.array.sizes.items()
+                if level is not None and not serves(level, along)
+            )
+            for name, level in holders(self.accelerator, Operand.OUTPUT)
+        }
 
     @property
     def mac_energy_pj(self) -> float:
@@ -82,8 +95,20 @@ class MachineFloors:
         """Of a bit that goes up."""
         return sum(self.read_pj[lower] + self.write_pj[upper] for lower, upper in pairwise(ways))
 
-    def ways(self, operand: Operand, home: str) -> list[tuple[str, ...]]:
+    def ways(self, operand: Operand, home: str) -> Sequence[tuple[str, ...]]:
         """Memories through which an operand comes to the units from its home, the last, or some of them."""
+        return self._ways[operand, home]
+
+    def nearest(self, operand: Operand) -> Sequence[tuple[str, MemoryLevel | None]]:
+        """Memories from which the units may take the operand."""
+        every = list(holders(self.accelerator, operand))
+        return every[:1] if self.sharing.every_memory_keeps else every
+
+    def instances_beside(self, bounds: Mapping[str, int], memory: str) -> int:
+        """Of a memory, in which the same sum may begin."""
+        return prod(min(size, prod(bounds[loop] for loop in loops)) for size, loops in self._beside_sums[memory])
+
+    def _ways_of(self, operand: Operand, home: str) -> Sequence[tuple[str, ...]]:
         names = [name for name, _ in holders(self.accelerator, operand)]
         reach = names[: names.index(home) + 1]
         if self.sharing.every_memory_keeps:
@@ -138,7 +163,7 @@ class NestFloors:
     def _summing_pj(self, memory: str) -> float:
         """Near the units."""
         writes = self._additions / self.shares.serving[Operand.OUTPUT][memory]
-        again = max(writes - self._apart(memory), 0.0)
+        again = max(writes - self.machine.instances_beside(self.layer.bounds, memory), 0.0)
         return self._sum_bits(writes) * (writes * self.machine.write_pj[memory] + again * self.machine.read_pj[memory])
 
     def _leaving_pj(self, near: str, above: str, turns: float) -> float:
@@ -147,7 +172,7 @@ class NestFloors:
         once_pj = self.layer.output_bits * machine.way_up_pj((near, above))
         if writes <= 1:
             return once_pj
-        again = max(writes - self._apart(above), 0.0)
+        again = max(writes - machine.instances_beside(self.layer.bounds, above), 0.0)
         moved_pj = writes * machine.way_up_pj((near, above)) + again * machine.way_pj((near, above))
         return max(self._sum_bits(writes) * moved_pj, once_pj)
 
@@ -158,13 +183,3 @@ class NestFloors:
 
     def _sum_bits(self, writes: float) -> int:
         return self.layer.partial_bits if writes > 1 else self.layer.output_bits
-
-    def _apart(self, memory: str) -> int:
-        """Instances of a memory in which the same sum may begin."""
-        level = next((one for one in self.machine.accelerator.levels if one.memory.name == memory), None)
-        apart = 1
-        for dimension, size in self.machine.array.sizes.items():
-            if level is not None and not serves(level, dimension):
-                loops = set(loops_along(self.machine.array, dimension)) & set("CRS")
-                apart *= min(size, prod(self.layer.bounds[loop] for loop in loops))
-        return apart

@@ -12,7 +12,6 @@ from numpy.typing import NDArray
 
 from onchip.arch.memory import DRAM, MemoryLevel, Operand
 from onchip.solve.fusion.layer_floors import NestFloors
-from onchip.solve.fusion.unit_shares import holders
 
 Line: TypeAlias = tuple[float, float]
 """Energy in pJ of an element: of each use, and on top of it once."""
@@ -44,14 +43,14 @@ def reuse_floors(nest: NestFloors) -> ReuseFloors:
 
     For each memory that may be the nearest there is a case (docs/fusion.md).
     """
-    layer, accelerator = nest.layer, nest.machine.accelerator
+    layer, machine = nest.layer, nest.machine
     base, more, lines = nest.output_floor(), list[float](), list[list[list[tuple[Line, Line]]]]()
     partial = layer.c * layer.r * layer.s > nest.shares.serving[Operand.OUTPUT][DRAM]
     sum_bits = layer.partial_bits if partial else layer.output_bits
-    for name, level in holders(accelerator, Operand.OUTPUT):
+    for name, level in machine.nearest(Operand.OUTPUT):
         more.append(_least_more(base, nest.output_floor(name)))
         lines.append(_weight_lines(nest, None, _room(level, sum_bits)))
-    for name, level in holders(accelerator, Operand.WEIGHT):
+    for name, level in machine.nearest(Operand.WEIGHT):
         more.append(_least_more(base, nest.output_floor(None, _room(level, layer.weight_bits))))
         lines.append(_weight_lines(nest, name, inf))
     most = max(len(ways) for homes in lines for ways in homes)

@@ -18,7 +18,7 @@ from onchip.arch.memory import DRAM, MemoryLevel, Operand
 from onchip.cost.layer_limits import array_of
 from onchip.cost.layer_parts import nearest
 from onchip.cost.layer_tiles import EPSILON, touched
-from onchip.ir.loopnest import RELEVANT, Axis, Layer
+from onchip.ir.loopnest import INPUT, OUTPUT, RELEVANT, WEIGHT, Axis, Layer
 from onchip.plan.mapping import loops_along
 from onchip.solve.mapping.factors import divisors
 from onchip.solve.mapping.rivals.fixed_unrolling import UnrollingsOf
@@ -26,6 +26,11 @@ from onchip.solve.mapping.rivals.tiles import Sides, sides_of
 from onchip.solve.mapping.rivals.unrolling import Unrolled, unrolled_as_asked
 
 _AXES: Final = (("P", "R"), ("Q", "S"))
+_BESIDE_WINDOWS: Final = {
+    Operand.INPUT: [loop for loop in RELEVANT[INPUT] if loop not in "PQRS"],
+    Operand.WEIGHT: RELEVANT[WEIGHT],
+    Operand.OUTPUT: RELEVANT[OUTPUT],
+}
 _LEAST_ROUNDED: Final = 2 / 3
 """Of no number from 1 on rounding to the nearest leaves less."""
 
@@ -147,10 +152,14 @@ class _Parts:
     """A layer whose loops stand on the array in parts of units; `Sides` number the units 0 and DRAM last."""
 
     def __init__(self, layer: Layer, accelerator: Accelerator, unrolled: Unrolled) -> None:
-        self._layer = layer
         self._accelerator = accelerator
+        self._macs = layer.macs
+        self._axes = layer.axes
         self._turns = unrolled.turns
         self._sides: Sides = sides_of(accelerator, unrolled.beside, unrolled.parts(layer))
+        windows = [[self._touched(axis, holder) for axis in self._axes] for holder in range(len(self._sides.within))]
+        self._windows = [prod(along) for along in windows]
+        self._spread = [prod(within[loop] for loops in _AXES for loop in loops) for within in self._sides.within]
 
     def shares(self) -> UnitShares:
         """Of its own unrolling, exactly; what moves at least."""
@@ -158,41 +167,39 @@ class _Parts:
         numbers = {level.memory.name: at for at, level in enumerate(self._accelerator.levels, start=1)}
         numbers[DRAM] = len(numbers) + 1
         for operand in Operand:
-            names = [name for name, _ in holders(self._accelerator, operand)]
-            taken = {name: floor(self._elements(operand, numbers[name]) + EPSILON) for name in names}
-            apart = {name: nearest(self._sides.apart[numbers[name]]) for name in names}
-            serving[operand] = {name: self._layer.macs / (cycles * taken[name] * apart[name]) for name in names}
-            chain = [numbers[name] for name in names]
+            chain = [numbers[name] for name, _ in holders(self._accelerator, operand)]
+            elements = {at: self._elements(operand, at) for at in (0, *chain)}
+            taken = {at: floor(elements[at] + EPSILON) * nearest(self._sides.apart[at]) for at in chain}
+            serving[operand] = {
+                name: self._macs / (cycles * taken[numbers[name]]) for name, _ in holders(self._accelerator, operand)
+            }
             pairs = pairwise([0, *chain] if operand is Operand.WEIGHT else chain)
-            moved[operand] = min((self._moved(operand, lower, upper) for lower, upper in pairs), default=1.0)
-        return UnitShares(self._layer.macs / cycles, serving, moved)
+            parts = (self._moved(operand, *pair, elements[pair[1]] / elements[pair[0]]) for pair in pairs)
+            moved[operand] = min(parts, default=1.0)
+        return UnitShares(self._macs / cycles, serving, moved)
 
     def _elements(self, operand: Operand, holder: int) -> float:
         """Of an operand that one instance gives in a cycle, or takes."""
-        found = self._beside_axes(operand, holder)
-        for axis in self._axes(operand):
-            found *= self._touched(axis, holder)
-        return found
+        found = self._beside_windows(operand, holder)
+        return found * self._windows[holder] if operand is Operand.INPUT else found
 
-    def _beside_axes(self, operand: Operand, holder: int) -> float:
+    def _beside_windows(self, operand: Operand, holder: int) -> float:
         """Along the loops that make no windows."""
-        on_axes = {loop for axis in self._axes(operand) for loop in (axis.output_loop, axis.filter_loop)}
         within = self._sides.within[holder]
-        return prod(within[loop] for loop in RELEVANT[operand] if loop not in on_axes)
+        return prod([within[loop] for loop in _BESIDE_WINDOWS[operand]])
 
-    def _moved(self, operand: Operand, lower: int, upper: int) -> float:
-        """Of what crosses a boundary, the least that is counted on either side, whatever the tile below."""
-        sides = self._sides
-        rounded = _least_rounded(self._beside_axes(operand, lower))
-        joint = self._elements(operand, upper) / self._elements(operand, lower)
-        below = rounded * nearest(sides.apart[lower]) / sides.apart[lower]
-        above = rounded * nearest(sides.apart[upper]) / sides.apart[upper] * floor(joint + EPSILON) / joint
-        for axis in self._axes(operand):
-            kept = self._least_kept(axis, lower)
-            loops = axis.output_loop, axis.filter_loop
-            spread = prod(sides.within[upper][loop] / sides.within[lower][loop] for loop in loops)
+    def _moved(self, operand: Operand, lower: int, upper: int, joint: float) -> float:
+        """Of what crosses a boundary, the least that is counted on either side, whatever the tile below.
+
+        `joint` tiles below make what one instance above gives in a cycle.
+        """
+        apart, rounded = self._sides.apart, _least_rounded(self._beside_windows(operand, lower))
+        below = rounded * nearest(apart[lower]) / apart[lower]
+        above = rounded * nearest(apart[upper]) / apart[upper] * floor(joint + EPSILON) / joint
+        if operand is Operand.INPUT:
+            kept = prod(self._least_kept(axis, lower) for axis in self._axes)
             below *= kept
-            above *= kept * self._touched(axis, upper) / self._touched(axis, lower) / spread
+            above *= kept * self._windows[upper] / self._windows[lower] / (self._spread[upper] / self._spread[lower])
         return min(below, above, 1.0)
 
     def _least_kept(self, axis: Axis, lower: int) -> float:
@@ -201,9 +208,6 @@ class _Parts:
             (self._turns[loop], below[loop], everywhere[loop]) for loop in (axis.output_loop, axis.filter_loop)
         )
         return _least_kept(axis.stride, axis.dilation, outputs, filters)
-
-    def _axes(self, operand: Operand) -> tuple[Axis, ...]:
-        return self._layer.axes if operand is Operand.INPUT else ()
 
     def _touched(self, axis: Axis, holder: int) -> int:
         within = self._sides.within[holder]
