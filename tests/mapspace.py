@@ -14,7 +14,7 @@ from onchip.arch.compute import ComputeArray
 from onchip.arch.memory import Access, Direction, Dram, Memory, MemoryLevel, Operand, Port
 from onchip.cost.layer import layer_cost
 from onchip.cost.layer_limits import array_of
-from onchip.ir.loopnest import LOOPS, RELEVANT, Layer
+from onchip.ir.loopnest import LOOPS, OUTPUT, RELEVANT, Layer
 from onchip.plan.mapping import Kept, Loop, Mapping, MappingError, loops_along
 from onchip.solve.mapping.objective import MappingObjective
 
@@ -61,6 +61,40 @@ def lean_toy(seed: int) -> tuple[Layer, Accelerator]:
     levels[-1] = replace(levels[-1], is_scratchpad=True)
     layer = random_layer(random, random.choice((8, 12, 18)))
     return layer, Accelerator("lean", (levels[-1].memory,), tuple(levels), None, array, dram)
+
+
+def homed_toy(seed: int) -> tuple[Layer, Accelerator]:
+    """Operands lie whole in memories that others share: little room is left, often too little for incomplete sums."""
+    random = Random(seed)
+    layer = random_layer(random, random.choice((16, 24, 36)))
+    both = (Operand.INPUT, Operand.OUTPUT)
+    names = {"local": both, "global": random.choice((both, tuple(Operand)))}
+    homes = {
+        operand: random.choice([name for name, held in names.items() if operand in held])
+        for operand in Operand
+        if operand in layer.operands and operand in names["global"] and random.random() < 0.7
+    }
+
+    def level(name: str, holds: tuple[Operand, ...], capacity_bytes: int) -> MemoryLevel:
+        access = Access(8, random.choice((1, 3, 10)), random.choice((1, 4, 9)), random.choice((None, 4)))
+        ports = (Port(Direction.READ, random.choice((4, 8))), Port(Direction.WRITE, random.choice((4, 8))))
+        serves = random.choice(((), ("lane",))) if name == "sums" else None
+        memory = Memory(name, capacity_bytes, holds=holds)
+        return MemoryLevel(memory, serves, access=access, ports=ports, double_buffered=random.random() < 0.2)
+
+    levels = [level("sums", (Operand.OUTPUT,), random.choice((3, 8)))]
+    for name, holds in names.items():
+        here = [operand for operand, home in homes.items() if home == name]
+        whole = sum(layer.elements(operand) * layer.bits(operand) for operand in here)
+        wider = layer.elements(OUTPUT) * (layer.partial_bits - layer.output_bits)
+        levels.append(level(name, holds, (whole + random.choice((0, wider)) + 7) // 8 + random.choice((1, 2, 3))))
+    del levels[0 : random.choice((0, 1))]
+    levels[-1] = replace(levels[-1], is_scratchpad=True)
+    dram = Dram(Access(8, 60, 70), (Port(Direction.READ_WRITE, random.choice((4, 16))),))
+    array = ComputeArray({"lane": 2, "pe": 2}, None, 0.5)
+    return layer, Accelerator(
+        "homed", (levels[-1].memory,), tuple(levels), None, array, dram, homes=tuple(homes.items())
+    )
 
 
 def least_values(layer: Layer, accelerator: Accelerator, most: int) -> dict[MappingObjective, float] | None:

@@ -7,15 +7,16 @@ from math import isfinite
 
 import pytest
 
-from mapspace import lean_toy, least_values, toy
+from mapspace import homed_toy, lean_toy, least_values, toy
 from onchip.arch.accelerator import Accelerator
+from onchip.arch.memory import Operand
 from onchip.cost.layer import layer_cost
 from onchip.frontends.accelerator_yaml import load_accelerator
-from onchip.ir.loopnest import Layer
+from onchip.ir.loopnest import OUTPUT, Layer
 from onchip.plan.mapping import Kept, Loop, Mapping
 from onchip.plan.result import Status, Stop
 from onchip.solve.limits import Limits, Progress, Run
-from onchip.solve.mapping.exact import solve_exactly
+from onchip.solve.mapping.exact import ExactMapper, solve_exactly
 from onchip.solve.mapping.exact_tables import tables_of
 from onchip.solve.mapping.objective import MappingObjective
 from onchip.verify.mapping import verify_mapping
@@ -31,6 +32,11 @@ def test_it_finds_the_best_of_all_mappings(seed: int) -> None:
 @pytest.mark.parametrize("seed", range(40))
 def test_it_finds_the_best_where_memories_keep_one_operand(seed: int) -> None:
     _is_best(*lean_toy(seed))
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_it_finds_the_best_where_operands_lie_whole_in_tight_memories(seed: int) -> None:
+    _is_best(*homed_toy(seed))
 
 
 def _is_best(layer: Layer, accelerator: Accelerator) -> None:
@@ -51,6 +57,36 @@ def _is_best(layer: Layer, accelerator: Accelerator) -> None:
 def test_at_least_a_hundred_toys_are_small_enough() -> None:
     small = sum(least_values(*toy(seed), MOST_MAPPINGS) is not None for seed in range(130))
     assert small >= 100
+
+
+def test_in_some_toys_incomplete_sums_find_no_room_where_outputs_lie_whole() -> None:
+    assert sum(_gains_by_room_for_incomplete_sums(*homed_toy(seed)) for seed in range(60)) >= 5
+
+
+def _gains_by_room_for_incomplete_sums(layer: Layer, accelerator: Accelerator) -> bool:
+    more_bytes = layer.elements(OUTPUT) * (layer.partial_bits - layer.output_bits) // 8 + 1
+    home = accelerator.home(OUTPUT)
+    levels = tuple(
+        replace(level, memory=replace(level.memory, capacity_bytes=level.memory.capacity_bytes + more_bytes))
+        if level.memory.name == home
+        else level
+        for level in accelerator.levels
+    )
+    roomy = replace(accelerator, levels=levels, scratchpads=(levels[-1].memory,))
+    tight, wide = (
+        solve_exactly(layer, one, MappingObjective.ENERGY, Run()).objective_value for one in (accelerator, roomy)
+    )
+    return wide is not None and (tight is None or wide < tight)
+
+
+def test_chains_whose_sums_find_no_room_where_outputs_lie_whole_are_not_looked_into() -> None:
+    """There is room for whole outputs and little else, so none for sums that are wider: they complete below."""
+    whole = load_accelerator("meta-prototype-df")
+    homes = ((Operand.INPUT, "activation_global_buffer"), (Operand.OUTPUT, "activation_local_buffer"))
+    layer = Layer(k=512, c=512, p=11, q=11, r=3, s=3, partial_bits=16)
+    mapper = ExactMapper(layer, replace(whole, homes=homes), MappingObjective.ENERGY, Run())
+    assert mapper.solve().status is Status.OPTIMAL
+    assert mapper.nodes < 100
 
 
 def test_a_layer_on_simba_is_proven_and_costs_what_the_model_says() -> None:

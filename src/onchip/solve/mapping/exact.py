@@ -128,14 +128,14 @@ class ExactMapper:
         return chosen[order], floor[order], cycles[order]
 
     def _search_ways(self, chosen: Integers, floor: Reals, cycles: Reals, *, is_last: bool) -> None:
-        for at in range(min(floor.size, WAYS_OF_A_DIVE)):
-            if floor[at] * self._scale < self._limit():
-                self._search_chains(chosen[at], NODES_OF_A_DIVE, kept=0)
-        tables, at = self._tables, 0
-        while at < floor.size:
-            self.proven = floor[at] * self._scale if is_last else 0.0
-            if self._is_stopped():
-                return
+        if floor.size:
+            self._has_proven(floor[0], is_last=is_last)
+        for at in self._dive(chosen, floor):
+            self._has_proven(floor[at], is_last=is_last)
+            self._search_chains(chosen[at], ALL_NODES, kept=0)
+        tables, at = self._tables, min(floor.size, WAYS_OF_A_DIVE)
+        while at < floor.size and not self._is_stopped():
+            self._has_proven(floor[at], is_last=is_last)
             at = kernel.next_below(
                 tables.space, tables.machine, tables.shape, tables.sides, self._work, self._patterns, chosen, floor,
                 cycles, at, self._limit() / self._scale, self._used[: self._count], self._stop,
@@ -144,6 +144,19 @@ class ExactMapper:
                 if not self._search_chains(chosen[at], NODES_OF_A_DIVE, kept=self._count):
                     self._search_chains(chosen[at], ALL_NODES, kept=0)
                 at += not self._is_stopped()
+
+    def _dive(self, chosen: Integers, floor: Reals) -> list[int]:
+        """Few steps in each of the first ways; returns those that are not done."""
+        paused = []
+        for at in range(min(floor.size, WAYS_OF_A_DIVE)):
+            is_ruled_out = floor[at] * self._scale >= self._limit()
+            if not is_ruled_out and not self._search_chains(chosen[at], NODES_OF_A_DIVE, kept=0):
+                paused.append(at)
+        return paused
+
+    def _has_proven(self, floor: float, *, is_last: bool) -> None:
+        if not self._is_stopped():
+            self.proven = floor * self._scale if is_last else 0.0
 
     def _search_chains(self, way: Integers, most_nodes: int, kept: int) -> bool:
         """Chains of tiles for one way that no criterion rules out, with the first `kept` that were used last.

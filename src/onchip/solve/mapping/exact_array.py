@@ -84,7 +84,7 @@ def list_tiles(space: Space, w: Work) -> None:
         w.radix[digit], w.stride[digit] = copies + 1, count
         count *= copies + 1
     w.tiles[0] = count
-    w.loops[:, 0] = 1
+    w.loops[:, 0], w.part[:, 0] = 1, 0
     filled = 1
     for digit in range(space.digit_loop.size):
         for more in range(1, w.radix[digit]):
@@ -93,13 +93,11 @@ def list_tiles(space: Space, w: Work) -> None:
                 for loop in range(8):
                     w.loops[loop, target] = w.loops[loop, target - filled]
                 w.loops[space.digit_loop[digit], target] *= space.digit_prime[digit]
+                for group in range(4):
+                    w.part[group, target] = w.part[group, target - filled]
+                w.part[space.class_of[space.digit_loop[digit]], target] += filled
         filled *= w.radix[digit]
     multiply_loops(space, w)
-    for tile in range(count):
-        w.part[:, tile] = 0
-        for digit in range(space.digit_loop.size):
-            step = tile // w.stride[digit] % w.radix[digit] * w.stride[digit]
-            w.part[space.class_of[space.digit_loop[digit]], tile] += step
 
 
 @compiled

@@ -19,7 +19,6 @@ INSIDE, BESIDE, OUTSIDE, COPIES, COPIES_ABOVE = range(5)
 # Kinds of criteria: energy; cycles that single transfers at a port wait; what the port is busy beyond the loops.
 ENERGY, NO_STALL, WAITING, BUSY = range(4)
 FIRST_PORT = 3  # of preloading: an operand, or this plus a port
-CLOSED = 0
 
 jit: Any = numba.njit
 OPTIONS: Final = {"nogil": True, "error_model": "numpy", "no_cfunc_wrapper": True, "_nrt": False}

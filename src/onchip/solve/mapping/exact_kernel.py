@@ -10,7 +10,7 @@ from onchip.solve.mapping.exact_compiled import ENERGY, NO_STALL, compiled, comp
 from onchip.solve.mapping.exact_descent import begin, descend
 from onchip.solve.mapping.exact_floor import floor_of_cycles, floor_of_energy
 from onchip.solve.mapping.exact_link import link
-from onchip.solve.mapping.exact_price import measure, price, time_moves
+from onchip.solve.mapping.exact_price import measure, price_cycles, price_reads, price_sums, time_moves
 from onchip.solve.mapping.exact_room import Room
 from onchip.solve.mapping.exact_tables import Sides, Space
 from onchip.solve.mapping.exact_work import Work
@@ -27,8 +27,24 @@ def find_least(
     space: Space, machine: Machine, shape: Shape, w: Work, complete_from: int, criterion: int,
     kind: int, port: int, preload: int,
 ) -> float:  # fmt: skip
-    price(space, machine, shape, w, complete_from, criterion, kind, port, preload)
+    if kind == ENERGY:
+        price_reads(space, machine, shape, w, criterion)
+        price_sums(space, machine, shape, w, complete_from, criterion)
+    else:
+        price_cycles(space, machine, w, complete_from, criterion, kind, port, preload)
     return link(space, w, criterion)
+
+
+@compiled
+def may_take_less(space: Space, machine: Machine, shape: Shape, w: Work, first: int, last: int, limit: float) -> bool:
+    """Whether a chain may take less energy than the limit, its sums complete from a cut of `first` to `last` on."""
+    reads = price_reads(space, machine, shape, w, 0)
+    for complete_from in range(first, last + 1):
+        if reads + price_sums(space, machine, shape, w, complete_from, 0) < limit:
+            measure(space, machine, shape, w, complete_from)
+            if link(space, w, 0) < limit:
+                return True
+    return False
 
 
 @compiled_entry
@@ -39,12 +55,16 @@ def prepare(
     """Makes ready for a descent: lists the tiles for the ways in `w.way` and the least values of `used` criteria.
 
     Those are the first `kept`; if there are none, they are chosen anew. Returns how many, 0 if they rule all out.
+    Tiles stay listed for the next `complete_from`; each way begins with 1.
     """
-    choose(space, machine, sides, w)
-    list_tiles(space, w)
+    if complete_from == 1:
+        choose(space, machine, sides, w)
+        list_tiles(space, w)
+    begin(w, room)
+    if not is_about_time(criteria):
+        return 1 if may_take_less(space, machine, shape, w, complete_from, complete_from, limit) else 0
     measure(space, machine, shape, w, complete_from)
     time_moves(space, machine, shape, w, complete_from)
-    begin(w, room)
     count = kept if kept else select(space, machine, shape, w, complete_from, criteria, used, value)
     energy, cycles = 1.0, 0.0
     for one in range(count):
@@ -54,8 +74,7 @@ def prepare(
             energy = found
         else:
             cycles = max(cycles, found)
-    bound = energy if count == 1 and used[0, 0] == ENERGY else energy * cycles
-    return 0 if bound >= limit else count
+    return 0 if energy * cycles >= limit else count
 
 
 @compiled
@@ -129,12 +148,22 @@ def next_below(
         copy(chosen[at], w.way)
         choose(space, machine, sides, w)
         list_tiles(space, w)
+        if not is_about_time(criteria):
+            if may_take_less(space, machine, shape, w, 1, patterns, limit):
+                return at
+            continue
         for complete_from in range(1, patterns + 1):
             measure(space, machine, shape, w, complete_from)
             time_moves(space, machine, shape, w, complete_from)
             if may_be_below(space, machine, shape, w, complete_from, criteria, limit, cycles[at], times_energy):
                 return at
     return floor.size
+
+
+@inlined
+def is_about_time(criteria: Integers) -> bool:
+    """Whether any criterion is about cycles."""
+    return bool(criteria.shape[0] > 1 or criteria[0, 0] != ENERGY)
 
 
 @compiled

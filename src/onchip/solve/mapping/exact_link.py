@@ -8,38 +8,37 @@ from __future__ import annotations
 import numpy as np
 
 from onchip.cost.layer_tables import Reals
-from onchip.solve.mapping.exact_compiled import CLOSED, compiled, inlined
+from onchip.solve.mapping.exact_compiled import compiled, inlined
 from onchip.solve.mapping.exact_tables import NO_CLASS, Space
 from onchip.solve.mapping.exact_work import Work
 
 
 @compiled
 def link(space: Space, w: Work, criterion: int) -> float:
-    """Fills stage, run, ended and best, level by level; returns the least cost of a whole chain."""
+    """Fills run, ended and best, level by level; returns the least cost of a whole chain."""
     count, levels = w.tiles[0], w.fits.shape[0]
     for level in range(levels):
-        w.exists[level] = False
-        w.exists[level, CLOSED] = True
-        closed = w.stage[criterion, level, CLOSED]
+        ended = w.ended[criterion, level]
         for tile in range(count):
             before = w.best[criterion, level - 1, tile] if level else 0.0
-            closed[tile] = before if w.fits[level, tile] else np.inf
-        for operand in range(3):
-            if space.holds[operand, level]:
-                open_run(w, criterion, level, operand, level, closed)
+            ended[tile] = before if w.fits[level, tile] else np.inf
+        w.exists[level] = False
         for operand in range(3):
             for first in range(level):
-                if w.exists[level - 1, state_of(operand, first, levels)]:
-                    open_run(
-                        w,
-                        criterion,
-                        level,
-                        operand,
-                        first,
-                        w.run[criterion, level - 1, state_of(operand, first, levels)],
-                    )
-        pay(space, w, criterion, level)
-        close(space, w, criterion, level)
+                state = state_of(operand, first, levels)
+                if w.exists[level - 1, state]:
+                    go_on(space, w, criterion, level, operand, first, w.run[criterion, level - 1, state])
+            if space.holds[operand, level]:
+                go_on(space, w, criterion, level, operand, level, ended)
+        for operand in range(3):
+            if space.holds[operand, level]:
+                for tile in range(count):
+                    ended[tile] += w.term[criterion, operand, level, tile]
+        end_runs(space, w, criterion, level)
+        best = w.best[criterion, level]
+        for tile in range(count):
+            best[tile] = ended[tile]
+        spread(space, w, best, NO_CLASS)
     if levels == 0:
         return float(w.fixed[criterion])
     return float(w.fixed[criterion] + w.best[criterion, levels - 1, count - 1])
@@ -48,58 +47,39 @@ def link(space: Space, w: Work, criterion: int) -> float:
 @inlined
 def state_of(operand: int, first: int, levels: int) -> int:
     """The run of an operand's loops right above the tiles of its levels from `first` on has not ended."""
-    return 1 + operand * levels + first
+    return operand * levels + first
 
 
 @inlined
-def open_run(w: Work, criterion: int, level: int, operand: int, first: int, before: Reals) -> None:
-    """Tiles in a run that begins at level `first`: nothing of its operand is paid yet."""
+def go_on(space: Space, w: Work, criterion: int, level: int, operand: int, first: int, before: Reals) -> None:
+    """A run that begins at level `first`, with any more of its loops: only others than its operand are paid yet."""
     state = state_of(operand, first, w.fits.shape[0])
     w.exists[level, state] = True
-    values = w.stage[criterion, level, state]
+    run = w.run[criterion, level, state]
     for tile in range(w.tiles[0]):
-        values[tile] = before[tile] if w.fits[level, tile] else np.inf
+        run[tile] = before[tile] if w.fits[level, tile] else np.inf
+    for other in range(3):
+        if other != operand and space.holds[other, level]:
+            for tile in range(w.tiles[0]):
+                run[tile] += w.term[criterion, other, level, tile]
+    spread(space, w, run, operand)
 
 
 @inlined
-def pay(space: Space, w: Work, criterion: int, level: int) -> None:
-    """At its cut each operand whose run is not open."""
-    for state in range(w.exists.shape[1]):
-        if w.exists[level, state]:
-            values = w.stage[criterion, level, state]
-            for operand in range(3):
-                is_open = state != CLOSED and (state - 1) // w.fits.shape[0] == operand
-                if space.holds[operand, level] and not is_open:
-                    for tile in range(w.tiles[0]):
-                        values[tile] += w.term[criterion, operand, level, tile]
-
-
-@inlined
-def close(space: Space, w: Work, criterion: int, level: int) -> None:
-    """Ends runs: what was open is paid where they end."""
-    count, levels = w.tiles[0], w.fits.shape[0]
-    ended = w.ended[criterion, level]
-    for tile in range(count):
-        ended[tile] = w.stage[criterion, level, CLOSED, tile]
-    for state in range(1, w.exists.shape[1]):
-        if not w.exists[level, state]:
-            continue
-        operand, first = (state - 1) // levels, (state - 1) % levels
-        run = w.run[criterion, level, state]
-        for tile in range(count):
-            run[tile] = w.stage[criterion, level, state, tile]
-        spread(space, w, run, operand)
-        for tile in range(count):
-            cost = run[tile]
-            for one in range(first, level + 1):
-                if space.holds[operand, one]:
-                    cost += w.term[criterion, operand, one, tile]
-            if cost < ended[tile]:
-                ended[tile] = cost
-    best = w.best[criterion, level]
-    for tile in range(count):
-        best[tile] = ended[tile]
-    spread(space, w, best, NO_CLASS)
+def end_runs(space: Space, w: Work, criterion: int, level: int) -> None:
+    """What was open is paid where its run ends."""
+    levels, ended = w.fits.shape[0], w.ended[criterion, level]
+    for operand in range(3):
+        for first in range(level + 1):
+            state = state_of(operand, first, levels)
+            if not w.exists[level, state]:
+                continue
+            for tile in range(w.tiles[0]):
+                cost = w.run[criterion, level, state, tile]
+                for one in range(first, level + 1):
+                    if space.holds[operand, one]:
+                        cost += w.term[criterion, operand, one, tile]
+                ended[tile] = min(ended[tile], cost)
 
 
 @inlined
@@ -112,5 +92,4 @@ def spread(space: Space, w: Work, values: Reals, loops_of: int) -> None:
         stride, block = w.stride[digit], w.stride[digit] * w.radix[digit]
         for start in range(0, count, block):
             for tile in range(start + stride, start + block):
-                if values[tile - stride] < values[tile]:
-                    values[tile] = values[tile - stride]
+                values[tile] = min(values[tile], values[tile - stride])

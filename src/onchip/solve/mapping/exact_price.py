@@ -7,7 +7,6 @@ import numpy as np
 from onchip.cost.layer_tables import Machine, Shape
 from onchip.solve.mapping.exact_compiled import (
     BUSY,
-    ENERGY,
     FIRST_PORT,
     INPUT,
     NO_STALL,
@@ -44,8 +43,9 @@ def measure(space: Space, machine: Machine, shape: Shape, w: Work, complete_from
     last = w.tiles[0] - 1
     for level in range(w.fits.shape[0]):
         own_bits = sums_bits(space, shape, w, level, complete_from)
+        whole = shape.elements[OUTPUT] * own_bits if machine.home[OUTPUT] == level else 0.0
         for tile in range(w.tiles[0]):
-            need = 0.0
+            need = whole
             for operand in range(3):
                 if space.holds[operand, level]:
                     bits = own_bits if operand == OUTPUT else float(shape.bits[operand])
@@ -95,61 +95,95 @@ def time_boundary(
 
 
 @compiled
-def price(
-    space: Space, machine: Machine, shape: Shape, w: Work, complete_from: int, criterion: int,
-    kind: int, port: int, preload: int,
-) -> None:  # fmt: skip
+def price_cycles(
+    space: Space, machine: Machine, w: Work, complete_from: int, criterion: int, kind: int, port: int, preload: int
+) -> None:
     """What the boundary above each level costs for each tile, and those at the units."""
-    if kind == ENERGY:
-        price_energy(space, machine, shape, w, complete_from, criterion)
-        return
     w.fixed[criterion] = fixed_cycles(w, kind, port)
     for operand in range(3):
         for level in range(w.fits.shape[0]):
             if space.holds[operand, level]:
                 for tile in range(w.tiles[0]):
-                    late = is_late(space, w, operand, level, tile, complete_from)
-                    cost = np.inf if late else cycles_of(machine, w, kind, port, preload, operand, level, tile)
+                    is_out = is_elsewhere(space, w, operand, level, tile, complete_from)
+                    cost = np.inf if is_out else cycles_of(machine, w, kind, port, preload, operand, level, tile)
                     w.term[criterion, operand, level, tile] = cost
 
 
 @compiled
-def price_energy(space: Space, machine: Machine, shape: Shape, w: Work, complete_from: int, criterion: int) -> None:
-    """The same for energy."""
-    unit_bits = sums_bits(space, shape, w, 0, complete_from)
+def price_reads(space: Space, machine: Machine, shape: Shape, w: Work, criterion: int) -> float:
+    """The energy of inputs, weights and the units, the same wherever sums are complete.
+
+    Returns what that comes to if each boundary has the tile that is best for it alone.
+    """
     fixed = shape.mac_energy_pj + energy_of_reads(space, machine, shape, w, INPUT, 0, 0)
     if shape.has_weight:
         fixed += energy_of_reads(space, machine, shape, w, WEIGHT, 0, 0)
     w.fixed[criterion] = fixed + energy_of_sums(space, machine, shape, w, 0, 0, 0.0, 0.0)
-    if is_pending(w, 0, 0):
-        unit_bits = float(shape.partial_bits)
-    saved = price_of_return(space, machine, shape, w, 0, unit_bits)
-    for level in range(w.fits.shape[0]):
-        own_bits = sums_bits(space, shape, w, level, complete_from)
-        for operand in range(3):
+    found = w.fixed[criterion]
+    for operand in (INPUT, WEIGHT):
+        for level in range(w.fits.shape[0]):
             if not space.holds[operand, level]:
                 continue
-            for tile in range(w.tiles[0]):
-                if is_late(space, w, operand, level, tile, complete_from):
-                    cost = np.inf
-                elif operand == OUTPUT:
-                    cost = energy_of_sums(space, machine, shape, w, level + 1, tile, own_bits, saved)
-                else:
-                    cost = energy_of_reads(space, machine, shape, w, operand, level + 1, tile)
-                w.term[criterion, operand, level, tile] = cost
-        if space.holds[OUTPUT, level]:
-            saved += price_of_return(space, machine, shape, w, level + 1, own_bits)
+            least = np.inf
+            for tile in range(w.tiles[0] - 1, -1, -1):
+                w.term[criterion, operand, level, tile] = read_price(
+                    space, machine, shape, w, criterion, operand, level, tile
+                )
+                least = min(least, w.term[criterion, operand, level, tile])
+            found += least
+    return float(found)
 
 
 @inlined
-def is_late(space: Space, w: Work, operand: int, level: int, tile: int, complete_from: int) -> bool:
-    """Whether sums leave a memory before they are complete although they should be."""
+def read_price(
+    space: Space, machine: Machine, shape: Shape, w: Work, criterion: int, operand: int, level: int, tile: int
+) -> float:  # fmt: skip
+    """In proportion to that of the tile with all loops along which the operand does not change, listed before."""
+    last = w.tiles[0] - 1
+    spanning = tile - w.part[operand, tile] + w.part[operand, last]
+    if tile != spanning:
+        times = w.of_class[operand, last] / w.of_class[operand, tile]
+        return float(w.term[criterion, operand, level, spanning] * times)
+    if largest(space, w, operand, level + 1, tile, False) * shape.bits[operand] > machine.capacity_bits[level]:
+        return np.inf
+    return float(energy_of_reads(space, machine, shape, w, operand, level + 1, tile))
+
+
+@compiled
+def price_sums(space: Space, machine: Machine, shape: Shape, w: Work, complete_from: int, criterion: int) -> float:
+    """The same of outputs, without the units."""
+    unit_bits = sums_bits(space, shape, w, 0, complete_from)
+    if is_pending(w, 0, 0):
+        unit_bits = float(shape.partial_bits)
+    saved, found = price_of_return(space, machine, shape, w, 0, unit_bits), 0.0
+    for level in range(w.fits.shape[0]):
+        if not space.holds[OUTPUT, level]:
+            continue
+        own_bits, least = sums_bits(space, shape, w, level, complete_from), np.inf
+        room = float(machine.capacity_bits[level]) / own_bits
+        for tile in range(w.tiles[0]):
+            cost = np.inf
+            is_out = is_elsewhere(space, w, OUTPUT, level, tile, complete_from)
+            if not is_out and largest(space, w, OUTPUT, level + 1, tile, False) <= room:
+                cost = energy_of_sums(space, machine, shape, w, level + 1, tile, own_bits, saved)
+            w.term[criterion, OUTPUT, level, tile] = cost
+            least = min(least, cost)
+        found += least
+        saved += price_of_return(space, machine, shape, w, level + 1, own_bits)
+    return float(found)
+
+
+@inlined
+def is_elsewhere(space: Space, w: Work, operand: int, level: int, tile: int, complete_from: int) -> bool:
+    """Whether sums leave a memory before they are complete although they should be, or the reverse at the last such."""
     if operand != OUTPUT:
         return False
     number = 0
     for below in range(level + 1):
         number += 1 if space.holds[OUTPUT, below] else 0
-    return bool(number >= complete_from and is_pending(w, level + 1, tile))
+    if number < complete_from - 1:
+        return False
+    return bool(is_pending(w, level + 1, tile) == (number >= complete_from))
 
 
 @inlined

@@ -18,7 +18,7 @@ from onchip.cost.layer_limits import array_of
 from onchip.cost.layer_tables import AXES, OPERANDS, Flags, Integers, Machine, Reals, Shape, machine_of, shape_of
 from onchip.cost.layer_tiles import block_sizes
 from onchip.errors import AcceleratorError, InputError
-from onchip.ir.loopnest import INPUT, LOOPS, RELEVANT, Axis, Layer
+from onchip.ir.loopnest import INPUT, LOOPS, OUTPUT, RELEVANT, Axis, Layer
 from onchip.plan.mapping import loops_along
 from onchip.solve.mapping.factors import prime_counts
 
@@ -118,10 +118,11 @@ def _held(layer: Layer, accelerator: Accelerator, operand: str) -> list[bool]:
 
 
 def _with_homes_reserved(layer: Layer, machine: Machine) -> Machine:
-    """Room for what lies whole in a memory; too little, perhaps, for sums that arrive before they are complete."""
+    """Room for the inputs and weights that lie whole in a memory; how wide outputs are there the chain decides."""
     left = np.append(machine.capacity_bits, 0)
     for operand, home in zip(OPERANDS, machine.home, strict=True):
-        left[home] -= layer.elements(operand) * layer.bits(operand)
+        if operand != OUTPUT:
+            left[home] -= layer.elements(operand) * layer.bits(operand)
     return machine._replace(capacity_bits=left[:-1])
 
 

@@ -37,8 +37,7 @@ class Work(NamedTuple):
     unit_busy: Reals  # operand, move: cycles of a port
     busy: Reals  # operand, level, move, tile: the same for what crosses the boundary above the level
     term: Reals  # criterion, operand, level, tile: what the boundary above the level costs
-    stage: Reals  # criterion, level, state, tile: least cost of what is paid at or below the level
-    run: Reals  # the same after loops along which the state's operand does not change
+    run: Reals  # criterion, level, state, tile: least cost of what is paid at or below the level, the run going on
     ended: Reals  # criterion, level, tile: least over states, all paid
     best: Reals  # criterion, level, tile: the same after any loops
     exists: Flags  # level, state
@@ -50,7 +49,7 @@ def work_of(tables: Tables, criteria: int) -> Work:
     copies = tables.space.copies
     tiles, digits = max(prod(int(one) + 1 for one in copies), ENDS), copies.size
     levels, along = tables.machine.capacity_bits.size, tables.machine.units.size
-    states = 1 + 3 * levels
+    states = 3 * levels
     whole = np.int64
     return Work(
         np.zeros(1, whole), np.zeros(digits, whole), np.zeros(digits, whole),
@@ -60,7 +59,7 @@ def work_of(tables: Tables, criteria: int) -> Work:
         np.zeros((3, levels + 1, 5)), np.zeros((levels + 1, 4), whole), np.zeros((levels + 1, 4), whole),
         np.zeros((levels, tiles), np.bool_), _ports(tables), np.zeros((3, 4)), np.zeros((3, levels, 4, tiles)),
         np.zeros((criteria, 3, levels, tiles)),
-        np.zeros((criteria, levels, states, tiles)), np.zeros((criteria, levels, states, tiles)),
+        np.zeros((criteria, levels, states, tiles)),
         np.zeros((criteria, levels, tiles)), np.zeros((criteria, levels, tiles)),
         np.zeros((levels, states), np.bool_), np.zeros(criteria),
     )  # fmt: skip
