@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pytest
@@ -24,7 +24,7 @@ from onchip.solve.fusion.objective import FusionObjective
 from onchip.solve.fusion.reuse_floors import reuse_floors
 from onchip.solve.fusion.space import StackChoice, StackSpace
 from onchip.solve.fusion.stacks import Span, legal_spans, stack_of
-from onchip.solve.fusion.tilings import TileSizes, tilings_of
+from onchip.solve.fusion.tilings import TileBox, TileSizes, boxes_of, tilings_of
 from onchip.solve.fusion.unit_shares import AnyUnrolling, GivenUnrolling, Sharing
 from onchip.solve.limits import Run
 from onchip.solve.mapping.registry import METHODS
@@ -132,9 +132,8 @@ def test_no_stack_costs_less_than_its_bound(
     network = FusableNetwork("net", stack.inputs, stack.layers)
     costs = costs_on(network, accelerator, objective, kind)
     for choice in data.draw(st.lists(st.sampled_from(choices_on(network, accelerator)), min_size=1, max_size=3)):
-        bound, least = costs.bound(choice), costs.floor([choice])
+        bound = costs.bound(choice)
         (cost,) = costs.costs([choice])
-        assert cost is None or all(map(int.__le__, least, cost)), choice
         if bound is None:
             assert cost is None
         elif cost is not None:
@@ -172,7 +171,33 @@ def test_where_pixels_are_skipped_a_smaller_tile_may_load_less_than_the_whole_ma
     assert most is not None
     assert least is not None
     assert least < most
-    assert costs.floor([whole, single]) <= least
+    every = replace(single, box=TileBox((1, 5), (1, 5), OverlapMode.RECOMPUTE))
+    assert costs.bound(every) == (0,)
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    st.integers(0, 10**6),
+    st.sampled_from([SMALL, FREE, WIDE, REGISTERS, PARTS]),
+    st.sampled_from(FusionObjective),
+    st.data(),
+)
+def test_no_tiling_of_a_box_has_a_lower_bound_than_the_box(
+    seed: int, accelerator: Accelerator, objective: FusionObjective, data: st.DataObject
+) -> None:
+    stack = random_stack(seed)
+    network = FusableNetwork("net", stack.inputs, stack.layers)
+    costs = costs_on(network, accelerator, objective)
+    span = data.draw(st.sampled_from(legal_spans(network)))
+    boxes = list(boxes_of(stack_of(network, span).output, TileSizes.ALL))
+    box = data.draw(st.sampled_from(boxes))
+    while box.count > 2 and data.draw(st.booleans()):
+        box = data.draw(st.sampled_from(box.quarters()))
+    least = costs.bound(StackChoice(span, box.tilings[0], box=box))
+    assert least is not None
+    for tiling in data.draw(st.lists(st.sampled_from(box.tilings), min_size=1, max_size=6)):
+        bound = costs.bound(StackChoice(span, tiling))
+        assert bound is None or all(map(int.__le__, least, bound)), (box, tiling)
 
 
 def test_registers_of_one_weight_and_one_sum_cannot_both_be_used_again() -> None:

@@ -30,8 +30,8 @@ class Table:
         cost = self.true[choice] or (0,) * self.criteria
         return tuple(max(part - self.slack[choice], 0) for part in cost)
 
-    def floor(self, choices: Sequence[int]) -> Criteria:
-        return tuple(map(min, zip(*map(self.bound, choices), strict=True)))
+    def parts(self, choice: int) -> Sequence[int]:
+        return ()
 
     def costs(self, choices: Sequence[int]) -> list[Criteria | None]:
         self.asked.extend(choices)

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import pairwise, product
 from random import Random
 
@@ -39,12 +40,13 @@ memories:
 CHIP = accelerator_from_yaml(MEMORIES, "chip.yaml")
 
 
-def space_of(network: FusableNetwork, *, may_stay: bool = True) -> StackSpace:
-    def tilings(span: Span) -> Sequence[Tiling]:
-        output = stack_of(network, span).output
-        return (whole(output), Tiling(1, 2, OverlapMode.FULLY_CACHED)) if span.length > 1 else (whole(output),)
+def tilings_on(network: FusableNetwork, span: Span) -> Sequence[Tiling]:
+    output = stack_of(network, span).output
+    return (whole(output), Tiling(1, 2, OverlapMode.FULLY_CACHED)) if span.length > 1 else (whole(output),)
 
-    return StackSpace(network, CHIP, legal_spans(network), tilings, may_stay)
+
+def space_of(network: FusableNetwork, *, may_stay: bool = True) -> StackSpace:
+    return StackSpace(network, CHIP, legal_spans(network), partial(tilings_on, network), may_stay)
 
 
 def ways_through(arcs: Sequence[Arc[StackChoice]], last: int, place: int = 0) -> Iterator[tuple[StackChoice, ...]]:
@@ -79,7 +81,7 @@ def every_strategy(space: StackSpace, memories: Sequence[str]) -> Iterator[Fusio
 
     layers = layers_in(network)
     for spans in partitions(0):
-        for tilings in product(*(space.tilings(span) for span in spans)):
+        for tilings in product(*(tilings_on(network, span) for span in spans)):
             for homes in product(memories, repeat=len(spans)):
                 choices = [
                     StackChoice(span, tiling, (), home)
@@ -163,8 +165,8 @@ class RandomCosts:
         share = self._random(choice).random()
         return tuple(int(part * share) for part in cost)
 
-    def floor(self, choices: Sequence[StackChoice]) -> Criteria:
-        return tuple(map(min, zip(*map(self.bound, choices), strict=True)))
+    def parts(self, choice: StackChoice) -> Sequence[StackChoice]:
+        return choice.parts()
 
     def costs(self, choices: Sequence[StackChoice]) -> list[Criteria]:
         return [tuple(self._random(one).choices(range(50), k=self.criteria)) for one in choices]

@@ -7,8 +7,9 @@ Stacks that end with the same layer have most of it in common: in equal tiles, a
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from math import floor
+from typing import Final, TypeAlias
 
 from onchip.analysis.back_calculation import AxisName
 from onchip.analysis.fusable import FeatureMap, FusableNetwork, Stack
@@ -21,11 +22,15 @@ from onchip.solve.fusion.layer_floors import MachineFloors
 from onchip.solve.fusion.objective import Criteria, FusionObjective
 from onchip.solve.fusion.space import StackChoice
 from onchip.solve.fusion.stacks import Span, legal_spans, stack_of
+from onchip.solve.fusion.tile_ranges import SizeRange, range_totals
 from onchip.solve.fusion.tile_totals import AxisTotals, LayerTotals, axis_totals
-from onchip.solve.fusion.tilings import whole
+from onchip.solve.fusion.tilings import TileBox
 from onchip.solve.fusion.unit_shares import Sharing
 
-ROUNDING = 1e-9
+Tiles: TypeAlias = Tiling | TileBox
+Sizes: TypeAlias = int | tuple[int, ...]
+
+ROUNDING: Final = 1e-9
 """Sums of floats are not those of the cost model in another order."""
 
 
@@ -33,33 +38,29 @@ ROUNDING = 1e-9
 class StackBounds:
     """Of the choices on one network and machine, with mappings of which `sharing` is known.
 
-    What choices share is calculated once.
-
-    With `is_for_any_tiles` a bound holds for tiles of any size: nothing is said of where data have room, nor of how few
-    pixels a tile has.
+    What choices share is calculated once. Of a box of tilings the bound is that of each; where a layer skips pixels, or
+    mappings leave out memories or count units in parts, it is 0.
     """
 
     network: FusableNetwork
     accelerator: Accelerator
     objective: FusionObjective
     sharing: Sharing
-    is_for_any_tiles: bool = False
     _layers: LayerBounds = field(init=False)
     _longest: dict[int, Span] = field(init=False)
     _first_readers: dict[str, int] = field(init=False)
     _stacks: dict[Span, Stack] = field(default_factory=dict)
-    _axes: dict[tuple[Span, AxisName, int, bool], AxisTotals] = field(default_factory=dict)
+    _axes: dict[tuple[Span, AxisName, Sizes, bool], AxisTotals] = field(default_factory=dict)
     _channels: Mapping[str, int] = field(init=False)
-    _suffixes: dict[tuple[Span, Tiling], list[tuple[LayerShare, float]]] = field(default_factory=dict)
-    _maps: dict[tuple[Span, Tiling, int, tuple[str, ...], str | None], float] = field(default_factory=dict)
+    _suffixes: dict[tuple[Span, Tiles], list[tuple[LayerShare, float]]] = field(default_factory=dict)
+    _maps: dict[tuple[Span, Tiles, int, tuple[str, ...], str | None], float] = field(default_factory=dict)
     _outer_readers: dict[Span, tuple[int, ...]] = field(default_factory=dict)
     _outside: dict[tuple[Span, int], tuple[str, ...]] = field(default_factory=dict)
-    _inside: dict[tuple[Span, Tiling, str], tuple[float, float, float, float]] = field(default_factory=dict)
-    _is_tiled: dict[tuple[Span, Tiling], bool] = field(default_factory=dict)
-    _any_tiles: StackBounds | None = None
+    _inside: dict[tuple[Span, Tiles, str], tuple[float, float, float, float]] = field(default_factory=dict)
+    _is_tiled: dict[tuple[Span, Tiles], bool] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        self._layers = LayerBounds(MachineFloors(self.accelerator, self.sharing), self.is_for_any_tiles)
+        self._layers = LayerBounds(MachineFloors(self.accelerator, self.sharing))
         self._longest = {}
         for span in legal_spans(self.network):
             self._longest.setdefault(span.stop, span)
@@ -67,23 +68,11 @@ class StackBounds:
         readers = [(read.source, at) for at, layer in enumerate(self.network.layers) for read in layer.reads]
         self._first_readers = dict(reversed(readers))
 
-    def floor(self, choice: StackChoice) -> Criteria:
-        """Of the same stack with the same homes in any tiles: one tile computes and loads least of all.
-
-        Not so where a layer skips pixels, which need not be computed in smaller tiles, nor where units count in parts:
-        of that nothing is said.
-        """
-        stack = self._stack(choice.span)
-        if self.sharing.is_of_every_shape or not skips_nothing(stack):
-            return self.objective.zero
-        if self._any_tiles is None:
-            given = self.network, self.accelerator, self.objective, self.sharing
-            self._any_tiles = StackBounds(*given, is_for_any_tiles=True)
-        return self._any_tiles.bound(replace(choice, tiling=whole(stack.output)))
-
     def bound(self, choice: StackChoice) -> Criteria:
         """Rounded down; raises InputError for tiles that see nothing but padding."""
-        key = choice.span, choice.tiling, choice.output_home
+        if choice.box is not None and not self._knows_boxes(choice.span):
+            return self.objective.zero
+        key = choice.span, choice.tiles, choice.output_home
         if key not in self._inside:
             self._inside[key] = self._sums_inside(choice)
         energy_pj, cycles, dram_bits, moved = self._inside[key]
@@ -103,7 +92,7 @@ class StackBounds:
         The last is the part of these bits that is counted at least.
         """
         span, last = choice.span, choice.span.stop - 1
-        key = self._tiled_as(span, choice.tiling), choice.tiling
+        key = self._tiled_as(span, choice.tiles), choice.tiles
         share, maps_pj = self._from(*key, span.start)
         for at in self._readers_outside(span):
             if at != last:
@@ -119,17 +108,17 @@ class StackBounds:
             share.moved,
         )
 
-    def _from(self, longest: Span, tiling: Tiling, start: int) -> tuple[LayerShare, float]:
+    def _from(self, longest: Span, tiles: Tiles, start: int) -> tuple[LayerShare, float]:
         """Of the layers from there to the stack's end, with the energy of their feature maps, all of the stack.
 
         Without the last layer's maps. Stacks that end with the same layer have it in common.
         """
-        known = self._suffixes.setdefault((longest, tiling), [])
+        known = self._suffixes.setdefault((longest, tiles), [])
         for at in range(longest.stop - 1 - len(known), start - 1, -1):
-            share = self._layers.share(self.network.layers[at], *self._layer_totals(longest, tiling, at))
+            share = self._layers.share(self.network.layers[at], *self._layer_totals(longest, tiles, at))
             if known:
                 behind, maps_pj = known[-1]
-                known.append((share + behind, self._maps_of(longest, tiling, at, (), None) + maps_pj))
+                known.append((share + behind, self._maps_of(longest, tiles, at, (), None) + maps_pj))
             else:
                 known.append((share, 0.0))
         return known[longest.stop - 1 - start]
@@ -148,13 +137,13 @@ class StackBounds:
         return weights_pj + outside_bits * share.dearer_pj, outside_bits * share.tiles_again
 
     def _maps_of(
-        self, longest: Span, tiling: Tiling, at: int, outside: tuple[str, ...], output_home: str | None
+        self, longest: Span, tiles: Tiles, at: int, outside: tuple[str, ...], output_home: str | None
     ) -> float:
-        key = longest, tiling, at, outside, output_home
+        key = longest, tiles, at, outside, output_home
         if key not in self._maps:
             layer = self.network.layers[at]
             inner = {read.source: self._channels[read.source] for read in layer.reads if read.source not in outside}
-            rows, columns = self._layer_totals(longest, tiling, at)
+            rows, columns = self._layer_totals(longest, tiles, at)
             self._maps[key] = self._layers.maps_pj(layer, rows, columns, inner, output_home)
         return self._maps[key]
 
@@ -165,8 +154,8 @@ class StackBounds:
             self._outer_readers[span] = tuple(at for at in every if self._from_outside(span, at))
         return self._outer_readers[span]
 
-    def _layer_totals(self, longest: Span, tiling: Tiling, at: int) -> tuple[LayerTotals, LayerTotals]:
-        rows, columns = self._totals(longest, tiling)
+    def _layer_totals(self, longest: Span, tiles: Tiles, at: int) -> tuple[LayerTotals, LayerTotals]:
+        rows, columns = self._totals(longest, tiles)
         name = self.network.layers[at].name
         return rows.layers[name], columns.layers[name]
 
@@ -179,41 +168,52 @@ class StackBounds:
 
     def _loads(self, choice: StackChoice, source: FeatureMap) -> int:
         """Pixels; where all its readers are in the stack, these are the same in a longer one."""
-        longest = self._tiled_as(choice.span, choice.tiling)
+        longest = self._tiled_as(choice.span, choice.tiles)
         last = self._first_readers.get(source.name, choice.span.start)
-        rows, columns = self._totals(longest if last >= choice.span.start else choice.span, choice.tiling)
+        rows, columns = self._totals(longest if last >= choice.span.start else choice.span, choice.tiles)
         return rows.pixels[source.name] * columns.pixels[source.name]
 
     def _load_pj(self, choice: StackChoice, source: FeatureMap, home: str) -> float:
         """An element from outside, as the layer sees it to which it costs least."""
-        rows, columns = self._totals(self._tiled_as(choice.span, choice.tiling), choice.tiling)
+        rows, columns = self._totals(self._tiled_as(choice.span, choice.tiles), choice.tiles)
         return min(
             self._layers.load_pj(layer, rows.layers[layer.name], columns.layers[layer.name], home)
             for layer in self._stack(choice.span).layers
             if source.name in [read.source for read in layer.reads]
         )
 
-    def _tiled_as(self, span: Span, tiling: Tiling) -> Span:
+    def _tiled_as(self, span: Span, tiles: Tiles) -> Span:
         """The longest stack that ends there, or this one if its tiles see something where that one's do not."""
         longest = self._longest[span.stop]
-        if (longest, tiling) not in self._is_tiled:
+        if (longest, tiles) not in self._is_tiled:
             try:
-                self._totals(longest, tiling)
-                self._is_tiled[longest, tiling] = True
+                self._totals(longest, tiles)
+                self._is_tiled[longest, tiles] = True
             except InputError:
-                self._is_tiled[longest, tiling] = False
-        return longest if self._is_tiled[longest, tiling] else span
+                self._is_tiled[longest, tiles] = False
+        return longest if self._is_tiled[longest, tiles] else span
 
-    def _totals(self, span: Span, tiling: Tiling) -> tuple[AxisTotals, AxisTotals]:
-        mode = tiling.mode
-        rows = self._along(span, AxisName.ROWS, tiling.rows, cached=mode.caches_rows)
-        return rows, self._along(span, AxisName.COLUMNS, tiling.columns, cached=mode.caches_columns)
+    def _totals(self, span: Span, tiles: Tiles) -> tuple[AxisTotals, AxisTotals]:
+        mode = tiles.mode
+        rows = self._along(span, AxisName.ROWS, tiles.rows, cached=mode.caches_rows)
+        return rows, self._along(span, AxisName.COLUMNS, tiles.columns, cached=mode.caches_columns)
 
-    def _along(self, span: Span, axis: AxisName, tile: int, *, cached: bool) -> AxisTotals:
-        key = span, axis, tile, cached
+    def _along(self, span: Span, axis: AxisName, sizes: Sizes, *, cached: bool) -> AxisTotals:
+        key = span, axis, sizes, cached
         if key not in self._axes:
-            self._axes[key] = axis_totals(self._stack(span), axis, tile, cached=cached)
+            stack = self._stack(span)
+            if isinstance(sizes, int):
+                self._axes[key] = axis_totals(stack, axis, sizes, cached=cached)
+            else:
+                whole = self._along(span, axis, axis.pixels(stack.output), cached=False)
+                self._axes[key] = range_totals(
+                    stack, axis, SizeRange(sizes[0], sizes[-1], axis.pixels(stack.output)), whole, cached=cached
+                )
         return self._axes[key]
+
+    def _knows_boxes(self, span: Span) -> bool:
+        sharing = self.sharing
+        return sharing.every_memory_keeps and not sharing.is_of_every_shape and skips_nothing(self._stack(span))
 
     def _stack(self, span: Span) -> Stack:
         if span not in self._stacks:

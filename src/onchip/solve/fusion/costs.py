@@ -51,9 +51,9 @@ class StackCosts:
             return None
         return bound if self.conventions == OURS else self.objective.zero
 
-    def floor(self, choices: Sequence[StackChoice]) -> Criteria:
-        """Of one stack with the same homes, in whatever tiles; nothing for other conventions than ours."""
-        return self._bounds.floor(choices[0]) if self.conventions == OURS else self.objective.zero
+    def parts(self, choice: StackChoice) -> Sequence[StackChoice]:
+        """Those of a box of tilings."""
+        return choice.parts()
 
     def costs(self, choices: Sequence[StackChoice]) -> list[Criteria | None]:
         """One after the other."""

@@ -23,7 +23,7 @@ Shapes: TypeAlias = tuple[tuple[int, int], ...]
 
 @dataclass(frozen=True, slots=True)
 class LayerFloors:
-    """What a layer costs at least where no tile is larger; without weights `weight` is None.
+    """What a layer costs at least where no tile is larger; without weights `reuse` is None.
 
     Of what it sees, at least the `share` is neither skipped by a stride nor between dilated taps.
     """
@@ -31,7 +31,6 @@ class LayerFloors:
     nest: NestFloors
     share: float
     input: OperandFloor
-    weight: OperandFloor | None
     reuse: ReuseFloors | None
     output: Mapping[str, float]
 
@@ -68,10 +67,9 @@ class LayerShare:
 
 @dataclass(slots=True)
 class LayerBounds:
-    """Of layers on one machine; with `is_for_any_tiles` nothing is said of room, nor of how few pixels a tile has."""
+    """Of layers on one machine."""
 
     machine: MachineFloors
-    is_for_any_tiles: bool
     capacities: Mapping[str, float] = field(init=False)
     weight_homes: tuple[str, ...] = field(init=False)
     _longest_side: int = field(init=False)
@@ -79,9 +77,7 @@ class LayerBounds:
 
     def __post_init__(self) -> None:
         levels = self.machine.accelerator.levels
-        capacities = {
-            one.memory.name: inf if self.is_for_any_tiles else one.memory.capacity_bytes * 8 for one in levels
-        }
+        capacities = {one.memory.name: one.memory.capacity_bytes * 8 for one in levels}
         self.capacities = {**capacities, DRAM: inf}
         self.weight_homes = tuple(self.machine.homes(Operand.WEIGHT))
         self._longest_side = max(self.machine.array.sizes.values())
@@ -98,14 +94,9 @@ class LayerBounds:
         energy_pj = macs * self.machine.mac_energy_pj + _macs(layer, rows.inner, columns.inner) * floors.input.per_mac
         cycles = macs / min(floors.nest.shares.at_work, _macs(layer, rows.most, columns.most))
         moved = min(floors.nest.shares.moved.values())
-        if floors.weight is None:
-            return LayerShare(energy_pj, cycles, 0, (0.0,) * len(self.weight_homes), moved=moved)
-        weights = layer.layer.elements(Operand.WEIGHT)
-        bits = weights * layer.layer.weight_bits
         if floors.reuse is None:
-            near_pj = macs * floors.weight.per_mac + weights * floors.weight.per_element[DRAM]
-            least_pj = max(near_pj, weights * floors.nest.read_pj(Operand.WEIGHT, DRAM))
-            return LayerShare(energy_pj, cycles, bits, (least_pj,) * len(self.weight_homes), dearer_pj=0.0, moved=moved)
+            return LayerShare(energy_pj, cycles, 0, (0.0,) * len(self.weight_homes), moved=moved)
+        bits = layer.layer.elements(Operand.WEIGHT) * layer.layer.weight_bits
         weights_pj = self._weights_pj(layer, floors.reuse, rows, columns)
         dearer_pj = (weights_pj[-1] - weights_pj[self.highest_home]) / bits
         return LayerShare(energy_pj, cycles, bits, weights_pj, rows.tiles * columns.tiles - 1, dearer_pj, moved)
@@ -118,7 +109,7 @@ class LayerBounds:
             layer.layer.elements(Operand.WEIGHT),
             rows.computed * columns.computed * layer.output.channels,
         )
-        pairs = list(product(rows.slices, columns.slices))
+        pairs = list(product(rows.uses, columns.uses))
         uses = [rows.first * columns.first, *(down.computed * across.computed for down, across in pairs)]
         times = np.array([-1, *(down.times * across.times for down, across in pairs)], np.float64)
         each = reuse.weight_pj(np.array(uses, np.float64) * layer.layer.n)
@@ -189,8 +180,7 @@ class LayerBounds:
                 nest,
                 min(map(_share, fusable.reads)),
                 nest.floor(Operand.INPUT, layer.k),
-                nest.floor(Operand.WEIGHT, layer.n) if has_weights else None,
-                reuse_floors(nest) if has_weights and not self.is_for_any_tiles else None,
+                reuse_floors(nest) if has_weights else None,
                 nest.output_floor(),
             )
         return self._floors[key]

@@ -10,19 +10,18 @@ from onchip.errors import InternalError
 from onchip.solve.fusion.objective import Criteria, value_of
 
 ChoiceT = TypeVar("ChoiceT", bound=Hashable)
-ContraChoiceT = TypeVar("ContraChoiceT", bound=Hashable, contravariant=True)
 
 
-class Costs(Protocol[ContraChoiceT]):
+class Costs(Protocol[ChoiceT]):
     """Of choices; all have equally many criteria."""
 
-    def bound(self, choice: ContraChoiceT, /) -> Criteria | None:
+    def bound(self, choice: ChoiceT, /) -> Criteria | None:
         """At most the cost, in each criterion; cheap. None for a choice that cannot be."""
 
-    def floor(self, choices: Sequence[ContraChoiceT], /) -> Criteria:
-        """At most the cost of each of them, of which there are some; cheap for all together."""
+    def parts(self, choice: ChoiceT, /) -> Sequence[ChoiceT]:
+        """What it stands for, if that is several choices, of each of which it has a bound: these are never costed."""
 
-    def costs(self, choices: Sequence[ContraChoiceT], /) -> Sequence[Criteria | None]:
+    def costs(self, choices: Sequence[ChoiceT], /) -> Sequence[Criteria | None]:
         """The true ones; None for a choice that cannot be. Raises CostingStoppedError where the run has to stop."""
 
 

@@ -9,7 +9,9 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, field
-from typing import Final, Generic, TypeVar
+from itertools import islice
+from operator import itemgetter
+from typing import Generic, TypeVar
 
 from onchip.plan.result import Status, Stop
 from onchip.solve.fusion.ledger import Ledger
@@ -18,8 +20,6 @@ from onchip.solve.fusion.ways import Arc, Way, cheapest_way, front_of
 from onchip.solve.limits import Run
 
 ChoiceT = TypeVar("ChoiceT", bound=Hashable)
-
-MANY_CHOICES: Final = 1024
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,8 +36,8 @@ class Found(Generic[ChoiceT]):
 class LazySearch(Generic[ChoiceT]):
     """Ways from place 0 to `last`. So many choices are costed at a time (`ahead`), where there are as many.
 
-    Where an arc has many choices, or the run has to stop, they are looked at one by one only when the cheapest way
-    leads over it: until then one floor stands for all of them, and the first in their place.
+    Where one stands for many choices, or the run has to stop, these are looked at only when the cheapest way leads
+    over it.
     """
 
     arcs: Sequence[Arc[ChoiceT]]
@@ -51,46 +51,53 @@ class LazySearch(Generic[ChoiceT]):
     _fronts: list[tuple[Way[ChoiceT], ...]] = field(init=False)
     _known: list[tuple[Way[ChoiceT], ...]] = field(init=False)
     _arcs_of: dict[ChoiceT, list[int]] = field(init=False, default_factory=dict)
-    _closed: set[int] = field(init=False)
+    _choices: list[list[ChoiceT]] = field(init=False)
 
     def __post_init__(self) -> None:
         self._known = [() for _ in self.arcs]
         self._fronts = [() for _ in self.arcs]
-        self._closed = set(range(len(self.arcs)))
+        self._choices = [[] for _ in self.arcs]
         for at, arc in enumerate(self.arcs):
-            for choice in arc.choices[:1]:
-                self._arcs_of.setdefault(choice, []).append(at)
-            if len(arc.choices) <= MANY_CHOICES and self.run.stop is None:
-                self._open(at)
-            else:
-                self._fronts[at] = tuple(Way(self.ledger.costs.floor(arc.choices), one) for one in arc.choices[:1])
+            for choice in arc.choices:
+                self._take(at, self._parts_of_few(choice) or [choice])
+            self._look_at(at)
         self._find_ways()
 
     def refresh(self) -> None:
         """Take note of what the ledger has learned elsewhere."""
-        for at in set(range(len(self.arcs))) - self._closed:
+        for at in range(len(self.arcs)):
             self._look_at(at)
         self._find_ways()
 
     def advance(self, run: Run) -> None:
-        """Look at the arcs of the cheapest way by bounds; if all are open, cost some of it that is not known.
+        """Divide what stands for several choices on the cheapest way; if nothing does, cost some of it.
 
         All of it as long as no way is known.
         """
-        choices = self.way.choices if self.way else ()
-        closed = {at for choice in choices for at in self._arcs_of[choice]} & self._closed
-        if closed:
-            for at in sorted(closed):
-                self._open(at)
-            self._find_ways()
-        else:
+        own = self.way.choices if self.way else ()
+        several = {choice: parts for choice in own if (parts := self.ledger.costs.parts(choice))}
+        if not several:
             self._cost(run)
+            return
+        concerned = {at for choice in several for at in self._arcs_of[choice]}
+        for at in sorted(concerned):
+            for choice in [one for one in self._choices[at] if one in several]:
+                self._choices[at].remove(choice)
+                self._take(at, several[choice])
+            self._look_at(at)
+        self._find_ways()
 
-    def _open(self, at: int) -> None:
-        self._closed.remove(at)
-        for choice in self.arcs[at].choices[1:]:
+    def _take(self, at: int, choices: Sequence[ChoiceT]) -> None:
+        self._choices[at].extend(choices)
+        for choice in choices:
             self._arcs_of.setdefault(choice, []).append(at)
-        self._look_at(at)
+
+    def _parts_of_few(self, choice: ChoiceT) -> Sequence[ChoiceT]:
+        """If they need not be divided further, and there is time to look at all of them."""
+        if self.run.stop is not None:
+            return ()
+        parts = self.ledger.costs.parts(choice)
+        return () if parts and self.ledger.costs.parts(parts[0]) else parts
 
     def _cost(self, run: Run) -> None:
         own = list(dict.fromkeys(self.way.choices)) if self.way else []
@@ -106,12 +113,11 @@ class LazySearch(Generic[ChoiceT]):
 
     def _refresh(self, choices: Sequence[ChoiceT]) -> None:
         for at in {at for choice in choices for at in self._arcs_of[choice]}:
-            if at not in self._closed:
-                self._look_at(at)
+            self._look_at(at)
 
     def _look_at(self, at: int) -> None:
-        self._fronts[at] = front_of(self.arcs[at].choices, self.ledger.at_least)
-        self._known[at] = front_of(self.arcs[at].choices, self.ledger.true)
+        self._fronts[at] = front_of(self._choices[at], self.ledger.at_least)
+        self._known[at] = front_of(self._choices[at], self.ledger.true)
 
     def _beside(self, unknown: Sequence[ChoiceT]) -> list[ChoiceT]:
         """What is next best on the same arcs, where the way has fewer choices than are costed at a time."""
@@ -119,10 +125,11 @@ class LazySearch(Generic[ChoiceT]):
         if not unknown or room <= 0:
             return []
         arcs = {at for choice in unknown for at in self._arcs_of[choice]}
-        others = {choice for at in sorted(arcs) for choice in self.arcs[at].choices} - set(unknown)
-        bounds = {choice: self.ledger.bound(choice) for choice in others if choice not in self.ledger.known}
-        left = [(value_of(bound), str(choice), choice) for choice, bound in bounds.items() if bound is not None]
-        return [choice for _, _, choice in sorted(left, key=lambda each: each[:2])[:room]]
+        others = dict.fromkeys(choice for at in sorted(arcs) for choice in self._choices[at])
+        bounds = {one: self.ledger.bound(one) for one in others if one not in self.ledger.known and one not in unknown}
+        left = [(value_of(bound), choice) for choice, bound in bounds.items() if bound is not None]
+        best = sorted(left, key=itemgetter(0))
+        return list(islice((choice for _, choice in best if not self.ledger.costs.parts(choice)), room))
 
     def _find_ways(self) -> None:
         self.best = cheapest_way(self.arcs, self._known, self.last, self.zero)

@@ -9,13 +9,14 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import product
-from typing import TypeAlias
+from typing import Final, TypeAlias
 
 from onchip.analysis.fusable import FeatureMap, FusableNetwork
 from onchip.arch.accelerator import Accelerator
 from onchip.arch.memory import DRAM, MemoryLevel, Operand
 from onchip.plan.strategy import Tiling
 from onchip.solve.fusion.stacks import Span
+from onchip.solve.fusion.tilings import TileBox
 from onchip.solve.fusion.ways import Arc
 
 Homes: TypeAlias = tuple[tuple[str, str], ...]
@@ -24,20 +25,45 @@ Homes: TypeAlias = tuple[tuple[str, str], ...]
 
 @dataclass(frozen=True, slots=True)
 class StackChoice:
-    """A stack, its tiles, and where maps lie while it runs: `homes` of those from before, its output's own."""
+    """A stack, its tiles, and where maps lie while it runs: `homes` of those from before, its output's own.
+
+    With a `box` it stands for all tilings of it, one of which is `tiling`.
+    """
 
     span: Span
     tiling: Tiling
     homes: Homes = ()
     output_home: str = DRAM
+    box: TileBox | None = None
+
+    @property
+    def tiles(self) -> Tiling | TileBox:
+        """All that it stands for."""
+        return self.box or self.tiling
+
+    def parts(self) -> tuple[StackChoice, ...]:
+        """Of those of a box each for itself, if they are few, or in smaller boxes; nothing of a single one."""
+        if self.box is None:
+            return ()
+        if self.box.count <= FEW_TILINGS:
+            return self.singly()
+        return tuple(_choice(self.span, one, self.homes, self.output_home) for one in self.box.quarters())
+
+    def singly(self) -> tuple[StackChoice, ...]:
+        """Itself, or all choices of its box."""
+        if self.box is None:
+            return (self,)
+        return tuple(_choice(self.span, one, self.homes, self.output_home) for one in self.box.tilings)
 
     def __str__(self) -> str:
         homes = "".join(f", {name!r} in {memory!r}" for name, memory in self.homes)
         output = "" if self.output_home == DRAM else f", output in {self.output_home!r}"
-        return f"layers {self.span.start}-{self.span.stop - 1}, {self.tiling}{homes}{output}"
+        return f"layers {self.span.start}-{self.span.stop - 1}, {self.tiles}{homes}{output}"
 
 
-TilingsOf: TypeAlias = Callable[[Span], Sequence[Tiling]]
+TilingsOf: TypeAlias = Callable[[Span], Sequence[Tiling | TileBox]]
+FEW_TILINGS: Final = 128
+"""So many of a box are looked at one by one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +93,7 @@ class StackSpace:
                     after = self._after(span, homes, home)
                     if after is None or (span.stop, after) not in numbers:
                         continue
-                    choices = tuple(StackChoice(span, tiling, homes, home) for tiling in tilings)
+                    choices = tuple(_choice(span, tiling, homes, home) for tiling in tilings)
                     arcs.append(Arc(numbers[span.start, homes], numbers[span.stop, after], choices))
         return arcs, len(places) - 1
 
@@ -113,6 +139,13 @@ class StackSpace:
             sum(one.size_bits for one, where in homes if where == memory) <= capacities[memory]
             for memory in {memory for _, memory in homes}
         )
+
+
+def _choice(span: Span, tiling: Tiling | TileBox, homes: Homes, output_home: str) -> StackChoice:
+    if isinstance(tiling, Tiling):
+        return StackChoice(span, tiling, homes, output_home)
+    first = Tiling(tiling.columns[0], tiling.rows[0], tiling.mode)
+    return StackChoice(span, first, homes, output_home, tiling)
 
 
 def is_home(level: MemoryLevel, accelerator: Accelerator) -> bool:

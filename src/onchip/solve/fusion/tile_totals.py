@@ -15,36 +15,32 @@ from onchip.analysis.fusable import Stack
 class Slice:
     """`times` tiles in which a layer computes and sees equally much; `seen` has a number for each of its reads."""
 
-    times: int
+    times: float
     computed: int
-    seen: tuple[int, ...]
+    seen: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class LayerTotals:
     """Over all tiles along the axis in which a layer computes anything: `inner` pixels of them see no zeros.
 
-    `first` are those of the first tile, `most` and `least` those of any.
+    `first` are those of the first tile, `most` those of any; `largest` and `total` are what it computes and sees, at
+    most in a tile and in all together. `slices` are alike in both, `uses` in what they compute.
     """
 
     slices: tuple[Slice, ...]
-    computed: int
+    uses: tuple[Slice, ...]
     inner: int
     first: int
     most: int
-    least: int
     tiles: int
+    largest: tuple[int, tuple[int, ...]]
+    total: tuple[int, tuple[int, ...]]
 
     @property
-    def largest(self) -> tuple[int, tuple[int, ...]]:
-        """The most that it computes and sees in any tile."""
-        return self.most, tuple(map(max, zip(*(one.seen for one in self.slices), strict=True)))
-
-    @property
-    def total(self) -> tuple[int, tuple[int, ...]]:
-        """What it computes and sees in all tiles together."""
-        seen = zip(*([one.times * pixels for pixels in one.seen] for one in self.slices), strict=True)
-        return self.computed, tuple(map(sum, seen))
+    def computed(self) -> int:
+        """In all tiles together."""
+        return self.total[0]
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,13 +77,17 @@ def _totals(
             outer = -(-reads[0].zeros_before // stride) - (-reads[0].zeros_after // stride)
             inner += times[number] * max(computed - outer, 0)
             found[computed, tuple(read.seen for read in reads)] += times[number]
-    pixels = [computed for computed, _ in found]
+    computed = sum(count * pixels for (pixels, _), count in found.items())
+    seen = zip(*([count * pixels for pixels in own] for (_, own), count in found.items()), strict=True)
+    most = max(pixels for pixels, _ in found)
+    slices = tuple(Slice(count, *alike) for alike, count in found.items())
     return LayerTotals(
-        tuple(Slice(count, computed, seen) for (computed, seen), count in found.items()),
-        sum(count * computed for (computed, _), count in found.items()),
+        slices,
+        slices,
         inner,
         classes[0].maps[layer.output.name].computed,
-        max(pixels),
-        min(pixels),
+        most,
         found.total(),
+        (most, tuple(map(max, zip(*(own for _, own in found), strict=True)))),
+        (computed, tuple(map(sum, seen))),
     )

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Container, Sequence
+from dataclasses import dataclass
 from enum import StrEnum
+from itertools import product
 from typing import Final
 
 from onchip.analysis.fusable import FeatureMap
@@ -50,17 +52,61 @@ class TileSizes(StrEnum):
         return every if self is TileSizes.ALL else [size for size in every if pixels % size == 0]
 
 
+@dataclass(frozen=True, slots=True)
+class TileBox:
+    """All tilings of these columns and rows, both in rising order, in one mode."""
+
+    columns: tuple[int, ...]
+    rows: tuple[int, ...]
+    mode: OverlapMode
+
+    @property
+    def count(self) -> int:
+        """Of tilings."""
+        return len(self.columns) * len(self.rows)
+
+    @property
+    def tilings(self) -> tuple[Tiling, ...]:
+        """One by one."""
+        return tuple(Tiling(columns, rows, self.mode) for columns in self.columns for rows in self.rows)
+
+    def quarters(self) -> tuple[TileBox, ...]:
+        """All of it in two to four smaller ones; it has to have more than one tiling."""
+        halves = product(_halves(self.columns), _halves(self.rows))
+        return tuple(TileBox(columns, rows, self.mode) for columns, rows in halves if columns and rows)
+
+    def thinned(self, some: Container[int]) -> TileBox:
+        """With only some of the sizes, and the least and the greatest."""
+        columns, rows = (
+            tuple(size for size in sizes if size in some or size in (sizes[0], sizes[-1]))
+            for sizes in (self.columns, self.rows)
+        )
+        return TileBox(columns, rows, self.mode)
+
+    def __str__(self) -> str:
+        return f"{self.columns[0]}..{self.columns[-1]}x{self.rows[0]}..{self.rows[-1]} {self.mode}"
+
+
+def boxes_of(
+    output: FeatureMap, sizes: TileSizes, modes: Collection[OverlapMode] = tuple(OverlapMode)
+) -> tuple[TileBox, ...]:
+    """Of all tilings that differ from each other each is in one box; modes that do the same are the first of them."""
+    columns, rows = sizes.along_columns(output.columns), sizes.along_rows(output.rows)
+    found = []
+    for mode in modes:
+        for some_columns, some_rows in product((columns[:-1], columns[-1:]), (rows[:-1], rows[-1:])):
+            if some_columns and some_rows:
+                same = Tiling(some_columns[-1], some_rows[-1], mode).within(output.columns, output.rows).mode
+                if same is mode or same not in modes:
+                    found.append(TileBox(some_columns, some_rows, same))
+    return tuple(dict.fromkeys(found))
+
+
 def tilings_of(
-    output: FeatureMap, sizes: TileSizes, modes: Iterable[OverlapMode] = tuple(OverlapMode)
+    output: FeatureMap, sizes: TileSizes, modes: Collection[OverlapMode] = tuple(OverlapMode)
 ) -> tuple[Tiling, ...]:
-    """Each that differs from the others, the largest tiles last."""
-    found = dict.fromkeys(
-        Tiling(columns, rows, mode).within(output.columns, output.rows)
-        for columns in sizes.along_columns(output.columns)
-        for rows in sizes.along_rows(output.rows)
-        for mode in modes
-    )
-    return tuple(found)
+    """Each that differs from the others."""
+    return tuple(tiling for box in boxes_of(output, sizes, modes) for tiling in box.tilings)
 
 
 def whole(output: FeatureMap) -> Tiling:
@@ -70,3 +116,8 @@ def whole(output: FeatureMap) -> Tiling:
 
 def _within(sizes: Sequence[int], pixels: int) -> tuple[int, ...]:
     return tuple(sorted({size for size in sizes if size <= pixels} | {pixels}))
+
+
+def _halves(sizes: tuple[int, ...]) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    middle = len(sizes) // 2
+    return sizes[:middle], sizes[middle:]
