@@ -12,6 +12,7 @@ from onchip.arch.memory import DRAM
 from onchip.cost.fused import StackCost
 from onchip.cost.fused_machine import check_machine
 from onchip.cost.layer import access_of
+from onchip.cost.layer_accounting import AccountingName
 from onchip.cost.layer_limits import array_of
 from onchip.errors import InputError, InternalError, UsageError
 from onchip.frontends.accelerator_text import accelerator_sha256
@@ -20,15 +21,23 @@ from onchip.frontends.graph_json import graph_sha256
 from onchip.ir.graph import Graph
 from onchip.plan.document import Granularity, Reading, Source
 from onchip.plan.strategy import FusionStrategy, LayerInNetwork
-from onchip.plan.strategy_document import StrategyClaim, StrategyDocument, StrategyFigures, StrategyReading
+from onchip.plan.strategy_document import (
+    CostModel,
+    StrategyClaim,
+    StrategyDocument,
+    StrategyFigures,
+    StrategyReading,
+)
 from onchip.report.fusion_outcome import CostedStack, FusionOutcome, TilingValue
 from onchip.solve.fusion.costs import dram_bits_of
+from onchip.solve.fusion.in_time import solve_in_time
 from onchip.solve.fusion.ledger import CostingStoppedError
+from onchip.solve.fusion.mappers import check_rule_unrolls, mapper_named
 from onchip.solve.fusion.objective import FusionObjective, sum_of, value_of
 from onchip.solve.fusion.options import FusionOptions
-from onchip.solve.fusion.solve import FusionResult, choices_of, solve_fusion, strategy_of
+from onchip.solve.fusion.solve import FusionResult, choices_of, strategy_of
 from onchip.solve.fusion.stacks import spans_of, stack_of
-from onchip.solve.fusion.workers import Costing, costs_of
+from onchip.solve.fusion.workers import Costing
 from onchip.solve.limits import Limits
 from onchip.solve.start import NoAnswerError, RunStarter, StoppedError, silent_run
 from onchip.verify.strategy import StrategyViolation, verify_strategy, verify_strategy_claim
@@ -36,8 +45,7 @@ from onchip.workloads.fusable_of import fusable_of
 from onchip.workloads.layers_of import Precision
 from onchip.workloads.source import read_network
 
-MAPPERS = ("exact", "loma", "hybrid", "random")
-MODEL = "onchip"
+MODELS = {AccountingName.INTERPRETER: CostModel.ONCHIP, AccountingName.DEFINES: CostModel.DEFINES}
 WIDTHS_THAT_RUN = (8, 16, 32, 64)
 """Bits of an element of a graph in tiles: it can be cut between any two, and its values can be computed."""
 
@@ -47,57 +55,61 @@ class FusionRequest:
     """What `fuse` is asked.
 
     `bits` are those of an element of every operand, `partial_bits` those of a sum in the making (None: as the machine
-    has room for); `mapper` maps each layer of a tile.
+    has room for); `mapper` maps each layer of a tile (None: `exact`, or `uneven` as DeFiNES counts).
     """
 
     source: str
     accelerator: str
     objective: FusionObjective = FusionObjective.ENERGY
     options: FusionOptions = field(default_factory=FusionOptions)
-    mapper: str = "exact"
+    mapper: str | None = None
     bits: int = 8
     partial_bits: int | None = None
     dims: Mapping[str, int] = field(default_factory=dict)
     granularity: Granularity = Granularity.FUSED
     limits: Limits = field(default_factory=Limits)
     use_cache: bool = True
+    accounting: AccountingName = AccountingName.INTERPRETER
 
 
 @dataclass(frozen=True, slots=True)
 class _Problem:
-    """What was read."""
+    """What was read; `mapper` maps the layers of tiles."""
 
     request: FusionRequest
+    mapper: str
     graph: Graph
     network: FusableNetwork
     accelerator: Accelerator
 
     @property
     def costing(self) -> Costing:
-        """By the mapper that is asked for."""
-        request = self.request
-        return Costing(self.network, self.accelerator, request.objective, request.mapper, request.use_cache)
+        """As is asked for."""
+        request, machine = self.request, self.accelerator
+        return Costing(self.network, machine, request.objective, self.mapper, request.use_cache, request.accounting)
 
 
 def fuse_network(request: FusionRequest, start: RunStarter = silent_run) -> FusionOutcome:
     """The best strategy of those that the options span; raises InternalError if it is not legal."""
     problem = _read(request)
-    with start(request.limits) as run, costs_of(problem.costing, run) as costs:
-        found = solve_fusion(problem.network, problem.accelerator, request.options, costs, run)
+    with start(request.limits) as run:
+        in_time = solve_in_time(problem.costing, request.options, run)
+    found = replace(in_time.found, space=_space(in_time.found.space, request.accounting))
+    problem = replace(problem, mapper=in_time.mapper)
     outcome = FusionOutcome(
         request.source,
         problem.network,
         problem.accelerator,
-        request.mapper,
+        problem.mapper,
         request.objective,
         request.objective.unit,
         found.result,
         found.space,
         found.costed,
+        accounting=request.accounting,
     )
     if found.result.answer is None:
-        reasons = dict.fromkeys(str(error) for error in costs.refusals.values())
-        return replace(outcome, why_not=next(iter(reasons), None))
+        return replace(outcome, why_not=in_time.why_not)
     _ensure_legal(problem, found.result.answer)
     figures = _figures(problem, [cost for _, cost in found.stacks])
     return replace(
@@ -113,7 +125,7 @@ def check_strategy(
 ) -> tuple[tuple[StrategyViolation, ...], StrategyFigures | None]:
     """All that is wrong with a strategy and what is claimed of it, and what it costs if it is legal.
 
-    Costs are those of the document's mapper, its claim's objective and the network read as it says. Raises
+    Costs are those of the document's mapper and model, its claim's objective and the network read as it says. Raises
     UsageError where the network or the accelerator is another than the document's, NoAnswerError without time to cost.
     """
     objective = FusionObjective(document.claim.objective) if document.claim else request.objective
@@ -126,8 +138,9 @@ def check_strategy(
         partial_bits=reading.partial_bits,
         dims=reading.dims,
         granularity=reading.granularity,
+        accounting=accounting_of(reading),
     )
-    problem = _read(request)
+    problem = _read(request, "reading.mapper")
     _ensure_same(document, problem)
     violations = verify_strategy(_layers(problem.network), problem.accelerator, document.strategy)
     if violations:
@@ -142,6 +155,11 @@ def check_strategy(
             raise error("its cost was not found in time") from None
     figures = _figures(problem, found)
     return verify_strategy_claim(document.claim, figures) if document.claim else (), figures
+
+
+def accounting_of(reading: StrategyReading) -> AccountingName:
+    """By which a strategy is costed."""
+    return next(name for name, model in MODELS.items() if model is reading.model)
 
 
 def network_to_tile(source: str, reading: StrategyReading) -> Graph:
@@ -166,22 +184,26 @@ def tiled_graph(strategy: FusionStrategy, graph: Graph) -> Graph:
     return graph_in_tiles(graph, network, tilings)
 
 
-def _read(request: FusionRequest) -> _Problem:
-    if request.mapper not in MAPPERS:
-        expected = f"one of {', '.join(MAPPERS)}"
-        raise UsageError(f"there is no mapper {request.mapper!r} for tiles", place="--method", expected=expected)
+def _read(request: FusionRequest, place: str | None = None) -> _Problem:
+    """`place` is where the mapper is named, unless it is an option."""
+    try:
+        mapper = mapper_named(request.mapper, request.accounting, request.objective.of_layers)
+    except UsageError as error:
+        raise UsageError(error.what, place=place or error.place, expected=error.expected) from None
     accelerator = load_accelerator(request.accelerator)
     _ensure_tiles_can_be_costed(accelerator, request)
     graph = read_network(request.source, Reading(dims=request.dims, granularity=request.granularity))
     precision = Precision(request.bits, request.partial_bits).on(accelerator)
     network = fusable_of(graph, precision)
-    return _Problem(replace(request, partial_bits=precision.partial_bits), graph, network, accelerator)
+    return _Problem(replace(request, partial_bits=precision.partial_bits), mapper, graph, network, accelerator)
 
 
 def _ensure_tiles_can_be_costed(accelerator: Accelerator, request: FusionRequest) -> None:
-    """Raise for what no tile could mend: no array, no level for an operand, energies that are not said."""
+    """Raise for what no tile could mend: no usable array, no level for an operand, energies that are not said."""
     try:
         array_of(accelerator)
+        if request.accounting is AccountingName.DEFINES:
+            check_rule_unrolls(accelerator)
         check_machine(accelerator)
         for memory in (*(level.memory.name for level in accelerator.levels), DRAM):
             access_of(accelerator, memory)
@@ -248,10 +270,18 @@ def _costed(network: FusableNetwork, strategy: FusionStrategy, found: FusionResu
     return tuple(costed)
 
 
+def _space(described: str, accounting: AccountingName) -> str:
+    """What the proof is about."""
+    if accounting is AccountingName.INTERPRETER:
+        return described
+    return f"{described}; each layer unrolled by DeFiNES's rule and counted as DeFiNES does"
+
+
 def _document(problem: _Problem, found: FusionResult, figures: StrategyFigures) -> StrategyDocument:
     request, result = problem.request, found.result
+    model = MODELS[request.accounting]
     reading = StrategyReading(
-        request.bits, request.partial_bits, request.dims, request.granularity, request.mapper, MODEL
+        request.bits, request.partial_bits, request.dims, request.granularity, problem.mapper, model
     )
     claim = StrategyClaim(result.status, request.objective, figures, result.lower_bound, found.space)
     return StrategyDocument(

@@ -15,7 +15,13 @@ from onchip.frontends.strategy_json import strategy_from_json
 from onchip.plan.document import Granularity, Source
 from onchip.plan.result import Status
 from onchip.plan.strategy import FusionStrategy, OverlapMode, StackStrategy, StrategyError, Tiling
-from onchip.plan.strategy_document import StrategyClaim, StrategyDocument, StrategyFigures, StrategyReading
+from onchip.plan.strategy_document import (
+    CostModel,
+    StrategyClaim,
+    StrategyDocument,
+    StrategyFigures,
+    StrategyReading,
+)
 
 TEXT = """\
 {"format": "onchip-strategy", "version": 1, "network": {"name": "net"}, "accelerator": {"name": "chip"},
@@ -43,6 +49,14 @@ def test_the_file_shown_in_the_documents_is_read() -> None:
     assert strategy_from_json(shown, "fusion.md").strategy.stacks
 
 
+@pytest.mark.parametrize(
+    ("said", "model"), [("", "onchip"), (', "model": "onchip"', "onchip"), (', "model": "defines"', "defines")]
+)
+def test_a_file_says_how_its_layers_are_counted(said: str, model: str) -> None:
+    text = TEXT.replace('"mapper": "loma"', f'"mapper": "loma"{said}')
+    assert strategy_from_json(text, "s.json").reading.model == CostModel(model)
+
+
 @st.composite
 def documents(draw: st.DrawFn) -> StrategyDocument:
     sizes, values = st.integers(1, 10**6), st.integers(0, 10**15) | st.floats(0, 1e15)
@@ -57,9 +71,8 @@ def documents(draw: st.DrawFn) -> StrategyDocument:
     figures = StrategyFigures(draw(values), draw(values), draw(values), draw(sizes), draw(sizes))
     claim = StrategyClaim(draw(st.sampled_from(Status)), "latency", figures, draw(values), draw(st.text("ab ,;")))
     dims = draw(st.dictionaries(names, sizes, max_size=2))
-    reading = StrategyReading(
-        draw(sizes), draw(st.none() | sizes), dims, draw(st.sampled_from(Granularity)), draw(names), draw(names)
-    )
+    granularity, model = draw(st.sampled_from(Granularity)), draw(st.sampled_from(CostModel))
+    reading = StrategyReading(draw(sizes), draw(st.none() | sizes), dims, granularity, draw(names), model)
     sha256 = draw(st.none() | st.just("0" * 64))
     sources = Source(draw(names), sha256), Source(draw(names))
     return StrategyDocument(*sources, reading, FusionStrategy(tuple(stacks)), draw(st.none() | st.just(claim)))
@@ -88,6 +101,7 @@ def test_products_beyond_64_bits_are_written_as_real_numbers() -> None:
         ('"version": 1', '"version": 2', "version: it is 2, newer"),
         ("onchip-strategy", "onchip-plan", 'format: it is "onchip-plan"'),
         ('"mapper"', '"maper"', "reading.maper: the field is unknown"),
+        ('"bits": 8', '"model": "zigzag"', "reading.model: it is \"zigzag\"; expected 'onchip' or 'defines'"),
         ('"bits": 8', '"bits": 0', "reading.bits: it is 0; expected at least 1"),
         ('"columns": 4', '"columns": 0', r"stacks\[0\] \(tile\): a tile has 0 columns; expected at least 1"),
         ('"columns": 4', '"columns": "4"', r"stacks\[0\].tile.columns: it is \"4\"; expected an integer"),

@@ -1,26 +1,168 @@
-"""A layer that a method refuses is no layer without mappings."""
+"""Who maps the layers of tiles, and what is no answer: a layer that a method refuses, a run that has to stop."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import replace
+
 import pytest
 
+from fused_files import CHIP
 from onchip.arch.accelerator import Accelerator
-from onchip.errors import InputError
-from onchip.frontends.accelerator_yaml import load_accelerator
+from onchip.arch.memory import Operand
+from onchip.cost.layer_accounting import AccountingName
+from onchip.cost.layer_limits import array_of
+from onchip.errors import AcceleratorError, InputError, InternalError, UsageError
+from onchip.frontends.accelerator_yaml import accelerator_from_yaml, load_accelerator
 from onchip.ir.loopnest import Layer
-from onchip.plan.mapping import Mapping
-from onchip.plan.result import Result
-from onchip.solve.fusion.mappers import LayerMapper, UnmappableError
+from onchip.plan.mapping import Loop, Mapping
+from onchip.plan.result import Result, Status
+from onchip.solve.fusion.ledger import CostingStoppedError
+from onchip.solve.fusion.mappers import (
+    MAPPERS,
+    LayerMapper,
+    RuleMapper,
+    UnmappableError,
+    check_rule_unrolls,
+    mapper_named,
+)
 from onchip.solve.limits import Run
 from onchip.solve.mapping.objective import MappingObjective
-from onchip.solve.mapping.registry import MappingMethod
+from onchip.solve.mapping.registry import METHODS, MappingMethod
+from onchip.solve.mapping.rivals.fixed_unrolling import FixedUnrolling, TemporalMethod, unrolling_groups
+from onchip.verify.mapping import MappingRule, verify_mapping
+
+MACHINE = load_accelerator("meta-prototype-df")
+LAYER = Layer(k=33, c=12, p=9, q=14, r=3, s=3, partial_bits=16)
+IN_PLACE = replace(MACHINE, homes=((Operand.INPUT, "activation_local_buffer"),))
+"""A map of 64 KiB and more does not fit there."""
+ENERGY = MappingObjective.ENERGY
 
 
 def _refuse(layer: Layer, accelerator: Accelerator, objective: MappingObjective, run: Run) -> Result[Mapping]:
     raise InputError("it is too large", place="layer", expected="a smaller one")
 
 
+def stopped() -> Run:
+    run = Run()
+    run.interrupt.set()
+    return run
+
+
 def test_what_a_method_refuses_is_said_and_not_taken_for_impossible() -> None:
-    mapper = LayerMapper(MappingMethod("picky", "", _refuse), MappingObjective.ENERGY, Run())
+    mapper = LayerMapper(MappingMethod("picky", "", _refuse), ENERGY, Run())
     with pytest.raises(UnmappableError, match="--method picky: it is too large; expected a smaller one"):
         mapper(Layer(), load_accelerator("simba"))
+
+
+def test_what_the_rule_refuses_is_said_and_not_taken_for_impossible() -> None:
+    mapper = RuleMapper(TemporalMethod.UNEVEN, MappingObjective.LATENCY, Run())
+    with pytest.raises(UnmappableError, match="--method uneven: uneven does not know latency; expected energy"):
+        mapper(LAYER, MACHINE)
+
+
+@pytest.mark.parametrize("method", TemporalMethod)
+def test_a_layer_costs_what_the_mapper_of_the_rule_makes_of_it(method: TemporalMethod) -> None:
+    cost = RuleMapper(method, ENERGY, Run())(LAYER, MACHINE)
+    assert cost is not None
+    assert cost == FixedUnrolling(method)(LAYER, MACHINE)
+
+
+@pytest.mark.parametrize("method", TemporalMethod)
+def test_room_is_counted_in_parts_as_units_are(method: TemporalMethod) -> None:
+    """Of 14 columns on 4 units the last turn has two: 16 would not fit."""
+    layer = Layer(k=56, p=72, q=14, r=5, s=5, partial_bits=16)
+    homes = tuple((operand, "activation_local_buffer") for operand in (Operand.INPUT, Operand.OUTPUT))
+    machine = unrolling_groups(replace(MACHINE, homes=homes))
+    mapping = FixedUnrolling(method).result(layer, machine).answer
+    assert mapping is not None
+    assert [one.rule for one in verify_mapping(mapping.layer(layer), machine, mapping)] == [
+        MappingRule.CAPACITY_EXCEEDED
+    ]
+    assert RuleMapper(method, ENERGY, Run())(layer, machine) is not None
+
+
+def test_a_mapping_that_is_not_legal_is_a_defect(monkeypatch: pytest.MonkeyPatch) -> None:
+    def wrong(mapper: FixedUnrolling, layer: Layer, accelerator: Accelerator) -> Result[Mapping]:
+        return Result(Status.OPTIMAL, Mapping((Loop("K", 64, "OX"),)), 1, 1, 0.0, "wrong")
+
+    monkeypatch.setattr(FixedUnrolling, "result", wrong)
+    with pytest.raises(InternalError, match="its mapping is not legal: too-few-iterations"):
+        RuleMapper(TemporalMethod.LOMA, ENERGY, Run())(LAYER, MACHINE)
+
+
+@pytest.mark.parametrize(
+    "mapper_in",
+    [
+        lambda run: LayerMapper(METHODS["loma"], ENERGY, run),
+        *(lambda run, method=method: RuleMapper(method, ENERGY, run) for method in TemporalMethod),
+    ],
+)
+def test_a_run_that_has_to_stop_says_nothing_of_a_layer(mapper_in: Callable[[Run], LayerMapper | RuleMapper]) -> None:
+    assert mapper_in(Run())(LAYER, MACHINE) is not None
+    with pytest.raises(CostingStoppedError):
+        mapper_in(stopped())(LAYER, MACHINE)
+    too_large = Layer(c=64, p=33, q=32)
+    assert mapper_in(Run())(too_large, IN_PLACE) is None
+    with pytest.raises(CostingStoppedError):
+        mapper_in(stopped())(too_large, IN_PLACE)
+
+
+@pytest.mark.parametrize(("accounting", "default"), [("interpreter", "exact"), ("defines", "uneven")])
+def test_a_mapper_without_a_name_proves_its_mappings(accounting: str, default: str) -> None:
+    asked = AccountingName(accounting)
+    assert mapper_named(None, asked, ENERGY) == default
+    assert all(mapper_named(name, asked, ENERGY) == name for name in MAPPERS[asked])
+
+
+@pytest.mark.parametrize(
+    ("name", "accounting", "objective", "message"),
+    [
+        (
+            "loma",
+            "zigzag",
+            "energy",
+            "--accounting: bounds of stacks are not proven for zigzag; expected interpreter or",
+        ),
+        ("uneven", "interpreter", "energy", "--method: 'uneven' counts as defines alone; expected one of exact, loma"),
+        (
+            "exact",
+            "defines",
+            "energy",
+            "--method: 'exact' counts as interpreter alone; expected one of uneven, loma with",
+        ),
+        (
+            "cosa",
+            "defines",
+            "energy",
+            "--method: there is no mapper 'cosa' for tiles; expected one of uneven, loma with",
+        ),
+        (
+            "uneven",
+            "defines",
+            "edp",
+            "--method: 'uneven' does not map for least edp; expected loma, or objective energy",
+        ),
+        (None, "defines", "latency", "--method: 'uneven' does not map for least latency; expected loma, or objective"),
+    ],
+)
+def test_what_does_not_go_together_is_refused(name: str | None, accounting: str, objective: str, message: str) -> None:
+    with pytest.raises(UsageError, match=message):
+        mapper_named(name, AccountingName(accounting), MappingObjective(objective))
+
+
+@pytest.mark.parametrize("name", ["eyeriss-like", "hifi4-like"])
+def test_an_array_without_a_loop_s_name_is_refused(name: str) -> None:
+    with pytest.raises(
+        AcceleratorError, match="on which DeFiNES's rule unrolls nothing; expected K, C, OX or OY among"
+    ):
+        check_rule_unrolls(load_accelerator(name))
+
+
+def test_an_array_with_a_loop_s_name_is_taken_unless_it_unrolls_another() -> None:
+    check_rule_unrolls(MACHINE)
+    mixed = accelerator_from_yaml(CHIP.replace("{K: 2, OX: 2}", "{lane: 4, OX: 2}"), "m.yaml")
+    check_rule_unrolls(mixed)
+    other = replace(mixed, array=replace(array_of(mixed), unrolls={"OX": ("K",)}))
+    with pytest.raises(AcceleratorError, match="array: 'OX' may not unroll the loop that it is named for"):
+        check_rule_unrolls(other)

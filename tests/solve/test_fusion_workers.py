@@ -1,14 +1,20 @@
 from __future__ import annotations
 
+import pytest
+
 from onchip.analysis.fusable import FusableNetwork
+from onchip.cost.fused import stack_cost
+from onchip.cost.layer_accounting import AccountingName
 from onchip.errors import InputError
 from onchip.frontends.accelerator_yaml import load_accelerator
 from onchip.plan.strategy import OverlapMode, Tiling
 from onchip.solve.fusion.objective import FusionObjective
 from onchip.solve.fusion.space import StackChoice
-from onchip.solve.fusion.stacks import Span
+from onchip.solve.fusion.stacks import Span, stack_of
+from onchip.solve.fusion.unit_shares import GivenUnrolling
 from onchip.solve.fusion.workers import Costing, costs_of
 from onchip.solve.limits import Limits, Run
+from onchip.solve.mapping.rivals.fixed_unrolling import FixedUnrolling, TemporalMethod, unrolling_groups, unrollings_for
 from stacks import fsrcnn
 
 TILES = [
@@ -18,10 +24,18 @@ TILES = [
 ]
 
 
-def test_two_processes_cost_what_one_does_and_refuse_the_same() -> None:
+MACHINE = load_accelerator("meta-prototype-df")
+
+
+def costing_of(accounting: AccountingName, mapper: str = "loma") -> Costing:
     stack = fsrcnn()
     network = FusableNetwork("fsrcnn", stack.inputs, stack.layers)
-    costing = Costing(network, load_accelerator("meta-prototype-df"), FusionObjective.ENERGY, "loma", use_cache=False)
+    return Costing(network, MACHINE, FusionObjective.ENERGY, mapper, use_cache=False, accounting=accounting)
+
+
+@pytest.mark.parametrize("accounting", [AccountingName.INTERPRETER, AccountingName.DEFINES])
+def test_two_processes_cost_what_one_does_and_refuse_the_same(accounting: AccountingName) -> None:
+    costing = costing_of(accounting)
     with costs_of(costing, Run()) as alone, costs_of(costing, Run(Limits(workers=2))) as together:
         found = alone.costs(TILES)
         assert together.costs(TILES) == found
@@ -29,3 +43,17 @@ def test_two_processes_cost_what_one_does_and_refuse_the_same() -> None:
         assert found[0] is not None
         assert list(together.refusals) == list(alone.refusals) == [TILES[2]]
         assert isinstance(together.refusals[TILES[2]], InputError)
+
+
+@pytest.mark.parametrize("method", TemporalMethod)
+def test_as_defines_counts_a_stack_costs_what_the_mapper_of_its_rule_makes_of_it(method: TemporalMethod) -> None:
+    costs = costing_of(AccountingName.DEFINES, method).costs(Run())
+    assert costs.sharing == GivenUnrolling(unrolling_groups(MACHINE), unrollings_for)
+    for choice in TILES[:2]:
+        (criteria,) = costs.costs([choice])
+        stack = stack_of(costs.network, choice.span)
+        assert costs.found[choice] == stack_cost(stack, MACHINE, choice.tiling, FixedUnrolling(method))
+        bound = costs.bound(choice)
+        assert bound is not None
+        assert criteria is not None
+        assert 0 < bound[0] <= criteria[0]

@@ -21,6 +21,7 @@ from onchip.commands.arguments import (
 )
 from onchip.commands.exit_code import ExitCode, code_of_check, code_of_result
 from onchip.commands.watched import watched_run
+from onchip.cost.layer_accounting import AccountingName
 from onchip.errors import GraphError, InputError, UsageError
 from onchip.plan.document import Granularity
 from onchip.plan.strategy import OverlapMode, tile_of_text
@@ -55,7 +56,20 @@ Sizes = Annotated[TileSizes, typer.Option(help="The sizes that are tried along c
 Combined = Annotated[Combination, typer.Option(help="Each stack its own tile and mode, or a single one for all.")]
 MapsInDram = Annotated[bool, typer.Option("--maps-in-dram", help="Maps between stacks always go through DRAM.")]
 Method = Annotated[
-    str, typer.Option(metavar="NAME", help="Who maps the layers of a tile: exact, loma, hybrid, random.")
+    str | None,
+    typer.Option(
+        metavar="NAME",
+        help="Who maps the layers of a tile: exact (the default), loma, hybrid or random; as DeFiNES counts uneven "
+        "(the default) or loma.",
+    ),
+]
+Counting = Annotated[
+    AccountingName,
+    typer.Option(
+        "--accounting",
+        metavar="interpreter|defines",
+        help="Count a layer as the interpreter does, or unroll it by DeFiNES's rule and count as DeFiNES.",
+    ),
 ]
 Detail = Annotated[Granularity, typer.Option(help="Fuse operators, or leave the nodes.")]
 TimeLimit = Annotated[float | None, typer.Option(metavar="S", help="Seconds in all; else until proven.")]
@@ -86,7 +100,8 @@ def fuse_command(
     tile_sizes: Sizes = TileSizes.SWEEP,
     combination: Combined = Combination.BEST,
     maps_in_dram: MapsInDram = False,
-    method: Method = "exact",
+    method: Method = None,
+    accounting: Counting = AccountingName.INTERPRETER,
     bits: ElementBits = 8,
     partial_bits: PartialBits = None,
     granularity: Detail = Granularity.FUSED,
@@ -112,12 +127,23 @@ def fuse_command(
     )
     limits = Limits(seconds_of(time_limit), workers=workers, seed=seed)
     request = FusionRequest(
-        network, accelerator, objective, options, method, bits, partial_bits, dims_of(dim), granularity, limits, cache
+        network,
+        accelerator,
+        objective,
+        options,
+        method,
+        bits,
+        partial_bits,
+        dims_of(dim),
+        granularity,
+        limits,
+        cache,
+        accounting,
     )
     if check is not None:
         return _check(check, request, emit_graph, as_json=as_json)
     _ensure_files_can_be_written(output, report, (network, accelerator))
-    reading = StrategyReading(bits, partial_bits, request.dims, granularity, method)
+    reading = StrategyReading(bits, partial_bits, request.dims, granularity)
     emitted = EmittedGraph.to(emit_graph, reading, network, accelerator)
     outcome = fuse_network(request, watched_run)
     _write_files(outcome, output, report, context)
@@ -147,7 +173,7 @@ def _tile(text: str | None) -> tuple[int, int] | None:
 
 def _check(path: Path, request: FusionRequest, emit_graph: Path | None, *, as_json: bool) -> ExitCode:
     from onchip.frontends.strategy_json import read_strategy
-    from onchip.fusion import check_strategy
+    from onchip.fusion import accounting_of, check_strategy
     from onchip.report.fusion import check_object, check_words
 
     document = read_strategy(path)
@@ -156,7 +182,7 @@ def _check(path: Path, request: FusionRequest, emit_graph: Path | None, *, as_js
     if emitted is not None and figures is not None:
         emitted.write(document)
     if as_json:
-        write_json(check_object(violations, figures))
+        write_json({**check_object(violations, figures), "accounting": accounting_of(document.reading)})
     else:
         write(check_words(violations, figures))
     return code_of_check(not violations)

@@ -19,7 +19,13 @@ from onchip.frontends.validation import Format, field_path, parse, placed, quote
 from onchip.plan.document import Granularity, Source
 from onchip.plan.result import Status
 from onchip.plan.strategy import FusionStrategy, OverlapMode, StackStrategy, StrategyError, Tiling
-from onchip.plan.strategy_document import StrategyClaim, StrategyDocument, StrategyFigures, StrategyReading
+from onchip.plan.strategy_document import (
+    CostModel,
+    StrategyClaim,
+    StrategyDocument,
+    StrategyFigures,
+    StrategyReading,
+)
 
 STRATEGY_FORMAT: Final = Format("onchip-strategy", 1, StrategyError)
 
@@ -32,7 +38,7 @@ class StrategyReadingFields(TypedDict):
     dims: NotRequired[dict[str, int]]
     granularity: NotRequired[Granularity]
     mapper: NotRequired[str]
-    model: NotRequired[str]
+    model: NotRequired[CostModel]
 
 
 class TileFields(TypedDict):

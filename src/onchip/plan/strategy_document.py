@@ -4,10 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from enum import StrEnum
 
 from onchip.plan.document import Granularity, Source
 from onchip.plan.result import Status
 from onchip.plan.strategy import FusionStrategy
+
+
+class CostModel(StrEnum):
+    """How energy and cycles of a layer in a tile are counted; docs/layer_cost.md has both."""
+
+    ONCHIP = "onchip"
+    DEFINES = "defines"
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +48,7 @@ class StrategyReading:
     """How a network file becomes layers, and what maps each layer's tiles onto the array.
 
     `bits` of an element of every operand, `partial_bits` of a sum in the making (None: 16 more, up to 32); `dims` binds
-    symbolic dimensions; `model` names the conventions of the cost model.
+    symbolic dimensions; by `DEFINES` layers are unrolled by DeFiNES's rule, too.
     """
 
     bits: int = 8
@@ -48,7 +56,7 @@ class StrategyReading:
     dims: Mapping[str, int] = field(default_factory=dict, hash=False)
     granularity: Granularity = Granularity.FUSED
     mapper: str = "exact"
-    model: str = "onchip"
+    model: CostModel = CostModel.ONCHIP
 
 
 @dataclass(frozen=True, slots=True)

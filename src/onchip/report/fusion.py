@@ -51,6 +51,7 @@ def fusion_object(outcome: FusionOutcome) -> dict[str, object]:
         "network": outcome.network.name,
         "accelerator": outcome.accelerator.name,
         "method": outcome.mapper,
+        "accounting": outcome.accounting,
         "objective": outcome.objective,
         "objective_unit": outcome.unit,
         "status": result.status,

@@ -35,7 +35,10 @@ class CostedStack:
 
 @dataclass(frozen=True, slots=True)
 class FusionOutcome:
-    """`stacks` are empty and `figures`, `document` None where there is no strategy; `why_not` says why."""
+    """`stacks` are empty and `figures`, `document` None where there is no strategy; `why_not` says why.
+
+    `mapper` has mapped the layers of the strategy.
+    """
 
     source: str
     network: FusableNetwork
@@ -50,6 +53,7 @@ class FusionOutcome:
     figures: StrategyFigures | None = None
     document: StrategyDocument | None = None
     why_not: str | None = None
+    accounting: str = "interpreter"
 
     @property
     def sums(self) -> FusedSums:

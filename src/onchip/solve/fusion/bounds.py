@@ -17,12 +17,12 @@ from onchip.arch.accelerator import Accelerator
 from onchip.arch.memory import DRAM
 from onchip.errors import InputError
 from onchip.plan.strategy import Tiling
-from onchip.solve.fusion.layer_bounds import LayerBounds, LayerShare, seen_share, skips_nothing
+from onchip.solve.fusion.layer_bounds import LayerBounds, LayerShare, MapPlaces, shares_of, skips_nothing
 from onchip.solve.fusion.layer_floors import MachineFloors
 from onchip.solve.fusion.objective import Criteria, FusionObjective
 from onchip.solve.fusion.space import StackChoice
 from onchip.solve.fusion.stacks import Span, legal_spans, stack_of
-from onchip.solve.fusion.tile_ranges import SizeRange, range_totals
+from onchip.solve.fusion.tile_ranges import SizeRange, paced_alike, range_totals
 from onchip.solve.fusion.tile_totals import AxisTotals, LayerTotals, axis_totals
 from onchip.solve.fusion.tilings import TileBox
 from onchip.solve.fusion.unit_shares import Sharing
@@ -38,8 +38,8 @@ ROUNDING: Final = 1e-9
 class StackBounds:
     """Of the choices on one network and machine, with mappings of which `sharing` is known.
 
-    What choices share is calculated once. Of a box of tilings the bound is that of each; where a layer skips pixels, or
-    mappings leave out memories or count units in parts, it is 0.
+    What choices share is calculated once. Of a box of tilings the bound is that of each; where a layer skips pixels,
+    branches differ in pace, or mappings leave out memories or count units in parts, it is 0.
     """
 
     network: FusableNetwork
@@ -52,11 +52,14 @@ class StackBounds:
     _stacks: dict[Span, Stack] = field(default_factory=dict)
     _axes: dict[tuple[Span, AxisName, Sizes, bool], AxisTotals] = field(default_factory=dict)
     _channels: Mapping[str, int] = field(init=False)
-    _suffixes: dict[tuple[Span, Tiles], list[tuple[LayerShare, float]]] = field(default_factory=dict)
-    _maps: dict[tuple[Span, Tiles, int, tuple[str, ...], str | None], float] = field(default_factory=dict)
+    _suffixes: dict[tuple[Span, Tiles], list[LayerShare]] = field(default_factory=dict)
+    _map_suffixes: dict[tuple[Span, Tiles, str | None], list[float]] = field(default_factory=dict)
+    _row_caches: dict[tuple[Span, Tiles], str] = field(default_factory=dict)
+    _maps: dict[tuple[Span, Tiles, int, tuple[str, ...], MapPlaces], float] = field(default_factory=dict)
     _outer_readers: dict[Span, tuple[int, ...]] = field(default_factory=dict)
     _outside: dict[tuple[Span, int], tuple[str, ...]] = field(default_factory=dict)
     _inside: dict[tuple[Span, Tiles, str], tuple[float, float, float, float]] = field(default_factory=dict)
+    _ranged: dict[Span, bool] = field(default_factory=dict)
     _is_tiled: dict[tuple[Span, Tiles], bool] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -79,9 +82,9 @@ class StackBounds:
         stack, homes = self._stack(choice.span), dict(choice.homes)
         for source in stack.inputs:
             home = homes.get(source.name, DRAM)
-            loads = self._loads(choice, source) * source.channels * seen_share(stack, source)
-            energy_pj += loads * self._load_pj(choice, source, home)
-            dram_bits += loads * source.bits if home == DRAM else 0
+            elements, own_pj = self._loaded(choice, source, home)
+            energy_pj += own_pj
+            dram_bits += elements * source.bits if home == DRAM else 0
         dram_bits += stack.output.size_bits if choice.output_home == DRAM else 0
         criteria = self.objective.criteria(energy_pj, cycles, dram_bits * moved)
         return tuple(max(floor(part * (1 - ROUNDING)) - 1, 0) for part in criteria)
@@ -92,14 +95,16 @@ class StackBounds:
         The last is the part of these bits that is counted at least.
         """
         span, last = choice.span, choice.span.stop - 1
-        key = self._tiled_as(span, choice.tiles), choice.tiles
-        share, maps_pj = self._from(*key, span.start)
+        key, cache = (self._tiled_as(span, choice.tiles), choice.tiles), self._row_cache(span, choice.tiles)
+        share = self._shares_from(*key, span.start)
+        maps_pj = self._maps_from(*key, cache, span.start)
+        inner = MapPlaces(rows=cache)
         for at in self._readers_outside(span):
             if at != last:
-                maps_pj += self._maps_of(*key, at, self._from_outside(span, at), None) - self._maps_of(
-                    *key, at, (), None
-                )
-        maps_pj += self._maps_of(*key, last, self._from_outside(span, last), choice.output_home)
+                outside = self._from_outside(span, at)
+                maps_pj += self._maps_of(*key, at, outside, inner) - self._maps_of(*key, at, (), inner)
+        own = MapPlaces(choice.output_home, cache)
+        maps_pj += self._maps_of(*key, last, self._from_outside(span, last), own)
         weights_pj, again_bits = self._weights_pj(share)
         return (
             share.energy_pj + maps_pj + weights_pj,
@@ -108,20 +113,39 @@ class StackBounds:
             share.moved,
         )
 
-    def _from(self, longest: Span, tiles: Tiles, start: int) -> tuple[LayerShare, float]:
-        """Of the layers from there to the stack's end, with the energy of their feature maps, all of the stack.
-
-        Without the last layer's maps. Stacks that end with the same layer have it in common.
-        """
+    def _shares_from(self, longest: Span, tiles: Tiles, start: int) -> LayerShare:
+        """Of the layers from there to the stack's end, which stacks that end with the same layer have in common."""
         known = self._suffixes.setdefault((longest, tiles), [])
         for at in range(longest.stop - 1 - len(known), start - 1, -1):
             share = self._layers.share(self.network.layers[at], *self._layer_totals(longest, tiles, at))
-            if known:
-                behind, maps_pj = known[-1]
-                known.append((share + behind, self._maps_of(longest, tiles, at, (), None) + maps_pj))
-            else:
-                known.append((share, 0.0))
+            known.append(share + known[-1] if known else share)
         return known[longest.stop - 1 - start]
+
+    def _maps_from(self, longest: Span, tiles: Tiles, cache: str | None, start: int) -> float:
+        """Energy of their feature maps, as if all were of the stack, without those of the last layer."""
+        known = self._map_suffixes.setdefault((longest, tiles, cache), [0.0])
+        for at in range(longest.stop - 1 - len(known), start - 1, -1):
+            known.append(known[-1] + self._maps_of(longest, tiles, at, (), MapPlaces(rows=cache)))
+        return known[longest.stop - 1 - start]
+
+    def _row_cache(self, span: Span, tiles: Tiles) -> str | None:
+        """The lowest memory in which cached rows may lie, if any are: it has room for those of all maps.
+
+        Not counted is what may be in the cache of columns, too, and a map that another stack reads as well.
+        """
+        if isinstance(tiles, TileBox) or not tiles.mode.caches_rows:
+            return None
+        if (span, tiles) not in self._row_caches:
+            rows, columns = self._totals(self._tiled_as(span, tiles), tiles)
+            stack = self._stack(span)
+            own = [one for one in stack.inputs if self._first_readers.get(one.name, -1) >= span.start]
+            bits = sum(
+                rows.kept[one.name] * (columns.whole[one.name] - columns.kept[one.name]) * one.channels * one.bits
+                for one in (*own, *(layer.output for layer in stack.layers))
+            )
+            fitting = (name for name in self._layers.cache_places if bits <= self._layers.capacities[name])
+            self._row_caches[span, tiles] = next(fitting)
+        return self._row_caches[span, tiles]
 
     def _weights_pj(self, share: LayerShare) -> tuple[float, float]:
         """Energy of all weights, and the bits of them that come from DRAM again.
@@ -136,15 +160,13 @@ class StackBounds:
         outside_bits = max(share.weight_bits - (capacities[homes[highest]] if len(homes) > 1 else 0), 0)
         return weights_pj + outside_bits * share.dearer_pj, outside_bits * share.tiles_again
 
-    def _maps_of(
-        self, longest: Span, tiles: Tiles, at: int, outside: tuple[str, ...], output_home: str | None
-    ) -> float:
-        key = longest, tiles, at, outside, output_home
+    def _maps_of(self, longest: Span, tiles: Tiles, at: int, outside: tuple[str, ...], places: MapPlaces) -> float:
+        key = longest, tiles, at, outside, places
         if key not in self._maps:
             layer = self.network.layers[at]
             inner = {read.source: self._channels[read.source] for read in layer.reads if read.source not in outside}
             rows, columns = self._layer_totals(longest, tiles, at)
-            self._maps[key] = self._layers.maps_pj(layer, rows, columns, inner, output_home)
+            self._maps[key] = self._layers.maps_pj(layer, rows, columns, inner, places)
         return self._maps[key]
 
     def _readers_outside(self, span: Span) -> tuple[int, ...]:
@@ -166,21 +188,24 @@ class StackBounds:
             self._outside[span, at] = tuple(source for source in sources if source in inputs)
         return self._outside[span, at]
 
-    def _loads(self, choice: StackChoice, source: FeatureMap) -> int:
-        """Pixels; where all its readers are in the stack, these are the same in a longer one."""
-        longest = self._tiled_as(choice.span, choice.tiles)
-        last = self._first_readers.get(source.name, choice.span.start)
-        rows, columns = self._totals(longest if last >= choice.span.start else choice.span, choice.tiles)
-        return rows.pixels[source.name] * columns.pixels[source.name]
+    def _loaded(self, choice: StackChoice, source: FeatureMap, home: str) -> tuple[float, float]:
+        """Elements from outside that the layer takes that takes most, and the energy of those that cost most.
 
-    def _load_pj(self, choice: StackChoice, source: FeatureMap, home: str) -> float:
-        """An element from outside, as the layer sees it to which it costs least."""
-        rows, columns = self._totals(self._tiled_as(choice.span, choice.tiles), choice.tiles)
-        return min(
-            self._layers.load_pj(layer, rows.layers[layer.name], columns.layers[layer.name], home)
+        Where all readers of a map are in the stack, these are the same in a longer one.
+        """
+        longest = self._tiled_as(choice.span, choice.tiles)
+        is_alike = self._first_readers.get(source.name, choice.span.start) >= choice.span.start
+        rows, columns = self._totals(longest if is_alike else choice.span, choice.tiles)
+        taken = [
+            (layer, source.channels * share * rows.layers[layer.name].new(at) * columns.layers[layer.name].new(at))
             for layer in self._stack(choice.span).layers
-            if source.name in [read.source for read in layer.reads]
+            for at, share in shares_of(layer, source)
+        ]
+        own_pj = (
+            elements * self._layers.load_pj(layer, rows.layers[layer.name], columns.layers[layer.name], home)
+            for layer, elements in taken
         )
+        return max(elements for _, elements in taken), max(own_pj)
 
     def _tiled_as(self, span: Span, tiles: Tiles) -> Span:
         """The longest stack that ends there, or this one if its tiles see something where that one's do not."""
@@ -212,8 +237,12 @@ class StackBounds:
         return self._axes[key]
 
     def _knows_boxes(self, span: Span) -> bool:
-        sharing = self.sharing
-        return sharing.every_memory_keeps and not sharing.is_of_every_shape and skips_nothing(self._stack(span))
+        if not self.sharing.every_memory_keeps or self.sharing.is_of_every_shape:
+            return False
+        if span not in self._ranged:
+            stack = self._stack(span)
+            self._ranged[span] = skips_nothing(stack) and paced_alike(stack)
+        return self._ranged[span]
 
     def _stack(self, span: Span) -> Stack:
         if span not in self._stacks:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import product
 from math import inf, prod
@@ -19,6 +19,14 @@ from onchip.solve.fusion.tile_totals import LayerTotals
 
 Shapes: TypeAlias = tuple[tuple[int, int], ...]
 """Rows and columns of tiles, the largest first."""
+
+
+@dataclass(frozen=True, slots=True)
+class MapPlaces:
+    """Where the stack's output lies, for its last layer, and at least how high cached rows lie, if any are."""
+
+    output: str | None = None
+    rows: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,6 +79,7 @@ class LayerBounds:
 
     machine: MachineFloors
     capacities: Mapping[str, float] = field(init=False)
+    cache_places: tuple[str, ...] = field(init=False)
     weight_homes: tuple[str, ...] = field(init=False)
     _longest_side: int = field(init=False)
     _floors: dict[tuple[str, Shapes], LayerFloors] = field(default_factory=dict)
@@ -79,6 +88,8 @@ class LayerBounds:
         levels = self.machine.accelerator.levels
         capacities = {one.memory.name: one.memory.capacity_bytes * 8 for one in levels}
         self.capacities = {**capacities, DRAM: inf}
+        outputs = self.machine.homes(Operand.OUTPUT)
+        self.cache_places = tuple(name for name in self.machine.homes(Operand.INPUT) if name in outputs)
         self.weight_homes = tuple(self.machine.homes(Operand.WEIGHT))
         self._longest_side = max(self.machine.array.sizes.values())
 
@@ -124,24 +135,47 @@ class LayerBounds:
         rows: LayerTotals,
         columns: LayerTotals,
         channels: Mapping[str, int],
-        home: str | None,
+        places: MapPlaces,
     ) -> float:
         """Of a layer's output where it lies, and of its input unless that comes from outside, over all tiles.
 
-        `channels` are those of maps of the stack, the others come from outside; `home` is given for the last output.
-        Where the largest tile has room in the cheapest memories, all have.
+        `channels` are those of maps of the stack, the others come from outside. Where the largest tile has room in the
+        cheapest memories, all have; only there something is said of caches.
         """
-        floors = self._floors_of(layer, rows, columns)
+        floors, home = self._floors_of(layer, rows, columns), places.output
         seen, written = _moved(layer, channels, rows.largest, columns.largest)
-        cheapest = floors.input.cheapest, home or min(floors.output, key=lambda name: floors.output[name])
-        if self._has_room(layer, seen, written, cheapest, home):
+        source, target = floors.input.cheapest, home or min(floors.output, key=lambda name: floors.output[name])
+        if self._has_room(layer, seen, written, (source, target), home):
             seen, written = _moved(layer, channels, rows.total, columns.total)
-            return seen * floors.share * floors.input.per_element[cheapest[0]] + written * floors.output[cheapest[1]]
+            near_pj = floors.input.per_element[source]
+            kept = rows.written * columns.computed * layer.output.channels
+            outputs_pj = self._written_pj(floors, layer, (written, kept), (target,) if home else (), places.rows)
+            energy_pj = seen * floors.share * near_pj + outputs_pj
+            if places.rows:
+                dearer_pj = max(floors.input.per_element[places.rows] - near_pj, 0.0)
+                energy_pj += _read_again(layer, channels, rows, columns) * floors.share * dearer_pj
+            return energy_pj
         energy_pj = 0.0
         for down, across in product(rows.slices, columns.slices):
             seen, written = _moved(layer, channels, (down.computed, down.seen), (across.computed, across.seen))
             energy_pj += down.times * across.times * self._least_pj(floors, layer, seen, written, home)
         return energy_pj
+
+    def _written_pj(
+        self,
+        floors: LayerFloors,
+        layer: FusableLayer,
+        elements: tuple[int, int],
+        targets: Sequence[str],
+        cache: str | None,
+    ) -> float:
+        """Of outputs that are written, and of those of them that go on to the cache of rows, wherever they lie."""
+        written, kept = elements
+        bits = kept * layer.layer.output_bits
+        return min(
+            written * floors.output[name] + (bits * self.machine.up_to_pj(name, cache) if cache else 0.0)
+            for name in targets or floors.output
+        )
 
     def _has_room(
         self, layer: FusableLayer, seen: int, written: int, memories: tuple[str, str], output_home: str | None
@@ -203,9 +237,17 @@ class LayerBounds:
         return replace(layer, g=layer.g // (output.rows * output.columns) * rows * columns)
 
 
-def seen_share(stack: Stack, source: FeatureMap) -> float:
-    """Of the pixels of a block, at least so many are neither skipped by a stride nor between dilated taps."""
-    return max(_share(read) for layer in stack.layers for read in layer.reads if read.source == source.name)
+def _read_again(layer: FusableLayer, channels: Mapping[str, int], rows: LayerTotals, columns: LayerTotals) -> int:
+    """Elements that come from the cache of rows, and not from that of columns."""
+    return sum(
+        channels.get(read.source, 0) * rows.cached[at] * (columns.total[1][at] - columns.cached[at])
+        for at, read in enumerate(layer.reads)
+    )
+
+
+def shares_of(layer: FusableLayer, source: FeatureMap) -> Iterator[tuple[int, float]]:
+    """Its reads of a map by number, and of a block at least the part that is neither skipped nor between taps."""
+    return ((at, _share(read)) for at, read in enumerate(layer.reads) if read.source == source.name)
 
 
 def skips_nothing(stack: Stack) -> bool:

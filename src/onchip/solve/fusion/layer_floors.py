@@ -95,6 +95,11 @@ class MachineFloors:
         """Of a bit that goes up."""
         return sum(self.read_pj[lower] + self.write_pj[upper] for lower, upper in pairwise(ways))
 
+    def up_to_pj(self, memory: str, cache: str) -> float:
+        """Of a bit of an output that goes on from there to a higher memory; nothing if that is no higher."""
+        names = [name for name, _ in holders(self.accelerator, Operand.OUTPUT)]
+        return self.way_up_pj(names[names.index(memory) : names.index(cache) + 1])
+
     def ways(self, operand: Operand, home: str) -> Sequence[tuple[str, ...]]:
         """Memories through which an operand comes to the units from its home, the last, or some of them."""
         return self._ways[operand, home]

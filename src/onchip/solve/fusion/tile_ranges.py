@@ -6,8 +6,9 @@ neighbours both need is `reach - pace`. docs/fusion.md, section 4, says why no t
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from onchip.analysis.back_calculation import AxisName
 from onchip.analysis.fusable import FusableLayer, Stack
@@ -54,13 +55,32 @@ class SizeRange:
 
 
 def range_totals(stack: Stack, axis: AxisName, sizes: SizeRange, whole: AxisTotals, *, cached: bool) -> AxisTotals:
-    """What is true of each size of the range, for bounds; `whole` is that of one tile. No layer may skip pixels."""
+    """What is true of each size of the range, for bounds; `whole` is that of one tile.
+
+    Of caches only that what several layers read may come from there. No layer may skip pixels, and all branches have to
+    be `paced_alike`.
+    """
     needed = _needed(stack, axis)
-    layers = {
-        layer.name: _of_layer(layer, axis, needed[layer.output.name], sizes, whole.layers[layer.name], cached=cached)
+    readers = Counter(read.source for layer in stack.layers for read in layer.reads)
+    layers = {}
+    for layer in stack.layers:
+        own = whole.layers[layer.name]
+        found = _of_layer(layer, axis, needed[layer.output.name], sizes, own, cached=cached)
+        alone = [readers[read.source] == 1 for read in layer.reads]
+        from_caches = (0 if is_alone else seen for is_alone, seen in zip(alone, own.total[1], strict=True))
+        layers[layer.name] = replace(found, cached=tuple(from_caches))
+    return AxisTotals(layers, {}, whole.whole)
+
+
+def paced_alike(stack: Stack) -> bool:
+    """Whether pixels of a map stand for equally many of the output's, whatever way leads there."""
+    return all(
+        needed[read.source].pace == needed[layer.output.name].pace * axis.window(read).stride
+        for axis in AxisName
+        for needed in [_needed(stack, axis)]
         for layer in stack.layers
-    }
-    return AxisTotals(layers, whole.pixels)
+        for read in layer.reads
+    )
 
 
 def _of_layer(
@@ -91,6 +111,7 @@ def _of_layer(
         max(sizes.fewest_tiles - needed.behind // sizes.least, 1),
         (max(other, 1), seen_by_other),
         (computed, seen),
+        (0,) * len(paces),
     )
 
 

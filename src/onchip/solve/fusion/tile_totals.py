@@ -25,7 +25,8 @@ class LayerTotals:
     """Over all tiles along the axis in which a layer computes anything: `inner` pixels of them see no zeros.
 
     `first` are those of the first tile, `most` those of any; `largest` and `total` are what it computes and sees, at
-    most in a tile and in all together. `slices` are alike in both, `uses` in what they compute.
+    most in a tile and in all together. `slices` are alike in both, `uses` in what they compute. Of what it sees,
+    `cached` pixels come from a cache, and of what it computes `written` go to one.
     """
 
     slices: tuple[Slice, ...]
@@ -36,31 +37,34 @@ class LayerTotals:
     tiles: int
     largest: tuple[int, tuple[int, ...]]
     total: tuple[int, tuple[int, ...]]
+    cached: tuple[int, ...]
+    written: int = 0
 
     @property
     def computed(self) -> int:
         """In all tiles together."""
         return self.total[0]
 
+    def new(self, read: int) -> int:
+        """Pixels that it sees and that come from no cache, of one of its reads."""
+        return self.total[1][read] - self.cached[read]
+
 
 @dataclass(frozen=True, slots=True)
 class AxisTotals:
-    """Layers and maps by name; `pixels` of each map are computed in all tiles or, from outside, come in."""
+    """Layers and maps by name; neighbours share `kept` pixels of a map through a cache, of the `whole` that it has."""
 
     layers: Mapping[str, LayerTotals]
-    pixels: Mapping[str, int]
+    kept: Mapping[str, int]
+    whole: Mapping[str, int]
 
 
 def axis_totals(stack: Stack, axis: AxisName, tile: int, *, cached: bool) -> AxisTotals:
     """Of tiles of so many pixels of the stack's output."""
     tiled = tiled_axis(stack, axis, tile, cached=cached)
     times = Counter(tiled.order)
-    pixels = {
-        name: sum(times[number] * one.maps[name].computed for number, one in enumerate(tiled.classes))
-        for name in tiled.kept
-    }
     layers = {layer.name: _totals(stack, axis, at, tiled.classes, times) for at, layer in enumerate(stack.layers)}
-    return AxisTotals(layers, pixels)
+    return AxisTotals(layers, tiled.kept, tiled.whole)
 
 
 def _totals(
@@ -70,13 +74,16 @@ def _totals(
     layer = stack.layers[at]
     stride = axis.window(layer.reads[0]).stride
     found = Counter[tuple[int, tuple[int, ...]]]()
-    inner = 0
+    inner = written = 0
+    cached = [0] * len(layer.reads)
     for number, one in enumerate(classes):
         if computed := one.maps[layer.output.name].computed:
             reads = one.reads[at]
             outer = -(-reads[0].zeros_before // stride) - (-reads[0].zeros_after // stride)
             inner += times[number] * max(computed - outer, 0)
             found[computed, tuple(read.seen for read in reads)] += times[number]
+            written += times[number] * one.maps[layer.output.name].written
+            cached = [known + times[number] * read.cached for known, read in zip(cached, reads, strict=True)]
     computed = sum(count * pixels for (pixels, _), count in found.items())
     seen = zip(*([count * pixels for pixels in own] for (_, own), count in found.items()), strict=True)
     most = max(pixels for pixels, _ in found)
@@ -90,4 +97,6 @@ def _totals(
         found.total(),
         (most, tuple(map(max, zip(*(own for _, own in found), strict=True)))),
         (computed, tuple(map(sum, seen))),
+        tuple(cached),
+        written,
     )

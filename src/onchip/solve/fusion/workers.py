@@ -12,41 +12,55 @@ from typing import Final
 
 from onchip.analysis.fusable import FusableNetwork
 from onchip.arch.accelerator import Accelerator
-from onchip.cost.fused_mapper import Memoized
+from onchip.cost.fused_mapper import Mapper, Memoized
 from onchip.cost.layer import LayerCost
+from onchip.cost.layer_accounting import AccountingName
 from onchip.cost.layer_latency import Latency
 from onchip.ir.loopnest import Layer
 from onchip.solve.fusion.costs import StackCosts
 from onchip.solve.fusion.ledger import CostingStoppedError
-from onchip.solve.fusion.mappers import LayerMapper
+from onchip.solve.fusion.mappers import EXACT, LOMA, LayerMapper, RuleMapper
 from onchip.solve.fusion.objective import Criteria, FusionObjective
 from onchip.solve.fusion.space import StackChoice
-from onchip.solve.fusion.unit_shares import AnyUnrolling
+from onchip.solve.fusion.unit_shares import AnyUnrolling, GivenUnrolling, Sharing
 from onchip.solve.limits import Limits, Run
 from onchip.solve.mapping.cache import MappingCache, cache_folder
 from onchip.solve.mapping.registry import method_named
+from onchip.solve.mapping.rivals.fixed_unrolling import TemporalMethod, unrolling_groups, unrollings_for
 
 SECONDS_BETWEEN_LOOKS: Final = 0.1
-KEEPING: Final = ("exact", "loma")
+KEEPING: Final = (EXACT, LOMA)
 """Methods whose mappings leave out no memory that holds an operand."""
 
 
 @dataclass(frozen=True, slots=True)
 class Costing:
-    """What is costed, and which method maps the layers of tiles."""
+    """What is costed, which method maps the layers of tiles, and how these are counted."""
 
     network: FusableNetwork
     accelerator: Accelerator
     objective: FusionObjective
     mapper: str
     use_cache: bool = True
+    accounting: AccountingName = AccountingName.INTERPRETER
 
     def costs(self, run: Run) -> StackCosts:
         """In this process."""
+        mapper = Memoized(self._mapper(run))
+        return StackCosts(self.network, self.accelerator, self.objective, mapper, sharing=self._sharing)
+
+    def _mapper(self, run: Run) -> Mapper:
+        """Of what is counted as DeFiNES does nothing is kept for a later run."""
+        if self.accounting is AccountingName.DEFINES:
+            return RuleMapper(TemporalMethod(self.mapper), self.objective.of_layers, run)
         cache = MappingCache(cache_folder()) if self.use_cache else None
-        mapper = LayerMapper(method_named(self.mapper), self.objective.of_layers, run, cache)
-        sharing = AnyUnrolling(self.accelerator, every_memory_keeps=self.mapper in KEEPING)
-        return StackCosts(self.network, self.accelerator, self.objective, Memoized(mapper), sharing=sharing)
+        return LayerMapper(method_named(self.mapper), self.objective.of_layers, run, cache)
+
+    @property
+    def _sharing(self) -> Sharing:
+        if self.accounting is AccountingName.DEFINES:
+            return GivenUnrolling(unrolling_groups(self.accelerator), unrollings_for)
+        return AnyUnrolling(self.accelerator, every_memory_keeps=self.mapper in KEEPING)
 
 
 @contextmanager

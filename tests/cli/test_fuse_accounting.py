@@ -1,0 +1,231 @@
+"""`onchip fuse --accounting defines`: from a network to a strategy whose layers are counted as DeFiNES does."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from diamond import Ended, Program
+from fused_files import CHIP, three_convolutions
+from onchip.cost.fused_mapper import Memoized
+from onchip.cost.layer_accounting import AccountingName
+from onchip.errors import UsageError
+from onchip.frontends.accelerator_yaml import load_accelerator
+from onchip.frontends.graph_json import read_graph
+from onchip.frontends.strategy_json import read_strategy
+from onchip.fusion import FusionRequest, check_strategy, fuse_network
+from onchip.plan.document import Reading
+from onchip.plan.strategy_document import CostModel
+from onchip.solve.fusion.costs import StackCosts
+from onchip.solve.fusion.objective import FusionObjective
+from onchip.solve.fusion.options import FusionOptions
+from onchip.solve.fusion.solve import FusionResult, solve_fusion
+from onchip.solve.fusion.unit_shares import GivenUnrolling
+from onchip.solve.limits import Limits, Run
+from onchip.solve.mapping.rivals.fixed_unrolling import FixedUnrolling, TemporalMethod, unrolling_groups, unrollings_for
+from onchip.solve.start import NoAnswerError
+from onchip.workloads.fusable_of import fusable_of
+from onchip.workloads.layers_of import Precision
+from onchip.workloads.source import read_network
+
+RULE = "each layer unrolled by DeFiNES's rule and counted as DeFiNES does"
+BY_DEFINES = ("--accounting", "defines")
+DEFINES = AccountingName.DEFINES
+OPTIONS = FusionOptions(tile=(4, 4))
+
+
+@pytest.fixture
+def chip(tmp_path: Path) -> Path:
+    path = tmp_path / "chip.yaml"
+    path.write_text(CHIP)
+    return path
+
+
+@pytest.fixture
+def network(tmp_path: Path) -> Path:
+    path = tmp_path / "three.json"
+    path.write_text(three_convolutions())
+    return path
+
+
+@pytest.fixture
+def fuse(onchip: Program, network: Path, chip: Path) -> Program:
+    def run_it(*arguments: object) -> Ended:
+        return onchip("fuse", network, "--accelerator", chip, "--tile-sizes", "divisors", *arguments)
+
+    return run_it
+
+
+def by_hand(source: str, machine: str, method: TemporalMethod, objective: FusionObjective) -> FusionResult:
+    """The search, given the mapper of the rule and what is known of its mappings."""
+    accelerator = load_accelerator(machine)
+    network = fusable_of(read_network(source, Reading()), Precision(8, 16))
+    mapper = Memoized(FixedUnrolling(method, objective=objective.of_layers))
+    sharing = GivenUnrolling(unrolling_groups(accelerator), unrollings_for)
+    costs = StackCosts(network, accelerator, objective, mapper, sharing=sharing)
+    return solve_fusion(network, accelerator, OPTIONS, costs, Run())
+
+
+@pytest.mark.parametrize("asked", [("uneven", "energy"), ("uneven", "dram"), ("loma", "energy"), ("loma", "edp")])
+def test_the_answer_is_that_of_a_search_with_the_mapper_of_the_rule(asked: tuple[str, str]) -> None:
+    method, objective = TemporalMethod(asked[0]), FusionObjective(asked[1])
+    expected = by_hand("lenet5", "meta-prototype-df", method, objective)
+    request = FusionRequest("lenet5", "meta-prototype-df", objective, OPTIONS, method, accounting=DEFINES)
+    outcome = fuse_network(request)
+    assert outcome.result.answer == expected.result.answer
+    assert outcome.result.objective_value == outcome.result.lower_bound == expected.result.objective_value
+    assert [one.cost for one in outcome.stacks] == [cost for _, cost in expected.stacks]
+
+
+def test_json_and_tables_say_who_maps_and_how_that_is_counted(fuse: Program) -> None:
+    ended = fuse("--json", *BY_DEFINES)
+    assert ended.code == 0
+    answer = ended.json
+    assert (answer["accounting"], answer["method"], answer["status"]) == ("defines", "uneven", "OPTIMAL")
+    assert answer["objective_value"] == answer["lower_bound"] > 0
+    assert answer["space"].endswith(RULE)
+    assert RULE in " ".join(fuse(*BY_DEFINES, "--method", "loma").out.split())
+    plain = fuse("--json", "--method", "loma").json
+    assert (plain["accounting"], plain["method"]) == ("interpreter", "loma")
+    assert "DeFiNES" not in plain["space"]
+    assert plain["objective_value"] != answer["objective_value"]
+
+
+def test_the_proven_mappings_are_no_dearer(fuse: Program) -> None:
+    uneven, loma = (fuse("--json", *BY_DEFINES, "--method", one).json["objective_value"] for one in ("uneven", "loma"))
+    assert uneven <= loma
+
+
+def test_several_processes_write_the_same_file(fuse: Program, tmp_path: Path) -> None:
+    alone, both = tmp_path / "alone.json", tmp_path / "both.json"
+    assert fuse(*BY_DEFINES, "-o", alone).code == 0
+    assert fuse(*BY_DEFINES, "--workers", 2, "-o", both).code == 0
+    assert alone.read_bytes() == both.read_bytes()
+
+
+@pytest.mark.parametrize(("method", "objective"), [("uneven", "energy"), ("loma", "latency")])
+def test_a_strategy_is_checked_as_it_was_counted(fuse: Program, tmp_path: Path, method: str, objective: str) -> None:
+    out = tmp_path / "s.json"
+    answer = fuse("--json", *BY_DEFINES, "--method", method, "--objective", objective, "-o", out).json
+    assert read_strategy(out).reading.model is CostModel.DEFINES
+    ended = fuse("--check", out, "--json")
+    assert (ended.code, ended.json["legal"], ended.json["accounting"]) == (0, True, "defines")
+    assert ended.json["energy_pj"] == answer["energy_pj"]
+    assert ended.json["objective_value"] == answer["objective_value"]
+
+
+def test_a_strategy_is_not_what_it_claims_where_it_is_counted_otherwise(fuse: Program, tmp_path: Path) -> None:
+    out = tmp_path / "s.json"
+    assert fuse(*BY_DEFINES, "--method", "loma", "-o", out).code == 0
+    fields = json.loads(out.read_text())
+    fields["reading"]["model"] = "onchip"
+    out.write_text(json.dumps(fields))
+    ended = fuse("--check", out)
+    assert ended.code == 1
+    assert "figure-differs: result.energy_pj" in ended.out
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"model": "onchip"}, "reading.mapper: 'uneven' counts as defines alone; expected one of exact, loma"),
+        ({"mapper": "exact"}, "reading.mapper: 'exact' counts as interpreter alone; expected one of uneven, loma"),
+        ({"model": "zigzag"}, "reading.model: it is \"zigzag\"; expected 'onchip' or 'defines'"),
+    ],
+)
+def test_a_file_whose_mapper_counts_otherwise_is_refused(
+    fuse: Program, tmp_path: Path, changes: dict[str, str], message: str
+) -> None:
+    out = tmp_path / "s.json"
+    fuse(*BY_DEFINES, "-o", out)
+    fields = json.loads(out.read_text())
+    fields["reading"] |= changes
+    out.write_text(json.dumps(fields))
+    ended = fuse("--check", out)
+    assert (ended.code, ended.out) == (2, "")
+    assert message in ended.err
+    assert ended.err.count("\n") == 1
+
+
+def test_a_file_that_does_not_say_how_it_was_counted_is_as_the_interpreter_counts(
+    fuse: Program, tmp_path: Path
+) -> None:
+    out = tmp_path / "s.json"
+    assert fuse("--method", "loma", "-o", out).code == 0
+    fields = json.loads(out.read_text())
+    assert fields["reading"].pop("model") == "onchip"
+    out.write_text(json.dumps(fields))
+    ended = fuse("--check", out, "--json", *BY_DEFINES)
+    assert (ended.code, ended.json["accounting"]) == (0, "interpreter")
+
+
+def test_its_tiles_are_planned_checked_and_run(fuse: Program, onchip: Program, tmp_path: Path) -> None:
+    strategy, tiled, again, plan = (tmp_path / name for name in ("s.json", "tiled.json", "again.json", "plan.json"))
+    given = ("--stacks", "one", "--tile", "3x4", "--mode", "h-cached")
+    assert fuse(*BY_DEFINES, *given, "-o", strategy, "--emit-graph", tiled).code == 0
+    assert fuse("--check", strategy, "--emit-graph", again).code == 0
+    assert read_graph(again) == read_graph(tiled)
+    assert onchip("plan", tiled, "--sram", "m_r", "--method", "belady", "-o", plan).code == 0
+    assert onchip("run", plan, tiled).code == 0
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("--method", "uneven"), "--method: 'uneven' counts as defines alone; expected one of exact, loma, hybrid"),
+        ((*BY_DEFINES, "--method", "hybrid"), "--method: 'hybrid' counts as interpreter alone; expected one of uneven"),
+        ((*BY_DEFINES, "--method", "cosa"), "--method: there is no mapper 'cosa' for tiles; expected one of uneven"),
+        ((*BY_DEFINES, "--objective", "edp"), "--method: 'uneven' does not map for least edp; expected loma, or objec"),
+        (
+            ("--accounting", "zigzag"),
+            "--accounting: bounds of stacks are not proven for zigzag; expected interpreter or",
+        ),
+        (("--accounting", "timeloop"), "'timeloop' is not one of"),
+    ],
+)
+def test_what_does_not_go_together_ends_in_one_line(fuse: Program, arguments: tuple[str, ...], message: str) -> None:
+    ended = fuse(*arguments)
+    assert (ended.code, ended.out) == (2, "")
+    assert message in ended.err
+    assert ended.err.count("\n") == 1
+
+
+def test_an_array_on_which_the_rule_unrolls_nothing_is_refused_with_its_file(fuse: Program, chip: Path) -> None:
+    text = CHIP.replace("{K: 2, OX: 2}", "{row: 2, column: 2}").replace("1B, holds: [weight], serves: [OX]", "64B")
+    chip.write_text(text)
+    assert fuse("--method", "loma", "--stacks", "layers").code == 0
+    ended = fuse(*BY_DEFINES)
+    assert (ended.code, ended.out) == (2, "")
+    assert ended.err.endswith(
+        "chip.yaml: array: its dimensions are row, column, on which DeFiNES's rule unrolls nothing; "
+        "expected K, C, OX or OY among them\n"
+    )
+
+
+def test_where_nothing_fits_there_is_no_strategy(fuse: Program) -> None:
+    """A weight register of one byte has no room for 16 bits."""
+    ended = fuse(*BY_DEFINES, "--bits", "16", "--json")
+    assert (ended.code, ended.json["status"]) == (3, "INFEASIBLE")
+
+
+def test_other_programs_cannot_ask_for_a_search_without_bounds(network: Path, chip: Path) -> None:
+    with pytest.raises(UsageError, match="not proven for zigzag"):
+        fuse_network(FusionRequest(str(network), str(chip), accounting=AccountingName.ZIGZAG))
+
+
+def test_a_run_that_has_to_stop_has_a_bound_and_checks_nothing(network: Path, chip: Path) -> None:
+    @contextmanager
+    def ended(limits: Limits) -> Iterator[Run]:
+        yield Run(Limits(time_limit_seconds=-1.0))
+
+    request = FusionRequest(str(network), str(chip), accounting=DEFINES)
+    outcome = fuse_network(request, ended)
+    assert (outcome.result.status, outcome.result.objective_value) == ("UNKNOWN", None)
+    document = fuse_network(request).document
+    assert document is not None
+    with pytest.raises(NoAnswerError, match="its cost was not found in time"):
+        check_strategy(document, request, ended)

@@ -1,0 +1,163 @@
+"""With a time limit there is a strategy, though `exact` finds none."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from fused_files import CHIP, three_convolutions
+from onchip.analysis.fusable import FusableNetwork
+from onchip.arch.accelerator import Accelerator
+from onchip.arch.memory import Operand
+from onchip.frontends.accelerator_yaml import accelerator_from_yaml
+from onchip.frontends.graph_json import graph_from_json
+from onchip.ir.loopnest import Layer
+from onchip.plan.mapping import Kept, Loop, Mapping
+from onchip.plan.result import Result, Status, Stop
+from onchip.solve.fusion.in_time import FoundInTime, solve_in_time
+from onchip.solve.fusion.objective import FusionObjective
+from onchip.solve.fusion.options import FusionOptions
+from onchip.solve.fusion.workers import Costing
+from onchip.solve.limits import Limits, Progress, Run
+from onchip.solve.mapping.objective import MappingObjective
+from onchip.solve.mapping.registry import METHODS, MappingMethod, Solve
+from onchip.solve.mapping.rivals.loma import solve_as_loma
+from onchip.verify.mapping import verify_mapping
+from onchip.workloads.fusable_of import fusable_of
+from onchip.workloads.layers_of import Precision
+
+OPTIONS = FusionOptions(tile=(8, 8))
+LONG = 3600.0
+"""Seconds: far more than is needed."""
+
+
+@pytest.fixture(scope="module")
+def network() -> FusableNetwork:
+    return fusable_of(graph_from_json(three_convolutions(), "three.json"), Precision(8, 16))
+
+
+@pytest.fixture
+def machine() -> Accelerator:
+    return accelerator_from_yaml(CHIP, "chip.yaml")
+
+
+@pytest.fixture
+def found(network: FusableNetwork, machine: Accelerator) -> Callable[..., FoundInTime]:
+    def solve(mapper: str, limit: float | None, heard: list[Progress] | None = None) -> FoundInTime:
+        costing = Costing(network, machine, FusionObjective.ENERGY, mapper, use_cache=False)
+        listener = (lambda _: None) if heard is None else heard.append
+        return solve_in_time(costing, OPTIONS, Run(Limits(limit), listener))
+
+    return solve
+
+
+def exact_that(monkeypatch: pytest.MonkeyPatch, solve: Solve) -> None:
+    monkeypatch.setitem(METHODS, "exact", MappingMethod("exact", "", solve))
+
+
+def _interrupted(layer: Layer, accelerator: Accelerator, objective: MappingObjective, run: Run) -> Result[Mapping]:
+    """Until someone presses Ctrl-C."""
+    run.interrupt.set()
+    return Result(Status.UNKNOWN, None, None, 0, run.seconds, "exact", Stop.INTERRUPTED)
+
+
+def test_where_exact_has_no_mapping_the_strategy_is_that_of_loma(
+    found: Callable[..., FoundInTime], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    best = found("loma", None).found
+    exact_that(monkeypatch, _interrupted)
+    heard: list[Progress] = []
+    answer = found("exact", LONG, heard)
+    result = answer.found.result
+    assert answer.mapper == "loma"
+    assert (result.answer, result.objective_value) == (best.result.answer, best.result.objective_value)
+    assert (result.status, result.stopped_by) == (Status.FEASIBLE, Stop.INTERRUPTED)
+    assert answer.found.space == f"{best.space}, exact or loma"
+    every = [one.best for one in heard]
+    told = [best for best in every if best is not None]
+    assert told == sorted(told, reverse=True)
+    assert None not in every[every.index(told[0]) :]
+    assert told[-1] == best.result.objective_value
+    assert [one.lower_bound for one in heard] == sorted(one.lower_bound for one in heard)
+
+
+def test_its_bound_holds_for_both(found: Callable[..., FoundInTime], monkeypatch: pytest.MonkeyPatch) -> None:
+    least = min(float(found(mapper, None).found.result.objective_value or 0) for mapper in ("exact", "loma"))
+    exact_that(monkeypatch, _interrupted)
+    assert 0 <= found("exact", LONG).found.result.lower_bound <= least
+
+
+def test_without_a_limit_nothing_is_sought_with_another_mapper(
+    found: Callable[..., FoundInTime], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    exact_that(monkeypatch, _interrupted)
+    answer = found("exact", None)
+    assert (answer.mapper, answer.found.result.status) == ("exact", Status.UNKNOWN)
+
+
+@pytest.mark.parametrize("is_worse", [False, True])
+def test_where_exact_proves_its_strategy_that_is_the_answer(
+    found: Callable[..., FoundInTime], monkeypatch: pytest.MonkeyPatch, is_worse: bool
+) -> None:
+    """Also if `loma` has a better one, which its mapspace may have: that is not what was asked."""
+    if is_worse:
+        exact_that(monkeypatch, _one_element_at_a_time)
+    limited, unlimited = found("exact", LONG), found("exact", None)
+    assert limited.mapper == unlimited.mapper == "exact"
+    assert limited.found.result.status is Status.OPTIMAL
+    assert limited.found.stacks == unlimited.found.stacks
+    assert limited.found.space == unlimited.found.space
+
+
+def test_the_better_of_two_strategies_is_the_answer(
+    found: Callable[..., FoundInTime], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Someone presses Ctrl-C when so many layers are mapped, as well as by `loma` or badly."""
+    by_loma = found("loma", None).found.result.objective_value
+
+    def answer_after(layers: int, solve: Solve) -> FoundInTime:
+        exact_that(monkeypatch, _until(layers, solve))
+        return found("exact", LONG)
+
+    few = answer_after(1, solve_as_loma)
+    assert (few.mapper, few.found.result.objective_value) == ("loma", by_loma)
+    answers = [answer_after(layers, solve_as_loma) for layers in range(2, 9)]
+    enough = next(at for at, answer in enumerate(answers, 2) if answer.mapper == "exact")
+    assert answers[enough - 2].found.result.stopped_by is Stop.INTERRUPTED
+    exact_that(monkeypatch, _until(enough, _one_element_at_a_time))
+    alone = found("exact", None)
+    assert alone.found.result.objective_value is not None
+    assert by_loma is not None
+    assert alone.found.result.objective_value > by_loma
+    both = answer_after(enough, _one_element_at_a_time)
+    assert (both.mapper, both.found.result.objective_value) == ("loma", by_loma)
+
+
+def _until(layers: int, solve: Solve) -> Solve:
+    """Interrupted with so many layers mapped."""
+    mapped = [0]
+
+    def counting(layer: Layer, accelerator: Accelerator, objective: MappingObjective, run: Run) -> Result[Mapping]:
+        mapped[0] += 1
+        result = solve(layer, accelerator, objective, run)
+        if mapped[0] >= layers:
+            run.interrupt.set()
+        return result
+
+    return counting
+
+
+def _one_element_at_a_time(
+    layer: Layer, accelerator: Accelerator, objective: MappingObjective, run: Run
+) -> Result[Mapping]:
+    """In every memory, if that fits."""
+    kept = {
+        str(operand): tuple(Kept(level.memory.name, 0) for level in accelerator.keepers(operand))
+        for operand in Operand
+        if operand in layer.operands
+    }
+    mapping = Mapping(tuple(Loop(name, size) for name, size in layer.bounds.items() if size > 1), **kept)
+    if verify_mapping(layer, accelerator, mapping):
+        return Result(Status.UNKNOWN, None, None, 0, run.seconds, "exact")
+    return Result(Status.FEASIBLE, mapping, 1, 0, run.seconds, "exact")
