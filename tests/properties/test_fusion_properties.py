@@ -2,14 +2,16 @@ from __future__ import annotations
 
 import pytest
 
-from onchip.analysis.fusable import FusableNetwork
+from onchip.analysis.fusable import FusableNetwork, Stack
 from onchip.analysis.tiling_windows import Window
 from onchip.frontends.accelerator_yaml import accelerator_from_yaml
 from onchip.plan.result import Status
 from onchip.solve.fusion.objective import FusionObjective
 from onchip.solve.fusion.options import FusionOptions
 from onchip.solve.fusion.solve import solve_fusion
-from onchip.solve.fusion.tilings import TileSizes
+from onchip.solve.fusion.space import StackChoice
+from onchip.solve.fusion.stacks import Span
+from onchip.solve.fusion.tilings import TileSizes, tilings_of
 from onchip.solve.fusion.workers import Costing
 from onchip.solve.limits import Run
 from stacks import chain
@@ -53,3 +55,26 @@ def test_more_capacity_never_costs_more(growing: list[dict[str, int]]) -> None:
     energies = [least_energy_fj(capacities) for capacities in growing]
     assert energies == sorted(energies, reverse=True)
     assert energies[-1] < energies[0] or "global" in growing[0]
+
+
+@pytest.mark.parametrize(
+    "stack",
+    [
+        chain(7, Window(3, 1, 1, 1), Window(3, 1, 1, 1), channels=2),
+        chain(9, Window(2, 2, 1, 0), Window(3, 1, 1, 1)),
+        chain(9, Window(1, 1, 1, 0), Window(1, 2, 1, 0)),
+    ],
+)
+def test_boxes_of_tilings_lead_to_the_best_of_all(stack: Stack, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every tiling costed by itself, and boxes that are divided down to pairs; the last network skips pixels."""
+    network = FusableNetwork("net", stack.inputs, stack.layers)
+    accelerator = accelerator_from_yaml(CHIP, "chip.yaml")
+    costs = Costing(network, accelerator, FusionObjective.ENERGY, "loma", use_cache=False).costs(Run())
+    span = Span(0, len(stack.layers))
+    tilings = tilings_of(stack.output, TileSizes.ALL)
+    every = [cost for cost in costs.costs([StackChoice(span, tiling) for tiling in tilings]) if cost is not None]
+    monkeypatch.setattr("onchip.solve.fusion.space.FEW_TILINGS", 2)
+    options = FusionOptions(stacks="one", sizes=TileSizes.ALL, maps_stay=False)
+    result = solve_fusion(network, accelerator, options, costs, Run()).result
+    assert result.status is Status.OPTIMAL
+    assert result.objective_value == min(every)[0]
