@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from diamond import Ended, Program, diamond_fields
+from fused_files import CHIP, three_convolutions
 from onchip.cli import run
 
 
@@ -25,6 +26,22 @@ def onchip(capsys: pytest.CaptureFixture[str]) -> Program:
 def diamond(tmp_path: Path) -> Path:
     path = tmp_path / "diamond.json"
     path.write_text(json.dumps(diamond_fields()))
+    return path
+
+
+@pytest.fixture
+def chip(tmp_path: Path) -> Path:
+    """A small machine for fused layers."""
+    path = tmp_path / "chip.yaml"
+    path.write_text(CHIP)
+    return path
+
+
+@pytest.fixture
+def network(tmp_path: Path) -> Path:
+    """Three convolutions for it."""
+    path = tmp_path / "three.json"
+    path.write_text(three_convolutions())
     return path
 
 

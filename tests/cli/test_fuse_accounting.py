@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from diamond import Ended, Program
-from fused_files import CHIP, three_convolutions
+from fused_files import CHIP
 from onchip.cost.fused_mapper import Memoized
 from onchip.cost.layer_accounting import AccountingName
 from onchip.errors import UsageError
@@ -36,20 +36,6 @@ RULE = "each layer unrolled by DeFiNES's rule and counted as DeFiNES does"
 BY_DEFINES = ("--accounting", "defines")
 DEFINES = AccountingName.DEFINES
 OPTIONS = FusionOptions(tile=(4, 4))
-
-
-@pytest.fixture
-def chip(tmp_path: Path) -> Path:
-    path = tmp_path / "chip.yaml"
-    path.write_text(CHIP)
-    return path
-
-
-@pytest.fixture
-def network(tmp_path: Path) -> Path:
-    path = tmp_path / "three.json"
-    path.write_text(three_convolutions())
-    return path
 
 
 @pytest.fixture

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from diamond import Ended, Program
-from fused_files import CHIP, three_convolutions
+from fused_files import CHIP
 from onchip.frontends.strategy_json import read_strategy
 from onchip.fusion import FusionRequest, check_strategy, fuse_network
 from onchip.plan.result import Status, Stop
@@ -33,20 +33,6 @@ FIELDS = (
 @pytest.fixture(autouse=True)
 def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("ONCHIP_CACHE", str(tmp_path / "cache"))
-
-
-@pytest.fixture
-def chip(tmp_path: Path) -> Path:
-    path = tmp_path / "chip.yaml"
-    path.write_text(CHIP)
-    return path
-
-
-@pytest.fixture
-def network(tmp_path: Path) -> Path:
-    path = tmp_path / "three.json"
-    path.write_text(three_convolutions())
-    return path
 
 
 @pytest.fixture

@@ -126,25 +126,12 @@ def fuse_command(
         stacks, _tile(tile), mode, tile_sizes, combination, not maps_in_dram, 2 * workers if workers > 1 else 1
     )
     limits = Limits(seconds_of(time_limit), workers=workers, seed=seed)
-    request = FusionRequest(
-        network,
-        accelerator,
-        objective,
-        options,
-        method,
-        bits,
-        partial_bits,
-        dims_of(dim),
-        granularity,
-        limits,
-        cache,
-        accounting,
-    )
+    read_as = bits, partial_bits, dims_of(dim), granularity
+    request = FusionRequest(network, accelerator, objective, options, method, *read_as, limits, cache, accounting)
     if check is not None:
         return _check(check, request, emit_graph, as_json=as_json)
     _ensure_files_can_be_written(output, report, (network, accelerator))
-    reading = StrategyReading(bits, partial_bits, request.dims, granularity)
-    emitted = EmittedGraph.to(emit_graph, reading, network, accelerator)
+    emitted = EmittedGraph.to(emit_graph, StrategyReading(*read_as), network, accelerator)
     outcome = fuse_network(request, watched_run)
     _write_files(outcome, output, report, context)
     if emitted is not None and outcome.document is not None:
