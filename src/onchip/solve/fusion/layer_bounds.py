@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import product
-from math import inf, prod
+from math import inf
 from typing import TypeAlias
 
 import numpy as np
@@ -115,18 +115,17 @@ class LayerBounds:
     def _weights_pj(
         self, layer: FusableLayer, reuse: ReuseFloors, rows: LayerTotals, columns: LayerTotals
     ) -> tuple[float, ...]:
-        """By the lowest memory in which they may lie."""
-        weights, outputs = (
-            layer.layer.elements(Operand.WEIGHT),
-            rows.computed * columns.computed * layer.output.channels,
-        )
+        """By the lowest memory in which they may lie; in each tile the least of the cases of who is reused."""
+        weights, channels = layer.layer.elements(Operand.WEIGHT), layer.output.channels
         pairs = list(product(rows.uses, columns.uses))
-        uses = [rows.first * columns.first, *(down.computed * across.computed for down, across in pairs)]
-        times = np.array([-1, *(down.times * across.times for down, across in pairs)], np.float64)
-        each = reuse.weight_pj(np.array(uses, np.float64) * layer.layer.n)
-        again = np.minimum.accumulate((each @ times)[:, ::-1], axis=1)[:, ::-1]
-        begun = each[:, -1:, 0] + (reuse.more_per_output * outputs / weights)[:, None]
-        least: list[float] = (weights * (begun + again).min(axis=0)).tolist()
+        uses = np.array(
+            [rows.first * columns.first, *(down.computed * across.computed for down, across in pairs)], float
+        )
+        times = np.array([-1, *(down.times * across.times for down, across in pairs)], float)
+        cases = reuse.weight_pj(uses * layer.layer.n)
+        each = (cases + reuse.more_per_output[:, None, None] * uses * channels / weights).min(axis=0)
+        begun = each[-1:, 0] if uses[0] else (cases[:, -1:, 0] - cases[:, :, 0]).min(axis=0) + each[:, 0]
+        least: list[float] = (weights * np.minimum.accumulate((begun + each @ times)[::-1])[::-1]).tolist()
         return tuple(least)
 
     def maps_pj(
@@ -152,7 +151,7 @@ class LayerBounds:
             outputs_pj = self._written_pj(floors, layer, (written, kept), (target,) if home else (), places.rows)
             energy_pj = seen * floors.share * near_pj + outputs_pj
             if places.rows:
-                dearer_pj = max(floors.input.per_element[places.rows] - near_pj, 0.0)
+                dearer_pj = max(_from_there(floors.input.per_element, places.rows) - near_pj, 0.0)
                 energy_pj += _read_again(layer, channels, rows, columns) * floors.share * dearer_pj
             return energy_pj
         energy_pj = 0.0
@@ -201,7 +200,7 @@ class LayerBounds:
 
     def load_pj(self, layer: FusableLayer, rows: LayerTotals, columns: LayerTotals, home: str) -> float:
         """Of an element from outside as the layer sees it."""
-        return self._floors_of(layer, rows, columns).input.per_element[home]
+        return _from_there(self._floors_of(layer, rows, columns).input.per_element, home)
 
     def _floors_of(self, fusable: FusableLayer, rows: LayerTotals, columns: LayerTotals) -> LayerFloors:
         shapes = self._shapes(rows, columns)
@@ -245,6 +244,12 @@ def _read_again(layer: FusableLayer, channels: Mapping[str, int], rows: LayerTot
     )
 
 
+def _from_there(per_element: Mapping[str, float], home: str) -> float:
+    """What an element costs that lies there or higher; homes are in order."""
+    names = list(per_element)
+    return min(per_element[name] for name in names[names.index(home) :])
+
+
 def shares_of(layer: FusableLayer, source: FeatureMap) -> Iterator[tuple[int, float]]:
     """Its reads of a map by number, and of a block at least the part that is neither skipped nor between taps."""
     return ((at, _share(read)) for at, read in enumerate(layer.reads) if read.source == source.name)
@@ -274,5 +279,9 @@ def _macs(layer: FusableLayer, rows: int, columns: int) -> int:
 
 
 def _share(read: Read) -> float:
-    windows = (read.rows, read.columns)
-    return prod(one.kernel / max(one.kernel, one.stride, one.reach) for one in windows)
+    """Where windows touch every `gap`th pixel of a block, and the first ones may be zeros that are not stored."""
+    found = 1.0
+    for window in (read.rows, read.columns):
+        gap = max(window.dilation if window.kernel > 1 else 1, window.stride - (window.kernel - 1) * window.dilation)
+        found /= gap if window.pad <= 0 else 2 * gap - 1
+    return found

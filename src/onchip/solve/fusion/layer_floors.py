@@ -17,6 +17,7 @@ from onchip.arch.compute import ComputeArray
 from onchip.arch.memory import DRAM, MemoryLevel, Operand
 from onchip.cost.layer import access_of
 from onchip.cost.layer_limits import array_of
+from onchip.cost.layer_tiles import EPSILON
 from onchip.ir.loopnest import Layer
 from onchip.plan.mapping import loops_along
 from onchip.solve.fusion.unit_shares import Sharing, UnitShares, holders, serves
@@ -124,7 +125,7 @@ class MachineFloors:
 
 @dataclass(frozen=True, slots=True)
 class NestFloors:
-    """Of one layer; where several tiles have the same shares of units, the largest of them."""
+    """Of a layer in tiles of which `layer` is the largest; the `shares` hold for all."""
 
     machine: MachineFloors
     layer: Layer
@@ -167,24 +168,32 @@ class NestFloors:
 
     def _summing_pj(self, memory: str) -> float:
         """Near the units."""
-        writes = self._additions / self.shares.serving[Operand.OUTPUT][memory]
-        again = max(writes - self.machine.instances_beside(self.layer.bounds, memory), 0.0)
-        return self._sum_bits(writes) * (writes * self.machine.write_pj[memory] + again * self.machine.read_pj[memory])
+        layer, machine = self.layer, self.machine
+        writes = self.additions / self.shares.serving[Operand.OUTPUT][memory]
+        if self.is_done(memory, 1):
+            return layer.output_bits * writes * machine.write_pj[memory]
+        again = max(writes - machine.instances_beside(layer.bounds, memory), 0.0)
+        return layer.partial_bits * (writes * machine.write_pj[memory] + again * machine.read_pj[memory])
 
     def _leaving_pj(self, near: str, above: str, turns: float) -> float:
-        """From where so many additions at a time have been made, at least once."""
-        writes, machine = self._additions / self.shares.serving[Operand.OUTPUT][above] / turns, self.machine
-        once_pj = self.layer.output_bits * machine.way_up_pj((near, above))
-        if writes <= 1:
+        """From where so many additions at a time have been made, at least once.
+
+        Of instances beside each other only the first to begin a sum gets back what there is of it.
+        """
+        once_pj = self.layer.output_bits * self.machine.way_up_pj((near, above))
+        if self.is_done(above, turns):
             return once_pj
-        again = max(writes - machine.instances_beside(self.layer.bounds, above), 0.0)
-        moved_pj = writes * machine.way_up_pj((near, above)) + again * machine.way_pj((near, above))
-        return max(self._sum_bits(writes) * moved_pj, once_pj)
+        machine, beside = self.machine, self.machine.instances_beside(self.layer.bounds, above)
+        writes = self.additions / self.shares.serving[Operand.OUTPUT][above] / turns
+        moved_pj = writes / beside * machine.read_pj[near] + writes * machine.write_pj[above]
+        moved_pj += max(writes / beside - 1, 0.0) * machine.way_pj((near, above))
+        return max(self.layer.partial_bits * moved_pj, once_pj)
+
+    def is_done(self, memory: str, turns: float) -> bool:
+        """Whether so many additions of all units that an instance serves complete a sum."""
+        return self.additions <= self.shares.adding[memory] * turns * (1 + EPSILON)
 
     @property
-    def _additions(self) -> int:
+    def additions(self) -> int:
         """To one output."""
         return self.layer.c * self.layer.r * self.layer.s
-
-    def _sum_bits(self, writes: float) -> int:
-        return self.layer.partial_bits if writes > 1 else self.layer.output_bits

@@ -45,8 +45,7 @@ def reuse_floors(nest: NestFloors) -> ReuseFloors:
     """
     layer, machine = nest.layer, nest.machine
     base, more, lines = nest.output_floor(), list[float](), list[list[list[tuple[Line, Line]]]]()
-    partial = layer.c * layer.r * layer.s > nest.shares.serving[Operand.OUTPUT][DRAM]
-    sum_bits = layer.partial_bits if partial else layer.output_bits
+    sum_bits = layer.output_bits if nest.is_done(DRAM, 1) else layer.partial_bits
     for name, level in machine.nearest(Operand.OUTPUT):
         more.append(_least_more(base, nest.output_floor(name)))
         lines.append(_weight_lines(nest, None, _room(level, sum_bits)))

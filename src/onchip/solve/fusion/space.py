@@ -82,7 +82,6 @@ class StackSpace:
 
     def arcs(self) -> tuple[list[Arc[StackChoice]], int]:
         """From the beginning of the network (place 0) to its end, the place that is returned."""
-        numbers: dict[tuple[int, Homes], int] = {}
         places = [(cut, homes) for cut in range(len(self.network.layers) + 1) for homes in self._homes_at(cut)]
         numbers = {place: number for number, place in enumerate(places)}
         arcs = []

@@ -96,7 +96,7 @@ class FewTilings:
     def __call__(self, span: Span) -> tuple[Tiling, ...]:
         """At most two."""
         output = stack_of(self.space.network, span).output
-        some = {BEST_OF_DEFINES.within(output.columns, output.rows), whole(output)}
+        some = dict.fromkeys((BEST_OF_DEFINES.within(output.columns, output.rows), whole(output)))
         return tuple(one for one in some if any(_has(tiling, one) for tiling in self.space.tilings(span)))
 
 

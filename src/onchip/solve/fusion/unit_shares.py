@@ -37,15 +37,17 @@ _LEAST_ROUNDED: Final = 2 / 3
 
 @dataclass(frozen=True, slots=True)
 class UnitShares:
-    """At most: the units at work, and by operand and memory how many one instance serves with an element in a cycle.
+    """What is at most so: units at work, and what `moved` is at least so.
 
-    At least: the part that is counted of an operand's elements that move between memories, and of weights that the
-    units take.
+    `serving`: by operand and memory, how many units one instance serves with an element in a cycle. `adding`: by memory
+    of outputs, how many products of a sum it gets in a cycle. `moved`: the part that is counted of an operand's
+    elements that move between memories, and of weights that the units take.
     """
 
     at_work: float
     serving: Mapping[Operand, Mapping[str, float]]
     moved: Mapping[Operand, float]
+    adding: Mapping[str, float]
 
 
 class Sharing(Protocol):
@@ -86,7 +88,7 @@ class AnyUnrolling:
             min(size, prod(bounds[loop] for loop in loops_along(array, name))) for name, size in array.sizes.items()
         )
         serving = {operand: self._serving(bounds, operand) for operand in Operand}
-        return UnitShares(at_work, serving, dict.fromkeys(Operand, 1.0))
+        return UnitShares(at_work, serving, dict.fromkeys(Operand, 1.0), serving[Operand.OUTPUT])
 
     def _serving(self, bounds: Mapping[str, int], operand: Operand) -> Mapping[str, float]:
         sizes, same = array_of(self.accelerator).sizes, self._same[operand]
@@ -137,6 +139,7 @@ class GivenUnrolling:
                 for operand, serving in every[0].serving.items()
             },
             {operand: min(one.moved[operand] for one in every) for operand in Operand},
+            {name: max(one.adding[name] for one in every) for name in every[0].adding},
         )
 
     def _of_shape(self, layer: Layer) -> tuple[UnitShares, ...]:
@@ -176,7 +179,11 @@ class _Parts:
             pairs = pairwise([0, *chain] if operand is Operand.WEIGHT else chain)
             parts = (self._moved(operand, *pair, elements[pair[1]] / elements[pair[0]]) for pair in pairs)
             moved[operand] = min(parts, default=1.0)
-        return UnitShares(self._macs / cycles, serving, moved)
+        adding = {
+            name: prod(self._sides.within[numbers[name]][loop] for loop in "CRS")
+            for name, _ in holders(self._accelerator, Operand.OUTPUT)
+        }
+        return UnitShares(self._macs / cycles, serving, moved, adding)
 
     def _elements(self, operand: Operand, holder: int) -> float:
         """Of an operand that one instance gives in a cycle, or takes."""
@@ -194,8 +201,8 @@ class _Parts:
         `joint` tiles below make what one instance above gives in a cycle.
         """
         apart, rounded = self._sides.apart, _least_rounded(self._beside_windows(operand, lower))
-        below = rounded * nearest(apart[lower]) / apart[lower]
-        above = rounded * nearest(apart[upper]) / apart[upper] * floor(joint + EPSILON) / joint
+        below, above = (rounded * min(nearest(apart[side]) / apart[side], 1.0) for side in (lower, upper))
+        above *= floor(joint + EPSILON) / joint
         if operand is Operand.INPUT:
             kept = prod(self._least_kept(axis, lower) for axis in self._axes)
             below *= kept
