@@ -8,6 +8,8 @@ from random import Random
 from onchip.analysis.fusable import FeatureMap, FusableLayer, Read, Stack
 from onchip.analysis.tiling_windows import Window
 from onchip.ir.loopnest import Layer
+from onchip.plan.strategy import Tiling
+from onchip.solve.fusion.tilings import TileSizes, boxes_of
 
 ONE = Window(1, 1, 1, 0)
 
@@ -115,3 +117,8 @@ def fsrcnn() -> Stack:
         layers.append(replace(found, layer=replace(found.layer, partial_bits=16)))
         maps.append(found.output)
     return Stack((maps[0],), tuple(layers))
+
+
+def tilings_of(output: FeatureMap, sizes: TileSizes) -> tuple[Tiling, ...]:
+    """Each that differs from the others."""
+    return tuple(tiling for box in boxes_of(output, sizes) for tiling in box.tilings)

@@ -11,10 +11,10 @@ from onchip.solve.fusion.options import FusionOptions
 from onchip.solve.fusion.solve import solve_fusion
 from onchip.solve.fusion.space import StackChoice
 from onchip.solve.fusion.stacks import Span
-from onchip.solve.fusion.tilings import TileSizes, tilings_of
+from onchip.solve.fusion.tilings import TileSizes
 from onchip.solve.fusion.workers import Costing
 from onchip.solve.limits import Run
-from stacks import chain
+from stacks import chain, tilings_of
 
 CHIP = """\
 format: onchip-accelerator

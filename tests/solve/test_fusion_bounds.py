@@ -24,12 +24,12 @@ from onchip.solve.fusion.objective import FusionObjective
 from onchip.solve.fusion.reuse_floors import reuse_floors
 from onchip.solve.fusion.space import StackChoice, StackSpace
 from onchip.solve.fusion.stacks import Span, legal_spans, stack_of
-from onchip.solve.fusion.tilings import TileBox, TileSizes, boxes_of, tilings_of
+from onchip.solve.fusion.tilings import TileBox, TileSizes, boxes_of
 from onchip.solve.fusion.unit_shares import AnyUnrolling, GivenUnrolling, Sharing
 from onchip.solve.limits import Run
 from onchip.solve.mapping.registry import METHODS
 from onchip.solve.mapping.rivals.fixed_unrolling import FixedUnrolling, TemporalMethod, unrolling_groups, unrollings_for
-from stacks import chain, fsrcnn, random_stack
+from stacks import chain, fsrcnn, random_stack, tilings_of
 
 CHIP = fused_files.CHIP.replace("512B", "256B")
 SMALL = accelerator_from_yaml(CHIP, "chip.yaml")

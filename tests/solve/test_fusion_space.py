@@ -21,10 +21,11 @@ from onchip.solve.fusion.search import LazySearch, best_of
 from onchip.solve.fusion.solve import choices_of, strategy_of
 from onchip.solve.fusion.space import StackChoice, StackSpace
 from onchip.solve.fusion.stacks import Span, legal_spans, spans_of, stack_of
-from onchip.solve.fusion.tilings import TileSizes, tilings_of, whole
+from onchip.solve.fusion.tilings import TileSizes, whole
 from onchip.solve.fusion.ways import Arc
 from onchip.solve.limits import Run
 from onchip.verify.strategy import StrategyRule, verify_strategy
+from stacks import tilings_of
 
 MEMORIES = """\
 format: onchip-accelerator

@@ -144,10 +144,6 @@ class NestFloors:
         }
         return OperandFloor(nearest, at_home)
 
-    def read_pj(self, operand: Operand, memory: str) -> float:
-        """Of one element there, as it leaves for another memory."""
-        return self.layer.bits(operand) * self.machine.read_pj[memory] * self.shares.moved[operand]
-
     def output_floor(self, nearest: str | None = None, turns: float = inf) -> Mapping[str, float]:
         """Of each output, with all that is added up to it, by the memory of its home.
 

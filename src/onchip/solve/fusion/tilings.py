@@ -102,13 +102,6 @@ def boxes_of(
     return tuple(dict.fromkeys(found))
 
 
-def tilings_of(
-    output: FeatureMap, sizes: TileSizes, modes: Collection[OverlapMode] = tuple(OverlapMode)
-) -> tuple[Tiling, ...]:
-    """Each that differs from the others."""
-    return tuple(tiling for box in boxes_of(output, sizes, modes) for tiling in box.tilings)
-
-
 def whole(output: FeatureMap) -> Tiling:
     """One tile: layer by layer."""
     return Tiling(output.columns, output.rows, OverlapMode.RECOMPUTE)

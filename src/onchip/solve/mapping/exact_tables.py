@@ -20,7 +20,7 @@ from onchip.cost.layer_tiles import block_sizes
 from onchip.errors import AcceleratorError, InputError
 from onchip.ir.loopnest import INPUT, LOOPS, OUTPUT, RELEVANT, Axis, Layer
 from onchip.plan.mapping import loops_along
-from onchip.solve.mapping.factors import prime_counts
+from onchip.solve.mapping.factors import divisors, prime_counts
 
 NO_CLASS: Final = 3
 CLASSES: Final = tuple(
@@ -148,8 +148,8 @@ def _sides(layer: Layer, accelerator: Accelerator) -> Sides:
     first, ways = [0], list[tuple[int, ...]]()
     for along, units in array.sizes.items():
         allowed = loops_along(array, along)
-        divisors = [_divisors(bound) if loop in allowed else [1] for loop, bound in layer.bounds.items()]
-        ways.extend(_within(divisors, units))
+        of_bounds = [divisors(bound) if loop in allowed else [1] for loop, bound in layer.bounds.items()]
+        ways.extend(_within(of_bounds, units))
         first.append(len(ways))
     sizes = np.array(ways, np.int64)
     classes, axes = np.array(CLASSES), [LOOPS.index(loop) for loop in AXES]
@@ -159,34 +159,30 @@ def _sides(layer: Layer, accelerator: Accelerator) -> Sides:
     return Sides(np.array(first), sizes, np.array(relevant).T.copy(), np.array(copies).T.copy(), sizes[:, axes].copy())
 
 
-def _within(divisors: Sequence[Sequence[int]], units: int) -> Iterator[tuple[int, ...]]:
+def _within(of_bounds: Sequence[Sequence[int]], units: int) -> Iterator[tuple[int, ...]]:
     """All choices of one each whose product is at most `units`."""
-    if not divisors:
+    if not of_bounds:
         yield ()
         return
-    for divisor in divisors[0]:
+    for divisor in of_bounds[0]:
         if divisor <= units:
-            for rest in _within(divisors[1:], units // divisor):
+            for rest in _within(of_bounds[1:], units // divisor):
                 yield (divisor, *rest)
-
-
-def _divisors(number: int) -> list[int]:
-    return [divisor for divisor in range(1, number + 1) if number % divisor == 0]
 
 
 def _blocks(layer: Layer, units: int) -> Blocks:
     """At most `units` blocks are beside each other."""
     bounds = [layer.bounds[loop] for axis in layer.axes for loop in (axis.output_loop, axis.filter_loop)]
-    divisors = [_divisors(bound) for bound in bounds]
+    of_bounds = [divisors(bound) for bound in bounds]
     place = np.zeros((4, max(bounds) + 1), np.int64)
-    for at, some in enumerate(divisors):
+    for at, some in enumerate(of_bounds):
         place[at, some] = range(len(some))
-    most = max(map(len, divisors))
+    most = max(map(len, of_bounds))
     entry = np.full((2, most, most, most, most), -1, np.int64)
     found: list[tuple[tuple[int, int], ...]] = []
     seen: dict[tuple[object, ...], int] = {}
     for number, axis in enumerate(layer.axes):
-        own = divisors[2 * number], divisors[2 * number + 1]
+        own = of_bounds[2 * number], of_bounds[2 * number + 1]
         for places in product(*(range(len(own[at // 2])) for at in range(4))):
             sizes = tuple(own[at // 2][one] for at, one in enumerate(places))
             if (

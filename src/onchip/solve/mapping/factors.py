@@ -25,8 +25,8 @@ def padded_bound(bound: int, largest_prime: int) -> int:
 
 
 def divisors(bound: int) -> list[int]:
-    """All of them, in no order."""
+    """All of them, ascending."""
     found = [1]
     for prime, count in prime_counts(bound).items():
         found = [one * prime**power for one in found for power in range(count + 1)]
-    return found
+    return sorted(found)
