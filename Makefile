@@ -4,7 +4,9 @@ BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
 SOURCES := src tests benchmarks examples tools
 
-.PHONY: demo test check extras format bench bench-all clean
+SECONDS ?= 240
+
+.PHONY: demo test check adversary planted extras format bench bench-all clean
 
 demo: $(VENV)/.installed
 	$(BIN)/python -m onchip plan "$$($(BIN)/python examples/light_model.py resnet50)" --bits 8 --sram 2400KiB
@@ -17,6 +19,14 @@ check: $(VENV)/.installed-test
 	$(BIN)/ruff check $(SOURCES)
 	$(BIN)/mypy src tests benchmarks examples
 	$(BIN)/lint-imports --no-cache
+
+# Fresh random cases at every level, held against oracles: `make adversary SECONDS=3600` is the long run.
+adversary: $(VENV)/.installed-test
+	PYTHONPATH=tests $(BIN)/python -m adversary --seconds $(SECONDS)
+
+# Plants faults one at a time, and shows that the adversary finds each.
+planted: $(VENV)/.installed-test
+	PYTHONPATH=tests $(BIN)/python -m adversary.plant
 
 format: $(VENV)/.installed-test
 	$(BIN)/ruff format $(SOURCES)

@@ -10,7 +10,7 @@ from onchip.analysis.indexed import IndexedProblem
 from onchip.analysis.windows import Windows
 from onchip.arch.memory import Memory
 from onchip.plan.problem import Count, Order, Problem
-from oracle import orders, random_graph
+from oracles.one_scratchpad import orders, random_graph
 
 
 def problem_of(seed: int, order: Order = Order.FREE) -> Problem:

@@ -13,7 +13,7 @@ from onchip.solve.joint.compiled import CompiledSearch
 from onchip.solve.joint.search import BestFirstSearch, SearchOutcome
 from onchip.solve.limits import Run
 from onchip.solve.ordering.min_peak import min_peak_bytes
-from oracle import random_graph
+from oracles.one_scratchpad import random_graph
 
 
 def tight_problem(seed: int) -> IndexedProblem:

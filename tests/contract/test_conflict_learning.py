@@ -14,7 +14,7 @@ from onchip.solve.joint.learning import ConflictLearning
 from onchip.solve.limits import Run
 from onchip.solve.ordering.min_peak import min_peak_bytes
 from onchip.verify.verifier import verify
-from oracle import least_traffic, long_lived_graph
+from oracles.one_scratchpad import least_traffic, long_lived_graph
 
 
 @pytest.mark.parametrize("seed", range(60))

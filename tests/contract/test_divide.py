@@ -18,7 +18,7 @@ from onchip.solve.limits import Limits, Run
 from onchip.solve.registry import method_named
 from onchip.verify.verifier import verify
 from onchip.workloads.bundled import load_network
-from oracle import least_traffic, random_graph
+from oracles.one_scratchpad import least_traffic, random_graph
 
 
 def tight_problem(seed: int, operators: int) -> Problem:

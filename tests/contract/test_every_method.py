@@ -17,7 +17,7 @@ from onchip.plan.result import Status
 from onchip.solve.limits import Limits
 from onchip.solve.registry import METHODS
 from onchip.verify.verifier import verify
-from oracle import least_peak, least_traffic, random_graph
+from oracles.one_scratchpad import least_peak, least_traffic, random_graph
 
 SEEDS = (3, 4, 8, 11, 16)
 OPERATORS = 5

@@ -23,7 +23,7 @@ from onchip.solve.allocation.kept_buffers import Conflict, KeptBuffers
 from onchip.solve.allocation.overflow import bytes_surely_outside, in_sections, least_overflow, outside_bytes
 from onchip.solve.limits import Limits, Progress, Run
 from onchip.verify.packing import verify_overflow
-from oracle import packs
+from oracles.one_scratchpad import packs
 
 DATA = Path(__file__).parent.parent / "data"
 MINIMALLOC = DATA / "minimalloc"

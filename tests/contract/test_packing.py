@@ -25,7 +25,7 @@ from onchip.solve.allocation.postponed import core_of
 from onchip.solve.allocation.windows import clipped, finding_of, unpackable_stretch
 from onchip.solve.limits import Limits, Run
 from onchip.verify.packing import verify_packing
-from oracle import most_live, packs
+from oracles.one_scratchpad import most_live, packs
 
 INSTANCES = Path(__file__).parent.parent / "data" / "minimalloc"
 CAPACITY = 1048576

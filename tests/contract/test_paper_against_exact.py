@@ -19,7 +19,7 @@ from onchip.solve.limits import Limits, MipSolver, Run
 from onchip.solve.ordering.min_peak import min_peak_bytes
 from onchip.verify.verifier import verify
 from onchip.workloads.bundled import load_network
-from oracle import least_peak, least_traffic, random_graph
+from oracles.one_scratchpad import least_peak, least_traffic, random_graph
 
 SEEDS = range(40)
 ROOM = 10_000

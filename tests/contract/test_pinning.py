@@ -26,7 +26,7 @@ from onchip.solve.joint.pinning_model import PinningModel
 from onchip.solve.limits import Limits, MipSolver, Run
 from onchip.verify.verifier import verify
 from onchip.workloads.bundled import load_network
-from oracle import long_lived_graph, packs, random_graph
+from oracles.one_scratchpad import long_lived_graph, packs, random_graph
 
 EVERYTHING = tuple(Operand)
 HOLDS = (EVERYTHING, EVERYTHING, (Operand.INPUT, Operand.WEIGHT), (Operand.OUTPUT,))

@@ -16,7 +16,7 @@ from onchip.solve.joint.exact import solve_exactly
 from onchip.solve.limits import Run
 from onchip.solve.ordering.min_peak import min_peak_bytes
 from onchip.verify.verifier import verify
-from oracle import least_peak, least_traffic, long_lived_graph, random_graph
+from oracles.one_scratchpad import least_peak, least_traffic, long_lived_graph, random_graph
 
 TRAFFIC_SEEDS = range(300)
 PEAK_SEEDS = range(300)

@@ -21,7 +21,7 @@ from onchip.solve.limits import Run
 from onchip.verify.packing import verify_packing
 from onchip.verify.verifier import verify
 from onchip.workloads.bundled import load_network
-from oracle import random_graph
+from oracles.one_scratchpad import random_graph
 
 
 def optimum_in_bytes(problem: Problem) -> tuple[IndexedProblem, Schedule, int]:

@@ -22,7 +22,7 @@ from onchip.solve.registry import method_named
 from onchip.solve.spilling.greedy import Eviction, cheapest_eviction
 from onchip.verify.verifier import verify
 from onchip.workloads.bundled import load_network
-from oracle import least_traffic, random_graph
+from oracles.one_scratchpad import least_traffic, random_graph
 
 RIVALS = ("belady", "greedy")
 ORDERS = (Order.GIVEN, Order.MIN_PEAK)

@@ -27,7 +27,7 @@ from onchip.solve.spilling.colouring import Colouring, LiveRange, Register, Regi
 from onchip.solve.spilling.onsram import WEIGHTS, by_rank, pin_where_it_fits_best
 from onchip.solve.spilling.pinned import Pins
 from onchip.verify.verifier import verify
-from oracle import long_lived_graph, random_graph
+from oracles.one_scratchpad import long_lived_graph, random_graph
 from strategies import graphs
 
 STATIC_RIVALS = ("naive", "onsram", "colouring")

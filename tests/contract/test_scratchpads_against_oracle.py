@@ -19,8 +19,8 @@ from onchip.plan.result import Result, Status
 from onchip.solve.joint.exact import solve_exactly
 from onchip.solve.limits import Run
 from onchip.verify.verifier import verify
-from oracle import KeepOrDrop, long_lived_graph, orders, random_graph
-from oracle_scratchpads import least_arenas, least_bytes, least_cost_of_instructions
+from oracles.one_scratchpad import KeepOrDrop, long_lived_graph, orders, random_graph
+from oracles.scratchpads import least_arenas, least_bytes, least_cost_of_instructions
 
 CASES, CASES_TOGETHER = 260, 20
 LARGEST_CHOICE = 3_000  # of what leaves, in all orders, that the oracle goes through

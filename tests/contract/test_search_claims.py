@@ -18,7 +18,7 @@ from onchip.solve.compose import non_compulsory_cost, schedule_of_moves
 from onchip.solve.joint.search import BestFirstSearch, SearchOutcome, State
 from onchip.solve.limits import Run
 from onchip.solve.ordering.min_peak import MinPeakSearch, min_peak_bytes
-from oracle import least_traffic, random_graph
+from oracles.one_scratchpad import least_traffic, random_graph
 from strategies import graphs
 
 

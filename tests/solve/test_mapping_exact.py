@@ -7,7 +7,6 @@ from math import isfinite
 
 import pytest
 
-from mapspace import homed_toy, lean_toy, least_values, toy
 from onchip.arch.accelerator import Accelerator
 from onchip.arch.memory import Operand
 from onchip.cost.layer import layer_cost
@@ -20,6 +19,7 @@ from onchip.solve.mapping.exact import ExactMapper, solve_exactly
 from onchip.solve.mapping.exact_tables import tables_of
 from onchip.solve.mapping.objective import MappingObjective
 from onchip.verify.mapping import verify_mapping
+from oracles.mapspace import homed_toy, lean_toy, least_values, toy
 
 MOST_MAPPINGS = 3000
 

@@ -8,7 +8,6 @@ from math import isfinite
 
 import pytest
 
-from mapspace import least_values, toy
 from onchip.cost.layer import layer_cost
 from onchip.errors import InputError
 from onchip.frontends.accelerator_yaml import load_accelerator
@@ -19,6 +18,7 @@ from onchip.solve.mapping.exact import solve_exactly
 from onchip.solve.mapping.objective import MappingObjective
 from onchip.solve.mapping.padding import floor_of, padded_bounds, padded_layers, padded_mapspace, solve_padded
 from onchip.verify.mapping import verify_mapping
+from oracles.mapspace import least_values, toy
 
 MOST_MAPPINGS = 1500
 PERCENT = 50

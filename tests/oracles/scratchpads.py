@@ -16,7 +16,7 @@ from onchip.arch.memory import DRAM, Memory
 from onchip.ir.operator import Operator
 from onchip.ir.tensor import Role, Tensor
 from onchip.plan.problem import Placement, Problem
-from oracle import KeepOrDrop, orders
+from oracles.one_scratchpad import KeepOrDrop, orders
 
 Place = tuple[int, int, int, int]  # start, stop (half-open steps), bytes, mask of scratchpads
 

@@ -1,0 +1,72 @@
+"""The adversary finds a planted fault, shrinks it, keeps it and reads it again."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from adversary.found import read_found
+from adversary.frame import Facts, Level, Program, Verdict
+from adversary.levels import LEVELS
+from adversary.shrinking import smaller_values, weight
+from adversary.worker import Worker
+
+
+@dataclass(frozen=True, slots=True)
+class WrongAboveTen:
+    """Says that any list whose sum is above ten is wrong."""
+
+    name: str = "toy"
+    weight: float = 1.0
+
+    def generate(self, chance: random.Random) -> Facts:
+        return {"numbers": [chance.randint(0, 9) for _ in range(8)]}
+
+    def judge(self, facts: Facts, program: Program) -> Verdict:
+        total = sum(facts["numbers"])
+        return Verdict(1, f"too much: {total}" if total > 10 else None)
+
+    def smaller(self, facts: Facts) -> Iterator[Facts]:
+        yield from ()
+
+
+def test_a_fault_is_found_shrunk_and_kept(tmp_path: Path) -> None:
+    level: Level = WrongAboveTen()
+    worker = Worker([level], "1", tmp_path, tmp_path / "note", tmp_path)
+
+    tallies = worker.work(60, stop_at_first=True)
+
+    (path,) = tmp_path.glob("toy-*.json")
+    found = read_found(path)
+    assert tallies["toy"].faults[0].startswith("too much: ")
+    assert sum(found.facts["numbers"]) == 11
+    assert len(found.facts["numbers"]) == 2
+
+
+def test_what_shrinks_leaves_one_entry_out_or_makes_one_number_less() -> None:
+    value = {"a": [3, 0], "b": "text"}
+
+    smaller = list(smaller_values(value))
+
+    assert {"b": "text"} in smaller
+    assert {"a": [3], "b": "text"} in smaller
+    assert {"a": [1, 0], "b": "text"} in smaller
+    assert all(weight(one) < weight(value) for one in smaller)
+
+
+@pytest.mark.parametrize("level", LEVELS, ids=lambda level: level.name)
+def test_a_level_makes_cases_that_the_program_takes(level: Level, tmp_path: Path) -> None:
+    verdicts = [level.judge(level.generate(random.Random(f"{seed}")), Program(tmp_path)) for seed in range(12)]
+
+    assert [verdict.fault for verdict in verdicts] == [None] * 12
+    assert sum(verdict.refused for verdict in verdicts) < 6
+    assert sum(verdict.proofs for verdict in verdicts) > 0
+
+
+@pytest.mark.parametrize("level", LEVELS, ids=lambda level: level.name)
+def test_the_same_seed_makes_the_same_case(level: Level) -> None:
+    assert level.generate(random.Random("7")) == level.generate(random.Random("7"))

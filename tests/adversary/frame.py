@@ -1,0 +1,97 @@
+"""What a level of the adversary is: it makes cases, and judges what the program answers to them."""
+
+from __future__ import annotations
+
+import io
+import json
+import random
+from collections.abc import Iterator
+from contextlib import redirect_stderr, redirect_stdout
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Protocol, TypeAlias
+
+from onchip.cli import run
+
+Json: TypeAlias = Any
+"""A value as JSON has it."""
+Facts: TypeAlias = dict[str, Json]
+"""All that a case consists of, as JSON: graphs, accelerators, buffers and options."""
+
+
+@dataclass(frozen=True, slots=True)
+class Ended:
+    """How a command ended."""
+
+    code: int
+    out: str
+    err: str
+
+    @property
+    def answer(self) -> Facts:
+        """The JSON object that it printed; an empty one if it printed none."""
+        try:
+            value = json.loads(self.out)
+        except json.JSONDecodeError:
+            return {}
+        return value if isinstance(value, dict) else {}
+
+
+@dataclass(frozen=True, slots=True)
+class Program:
+    """The program, run in this process on files in `folder`."""
+
+    folder: Path
+
+    def write(self, name: str, content: object) -> Path:
+        """Write a file: text as it is, anything else as JSON (which YAML readers take, too)."""
+        path = self.folder / name
+        path.write_text(content if isinstance(content, str) else json.dumps(content))
+        return path
+
+    def ask(self, *arguments: object) -> Ended:
+        """Run one command, such as `ask("plan", path, "--sram", 64, "--json")`."""
+        out, err = io.StringIO(), io.StringIO()
+        with redirect_stdout(out), redirect_stderr(err):
+            code = run([str(argument) for argument in arguments])
+        return Ended(code, out.getvalue(), err.getvalue())
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """What came of a case.
+
+    `proofs` counts claims that were held against an oracle (OPTIMAL, INFEASIBLE, a bound), `fault` says what is
+    wrong (None: nothing), beginning with a few words that stay the same while the case is made smaller, then a
+    colon. A case that the program refuses as bad input is `refused` and counts for nothing.
+    """
+
+    proofs: int = 0
+    fault: str | None = None
+    refused: bool = False
+
+    @property
+    def kind(self) -> str | None:
+        """What the fault is, without its figures."""
+        return None if self.fault is None else self.fault.partition(":")[0]
+
+
+class Level(Protocol):
+    """One level of the program: what is asked there, how it is judged, and its share of the time."""
+
+    @property
+    def name(self) -> str:
+        """The name of the level."""
+
+    @property
+    def weight(self) -> float:
+        """Its share of the time, in proportion to the others'."""
+
+    def generate(self, chance: random.Random) -> Facts:
+        """Return a new case, odd on purpose."""
+
+    def judge(self, facts: Facts, program: Program) -> Verdict:
+        """Ask the program and hold its answers against an oracle. The same facts give the same verdict."""
+
+    def smaller(self, facts: Facts) -> Iterator[Facts]:
+        """Yield smaller cases of the level's own making; such as shrink everywhere are tried besides."""

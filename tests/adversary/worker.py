@@ -1,0 +1,87 @@
+"""One process of the adversary: case after case, until the time is over."""
+
+from __future__ import annotations
+
+import json
+import random
+import time
+import traceback
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+
+from adversary.found import FOLDER, Found
+from adversary.frame import Level, Program, Verdict
+from adversary.shrinking import shrink
+
+SHRINKING_SECONDS = 60.0
+KINDS_KEPT = 3
+"""So many cases of one kind of fault are written; more of the same say nothing new."""
+
+
+@dataclass(slots=True)
+class Tally:
+    """What came of one level in one process."""
+
+    cases: int = 0
+    refused: int = 0
+    proofs: int = 0
+    seconds: float = 0.0
+    faults: list[str] = field(default_factory=list)
+
+
+@dataclass(slots=True)
+class Worker:
+    """Looks at the level that has had the least of its share of the time next; files of cases go to `folder`.
+
+    `note` holds what the worker is at, so that whoever started it can name a case that never ends.
+    """
+
+    levels: Sequence[Level]
+    seed: str
+    folder: Path
+    note: Path
+    found: Path = FOLDER
+    tallies: dict[str, Tally] = field(default_factory=dict)
+    _kinds: Counter[tuple[str, str]] = field(default_factory=Counter)
+
+    def work(self, seconds: float, *, stop_at_first: bool = False) -> dict[str, Tally]:
+        """Judge cases until so many seconds have gone, or until the first fault."""
+        self.tallies = {level.name: Tally() for level in self.levels}
+        deadline, number = time.monotonic() + seconds, 0
+        while time.monotonic() < deadline and not (stop_at_first and any(t.faults for t in self.tallies.values())):
+            level = min(self.levels, key=lambda one: self.tallies[one.name].seconds / one.weight)
+            self._judge_one(level, f"{self.seed}:{level.name}:{number}")
+            number += 1
+        return self.tallies
+
+    def _judge_one(self, level: Level, seed: str) -> None:
+        tally, started = self.tallies[level.name], time.monotonic()
+        facts = level.generate(random.Random(seed))
+        self.note.write_text(json.dumps({"level": level.name, "seed": seed, "facts": facts, "since": time.time()}))
+        program = Program(self.folder)
+        try:
+            verdict = level.judge(facts, program)
+        except Exception:  # an oracle that breaks is a defect, too, and must be seen
+            verdict = Verdict(fault=f"the judge breaks: {traceback.format_exc(limit=-3)}")
+        tally.cases += 1
+        tally.proofs += verdict.proofs
+        tally.refused += verdict.refused
+        if verdict.kind is not None:
+            self._keep(level, facts, verdict, program, tally)
+        tally.seconds += time.monotonic() - started
+
+    def _keep(self, level: Level, facts: dict[str, object], verdict: Verdict, program: Program, tally: Tally) -> None:
+        kind = verdict.kind or ""
+        tally.faults.append(verdict.fault or "")
+        self._kinds[level.name, kind] += 1
+        if self._kinds[level.name, kind] > KINDS_KEPT:
+            return
+        small = shrink(level, facts, kind, program, SHRINKING_SECONDS)
+        path = Found(level.name, verdict.fault or "", small).write(self.found)
+        print(f"{level.name}: {verdict.fault}\n  kept in {path.name}", flush=True)
+
+    def write_tallies(self, path: Path) -> None:
+        """Write the tallies as JSON."""
+        path.write_text(json.dumps({name: asdict(tally) for name, tally in self.tallies.items()}))

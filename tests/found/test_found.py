@@ -1,0 +1,22 @@
+"""What the adversary once found wrong is right now."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from adversary.found import FOLDER, read_found
+from adversary.frame import Program
+from adversary.levels import LEVELS
+
+
+@pytest.mark.parametrize("path", sorted(FOLDER.glob("*.json")), ids=lambda path: path.stem)
+def test_what_was_found_wrong_is_right_now(path: Path, tmp_path: Path) -> None:
+    found = read_found(path)
+    (level,) = (level for level in LEVELS if level.name == found.level)
+
+    verdict = level.judge(found.facts, Program(tmp_path))
+
+    assert verdict.fault is None
+    assert not verdict.refused

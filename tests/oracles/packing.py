@@ -1,0 +1,71 @@
+"""The exhaustive answers for tiny packing problems: every offset of every buffer, every choice of what is outside.
+
+A buffer is (start, stop, bytes): alive over the half-open range of steps. Nothing is shared with the solver.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import product
+
+Buffer = tuple[int, int, int]
+Placed = tuple[int, int, int, int]
+
+
+def fits(buffers: Sequence[Buffer], capacity_bytes: int, alignment_bytes: int) -> bool:
+    """Whether offsets exist at which no two buffers that are alive together overlap.
+
+    Buffers are placed as they begin, each at every offset; what died before no longer matters.
+    """
+    rest = sorted(buffers)
+    hopeless: set[tuple[int, tuple[Placed, ...]]] = set()
+
+    def place(index: int, before: tuple[Placed, ...]) -> bool:
+        if index == len(rest):
+            return True
+        start, _, size = rest[index]
+        live = tuple(sorted(one for one in before if one[1] > start))
+        if (index, live) in hopeless:
+            return False
+        for at in range(0, capacity_bytes - size + 1, alignment_bytes):
+            placed = (*rest[index], at)
+            if not any(_overlap(placed, one) for one in live) and place(index + 1, (*live, placed)):
+                return True
+        hopeless.add((index, live))
+        return False
+
+    return place(0, ())
+
+
+def least_capacity(buffers: Sequence[Buffer], alignment_bytes: int) -> int:
+    """The least capacity into which the buffers fit."""
+    capacity = max((size for _, _, size in buffers), default=0)
+    while not fits(buffers, capacity, alignment_bytes):
+        capacity += 1
+    return capacity
+
+
+def least_outside_bytes(buffers: Sequence[Buffer], capacity_bytes: int, alignment_bytes: int) -> int:
+    """The least sum of the sizes of what has to be left out so that the rest fits."""
+    choices = product((False, True), repeat=len(buffers))
+    outside = {
+        choice: sum(size for (_, _, size), is_out in zip(buffers, choice, strict=True) if is_out) for choice in choices
+    }
+    for choice in sorted(outside, key=outside.__getitem__):
+        inside = [one for one, is_out in zip(buffers, choice, strict=True) if not is_out]
+        if fits(inside, capacity_bytes, alignment_bytes):
+            return outside[choice]
+    raise AssertionError("with nothing inside everything fits")
+
+
+def is_legal(buffers: Sequence[Buffer], offsets: Sequence[int | None], capacity: int, alignment: int) -> bool:
+    """Whether offsets (None: outside) are multiples of the alignment, within the capacity, and never overlap."""
+    placed = [(*one, at) for one, at in zip(buffers, offsets, strict=True) if at is not None]
+    return all(0 <= at <= capacity - size and at % alignment == 0 for _, _, size, at in placed) and not any(
+        _overlap(placed[i], placed[j]) for i in range(len(placed)) for j in range(i)
+    )
+
+
+def _overlap(one: Placed, other: Placed) -> bool:
+    are_alive_together = one[0] < other[1] and other[0] < one[1]
+    return are_alive_together and one[3] < other[3] + other[2] and other[3] < one[3] + one[2]
