@@ -38,6 +38,7 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--seed", help="as an earlier run printed it; else a fresh one")
     parser.add_argument("--levels", nargs="+", choices=[level.name for level in LEVELS])
     parser.add_argument("--found", type=Path, default=FOLDER, help="where cases that fail are written")
+    parser.add_argument("--shrink-seconds", type=float, default=60.0, help="for making one case smaller")
     parser.add_argument("--stop-at-first", action="store_true", help="end at the first fault")
     return parser.parse_args()
 
@@ -61,7 +62,7 @@ def _run(asked: argparse.Namespace, seed: str, folder: Path) -> dict[str, Tally]
 def _work(asked: argparse.Namespace, seed: str, place: Path) -> None:
     place.mkdir()
     levels = [level for level in LEVELS if asked.levels is None or level.name in asked.levels]
-    worker = Worker(levels, seed, place, place / "note.json", asked.found)
+    worker = Worker(levels, seed, place, place / "note.json", asked.found, asked.shrink_seconds)
     worker.work(asked.seconds, stop_at_first=asked.stop_at_first)
     worker.write_tallies(place / "tallies.json")
 

@@ -15,7 +15,6 @@ from adversary.found import FOLDER, Found
 from adversary.frame import Level, Program, Verdict
 from adversary.shrinking import shrink
 
-SHRINKING_SECONDS = 60.0
 KINDS_KEPT = 3
 """So many cases of one kind of fault are written; more of the same say nothing new."""
 
@@ -43,6 +42,7 @@ class Worker:
     folder: Path
     note: Path
     found: Path = FOLDER
+    shrink_seconds: float = 60.0
     tallies: dict[str, Tally] = field(default_factory=dict)
     _kinds: Counter[tuple[str, str]] = field(default_factory=Counter)
 
@@ -78,7 +78,7 @@ class Worker:
         self._kinds[level.name, kind] += 1
         if self._kinds[level.name, kind] > KINDS_KEPT:
             return
-        small = shrink(level, facts, kind, program, SHRINKING_SECONDS)
+        small = shrink(level, facts, kind, program, self.shrink_seconds)
         path = Found(level.name, verdict.fault or "", small).write(self.found)
         print(f"{level.name}: {verdict.fault}\n  kept in {path.name}", flush=True)
 

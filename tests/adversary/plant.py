@@ -1,0 +1,103 @@
+"""Faults planted one at a time, each in a copy of the program, to see that the adversary finds it: `make planted`."""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import os
+import pkgutil
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from adversary import planted
+
+ROOT = Path(__file__).parents[2]
+SECONDS = 600.0
+
+
+@dataclass(frozen=True, slots=True)
+class Planted:
+    """A fault: in `file` (relative to the repository) `old`, which stands there once, becomes `new`.
+
+    The adversary's level of that name is to find it.
+    """
+
+    name: str
+    file: str
+    old: str
+    new: str
+    level: str
+
+    def plant(self, source: Path) -> None:
+        """Change the file in a copy of `src`; raises ValueError where `old` does not stand there exactly once."""
+        path = source / Path(self.file).relative_to("src")
+        text = path.read_text()
+        if text.count(self.old) != 1:
+            raise ValueError(f"{self.name}: {self.old!r} stands {text.count(self.old)} times in {self.file}")
+        path.write_text(text.replace(self.old, self.new))
+
+    @property
+    def is_compiled(self) -> bool:
+        """Whether it stands in code that is compiled, so that nothing compiled before may be used."""
+        return "exact_compiled" in (text := (ROOT / self.file).read_text()) or "numba" in text
+
+
+def all_planted() -> tuple[Planted, ...]:
+    """Return the FAULTS of every file in `planted`."""
+    modules = (importlib.import_module(f"{planted.__name__}.{one.name}") for one in _modules())
+    return tuple(fault for module in modules for fault in module.FAULTS)
+
+
+def _modules() -> Iterator[pkgutil.ModuleInfo]:
+    yield from pkgutil.iter_modules(planted.__path__)
+
+
+def main() -> int:
+    """Print how long each took to be found; return 1 if one was not."""
+    parser = argparse.ArgumentParser(prog="adversary.plant", description=__doc__)
+    parser.add_argument("--seconds", type=float, default=SECONDS, help="for each fault")
+    parser.add_argument("--only", nargs="+", metavar="NAME", help="these alone")
+    asked = parser.parse_args()
+    faults = [fault for fault in all_planted() if asked.only is None or fault.name in asked.only]
+    print("| fault | level | found after |\n|---|---|---|", flush=True)
+    missed = 0
+    with tempfile.TemporaryDirectory() as folder:
+        for fault in faults:
+            seconds = seconds_to_find(fault, Path(folder), asked.seconds)
+            missed += seconds is None
+            print(
+                f"| {fault.name} | {fault.level} | {'never' if seconds is None else f'{seconds:.0f} s'} |", flush=True
+            )
+    print(f"{len(faults) - missed} of {len(faults)} found")
+    return int(missed > 0)
+
+
+def seconds_to_find(fault: Planted, folder: Path, seconds: float) -> float | None:
+    """Plant a fault in a copy of the program below `folder`; None if it is not found in so many seconds."""
+    source, cache, found = folder / "src", folder / "compiled", folder / "found"
+    shutil.rmtree(source, ignore_errors=True)
+    shutil.rmtree(found, ignore_errors=True)
+    if fault.is_compiled:
+        shutil.rmtree(cache, ignore_errors=True)
+    shutil.copytree(ROOT / "src", source, ignore=shutil.ignore_patterns("__pycache__"))
+    found.mkdir()
+    fault.plant(source)
+    paths = os.pathsep.join((str(source), str(ROOT / "tests")))
+    environment = {**os.environ, "PYTHONPATH": paths, "NUMBA_CACHE_DIR": str(cache), "ONCHIP_CACHE": str(folder)}
+    command = [sys.executable, "-m", "adversary", "--levels", fault.level, "--seconds", str(seconds)]
+    started = time.monotonic()
+    run = [*command, "--stop-at-first", "--shrink-seconds", "0", "--found", str(found)]
+    ended = subprocess.run(run, env=environment, capture_output=True, text=True, check=False)
+    if fault.is_compiled:
+        shutil.rmtree(cache, ignore_errors=True)
+    return time.monotonic() - started if ended.returncode == 1 and any(found.iterdir()) else None
+
+
+if __name__ == "__main__":
+    sys.exit(main())
