@@ -27,7 +27,7 @@ from onchip.solve.mapping.registry import MappingMethod
 from onchip.verify.mapping import verify_mapping
 
 FOLDER_VARIABLE: Final = "ONCHIP_CACHE"
-MODEL_VERSION: Final = 3
+MODEL_VERSION: Final = 4
 """To be raised whenever the cost model or a mapspace changes."""
 
 

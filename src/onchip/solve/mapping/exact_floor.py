@@ -9,16 +9,25 @@ from onchip.solve.mapping.exact_compiled import (
     BESIDE,
     COPIES,
     COPIES_ABOVE,
+    INPUT,
+    INSIDE,
     OUTPUT,
-    OUTSIDE,
-    READ_FOR_ABOVE,
     READ_FOR_BELOW,
     WEIGHT,
     WRITE_FROM_ABOVE,
+    WRITE_FROM_BELOW,
     compiled,
     inlined,
 )
-from onchip.solve.mapping.exact_moves import energy_of_reads, energy_of_sums, is_pending, largest, price_of_return
+from onchip.solve.mapping.exact_moves import (
+    channels,
+    energy_of_reads,
+    energy_of_sums,
+    entry,
+    is_pending,
+    largest,
+    price_of_return,
+)
 from onchip.solve.mapping.exact_tables import Space
 from onchip.solve.mapping.exact_work import Work
 
@@ -77,13 +86,26 @@ def floor_of_cycles(space: Space, machine: Machine, shape: Shape, w: Work) -> fl
 @inlined
 def busy_once(space: Space, machine: Machine, shape: Shape, w: Work, port: int, operand: int, boundary: int) -> float:
     """Cycles of a port for moving an operand once, over all its tiles and only in the direction that it must."""
-    found, part = 0.0, w.share[operand, boundary]
+    found = 0.0
     for move in range(4):
         is_return = operand == OUTPUT and move in (READ_FOR_BELOW, WRITE_FROM_ABOVE)
         if w.port[operand, boundary, move] == port and not is_return:
             bits = float(min(shape.bits[operand], shape.partial_bits) if operand == OUTPUT else shape.bits[operand])
-            amount = space.touched[operand] / part[OUTSIDE] * bits
-            if move in (WRITE_FROM_ABOVE, READ_FOR_ABOVE):
-                amount /= part[BESIDE]
+            is_upper = move in (READ_FOR_BELOW, WRITE_FROM_BELOW)
+            amount = moved_once(space, w, operand, boundary, is_upper) * bits
             found += np.ceil(amount / machine.bits_per_cycle[port])
     return float(found)
+
+
+@inlined
+def moved_once(space: Space, w: Work, operand: int, boundary: int, beside: bool) -> float:
+    """Elements that one instance moves over a boundary at least: each tile once, as long as its largest.
+
+    Tiles of an input overlap and may have rows in them that a stride skips: of all their sizes the best is taken.
+    """
+    part, last = w.share[operand, boundary], w.tiles[0] - 1
+    joint = part[INSIDE] * (part[BESIDE] if beside else 1.0)
+    if operand != INPUT:
+        return float(joint * w.relevant[operand, last])
+    height, width = entry(space, w, boundary, last, 0, beside), entry(space, w, boundary, last, 1, beside)
+    return float(joint * channels(w, last) * space.blocks.fewest[height] * space.blocks.fewest[width])

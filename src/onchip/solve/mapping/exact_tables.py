@@ -36,6 +36,7 @@ class Blocks(NamedTuple):
     entry: Integers  # axis, places of: outputs within, beside, taps within, beside; -1 where they do not divide
     total: Reals  # of an entry: elements over all places of its blocks
     largest: Integers
+    fewest: Reals  # of an entry: times of moving times the largest block moved, if smaller blocks may make it up
     start: Integers  # of an entry's pairs of size and times
     stop: Integers
     size: Integers
@@ -201,7 +202,25 @@ def _blocks(layer: Layer, units: int) -> Blocks:
     size, times = (np.array(column, np.int64) for column in zip(*pairs, strict=True))
     total = np.array([float(sum(size * times for size, times in one)) for one in found])
     largest = np.array([max(size for size, _ in one) for one in found])
-    return Blocks(place, entry, total, largest, np.array([0, *stop[:-1]]), stop, size, times)
+    fewest = _fewest(entry, largest, of_bounds)
+    return Blocks(place, entry, total, largest, fewest, np.array([0, *stop[:-1]]), stop, size, times)
+
+
+def _fewest(entry: Integers, largest: Integers, of_bounds: Sequence[Sequence[int]]) -> Reals:
+    """The least, over all blocks that an entry's are made of, of how many make one times the largest of them.
+
+    Blocks within one have divisors of its outputs and taps; smaller ones are listed before it.
+    """
+    fewest = largest.astype(np.float64)
+    for axis, outputs, beside, taps, taps_beside in np.argwhere(entry >= 0).tolist():
+        own = entry[axis, outputs, beside, taps, taps_beside]
+        for prime in prime_counts(of_bounds[2 * axis][outputs]):
+            smaller = of_bounds[2 * axis].index(of_bounds[2 * axis][outputs] // prime)
+            fewest[own] = min(fewest[own], prime * fewest[entry[axis, smaller, beside, taps, taps_beside]])
+        for prime in prime_counts(of_bounds[2 * axis + 1][taps]):
+            smaller = of_bounds[2 * axis + 1].index(of_bounds[2 * axis + 1][taps] // prime)
+            fewest[own] = min(fewest[own], prime * fewest[entry[axis, outputs, beside, smaller, taps_beside]])
+    return fewest
 
 
 def _sizes(axis: Axis, outputs: int, filters: int, sizes: tuple[int, ...]) -> tuple[tuple[int, int], ...]:
