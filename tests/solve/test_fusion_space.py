@@ -17,9 +17,11 @@ from onchip.frontends.accelerator_yaml import accelerator_from_yaml
 from onchip.plan.strategy import FusionStrategy, LayerInNetwork, OverlapMode, Tiling
 from onchip.solve.fusion.ledger import Ledger
 from onchip.solve.fusion.objective import Criteria, sum_of, value_of
+from onchip.solve.fusion.options import FusionOptions
 from onchip.solve.fusion.search import LazySearch, best_of
 from onchip.solve.fusion.solve import choices_of, strategy_of
 from onchip.solve.fusion.space import StackChoice, StackSpace
+from onchip.solve.fusion.spaces import shared_spaces, space_of
 from onchip.solve.fusion.stacks import Span, legal_spans, spans_of, stack_of
 from onchip.solve.fusion.tilings import TileSizes, whole
 from onchip.solve.fusion.ways import Arc
@@ -46,7 +48,7 @@ def tilings_on(network: FusableNetwork, span: Span) -> Sequence[Tiling]:
     return (whole(output), Tiling(1, 2, OverlapMode.FULLY_CACHED)) if span.length > 1 else (whole(output),)
 
 
-def space_of(network: FusableNetwork, *, may_stay: bool = True) -> StackSpace:
+def space_on_chip(network: FusableNetwork, *, may_stay: bool = True) -> StackSpace:
     return StackSpace(network, CHIP, legal_spans(network), partial(tilings_on, network), may_stay)
 
 
@@ -106,7 +108,7 @@ def every_strategy(space: StackSpace, memories: Sequence[str]) -> Iterator[Fusio
 @pytest.mark.parametrize("may_stay", [True, False])
 def test_the_ways_are_all_legal_strategies(network: FusableNetwork, may_stay: bool) -> None:
     """Maps of 32 (or 18) bytes: `near` holds one, `buffer` two (or three); registers and weights hold none."""
-    space = space_of(network, may_stay=may_stay)
+    space = space_on_chip(network, may_stay=may_stay)
     found = [strategy_of(network, way) for way in ways_through(*space.arcs())]
     memories = ["near", "buffer", "dram"] if may_stay else ["dram"]
     assert len(found) == len(set(found))
@@ -145,7 +147,7 @@ def test_the_verifier_refuses_an_output_of_the_network_on_the_chip(
 
 def test_a_choice_knows_what_lies_on_the_chip_while_it_runs() -> None:
     network = network_of(RESIDUAL)
-    for way in ways_through(*space_of(network).arcs()):
+    for way in ways_through(*space_on_chip(network).arcs()):
         strategy = strategy_of(network, way)
         spans = spans_of(network, [stack.layers for stack in strategy.stacks])
         assert tuple(choices_of(network, strategy, spans)) == way
@@ -178,7 +180,7 @@ class RandomCosts:
 def test_the_dynamic_program_finds_what_trying_everything_finds(
     network: FusableNetwork, seed: int, criteria: int
 ) -> None:
-    space, costs = space_of(network), RandomCosts(seed, criteria)
+    space, costs = space_on_chip(network), RandomCosts(seed, criteria)
     arcs, last = space.arcs()
     zero = (0,) * criteria
     found = best_of([LazySearch(arcs, last, zero, Ledger(costs))], Run(), "")
@@ -190,7 +192,7 @@ def test_of_a_map_in_memory_there_is_only_one_at_a_time_where_two_do_not_fit() -
     """While `c` runs both `a` and `b` wait for later layers."""
     network = network_of({"a": ("x",), "b": ("x",), "c": ("x",), "d": ("a", "b"), "e": ("c", "d")})
     lying = [
-        [memory for _, memory in choice.homes] for way in ways_through(*space_of(network).arcs()) for choice in way
+        [memory for _, memory in choice.homes] for way in ways_through(*space_on_chip(network).arcs()) for choice in way
     ]
     assert max(homes.count("buffer") for homes in lying) == 2
     assert max(homes.count("near") for homes in lying) == 1
@@ -231,8 +233,53 @@ def test_modes_that_do_the_same_are_tried_once() -> None:
 
 def test_a_machine_without_a_memory_for_maps_keeps_them_in_dram() -> None:
     def alone(machine: Accelerator) -> list[Arc[StackChoice]]:
-        return replace(space_of(chain(2)), accelerator=machine).arcs()[0]
+        return replace(space_on_chip(chain(2)), accelerator=machine).arcs()[0]
 
     weights = accelerator_from_yaml(MEMORIES.replace("name: near,", "name: near, holds: [input],").replace(
         "capacity: 64B}", "capacity: 64B, holds: [output]}"), "w.yaml")  # fmt: skip
     assert len(alone(CHIP)) > len(alone(weights)) == 3
+
+
+def maps_shrink(sizes: Sequence[tuple[int, int]]) -> FusableNetwork:
+    """A chain whose maps have these rows and columns."""
+    network = chain(len(sizes))
+    layers = tuple(
+        replace(layer, output=replace(layer.output, rows=rows, columns=columns))
+        for layer, (rows, columns) in zip(network.layers, sizes, strict=True)
+    )
+    return replace(network, layers=layers)
+
+
+def share_a_tiling(network: FusableNetwork, way: Sequence[StackChoice], options: FusionOptions) -> bool:
+    """The definition: some tiling, each stack's own map apart, is that of every stack of several layers."""
+    largest = range(1, 1 + max(max(one.output.rows, one.output.columns) for one in network.layers))
+    sizes = [options.tile] if options.tile else list(product(largest, largest))
+
+    def runs_in(choice: StackChoice, shared: Tiling) -> bool:
+        output = stack_of(network, choice.span).output
+        is_one_tile = choice.span.length == 1 and choice.tiling == whole(output)
+        return is_one_tile or choice.tiling == shared.within(output.columns, output.rows)
+
+    return any(all(runs_in(choice, Tiling(*size, mode)) for choice in way) for size in sizes for mode in options.modes)
+
+
+@pytest.mark.parametrize("tile", [None, (2, 4), (3, 3), (1, 2)])
+@pytest.mark.parametrize("mode", [None, OverlapMode.FULLY_CACHED])
+@pytest.mark.parametrize("sizes", [TileSizes.HALVES, TileSizes.SWEEP])
+@pytest.mark.parametrize("shape", [((4, 4), (3, 4), (2, 1)), ((5, 3), (5, 3), (3, 5)), ((2, 2), (4, 5), (4, 5))])
+def test_single_is_what_of_best_runs_in_one_tiling_cut_to_each_map(
+    tile: tuple[int, int] | None, mode: OverlapMode | None, sizes: TileSizes, shape: Sequence[tuple[int, int]]
+) -> None:
+    """So it never leaves the space of `best`; tilings cut to a small map were once imposed on larger ones."""
+    network = maps_shrink(shape)
+    options = FusionOptions(tile=tile, mode=mode, sizes=sizes, maps_stay=False)
+    space = space_of(network, CHIP, legal_spans(network), options)
+
+    def ways(one: StackSpace) -> set[tuple[StackChoice, ...]]:
+        arcs, last = one.arcs()
+        own = [Arc(a.source, a.target, tuple(each for c in a.choices for each in c.singly())) for a in arcs]
+        return set(ways_through(own, last))
+
+    shared = set().union(*map(ways, shared_spaces(space, options)))
+    assert shared == {way for way in ways(space) if share_a_tiling(network, way, options)}
+    assert shared

@@ -14,7 +14,10 @@ OPTIMAL: Final = "optimal"
 
 
 class Combination(StrEnum):
-    """Each stack in its own tiling, or all in the same (stacks of one layer apart)."""
+    """Each stack in its own tiling, or all of several layers in the same one, cut to the last map of each.
+
+    SINGLE is the part of BEST in which one tiling does for all stacks; none of its strategies is outside that.
+    """
 
     BEST = "best"
     SINGLE = "single"

@@ -9,7 +9,7 @@ from onchip.analysis.fusable import FusableNetwork
 from onchip.arch.accelerator import Accelerator
 from onchip.arch.memory import DRAM
 from onchip.cost.fused import StackCost
-from onchip.plan.result import Result
+from onchip.plan.result import Result, Status
 from onchip.plan.strategy import FusionStrategy, OverlapMode, StackStrategy
 from onchip.solve.fusion.costs import StackCosts
 from onchip.solve.fusion.guided import Estimates, GuidedSearch
@@ -23,8 +23,9 @@ from onchip.solve.fusion.spaces import (
     ThinnedTilings,
     ensure_a_tile_fits,
     few_stacks,
+    shared_spaces,
     space_described,
-    spaces_of,
+    space_of,
     spans_of_option,
 )
 from onchip.solve.fusion.stacks import Span
@@ -53,8 +54,11 @@ def solve_fusion(
     spans = spans_of_option(network, accelerator, options.stacks)
     ensure_a_tile_fits(network, spans, options)
     solver = _Solver(Ledger[StackChoice](costs), costs.objective.zero, options.ahead, run)
-    spaces = list(spaces_of(network, accelerator, spans, options))
-    found = solver.best(spaces[0]) if options.combination is Combination.BEST else solver.best_shared(spaces)
+    space = space_of(network, accelerator, spans, options)
+    if options.combination is Combination.BEST:
+        found = solver.best(space)
+    else:
+        found = solver.best_shared(space, shared_spaces(space, options))
     choices = found.way.choices if found.way else ()
     result = Result(
         found.status,
@@ -93,9 +97,16 @@ class _Solver:
         search.refresh()
         return best_of([search], self.run, "strategies", start)
 
-    def best_shared(self, spaces: Sequence[StackSpace]) -> Found[StackChoice]:
-        """Of several spaces, in each of which all stacks have the same tiles."""
-        return best_of([self._search(space) for space in spaces], self.run, "strategies")
+    def best_shared(self, space: StackSpace, parts: Iterator[StackSpace]) -> Found[StackChoice]:
+        """Of the parts of a space, in each of which all stacks share a tiling; stopped early, a bound of all of it."""
+        searches = []
+        for part in parts:
+            searches.append(self._search(part))
+            if (stopped := self.run.stop) and next(parts, None) is not None:
+                found, all_of_it = best_of(searches, self.run, "strategies"), self._search(space).way
+                status = Status.UNKNOWN if found.way is None else Status.FEASIBLE
+                return Found(status, found.way, all_of_it.value if all_of_it else 0, stopped)
+        return best_of(searches, self.run, "strategies")
 
     def _search(self, space: StackSpace) -> LazySearch[StackChoice]:
         return LazySearch(*space.arcs(), self.zero, self.ledger, self.ahead, self.run)

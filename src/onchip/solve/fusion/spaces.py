@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from itertools import product
 from typing import Final
 
-from onchip.analysis.fusable import FusableNetwork
+from onchip.analysis.fusable import FeatureMap, FusableNetwork
 from onchip.arch.accelerator import Accelerator
 from onchip.errors import UsageError
 from onchip.plan.strategy import OverlapMode, Tiling
@@ -47,26 +48,54 @@ def spans_of_option(network: FusableNetwork, accelerator: Accelerator, stacks: s
             return given_stacks(network, stacks)
 
 
-def spaces_of(
+def space_of(
     network: FusableNetwork, accelerator: Accelerator, spans: Sequence[Span], options: FusionOptions
-) -> Iterator[StackSpace]:
-    """One, or for each tiling that all stacks share one."""
-    space = StackSpace(network, accelerator, spans, _Tilings(network, options), options.maps_stay)
-    if options.combination is Combination.BEST:
+) -> StackSpace:
+    """Return the space in which each stack has a tiling of its own."""
+    return StackSpace(network, accelerator, spans, _Tilings(network, options), options.maps_stay)
+
+
+def shared_spaces(space: StackSpace, options: FusionOptions) -> Iterator[StackSpace]:
+    """Yield the parts of the space in each of which all stacks of several layers have one tiling, cut to their maps.
+
+    What is shared is the tiling as no map cuts it; two that come to the same in every stack are one part. Where a
+    tiling, once it is cut, is not tried for a stack, that stack is not in the part: so no part leaves the space.
+    """
+    tried = {span: space.tilings(span) for span in space.spans}
+    outputs = {span: stack_of(space.network, span).output for span in space.spans}
+    tiled = [outputs[span] for span in space.spans if span.length > 1]
+    if options.tile is None and not tiled:
         yield space
         return
-    own_tilings = [_Tilings(network, options)(span) for span in spans if span.length > 1]
-    shared = dict.fromkeys(tiling for some in own_tilings for one in some for tiling in _singly(one))
-    for tiling in shared:
-        own = replace(options, tile=(tiling.columns, tiling.rows), mode=tiling.mode)
-        yield replace(space, tilings=_Tilings(network, own))
-    if not shared:
-        yield space
+    parts = dict.fromkeys(
+        tuple(_cut_to_map(shared, span, outputs[span], tried[span]) for span in space.spans)
+        for shared in _before_cutting(options, tiled)
+    )
+    for part in parts:
+        yield replace(space, tilings=dict(zip(space.spans, part, strict=True)).__getitem__)
+
+
+def _before_cutting(options: FusionOptions, outputs: Sequence[FeatureMap]) -> Iterator[Tiling]:
+    """Yield what all stacks may share: the tile given, or columns and rows that are tried for any of the maps."""
+    if options.tile is not None:
+        yield from (Tiling(*options.tile, mode) for mode in options.modes)
+        return
+    columns = sorted({size for one in outputs for size in options.sizes.along_columns(one.columns)})
+    rows = sorted({size for one in outputs for size in options.sizes.along_rows(one.rows)})
+    yield from (Tiling(*size, mode) for mode in options.modes for size in product(columns, rows))
+
+
+def _cut_to_map(
+    shared: Tiling, span: Span, output: FeatureMap, tried: Sequence[Tiling | TileBox]
+) -> tuple[Tiling, ...]:
+    """Return what of the shared tiling is tried for a stack; a layer alone may run as one tile besides."""
+    own = dict.fromkeys((*([whole(output)] if span.length == 1 else []), shared.within(output.columns, output.rows)))
+    return tuple(one for one in own if any(_has(tilings, one) for tilings in tried))
 
 
 @dataclass(frozen=True, slots=True)
 class _Tilings:
-    """Of each stack those that are tried, in boxes; a stack of one layer runs as one tile, too."""
+    """Of each stack those that are tried, in boxes; a stack of one layer may run as one tile, and in a tile given."""
 
     network: FusableNetwork
     options: FusionOptions
@@ -104,10 +133,6 @@ def _has(tilings: Tiling | TileBox, one: Tiling) -> bool:
     if isinstance(tilings, Tiling):
         return tilings == one
     return one.mode is tilings.mode and one.columns in tilings.columns and one.rows in tilings.rows
-
-
-def _singly(tilings: Tiling | TileBox) -> tuple[Tiling, ...]:
-    return (tilings,) if isinstance(tilings, Tiling) else tilings.tilings
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,10 +178,11 @@ def space_described(network: FusableNetwork, spans: Sequence[Span], options: Fus
         columns = _listed(options.sizes.along_columns(largest.columns))
         rows = _listed(options.sizes.along_rows(largest.rows))
         tiles = f"tiles of the list {options.sizes} (of the largest map: columns {columns}; rows {rows})"
-    shared = "" if options.combination is Combination.BEST else ", the same in all stacks"
+    shared = "" if options.combination is Combination.BEST else ", the same in all stacks, cut to each one's map"
     homes = "on the chip or in DRAM" if options.maps_stay else "in DRAM"
+    alone = "as one tile" if options.tile is None else "in these or as one tile"
     return (
-        f"{cuts}; {tiles}{shared}, {', '.join(options.modes)}; a stack of one layer as one tile; maps between stacks "
+        f"{cuts}; {tiles}{shared}, {', '.join(options.modes)}; a stack of one layer {alone}; maps between stacks "
         f"{homes}; memory levels of a tile by the model's rule, and each layer of a tile as the mapper maps it"
     )
 
