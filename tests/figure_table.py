@@ -139,11 +139,10 @@ WORKED = (
         "a compulsory load where it costs more",
         Case(
             _CYCLES,
-            TWO_SCRATCHPADS.program.replace("copy y right", "copy y left").replace("free y left", "free x left"),
+            TWO_SCRATCHPADS.program.replace("copy y right", "copy y left").replace("free y left", "free y right"),
         )
         .edited(0, "allocate x right 8")
-        .edited(1, "copy x dram right")
-        .edited(7, "free x right"),
+        .edited(1, "copy x dram right"),
         Figures(4, 5, 0, 0, 9, 12 + 50, 8 + 50, 17, (("left", 9), ("right", 12))),
     ),
     # x(4) is moved, which costs its bytes; it lies in both while y(5) does, beside a(3).

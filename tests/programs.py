@@ -194,12 +194,12 @@ TWO_SCRATCHPADS = Case(
     compute f
     allocate y left 4
     allocate y right 3
-    compute g
     free y left
+    compute g
     copy y right dram
     """,
 )
-"""Operands in different scratchpads; the output lies in both, at the addresses of others in the other."""
+"""Operands in different scratchpads; the output has a place in both, of which one is free again when it is written."""
 
 MOVED = linked(TWO_SCRATCHPADS.edited(3, "allocate x right 8", "copy x left right", "compute f"), ("left", "right"))
 """The same; the network input goes from one scratchpad to the other beside DRAM."""

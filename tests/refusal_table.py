@@ -474,9 +474,9 @@ _OPERATORS = (
     ),
     Refusal(
         Rule.OPERAND_UNDEFINED,
-        "an operator does not write where its output merely waits",
-        HELD.without(6).edited(4, "allocate a outputs 5", "allocate a inputs 4"),
-        HELD.without(6, 7).edited(4, "allocate a outputs 5", "allocate a inputs 4"),
+        "an operator does not write where its output is to go",
+        HELD,
+        HELD.without(7),
         9,
         1,
     ),
@@ -531,7 +531,7 @@ _OPERATORS = (
         TWO_SCRATCHPADS.of(
             memories=(LEFT_AND_RIGHT[0], replace(LEFT_AND_RIGHT[1], holds=(Operand.WEIGHT, Operand.OUTPUT)))
         ),
-        6,
+        7,
         1,
     ),
     Refusal(
@@ -544,17 +544,44 @@ _OPERATORS = (
     ),
     Refusal(
         Rule.OUTPUT_NOT_HELD,
-        "one of two scratchpads is enough, none is not",
+        "it waits among the inputs before it is written elsewhere, or is to be written there",
         TWO_SCRATCHPADS.of(
             memories=(replace(LEFT_AND_RIGHT[0], holds=(Operand.INPUT,)), LEFT_AND_RIGHT[1]),
         ),
         TWO_SCRATCHPADS.of(
             memories=(replace(LEFT_AND_RIGHT[0], holds=(Operand.INPUT,)), LEFT_AND_RIGHT[1]),
         )
-        .without(5, 7)
+        .without(5, 6)
         .edited(6, "copy y left dram"),
         5,
         1,
+    ),
+    Refusal(
+        Rule.OUTPUT_IN_SEVERAL,
+        "the other place is free again before it is written, or after",
+        TWO_SCRATCHPADS,
+        TWO_SCRATCHPADS.edited(7, "compute g", "free y left").without(6),
+        6,
+        1,
+        "writes it, and it is allocated in 'left', 'right': one is written",
+    ),
+    Refusal(
+        Rule.OUTPUT_IN_SEVERAL,
+        "a copy may follow",
+        linked(TWO_SCRATCHPADS, ("right", "left")).edited(
+            8, "allocate y left 4", "copy y right left", "copy y left dram"
+        ),
+        linked(TWO_SCRATCHPADS, ("right", "left")).edited(8, "copy y right left", "copy y left dram").without(6),
+        6,
+        1,
+    ),
+    Refusal(
+        Rule.OUTPUT_IN_SEVERAL,
+        "a place where outputs merely wait is one, too",
+        HELD,
+        HELD.without(6).edited(4, "allocate a outputs 5", "allocate a inputs 4"),
+        6,
+        0,
     ),
     Refusal(Rule.OUTPUT_NOT_RESIDENT, "no place for it", CHAIN, CHAIN.edited(2), 2, 0),
     Refusal(

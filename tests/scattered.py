@@ -119,13 +119,14 @@ class _Player:
                 if not any((tensor.name, memory) in self.written for memory in held):
                     self.bring(tensor, self.draw(st.sampled_from(held)))
             else:
-                chosen = self.draw(st.lists(st.sampled_from(held), min_size=1, unique=True))
-                waiting = [memory.name for memory in self.problem.memories if self.draw(st.integers(0, 5)) == 0]
-                for memory in dict.fromkeys((*chosen, *waiting)):
-                    self.allocate(tensor, memory)
-                    if memory in held:
-                        self.written.add((tensor.name, memory))
+                chosen = self.draw(st.sampled_from(held))
+                self.allocate(tensor, chosen)
+                self.written.add((tensor.name, chosen))
         self.instructions.append(Compute(operator.name))
+        for name in operator.outputs:
+            for memory in self.problem.memories:
+                if (name, memory.name) not in self.offsets and self.draw(st.integers(0, 5)) == 0:
+                    self.allocate(self.problem.graph.tensor[name], memory.name)
 
     def bring(self, tensor: Tensor, target: str) -> None:
         """Along a link, or through DRAM."""

@@ -141,7 +141,7 @@ def test_a_move_has_a_lane_named_for_where_it_comes_from_and_says_both_ends() ->
 
 def test_a_move_uses_its_places_at_both_ends() -> None:
     case = MOVED.edited(4, "copy x left right", "free x left")
-    times = {1: Span(3, 5), 4: Span(9, 10), 6: Span(20, 30), 9: Span(30, 31), 11: Span(31, 40)}
+    times = {1: Span(3, 5), 4: Span(9, 10), 6: Span(20, 30), 10: Span(30, 31), 11: Span(31, 40)}
     spans = spans_of_activities(case.problem, case.plan, times)
     events = events_of(trace_to_json(case.problem, case.plan, spans))
 
@@ -156,7 +156,7 @@ def test_a_move_uses_its_places_at_both_ends() -> None:
 def test_an_operator_uses_the_one_place_it_reads() -> None:
     """x lies in both scratchpads; f reads it in the first, so that its copy is done with after the move."""
     case = MOVED.edited(5, "compute f", "free x right")
-    times = {1: Span(3, 5), 4: Span(9, 10), 5: Span(20, 30), 9: Span(30, 31), 11: Span(31, 40)}
+    times = {1: Span(3, 5), 4: Span(9, 10), 5: Span(20, 30), 10: Span(30, 31), 11: Span(31, 40)}
     spans = spans_of_activities(case.problem, case.plan, times)
 
     assert (spans[3], spans[6]) == (Span(9, 9), Span(10, 10))

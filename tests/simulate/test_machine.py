@@ -82,6 +82,10 @@ IMPOSSIBLE = {
     "is copied past DRAM": (TWO_SCRATCHPADS.edited(1, "copy x left right"), "no link leads from 'left' to 'right'"),
     "is copied from DRAM to itself": (CHAIN.edited(1, "copy x dram dram"), "no link leads"),
     "is moved against a link": (linked(MOVED, ("right", "left")), "no link leads from 'left' to 'right'"),
+    "is written into two scratchpads": (
+        TWO_SCRATCHPADS.edited(7, "compute g", "free y left").without(6),
+        "'g' writes 'y', which has places in 'left', 'right'",
+    ),
     "is moved to where it has no place": (MOVED.without(3), "'x' has no place in 'right'"),
     "is moved from where it has no place": (MOVED.without(0, 1), "'x' has no place in 'left'"),
     "is read as input among the outputs": (
@@ -136,8 +140,8 @@ DIFFERENT = {
         "x",
         Found.READ,
     ),
-    "reads where an operator does not write": (
-        HELD.without(6, 7).edited(4, "allocate a outputs 5", "allocate a inputs 4"),
+    "reads what was never moved to where it is read": (
+        HELD.without(7),
         "a",
         Found.READ,
     ),
@@ -156,7 +160,8 @@ def test_the_machine_finds_bytes_that_are_not_the_tensors(what: str) -> None:
 
 
 def test_a_copy_that_was_overwritten_is_found_although_another_scratchpad_has_a_good_one() -> None:
-    case = TWO_SCRATCHPADS.edited(2, "allocate a right 0", "allocate a left 4")  # y comes to lie there before g runs
+    moved = linked(TWO_SCRATCHPADS, ("right", "left"))
+    case = moved.edited(4, "allocate a left 4", "copy a right left", "allocate y left 4")  # y comes to lie on a
     difference = run_seeded(case.problem, case.plan).difference
     assert difference is not None
     assert (difference.tensor, difference.found, difference.operator) == ("a", Found.READ, "g")

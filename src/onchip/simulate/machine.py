@@ -205,15 +205,26 @@ class _Machine:
                 raise MachineError(
                     f"{operator.name!r} wrote {len(written[name])} bytes of {name!r}", expected=str(tensor.size_bytes)
                 )
-            for memory, place in self._places_of(operator, tensor):
-                self._bytes_at(memory, place)[:] = written[name]
-                place.is_written = True
+            memory, place = self._place_written(operator, tensor)
+            self._bytes_at(memory, place)[:] = written[name]
+            place.is_written = True
         # Compared only now, so that outputs on top of each other are found out.
         for name in operator.outputs:
             tensor = self._problem.graph.tensor[name]
-            for memory, place in self._places_of(operator, tensor):
-                self._compare(tensor, self._bytes_at(memory, place), Found.WRITTEN, operator)
+            memory, place = self._place_written(operator, tensor)
+            self._compare(tensor, self._bytes_at(memory, place), Found.WRITTEN, operator)
         self.step += 1
+
+    def _place_written(self, operator: Operator, tensor: Tensor) -> tuple[str, _Place]:
+        """The one place of an output: the array writes to one scratchpad at a time."""
+        places = self._places_of(operator, tensor)
+        allocated = [memory for memory, held in self._places.items() if tensor.name in held]
+        if len(allocated) > 1:
+            raise MachineError(
+                f"{operator.name!r} writes {tensor.name!r}, which has places in {', '.join(map(repr, allocated))}",
+                expected="a place in one scratchpad",
+            )
+        return places[0]
 
     def _read(self, operator: Operator, tensor: Tensor) -> Bytes:
         """The bytes in place; where a tensor lies in several scratchpads, every copy must be right."""

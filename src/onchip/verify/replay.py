@@ -258,7 +258,7 @@ class Replay:
             held[0].is_written = True
 
     def _write_output(self, operator: Operator, tensor: Tensor) -> None:
-        """Into every scratchpad in which it is allocated and that holds outputs, and there is at least one."""
+        """Into the one scratchpad in which it is allocated, which holds outputs; copies to others may follow."""
         residencies, held = self._residencies_of(tensor), self._held_residencies(operator, tensor)
         if not residencies:
             detail = f"operator {operator.name!r} writes it, but it is allocated in no scratchpad"
@@ -266,6 +266,10 @@ class Replay:
         elif not held:
             detail = f"operator {operator.name!r} writes it{self._where_not_held(operator, tensor)}"
             self.report.not_resident(Rule.OUTPUT_NOT_HELD, tensor.name, detail)
+        elif len(residencies) > 1:
+            where = ", ".join(map(repr, residencies))
+            detail = f"operator {operator.name!r} writes it, and it is allocated in {where}: one is written"
+            self.report.violation(Rule.OUTPUT_IN_SEVERAL, tensor.name, detail)
         for residency in held or residencies.values():
             residency.is_written = True
         self._been_on_chip.add(tensor.name)

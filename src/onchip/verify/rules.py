@@ -41,6 +41,7 @@ class Rule(StrEnum):
     OPERAND_NOT_HELD = "operand-not-held"  # it is resident, but only where the array does not read such operands
     OPERAND_UNDEFINED = "operand-undefined"  # what it reads is resident and held, but nothing has been written there
     OUTPUT_NOT_RESIDENT = "output-not-resident"  # what it writes has no place in any scratchpad
+    OUTPUT_IN_SEVERAL = "output-in-several"  # it has places in several scratchpads; an operator writes into one
     OUTPUT_NOT_HELD = "output-not-held"  # it has a place, but only where the array does not write outputs
     OPERATOR_RUN_TWICE = "operator-run-twice"  # it has run before
     OPERATOR_NEVER_RUN = "operator-never-run"  # it does not run at all

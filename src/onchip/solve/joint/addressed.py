@@ -63,6 +63,7 @@ class AddressedModel(PlaceVariables):
         self._operators_run_after_their_predecessors()
         self._operands_are_where_the_array_takes_them()
         self._a_residency_begins_with_compute_load_or_move()
+        self._an_operator_writes_an_output_into_one_scratchpad()
         self._what_is_loaded_has_been_stored()
         self._residents_do_not_overlap()
         self._an_offset_stays_within_a_residency()
@@ -105,6 +106,15 @@ class AddressedModel(PlaceVariables):
             self._model.add_bool_or(*ways, begins.negated())
             for (source, target), move in self._moves_to(place):
                 self._model.add_implication(move, self._at[Place(target.tensor, source, target.step - 1)])
+
+    def _an_operator_writes_an_output_into_one_scratchpad(self) -> None:
+        """What is computed is there in the step of its operator: one place, since none can begin before otherwise."""
+        for tensor, producer in enumerate(self._indexed.producer):
+            if producer >= 0:
+                computed = [literal for place, literal in self._computed.items() if place.tensor == tensor]
+                self._model.add_exactly_one(computed)
+        for place, computed in self._computed.items():
+            self._model.add_implication(computed, self._begins[place])
 
     def _what_is_loaded_has_been_stored(self) -> None:
         """What the network computes is loaded after it has run; an activation, after its one spill."""
