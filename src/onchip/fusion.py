@@ -247,8 +247,8 @@ def _layers(network: FusableNetwork) -> tuple[LayerInNetwork, ...]:
 
 def _figures(problem: _Problem, costs: Sequence[StackCost]) -> StrategyFigures:
     """Sums over stacks; the objective of each is rounded before, as the search does."""
-    objective, layer = problem.request.objective, problem.network.layers[0].layer
-    rows = [(one.sums.energy_pj, one.sums.cycles, dram_bits_of(one, layer)) for one in costs]
+    objective = problem.request.objective
+    rows = [(one.sums.energy_pj, one.sums.cycles, dram_bits_of(one)) for one in costs]
     return StrategyFigures(
         value_of(sum_of([objective.criteria(*row) for row in rows])),
         sum(energy_pj for energy_pj, _, _ in rows),

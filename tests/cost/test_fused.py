@@ -254,3 +254,14 @@ def test_an_unread_home_is_refused() -> None:
 def two_stacks() -> tuple[Stack, Stack]:
     whole = chain(8, ONE, ONE)
     return Stack(whole.inputs, whole.layers[:1]), Stack((whole.layers[0].output,), whole.layers[1:])
+
+
+def test_sums_in_the_making_are_as_wide_in_dram_as_they_are() -> None:
+    """8 outputs of two products: 16 sums of 16 bits are written, 8 of them read again; once all were taken for 8."""
+    stack = chain(2, ONE, channels=2)
+    (one,) = stack.layers
+    wide = replace(one, layer=replace(one.layer, partial_bits=16))
+    tiling = Tiling(2, 2, RECOMPUTE)
+    found = [stack_cost(replace(stack, layers=(layer,)), small_machine(), tiling, PLAIN).sums for layer in (one, wide)]
+    assert [sums.accesses[DRAM, "output", Cause.ACTIVATION] for sums in found] == [24, 24]
+    assert found[1].moved_bits[DRAM] - found[0].moved_bits[DRAM] == 24 * (16 - one.layer.partial_bits)

@@ -11,6 +11,7 @@ from onchip.arch.memory import Operand
 from onchip.cost.fused_copies import CopiesCost
 from onchip.cost.fused_layers import LayerRun, TileRun
 from onchip.cost.layer import LayerCost
+from onchip.cost.layer_accesses import Accesses
 from onchip.cost.layer_tiles import MACS
 
 
@@ -62,6 +63,7 @@ class FusedLatency:
 class FusedSums:
     """`energies_pj` by memory (or the MACs) and cause; `accesses` in elements by memory, operand and cause.
 
+    `moved_bits` are what each memory reads and writes, sums in the making as wide as they are there.
     `macs` are those of the layers' tiles, what is recomputed among them.
     """
 
@@ -69,6 +71,7 @@ class FusedSums:
     accesses: dict[tuple[str, str, Cause], int] = field(default_factory=dict)
     latency: FusedLatency = FusedLatency()
     macs: int = 0
+    moved_bits: dict[str, int] = field(default_factory=dict)
 
     @property
     def energy_pj(self) -> float:
@@ -93,15 +96,18 @@ def total(parts: Iterable[FusedSums]) -> FusedSums:
     """All together."""
     energies: dict[tuple[str, Cause], float] = defaultdict(float)
     accesses: dict[tuple[str, str, Cause], int] = defaultdict(int)
+    moved_bits: dict[str, int] = defaultdict(int)
     latency, macs = FusedLatency(), 0
     for part in parts:
         for place, energy in part.energies_pj.items():
             energies[place] += energy
         for access, count in part.accesses.items():
             accesses[access] += count
+        for memory, bits in part.moved_bits.items():
+            moved_bits[memory] += bits
         latency += part.latency
         macs += part.macs
-    return FusedSums(dict(energies), dict(accesses), latency, macs)
+    return FusedSums(dict(energies), dict(accesses), latency, macs, dict(moved_bits))
 
 
 def times(part: FusedSums, count: int) -> FusedSums:
@@ -119,6 +125,7 @@ def times(part: FusedSums, count: int) -> FusedSums:
             one.copies * count,
         ),
         part.macs * count,
+        {memory: bits * count for memory, bits in part.moved_bits.items()},
     )
 
 
@@ -166,7 +173,7 @@ def sums_of_layer(cost: LayerCost, *, is_addition: bool, offloading_is_free: boo
     own = cost.latency
     preparation = own.preload + (0 if offloading_is_free else own.offload)
     latency = FusedLatency(own.ideal, own.unused, own.stall, own.drain, preparation)
-    return FusedSums(dict(energies), dict(accesses), latency, cost.macs)
+    return FusedSums(dict(energies), dict(accesses), latency, cost.macs, _moved_bits(cost.accesses))
 
 
 def sums_of_copies(cost: CopiesCost) -> FusedSums:
@@ -176,4 +183,13 @@ def sums_of_copies(cost: CopiesCost) -> FusedSums:
     for one, energy in cost.accesses:
         energies[one.memory, Cause.COPY] += energy
         accesses[one.memory, str(one.operand), Cause.COPY] += one.elements
-    return FusedSums(dict(energies), dict(accesses), FusedLatency(copies=cost.cycles))
+    latency, moved_bits = FusedLatency(copies=cost.cycles), _moved_bits(one for one, _ in cost.accesses)
+    return FusedSums(dict(energies), dict(accesses), latency, moved_bits=moved_bits)
+
+
+def _moved_bits(accesses: Iterable[Accesses]) -> dict[str, int]:
+    """By memory."""
+    found: dict[str, int] = defaultdict(int)
+    for one in accesses:
+        found[one.memory] += one.elements * one.bits
+    return dict(found)

@@ -7,12 +7,11 @@ from dataclasses import dataclass, field
 
 from onchip.analysis.fusable import FusableNetwork
 from onchip.arch.accelerator import Accelerator
-from onchip.arch.memory import DRAM, Operand
+from onchip.arch.memory import DRAM
 from onchip.cost.fused import StackCost, stack_cost
 from onchip.cost.fused_conventions import OURS, Conventions
 from onchip.cost.fused_mapper import Mapper
 from onchip.errors import InputError
-from onchip.ir.loopnest import Layer
 from onchip.solve.fusion.bounds import StackBounds
 from onchip.solve.fusion.mappers import UnmappableError
 from onchip.solve.fusion.objective import Criteria, FusionObjective
@@ -90,14 +89,9 @@ class StackCosts:
 
     def criteria_of(self, cost: StackCost) -> Criteria:
         """In whole numbers."""
-        dram_bits = dram_bits_of(cost, self.network.layers[0].layer)
-        return self.objective.criteria(cost.sums.energy_pj, cost.sums.cycles, dram_bits)
+        return self.objective.criteria(cost.sums.energy_pj, cost.sums.cycles, dram_bits_of(cost))
 
 
-def dram_bits_of(cost: StackCost, layer: Layer) -> int:
-    """What DRAM reads and writes; elements have the bits of the layer's, as those of all layers have."""
-    elements = dict.fromkeys(Operand, 0)
-    for (memory, operand, _), count in cost.sums.accesses.items():
-        if memory == DRAM:
-            elements[Operand(operand)] += count
-    return sum(count * layer.bits(operand) for operand, count in elements.items())
+def dram_bits_of(cost: StackCost) -> int:
+    """What DRAM reads and writes."""
+    return cost.sums.moved_bits.get(DRAM, 0)
