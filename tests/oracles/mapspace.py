@@ -1,22 +1,28 @@
-"""The exact mapper's mapspace, every mapping of it one by one: the oracle for toy layers."""
+"""The exact mapper's mapspace, every mapping of it one by one: the oracle for toy layers.
+
+It lists splits, orders and cuts, where the mapper knows chains of tiles; nothing of the mapper is used. A memory's
+tiles, and where loops stand side by side, are as docs/mapping.md says in its first section.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from itertools import islice, permutations, product
 from math import inf, prod
 from random import Random
+from typing import TypeAlias
 
 from nests import random_accelerator, random_layer
 from onchip.arch.accelerator import Accelerator
 from onchip.arch.compute import ComputeArray
 from onchip.arch.memory import Access, Direction, Dram, Memory, MemoryLevel, Operand, Port
 from onchip.cost.layer import layer_cost
-from onchip.cost.layer_limits import array_of
 from onchip.ir.loopnest import LOOPS, OUTPUT, RELEVANT, Layer
-from onchip.plan.mapping import Kept, Loop, Mapping, MappingError, loops_along
+from onchip.plan.mapping import Kept, Loop, Mapping, MappingError
 from onchip.solve.mapping.objective import MappingObjective
+
+Orders: TypeAlias = Callable[[list[Loop]], Iterator[list[Loop]]]
 
 
 def toy(seed: int) -> tuple[Layer, Accelerator]:
@@ -113,24 +119,46 @@ def least_values(layer: Layer, accelerator: Accelerator, most: int) -> dict[Mapp
     return best
 
 
-def all_mappings(layer: Layer, accelerator: Accelerator) -> Iterator[Mapping]:
-    """Every split of every bound, every order of the classes of loops at every level."""
-    array, places = array_of(accelerator), len(accelerator.levels) + 1
-    names = list(array.sizes)
+def all_mappings(layer: Layer, accelerator: Accelerator, *, in_any_order: bool = False) -> Iterator[Mapping]:
+    """Every split of every bound, every order of the classes of loops at every level.
+
+    `in_any_order` lists the orders of all their prime factors instead, those that break a class up among them.
+    """
+    units, places = units_of(accelerator), len(accelerator.levels) + 1
+    names = list(units)
     splits = [
         [
             split
             for split in _splits(bound, places + len(names))
             if all(
-                size == 1 or loop in loops_along(array, name) for name, size in zip(names, split[places:], strict=True)
+                size == 1 or loop in unrolled_along(accelerator, name)
+                for name, size in zip(names, split[places:], strict=True)
             )
         ]
         for loop, bound in layer.bounds.items()
     ]
+    orders_of = _orders_of_factors if in_any_order else _orders
     for chosen in product(*splits):
-        units = [prod(split[places + at] for split in chosen) for at in range(len(names))]
-        if all(used <= array.sizes[name] for name, used in zip(names, units, strict=True)):
-            yield from _of_split(layer, accelerator, chosen)
+        used = [prod(split[places + at] for split in chosen) for at in range(len(names))]
+        if all(side <= units[name] for name, side in zip(names, used, strict=True)):
+            yield from _of_split(layer, accelerator, chosen, orders_of)
+
+
+def units_of(accelerator: Accelerator) -> dict[str, int]:
+    """Along each dimension of the array; free units are one dimension."""
+    array = accelerator.array
+    if array is None:
+        raise ValueError("an accelerator without an array maps nothing")
+    return dict(array.dimensions) or {"free": array.free or 1}
+
+
+def unrolled_along(accelerator: Accelerator, name: str) -> tuple[str, ...]:
+    """The loops that may run side by side along a dimension of the array."""
+    listed = accelerator.array.unrolls if accelerator.array is not None else {}
+    if name in listed:
+        return listed[name]
+    loop = {"B": "N", "OY": "P", "OX": "Q", "FY": "R", "FX": "S"}.get(name, name)
+    return (loop,) if loop in LOOPS else LOOPS
 
 
 def _splits(bound: int, parts: int) -> Iterator[tuple[int, ...]]:
@@ -143,11 +171,15 @@ def _splits(bound: int, parts: int) -> Iterator[tuple[int, ...]]:
                 yield (size, *rest)
 
 
-def _of_split(layer: Layer, accelerator: Accelerator, chosen: tuple[tuple[int, ...], ...]) -> Iterator[Mapping]:
+def _of_split(
+    layer: Layer, accelerator: Accelerator, chosen: tuple[tuple[int, ...], ...], orders_of: Orders
+) -> Iterator[Mapping]:
     places = len(accelerator.levels) + 1
     beside = _beside(accelerator, chosen)
     parts = [
-        list(_orders([Loop(loop, split[place]) for loop, split in zip(LOOPS, chosen, strict=True) if split[place] > 1]))
+        list(
+            orders_of([Loop(loop, split[place]) for loop, split in zip(LOOPS, chosen, strict=True) if split[place] > 1])
+        )
         for place in range(places)
     ]
     for orders in product(*parts):
@@ -163,7 +195,7 @@ def _beside(accelerator: Accelerator, chosen: tuple[tuple[int, ...], ...]) -> li
     """Loops beside each other above each place: right above the input's last tile that they are not in."""
     places = len(accelerator.levels) + 1
     found: list[list[tuple[int, Loop]]] = [[] for _ in range(places + 1)]
-    for at, name in enumerate(array_of(accelerator).sizes):
+    for at, name in enumerate(units_of(accelerator)):
         above, passed = 0, 0
         for number, level in enumerate(accelerator.levels):
             if level in accelerator.keepers(Operand.INPUT):
@@ -183,6 +215,19 @@ def _orders(loops: list[Loop]) -> Iterator[list[Loop]]:
         classes.setdefault(same, []).append(loop)
     for order in permutations(classes.values()):
         yield [loop for own in order for loop in own]
+
+
+def _orders_of_factors(loops: list[Loop]) -> Iterator[list[Loop]]:
+    factors = [Loop(loop.dimension, prime) for loop in loops for prime in _primes(loop.size)]
+    for order in sorted(set(permutations((one.dimension, one.size) for one in factors))):
+        yield [Loop(*one) for one in order]
+
+
+def _primes(number: int) -> Iterator[int]:
+    for prime in range(2, number + 1):
+        while number % prime == 0:
+            yield prime
+            number //= prime
 
 
 def _kept(

@@ -1,0 +1,201 @@
+"""What a mapping costs, from the meaning in docs/layer_cost.md: executed element by element, cycles marked one by one.
+
+Accesses are those of `simulate.nest`, which runs the nest with real values in the buffer of every instance. Nothing
+here knows a formula for a sum over tiles; layers of a few hundred multiply-accumulates take some milliseconds.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import pairwise, product
+from math import prod
+
+from onchip.arch.accelerator import Accelerator
+from onchip.arch.memory import DRAM, Access, MemoryLevel, Port
+from onchip.ir.loopnest import Layer
+from onchip.plan.mapping import Loop, Mapping, Move
+from onchip.simulate.nest import Accesses, run_nest
+
+CHANGES = {"input": "NCPQRSG", "weight": "KCRSG", "output": "NKPQG"}
+"""The loops along which an operand changes."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Holder:
+    """Who holds tiles of an operand: the units (no name), a memory, or its home."""
+
+    name: str
+    cut: int
+    serves: frozenset[str]
+    level: MemoryLevel | None
+
+
+@dataclass(frozen=True, slots=True)
+class _Transfer:
+    """What moves over one boundary at one port: `busy` cycles each time, `times` while the loops run."""
+
+    port: tuple[str, int]
+    busy: int
+    times: int
+    period: int
+    window: int
+    episodes: int
+    is_first: bool
+    is_last: bool
+    crossing: tuple[str, int, bool]
+
+
+def energy_and_cycles(layer: Layer, accelerator: Accelerator, mapping: Mapping) -> tuple[float, int]:
+    """Return the energy in pJ and the cycles of a legal mapping."""
+    accesses = run_nest(layer, accelerator, mapping).accesses
+    transfers = [
+        one for operand in layer.operands for one in _transfers(layer, accelerator, mapping, operand, accesses)
+    ]
+    loops = prod(loop.size for loop in mapping.nest if loop.along is None)
+    ports = {one.port for one in transfers}
+    stall = max((_stall([one for one in transfers if one.port == port], loops) for port in ports), default=0)
+    firsts = _one_after_the_other([one for one in transfers if one.is_first])
+    lasts = _one_after_the_other([one for one in transfers if one.is_last])
+    return _energy_pj(layer, accelerator, mapping, accesses), loops + stall + firsts + lasts
+
+
+# Energy
+
+
+def _energy_pj(layer: Layer, accelerator: Accelerator, mapping: Mapping, accesses: Accesses) -> float:
+    array = accelerator.array
+    energy = layer.macs * ((array.mac_energy_pj if array else None) or 0.0)
+    for (memory, operand, move), sizes in accesses.items():
+        access = _access(accelerator, memory)
+        shortest = access.shortest_access_bits or access.access_bits
+        reads = move in (Move.READ_FOR_BELOW, Move.READ_FOR_ABOVE)
+        pj = (access.read_energy_pj if reads else access.write_energy_pj) * shortest / access.access_bits
+        bits = _bits_in(layer, accelerator, mapping, operand, memory)
+        energy += sum(-(-size * bits // shortest) * times for size, times in sizes.items()) * pj
+    return energy
+
+
+def _access(accelerator: Accelerator, memory: str) -> Access:
+    levels = {level.memory.name: level.access for level in accelerator.levels}
+    access = levels.get(memory, accelerator.dram.access if accelerator.dram else None)
+    if access is None:
+        raise ValueError(f"nothing says what an access to {memory} costs")
+    return access
+
+
+def _bits_in(layer: Layer, accelerator: Accelerator, mapping: Mapping, operand: str, memory: str) -> int:
+    """Bits of an element in a memory: of an output those of a partial sum unless all sums arrive complete."""
+    if operand != "output":
+        return layer.bits(operand)
+    for lower, upper in pairwise(_chain(accelerator, mapping, operand)):
+        if upper.name == memory:
+            for at, loop in enumerate(mapping.nest):
+                is_above = at >= lower.cut if loop.along is None else loop.along not in upper.serves
+                if loop.size > 1 and loop.dimension not in CHANGES["output"] and is_above:
+                    return layer.partial_bits
+    return layer.output_bits
+
+
+def _chain(accelerator: Accelerator, mapping: Mapping, operand: str) -> list[_Holder]:
+    levels = {level.memory.name: level for level in accelerator.levels}
+    everywhere = frozenset(str(loop.along) for loop in mapping.nest if loop.along is not None)
+    chain = [_Holder("", 0, frozenset(), None)]
+    for kept in mapping.kept(operand):
+        level = levels[kept.memory]
+        serves = everywhere if level.serves is None else frozenset(level.serves)
+        chain.append(_Holder(kept.memory, kept.loops, serves, level))
+    home = accelerator.home(operand)
+    return [*chain, _Holder(home, len(mapping.nest), everywhere, levels.get(home))]
+
+
+# Time
+
+
+def _transfers(
+    layer: Layer, accelerator: Accelerator, mapping: Mapping, operand: str, accesses: Accesses
+) -> list[_Transfer]:
+    found: list[_Transfer] = []
+    for number, (lower, upper) in enumerate(pairwise(_chain(accelerator, mapping, operand))):
+        episodes, distinct, window = _episodes(mapping, operand, lower)
+        loops = prod(loop.size for loop in mapping.nest if loop.along is None)
+        downs, ups = (Move.READ_FOR_BELOW, Move.WRITE_FROM_ABOVE), (Move.WRITE_FROM_BELOW, Move.READ_FOR_ABOVE)
+        waits = 1 if lower.name else 0
+        kinds = [(ups, episodes - waits, False), (downs, episodes - distinct, True)]
+        for moves, times, returns in kinds if operand == "output" else [(downs, episodes - waits, False)]:
+            is_first, is_last = bool(waits) and operand != "output", bool(waits) and operand == "output" and not returns
+            for holder, move, measured in zip((upper, lower), moves, ups if returns else moves, strict=True):
+                ports = _ports(accelerator, holder)
+                largest = max(accesses.get((holder.name, operand, measured), {0: 1}))
+                bits = largest * _bits_in(layer, accelerator, mapping, operand, holder.name)
+                if ports and bits and (times or is_first or is_last):
+                    port = _port(ports, move)
+                    busy = -(-bits // ports[port].bits_per_cycle)
+                    found.append(
+                        _Transfer(
+                            (holder.name, port), busy, times, loops // episodes, window, episodes,
+                            is_first, is_last, (operand, number, returns),
+                        )
+                    )  # fmt: skip
+    return found
+
+
+def _episodes(mapping: Mapping, operand: str, lower: _Holder) -> tuple[int, int, int]:
+    """How often a tile comes, how many differ, and the cycles of its period in which the next may come."""
+    temporal = [(at, loop) for at, loop in enumerate(mapping.nest) if loop.along is None]
+    above = [loop for at, loop in temporal if at >= lower.cut]
+    episodes, before, seen = 0, None, set()
+    for digits in product(*(range(loop.size) for loop in reversed(above))):
+        tile = tuple(digit for digit, loop in zip(digits, reversed(above), strict=True) if _changes(operand, loop))
+        episodes += tile != before or not lower.name
+        before = tile
+        seen.add(tile)
+    cycles = prod(loop.size for _, loop in temporal)
+    if not lower.name or (lower.level is not None and lower.level.double_buffered):
+        return episodes, len(seen), cycles // episodes
+    below = [loop for at, loop in temporal if at < lower.cut]
+    while below and (below[-1].size == 1 or not _changes(operand, below[-1])):
+        below.pop()
+    return episodes, len(seen), prod(loop.size for loop in below)
+
+
+def _changes(operand: str, loop: Loop) -> bool:
+    return loop.dimension in CHANGES[operand]
+
+
+def _ports(accelerator: Accelerator, holder: _Holder) -> tuple[Port, ...]:
+    if holder.level is not None:
+        return holder.level.ports
+    return accelerator.dram.ports if accelerator.dram and holder.name == DRAM else ()
+
+
+def _port(ports: tuple[Port, ...], move: Move) -> int:
+    """The first port of the direction serves the side of the units, the last that of DRAM."""
+    wanted = "read" if move in (Move.READ_FOR_BELOW, Move.READ_FOR_ABOVE) else "write"
+    fitting = [at for at, port in enumerate(ports) if port.direction in (wanted, "read_write")]
+    return fitting[0] if move in (Move.READ_FOR_BELOW, Move.WRITE_FROM_BELOW) else fitting[-1]
+
+
+def _stall(transfers: list[_Transfer], loops: int) -> int:
+    """At one port: every cycle in the window of a transfer that something follows is marked."""
+    moving = [one for one in transfers if one.times]
+    marked: set[int] = set()
+    for one in moving:
+        for episode in range(one.episodes - (one.period > 1)):
+            end = (episode + 1) * one.period
+            marked.update(range(end - one.window, end))
+    alone = sum(max(one.busy - one.window, 0) * one.times for one in moving)
+    together = sum(one.busy * one.times for one in moving) - len(marked)
+    return max(alone, together, 0)
+
+
+def _one_after_the_other(transfers: list[_Transfer]) -> int:
+    """Memory after memory for each operand; operands side by side, but where they share a port."""
+    ports: dict[object, int] = {}
+    crossings: dict[tuple[str, int, bool], int] = {}
+    for one in transfers:
+        ports[one.port] = ports.get(one.port, 0) + one.busy
+        crossings[one.crossing] = max(crossings.get(one.crossing, 0), one.busy)
+    operands: dict[str, int] = {}
+    for (operand, _, _), busy in crossings.items():
+        operands[operand] = operands.get(operand, 0) + busy
+    return max([0, *ports.values(), *operands.values()])

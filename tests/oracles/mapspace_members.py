@@ -1,0 +1,107 @@
+"""Which mapping of the exact mapper's mapspace stands for one that another tool found, if any does.
+
+A mapping of another tool may cut the nest in each operand's own places, leave memories out, break a class of loops up,
+or have loops side by side elsewhere. What it has in common with a mapping of the mapspace is the order of its loops in
+time, what runs side by side, and where memories are cut; from these its like in the mapspace is made, to be costed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import groupby, pairwise
+
+from onchip.arch.accelerator import Accelerator
+from onchip.arch.memory import Operand
+from onchip.ir.loopnest import Layer
+from onchip.plan.mapping import Kept, Loop, Mapping
+from oracles.mapping import CHANGES
+from oracles.mapspace import units_of
+
+
+def like_in_mapspace(layer: Layer, accelerator: Accelerator, mapping: Mapping, *, any_order: bool) -> Mapping | None:
+    """Return the mapping of the mapspace with the same loops and cuts; None where there is none.
+
+    With `any_order` (as for energy) loops of a class may stand apart between two memories.
+    """
+    if mapping.bounds != layer.bounds:
+        return None
+    temporal = [loop for loop in mapping.nest if loop.along is None and loop.size > 1]
+    for operand in layer.operands:
+        names = [level.memory.name for level in accelerator.keepers(operand)]
+        if [kept.memory for kept in mapping.kept(operand)] != names:
+            return None
+    cuts = list(_common_cuts(layer, accelerator, mapping, temporal))
+    if len(cuts) != len(accelerator.levels):
+        return None
+    pieces = [temporal[lower:upper] for lower, upper in pairwise([0, *cuts, len(temporal)])]
+    if not any_order and not all(map(_classes_stand_together, pieces)):
+        return None
+    return _built(layer, accelerator, mapping, temporal, cuts)
+
+
+def _common_cuts(layer: Layer, accelerator: Accelerator, mapping: Mapping, temporal: list[Loop]) -> Iterator[int]:
+    """For each level the lowest place at which all its operands may be cut; stops where there is none."""
+    lowest = 0
+    for level in accelerator.levels:
+        wanted = []
+        for operand in layer.operands:
+            for kept in mapping.kept(operand):
+                if kept.memory == level.memory.name:
+                    inside = sum(loop.along is None and loop.size > 1 for loop in mapping.nest[: kept.loops])
+                    wanted.append((operand, _extended(temporal, operand, inside)))
+        fitting = [
+            cut
+            for cut in range(lowest, len(temporal) + 1)
+            if all(_extended(temporal, operand, cut) == place for operand, place in wanted)
+        ]
+        if not fitting:
+            return
+        lowest = fitting[0]
+        yield lowest
+
+
+def _extended(temporal: list[Loop], operand: str, cut: int) -> int:
+    """A tile also spans the loops right above it along which its operand does not change."""
+    while cut < len(temporal) and temporal[cut].dimension not in CHANGES[operand]:
+        cut += 1
+    return cut
+
+
+def _classes_stand_together(loops: list[Loop]) -> bool:
+    classes = [
+        own for own, _ in groupby(tuple(o for o in CHANGES if loop.dimension not in CHANGES[o]) for loop in loops)
+    ]
+    return len(classes) == len(set(classes))
+
+
+def _built(layer: Layer, accelerator: Accelerator, mapping: Mapping, temporal: list[Loop], cuts: list[int]) -> Mapping:
+    """Loops side by side stand right above the input's last tile that they are not in."""
+    beside: dict[int, list[Loop]] = {}
+    above: dict[str, tuple[int, int]] = {}
+    for name in units_of(accelerator):
+        place, passed = 0, 0
+        for level, cut in zip(accelerator.levels, cuts, strict=True):
+            if level in accelerator.keepers(Operand.INPUT):
+                if level.serves is None or name in level.serves:
+                    break
+                place, passed = _extended(temporal, "input", cut), passed + 1
+        above[name] = place, passed
+    for name in sorted(above, key=lambda one: above[one][1]):
+        side = [loop for loop in mapping.nest if loop.along == name and loop.size > 1]
+        beside.setdefault(above[name][0], []).extend(side)
+    nest: list[Loop] = []
+    at: list[int] = []
+    for place in range(len(temporal) + 1):
+        at.append(len(nest))
+        nest += [*beside.get(place, ()), *temporal[place : place + 1]]
+    kept = {
+        operand: tuple(
+            Kept(level.memory.name, at[_extended(temporal, operand, cut)])
+            for level, cut in zip(accelerator.levels, cuts, strict=True)
+            if level in accelerator.keepers(operand)
+        )
+        if operand in layer.operands
+        else ()
+        for operand in Operand
+    }
+    return Mapping(tuple(nest), kept[Operand.INPUT], kept[Operand.WEIGHT], kept[Operand.OUTPUT])
