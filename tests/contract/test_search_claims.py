@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from itertools import chain, combinations
 
 import pytest
@@ -15,7 +14,9 @@ from onchip.arch.memory import Memory
 from onchip.ir.graph import Graph
 from onchip.plan.problem import Count, Order, Problem
 from onchip.solve.compose import non_compulsory_cost, schedule_of_moves
-from onchip.solve.joint.search import BestFirstSearch, SearchOutcome, State
+from onchip.solve.joint.evictions import Choice, Listing
+from onchip.solve.joint.search import BestFirstSearch, SearchOutcome
+from onchip.solve.joint.state import State
 from onchip.solve.limits import Run
 from onchip.solve.ordering.min_peak import MinPeakSearch, min_peak_bytes
 from oracles.one_scratchpad import least_traffic, random_graph
@@ -35,14 +36,16 @@ class WithoutDominance(BestFirstSearch):
 class WithEveryEviction(BestFirstSearch):
     """Any set that makes room, not the inclusion-minimal ones alone."""
 
-    def _least_evictions(self, state: State, operator: int) -> Iterator[tuple[int, int]]:
-        operands = self._indexed.operands[operator]
+    def _least_evictions(self, state: State, choice: Choice) -> Listing:
+        operands = self._indexed.operands[choice.operator]
         everything = state.resident | operands
         others = tuple(bits(state.resident & ~operands))
+        listing = Listing()
         for chosen in chain.from_iterable(combinations(others, count) for count in range(len(others) + 1)):
             evicted = mask_of(chosen)
             if self._room.holds(everything & ~evicted, self._room.units_of(everything & ~evicted)):
-                yield evicted, sum(self._evict_cost(tensor, state.copied) for tensor in chosen)
+                listing.sets.append((evicted, sum(self._evict_cost(tensor, state.copied) for tensor in chosen)))
+        return listing
 
 
 WEAKER_SEARCHES = (WithoutSafeMoves, WithoutDominance, WithEveryEviction)

@@ -20,8 +20,8 @@ from onchip.solve.joint.kernel_tables import Deferred, Integers, Pool, Tables, W
 F = TypeVar("F", bound=Callable[..., Any])
 
 # Indices into `counters`.
-STATES, HEAP, PUSHED, GOAL, BOUND, UPPER_BOUND, STOP, STATE_LIMIT, PENDING, SEED, GREED = range(11)
-COUNTERS = 11
+STATES, HEAP, PUSHED, GOAL, BOUND, UPPER_BOUND, STOP, STATE_LIMIT, PENDING, SEED, GREED, CHOICES = range(12)
+COUNTERS = 12
 # Why the search returned.
 FOUND, EXHAUSTED, STOPPED, STATES_FULL, HEAP_FULL, TOO_MANY_RESIDENTS = range(6)
 
@@ -31,6 +31,8 @@ RANK_OF_A_STEP = 1 << 40
 SCRAMBLE = np.uint64(0x9E3779B97F4A7C15)
 HEAP_RESERVE = 1 << 16
 MOST_RESIDENTS = 64
+NODES_OF_A_CHOICE = 1 << 10
+A_CHILD = -1
 
 
 def compiled(function: F) -> F:
@@ -351,7 +353,10 @@ def rehash(p: Pool, states: int) -> None:
 
 @compiled
 def eviction_candidates(t: Tables, p: Pool, state: int, operator: int, w: Workspace) -> int:
-    """List residents that may leave, largest first, with their place among all residents; return how many."""
+    """List residents that may leave, largest first, with their place among all residents; return how many.
+
+    Of the same size, those that are read last come first, so that `rather` comes before.
+    """
     count = 0
     position = 0
     for index in range(p.resident.shape[1]):
@@ -360,8 +365,9 @@ def eviction_candidates(t: Tables, p: Pool, state: int, operator: int, w: Worksp
             tensor = (index << 6) + lowest_bit(word)
             word &= word - ONE
             if not reads(t, operator, tensor):
+                next_reader = next_reader_at(t, p, state, tensor, t.readers_at[tensor])
                 slot = count
-                while slot > 0 and t.units[w.order[slot - 1]] < t.units[tensor]:
+                while slot > 0 and comes_before(t, p, state, tensor, next_reader, w.order[slot - 1]):
                     w.order[slot] = w.order[slot - 1]
                     w.place[slot] = w.place[slot - 1]
                     slot -= 1
@@ -369,7 +375,61 @@ def eviction_candidates(t: Tables, p: Pool, state: int, operator: int, w: Worksp
                 w.place[slot] = position
                 count += 1
             position += 1
+    for slot in range(count):
+        w.rather[slot] = -1
+        other = slot - 1
+        while w.rather[slot] < 0 and other >= 0 and t.units[w.order[other]] == t.units[w.order[slot]]:
+            if leaves_rather(t, p, state, w.order[other], w.order[slot]):
+                w.rather[slot] = other
+            other -= 1
     return count if position <= MOST_RESIDENTS else -1
+
+
+@compiled
+def comes_before(t: Tables, p: Pool, state: int, tensor: int, next_reader: int, other: int) -> bool:
+    """Whether a tensor stands before another among the candidates, which is lower and stands there already."""
+    if t.units[tensor] != t.units[other]:
+        return bool(t.units[tensor] > t.units[other])
+    others_next = next_reader_at(t, p, state, other, t.readers_at[other])
+    return bool(t.readers[next_reader] > t.readers[others_next])
+
+
+@compiled
+def next_reader_at(t: Tables, p: Pool, state: int, tensor: int, index: int) -> int:
+    """Return where the first reader from `index` on stands that has not run; the end of the list if there is none."""
+    while index < t.readers_at[tensor + 1] and has(p.executed, state, t.readers[index]):
+        index += 1
+    return index
+
+
+@compiled
+def leaves_rather(t: Tables, p: Pool, state: int, rather: int, tensor: int) -> bool:
+    """Whether the first of two that take the same units may leave in place of the second.
+
+    They must be alike; and wait for the same operators, or the second for one alone, which runs before (or is) each
+    that the first waits for.
+    """
+    if t.load_costs[rather] != t.load_costs[tensor] or t.store_costs[rather] != t.store_costs[tensor]:
+        return False
+    if t.may_end_short[rather] != t.may_end_short[tensor]:
+        return False
+    if has(p.copied, state, rather) != has(p.copied, state, tensor):
+        return False
+    ours = next_reader_at(t, p, state, rather, t.readers_at[rather])
+    theirs = next_reader_at(t, p, state, tensor, t.readers_at[tensor])
+    awaited = t.readers[theirs]
+    if next_reader_at(t, p, state, tensor, theirs + 1) == t.readers_at[tensor + 1]:
+        while ours < t.readers_at[rather + 1]:
+            if t.readers[ours] != awaited and not has(t.ancestors, t.readers[ours], awaited):
+                return False
+            ours = next_reader_at(t, p, state, rather, ours + 1)
+        return True
+    while ours < t.readers_at[rather + 1] and theirs < t.readers_at[tensor + 1]:
+        if t.readers[ours] != t.readers[theirs]:
+            return False
+        ours = next_reader_at(t, p, state, rather, ours + 1)
+        theirs = next_reader_at(t, p, state, tensor, theirs + 1)
+    return bool(ours >= t.readers_at[rather + 1] and theirs >= t.readers_at[tensor + 1])
 
 
 @compiled
@@ -413,38 +473,56 @@ def defer_children(t: Tables, p: Pool, h: Deferred, w: Workspace, state: int, co
     """Put every child of a state on the heap; return FOUND if all went well."""
     for index in range(members(p.ready, state, w.operators)):
         operator = w.operators[index]
+        if counters[STOP]:
+            return STOPPED
         if fits(t, p, state, operator):
-            push(p, h, counters, p.cost[state], state, operator, ZERO)
+            push(p, h, counters, p.cost[state], state, operator, ZERO, A_CHILD)
             continue
-        count = eviction_candidates(t, p, state, operator, w)
-        if count < 0:
-            return TOO_MANY_RESIDENTS
-        if not defer_evictions(t, p, h, w, state, operator, count, counters):
-            return HEAP_FULL
+        code = defer_evictions(t, p, h, w, state, operator, ZERO, 0, counters)
+        if code != FOUND:
+            return code
     return FOUND
 
 
 @compiled
 def defer_evictions(
-    t: Tables, p: Pool, h: Deferred, w: Workspace, state: int, operator: int, count: int, counters: Integers
-) -> bool:
+    t: Tables,
+    p: Pool,
+    h: Deferred,
+    w: Workspace,
+    state: int,
+    operator: int,
+    evicted: np.uint64,
+    following: int,
+    counters: Integers,
+) -> int:
     """Push a child for each inclusion-minimal set of evictions that makes the operator fit.
 
-    Depth first over the candidates, largest first: `stack` holds the chosen ones.
+    Of the sets with `evicted` and beyond it only candidates from `following` on. Depth first over the candidates,
+    largest first: `stack` holds the chosen ones. After so many nodes what is left is put on the heap, not listed.
     """
+    count = eviction_candidates(t, p, state, operator, w)
+    if count < 0:
+        return TOO_MANY_RESIDENTS
     ends_short = operands_end_short(t, operator)
     over = p.used_units[state] + missing_units(t, p, state, operator) - t.scalars[0]
-    w.chosen[:count] = 0
-    depth, following, cost, evicted = 0, 0, p.cost[state], ZERO
-    while True:
+    depth, cost = 0, p.cost[state]
+    for index in range(count):
+        w.chosen[index] = np.int64((evicted >> np.uint64(w.place[index])) & ONE)
+        if w.chosen[index]:
+            over -= t.units[w.order[index]]
+            cost += evict_cost(t, p, state, w.order[index])
+    for _ in range(NODES_OF_A_CHOICE):
         fitting = holds(t, over, ends_short, w, count)
         if fitting and is_minimal(t, over, ends_short, w, count):
             if counters[HEAP] + 1 >= h.priority.size:
-                return False
-            push(p, h, counters, cost, state, operator, evicted)
+                return HEAP_FULL
+            push(p, h, counters, cost, state, operator, evicted, A_CHILD)
+        while following < count and w.rather[following] >= 0 and w.chosen[w.rather[following]] == 0:
+            following += 1
         if fitting or following >= count or cost >= counters[UPPER_BOUND]:
             if depth == 0:
-                return True
+                return FOUND
             depth -= 1
             last = w.stack[depth]
             w.chosen[last] = 0
@@ -460,14 +538,91 @@ def defer_evictions(
             cost += evict_cost(t, p, state, w.order[following])
             evicted |= ONE << np.uint64(w.place[following])
             following += 1
+    return defer_rest(t, p, h, w, state, operator, evicted, following, counters, count, over, cost, depth)
+
+
+@compiled
+def defer_rest(
+    t: Tables,
+    p: Pool,
+    h: Deferred,
+    w: Workspace,
+    state: int,
+    operator: int,
+    evicted: np.uint64,
+    following: int,
+    counters: Integers,
+    count: int,
+    over: int,
+    cost: int,
+    depth: int,
+) -> int:
+    """Put what is left of the sets on the heap: from `following` on at this depth, and beside each chosen one."""
+    worth = worth_of_a_unit(t, p, state, operator, w, count)
+    while True:
+        if counters[HEAP] + 1 >= h.priority.size:
+            return HEAP_FULL
+        least = least_cost_from(t, p, state, w, count, following, over, worth)
+        if least >= 0:
+            push(p, h, counters, cost + least, state, operator, evicted, following)
+        if depth == 0:
+            return FOUND
+        depth -= 1
+        last = w.stack[depth]
+        over += t.units[w.order[last]]
+        cost -= evict_cost(t, p, state, w.order[last])
+        evicted ^= ONE << np.uint64(w.place[last])
+        following = last + 1
+
+
+@compiled
+def worth_of_a_unit(t: Tables, p: Pool, state: int, operator: int, w: Workspace, count: int) -> int:
+    """Return the price of a unit that gives the greatest bound for all candidates: the dual of a knapsack."""
+    over = p.used_units[state] + missing_units(t, p, state, operator) - t.scalars[0]
+    best, best_bound = 0, 0
+    for index in range(count):
+        price = evict_cost(t, p, state, w.order[index]) // t.units[w.order[index]]
+        bound = least_cost_from(t, p, state, w, count, 0, over, price)
+        if bound > best_bound:
+            best, best_bound = price, bound
+    return best
+
+
+@compiled
+def least_cost_from(
+    t: Tables, p: Pool, state: int, w: Workspace, count: int, following: int, over: int, worth: int
+) -> int:
+    """Return a bound on what more has to leave from `following` on, at any price of a unit; -1 if that is too little.
+
+    The last, partial unit is taken for free.
+    """
+    units = max(0, over - 1)
+    bound, left = worth * units, 0
+    for index in range(following, count):
+        tensor = w.order[index]
+        left += t.units[tensor]
+        bound -= max(0, worth * t.units[tensor] - evict_cost(t, p, state, tensor))
+    return -1 if left < units else max(0, bound)
 
 
 # Best first
 
 
 @compiled
-def push(p: Pool, h: Deferred, counters: Integers, cost: int, parent: int, operator: int, evicted: np.uint64) -> None:
-    """Defer a child below the upper bound. Greed lets every executed operator count as so much saved."""
+def push(
+    p: Pool,
+    h: Deferred,
+    counters: Integers,
+    cost: int,
+    parent: int,
+    operator: int,
+    evicted: np.uint64,
+    following: int,
+) -> None:
+    """Defer a child (or many, from `following` on) below the upper bound.
+
+    Greed lets every executed operator count as so much saved.
+    """
     if cost >= counters[UPPER_BOUND]:
         return
     counters[PUSHED] += 1
@@ -482,7 +637,7 @@ def push(p: Pool, h: Deferred, counters: Integers, cost: int, parent: int, opera
             break
         _move_entry(h, above, index)
         index = above
-    _set_entry(h, index, priority, rank, parent, operator, evicted)
+    _set_entry(h, index, priority, rank, parent, operator, evicted, following)
 
 
 @compiled
@@ -519,18 +674,35 @@ def drop_first(h: Deferred, counters: Integers) -> None:
 
 @compiled
 def _move_entry(h: Deferred, source: int, target: int) -> None:
-    _set_entry(h, target, h.priority[source], h.rank[source], h.parent[source], h.operator[source], h.evicted[source])
+    _set_entry(
+        h,
+        target,
+        h.priority[source],
+        h.rank[source],
+        h.parent[source],
+        h.operator[source],
+        h.evicted[source],
+        h.following[source],
+    )
 
 
 @compiled
 def _set_entry(
-    h: Deferred, index: int, priority: int, rank: np.int64, parent: int, operator: int, evicted: np.uint64
+    h: Deferred,
+    index: int,
+    priority: int,
+    rank: np.int64,
+    parent: int,
+    operator: int,
+    evicted: np.uint64,
+    following: int,
 ) -> None:
     h.priority[index] = priority
     h.rank[index] = rank
     h.parent[index] = parent
     h.operator[index] = operator
     h.evicted[index] = evicted
+    h.following[index] = following
 
 
 @compiled
@@ -568,19 +740,26 @@ def best_first(t: Tables, p: Pool, h: Deferred, w: Workspace, counters: Integers
         state = counters[STATES]
         if counters[HEAP] == 0:
             return EXHAUSTED
-        if counters[STOP] or state >= counters[STATE_LIMIT]:
+        if counters[STOP] or state + counters[CHOICES] >= counters[STATE_LIMIT]:
             return STOPPED
         if state + 1 >= p.cost.size or p.moves_at[state] + operators >= p.moves.size:
             return STATES_FULL
         if counters[HEAP] + HEAP_RESERVE >= h.priority.size:
             return HEAP_FULL
         priority, parent, operator, evicted = h.priority[0], h.parent[0], h.operator[0], h.evicted[0]
+        following = h.following[0]
         drop_first(h, counters)
         cost = priority + counters[GREED] * (p.steps[parent] + 1)
         if p.is_dominated[parent] or cost >= counters[UPPER_BOUND]:
             continue
         if counters[GREED] == 0:
             counters[BOUND] = cost
+        if following != A_CHILD:
+            counters[CHOICES] += 1
+            code = defer_evictions(t, p, h, w, parent, operator, evicted, following, counters)
+            if code != FOUND:
+                return code
+            continue
         build(t, p, parent, operator, evicted, cost, state)
         if p.steps[state] == operators:
             counters[GOAL] = state

@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from onchip.analysis.indexed import IndexedProblem, bits
+from onchip.solve.joint.evictions import ancestors_of
 
 Integers = NDArray[np.int64]
 Words = NDArray[np.uint64]
@@ -22,8 +23,8 @@ WORD_BITS = 64
 class Tables(NamedTuple):
     """The problem. Lists of lists are flat: those of `i` are `x[x_at[i]:x_at[i + 1]]`.
 
-    `store_costs` is 0 for tensors of which DRAM has a copy anyway. `scalars` holds the capacity
-    in units of the alignment.
+    `store_costs` is 0 for tensors of which DRAM has a copy anyway. `ancestors` has a row per operator: all that
+    run before it. `scalars` holds the capacity in units of the alignment.
     """
 
     units: Integers
@@ -40,6 +41,7 @@ class Tables(NamedTuple):
     predecessors: Integers
     successors_at: Integers
     successors: Integers
+    ancestors: Words
     hashes: Words
     scalars: Integers
 
@@ -69,24 +71,31 @@ class Pool(NamedTuple):
 
 
 class Deferred(NamedTuple):
-    """Children not built yet: a binary heap by `priority` (the cost), then `rank` (most operators executed first)."""
+    """Children not built yet: a binary heap by `priority` (the cost), then `rank` (most operators executed first).
+
+    `following` is -1 for a child. Else the entry stands for children not listed yet: those that evict at least
+    `evicted`, and beyond it only candidates from the place `following` on.
+    """
 
     priority: Integers
     rank: Integers
     parent: Integers
     operator: Integers
+    following: Integers
     evicted: Words
 
 
 class Workspace(NamedTuple):
     """Scratch for one state: its ready operators; the residents that may leave.
 
-    `order` has them largest first, `place` among all residents; `chosen` and `stack` are the choice so far.
+    `order` has them largest first, `place` among all residents; `rather` is the earlier candidate that would rather
+    leave (-1: none); `chosen` and `stack` are the choice so far.
     """
 
     operators: Integers
     order: Integers
     place: Integers
+    rather: Integers
     chosen: Integers
     stack: Integers
 
@@ -95,8 +104,8 @@ def empty_workspace(indexed: IndexedProblem) -> Workspace:
     """Return scratch for any state of the problem."""
     operators = np.zeros(words_for(indexed.operator_count) * WORD_BITS, np.int64)
     tensors = words_for(len(indexed.tensors)) * WORD_BITS + 1
-    order, place, chosen, stack = (np.zeros(tensors, np.int64) for _ in range(4))
-    return Workspace(operators, order, place, chosen, stack)
+    order, place, rather, chosen, stack = (np.zeros(tensors, np.int64) for _ in range(5))
+    return Workspace(operators, order, place, rather, chosen, stack)
 
 
 def tables_of(indexed: IndexedProblem) -> Tables:
@@ -123,6 +132,7 @@ def tables_of(indexed: IndexedProblem) -> Tables:
         predecessors=predecessors,
         successors_at=successors_at,
         successors=successors,
+        ancestors=_words(ancestors_of(indexed), words_for(indexed.operator_count)),
         hashes=chance.integers(0, 2**63, indexed.operator_count, dtype=np.uint64),
         scalars=_integers([indexed.room.capacity_units]),
     )
@@ -157,8 +167,8 @@ def empty_pool(indexed: IndexedProblem, states: int) -> Pool:
 
 def empty_heap(entries: int) -> Deferred:
     """Return room for this many deferred children."""
-    priority, rank, parent, operator = (np.zeros(entries, np.int64) for _ in range(4))
-    return Deferred(priority, rank, parent, operator, np.zeros(entries, np.uint64))
+    priority, rank, parent, operator, following = (np.zeros(entries, np.int64) for _ in range(5))
+    return Deferred(priority, rank, parent, operator, following, np.zeros(entries, np.uint64))
 
 
 def grown(arrays: ArraysT) -> ArraysT:
@@ -176,6 +186,11 @@ def _flat(lists: Iterable[Sequence[int]]) -> tuple[Integers, Integers]:
     rows = [list(row) for row in lists]
     starts = np.cumsum([0, *(len(row) for row in rows)], dtype=np.int64)
     return starts, _integers([item for row in rows for item in row])
+
+
+def _words(masks: Sequence[int], words: int) -> Words:
+    rows = [[mask >> WORD_BITS * word & (1 << WORD_BITS) - 1 for word in range(words)] for mask in masks]
+    return np.array(rows, dtype=np.uint64).reshape(len(masks), words)
 
 
 def _integers(values: Sequence[int]) -> Integers:

@@ -7,35 +7,18 @@ has the argument why each part (lazy transfers, safe moves, dominance, deferral)
 from __future__ import annotations
 
 import heapq
-from collections.abc import Iterator
 from dataclasses import dataclass
 
 from onchip.analysis.indexed import IndexedProblem, bits
 from onchip.plan.result import Stop
 from onchip.solve.compose import Move
+from onchip.solve.joint.evictions import Choice, Evictions, Listing
+from onchip.solve.joint.state import State
 from onchip.solve.limits import Run
 
-POLL_EVERY = 64
+REPORT_EVERY = 64
 UNLIMITED = 1 << 62
-Deferred = tuple[int, int, int, "State", Move | None]
-
-
-@dataclass(slots=True, eq=False)
-class State:
-    """A partial plan. `cost` includes the reload of every live tensor that has left.
-
-    `copied` are the live activations of which DRAM has a copy; `moves` lead here from `parent`.
-    """
-
-    cost: int
-    executed: int
-    ready: int
-    resident: int
-    used_units: int
-    copied: int
-    parent: State | None
-    moves: tuple[Move, ...]
-    is_dominated: bool = False
+Deferred = tuple[int, int, int, State, Move | Choice | None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,32 +40,42 @@ class BestFirstSearch:
         self._run = run
         self._state_limit = min(run.limits.node_limit or UNLIMITED, state_limit or UNLIMITED)
         self._room = indexed.room
+        self._evictions = Evictions(indexed)
         self._heap: list[Deferred] = []
         self._frontier: dict[int, list[State]] = {}
         self._pushed = 0
         self._states = 0
 
     def solve(self) -> SearchOutcome:
-        """Pop the cheapest deferred child, build it, drop it if dominated, defer its children."""
+        """Pop the cheapest deferred child, build it, drop it if dominated, defer its children.
+
+        A `Choice` popped stands for children that were not listed yet; it counts as a state.
+        """
         self._defer(0, 0, self._root(), None)
         bound = 0
         while self._heap:
-            bound, _, _, parent, move = heapq.heappop(self._heap)
+            bound, _, _, parent, deferred = heapq.heappop(self._heap)
             if parent.is_dominated:
                 continue
-            state = parent if move is None else self._child(parent, move, bound)
-            if state.executed == self._indexed.all_operators:
-                return SearchOutcome(_path(state), bound, bound, self._states, Stop.COMPLETED)
-            if not self._is_undominated(state):
-                continue
-            self._defer_children(state)
+            if isinstance(deferred, Choice):
+                state, choices = parent, [deferred]
+            else:
+                state = parent if deferred is None else self._child(parent, deferred, bound)
+                if state.executed == self._indexed.all_operators:
+                    return SearchOutcome(_path(state), bound, bound, self._states, Stop.COMPLETED)
+                if not self._is_undominated(state):
+                    continue
+                choices = [Choice(operator) for operator in bits(state.ready)]
             self._states += 1
-            if self._states % POLL_EVERY == 0 and (stop := self._stop(bound)):
-                return SearchOutcome(None, None, bound, self._states, stop)
+            for choice in choices:
+                if stop := self._stop(bound):
+                    return SearchOutcome(None, None, bound, self._states, stop)
+                self._defer_evictions(state, choice)
         raise AssertionError("every order has a plan once each operator fits")
 
     def _stop(self, bound: int) -> Stop | None:
-        self._run.report(None, bound, f"{self._states} states")
+        if self._states % REPORT_EVERY == 0:
+            self._run.report(None, bound, f"{self._states} states")
         return Stop.NODE_LIMIT if self._states >= self._state_limit else self._run.stop
 
     def _root(self) -> State:
@@ -165,48 +158,25 @@ class BestFirstSearch:
         return self._evict_cost(tensor, 0)
 
     def _evict_cost(self, tensor: int, copied: int) -> int:
-        """A live tensor that leaves has to come back, and be written unless DRAM has a copy."""
-        cost = self._indexed.load_costs[tensor]
-        if not (self._indexed.backed | copied) >> tensor & 1:
-            cost += self._indexed.store_costs[tensor]
-        return cost
+        return self._evictions.evict_cost(tensor, copied)
 
     # Children
 
-    def _defer(self, cost: int, steps: int, parent: State, move: Move | None) -> None:
+    def _defer(self, cost: int, steps: int, parent: State, deferred: Move | Choice | None) -> None:
         """Ties: most operators executed first, then first come."""
         self._pushed += 1
-        heapq.heappush(self._heap, (cost, -steps, self._pushed, parent, move))
+        heapq.heappush(self._heap, (cost, -steps, self._pushed, parent, deferred))
 
-    def _defer_children(self, state: State) -> None:
-        steps = state.executed.bit_count() + 1
-        for operator in bits(state.ready):
-            for evicted, cost in self._least_evictions(state, operator):
-                self._defer(state.cost + cost, steps, state, Move(operator, evicted))
+    def _defer_evictions(self, state: State, choice: Choice) -> None:
+        """Defer a child for each set listed, and what is not listed yet."""
+        steps, listing = state.executed.bit_count() + 1, self._least_evictions(state, choice)
+        for evicted, cost in listing.sets:
+            self._defer(state.cost + cost, steps, state, Move(choice.operator, evicted))
+        for later, cost in listing.rest:
+            self._defer(state.cost + cost, steps, state, later)
 
-    def _least_evictions(self, state: State, operator: int) -> Iterator[tuple[int, int]]:
-        """Yield the inclusion-minimal sets that make the operator fit, with their cost."""
-        indexed, room = self._indexed, self._room
-        operands = indexed.operands[operator]
-        everything = state.resident | operands
-        used = state.used_units + room.units_of(operands & ~state.resident)
-        candidates = sorted(bits(state.resident & ~operands), key=lambda tensor: room.units[tensor])
-        costs = {tensor: self._evict_cost(tensor, state.copied) for tensor in candidates}
-
-        def choose(position: int, evicted: int, left: int) -> Iterator[int]:
-            if room.holds(everything & ~evicted, left):
-                if all(
-                    not room.holds(everything & ~evicted | 1 << tensor, left + room.units[tensor])
-                    for tensor in bits(evicted)
-                ):
-                    yield evicted
-                return
-            for index in range(position, -1, -1):
-                tensor = candidates[index]
-                yield from choose(index - 1, evicted | 1 << tensor, left - room.units[tensor])
-
-        for evicted in choose(len(candidates) - 1, 0, used):
-            yield evicted, sum(costs[tensor] for tensor in bits(evicted))
+    def _least_evictions(self, state: State, choice: Choice) -> Listing:
+        return self._evictions.listed(state, choice)
 
     # Dominance
 

@@ -1,0 +1,25 @@
+"""A partial plan, as the search in bytes sees it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from onchip.solve.compose import Move
+
+
+@dataclass(slots=True, eq=False)
+class State:
+    """A partial plan. `cost` includes the reload of every live tensor that has left.
+
+    `copied` are the live activations of which DRAM has a copy; `moves` lead here from `parent`.
+    """
+
+    cost: int
+    executed: int
+    ready: int
+    resident: int
+    used_units: int
+    copied: int
+    parent: State | None
+    moves: tuple[Move, ...]
+    is_dominated: bool = False

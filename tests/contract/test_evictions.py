@@ -1,0 +1,165 @@
+"""What `docs/search.md` claims of evictions: nothing cheaper is left out; what is not listed yet costs its bound."""
+
+from __future__ import annotations
+
+import random
+from itertools import combinations
+
+import pytest
+
+from onchip.analysis.indexed import IndexedProblem, bits, mask_of
+from onchip.arch.memory import Memory
+from onchip.ir.graph import Graph
+from onchip.ir.operator import Operator
+from onchip.ir.tensor import Role, Tensor
+from onchip.plan.problem import Order, Problem
+from onchip.plan.result import Stop
+from onchip.solve.joint import evictions
+from onchip.solve.joint.compiled import CompiledSearch
+from onchip.solve.joint.evictions import Choice, Evictions
+from onchip.solve.joint.search import BestFirstSearch
+from onchip.solve.joint.state import State
+from onchip.solve.limits import Run
+
+Listed = list[tuple[int, int]]
+
+
+def crowd(seed: int, waiting: int, greatest_size: int, reads: int = 1) -> Graph:
+    """Tensors that all wait while a large one comes and goes; each is then read so often, in a random order."""
+    chance = random.Random(seed)
+    sizes = [chance.randint(1, greatest_size) for _ in range(waiting)]
+    large = sum(sizes) // 2 + 1
+    tensors = [Tensor("x", 1, Role.INPUT), Tensor("large", large, Role.ACTIVATION), Tensor("y", 1, Role.OUTPUT)]
+    makers = [Operator(f"make{i}", "Op", ("x",), (f"t{i}",)) for i in range(waiting)]
+    tensors += [Tensor(f"t{i}", size, Role.ACTIVATION) for i, size in enumerate(sizes)]
+    middle = [Operator("grow", "Op", ("x",), ("large",)), Operator("shrink", "Op", ("large",), ("y",))]
+    uses = [(i, again) for i in range(waiting) for again in range(chance.randint(1, reads))]
+    chance.shuffle(uses)
+    users = [Operator(f"use{i}_{again}", "Op", (f"t{i}",), (f"z{i}_{again}",)) for i, again in uses]
+    tensors += [Tensor(f"z{i}_{again}", 1, Role.OUTPUT) for i, again in uses]
+    return Graph(f"crowd{seed}", tuple(tensors), (*makers, *middle, *users))
+
+
+def crowded(seed: int, waiting: int, greatest_size: int, reads: int = 1, order: Order = Order.GIVEN) -> IndexedProblem:
+    """A scratchpad that holds the crowd, or the large tensor and some of it."""
+    graph = crowd(seed, waiting, greatest_size, reads)
+    capacity = sum(graph.tensor[f"t{i}"].size_bytes for i in range(waiting)) + 3
+    alignment = (1, 1, 2, 3)[seed % 4]
+    memory = Memory("sram", capacity * alignment + seed % alignment, alignment)
+    return IndexedProblem.of(Problem(graph, (memory,), order=order))
+
+
+def before_the_large(indexed: IndexedProblem) -> tuple[State, int]:
+    """The state in which all wait, and the operator that makes the large tensor; some have copies, where two read."""
+    operators = [operator.name for operator in indexed.problem.graph.operators]
+    grow = operators.index("grow")
+    executed = (1 << grow) - 1
+    resident = mask_of(
+        t for t, readers in enumerate(indexed.readers) if readers & ~executed and t not in _later(indexed)
+    )
+    copied = mask_of(t for t in bits(resident & ~indexed.backed) if indexed.readers[t].bit_count() > 1 and t % 2)
+    return State(0, executed, 1 << grow, resident, indexed.room.units_of(resident), copied, None, ()), grow
+
+
+def _later(indexed: IndexedProblem) -> set[int]:
+    return {t for t, tensor in enumerate(indexed.tensors) if tensor.name == "large"}
+
+
+def everything_listed(lister: Evictions, state: State, choice: Choice) -> Listed:
+    """All sets of a choice, and of what it leaves for later; each bound is held against its sets."""
+    listing = lister.listed(state, choice)
+    sets = list(listing.sets)
+    for later, bound in listing.rest:
+        more = everything_listed(lister, state, later)
+        assert all(bound <= cost for _, cost in more)
+        sets += more
+    return sets
+
+
+def every_minimal_set(indexed: IndexedProblem, state: State, operator: int) -> Listed:
+    """By trying all subsets of what may leave."""
+    room, everything = indexed.room, state.resident | indexed.operands[operator]
+
+    def fits(evicted: int) -> bool:
+        rest = everything & ~evicted
+        return room.holds(rest, room.units_of(rest))
+
+    costs = {
+        t: indexed.load_costs[t] + (0 if (indexed.backed | state.copied) >> t & 1 else indexed.store_costs[t])
+        for t in bits(state.resident & ~indexed.operands[operator])
+    }
+    subsets = (mask_of(c) for count in range(len(costs) + 1) for c in combinations(costs, count))
+    return [
+        (evicted, sum(costs[t] for t in bits(evicted)))
+        for evicted in subsets
+        if fits(evicted) and not any(fits(evicted & ~(1 << t)) for t in bits(evicted))
+    ]
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_every_minimal_set_is_listed_once_or_one_that_is_as_good(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One as good: of the same cost and the same units, with tensors that are read later or by the same operators."""
+    indexed = crowded(seed, waiting=3 + seed % 8, greatest_size=(1, 2, 5, 9)[seed // 4 % 4], reads=1 + seed % 3)
+    state, grow = before_the_large(indexed)
+    monkeypatch.setattr(evictions, "NODES_OF_A_CHOICE", (1, 2, 7, 256)[seed % 4])
+
+    listed = everything_listed(Evictions(indexed), state, Choice(grow))
+
+    truth = every_minimal_set(indexed, state, grow)
+    assert len({evicted for evicted, _ in listed}) == len(listed)
+    assert set(listed) <= set(truth)
+    units = indexed.room.units_of
+    looks = {(cost, units(evicted)) for evicted, cost in listed}
+    assert {(cost, units(evicted)) for evicted, cost in truth} == looks
+
+
+class _EveryCombination(Evictions):
+    """Takes tensors that are alike in every combination."""
+
+    def _leaves_rather(self, readers: dict[int, int], rather: int, tensor: int) -> bool:
+        return False
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_what_would_rather_leave_may_leave_in_place_of_what_is_alike(seed: int) -> None:
+    order = (Order.GIVEN, Order.GIVEN, Order.FREE)[seed % 3]
+    waiting = 4 if order is Order.FREE else 7
+    indexed = crowded(seed, waiting, greatest_size=1 + seed % 2, reads=1 + seed // 3 % 3, order=order)
+    with_rule, without_rule = BestFirstSearch(indexed, Run()), BestFirstSearch(indexed, Run())
+    without_rule._evictions = _EveryCombination(indexed)
+
+    assert with_rule.solve().cost == without_rule.solve().cost
+
+
+def test_of_alike_tensors_that_are_read_once_only_the_last_read_leave() -> None:
+    indexed = crowded(0, waiting=30, greatest_size=1)
+    state, grow = before_the_large(indexed)
+
+    listing = Evictions(indexed).listed(state, Choice(grow))
+
+    assert len(listing.sets) == 1
+    assert not listing.rest
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_the_compiled_search_comes_back_to_what_it_has_not_listed(seed: int) -> None:
+    """Sets by the thousands, more than are listed at once."""
+    indexed = crowded(seed, waiting=13, greatest_size=6, reads=3)
+
+    outcome = CompiledSearch(indexed, Run()).solve()
+
+    assert outcome.cost == BestFirstSearch(indexed, Run()).solve().cost == outcome.lower_bound
+
+
+@pytest.mark.parametrize("search", [BestFirstSearch, CompiledSearch])
+def test_sets_by_the_millions_do_not_keep_a_search_from_stopping(
+    search: type[BestFirstSearch] | type[CompiledSearch],
+) -> None:
+    indexed = crowded(1, waiting=60, greatest_size=9, reads=3)
+    CompiledSearch(crowded(1, 3, 1), Run()).solve()  # compiled now
+    run = Run().within(0.3)
+
+    outcome = search(indexed, run).solve()
+
+    assert run.seconds < 0.8
+    assert outcome.stop in (Stop.TIME_LIMIT, Stop.COMPLETED)
