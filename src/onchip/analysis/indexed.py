@@ -6,7 +6,7 @@ over tensors is `problem.counted_tensors[i]`.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
@@ -131,44 +131,17 @@ class IndexedProblem:
             as_weight[i] if tensor.role is Role.PARAMETER else as_input[i] for i, tensor in enumerate(self.tensors)
         )
 
-    def link_cost(self, tensor: int, source: int, target: int) -> int:
-        """What moving a tensor from one scratchpad (by number) to another costs."""
+    def copy_cost(self, tensor: int, source: int, target: int) -> int:
+        """Return what copying a tensor from one memory to another costs: numbers of scratchpads, -1 for DRAM."""
         memories = self.problem.memories
-        return self.problem.transfer_cost(self.tensors[tensor], memories[source].name, memories[target].name)
+        ends = (DRAM if memory < 0 else memories[memory].name for memory in (source, target))
+        return self.problem.transfer_cost(self.tensors[tensor], *ends)
 
     @cached_property
     def links(self) -> tuple[tuple[int, int], ...]:
         """The links, (source, target) as numbers of scratchpads."""
         number = {memory.name: index for index, memory in enumerate(self.problem.memories)}
         return tuple((number[source], number[target]) for source, target in self.problem.transfers.links)
-
-    @cached_property
-    def ways(self) -> tuple[Mapping[tuple[int, int], int], ...]:
-        """Per tensor what getting from one memory to another costs at least, over however many links.
-
-        Memories are numbers of scratchpads, DRAM is -1; what no way leads to is left out. Never through DRAM.
-        """
-        return tuple(self._ways(tensor) for tensor in range(len(self.tensors)))
-
-    @cached_property
-    def direct_ways(self) -> tuple[Mapping[tuple[int, int], int], ...]:
-        """The same for what one copy does."""
-        return tuple(self._direct_ways(tensor) for tensor in range(len(self.tensors)))
-
-    def _direct_ways(self, tensor: int) -> Mapping[tuple[int, int], int]:
-        ways = {(source, target): self.link_cost(tensor, source, target) for source, target in self.links}
-        ways |= {(-1, memory): view.load_costs[tensor] for memory, view in enumerate(self.views)}
-        return ways | {(memory, -1): view.store_costs[tensor] for memory, view in enumerate(self.views)}
-
-    def _ways(self, tensor: int) -> Mapping[tuple[int, int], int]:
-        numbers, ways = range(len(self.views)), dict(self.direct_ways[tensor])
-        for between in numbers if self.links else ():
-            for source in (-1, *numbers):
-                for target in (-1, *numbers):
-                    if source != target and (source, between) in ways and (between, target) in ways:
-                        cost = ways[source, between] + ways[between, target]
-                        ways[source, target] = min(cost, ways.get((source, target), cost))
-        return ways
 
     def _taken_in(self, operand: Operand) -> tuple[int, ...]:
         memories = self.problem.memories

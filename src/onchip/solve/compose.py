@@ -15,15 +15,13 @@ from onchip.plan.plan import Allocate, Compute, Copy, Free, Instruction, Plan
 class Residency:
     """One tensor in scratchpad number `memory` over the half-open range of steps [start, stop).
 
-    It begins with the tensor's Compute if `start` is that step, else with a load, or, where a `source` is
-    given, with a copy over the link from that scratchpad, in which the tensor is in the step before.
+    It begins with the tensor's Compute if `start` is that step, else with a load.
     """
 
     tensor: int
     start: int
     stop: int
     memory: int = 0
-    source: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,34 +67,32 @@ def non_compulsory_cost(indexed: IndexedProblem, schedule: Schedule) -> int:
     """Return what a schedule's transfers cost beyond the compulsory ones at their cheapest (COSMA, Eq. 12)."""
     views, cost = indexed.views, 0
     for tensor, residencies in _by_tensor(schedule.residencies).items():
-        if (stored := _stored_from(indexed, schedule, residencies)) is not None:
+        if (stored := _stored_from(indexed, residencies)) is not None:
             cost += views[stored.memory].store_costs[tensor]
         if indexed.tensors[tensor].role is Role.OUTPUT:
             cost -= indexed.store_costs[tensor]
         elif indexed.producer[tensor] < 0 and indexed.readers[tensor]:
             cost -= indexed.load_costs[tensor]
-        for residency in residencies:
-            if residency.source is not None:
-                cost += indexed.link_cost(tensor, residency.source, residency.memory)
-            elif _is_loaded(indexed, schedule, residency):
-                cost += views[residency.memory].load_costs[tensor]
+        cost += sum(
+            views[residency.memory].load_costs[tensor]
+            for residency in residencies
+            if _is_loaded(indexed, schedule, residency)
+        )
     return cost
 
 
 def _is_loaded(indexed: IndexedProblem, schedule: Schedule, residency: Residency) -> bool:
-    """Whether it begins with a load: it is not computed, and comes over no link."""
-    return residency.source is None and indexed.producer[residency.tensor] != schedule.order[residency.start]
+    """Whether it begins with a load: it is not computed."""
+    return indexed.producer[residency.tensor] != schedule.order[residency.start]
 
 
-def _stored_from(indexed: IndexedProblem, schedule: Schedule, residencies: Sequence[Residency]) -> Residency | None:
-    """Return during which residency of a tensor it is stored, if it is: the cheapest that begins before any load."""
+def _stored_from(indexed: IndexedProblem, residencies: Sequence[Residency]) -> Residency | None:
+    """Return during which residency of a tensor it is stored, if it is: the first, which its operator began."""
     tensor = residencies[0].tensor
-    loads = [one.start for one in residencies if _is_loaded(indexed, schedule, one)]
     is_output = indexed.tensors[tensor].role is Role.OUTPUT
-    if indexed.producer[tensor] < 0 or not (loads or is_output):
+    if indexed.producer[tensor] < 0 or not (len(residencies) > 1 or is_output):
         return None
-    early = [one for one in residencies if one.start < min(loads, default=len(schedule.order))]
-    return min(early, key=lambda one: indexed.views[one.memory].store_costs[tensor])
+    return residencies[0]
 
 
 def _by_tensor(residencies: Iterable[Residency]) -> dict[int, list[Residency]]:
@@ -110,15 +106,10 @@ def _by_tensor(residencies: Iterable[Residency]) -> dict[int, list[Residency]]:
 def compose(indexed: IndexedProblem, schedule: Schedule, offsets_bytes: Sequence[int]) -> Plan:
     """Write the straight-line program; `offsets_bytes[i]` belongs to `schedule.residencies[i]`.
 
-    In a step: copies over links (each as soon as its place is free, then Free of what it leaves), loads and
-    allocations of outputs, Compute, compulsory writes, the one spill of a tensor that is loaded again, Free.
-    Raises StuckMovesError.
+    In a step: loads and allocations of outputs, Compute, compulsory writes, the one spill of a tensor that is
+    loaded again, Free.
     """
     return _Composer(indexed, schedule, offsets_bytes).plan()
-
-
-class StuckMovesError(Exception):
-    """The tensor named is to go where no link leads, or copies over links wait for each other's places."""
 
 
 class _Composer:
@@ -129,56 +120,20 @@ class _Composer:
         self._memories = [memory.name for memory in indexed.problem.memories]
         self._names = [tensor.name for tensor in indexed.tensors]
         self._stored_after = self._stores()
-        self._held: dict[tuple[int, int], Residency] = {}
         self._instructions: list[Instruction] = []
 
     def plan(self) -> Plan:
-        starting: list[list[Residency]] = [[] for _ in (*self._schedule.order, None)]
+        starting: list[list[Residency]] = [[] for _ in self._schedule.order]
         ending: list[list[Residency]] = [[] for _ in self._schedule.order]
         for residency in self._schedule.residencies:
             starting[residency.start].append(residency)
             ending[residency.stop - 1].append(residency)
-        leaving: list[Residency] = []
         for step, operator in enumerate(self._schedule.order):
-            self._move([residency for residency in starting[step] if residency.source is not None], leaving)
-            self._begin(operator, [residency for residency in starting[step] if residency.source is None])
+            self._begin(operator, starting[step])
             self._run(step, operator)
-            sources = {(residency.tensor, residency.source) for residency in starting[step + 1]}
-            leaving = [residency for residency in ending[step] if (residency.tensor, residency.memory) in sources]
             for residency in ending[step]:
-                if residency not in leaving:
-                    self._free(residency)
-        return Plan(self._indexed.problem.memories, tuple(self._instructions))
-
-    def _move(self, moved: list[Residency], leaving: list[Residency]) -> None:
-        """Copy over links, as soon as no place is in the way; what has only waited for that is freed."""
-        waiting = list(moved)
-        for residency in moved:
-            if (residency.source, residency.memory) not in self._indexed.links:
-                raise StuckMovesError(self._names[residency.tensor])
-        while waiting:
-            ready = next((residency for residency in waiting if self._is_free_for(residency)), None)
-            if ready is None:
-                raise StuckMovesError(self._names[waiting[0].tensor])
-            waiting.remove(ready)
-            self._allocate(ready)
-            self._copy(ready.tensor, self._memories[ready.source or 0], self._memories[ready.memory])
-            sources = {(residency.tensor, residency.source) for residency in waiting}
-            for residency in [one for one in leaving if (one.tensor, one.memory) not in sources]:
-                leaving.remove(residency)
                 self._free(residency)
-
-    def _is_free_for(self, residency: Residency) -> bool:
-        start = self._offsets[residency]
-        stop = start + self._indexed.sizes_bytes[residency.tensor]
-        return not any(
-            one.memory == residency.memory
-            and (
-                one.tensor == residency.tensor
-                or (self._offsets[one] < stop and start < self._offsets[one] + self._indexed.sizes_bytes[one.tensor])
-            )
-            for one in self._held.values()
-        )
+        return Plan(self._indexed.problem.memories, tuple(self._instructions))
 
     def _begin(self, operator: int, residencies: list[Residency]) -> None:
         for residency in residencies:
@@ -198,7 +153,7 @@ class _Composer:
         """
         stores: dict[int, list[Residency]] = {}
         for tensor, residencies in _by_tensor(self._schedule.residencies).items():
-            stored = _stored_from(self._indexed, self._schedule, residencies)
+            stored = _stored_from(self._indexed, residencies)
             if stored is not None:
                 loads = (one.start for one in residencies if _is_loaded(self._indexed, self._schedule, one))
                 is_output = self._indexed.tensors[tensor].role is Role.OUTPUT
@@ -207,12 +162,10 @@ class _Composer:
         return stores
 
     def _allocate(self, residency: Residency) -> None:
-        self._held[residency.tensor, residency.memory] = residency
         name, memory = self._names[residency.tensor], self._memories[residency.memory]
         self._instructions.append(Allocate(name, memory, self._offsets[residency]))
 
     def _free(self, residency: Residency) -> None:
-        del self._held[residency.tensor, residency.memory]
         self._instructions.append(Free(self._names[residency.tensor], self._memories[residency.memory]))
 
     def _copy(self, tensor: int, source: str, target: str) -> None:

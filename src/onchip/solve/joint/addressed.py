@@ -1,4 +1,4 @@
-"""Order, places and addresses in one CP-SAT model: the last word where addresses cost traffic, and for links.
+"""Order, places and addresses in one CP-SAT model: the last word where addresses cost traffic, without links.
 
 Time-indexed like COSMA's formulation, so it is for small graphs, and only after cheaper ways have proven a
 bound and left something open.
@@ -50,19 +50,12 @@ def is_small_enough(indexed: IndexedProblem) -> bool:
 class AddressedModel(PlaceVariables):
     """Per operator and step `runs`; per place whether the tensor is `at` it, begins there and how, its offset."""
 
-    def __init__(
-        self,
-        indexed: IndexedProblem,
-        lower_bound: int,
-        upper_bound: int | None,
-        *,
-        is_relaxed: bool = True,
-    ) -> None:
-        super().__init__(indexed, indexed.ways if is_relaxed else indexed.direct_ways)
+    def __init__(self, indexed: IndexedProblem, lower_bound: int, upper_bound: int | None) -> None:
+        super().__init__(indexed)
         self._each_operator_runs_once_and_each_step_runs_one()
         self._operators_run_after_their_predecessors()
         self._operands_are_where_the_array_takes_them()
-        self._a_residency_begins_with_compute_load_or_move()
+        self._a_residency_begins_with_compute_or_load()
         self._an_operator_writes_an_output_into_one_scratchpad()
         self._what_is_loaded_has_been_stored()
         self._residents_do_not_overlap()
@@ -94,18 +87,15 @@ class AddressedModel(PlaceVariables):
                     at = [self._at[Place(tensor, memory, step)] for memory in bits(taken_in)]
                     self._model.add_bool_or(*at, runs.negated())
 
-    def _a_residency_begins_with_compute_load_or_move(self) -> None:
+    def _a_residency_begins_with_compute_or_load(self) -> None:
         for place, at in self._at.items():
-            begins, loads = self._begins[place], self._loads[place]
+            begins, ways = self._begins[place], [self._loads[place]]
             self._model.add(at <= begins + self._at.get(place.before, 0))
             self._model.add_implication(begins, at)
-            ways = [loads, *(move for (_, target), move in self._moves_to(place))]
             if place in self._computed:
                 ways.append(self._computed[place])
                 self._model.add_implication(self._computed[place], self._runs_of_producer(place.tensor)[place.step])
             self._model.add_bool_or(*ways, begins.negated())
-            for (source, target), move in self._moves_to(place):
-                self._model.add_implication(move, self._at[Place(target.tensor, source, target.step - 1)])
 
     def _an_operator_writes_an_output_into_one_scratchpad(self) -> None:
         """What is computed is there in the step of its operator: one place, since none can begin before otherwise."""
@@ -113,8 +103,8 @@ class AddressedModel(PlaceVariables):
             if producer >= 0:
                 computed = [literal for place, literal in self._computed.items() if place.tensor == tensor]
                 self._model.add_exactly_one(computed)
-        for place, computed in self._computed.items():
-            self._model.add_implication(computed, self._begins[place])
+        for place, literal in self._computed.items():
+            self._model.add_implication(literal, self._begins[place])
 
     def _what_is_loaded_has_been_stored(self) -> None:
         """What the network computes is loaded after it has run; an activation, after its one spill."""
@@ -141,11 +131,6 @@ class AddressedModel(PlaceVariables):
                 self._model.add_exactly_one(variables.values())
             stored.append(variables)
         return stored
-
-    def _reaches(self, tensor: int, memory: int) -> list[cp_model.IntVar]:
-        """How a tensor comes to be in a scratchpad from which it may be stored: computed there, or moved."""
-        ways = self._computed if not self._indexed.links else self._at
-        return [literal for place, literal in ways.items() if (place.tensor, place.memory) == (tensor, memory)]
 
     def _residents_do_not_overlap(self) -> None:
         self._offset = {}
@@ -217,20 +202,16 @@ class AddressedModel(PlaceVariables):
         for tensor in range(len(self._indexed.tensors)):
             loads = [load for place, load in self._loads.items() if place.tensor == tensor]
             self._model.add(sum(loads) <= (1 if self._indexed.producer[tensor] < 0 else 0))
-        for move in self._moves.values():
-            self._model.add(move == 0)
         return sum(arenas)
 
     def _non_compulsory_cost(self) -> cp_model.LinearExprT:
-        """Every transfer, less the compulsory ones at their cheapest (COSMA, Eq. 12).
-
-        Relaxed, with links, a bound only: each goes the cheapest way, whether there is room on it or not.
-        """
-        indexed, ways = self._indexed, self._ways
-        terms: list[cp_model.LinearExprT] = [ways[p.tensor][-1, p.memory] * load for p, load in self._loads.items()]
-        terms += (ways[p.tensor][source, p.memory] * move for (source, p), move in self._moves.items())
+        """Every transfer, less the compulsory ones at their cheapest (COSMA, Eq. 12)."""
+        indexed, views = self._indexed, self._indexed.views
+        terms: list[cp_model.LinearExprT] = [
+            views[place.memory].load_costs[place.tensor] * load for place, load in self._loads.items()
+        ]
         for tensor, stored in enumerate(self._stored):
-            terms += (ways[tensor][memory, -1] * variable for memory, variable in stored.items())
+            terms += (views[memory].store_costs[tensor] * variable for memory, variable in stored.items())
             if indexed.producer[tensor] < 0 and indexed.readers[tensor]:
                 terms.append(-indexed.load_costs[tensor])
             elif indexed.tensors[tensor].role is Role.OUTPUT:
@@ -262,18 +243,11 @@ class AddressedModel(PlaceVariables):
                     last = [p for p in at if p.step >= first.step and (following is None or p.step < following.step)][
                         -1
                     ]
-                    residency = Residency(tensor, first.step, last.step + 1, memory, self._source(solver, first))
+                    residency = Residency(tensor, first.step, last.step + 1, memory)
                     residencies[residency] = self._offset_bytes(solver, first)
         placed = sorted(residencies.items(), key=lambda pair: (pair[0].start, pair[0].tensor))
         offsets = tuple(offset for _, offset in placed)
         return AddressedSchedule(Schedule(order, tuple(residency for residency, _ in placed)), offsets)
-
-    def _source(self, solver: cp_model.CpSolver, place: Place) -> int | None:
-        """The scratchpad it is moved from, if it is neither computed nor loaded."""
-        if place in self._computed and solver.boolean_value(self._computed[place]):
-            return None
-        moves = (source for (source, _), move in self._moves_to(place) if solver.boolean_value(move))
-        return None if solver.boolean_value(self._loads[place]) else next(moves, None)
 
     def _offset_bytes(self, solver: cp_model.CpSolver, place: Place) -> int:
         alignment = self._indexed.views[place.memory].memory.alignment_bytes
@@ -281,23 +255,16 @@ class AddressedModel(PlaceVariables):
 
 
 def prove_with_addresses(incumbent: Incumbent) -> None:
-    """Let addresses join the model, between the bound and the best plan so far; links' cheapest ways first."""
-    if not is_small_enough(incumbent.indexed):
+    """Let addresses join the model, between the bound and the best plan so far."""
+    indexed = incumbent.indexed
+    if incumbent.is_proven or not is_small_enough(indexed) or not cp_sat_is_within_reach(incumbent.run):
         return
-    for is_relaxed in (True, False) if incumbent.indexed.links else (True,):
-        if not incumbent.is_proven and cp_sat_is_within_reach(incumbent.run):
-            _offer_solution(incumbent, is_relaxed=is_relaxed)
-
-
-def _offer_solution(incumbent: Incumbent, *, is_relaxed: bool) -> None:
-    indexed, bounds = incumbent.indexed, (incumbent.lower_bound, incumbent.value)
-    result = AddressedModel(indexed, *bounds, is_relaxed=is_relaxed).solve(incumbent.run)
+    result = AddressedModel(indexed, incumbent.lower_bound, incumbent.value).solve(incumbent.run)
     incumbent.stopped_by = result.stopped_by
     incumbent.is_infeasible = result.status is Status.INFEASIBLE
+    incumbent.raise_bound(result.lower_bound)
     if result.answer is not None and result.objective_value is not None:
         schedule, value = result.answer.schedule, result.objective_value
         if indexed.problem.objective is not Objective.PEAK:
             value = non_compulsory_cost(indexed, schedule)
-        if is_relaxed:
-            incumbent.raise_bound(result.lower_bound)
         incumbent.offer(schedule, result.answer.offsets_bytes, value, "with addresses")

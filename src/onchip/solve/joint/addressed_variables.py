@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -28,16 +27,12 @@ class Place:
 
 
 class PlaceVariables:
-    """Per operator and step `runs`; per place whether the tensor is `at` it, begins there and how.
+    """Per operator and step `runs`; per place whether the tensor is `at` it, begins there and how."""
 
-    `ways` says what getting a tensor from one memory to another costs (DRAM is -1), and by that where it may move.
-    """
-
-    def __init__(self, indexed: IndexedProblem, ways: Sequence[Mapping[tuple[int, int], int]]) -> None:
+    def __init__(self, indexed: IndexedProblem) -> None:
         from ortools.sat.python import cp_model
 
         self._indexed = indexed
-        self._ways = ways
         self._model = cp_model.CpModel()
         self._steps = range(indexed.operator_count)
         self._windows = Windows.of(indexed)
@@ -63,29 +58,14 @@ class PlaceVariables:
             if self._indexed.written_in[place.tensor] >> place.memory & 1
             and place.step in self._runs_of_producer(place.tensor)
         }
-        self._moves = {
-            (source, place): model.new_bool_var(f"moves_{source}_{place}")
-            for place in self._places
-            for source in range(len(self._indexed.views))
-            if (source, place.memory) in self._ways[place.tensor]
-            and Place(place.tensor, source, place.step - 1) in self._at
-        }
 
     def _memories_of(self, tensor: int) -> tuple[int, ...]:
-        """The scratchpads in which a tensor may be of use: with links, also those in which it only waits."""
-        indexed = self._indexed
-        if not indexed.links:
-            return tuple(bits(indexed.written_in[tensor] | indexed.read_in[tensor]))
-        size = indexed.sizes_bytes[tensor]
-        return tuple(m for m, view in enumerate(indexed.views) if size <= view.memory.capacity_bytes)
+        """The scratchpads in which a tensor may be of use."""
+        return tuple(bits(self._indexed.written_in[tensor] | self._indexed.read_in[tensor]))
 
     def _runs_of_producer(self, tensor: int) -> dict[int, cp_model.IntVar]:
         producer = self._indexed.producer[tensor]
         return self._runs[producer] if producer >= 0 else {}
-
-    def _moves_to(self, place: Place) -> list[tuple[tuple[int, Place], cp_model.IntVar]]:
-        keys = ((source, place) for source in range(len(self._indexed.views)))
-        return [(key, self._moves[key]) for key in keys if key in self._moves]
 
     def _step_of(self, operator: int) -> cp_model.LinearExprT:
         return sum(step * runs for step, runs in self._runs[operator].items())

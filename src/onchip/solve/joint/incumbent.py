@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from onchip.analysis.indexed import IndexedProblem
 from onchip.plan.plan import Plan
 from onchip.plan.result import Result, Status, Stop
-from onchip.solve.compose import Schedule, StuckMovesError, compose
+from onchip.solve.compose import Schedule, compose
 from onchip.solve.limits import Run
 
 
@@ -30,13 +30,15 @@ class Incumbent:
         return self.value is not None and self.value <= self.lower_bound
 
     def offer(self, schedule: Schedule, offsets_bytes: Sequence[int], value: int, phase: str) -> None:
-        """Keep the plan if it is the best so far, and can be written down."""
+        """Keep the schedule, written down as a plan, if it is the best so far."""
         if self.value is None or value < self.value:
-            try:
-                self._plan = compose(self.indexed, schedule, offsets_bytes)
-            except StuckMovesError:
-                return
-            self.value, self.schedule = value, schedule
+            self.offer_plan(compose(self.indexed, schedule, offsets_bytes), value, phase)
+            self.schedule = schedule
+
+    def offer_plan(self, plan: Plan, value: int, phase: str) -> None:
+        """Keep a plan that is no schedule, or not yet one, if it is the best so far."""
+        if self.value is None or value < self.value:
+            self.value, self.schedule, self._plan = value, None, plan
             self.run.report(value, self.lower_bound, phase)
 
     def raise_bound(self, lower_bound: int) -> None:

@@ -18,6 +18,7 @@ from onchip.solve.interruptible import cp_sat_is_within_reach
 from onchip.solve.joint.addressed import prove_with_addresses
 from onchip.solve.joint.incumbent import Incumbent
 from onchip.solve.joint.learning import ConflictLearning
+from onchip.solve.joint.linked import prove_with_links
 from onchip.solve.joint.staged import StagedSearch, optimal_moves
 from onchip.solve.spilling.belady import belady_moves
 from onchip.solve.spilling.belady_places import belady_schedule, placed_schedule
@@ -51,7 +52,7 @@ class ScratchpadsPlanner:
         if self._indexed.problem.order is Order.FREE and not self._is_over:
             self._any_order()
         if not self._is_over:
-            prove_with_addresses(self._incumbent)
+            (prove_with_links if self._indexed.links else prove_with_addresses)(self._incumbent)
         self._incumbent.stopped_by = self._run.stop or self._incumbent.stopped_by
 
     @property

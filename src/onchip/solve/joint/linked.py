@@ -1,0 +1,295 @@
+"""Order, residencies, copies and addresses in one CP-SAT model, for scratchpads that links join.
+
+Relaxed, copies need room only beside what stays; timed, each copy has an instant at which its source and its
+target lie apart from all else. `docs/scratchpads.md` says what either proves.
+"""
+
+from __future__ import annotations
+
+from itertools import chain
+from typing import TYPE_CHECKING
+
+from onchip.analysis.indexed import IndexedProblem, bits
+from onchip.plan.plan import Plan
+from onchip.plan.problem import Placement
+from onchip.plan.result import Result, Status
+from onchip.solve.interruptible import cp_sat_is_within_reach, solve_for_result
+from onchip.solve.joint.addressed_variables import Place
+from onchip.solve.joint.incumbent import Incumbent
+from onchip.solve.joint.linked_program import LinkedProgram, Residence, Transfer
+from onchip.solve.joint.linked_variables import IN_DRAM, LinkedVariables, Way
+from onchip.solve.limits import Run
+
+if TYPE_CHECKING:
+    from ortools.sat.python import cp_model
+
+METHOD = "linked"
+LARGEST_MODEL = 20_000
+
+
+def is_small_enough(indexed: IndexedProblem) -> bool:
+    """Whether the model (steps x tensors x pairs of scratchpads) can be built and solved in reasonable time."""
+    return indexed.operator_count * len(indexed.tensors) * len(indexed.views) ** 2 <= LARGEST_MODEL
+
+
+class LinkedModel(LinkedVariables):
+    """The least non-compulsory cost between two bounds; `is_timed` tells the restriction from the relaxation."""
+
+    def __init__(self, indexed: IndexedProblem, lower_bound: int, upper_bound: int | None, *, is_timed: bool) -> None:
+        super().__init__(indexed)
+        self._is_timed = is_timed
+        self._each_operator_runs_once_after_its_predecessors()
+        self._operands_are_where_the_array_takes_them()
+        self._an_operator_writes_an_output_into_one_scratchpad()
+        self._what_is_there_stays_arrived_or_is_computed()
+        self._a_copy_reads_what_is_there()
+        self._dram_has_what_is_stored()
+        self._residents_do_not_overlap()
+        if is_timed:
+            self._make_ends()
+            self._a_source_is_there_until_it_is_copied()
+            self._residencies_between_steps_do_not_overlap()
+        else:
+            self._what_arrives_has_room_beside_what_stays()
+        if indexed.problem.placement is Placement.STATIC:
+            self._a_tensor_has_one_residency_or_each_of_one_step()
+        self._minimise(lower_bound, upper_bound)
+
+    # Variables
+
+    def _make_ends(self) -> None:
+        """Until when, in the boundary behind its step, a place is held; and an arrival, in its own boundary."""
+        model, latest = self._model, self._horizon + 1
+        self._end_old = {place: model.new_int_var(1, latest, f"end_{place}") for place in self._at}
+        self._end_new = {place: model.new_int_var(2, latest, f"end_new_{place}") for place in self._arrives}
+
+    def _end(self, way: Way) -> cp_model.IntVar:
+        return (self._end_new if way.is_passed_on else self._end_old)[way.origin]
+
+    # Constraints
+
+    def _each_operator_runs_once_after_its_predecessors(self) -> None:
+        for runs in self._runs:
+            self._model.add_exactly_one(runs.values())
+        for step in range(self._step_count):
+            self._model.add_exactly_one(runs[step] for runs in self._runs if step in runs)
+        for before, operator in self._befores():
+            self._model.add(self._step_of(before) + 1 <= self._step_of(operator))
+
+    def _operands_are_where_the_array_takes_them(self) -> None:
+        for operator, reads in enumerate(self._indexed.read_lists):
+            for tensor in reads:
+                for step, runs in self._runs[operator].items():
+                    places = (Place(tensor, memory, step) for memory in bits(self._indexed.read_in[tensor]))
+                    self._model.add_bool_or(*(self._at[p] for p in places if p in self._at), runs.negated())
+
+    def _an_operator_writes_an_output_into_one_scratchpad(self) -> None:
+        for tensor in filter(self._is_computed, self._tensors):
+            for step, runs in self._runs_of_producer(tensor).items():
+                places = [Place(tensor, memory, step) for memory in self._memories_of(tensor)]
+                self._model.add(sum(self._computed[p] for p in places if p in self._computed) == runs)
+
+    def _what_is_there_stays_arrived_or_is_computed(self) -> None:
+        model = self._model
+        for place, at in self._at.items():
+            model.add(sum(ways[place] for ways in (self._stays, self._remains, self._computed) if place in ways) == at)
+        for place, stays in self._stays.items():
+            model.add_implication(stays, self._at[place.before])
+            model.add(self._offset[place] == self._offset[place.before]).only_enforce_if(stays)
+            if place in self._arrives:
+                model.add_bool_or(stays.negated(), self._arrives[place].negated())
+        for place, remains in self._remains.items():
+            model.add_implication(remains, self._arrives[place])
+
+    def _a_copy_reads_what_is_there(self) -> None:
+        """What arrives is copied once, from what was there in the step before or arrived at an earlier time."""
+        for place, arrives in chain(self._arrives.items(), self._stored.items()):
+            self._model.add(sum(self._copies[way] for way in self._into.get(place, ())) == arrives)
+        for way, copied in self._copies.items():
+            if way.source != IN_DRAM:
+                self._model.add_implication(copied, (self._arrives if way.is_passed_on else self._at)[way.origin])
+            if way.is_passed_on:
+                self._model.add(self._time[way.arrival] > self._time[way.origin]).only_enforce_if(copied)
+
+    def _dram_has_what_is_stored(self) -> None:
+        """What the network computes is stored at most once, an output just once, and loaded only after that."""
+        for tensor in filter(self._is_computed, self._tensors):
+            stored = {place.step: literal for place, literal in self._stored.items() if place.tensor == tensor}
+            if self._is_output(tensor):
+                self._model.add_exactly_one(stored.values())
+            else:
+                self._model.add_at_most_one(stored.values())
+            for way, loaded in self._copies.items():
+                if way.tensor == tensor and way.source == IN_DRAM:
+                    earlier = [literal for step, literal in stored.items() if step <= way.step]
+                    self._model.add_bool_or(*earlier, loaded.negated())
+                    if way.step in stored:
+                        later = self._time[way.arrival] > self._time[Place(tensor, IN_DRAM, way.step)]
+                        self._model.add(later).only_enforce_if(loaded, stored[way.step])
+
+    def _residents_do_not_overlap(self) -> None:
+        """In each step; the sums are implied, and tell the linear relaxation."""
+        held: dict[tuple[int, int], list[Place]] = {}
+        for place in self._at:
+            held.setdefault((place.memory, place.step), []).append(place)
+        for (memory, _), places in held.items():
+            room = self._indexed.views[memory].room
+            self._model.add_no_overlap(
+                self._model.new_optional_fixed_size_interval_var(
+                    self._offset[place], self._units(place), self._at[place], ""
+                )
+                for place in places
+            )
+            most = room.capacity_units + any(room.may_end_short >> place.tensor & 1 for place in places)
+            self._model.add(sum(self._units(place) * self._at[place] for place in places) <= most)
+
+    def _what_arrives_has_room_beside_what_stays(self) -> None:
+        for place, arrives in self._arrives.items():
+            room = self._indexed.views[place.memory].room
+            others = [
+                self._units(other) * stays
+                for other, stays in self._stays.items()
+                if (other.memory, other.step) == (place.memory, place.step) and other.tensor != place.tensor
+            ]
+            most = room.capacity_units + bool(room.may_end_short)
+            self._model.add(self._units(place) * arrives + sum(others) <= most)
+
+    def _a_source_is_there_until_it_is_copied(self) -> None:
+        model, latest = self._model, self._horizon + 1
+        for way, copied in self._copies.items():
+            if way.source != IN_DRAM:
+                model.add(self._end(way) > self._time[way.arrival]).only_enforce_if(copied)
+        for place, stays in self._stays.items():
+            model.add(self._end_old[place.before] == latest).only_enforce_if(stays)
+        for place, remains in self._remains.items():
+            model.add(self._end_new[place] == latest).only_enforce_if(remains)
+        for place, arrives in self._arrives.items():
+            model.add(self._end_new[place] > self._time[place])
+            if place.before in self._at:
+                is_gone = self._end_old[place.before] <= self._time[place]
+                model.add(is_gone).only_enforce_if(arrives, self._at[place.before])
+
+    def _residencies_between_steps_do_not_overlap(self) -> None:
+        """As rectangles of time within the boundary and addresses; what arrives takes its place when it is copied."""
+        rectangles: dict[tuple[int, int], list[tuple[cp_model.IntervalVar, cp_model.IntervalVar]]] = {}
+        for place, at in self._at.items():
+            end = self._end_old[place]
+            times = self._model.new_optional_interval_var(0, end, end, at, "")
+            rectangles.setdefault((place.memory, place.step + 1), []).append((times, self._range(place, at)))
+        self._passing = {}
+        for place, arrives in self._arrives.items():
+            start, end = self._time[place], self._end_new[place]
+            size = self._model.new_int_var(1, self._horizon, "")
+            times = self._model.new_optional_interval_var(start, size, end, arrives, "")
+            self._passing[place] = self._model.new_int_var(0, self._last_offset(place), f"passing_{place}")
+            if place in self._remains:
+                is_same = self._passing[place] == self._offset[place]
+                self._model.add(is_same).only_enforce_if(self._remains[place])
+            bytes_held = self._model.new_optional_fixed_size_interval_var(
+                self._passing[place], self._units(place), arrives, ""
+            )
+            rectangles.setdefault((place.memory, place.step), []).append((times, bytes_held))
+        for boxes in rectangles.values():
+            self._model.add_no_overlap_2d([times for times, _ in boxes], [held for _, held in boxes])
+
+    def _range(self, place: Place, at: cp_model.IntVar) -> cp_model.IntervalVar:
+        return self._model.new_optional_fixed_size_interval_var(self._offset[place], self._units(place), at, "")
+
+    def _a_tensor_has_one_residency_or_each_of_one_step(self) -> None:
+        for tensor in self._tensors:
+            is_pinned = self._model.new_bool_var(f"pinned_{tensor}")
+            begun = chain(self._arrives.items(), self._computed.items())
+            residencies = sum(literal for place, literal in begun if place.tensor == tensor)
+            self._model.add(residencies <= 1).only_enforce_if(is_pinned)
+            for place, stays in self._stays.items():
+                if place.tensor == tensor:
+                    self._model.add_implication(stays, is_pinned)
+
+    # Objective
+
+    def _minimise(self, lower_bound: int, upper_bound: int | None) -> None:
+        """Every copy, less the compulsory ones at their cheapest (COSMA, Eq. 12)."""
+        indexed = self._indexed
+        terms: list[cp_model.LinearExprT] = [
+            indexed.copy_cost(way.tensor, way.source, way.target) * copied for way, copied in self._copies.items()
+        ]
+        for tensor in self._tensors:
+            if not self._is_computed(tensor):
+                terms.append(-indexed.load_costs[tensor])
+            elif self._is_output(tensor):
+                terms.append(-indexed.store_costs[tensor])
+        objective = sum(terms)
+        self._model.add(objective >= lower_bound)
+        if upper_bound is not None:
+            self._model.add(objective <= upper_bound)
+        self._model.minimize(objective)
+
+    # Extract
+
+    def solve(self, run: Run) -> Result[Plan]:
+        """Solve within what is left of the run's time; INFEASIBLE means none within the bounds.
+
+        Only the timed model has plans; the relaxed one's answer is an empty one.
+        """
+        from ortools.sat.python import cp_model
+
+        solver = cp_model.CpSolver()
+        return solve_for_result(solver, self._model, run, METHOD, lambda: self._extract(solver))
+
+    def _extract(self, solver: cp_model.CpSolver) -> Plan:
+        program = LinkedProgram(self._indexed)
+        if not self._is_timed:
+            return program.plan()
+        for step in range(self._step_count + 1):
+            held = [p for p in self._at if p.step == step - 1 and solver.boolean_value(self._at[p])]
+            kept = {p.before for p in self._stays if p.step == step and solver.boolean_value(self._stays[p])}
+            ends = {p: solver.value(self._end_old[p]) for p in held if p not in kept}
+            arrivals = [p for p in self._arrives if p.step == step and solver.boolean_value(self._arrives[p])]
+            new = [self._residence(solver, p) for p in arrivals]
+            copies = [w for w, copied in self._copies.items() if w.step == step and solver.boolean_value(copied)]
+            transfers = [Transfer(w, solver.value(self._time[w.arrival])) for w in copies]
+            program.copy(ends, new, transfers)
+            for operator in (o for o, runs in enumerate(self._runs) if step in runs):
+                if solver.boolean_value(self._runs[operator][step]):
+                    written = [p for p, c in self._computed.items() if p.step == step and solver.boolean_value(c)]
+                    program.run(operator, {p: self._bytes(p, solver.value(self._offset[p])) for p in written})
+        return program.plan()
+
+    def _residence(self, solver: cp_model.CpSolver, place: Place) -> Residence:
+        offset_bytes = self._bytes(place, solver.value(self._passing[place]))
+        remains = place in self._remains and solver.boolean_value(self._remains[place])
+        return Residence(place, offset_bytes, None if remains else solver.value(self._end_new[place]))
+
+    def _bytes(self, place: Place, offset_units: int) -> int:
+        return offset_units * self._indexed.views[place.memory].memory.alignment_bytes
+
+
+def prove_with_links(incumbent: Incumbent) -> None:
+    """Raise the bound by the relaxed model, then look for a better plan with the timed one.
+
+    The timed model lets a tensor arrive once in a scratchpad between two steps. Who arrives twice pays a copy more
+    than the relaxed model's least, so the smaller of both is a bound.
+    """
+    indexed, run = incumbent.indexed, incumbent.run
+    if not is_small_enough(indexed) or not cp_sat_is_within_reach(run):
+        return
+    relaxed = LinkedModel(indexed, incumbent.lower_bound, incumbent.value, is_timed=False).solve(run)
+    incumbent.raise_bound(relaxed.lower_bound)
+    incumbent.stopped_by = relaxed.stopped_by
+    if incumbent.is_proven or relaxed.status is not Status.OPTIMAL or run.stop is not None:
+        return
+    better = None if incumbent.value is None else incumbent.value - 1
+    timed = LinkedModel(indexed, incumbent.lower_bound, better, is_timed=True).solve(run)
+    incumbent.stopped_by = timed.stopped_by
+    if timed.answer is not None and timed.objective_value is not None:
+        incumbent.offer_plan(timed.answer, timed.objective_value, "with links and addresses")
+    elif timed.status is Status.INFEASIBLE and incumbent.value is not None:
+        incumbent.raise_bound(min(incumbent.value, relaxed.lower_bound + _cheapest_arrival(indexed)))
+        return
+    incumbent.raise_bound(min(timed.lower_bound, relaxed.lower_bound + _cheapest_arrival(indexed)))
+
+
+def _cheapest_arrival(indexed: IndexedProblem) -> int:
+    """Return what a copy into a scratchpad costs at least."""
+    sources = (*indexed.links, *((IN_DRAM, memory) for memory in range(len(indexed.views))))
+    return min(indexed.copy_cost(tensor, *ends) for tensor in range(len(indexed.tensors)) for ends in sources)
