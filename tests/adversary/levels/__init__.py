@@ -5,6 +5,9 @@ from __future__ import annotations
 from typing import Final
 
 from adversary.frame import Level
+from adversary.levels.baselines import BaselinesLevel
+from adversary.levels.fuse import FuseLevel
+from adversary.levels.map import MapLevel
 from adversary.levels.pack import PackLevel
 
-LEVELS: Final[tuple[Level, ...]] = (PackLevel(),)
+LEVELS: Final[tuple[Level, ...]] = (PackLevel(), BaselinesLevel(), MapLevel(), FuseLevel())

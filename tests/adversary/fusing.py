@@ -1,0 +1,243 @@
+"""Tiny networks of layers as facts: how they are made at random, and as a graph file, and as the oracle has them."""
+
+from __future__ import annotations
+
+import random
+from dataclasses import dataclass, field
+
+from adversary.frame import Facts, Json
+from oracles.fused_pixels import Layer, Network, Window
+
+KINDS = ("Conv", "Conv", "Conv", "Depthwise", "MaxPool", "Add", "Add", "Exp", "Scale", "Gemm")
+
+
+def random_network(chance: random.Random) -> Facts:
+    """One to four layers over one small map: odd strides, pads beyond the map, dilation, branches, inner outputs."""
+    most = chance.choice((2, 3, 4, 5, 7))
+    shape = [chance.choice((1, 1, 2, 3)), chance.randint(1, most), chance.randint(1, most)]
+    made = Made([shape])
+    count = chance.choice((1, 2, 2, 2, 3, 3, 4))
+    while len(made.layers) < count:
+        is_last = len(made.layers) == count - 1
+        source = len(made.shapes) - 1 if chance.random() < 0.75 else chance.randrange(len(made.shapes))
+        layer = _random_layer(chance, source, made, is_last=is_last)
+        if not made.add(layer):
+            made.add({"kind": "Conv", "from": [source], "channels": chance.randint(1, 2)})
+    return {"input": shape, "layers": made.layers}
+
+
+def _random_layer(chance: random.Random, source: int, made: Made, *, is_last: bool) -> Facts:
+    kind = chance.choice(KINDS)
+    is_output = chance.random() < 0.15
+    if kind == "Gemm" and not is_last:
+        kind = "Conv"
+    layer: Facts = {"kind": kind, "from": [source]}
+    if is_output:
+        layer["output"] = True
+    if kind in ("Conv", "Depthwise", "MaxPool"):
+        layer["kernel"] = [chance.choice((1, 1, 2, 3)) for _ in range(2)]
+        layer["stride"] = [chance.choice((1, 1, 1, 2, 3))] * 2 if chance.random() < 0.8 else [1, 2]
+        layer["pads"] = [chance.choice((0, 0, 1, 2)) for _ in range(4)]
+    if kind in ("Conv", "Depthwise"):
+        layer["dilation"] = [chance.choice((1, 1, 1, 2))] * 2
+    if kind in ("Conv", "Gemm"):
+        layer["channels"] = chance.choice((1, 1, 2, 3))
+    if kind == "Add":
+        others = [at for at, shape in enumerate(made.shapes) if shape == made.shapes[source]]
+        wider = [at for at, shape in enumerate(made.shapes) if _is_wider(shape, made.shapes[source])]
+        layer["from"] = [source, chance.choice(wider if wider and chance.random() < 0.5 else others)]
+        layer["crop"] = [
+            chance.randint(0, one - own)
+            for one, own in zip(made.shapes[layer["from"][1]][1:], made.shapes[source][1:], strict=True)
+        ]
+    return layer
+
+
+def _is_wider(shape: list[int], own: list[int]) -> bool:
+    return shape[0] == own[0] and shape != own and all(map(int.__ge__, shape, own))
+
+
+@dataclass(slots=True)
+class Made:
+    """A network in the making: shapes (channels, rows, columns) of the input and of each layer's output."""
+
+    shapes: list[list[int]]
+    layers: list[Facts] = field(default_factory=list)
+
+    def add(self, layer: Facts) -> bool:
+        """False for a layer that would leave nothing, or that is none."""
+        shape = shape_after(layer, self.shapes)
+        if shape is None:
+            return False
+        self.layers.append(layer)
+        self.shapes.append(shape)
+        return True
+
+
+def shape_after(layer: Facts, shapes: list[list[int]]) -> list[int] | None:
+    """Return the shape of a layer's output; None where there is none."""
+    sources = [shapes[at] for at in layer["from"]]
+    channels, *sizes = sources[0]
+    kind = layer["kind"]
+    if kind == "Gemm":
+        return [layer["channels"], 1, 1]
+    if kind == "Add" and not _lies_within(layer, sources):
+        return None
+    kernel, stride, dilation, pads = _sliding(layer)
+    if kind == "MaxPool" and any(pads[at] >= kernel[at % 2] for at in range(4)):
+        return None
+    after = [
+        (size + pads[at] + pads[at + 2] - (kernel[at] - 1) * dilation[at] - 1) // stride[at] + 1
+        for at, size in enumerate(sizes)
+    ]
+    return [layer["channels"] if kind == "Conv" else channels, *after] if min(after) > 0 else None
+
+
+def _lies_within(layer: Facts, sources: list[list[int]]) -> bool:
+    offsets = layer.get("crop", [0, 0])
+    one, other = sources
+    return one[0] == other[0] and all(own + offsets[at] <= other[1 + at] for at, own in enumerate(one[1:]))
+
+
+def _sliding(layer: Facts) -> tuple[list[int], list[int], list[int], list[int]]:
+    ones = [1, 1]
+    return (
+        layer.get("kernel", ones),
+        layer.get("stride", ones),
+        layer.get("dilation", ones),
+        layer.get("pads", [0] * 4),
+    )
+
+
+def shapes_of(facts: Facts) -> list[list[int]]:
+    """Return the shapes of the input and of each output; raises ValueError for facts of no network."""
+    shapes = [facts["input"]]
+    for layer in facts["layers"]:
+        shape = shape_after(layer, shapes)
+        if shape is None:
+            raise ValueError(f"{layer} leaves nothing")
+        shapes.append(shape)
+    return shapes
+
+
+def name_of(facts: Facts, at: int) -> str:
+    """Return the name of a map: 0 is the input; `names` may say others."""
+    names = facts.get("names")
+    if names:
+        return str(names[at])
+    return "x" if at == 0 else f"m{at - 1}"
+
+
+def layer_name(facts: Facts, at: int) -> str:
+    """Return the name of a layer by number."""
+    return f"layer_{name_of(facts, at + 1)}"
+
+
+def oracle_network(facts: Facts) -> Network:
+    """Return the network as the oracle has it."""
+    shapes, layers = shapes_of(facts), []
+    for at, layer in enumerate(facts["layers"]):
+        channels, *size = shapes[at + 1]
+        source = shapes[layer["from"][0]]
+        kernel, stride, dilation, pads = _sliding(layer)
+        if layer["kind"] == "Gemm":
+            kernel = source[1:]
+        rows, columns = (Window(kernel[one], stride[one], dilation[one], pads[one]) for one in range(2))
+        reads = [(name_of(facts, layer["from"][0]), (rows, columns))]
+        if layer["kind"] == "Add":
+            above, beside = layer.get("crop", [0, 0])
+            reads.append((name_of(facts, layer["from"][1]), (Window(pad=-above), Window(pad=-beside))))
+        depth = source[0] if layer["kind"] in ("Conv", "Gemm") else 1
+        taps = kernel[0] * kernel[1]
+        weighs = {"Conv": channels * depth * taps, "Gemm": channels * depth * taps, "Depthwise": channels * taps}
+        weighs["Scale"] = channels if channels > 1 else 0  # one element is no operand
+        layers.append(
+            Layer(
+                layer_name(facts, at),
+                name_of(facts, at + 1),
+                tuple(reads),
+                channels,
+                (size[0], size[1]),
+                channels * depth * taps,
+                weighs.get(layer["kind"], 0),
+                is_output(facts, at),
+            )
+        )
+    channels, height, width = facts["input"]
+    return Network({name_of(facts, 0): (channels, height, width)}, tuple(layers))
+
+
+def is_output(facts: Facts, at: int) -> bool:
+    """Whether what a layer writes leaves the network: it is told to, or nobody reads it."""
+    is_read = any(at + 1 in other["from"] for other in facts["layers"])
+    return bool(facts["layers"][at].get("output")) or not is_read
+
+
+def graph_file(facts: Facts) -> Json:
+    """Return the network as a graph file; views are operators of their own."""
+    shapes = shapes_of(facts)
+    tensors = [_tensor(name_of(facts, 0), [1, *shapes[0]], "input")]
+    operators: list[Json] = []
+    for at, layer in enumerate(facts["layers"]):
+        inputs = [name_of(facts, one) for one in layer["from"]]
+        output, name = name_of(facts, at + 1), layer_name(facts, at)
+        shape = [1, *shapes[at + 1]]
+        source = [1, *shapes[layer["from"][0]]]
+        if layer["kind"] == "Add" and shapes[layer["from"][1]] != shapes[layer["from"][0]]:
+            inputs[1] = f"{output}_crop"
+            tensors.append(_tensor(inputs[1], source, "activation"))
+            operators.append(_crop(layer, name_of(facts, layer["from"][1]), inputs[1], source))
+        if layer["kind"] == "Gemm":
+            flat = f"{output}_flat"
+            tensors.append(_tensor(flat, [1, source[1] * source[2] * source[3]], "activation"))
+            operators.append({"name": f"view_{flat}", "kind": "Flatten", "inputs": inputs, "outputs": [flat]})
+            inputs, shape = [flat], shape[:2]
+        weight = _weight_shape(layer, source, shape)
+        tensors += [_tensor(f"{output}_w", weight, "parameter")] if weight else []
+        tensors.append(_tensor(output, shape, "output" if is_output(facts, at) else "activation"))
+        operators.append(
+            {
+                "name": name,
+                "kind": {"Depthwise": "Conv", "Scale": "Mul"}.get(layer["kind"], layer["kind"]),
+                "inputs": inputs,
+                "outputs": [output],
+                "parameters": [f"{output}_w"] if weight else [],
+                "attributes": _attributes(layer, source),
+            }
+        )
+    return {"format": "onchip-graph", "version": 1, "name": "tiny", "tensors": tensors, "operators": operators}
+
+
+def _tensor(name: str, shape: list[int], role: str) -> Json:
+    return {"name": name, "shape": shape, "bits": 8, "role": role}
+
+
+def _crop(layer: Facts, source: str, view: str, shape: list[int]) -> Json:
+    starts = layer["crop"]
+    ends = [start + size for start, size in zip(starts, shape[2:], strict=True)]
+    attributes = {"axes": [2, 3], "starts": starts, "ends": ends, "steps": [1, 1]}
+    return {"name": f"view_{view}", "kind": "Slice", "inputs": [source], "outputs": [view], "attributes": attributes}
+
+
+def _weight_shape(layer: Facts, source: list[int], shape: list[int]) -> list[int] | None:
+    kernel = layer.get("kernel", [1, 1])
+    match layer["kind"]:
+        case "Conv":
+            return [shape[1], source[1], *kernel]
+        case "Depthwise":
+            return [shape[1], 1, *kernel]
+        case "Gemm":
+            return [shape[1], source[1] * source[2] * source[3]]
+        case "Scale":
+            return [source[1], 1, 1]
+    return None
+
+
+def _attributes(layer: Facts, source: list[int]) -> Json:
+    if layer["kind"] not in ("Conv", "Depthwise", "MaxPool"):
+        return {}
+    kernel, stride, dilation, pads = _sliding(layer)
+    own = {"kernel_shape": kernel, "strides": stride, "pads": pads}
+    if layer["kind"] == "MaxPool":
+        return own
+    return {**own, "dilations": dilation, "group": source[1] if layer["kind"] == "Depthwise" else 1}

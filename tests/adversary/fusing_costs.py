@@ -1,0 +1,76 @@
+"""What stacks of a tiny case cost, each costed once by the documented cost model."""
+
+from __future__ import annotations
+
+import json
+
+from adversary.frame import Facts
+from adversary.fusing import graph_file
+from onchip.analysis.fusable import FusableNetwork, Stack
+from onchip.arch.accelerator import Accelerator
+from onchip.arch.memory import DRAM
+from onchip.cost.fused import stack_cost
+from onchip.cost.layer_accounting import AccountingName
+from onchip.errors import InputError
+from onchip.frontends.accelerator_yaml import accelerator_from_yaml
+from onchip.frontends.graph_json import graph_from_json
+from onchip.plan.strategy import OverlapMode, Tiling
+from onchip.solve.fusion.objective import FusionObjective
+from onchip.solve.fusion.workers import Costing
+from onchip.solve.limits import Run
+from onchip.workloads.fusable_of import fusable_of
+from onchip.workloads.layers_of import Precision
+from oracles.fusion import Costs, Placed
+
+FEMTO_PER_PICO = 1000
+
+
+class StackTable:
+    """Costs of stacks with one mapper of layers and one objective."""
+
+    def __init__(self, facts: Facts, options: Facts) -> None:
+        accelerator = accelerator_from_yaml(json.dumps(facts["machine"]), "machine.yaml")
+        precision = Precision(8, options.get("partial-bits")).on(accelerator)
+        graph = graph_from_json(json.dumps(graph_file(facts)).encode(), "graph.json")
+        self.network: FusableNetwork = fusable_of(graph, precision)
+        self.accelerator: Accelerator = accelerator
+        self.objective: str = options["objective"]
+        accounting = AccountingName(options.get("accounting", "interpreter"))
+        objective, method = FusionObjective(self.objective), options["method"]
+        costing = Costing(self.network, accelerator, objective, method, use_cache=False, accounting=accounting)
+        self.mapper = costing.costs(Run()).mapper
+        self._known: dict[Placed, Costs | None] = {}
+
+    def cost(self, placed: Placed) -> Costs | None:
+        """Return whole femtojoules, cycles, both, or bits of DRAM; None where nothing fits."""
+        if placed not in self._known:
+            try:
+                self._known[placed] = self._cost(placed)
+            except InputError:
+                self._known[placed] = None
+        return self._known[placed]
+
+    def _cost(self, placed: Placed) -> Costs:
+        start, stop = placed.run
+        layers = self.network.layers[start:stop]
+        inside = {layer.output.name for layer in layers}
+        read = dict.fromkeys(read.source for layer in layers for read in layer.reads if read.source not in inside)
+        maps = self.network.maps
+        stack = Stack(tuple(maps[name] for name in read), layers, layers[-1].output.name in self.network.outputs)
+        resident: dict[str, int] = {}
+        for name, memory in placed.homes:
+            if name not in read:
+                resident[memory] = resident.get(memory, 0) + maps[name].size_bits
+        columns, rows, mode = placed.tile
+        found = stack_cost(
+            stack,
+            self.accelerator,
+            Tiling(columns, rows, OverlapMode(mode)),
+            self.mapper,
+            input_homes={name: memory for name, memory in placed.homes if name in read},
+            output_home=placed.output_home,
+            resident_bits=resident,
+        ).sums
+        energy_fj, cycles = round(found.energy_pj * FEMTO_PER_PICO), round(found.cycles)
+        costs = {"energy": (energy_fj,), "latency": (cycles,), "edp": (energy_fj, cycles)}
+        return costs.get(self.objective, (found.moved_bits.get(DRAM, 0),))

@@ -1,0 +1,265 @@
+"""The exhaustive answers for tiny fusion problems, written from docs/fusion.md and docs/fused.md.
+
+A strategy cuts the layers into stacks, gives each a tiling and says where the maps between them lie. All are tried.
+What a stack costs is handed in; which strategies there are is told here again, with other data structures than the
+solver's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import combinations, pairwise, product
+from math import inf, prod
+from typing import Final, TypeAlias
+
+from oracles.fused_pixels import DRAM, Network, Run, Tile
+
+MODES: Final = ("recompute", "h-cached", "fully-cached")
+PUBLISHED: Final = {
+    "sweep": ((1, 2, 4, 8, 16, 32, 60, 120, 240, 480, 960), (1, 2, 4, 9, 18, 36, 72, 135, 270, 540)),
+    "case-study": ((1, 4, 16, 60, 240, 960), (1, 4, 18, 72, 270, 540)),
+}
+
+Costs: TypeAlias = tuple[int, ...]
+"""What is summed over stacks; the objective is the product of the sums."""
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """The options of `fuse`; `homes` are the single memories that hold inputs and outputs, with their bits."""
+
+    stacks: str
+    tile: tuple[int, int] | None
+    mode: str | None
+    sizes: str
+    is_single: bool
+    homes: Mapping[str, int]
+    greedy_bits: int = 0
+
+    @property
+    def modes(self) -> tuple[str, ...]:
+        """Those that are tried."""
+        return MODES if self.mode is None else (self.mode,)
+
+
+@dataclass(frozen=True, slots=True)
+class Placed:
+    """A stack with its tile, where maps from before lie (by name, those not in DRAM), and where its output goes."""
+
+    run: Run
+    tile: Tile
+    homes: tuple[tuple[str, str], ...]
+    output_home: str
+
+
+def partitions(network: Network, asked: Asked) -> Iterator[tuple[Run, ...]]:
+    """Every way to cut the network into stacks that is asked for."""
+    count = len(network.layers)
+    if asked.stacks == "greedy":
+        yield greedy(network, asked.greedy_bits)
+        return
+    if asked.stacks == "layers":
+        yield tuple((at, at + 1) for at in range(count))
+        return
+    if asked.stacks not in ("optimal", "one"):
+        ends = [[int(number) for number in part.split("-")] for part in asked.stacks.split(",")]
+        yield tuple((part[0], part[-1] + 1) for part in ends)
+        return
+    for cuts in [()] if asked.stacks == "one" else _subsets(range(1, count)):
+        runs = tuple(pairwise((0, *cuts, count)))
+        if all(is_stack(network, one) for one in runs):
+            yield runs
+
+
+def _subsets(items: range) -> Iterator[tuple[int, ...]]:
+    for size in range(len(items) + 1):
+        yield from combinations(items, size)
+
+
+def is_stack(network: Network, run: Run) -> bool:
+    """Whether what inner layers write is read inside, by somebody, and is no output of the network."""
+    start, stop = run
+    for layer in network.layers[start : stop - 1]:
+        readers = network.readers(layer.output)
+        if layer.is_output or not readers or max(readers) >= stop:
+            return False
+    return True
+
+
+def greedy(network: Network, room_bits: int) -> tuple[Run, ...]:
+    """Whole parts between places without a branch join while the weights of all fit; what fits nowhere runs alone."""
+    count, found = len(network.layers), list[list[int]]()
+    open_to_more = False
+    for part in _parts_without_branch(network):
+        joined = [*found[-1], *part] if open_to_more else part
+        fits = [_weight_bits(network, some) <= room_bits and _is_run(network, some) for some in (part, joined)]
+        if not fits[0]:
+            found += [[at] for at in part]
+            open_to_more = False
+        elif fits[1] and open_to_more:
+            found[-1] = joined
+        else:
+            found.append(part)
+            open_to_more = True
+    assert [at for some in found for at in some] == list(range(count))
+    return tuple((some[0], some[-1] + 1) for some in found)
+
+
+def _parts_without_branch(network: Network) -> list[list[int]]:
+    found, part = [], list[int]()
+    for at in range(len(network.layers)):
+        part.append(at)
+        before = [layer.output for layer in network.layers[:at]]
+        if not any(reader > at for name in before for reader in network.readers(name)):
+            found.append(part)
+            part = []
+    return [*found, part] if part else found
+
+
+def _weight_bits(network: Network, layers: Sequence[int]) -> int:
+    return sum(8 * network.layers[at].weights for at in layers)
+
+
+def _is_run(network: Network, layers: Sequence[int]) -> bool:
+    return is_stack(network, (layers[0], layers[-1] + 1))
+
+
+def sizes_along(pixels: int, sizes: str, axis: int) -> set[int]:
+    """Sizes of the list along the columns (0) or rows (1); the whole axis is one of them."""
+    if sizes in PUBLISHED:
+        some = set(PUBLISHED[sizes][axis])
+    elif sizes == "halves":
+        some, size = {pixels}, pixels
+        while size > 1:
+            size = -(-size // 2)
+            some.add(size)
+    elif sizes == "powers":
+        some = {2**power for power in range(20)}
+    elif sizes == "divisors":
+        some = {size for size in range(1, pixels + 1) if pixels % size == 0}
+    else:
+        some = set(range(1, pixels + 1))
+    return {size for size in some if size < pixels} | {pixels}
+
+
+def cut(tile: Tile, rows: int, columns: int) -> Tile:
+    """A tile on a map: no larger than it, in the first mode that caches the same towards the neighbours it has."""
+    width, height = min(tile[0], columns), min(tile[1], rows)
+    beside = tile[2] != "recompute" and width < columns
+    below = tile[2] == "fully-cached" and height < rows
+    return width, height, "fully-cached" if below else "h-cached" if beside else "recompute"
+
+
+def tiles_of(network: Network, asked: Asked, run: Run) -> list[Tile]:
+    """Of one stack, those that are tried."""
+    rows, columns = network.layers[run[1] - 1].size
+    alone = [(columns, rows, "recompute")] if run[1] - run[0] == 1 else []
+    if asked.tile is not None:
+        given = [cut((*asked.tile, mode), rows, columns) for mode in asked.modes]
+        return list(dict.fromkeys([*alone, *given]))
+    every = product(sizes_along(columns, asked.sizes, 0), sizes_along(rows, asked.sizes, 1), asked.modes)
+    return alone or sorted({cut(tile, rows, columns) for tile in every})
+
+
+def do_share(network: Network, asked: Asked, stacks: Sequence[tuple[Run, Tile]]) -> bool:
+    """Whether one tile, cut to each map, is that of all stacks, or of all of several layers and others are whole."""
+    sizes = [network.layers[run[1] - 1].size for run, _ in stacks]
+    most = max(max(size) for size in sizes)
+    every = product(range(1, most + 1), range(1, most + 1)) if asked.tile is None else [asked.tile]
+    return any(
+        all(
+            tile == cut((*one, mode), *size) or (run[1] - run[0] == 1 and tile == (size[1], size[0], "recompute"))
+            for (run, tile), size in zip(stacks, sizes, strict=True)
+        )
+        for one in every
+        for mode in asked.modes
+    )
+
+
+def homes_of(network: Network, asked: Asked, runs: Sequence[Run]) -> Iterator[tuple[str, ...]]:
+    """Where the output of each stack may lie: in DRAM, or where it has room beside all that lies there meanwhile."""
+    choices = []
+    for _, stop in runs:
+        layer = network.layers[stop - 1]
+        stays = not layer.is_output and bool(network.readers(layer.output))
+        choices.append((DRAM, *(asked.homes if stays else ())))
+    for homes in product(*choices):
+        if all(_has_room(network, asked, runs, homes, at) for at in range(len(runs))):
+            yield homes
+
+
+def _has_room(network: Network, asked: Asked, runs: Sequence[Run], homes: Sequence[str], at: int) -> bool:
+    lying = [*_kept(network, runs, homes, at), (network.layers[runs[at][1] - 1].output, homes[at])]
+    used: dict[str, int] = {}
+    for name, memory in lying:
+        used[memory] = used.get(memory, 0) + network.bits(name)
+    return all(memory == DRAM or bits <= asked.homes[memory] for memory, bits in used.items())
+
+
+def _kept(network: Network, runs: Sequence[Run], homes: Sequence[str], at: int) -> Iterator[tuple[str, str]]:
+    """Maps of earlier stacks that this one or a later one reads, and their memories on the chip."""
+    for (_, stop), home in zip(runs[:at], homes[:at], strict=True):
+        name = network.layers[stop - 1].output
+        if home != DRAM and max(network.readers(name)) >= runs[at][0]:
+            yield name, home
+
+
+def placements(network: Network, asked: Asked) -> Iterator[tuple[tuple[Run, ...], list[list[Placed]]]]:
+    """Every partition with every choice of homes; of each of its stacks all tiles."""
+    for runs in partitions(network, asked):
+        for homes in homes_of(network, asked, runs):
+            yield (
+                runs,
+                [
+                    [
+                        Placed(run, tile, tuple(_kept(network, runs, homes, at)), homes[at])
+                        for tile in tiles_of(network, asked, run)
+                    ]
+                    for at, run in enumerate(runs)
+                ],
+            )
+
+
+def least_value(network: Network, asked: Asked, cost: Callable[[Placed], Costs | None]) -> int | None:
+    """The least value of any strategy; None if there is none."""
+    least = inf
+    for _, stacks in placements(network, asked):
+        if asked.is_single:
+            least = min(least, *(_value(way, cost) for way in _shared_ways(network, asked, stacks)), inf)
+        else:
+            least = min(least, _least_product(stacks, cost))
+    return None if least == inf else int(least)
+
+
+def _shared_ways(network: Network, asked: Asked, stacks: Sequence[Sequence[Placed]]) -> Iterator[tuple[Placed, ...]]:
+    for way in product(*stacks):
+        if do_share(network, asked, [(one.run, one.tile) for one in way]):
+            yield way
+
+
+def _value(way: Sequence[Placed], cost: Callable[[Placed], Costs | None]) -> float:
+    costs = [cost(one) for one in way]
+    known = [one for one in costs if one is not None]
+    return inf if len(known) < len(costs) else prod(map(sum, zip(*known, strict=True)))
+
+
+def _least_product(stacks: Sequence[Sequence[Placed]], cost: Callable[[Placed], Costs | None]) -> float:
+    """Sums that another is as good as in every part are left out on the way."""
+    sums: set[Costs] | None = None
+    for choices in stacks:
+        own = {found for one in choices if (found := cost(one)) is not None}
+        every = own if sums is None else {tuple(map(int.__add__, one, other)) for one in sums for other in own}
+        sums = {one for one in every if not any(other != one and all(map(int.__le__, other, one)) for other in every)}
+    return min(map(prod, sums or ()), default=inf)
+
+
+def is_in_space(network: Network, asked: Asked, strategy: Sequence[tuple[Run, Tile, str]]) -> bool:
+    """Whether a strategy, of stacks with their tiles and homes of outputs, is one of those that are tried."""
+    runs = tuple(run for run, _, _ in strategy)
+    homes = tuple(home for _, _, home in strategy)
+    if runs not in set(partitions(network, asked)) or homes not in set(homes_of(network, asked, runs)):
+        return False
+    if not all(tile in tiles_of(network, asked, run) for run, tile, _ in strategy):
+        return False
+    return not asked.is_single or do_share(network, asked, [(run, tile) for run, tile, _ in strategy])
