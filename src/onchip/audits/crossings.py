@@ -1,0 +1,170 @@
+"""A relaxation without steps and addresses: what crosses an operator is on the chip beside it, or out and comes back.
+
+A tensor crosses an operator o, which does not use it, if one of its uses runs before o and another one after. While o
+runs, its operands and whatever crosses it are on the chip, all scratchpads taken as one; or what crosses is out: then a
+load follows before its next use, and an activation has been stored. Every plan satisfies all of it, whatever its
+addresses, scratchpads, links and moments.
+
+`CrossingsModel` with `orders=False` knows only what crosses in every order, and counts loads between neighbours of a
+chain of uses that follow each other in every order. With `orders=True` the solver decides for each pair of operators
+who runs first, and loads are counted before uses. In a given order both are exact in bytes for one scratchpad.
+"""
+
+from __future__ import annotations
+
+from functools import cached_property
+
+from ortools.sat.python import cp_model
+
+from onchip.arch.memory import Memory
+from onchip.audits.facts import Facts, units_of
+from onchip.audits.sequences import Literal, Sequence
+from onchip.ir.tensor import Role
+from onchip.plan.problem import Objective
+
+
+class CrossingsModel:
+    """Literals of what is here and what is out at each operator, and of the loads between neighbours of a chain."""
+
+    def __init__(self, facts: Facts, bound: int, *, orders: bool) -> None:
+        self.model = cp_model.CpModel()
+        self._facts = facts
+        self._bound = bound
+        self._orders = orders
+        self._sequence = Sequence(self.model, facts)
+        self._costs: list[cp_model.LinearExprT] = []
+        self._loads: dict[int, list[cp_model.IntVar]] = {}
+        self._stored: dict[int, cp_model.IntVar] = {}
+        self._pairs: dict[tuple[int, int], cp_model.IntVar] = {}
+        for operator in range(len(facts.operators)):
+            self._operands_and_what_crosses_have_room(operator)
+        if orders:
+            self._sequence.make_it_an_order()
+        if not self._is_peak:
+            self.model.add(sum(self._costs) <= bound - 1)
+            self.model.minimize(sum(self._costs))
+
+    @property
+    def _is_peak(self) -> bool:
+        return self._facts.problem.objective is Objective.PEAK
+
+    @cached_property
+    def _memory(self) -> Memory | None:
+        """The scratchpad in whose units room is counted; None: in bytes, for several alignments or arenas."""
+        memories = self._facts.problem.memories
+        same = len({memory.alignment_bytes for memory in memories}) == 1
+        return memories[0] if same and (len(memories) == 1 or not self._is_peak) else None
+
+    @cached_property
+    def _room(self) -> int:
+        """All scratchpads' units together; for least arenas those of an arena below the bound."""
+        memories = self._facts.problem.memories
+        if self._is_peak:
+            return self._bound - 1 if self._memory is None else units_of(self._bound - 1, self._memory)
+        if self._memory is None:
+            return sum(memory.capacity_bytes for memory in memories)
+        return sum(units_of(memory.capacity_bytes, self._memory) for memory in memories)
+
+    def _size(self, tensor: int) -> int:
+        one = self._facts.tensors[tensor]
+        return one.size_bytes if self._memory is None else units_of(one.size_bytes, self._memory)
+
+    @cached_property
+    def _operands(self) -> tuple[tuple[int, ...], ...]:
+        found: list[list[int]] = [[] for _ in self._facts.operators]
+        for tensor, uses in enumerate(self._facts.uses):
+            for use in uses:
+                found[use].append(tensor)
+        return tuple(map(tuple, found))
+
+    def _operands_and_what_crosses_have_room(self, operator: int) -> None:
+        """Nothing is asked where all that may cross has room."""
+        crossing = [tensor for tensor in range(len(self._facts.tensors)) if self._may_cross(tensor, operator)]
+        left = self._room - sum(map(self._size, self._operands[operator]))
+        if sum(map(self._size, crossing)) <= left:
+            return
+        is_here = {tensor: self.model.new_bool_var("") for tensor in crossing}
+        self.model.add(sum(self._size(tensor) * here for tensor, here in is_here.items()) <= left)
+        for tensor, here in is_here.items():
+            is_out = None if self._is_peak else self.model.new_bool_var("")
+            self._what_crosses_is_here_or_out(tensor, operator, here if is_out is None else (here, is_out))
+            if is_out is not None:
+                self._what_is_out_comes_back(tensor, operator, is_out)
+
+    def _may_cross(self, tensor: int, operator: int) -> bool:
+        uses = self._facts.use_sets[tensor]
+        if uses >> operator & 1:
+            return False
+        if not self._orders:
+            return bool(uses & self._facts.before[operator] and uses & self._facts.after[operator])
+        earlier, later = uses & ~self._facts.after[operator], uses & ~self._facts.before[operator]
+        producer = self._facts.producer[tensor]
+        has_earlier = earlier if producer is None else earlier >> producer & 1
+        return bool(has_earlier and later and (earlier | later).bit_count() > 1)
+
+    def _what_crosses_is_here_or_out(
+        self, tensor: int, operator: int, places: cp_model.IntVar | tuple[cp_model.IntVar, cp_model.IntVar]
+    ) -> None:
+        """For each use that may run before the operator and each other one that may run after it."""
+        uses, producer = self._facts.uses[tensor], self._facts.producer[tensor]
+        ways = list(places) if isinstance(places, tuple) else [places]
+        for first in uses if producer is None else (producer,):
+            for last in uses:
+                if first != last and self._knows(first, operator) and self._knows(operator, last):
+                    pair = self._sequence.precedes(first, operator), self._sequence.precedes(operator, last)
+                    self.model.add_bool_or([~pair[0], ~pair[1], *ways])
+
+    def _knows(self, first: int, second: int) -> bool:
+        """Whether the model can say that the first runs before the second."""
+        return self._sequence.may_precede(first, second) if self._orders else self._sequence.is_sure(first, second)
+
+    def _what_is_out_comes_back(self, tensor: int, operator: int, is_out: cp_model.IntVar) -> None:
+        loads = self._loads_of(tensor)
+        if self._orders:
+            self._a_load_precedes_the_next_use(tensor, operator, is_out, loads)
+        else:
+            self._a_load_falls_between_neighbours_of_the_chain(tensor, operator, is_out, loads)
+        if tensor in self._stored:
+            self.model.add_implication(is_out, self._stored[tensor])
+
+    def _a_load_falls_between_neighbours_of_the_chain(
+        self, tensor: int, operator: int, is_out: cp_model.IntVar, loads: list[cp_model.IntVar]
+    ) -> None:
+        """After its last use that is surely before the operator, and before its first that is surely after."""
+        chain, sure = self._facts.chains[tensor], self._sequence.is_sure
+        first = max((k + 1 for k, use in enumerate(chain) if sure(use, operator)), default=0)
+        last = min((k for k, use in enumerate(chain) if sure(operator, use)), default=len(chain))
+        self.model.add_bool_or([is_out.negated(), *loads[first : last + 1]])
+
+    def _a_load_precedes_the_next_use(
+        self, tensor: int, operator: int, is_out: cp_model.IntVar, loads: list[cp_model.IntVar]
+    ) -> None:
+        """For each use after the operator with no other one between them."""
+        uses, sequence = self._facts.uses[tensor], self._sequence
+        for number, use in enumerate(uses):
+            if not sequence.may_precede(operator, use):
+                continue
+            others = [one for one in uses if sequence.may_precede(operator, one) and sequence.may_precede(one, use)]
+            between = [self._both(sequence.precedes(operator, one), sequence.precedes(one, use)) for one in others]
+            self.model.add_bool_or([is_out.negated(), ~sequence.precedes(operator, use), *between, loads[number]])
+
+    def _both(self, first: Literal, second: Literal) -> Literal:
+        """A literal that is true only if both are."""
+        pair = first.index, second.index
+        if pair not in self._pairs:
+            self._pairs[pair] = self.model.new_bool_var("")
+            self.model.add_implication(self._pairs[pair], first)
+            self.model.add_implication(self._pairs[pair], second)
+        return self._pairs[pair]
+
+    def _loads_of(self, tensor: int) -> list[cp_model.IntVar]:
+        """One before each use; without orders one before each use of the chain, and one after all."""
+        if tensor not in self._loads:
+            one = self._facts.tensors[tensor]
+            loads = len(self._facts.uses[tensor]) if self._orders else len(self._facts.chains[tensor]) + 1
+            self._loads[tensor] = [self.model.new_bool_var("") for _ in range(loads)]
+            self._costs += [self._facts.load_cost(one) * load for load in self._loads[tensor]]
+            if one.role is Role.ACTIVATION:
+                self._stored[tensor] = self.model.new_bool_var("")
+                self._costs.append(self._facts.store_cost(one) * self._stored[tensor])
+        return self._loads[tensor]

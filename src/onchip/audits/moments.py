@@ -1,0 +1,368 @@
+"""The exact model of a plan: who runs when, and what lies in which scratchpad, and where, at each moment.
+
+A moment is a step, or one of `transits` between two steps, in which nothing runs but copies from scratchpad to
+scratchpad may be on their way. At each moment the residents of a scratchpad fit; between two moments residencies end,
+go on or begin: with a load (DRAM has a copy), with a copy along a link (its source stays), or with the operator that
+writes the tensor into one scratchpad. A store takes what was resident at the moment before. Residencies nobody reads,
+copies nobody needs and bytes nobody wrote are left out: a plan without them costs no more.
+
+Without links no transits are needed: nothing can happen between two steps that could not happen at the next. With
+links `transits` bound how many copies follow each other between two steps, so that only solutions speak; unless
+transits take no room (`room_between=False`): then as many as a chain of copies can be long are a relaxation.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+from ortools.sat.python import cp_model
+
+from onchip.arch.memory import DRAM
+from onchip.audits.facts import Facts, units_of
+from onchip.ir.tensor import Role
+from onchip.plan.problem import Objective, Placement
+
+Expression: TypeAlias = Any
+"""A linear expression or a number; ortools gives them no type that adds up."""
+
+
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """Which of the models it is: see the module. `bound`: solutions cost less."""
+
+    bound: int
+    with_addresses: bool
+    transits: int = 0
+    room_between: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """A tensor in a scratchpad at a moment, each by number."""
+
+    tensor: int
+    memory: int
+    moment: int
+
+    @property
+    def before(self) -> Place:
+        """The same place at the moment before."""
+        return Place(self.tensor, self.memory, self.moment - 1)
+
+
+class MomentsModel:
+    """Variables first, then constraints, then the objective; `onchip.audits.program` reads a solution."""
+
+    def __init__(self, facts: Facts, shape: Shape) -> None:
+        self.model = cp_model.CpModel()
+        self.facts = facts
+        self.shape = shape
+        self.stride = shape.transits + 1
+        self.steps = len(facts.operators)
+        self.moments = self.steps * self.stride + shape.transits
+        self.memories = facts.problem.memories
+        self.links = facts.problem.transfers.links if facts.problem.objective is not Objective.PEAK else ()
+        self.resident: dict[Place, cp_model.IntVar] = {}
+        self.goes_on: dict[Place, cp_model.IntVar] = {}
+        self.loaded: dict[Place, cp_model.IntVar] = {}
+        self.written: dict[Place, cp_model.IntVar] = {}
+        self.moved: dict[tuple[int, Place], cp_model.IntVar] = {}
+        self.stored: dict[Place, cp_model.IntVar] = {}
+        self.in_dram: dict[tuple[int, int], cp_model.IntVar] = {}
+        self.offset_units: dict[Place, cp_model.IntVar] = {}
+        self.done: dict[tuple[int, int], cp_model.IntVar] = {}
+        self._variables()
+        self._constraints()
+        self._objective()
+
+    # Variables
+
+    def _variables(self) -> None:
+        for operator, positions in enumerate(self.facts.positions):
+            for step in positions[:-1]:
+                self.done[operator, step] = self._boolean()
+        for tensor, uses in enumerate(self.facts.uses):
+            if uses:
+                self._variables_of(tensor)
+
+    def _variables_of(self, tensor: int) -> None:
+        one, moments = self.facts.tensors[tensor], self.life(tensor)
+        for moment in range(moments.start, moments.stop + 1):
+            if not self.facts.is_source(one):
+                self.in_dram[tensor, moment] = self._boolean()
+            for memory in self._memories_for(tensor):
+                place = Place(tensor, memory, moment)
+                if not self.facts.is_source(one) and moment > moments.start:
+                    self.stored[place] = self._boolean()
+                if moment < moments.stop:
+                    self._variables_at(place)
+
+    def _variables_at(self, place: Place) -> None:
+        self.resident[place] = self._boolean()
+        self.loaded[place] = self._boolean()
+        if place.before in self.resident:
+            self.goes_on[place] = self._boolean()
+        names = [memory.name for memory in self.memories]
+        for source in range(len(names)):
+            if (names[source], names[place.memory]) in self.links and place.moment > self.life(place.tensor).start:
+                self.moved[source, place] = self._boolean()
+        producer = self.facts.producer[place.tensor]
+        if producer is not None and self._step_of(place.moment) in self.facts.positions[producer]:
+            writer = self.facts.operators[producer]
+            if place.memory in self.facts.holders(writer, self.facts.tensors[place.tensor]):
+                self.written[place] = self._boolean()
+        if self.shape.with_addresses:
+            memory = self.memories[place.memory]
+            spare = memory.capacity_bytes - self.facts.tensors[place.tensor].size_bytes
+            self.offset_units[place] = self.model.new_int_var(0, spare // memory.alignment_bytes, "")
+
+    def life(self, tensor: int) -> range:
+        """The moments at which it may be worth being on the chip: to its last use, and until then."""
+        uses, positions = self.facts.uses[tensor], self.facts.positions
+        first = min(positions[use].start for use in uses) * self.stride
+        if self.facts.producer[tensor] is not None:
+            first += self.shape.transits
+        if self.links:
+            is_output = self.facts.tensors[tensor].role is Role.OUTPUT
+            start = 0 if self.facts.producer[tensor] is None else first
+            return range(start, self.moments if is_output else self._last_use(tensor) + 1)
+        return range(first, self._last_use(tensor) + 1)
+
+    def _last_use(self, tensor: int) -> int:
+        return self.moment_of(max(self.facts.positions[use].stop - 1 for use in self.facts.uses[tensor]))
+
+    def _memories_for(self, tensor: int) -> list[int]:
+        size_bytes = self.facts.tensors[tensor].size_bytes
+        return [at for at, memory in enumerate(self.memories) if size_bytes <= memory.capacity_bytes]
+
+    def _boolean(self) -> cp_model.IntVar:
+        return self.model.new_bool_var("")
+
+    # What follows from variables
+
+    def moment_of(self, step: int) -> int:
+        """The moment in which the operator of a step runs."""
+        return step * self.stride + self.shape.transits
+
+    def _step_of(self, moment: int) -> int | None:
+        """The step whose operator runs at a moment; None between two steps."""
+        step, between = divmod(moment, self.stride)
+        return step if between == self.shape.transits and step < self.steps else None
+
+    def is_done(self, operator: int, step: int) -> Expression:
+        """Whether an operator runs in a step or has run before it."""
+        positions = self.facts.positions[operator]
+        if step < positions.start:
+            return 0
+        return 1 if step >= positions.stop - 1 else self.done[operator, step]
+
+    def runs(self, operator: int, step: int) -> Expression:
+        """Whether an operator runs in a step."""
+        return self.is_done(operator, step) - self.is_done(operator, step - 1)
+
+    def has_copy(self, tensor: int, moment: int) -> Expression:
+        """Whether DRAM has a copy of a tensor before a moment begins."""
+        if self.facts.is_source(self.facts.tensors[tensor]):
+            return 1
+        return self.in_dram.get((tensor, moment), 0)
+
+    # Constraints
+
+    def _constraints(self) -> None:
+        self._one_operator_runs_in_each_step_after_those_it_needs()
+        for place in self.resident:
+            self._a_residency_goes_on_or_begins_once(place)
+            self._what_begins_has_a_source(place)
+        self._an_output_is_written_into_one_scratchpad()
+        self._dram_has_a_copy_since_a_store()
+        self._operands_are_resident_where_they_are_held()
+        self._residents_fit()
+        if self.shape.with_addresses:
+            self._residents_do_not_overlap()
+        if self.facts.problem.placement is Placement.STATIC:
+            self._a_tensor_stays_or_is_anew_for_each_operator()
+        if self.facts.problem.objective is Objective.PEAK:
+            self._nothing_is_loaded_twice_or_spilled()
+        self._what_is_needed_is_somewhere()
+
+    def _one_operator_runs_in_each_step_after_those_it_needs(self) -> None:
+        """Done stays done; step + 1 operators are done after a step; a reader is not done before what it needs."""
+        for (operator, step), is_done in self.done.items():
+            self.model.add(is_done >= self.is_done(operator, step - 1))
+        for step in range(self.steps):
+            free = [operator for operator, positions in enumerate(self.facts.positions) if step in positions[:-1]]
+            past = sum(step >= positions.stop - 1 for positions in self.facts.positions)
+            if free:
+                self.model.add(sum(self.done[operator, step] for operator in free) == step + 1 - past)
+        for tensor, uses in enumerate(self.facts.uses):
+            producer = self.facts.producer[tensor]
+            for reader in uses[1:] if producer is not None else ():
+                for step in self.facts.positions[reader]:
+                    self.model.add(self.is_done(reader, step) <= self.is_done(uses[0], step - 1))
+
+    def _a_residency_goes_on_or_begins_once(self, place: Place) -> None:
+        """It was there before at the same offset, or is loaded, copied, or written: exactly one of these."""
+        ways = [self.loaded[place]]
+        ways += [self.goes_on[place]] if place in self.goes_on else []
+        ways += [self.written[place]] if place in self.written else []
+        ways += [self.moved[source, place] for source in self._sources(place)]
+        self.model.add(sum(ways) == self.resident[place])
+        if place in self.goes_on:
+            self.model.add_implication(self.goes_on[place], self.resident[place.before])
+            if self.shape.with_addresses:
+                same = self.offset_units[place] == self.offset_units[place.before]
+                self.model.add(same).only_enforce_if(self.goes_on[place])
+
+    def _sources(self, place: Place) -> list[int]:
+        return [source for source in range(len(self.memories)) if (source, place) in self.moved]
+
+    def _what_begins_has_a_source(self, place: Place) -> None:
+        """A load has a copy in DRAM; a copy's source was there before and, where room counts, is there still."""
+        self.model.add(self.loaded[place] <= self.has_copy(place.tensor, place.moment))
+        for source in self._sources(place):
+            other = Place(place.tensor, source, place.moment)
+            there = self.goes_on if self.shape.room_between else self.resident
+            needed = there.get(other if self.shape.room_between else other.before)
+            if needed is None:
+                self.model.add(self.moved[source, place] == 0)
+            else:
+                self.model.add_implication(self.moved[source, place], needed)
+
+    def _an_output_is_written_into_one_scratchpad(self) -> None:
+        for tensor, producer in enumerate(self.facts.producer):
+            for step in self.facts.positions[producer] if producer is not None else ():
+                places = [Place(tensor, memory, self.moment_of(step)) for memory in range(len(self.memories))]
+                ways = [self.written[place] for place in places if place in self.written]
+                self.model.add(sum(ways) == self.runs(producer or 0, step))
+
+    def _dram_has_a_copy_since_a_store(self) -> None:
+        """Of a resident of the moment before; once; of a network output for certain."""
+        for (tensor, moment), is_there in self.in_dram.items():
+            before = self.in_dram.get((tensor, moment - 1), 0)
+            stores = []
+            for memory in self._memories_for(tensor):
+                place = Place(tensor, memory, moment)
+                if place in self.stored:
+                    stores.append(self.stored[place])
+                    self.model.add_implication(self.stored[place], self.resident[place.before])
+            self.model.add(is_there == before + sum(stores))
+            if moment == self.life(tensor).stop and self.facts.tensors[tensor].role is Role.OUTPUT:
+                self.model.add(is_there == 1)
+
+    def _operands_are_resident_where_they_are_held(self) -> None:
+        for tensor, uses in enumerate(self.facts.uses):
+            for use in uses:
+                if use == self.facts.producer[tensor]:
+                    continue
+                holders = self.facts.holders(self.facts.operators[use], self.facts.tensors[tensor])
+                for step in self.facts.positions[use]:
+                    places = (Place(tensor, memory, self.moment_of(step)) for memory in holders)
+                    there = [self.resident[place] for place in places if place in self.resident]
+                    self.model.add(sum(there) >= self.runs(use, step))
+
+    def _at(self) -> dict[tuple[int, int], list[Place]]:
+        """The places by scratchpad and moment, of moments at which room counts."""
+        found: dict[tuple[int, int], list[Place]] = {}
+        for place in self.resident:
+            if self.shape.room_between or self._step_of(place.moment) is not None:
+                found.setdefault((place.memory, place.moment), []).append(place)
+        return found
+
+    def _residents_fit(self) -> None:
+        """In units of the alignment, of which a residency shares none; the last one may lie partly outside."""
+        for (number, _), places in self._at().items():
+            memory = self.memories[number]
+            units = [units_of(self.facts.tensors[place.tensor].size_bytes, memory) for place in places]
+            total = sum(unit * self.resident[place] for unit, place in zip(units, places, strict=True))
+            if sum(units) > (room := units_of(memory.capacity_bytes, memory)):
+                self.model.add(total <= room)
+
+    def _residents_do_not_overlap(self) -> None:
+        for (number, _), places in self._at().items():
+            intervals = []
+            for place in places:
+                units = units_of(self.facts.tensors[place.tensor].size_bytes, self.memories[number])
+                begin, is_there = self.offset_units[place], self.resident[place]
+                intervals.append(self.model.new_optional_fixed_size_interval_var(begin, units, is_there, ""))
+            self.model.add_no_overlap(intervals)
+
+    def _a_tensor_stays_or_is_anew_for_each_operator(self) -> None:
+        """Static placement: a single residency, or none that goes on from one step into another."""
+        for tensor, uses in enumerate(self.facts.uses):
+            if not uses:
+                continue
+            stays = self._boolean()
+            begun = [
+                *(var for place, var in self.loaded.items() if place.tensor == tensor),
+                *(var for place, var in self.written.items() if place.tensor == tensor),
+                *(var for (_, place), var in self.moved.items() if place.tensor == tensor),
+            ]
+            self.model.add(sum(begun) == 1).only_enforce_if(stays)
+            self._none_goes_on_into_another_step(tensor, stays)
+
+    def _none_goes_on_into_another_step(self, tensor: int, stays: cp_model.IntVar) -> None:
+        """From the moment of a step through all moments up to the next step's."""
+        for place in self.resident:
+            if place.tensor == tensor and self._step_of(place.moment) is not None:
+                moments = range(place.moment - self.stride + 1, place.moment + 1)
+                chain = [self.goes_on.get(Place(tensor, place.memory, moment)) for moment in moments]
+                if all(one is not None for one in chain):
+                    self.model.add_bool_or([stays, *(one.negated() for one in chain if one is not None)])
+
+    def _nothing_is_loaded_twice_or_spilled(self) -> None:
+        """Least arenas: only first loads of what must be loaded, and the writes of outputs."""
+        for tensor, one in enumerate(self.facts.tensors):
+            loads = [var for place, var in self.loaded.items() if place.tensor == tensor]
+            self.model.add(sum(loads) <= (1 if self.facts.is_source(one) else 0))
+        for place, is_stored in self.stored.items():
+            if self.facts.tensors[place.tensor].role is not Role.OUTPUT:
+                self.model.add(is_stored == 0)
+
+    def _what_is_needed_is_somewhere(self) -> None:
+        """Written and still to be read: in DRAM or on the chip at each step. It follows; the solver is told."""
+        for tensor, uses in enumerate(self.facts.uses):
+            producer = self.facts.producer[tensor]
+            for reader in uses[1:] if producer is not None else ():
+                for step in range(self.facts.positions[uses[0]].start, self.facts.positions[reader].stop):
+                    moment = self.moment_of(step)
+                    places = (Place(tensor, memory, moment) for memory in range(len(self.memories)))
+                    there = [self.resident[place] for place in places if place in self.resident]
+                    needed = self.is_done(uses[0], step) - self.is_done(reader, step - 1)
+                    self.model.add(sum(there) + self.has_copy(tensor, moment) >= needed)
+
+    # Objective
+
+    def _objective(self) -> None:
+        if self.facts.problem.objective is Objective.PEAK:
+            total = self._arenas()
+        else:
+            total = self._transfers() - self.facts.compulsory_cost
+        self.model.add(total <= self.shape.bound - 1)
+        self.model.minimize(total)
+
+    def _transfers(self) -> Expression:
+        """What all loads, stores and copies cost."""
+        problem, names = self.facts.problem, [memory.name for memory in self.memories]
+
+        def cost(place: Place, source: str, target: str) -> int:
+            return problem.transfer_cost(self.facts.tensors[place.tensor], source, target)
+
+        terms: list[Expression] = []
+        terms += [cost(place, DRAM, names[place.memory]) * var for place, var in self.loaded.items()]
+        terms += [cost(place, names[place.memory], DRAM) * var for place, var in self.stored.items()]
+        terms += [cost(at, names[source], names[at.memory]) * var for (source, at), var in self.moved.items()]
+        return sum(terms)
+
+    def _arenas(self) -> Expression:
+        """The highest end addresses; without addresses the bytes that are resident, but for the last padding."""
+        arenas = [self.model.new_int_var(0, memory.capacity_bytes, "") for memory in self.memories]
+        for (number, _), places in self._at().items():
+            alignment = self.memories[number].alignment_bytes
+            units = [units_of(self.facts.tensors[at.tensor].size_bytes, self.memories[number]) for at in places]
+            total = sum(unit * self.resident[place] for unit, place in zip(units, places, strict=True))
+            self.model.add(arenas[number] >= alignment * total - (alignment - 1))
+            for place in places if self.shape.with_addresses else ():
+                end = self.offset_units[place] * alignment + self.facts.tensors[place.tensor].size_bytes
+                self.model.add(arenas[number] >= end).only_enforce_if(self.resident[place])
+        return sum(arenas)

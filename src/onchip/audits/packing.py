@@ -1,0 +1,164 @@
+"""Is there a packing below a claimed bound? Offsets of buffers with known lives, in one model for CP-SAT."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass, field
+
+from ortools.sat.python import cp_model
+
+from onchip.audits.finding import Finding, Ruling
+from onchip.audits.search import Answered, searched
+from onchip.plan.packing import Overflow, Packing, PackingProblem
+from onchip.verify.packing import verify_overflow, verify_packing
+
+
+def audit_arena(problem: PackingProblem, bound: int, seconds: float, workers: int = 1) -> Finding:
+    """Say whether the buffers pack into less than `bound` bytes; the problem's capacity does not count."""
+    return _Audit(problem, bound, time.monotonic() + seconds, workers).of_the_arena()
+
+
+def audit_overflow(problem: PackingProblem, bound: int, seconds: float, workers: int = 1) -> Finding:
+    """Say whether less than `bound` bytes can be left outside the problem's capacity, each buffer wholly in or out."""
+    return _Audit(problem, bound, time.monotonic() + seconds, workers).of_the_overflow()
+
+
+@dataclass
+class _Audit:
+    """One audit: sizes of what lives at a time first, which can only confirm; then offsets."""
+
+    problem: PackingProblem
+    bound: int
+    deadline: float
+    workers: int
+    started: float = field(default_factory=time.monotonic)
+
+    def of_the_arena(self) -> Finding:
+        """At each step the buffers that live are beside each other, all but one of them padded."""
+        if self.bound <= self._live_bytes():
+            return self._ruled(Ruling.CONFIRMED, "so many bytes live at one step")
+        model = _PackingModel(self.problem, self.bound - 1)
+        model.everything_is_kept()
+        answered, solver = searched(model.model, self.deadline - time.monotonic(), self.workers)
+        if answered is Answered.SOLUTION:
+            packing = Packing(tuple(model.offset_bytes(solver, at) or 0 for at in range(len(self.problem.buffers))))
+            return self._refuted_by_packing(packing)
+        return self._by(answered, "exact model: an offset for each buffer")
+
+    def _live_bytes(self) -> int:
+        alignment = self.problem.alignment_bytes
+        live = [
+            sum(_units(size, alignment) for size in self._sizes_at(step)) * alignment - (alignment - 1)
+            for step in _beginnings(self.problem)
+        ]
+        return max([0, *live, *(sum(self._sizes_at(step)) for step in _beginnings(self.problem))])
+
+    def _sizes_at(self, step: int) -> list[int]:
+        return [buffer.size_bytes for buffer in self.problem.buffers if buffer.start <= step < buffer.stop]
+
+    def _refuted_by_packing(self, packing: Packing) -> Finding:
+        pairs = zip(packing.offsets_bytes, self.problem.buffers, strict=True)
+        arena = max((offset + buffer.size_bytes for offset, buffer in pairs), default=0)
+        within = PackingProblem(self.problem.buffers, self.bound - 1, self.problem.alignment_bytes)
+        if verify_packing(within, packing) or arena >= self.bound:
+            return self._ruled(Ruling.UNDECIDED, "the model's packing does not pass the verifier")
+        return self._refuted(packing, arena)
+
+    def of_the_overflow(self) -> Finding:
+        """First only what lives at a time has to fit; then it also has offsets."""
+        if self.bound <= 0:
+            return self._ruled(Ruling.CONFIRMED, "nothing less than 0 bytes can be outside")
+        for with_offsets in (False, True):
+            model = _PackingModel(self.problem, self.problem.capacity_bytes, with_offsets=with_offsets)
+            model.less_is_outside_than(self.bound)
+            answered, solver = searched(model.model, self.deadline - time.monotonic(), self.workers)
+            if answered is Answered.NONE:
+                named = "exact model: offsets of what is kept" if with_offsets else "relaxation: what lives at a time"
+                return self._ruled(Ruling.CONFIRMED, named)
+            if answered is Answered.SOLUTION and with_offsets:
+                offsets = (model.offset_bytes(solver, at) for at in range(len(self.problem.buffers)))
+                return self._refuted_by_overflow(Overflow(tuple(offsets)))
+        return self._by(Answered.OPEN, "")
+
+    def _refuted_by_overflow(self, overflow: Overflow) -> Finding:
+        outside = sum(self.problem.buffers[at].size_bytes for at in overflow.outside)
+        if verify_overflow(self.problem, overflow, outside) or outside >= self.bound:
+            return self._ruled(Ruling.UNDECIDED, "the model's packing does not pass the verifier")
+        return self._refuted(overflow, outside)
+
+    def _refuted(self, better: Packing | Overflow, value: int) -> Finding:
+        detail = "exact model: a better packing, which passes the verifier"
+        return Finding(Ruling.REFUTED, self.bound, value, better, time.monotonic() - self.started, detail)
+
+    def _by(self, answered: Answered, detail: str) -> Finding:
+        if answered is Answered.NONE:
+            return self._ruled(Ruling.CONFIRMED, detail)
+        return self._ruled(Ruling.UNDECIDED, "neither a proof nor a better packing in time")
+
+    def _ruled(self, ruling: Ruling, detail: str) -> Finding:
+        return Finding(ruling, self.bound, None, None, time.monotonic() - self.started, detail)
+
+
+class _PackingModel:
+    """For each buffer whether it is kept and, unless sizes alone are asked about, at which unit it begins."""
+
+    def __init__(self, problem: PackingProblem, capacity_bytes: int, *, with_offsets: bool = True) -> None:
+        self.model = cp_model.CpModel()
+        self._problem = problem
+        self._capacity_bytes = capacity_bytes
+        self._is_kept = [self.model.new_bool_var("") for _ in problem.buffers]
+        self._begin: list[cp_model.IntVar] = []
+        self._what_lives_at_a_time_fits()
+        if with_offsets:
+            self._no_two_share_bytes_and_a_step()
+
+    def everything_is_kept(self) -> None:
+        """Nothing may be outside."""
+        for is_kept in self._is_kept:
+            self.model.add(is_kept == 1)
+
+    def less_is_outside_than(self, bound: int) -> None:
+        """The sizes of what is not kept add up to less."""
+        pairs = zip(self._problem.buffers, self._is_kept, strict=True)
+        outside = sum(buffer.size_bytes * (1 - is_kept) for buffer, is_kept in pairs)
+        self.model.add(outside <= bound - 1)
+        self.model.minimize(outside)
+
+    def offset_bytes(self, solver: cp_model.CpSolver, buffer: int) -> int | None:
+        """Where a buffer begins; None outside."""
+        if not solver.boolean_value(self._is_kept[buffer]):
+            return None
+        return solver.value(self._begin[buffer]) * self._problem.alignment_bytes
+
+    def _what_lives_at_a_time_fits(self) -> None:
+        """In units of the alignment, of which two buffers share none; the last one may lie partly outside."""
+        alignment = self._problem.alignment_bytes
+        room = _units(self._capacity_bytes, alignment)
+        for step in _beginnings(self._problem):
+            live = [at for at, buffer in enumerate(self._problem.buffers) if buffer.start <= step < buffer.stop]
+            units = [_units(self._problem.buffers[at].size_bytes, alignment) for at in live]
+            self.model.add(sum(unit * self._is_kept[at] for unit, at in zip(units, live, strict=True)) <= room)
+        for buffer, is_kept in zip(self._problem.buffers, self._is_kept, strict=True):
+            if buffer.size_bytes > self._capacity_bytes:
+                self.model.add(is_kept == 0)
+
+    def _no_two_share_bytes_and_a_step(self) -> None:
+        alignment = self._problem.alignment_bytes
+        lives, places = [], []
+        for buffer, is_kept in zip(self._problem.buffers, self._is_kept, strict=True):
+            last = max(self._capacity_bytes - buffer.size_bytes, 0) // alignment
+            begin = self.model.new_int_var(0, last, "")
+            units, life = _units(buffer.size_bytes, alignment), buffer.stop - buffer.start
+            self._begin.append(begin)
+            places.append(self.model.new_optional_fixed_size_interval_var(begin, units, is_kept, ""))
+            lives.append(self.model.new_optional_fixed_size_interval_var(buffer.start, life, is_kept, ""))
+        self.model.add_no_overlap_2d(lives, places)
+
+
+def _beginnings(problem: PackingProblem) -> list[int]:
+    """The steps at which some buffer begins: what lives at any other step lives at one of these, too."""
+    return sorted({buffer.start for buffer in problem.buffers})
+
+
+def _units(size_bytes: int, alignment_bytes: int) -> int:
+    return -(-size_bytes // alignment_bytes)

@@ -1,0 +1,135 @@
+"""Is there a plan below a claimed bound? Relaxations first, which can only confirm; then the exact model."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+
+from onchip.audits.crossings import CrossingsModel
+from onchip.audits.facts import Facts
+from onchip.audits.finding import Finding, Ruling
+from onchip.audits.moments import MomentsModel, Shape
+from onchip.audits.program import Solution
+from onchip.audits.search import Answered, searched
+from onchip.plan.plan import Plan
+from onchip.plan.problem import Order, Problem
+from onchip.verify.verifier import verify
+
+GREATEST_PLACES = 60_000
+"""A tensor, a scratchpad and a moment each; an exact model of more would not be decided."""
+GREATEST_TRANSITS = 2
+SHARE_OF_A_STAGE = 0.5
+
+
+def audit_plan(problem: Problem, bound: int, seconds: float, workers: int = 1) -> Finding:
+    """Say whether any plan of the problem has an objective value below the bound.
+
+    The order is free or given; for an order of least peak hand in the problem with that order given. CONFIRMED comes
+    from a proof that there is none, REFUTED with a plan that has been verified; UNDECIDED after so many seconds.
+    """
+    return PlanAudit(problem, bound, time.monotonic() + seconds, workers).finding()
+
+
+@dataclass
+class PlanAudit:
+    """One audit: each stage confirms, refutes, or leaves it to the next."""
+
+    problem: Problem
+    bound: int
+    deadline: float
+    workers: int
+    started: float = field(default_factory=time.monotonic)
+
+    def finding(self) -> Finding:
+        """Go through the stages until one decides."""
+        if self.bound <= 0:
+            return self._ruled(Ruling.CONFIRMED, "nothing costs less than 0")
+        return self._by_crossings() or self._by_moments() or self._undecided()
+
+    @cached_property
+    def _facts(self) -> Facts:
+        return Facts(self.problem)
+
+    @property
+    def _seconds_left(self) -> float:
+        return self.deadline - time.monotonic()
+
+    def _by_crossings(self) -> Finding | None:
+        """What must cross each operator: first in every order, then with the order left to the solver."""
+        for orders in (False, True) if self.problem.order is Order.FREE else (False,):
+            model = CrossingsModel(self._facts, self.bound, orders=orders).model
+            seconds = self._seconds_left * (SHARE_OF_A_STAGE if orders else 1)
+            if searched(model, seconds, self.workers)[0] is Answered.NONE:
+                named = "orders" if orders else "in every order"
+                return self._ruled(Ruling.CONFIRMED, f"relaxation: what crosses each operator, {named}")
+        return None
+
+    def _by_moments(self) -> Finding | None:
+        """Residencies at each moment in bytes, then with addresses."""
+        if self._seconds_left <= 0 or self._places > GREATEST_PLACES:
+            return None
+        links = bool(self.problem.transfers.links)
+        chain = len(self.problem.memories) - 1 if links else 0
+        relaxed = Shape(self.bound, with_addresses=False, transits=chain, room_between=not links)
+        model = MomentsModel(self._facts, relaxed)
+        answered, solver = searched(model.model, self._seconds_left * SHARE_OF_A_STAGE, self.workers)
+        if answered is Answered.NONE:
+            return self._ruled(Ruling.CONFIRMED, "relaxation: residencies at each step, without addresses")
+        if answered is Answered.SOLUTION and self.problem.order is Order.FREE:
+            order = Solution(model, solver).order
+            operators = tuple(self._facts.operators[operator] for operator in order)
+            graph = replace(self.problem.graph, operators=operators)
+            settled = replace(self.problem, graph=graph, order=Order.GIVEN)
+            found = self._with_addresses(Facts(settled), 0, self._seconds_left * SHARE_OF_A_STAGE)
+            if found is not None and found.ruling is Ruling.REFUTED:
+                return found
+        for transits in range(GREATEST_TRANSITS + 1 if links else 1):
+            found = self._with_addresses(self._facts, transits, self._seconds_left)
+            if found is not None:
+                return found
+        return None
+
+    @cached_property
+    def _places(self) -> int:
+        """How many of the model without addresses and transits there are, about."""
+        lives = (
+            max(self._facts.positions[use].stop for use in uses) - min(self._facts.positions[use].start for use in uses)
+            for uses in self._facts.uses
+            if uses
+        )
+        return sum(lives) * len(self.problem.memories)
+
+    def _with_addresses(self, facts: Facts, transits: int, seconds: float) -> Finding | None:
+        """A solution is a plan; that there is none is a proof where nothing can happen between two steps."""
+        if seconds <= 0:
+            return None
+        model = MomentsModel(facts, Shape(self.bound, with_addresses=True, transits=transits))
+        answered, solver = searched(model.model, seconds, self.workers)
+        if answered is Answered.NONE and not self.problem.transfers.links:
+            return self._ruled(Ruling.CONFIRMED, "exact model: order, residencies and addresses")
+        if answered is Answered.SOLUTION:
+            return self._refuted(Solution(model, solver).plan())
+        return None
+
+    def _refuted(self, plan: Plan) -> Finding | None:
+        """A plan that the verifier passes, and below the bound; any other says nothing."""
+        verdict = verify(self.problem, plan)
+        value = verdict.figures.objective_value(self.problem.objective)
+        if verdict.violations or value >= self.bound:
+            return None
+        detail = "exact model: a better plan, which passes the verifier"
+        return replace(self._ruled(Ruling.REFUTED, detail), better_value=value, better=plan)
+
+    def _undecided(self) -> Finding:
+        if self._places > GREATEST_PLACES:
+            return self._ruled(Ruling.UNDECIDED, "the relaxations allow less, and the exact model would be too large")
+        return self._ruled(Ruling.UNDECIDED, "neither a proof nor a better plan in time")
+
+    def _ruled(self, ruling: Ruling, detail: str) -> Finding:
+        return Finding(ruling, self.bound, None, None, time.monotonic() - self.started, detail)
+
+
+def is_refuted_by(problem: Problem, plan: Plan, bound: int) -> bool:
+    """Whether a plan itself, which is legal, is below the bound that its maker claims."""
+    return verify(problem, plan).figures.objective_value(problem.objective) < bound
