@@ -230,7 +230,7 @@ def _accounted_solver(request: MappingRequest) -> Solver:
     from onchip.solve.mapping.rivals.uneven import solve_uneven
 
     solve = solve_as_loma if request.method == LOMA else solve_uneven
-    return partial(solve, accounting=request.accounting.accounting)
+    return partial(solve, accounting=request.accounting.accounting, has_stored_room=True)
 
 
 def _padded_solver(method: MappingMethod, percent: int) -> Solver:

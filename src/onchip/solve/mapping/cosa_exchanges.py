@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from onchip.ir.loopnest import INPUT
 from onchip.solve.mapping.cosa_machine import RELATED, WINDOWS, CosaMachine, Place
-from onchip.solve.mapping.cosa_objective import UTILISATION_WEIGHT, WEIGHT_BUFFER_FACTOR, added_by
+from onchip.solve.mapping.cosa_objective import added_by, window_weight
 from onchip.solve.mapping.cosa_placement import GIVEN_ORDER, Factor, Placement
 
 Counts: TypeAlias = NDArray[np.int64]
@@ -123,8 +123,7 @@ class Exchanges:
             is_related = np.array([loop in RELATED[operand] for loop in order])
             moves = np.logical_or.accumulate((at_shared > 0) & is_related, axis=1)
             saved += np.where(moves, 0.0, at_shared).sum(axis=1)
-        weight = WEIGHT_BUFFER_FACTOR if self.machine.input_level == self.machine.weight_level else 1
-        return np.asarray(rows @ self.linear - saved - UTILISATION_WEIGHT * weight * self._windows(rows))
+        return np.asarray(rows @ self.linear - saved - window_weight(self.machine) * self._windows(rows))
 
     def fits(self, rows: Counts) -> NDArray[np.bool_]:
         """Whether tiles fit their memories and side-by-side factors the array."""

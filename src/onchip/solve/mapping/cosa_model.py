@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final
 from onchip.ir.loopnest import INPUT, OUTPUT, WEIGHT
 from onchip.solve.joint.mip import MipOutcome
 from onchip.solve.mapping.cosa_machine import RELATED, WINDOWS, CosaMachine, Place
-from onchip.solve.mapping.cosa_objective import TRAFFIC_WEIGHT, UTILISATION_WEIGHT, added_by
+from onchip.solve.mapping.cosa_objective import TRAFFIC_WEIGHT, added_by, window_weight
 from onchip.solve.mapping.cosa_placement import GIVEN_ORDER, Factor, Placement
 
 if TYPE_CHECKING:
@@ -26,6 +26,8 @@ GREATEST: Final = 10**7
 """Of a variable: CP-SAT cuts off what is above, so that larger amounts are two variables."""
 OBJECTIVE_PER_UNIT: Final = 10
 """The objective is an integer in tenths of these units: its weights are, where they meet variables."""
+FINE_OBJECTIVE_PER_UNIT: Final = 1000
+"""The same where inputs and weights share a buffer, whose factor the window's weight then has."""
 REUSED: Final[tuple[tuple[str, Mapping[str, tuple[str, ...]]], ...]] = (
     ("PQN", {WEIGHT: ("P", "Q", "N")}),
     ("RSK", {INPUT: ("R", "S", "K"), OUTPUT: ("R", "S")}),
@@ -47,7 +49,9 @@ class CosaModel:
         self.machine = machine
         self.factors = factors
         self.per_bit = _per_bit(machine, factors)
-        self.objective_per_bit = OBJECTIVE_PER_UNIT * self.per_bit
+        shares = machine.input_level == machine.weight_level
+        self.objective_per_unit = FINE_OBJECTIVE_PER_UNIT if shares else OBJECTIVE_PER_UNIT
+        self.objective_per_bit = self.objective_per_unit * self.per_bit
         self.on_chip = tuple(place for place in machine.places if place.level < machine.dram)
         self._make_variables()
         self._each_factor_has_one_place()
@@ -137,9 +141,9 @@ class CosaModel:
         """
         costs = {key: round(self.objective_per_bit * added_by(self.machine, *key)) for key in self.placed}
         terms = [cost * self.placed[key] for key, cost in costs.items()]
-        wide = round(OBJECTIVE_PER_UNIT * UTILISATION_WEIGHT)
+        wide = round(self.objective_per_unit * window_weight(self.machine))
         widened = [-wide * window for window in self.window.values()]
-        reused = -round(OBJECTIVE_PER_UNIT * TRAFFIC_WEIGHT) * self.reused
+        reused = -round(self.objective_per_unit * TRAFFIC_WEIGHT) * self.reused
         self.offset = wide * sum(map(self._widest, self.window))
         self.offset -= sum(min(0, cost) * self.factors[factor] for (factor, _), cost in costs.items())
         self.model.minimize(self._total([*terms, *widened, reused, float(self.offset)]))

@@ -90,6 +90,11 @@ def utilisation(machine: CosaMachine, placement: Placement) -> float:
     )
 
 
+def window_weight(machine: CosaMachine) -> float:
+    """What a bit of the window counts in Eq. 12, negated: it is in the input buffer, where weights may lie, too."""
+    return UTILISATION_WEIGHT * (WEIGHT_BUFFER_FACTOR if machine.input_level == machine.weight_level else 1)
+
+
 def compute(machine: CosaMachine, placement: Placement) -> float:
     """The iterations one after the other (Eq. 6)."""
     return log2(prod(placement.sizes(Place(level) for level in range(machine.dram + 1)).values()))

@@ -48,18 +48,21 @@ def solve_as_loma(
     limit: int = LIMIT,
     accounting: Accounting = INTERPRETER,
     unrolling: Unrolling | None = None,
+    *,
+    has_stored_room: bool = False,
 ) -> Result[plan.Mapping]:
     """The best of all orders; nothing is random, and nothing is proven.
 
     `unrolling` says what stands on the array, as in ZigZag's mapping files; without it, as much as divides the bounds.
     Where it does not divide a bound, the loop runs longer: INTERPRETER executes all of it, ZIGZAG and DEFINES count
-    energy with units in parts.
+    energy with units in parts. With `has_stored_room` tiles have the room that `verify_mapping` asks for; without it
+    what the accounting counts, as those tools do, which is less where a stride skips rows.
     """
     unrolled = unrolled_greedily(layer, accelerator)
     if unrolling is not None:
         unrolled = unrolled_as_asked(layer, accelerator, unrolling)
     best = BestRow(layer, accelerator, objective, accounting, unrolled)
-    for chosen in filled_orders(layer, accelerator, unrolled, limit, accounting):
+    for chosen in filled_orders(layer, accelerator, unrolled, limit, accounting, has_stored_room=has_stored_room):
         best.offer(chosen)
         if run.stop is not None:
             return best.result(METHOD, run, run.stop)
@@ -67,12 +70,19 @@ def solve_as_loma(
 
 
 def filled_orders(
-    layer: Layer, accelerator: Accelerator, unrolled: Unrolled, limit: int, accounting: Accounting
+    layer: Layer,
+    accelerator: Accelerator,
+    unrolled: Unrolled,
+    limit: int,
+    accounting: Accounting,
+    *,
+    has_stored_room: bool = False,
 ) -> Iterator[Chosen]:
     """The mappings of all orders, in arrays that are written again for the next ones."""
     order = ORDER_OF_DEFINES if replace(accounting, systolic=()) == DEFINES else ORDER
     tiles = tiles_of(joined(unrolled.turns, limit, order))
-    filling = _filling(accelerator, unrolled, tiles, _sized(layer, unrolled, tiles, accounting))
+    executed = layer if accounting.units_in_parts else layer.padded_to(unrolled.bounds)
+    filling = _filling(accelerator, unrolled, tiles, TileSizes(executed, tiles, accounting, has_stored_room))
     loops = sum(tiles.counts)
     desk = _desk(tiles, loops)
     size = min(ROWS, _orders(tiles))
@@ -110,11 +120,6 @@ def rows_for(accelerator: Accelerator, unrolled: Unrolled, loops: int, rows: int
     return chosen
 
 
-def _sized(layer: Layer, unrolled: Unrolled, tiles: Tiles, accounting: Accounting) -> TileSizes:
-    """With the bounds that count: as executed, or in parts as asked for."""
-    return TileSizes(layer if accounting.units_in_parts else layer.padded_to(unrolled.bounds), tiles, accounting)
-
-
 def _filling(accelerator: Accelerator, unrolled: Unrolled, tiles: Tiles, sized: TileSizes) -> Filling:
     levels, layer = accelerator.levels, sized.layer
     sides = sides_of(accelerator, unrolled.beside, unrolled.parts(layer))
@@ -124,6 +129,7 @@ def _filling(accelerator: Accelerator, unrolled: Unrolled, tiles: Tiles, sized: 
         np.array(tiles.steps, np.int64),
         tiles.iterations,
         tiles.sums_are_left,
+        np.array([tiles.is_left(RELEVANT[operand]) for operand in Operand]),
         np.array([[sized.room(within, operand) for within in sides.within[1:-1]] for operand in Operand]),
         np.array([layer.bits(operand) for operand in Operand]),
         layer.partial_bits,
@@ -132,7 +138,7 @@ def _filling(accelerator: Accelerator, unrolled: Unrolled, tiles: Tiles, sized: 
         np.array([level.double_buffered for level in levels]),
         np.array([_held(layer, accelerator, level) for level in levels]),
         np.array([[accelerator.home(operand) == level.memory.name for level in levels] for operand in Operand]),
-        np.array([_last_apart(accelerator, str(loop.along)) for loop in unrolled.beside], np.int64),
+        np.array([last_apart(accelerator, str(loop.along)) for loop in unrolled.beside], np.int64),
     )
 
 
@@ -153,7 +159,7 @@ def _held(layer: Layer, accelerator: Accelerator, level: MemoryLevel) -> list[in
     return [*own, -1, -1, -1][:3]
 
 
-def _last_apart(accelerator: Accelerator, along: str) -> int:
+def last_apart(accelerator: Accelerator, along: str) -> int:
     """The last level of inputs of which instances stand along a dimension: such a loop stands right above its tile."""
     keepers = accelerator.keepers(Operand.INPUT)
     apart = [

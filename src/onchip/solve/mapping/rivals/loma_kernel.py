@@ -22,6 +22,7 @@ class Filling(NamedTuple):
     kind_step: Integers
     iterations: Integers  # of each tile
     sums_are_left: Flags  # of each tile
+    is_left: Flags  # operand, tile: whether another tile follows it
     elements: Reals  # operand, level, tile
     bits: Integers  # of each operand
     partial_bits: int
@@ -143,11 +144,10 @@ def measure(filling: Filling, desk: Desk, level: int, slot: int) -> bool:
     bits = filling.bits[operand]
     if operand == OUTPUT and (filling.sums_are_left[desk.tile[cut]] or filling.sums_beside[level]):
         bits = filling.partial_bits
-    whole = filling.elements[operand, level, desk.tile[loops]] * bits
     more = 0
     while cut + more <= loops:
         room = filling.elements[operand, level, desk.tile[cut + more]] * bits
-        if filling.double_buffered[level] and cut + more < loops and room < whole:
+        if filling.double_buffered[level] and filling.is_left[operand, desk.tile[cut + more]]:
             room *= 2
         if room > filling.capacity_bits[level]:
             break

@@ -45,8 +45,11 @@ class Tiles:
     @property
     def sums_are_left(self) -> Flags:
         """Whether loops outside add to the outputs of the tile."""
-        left = [self.inner[loop] < self.inner[loop][-1] for loop in LOOPS if loop not in RELEVANT[OUTPUT]]
-        return np.asarray(np.any(left, axis=0))
+        return self.is_left([loop for loop in LOOPS if loop not in RELEVANT[OUTPUT]])
+
+    def is_left(self, loops: Sequence[str]) -> Flags:
+        """Whether any of these loops goes on outside the tile."""
+        return np.asarray(np.any([self.inner[loop] < self.inner[loop][-1] for loop in loops], axis=0))
 
 
 def tiles_of(factors: Sequence[Loop]) -> Tiles:
@@ -92,11 +95,16 @@ def sides_of(accelerator: Accelerator, beside: Sequence[Loop], parts: Mapping[st
 
 @dataclass(frozen=True, slots=True)
 class TileSizes:
-    """How many elements tiles have, from bounds alone, as `accounting` counts; `layer` has the bounds that count."""
+    """How many elements tiles have, from bounds alone, as `accounting` counts; `layer` has the bounds that count.
+
+    With `has_stored_room` tiles of the input take room from their first row to their last, as `verify_mapping` asks,
+    whether or not the accounting counts rows between that a stride skips.
+    """
 
     layer: Layer
     tiles: Tiles
     accounting: Accounting
+    has_stored_room: bool = False
 
     def elements(self, within: dict[str, float], operand: str) -> Reals:
         """Of each tile of an operand; parts of units are not rounded."""
@@ -105,26 +113,34 @@ class TileSizes:
 
     def room(self, within: dict[str, float], operand: str) -> Reals:
         """Elements that each tile takes room for."""
-        if not self.accounting.parts_have_whole_room:
+        if not self.accounting.parts_have_whole_room and not self.has_stored_room:
             return self.elements(within, operand)
         sizes: dict[str, Reals] = {loop: np.ceil(within[loop] * self.tiles.inner[loop] - EPSILON) for loop in LOOPS}
-        return self._of(sizes, operand)
+        return self._of(sizes, operand, is_stored=self.has_stored_room)
 
-    def _of(self, sizes: Mapping[str, Reals], operand: str) -> Reals:
-        axes = self._axes if operand == INPUT else ()
+    def _of(self, sizes: Mapping[str, Reals], operand: str, *, is_stored: bool = False) -> Reals:
+        axes = self.layer.axes if is_stored else self._axes
+        axes = axes if operand == INPUT else ()
         on_axes = {loop for axis in axes for loop in (axis.output_loop, axis.filter_loop)}
         found = np.ones(self.tiles.number)
         for loop in RELEVANT[operand]:
             if loop not in on_axes:
                 found = found * sizes[loop]
         for axis in axes:
-            found = found * np.minimum(self._positions(axis, sizes), axis.size)
+            positions = self._block(axis, sizes) if is_stored else self._positions(axis, sizes)
+            found = found * np.minimum(positions, axis.size)
         return found
 
     @property
     def _axes(self) -> tuple[Axis, ...]:
         is_plain = self.accounting.single_taps_are_channels and (self.layer.r, self.layer.s) == (1, 1)
         return () if is_plain else self.layer.axes
+
+    @staticmethod
+    def _block(axis: Axis, sizes: Mapping[str, Reals]) -> Reals:
+        """From the first to the last."""
+        outputs, filters = sizes[axis.output_loop], sizes[axis.filter_loop]
+        return (outputs - 1) * axis.stride + (filters - 1) * axis.dilation + 1
 
     def _positions(self, axis: Axis, sizes: Mapping[str, Reals]) -> Reals:
         outputs, filters = sizes[axis.output_loop], sizes[axis.filter_loop]

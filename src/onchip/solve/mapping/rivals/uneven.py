@@ -17,13 +17,13 @@ from onchip.arch.accelerator import Accelerator
 from onchip.cost.layer_accounting import INTERPRETER, ZIGZAG, Accounting
 from onchip.cost.layer_tables import OPERANDS, Chosen, Flags, Integers
 from onchip.errors import InputError, InternalError, UsageError
-from onchip.ir.loopnest import LOOPS, OUTPUT, Layer
+from onchip.ir.loopnest import INPUT, LOOPS, OUTPUT, Layer
 from onchip.plan.mapping import Mapping
 from onchip.plan.result import Result
 from onchip.solve.limits import Run
 from onchip.solve.mapping.objective import FEMTO_PER_PICO, MappingObjective
 from onchip.solve.mapping.rivals.best import BestRow
-from onchip.solve.mapping.rivals.loma import LIMIT, filled_orders, joined, rows_for
+from onchip.solve.mapping.rivals.loma import LIMIT, filled_orders, joined, last_apart, rows_for
 from onchip.solve.mapping.rivals.tiles import Tiles, TileSizes, sides_of, tiles_of
 from onchip.solve.mapping.rivals.uneven_kernel import Field, Labels, grow
 from onchip.solve.mapping.rivals.uneven_tables import Cuts, CutTables, least_to_come
@@ -32,7 +32,8 @@ from onchip.solve.mapping.rivals.unrolling import Unrolled, Unrolling, unrolled_
 METHOD: Final = "uneven"
 MAPSPACE: Final = (
     "all orders of the prime factors of the loops in time, beside one way to unroll the array; every memory keeps each "
-    "operand that it holds, each operand with its own cut anywhere"
+    "operand that it holds, each operand with its own cut anywhere; sums take the room of partial ones wherever they "
+    "arrive incomplete, tiles of the input room from their first row to their last"
 )
 FIRST_LABELS: Final = 1 << 16
 TILES_AT_ONCE: Final = 256
@@ -47,8 +48,12 @@ def solve_uneven(
     run: Run,
     accounting: Accounting = ZIGZAG,
     unrolling: Unrolling | None = None,
+    *,
+    has_stored_room: bool = False,
 ) -> Result[Mapping]:
     """Starts from LOMA's mapping; stopped before the end, its answer is FEASIBLE with the bound of the first state.
+
+    With `has_stored_room` tiles have the room that `verify_mapping` asks for, else what the accounting counts.
 
     Raises UsageError for another objective than energy, InputError for another accounting than theirs.
     """
@@ -61,21 +66,28 @@ def solve_uneven(
     if unrolling is not None:
         unrolled = unrolled_as_asked(layer, accelerator, unrolling)
     best = BestRow(layer, accelerator, objective, accounting, unrolled)
-    for chosen in filled_orders(layer, accelerator, unrolled, LIMIT, accounting):
+    for chosen in filled_orders(layer, accelerator, unrolled, LIMIT, accounting, has_stored_room=has_stored_room):
         best.offer(chosen)
-    return _Search(layer, accelerator, unrolled, accounting, best).result(run)
+    return _Search(layer, accelerator, unrolled, accounting, best, has_stored_room=has_stored_room).result(run)
 
 
 class _Search:
     def __init__(
-        self, layer: Layer, accelerator: Accelerator, unrolled: Unrolled, accounting: Accounting, best: BestRow
+        self,
+        layer: Layer,
+        accelerator: Accelerator,
+        unrolled: Unrolled,
+        accounting: Accounting,
+        best: BestRow,
+        *,
+        has_stored_room: bool,
     ) -> None:
         self._accelerator = accelerator
         self._unrolled = unrolled
         self._best = best
         self._tiles = tiles_of(joined(unrolled.turns, limit=prod(unrolled.turns.values())))
         sides = sides_of(accelerator, unrolled.beside, unrolled.parts(layer))
-        self._cuts = CutTables(TileSizes(layer, self._tiles, accounting), accelerator, sides).cuts()
+        self._cuts = CutTables(TileSizes(layer, self._tiles, accounting, has_stored_room), accelerator, sides).cuts()
         self._field = _field_of(accelerator, self._tiles, self._cuts, best.value / FEMTO_PER_PICO)
 
     def result(self, run: Run) -> Result[Mapping]:
@@ -120,6 +132,9 @@ class _Search:
                 if cut.level >= 0:
                     chosen.cut[0, operand, cut.level] = place
         chosen.temporal_count[0] = place
+        for at, loop in enumerate(self._unrolled.beside):
+            level = last_apart(self._accelerator, str(loop.along))
+            chosen.spatial_at[0, at] = chosen.cut[0, OPERANDS.index(INPUT), level] if level >= 0 else 0
         return chosen
 
 
