@@ -1,0 +1,205 @@
+"""The least cost of any program for scratchpads: Dijkstra's search over sequences of instructions.
+
+What a state knows is what the machine knows: which operators have run, what lies where, of what DRAM has a copy.
+Three habits make it short, none of which can cost anything: an allocation comes right before what fills it, what
+nobody needs any more is freed at once, and what is certain to come (a load of what is needed and lies nowhere on the
+chip, the write of an output) counts at its cheapest from the start.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from oracles.machine import Machine, Net
+
+MOST_STATES = 40_000
+Lies = tuple[int, int, int, int]  # tensor, scratchpad, offset, operators that ran while it lay there (static alone)
+Past = tuple[tuple[int, int], ...]  # per tensor: residencies begun, operators in the longest (static alone)
+
+
+class TooManyStatesError(Exception):
+    """The case is too large for the oracle."""
+
+
+@dataclass(frozen=True)
+class State:
+    ran: int
+    lying: frozenset[Lies]
+    in_dram: int
+    past: Past = ()
+    arenas: tuple[int, ...] = ()
+
+
+class Programs:
+    """All programs for a net on a machine; `order` None allows any, else it is the numbers of the operators."""
+
+    def __init__(
+        self,
+        net: Net,
+        machine: Machine,
+        order: tuple[int, ...] | None = None,
+        *,
+        is_static: bool = False,
+        is_peak: bool = False,
+    ) -> None:
+        self._net, self._machine, self._order = net, machine, order
+        self._is_static, self._is_peak = is_static, is_peak
+        self._tensors = range(len(net.sizes))
+        self._pads = range(len(machine.pads))
+        self._readers = [net.readers(t) for t in self._tensors]
+        self._load = [min(machine.prices[t, -1, pad] for pad in self._pads) for t in self._tensors]
+        self._store = [min(machine.prices[t, pad, -1] for pad in self._pads) for t in self._tensors]
+
+    def least(self, below: int | None = None) -> int | None:
+        """The least cost beyond the compulsory one (peak: the least sum of arenas); None if none is below.
+
+        Raises TooManyStatesError.
+        """
+        in_dram = sum(1 << t for t in self._tensors if self._net.comes_from_outside(t))
+        past = tuple((0, 0) for _ in self._tensors) if self._is_static else ()
+        start = self._tidied(State(0, frozenset(), in_dram, past, tuple(0 for _ in self._pads) * self._is_peak))
+        compulsory = 0 if self._is_peak else self._to_come(start)
+        best, heap, pushed = {start: 0}, [(0, 0, start)], 0
+        seen: set[State] = set()
+        while heap:
+            estimate, _, state = heapq.heappop(heap)
+            if state in seen:
+                continue
+            if state.ran == (1 << len(self._net.steps)) - 1 and not self._to_come(state):
+                return estimate
+            seen.add(state)
+            if len(seen) > MOST_STATES:
+                raise TooManyStatesError
+            for more, raw in self._after(state):
+                child, cost = self._tidied(raw), best[state] + more
+                if cost < best.get(child, 1 << 60) and not self._breaks_static(child):
+                    total = cost + self._to_come(child) - compulsory
+                    if below is None or total < below:
+                        best[child] = cost
+                        pushed += 1
+                        heapq.heappush(heap, (total, pushed, child))
+        return None
+
+    # What is certain, and what is over
+
+    def _is_needed(self, tensor: int, ran: int) -> bool:
+        return bool(self._readers[tensor] & ~ran)
+
+    def _to_come(self, state: State) -> int:
+        if self._is_peak:
+            return 0
+        here = {tensor for tensor, *_ in state.lying}
+        total = 0
+        for t in self._tensors:
+            if self._net.roles[t] == "output" and not state.in_dram >> t & 1:
+                total += self._store[t]
+            if state.in_dram >> t & 1 and t not in here and self._is_needed(t, state.ran):
+                total += self._load[t]
+        return total
+
+    def _tidied(self, state: State) -> State:
+        """Free what nobody needs; forget copies in DRAM that nobody needs."""
+        over = {t for t in self._tensors if not self._is_needed(t, state.ran) and self._is_written(t, state)}
+        in_dram = state.in_dram
+        for t in over:
+            in_dram |= (self._net.roles[t] == "output") << t
+            in_dram &= ~((self._net.roles[t] != "output") << t)
+        lying = frozenset(one for one in state.lying if one[0] not in over)
+        return State(state.ran, lying, in_dram, state.past, state.arenas)
+
+    def _is_written(self, tensor: int, state: State) -> bool:
+        """Whether it exists, and is no output that DRAM lacks (for the least peak it is written at once, for nothing)."""
+        exists = any(state.ran >> i & 1 for i, step in enumerate(self._net.steps) if tensor in step.writes)
+        if self._net.roles[tensor] == "output":
+            return exists and (self._is_peak or bool(state.in_dram >> tensor & 1))
+        return exists or self._net.comes_from_outside(tensor)
+
+    def _breaks_static(self, state: State) -> bool:
+        return any(begun > 1 and longest > 1 for begun, longest in state.past)
+
+    # Instructions
+
+    def _after(self, state: State) -> Iterator[tuple[int, State]]:
+        yield from self._computed(state)
+        yield from self._loaded(state)
+        if not self._is_peak:
+            yield from self._moved(state)
+            for one in state.lying:
+                yield 0, State(state.ran, state.lying - {one}, state.in_dram, state.past, state.arenas)
+
+    def _loaded(self, state: State) -> Iterator[tuple[int, State]]:
+        for t in self._tensors:
+            is_here = any(one[0] == t for one in state.lying)
+            if state.in_dram >> t & 1 and self._is_needed(t, state.ran):
+                if self._is_peak and (is_here or not self._net.comes_from_outside(t)):
+                    continue
+                for pad in self._pads:
+                    price = 0 if self._is_peak else self._machine.prices[t, -1, pad]
+                    yield from ((price + grown, child) for grown, child in self._placed(state, t, pad, 0))
+
+    def _moved(self, state: State) -> Iterator[tuple[int, State]]:
+        for t, source, _, _ in state.lying:
+            if not state.in_dram >> t & 1:
+                child = State(state.ran, state.lying, state.in_dram | 1 << t, state.past, state.arenas)
+                yield self._machine.prices[t, source, -1], child
+            for pad in self._pads:
+                if (t, source, pad) in self._machine.prices:
+                    price = self._machine.prices[t, source, pad]
+                    yield from ((price + grown, child) for grown, child in self._placed(state, t, pad, 0))
+
+    def _computed(self, state: State) -> Iterator[tuple[int, State]]:
+        for number, step in enumerate(self._net.steps):
+            if state.ran >> number & 1 or not self._is_next(number, state.ran):
+                continue
+            if not all(self._is_served(state, t) for t in step.reads):
+                continue
+            children = [(0, state)]
+            for t in step.writes:
+                pads = [pad for pad in self._pads if "output" in self._machine.pads[pad].holds]
+                children = [
+                    (grown + more, later)
+                    for grown, child in children
+                    for pad in pads
+                    for more, later in self._placed(child, t, pad, 0)
+                ]
+            for grown, child in children:
+                yield grown, self._aged(child, number)
+
+    def _is_next(self, number: int, ran: int) -> bool:
+        if self._order is not None:
+            return self._order[ran.bit_count()] == number
+        return self._net.may_run(number, ran)
+
+    def _is_served(self, state: State, tensor: int) -> bool:
+        operand = self._net.operand(tensor)
+        return any(one[0] == tensor and operand in self._machine.pads[one[1]].holds for one in state.lying)
+
+    def _aged(self, state: State, number: int) -> State:
+        """The operator has run: whatever lies there has seen one operator more."""
+        ran = state.ran | 1 << number
+        if not self._is_static:
+            return State(ran, state.lying, state.in_dram, state.past, state.arenas)
+        lying = frozenset((t, pad, offset, min(2, age + 1)) for t, pad, offset, age in state.lying)
+        past = list(state.past)
+        for t, _, _, age in lying:
+            past[t] = (past[t][0], max(past[t][1], age))
+        return State(ran, lying, state.in_dram, tuple(past), state.arenas)
+
+    def _placed(self, state: State, tensor: int, pad: int, age: int) -> Iterator[tuple[int, State]]:
+        """The tensor at every free offset of a scratchpad in which it does not lie, and how much the arena grows."""
+        one, size = self._machine.pads[pad], self._net.sizes[tensor]
+        there = [(t, offset) for t, where, offset, _ in state.lying if where == pad]
+        if any(t == tensor for t, _ in there):
+            return
+        past = state.past
+        if self._is_static:
+            past = tuple((min(2, n + 1), most) if t == tensor else (n, most) for t, (n, most) in enumerate(past))
+        for offset in range(0, one.capacity - size + 1, one.alignment):
+            if all(offset + size <= low or low + self._net.sizes[t] <= offset for t, low in there):
+                lying, arenas, grown = state.lying | {(tensor, pad, offset, age)}, state.arenas, 0
+                if self._is_peak:
+                    grown = max(0, offset + size - arenas[pad])
+                    arenas = (*arenas[:pad], arenas[pad] + grown, *arenas[pad + 1 :])
+                yield grown, State(state.ran, lying, state.in_dram, past, arenas)
