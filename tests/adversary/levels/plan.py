@@ -1,0 +1,264 @@
+"""`onchip plan` for one scratchpad: every method, order and objective, its files, its limits, its refusals."""
+
+from __future__ import annotations
+
+import json
+import random
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from adversary.frame import Ended, Facts, Json, Program, Verdict
+from adversary.levels.plan_cases import Case, network_facts, odd_capacity
+from adversary.levels.plan_files import fault_of_file, mutated_files
+from oracles.one_plan import Order, Question, least_arena, least_peak, least_traffic, peak_of
+from oracles.one_plan_model import bounds_of_traffic
+
+HEURISTICS = ("belady", "greedy", "naive", "onsram", "colouring", "pinning")
+ASKS = ("plan",) * 12 + ("mutate",) * 4 + ("info", "budget", "twin", "roomier", "hasty", "hasty", "large")
+MOST_ORDERS = 40
+LARGE_SECONDS = 5.0
+
+
+@dataclass(frozen=True, slots=True)
+class PlanLevel:
+    """Capacities at the edges, networks of few operators with everything odd that a graph may have."""
+
+    name: str = "plan"
+    weight: float = 2.0
+
+    def generate(self, chance: random.Random) -> Facts:
+        """A network, what is asked of it, and how."""
+        ask = chance.choice(ASKS)
+        facts: Facts = {"ask": ask, **(large_network(chance) if ask == "large" else network_facts(chance))}
+        facts |= {"count": chance.choice(("activations", "all")), "alignment": chance.choice((1, 1, 1, 2, 3, 4))}
+        facts["bits"] = chance.choice((None, None, None, 1, 4, 8))
+        facts["capacity"] = odd_capacity(chance, Case(facts).question)
+        has_few_orders = _has_few_orders(Case(facts).question) if ask != "large" else False
+        facts |= _method(chance, has_few_orders=has_few_orders)
+        if ask in ("twin", "roomier", "large"):
+            facts |= {"method": "exact", "order": "free" if has_few_orders else "given"}
+        if ask == "large":
+            facts["objective"] = "traffic"
+        if ask == "hasty":
+            facts["seconds"] = chance.choice((0.001, 0.005, 0.02, 0.05))
+        return facts | {"seed": chance.randrange(1 << 30)}
+
+    def judge(self, facts: Facts, program: Program) -> Verdict:
+        """Hold what is answered against the oracles."""
+        case = Case(facts)
+        graph = program.write("graph.json", case.file)
+        if facts["ask"] == "info":
+            return _judged_info(case, program.ask("info", graph, "--json", "--count", facts["count"], *_bits(facts)))
+        if facts["ask"] == "budget":
+            return _judged_budget(case, program, graph)
+        ended = program.ask(*_arguments(facts, graph), "-o", graph.with_name("plan.json"))
+        if ended.code == 2:
+            return Verdict(refused=True)
+        judged = _judged_large if facts["ask"] == "large" else _judged_plan
+        proofs, fault = judged(case, ended, graph)
+        if fault is None and ended.code == 0:
+            fault = fault_of_file(case, graph.with_name("plan.json"), graph, program, ended.answer)
+            proofs += 1
+        if fault is None and facts["ask"] in ("mutate", "twin", "roomier"):
+            more, fault = _judged_further(case, ended, graph, program)
+            proofs += more
+        return Verdict(proofs, fault)
+
+    def smaller(self, facts: Facts) -> Iterator[Facts]:
+        """Yield the case asked plainly, and without an operator that nobody needs."""
+        yield {**facts, "ask": "plan"}
+        yield {**facts, "method": "exact", "objective": "traffic"}
+        for number in range(len(facts["operators"])):
+            yield without_operator(facts, number)
+        for number in reversed(range(len(facts["tensors"]))):
+            if not any(number in one for operator in facts["operators"] for one in operator):
+                yield _without_tensor(facts, number)
+
+
+def without_operator(facts: Facts, number: int) -> Facts:
+    """The case without an operator; what it wrote comes from outside, if it is still read."""
+    tensors = [list(tensor) for tensor in facts["tensors"]]
+    for written in facts["operators"][number][2]:
+        tensors[written][2] = "input"
+    operators = facts["operators"][:number] + facts["operators"][number + 1 :]
+    return {**facts, "tensors": tensors, "operators": operators}
+
+
+def _without_tensor(facts: Facts, number: int) -> Facts:
+    operators = [[[t - (t > number) for t in group] for group in operator] for operator in facts["operators"]]
+    return {**facts, "tensors": facts["tensors"][:number] + facts["tensors"][number + 1 :], "operators": operators}
+
+
+def large_network(chance: random.Random) -> Facts:
+    """Ten times the size: too much for the exhaustive oracle."""
+    tensors: list[list[Json]] = [[chance.randint(1, 9), 8, "input"] for _ in range(2)]
+    operators: list[list[list[int]]] = []
+    for _ in range(chance.randint(12, 40)):
+        recent = range(max(0, len(tensors) - chance.choice((4, 8, 40))), len(tensors))
+        reads = [chance.choice(recent) for _ in range(chance.choice((1, 2, 2, 3)))]
+        operators.append([reads, [], [len(tensors)]])
+        tensors.append([chance.randint(1, 30), 8, "activation"])
+    read = {tensor for reads, _, _ in operators for tensor in reads}
+    for number, tensor in enumerate(tensors[2:], 2):
+        if chance.random() < (0.1 if number in read else 0.9):
+            tensor[2] = "output"
+    return {"tensors": tensors, "operators": operators}
+
+
+def _has_few_orders(question: Question) -> bool:
+    return sum(1 for _, _ in zip(range(MOST_ORDERS + 1), question.orders(), strict=False)) <= MOST_ORDERS
+
+
+def _method(chance: random.Random, *, has_few_orders: bool) -> Facts:
+    """What a method supports: `solve/registry.py`; with many orders only the given one, for the oracle's sake."""
+    method = chance.choice(("exact",) * 8 + ("paper", "divide", chance.choice(HEURISTICS), chance.choice(HEURISTICS)))
+    orders = {"exact": ("free", "free", "given", "min-peak"), "paper": ("free", "given"), "divide": ("free",)}
+    order = chance.choice(orders.get(method, ("given", "min-peak")))
+    objective = "peak" if method in ("exact", "paper") and chance.random() < 0.3 else "traffic"
+    if not has_few_orders:
+        method, order = (method, "given") if method != "divide" else ("exact", "given")
+    solver = chance.choice(("cp-sat", "cp-sat", "highs", "scip")) if method == "paper" else "cp-sat"
+    return {"method": method, "order": order, "objective": objective, "solver": solver}
+
+
+def _bits(facts: Facts) -> list[object]:
+    return ["--bits", facts["bits"]] if facts.get("bits") else []
+
+
+def _arguments(facts: Facts, graph: Path, capacity: object = None) -> list[object]:
+    arguments: list[object] = ["plan", graph, "--sram", capacity or facts["capacity"], "--json"]
+    for option in ("count", "alignment", "objective", "order", "method", "solver"):
+        arguments += [f"--{option}", facts[option]]
+    arguments += ["--time-limit", facts["seconds"]] if "seconds" in facts else []
+    return arguments + _bits(facts)
+
+
+def _orders(case: Case, graph: Path) -> list[Order]:
+    """The orders of which the answer is claimed to be the best: with `min-peak` that of the plan itself."""
+    question, order = case.question, case.facts["order"]
+    if order == "given":
+        return [tuple(range(len(question.reads)))]
+    orders = list(question.orders())
+    if order == "min-peak" and (plan := graph.with_name("plan.json")).exists():
+        computed = [i["compute"] for i in json.loads(plan.read_text())["instructions"] if "compute" in i]
+        orders = [tuple(int(name.removeprefix(f"{case.prefix}op")) for name in computed)]
+    return orders
+
+
+def _truth(case: Case, graph: Path, capacity: int) -> int | None:
+    question, orders = case.question, _orders(case, graph)
+    best = least_arena if case.facts["objective"] == "peak" else least_traffic
+    return best(question, orders, capacity)
+
+
+def _judged_plan(case: Case, ended: Ended, graph: Path) -> tuple[int, str | None]:
+    """Of the claims: status, value and bound; how many of them are proofs, and what is wrong."""
+    answer, facts = ended.answer, case.facts
+    if ended.code not in (0, 3, 4):
+        return 0, f"ends badly: {ended.code} {ended.err[-300:]}"
+    if ended.code != 0:
+        graph.with_name("plan.json").unlink(missing_ok=True)
+    if answer["required_bytes"] != case.need_bytes:
+        return 1, f"false M_R: {answer['required_bytes']} for {case.need_bytes}"
+    truth = _truth(case, graph, facts["capacity"])
+    if answer["status"] == "INFEASIBLE":
+        return 1, _fault_of_infeasible(case, ended, truth)
+    if truth is None:
+        is_open = ended.code == 4 and answer["status"] == "UNKNOWN"
+        may_be_open = "seconds" in facts or facts["method"] in HEURISTICS or facts["objective"] == "peak"
+        return 1, None if is_open and may_be_open else f"plans what cannot be: {answer['status']}"
+    return 1, _fault_of_claims(facts, answer, truth) or _fault_of_order(case, graph, ended)
+
+
+def _fault_of_claims(facts: Facts, answer: Facts, truth: int) -> str | None:
+    value, bound, status = answer["objective_value"], answer["lower_bound"], answer["status"]
+    if bound > truth:
+        return f"false bound: {bound} above {truth}"
+    if value is not None and (value < truth or bound > value):
+        return f"impossible value: {value} with bound {bound} for {truth}"
+    if status == "OPTIMAL" and value != truth:
+        return f"false proof: {value} for {truth}"
+    has_all_time = "seconds" not in facts and facts["method"] in ("exact", "paper", "divide")
+    if has_all_time and (value is None or (facts["method"] == "exact" and status != "OPTIMAL")):
+        return f"left open: {status} {value} for {truth}"
+    return None
+
+
+def _fault_of_order(case: Case, graph: Path, ended: Ended) -> str | None:
+    """An order of least peak has the least peak of all."""
+    if case.facts["order"] != "min-peak" or ended.code != 0 or "seconds" in case.facts:
+        return None
+    question, (order,) = case.question, _orders(case, graph)
+    peak, least = peak_of(question, order), least_peak(question)
+    return None if peak == least else f"not of least peak: {peak} for {least}"
+
+
+def _fault_of_infeasible(case: Case, ended: Ended, truth: int | None) -> str | None:
+    answer, capacity = ended.answer, case.facts["capacity"]
+    if truth is not None or ended.code != 3:
+        return f"false INFEASIBLE: {truth} is possible, ends with {ended.code}"
+    need = answer["need_bytes"]
+    if answer["excess_bytes"] != max(0, need - capacity):
+        return f"false need: {need} in {capacity} is {answer['excess_bytes']} too many"
+    if case.need_bytes > capacity:
+        return None if need == case.need_of(answer["operator"]) > capacity else f"false need: {need}"
+    least = least_arena(case.question, list(case.question.orders()), sum(case.question.sizes) * 4)
+    return None if least is not None and need <= least else f"false need: {need} for {least}"
+
+
+def _judged_large(case: Case, ended: Ended, _graph: Path) -> tuple[int, str | None]:
+    """Against a model of another kind, of the given order."""
+    if ended.code == 3:
+        return 1, None if case.need_bytes > case.facts["capacity"] else "false INFEASIBLE: each operator fits"
+    if ended.code != 0:
+        return 0, f"ends badly: {ended.code} {ended.err[-300:]}"
+    low, high = bounds_of_traffic(case.question, case.facts["capacity"], LARGE_SECONDS)
+    value, bound = ended.answer["objective_value"], ended.answer["lower_bound"]
+    if value < low:
+        return 1, f"impossible value: {value} below {low}"
+    return int(low == high), None if high is None or bound <= high else f"false bound: {bound} above {high}"
+
+
+def _judged_info(case: Case, ended: Ended) -> Verdict:
+    if ended.code == 2:
+        return Verdict(refused=True)
+    question = replace(case.question, alignment=1)
+    truth = {"required_bytes": Case({**case.facts, "alignment": 1}).need_bytes, "min_peak_bytes": least_peak(question)}
+    wrong = {key: (ended.answer.get(key), value) for key, value in truth.items() if ended.answer.get(key) != value}
+    return Verdict(2, f"false budget: {wrong}" if wrong else None)
+
+
+def _judged_budget(case: Case, program: Program, graph: Path) -> Verdict:
+    """`--sram m_r`, `m_h` and `m_p`, at the alignment that is asked for."""
+    required, peak = case.need_bytes, least_peak(case.question)
+    for budget, capacity in (("m_r", required), ("m_h", (required + peak) // 2), ("m_p", peak)):
+        facts = {**case.facts, "method": "exact", "objective": "traffic", "order": "given"}
+        ended = program.ask(*_arguments(facts, graph, budget))
+        if ended.code == 2:
+            return Verdict(refused=True)
+        if ended.code != 0 or ended.answer["capacity_bytes"] != capacity:
+            return Verdict(3, f"false budget: {budget} is {ended.answer.get('capacity_bytes')} for {capacity}")
+    return Verdict(3)
+
+
+def _judged_further(case: Case, ended: Ended, graph: Path, program: Program) -> tuple[int, str | None]:
+    """Mutations of the plan file; the same under other names; more capacity."""
+    facts, chance = case.facts, random.Random(case.facts["seed"])
+    if facts["ask"] == "mutate":
+        if ended.code != 0:
+            return 0, None
+        return mutated_files(case, graph.with_name("plan.json"), graph, program, chance)
+    if facts["ask"] == "twin":
+        other = Case(facts, prefix="z")
+        file = other.file
+        chance.shuffle(file["tensors"])
+        again = program.ask(*_arguments(facts, program.write("twin.json", file)))
+        claims = [
+            (one.code, *map(one.answer.get, ("status", "objective_value", "lower_bound"))) for one in (ended, again)
+        ]
+        return 1, None if claims[0] == claims[1] else f"names matter: {claims}"
+    again = program.ask(*_arguments(facts, graph, facts["capacity"] + chance.choice((1, 2, 5))))
+    before, after = ended.answer.get("objective_value"), again.answer.get("objective_value")
+    is_worse = before is not None and (after is None or after > before)
+    return 1, f"more room is worse: {before}, then {after}" if is_worse else None
