@@ -1,0 +1,294 @@
+"""`onchip map --method exact`: the least energy, latency and product of a layer on a machine."""
+
+from __future__ import annotations
+
+import os
+import random
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from itertools import islice
+from math import inf, isclose, isfinite
+from unittest.mock import patch
+
+from adversary.frame import Ended, Facts, Program, Verdict
+from adversary.levels.map_cases import OPERANDS, random_layer, random_machine
+from adversary.levels.map_told_otherwise import loops_of, renamed, turned_layer, turned_machine, widened
+from onchip.arch.accelerator import Accelerator
+from onchip.cost.layer_batch import LayerCosts
+from onchip.errors import InputError
+from onchip.frontends.accelerator_yaml import load_accelerator
+from onchip.frontends.mapping_yaml import read_mappings
+from onchip.ir.loopnest import Layer
+from onchip.plan.mapping import Kept, Loop, Mapping
+from onchip.verify.mapping import verify_mapping
+from oracles.mapping import energy_and_cycles
+from oracles.mapspace import all_mappings
+from oracles.mapspace_members import like_in_mapspace
+
+OBJECTIVES = ("energy", "latency", "edp")
+QUESTIONS = ("any order", "limited", "cached", "renamed", "wider", "turned", "baseline")
+BASELINES = ("hybrid", "random", "loma", "cosa")
+PRESETS = ("eyeriss-like", "simba", "tpu-like", "meta-prototype-df")
+MOST_MAPPINGS = 6000
+ROUNDED = 1e-9
+"""Sums of the same energies in another order differ by less."""
+
+
+@dataclass(frozen=True, slots=True)
+class MapLevel:
+    """Tiny layers on odd machines, where all mappings can be listed; now and then on bundled ones beside baselines."""
+
+    name: str = "map"
+    weight: float = 2.0
+
+    def generate(self, chance: random.Random) -> Facts:
+        """Most questions are whether the best is the best; the others ask it in another way, and compare."""
+        question = chance.choice(("best",) * 12 + QUESTIONS)
+        machine: Facts = random_machine(chance)
+        facts: Facts = {"question": question, "layer": random_layer(chance, machine), "machine": machine}
+        facts["objectives"] = list(OBJECTIVES) if question == "best" else [chance.choice(OBJECTIVES)]
+        facts["bits"] = chance.choice((8, 8, 8, 8, 4, 1, 5))
+        facts["partial_bits"] = chance.choice((None, None, facts["bits"], facts["bits"] + 3, 24))
+        if question == "any order":
+            facts["objectives"] = ["energy"]
+        if question == "baseline":
+            facts["baseline"] = chance.choice(BASELINES)
+            if chance.random() < 0.5:
+                facts |= {"machine": chance.choice(PRESETS), "layer": _small_layer(chance)}
+        if question == "limited":
+            facts["seconds"] = chance.choice((0.001, 0.003, 0.01))
+        if question in ("renamed", "wider"):
+            facts["seed"] = chance.randrange(1000)
+        return facts
+
+    def judge(self, facts: Facts, program: Program) -> Verdict:
+        """Compare with all mappings, with the same question asked otherwise, or with a baseline's mapping."""
+        machine = facts["machine"]
+        name = machine if isinstance(machine, str) else program.write("machine.yaml", machine)
+        try:
+            case = _Case(facts, load_accelerator(str(name)), str(name), program)
+        except InputError:
+            return Verdict(refused=True)
+        proofs = 0
+        for objective in facts["objectives"]:
+            verdict = case.judged(objective)
+            proofs += verdict.proofs
+            if verdict.fault is not None or verdict.refused:
+                return Verdict(proofs, verdict.fault, verdict.refused)
+        return Verdict(proofs)
+
+    def smaller(self, facts: Facts) -> Iterator[Facts]:
+        """Yield the case with a loop of one iteration fewer, an option less, or a memory less."""
+        kind, _, text = facts["layer"].partition(":")
+        bounds, *options = text.split(":")
+        for option in options:
+            yield facts | {"layer": ":".join((kind, bounds, *(one for one in options if one != option)))}
+        loops = loops_of(bounds)
+        for letter, size in loops.items():
+            for less in (1, size // 2, size - 1):
+                if 0 < less < size:
+                    fewer = "".join(f"{one}{bound}" for one, bound in (loops | {letter: less}).items())
+                    yield facts | {"layer": ":".join((kind, fewer, *options))}
+        if isinstance(facts["machine"], dict):
+            memories = facts["machine"]["memories"]
+            for number in range(len(memories) - 1):
+                fewer_memories = [one for at, one in enumerate(memories) if at != number]
+                yield facts | {"machine": facts["machine"] | {"memories": fewer_memories}}
+
+
+def _small_layer(chance: random.Random) -> str:
+    bounds = {letter: chance.choice((1, 1, 2, 3, 4)) for letter in "nk"} | {"c": chance.choice((1, 2, 4, 16))}
+    bounds |= {letter: chance.choice((1, 4, 7, 8, 28)) for letter in "pq"}
+    bounds |= {letter: chance.choice((1, 1, 3, 5, 7)) for letter in "rs"}
+    return "conv:" + "".join(f"{letter}{bound}" for letter, bound in bounds.items()) + chance.choice(("", ":stride2"))
+
+
+@dataclass(slots=True)
+class _Case:
+    facts: Facts
+    accelerator: Accelerator
+    machine: str
+    program: Program
+    listed: dict[str, float] | None = None
+
+    @property
+    def layer(self) -> Layer:
+        """With the bits asked for; sums as wide as there is room in each memory of outputs for one, if not said."""
+        layer, bits, partial = Layer.of_text(self.facts["layer"]), self.facts["bits"], self.facts["partial_bits"]
+        if partial is None:
+            rooms = [8 * level.memory.capacity_bytes for level in self.accelerator.keepers("output")]
+            partial = max(bits, min(max(bits, min(bits + 16, 32)), *rooms, 32))
+        return replace(layer, input_bits=bits, weight_bits=bits, output_bits=bits, partial_bits=partial)
+
+    def judged(self, objective: str) -> Verdict:
+        """For one objective."""
+        seconds = self.facts.get("seconds")
+        limit = () if seconds is None else ("--time-limit", seconds)
+        ended, mapping = self.ask(objective, "exact", "--no-cache", *limit)
+        if ended.code == 2:
+            return Verdict(refused=True)
+        fault = self.false_value(objective, ended, mapping) or self.false_claim(objective, ended)
+        asked_again = {
+            "cached": self.cached, "renamed": self.renamed, "wider": self.wider, "turned": self.turned,
+            "baseline": self.beaten,
+        }  # fmt: skip
+        again = asked_again.get(self.facts["question"])
+        if fault is None and again is not None:
+            fault = again(objective, ended)
+        is_held = self.least(objective) is not None or again is not None
+        return Verdict(int(is_held), fault)
+
+    def ask(
+        self, objective: str, method: str, *options: object, machine: str = "", layer: str = ""
+    ) -> tuple[Ended, Mapping | None]:
+        """How the command ended, and the mapping that it printed."""
+        partial = self.layer.partial_bits
+        given = () if self.facts["partial_bits"] is None and not machine else ("--partial-bits", partial)
+        ended = self.program.ask(
+            "map", layer or self.facts["layer"], "--accelerator", machine or self.machine, "--objective", objective,
+            "--method", method, "--bits", self.facts["bits"], *given, *options, "--json",
+        )  # fmt: skip
+        fields = ended.answer.get("mapping")
+        return ended, None if fields is None else _mapping(fields)
+
+    # What is wrong with an answer
+
+    def false_value(self, objective: str, ended: Ended, mapping: Mapping | None) -> str | None:
+        """Whether the mapping is illegal, or costs something else."""
+        if ended.code not in (0, 3, 4):
+            return f"ends with {ended.code}: {ended.err[-300:]}"
+        if mapping is None:
+            return None if ended.code else f"writes no mapping: {ended.out[:200]}"
+        if broken := verify_mapping(self.layer, self.accelerator, mapping):
+            return f"illegal mapping: {broken[0]}"
+        value, bound = ended.answer["objective_value"], ended.answer["lower_bound"]
+        if bound > value or (ended.answer["status"] == "OPTIMAL" and bound != value):
+            return f"contradiction: bound {bound}, value {value}, {ended.answer['status']}"
+        if self.layer.macs > 400:
+            return None
+        cost = _value(objective, *energy_and_cycles(self.layer, self.accelerator, mapping))
+        return None if _is_same(value, cost) else f"false cost: {value} for {cost}"
+
+    def false_claim(self, objective: str, ended: Ended) -> str | None:
+        """Whether a proof, a bound or a value is contradicted by the list of all mappings."""
+        least = self.least(objective)
+        if least is None:
+            return None
+        status, value = ended.answer["status"], ended.answer["objective_value"]
+        if status == "INFEASIBLE":
+            return f"false infeasible: {least} can be had" if isfinite(least) else None
+        if not isfinite(least):
+            return None if status == "UNKNOWN" else f"impossible: {status} {value}, but nothing fits"
+        if ended.answer["lower_bound"] > _rounded_up(least):
+            return f"false bound: {ended.answer['lower_bound']} above {least}"
+        if value is not None and value < least and not _is_same(value, least):
+            return f"impossible value: {value} below {least}"
+        if status == "OPTIMAL" and not _is_same(value, least):
+            return f"false proof: {value} for {least}"
+        is_complete = "seconds" in self.facts or status == "OPTIMAL"
+        return None if is_complete else f"no proof without a limit: {status}"
+
+    def least(self, objective: str) -> float | None:
+        """Of all mappings; infinite where nothing fits, None where there are too many."""
+        if self.listed is None:
+            in_any_order = self.facts["question"] == "any order"
+            is_bundled = isinstance(self.facts["machine"], str)
+            self.listed = {} if is_bundled else _least_values(self.layer, self.accelerator, in_any_order=in_any_order)
+        return self.listed.get(objective)
+
+    # The same asked otherwise
+
+    def cached(self, objective: str, ended: Ended) -> str | None:
+        """An answer is the same when it is kept, and when it is read."""
+        with patch.dict(os.environ, {"ONCHIP_CACHE": str(self.program.folder / "kept")}):
+            path = self.program.folder / "mapping.yaml"
+            for _ in range(2):
+                path.unlink(missing_ok=True)
+                again, mapping = self.ask(objective, "exact", "-o", path)
+                if mapping is not None and read_mappings(path).mappings[0].mapping != mapping:
+                    return f"another mapping is written: {path.read_text()}"
+                same = [ended.answer.get(name) == again.answer.get(name) for name in ("status", "objective_value")]
+                if not all(same):
+                    return f"the cache answers otherwise: {again.answer['objective_value']}"
+                if fault := self.false_value(objective, again, mapping):
+                    return fault
+        return None
+
+    def renamed(self, objective: str, ended: Ended) -> str | None:
+        """Names of memories and of the array's dimensions, and the order of these, change nothing."""
+        return self._otherwise(objective, ended, renamed(self.facts["machine"], random.Random(self.facts["seed"])))
+
+    def wider(self, objective: str, ended: Ended) -> str | None:
+        """More capacity or faster ports are never worse."""
+        machine = widened(self.facts["machine"], random.Random(self.facts["seed"]))
+        return self._otherwise(objective, ended, machine, may_be_less=True)
+
+    def _otherwise(self, objective: str, ended: Ended, machine: Facts, *, may_be_less: bool = False) -> str | None:
+        path = self.program.write("other.yaml", machine)
+        again, _ = self.ask(objective, "exact", "--no-cache", machine=str(path))
+        before, after = ended.answer.get("objective_value"), again.answer.get("objective_value")
+        if before is None or after is None:
+            is_same = before is after or (may_be_less and before is None)
+        else:
+            is_same = _is_same(before, after) or (may_be_less and after < before)
+        return None if is_same else f"{self.facts['question']} it costs otherwise: {before} and {after}"
+
+    def turned(self, objective: str, ended: Ended) -> str | None:
+        """Height and width may be exchanged."""
+        machine, layer = turned_machine(self.facts["machine"]), turned_layer(self.facts["layer"])
+        path = self.program.write("other.yaml", machine)
+        again, _ = self.ask(objective, "exact", "--no-cache", machine=str(path), layer=layer)
+        before, after = ended.answer.get("objective_value"), again.answer.get("objective_value")
+        is_same = before is after if before is None or after is None else _is_same(before, after)
+        return None if is_same else f"turned it costs otherwise: {before} and {after}"
+
+    def beaten(self, objective: str, ended: Ended) -> str | None:
+        """A baseline's mapping, or its like in the mapspace, costs no less."""
+        _, mapping = self.ask(objective, self.facts["baseline"])
+        if mapping is None:
+            return None
+        like = like_in_mapspace(self.layer, self.accelerator, mapping, any_order=objective == "energy")
+        if like is None or verify_mapping(self.layer, self.accelerator, like):
+            return None
+        cost = _costs(self.layer, self.accelerator, [like])[objective]
+        value = ended.answer["objective_value"]
+        if value is None or (cost < value and not _is_same(cost, value)):
+            return f"false proof: {value} for {cost}, by {self.facts['baseline']}"
+        return None
+
+
+def _mapping(fields: Facts) -> Mapping:
+    nest = []
+    for text in fields["nest"]:
+        size, _, along = text[1:].partition("@")
+        nest.append(Loop(text[0], int(size), along or None))
+    kept = {name: tuple(Kept(one["memory"], one["loops"]) for one in fields.get(name, ())) for name in OPERANDS}
+    return Mapping(tuple(nest), **kept)
+
+
+def _least_values(layer: Layer, accelerator: Accelerator, *, in_any_order: bool) -> dict[str, float]:
+    """Of each objective; empty where there are too many mappings."""
+    mappings = list(islice(all_mappings(layer, accelerator, in_any_order=in_any_order), MOST_MAPPINGS + 1))
+    return {} if len(mappings) > MOST_MAPPINGS else _costs(layer, accelerator, mappings)
+
+
+def _costs(layer: Layer, accelerator: Accelerator, mappings: list[Mapping]) -> dict[str, float]:
+    found = LayerCosts(layer, accelerator).of(mappings)
+    best = dict.fromkeys(OBJECTIVES, inf)
+    for energy, cycles in zip(found.energy_pj.tolist(), found.cycles.tolist(), strict=True):
+        if isfinite(energy):
+            for objective in OBJECTIVES:
+                best[objective] = min(best[objective], _value(objective, energy, cycles))
+    return best
+
+
+def _value(objective: str, energy_pj: float, cycles: float) -> float:
+    return {"energy": 1000 * energy_pj, "latency": cycles, "edp": 1000 * energy_pj * cycles}[objective]
+
+
+def _is_same(one: float, other: float) -> bool:
+    return isclose(one, other, rel_tol=ROUNDED, abs_tol=0.51)
+
+
+def _rounded_up(value: float) -> float:
+    return value * (1 + ROUNDED) + 0.51
