@@ -111,9 +111,10 @@ def check_plan(plan_file: Path, network: str, target: Target, insisted: Mapping[
         read_network(network, reading),
         document.plan.memories,
         objective,
-        count=reading.count,
-        transfers=document.transfers,
-        placement=document.placement,
+        document.order,
+        reading.count,
+        document.transfers,
+        document.placement,
     )
     planned = fitted_to_scratchpads(planned, network, reading)
     sha256 = graph_sha256(planned.graph)
@@ -269,6 +270,7 @@ def _document(
         Claim(result.method, result.status, problem.objective, result.objective_value, result.lower_bound),
         problem.transfers,
         problem.placement,
+        problem.order,
     )
 
 

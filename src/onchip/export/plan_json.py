@@ -13,7 +13,7 @@ from onchip.frontends.canonical import to_json
 from onchip.frontends.files import write_file
 from onchip.plan.document import Claim, PlanDocument, Reading, Source
 from onchip.plan.plan import Allocate, Copy, Free, Instruction
-from onchip.plan.problem import Placement, Rate
+from onchip.plan.problem import Order, Placement, Rate
 
 
 def write_plan(document: PlanDocument, path: Path) -> None:
@@ -39,6 +39,8 @@ def plan_to_json(document: PlanDocument) -> str:
     fields += [f'"{name}": [{_lines(values)}]' for name, values in ways.items() if values]
     if document.placement is not Placement.DYNAMIC:
         fields.append(f'"placement": {to_json(document.placement, PlanError)}')
+    if document.order is not Order.FREE:
+        fields.append(f'"order": {to_json(document.order, PlanError)}')
     fields.append(f'"instructions": [{_lines(instructions)}]')
     if document.claim is not None:
         fields.append(f'"result": {to_json(_claim_fields(document.claim), PlanError)}')

@@ -19,7 +19,7 @@ from onchip.frontends.files import read_file
 from onchip.frontends.validation import Format, field_path, parse, placed, quoted
 from onchip.plan.document import Claim, Granularity, PlanDocument, Reading, Source, Split
 from onchip.plan.plan import Allocate, Compute, Copy, Free, Instruction, Plan
-from onchip.plan.problem import Count, Objective, Placement, Rate, Transfers
+from onchip.plan.problem import Count, Objective, Order, Placement, Rate, Transfers
 from onchip.plan.result import Status
 
 PLAN_FORMAT: Final = Format("onchip-plan", 1, PlanError)
@@ -129,6 +129,7 @@ class PlanFields(TypedDict):
     links: NotRequired[list[LinkFields]]
     rates: NotRequired[list[RateFields]]
     placement: NotRequired[Placement]
+    order: NotRequired[Order]
     instructions: list[InstructionFields]
     result: NotRequired[ResultFields]
 
@@ -151,6 +152,7 @@ def plan_from_json(text: str | bytes, file: str) -> PlanDocument:
             Claim(**fields["result"]) if "result" in fields else None,
             _transfers(fields, [memory.name for memory in memories]),
             fields.get("placement", Placement.DYNAMIC),
+            fields.get("order", Order.FREE),
         )
     except InputError as error:
         raise error.in_file(file) from None

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 
 from onchip.plan.plan import Plan
-from onchip.plan.problem import Count, Objective, Placement, Transfers
+from onchip.plan.problem import Count, Objective, Order, Placement, Transfers
 from onchip.plan.result import Status
 
 
@@ -65,7 +65,7 @@ class Source:
 class PlanDocument:
     """Everything a plan file says. `claim` may be absent in plans of other tools.
 
-    `transfers` and `placement` are those of the problem it answers.
+    `transfers`, `placement` and `order` are those of the problem it answers: the claim is one about that problem.
     """
 
     graph: Source
@@ -75,3 +75,4 @@ class PlanDocument:
     claim: Claim | None = None
     transfers: Transfers = field(default_factory=Transfers)
     placement: Placement = Placement.DYNAMIC
+    order: Order = Order.FREE
