@@ -55,6 +55,16 @@ def test_what_a_method_refuses_is_said_and_not_taken_for_impossible() -> None:
         mapper(Layer(), load_accelerator("simba"))
 
 
+@pytest.mark.parametrize("method", ["hybrid", "random"])
+def test_nothing_is_kept_at_or_above_where_it_lies_whole(method: str) -> None:
+    """Mappings at random once put tiles of an operand into its home, and were refused."""
+    chip = accelerator_from_yaml(CHIP, "chip.yaml")
+    homes = tuple((operand, "buffer") for operand in Operand)
+    cost = LayerMapper(METHODS[method], ENERGY, Run())(Layer(k=2, p=2), replace(chip, homes=homes))
+    assert cost is not None
+    assert {one.memory for one in cost.accesses} <= {"register", "buffer"}
+
+
 def test_what_the_rule_refuses_is_said_and_not_taken_for_impossible() -> None:
     mapper = RuleMapper(TemporalMethod.UNEVEN, MappingObjective.LATENCY, Run())
     with pytest.raises(UnmappableError, match="--method uneven: uneven does not know latency; expected energy"):

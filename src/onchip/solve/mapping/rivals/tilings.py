@@ -28,7 +28,7 @@ class Tiling:
             for sizes, beside, order in zip(self.temporal, self.beside, orders, strict=True)
         ]
         holders = {
-            str(operand): [one.memory.name for one in accelerator.levels if operand in one.memory.holds]
+            str(operand): [one.memory.name for one in accelerator.keepers(operand)]
             for operand in Operand
             if operand in layer.operands
         }
