@@ -17,7 +17,8 @@ def random_machine(chance: random.Random) -> Facts:
     """One to four memories on the chip, the last of which holds everything; instances, slow ports, hardly any room."""
     names = chance.sample(DIMENSIONS[:4], chance.randint(1, 3)) + chance.choice(([], [], [], ["FX"]))
     dimensions = {name: chance.choice((1, 2, 2, 3)) for name in names}
-    memories = [_memory(chance, f"near{at}", names) for at in range(chance.choice((0, 0, 1, 1, 2, 3)))]
+    served = sorted(chance.randint(0, len(names)) for _ in range(chance.choice((0, 0, 1, 1, 2, 3))))
+    memories = [_memory(chance, f"near{at}", names[:count]) for at, count in enumerate(served)]
     top = {"name": "top", "capacity": chance.choice(CAPACITIES[5:]), "scratchpad": True, **_access(chance)}
     return _file({"dimensions": dimensions, "mac_energy_pj": chance.choice((0, 0.1, 2))}, [*memories, top], chance)
 
@@ -42,14 +43,13 @@ def _file(array: Json, memories: list[Json], chance: random.Random) -> Facts:
     }
 
 
-def _memory(chance: random.Random, name: str, names: list[str]) -> Json:
+def _memory(chance: random.Random, name: str, served: list[str]) -> Json:
+    """A memory farther from the units serves at least what a nearer one does, or nothing could fill that."""
     memory: Json = {"name": name, "capacity": chance.choice(CAPACITIES), **_access(chance)}
     holds = sorted(chance.sample(OPERANDS, chance.randint(1, 3)))
     if len(holds) < len(OPERANDS) or chance.random() < 0.5:
         memory["holds"] = holds
-    if chance.random() < 0.6:
-        memory["serves"] = chance.sample(names, chance.randint(0, len(names)))
-    return memory
+    return {**memory, "serves": served}
 
 
 def _access(chance: random.Random) -> Json:

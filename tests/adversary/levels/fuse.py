@@ -9,7 +9,7 @@ from itertools import islice
 from typing import Final
 
 from adversary.frame import Ended, Facts, Program, Verdict
-from adversary.fusing import graph_file, oracle_network, random_network
+from adversary.fusing import graph_file, oracle_network, random_network, shapes_of
 from adversary.fusing_costs import StackTable
 from adversary.fusing_machines import bits_for_weights, homes_of, random_machine, roomy_machine
 from oracles.fused_pixels import DRAM, Network, Run, Tile, dram_bits, macs
@@ -17,9 +17,9 @@ from oracles.fusion import MODES, Asked, is_in_space, least_value, partitions, p
 
 SIZES: Final = ("sweep", "halves", "powers", "divisors", "all", "case-study")
 OBJECTIVES: Final = ("energy", "energy", "latency", "edp", "dram", "dram")
-METHODS: Final = ("loma",) * 6 + ("exact",) * 4 + ("hybrid", "random")
-MOST_STACKS: Final = {"loma": 120, "exact": 40, "uneven": 60, "hybrid": 12, "random": 12}
-"""So many stacks in tiles are costed for a case, that many fit into a minute."""
+METHODS: Final = ("loma",) * 60 + ("exact",) * 40 + ("hybrid", "random")
+MOST_STACKS: Final = {"loma": 80, "exact": 30, "uneven": 50, "hybrid": 2, "random": 2}
+"""So many stacks in tiles are costed for a case; the last two try thousands of mappings for each layer of a tile."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +35,7 @@ class FuseLevel:
             network = random_network(chance)
             is_roomy = chance.random() < 0.15
             machine = roomy_machine(chance) if is_roomy else random_machine(chance)
-            options = _random_options(chance, is_roomy=is_roomy)
+            options = _random_options(chance, shapes_of(network), is_roomy=is_roomy)
             facts = {**network, "machine": machine, "options": options, "also": _random_checks(chance, options)}
             if is_roomy:
                 facts["roomy"] = True
@@ -67,7 +67,8 @@ class FuseLevel:
             yield {**facts, "layers": facts["layers"][:-1]}
 
 
-def _random_options(chance: random.Random, *, is_roomy: bool) -> Facts:
+def _random_options(chance: random.Random, shapes: list[list[int]], *, is_roomy: bool) -> Facts:
+    """Draw options; a tile is at most as large as some layer's map, mostly the last one's."""
     options: Facts = {
         "objective": chance.choice(OBJECTIVES),
         "method": "exact" if is_roomy else chance.choice(METHODS),
@@ -81,7 +82,8 @@ def _random_options(chance: random.Random, *, is_roomy: bool) -> Facts:
         if options["method"] == "uneven":
             options["objective"] = chance.choice(("energy", "dram"))
     if chance.random() < 0.4:
-        options["tile"] = [chance.randint(1, 4), chance.randint(1, 4)]
+        _, rows, columns = shapes[-1] if chance.random() < 0.8 else chance.choice(shapes[1:])
+        options["tile"] = [chance.randint(1, columns), chance.randint(1, rows)]
     if chance.random() < 0.4:
         options["mode"] = chance.choice(MODES)
     if chance.random() < 0.4:
