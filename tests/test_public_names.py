@@ -15,7 +15,7 @@ def test_there_are_no_more_public_names_than_these() -> None:
     types = {"Accelerator", "Graph", "Memory", "Operator", "Plan", "Problem", "Result", "Tensor"}
     choices = {"Count", "Limits", "Objective", "Order", "Reading", "Role", "Status"}
     instructions = {"Allocate", "Compute", "Copy", "Free"}
-    functions = {"plan_problem", "read_network", "verify_plan"}
+    functions = {"audit", "plan_problem", "read_network", "verify_plan"}
     assert set(onchip.__all__) == types | choices | instructions | functions | {"OnchipError"}
 
 

@@ -16,6 +16,7 @@ from onchip.plan.problem import Count, Objective, Order, Problem
 from onchip.plan.result import Result, Status
 
 if TYPE_CHECKING:
+    from onchip.auditing import audit
     from onchip.pipeline import plan_problem
     from onchip.solve.limits import Limits
     from onchip.verify.verifier import verify as verify_plan
@@ -42,6 +43,7 @@ __all__ = [
     "Role",
     "Status",
     "Tensor",
+    "audit",
     "plan_problem",
     "read_network",
     "verify_plan",
@@ -49,6 +51,7 @@ __all__ = [
 
 _IMPORTED_WHEN_USED = {
     "Limits": ("onchip.solve.limits", "Limits"),
+    "audit": ("onchip.auditing", "audit"),
     "plan_problem": ("onchip.pipeline", "plan_problem"),
     "read_network": ("onchip.workloads.source", "read_network"),
     "verify_plan": ("onchip.verify.verifier", "verify"),

@@ -11,6 +11,7 @@ from typing import Annotated
 import typer
 import typer.main
 
+from onchip.commands.audit import audit_command
 from onchip.commands.check import check_command
 from onchip.commands.exit_code import ExitCode, code_of_refusal
 from onchip.commands.explain import explain_command
@@ -34,6 +35,7 @@ app = typer.Typer(
 )
 app.command("plan")(plan_command)
 app.command("check")(check_command)
+app.command("audit")(audit_command)
 app.command("info")(info_command)
 app.command("run")(run_command)
 app.command("time")(time_command)

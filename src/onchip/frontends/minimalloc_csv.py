@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import csv
 import io
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -54,7 +55,37 @@ def read_buffers(path: Path) -> BufferTable:
         raise error if error.file else error.in_file(str(path)) from None
 
 
+def read_offsets(path: Path, ids: Sequence[str]) -> tuple[int | None, ...]:
+    """Read the offsets of somebody's answer, in the order of `ids`; None for what is outside. Raises InputError."""
+    try:
+        lines = _lines_of(read_file(path).decode("utf-8-sig"))
+        if lines and "offset" not in lines[0].fields:
+            raise InputError(
+                "column 'offset' is missing", place="line 1", expected="a packing: id,lower,upper,size,offset"
+            )
+        offsets = {
+            line.fields["id"]: line.integer("offset", 0, GREATEST_TOTAL_BYTES) if line.fields["offset"] else None
+            for line in lines
+        }
+        if sorted(offsets) != sorted(ids):
+            differing = next(iter(set(offsets) ^ set(ids)))
+            raise InputError(f"buffer {differing!r} is not in both files", expected="a packing of the same buffers")
+    except UnicodeDecodeError as error:
+        raise InputError(f"it is not text ({error.reason})", file=str(path), expected="UTF-8") from None
+    except InputError as error:
+        raise error if error.file else error.in_file(str(path)) from None
+    return tuple(offsets[name] for name in ids)
+
+
 def _table_of(text: str) -> BufferTable:
+    lines = _lines_of(text)
+    buffers = tuple(line.buffer() for line in lines)
+    if sum(buffer.size_bytes for buffer in buffers) > GREATEST_TOTAL_BYTES:
+        raise InputError("all buffers together are too large", place="size", expected="at most 2^50 bytes in all")
+    return BufferTable(tuple(line.fields["id"] for line in lines), buffers, _alignment(lines))
+
+
+def _lines_of(text: str) -> list[Line]:
     rows = csv.reader(io.StringIO(text, newline=""), strict=True)
     lines: list[Line] = []
     try:
@@ -63,10 +94,7 @@ def _table_of(text: str) -> BufferTable:
     except csv.Error as error:
         raise InputError(f"it is no CSV ({error})", place=f"line {rows.line_num}", expected="a CSV file") from None
     _no_id_twice(lines)
-    buffers = tuple(line.buffer() for line in lines)
-    if sum(buffer.size_bytes for buffer in buffers) > GREATEST_TOTAL_BYTES:
-        raise InputError("all buffers together are too large", place="size", expected="at most 2^50 bytes in all")
-    return BufferTable(tuple(line.fields["id"] for line in lines), buffers, _alignment(lines))
+    return lines
 
 
 def _columns(header: list[str]) -> list[str]:
