@@ -5,25 +5,20 @@ A tile is an operator on bands of the original's tensors; docs/tiling.md says wh
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 
-from onchip.analysis.tile import Tile
-from onchip.analysis.tiling_choice import Chooser, Cuts, Split, cut
+from onchip.analysis.bounds import operator_need
+from onchip.analysis.tiling_choice import Chooser, Split
 from onchip.analysis.tiling_emission import emitted
-from onchip.analysis.tiling_geometry import Geometry
 from onchip.analysis.tiling_kinds import geometry_of
-from onchip.analysis.tiling_room import Room, items_of
+from onchip.analysis.tiling_rounds import FULL, HALF, Geometries, Rounds
+from onchip.analysis.tiling_search import CombinationSearch, Option, OutOfWorkError
 from onchip.errors import GraphError
 from onchip.ir.graph import Graph
-from onchip.ir.operator import Operator
 from onchip.ir.tensor import Tensor
 from onchip.plan.document import Split as When
 from onchip.plan.problem import Problem
-
-_FULL, _HALF = 16, 8
-_MOST_ROUNDS = 8
 
 
 def split_operators(problem: Problem, when: When, *, is_model: bool = False) -> Graph:
@@ -31,11 +26,11 @@ def split_operators(problem: Problem, when: When, *, is_model: bool = False) -> 
 
     With ALWAYS an operator that fits and that no split brings below half stays. The operators of a graph that
     `is_model` are run as nodes of an ONNX model: no sums are split, and layouts are those of ONNX. Raises
-    GraphError for an operator that does not fit and cannot be split.
+    GraphError where no combination of splits is found of which every tile fits.
     """
     if when is When.NEVER:
         return problem.graph
-    return _Splitting(problem, when, is_model).run()
+    return _Splitting(problem, is_model).run(when)
 
 
 def cap_tensors(graph: Graph, capacity_bytes: int) -> Graph:
@@ -53,78 +48,68 @@ def cap_tensors(graph: Graph, capacity_bytes: int) -> Graph:
 
 @dataclass
 class _Splitting:
-    """Rounds: bands are rounded up to the alignment, so that an operator may need more than its regions' bytes.
+    """Rounds of one choice after the other, which do for most networks, then a search over combinations.
 
-    Where that is too much, the next round gives the operator a sixteenth of every scratchpad less.
+    Operators that fit are left whole if any combination that is found leaves them all whole.
     """
 
     problem: Problem
-    when: When
     is_model: bool
     chooser: Chooser = field(default_factory=Chooser)
-    withheld: Counter[str] = field(default_factory=Counter)
 
-    def run(self) -> Graph:
-        for _ in range(_MOST_ROUNDS):
-            splits, rooms = self._chosen()
-            if not splits:
-                return self.problem.graph
-            graph = emitted(self.problem, splits)
-            too_large = self._too_large(graph, rooms)
-            if not too_large:
-                return graph
-            self.withheld.update(too_large)
-        raise self._no_split_fits(self.problem.graph.operator[min(too_large)])
+    def run(self, when: When) -> Graph:
+        if when is When.ALWAYS and (found := self._rounds((HALF, FULL), leaves_whole=False).run()):
+            return found
+        for leaves_whole in (True, False):
+            if found := self._rounds((FULL,), leaves_whole=leaves_whole).run():
+                return found
+            search, misfits = self._search(leaves_whole=leaves_whole)
+            if (splits := _found(search, misfits)) is not None:
+                return emitted(self.problem, splits)
+        raise self._refusal(search, misfits)
 
-    def _chosen(self) -> tuple[dict[str, Split], dict[str, Room]]:
-        """The split of each operator that needs one, and the room that each operator has been given."""
-        cuts = {tensor.name: [set[int]() for _ in tensor.shape or ()] for tensor in self.problem.graph.tensors}
-        splits: dict[str, Split] = {}
-        rooms: dict[str, Room] = {}
-        for operator in self.problem.graph.operators:
-            split, rooms[operator.name] = self._split_of(operator, cuts)
-            if split is not None:
-                splits[operator.name] = split
-                cut(cuts, split)
-        return splits, rooms
+    def _rounds(self, shares: tuple[int, ...], *, leaves_whole: bool) -> Rounds:
+        return Rounds(self.problem, self._geometries, self.chooser, shares, leaves_whole)
 
-    def _split_of(self, operator: Operator, cuts: Cuts) -> tuple[Split | None, Room]:
-        withheld = self.withheld[operator.name]
-        geometry = self._counted_geometry(operator)
-        for share in (_HALF, _FULL) if self.when is When.ALWAYS else (_FULL,):
-            room = Room.of(self.problem.memories, share)
-            if not withheld and room.holds(items_of(self.problem, operator)):
-                return None, room
-            less = Room.of(self.problem.memories, max(share - withheld, 0))
-            split = None if geometry is None else self.chooser.split_of_least_traffic(geometry, less, cuts)
-            if split is not None:
-                return split, room
-        raise self._no_split_fits(operator)
+    @cached_property
+    def _geometries(self) -> Geometries:
+        graph, counts = self.problem.graph, self.problem.counts
+        geometries = {each.name: geometry_of(each, graph, is_model=self.is_model) for each in graph.operators}
+        return {
+            name: geometry
+            and replace(geometry, reads=tuple(read for read in geometry.reads if counts(graph.tensor[read.tensor])))
+            for name, geometry in geometries.items()
+        }
 
-    def _counted_geometry(self, operator: Operator) -> Geometry | None:
-        graph = self.problem.graph
-        geometry = geometry_of(operator, graph, is_model=self.is_model)
-        if geometry is None:
-            return None
-        reads = tuple(access for access in geometry.reads if self.problem.counts(graph.tensor[access.tensor]))
-        return replace(geometry, reads=reads)
+    def _search(self, *, leaves_whole: bool) -> tuple[CombinationSearch, tuple[str, ...]]:
+        """Return a search from the first round's choice, and the operators that do not fit in that."""
+        splits, misfits = self._rounds((FULL,), leaves_whole=True).first()
+        chosen: dict[str, Option] = {each.name: (splits.get(each.name),) for each in self.problem.graph.operators}
+        return CombinationSearch(self.problem, self._geometries, self.chooser, chosen, leaves_whole), misfits
 
-    def _too_large(self, graph: Graph, rooms: Mapping[str, Room]) -> tuple[str, ...]:
-        """The original operators of which a tile does not fit."""
-        banded = replace(self.problem, graph=graph)
-        found = dict[str, None]()
-        for operator in graph.operators:
-            tile = Tile.of(operator)
-            name = operator.name if operator.name in rooms or tile is None else tile.operator
-            if not rooms[name].holds(items_of(banded, operator)):
-                found[name] = None
-        return tuple(found)
-
-    def _no_split_fits(self, operator: Operator) -> GraphError:
-        items = items_of(self.problem, operator)
+    def _refusal(self, search: CombinationSearch, misfits: tuple[str, ...]) -> GraphError:
+        """Name the first operator of which no split fits alone, else the first that others' bands make too large."""
         capacities = ", ".join(f"{memory.capacity_bytes} of {memory.name!r}" for memory in self.problem.memories)
+        named = next((name for name in misfits if not search.may_fit_alone(name)), misfits[0])
+        operator = self.problem.graph.operator[named]
+        need = operator_need(self.problem, operator).need_bytes
+        what, smaller = f"its operands take {need} bytes ({operator.kind})", search.need_of_smallest_tiles(named)
+        if smaller not in (None, need):
+            what += f", of the smallest tiles {smaller}"
+        beside = search.need_in_bands(named)
+        if search.may_fit_alone(named) and beside not in (None, need):
+            what += f", in the bands of its neighbours' tiles {beside}"
+        found = "of it fits" if search.is_complete else "that fits was found"
         return GraphError(
-            f"its operands take {sum(size for _, size in items)} bytes ({operator.kind}), and no split of it fits",
-            place=f"operator {operator.name!r}",
+            f"{what}, and no split {found}",
+            place=f"operator {named!r}",
             expected=f"operands that fit, each in one scratchpad: bytes {capacities}",
         )
+
+
+def _found(search: CombinationSearch, misfits: tuple[str, ...]) -> dict[str, Split] | None:
+    try:
+        return search.find(misfits)
+    except OutOfWorkError:
+        search.is_complete = False
+        return None

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 from bisect import bisect_left
+from collections.abc import Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from itertools import pairwise, product
 
 from onchip.analysis.tiling_geometry import Region
@@ -18,7 +21,7 @@ class Bands:
     edges: tuple[tuple[int, ...], ...]
 
     @classmethod
-    def of(cls, tensor: Tensor, cuts: list[set[int]]) -> Bands:
+    def of(cls, tensor: Tensor, cuts: Sequence[AbstractSet[int]]) -> Bands:
         """Cut at the given lines."""
         shape = tensor.shape or ()
         return cls(tensor, tuple(tuple(sorted(lines | {0, size})) for lines, size in zip(cuts, shape, strict=True)))
@@ -58,3 +61,9 @@ class Bands:
             for each, size in zip(region, self.base.shape or (), strict=True)
         )
         return f"{base}[{','.join(ranges)}]"
+
+
+@lru_cache(maxsize=1024)
+def named_bands(bands: Bands) -> Mapping[str, Tensor]:
+    """Return every band by its name."""
+    return {band.name: band for band in bands.all}

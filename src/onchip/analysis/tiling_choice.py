@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import islice, permutations
+from math import prod
 
 import numpy as np
 import numpy.typing as npt
 
-from onchip.analysis.tiling_geometry import Access, Geometry, Range, cut_lines, tiles_in_order
+from onchip.analysis.tiling_geometry import Access, Geometry, Range, cut_lines, tile_sizes, tiles_in_order
 from onchip.analysis.tiling_room import Room
 from onchip.analysis.tiling_traffic import Integers, Order, Splits
 
@@ -57,11 +59,29 @@ class Chooser:
             splits, traffic, orders = self._evaluated(geometry, room, last_resort)
             for place in _from_the_best_on(splits, traffic, geometry, cuts):
                 if room.holds(splits.items_at(place)):
-                    sizes = tuple(
-                        each[int(indices[place])] for each, indices in zip(splits.sizes, splits.indices, strict=True)
-                    )
-                    return Split(geometry, sizes, _every_axis(orders[place], len(sizes)), int(traffic[place]))
+                    return _split_at(place, splits, geometry, orders[place], int(traffic[place]))
         return None
+
+    def variants_of_splits(
+        self, geometry: Geometry, room: Room, most: int
+    ) -> tuple[tuple[tuple[Split, ...], ...], bool]:
+        """Return splits of which all tiles may fit, those of least traffic first, and whether these are all.
+
+        Each split in all the orders of its axes in which tiles may need different room: several where it cuts a
+        sum, the one of least traffic first. Where there are more than `most` they are those of which the greatest
+        regions have room, at most so many, and no axis of last resort is cut.
+        """
+        are_all = prod(len(tile_sizes(axis.size)) for axis in geometry.axes) <= most
+        uncut = {access.tensor: [set[int]() for _ in access.spans] for access in (*geometry.reads, *geometry.writes)}
+        found: dict[tuple[int, ...], tuple[Split, ...]] = {tuple(axis.size for axis in geometry.axes): ()}
+        for last_resort in (False, True) if are_all else (False,):
+            make = Splits.every if are_all else Splits.of
+            splits = make(geometry, room, last_resort=last_resort).that_may_fit()
+            traffic, orders = splits.least_traffic()
+            for place in islice(_from_the_best_on(splits, traffic, geometry, uncut), most):
+                split = _split_at(place, splits, geometry, orders[place], int(traffic[place]))
+                found.setdefault(split.sizes, tuple(_variants(split)))
+        return tuple(found.values())[1:], are_all
 
     def _evaluated(self, geometry: Geometry, room: Room, last_resort: bool) -> tuple[Splits, Integers, list[Order]]:
         key = (_without_names(geometry), room, last_resort)
@@ -76,6 +96,25 @@ def _without_names(geometry: Geometry) -> Geometry:
         return tuple(replace(access, tensor="") for access in accesses)
 
     return Geometry(geometry.axes, nameless(geometry.reads), nameless(geometry.writes))
+
+
+def _split_at(place: int, splits: Splits, geometry: Geometry, order: Order, traffic_bytes: int) -> Split:
+    sizes = tuple(each[int(indices[place])] for each, indices in zip(splits.sizes, splits.indices, strict=True))
+    return Split(geometry, sizes, _every_axis(order, len(sizes)), traffic_bytes)
+
+
+def _variants(split: Split) -> Iterator[Split]:
+    """Yield the split, and where it cuts a sum, it in every other order of the axes that it cuts."""
+    yield split
+    if split.reduction is None:
+        return
+    axes = zip(split.geometry.axes, split.sizes, strict=True)
+    is_cut = [size < axis.size for axis, size in axes]
+    whole = tuple(axis for axis in split.order if not is_cut[axis])
+    own = tuple(axis for axis in split.order if is_cut[axis])
+    for order in permutations(own):
+        if order != own:
+            yield replace(split, order=(*whole, *order))
 
 
 def _every_axis(order: Order, count: int) -> Order:

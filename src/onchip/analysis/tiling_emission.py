@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field, replace
 
 from onchip.analysis.tile import Part, Tile
-from onchip.analysis.tiling_bands import Bands
+from onchip.analysis.tiling_bands import Bands, named_bands
 from onchip.analysis.tiling_choice import Split, cut
 from onchip.analysis.tiling_geometry import Access, Range, Region
+from onchip.analysis.tiling_room import Item
 from onchip.ir.graph import Graph
 from onchip.ir.operator import Operator
 from onchip.ir.tensor import Role, Tensor
 from onchip.plan.problem import Problem
+
+BandEdges = Mapping[str, Sequence[AbstractSet[int]]]
+"""Of each tensor and dimension, the inner boundaries of its bands."""
 
 
 def emitted(problem: Problem, splits: Mapping[str, Split]) -> Graph:
@@ -22,6 +27,22 @@ def emitted(problem: Problem, splits: Mapping[str, Split]) -> Graph:
         cut(cuts, split)
     bands = {tensor.name: Bands.of(tensor, cuts[tensor.name]) for tensor in problem.graph.tensors}
     return _Emission(problem, splits, bands).run()
+
+
+def operands_of_tiles(
+    problem: Problem, operator: Operator, split: Split | None, cuts: BandEdges
+) -> Iterator[list[Item]]:
+    """Yield the counted operands of each of the operator's tiles (of itself, where `split` is None).
+
+    `cuts` are the boundaries of the bands of its operands.
+    """
+    bands = {name: Bands.of(problem.graph.tensor[name], cuts[name]) for name in (*operator.reads, *operator.outputs)}
+    tensors = {name: band for each in bands.values() for name, band in named_bands(each).items()}
+    emission = _Emission(problem, {}, bands)
+    for tile in emission.tiles(operator, split):
+        tensors |= {tensor.name: tensor for tensor in emission.sums[-1:]}
+        operands = (tensors[name] for name in dict.fromkeys((*tile.reads, *tile.outputs)))
+        yield [(problem.operand(tile, each), each.size_bytes) for each in operands if problem.counts(each)]
 
 
 @dataclass
@@ -35,12 +56,16 @@ class _Emission:
     def run(self) -> Graph:
         graph = self.problem.graph
         for operator in graph.operators:
-            if operator.name in self.splits:
-                self._emit_tiles(operator, self.splits[operator.name])
-            else:
-                self.operators.append(self._with_bands(operator))
+            self.operators.extend(self.tiles(operator, self.splits.get(operator.name)))
         banded = (band for tensor in graph.tensors for band in self.bands[tensor.name].all)
         return Graph(graph.name, (*banded, *self.sums), tuple(self.operators))
+
+    def tiles(self, operator: Operator, split: Split | None) -> Iterator[Operator]:
+        """Yield the operator's tiles, or itself if it is not split."""
+        if split is None:
+            yield self._with_bands(operator)
+        else:
+            yield from self._tiles(operator, split)
 
     def _with_bands(self, operator: Operator) -> Operator:
         """An operator that is not split lists every band of its operands, and is a tile that is all of it."""
@@ -64,7 +89,7 @@ class _Emission:
         shapes = tuple(self.problem.graph.tensor[name].shape or () for name in names)
         return Tile(operator.name, operator.inputs, operator.parameters, operator.outputs, shapes, regions)
 
-    def _emit_tiles(self, operator: Operator, split: Split) -> None:
+    def _tiles(self, operator: Operator, split: Split) -> Iterator[Operator]:
         """Those that sum up one region pass the sum on from one to the next, in the order in which they run."""
         geometry, axis = split.geometry, split.reduction
         tiles = split.tiles()
@@ -83,7 +108,7 @@ class _Emission:
             if not described.part.is_complete:
                 passed[key] = self._sum(emitted_tile.name, operator.outputs[0], regions[0])
                 emitted_tile = replace(emitted_tile, outputs=(passed[key],))
-            self.operators.append(emitted_tile)
+            yield emitted_tile
 
     def _tile_operator(
         self, operator: Operator, split: Split, tile: tuple[Range, ...], described: Tile, name: str

@@ -118,13 +118,18 @@ class Splits:
 
     @classmethod
     def of(cls, geometry: Geometry, room: Room, *, last_resort: bool) -> Splits:
-        """All whose operands, taken as bytes that can be spread over scratchpads at will, have room."""
+        """Return all whose operands' greatest regions, as bytes that can be spread over scratchpads, have room."""
+        every = cls.every(geometry, room, last_resort=last_resort)
+        return every.only(every._have_room(every.items()))
+
+    @classmethod
+    def every(cls, geometry: Geometry, room: Room, *, last_resort: bool) -> Splits:
+        """Return all, whether their tiles fit or not."""
         sizes = tuple(
             tile_sizes(axis.size) if last_resort or not axis.is_last_resort else (axis.size,) for axis in geometry.axes
         )
         grids = np.meshgrid(*(np.arange(len(each)) for each in sizes), indexing="ij")
-        every = cls(geometry, room, sizes, tuple(grid.reshape(-1) for grid in grids))
-        return every.only(every._have_room(every.items()))
+        return cls(geometry, room, sizes, tuple(grid.reshape(-1) for grid in grids))
 
     def only(self, chosen: npt.NDArray[np.bool_] | Integers) -> Splits:
         """Some of them."""
@@ -151,6 +156,26 @@ class Splits:
                 is_split = self.indices[self.geometry.reduction] > 0
                 taken.append((Operand.INPUT, self._greatest(access) * is_split))
         return taken
+
+    def that_may_fit(self) -> Splits:
+        """Return those of which the first and the last tile have room, their bytes spread over scratchpads at will.
+
+        No other fits, however bands are rounded up: what only some tiles of a sum read or write is left out.
+        """
+        reduction = self.geometry.reduction
+        is_summed = np.zeros(self.count, np.bool_) if reduction is None else self.indices[reduction] > 0
+        may_fit = np.ones(self.count, np.bool_)
+        accesses = (*self.geometry.reads, *self.geometry.writes)
+        for end in ("first", "last"):
+            items = []
+            for access in accesses:
+                taken = np.full(self.count, self._whole(access))
+                for each in self._lengths(access, range(len(self.sizes))).values():
+                    taken = taken * getattr(each, end)
+                is_in_all = access in self.geometry.writes or any(span.axis == reduction for span in access.spans)
+                items.append((access.operand, taken if is_in_all else np.where(is_summed, 0, taken)))
+            may_fit &= self._have_room(items, spread=range(len(items)))
+        return self.only(may_fit)
 
     def items_at(self, place: int) -> list[tuple[Operand, int]]:
         """The same, of one split."""
@@ -236,6 +261,9 @@ class Splits:
         most = len(reads) if len(reads) <= _MOST_HELD_TOGETHER else 1
         sets = [held for count in range(most + 1) for held in combinations(reads, count)]
         for held in dict.fromkeys((*sets, tuple(reads))):
+            if not held:
+                yield frozenset(), np.ones(self.count, np.bool_)
+                continue
             beside = list(items)
             for index in held:
                 access = self.geometry.reads[index]
