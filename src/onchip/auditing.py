@@ -164,6 +164,8 @@ def _audit_packing(request: AuditRequest) -> AuditOutcome:
     from onchip.audits.packing import audit_arena, audit_overflow
     from onchip.frontends.minimalloc_csv import read_buffers
 
+    if request.overflow and request.capacity_bytes is None:
+        raise UsageError("there is no capacity", place="--capacity", expected="a size, with --overflow")
     table = read_buffers(Path(request.network))
     alignment_bytes = request.alignment_bytes or table.alignment_bytes or 1
     units = sum(-(-buffer.size_bytes // alignment_bytes) for buffer in table.buffers)
