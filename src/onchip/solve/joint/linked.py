@@ -1,21 +1,20 @@
 """Order, residencies, copies and addresses in one CP-SAT model, for scratchpads that links join.
 
-Relaxed, copies need room only beside what stays; timed, each copy has an instant at which its source and its
-target lie apart from all else. `docs/scratchpads.md` says what either proves.
+`docs/scratchpads.md` says what follows from which kind of it.
 """
 
 from __future__ import annotations
 
+from enum import Enum, auto
 from itertools import chain
 from typing import TYPE_CHECKING
 
 from onchip.analysis.indexed import IndexedProblem, bits
 from onchip.plan.plan import Plan
 from onchip.plan.problem import Placement
-from onchip.plan.result import Result, Status
-from onchip.solve.interruptible import cp_sat_is_within_reach, solve_for_result
+from onchip.plan.result import Result
+from onchip.solve.interruptible import solve_for_result
 from onchip.solve.joint.addressed_variables import Place
-from onchip.solve.joint.incumbent import Incumbent
 from onchip.solve.joint.linked_program import LinkedProgram, Residence, Transfer
 from onchip.solve.joint.linked_variables import IN_DRAM, LinkedVariables, Way
 from onchip.solve.limits import Run
@@ -24,20 +23,28 @@ if TYPE_CHECKING:
     from ortools.sat.python import cp_model
 
 METHOD = "linked"
-LARGEST_MODEL = 20_000
 
 
-def is_small_enough(indexed: IndexedProblem) -> bool:
-    """Whether the model (steps x tensors x pairs of scratchpads) can be built and solved in reasonable time."""
-    return indexed.operator_count * len(indexed.tensors) * len(indexed.views) ** 2 <= LARGEST_MODEL
+class Copies(Enum):
+    """How exactly the copies between two steps are told.
+
+    RELAXED, they need room only beside what stays, which bounds every plan. TIMED, each has its instant and its
+    room, which gives plans, all but those in which a tensor arrives in a scratchpad again between the same two steps.
+    REPEATED bounds those: RELAXED, and some arrival is passed on and paid once more.
+    """
+
+    RELAXED = auto()
+    TIMED = auto()
+    REPEATED = auto()
 
 
 class LinkedModel(LinkedVariables):
-    """The least non-compulsory cost between two bounds; `is_timed` tells the restriction from the relaxation."""
+    """The least non-compulsory cost between two bounds."""
 
-    def __init__(self, indexed: IndexedProblem, lower_bound: int, upper_bound: int | None, *, is_timed: bool) -> None:
+    def __init__(self, indexed: IndexedProblem, lower_bound: int, upper_bound: int | None, copies: Copies) -> None:
         super().__init__(indexed)
-        self._is_timed = is_timed
+        self._is_timed = copies is Copies.TIMED
+        self._repeated: dict[Place, cp_model.IntVar] = {}
         self._each_operator_runs_once_after_its_predecessors()
         self._operands_are_where_the_array_takes_them()
         self._an_operator_writes_an_output_into_one_scratchpad()
@@ -45,12 +52,14 @@ class LinkedModel(LinkedVariables):
         self._a_copy_reads_what_is_there()
         self._dram_has_what_is_stored()
         self._residents_do_not_overlap()
-        if is_timed:
+        if self._is_timed:
             self._make_ends()
             self._a_source_is_there_until_it_is_copied()
             self._residencies_between_steps_do_not_overlap()
         else:
             self._what_arrives_has_room_beside_what_stays()
+        if copies is Copies.REPEATED:
+            self._a_tensor_is_passed_on_and_arrives_again()
         if indexed.problem.placement is Placement.STATIC:
             self._a_tensor_has_one_residency_or_each_of_one_step()
         self._minimise(lower_bound, upper_bound)
@@ -154,6 +163,16 @@ class LinkedModel(LinkedVariables):
             most = room.capacity_units + bool(room.may_end_short)
             self._model.add(self._units(place) * arrives + sum(others) <= most)
 
+    def _a_tensor_is_passed_on_and_arrives_again(self) -> None:
+        passed_on: dict[Place, list[cp_model.IntVar]] = {}
+        for way, copied in self._copies.items():
+            if way.is_passed_on:
+                passed_on.setdefault(way.origin, []).append(copied)
+        for place, copies in passed_on.items():
+            self._repeated[place] = self._model.new_bool_var(f"repeated_{place}")
+            self._model.add_bool_or(*copies, self._repeated[place].negated())
+        self._model.add_at_least_one(self._repeated.values())
+
     def _a_source_is_there_until_it_is_copied(self) -> None:
         model, latest = self._model, self._horizon + 1
         for way, copied in self._copies.items():
@@ -213,6 +232,9 @@ class LinkedModel(LinkedVariables):
         terms: list[cp_model.LinearExprT] = [
             indexed.copy_cost(way.tensor, way.source, way.target) * copied for way, copied in self._copies.items()
         ]
+        for place, repeated in self._repeated.items():
+            again = min(indexed.copy_cost(way.tensor, way.source, way.target) for way in self._into[place])
+            terms.append(again * repeated)
         for tensor in self._tensors:
             if not self._is_computed(tensor):
                 terms.append(-indexed.load_costs[tensor])
@@ -229,7 +251,7 @@ class LinkedModel(LinkedVariables):
     def solve(self, run: Run) -> Result[Plan]:
         """Solve within what is left of the run's time; INFEASIBLE means none within the bounds.
 
-        Only the timed model has plans; the relaxed one's answer is an empty one.
+        Only the timed model has plans; the answer of the others is an empty one.
         """
         from ortools.sat.python import cp_model
 
@@ -262,34 +284,3 @@ class LinkedModel(LinkedVariables):
 
     def _bytes(self, place: Place, offset_units: int) -> int:
         return offset_units * self._indexed.views[place.memory].memory.alignment_bytes
-
-
-def prove_with_links(incumbent: Incumbent) -> None:
-    """Raise the bound by the relaxed model, then look for a better plan with the timed one.
-
-    The timed model lets a tensor arrive once in a scratchpad between two steps. Who arrives twice pays a copy more
-    than the relaxed model's least, so the smaller of both is a bound.
-    """
-    indexed, run = incumbent.indexed, incumbent.run
-    if not is_small_enough(indexed) or not cp_sat_is_within_reach(run):
-        return
-    relaxed = LinkedModel(indexed, incumbent.lower_bound, incumbent.value, is_timed=False).solve(run)
-    incumbent.raise_bound(relaxed.lower_bound)
-    incumbent.stopped_by = relaxed.stopped_by
-    if incumbent.is_proven or relaxed.status is not Status.OPTIMAL or run.stop is not None:
-        return
-    better = None if incumbent.value is None else incumbent.value - 1
-    timed = LinkedModel(indexed, incumbent.lower_bound, better, is_timed=True).solve(run)
-    incumbent.stopped_by = timed.stopped_by
-    if timed.answer is not None and timed.objective_value is not None:
-        incumbent.offer_plan(timed.answer, timed.objective_value, "with links and addresses")
-    elif timed.status is Status.INFEASIBLE and incumbent.value is not None:
-        incumbent.raise_bound(min(incumbent.value, relaxed.lower_bound + _cheapest_arrival(indexed)))
-        return
-    incumbent.raise_bound(min(timed.lower_bound, relaxed.lower_bound + _cheapest_arrival(indexed)))
-
-
-def _cheapest_arrival(indexed: IndexedProblem) -> int:
-    """Return what a copy into a scratchpad costs at least."""
-    sources = (*indexed.links, *((IN_DRAM, memory) for memory in range(len(indexed.views))))
-    return min(indexed.copy_cost(tensor, *ends) for tensor in range(len(indexed.tensors)) for ends in sources)

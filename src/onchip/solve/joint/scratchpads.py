@@ -18,7 +18,7 @@ from onchip.solve.interruptible import cp_sat_is_within_reach
 from onchip.solve.joint.addressed import prove_with_addresses
 from onchip.solve.joint.incumbent import Incumbent
 from onchip.solve.joint.learning import ConflictLearning
-from onchip.solve.joint.linked import prove_with_links
+from onchip.solve.joint.linked_proof import prove_with_links
 from onchip.solve.joint.staged import StagedSearch, optimal_moves
 from onchip.solve.spilling.belady import belady_moves
 from onchip.solve.spilling.belady_places import belady_schedule, placed_schedule
