@@ -1,9 +1,10 @@
 """The least cost of any program for scratchpads: Dijkstra's search over sequences of instructions.
 
 What a state knows is what the machine knows: which operators have run, what lies where, of what DRAM has a copy.
-Three habits make it short, none of which can cost anything: an allocation comes right before what fills it, what
-nobody needs any more is freed at once, and what is certain to come (a load of what is needed and lies nowhere on the
-chip, the write of an output) counts at its cheapest from the start.
+Habits that make it short, none of which can cost anything: an allocation comes right before what fills it; what
+nobody needs any more is freed at once; anything else is freed only when its bytes are wanted (unless placement is
+static, where lying about counts), and never when it would be lost; what is certain to come (a load of what is needed
+and lies nowhere on the chip, the write of an output) counts at its cheapest from the start.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from dataclasses import dataclass
 
 from oracles.machine import Machine, Net
 
-MOST_STATES = 40_000
+MOST_STATES = 8_000
 Lies = tuple[int, int, int, int]  # tensor, scratchpad, offset, operators that ran while it lay there (static alone)
 Past = tuple[tuple[int, int], ...]  # per tensor: residencies begun, operators in the longest (static alone)
 
@@ -49,6 +50,8 @@ class Programs:
         self._tensors = range(len(net.sizes))
         self._pads = range(len(machine.pads))
         self._readers = [net.readers(t) for t in self._tensors]
+        self._writer = [sum(1 << i for i, step in enumerate(net.steps) if t in step.writes) for t in self._tensors]
+        self._is_output = [role == "output" for role in net.roles]
         self._load = [min(machine.prices[t, -1, pad] for pad in self._pads) for t in self._tensors]
         self._store = [min(machine.prices[t, pad, -1] for pad in self._pads) for t in self._tensors]
 
@@ -72,8 +75,8 @@ class Programs:
             seen.add(state)
             if len(seen) > MOST_STATES:
                 raise TooManyStatesError
-            for more, raw in self._after(state):
-                child, cost = self._tidied(raw), best[state] + more
+            for more, child in self._after(state):
+                cost = best[state] + more
                 if cost < best.get(child, 1 << 60) and not self._breaks_static(child):
                     total = cost + self._to_come(child) - compulsory
                     if below is None or total < below:
@@ -101,20 +104,19 @@ class Programs:
 
     def _tidied(self, state: State) -> State:
         """Free what nobody needs; forget copies in DRAM that nobody needs."""
-        over = {t for t in self._tensors if not self._is_needed(t, state.ran) and self._is_written(t, state)}
-        in_dram = state.in_dram
-        for t in over:
-            in_dram |= (self._net.roles[t] == "output") << t
-            in_dram &= ~((self._net.roles[t] != "output") << t)
-        lying = frozenset(one for one in state.lying if one[0] not in over)
+        in_dram, over = state.in_dram, 0
+        for t in self._tensors:
+            if not self._readers[t] & ~state.ran and self._is_written(t, state):
+                over |= 1 << t
+                in_dram = in_dram | 1 << t if self._is_output[t] else in_dram & ~(1 << t)
+        lying = frozenset(one for one in state.lying if not over >> one[0] & 1)
         return State(state.ran, lying, in_dram, state.past, state.arenas)
 
     def _is_written(self, tensor: int, state: State) -> bool:
-        """Whether it exists, and is no output that DRAM lacks (for the least peak it is written at once, for nothing)."""
-        exists = any(state.ran >> i & 1 for i, step in enumerate(self._net.steps) if tensor in step.writes)
-        if self._net.roles[tensor] == "output":
-            return exists and (self._is_peak or bool(state.in_dram >> tensor & 1))
-        return exists or self._net.comes_from_outside(tensor)
+        """Whether it exists, and is no output that DRAM lacks (for the least peak, writing it is free: at once)."""
+        if self._writer[tensor] & ~state.ran:
+            return False
+        return not self._is_output[tensor] or self._is_peak or bool(state.in_dram >> tensor & 1)
 
     def _breaks_static(self, state: State) -> bool:
         return any(begun > 1 and longest > 1 for begun, longest in state.past)
@@ -126,8 +128,14 @@ class Programs:
         yield from self._loaded(state)
         if not self._is_peak:
             yield from self._moved(state)
+        if self._is_static:
             for one in state.lying:
-                yield 0, State(state.ran, state.lying - {one}, state.in_dram, state.past, state.arenas)
+                if not self._is_lost(state, state.lying - {one}, one[0]):
+                    yield 0, State(state.ran, state.lying - {one}, state.in_dram, state.past, state.arenas)
+
+    def _is_lost(self, state: State, lying: frozenset[Lies], tensor: int) -> bool:
+        """Whether a tensor that the network still needs would be nowhere."""
+        return not state.in_dram >> tensor & 1 and all(one[0] != tensor for one in lying)
 
     def _loaded(self, state: State) -> Iterator[tuple[int, State]]:
         for t in self._tensors:
@@ -143,11 +151,13 @@ class Programs:
         for t, source, _, _ in state.lying:
             if not state.in_dram >> t & 1:
                 child = State(state.ran, state.lying, state.in_dram | 1 << t, state.past, state.arenas)
-                yield self._machine.prices[t, source, -1], child
+                yield self._machine.prices[t, source, -1], self._tidied(child)
             for pad in self._pads:
                 if (t, source, pad) in self._machine.prices:
                     price = self._machine.prices[t, source, pad]
-                    yield from ((price + grown, child) for grown, child in self._placed(state, t, pad, 0))
+                    for grown, child in self._placed(state, t, pad, 0):
+                        if any(one[:2] == (t, source) for one in child.lying):
+                            yield price + grown, child
 
     def _computed(self, state: State) -> Iterator[tuple[int, State]]:
         for number, step in enumerate(self._net.steps):
@@ -165,7 +175,11 @@ class Programs:
                     for more, later in self._placed(child, t, pad, 0)
                 ]
             for grown, child in children:
-                yield grown, self._aged(child, number)
+                if all(self._is_served(child, t) for t in step.reads) and self._lie_once(child, step.writes):
+                    yield grown, self._tidied(self._aged(child, number))
+
+    def _lie_once(self, state: State, tensors: tuple[int, ...]) -> bool:
+        return all(sum(one[0] == t for one in state.lying) == 1 for t in tensors)
 
     def _is_next(self, number: int, ran: int) -> bool:
         if self._order is not None:
@@ -188,18 +202,25 @@ class Programs:
         return State(ran, lying, state.in_dram, tuple(past), state.arenas)
 
     def _placed(self, state: State, tensor: int, pad: int, age: int) -> Iterator[tuple[int, State]]:
-        """The tensor at every free offset of a scratchpad in which it does not lie, and how much the arena grows."""
+        """The tensor anew at every offset of a scratchpad, in place of what lies there; how much the arena grows."""
         one, size = self._machine.pads[pad], self._net.sizes[tensor]
-        there = [(t, offset) for t, where, offset, _ in state.lying if where == pad]
-        if any(t == tensor for t, _ in there):
-            return
         past = state.past
         if self._is_static:
             past = tuple((min(2, n + 1), most) if t == tensor else (n, most) for t, (n, most) in enumerate(past))
         for offset in range(0, one.capacity - size + 1, one.alignment):
-            if all(offset + size <= low or low + self._net.sizes[t] <= offset for t, low in there):
-                lying, arenas, grown = state.lying | {(tensor, pad, offset, age)}, state.arenas, 0
-                if self._is_peak:
-                    grown = max(0, offset + size - arenas[pad])
-                    arenas = (*arenas[:pad], arenas[pad] + grown, *arenas[pad + 1 :])
-                yield grown, State(state.ran, lying, state.in_dram, past, arenas)
+            in_the_way = [
+                other
+                for other in state.lying
+                if other[1] == pad
+                and (other[0] == tensor or (other[2] < offset + size and offset < other[2] + self._net.sizes[other[0]]))
+            ]
+            if in_the_way and (self._is_static or self._is_peak):
+                continue
+            kept = state.lying.difference(in_the_way) if in_the_way else state.lying
+            lying, arenas, grown = kept | {(tensor, pad, offset, age)}, state.arenas, 0
+            if in_the_way and any(self._is_lost(state, lying, t) for t, *_ in in_the_way):
+                continue
+            if self._is_peak:
+                grown = max(0, offset + size - arenas[pad])
+                arenas = (*arenas[:pad], arenas[pad] + grown, *arenas[pad + 1 :])
+            yield grown, State(state.ran, lying, state.in_dram, past, arenas)
