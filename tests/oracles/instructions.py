@@ -44,9 +44,10 @@ class Programs:
         *,
         is_static: bool = False,
         is_peak: bool = False,
+        most_states: int = MOST_STATES,
     ) -> None:
         self._net, self._machine, self._order = net, machine, order
-        self._is_static, self._is_peak = is_static, is_peak
+        self._is_static, self._is_peak, self._most_states = is_static, is_peak, most_states
         self._tensors = range(len(net.sizes))
         self._pads = range(len(machine.pads))
         self._readers = [net.readers(t) for t in self._tensors]
@@ -73,7 +74,7 @@ class Programs:
             if state.ran == (1 << len(self._net.steps)) - 1 and not self._to_come(state):
                 return estimate
             seen.add(state)
-            if len(seen) > MOST_STATES:
+            if len(seen) > self._most_states:
                 raise TooManyStatesError
             for more, child in self._after(state):
                 cost = best[state] + more

@@ -1,21 +1,21 @@
 """The exhaustive answers for tiny problems with several scratchpads. Nothing is shared with the methods judged.
 
 Two oracles: every choice of what leaves, packed in every way (no links); and, for tinier problems, every
-sequence of instructions there is.
+sequence of instructions there is (`oracles.instructions`).
 """
 
 from __future__ import annotations
 
-import heapq
-from collections.abc import Iterator
 from dataclasses import replace
 from functools import cache
 from itertools import pairwise, product
 
 from onchip.arch.memory import DRAM, Memory
 from onchip.ir.operator import Operator
-from onchip.ir.tensor import Role, Tensor
-from onchip.plan.problem import Placement, Problem
+from onchip.ir.tensor import Tensor
+from onchip.plan.problem import Order, Placement, Problem
+from oracles.instructions import Programs
+from oracles.machine import Machine, Net, Pad, Step
 from oracles.one_scratchpad import KeepOrDrop, orders
 
 Place = tuple[int, int, int, int]  # start, stop (half-open steps), bytes, mask of scratchpads
@@ -117,105 +117,40 @@ def packs_into(places: tuple[Place, ...], memories: tuple[Memory, ...]) -> bool:
     return place(0, ())
 
 
-Resident = tuple[str, int, int, bool]  # tensor, scratchpad, offset, whether its bytes are there
-State = tuple[frozenset[str], frozenset[Resident], frozenset[str]]  # operators run, residents, in DRAM
-
-
 def least_cost_of_instructions(problem: Problem) -> int | None:
     """The least cost of transfers, less the compulsory at their cheapest, over all programs; links and rates count."""
-    in_dram = frozenset(t.name for t in problem.counted_tensors if t.role in (Role.INPUT, Role.PARAMETER))
-    start: State = (frozenset(), frozenset(), in_dram)
-    outputs = frozenset(tensor.name for tensor in problem.graph.with_role(Role.OUTPUT))
-    heap: list[tuple[int, int, State]] = [(0, 0, start)]
-    best = {start: 0}
-    pushed = 0
-    while heap:
-        cost, _, state = heapq.heappop(heap)
-        if cost > best[state]:
-            continue
-        if len(state[0]) == len(problem.graph.operators) and outputs <= state[2]:
-            return cost - _compulsory_cost(problem)
-        for more, child in _children(problem, state):
-            if cost + more < best.get(child, 10**9):
-                best[child] = cost + more
-                pushed += 1
-                heapq.heappush(heap, (cost + more, pushed, child))
-    return None
+    order = tuple(range(len(problem.graph.operators))) if problem.order is Order.GIVEN else None
+    is_static = problem.placement is Placement.STATIC
+    return Programs(net_of(problem), machine_of(problem), order, is_static=is_static, most_states=10**7).least()
 
 
-def _compulsory_cost(problem: Problem) -> int:
-    names = [memory.name for memory in problem.memories]
-    loaded = [
-        t for t in problem.counted_tensors if t.role in (Role.INPUT, Role.PARAMETER) and problem.graph.readers[t.name]
-    ]
-    written = problem.graph.with_role(Role.OUTPUT)
-    return sum(min(problem.transfer_cost(t, DRAM, name) for name in names) for t in loaded) + sum(
-        min(problem.transfer_cost(t, name, DRAM) for name in names) for t in written
+def net_of(problem: Problem) -> Net:
+    """The network in plain numbers."""
+    number = {tensor.name: index for index, tensor in enumerate(problem.counted_tensors)}
+    steps = tuple(
+        Step(
+            operator.name,
+            tuple(dict.fromkeys(number[name] for name in operator.reads if name in number)),
+            tuple(number[name] for name in operator.outputs),
+        )
+        for operator in problem.graph.operators
     )
+    tensors = problem.counted_tensors
+    return Net(tuple(number), tuple(t.size_bytes for t in tensors), tuple(str(t.role) for t in tensors), steps)
 
 
-def _children(problem: Problem, state: State) -> Iterator[tuple[int, State]]:
-    run, residents, in_dram = state
-    for child in _computed(problem, state):
-        yield 0, child
-    for one in residents:
-        yield 0, (run, residents - {one}, in_dram)
-        name, number, _, is_there = one
-        tensor = problem.graph.tensor[name]
-        memory = problem.memories[number].name
-        if is_there and name not in in_dram:
-            yield problem.transfer_cost(tensor, memory, DRAM), (run, residents, in_dram | {name})
-    for tensor in problem.counted_tensors:
-        for place in _free_places(problem, residents, tensor):
-            yield 0, (run, residents | {(*place, False)}, in_dram)
-    for one in residents:
-        name, number, offset, is_there = one
-        target = problem.memories[number].name
-        there = residents - {one} | {(name, number, offset, True)}
-        if is_there:
-            continue
-        if name in in_dram:
-            yield problem.transfer_cost(problem.graph.tensor[name], DRAM, target), (run, there, in_dram)
-        for other in residents:
-            source = problem.memories[other[1]].name
-            if other[0] == name and other[3] and (source, target) in problem.transfers.links:
-                yield problem.transfer_cost(problem.graph.tensor[name], source, target), (run, there, in_dram)
-
-
-def _free_places(problem: Problem, residents: frozenset[Resident], tensor: Tensor) -> Iterator[tuple[str, int, int]]:
-    for number, memory in enumerate(problem.memories):
-        if any(one[:2] == (tensor.name, number) for one in residents):
-            continue
-        others = [(one[2], one[2] + problem.graph.tensor[one[0]].size_bytes) for one in residents if one[1] == number]
-        for offset in range(0, memory.capacity_bytes - tensor.size_bytes + 1, memory.alignment_bytes):
-            if all(offset + tensor.size_bytes <= low or high <= offset for low, high in others):
-                yield tensor.name, number, offset
-
-
-def _computed(problem: Problem, state: State) -> Iterator[State]:
-    run, residents, in_dram = state
-    for operator in problem.graph.operators:
-        if operator.name in run or not _may_run(problem, operator, run):
-            continue
-        operands = problem.operands(operator)
-        if all(any(_serves(problem, operator, tensor, one) for one in residents) for tensor in operands):
-            there = frozenset(
-                (name, number, offset, True)
-                if name in operator.outputs and _serves(problem, operator, problem.graph.tensor[name], one)
-                else one
-                for one in residents
-                for name, number, offset, _ in [one]
-            )
-            yield run | {operator.name}, there, in_dram
-
-
-def _may_run(problem: Problem, operator: Operator, run: frozenset[str]) -> bool:
-    if problem.order == "given":
-        return problem.graph.operators.index(operator) == len(run)
-    return all(problem.graph.producer[name].name in run for name in operator.reads if name in problem.graph.producer)
-
-
-def _serves(problem: Problem, operator: Operator, tensor: Tensor, one: Resident) -> bool:
-    operand = problem.operand(operator, tensor)
-    is_ready = one[3] or tensor.name in operator.outputs
-    return one[0] == tensor.name and is_ready and operand in problem.memories[one[1]].holds
+def machine_of(problem: Problem) -> Machine:
+    """The scratchpads in plain numbers, with what each copy costs."""
+    names = [memory.name for memory in problem.memories]
+    ways = [*problem.transfers.links, *((DRAM, name) for name in names), *((name, DRAM) for name in names)]
+    numbers = {name: index for index, name in enumerate(names)} | {DRAM: -1}
+    pads = (
+        Pad(memory.name, memory.capacity_bytes, memory.alignment_bytes, frozenset(map(str, memory.holds)))
+        for memory in problem.memories
+    )
+    prices = {
+        (index, numbers[source], numbers[target]): problem.transfer_cost(tensor, source, target)
+        for index, tensor in enumerate(problem.counted_tensors)
+        for source, target in ways
+    }
+    return Machine(tuple(pads), prices)

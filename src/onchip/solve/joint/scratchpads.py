@@ -69,21 +69,16 @@ class ScratchpadsPlanner:
         gaps = KeptGaps(indexed, order)
         gaps.begin_with(schedule_of_moves(indexed, belady_moves(indexed, order)))
         chosen = gaps.solve(self._run)
-        if self._has_one_way:
+        if self._indexed.has_one_order:
             self._incumbent.raise_bound(chosen.lower_bound + relaxed.forced_cost)
         if chosen.answer is not None and relaxed.indexed is self._indexed and not self._is_over:
             self._offer(placed_schedule(self._indexed, chosen.answer), "guided by one scratchpad as large as all")
-
-    @property
-    def _has_one_way(self) -> bool:
-        """Whether a bound for the given order and without links is one for the problem."""
-        return self._indexed.has_one_order and not self._indexed.links
 
     def _learn(self, order: tuple[int, ...]) -> None:
         """Plan one order, without links; its bound is one for all where there is neither another order nor a link."""
         if not self._is_over and cp_sat_is_within_reach(self._run):
             learning = ConflictLearning(self._incumbent, order, self._run)
-            learning.solve(is_the_only_order=self._has_one_way)
+            learning.solve(is_the_only_order=self._indexed.has_one_order and not self._indexed.links)
 
     @property
     def _is_dynamic(self) -> bool:
