@@ -226,11 +226,14 @@ def _mutated(plan: Facts, chance: random.Random) -> Facts:
     program = json.loads(json.dumps(plan["instructions"]))
     at, other = chance.randrange(len(program)), chance.randrange(len(program))
     ((kind, fields),) = program[at].items()
-    change = chance.choice(("drop", "twice", "swap", "offset", "memory"))
+    change = chance.choice(("drop", "twice", "swap", "offset", "memory", "beside"))
     if change == "drop" and len(program) > 1:
         del program[at]
     elif change == "twice":
         program.insert(other, program[at])
+    elif change == "beside" and kind == "allocate":
+        elsewhere = chance.choice([memory["name"] for memory in plan["memories"]])
+        program.insert(at, {"allocate": {**fields, "memory": elsewhere, "offset_bytes": 0}})
     elif change == "offset" and kind == "allocate":
         fields["offset_bytes"] = max(0, fields["offset_bytes"] + chance.choice((-1, 1)))
     elif change == "memory" and kind != "compute":
