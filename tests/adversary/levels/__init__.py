@@ -5,9 +5,22 @@ from __future__ import annotations
 from typing import Final
 
 from adversary.frame import Level
+from adversary.levels.audit import AuditLevel
 from adversary.levels.baselines import BaselinesLevel
 from adversary.levels.fuse import FuseLevel
 from adversary.levels.map import MapLevel
 from adversary.levels.pack import PackLevel
+from adversary.levels.plan import PlanLevel
+from adversary.levels.scratchpads import ScratchpadsLevel
+from adversary.levels.split import SplitLevel
 
-LEVELS: Final[tuple[Level, ...]] = (PackLevel(), BaselinesLevel(), MapLevel(), FuseLevel())
+LEVELS: Final[tuple[Level, ...]] = (
+    PackLevel(),
+    PlanLevel(),
+    BaselinesLevel(),
+    MapLevel(),
+    FuseLevel(),
+    ScratchpadsLevel(),
+    SplitLevel(),
+    AuditLevel(),
+)
