@@ -1,0 +1,67 @@
+"""Faults of depth-first execution."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from adversary.plant import Planted
+
+SPACES = "src/onchip/solve/fusion/spaces.py"
+BOUNDS = "src/onchip/solve/fusion/bounds.py"
+LAYER_BOUNDS = "src/onchip/solve/fusion/layer_bounds.py"
+SEARCH = "src/onchip/solve/fusion/search.py"
+WAYS = "src/onchip/solve/fusion/ways.py"
+SPACE = "src/onchip/solve/fusion/space.py"
+LAYERS = "src/onchip/cost/fused_layers.py"
+
+FAULTS: Final = (
+    Planted(
+        "a single tiling is imposed on stacks for which it is not tried",
+        SPACES,
+        "return tuple(one for one in own if any(_has(tilings, one) for tilings in tried))",
+        "return tuple(own)",
+        "fuse",
+    ),
+    Planted(
+        "a stack's output is taken to DRAM wherever it lies, in the bound",
+        BOUNDS,
+        "dram_bits += stack.output.size_bits if choice.output_home == DRAM else 0",
+        "dram_bits += stack.output.size_bits",
+        "fuse",
+    ),
+    Planted(
+        "weights without room come again in one tile too many, in the bound",
+        LAYER_BOUNDS,
+        "rows.tiles * columns.tiles - 1, dearer_pj, moved)",
+        "rows.tiles * columns.tiles, dearer_pj, moved)",
+        "fuse",
+    ),
+    Planted(
+        "of a product of sums only the least of the first is kept",
+        WAYS,
+        "        if len(way.cost) == 1:\n            break",
+        "        if len(way.cost) >= 1:\n            break",
+        "fuse",
+    ),
+    Planted(
+        "the bound of several searches is the greatest of theirs",
+        SEARCH,
+        "proven = max(proven, min(bounds))",
+        "proven = max(proven, max(bounds))",
+        "fuse",
+    ),
+    Planted(
+        "a map that two stacks read is alive for the first of them alone",
+        SPACE,
+        "read = {read.source for layer in self.network.layers[cut:] for read in layer.reads}",
+        "read = {read.source for layer in self.network.layers[cut : cut + 1] for read in layer.reads}",
+        "fuse",
+    ),
+    Planted(
+        "what goes on to the cache of rows is not loaded",
+        LAYERS,
+        "load = Copy(made.computed, made.map.bits",
+        "load = Copy(made.computed - made.to_rows, made.map.bits",
+        "fuse",
+    ),
+)

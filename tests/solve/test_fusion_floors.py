@@ -1,0 +1,305 @@
+"""Each floor of depth-first execution alone, on odd layers, machines and mappings; docs/fusion.md has the claims."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+from itertools import islice, pairwise
+from random import Random
+
+import numpy as np
+import pytest
+
+from adversary.fusing import graph_file, oracle_network, random_network
+from adversary.fusing_machines import random_machine
+from nests import random_accelerator, random_layer, random_mapping
+from onchip.analysis.back_calculation import AxisName
+from onchip.analysis.fusable import FusableNetwork, Stack
+from onchip.arch.accelerator import Accelerator
+from onchip.arch.memory import Operand
+from onchip.cost.fused import stack_cost
+from onchip.cost.layer import LayerCost, layer_cost
+from onchip.errors import AcceleratorError, InputError
+from onchip.frontends.accelerator_yaml import accelerator_from_yaml
+from onchip.frontends.graph_json import graph_from_json
+from onchip.ir.loopnest import Layer
+from onchip.plan.mapping import Mapping, MappingError
+from onchip.plan.strategy import OverlapMode, Tiling
+from onchip.solve.fusion.bounds import StackBounds
+from onchip.solve.fusion.costs import StackCosts
+from onchip.solve.fusion.layer_bounds import skips_nothing
+from onchip.solve.fusion.layer_floors import MachineFloors
+from onchip.solve.fusion.objective import Criteria, FusionObjective
+from onchip.solve.fusion.reuse_floors import reuse_floors
+from onchip.solve.fusion.space import StackChoice, StackSpace
+from onchip.solve.fusion.stacks import Span, legal_spans, stack_of
+from onchip.solve.fusion.tile_ranges import SizeRange, paced_alike, range_totals
+from onchip.solve.fusion.tile_totals import LayerTotals, axis_totals
+from onchip.solve.fusion.tilings import TileBox, TileSizes, boxes_of
+from onchip.solve.fusion.unit_shares import AnyUnrolling
+from onchip.solve.fusion.workers import Costing
+from onchip.solve.limits import Run
+from onchip.workloads.fusable_of import fusable_of
+from oracles.fused_pixels import computed
+from oracles.mapspace import all_mappings, homed_toy, lean_toy, toy
+from stacks import tilings_of
+
+ROUNDED = 1 + 1e-9
+Mapped = tuple[Layer, Accelerator, Mapping]
+Maker = Callable[[int], Iterator[Mapped]]
+
+
+def at_random(seed: int) -> Iterator[Mapped]:
+    """Any mapping, memories left out; little room, so that many do not fit. Nothing is skipped and nothing padded."""
+    random = Random(seed)
+    accelerator = random_accelerator(random)
+    levels = tuple(
+        replace(one, memory=replace(one.memory, capacity_bytes=random.choice((4, 16, 64, 1 << 16))))
+        for one in accelerator.levels
+    )
+    machine = replace(accelerator, levels=levels, scratchpads=tuple(one.memory for one in levels if one.is_scratchpad))
+    layer = without_gaps(random_layer(random, 300))
+    for _ in range(20):
+        yield layer, machine, random_mapping(random, layer, machine)
+
+
+def in_the_mapspace(seed: int) -> Iterator[Mapped]:
+    """Some of the mappings in which every memory keeps what it holds."""
+    layer, machine = (toy, lean_toy, homed_toy)[seed % 3](seed)
+    layer = without_gaps(layer)
+    step = Random(seed).randint(1, 40)
+    for mapping in islice(all_mappings(layer, machine), 0, 4000, step):
+        yield layer, machine, mapping
+
+
+def without_gaps(layer: Layer) -> Layer:
+    """Windows that touch each other, and no zeros: then each element of the input is an operand of some product."""
+    return replace(layer, stride=(1, 1), dilation=(1, 1), padding=(0, 0, 0, 0))
+
+
+def costed(mapped: Iterator[Mapped]) -> Iterator[tuple[Layer, Accelerator, LayerCost]]:
+    for layer, machine, mapping in mapped:
+        try:
+            yield layer, machine, layer_cost(layer, machine, mapping)
+        except (MappingError, AcceleratorError):
+            continue
+
+
+def energy_of(cost: LayerCost, operand: Operand) -> float:
+    return sum(energy for (_, one), energy in cost.memory_energy_pj.items() if one == operand)
+
+
+KINDS = pytest.mark.parametrize(("mapped", "keeps"), [(at_random, False), (in_the_mapspace, True)])
+SEEDS = pytest.mark.parametrize("seed", range(60))
+
+
+@KINDS
+@SEEDS
+def test_inputs_cost_at_least_their_floor(mapped: Maker, keeps: bool, seed: int) -> None:
+    for layer, machine, cost in costed(mapped(seed)):
+        floors = MachineFloors(machine, AnyUnrolling(machine, every_memory_keeps=keeps))
+        floor = floors.of([layer]).floor(Operand.INPUT, layer.k)
+        elements = layer.elements(Operand.INPUT)
+        least = layer.macs * floor.per_mac + elements * floor.per_element[machine.home(Operand.INPUT)]
+        assert least <= energy_of(cost, Operand.INPUT) * ROUNDED
+
+
+@KINDS
+@SEEDS
+def test_sums_cost_at_least_their_floor(mapped: Maker, keeps: bool, seed: int) -> None:
+    for layer, machine, cost in costed(mapped(seed)):
+        floors = MachineFloors(machine, AnyUnrolling(machine, every_memory_keeps=keeps))
+        floor = floors.of([layer]).output_floor()[machine.home(Operand.OUTPUT)]
+        assert layer.elements(Operand.OUTPUT) * floor <= energy_of(cost, Operand.OUTPUT) * ROUNDED
+
+
+@KINDS
+@SEEDS
+def test_weights_and_sums_cost_at_least_the_cheapest_case(mapped: Maker, keeps: bool, seed: int) -> None:
+    """Of who is used again for long, a weight or a sum."""
+    for layer, machine, cost in costed(mapped(seed)):
+        if not layer.has_weight:
+            continue
+        floors = MachineFloors(machine, AnyUnrolling(machine, every_memory_keeps=keeps))
+        nest = floors.of([layer])
+        reuse, sums = reuse_floors(nest), nest.output_floor()[machine.home(Operand.OUTPUT)]
+        home = floors.homes(Operand.WEIGHT).index(machine.home(Operand.WEIGHT))
+        outputs, weights = layer.elements(Operand.OUTPUT), layer.elements(Operand.WEIGHT)
+        cases = weights * reuse.weight_pj(np.array([float(layer.n * layer.p * layer.q)]))[:, home, 0]
+        least = float((cases + reuse.more_per_output * outputs).min()) + outputs * sums
+        assert least <= (energy_of(cost, Operand.WEIGHT) + energy_of(cost, Operand.OUTPUT)) * ROUNDED
+
+
+@KINDS
+@SEEDS
+def test_no_more_units_are_at_work_than_are_counted(mapped: Maker, keeps: bool, seed: int) -> None:
+    for layer, machine, cost in costed(mapped(seed)):
+        shares = AnyUnrolling(machine, every_memory_keeps=keeps).of([layer])
+        assert layer.macs / shares.at_work <= cost.cycles * ROUNDED
+
+
+def tiny(seed: int) -> tuple[dict[str, object], FusableNetwork]:
+    """The facts of a network that can be read, and the network."""
+    random = Random(seed)
+    while True:
+        facts = random_network(random)
+        try:
+            return facts, fusable_of(graph_from_json(json.dumps(graph_file(facts)).encode(), "tiny.json"))
+        except InputError:
+            continue
+
+
+@SEEDS
+@pytest.mark.parametrize("axis", AxisName)
+@pytest.mark.parametrize("cached", [False, True])
+def test_totals_of_tiles_are_those_of_their_pixels(seed: int, axis: AxisName, cached: bool) -> None:
+    facts, network = tiny(seed)
+    pixels = oracle_network(facts)
+    for span in legal_spans(network):
+        stack = stack_of(network, span)
+        for tile in range(1, axis.pixels(stack.output) + 1):
+            run, number = (span.start, span.stop), 0 if axis is AxisName.ROWS else 1
+            tiles = computed(pixels, run, tile, number, is_cached=cached)
+            try:
+                found = axis_totals(stack, axis, tile, cached=cached)
+            except InputError:
+                assert tiles is None
+                continue
+            assert tiles is not None
+            for layer in stack.layers:
+                each = [len(one[layer.output.name]) for one in tiles]
+                totals = found.layers[layer.name]
+                assert (totals.computed, totals.most, totals.first) == (sum(each), max(each), each[0])
+                assert totals.tiles == sum(count > 0 for count in each)
+
+
+def smallest_of_a_range(stack: Stack, axis: AxisName, *, cached: bool) -> Iterator[tuple[SizeRange, list[int]]]:
+    """Ranges of sizes, and the sizes in them of which every tile sees something."""
+    pixels = axis.pixels(stack.output)
+
+    def sees(size: int) -> bool:
+        try:
+            axis_totals(stack, axis, size, cached=cached)
+        except InputError:
+            return False
+        return True
+
+    seeing = [size for size in range(1, pixels + 1) if sees(size)]
+    for least, most in pairwise(sorted({1, *seeing, pixels})):
+        yield SizeRange(least, most, pixels), [size for size in seeing if least <= size <= most]
+    yield SizeRange(1, pixels, pixels), seeing
+
+
+def is_at_most(least: LayerTotals, own: LayerTotals) -> bool:
+    """What a range says of all its sizes is true of one."""
+    reads = range(len(own.cached))
+    return (
+        least.computed <= own.computed
+        and least.most >= own.most
+        and least.tiles <= own.tiles
+        and least.inner <= own.inner
+        and all(least.new(read) <= own.new(read) for read in reads)
+        and all(least.total[1][read] <= own.total[1][read] for read in reads)
+    )
+
+
+@SEEDS
+@pytest.mark.parametrize("axis", AxisName)
+@pytest.mark.parametrize("cached", [False, True])
+def test_a_range_of_sizes_says_less_than_each_of_them(seed: int, axis: AxisName, cached: bool) -> None:
+    _, network = tiny(1000 + seed)
+    for span in legal_spans(network):
+        stack = stack_of(network, span)
+        if not (skips_nothing(stack) and paced_alike(stack)):
+            continue
+        try:
+            whole = axis_totals(stack, axis, axis.pixels(stack.output), cached=False)
+        except InputError:
+            continue
+        for sizes, seeing in smallest_of_a_range(stack, axis, cached=cached):
+            ranged = range_totals(stack, axis, sizes, whole, cached=cached)
+            for size in seeing:
+                own = axis_totals(stack, axis, size, cached=cached)
+                for layer in stack.layers:
+                    assert is_at_most(ranged.layers[layer.name], own.layers[layer.name]), (span, sizes, size)
+
+
+def odd_costs(seed: int, method: str, objective: FusionObjective) -> StackCosts:
+    """Of a tiny network on an odd machine: instances, slow ports, shared memories with hardly any room."""
+    _, network = tiny(2000 + seed)
+    machine = accelerator_from_yaml(json.dumps(random_machine(Random(seed))), "tiny.yaml")
+    return Costing(network, machine, objective, method, use_cache=False).costs(Run())
+
+
+def choices_of_all(network: FusableNetwork, machine: Accelerator) -> list[StackChoice]:
+    def tilings(span: Span) -> Sequence[Tiling]:
+        return tilings_of(stack_of(network, span).output, TileSizes.ALL)
+
+    arcs, _ = StackSpace(network, machine, legal_spans(network), tilings).arcs()
+    return [choice for arc in arcs for choice in arc.choices]
+
+
+def bound_of(costs: StackCosts, choice: StackChoice) -> Criteria | None:
+    bound = costs.bound(choice)
+    assert bound is None or min(bound) >= 0
+    return bound
+
+
+@pytest.mark.parametrize("seed", range(30))
+@pytest.mark.parametrize("objective", FusionObjective)
+def test_bounds_hold_on_odd_machines(seed: int, objective: FusionObjective) -> None:
+    costs = odd_costs(seed, "loma", objective)
+    every = choices_of_all(costs.network, costs.accelerator)
+    for choice in Random(seed).sample(every, min(12, len(every))):
+        bound, (cost,) = bound_of(costs, choice), costs.costs([choice])
+        if cost is not None:
+            assert bound is not None
+            assert all(map(int.__le__, bound, cost)), choice
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_boxes_bound_each_of_their_tilings_on_odd_machines(seed: int) -> None:
+    costs = odd_costs(seed, "loma", FusionObjective.EDP)
+    bounds = StackBounds(
+        costs.network, costs.accelerator, FusionObjective.EDP, AnyUnrolling(costs.accelerator, every_memory_keeps=True)
+    )
+    for span in legal_spans(costs.network):
+        boxes = list(boxes_of(stack_of(costs.network, span).output, TileSizes.ALL))
+        while boxes:
+            box = boxes.pop()
+            least = bound_of(costs, boxed(span, box))
+            for tiling in box.tilings:
+                try:
+                    bound = bounds.bound(StackChoice(span, tiling))
+                except InputError:
+                    continue
+                assert least is not None
+                assert all(map(int.__le__, least, bound)), (span, box, tiling)
+            boxes += box.quarters() if box.count > 1 else ()
+
+
+def boxed(span: Span, box: TileBox) -> StackChoice:
+    return StackChoice(span, box.tilings[0], box=box)
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_modes_that_are_named_the_same_cost_the_same(seed: int) -> None:
+    """A mode is named by the first that caches the same towards the neighbours that its tiles have."""
+    costs = odd_costs(seed, "loma", FusionObjective.EDP)
+    random = Random(seed)
+    span = random.choice(legal_spans(costs.network))
+    stack = stack_of(costs.network, span)
+    rows, columns = stack.output.rows, stack.output.columns
+    for tile in ((columns, rows), (columns, 1), (1, rows), (columns, random.randint(1, rows))):
+        found = set[tuple[object, ...]]()
+        for mode in OverlapMode:
+            if Tiling(*tile, mode).within(columns, rows) == Tiling(*tile, OverlapMode.FULLY_CACHED).within(
+                columns, rows
+            ):
+                try:
+                    sums = stack_cost(stack, costs.accelerator, Tiling(*tile, mode), costs.mapper).sums
+                    found.add((sums.energy_pj, sums.cycles, tuple(sorted(sums.moved_bits.items()))))
+                except InputError as error:
+                    found.add((str(error),))
+        assert len(found) == 1
