@@ -42,14 +42,18 @@ def place_or_cut(
     run = run or Run()
     repair = Repair(indexed, schedule, run)
     for _ in range(MOST_REPAIRS):
+        if run.stop is not None:
+            break
         attempt = Attempt(packing_problem(indexed, repair.schedule), run)
         attempt.go_on(WHOLE_NODES)
         if attempt.offsets_bytes is not None:
             return repair.schedule, attempt.offsets_bytes
         stretch = attempt.stretch or hard_stretch(attempt.core, run, attempt.hardest_step)
-        if run.stop is not None or not repair.mend(stretch):
+        if not repair.mend(stretch):
             break
     by_time = place_or_cut_by_time(indexed, schedule)
+    if repair.schedule is schedule:
+        return by_time
     mended = place_or_cut_by_time(indexed, repair.schedule)
     return min(by_time, mended, key=lambda placed: _cost_of_returns(indexed, placed[0]))
 
@@ -89,8 +93,10 @@ class Repair:
         self._uses = indexed.uses(schedule.order)
 
     def mend(self, stretch: range) -> bool:
-        """Make the cheapest cuts known that let the stretch pack; False if none do."""
+        """Make the cheapest cuts known that let the stretch pack; False if none do, or the run has to stop."""
         for cuts in self._cuts_by_cost(stretch):
+            if self._run.stop is not None:
+                break
             mended = self._with(cuts)
             problem = clipped(packing_problem(self._indexed, mended), stretch)
             if finding_of(problem, self._run, WINDOW_NODES) is Finding.PACKED:

@@ -68,6 +68,8 @@ def _placed_by_size(problem: Problem, run: Run) -> Result[Plan]:
         for rank in RANKS:
             placed, offsets = place_by_size_or_evict(indexed, schedule_of_moves(indexed, moves), rank, run)
             incumbent.offer(placed, offsets, non_compulsory_cost(indexed, placed), "placed by size")
+            if run.stop is not None:
+                break
     return incumbent.result(METHOD)
 
 

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
 POLL_SECONDS = 0.05
 ROUNDING_SLACK = 1e-4
+GRACE_SECONDS = 0.2
 LEAST_SECONDS = 0.01
 SHARE_FOR_THE_SOLVER = 0.9
 FULL_LINEARIZATION = 2
@@ -45,9 +46,9 @@ class MipOutcome:
 def solve_mip(model: mathopt.Model, run: Run, *, mostly_linear: bool = False) -> MipOutcome:
     """Solve a minimisation whose objective is an integer, at least 0, at every solution.
 
-    Raises UsageError for a solver that is not there. HiGHS and SCIP are left to themselves after an
-    interruption: what they had found is lost. A `mostly_linear` model is one of sums of integers, not of
-    choices between booleans: CP-SAT then proves by linear relaxation, else by clauses.
+    Raises UsageError for a solver that is not there. HiGHS and SCIP are left to themselves after an interruption,
+    and whoever looks at the clock too late is: what they had found is lost. A `mostly_linear` model is one of sums of
+    integers, not of choices between booleans: CP-SAT then proves by linear relaxation, else by clauses.
     """
     from ortools.util.python.solve_interrupter import SolveInterrupter
 
@@ -56,14 +57,14 @@ def solve_mip(model: mathopt.Model, run: Run, *, mostly_linear: bool = False) ->
     interrupter = None if run.limits.solver is MipSolver.SCIP else SolveInterrupter()
     worker = threading.Thread(target=lambda: ended.append(_solve(model, run, interrupter, mostly_linear)), daemon=True)
     worker.start()
-    while worker.is_alive() and not run.interrupt.is_set():
+    while worker.is_alive() and not run.interrupt.is_set() and run.seconds_left > -GRACE_SECONDS:
         worker.join(POLL_SECONDS)
-    if run.interrupt.is_set() and interrupter is not None:
+    if worker.is_alive() and interrupter is not None:
         interrupter.interrupt()
         if run.limits.solver is not MipSolver.HIGHS:
-            worker.join()
+            worker.join(GRACE_SECONDS)
     if not ended:
-        return MipOutcome(None, 0, is_infeasible=False, stopped_by=Stop.INTERRUPTED)
+        return MipOutcome(None, 0, is_infeasible=False, stopped_by=run.stop or Stop.TIME_LIMIT)
     if isinstance(ended[0], Exception):
         raise _as_usage_error(ended[0], run.limits.solver)
     return _outcome(ended[0], run)

@@ -19,8 +19,8 @@ from onchip.solve.allocation.repair import packing_problem
 from onchip.solve.compose import Move, Residency, Schedule, non_compulsory_cost, schedule_of_moves
 from onchip.solve.joint.incumbent import Incumbent
 from onchip.solve.joint.mip import MipOutcome, solve_mip
-from onchip.solve.joint.paper_model import ActionModel, PaperModel, PeakModel, UnfinishedModelError
-from onchip.solve.joint.paper_variables import pair_steps
+from onchip.solve.joint.paper_model import ActionModel, PaperModel, PeakModel
+from onchip.solve.joint.paper_variables import UnfinishedModelError, pair_steps
 from onchip.solve.limits import Run
 from onchip.solve.ordering.given import with_order_settled
 
@@ -38,10 +38,10 @@ def solve_as_paper(problem: Problem, run: Run) -> Result[Plan]:
         return Result(Status.INFEASIBLE, None, None, 0, run.seconds, METHOD)
     incumbent = Incumbent(IndexedProblem.of(with_order_settled(problem, run)), run)
     windows = Windows.of(incumbent.indexed)
-    if problem.objective is Objective.PEAK:
-        _solve_peak(incumbent, windows)
-    else:
-        _solve_traffic(incumbent, windows)
+    try:
+        (_solve_peak if problem.objective is Objective.PEAK else _solve_traffic)(incumbent, windows)
+    except UnfinishedModelError:
+        incumbent.stopped_by = run.stop or Stop.TIME_LIMIT
     return incumbent.result(METHOD)
 
 
@@ -50,11 +50,7 @@ def _solve_traffic(incumbent: Incumbent, windows: Windows) -> None:
     if _action_count(windows) > MOST_ACTIONS or pair_steps(windows, MOST_PAIR_STEPS) > MOST_PAIR_STEPS:
         incumbent.stopped_by = Stop.MEMORY_LIMIT
         return
-    try:
-        paper = PaperModel(indexed, windows, run)
-    except UnfinishedModelError:
-        incumbent.stopped_by = run.stop or Stop.TIME_LIMIT
-        return
+    paper = PaperModel(indexed, windows, run)
     outcome = solve_mip(paper.model, run)
     incumbent.stopped_by = outcome.stopped_by
     incumbent.raise_bound(outcome.lower_bound * paper.cost_unit)
@@ -111,7 +107,7 @@ def _solve_peak(incumbent: Incumbent, windows: Windows) -> None:
     if _action_count(windows) > MOST_ACTIONS:
         incumbent.stopped_by = Stop.MEMORY_LIMIT
         return
-    peak = PeakModel(indexed, windows)
+    peak = PeakModel(indexed, windows, run)
     outcome = solve_mip(peak.model, run)
     incumbent.stopped_by = outcome.stopped_by
     incumbent.raise_bound(outcome.lower_bound * peak.size_unit)

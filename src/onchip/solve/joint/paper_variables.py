@@ -7,12 +7,17 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from onchip.analysis.indexed import IndexedProblem
 from onchip.analysis.windows import Windows
+from onchip.solve.limits import Run
 
 if TYPE_CHECKING:
     from ortools.math_opt.python import mathopt
 
     Variables: TypeAlias = dict[tuple[int, int], mathopt.Variable]
     PairVariables: TypeAlias = dict[tuple[int, int, int], mathopt.Variable]
+
+
+class UnfinishedModelError(Exception):
+    """The run had to stop while the model was being written down."""
 
 
 class ActionVariables:
@@ -23,13 +28,15 @@ class ActionVariables:
     parameters, written outputs) has no S. Without `spilling` only what nobody creates has an R.
     """
 
-    def __init__(self, model: mathopt.Model, windows: Windows, *, spilling: bool) -> None:
+    def __init__(self, model: mathopt.Model, windows: Windows, run: Run, *, spilling: bool) -> None:
         self.created: Variables = {}
         self.preserved: Variables = {}
         self.spilled: Variables = {}
         self.retrieved: Variables = {}
         indexed = windows.indexed
         for tensor, lifetime in enumerate(windows.lifetimes):
+            if run.stop is not None:
+                raise UnfinishedModelError
             producer = indexed.producer[tensor]
             if producer >= 0:
                 for step in windows.steps[producer]:
@@ -59,7 +66,7 @@ class AddressVariables:
     as it can, every offset is a sum of sizes, so it is a multiple of what divides them all.
     """
 
-    def __init__(self, model: mathopt.Model, windows: Windows, actions: ActionVariables) -> None:
+    def __init__(self, model: mathopt.Model, windows: Windows, actions: ActionVariables, run: Run) -> None:
         indexed = windows.indexed
         self.unit_bytes, self.units, self.last = address_units(indexed)
         budget = indexed.memory.capacity_bytes // self.unit_bytes
@@ -75,6 +82,8 @@ class AddressVariables:
         for tensor, step in actions.preserved:
             self.stays[tensor, step] = model.add_binary_variable(name=f"V_{tensor}_{step}")
         for first in range(len(indexed.tensors)):
+            if run.stop is not None:
+                raise UnfinishedModelError
             for second in range(first):
                 for step in windows.shared_steps(first, second):
                     if (first, step) in self.offset and (second, step) in self.offset:

@@ -9,6 +9,7 @@ from onchip.analysis.pooled import pooled
 from onchip.arch.memory import Memory
 from onchip.plan.problem import Problem
 from onchip.plan.result import Status
+from onchip.solve.allocation.greedy_by_size import place_by_size
 from onchip.solve.allocation.pack import least_capacity, pack_schedule
 from onchip.solve.allocation.repair import packing_problem
 from onchip.solve.compose import Move, Residency, Schedule, schedule_of_moves
@@ -43,8 +44,13 @@ def solve_peak(incumbent: Incumbent) -> None:
 
 
 def _pack_into_least_arena(incumbent: Incumbent, schedule: Schedule, peak_bytes: int) -> None:
-    """Pack at the order's own peak if possible, else at a capacity found by bisection."""
+    """Pack by size at once; then at the order's own peak if possible, else at a capacity found by bisection."""
     low, high = peak_bytes, incumbent.indexed.memory.capacity_bytes
+    by_size = place_by_size(packing_problem(incumbent.indexed, schedule))
+    arena = arena_bytes(incumbent.indexed, schedule, by_size)
+    if arena <= high:
+        incumbent.offer(schedule, by_size, arena, "packed by size")
+        high = arena - 1
     capacity = low
     while low <= high and incumbent.run.stop is None:
         offsets = pack_schedule(incumbent.indexed, schedule, incumbent.run, capacity)

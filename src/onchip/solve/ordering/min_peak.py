@@ -10,7 +10,7 @@ from onchip.plan.problem import Problem
 from onchip.plan.result import Result, Status, Stop
 from onchip.solve.limits import Run
 
-POLL_EVERY = 64
+REPORT_EVERY = 64
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -68,7 +68,7 @@ class MinPeakSearch:
                 continue
             if state.executed == self._indexed.all_operators:
                 return self._result(Status.OPTIMAL, _order(state), peak, peak, Stop.COMPLETED)
-            if popped % POLL_EVERY == 0 and (stop := self._stop(peak, popped)):
+            if stop := self._stop(peak, popped):
                 given = tuple(range(self._indexed.operator_count))
                 return self._result(Status.FEASIBLE, given, peak_of_order(self._indexed, given), peak, stop)
             for operator in self._branches(state, peak):
@@ -80,7 +80,8 @@ class MinPeakSearch:
                     heapq.heappush(heap, (child_peak, -child.executed.bit_count(), pushed, child))
 
     def _stop(self, peak: int, popped: int) -> Stop | None:
-        self._run.report(None, peak, f"least peak, {popped} states")
+        if popped % REPORT_EVERY == 0:
+            self._run.report(None, peak, f"least peak, {popped} states")
         return self._run.stop
 
     def root(self) -> _State:

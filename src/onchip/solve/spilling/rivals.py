@@ -68,6 +68,8 @@ def _solve(problem: Problem, run: Run, method: str, policy: Policy) -> Result[Pl
     for rank in RANKS:
         placed, offsets = place_by_size_or_evict(indexed, schedule, rank, run)
         incumbent.offer(placed, offsets, non_compulsory_cost(indexed, placed), method)
+        if run.stop is not None:
+            break
     return incumbent.result(method)
 
 
@@ -92,7 +94,7 @@ def place_by_size_or_evict(
         if not stretches:
             break
         _cut(residencies, min(stretches, key=rank))
-    return place_or_cut(indexed, Schedule(schedule.order, tuple(residencies)))
+    return place_or_cut(indexed, Schedule(schedule.order, tuple(residencies)), run)
 
 
 def _stretches_in_the_way(indexed: IndexedProblem, schedule: Schedule, too_high: int) -> list[IdleStretch]:
