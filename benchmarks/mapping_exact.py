@@ -9,24 +9,42 @@ counted: a small layer is mapped first.
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterator
+from typing import NamedTuple
 
+from onchip.arch.accelerator import Accelerator
 from onchip.frontends.accelerator_yaml import load_accelerator
 from onchip.ir.loopnest import Layer
-from onchip.plan.result import Status
+from onchip.plan.mapping import Mapping
+from onchip.plan.result import Result, Status
 from onchip.solve.limits import Limits, Run
 from onchip.solve.mapping.exact import solve_exactly
 from onchip.solve.mapping.objective import MappingObjective
 from onchip.workloads.layer_tables import layer_table
 
 
+class Row(NamedTuple):
+    """A layer of a table and what `exact` says of it."""
+
+    name: str
+    layer: Layer
+    result: Result[Mapping]
+
+
+def proven_layers(table: str, accelerator: Accelerator, objective: MappingObjective, seconds: float) -> Iterator[Row]:
+    """Yields a row for each layer, after one that compiles."""
+    solve_exactly(Layer(k=4, c=4, p=2), accelerator, objective, Run())
+    for name, layer in layer_table(table).items():
+        run = Run(Limits(time_limit_seconds=seconds))
+        yield Row(name, layer, solve_exactly(layer, accelerator, objective, run))
+
+
 def main(table: str = "resnet50", accelerator_name: str = "simba", seconds: str = "60") -> None:
     """Prints a row for each layer and objective, and for each objective how long it took."""
     accelerator = load_accelerator(accelerator_name)
     for objective in MappingObjective:
-        solve_exactly(Layer(k=4, c=4, p=2), accelerator, objective, Run())
         took, proven = [], 0
-        for name, layer in layer_table(table).items():
-            result = solve_exactly(layer, accelerator, objective, Run(Limits(time_limit_seconds=float(seconds))))
+        for name, _, result in proven_layers(table, accelerator, objective, float(seconds)):
             took.append(result.seconds)
             proven += result.status is Status.OPTIMAL
             value = result.objective_value

@@ -1,0 +1,43 @@
+"""What a second prover says of the mappings of a table's layers that `exact` has proven: a row each, and how many.
+
+    python benchmarks/audit_mapping.py [TABLE [ACCELERATOR [SECONDS [OBJECTIVE]]]]
+
+SECONDS (600) are shared out among the layers of an objective; without OBJECTIVE all three are asked.
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections import Counter
+
+from mapping_exact import proven_layers
+
+from onchip.audits.mapping import audit_mapping
+from onchip.frontends.accelerator_yaml import load_accelerator
+from onchip.plan.mapping_document import MappingClaim
+from onchip.solve.mapping.objective import MappingObjective
+
+
+def main(
+    table: str = "resnet50", accelerator_name: str = "simba", seconds: str = "600", objective: str | None = None
+) -> None:
+    """Prints the ruling on each layer's bound."""
+    accelerator = load_accelerator(accelerator_name)
+    for asked in MappingObjective if objective is None else (MappingObjective(objective),):
+        rulings: Counter[str] = Counter()
+        rows = [row for row in proven_layers(table, accelerator, asked, 60.0) if row.result.objective_value is not None]
+        left = float(seconds)
+        for number, (name, layer, result) in enumerate(rows):
+            started = time.monotonic()
+            value = float(result.objective_value or 0)
+            claim = MappingClaim(result.method, result.status, str(asked), value, result.lower_bound)
+            finding = audit_mapping(layer, accelerator, claim, left / (len(rows) - number))
+            left -= time.monotonic() - started
+            rulings[finding.ruling] += 1
+            print(f"{asked:8} {name:20} {finding.ruling:10} {claim.lower_bound} {finding.seconds:.1f} s", flush=True)
+        print(f"{asked}: {dict(rulings)} of {len(rows)}", flush=True)
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

@@ -1,0 +1,143 @@
+"""Is there a mapping below a claimed bound? Every way to use the array, and for each every chain of tiles.
+
+What costs more than the bound by the sums of `mapping_terms` is ruled out; what is left is made a mapping in every
+order of its loops, and costed by the cost model. docs/mapping.md says why nothing is lost.
+"""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass, field
+from math import ceil
+
+import numpy as np
+
+from onchip.arch.accelerator import Accelerator
+from onchip.audits.finding import Finding, Ruling
+from onchip.audits.mapping_chains import Chains
+from onchip.audits.mapping_nests import mappings_of
+from onchip.audits.mapping_terms import FEMTO, NEVER, Terms, Tiling
+from onchip.audits.mapping_tiles import grid_of
+from onchip.audits.mapping_ways import Ways
+from onchip.cost.layer import layer_cost
+from onchip.ir.loopnest import LOOPS, Layer
+from onchip.plan.mapping import Loop, Mapping, MappingError
+from onchip.plan.mapping_document import MappingClaim
+from onchip.plan.result import Status
+from onchip.verify.mapping import verify_mapping
+
+SAME = 1e-9
+"""Values that differ by a smaller part count as equal, as the claim says."""
+ENERGY, LATENCY, PRODUCT = "energy", "latency", "edp"
+
+
+def audit_mapping(layer: Layer, accelerator: Accelerator, claim: MappingClaim, seconds: float) -> Finding:
+    """Say whether a mapping of the mapspace of `exact` is below the claimed bound, or fits where none was said to.
+
+    Raises AcceleratorError where the accelerator has no array or does not say what an access costs.
+    """
+    return _Audit(layer, accelerator, claim, time.monotonic() + seconds).finding()
+
+
+class _OutOfTimeError(Exception):
+    """The time is over."""
+
+
+@dataclass(slots=True)
+class _Audit:
+    layer: Layer
+    accelerator: Accelerator
+    claim: MappingClaim
+    deadline: float
+    started: float = field(default_factory=time.monotonic)
+
+    def finding(self) -> Finding:
+        """Look through all ways, those with the least floor first."""
+        if self.claim.objective not in (ENERGY, LATENCY, PRODUCT):
+            return self._ruled(Ruling.UNDECIDED, f"no model of the objective {self.claim.objective}")
+        array = self.accelerator.array
+        ways = None if array is None else Ways.of(self.layer, array)
+        if ways is None:
+            return self._ruled(Ruling.UNDECIDED, "too many ways to use the array")
+        try:
+            better = self._better(ways)
+        except _OutOfTimeError:
+            return self._ruled(Ruling.UNDECIDED, "the time is over")
+        if better is None:
+            return self._ruled(Ruling.CONFIRMED, f"all chains of tiles in {len(ways.sizes)} ways to use the array")
+        return self._ruled(Ruling.REFUTED, "a better mapping", better)
+
+    @property
+    def _limit(self) -> float:
+        """What is below it refutes the bound."""
+        if self.claim.status is Status.INFEASIBLE:
+            return float("inf")
+        return self.claim.lower_bound - max(0.5, SAME * self.claim.lower_bound)
+
+    def _better(self, ways: Ways) -> tuple[float, Mapping] | None:
+        terms = Terms(self.layer, self.accelerator)
+        floors, cycles = ways.floors(terms), ways.loops_in_time()
+        for at in np.argsort(floors if self.claim.objective != LATENCY else cycles, kind="stable").tolist():
+            limit = self._energy_limit(terms, int(cycles[at]))
+            if floors[at] < limit:
+                self._ensure_time()
+                better = self._better_in(terms, ways, at, limit)
+                if better is not None:
+                    return better
+        return None
+
+    def _energy_limit(self, terms: Terms, cycles: int) -> int:
+        """Energy, in the terms' unit, from which on a way with so many cycles of loops is no better."""
+        most = self._limit
+        if most == float("inf"):
+            return NEVER
+        if self.claim.objective == LATENCY:
+            return NEVER if cycles < most else -NEVER
+        energy = most if self.claim.objective == ENERGY else most / cycles
+        return min(NEVER, ceil(energy * terms.unit * (1 + 2.0**-49)))
+
+    def _better_in(self, terms: Terms, ways: Ways, way: int, limit: int) -> tuple[float, Mapping] | None:
+        sizes = ways.sizes[way].tolist()
+        beside = [
+            Loop(loop, size, name)
+            for name, own in zip(ways.dimensions, sizes, strict=True)
+            for loop, size in zip(LOOPS, own, strict=True)
+            if size > 1
+        ]
+        grid = grid_of(tuple(ways.turns[way].tolist()))
+        turns = {loop: size[-1:] for loop, size in grid.sizes.items()}
+        arrays = {(str(one.along), one.dimension): np.array([one.size]) for one in beside}
+        chains = Chains(terms, grid, Tiling(grid.sizes, turns, arrays))
+        left = limit - terms.mac_energy - terms.constant() - chains.fixed() if limit < NEVER else NEVER
+        if chains.floor() >= left or chains.least() >= left:
+            return None
+        for chain in chains.below(left):
+            tiles = [{loop: int(size[tile]) for loop, size in grid.sizes.items()} for tile in (0, *chain, -1)]
+            is_timed = self.claim.objective != ENERGY
+            for mapping in mappings_of(self.layer, self.accelerator, beside, tiles, is_timed=is_timed):
+                self._ensure_time()
+                value = self._value(mapping)
+                if value is not None and value < self._limit:
+                    return value, mapping
+        return None
+
+    def _value(self, mapping: Mapping) -> float | None:
+        """What the cost model says, None of a mapping that is not legal."""
+        try:
+            cost = layer_cost(self.layer, self.accelerator, mapping)
+        except MappingError:
+            return None
+        energy, cycles = cost.energy_pj * FEMTO, cost.cycles
+        value = {ENERGY: energy, LATENCY: cycles, PRODUCT: energy * cycles}[self.claim.objective]
+        if value < self._limit and verify_mapping(self.layer, self.accelerator, mapping):
+            return None
+        return value
+
+    def _ensure_time(self) -> None:
+        if time.monotonic() > self.deadline:
+            raise _OutOfTimeError
+
+    def _ruled(self, ruling: Ruling, detail: str, better: tuple[float, Mapping] | None = None) -> Finding:
+        value, mapping = (None, None) if better is None else (round(better[0]), better[1])
+        seconds = time.monotonic() - self.started
+        return Finding(ruling, ceil(self.claim.lower_bound), value, mapping, seconds, detail)

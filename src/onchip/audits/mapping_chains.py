@@ -1,0 +1,126 @@
+"""For one way to use the array: the least energy of any chain of cuts, and all chains below a limit.
+
+A nest is laid from the units outwards, one loop after another, and the memories' cuts between them. When a cut is laid
+its tiles begin to be used again; they move, and are paid for, as soon as a loop comes that changes them. At most one
+operand is not changed by the next loop, so all others are paid for at once: a state is who is still unpaid, and for
+which memories. `least` is what the rest of the nest costs at least from each tile in each state.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from onchip.arch.memory import Operand
+from onchip.audits.mapping_terms import NEVER, Terms, Tiling
+from onchip.audits.mapping_tiles import CHANGES, Grid, Whole
+from onchip.ir.loopnest import LOOPS
+
+Unpaid = tuple[str, tuple[int, ...]] | None
+"""An operand and the numbers of its boundaries that are still to be paid for, or nobody."""
+
+
+@dataclass(slots=True)
+class Chains:
+    """Of one way; energies are in the terms' unit and leave out `fixed`, what no tile changes."""
+
+    terms: Terms
+    grid: Grid
+    tiling: Tiling
+    _paid: dict[tuple[str, int], Whole] = field(default_factory=dict)
+    _fits: list[tuple[Whole, Whole]] = field(default_factory=list)
+    _least: dict[tuple[int, Unpaid], Whole] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        for operand, chain in self.terms.chains.items():
+            for number in range(1, len(chain) + 1):
+                found = self.terms.boundary(operand, number, self.tiling)
+                self._paid[operand, number] = np.broadcast_to(found, (self.grid.number,))
+        for level in range(len(self.terms.accelerator.levels)):
+            self._fits.append((self._fitting(level, sums_go_on=False), self._fitting(level, sums_go_on=True)))
+
+    def _fitting(self, level: int, *, sums_go_on: bool) -> Whole:
+        """0 where the tiles of all operands fit in a memory together, NEVER elsewhere."""
+        bits = np.full(self.grid.number, self.terms.room_at_home(level))
+        for operand, chain in self.terms.chains.items():
+            if level in chain:
+                bits = bits + self.terms.room(level, operand, self.tiling, goes_on=sums_go_on)
+        return np.where(bits > 8 * self.terms.accelerator.levels[level].memory.capacity_bytes, NEVER, 0)
+
+    def fixed(self) -> int:
+        """Return what the units take and give, which no tile changes."""
+        one = {loop: np.ones(1, np.int64) for loop in LOOPS}
+        turns = {loop: size[-1:] for loop, size in self.grid.sizes.items()}
+        tiling = Tiling(one, turns, self.tiling.beside)
+        return sum(int(self.terms.boundary(operand, 0, tiling)[0]) for operand in self.terms.chains)
+
+    def floor(self) -> int:
+        """Return the least of each boundary by itself."""
+        return sum(int(found.min()) for found in self._paid.values())
+
+    def least(self) -> int:
+        """Return the least energy of all chains of cuts that fit; NEVER or more where none does."""
+        return int(self._from(0, None)[0])
+
+    def below(self, limit: int) -> Iterator[tuple[int, ...]]:
+        """Yield each chain of tiles, one for each memory, that some order of loops may bring below the limit."""
+        yield from dict.fromkeys(self._chains(0, None, 0, 0, limit))
+
+    def _from(self, level: int, unpaid: Unpaid) -> Whole:
+        """What the rest costs at least after the cuts of so many memories are laid, the last one at each tile."""
+        key = level, unpaid
+        if key not in self._least:
+            if unpaid is None:
+                last = level == len(self._fits)
+                found = np.zeros(self.grid.number, np.int64) if last else self._laid(level, None)
+                self._least[key] = self.grid.least_of_larger(found, "".join(LOOPS))
+            else:
+                found = self._due(unpaid) + self._from(level, None)
+                if level < len(self._fits):
+                    found = np.minimum(found, self._laid(level, unpaid))
+                self._least[key] = self.grid.least_of_larger(np.minimum(found, NEVER), _same(unpaid[0]))
+        return self._least[key]
+
+    def _laid(self, level: int, unpaid: Unpaid) -> Whole:
+        """The same if the next memory's cut is laid at this very tile."""
+        options = [due + self._from(level + 1, after) for due, after in self._options(level, unpaid)]
+        return np.asarray(np.minimum(np.min(np.stack(options), axis=0), NEVER))
+
+    def _options(self, level: int, unpaid: Unpaid) -> Iterator[tuple[Whole, Unpaid]]:
+        """Who may be unpaid after the next memory's cut, and what the others pay at once."""
+        held = {operand: chain.index(level) + 1 for operand, chain in self.terms.chains.items() if level in chain}
+        for operand in (None, *held) if unpaid is None else (unpaid[0],):
+            due = self._fits[level][operand == Operand.OUTPUT]
+            for other, number in held.items():
+                due = due + (self._paid[other, number] if other != operand else 0)
+            if operand is None:
+                yield due, None
+            else:
+                before = () if unpaid is None else unpaid[1]
+                own = (held[operand],) if operand in held else ()
+                yield due, (operand, (*before, *own))
+
+    def _due(self, unpaid: tuple[str, tuple[int, ...]]) -> Whole:
+        operand, numbers = unpaid
+        return np.asarray(np.sum([self._paid[operand, number] for number in numbers], axis=0))
+
+    def _chains(self, level: int, unpaid: Unpaid, tile: int, spent: int, limit: int) -> Iterator[tuple[int, ...]]:
+        if level == len(self._fits):
+            yield ()
+            return
+        loops = "".join(LOOPS) if unpaid is None else _same(unpaid[0])
+        for larger in self.grid.larger(tile, loops).tolist():
+            if unpaid is not None and spent + int(self._due(unpaid)[larger] + self._from(level, None)[larger]) < limit:
+                yield from self._chains(level, None, larger, spent + int(self._due(unpaid)[larger]), limit)
+            for due, after in self._options(level, unpaid):
+                total = spent + int(due[larger])
+                if total + int(self._from(level + 1, after)[larger]) < limit:
+                    for rest in self._chains(level + 1, after, larger, total, limit):
+                        yield (larger, *rest)
+
+
+def _same(operand: str) -> str:
+    """The loops along which an operand does not change."""
+    return "".join(loop for loop in LOOPS if loop not in CHANGES[operand])
