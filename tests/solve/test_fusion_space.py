@@ -14,18 +14,19 @@ from fusable_networks import RESIDUAL, chain, network_of, networks
 from onchip.analysis.fusable import FeatureMap, FusableNetwork
 from onchip.arch.accelerator import Accelerator
 from onchip.frontends.accelerator_yaml import accelerator_from_yaml
+from onchip.plan.result import Status
 from onchip.plan.strategy import FusionStrategy, LayerInNetwork, OverlapMode, Tiling
 from onchip.solve.fusion.ledger import Ledger
 from onchip.solve.fusion.objective import Criteria, sum_of, value_of
-from onchip.solve.fusion.options import FusionOptions
-from onchip.solve.fusion.search import LazySearch, best_of
-from onchip.solve.fusion.solve import choices_of, strategy_of
+from onchip.solve.fusion.options import Combination, FusionOptions
+from onchip.solve.fusion.search import Found, LazySearch, best_of
+from onchip.solve.fusion.solve import Solver, choices_of, strategy_of
 from onchip.solve.fusion.space import StackChoice, StackSpace
 from onchip.solve.fusion.spaces import shared_spaces, space_of
 from onchip.solve.fusion.stacks import Span, legal_spans, spans_of, stack_of
 from onchip.solve.fusion.tilings import TileSizes, whole
 from onchip.solve.fusion.ways import Arc
-from onchip.solve.limits import Run
+from onchip.solve.limits import Limits, Run
 from onchip.verify.strategy import StrategyRule, verify_strategy
 from stacks import tilings_of
 
@@ -283,3 +284,21 @@ def test_single_is_what_of_best_runs_in_one_tiling_cut_to_each_map(
     shared = set().union(*map(ways, shared_spaces(space, options)))
     assert shared == {way for way in ways(space) if share_a_tiling(network, way, options)}
     assert shared
+
+
+@pytest.mark.parametrize("seconds", [0.0, None])
+def test_a_single_tiling_that_is_not_listed_in_time_has_the_bound_of_all(seconds: float | None) -> None:
+    """With no time only the first part is listed, so no proof may be of that one alone."""
+    network, options = maps_shrink(((4, 4), (3, 4), (2, 2))), FusionOptions(combination=Combination.SINGLE)
+    costs, whole_run = RandomCosts(7, 1), Run()
+
+    def solved(run: Run) -> Found[StackChoice]:
+        solver = Solver(Ledger(costs), (0,), 1, run)
+        space = space_of(network, CHIP, legal_spans(network), options)
+        return solver.best_shared(space, shared_spaces(space, options))
+
+    least = solved(whole_run)
+    found = solved(Run(Limits(time_limit_seconds=seconds)))
+    assert least.way is not None
+    assert found.lower_bound <= least.way.value
+    assert (found.status is Status.OPTIMAL) == (seconds is None)

@@ -53,7 +53,7 @@ def solve_fusion(
     """The strategy of least objective value in the space that the options span; raises UsageError for bad ones."""
     spans = spans_of_option(network, accelerator, options.stacks)
     ensure_a_tile_fits(network, spans, options)
-    solver = _Solver(Ledger[StackChoice](costs), costs.objective.zero, options.ahead, run)
+    solver = Solver(Ledger[StackChoice](costs), costs.objective.zero, options.ahead, run)
     space = space_of(network, accelerator, spans, options)
     if options.combination is Combination.BEST:
         found = solver.best(space)
@@ -79,7 +79,7 @@ def solve_fusion(
 
 
 @dataclass(frozen=True, slots=True)
-class _Solver:
+class Solver:
     """Good strategies first, then the proof; all of it shares what is costed."""
 
     ledger: Ledger[StackChoice]
