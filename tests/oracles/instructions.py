@@ -71,7 +71,7 @@ class Programs:
             estimate, _, state = heapq.heappop(heap)
             if state in seen:
                 continue
-            if state.ran == (1 << len(self._net.steps)) - 1 and not self._to_come(state):
+            if self._is_over(state):
                 return estimate
             seen.add(state)
             if len(seen) > self._most_states:
@@ -85,6 +85,11 @@ class Programs:
                         pushed += 1
                         heapq.heappush(heap, (total, pushed, child))
         return None
+
+    def _is_over(self, state: State) -> bool:
+        """Every operator has run, and DRAM has every output."""
+        outputs = (t for t in self._tensors if self._is_output[t])
+        return state.ran == (1 << len(self._net.steps)) - 1 and all(state.in_dram >> t & 1 for t in outputs)
 
     # What is certain, and what is over
 

@@ -92,7 +92,8 @@ class ScratchpadsLevel:
             yield {**facts, "graph": {**graph, "tensors": tensors, "operators": kept}}
         for tensor in graph["tensors"]:
             name = tensor["name"]
-            if not any(name in (*one["inputs"], *one["parameters"], *one["outputs"]) for one in graph["operators"]):
+            used = (one.get(key, []) for one in graph["operators"] for key in ("inputs", "parameters", "outputs"))
+            if not any(name in names for names in used):
                 tensors = [one for one in graph["tensors"] if one is not tensor]
                 yield {**facts, "graph": {**graph, "tensors": tensors}}
 
