@@ -92,7 +92,7 @@ def _asked(facts: Facts, program: Program, *more: object) -> Ended:
         arguments += ["--padding", facts["percent"]]
     if question in ("uneven", "loma", "cosa", "random", "hybrid"):
         arguments += ["--method", question]
-    suffix = [program.folder / "machine.yaml"]
+    suffix: list[object] = [program.folder / "machine.yaml"]
     if question == "mapspace":
         suffix += ["--mapspace", program.folder / "mapspace.yaml"]
     return program.ask(*arguments, "--accelerator", *suffix, *more)
@@ -226,16 +226,17 @@ _JUDGES: dict[str, Callable[[Case], str | None]] = {
 def _fault_of_variant(case: Case, program: Program) -> str | None:
     """Ask again: the same seed gives the same mapping, other names the same value."""
     facts, answer = case.facts, case.ended.answer
-    if facts["variant"] is None or facts["time_limit"] is not None:
+    if facts["variant"] is None or answer["stopped_by"] != "completed":
         return None
     if facts["variant"] == "again":
         again = _asked(facts, program).answer
-        same = again["mapping"] == answer["mapping"]
+        same = again["mapping"] == answer["mapping"] or again["stopped_by"] != "completed"
         return None if same else f"another mapping from the same seed: {again['mapping']}"
     other = renamed(facts)
     machine_of(other, program)
-    value = _asked(other, program).answer["objective_value"]
-    same = value == answer["objective_value"]
+    told = _asked(other, program).answer
+    value = told["objective_value"]
+    same = value == answer["objective_value"] or told["stopped_by"] != "completed"
     return None if same else f"another value under other names: {value} for {answer['objective_value']}"
 
 

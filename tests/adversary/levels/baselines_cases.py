@@ -15,17 +15,24 @@ from onchip.arch.memory import Access, Direction, Dram, Memory, MemoryLevel, Ope
 from onchip.frontends.accelerator_yaml import load_accelerator
 from onchip.ir.loopnest import LOOPS, Layer
 
-QUESTIONS = {"uneven": 6, "loma": 5, "cosa": 4, "padding": 3, "mapspace": 3, "random": 1, "hybrid": 0.05}
+QUESTIONS = {"uneven": 6, "loma": 5, "cosa": 4, "padding": 2, "mapspace": 3, "random": 1, "hybrid": 0.05}
 """How often each is asked; `hybrid` takes two seconds."""
 OPERANDS = ("input", "weight", "output")
 LETTERS = {"input": "Inputs", "weight": "Weights", "output": "Outputs"}
 
 
 def random_facts(chance: random.Random) -> Facts:
-    """A question with a layer that it can be answered for by trying everything."""
+    """A question with a layer that it can be answered for by trying everything.
+
+    Where hardly anything fits `random` and `hybrid` draw for minutes, so they have a limit.
+    """
     question = chance.choices(list(QUESTIONS), list(QUESTIONS.values()))[0]
     most = {"uneven": 3, "loma": 4, "cosa": 4, "padding": 2, "mapspace": 3}.get(question, 4)
-    machine = _timeloop_machine(chance) if question == "mapspace" else _machine(chance, is_chain=question == "cosa")
+    widths = {"bits": chance.choice((8, 8, 8, 4, 1)), "partial_bits": chance.choice((8, 8, 16, 24))}
+    if question == "mapspace":
+        machine = _timeloop_machine(chance, widths)
+    else:
+        machine = _machine(chance, widths, is_chain=question == "cosa")
     objective = "energy" if question == "uneven" else chance.choice(("energy", "latency", "edp"))
     accounting = "interpreter"
     if question in ("uneven", "loma"):
@@ -38,11 +45,10 @@ def random_facts(chance: random.Random) -> Facts:
         "machine": machine,
         "objective": objective,
         "accounting": accounting,
-        "bits": chance.choice((8, 8, 8, 4, 1)),
-        "partial_bits": chance.choice((8, 8, 16, 24)),
+        **widths,
         "percent": chance.choice((20, 35, 50, 100)),
         "seed": chance.randint(0, 3),
-        "time_limit": chance.choice((None, None, None, None, 0, 0.01)),
+        "time_limit": 0.5 if question in ("random", "hybrid") else chance.choice((None, None, None, None, 0.001, 0.02)),
         "variant": chance.choice((None, None, None, None, None, "again", "renamed")),
     }
 
@@ -54,20 +60,27 @@ def _layer(chance: random.Random, factors: int, *, is_whole: bool) -> str:
     for loop in chance.choices("nkcpqrskcp", k=factors):
         sizes[loop] *= chance.choice((2, 2, 2, 3, 3, 5, 7) if factors < 4 else (2, 2, 3))
     bounds = "".join(f"{loop}{size * groups if loop in 'kc' else size}" for loop, size in sizes.items())
-    stride, dilation = chance.choice(("1", "1", "2", "1x3", "2x1")), chance.choice(("1", "1", "2", "3x1"))
-    options = [f"stride{stride}", f"dilation{dilation}", f"groups{groups}"]
-    if not is_whole:
-        options.append(f"pad{chance.choice(('0', '0', '1', '1x0x0x1', '0x1x1x0'))}")
+    stride, dilation = chance.choice(((1, 1), (1, 1), (2, 2), (1, 3), (2, 1))), chance.choice(((1, 1), (2, 2), (3, 1)))
+    options = [f"stride{stride[0]}x{stride[1]}", f"dilation{dilation[0]}x{dilation[1]}", f"groups{groups}"]
+    spans = [
+        (sizes[output] - 1) * stride[axis] + (sizes[taps] - 1) * dilation[axis] + 1
+        for axis, (output, taps) in enumerate((("p", "r"), ("q", "s")))
+    ]
+    top, left, bottom, right = chance.choice(((0, 0, 0, 0), (1, 1, 1, 1), (1, 0, 0, 1), (0, 1, 1, 0)))
+    if top + bottom < spans[0] and left + right < spans[1] and not is_whole:
+        options.append(f"pad{top}x{left}x{bottom}x{right}")
     return ":".join(("conv", bounds, *options))
 
 
-def _machine(chance: random.Random, *, is_chain: bool) -> Json:
+def _machine(chance: random.Random, widths: dict[str, int], *, is_chain: bool) -> Json:
     """One to three memories; where it is a chain the last one serves the whole array."""
     dimensions = chance.choice(({"lane": 2}, {"lane": 2, "pe": 3}, {"K": 2, "OX": 2}, {"C": 4}, {"lane": 3}, None))
     array: Json = {"mac_energy_pj": 0.5} | ({"free": chance.choice((1, 2, 4))} if dimensions is None else {})
     if dimensions is not None:
         array["dimensions"] = dimensions
-    memories, served, count = [], [], chance.choice((1, 2, 2, 3))
+    memories: list[Json] = []
+    served: list[str] = []
+    count = chance.choice((1, 2, 2, 3))
     for number in range(count):
         is_last = number == count - 1
         free = [name for name in (dimensions or {"free": 1}) if name not in served]
@@ -76,7 +89,7 @@ def _machine(chance: random.Random, *, is_chain: bool) -> Json:
         held = chance.sample(OPERANDS, chance.choice((1, 1, 2, 3)))
         if is_chain and is_last:
             held = chance.choice((["input", "output"], ["input", "output"], list(OPERANDS), ["weight", "output"]))
-        memories.append(_memory(chance, f"m{number}", held, None if is_last else list(served), is_last=is_last))
+        memories.append(_memory(chance, f"m{number}", held, None if is_last else list(served), widths))
     return {
         "format": "onchip-accelerator",
         "version": 1,
@@ -87,8 +100,12 @@ def _machine(chance: random.Random, *, is_chain: bool) -> Json:
     }
 
 
-def _memory(chance: random.Random, name: str, held: list[str], serves: list[str] | None, *, is_last: bool) -> Json:
-    capacity = chance.choice((1, 2, 3, 4, 6, 8, 12, 16, 24)) * (2 if is_last else 1)
+def _memory(
+    chance: random.Random, name: str, held: list[str], serves: list[str] | None, widths: dict[str, int]
+) -> Json:
+    """For one that serves all `serves` is None."""
+    is_last = serves is None
+    capacity = _bytes_of_one(held, widths) + chance.choice((0, 0, 1, 1, 2, 3, 5, 8, 16)) * (2 if is_last else 1)
     bits = chance.choice((8, 8, 16, 32))
     memory: Json = {"name": name, "capacity": f"{capacity}B", "holds": held, "access_bits": bits}
     memory |= {"read_energy_pj": chance.choice((1, 3, 10)), "write_energy_pj": chance.choice((1, 4, 9))}
@@ -99,9 +116,15 @@ def _memory(chance: random.Random, name: str, held: list[str], serves: list[str]
     return memory
 
 
+def _bytes_of_one(held: list[str], widths: dict[str, int]) -> int:
+    """What an element of each operand takes together: a memory with less is refused."""
+    bits = sum(widths["partial_bits"] if operand == "output" else widths["bits"] for operand in held)
+    return -(-bits // 8)
+
+
 def _ports(chance: random.Random, least: int) -> list[Json]:
     widths = (1, 3, 4, 8, 16, 64)
-    kinds = (
+    kinds: tuple[list[tuple[str, int]], ...] = (
         [],
         [("read_write", chance.choice(widths))],
         [("read", chance.choice(widths)), ("write", chance.choice(widths))],
@@ -110,7 +133,7 @@ def _ports(chance: random.Random, least: int) -> list[Json]:
     return [{"direction": direction, "bits_per_cycle": bits} for direction, bits in chance.choice(kinds[least:])]
 
 
-def _timeloop_machine(chance: random.Random) -> Json:
+def _timeloop_machine(chance: random.Random, widths: dict[str, int]) -> Json:
     """A flat architecture: registers, perhaps a buffer for some units, one for all; what each keeps."""
     units = chance.choice((1, 2, 4))
     between = chance.choice([one for one in (1, 2, 4) if units % one == 0])
@@ -119,15 +142,17 @@ def _timeloop_machine(chance: random.Random) -> Json:
     memories = []
     for name in names:
         word = chance.choice((8, 8, 16))
+        keep = chance.sample(OPERANDS, chance.choice((1, 2, 2, 3)))
+        words = -(-_bytes_of_one(keep, widths) * 8 // word)
         memories.append(
             {
                 "name": name,
-                "entries": chance.choice((1, 2, 3, 4, 8, 16)) * (4 if name == "shared" else 1),
+                "entries": words + chance.choice((0, 0, 1, 2, 4, 8)) * (4 if name == "shared" else 1),
                 "instances": instances[name],
                 "meshX": instances[name],
                 "word-bits": word,
                 "block-size": chance.choice((1, 1, 2)),
-                "keep": chance.sample(OPERANDS, chance.choice((1, 2, 2, 3))),
+                "keep": keep,
                 "multiple-buffering": chance.choice((1, 1, 1, 2)),
             }
         )
