@@ -18,15 +18,16 @@ from ortools.sat.python import cp_model
 
 from onchip.arch.memory import Memory
 from onchip.audits.facts import Facts, units_of
+from onchip.audits.search import in_time
 from onchip.audits.sequences import Literal, Sequence
 from onchip.ir.tensor import Role
 from onchip.plan.problem import Objective
 
 
 class CrossingsModel:
-    """Literals of what is here and what is out at each operator, and of the loads between neighbours of a chain."""
+    """Literals of what is here and what is out at each operator, and of the loads. Raises OutOfTimeError."""
 
-    def __init__(self, facts: Facts, bound: int, *, orders: bool) -> None:
+    def __init__(self, facts: Facts, bound: int, deadline: float, *, orders: bool) -> None:
         self.model = cp_model.CpModel()
         self._facts = facts
         self._bound = bound
@@ -37,9 +38,10 @@ class CrossingsModel:
         self._stored: dict[int, cp_model.IntVar] = {}
         self._pairs: dict[tuple[int, int], cp_model.IntVar] = {}
         for operator in range(len(facts.operators)):
+            in_time(deadline)
             self._operands_and_what_crosses_have_room(operator)
         if orders:
-            self._sequence.make_it_an_order()
+            self._sequence.make_it_an_order(deadline)
         if not self._is_peak:
             self.model.add(sum(self._costs) <= bound - 1)
             self.model.minimize(sum(self._costs))

@@ -20,6 +20,7 @@ from ortools.sat.python import cp_model
 
 from onchip.arch.memory import DRAM
 from onchip.audits.facts import Facts, units_of
+from onchip.audits.search import in_time
 from onchip.ir.tensor import Role
 from onchip.plan.problem import Objective, Placement
 
@@ -52,12 +53,16 @@ class Place:
 
 
 class MomentsModel:
-    """Variables first, then constraints, then the objective; `onchip.audits.program` reads a solution."""
+    """Variables first, then constraints, then the objective; `onchip.audits.program` reads a solution.
 
-    def __init__(self, facts: Facts, shape: Shape) -> None:
+    Raises OutOfTimeError where the deadline comes before all of it is made.
+    """
+
+    def __init__(self, facts: Facts, shape: Shape, deadline: float) -> None:
         self.model = cp_model.CpModel()
         self.facts = facts
         self.shape = shape
+        self._deadline = deadline
         self.stride = shape.transits + 1
         self.steps = len(facts.operators)
         self.moments = self.steps * self.stride + shape.transits
@@ -83,6 +88,7 @@ class MomentsModel:
             for step in positions[:-1]:
                 self.done[operator, step] = self._boolean()
         for tensor, uses in enumerate(self.facts.uses):
+            in_time(self._deadline)
             if uses:
                 self._variables_of(tensor)
 
@@ -172,6 +178,7 @@ class MomentsModel:
     def _constraints(self) -> None:
         self._one_operator_runs_in_each_step_after_those_it_needs()
         for place in self.resident:
+            in_time(self._deadline)
             self._a_residency_goes_on_or_begins_once(place)
             self._what_begins_has_a_source(place)
         self._an_output_is_written_into_one_scratchpad()
@@ -252,6 +259,7 @@ class MomentsModel:
 
     def _operands_are_resident_where_they_are_held(self) -> None:
         for tensor, uses in enumerate(self.facts.uses):
+            in_time(self._deadline)
             for use in uses:
                 if use == self.facts.producer[tensor]:
                     continue

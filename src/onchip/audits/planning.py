@@ -11,7 +11,7 @@ from onchip.audits.facts import Facts
 from onchip.audits.finding import Finding, Ruling
 from onchip.audits.moments import MomentsModel, Shape
 from onchip.audits.program import Solution
-from onchip.audits.search import Answered, searched
+from onchip.audits.search import Answered, OutOfTimeError, searched
 from onchip.plan.plan import Plan
 from onchip.plan.problem import Order, Problem
 from onchip.verify.verifier import verify
@@ -45,7 +45,10 @@ class PlanAudit:
         """Go through the stages until one decides."""
         if self.bound <= 0:
             return self._ruled(Ruling.CONFIRMED, "nothing costs less than 0")
-        return self._by_crossings() or self._by_moments() or self._undecided()
+        try:
+            return self._by_crossings() or self._by_moments() or self._undecided()
+        except OutOfTimeError:
+            return self._undecided()
 
     @cached_property
     def _facts(self) -> Facts:
@@ -58,8 +61,8 @@ class PlanAudit:
     def _by_crossings(self) -> Finding | None:
         """What must cross each operator: first in every order, then with the order left to the solver."""
         for orders in (False, True) if self.problem.order is Order.FREE else (False,):
-            model = CrossingsModel(self._facts, self.bound, orders=orders).model
-            seconds = self._seconds_left * (SHARE_OF_A_STAGE if orders else 1)
+            model = CrossingsModel(self._facts, self.bound, self.deadline, orders=orders).model
+            seconds = self._seconds_left * (SHARE_OF_A_STAGE if self._may_go_on else 1)
             if searched(model, seconds, self.workers)[0] is Answered.NONE:
                 named = "orders" if orders else "in every order"
                 return self._ruled(Ruling.CONFIRMED, f"relaxation: what crosses each operator, {named}")
@@ -67,12 +70,12 @@ class PlanAudit:
 
     def _by_moments(self) -> Finding | None:
         """Residencies at each moment in bytes, then with addresses."""
-        if self._seconds_left <= 0 or self._places > GREATEST_PLACES:
+        if not self._may_go_on:
             return None
         links = bool(self.problem.transfers.links)
         chain = len(self.problem.memories) - 1 if links else 0
         relaxed = Shape(self.bound, with_addresses=False, transits=chain, room_between=not links)
-        model = MomentsModel(self._facts, relaxed)
+        model = MomentsModel(self._facts, relaxed, self.deadline)
         answered, solver = searched(model.model, self._seconds_left * SHARE_OF_A_STAGE, self.workers)
         if answered is Answered.NONE:
             return self._ruled(Ruling.CONFIRMED, "relaxation: residencies at each step, without addresses")
@@ -90,6 +93,11 @@ class PlanAudit:
                 return found
         return None
 
+    @property
+    def _may_go_on(self) -> bool:
+        """Whether the exact model may be made."""
+        return self._seconds_left > 0 and self._places <= GREATEST_PLACES
+
     @cached_property
     def _places(self) -> int:
         """How many of the model without addresses and transits there are, about."""
@@ -104,7 +112,7 @@ class PlanAudit:
         """A solution is a plan; that there is none is a proof where nothing can happen between two steps."""
         if seconds <= 0:
             return None
-        model = MomentsModel(facts, Shape(self.bound, with_addresses=True, transits=transits))
+        model = MomentsModel(facts, Shape(self.bound, with_addresses=True, transits=transits), self.deadline)
         answered, solver = searched(model.model, seconds, self.workers)
         if answered is Answered.NONE and not self.problem.transfers.links:
             return self._ruled(Ruling.CONFIRMED, "exact model: order, residencies and addresses")
@@ -128,8 +136,3 @@ class PlanAudit:
 
     def _ruled(self, ruling: Ruling, detail: str) -> Finding:
         return Finding(ruling, self.bound, None, None, time.monotonic() - self.started, detail)
-
-
-def is_refuted_by(problem: Problem, plan: Plan, bound: int) -> bool:
-    """Whether a plan itself, which is legal, is below the bound that its maker claims."""
-    return verify(problem, plan).figures.objective_value(problem.objective) < bound

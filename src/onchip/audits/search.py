@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from enum import Enum
 
 from ortools.sat.python import cp_model
@@ -15,6 +16,16 @@ class Answered(Enum):
     SOLUTION = "solution"
     NONE = "none"
     OPEN = "open"
+
+
+class OutOfTimeError(Exception):
+    """The time was over before a model was made."""
+
+
+def in_time(deadline: float) -> None:
+    """Raise OutOfTimeError once `time.monotonic()` is past the deadline: for whoever makes a large model."""
+    if time.monotonic() > deadline:
+        raise OutOfTimeError
 
 
 def searched(model: cp_model.CpModel, seconds: float, workers: int) -> tuple[Answered, cp_model.CpSolver]:

@@ -8,6 +8,7 @@ from typing import Any, TypeAlias
 from ortools.sat.python import cp_model
 
 from onchip.audits.facts import Facts, bits_of
+from onchip.audits.search import in_time
 
 Literal: TypeAlias = Any
 """A boolean of a model, or its negation; ortools gives them no type with an index."""
@@ -48,10 +49,11 @@ class Sequence:
         sure = self._facts.before[operator] | self._facts.after[operator] | 1 << operator
         return bits_of(~sure & (1 << len(self._facts.operators)) - 1)
 
-    def make_it_an_order(self) -> None:
-        """Of three operators none comes round again: i before j before k is i before k."""
+    def make_it_an_order(self, deadline: float) -> None:
+        """Of three operators none comes round again: i before j before k is i before k. Raises OutOfTimeError."""
         triangles = 0
         for middle in range(len(self._facts.operators)):
+            in_time(deadline)
             for first, last in combinations(self.undecided_of(middle), 2):
                 triangles += 1
                 if triangles > GREATEST_TRIANGLES:
