@@ -13,7 +13,7 @@ from onchip.analysis.indexed import IndexedProblem, bits, mask_of
 from onchip.arch.memory import Memory
 from onchip.ir.graph import Graph
 from onchip.plan.problem import Count, Order, Problem
-from onchip.solve.compose import non_compulsory_cost, schedule_of_moves
+from onchip.solve.compose import Move, non_compulsory_cost, schedule_of_moves
 from onchip.solve.joint.evictions import Choice, Listing
 from onchip.solve.joint.search import BestFirstSearch, SearchOutcome
 from onchip.solve.joint.state import State
@@ -132,3 +132,63 @@ def test_outputs_no_larger_than_all_freed_inputs_together_are_not_safe() -> None
         problem = at_a_budget(random_graph(seed), 1, Order.FREE, Count.ACTIVATIONS, seed % 3)
         differs += searched(BestFirstSearch, problem).cost != searched(Weaker, problem).cost
     assert differs
+
+
+class WithEveryStateKept(BestFirstSearch):
+    """Remembers which state was dropped for which."""
+
+    def __init__(self, indexed: IndexedProblem, run: Run) -> None:
+        super().__init__(indexed, run)
+        self.dropped: list[tuple[State, State]] = []
+
+    def _dominates(self, better: State, worse: State) -> bool:
+        is_dropped = super()._dominates(better, worse)
+        if is_dropped:
+            self.dropped.append((better, worse))
+        return is_dropped
+
+
+def least_completion(indexed: IndexedProblem, state: State) -> int:
+    """The least that a finished plan from this state on costs: every order, every eviction, nothing else."""
+    search = WithEveryEviction(indexed, Run())
+    best: dict[tuple[int, int, int], int] = {}
+
+    def completed(one: State) -> int:
+        if one.executed == indexed.all_operators:
+            return 0
+        key = (one.executed, one.resident, one.copied)
+        if key not in best:
+            best[key] = min(
+                cost + completed(_after(search, one, Move(operator, evicted)))
+                for operator in bits(one.ready)
+                for evicted, cost in search._least_evictions(one, Choice(operator)).sets
+            )
+        return best[key]
+
+    return state.cost + completed(state)
+
+
+def _after(search: BestFirstSearch, state: State, move: Move) -> State:
+    search._after_safe_moves = lambda state: state  # type: ignore[method-assign]
+    return search._child(state, move, 0)
+
+
+@pytest.mark.parametrize("seed", range(30))
+def test_a_dominated_state_has_no_better_completion(seed: int) -> None:
+    graph = random_graph(seed, operators=6)
+    problem = at_a_budget(graph, (1, 2, 4)[seed % 3], Order.FREE, Count.ACTIVATIONS, seed % 3)
+    search = WithEveryStateKept(IndexedProblem.of(problem), Run())
+    search.solve()
+
+    for better, worse in search.dropped[:20]:
+        assert least_completion(search._indexed, better) <= least_completion(search._indexed, worse)
+
+
+@pytest.mark.parametrize("seed", range(30))
+def test_every_bound_on_the_way_is_below_the_optimum(seed: int) -> None:
+    indexed = IndexedProblem.of(at_a_budget(random_graph(seed), 1 + seed % 3, Order.FREE, Count.ALL, seed % 4))
+    optimum = BestFirstSearch(indexed, Run()).solve().cost
+    assert optimum is not None
+
+    for limit in range(1, 40, 3):
+        assert BestFirstSearch(indexed, Run(), limit).solve().lower_bound <= optimum
