@@ -33,8 +33,8 @@ FAULTS: Final = (
     Planted(
         name="what is passed on needs room beside all that is in the next step",
         file="src/onchip/solve/joint/linked.py",
-        old="                for other, stays in self._stays.items()\n",
-        new="                for other, stays in self._at.items()\n",
+        old="        for place, stays in self._stays.items():\n            staying.setdefault",
+        new="        for place, stays in self._at.items():\n            staying.setdefault",
         level=LEVEL,
     ),
     Planted(
@@ -47,8 +47,8 @@ FAULTS: Final = (
     Planted(
         name="a tensor pinned for life may have two residencies over links",
         file="src/onchip/solve/joint/linked.py",
-        old="self._model.add(residencies <= 1).only_enforce_if(is_pinned)",
-        new="self._model.add(residencies <= 2).only_enforce_if(is_pinned)",
+        old="self._model.add(sum(residencies) <= 1).only_enforce_if",
+        new="self._model.add(sum(residencies) <= 2).only_enforce_if",
         level=LEVEL,
     ),
     Planted(

@@ -122,19 +122,20 @@ class LinkedModel(LinkedVariables):
 
     def _dram_has_what_is_stored(self) -> None:
         """What the network computes is stored at most once, an output just once, and loaded only after that."""
-        for tensor in filter(self._is_computed, self._tensors):
-            stored = {place.step: literal for place, literal in self._stored.items() if place.tensor == tensor}
-            if self._is_output(tensor):
-                self._model.add_exactly_one(stored.values())
-            else:
-                self._model.add_at_most_one(stored.values())
-            for way, loaded in self._copies.items():
-                if way.tensor == tensor and way.source == IN_DRAM:
-                    earlier = [literal for step, literal in stored.items() if step <= way.step]
-                    self._model.add_bool_or(*earlier, loaded.negated())
-                    if way.step in stored:
-                        later = self._time[way.arrival] > self._time[Place(tensor, IN_DRAM, way.step)]
-                        self._model.add(later).only_enforce_if(loaded, stored[way.step])
+        stored: dict[int, dict[int, cp_model.IntVar]] = {t: {} for t in self._tensors if self._is_computed(t)}
+        for place, literal in self._stored.items():
+            stored[place.tensor][place.step] = literal
+        for tensor, literals in stored.items():
+            once = self._model.add_exactly_one if self._is_output(tensor) else self._model.add_at_most_one
+            once(literals.values())
+        for way, loaded in self._copies.items():
+            if way.source == IN_DRAM and way.tensor in stored:
+                literals = stored[way.tensor]
+                earlier = [literal for step, literal in literals.items() if step <= way.step]
+                self._model.add_bool_or(*earlier, loaded.negated())
+                if way.step in literals:
+                    later = self._time[way.arrival] > self._time[Place(way.tensor, IN_DRAM, way.step)]
+                    self._model.add(later).only_enforce_if(loaded, literals[way.step])
 
     def _residents_do_not_overlap(self) -> None:
         """In each step; the sums are implied, and tell the linear relaxation."""
@@ -153,15 +154,20 @@ class LinkedModel(LinkedVariables):
             self._model.add(sum(self._units(place) * self._at[place] for place in places) <= most)
 
     def _what_arrives_has_room_beside_what_stays(self) -> None:
+        staying: dict[tuple[int, int], list[cp_model.LinearExprT]] = {}
+        for place, stays in self._stays.items():
+            staying.setdefault((place.memory, place.step), []).append(self._units(place) * stays)
+        sums = {key: self._model.new_int_var(0, self._most_units(key[0]), "") for key in staying}
+        for key, total in sums.items():
+            self._model.add(sum(staying[key]) == total)
         for place, arrives in self._arrives.items():
-            room = self._indexed.views[place.memory].room
-            others = [
-                self._units(other) * stays
-                for other, stays in self._stays.items()
-                if (other.memory, other.step) == (place.memory, place.step) and other.tensor != place.tensor
-            ]
-            most = room.capacity_units + bool(room.may_end_short)
-            self._model.add(self._units(place) * arrives + sum(others) <= most)
+            most = self._most_units(place.memory)
+            self._model.add(self._units(place) * arrives + sums.get((place.memory, place.step), 0) <= most)
+
+    def _most_units(self, memory: int) -> int:
+        """Return the units of a scratchpad, the last, partial one included where a tensor may end within it."""
+        room = self._indexed.views[memory].room
+        return room.capacity_units + bool(room.may_end_short)
 
     def _a_tensor_is_passed_on_and_arrives_again(self) -> None:
         passed_on: dict[Place, list[cp_model.IntVar]] = {}
@@ -215,14 +221,14 @@ class LinkedModel(LinkedVariables):
         return self._model.new_optional_fixed_size_interval_var(self._offset[place], self._units(place), at, "")
 
     def _a_tensor_has_one_residency_or_each_of_one_step(self) -> None:
-        for tensor in self._tensors:
-            is_pinned = self._model.new_bool_var(f"pinned_{tensor}")
-            begun = chain(self._arrives.items(), self._computed.items())
-            residencies = sum(literal for place, literal in begun if place.tensor == tensor)
-            self._model.add(residencies <= 1).only_enforce_if(is_pinned)
-            for place, stays in self._stays.items():
-                if place.tensor == tensor:
-                    self._model.add_implication(stays, is_pinned)
+        begun: dict[int, list[cp_model.IntVar]] = {tensor: [] for tensor in self._tensors}
+        for place, literal in chain(self._arrives.items(), self._computed.items()):
+            begun[place.tensor].append(literal)
+        is_pinned = {tensor: self._model.new_bool_var(f"pinned_{tensor}") for tensor in self._tensors}
+        for tensor, residencies in begun.items():
+            self._model.add(sum(residencies) <= 1).only_enforce_if(is_pinned[tensor])
+        for place, stays in self._stays.items():
+            self._model.add_implication(stays, is_pinned[place.tensor])
 
     # Objective
 

@@ -9,7 +9,7 @@ from onchip.solve.interruptible import cp_sat_is_within_reach
 from onchip.solve.joint.incumbent import Incumbent
 from onchip.solve.joint.linked import Copies, LinkedModel
 
-LARGEST_MODEL = 20_000
+LARGEST_MODEL = 6_000
 
 
 def is_small_enough(indexed: IndexedProblem) -> bool:
