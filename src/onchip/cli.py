@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import io
 import sys
-import traceback
 from collections.abc import Sequence
+from functools import cache, partial
 from typing import Annotated
 
 import typer
@@ -13,6 +13,7 @@ import typer.main
 
 from onchip.commands.audit import audit_command
 from onchip.commands.check import check_command
+from onchip.commands.defect import contradiction_of, save_case
 from onchip.commands.exit_code import ExitCode, code_of_refusal
 from onchip.commands.explain import explain_command
 from onchip.commands.export import export_command
@@ -49,6 +50,10 @@ app.command("networks")(networks_command)
 app.command("accelerators")(accelerators_command)
 
 
+_command = cache(partial(typer.main.get_command, app))
+"""All verbs; made once for a process that runs many."""
+
+
 def _show_version(is_asked: bool) -> None:
     if is_asked:
         from importlib.metadata import version
@@ -75,7 +80,7 @@ def main() -> None:
 
 def run(arguments: Sequence[str]) -> int:
     """Run the program on arguments and return its exit code; bad input ends in one line."""
-    command = typer.main.get_command(app)
+    command = _command()
     try:
         with command.make_context("onchip", list(arguments), obj=tuple(arguments)) as context:
             code = command.invoke(context)
@@ -84,16 +89,26 @@ def run(arguments: Sequence[str]) -> int:
         return error.exit_code
     except typer.TyperException as error:
         refusal: OnchipError = UsageError(" ".join(error.format_message().split()).rstrip("."), expected=_usage(error))
+    except InternalError as error:
+        return _end_of_defect(error, arguments)
     except OnchipError as error:
         refusal = error
     except KeyboardInterrupt:
         refusal = StoppedError("interrupted")
     except OSError as error:
         refusal = InputError(error.strerror or str(error), file=error.filename and str(error.filename))
-    except Exception as error:  # a defect: say where, and leave with its own exit code
-        traceback.print_exc()
-        refusal = InternalError(f"{type(error).__name__}: {error}", expected="no such error; please report it")
+    except Exception as error:  # whatever else is raised is a defect
+        return _end_of_defect(error, arguments)
     write_refusal(refusal, as_json="--json" in arguments)
+    return code_of_refusal(refusal)
+
+
+def _end_of_defect(error: Exception, arguments: Sequence[str]) -> int:
+    """Withhold the answer: one line says what to report, and where the case was saved."""
+    refusal, saved = contradiction_of(error), save_case(arguments, error)
+    case = "with what was asked (no folder could be written to)" if saved is None else f"with {saved}"
+    refusal.expected = f"no such defect of onchip: please report it {case}"
+    write_refusal(refusal, as_json="--json" in arguments, saved=None if saved is None else str(saved))
     return code_of_refusal(refusal)
 
 

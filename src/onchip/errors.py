@@ -57,4 +57,4 @@ class UsageError(InputError):
 
 
 class InternalError(OnchipError):
-    """A defect of onchip itself: its own plan failed verification."""
+    """A defect of onchip itself, such as a plan of its own that failed verification."""

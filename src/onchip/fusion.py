@@ -90,7 +90,10 @@ class _Problem:
 
 
 def fuse_network(request: FusionRequest, start: RunStarter = silent_run) -> FusionOutcome:
-    """The best strategy of those that the options span; raises InternalError if it is not legal."""
+    """Return the best strategy of those that the options span.
+
+    Raises InternalError if it is not legal, or costs something else than was claimed when it was found.
+    """
     problem = _read(request)
     with start(request.limits) as run:
         in_time = solve_in_time(problem.costing, request.options, run)
@@ -112,6 +115,9 @@ def fuse_network(request: FusionRequest, start: RunStarter = silent_run) -> Fusi
         return replace(outcome, why_not=in_time.why_not)
     _ensure_legal(problem, found.result.answer)
     figures = _figures(problem, [cost for _, cost in found.stacks])
+    if figures.objective_value != found.result.objective_value:
+        what = f"its strategy costs {figures.objective_value}, and it claims {found.result.objective_value}"
+        raise InternalError(what, place="fuse")
     return replace(
         outcome,
         stacks=_costed(problem.network, found.result.answer, found),
@@ -226,7 +232,6 @@ def _ensure_legal(problem: _Problem, strategy: FusionStrategy) -> None:
         raise InternalError(
             f"its strategy has {len(violations)} violations, the first: {violations[0]}",
             place="fuse",
-            expected="a legal strategy; please report this",
         )
 
 

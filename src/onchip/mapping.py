@@ -34,6 +34,7 @@ COSA, LOMA, UNEVEN = "cosa", "loma", "uneven"
 EXACT = "exact"
 UNITS = {MappingObjective.ENERGY: "fJ", MappingObjective.LATENCY: "cycles", MappingObjective.EDP: "fJ x cycles"}
 GREATEST_MACS = 2**53
+RELATIVE_TOLERANCE = 1e-9
 Solver = Callable[[Layer, Accelerator, MappingObjective, Run], Result[Mapping]]
 
 
@@ -126,14 +127,23 @@ def _mapped(
         raise InternalError(
             f"its mapping of {names[0]!r} has {len(violations)} violations, the first: {violations[0]}",
             place=f"method {request.method}",
-            expected="a legal mapping; please report this",
         )
     mapping = result.answer.without_loops_of_one()
     try:
         cost = layer_cost(layer, accelerator, mapping, request.accounting.accounting)
     except InputError as error:
         raise _in_layer(error, names[0], request) from None
+    if request.method != COSA:
+        _ensure_it_costs_what_is_claimed(result, request.objective.of(cost.energy_pj, cost.cycles), names[0])
     return MappedLayer(names, layer, result, claim, mapping, cost)
+
+
+def _ensure_it_costs_what_is_claimed(result: Result[Mapping], value: float, name: str) -> None:
+    """Raise InternalError where a mapping costs something else than its method said; sums of floats differ in order."""
+    claimed = result.objective_value
+    if claimed is None or abs(value - claimed) > 0.5 + RELATIVE_TOLERANCE * abs(value):
+        what = f"its mapping of {name!r} costs {value:.17g}, and it claims {claimed}"
+        raise InternalError(what, place=f"method {result.method}")
 
 
 def _claim(result: Result[Mapping], request: MappingRequest) -> MappingClaim | None:

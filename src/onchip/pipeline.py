@@ -205,7 +205,7 @@ def pack_file(
     with start(limits) as run:
         result, seconds = _timed(lambda: (least_capacity if minimize else pack)(problem, run))
     if result.answer is not None:
-        _no_violations(verify_packing(problem, result.answer), result.method)
+        _no_violations(verify_packing(problem, result.answer, result.objective_value), result.method)
     return PackingOutcome(ids, problem, result, capacity_bytes, seconds)
 
 
@@ -239,7 +239,6 @@ def _no_violations(violations: Sequence[PackingViolation], method: str) -> None:
         raise InternalError(
             f"its packing has {len(violations)} violations, the first: {violations[0]}",
             place=f"method {method}",
-            expected="a legal packing; please report this",
         )
 
 
@@ -258,7 +257,6 @@ def _verified(problem: Problem, result: Result[Plan]) -> Figures | None:
         raise InternalError(
             f"its plan has {len(verdict.violations)} violations, the first: {verdict.violations[0]}",
             place=f"method {result.method}",
-            expected="a legal plan; please report this",
         )
     return verdict.figures
 

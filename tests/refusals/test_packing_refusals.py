@@ -71,8 +71,9 @@ OVERFLOW_REFUSALS = (
 
 
 def test_every_rule_has_a_refusal() -> None:
-    assert {refusal.rule for refusal in OVERFLOW_REFUSALS} == set(PackingRule)
-    assert {refusal.rule for refusal in REFUSALS} == set(PackingRule) - {PackingRule.OUTSIDE_MISCOUNTED}
+    counts = {PackingRule.ARENA_MISCOUNTED, PackingRule.OUTSIDE_MISCOUNTED}
+    assert {refusal.rule for refusal in OVERFLOW_REFUSALS} == set(PackingRule) - {PackingRule.ARENA_MISCOUNTED}
+    assert {refusal.rule for refusal in REFUSALS} == set(PackingRule) - counts
 
 
 @pytest.mark.parametrize("refusal", OVERFLOW_REFUSALS, ids=str)
@@ -118,6 +119,15 @@ def test_an_overlap_names_both_buffers_their_addresses_and_their_steps() -> None
 
 def test_buffers_that_meet_in_no_step_may_share_their_bytes() -> None:
     assert verify_packing(problem(), Packing((0, 4, 0))) == ()
+
+
+def test_an_arena_that_is_not_the_highest_end_is_refused() -> None:
+    whole = PackingProblem((Buffer(0, 1, 3), Buffer(0, 1, 5)), 8)
+
+    assert verify_packing(whole, Packing((5, 0)), 8) == ()
+    (violation,) = verify_packing(whole, Packing((5, 0)), 7)
+
+    assert violation.rule is PackingRule.ARENA_MISCOUNTED
 
 
 def test_a_packing_may_be_full_to_the_last_byte() -> None:

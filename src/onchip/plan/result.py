@@ -6,6 +6,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Generic, TypeVar
 
+from onchip.errors import InternalError
+
 AnswerT_co = TypeVar("AnswerT_co", covariant=True)
 
 
@@ -31,7 +33,11 @@ class Stop(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Result(Generic[AnswerT_co]):
-    """`answer` and `objective_value` are None where the status is INFEASIBLE or UNKNOWN."""
+    """`answer` and `objective_value` are None where the status is INFEASIBLE or UNKNOWN.
+
+    Raises InternalError where the claims contradict each other: a bound above the objective, or below it though the
+    answer is OPTIMAL.
+    """
 
     status: Status
     answer: AnswerT_co | None
@@ -44,9 +50,14 @@ class Result(Generic[AnswerT_co]):
     def __post_init__(self) -> None:
         has_answer = self.status in (Status.OPTIMAL, Status.FEASIBLE)
         if has_answer is not (self.answer is not None and self.objective_value is not None):
-            raise ValueError(f"a result {self.status} {'needs' if has_answer else 'has no'} answer and objective value")
+            what = f"a result {self.status} {'needs' if has_answer else 'has no'} answer and objective value"
+            raise InternalError(what, place=f"method {self.method}")
         if self.objective_value is not None and self.lower_bound > self.objective_value:
-            raise ValueError(f"lower bound {self.lower_bound} above the objective {self.objective_value}")
+            what = f"its lower bound {self.lower_bound} is above its objective {self.objective_value}"
+            raise InternalError(what, place=f"method {self.method}")
+        if self.status is Status.OPTIMAL and self.lower_bound != self.objective_value:
+            what = f"it is OPTIMAL at {self.objective_value}, and its lower bound is {self.lower_bound}"
+            raise InternalError(what, place=f"method {self.method}")
 
     @property
     def gap(self) -> float | None:

@@ -7,7 +7,7 @@ import os
 import sys
 from collections.abc import Mapping
 
-from onchip.errors import OnchipError
+from onchip.errors import InternalError, OnchipError
 
 
 def write(text: str) -> None:
@@ -23,8 +23,12 @@ def write_json(value: Mapping[str, object]) -> None:
     write(json.dumps(value, indent=2, allow_nan=False))
 
 
-def write_refusal(error: OnchipError, *, as_json: bool) -> None:
-    """Write one line to standard error, and with `as_json` one object to standard output."""
+def write_refusal(error: OnchipError, *, as_json: bool, saved: str | None = None) -> None:
+    """Write one line to standard error, and with `as_json` one object to standard output.
+
+    `saved` is the file in which the case of a defect was saved: a field of its own, of defects alone.
+    """
     print(f"onchip: {error}", file=sys.stderr)
     if as_json:
-        write_json({"error": error.what, "file": error.file, "place": error.place, "expected": error.expected})
+        refusal = {"error": error.what, "file": error.file, "place": error.place, "expected": error.expected}
+        write_json({**refusal, "saved": saved} if isinstance(error, InternalError) else refusal)

@@ -20,6 +20,7 @@ class PackingRule(StrEnum):
     MISALIGNED = "misaligned"  # its offset is no multiple of the alignment
     BEYOND_CAPACITY = "beyond-capacity"  # it ends above the capacity
     OVERLAP = "overlap"  # it shares bytes and a step with another buffer
+    ARENA_MISCOUNTED = "arena-miscounted"  # the arena said is not the highest end of a buffer
     OUTSIDE_MISCOUNTED = "outside-miscounted"  # the bytes said to be outside are not the sum of the sizes there
 
 
@@ -36,9 +37,23 @@ class PackingViolation:
         return f"{self.rule}: {where}{self.detail}"
 
 
-def verify_packing(problem: PackingProblem, packing: Packing) -> tuple[PackingViolation, ...]:
-    """Return all that is wrong; a packing is legal exactly when that is nothing."""
-    return tuple(_violations(problem, packing.offsets_bytes))
+def verify_packing(
+    problem: PackingProblem, packing: Packing, arena_bytes: int | None = None
+) -> tuple[PackingViolation, ...]:
+    """Return all that is wrong; a packing is legal exactly when that is nothing.
+
+    `arena_bytes` is the arena that is claimed, None where none is.
+    """
+    violations = tuple(_violations(problem, packing.offsets_bytes))
+    if arena_bytes is None or len(packing.offsets_bytes) != len(problem.buffers):
+        return violations
+    highest = 0
+    for buffer, offset in zip(problem.buffers, packing.offsets_bytes, strict=True):
+        highest = max(highest, offset + buffer.size_bytes)
+    if highest != arena_bytes:
+        detail = f"the arena is said to be {arena_bytes} bytes, it is {highest}"
+        return (*violations, PackingViolation(PackingRule.ARENA_MISCOUNTED, detail))
+    return violations
 
 
 def verify_overflow(problem: PackingProblem, overflow: Overflow, outside_bytes: int) -> tuple[PackingViolation, ...]:
