@@ -9,7 +9,7 @@ from adversary.frame import Facts
 from onchip.errors import InputError
 from onchip.ir.loopnest import Layer
 
-MOST_SPLITS = 500
+MOST_SPLITS = 1100
 """Of the bounds over memories and the array, so that all mappings can be listed."""
 OPERANDS = ("input", "weight", "output")
 ARRAYS: tuple[Facts, ...] = (
@@ -25,16 +25,19 @@ ARRAYS: tuple[Facts, ...] = (
     {"free": 4},
     {"free": 7},
 )
+LARGE_ARRAYS: tuple[Facts, ...] = ({"dimensions": {"lane": 32, "pe": 16}}, {"dimensions": {"pe": 24}}, {"free": 60})
+"""More than forty ways to use them, most of which are ruled out without a look at their tiles."""
 ROOMY_BYTES = 1 << 20
 
 
 def random_machine(chance: random.Random) -> Facts:
     """One to four memories: some for one operand alone, some replicated, with slow, shared or no ports."""
-    array = dict(chance.choice(ARRAYS))
+    is_large = chance.random() < 0.2
+    array = dict(chance.choice(LARGE_ARRAYS if is_large else ARRAYS))
     if chance.random() < 0.9:
         array["mac_energy_pj"] = chance.choice((0, 0.5, 1, 3.7))
     memories: list[Facts] = []
-    for number in range(chance.choice((1, 2, 2, 3, 3, 4))):
+    for number in range(chance.choice((1, 1, 2) if is_large else (1, 2, 2, 3, 3, 4))):
         memories.append(_memory(chance, f"m{number}", list(array.get("dimensions", {})), memories))
     memories[-1]["scratchpad"] = True
     dram = _accesses(chance, chance.choice((10, 60)), chance.choice((0, 1, 1, 1)))
@@ -79,17 +82,19 @@ def _accesses(chance: random.Random, times: int, has_ports: int) -> Facts:
 def random_layer(chance: random.Random, machine: Facts) -> str:
     """A layer few enough of whose loops' splits there are; every loop may be the long one."""
     places = 1 + len(machine["memories"]) + len(machine["array"].get("dimensions", "1"))
+    is_large = sum(machine["array"].get("dimensions", {"free": machine["array"].get("free")}).values()) > 20
+    most, sizes = (MOST_SPLITS, (1, 1, 2, 2, 3)) if is_large else (MOST_SPLITS // 2, (1, 1, 1, 1, 2, 2, 3, 4))
     while True:
         if chance.random() < 0.12:
             bounds = {letter: chance.choice((1, 2, 3, 4, 6, 7)) for letter in "mnk"}
-            if _splits(list(bounds.values()), places) <= MOST_SPLITS:
+            if _splits(list(bounds.values()), places) <= most:
                 return "gemm:" + "".join(f"{letter}{bound}" for letter, bound in bounds.items())
             continue
-        bounds = {letter: chance.choice((1, 1, 1, 1, 2, 2, 3, 4)) for letter in "nkcpqrs"}
+        bounds = {letter: chance.choice(sizes) for letter in "nkcpqrs"}
         if chance.random() < 0.3:
             bounds[chance.choice("nkcpqrs")] = chance.choice((5, 6, 7, 8, 9, 13))
         groups = chance.choice((1, 1, 1, 2, 3))
-        if _splits([*bounds.values(), groups], places) <= MOST_SPLITS:
+        if _splits([*bounds.values(), groups], places) <= most:
             bounds["k"], bounds["c"] = groups * bounds["k"], groups * bounds["c"]
             text = "conv:" + "".join(f"{letter}{bound}" for letter, bound in bounds.items()) + _options(chance, groups)
             return text if _leaves_input(text) else text.partition(":pad")[0]

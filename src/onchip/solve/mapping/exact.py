@@ -34,8 +34,8 @@ MAPSPACE: Final = (
     "all splits of the loop bounds into whole factors over time and the dimensions of the array; every memory keeps "
     "each operand that it holds; the tiles of a memory's operands span the same loops, and of each operand also "
     "those right above along which it does not change; loops beside each other split what the input's tile above them "
-    "spans into neighbouring tiles; between two memories any order of loops (for latency and energy-delay product: any "
-    "class of loops innermost and any outermost, a class being the loops along which the same operand does not change)"
+    "spans into neighbouring tiles; between two memories any order of loops (for latency and energy-delay product: of "
+    "classes of loops next to each other, a class being the loops along which the same operand does not change)"
 )
 WAYS_AT_ONCE: Final = 1 << 20
 TIME_CRITERIA: Final = 4

@@ -1,0 +1,65 @@
+"""Faults of the exact mapper."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from adversary.plant import Planted
+
+EXACT = "src/onchip/solve/mapping/exact.py"
+TABLES = "src/onchip/solve/mapping/exact_tables.py"
+ROOM = "src/onchip/solve/mapping/exact_room.py"
+FLOOR = "src/onchip/solve/mapping/exact_floor.py"
+PRICE = "src/onchip/solve/mapping/exact_price.py"
+
+FAULTS: Final = (
+    Planted(
+        "a mapping better by one cycle is not looked for",
+        EXACT,
+        "return self.best - 0.5 if",
+        "return self.best - 1.5 if",
+        "map",
+    ),
+    Planted(
+        "sums that are complete in no memory are forgotten",
+        EXACT,
+        "return 1 + int(self._tables.space.holds[OPERANDS.index(OUTPUT)].sum())",
+        "return max(1, int(self._tables.space.holds[OPERANDS.index(OUTPUT)].sum()))",
+        "map",
+    ),
+    Planted(
+        "energies within a hundredth count as equal",
+        EXACT,
+        "SLACK: Final = 1 + 1e-9",
+        "SLACK: Final = 1 + 1e-2",
+        "map",
+    ),
+    Planted(
+        "rows that a stride skips are in every way to cut an input",
+        TABLES,
+        "fewest[own] = min(fewest[own], prime * fewest[entry[axis, smaller, beside, taps, taps_beside]])",
+        "fewest[own] = min(fewest[own], prime * largest[own])",
+        "map",
+    ),
+    Planted(
+        "a port is counted as if no tile further down used it",
+        ROOM,
+        "for level in reversed(range(levels)):",
+        "for level in range(levels):",
+        "map",
+    ),
+    Planted(
+        "an input is counted whole at the port of each instance",
+        FLOOR,
+        "return float(joint * channels(w, last) * space.blocks.fewest[height] * space.blocks.fewest[width])",
+        "return float(space.touched[operand] * min(joint, height, width, 1.0))",
+        "map",
+    ),
+    Planted(
+        "a first tile waits for a window, too",
+        PRICE,
+        "* (returned if is_return else episodes - 1)",
+        "* (returned if is_return else episodes)",
+        "map",
+    ),
+)
