@@ -32,7 +32,7 @@ from onchip.solve.mapping import exact_kernel as kernel
 from onchip.solve.mapping.exact import OBJECTIVES, ExactMapper
 from onchip.solve.mapping.exact_chains import mapping_of
 from onchip.solve.mapping.exact_compiled import ENERGY
-from onchip.solve.mapping.exact_descent import LEAF
+from onchip.solve.mapping.exact_descent import FINISHED, LEAF
 from onchip.solve.mapping.exact_room import room_of
 from onchip.solve.mapping.exact_tables import tables_of
 from onchip.solve.mapping.exact_work import work_of
@@ -207,9 +207,14 @@ def _leaves(mapper: ExactMapper, row: Integers, objective: MappingObjective) -> 
             tables.space, tables.machine, tables.shape, tables.sides, work, room, complete_from, mapper._criteria,
             mapper._used, mapper._value, 0, ENOUGH,
         )  # fmt: skip
-        while count and kernel.next_chain(
-            tables.space, tables.machine, work, room, mapper._used[:count], OBJECTIVES[objective], ENOUGH, 1 << 60, stop
-        ) == LEAF:
+        status = LEAF if count else FINISHED
+        while status == LEAF:
+            status = kernel.next_chain(
+                tables.space, tables.machine, work, room, mapper._used[:count], OBJECTIVES[objective], ENOUGH, 1 << 60,
+                stop,
+            )  # fmt: skip
+            if status != LEAF:
+                break
             bounds = [float(room.bound[depth, room.following[depth] - 1]) for depth in range(room.depth[0] + 1)]
             yield bounds, mapping_of(tables, work, room, mapper.accelerator)
 
