@@ -184,3 +184,17 @@ def test_blocks_beside_each_other_along_two_dimensions_of_the_array_have_a_size(
     found = blocks.entry[(widths, *place)]
     assert found >= 0
     assert blocks.largest[found] == 20
+
+
+def test_units_beside_each_other_share_an_input_that_their_windows_divide() -> None:
+    """Each unit needs its own outputs' window; hybrid finds 549 cycles, where whole inputs take 800."""
+    layer, accelerator = Layer(k=2, c=2, p=28, q=28, r=3, s=3), load_accelerator("eyeriss-like")
+    result = solve_exactly(layer, accelerator, MappingObjective.LATENCY, Run())
+    assert result.status is Status.OPTIMAL
+    assert result.objective_value == 496
+
+
+def test_no_bound_of_a_run_that_is_cut_short_is_above_a_mapping_that_divides_the_input() -> None:
+    layer, accelerator = Layer(p=32, q=32, r=7, s=7), load_accelerator("eyeriss-like")
+    result = solve_exactly(layer, accelerator, MappingObjective.LATENCY, Run(Limits(time_limit_seconds=1.0)))
+    assert result.lower_bound <= 513
