@@ -44,7 +44,6 @@ class CrossingsModel:
             self._sequence.make_it_an_order(deadline)
         if not self._is_peak:
             self.model.add(sum(self._costs) <= bound - 1)
-            self.model.minimize(sum(self._costs))
 
     @property
     def _is_peak(self) -> bool:
