@@ -11,11 +11,11 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Iterator
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from oracles.machine import Machine, Net
 
-MOST_STATES = 8_000
+MOST_STATES = 5_000
 Lies = tuple[int, int, int, int]  # tensor, scratchpad, offset, operators that ran while it lay there (static alone)
 Past = tuple[tuple[int, int], ...]  # per tensor: residencies begun, operators in the longest (static alone)
 
@@ -24,8 +24,7 @@ class TooManyStatesError(Exception):
     """The case is too large for the oracle."""
 
 
-@dataclass(frozen=True)
-class State:
+class State(NamedTuple):
     ran: int
     lying: frozenset[Lies]
     in_dram: int
