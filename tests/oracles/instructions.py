@@ -133,7 +133,7 @@ class Programs:
         yield from self._loaded(state)
         if not self._is_peak:
             yield from self._moved(state)
-        if self._is_static:
+        if self._is_static and not self._is_peak:
             for one in state.lying:
                 if not self._is_lost(state, state.lying - {one}, one[0]):
                     yield 0, State(state.ran, state.lying - {one}, state.in_dram, state.past, state.arenas)
