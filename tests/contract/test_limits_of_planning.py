@@ -1,0 +1,58 @@
+"""A time limit is kept by every method for one scratchpad, on networks that explode, and leaves only true claims.
+
+Measured in the seconds of this process, for other processes have the machine, too.
+"""
+
+from __future__ import annotations
+
+import time
+
+import pytest
+
+from crowds import crowd
+from onchip.analysis.bounds import greatest_need
+from onchip.arch.memory import Memory
+from onchip.plan.problem import Objective, Order, Problem
+from onchip.plan.result import Status
+from onchip.solve.limits import Limits, MipSolver, Run
+from onchip.solve.registry import METHODS
+
+LIMIT_SECONDS, LATE_SECONDS = 0.3, 0.5
+ASKED = [
+    ("exact", Order.FREE, Objective.TRAFFIC),
+    ("exact", Order.GIVEN, Objective.TRAFFIC),
+    ("exact", Order.MIN_PEAK, Objective.TRAFFIC),
+    ("exact", Order.FREE, Objective.PEAK),
+    ("divide", Order.FREE, Objective.TRAFFIC),
+    ("paper", Order.FREE, Objective.PEAK),
+    ("paper", Order.GIVEN, Objective.TRAFFIC),
+    ("belady", Order.GIVEN, Objective.TRAFFIC),
+    ("greedy", Order.GIVEN, Objective.TRAFFIC),
+]
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _everything_is_loaded() -> None:
+    """What is imported and compiled once is no part of a method's time."""
+    for name, order, objective in ASKED:
+        graph = crowd(0, 4, 3)
+        METHODS[name].solve(Problem(graph, (Memory("sram", 40),), objective, order), Run())
+
+
+@pytest.mark.parametrize(("waiting", "reads"), [(40, 2), (150, 2)])
+@pytest.mark.parametrize("greatest_size", [1, 9])
+@pytest.mark.parametrize(("name", "order", "objective"), ASKED)
+def test_a_method_ends_when_its_time_is_up(
+    name: str, order: Order, objective: Objective, greatest_size: int, waiting: int, reads: int
+) -> None:
+    graph = crowd(3, waiting, greatest_size, reads)
+    need = greatest_need(Problem(graph, (Memory("sram", 1),))).need_bytes
+    problem = Problem(graph, (Memory("sram", need + need // 4),), objective, order)
+    began = time.process_time()
+
+    result = METHODS[name].solve(problem, Run(Limits(LIMIT_SECONDS, solver=MipSolver.CP_SAT)))
+
+    assert time.process_time() - began < LIMIT_SECONDS + LATE_SECONDS
+    assert result.objective_value is None or result.lower_bound <= result.objective_value
+    assert result.answer is not None or objective is Objective.PEAK or name == "paper"
+    assert result.status is not Status.INFEASIBLE or objective is Objective.PEAK
