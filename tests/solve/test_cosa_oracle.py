@@ -17,6 +17,7 @@ from onchip.ir.loopnest import Layer
 from onchip.plan.result import Status
 from onchip.solve.limits import Limits, MipSolver, Run
 from onchip.solve.mapping.cosa import VALUE_PER_BIT, solve_as_cosa
+from oracles import mapping_cosa
 
 A = {"weight": "RSCKG", "input": "PQCNG", "output": "PQKNG"}
 WINDOWS = {"R": "P", "S": "Q"}
@@ -179,3 +180,20 @@ def test_loops_that_only_the_global_buffer_has_room_for_are_ordered_best(layer: 
     chain = Chain(({"weight": 1}, {"output": 1}, {"input": 64, "output": 192}), (1, 1, 1))
     result = solve_as_cosa(layer, chain.accelerator(), Run())
     assert result.objective_value == pytest.approx(least_objective(chain, layer) * VALUE_PER_BIT, abs=1)
+
+
+@pytest.mark.parametrize("holds", [("input", "weight"), ("input", "weight", "output"), ("weight", "output")])
+@pytest.mark.parametrize("seed", range(12))
+def test_a_buffer_that_weights_share_counts_its_window_as_the_objective_does(seed: int, holds: tuple[str, ...]) -> None:
+    """The factor of the buffer that weights reach last is the window's, too, where inputs lie in it."""
+    random = Random(seed)
+    shared = Memory("shared", random.choice((16, 24, 64)), holds=(Operand.INPUT, Operand.OUTPUT))
+    inner = Memory("inner", random.choice((6, 12, 24)), holds=tuple(map(Operand, holds)))
+    levels = (MemoryLevel(inner, ("lane",)), MemoryLevel(shared, None, is_scratchpad=True))
+    accelerator = Accelerator("two", (shared,), levels, None, ComputeArray({"lane": 2}))
+    p, r, s, k = (random.choice((1, 2, 3)) for _ in range(4))
+    layer = Layer(p=p, r=r, s=s, k=k, stride=random.choice(((1, 1), (2, 1))), partial_bits=8)
+    least = mapping_cosa.least_objective(layer, accelerator, 10**6)
+    result = solve_as_cosa(layer, accelerator, Run())
+    assert least is not None
+    assert result.objective_value == result.lower_bound == pytest.approx(least * VALUE_PER_BIT, abs=1)

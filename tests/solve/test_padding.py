@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from itertools import product
 from math import isfinite
 
 import pytest
 
+from onchip.arch.accelerator import Accelerator
 from onchip.cost.layer import layer_cost
 from onchip.errors import InputError
 from onchip.frontends.accelerator_yaml import load_accelerator
@@ -18,7 +20,7 @@ from onchip.solve.mapping.exact import solve_exactly
 from onchip.solve.mapping.objective import MappingObjective
 from onchip.solve.mapping.padding import floor_of, padded_bounds, padded_layers, padded_mapspace, solve_padded
 from onchip.verify.mapping import verify_mapping
-from oracles.mapspace import least_values, toy
+from oracles.mapspace import homed_toy, lean_toy, least_values, toy
 
 MOST_MAPPINGS = 1500
 PERCENT = 50
@@ -109,9 +111,10 @@ def test_padding_never_costs_and_helps_a_prime(objective: MappingObjective) -> N
     assert values[1] < plain
 
 
+@pytest.mark.parametrize("make", [toy, lean_toy, homed_toy])
 @pytest.mark.parametrize("seed", range(60))
-def test_no_mapping_is_below_the_floor(seed: int) -> None:
-    layer, accelerator = toy(seed)
+def test_no_mapping_is_below_the_floor(make: Callable[[int], tuple[Layer, Accelerator]], seed: int) -> None:
+    layer, accelerator = make(seed)
     least = least_values(layer, accelerator, 500) or {}
     for objective, value in least.items():
         assert objective.of(*floor_of(layer, accelerator)) <= value * (1 + 1e-9)

@@ -1,0 +1,75 @@
+"""Faults of the mappers beside `exact`."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from adversary.plant import Planted
+
+FOLDER = "src/onchip/solve/mapping"
+
+FAULTS: Final = (
+    Planted(
+        "the least that cuts still cost is too high by a thousandth",
+        f"{FOLDER}/rivals/uneven_tables.py",
+        "grid = (cuts[placed].energy_pj + least[placed + 1]).reshape(shape)",
+        "grid = (cuts[placed].energy_pj * (1 + 1e-3) + least[placed + 1]).reshape(shape)",
+        "baselines",
+    ),
+    Planted(
+        "a label's bits of shared memories are forgotten before all its cuts are placed",
+        f"{FOLDER}/rivals/uneven.py",
+        "np.concatenate([_open(cuts, shared)] * 2),",
+        "np.concatenate([_open(cuts, shared) & False] * 2),",
+        "baselines",
+    ),
+    Planted(
+        "uneven forgets the second tile of a double-buffered memory",
+        f"{FOLDER}/rivals/uneven_tables.py",
+        "copies = np.where(self._machine.double_buffered[lower] & (self._episodes > 1), 2, 1)",
+        "copies = np.where(self._machine.double_buffered[lower] & (self._episodes > 2), 2, 1)",
+        "baselines",
+    ),
+    Planted(
+        "loma takes sums of several instances for complete on their way",
+        f"{FOLDER}/rivals/loma.py",
+        "return serves is not None and any(",
+        "return serves is None and any(",
+        "baselines",
+    ),
+    Planted(
+        "rows that a stride skips take no room",
+        f"{FOLDER}/rivals/tiles.py",
+        "axes = self.layer.axes if is_stored else self._axes",
+        "axes, is_stored = self._axes, False",
+        "baselines",
+    ),
+    Planted(
+        "CoSA's window weighs what it does where weights lie elsewhere",
+        f"{FOLDER}/cosa_model.py",
+        "wide = round(self.objective_per_unit * window_weight(self.machine))",
+        "wide = round(self.objective_per_unit * 0.1)",
+        "baselines",
+    ),
+    Planted(
+        "an output moves twice at DRAM in the floor of a padded layer",
+        f"{FOLDER}/padding.py",
+        "each_pj = dram.write_energy_pj if operand == OUTPUT else dram.read_energy_pj",
+        "each_pj = dram.write_energy_pj * 2 if operand == OUTPUT else dram.read_energy_pj",
+        "baselines",
+    ),
+    Planted(
+        "a padded layer that is searched through keeps its floor as proven",
+        f"{FOLDER}/padding.py",
+        "if found.stopped_by is not Stop.COMPLETED and found.status is not Status.OPTIMAL:",
+        "if found.stopped_by is not Stop.COMPLETED and found.answer is None:",
+        "baselines",
+    ),
+    Planted(
+        "a Timeloop memory keeps what it bypasses",
+        "src/onchip/frontends/timeloop_yaml.py",
+        "if holds := keeps.get(one.name, tuple(Operand)):",
+        "if holds := keeps.get(one.name, tuple(Operand)) and tuple(Operand):",
+        "baselines",
+    ),
+)
