@@ -175,7 +175,8 @@ def _gemm(given: list[Shape], written: list[Shape], attributes: Facts) -> Made:
     read = [
         [Dimension(source[0], 0), *(Dimension(n, summed if at == unit else None) for at, n in enumerate(source) if at)]
     ]
-    read += [matrix[::-1] if attributes.get("transB") else matrix]
+    is_transposed = attributes.get("transB", given[1] == (written[0][1], prod(source[1:])))
+    read += [matrix[::-1] if is_transposed else matrix]
     read += [_broadcast(shape, written[0]) for shape in given[2:]]
     return (*written[0], *([source[unit]] if is_summed else [])), read, [_alike(written[0])], is_summed
 

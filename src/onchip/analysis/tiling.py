@@ -96,12 +96,15 @@ class _Splitting:
         what, smaller = f"its operands take {need} bytes ({operator.kind})", search.need_of_smallest_tiles(named)
         if smaller not in (None, need):
             what += f", of the smallest tiles {smaller}"
-        beside = search.need_in_bands(named)
-        if search.may_fit_alone(named) and beside not in (None, need):
-            what += f", in the bands of its neighbours' tiles {beside}"
-        found = "of it fits" if search.is_complete else "that fits was found"
+        why = "no split of it fits"
+        if search.may_fit_alone(named):
+            beside = search.need_in_bands(named)
+            what += f", in the bands of its neighbours' tiles {beside}" if beside not in (None, need) else ""
+            why = "no combination of splits fits"
+        if not search.is_complete:
+            why = "no combination of splits that fits was found"
         return GraphError(
-            f"{what}, and no split {found}",
+            f"{what}, and {why}",
             place=f"operator {named!r}",
             expected=f"operands that fit, each in one scratchpad: bytes {capacities}",
         )

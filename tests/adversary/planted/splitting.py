@@ -1,0 +1,61 @@
+"""Faults in how operators are split."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from adversary.plant import Planted
+
+ANALYSIS = "src/onchip/analysis"
+
+FAULTS: Final = (
+    Planted(
+        name="what lies behind the last window is not read",
+        file=f"{ANALYSIS}/tiling_geometry.py",
+        old="following = self.size if stop == axis_size else stop // self.per * self.step + self.offset",
+        new="following = stop // self.per * self.step + self.offset",
+        level="split",
+    ),
+    Planted(
+        name="a window without its dilation",
+        file=f"{ANALYSIS}/tiling_windows.py",
+        old="return (self.kernel - 1) * self.dilation + 1",
+        new="return self.kernel",
+        level="split",
+    ),
+    Planted(
+        name="bands are not rounded up to the alignment",
+        file=f"{ANALYSIS}/tiling_room.py",
+        old="padding = -size % self.memory.alignment_bytes",
+        new="padding = 0",
+        level="split",
+    ),
+    Planted(
+        name="the last part of a sum forgets the others",
+        file=f"{ANALYSIS}/tiling_emission.py",
+        old="if described.part.adds_to_a_sum:",
+        new="if described.part is Part.MIDDLE:",
+        level="split",
+    ),
+    Planted(
+        name="room for splits is short of one byte",
+        file=f"{ANALYSIS}/tiling_traffic.py",
+        old="fit &= together <= limit",
+        new="fit &= together < limit",
+        level="split",
+    ),
+    Planted(
+        name="a group's input channels are taken for one output channel's",
+        file=f"{ANALYSIS}/tiling_kinds.py",
+        old="per=written[1] // groups, step=weight[1]",
+        new="per=1, step=weight[1]",
+        level="split",
+    ),
+    Planted(
+        name="operators that fit are not held to stay whole",
+        file=f"{ANALYSIS}/tiling_search.py",
+        old="if geometry is None or (fits and self.leaves_whole):",
+        new="if geometry is None:",
+        level="split",
+    ),
+)
