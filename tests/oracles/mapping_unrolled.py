@@ -115,7 +115,7 @@ def placed(
     kept = {
         operand: tuple(
             Kept(level.memory.name, ends[cut])
-            for level, cut in zip(_keepers(accelerator, operand), cuts[operand], strict=True)
+            for level, cut in zip(_keepers(accelerator, operand), cuts[operand], strict=False)
         )
         for operand in CHANGES
     }
