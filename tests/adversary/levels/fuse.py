@@ -16,7 +16,7 @@ from oracles.fused_pixels import DRAM, Network, Run, Tile, dram_bits, macs
 from oracles.fusion import MODES, Asked, is_in_space, least_value, partitions, placements
 
 SIZES: Final = ("sweep", "halves", "powers", "divisors", "all", "case-study")
-OBJECTIVES: Final = ("energy", "energy", "latency", "edp", "dram", "dram")
+OBJECTIVES: Final = ("energy", "energy", "latency", "edp", "edp", "dram", "dram")
 METHODS: Final = ("loma",) * 60 + ("exact",) * 40 + ("hybrid", "random")
 MOST_STACKS: Final = {"loma": 80, "exact": 30, "uneven": 50, "hybrid": 2, "random": 2}
 """So many stacks in tiles are costed for a case; the last two try thousands of mappings for each layer of a tile."""

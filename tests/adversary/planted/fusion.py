@@ -8,8 +8,7 @@ from adversary.plant import Planted
 
 SPACES = "src/onchip/solve/fusion/spaces.py"
 BOUNDS = "src/onchip/solve/fusion/bounds.py"
-LAYER_BOUNDS = "src/onchip/solve/fusion/layer_bounds.py"
-SEARCH = "src/onchip/solve/fusion/search.py"
+TILINGS = "src/onchip/solve/fusion/tilings.py"
 WAYS = "src/onchip/solve/fusion/ways.py"
 SPACE = "src/onchip/solve/fusion/space.py"
 LAYERS = "src/onchip/cost/fused_layers.py"
@@ -30,10 +29,10 @@ FAULTS: Final = (
         "fuse",
     ),
     Planted(
-        "weights without room come again in one tile too many, in the bound",
-        LAYER_BOUNDS,
-        "rows.tiles * columns.tiles - 1, dearer_pj, moved)",
-        "rows.tiles * columns.tiles, dearer_pj, moved)",
+        "a map from outside is loaded for each layer that reads it, in the bound",
+        BOUNDS,
+        "return max(elements for _, elements in taken), max(own_pj)",
+        "return sum(elements for _, elements in taken), max(own_pj)",
         "fuse",
     ),
     Planted(
@@ -44,10 +43,10 @@ FAULTS: Final = (
         "fuse",
     ),
     Planted(
-        "the bound of several searches is the greatest of theirs",
-        SEARCH,
-        "proven = max(proven, min(bounds))",
-        "proven = max(proven, max(bounds))",
+        "tiles for which the mode asked for bears another name are not tried",
+        TILINGS,
+        "if same is mode or same not in modes:",
+        "if same is mode:",
         "fuse",
     ),
     Planted(

@@ -112,7 +112,7 @@ class _Search:
     def _offer(self, labels: Labels, last: int) -> None:
         expected = float(labels.energy_pj[last]) + self._cuts.fixed_pj
         self._best.offer(self._row(_actions(labels, last)))
-        if not abs(self._best.value / FEMTO_PER_PICO / expected - 1) <= CLOSE:
+        if not abs(self._best.value / FEMTO_PER_PICO - expected) <= CLOSE * expected:
             detail = f"its mapping costs {self._best.value / FEMTO_PER_PICO} pJ, not {expected}"
             raise InternalError(detail, place=f"--method {METHOD}")
 
