@@ -12,7 +12,8 @@ from onchip.arch.memory import Memory, Operand
 from onchip.audits.crossings import CrossingsModel
 from onchip.audits.facts import Facts
 from onchip.audits.finding import Ruling
-from onchip.audits.moments import MomentsModel, Shape
+from onchip.audits.moments import MomentsModel
+from onchip.audits.moments_variables import Shape
 from onchip.audits.planning import audit_plan
 from onchip.audits.search import Answered, OutOfTimeError, searched
 from onchip.ir.graph import Graph

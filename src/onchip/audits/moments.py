@@ -13,172 +13,33 @@ transits take no room (`room_between=False`): then as many as a chain of copies 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any, TypeAlias
-
 from ortools.sat.python import cp_model
 
 from onchip.arch.memory import DRAM
 from onchip.audits.facts import Facts, units_of
+from onchip.audits.moments_variables import Expression, MomentsVariables, Place, Shape
 from onchip.audits.search import in_time
 from onchip.ir.tensor import Role
 from onchip.plan.problem import Objective, Placement
 
-Expression: TypeAlias = Any
-"""A linear expression or a number; ortools gives them no type that adds up."""
 
-
-@dataclass(frozen=True, slots=True)
-class Shape:
-    """Which of the models it is: see the module. `bound`: solutions cost less."""
-
-    bound: int
-    with_addresses: bool
-    transits: int = 0
-    room_between: bool = True
-
-
-@dataclass(frozen=True, slots=True)
-class Place:
-    """A tensor in a scratchpad at a moment, each by number."""
-
-    tensor: int
-    memory: int
-    moment: int
-
-    @property
-    def before(self) -> Place:
-        """The same place at the moment before."""
-        return Place(self.tensor, self.memory, self.moment - 1)
-
-
-class MomentsModel:
-    """Variables first, then constraints, then the objective; `onchip.audits.program` reads a solution.
+class MomentsModel(MomentsVariables):
+    """The variables with constraints and the objective; `onchip.audits.program` reads a solution.
 
     Raises OutOfTimeError where the deadline comes before all of it is made.
     """
 
     def __init__(self, facts: Facts, shape: Shape, deadline: float) -> None:
-        self.model = cp_model.CpModel()
-        self.facts = facts
-        self.shape = shape
-        self._deadline = deadline
-        self.stride = shape.transits + 1
-        self.steps = len(facts.operators)
-        self.moments = self.steps * self.stride + shape.transits
-        self.memories = facts.problem.memories
-        self.links = facts.problem.transfers.links if facts.problem.objective is not Objective.PEAK else ()
-        self.resident: dict[Place, cp_model.IntVar] = {}
-        self.goes_on: dict[Place, cp_model.IntVar] = {}
-        self.loaded: dict[Place, cp_model.IntVar] = {}
-        self.written: dict[Place, cp_model.IntVar] = {}
-        self.moved: dict[tuple[int, Place], cp_model.IntVar] = {}
-        self.stored: dict[Place, cp_model.IntVar] = {}
-        self.in_dram: dict[tuple[int, int], cp_model.IntVar] = {}
-        self.offset_units: dict[Place, cp_model.IntVar] = {}
-        self.done: dict[tuple[int, int], cp_model.IntVar] = {}
-        self._variables()
+        super().__init__(facts, shape, deadline)
         self._constraints()
         self._objective()
-
-    # Variables
-
-    def _variables(self) -> None:
-        for operator, positions in enumerate(self.facts.positions):
-            for step in positions[:-1]:
-                self.done[operator, step] = self._boolean()
-        for tensor, uses in enumerate(self.facts.uses):
-            in_time(self._deadline)
-            if uses:
-                self._variables_of(tensor)
-
-    def _variables_of(self, tensor: int) -> None:
-        one, moments = self.facts.tensors[tensor], self.life(tensor)
-        for moment in range(moments.start, moments.stop + 1):
-            if not self.facts.is_source(one):
-                self.in_dram[tensor, moment] = self._boolean()
-            for memory in self._memories_for(tensor):
-                place = Place(tensor, memory, moment)
-                if not self.facts.is_source(one) and moment > moments.start:
-                    self.stored[place] = self._boolean()
-                if moment < moments.stop:
-                    self._variables_at(place)
-
-    def _variables_at(self, place: Place) -> None:
-        self.resident[place] = self._boolean()
-        self.loaded[place] = self._boolean()
-        if place.before in self.resident:
-            self.goes_on[place] = self._boolean()
-        names = [memory.name for memory in self.memories]
-        for source in range(len(names)):
-            if (names[source], names[place.memory]) in self.links and place.moment > self.life(place.tensor).start:
-                self.moved[source, place] = self._boolean()
-        producer = self.facts.producer[place.tensor]
-        if producer is not None and self._step_of(place.moment) in self.facts.positions[producer]:
-            writer = self.facts.operators[producer]
-            if place.memory in self.facts.holders(writer, self.facts.tensors[place.tensor]):
-                self.written[place] = self._boolean()
-        if self.shape.with_addresses:
-            memory = self.memories[place.memory]
-            spare = memory.capacity_bytes - self.facts.tensors[place.tensor].size_bytes
-            self.offset_units[place] = self.model.new_int_var(0, spare // memory.alignment_bytes, "")
-
-    def life(self, tensor: int) -> range:
-        """The moments at which it may be worth being on the chip: to its last use, and until then."""
-        uses, positions = self.facts.uses[tensor], self.facts.positions
-        first = min(positions[use].start for use in uses) * self.stride
-        if self.facts.producer[tensor] is not None:
-            first += self.shape.transits
-        if self.links:
-            is_output = self.facts.tensors[tensor].role is Role.OUTPUT
-            start = 0 if self.facts.producer[tensor] is None else first
-            return range(start, self.moments if is_output else self._last_use(tensor) + 1)
-        return range(first, self._last_use(tensor) + 1)
-
-    def _last_use(self, tensor: int) -> int:
-        return self.moment_of(max(self.facts.positions[use].stop - 1 for use in self.facts.uses[tensor]))
-
-    def _memories_for(self, tensor: int) -> list[int]:
-        size_bytes = self.facts.tensors[tensor].size_bytes
-        return [at for at, memory in enumerate(self.memories) if size_bytes <= memory.capacity_bytes]
-
-    def _boolean(self) -> cp_model.IntVar:
-        return self.model.new_bool_var("")
-
-    # What follows from variables
-
-    def moment_of(self, step: int) -> int:
-        """The moment in which the operator of a step runs."""
-        return step * self.stride + self.shape.transits
-
-    def _step_of(self, moment: int) -> int | None:
-        """The step whose operator runs at a moment; None between two steps."""
-        step, between = divmod(moment, self.stride)
-        return step if between == self.shape.transits and step < self.steps else None
-
-    def is_done(self, operator: int, step: int) -> Expression:
-        """Whether an operator runs in a step or has run before it."""
-        positions = self.facts.positions[operator]
-        if step < positions.start:
-            return 0
-        return 1 if step >= positions.stop - 1 else self.done[operator, step]
-
-    def runs(self, operator: int, step: int) -> Expression:
-        """Whether an operator runs in a step."""
-        return self.is_done(operator, step) - self.is_done(operator, step - 1)
-
-    def has_copy(self, tensor: int, moment: int) -> Expression:
-        """Whether DRAM has a copy of a tensor before a moment begins."""
-        if self.facts.is_source(self.facts.tensors[tensor]):
-            return 1
-        return self.in_dram.get((tensor, moment), 0)
 
     # Constraints
 
     def _constraints(self) -> None:
         self._one_operator_runs_in_each_step_after_those_it_needs()
         for place in self.resident:
-            in_time(self._deadline)
+            in_time(self.deadline)
             self._a_residency_goes_on_or_begins_once(place)
             self._what_begins_has_a_source(place)
         self._an_output_is_written_into_one_scratchpad()
@@ -248,7 +109,7 @@ class MomentsModel:
         for (tensor, moment), is_there in self.in_dram.items():
             before = self.in_dram.get((tensor, moment - 1), 0)
             stores = []
-            for memory in self._memories_for(tensor):
+            for memory in self.memories_for(tensor):
                 place = Place(tensor, memory, moment)
                 if place in self.stored:
                     stores.append(self.stored[place])
@@ -259,7 +120,7 @@ class MomentsModel:
 
     def _operands_are_resident_where_they_are_held(self) -> None:
         for tensor, uses in enumerate(self.facts.uses):
-            in_time(self._deadline)
+            in_time(self.deadline)
             for use in uses:
                 if use == self.facts.producer[tensor]:
                     continue
@@ -273,7 +134,7 @@ class MomentsModel:
         """The places by scratchpad and moment, of moments at which room counts."""
         found: dict[tuple[int, int], list[Place]] = {}
         for place in self.resident:
-            if self.shape.room_between or self._step_of(place.moment) is not None:
+            if self.shape.room_between or self.step_of(place.moment) is not None:
                 found.setdefault((place.memory, place.moment), []).append(place)
         return found
 
@@ -300,7 +161,7 @@ class MomentsModel:
         for tensor, uses in enumerate(self.facts.uses):
             if not uses:
                 continue
-            stays = self._boolean()
+            stays = self.boolean()
             begun = [
                 *(var for place, var in self.loaded.items() if place.tensor == tensor),
                 *(var for place, var in self.written.items() if place.tensor == tensor),
@@ -312,7 +173,7 @@ class MomentsModel:
     def _none_goes_on_into_another_step(self, tensor: int, stays: cp_model.IntVar) -> None:
         """From the moment of a step through all moments up to the next step's."""
         for place in self.resident:
-            if place.tensor == tensor and self._step_of(place.moment) is not None:
+            if place.tensor == tensor and self.step_of(place.moment) is not None:
                 moments = range(place.moment - self.stride + 1, place.moment + 1)
                 chain = [self.goes_on.get(Place(tensor, place.memory, moment)) for moment in moments]
                 if all(one is not None for one in chain):

@@ -9,7 +9,8 @@ from functools import cached_property
 from onchip.audits.crossings import CrossingsModel
 from onchip.audits.facts import Facts
 from onchip.audits.finding import Finding, Ruling
-from onchip.audits.moments import MomentsModel, Shape
+from onchip.audits.moments import MomentsModel
+from onchip.audits.moments_variables import Shape
 from onchip.audits.program import Solution
 from onchip.audits.search import Answered, OutOfTimeError, searched
 from onchip.plan.plan import Plan

@@ -7,7 +7,8 @@ from collections.abc import Iterator
 from ortools.sat.python import cp_model
 
 from onchip.arch.memory import DRAM
-from onchip.audits.moments import MomentsModel, Place
+from onchip.audits.moments import MomentsModel
+from onchip.audits.moments_variables import Place
 from onchip.plan.plan import Allocate, Compute, Copy, Free, Instruction, Plan
 
 
