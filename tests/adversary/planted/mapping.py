@@ -10,7 +10,6 @@ EXACT = "src/onchip/solve/mapping/exact.py"
 TABLES = "src/onchip/solve/mapping/exact_tables.py"
 ROOM = "src/onchip/solve/mapping/exact_room.py"
 FLOOR = "src/onchip/solve/mapping/exact_floor.py"
-PRICE = "src/onchip/solve/mapping/exact_price.py"
 
 FAULTS: Final = (
     Planted(
@@ -35,6 +34,13 @@ FAULTS: Final = (
         "map",
     ),
     Planted(
+        "a run that is cut short claims that nothing is better",
+        EXACT,
+        "bound = min(int(self.proven), value) if stop else value",
+        "bound = value",
+        "map",
+    ),
+    Planted(
         "rows that a stride skips are in every way to cut an input",
         TABLES,
         "fewest[own] = min(fewest[own], prime * fewest[entry[axis, smaller, beside, taps, taps_beside]])",
@@ -52,14 +58,7 @@ FAULTS: Final = (
         "an input is counted whole at the port of each instance",
         FLOOR,
         "return float(joint * channels(w, last) * space.blocks.fewest[height] * space.blocks.fewest[width])",
-        "return float(space.touched[operand] * min(joint, height, width, 1.0))",
-        "map",
-    ),
-    Planted(
-        "a first tile waits for a window, too",
-        PRICE,
-        "* (returned if is_return else episodes - 1)",
-        "* (returned if is_return else episodes)",
+        "return float(space.touched[operand])",
         "map",
     ),
 )
