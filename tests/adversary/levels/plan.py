@@ -210,7 +210,9 @@ def _fault_of_infeasible(case: Case, ended: Ended, truth: int | None) -> str | N
         return f"false need: {need} in {capacity} is {answer['excess_bytes']} too many"
     if case.need_bytes > capacity:
         return None if need == case.need_of(answer["operator"]) > capacity else f"false need: {need}"
-    least = least_arena(case.question, list(case.question.orders()), sum(case.question.sizes) * 4)
+    is_given = case.facts["order"] == "given"
+    orders = [tuple(range(len(case.question.reads)))] if is_given else list(case.question.orders())
+    least = least_arena(case.question, orders, sum(case.question.sizes) * 4)
     return None if least is not None and need <= least else f"false need: {need} for {least}"
 
 
