@@ -7,7 +7,7 @@ import random
 from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import permutations
-from typing import Any
+from typing import Any, Final
 
 from adversary.frame import Ended, Facts, Program, Verdict
 from adversary.levels.scratchpads_cases import all_fit, new_case
@@ -222,25 +222,30 @@ def _renamed(graph: Facts) -> Facts:
     return {**graph, "tensors": tensors, "operators": operators}
 
 
+FITTING: Final = {"offset": ("allocate",), "beside": ("allocate",), "memory": ("allocate", "copy", "free")}
+"""What changes only some kinds of instructions, and which."""
+
+
 def _mutated(plan: Facts, chance: random.Random) -> Facts:
-    """One instruction dropped, said twice, swapped with another or changed a little."""
+    """One instruction dropped, said twice, swapped with another, changed a little, or a place allocated besides."""
     program = json.loads(json.dumps(plan["instructions"]))
-    at, other = chance.randrange(len(program)), chance.randrange(len(program))
+    change = chance.choice(("drop", "twice", "swap", "offset", "memory", "beside", "beside"))
+    fitting = [at for at, one in enumerate(program) if set(one) & set(FITTING.get(change, one))]
+    at, other = chance.choice(fitting), chance.randrange(len(program))
     ((kind, fields),) = program[at].items()
-    change = chance.choice(("drop", "twice", "swap", "offset", "memory", "beside"))
+    names = [memory["name"] for memory in plan["memories"]]
     if change == "drop" and len(program) > 1:
         del program[at]
     elif change == "twice":
         program.insert(other, program[at])
-    elif change == "beside" and kind == "allocate":
-        elsewhere = chance.choice([memory["name"] for memory in plan["memories"]])
-        program.insert(at, {"allocate": {**fields, "memory": elsewhere, "offset_bytes": 0}})
-    elif change == "offset" and kind == "allocate":
+    elif change == "beside":
+        place = {"memory": chance.choice(names), "offset_bytes": chance.randint(0, 3)}
+        program.insert(at, {"allocate": {**fields, **place}})
+    elif change == "offset":
         fields["offset_bytes"] = max(0, fields["offset_bytes"] + chance.choice((-1, 1)))
-    elif change == "memory" and kind != "compute":
-        key = "target" if kind == "copy" and chance.random() < 0.5 else "source" if kind == "copy" else "memory"
-        names = [memory["name"] for memory in plan["memories"]] + (["dram"] if kind == "copy" else [])
-        fields[key] = chance.choice(names)
+    elif change == "memory":
+        key = chance.choice(("source", "target")) if kind == "copy" else "memory"
+        fields[key] = chance.choice([*names, "dram"] if kind == "copy" else names)
     else:
         program[at], program[other] = program[other], program[at]
     return {**plan, "instructions": program}
