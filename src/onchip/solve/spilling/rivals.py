@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import TypeAlias
 
-from onchip.analysis.bounds import greatest_need
+from onchip.analysis.fitting import operators_that_do_not_fit
 from onchip.analysis.indexed import IndexedProblem
 from onchip.plan.plan import Plan
 from onchip.plan.problem import Problem
@@ -60,7 +60,7 @@ def solve_greedily(problem: Problem, run: Run) -> Result[Plan]:
 
 def _solve(problem: Problem, run: Run, method: str, policy: Policy) -> Result[Plan]:
     """Bound 0: OPTIMAL only where nothing is moved at all. INFEASIBLE if a single operator does not fit."""
-    if greatest_need(problem).need_bytes > problem.memories[0].capacity_bytes:
+    if operators_that_do_not_fit(IndexedProblem.of(problem)):
         return Result(Status.INFEASIBLE, None, None, 0, run.seconds, method)
     indexed = IndexedProblem.of(with_order_settled(problem, run))
     incumbent = Incumbent(indexed, run)
