@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from onchip.analysis.bounds import greatest_need
+from onchip.analysis.fitting import operators_that_do_not_fit
 from onchip.analysis.indexed import IndexedProblem, bits, mask_of
 from onchip.analysis.regions import regions
 from onchip.plan.plan import Plan
@@ -43,7 +43,7 @@ class Boundary:
 
 def solve_by_dividing(problem: Problem, run: Run) -> Result[Plan]:
     """Plan the best order found, with a bound for all orders. INFEASIBLE if a single operator does not fit."""
-    if greatest_need(problem).need_bytes > problem.memories[0].capacity_bytes:
+    if operators_that_do_not_fit(IndexedProblem.of(problem)):
         return Result(Status.INFEASIBLE, None, None, 0, run.seconds, METHOD)
     divided = _divided(problem, run)
     best = min(_placed_by_size(divided, run), solve_exactly(divided, run), key=_value)

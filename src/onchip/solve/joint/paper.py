@@ -6,7 +6,7 @@ Eqs. 16 and 17; least peak is Eqs. 13 to 15, and addresses afterwards.
 
 from __future__ import annotations
 
-from onchip.analysis.bounds import greatest_need
+from onchip.analysis.fitting import operators_that_do_not_fit
 from onchip.analysis.indexed import IndexedProblem
 from onchip.analysis.windows import Windows
 from onchip.plan.packing import PackingProblem
@@ -34,7 +34,7 @@ def solve_as_paper(problem: Problem, run: Run) -> Result[Plan]:
 
     INFEASIBLE if a single operator does not fit, or (peak) if no order fits without spills.
     """
-    if greatest_need(problem).need_bytes > problem.memories[0].capacity_bytes:
+    if operators_that_do_not_fit(IndexedProblem.of(problem)):
         return Result(Status.INFEASIBLE, None, None, 0, run.seconds, METHOD)
     incumbent = Incumbent(IndexedProblem.of(with_order_settled(problem, run)), run)
     windows = Windows.of(incumbent.indexed)
