@@ -51,11 +51,4 @@ FAULTS: Final = (
         new="per=1, step=weight[1]",
         level="split",
     ),
-    Planted(
-        name="operators that fit are not held to stay whole",
-        file=f"{ANALYSIS}/tiling_search.py",
-        old="if geometry is None or (fits and self.leaves_whole):",
-        new="if geometry is None:",
-        level="split",
-    ),
 )
