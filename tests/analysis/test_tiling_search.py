@@ -19,6 +19,8 @@ from onchip.analysis.tiling_traffic import Splits
 from onchip.arch.memory import Memory, Operand
 from onchip.errors import GraphError
 from onchip.ir.graph import Graph
+from onchip.ir.operator import Operator
+from onchip.ir.tensor import Role, Tensor
 from onchip.plan.document import Split as When
 from onchip.plan.problem import Problem
 from tiled import Network, convolution, networks, problem_of, specialised
@@ -62,6 +64,18 @@ def test_a_split_that_is_ruled_out_by_its_first_or_last_tile_does_not_fit(
         ruled_out = splits_in(every, geometry) - splits_in(every.that_may_fit(), geometry)
         for sizes in sorted(ruled_out)[:12]:
             assert not fits_in_any_order(problem, operator.name, geometry, sizes)
+
+
+def test_a_tensor_read_in_two_places_is_not_counted_twice_by_that_rule() -> None:
+    x = Tensor("x", 4, Role.INPUT, (1, 1, 2, 2), 8)
+    y = Tensor("y", 8, Role.OUTPUT, (2, 1, 2, 2), 8)
+    graph = Graph("twice", (x, y), (Operator("concat", "Concat", ("x", "x"), ("y",), (), {"axis": 0}),))
+    geometry = geometry_of(graph.operators[0], graph, is_model=False)
+    assert geometry is not None
+
+    room = Room.of((Memory("sram", 12),))
+
+    assert (2, 1, 2, 2) in splits_in(Splits.every(geometry, room, last_resort=True).that_may_fit(), geometry)
 
 
 @given(

@@ -160,22 +160,27 @@ class Splits:
     def that_may_fit(self) -> Splits:
         """Return those of which the first and the last tile have room, their bytes spread over scratchpads at will.
 
-        No other fits, however bands are rounded up: what only some tiles of a sum read or write is left out.
+        No other fits, however bands are rounded up: what only some tiles of a sum read or write is left out, and of
+        what a tile reads of one tensor in several places the most counts, for they may be the same bands.
         """
-        reduction = self.geometry.reduction
-        is_summed = np.zeros(self.count, np.bool_) if reduction is None else self.indices[reduction] > 0
         may_fit = np.ones(self.count, np.bool_)
-        accesses = (*self.geometry.reads, *self.geometry.writes)
         for end in ("first", "last"):
-            items = []
-            for access in accesses:
-                taken = np.full(self.count, self._whole(access))
-                for each in self._lengths(access, range(len(self.sizes))).values():
-                    taken = taken * getattr(each, end)
-                is_in_all = access in self.geometry.writes or any(span.axis == reduction for span in access.spans)
-                items.append((access.operand, taken if is_in_all else np.where(is_summed, 0, taken)))
+            most: dict[tuple[str, Operand], Integers] = {}
+            for access in (*self.geometry.reads, *self.geometry.writes):
+                key, taken = (access.tensor, access.operand), self._taken_at(end, access)
+                most[key] = np.maximum(most.get(key, 0), taken)
+            items = [(operand, taken) for (_, operand), taken in most.items()]
             may_fit &= self._have_room(items, spread=range(len(items)))
         return self.only(may_fit)
+
+    def _taken_at(self, end: str, access: Access) -> Integers:
+        """The bytes that the first or the last tile takes for certain: none that only some tiles of a sum take."""
+        taken, reduction = np.full(self.count, self._whole(access)), self.geometry.reduction
+        for each in self._lengths(access, range(len(self.sizes))).values():
+            taken = taken * getattr(each, end)
+        if reduction is None or access in self.geometry.writes or any(span.axis == reduction for span in access.spans):
+            return taken
+        return np.where(self.indices[reduction] > 0, 0, taken)
 
     def items_at(self, place: int) -> list[tuple[Operand, int]]:
         """The same, of one split."""

@@ -270,7 +270,7 @@ class Replay:
             where = ", ".join(map(repr, residencies))
             detail = f"operator {operator.name!r} writes it, and it is allocated in {where}: one is written"
             self.report.violation(Rule.OUTPUT_IN_SEVERAL, tensor.name, detail)
-        for residency in held or residencies.values():
+        for residency in residencies.values():
             residency.is_written = True
         self._been_on_chip.add(tensor.name)
 

@@ -122,7 +122,8 @@ def fill_level(filling: Filling, desk: Desk, level: int) -> bool:
         for two in range(desk.first[1], desk.fitting[1]):
             for three in range(desk.first[2], desk.fitting[2]):
                 if desk.room[0, one] + desk.room[1, two] + desk.room[2, three] > capacity:
-                    if not found and (one, two, three) == (desk.first[0], desk.first[1], desk.first[2]):
+                    is_least = (one, two, three) == (desk.first[0], desk.first[1], desk.first[2])
+                    if is_least and not filling.double_buffered[level]:
                         return False
                     continue
                 moved = traffic(filling, desk, level, 0, one) + traffic(filling, desk, level, 1, two)
@@ -135,7 +136,10 @@ def fill_level(filling: Filling, desk: Desk, level: int) -> bool:
 
 @compiled
 def measure(filling: Filling, desk: Desk, level: int, slot: int) -> bool:
-    """Bits of an operand's tiles with more and more loops, while they fit alone; whether those it has below do."""
+    """Bits of an operand's tiles with more and more loops, up to the largest that fits; whether any may be chosen.
+
+    In a double-buffered memory the last tile, which none follows, may fit where a smaller one does not.
+    """
     operand = filling.held[level, slot]
     desk.first[slot], desk.fitting[slot], desk.room[slot, 0] = 0, 1, 0.0
     if operand < 0:
@@ -144,19 +148,18 @@ def measure(filling: Filling, desk: Desk, level: int, slot: int) -> bool:
     bits = filling.bits[operand]
     if operand == OUTPUT and (filling.sums_are_left[desk.tile[cut]] or filling.sums_beside[level]):
         bits = filling.partial_bits
-    more = 0
-    while cut + more <= loops:
+    fitting = 0
+    for more in range(loops - cut + 1):
         room = filling.elements[operand, level, desk.tile[cut + more]] * bits
         if filling.double_buffered[level] and filling.is_left[operand, desk.tile[cut + more]]:
             room *= 2
-        if room > filling.capacity_bits[level]:
-            break
         desk.room[slot, more] = room
-        more += 1
-    desk.fitting[slot] = more
+        if room <= filling.capacity_bits[level]:
+            fitting = more + 1
+    desk.fitting[slot] = fitting
     if filling.is_home[operand, level]:
         desk.first[slot] = loops - cut
-    return bool(more > desk.first[slot])
+    return bool(fitting > desk.first[slot])
 
 
 @compiled
