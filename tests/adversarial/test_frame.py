@@ -36,7 +36,7 @@ class WrongAboveTen:
 
 def test_a_fault_is_found_shrunk_and_kept(tmp_path: Path) -> None:
     level: Level = WrongAboveTen()
-    worker = Worker([level], "1", tmp_path, tmp_path / "note", tmp_path)
+    worker = Worker([level], "1", tmp_path, tmp_path / "note", tmp_path / "tallies", tmp_path)
 
     tallies = worker.work(60, stop_at_first=True)
 

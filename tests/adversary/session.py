@@ -62,9 +62,8 @@ def _run(asked: argparse.Namespace, seed: str, folder: Path) -> dict[str, Tally]
 def _work(asked: argparse.Namespace, seed: str, place: Path) -> None:
     place.mkdir()
     levels = [level for level in LEVELS if asked.levels is None or level.name in asked.levels]
-    worker = Worker(levels, seed, place, place / "note.json", asked.found, asked.shrink_seconds)
+    worker = Worker(levels, seed, place, place / "note.json", place / "tallies.json", asked.found, asked.shrink_seconds)
     worker.work(asked.seconds, stop_at_first=asked.stop_at_first)
-    worker.write_tallies(place / "tallies.json")
 
 
 def _watch(workers: Sequence[BaseProcess], places: list[Path], *, stop_at_first: bool) -> list[Found]:

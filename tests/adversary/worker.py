@@ -34,13 +34,15 @@ class Tally:
 class Worker:
     """Looks at the level that has had the least of its share of the time next; files of cases go to `folder`.
 
-    `note` holds what the worker is at, so that whoever started it can name a case that never ends.
+    `note` holds what the worker is at, so that whoever started it can name a case that never ends, and `tally_file`
+    what came of all cases before it.
     """
 
     levels: Sequence[Level]
     seed: str
     folder: Path
     note: Path
+    tally_file: Path
     found: Path = FOLDER
     shrink_seconds: float = 60.0
     tallies: dict[str, Tally] = field(default_factory=dict)
@@ -71,6 +73,7 @@ class Worker:
         if verdict.kind is not None:
             self._keep(level, facts, verdict, program, tally)
         tally.seconds += time.monotonic() - started
+        self.tally_file.write_text(json.dumps({name: asdict(one) for name, one in self.tallies.items()}))
 
     def _keep(self, level: Level, facts: dict[str, object], verdict: Verdict, program: Program, tally: Tally) -> None:
         kind = verdict.kind or ""
@@ -81,7 +84,3 @@ class Worker:
         small = shrink(level, facts, kind, program, self.shrink_seconds)
         path = Found(level.name, verdict.fault or "", small).write(self.found)
         print(f"{level.name}: {verdict.fault}\n  kept in {path.name}", flush=True)
-
-    def write_tallies(self, path: Path) -> None:
-        """Write the tallies as JSON."""
-        path.write_text(json.dumps({name: asdict(tally) for name, tally in self.tallies.items()}))
