@@ -117,7 +117,7 @@ def held_against_the_verifier(problem: Problem, result: Result[Plan]) -> int:
 @pytest.mark.parametrize("problem", TINY)
 def test_the_model_s_optimum_is_that_of_every_mapping(problem: Problem, solver: MipSolver) -> None:
     indexed = IndexedProblem.of(problem)
-    thesis = PinningModel(indexed, range(indexed.operator_count))
+    thesis = PinningModel(indexed, range(indexed.operator_count), Run())
     outcome = solve_mip(thesis.model, Run(Limits(solver=solver)))
     assert outcome.values is not None
     assert outcome.stopped_by is Stop.COMPLETED
@@ -134,7 +134,7 @@ def test_the_tiny_problems_are_worth_it() -> None:
 @pytest.mark.parametrize("problem", TINY)
 def test_its_residencies_hold_each_operand_in_a_scratchpad_that_may_take_it(problem: Problem) -> None:
     indexed = IndexedProblem.of(problem)
-    thesis = PinningModel(indexed, range(indexed.operator_count))
+    thesis = PinningModel(indexed, range(indexed.operator_count), Run())
     schedule = schedule_of(thesis, solve_mip(thesis.model, Run()))
     for step, operator in enumerate(schedule.order):
         for tensor in indexed.operand_lists[operator]:
@@ -147,7 +147,7 @@ def test_where_its_residencies_have_no_addresses_nothing_is_mended() -> None:
     roomy = Problem(long_lived_graph(380, operators=9), (Memory("sram", 1000),), order=Order.GIVEN)
     problem = replace(roomy, memories=(Memory("sram", greatest_need(roomy).need_bytes),))
     indexed = IndexedProblem.of(problem)
-    thesis = PinningModel(indexed, range(indexed.operator_count))
+    thesis = PinningModel(indexed, range(indexed.operator_count), Run())
     chosen = schedule_of(thesis, solve_mip(thesis.model, Run())).residencies
     rectangles = tuple(sorted((r.start, r.stop, indexed.sizes_bytes[r.tensor]) for r in chosen))
     assert not packs(rectangles, problem.memories[0])

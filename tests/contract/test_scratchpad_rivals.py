@@ -267,7 +267,7 @@ def test_ranges_that_interfere_have_registers_apart(seed: int) -> None:
     problem = seeded_problem(seed, operators=20)
     pins = Pins(IndexedProblem.of(problem), range(len(problem.graph.operators)))
     ranges = tuple(live_ranges(pins, set()))
-    colours = Colouring(pins.indexed, ranges).colours
+    colours = Colouring(pins.indexed, ranges, Run()).colours
     assert colours
     for node, colour in colours.items():
         units = dict(ranges[node].units)[colour.memory]
@@ -305,7 +305,7 @@ def test_a_scratchpad_has_a_register_for_each_multiple_of_a_size_within_it() -> 
 def test_what_finds_no_register_is_streamed() -> None:
     problem = Problem(chain_with_two_long_lives(), (Memory("sram", 11),), order=Order.GIVEN)
     pins = Pins(IndexedProblem.of(problem), range(5))
-    spilled = Colouring(pins.indexed, tuple(live_ranges(pins, set()))).spilled
+    spilled = Colouring(pins.indexed, tuple(live_ranges(pins, set())), Run()).spilled
     assert spilled
     assert spilled <= set(bits(0b111))
     value = value_of(problem, "colouring")

@@ -25,6 +25,10 @@ SHARE_FOR_THE_SOLVER = 0.9
 FULL_LINEARIZATION = 2
 
 
+class UnfinishedModelError(Exception):
+    """The run had to stop while the model was being written down."""
+
+
 @dataclass(frozen=True, slots=True)
 class MipOutcome:
     """`values` is None without a solution. `lower_bound` is what the solver claims, rounded up to an integer."""

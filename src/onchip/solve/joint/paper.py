@@ -18,9 +18,9 @@ from onchip.solve.allocation.pack import pack_schedule
 from onchip.solve.allocation.repair import packing_problem
 from onchip.solve.compose import Move, Residency, Schedule, non_compulsory_cost, schedule_of_moves
 from onchip.solve.joint.incumbent import Incumbent
-from onchip.solve.joint.mip import MipOutcome, solve_mip
+from onchip.solve.joint.mip import MipOutcome, UnfinishedModelError, solve_mip
 from onchip.solve.joint.paper_model import ActionModel, PaperModel, PeakModel
-from onchip.solve.joint.paper_variables import UnfinishedModelError, pair_steps
+from onchip.solve.joint.paper_variables import pair_steps
 from onchip.solve.limits import Run
 from onchip.solve.ordering.given import with_order_settled
 

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 
 from onchip.analysis.indexed import IndexedProblem
 from onchip.analysis.windows import Windows
-from onchip.solve.joint.paper_variables import ActionVariables, AddressVariables, UnfinishedModelError
+from onchip.solve.joint.mip import UnfinishedModelError
+from onchip.solve.joint.paper_variables import ActionVariables, AddressVariables
 from onchip.solve.limits import Run
 
 if TYPE_CHECKING:

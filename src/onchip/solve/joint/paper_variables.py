@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from onchip.analysis.indexed import IndexedProblem
 from onchip.analysis.windows import Windows
+from onchip.solve.joint.mip import UnfinishedModelError
 from onchip.solve.limits import Run
 
 if TYPE_CHECKING:
@@ -14,10 +15,6 @@ if TYPE_CHECKING:
 
     Variables: TypeAlias = dict[tuple[int, int], mathopt.Variable]
     PairVariables: TypeAlias = dict[tuple[int, int, int], mathopt.Variable]
-
-
-class UnfinishedModelError(Exception):
-    """The run had to stop while the model was being written down."""
 
 
 class ActionVariables:

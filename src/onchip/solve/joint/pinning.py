@@ -14,7 +14,7 @@ from onchip.plan.result import Result, Status, Stop
 from onchip.solve.compose import Residency, Schedule, non_compulsory_cost
 from onchip.solve.joint.incumbent import Incumbent
 from onchip.solve.joint.learning import PackingOfPart
-from onchip.solve.joint.mip import MipOutcome, solve_mip
+from onchip.solve.joint.mip import MipOutcome, UnfinishedModelError, solve_mip
 from onchip.solve.joint.pinning_model import PinningModel
 from onchip.solve.limits import Run
 from onchip.solve.ordering.given import with_order_settled
@@ -35,7 +35,11 @@ def solve_as_thesis(problem: Problem, run: Run) -> Result[Plan]:
     if _place_count(indexed) > MOST_PLACES:
         incumbent.stopped_by = Stop.MEMORY_LIMIT
         return incumbent.result(METHOD)
-    thesis = PinningModel(indexed, range(indexed.operator_count))
+    try:
+        thesis = PinningModel(indexed, range(indexed.operator_count), run)
+    except UnfinishedModelError:
+        incumbent.stopped_by = run.stop or Stop.TIME_LIMIT
+        return incumbent.result(METHOD)
     outcome = solve_mip(thesis.model, run, mostly_linear=True)
     incumbent.stopped_by = outcome.stopped_by
     if outcome.values is not None:

@@ -7,6 +7,8 @@ from math import gcd
 from typing import TYPE_CHECKING
 
 from onchip.analysis.indexed import IndexedProblem
+from onchip.solve.joint.mip import UnfinishedModelError
+from onchip.solve.limits import Run
 
 if TYPE_CHECKING:
     from ortools.math_opt.python import mathopt
@@ -17,11 +19,13 @@ class PinningModel:
 
     A tensor is not mapped before its life begins nor after it ends (x[n][k][m] = 0 for m < B[n] and m > E[n]): there
     are variables for the steps between alone. Costs are counted in `cost_unit`, the greatest that divides them all.
+    Raises UnfinishedModelError if the run has to stop before the model is written down.
     """
 
-    def __init__(self, indexed: IndexedProblem, order: Sequence[int]) -> None:
+    def __init__(self, indexed: IndexedProblem, order: Sequence[int], run: Run) -> None:
         from ortools.math_opt.python import mathopt
 
+        self._run = run
         self.indexed = indexed
         self.order = tuple(order)
         self.uses = indexed.uses(order)
@@ -38,10 +42,18 @@ class PinningModel:
         self._a_transition_costs_its_transfer()
         self.model.minimize(mathopt.LinearSum(self.transition.values()))
 
+    def _add(self, constraint: mathopt.BoundedLinearExpression | bool) -> None:
+        """Write down one constraint; raises UnfinishedModelError if the run has to stop."""
+        if self._run.stop is not None:
+            raise UnfinishedModelError
+        self.model.add_linear_constraint(constraint)
+
     def _add_variables(self) -> None:
         last_step = len(self.order) - 1
         for n, uses in enumerate(self.uses):
             for k in self._scratchpads if uses else ():
+                if self._run.stop is not None:
+                    raise UnfinishedModelError
                 dearest = max(self._load(n, k), self._store(n, k))
                 for m in range(uses[0], uses[-1] + 1):
                     self.occupies[n, k, m] = self.model.add_binary_variable(name=f"x_{n}_{k}_{m}")
@@ -55,7 +67,7 @@ class PinningModel:
         for n, uses in enumerate(self.uses):
             for m in uses:
                 places = mathopt.LinearSum(self.occupies[n, k, m] for k in self._scratchpads)
-                self.model.add_linear_constraint(places == 1)
+                self._add(places == 1)
 
     def _scratchpads_take_only_what_they_hold(self) -> None:
         """x[n][k][m] = 0 where A[n][m] = 1 and k does not hold such an operand: not in the thesis."""
@@ -77,7 +89,7 @@ class PinningModel:
         for (k, _), terms in mapped.items():
             memory = self.indexed.problem.memories[k]
             capacity_units = -(-memory.capacity_bytes // memory.alignment_bytes)
-            self.model.add_linear_constraint(mathopt.LinearSum(terms) <= capacity_units)
+            self._add(mathopt.LinearSum(terms) <= capacity_units)
 
     def _a_transition_costs_its_transfer(self) -> None:
         """S[n] (x[n][k][m+1] - x[n][k][m]) <= y[n][k][m] and S[n] (x[n][k][m] - x[n][k][m+1]) <= y[n][k][m].
@@ -86,8 +98,8 @@ class PinningModel:
         """
         for (n, k, m), transition in self.transition.items():
             before, after = self.occupies.get((n, k, m), 0.0), self.occupies.get((n, k, m + 1), 0.0)
-            self.model.add_linear_constraint(self._load(n, k) * (after - before) <= transition)
-            self.model.add_linear_constraint(self._store(n, k) * (before - after) <= transition)
+            self._add(self._load(n, k) * (after - before) <= transition)
+            self._add(self._store(n, k) * (before - after) <= transition)
 
     def _load(self, tensor: int, memory: int) -> int:
         return self.indexed.views[memory].load_costs[tensor] // self.cost_unit

@@ -54,8 +54,8 @@ def solve_by_colouring(problem: Problem, run: Run) -> Result[Plan]:
 def _pin_what_is_coloured(pins: Pins, run: Run) -> Iterable[Pins]:
     streamed: set[int] = set()
     while run.stop is None:
-        colouring = Colouring(pins.indexed, tuple(live_ranges(pins, streamed)))
-        if not colouring.spilled:
+        colouring = Colouring(pins.indexed, tuple(live_ranges(pins, streamed)), run)
+        if run.stop is None and not colouring.spilled:
             for tensor, memory in colouring.pinned():
                 pins.pin(tensor, memory)
             yield pins
@@ -122,12 +122,16 @@ def _blocked(units: int, other_units: int) -> int:
 
 
 class Colouring:
-    """One round of simplify and select; `colours` by range, `spilled` the tensors that found none."""
+    """One round of simplify and select; `colours` by range, `spilled` the tensors that found none.
 
-    def __init__(self, indexed: IndexedProblem, ranges: Sequence[LiveRange]) -> None:
+    A run that has to stop leaves some without a colour.
+    """
+
+    def __init__(self, indexed: IndexedProblem, ranges: Sequence[LiveRange], run: Run) -> None:
+        self._run = run
         self._ranges = ranges
         self._registers = [Registers(indexed, live) for live in ranges]
-        self._neighbours = _interference(ranges)
+        self._neighbours = _interference(ranges, run)
         self.colours: dict[int, Register] = {}
         self._select(self._simplify())
         self.spilled = {
@@ -147,14 +151,11 @@ class Colouring:
 
     def _simplify(self) -> list[int]:
         """Take the nodes away, one by one: one that finds a colour whatever the rest gets, else the least by rank."""
-        blocked = [
-            sum(most_blocked(live, self._ranges[other]) for other in self._neighbours[node])
-            for node, live in enumerate(self._ranges)
-        ]
+        blocked = [self._blocked(node) for node in range(len(self._ranges)) if self._run.stop is None]
         degree = [len(neighbours) for neighbours in self._neighbours]
         left = set(range(len(self._ranges)))
         stack: list[int] = []
-        while left:
+        while left and self._run.stop is None:
             node = next((n for n in left if blocked[n] < self._registers[n].count), None)
             if node is None:
                 node = min(left, key=lambda n: (self._rank(n, degree[n]), -degree[n], n))
@@ -165,16 +166,21 @@ class Colouring:
                 blocked[other] -= most_blocked(self._ranges[other], self._ranges[node])
         return stack
 
+    def _blocked(self, node: int) -> int:
+        return sum(most_blocked(self._ranges[node], self._ranges[other]) for other in self._neighbours[node])
+
     def _select(self, stack: list[int]) -> None:
         """The last taken away first: the first of its registers that no neighbour's overlaps, if there is one."""
         for node in reversed(stack):
+            if self._run.stop is not None:
+                return
             taken = [self.colours[other] for other in self._neighbours[node] if other in self.colours]
             register = self._registers[node].first_free(taken)
             if register is not None:
                 self.colours[node] = register
 
 
-def _interference(ranges: Sequence[LiveRange]) -> list[set[int]]:
+def _interference(ranges: Sequence[LiveRange], run: Run) -> list[set[int]]:
     """Return per range those that live in one of its steps, in a scratchpad that may take both."""
     alive: dict[int, list[int]] = {}
     for node, live in enumerate(ranges):
@@ -183,6 +189,8 @@ def _interference(ranges: Sequence[LiveRange]) -> list[set[int]]:
     neighbours: list[set[int]] = [set() for _ in ranges]
     for nodes in alive.values():
         for node in nodes:
+            if run.stop is not None:
+                return neighbours
             mine = {memory for memory, _ in ranges[node].units}
             neighbours[node] |= {n for n in nodes if n != node and mine & {memory for memory, _ in ranges[n].units}}
     return neighbours
