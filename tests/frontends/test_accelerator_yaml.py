@@ -215,3 +215,16 @@ def test_unrolls_of_a_dimension_that_is_not_there_is_refused_with_its_name() -> 
     text = FULL.replace("dimensions: {K: 4, C: 2}", "dimensions: {K: 4, C: 2}, unrolls: {pe: [K]}")
     with pytest.raises(AcceleratorError, match="unrolls lists K for 'pe'; expected some of K, C"):
         accelerator_from_yaml(text, "small.yaml")
+
+
+def test_loops_that_are_unrolled_may_bear_the_names_that_other_works_give_them() -> None:
+    text = FULL.replace("dimensions: {K: 4, C: 2}", "dimensions: {K: 4, C: 2}, unrolls: {K: [OX, FY]}")
+    accelerator = accelerator_from_yaml(text, "small.yaml")
+    assert accelerator.array is not None
+    assert accelerator.array.unrolls == {"K": ("Q", "R")}
+
+
+def test_what_is_no_loop_cannot_be_unrolled() -> None:
+    text = FULL.replace("dimensions: {K: 4, C: 2}", "dimensions: {K: 4, C: 2}, unrolls: {K: [X]}")
+    with pytest.raises(AcceleratorError, match="'X' is no loop of a layer; expected some of N, K, C"):
+        accelerator_from_yaml(text, "small.yaml")

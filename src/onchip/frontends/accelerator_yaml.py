@@ -18,6 +18,7 @@ from onchip.frontends.files import read_file
 from onchip.frontends.sizes import parse_size
 from onchip.frontends.validation import Format, as_utf8, check_format, field_path, placed, validate
 from onchip.frontends.yaml_nodes import parse_yaml
+from onchip.ir.loopnest import LOOPS, OTHER_NAMES
 
 ACCELERATOR_FORMAT: Final = Format("onchip-accelerator", 1, AcceleratorError)
 
@@ -155,8 +156,20 @@ def accelerator_from_yaml(text: str | bytes, file: str) -> Accelerator:
 
 
 def _array(fields: ArrayFields) -> ComputeArray:
-    unrolls = {name: tuple(loops) for name, loops in fields.get("unrolls", {}).items()}
+    unrolls = {
+        name: tuple(_loop(loop, field_path(("array", "unrolls", name))) for loop in loops)
+        for name, loops in fields.get("unrolls", {}).items()
+    }
     return ComputeArray(fields.get("dimensions", {}), fields.get("free"), fields.get("mac_energy_pj"), unrolls)
+
+
+def _loop(name: str, place: str) -> str:
+    """Return a loop by its own name: other works call some of them otherwise (OX is Q)."""
+    loop = OTHER_NAMES.get(name, name)
+    if loop not in LOOPS:
+        expected = f"some of {', '.join((*LOOPS, *OTHER_NAMES))}"
+        raise AcceleratorError(f"{name!r} is no loop of a layer", place=place, expected=expected)
+    return loop
 
 
 def _dram(fields: AccessFields) -> Dram:
