@@ -33,10 +33,10 @@ FAULTS: Final = (
         "pack",
     ),
     Planted(
-        "a conflict forbids one part fewer than it has",
+        "what is kept may take one unit less than there is",
         KEPT,
-        "yield range(start, stop), size_bytes, sizes.index(size_bytes) + count",
-        "yield range(start, stop), size_bytes, max(1, sizes.index(size_bytes) + count - 1)",
+        "for units in (whole, whole + 1))",
+        "for units in (whole - 1, whole))",
         "pack",
     ),
 )
