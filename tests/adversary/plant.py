@@ -62,6 +62,7 @@ def main() -> int:
     """Print how long each took to be found; return 1 if one was not."""
     parser = argparse.ArgumentParser(prog="adversary.plant", description=__doc__)
     parser.add_argument("--seconds", type=float, default=SECONDS, help="for each fault")
+    parser.add_argument("--workers", type=int, default=2)
     parser.add_argument("--only", nargs="+", metavar="NAME", help="these alone")
     asked = parser.parse_args()
     faults = [fault for fault in all_planted() if asked.only is None or fault.name in asked.only]
@@ -69,7 +70,7 @@ def main() -> int:
     missed = 0
     with tempfile.TemporaryDirectory() as folder:
         for fault in faults:
-            seconds = seconds_to_find(fault, Path(folder), asked.seconds)
+            seconds = seconds_to_find(fault, Path(folder), asked.seconds, asked.workers)
             missed += seconds is None
             print(
                 f"| {fault.name} | {fault.level} | {'never' if seconds is None else f'{seconds:.0f} s'} |", flush=True
@@ -78,7 +79,7 @@ def main() -> int:
     return int(missed > 0)
 
 
-def seconds_to_find(fault: Planted, folder: Path, seconds: float) -> float | None:
+def seconds_to_find(fault: Planted, folder: Path, seconds: float, workers: int) -> float | None:
     """Plant a fault in a copy of the program below `folder`; None if it is not found in so many seconds."""
     source, cache, found = folder / "src", folder / "compiled", folder / "found"
     shutil.rmtree(source, ignore_errors=True)
@@ -92,7 +93,7 @@ def seconds_to_find(fault: Planted, folder: Path, seconds: float) -> float | Non
     environment = {**os.environ, "PYTHONPATH": paths, "NUMBA_CACHE_DIR": str(cache), "ONCHIP_CACHE": str(folder)}
     command = [sys.executable, "-m", "adversary", "--levels", fault.level, "--seconds", str(seconds)]
     started = time.monotonic()
-    run = [*command, "--stop-at-first", "--shrink-seconds", "0", "--found", str(found)]
+    run = [*command, "--workers", str(workers), "--stop-at-first", "--shrink-seconds", "0", "--found", str(found)]
     ended = subprocess.run(run, env=environment, capture_output=True, text=True, check=False)
     if fault.is_compiled:
         shutil.rmtree(cache, ignore_errors=True)
