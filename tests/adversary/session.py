@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import json
 import multiprocessing
+import os
 import secrets
 import tempfile
 import time
@@ -61,6 +62,7 @@ def _run(asked: argparse.Namespace, seed: str, folder: Path) -> dict[str, Tally]
 
 def _work(asked: argparse.Namespace, seed: str, place: Path) -> None:
     place.mkdir()
+    os.environ["ONCHIP_CACHE"] = str(place / "cache")
     levels = [level for level in LEVELS if asked.levels is None or level.name in asked.levels]
     worker = Worker(levels, seed, place, place / "note.json", place / "tallies.json", asked.found, asked.shrink_seconds)
     worker.work(asked.seconds, stop_at_first=asked.stop_at_first)

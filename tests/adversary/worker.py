@@ -76,11 +76,11 @@ class Worker:
         self.tally_file.write_text(json.dumps({name: asdict(one) for name, one in self.tallies.items()}))
 
     def _keep(self, level: Level, facts: dict[str, object], verdict: Verdict, program: Program, tally: Tally) -> None:
-        kind = verdict.kind or ""
-        tally.faults.append(verdict.fault or "")
+        kind, fault = verdict.kind or "", (verdict.fault or "").replace(str(self.folder), "FOLDER")
+        tally.faults.append(fault)
         self._kinds[level.name, kind] += 1
         if self._kinds[level.name, kind] > KINDS_KEPT:
             return
         small = shrink(level, facts, kind, program, self.shrink_seconds)
-        path = Found(level.name, verdict.fault or "", small).write(self.found)
-        print(f"{level.name}: {verdict.fault}\n  kept in {path.name}", flush=True)
+        path = Found(level.name, fault, small).write(self.found)
+        print(f"{level.name}: {fault}\n  kept in {path.name}", flush=True)

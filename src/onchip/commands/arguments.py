@@ -9,7 +9,7 @@ from typing import Annotated, TypeAlias
 
 import typer
 
-from onchip.errors import UsageError
+from onchip.errors import InputError, UsageError
 
 GREATEST_SEED = 2**31 - 1
 GREATEST_ALIGNMENT = 2**30
@@ -54,6 +54,17 @@ def seconds_of(time_limit: float | None) -> float | None:
     if time_limit is not None and not 0 < time_limit < math.inf:
         raise UsageError(f"it is {time_limit:g}", place="--time-limit", expected="a number of seconds above 0")
     return time_limit
+
+
+def bytes_of(size: str | None, option: str) -> int | None:
+    """Return the value of an option that is a size; raises InputError that names the option."""
+    from onchip.frontends.sizes import parse_size
+
+    try:
+        return None if size is None else parse_size(size)
+    except InputError as error:
+        error.place = error.place or option
+        raise
 
 
 def dims_of(bindings: Sequence[str] | None) -> dict[str, int]:

@@ -7,9 +7,9 @@ from typing import Annotated
 
 import typer
 
-from onchip.commands.arguments import Alignment, AsJson, Workers, seconds_of
+from onchip.commands.arguments import Alignment, AsJson, Workers, bytes_of, seconds_of
 from onchip.commands.exit_code import ExitCode
-from onchip.errors import InputError, UsageError
+from onchip.errors import UsageError
 from onchip.plan.problem import Order
 from onchip.report.output import write, write_json
 
@@ -52,34 +52,12 @@ def audit_command(
         raise UsageError("it contradicts --minimize", place="--overflow", expected="one of the two")
     if output is not None:
         ensure_writable(output, inputs=(str(answer), network, *filter(None, (accelerator,))))
-    seconds = seconds_of(time_limit) or 0.0
-    request = AuditRequest(
-        answer,
-        network,
-        bound,
-        order,
-        _bytes(capacity),
-        alignment,
-        overflow,
-        minimize,
-        accelerator,
-        seconds,
-        workers,
-        output,
-    )
+    seconds, capacity_bytes = seconds_of(time_limit) or 0.0, bytes_of(capacity, "--capacity")
+    packed_as = capacity_bytes, alignment, overflow, minimize
+    request = AuditRequest(answer, network, bound, order, *packed_as, accelerator, seconds, workers, output)
     outcome = audit_answer(request)
     if as_json:
         write_json(outcome.as_object)
     else:
         write(outcome.words)
     return {"confirmed": ExitCode.ANSWER, "refuted": ExitCode.WRONG}.get(outcome.ruling, ExitCode.NO_ANSWER)
-
-
-def _bytes(capacity: str | None) -> int | None:
-    from onchip.frontends.sizes import parse_size
-
-    try:
-        return None if capacity is None else parse_size(capacity)
-    except InputError as error:
-        error.place = error.place or "--capacity"
-        raise

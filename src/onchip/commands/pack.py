@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from onchip.commands.arguments import Alignment, AsJson, Seed, TimeLimit, Workers, seconds_of
+from onchip.commands.arguments import Alignment, AsJson, Seed, TimeLimit, Workers, bytes_of, seconds_of
 from onchip.commands.exit_code import code_of_result
 from onchip.commands.watched import watched_run
-from onchip.errors import InputError, UsageError
+from onchip.errors import UsageError
 from onchip.report.output import write, write_json
 from onchip.solve.limits import Limits
 
@@ -50,7 +50,7 @@ def pack_command(
 
     if overflow and minimize:
         raise UsageError("it contradicts --minimize", place="--overflow", expected="one of the two")
-    capacity_bytes = _bytes(capacity)
+    capacity_bytes = bytes_of(capacity, "--capacity")
     if capacity_bytes is None and not minimize:
         raise UsageError("there is no capacity", place="--capacity", expected=_expected(overflow))
     limits = Limits(seconds_of(time_limit), workers=workers, seed=seed)
@@ -80,13 +80,3 @@ def _shown(
     else:
         write(outcome.words)
     return code_of_result(outcome.result)
-
-
-def _bytes(capacity: str | None) -> int | None:
-    from onchip.frontends.sizes import parse_size
-
-    try:
-        return None if capacity is None else parse_size(capacity)
-    except InputError as error:
-        error.place = error.place or "--capacity"
-        raise
