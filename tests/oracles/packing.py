@@ -17,6 +17,8 @@ def fits(buffers: Sequence[Buffer], capacity_bytes: int, alignment_bytes: int) -
 
     Buffers are placed as they begin, each at every offset; what died before no longer matters.
     """
+    if most_bytes_alive(buffers) > capacity_bytes:
+        return False
     rest = sorted(buffers)
     hopeless: set[tuple[int, tuple[Placed, ...]]] = set()
 
@@ -37,9 +39,14 @@ def fits(buffers: Sequence[Buffer], capacity_bytes: int, alignment_bytes: int) -
     return place(0, ())
 
 
+def most_bytes_alive(buffers: Sequence[Buffer]) -> int:
+    """The most bytes of buffers that are alive at one step: no capacity below it holds them."""
+    return max((sum(size for a, b, size in buffers if a <= start < b) for start, _, _ in buffers), default=0)
+
+
 def least_capacity(buffers: Sequence[Buffer], alignment_bytes: int) -> int:
     """The least capacity into which the buffers fit."""
-    capacity = max((size for _, _, size in buffers), default=0)
+    capacity = most_bytes_alive(buffers)
     while not fits(buffers, capacity, alignment_bytes):
         capacity += 1
     return capacity

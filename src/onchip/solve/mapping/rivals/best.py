@@ -25,6 +25,8 @@ from onchip.solve.mapping.objective import MappingObjective
 from onchip.solve.mapping.rivals.unrolling import Unrolled
 
 CHUNK: Final = 256
+MOST_WITHOUT_ANY: Final = 100_000
+"""Where none of so many mappings drawn at random fits, none is looked for any further."""
 
 
 class Best:

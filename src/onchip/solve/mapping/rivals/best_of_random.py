@@ -12,7 +12,7 @@ from onchip.plan.mapping import Mapping
 from onchip.plan.result import Result, Stop
 from onchip.solve.limits import Run
 from onchip.solve.mapping.objective import MappingObjective
-from onchip.solve.mapping.rivals.best import Best, in_chunks
+from onchip.solve.mapping.rivals.best import CHUNK, MOST_WITHOUT_ANY, Best, in_chunks
 from onchip.solve.mapping.rivals.tilings import random_orders, random_tiling
 
 METHOD: Final = "random"
@@ -31,7 +31,9 @@ def solve_at_random(
         random_tiling(random, layer, accelerator).mapping(layer, accelerator, random_orders(random, levels))
         for _ in range(MOST_TRIED)
     )
-    for mappings in in_chunks(drawn):
+    for chunk, mappings in enumerate(in_chunks(drawn)):
+        if not found and chunk * CHUNK >= MOST_WITHOUT_ANY:
+            break
         if run.stop is not None:
             return best.result(METHOD, run, run.stop)
         fitting = islice((row for row in best.values(mappings) if row[0] < float("inf")), valid - found)

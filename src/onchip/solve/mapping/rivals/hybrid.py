@@ -18,7 +18,7 @@ from onchip.plan.result import Result, Stop
 from onchip.solve.limits import Run
 from onchip.solve.mapping.exact_tables import CLASSES
 from onchip.solve.mapping.objective import MappingObjective
-from onchip.solve.mapping.rivals.best import Best, in_chunks
+from onchip.solve.mapping.rivals.best import CHUNK, MOST_WITHOUT_ANY, Best, in_chunks
 from onchip.solve.mapping.rivals.tilings import Tiling, random_tiling
 
 METHOD: Final = "hybrid"
@@ -40,7 +40,9 @@ def solve_as_hybrid(
     for thread in range(threads):
         random = Random(f"{run.limits.seed} {thread}")
         own, in_a_row = float("inf"), 0
-        for mappings in in_chunks(_drawn(random, layer, accelerator)):
+        for drawn, mappings in enumerate(in_chunks(_drawn(random, layer, accelerator))):
+            if best.mapping is None and drawn * CHUNK >= MOST_WITHOUT_ANY:
+                return best.result(METHOD, run, Stop.COMPLETED)
             if run.stop is not None:
                 return best.result(METHOD, run, run.stop)
             for value, mapping in best.values(mappings):
