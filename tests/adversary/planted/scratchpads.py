@@ -38,13 +38,6 @@ FAULTS: Final = (
         level=LEVEL,
     ),
     Planted(
-        name="what is computed need not be there",
-        file="src/onchip/solve/joint/addressed.py",
-        old="            self._model.add_implication(literal, self._begins[place])\n",
-        new="            self._model.add_implication(literal, literal)\n",
-        level=LEVEL,
-    ),
-    Planted(
         name="a tensor pinned for life may have two residencies over links",
         file="src/onchip/solve/joint/linked.py",
         old="self._model.add(sum(residencies) <= 1).only_enforce_if",
