@@ -91,6 +91,10 @@ def _solve(
         parameters.highs.int_options["threads"] = run.limits.workers
     else:
         parameters.threads = run.limits.workers
+    if (
+        solver is MipSolver.SCIP
+    ):  # with presolving it has proven a bound above a solution (tests/found/plan-8d536173.json)
+        parameters.gscip.int_params["presolving/maxrounds"] = 0
     if mostly_linear and solver is MipSolver.CP_SAT:
         parameters.cp_sat.linearization_level = FULL_LINEARIZATION
     if math.isfinite(run.seconds_left):
