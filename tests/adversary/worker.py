@@ -14,6 +14,7 @@ from pathlib import Path
 from adversary.found import FOLDER, Found
 from adversary.frame import Level, Program, Verdict
 from adversary.shrinking import shrink
+from oracles.packing import TooLargeError
 
 KINDS_KEPT = 3
 """So many cases of one kind of fault are written; more of the same say nothing new."""
@@ -65,6 +66,8 @@ class Worker:
         program = Program(self.folder)
         try:
             verdict = level.judge(facts, program)
+        except TooLargeError:  # nobody knows the answer
+            verdict = Verdict(refused=True)
         except Exception:  # an oracle that breaks is a defect, too, and must be seen
             verdict = Verdict(fault=f"the judge breaks: {traceback.format_exc(limit=-3)}")
         tally.cases += 1

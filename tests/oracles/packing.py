@@ -10,12 +10,18 @@ from itertools import product
 
 Buffer = tuple[int, int, int]
 Placed = tuple[int, int, int, int]
+MOST_STATES = 100_000
+
+
+class TooLargeError(Exception):
+    """The question is larger than what can be tried exhaustively."""
 
 
 def fits(buffers: Sequence[Buffer], capacity_bytes: int, alignment_bytes: int) -> bool:
     """Whether offsets exist at which no two buffers that are alive together overlap.
 
-    Buffers are placed as they begin, each at every offset; what died before no longer matters.
+    Buffers are placed as they begin, each at every offset; what died before no longer matters. Raises
+    TooLargeError after so many states that it would take minutes.
     """
     if most_bytes_alive(buffers) > capacity_bytes:
         return False
@@ -34,6 +40,8 @@ def fits(buffers: Sequence[Buffer], capacity_bytes: int, alignment_bytes: int) -
             if not any(_overlap(placed, one) for one in live) and place(index + 1, (*live, placed)):
                 return True
         hopeless.add((index, live))
+        if len(hopeless) > MOST_STATES:
+            raise TooLargeError
         return False
 
     return place(0, ())
