@@ -139,9 +139,10 @@ class ArithmeticKernels:
     def _run_made_up(
         self, operator: Operator, tile: Tile | None, original: Operator, graph: Graph, operands: Mapping[str, Bytes]
     ) -> Mapping[str, Bytes]:
-        """On operands put together, its outputs cut apart again."""
+        """On operands put together, its outputs cut apart again; parameters that are not planned are made here."""
         if tile is None:
-            return SeededKernels(self._graph, self._seed).run(operator, operands)
+            made = {name: self.parameter(self._graph.tensor[name]) for name in operator.parameters}
+            return SeededKernels(self._graph, self._seed).run(operator, {**made, **operands})
         bands = self._bands(operator, tile, operands)
         whole = {
             name: band_of(graph.tensor[name], part.region, part.values)
