@@ -211,7 +211,7 @@ class LayerBounds:
             has_weights = layer.has_weight and len(fusable.reads) == 1
             self._floors[key] = LayerFloors(
                 nest,
-                min(map(_share, fusable.reads)),
+                min(_share(fusable, read) for read in fusable.reads),
                 nest.floor(Operand.INPUT, layer.k),
                 reuse_floors(nest) if has_weights else None,
                 nest.output_floor(),
@@ -252,12 +252,12 @@ def _from_there(per_element: Mapping[str, float], home: str) -> float:
 
 def shares_of(layer: FusableLayer, source: FeatureMap) -> Iterator[tuple[int, float]]:
     """Its reads of a map by number, and of a block at least the part that is neither skipped nor between taps."""
-    return ((at, _share(read)) for at, read in enumerate(layer.reads) if read.source == source.name)
+    return ((at, _share(layer, read)) for at, read in enumerate(layer.reads) if read.source == source.name)
 
 
 def skips_nothing(stack: Stack) -> bool:
     """Whether every layer sees all pixels between the first and the last one."""
-    return all(_share(read) == 1.0 for layer in stack.layers for read in layer.reads)
+    return all(_share(layer, read) == 1.0 for layer in stack.layers for read in layer.reads)
 
 
 def _moved(
@@ -278,10 +278,15 @@ def _macs(layer: FusableLayer, rows: int, columns: int) -> int:
     return layer.layer.macs // (layer.output.rows * layer.output.columns) * rows * columns
 
 
-def _share(read: Read) -> float:
-    """Where windows touch every `gap`th pixel of a block, and the first ones may be zeros that are not stored."""
+def _share(layer: FusableLayer, read: Read) -> float:
+    """Where windows touch every `gap`th pixel of a block, and the first ones may be zeros that are not stored.
+
+    Of a map smaller than the gap they may touch nothing, from one zero to the next.
+    """
     found = 1.0
-    for window in (read.rows, read.columns):
+    for window, axis in zip((read.rows, read.columns), layer.layer.axes, strict=True):
         gap = max(window.dilation if window.kernel > 1 else 1, window.stride - (window.kernel - 1) * window.dilation)
+        if window.pad > 0 and axis.size < gap:
+            return 0.0
         found /= gap if window.pad <= 0 else 2 * gap - 1
     return found
