@@ -150,7 +150,8 @@ def oracle_network(facts: Facts) -> Network:
         depth = source[0] if layer["kind"] in ("Conv", "Gemm") else 1
         taps = kernel[0] * kernel[1]
         weighs = {"Conv": channels * depth * taps, "Gemm": channels * depth * taps, "Depthwise": channels * taps}
-        weighs["Scale"] = channels if channels > 1 else 0  # one element is no operand
+        is_constant = channels == 1 and size[0] * size[1] > 1
+        weighs["Scale"] = 0 if is_constant else channels
         layers.append(
             Layer(
                 layer_name(facts, at),

@@ -194,6 +194,17 @@ def test_element_by_element(shapes: list[Shape], expected: Layer) -> None:
     assert read == {prod(shape) for shape in shapes}
 
 
+def test_two_single_elements_are_two_operands() -> None:
+    layer = layer_of("Add", [(1, 1, 1, 1), (1, 1, 1, 1)], [], (1, 1, 1, 1))
+
+    assert layer == Layer()
+    assert layer.elements("input") == layer.elements("weight") == 1
+
+
+def test_a_single_element_that_meets_many_is_a_constant() -> None:
+    assert not layer_of("Mul", [(1, 8, 4, 5), (1,)], [], (1, 8, 4, 5)).has_weight
+
+
 def test_what_is_no_loop_nest_is_left_out() -> None:
     assert "no loop nest" in why_not("Concat", [(1, 2), (1, 2)], [], (1, 4))
     assert "reads nothing" in why_not("Relu", [], [], (1, 4))

@@ -186,16 +186,16 @@ def _shapes(graph: Graph, operator: Operator) -> Iterator[Shape]:
 def _element_by_element(shapes: list[Shape]) -> _Parts:
     """Each element of two operands meets one of the other: all loops are groups, so that no operand is used again.
 
-    Of a smaller one each meets as many as there are rows, wherever they stand.
+    Of a smaller one each meets as many as there are rows, wherever they stand; a single element is a constant.
     """
     output, *read = shapes
     first, *others = sorted(read, key=prod, reverse=True)
     if prod(first) != prod(output) or len(others) > 1:
         raise NoLayerError("its operands are not one or two of the output's size")
+    if others and prod(others[0]) == prod(output):
+        return {"": Layer(g=prod(output))}
     if not others or prod(others[0]) == 1:
         return {"": _of_one_operand(output)}
-    if prod(others[0]) == prod(output):
-        return {"": Layer(g=prod(output))}
     if prod(output) % prod(others[0]):
         raise NoLayerError("its second operand does not spread over the output")
     return {"": Layer(n=prod(output) // prod(others[0]), g=prod(others[0]))}
