@@ -20,14 +20,14 @@ from typing import Final
 
 from zigzag_peer import Peer, PeerCost, peer_inputs
 
+from onchip.answer.layer_mapping import Kept, Loop, Mapping, MappingError
 from onchip.arch.accelerator import Accelerator
 from onchip.arch.memory import Operand
-from onchip.cost.layer import LayerCost, layer_cost
-from onchip.cost.layer_accounting import ZIGZAG, Accounting
-from onchip.cost.layer_limits import check_mapping
-from onchip.frontends.zigzag_yaml import read_zigzag_hardware
-from onchip.ir.loopnest import Layer
-from onchip.plan.mapping import Kept, Loop, Mapping, MappingError
+from onchip.cost.layer.accounting import ZIGZAG, Accounting
+from onchip.cost.layer.cost import LayerCost, layer_cost
+from onchip.cost.layer.limits import check_mapping
+from onchip.formats.zigzag.hardware import read_zigzag_hardware
+from onchip.ir.layer import Layer
 
 MACHINES: Final[dict[str, dict[str, tuple[str, ...]]]] = {
     "tpu_like": {"D1": ("K", "G"), "D2": ("C",)},

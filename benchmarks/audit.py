@@ -28,15 +28,15 @@ from generated import hard_random, nas_like
 from pinning_published import TABLE_7_1
 
 from onchip import Count, Limits, Objective, Order, Problem, audit, plan_problem
+from onchip.answer.document import Granularity
+from onchip.answer.packing import PackingProblem
 from onchip.audits.finding import Finding
 from onchip.audits.packing import audit_arena, audit_overflow
-from onchip.frontends.minimalloc_csv import read_buffers
-from onchip.plan.document import Granularity
-from onchip.plan.packing import PackingProblem
+from onchip.formats.minimalloc.reader import read_buffers
 from onchip.solve.allocation.overflow import least_overflow
 from onchip.solve.allocation.pack import pack
-from onchip.solve.budgets import Budget, roomy_problem
-from onchip.solve.limits import Run
+from onchip.solve.run.budgets import Budget, roomy_problem
+from onchip.solve.run.limits import Run
 
 OPTIMAL = "OPTIMAL"
 SECONDS_TO_PLAN = 60.0

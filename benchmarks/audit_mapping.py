@@ -13,9 +13,9 @@ from collections import Counter
 
 from mapping_exact import proven_layers
 
+from onchip.answer.mapping_document import MappingClaim
 from onchip.audits.mapping import audit_mapping
-from onchip.frontends.accelerator_yaml import load_accelerator
-from onchip.plan.mapping_document import MappingClaim
+from onchip.formats.own.accelerator_yaml import load_accelerator
 from onchip.solve.mapping.objective import MappingObjective
 
 

@@ -22,18 +22,18 @@ from time import perf_counter
 import cosa_published as published
 from cosa_against import Compared, compare
 
+from onchip.answer.layer_mapping import Mapping
+from onchip.answer.result import Result, Status
 from onchip.arch.accelerator import Accelerator
-from onchip.cost.layer import layer_cost
+from onchip.cost.layer.cost import layer_cost
 from onchip.errors import InputError
-from onchip.frontends.accelerator_yaml import load_accelerator
-from onchip.ir.loopnest import Layer
-from onchip.plan.mapping import Mapping
-from onchip.plan.result import Result, Status
-from onchip.solve.limits import Limits, MipSolver, Run
-from onchip.solve.mapping.cosa import VALUE_PER_BIT, solve_as_cosa
+from onchip.formats.own.accelerator_yaml import load_accelerator
+from onchip.formats.own.layer_tables import layer_table, layer_tables
+from onchip.ir.layer import Layer
+from onchip.solve.mapping.cosa.cosa import VALUE_PER_BIT, solve_as_cosa
 from onchip.solve.mapping.objective import MappingObjective
 from onchip.solve.mapping.registry import METHODS
-from onchip.workloads.layer_tables import layer_table, layer_tables
+from onchip.solve.run.limits import Limits, MipSolver, Run
 
 WORKLOADS = ("resnet50", "resnext50", "resnext50-cosa", "deepbench", "deepbench-ocr", "deepbench-face-recognition")
 MACHINES = ("simba-cosa", "simba", "simba-64-pes", "simba-large-buffers")

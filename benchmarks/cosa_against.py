@@ -11,17 +11,17 @@ from time import perf_counter
 
 import cosa_published as published
 
+from onchip.answer import layer_mapping as plan
+from onchip.answer.result import Status
 from onchip.arch.accelerator import Accelerator
-from onchip.cost.layer import layer_cost
+from onchip.cost.layer.cost import layer_cost
 from onchip.errors import InputError
-from onchip.frontends.accelerator_yaml import load_accelerator
-from onchip.ir.loopnest import RELEVANT, Layer
-from onchip.plan import mapping as plan
-from onchip.plan.result import Status
-from onchip.solve.limits import Limits, Run
+from onchip.formats.own.accelerator_yaml import load_accelerator
+from onchip.formats.own.layer_tables import layer_table
+from onchip.ir.layer import RELEVANT, Layer
 from onchip.solve.mapping.objective import MappingObjective
 from onchip.solve.mapping.registry import METHODS
-from onchip.workloads.layer_tables import layer_table
+from onchip.solve.run.limits import Limits, Run
 
 EXACT, COSA = "exact", "cosa"
 ROUNDING = 1 + 1e-9

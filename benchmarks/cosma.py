@@ -21,8 +21,8 @@ from cosma_rows import Case, PeakRow, RivalRow, Row, peak_row, problem_at, rival
 from generated import hard_random, nas_like
 
 from onchip import Count, Limits, Order
-from onchip.plan.document import Granularity
-from onchip.solve.budgets import Budget
+from onchip.answer.document import Granularity
+from onchip.solve.run.budgets import Budget
 
 GENERATED_NETWORKS, HARD_GRAPHS = 50, 20
 SECONDS_HUMAN_DESIGNED, SECONDS_GIVEN_ORDER = 1.0, 0.5

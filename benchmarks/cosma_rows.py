@@ -8,15 +8,15 @@ from dataclasses import dataclass
 from functools import cache
 
 from onchip import Count, Graph, Limits, Memory, Order, Problem, Reading, plan_problem, read_network
-from onchip.analysis.indexed import IndexedProblem
-from onchip.plan.document import Granularity
-from onchip.solve.budgets import Budget, Budgets, budgets_of, roomy_problem
-from onchip.solve.compose import non_compulsory_cost, schedule_of_moves
-from onchip.solve.limits import Run
+from onchip.answer.document import Granularity
+from onchip.facts.indexed import IndexedProblem
 from onchip.solve.ordering.given import with_order_settled
+from onchip.solve.run.budgets import Budget, Budgets, budgets_of, roomy_problem
+from onchip.solve.run.compose import non_compulsory_cost, schedule_of_moves
+from onchip.solve.run.limits import Run
+from onchip.solve.run.start import silent_run
 from onchip.solve.spilling.belady import belady_moves
 from onchip.solve.spilling.greedy import greedy_moves
-from onchip.solve.start import silent_run
 
 SECONDS_FOR_MIN_PEAK = 60.0
 POLICIES = {"belady": belady_moves, "greedy": greedy_moves}

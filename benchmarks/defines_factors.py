@@ -11,15 +11,15 @@ import defines_published as published
 from defines_fsrcnn import MILLION, NETWORK, PJ_OF_MJ, case_study_tilings, conventions_of, costs_of_all
 from defines_mappers import Answers, Clock, TileMapper, machine, network, peak_mib
 
+from onchip.answer.stacks import OverlapMode, Tiling
 from onchip.arch.memory import DRAM
-from onchip.cost.fused import StackCost, stack_cost
-from onchip.cost.fused_conventions import Conventions
-from onchip.cost.fused_sums import Cause
-from onchip.plan.strategy import OverlapMode, Tiling
-from onchip.solve.fusion.objective import FusionObjective
-from onchip.solve.fusion.stacks import Span, single_layers, stack_of
-from onchip.solve.fusion.tilings import whole
+from onchip.cost.stack.conventions import Conventions
+from onchip.cost.stack.cost import StackCost, stack_cost
+from onchip.cost.stack.sums import Cause
 from onchip.solve.mapping.objective import MappingObjective
+from onchip.solve.stacks.objective import FusionObjective
+from onchip.solve.stacks.stacks import Span, single_layers, stack_of
+from onchip.solve.stacks.tilings import whole
 
 MACHINES: Final = ("meta-prototype-df", "edge-tpu-like-df")
 NETWORKS: Final = ("fsrcnn-defines", "mc-cnn-defines", "dmcnn-vd-defines")

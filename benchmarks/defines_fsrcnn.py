@@ -11,21 +11,21 @@ from typing import Final
 import defines_published as published
 from defines_mappers import Answers, Clock, TileMapper, asked_by, machine, network, peak_mib, warm
 
-from onchip.analysis.fusable import Stack
+from onchip.answer.stacks import OverlapMode, Tiling
 from onchip.arch.accelerator import Accelerator
 from onchip.arch.memory import DRAM
-from onchip.cost.fused import StackCost, stack_cost
-from onchip.cost.fused_conventions import DEFINES, OURS, Conventions
-from onchip.cost.fused_mapper import Mapper
-from onchip.cost.fused_sums import Cause
-from onchip.plan.strategy import OverlapMode, Tiling
-from onchip.solve.fusion.costs import StackCosts
-from onchip.solve.fusion.objective import FusionObjective
-from onchip.solve.fusion.options import FusionOptions
-from onchip.solve.fusion.solve import solve_fusion
-from onchip.solve.fusion.stacks import Span, stack_of
-from onchip.solve.fusion.tilings import CASE_STUDY_COLUMNS, CASE_STUDY_ROWS, whole
-from onchip.solve.limits import Run
+from onchip.cost.stack.conventions import DEFINES, OURS, Conventions
+from onchip.cost.stack.cost import StackCost, stack_cost
+from onchip.cost.stack.mapper import Mapper
+from onchip.cost.stack.sums import Cause
+from onchip.facts.fusable import Stack
+from onchip.solve.run.limits import Run
+from onchip.solve.stacks.costs import StackCosts
+from onchip.solve.stacks.objective import FusionObjective
+from onchip.solve.stacks.options import FusionOptions
+from onchip.solve.stacks.solve import solve_fusion
+from onchip.solve.stacks.stacks import Span, stack_of
+from onchip.solve.stacks.tilings import CASE_STUDY_COLUMNS, CASE_STUDY_ROWS, whole
 
 NETWORK: Final = "fsrcnn-defines"
 CAUSES: Final = (Cause.COPY, Cause.ACTIVATION, Cause.WEIGHT)

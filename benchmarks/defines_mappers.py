@@ -9,29 +9,29 @@ from multiprocessing import get_context
 from time import perf_counter
 from typing import Final
 
-from onchip.analysis.fusable import FusableNetwork
+from onchip.answer.document import Reading
+from onchip.app.networks import read_network
 from onchip.arch.accelerator import Accelerator
-from onchip.cost.fused_mapper import Mapper
-from onchip.cost.layer import LayerCost, layer_cost
-from onchip.cost.layer_latency import Latency
+from onchip.cost.layer.cost import LayerCost, layer_cost
+from onchip.cost.layer.latency import Latency
+from onchip.cost.stack.mapper import Mapper
 from onchip.errors import InputError
-from onchip.frontends.accelerator_yaml import load_accelerator
-from onchip.ir.loopnest import Layer
-from onchip.plan.document import Reading
-from onchip.solve.fusion.unit_shares import AnyUnrolling, GivenUnrolling, Sharing
-from onchip.solve.limits import Run
-from onchip.solve.mapping.exact import solve_exactly
-from onchip.solve.mapping.objective import MappingObjective
-from onchip.solve.mapping.rivals.fixed_unrolling import (
+from onchip.facts.fusable import FusableNetwork
+from onchip.formats.own.accelerator_yaml import load_accelerator
+from onchip.ir.layer import Layer
+from onchip.lower.layers.fusable_of import fusable_of
+from onchip.lower.layers.layers_of import Precision
+from onchip.solve.mapping.baselines.fixed_unrolling import (
     FixedUnrolling,
     TemporalMethod,
     unrolling_groups,
     unrollings_for,
 )
-from onchip.solve.mapping.rivals.loma import solve_as_loma
-from onchip.workloads.fusable_of import fusable_of
-from onchip.workloads.layers_of import Precision
-from onchip.workloads.source import read_network
+from onchip.solve.mapping.baselines.loma import solve_as_loma
+from onchip.solve.mapping.exact.exact import solve_exactly
+from onchip.solve.mapping.objective import MappingObjective
+from onchip.solve.run.limits import Run
+from onchip.solve.stacks.unit_shares import AnyUnrolling, GivenUnrolling, Sharing
 
 MAPPERS: Final = ("loma", "uneven", "exact")
 PARTIAL_BITS: Final = 16

@@ -11,20 +11,20 @@ from typing import Final
 import defines_published as published
 from defines_mappers import Answers, Clock, TileMapper, machine, network
 
-from onchip.analysis.fusable import FusableNetwork, Stack
+from onchip.answer.result import Status
+from onchip.answer.stacks import OverlapMode, Tiling
 from onchip.arch.accelerator import Accelerator
-from onchip.cost.fused import stack_cost
-from onchip.cost.fused_conventions import Conventions
+from onchip.cost.stack.conventions import Conventions
+from onchip.cost.stack.cost import stack_cost
 from onchip.errors import InputError
-from onchip.plan.result import Status
-from onchip.plan.strategy import OverlapMode, Tiling
-from onchip.solve.fusion.costs import StackCosts
-from onchip.solve.fusion.objective import FusionObjective
-from onchip.solve.fusion.options import FusionOptions
-from onchip.solve.fusion.solve import solve_fusion
-from onchip.solve.fusion.stacks import greedy_stacks, one_stack, single_layers, stack_of, weight_capacity_bits
-from onchip.solve.fusion.tilings import CASE_STUDY_COLUMNS, CASE_STUDY_ROWS, TileSizes, whole
-from onchip.solve.limits import Limits, Run
+from onchip.facts.fusable import FusableNetwork, Stack
+from onchip.solve.run.limits import Limits, Run
+from onchip.solve.stacks.costs import StackCosts
+from onchip.solve.stacks.objective import FusionObjective
+from onchip.solve.stacks.options import FusionOptions
+from onchip.solve.stacks.solve import solve_fusion
+from onchip.solve.stacks.stacks import greedy_stacks, one_stack, single_layers, stack_of, weight_capacity_bits
+from onchip.solve.stacks.tilings import CASE_STUDY_COLUMNS, CASE_STUDY_ROWS, TileSizes, whole
 
 SINGLE: Final = "single layers"
 LAYER_BY_LAYER: Final = "layer by layer"

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
-from onchip.plan.strategy import OverlapMode, Tiling
+from onchip.answer.stacks import OverlapMode, Tiling
 
 NETWORKS: Final = ("fsrcnn", "dmcnn-vd", "mc-cnn", "mobilenetv1", "resnet18")
 MACHINES: Final = {

@@ -17,9 +17,9 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from onchip import Limits, Memory, Order, Problem, Reading, plan_problem, read_network
-from onchip.plan.document import Granularity
-from onchip.solve.budgets import Budget, budgets_of, roomy_problem
-from onchip.solve.start import silent_run
+from onchip.answer.document import Granularity
+from onchip.solve.run.budgets import Budget, budgets_of, roomy_problem
+from onchip.solve.run.start import silent_run
 
 sys.path.insert(0, str(Path(__file__).parent.parent / "examples"))
 from light_model import light_models

@@ -12,15 +12,15 @@ import sys
 from collections.abc import Iterator
 from typing import NamedTuple
 
+from onchip.answer.layer_mapping import Mapping
+from onchip.answer.result import Result, Status
 from onchip.arch.accelerator import Accelerator
-from onchip.frontends.accelerator_yaml import load_accelerator
-from onchip.ir.loopnest import Layer
-from onchip.plan.mapping import Mapping
-from onchip.plan.result import Result, Status
-from onchip.solve.limits import Limits, Run
-from onchip.solve.mapping.exact import solve_exactly
+from onchip.formats.own.accelerator_yaml import load_accelerator
+from onchip.formats.own.layer_tables import layer_table
+from onchip.ir.layer import Layer
+from onchip.solve.mapping.exact.exact import solve_exactly
 from onchip.solve.mapping.objective import MappingObjective
-from onchip.workloads.layer_tables import layer_table
+from onchip.solve.run.limits import Limits, Run
 
 
 class Row(NamedTuple):

@@ -12,16 +12,16 @@ from time import perf_counter
 
 import numpy as np
 
+from onchip.answer.layer_mapping import Kept, Loop, Mapping, loops_along
 from onchip.arch.accelerator import Accelerator
 from onchip.arch.memory import Operand
-from onchip.cost.layer import layer_cost
-from onchip.cost.layer_batch import LayerCosts
-from onchip.cost.layer_kernel import COSTED, INTERLEAVED
-from onchip.cost.layer_tables import Chosen
+from onchip.cost.layer.batch import LayerCosts
+from onchip.cost.layer.cost import layer_cost
+from onchip.cost.layer.kernel import COSTED, INTERLEAVED
+from onchip.cost.layer.tables import Chosen
 from onchip.errors import InputError
-from onchip.frontends.accelerator_yaml import accelerator_from_yaml, load_accelerator
-from onchip.ir.loopnest import Layer
-from onchip.plan.mapping import Kept, Loop, Mapping, loops_along
+from onchip.formats.own.accelerator_yaml import accelerator_from_yaml, load_accelerator
+from onchip.ir.layer import Layer
 
 SIMBA_LIKE = """\
 format: onchip-accelerator

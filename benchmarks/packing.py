@@ -17,18 +17,18 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from onchip import Limits, Memory, Order, Problem, Reading, read_network
-from onchip.analysis.indexed import IndexedProblem
-from onchip.frontends.minimalloc_csv import read_buffers
-from onchip.plan.document import Granularity
-from onchip.plan.packing import Packing, PackingProblem
+from onchip.answer.document import Granularity
+from onchip.answer.packing import Packing, PackingProblem
+from onchip.facts.indexed import IndexedProblem
+from onchip.formats.minimalloc.reader import read_buffers
 from onchip.solve.allocation.attempt import Attempt
 from onchip.solve.allocation.branching import Finding
 from onchip.solve.allocation.repair import packing_problem
-from onchip.solve.budgets import Budget, budgets_of, roomy_problem
-from onchip.solve.compose import schedule_of_moves
 from onchip.solve.joint.search import BestFirstSearch
-from onchip.solve.limits import Run
-from onchip.solve.start import silent_run
+from onchip.solve.run.budgets import Budget, budgets_of, roomy_problem
+from onchip.solve.run.compose import schedule_of_moves
+from onchip.solve.run.limits import Run
+from onchip.solve.run.start import silent_run
 from onchip.verify.packing import verify_packing
 
 INSTANCES = Path(__file__).parent.parent / "tests" / "data" / "minimalloc"

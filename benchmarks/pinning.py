@@ -28,11 +28,11 @@ from pinning_published import (
 )
 
 from onchip import Count, Limits, Memory, Order, Problem, Reading, plan_problem, read_network
-from onchip.frontends.accelerator_yaml import load_accelerator
-from onchip.pipeline import timeline_of
-from onchip.plan.document import Granularity, Split
+from onchip.answer.document import Granularity, Split
+from onchip.app.networks import fitted_to_scratchpads
+from onchip.app.plan import timeline_of
+from onchip.formats.own.accelerator_yaml import load_accelerator
 from onchip.verify.verifier import verify
-from onchip.workloads.source import fitted_to_scratchpads
 
 SIZES_KB = (32, 64, 128, 256, 512, 1024, 2048)
 INFINITE = 0

@@ -17,16 +17,16 @@ from typing import Final
 
 from zigzag_peer import Peer, peer_inputs
 
-from onchip.cost.layer_accounting import ZIGZAG
-from onchip.cost.layer_zigzag_batch import ZigzagCosts
-from onchip.frontends.zigzag_yaml import ZigzagHardware, read_zigzag_hardware
-from onchip.ir.loopnest import Layer
-from onchip.plan.mapping import Mapping
-from onchip.plan.result import Result, Status
-from onchip.solve.limits import Run
+from onchip.answer.layer_mapping import Mapping
+from onchip.answer.result import Result, Status
+from onchip.cost.layer.accounting import ZIGZAG
+from onchip.cost.layer.zigzag_batch import ZigzagCosts
+from onchip.formats.zigzag.hardware import ZigzagHardware, read_zigzag_hardware
+from onchip.ir.layer import Layer
+from onchip.solve.mapping.baselines.loma import solve_as_loma
+from onchip.solve.mapping.baselines.uneven import solve_uneven
 from onchip.solve.mapping.objective import FEMTO_PER_PICO, MappingObjective
-from onchip.solve.mapping.rivals.loma import solve_as_loma
-from onchip.solve.mapping.rivals.uneven import solve_uneven
+from onchip.solve.run.limits import Run
 
 HARDWARE: Final = Path(__file__).parents[1] / "tests" / "data" / "zigzag-systolic.yaml"
 UNROLLING: Final = {"D1": {"K": 32}, "D2": {"C": 32}}

@@ -8,10 +8,10 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any, Final
 
+from onchip.answer.layer_mapping import Loop, Mapping
 from onchip.arch.accelerator import Accelerator
 from onchip.arch.memory import DRAM, Operand
-from onchip.ir.loopnest import OTHER_NAMES, Layer
-from onchip.plan.mapping import Loop, Mapping
+from onchip.ir.layer import OTHER_NAMES, Layer
 
 INSTALL: Final = "pip install zigzag-dse==3.9.1 six"
 THEIR_LOOPS: Final = {ours: theirs for theirs, ours in OTHER_NAMES.items()}

@@ -16,11 +16,11 @@ from networks.defines import DEFINES_NETWORKS
 from networks.padded import PADDED_NETWORKS
 from networks.smaug import SMAUG_NETWORKS
 
-from onchip.frontends.graph_json import write_graph
-from onchip.frontends.torch_export import graph_from_torch
+from onchip.formats.own.graph_json import write_graph
+from onchip.formats.torch.export import graph_from_torch
 from onchip.ir.graph import Graph
 
-GRAPHS = Path(__file__).parents[1] / "src" / "onchip" / "workloads" / "graphs"
+GRAPHS = Path(__file__).parents[1] / "src" / "onchip" / "data" / "graphs"
 WITHOUT_TORCH = "--without-torch"
 OURS = {**SMAUG_NETWORKS, **DEFINES_NETWORKS, **PADDED_NETWORKS}
 

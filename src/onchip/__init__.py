@@ -4,23 +4,23 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from onchip.answer.document import Reading
+from onchip.answer.problem import Count, Objective, Order, Problem
+from onchip.answer.program import Allocate, Compute, Copy, Free, Plan
+from onchip.answer.result import Result, Status
 from onchip.arch.accelerator import Accelerator
 from onchip.arch.memory import Memory
 from onchip.errors import OnchipError
 from onchip.ir.graph import Graph
 from onchip.ir.operator import Operator
 from onchip.ir.tensor import Role, Tensor
-from onchip.plan.document import Reading
-from onchip.plan.plan import Allocate, Compute, Copy, Free, Plan
-from onchip.plan.problem import Count, Objective, Order, Problem
-from onchip.plan.result import Result, Status
 
 if TYPE_CHECKING:
-    from onchip.auditing import audit
-    from onchip.pipeline import plan_problem
-    from onchip.solve.limits import Limits
+    from onchip.app.audit import audit
+    from onchip.app.networks import read_network
+    from onchip.app.plan import plan_problem
+    from onchip.solve.run.limits import Limits
     from onchip.verify.verifier import verify as verify_plan
-    from onchip.workloads.source import read_network
 
 __all__ = [
     "Accelerator",
@@ -50,10 +50,10 @@ __all__ = [
 ]
 
 _IMPORTED_WHEN_USED = {
-    "Limits": ("onchip.solve.limits", "Limits"),
-    "audit": ("onchip.auditing", "audit"),
-    "plan_problem": ("onchip.pipeline", "plan_problem"),
-    "read_network": ("onchip.workloads.source", "read_network"),
+    "Limits": ("onchip.solve.run.limits", "Limits"),
+    "audit": ("onchip.app.audit", "audit"),
+    "plan_problem": ("onchip.app.plan", "plan_problem"),
+    "read_network": ("onchip.app.networks", "read_network"),
     "verify_plan": ("onchip.verify.verifier", "verify"),
 }
 

@@ -25,8 +25,8 @@ from onchip.commands.plan import plan_command
 from onchip.commands.report import report_command
 from onchip.commands.run import run_command, time_command
 from onchip.errors import InputError, InternalError, OnchipError, UsageError
-from onchip.report.output import write, write_refusal
-from onchip.solve.start import StoppedError
+from onchip.reports.shared.output import write, write_refusal
+from onchip.solve.run.start import StoppedError
 
 app = typer.Typer(
     help="Plan how a neural network uses an accelerator's on-chip memory, and prove how good the plan is.",

@@ -6,20 +6,20 @@ import json
 
 from adversary.frame import Facts
 from adversary.fusing import graph_file
-from onchip.analysis.fusable import FusableNetwork, Stack
+from onchip.answer.stacks import OverlapMode, Tiling
 from onchip.arch.accelerator import Accelerator
 from onchip.arch.memory import DRAM
-from onchip.cost.fused import stack_cost
-from onchip.cost.layer_accounting import AccountingName
+from onchip.cost.layer.accounting import AccountingName
+from onchip.cost.stack.cost import stack_cost
 from onchip.errors import InputError
-from onchip.frontends.accelerator_yaml import accelerator_from_yaml
-from onchip.frontends.graph_json import graph_from_json
-from onchip.plan.strategy import OverlapMode, Tiling
-from onchip.solve.fusion.objective import FusionObjective
-from onchip.solve.fusion.workers import Costing
-from onchip.solve.limits import Run
-from onchip.workloads.fusable_of import fusable_of
-from onchip.workloads.layers_of import Precision
+from onchip.facts.fusable import FusableNetwork, Stack
+from onchip.formats.own.accelerator_yaml import accelerator_from_yaml
+from onchip.formats.own.graph_json import graph_from_json
+from onchip.lower.layers.fusable_of import fusable_of
+from onchip.lower.layers.layers_of import Precision
+from onchip.solve.run.limits import Run
+from onchip.solve.stacks.objective import FusionObjective
+from onchip.solve.stacks.workers import Costing
 from oracles.fusion import Costs, Placed
 
 FEMTO_PER_PICO = 1000

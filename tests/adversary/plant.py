@@ -45,7 +45,7 @@ class Planted:
     @property
     def is_compiled(self) -> bool:
         """Whether it stands in code that is compiled, so that nothing compiled before may be used."""
-        return "exact_compiled" in (text := (ROOT / self.file).read_text()) or "numba" in text
+        return "exact.compiled" in (text := (ROOT / self.file).read_text()) or "numba" in text
 
 
 def all_planted() -> tuple[Planted, ...]:

@@ -9,6 +9,9 @@ from random import Random
 import numpy as np
 import pytest
 
+from onchip.answer.layer_mapping import Loop, Mapping, MappingError
+from onchip.answer.mapping_document import MappingClaim
+from onchip.answer.result import Status
 from onchip.arch.accelerator import Accelerator
 from onchip.arch.memory import Operand
 from onchip.audits.finding import Ruling
@@ -18,15 +21,12 @@ from onchip.audits.mapping_nests import mappings_of
 from onchip.audits.mapping_terms import NEVER, Terms, Tiling
 from onchip.audits.mapping_tiles import grid_of
 from onchip.audits.mapping_ways import Ways
-from onchip.cost.layer import layer_cost
-from onchip.frontends.accelerator_yaml import load_accelerator
-from onchip.ir.loopnest import LOOPS, Layer
-from onchip.plan.mapping import Loop, Mapping, MappingError
-from onchip.plan.mapping_document import MappingClaim
-from onchip.plan.result import Status
-from onchip.solve.limits import Run
-from onchip.solve.mapping.exact import solve_exactly
+from onchip.cost.layer.cost import layer_cost
+from onchip.formats.own.accelerator_yaml import load_accelerator
+from onchip.ir.layer import LOOPS, Layer
+from onchip.solve.mapping.exact.exact import solve_exactly
 from onchip.solve.mapping.objective import MappingObjective
+from onchip.solve.run.limits import Run
 from onchip.verify.mapping import verify_mapping
 from oracles.mapspace import homed_toy, lean_toy, least_values, toy
 

@@ -6,9 +6,9 @@ import random
 
 import pytest
 
+from onchip.answer.packing import Buffer, Overflow, Packing, PackingProblem
 from onchip.audits.finding import Finding, Ruling
 from onchip.audits.packing import audit_arena, audit_overflow
-from onchip.plan.packing import Buffer, Overflow, Packing, PackingProblem
 from onchip.verify.packing import verify_overflow, verify_packing
 from oracles.packing import least_capacity, least_outside_bytes
 

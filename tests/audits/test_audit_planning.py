@@ -8,6 +8,8 @@ from dataclasses import replace
 
 import pytest
 
+from onchip.answer.problem import Objective, Order, Placement, Problem, Rate, Transfers
+from onchip.answer.program import Plan
 from onchip.arch.memory import Memory, Operand
 from onchip.audits.crossings import CrossingsModel
 from onchip.audits.facts import Facts
@@ -19,8 +21,6 @@ from onchip.audits.search import Answered, OutOfTimeError, searched
 from onchip.ir.graph import Graph
 from onchip.ir.operator import Operator
 from onchip.ir.tensor import Role, Tensor
-from onchip.plan.plan import Plan
-from onchip.plan.problem import Objective, Order, Placement, Problem, Rate, Transfers
 from onchip.verify.verifier import verify
 from oracles.one_scratchpad import least_peak, least_traffic, long_lived_graph, random_graph
 from oracles.scratchpads import least_cost_of_instructions

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from diamond import Ended, Program, diamond_fields
-from fused_files import CHIP, three_convolutions
 from onchip.cli import run
+from support.diamond import Ended, Program, diamond_fields
+from support.fused_files import CHIP, three_convolutions
 
 
 @pytest.fixture

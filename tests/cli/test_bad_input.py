@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from diamond import Program, diamond_fields
+from support.diamond import Program, diamond_fields
 
 USAGE = [
     ("", "command"),

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from diamond import Json, Program, diamond_fields
+from support.diamond import Json, Program, diamond_fields
 
 
 def edit(path: Path, change: Callable[[Json], object]) -> None:

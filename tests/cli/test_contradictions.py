@@ -11,21 +11,21 @@ from typing import Any, cast
 
 import pytest
 
-from diamond import Ended, Program
+from onchip.answer.layer_mapping import Mapping
+from onchip.answer.packing import Packing, PackingProblem
+from onchip.answer.result import Result, Status
 from onchip.arch.accelerator import Accelerator
 from onchip.errors import InternalError
-from onchip.ir.loopnest import Layer
-from onchip.plan.mapping import Mapping
-from onchip.plan.packing import Packing, PackingProblem
-from onchip.plan.result import Result, Status
+from onchip.ir.layer import Layer
 from onchip.solve.allocation.pack import pack
-from onchip.solve.fusion.in_time import FoundInTime, solve_in_time
-from onchip.solve.fusion.options import FusionOptions
-from onchip.solve.fusion.workers import Costing
-from onchip.solve.limits import Run
 from onchip.solve.mapping.objective import MappingObjective
 from onchip.solve.mapping.registry import method_named
-from onchip.solve.registry import METHODS, Method
+from onchip.solve.run.limits import Run
+from onchip.solve.run.registry import METHODS, Method
+from onchip.solve.stacks.anytime import FoundInTime, solve_in_time
+from onchip.solve.stacks.options import FusionOptions
+from onchip.solve.stacks.workers import Costing
+from support.diamond import Ended, Program
 
 CONV = "conv:n1k8c4p6q6r3s3:pad1"
 
@@ -166,7 +166,7 @@ def test_a_mapping_that_costs_something_else_is_a_contradiction(
         result = random.solve(layer, machine, objective, run)
         return replace(result, objective_value=(result.objective_value or 0) + 1, status=Status.FEASIBLE)
 
-    monkeypatch.setattr("onchip.mapping.method_named", lambda name: replace(random, solve=dearer))
+    monkeypatch.setattr("onchip.app.map.method_named", lambda name: replace(random, solve=dearer))
     output = tmp_path / "mapping.yaml"
 
     ended = onchip(
@@ -197,7 +197,7 @@ def test_a_strategy_that_costs_something_else_is_a_contradiction(
         dear = replace(result, objective_value=(result.objective_value or 0) + 1, status=Status.FEASIBLE)
         return replace(found, found=replace(found.found, result=dear))
 
-    monkeypatch.setattr("onchip.fusion.solve_in_time", dearer)
+    monkeypatch.setattr("onchip.app.fuse.solve_in_time", dearer)
 
     ended = onchip("fuse", network, "--accelerator", chip, "--method", "loma", "--tile-sizes", "divisors", "--json")
 
@@ -214,7 +214,7 @@ def test_an_arena_of_another_size_is_a_contradiction(
     def larger(problem: PackingProblem, run: Run) -> Result[Packing]:
         return replace(pack(problem, run), status=Status.FEASIBLE, objective_value=8)
 
-    monkeypatch.setattr("onchip.pipeline.pack", larger)
+    monkeypatch.setattr("onchip.app.plan.pack", larger)
     output = tmp_path / "packed.csv"
 
     ended = onchip("pack", buffers, "--capacity", "100", "-o", output, "--json")
@@ -231,7 +231,7 @@ def test_every_verb_ends_so(
     def raising(*_arguments: object) -> None:
         raise ZeroDivisionError("planted")
 
-    monkeypatch.setattr("onchip.pipeline.verify", raising)
+    monkeypatch.setattr("onchip.app.plan.verify", raising)
 
     saved = is_withheld(onchip(verb, planned, diamond, "--json"))
 

@@ -3,7 +3,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from diamond import Program
+from support.diamond import Program
 
 
 def test_the_diamond_s_spill_is_explained(onchip: Program, diamond: Path, planned: Path) -> None:

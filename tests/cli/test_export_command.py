@@ -7,8 +7,8 @@ from pathlib import Path
 import onnx
 import pytest
 
-from diamond import Json, Program, diamond_fields
-from onnx_networks import make_node, model, value
+from support.diamond import Json, Program, diamond_fields
+from support.onnx_networks import make_node, model, value
 
 PLAIN = {"trace": "plan.trace.json", "c": "plan.h", "csv": "plan.csv"}
 FILES = {

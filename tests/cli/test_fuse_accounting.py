@@ -9,28 +9,33 @@ from pathlib import Path
 
 import pytest
 
-from diamond import Ended, Program
-from fused_files import CHIP
-from onchip.cost.fused_mapper import Memoized
-from onchip.cost.layer_accounting import AccountingName
+from onchip.answer.document import Reading
+from onchip.answer.strategy_document import CostModel
+from onchip.app.fuse import FusionRequest, check_strategy, fuse_network
+from onchip.app.networks import read_network
+from onchip.cost.layer.accounting import AccountingName
+from onchip.cost.stack.mapper import Memoized
 from onchip.errors import UsageError
-from onchip.frontends.accelerator_yaml import load_accelerator
-from onchip.frontends.graph_json import read_graph
-from onchip.frontends.strategy_json import read_strategy
-from onchip.fusion import FusionRequest, check_strategy, fuse_network
-from onchip.plan.document import Reading
-from onchip.plan.strategy_document import CostModel
-from onchip.solve.fusion.costs import StackCosts
-from onchip.solve.fusion.objective import FusionObjective
-from onchip.solve.fusion.options import FusionOptions
-from onchip.solve.fusion.solve import FusionResult, solve_fusion
-from onchip.solve.fusion.unit_shares import GivenUnrolling
-from onchip.solve.limits import Limits, Run
-from onchip.solve.mapping.rivals.fixed_unrolling import FixedUnrolling, TemporalMethod, unrolling_groups, unrollings_for
-from onchip.solve.start import NoAnswerError
-from onchip.workloads.fusable_of import fusable_of
-from onchip.workloads.layers_of import Precision
-from onchip.workloads.source import read_network
+from onchip.formats.own.accelerator_yaml import load_accelerator
+from onchip.formats.own.graph_json import read_graph
+from onchip.formats.own.strategy_json import read_strategy
+from onchip.lower.layers.fusable_of import fusable_of
+from onchip.lower.layers.layers_of import Precision
+from onchip.solve.mapping.baselines.fixed_unrolling import (
+    FixedUnrolling,
+    TemporalMethod,
+    unrolling_groups,
+    unrollings_for,
+)
+from onchip.solve.run.limits import Limits, Run
+from onchip.solve.run.start import NoAnswerError
+from onchip.solve.stacks.costs import StackCosts
+from onchip.solve.stacks.objective import FusionObjective
+from onchip.solve.stacks.options import FusionOptions
+from onchip.solve.stacks.solve import FusionResult, solve_fusion
+from onchip.solve.stacks.unit_shares import GivenUnrolling
+from support.diamond import Ended, Program
+from support.fused_files import CHIP
 
 RULE = "each layer unrolled by DeFiNES's rule and counted as DeFiNES does"
 BY_DEFINES = ("--accounting", "defines")

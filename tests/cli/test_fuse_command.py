@@ -8,14 +8,14 @@ from typing import Any
 
 import pytest
 
-from diamond import Ended, Program
-from fused_files import CHIP
-from onchip.frontends.strategy_json import read_strategy
-from onchip.fusion import FusionRequest, check_strategy, fuse_network
-from onchip.plan.result import Status, Stop
-from onchip.plan.strategy import OverlapMode
-from onchip.solve.fusion.objective import FusionObjective
-from onchip.solve.limits import Limits, Progress, Run
+from onchip.answer.result import Status, Stop
+from onchip.answer.stacks import OverlapMode
+from onchip.app.fuse import FusionRequest, check_strategy, fuse_network
+from onchip.formats.own.strategy_json import read_strategy
+from onchip.solve.run.limits import Limits, Progress, Run
+from onchip.solve.stacks.objective import FusionObjective
+from support.diamond import Ended, Program
+from support.fused_files import CHIP
 
 FIELDS = (
     "energy_pj",

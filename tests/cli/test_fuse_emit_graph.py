@@ -7,19 +7,19 @@ from pathlib import Path
 
 import pytest
 
-from diamond import Ended, Program
-from fused_files import CHIP, three_convolutions
-from onchip.analysis.untiled import untiled
+from onchip.answer.document import Reading
+from onchip.answer.stacks import OverlapMode
+from onchip.app.networks import read_network
 from onchip.arch.memory import DRAM
-from onchip.frontends.graph_json import read_graph
-from onchip.frontends.strategy_json import read_strategy
+from onchip.formats.own.graph_json import read_graph
+from onchip.formats.own.strategy_json import read_strategy
 from onchip.ir.graph import Graph
 from onchip.ir.tensor import Role
-from onchip.plan.document import Reading
-from onchip.plan.strategy import OverlapMode
+from onchip.lower.split.untiled import untiled
 from onchip.simulate.arithmetic_kernels import whole_tensor_differences
-from onchip.workloads.source import read_network
-from onnx_networks import make_node, model, value, weight
+from support.diamond import Ended, Program
+from support.fused_files import CHIP, three_convolutions
+from support.onnx_networks import make_node, model, value, weight
 
 ONE_STACK = ("--stacks", "one", "--tile", "3x4")
 

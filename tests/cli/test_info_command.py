@@ -5,7 +5,7 @@ from pathlib import Path
 import onnx
 import pytest
 
-from diamond import Program
+from support.diamond import Program
 
 LIGHT = Path(onnx.__file__).parent / "backend" / "test" / "data" / "light"
 

@@ -7,18 +7,18 @@ from pathlib import Path
 
 import pytest
 
-from diamond import Program
-from onchip.cost.layer import layer_cost
-from onchip.frontends.accelerator_yaml import load_accelerator
-from onchip.frontends.mapping_yaml import read_mappings
-from onchip.ir.loopnest import Layer
-from onchip.mapping import MappingRequest, map_layers
-from onchip.plan.result import Status, Stop
-from onchip.solve.limits import Limits, Run
+from onchip.answer.result import Status, Stop
+from onchip.app.map import MappingRequest, map_layers
+from onchip.cost.layer.cost import layer_cost
+from onchip.formats.own.accelerator_yaml import load_accelerator
+from onchip.formats.own.mapping_yaml import read_mappings
+from onchip.ir.layer import Layer
 from onchip.solve.mapping.objective import MappingObjective
 from onchip.solve.mapping.registry import METHODS
+from onchip.solve.run.limits import Limits, Run
 from onchip.verify.mapping import verify_mapping
-from toy_chip import CHIP
+from support.diamond import Program
+from support.toy_chip import CHIP
 
 CONV = "conv:n1k8c4p6q6r3s3:pad1"
 FIELDS = (

@@ -8,11 +8,11 @@ import onnx
 import pytest
 from onnx import helper
 
-from diamond import Program
-from onchip.frontends.graph_json import write_graph
-from onchip.frontends.mapping_yaml import read_mappings
-from onnx_networks import model, value, weight
-from toy_chip import CHIP
+from onchip.formats.own.graph_json import write_graph
+from onchip.formats.own.mapping_yaml import read_mappings
+from support.diamond import Program
+from support.onnx_networks import model, value, weight
+from support.toy_chip import CHIP
 
 ARCHITECTURE = """\
 arch:
@@ -124,7 +124,7 @@ def test_an_onnx_model_is_mapped_layer_by_layer_and_the_rest_is_told(onchip: Pro
 
 def test_a_graph_exported_from_torch_is_mapped(onchip: Program, tmp_path: Path) -> None:
     torch = pytest.importorskip("torch", reason="torch is not installed (extra `torch`)")
-    from onchip.frontends.torch_export import graph_from_torch
+    from onchip.formats.torch.export import graph_from_torch
 
     module = torch.nn.Sequential(torch.nn.Conv2d(3, 4, 3, padding=1), torch.nn.ReLU(), torch.nn.Flatten())
     module.append(torch.nn.Linear(64, 8))

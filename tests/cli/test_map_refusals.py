@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from diamond import Program
-from toy_chip import CHIP
+from support.diamond import Program
+from support.toy_chip import CHIP
 
 
 @pytest.fixture(autouse=True)

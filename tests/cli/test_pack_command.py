@@ -11,10 +11,10 @@ from pathlib import Path
 
 import pytest
 
-from diamond import Program
-from onchip.frontends.minimalloc_csv import read_buffers
-from onchip.plan.packing import Overflow, Packing, PackingProblem
+from onchip.answer.packing import Overflow, Packing, PackingProblem
+from onchip.formats.minimalloc.reader import read_buffers
 from onchip.verify.packing import verify_overflow, verify_packing
+from support.diamond import Program
 
 INSTANCES = Path(__file__).parent.parent / "data" / "minimalloc"
 EXAMPLE = INSTANCES / "input.12.csv"

@@ -11,12 +11,12 @@ from typing import Any, TypeAlias, cast
 
 import pytest
 
-from diamond import Program
-from onchip.plan.plan import Plan
-from onchip.plan.problem import Problem
-from onchip.plan.result import Result, Status, Stop
-from onchip.solve.limits import Run
-from onchip.solve.registry import METHODS, Method
+from onchip.answer.problem import Problem
+from onchip.answer.program import Plan
+from onchip.answer.result import Result, Status, Stop
+from onchip.solve.run.limits import Run
+from onchip.solve.run.registry import METHODS, Method
+from support.diamond import Program
 
 PROMISED_FIELDS = {
     "network",

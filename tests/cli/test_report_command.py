@@ -6,8 +6,8 @@ from xml.etree import ElementTree as ET
 
 import pytest
 
-from diamond import Program
-from reports import facts_of
+from support.diamond import Program
+from support.reports import facts_of
 
 
 def spoil(plan: Path) -> None:

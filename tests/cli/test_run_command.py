@@ -10,8 +10,8 @@ from unittest.mock import patch
 import numpy as np
 import pytest
 
-from diamond import Program
-from onnx_networks import LIGHT_MODELS
+from support.diamond import Program
+from support.onnx_networks import LIGHT_MODELS
 
 (SQUEEZENET,) = (path for path in LIGHT_MODELS if "squeezenet" in path.name)
 
@@ -88,7 +88,7 @@ def test_bytes_that_differ_from_the_plan_end_with_1(onchip: Program, diamond: Pa
 
 
 def test_outputs_too_far_from_the_whole_models_end_with_1(onchip: Program, squeezenet_plan: Path) -> None:
-    where = "onchip.frontends.onnx_kernels.OnnxKernels.difference_from_whole_model"
+    where = "onchip.formats.onnx.kernels.OnnxKernels.difference_from_whole_model"
     for difference, code in ((1e-5, 0), (1.1e-5, 1), (float("inf"), 1)):
         with patch(where, lambda *_, difference=difference: difference):
             ended = onchip("run", squeezenet_plan, SQUEEZENET, "--json")

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from diamond import Program
-from several import LINKED
+from support.diamond import Program
+from support.several import LINKED
 
 LENET = ("lenet5", "--bits", "8", "--accelerator", LINKED)
 STATIC = ("minerva", "--bits", "8", "--count", "all", "--split", "auto", "--accelerator", "nvdla-like")

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import pytest
 
-from onchip.analysis.bounds import greatest_need
-from onchip.analysis.indexed import IndexedProblem
+from onchip.answer.problem import Count, Order, Problem
 from onchip.arch.memory import Memory
-from onchip.plan.problem import Count, Order, Problem
-from onchip.solve.compose import non_compulsory_cost, schedule_of_moves
+from onchip.facts.bounds import greatest_need
+from onchip.facts.indexed import IndexedProblem
 from onchip.solve.joint.compiled import CompiledSearch
 from onchip.solve.joint.search import BestFirstSearch, SearchOutcome
-from onchip.solve.limits import Run
 from onchip.solve.ordering.min_peak import min_peak_bytes
+from onchip.solve.run.compose import non_compulsory_cost, schedule_of_moves
+from onchip.solve.run.limits import Run
 from oracles.one_scratchpad import random_graph
 
 

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import pytest
 
-from onchip.analysis.bounds import greatest_need
-from onchip.analysis.indexed import IndexedProblem
+from onchip.answer.problem import Order, Problem
+from onchip.answer.result import Status
 from onchip.arch.memory import Memory
-from onchip.plan.problem import Order, Problem
-from onchip.plan.result import Status
+from onchip.facts.bounds import greatest_need
+from onchip.facts.indexed import IndexedProblem
 from onchip.solve.joint.incumbent import Incumbent
 from onchip.solve.joint.learning import ConflictLearning
-from onchip.solve.limits import Run
 from onchip.solve.ordering.min_peak import min_peak_bytes
+from onchip.solve.run.limits import Run
 from onchip.verify.verifier import verify
 from oracles.one_scratchpad import least_traffic, long_lived_graph
 

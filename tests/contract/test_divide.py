@@ -7,17 +7,17 @@ from dataclasses import replace
 import pytest
 
 import onchip.solve.joint.divide as divide
-from onchip.analysis.bounds import greatest_need
-from onchip.analysis.indexed import IndexedProblem
-from onchip.analysis.regions import crossing_bytes, regions
+from onchip.answer.problem import Count, Problem
+from onchip.answer.result import Status
 from onchip.arch.memory import Memory
-from onchip.frontends.fusion import fuse
-from onchip.plan.problem import Count, Problem
-from onchip.plan.result import Status
-from onchip.solve.limits import Limits, Run
-from onchip.solve.registry import method_named
+from onchip.facts.bounds import greatest_need
+from onchip.facts.indexed import IndexedProblem
+from onchip.facts.regions import crossing_bytes, regions
+from onchip.formats.own.bundled_networks import load_network
+from onchip.lower.fold.activations import fuse
+from onchip.solve.run.limits import Limits, Run
+from onchip.solve.run.registry import method_named
 from onchip.verify.verifier import verify
-from onchip.workloads.bundled import load_network
 from oracles.one_scratchpad import least_traffic, random_graph
 
 

@@ -7,15 +7,15 @@ from itertools import product
 
 import pytest
 
-from onchip.analysis.bounds import greatest_need
+from onchip.answer.document import Claim
+from onchip.answer.problem import Objective, Order, Problem
+from onchip.answer.result import Status
+from onchip.app.plan import plan_problem
 from onchip.arch.memory import Memory
 from onchip.errors import UsageError
-from onchip.pipeline import plan_problem
-from onchip.plan.document import Claim
-from onchip.plan.problem import Objective, Order, Problem
-from onchip.plan.result import Status
-from onchip.solve.limits import Limits
-from onchip.solve.registry import METHODS
+from onchip.facts.bounds import greatest_need
+from onchip.solve.run.limits import Limits
+from onchip.solve.run.registry import METHODS
 from onchip.verify.verifier import verify
 from oracles.one_scratchpad import least_peak, least_traffic, random_graph
 

@@ -7,17 +7,17 @@ from itertools import combinations
 
 import pytest
 
-from crowds import crowd
-from onchip.analysis.indexed import IndexedProblem, bits, mask_of
+from onchip.answer.problem import Order, Problem
+from onchip.answer.result import Stop
 from onchip.arch.memory import Memory
-from onchip.plan.problem import Order, Problem
-from onchip.plan.result import Stop
+from onchip.facts.indexed import IndexedProblem, bits, mask_of
 from onchip.solve.joint import evictions
 from onchip.solve.joint.compiled import CompiledSearch
 from onchip.solve.joint.evictions import Choice, Evictions
 from onchip.solve.joint.search import BestFirstSearch
 from onchip.solve.joint.state import State
-from onchip.solve.limits import Run
+from onchip.solve.run.limits import Run
+from support.crowds import crowd
 
 Listed = list[tuple[int, int]]
 

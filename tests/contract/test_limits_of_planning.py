@@ -9,13 +9,13 @@ import time
 
 import pytest
 
-from crowds import crowd
-from onchip.analysis.bounds import greatest_need
+from onchip.answer.problem import Objective, Order, Problem
+from onchip.answer.result import Status
 from onchip.arch.memory import Memory
-from onchip.plan.problem import Objective, Order, Problem
-from onchip.plan.result import Status
-from onchip.solve.limits import Limits, MipSolver, Run
-from onchip.solve.registry import METHODS
+from onchip.facts.bounds import greatest_need
+from onchip.solve.run.limits import Limits, MipSolver, Run
+from onchip.solve.run.registry import METHODS
+from support.crowds import crowd
 
 LIMIT_SECONDS, LATE_SECONDS = 0.3, 0.5
 ASKED = [

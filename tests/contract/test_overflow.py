@@ -12,16 +12,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from onchip.answer.packing import Buffer, Overflow, PackingProblem
+from onchip.answer.result import Result, Status, Stop
 from onchip.arch.memory import Memory
-from onchip.frontends.minimalloc_csv import read_buffers
-from onchip.plan.packing import Buffer, Overflow, PackingProblem
-from onchip.plan.result import Result, Status, Stop
+from onchip.formats.minimalloc.reader import read_buffers
 from onchip.solve.allocation import attempt, overflow
 from onchip.solve.allocation.attempt import least_arena_bytes
 from onchip.solve.allocation.filling import Filling
 from onchip.solve.allocation.kept_buffers import Conflict, KeptBuffers
 from onchip.solve.allocation.overflow import bytes_surely_outside, in_sections, least_overflow, outside_bytes
-from onchip.solve.limits import Limits, Progress, Run
+from onchip.solve.run.limits import Limits, Progress, Run
 from onchip.verify.packing import verify_overflow
 from oracles.one_scratchpad import packs
 

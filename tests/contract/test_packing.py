@@ -12,10 +12,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from onchip.answer.packing import Buffer, Packing, PackingProblem
+from onchip.answer.result import Result, Status, Stop
 from onchip.arch.memory import Memory
-from onchip.frontends.minimalloc_csv import read_buffers
-from onchip.plan.packing import Buffer, Packing, PackingProblem
-from onchip.plan.result import Result, Status, Stop
+from onchip.formats.minimalloc.reader import read_buffers
 from onchip.solve.allocation.attempt import least_arena_bytes
 from onchip.solve.allocation.branching import BranchingSearch, Finding, luby
 from onchip.solve.allocation.branching_tables import greatest_sum, sections_of, tables_of, work_of
@@ -23,7 +23,7 @@ from onchip.solve.allocation.cp_sat import pack_by_cp_sat
 from onchip.solve.allocation.pack import least_capacity, pack
 from onchip.solve.allocation.postponed import core_of
 from onchip.solve.allocation.windows import clipped, finding_of, unpackable_stretch
-from onchip.solve.limits import Limits, Run
+from onchip.solve.run.limits import Limits, Run
 from onchip.verify.packing import verify_packing
 from oracles.one_scratchpad import most_live, packs
 

@@ -6,19 +6,19 @@ from dataclasses import replace
 
 import pytest
 
-from onchip.analysis.bounds import greatest_need
+from onchip.answer.problem import Count, Objective, Order, Problem
+from onchip.answer.program import Plan
+from onchip.answer.result import Result, Status, Stop
 from onchip.arch.memory import Memory
 from onchip.errors import UsageError
-from onchip.frontends.fusion import fuse
-from onchip.plan.plan import Plan
-from onchip.plan.problem import Count, Objective, Order, Problem
-from onchip.plan.result import Result, Status, Stop
+from onchip.facts.bounds import greatest_need
+from onchip.formats.own.bundled_networks import load_network
+from onchip.lower.fold.activations import fuse
 from onchip.solve.joint.exact import solve_exactly
 from onchip.solve.joint.paper import solve_as_paper
-from onchip.solve.limits import Limits, MipSolver, Run
 from onchip.solve.ordering.min_peak import min_peak_bytes
+from onchip.solve.run.limits import Limits, MipSolver, Run
 from onchip.verify.verifier import verify
-from onchip.workloads.bundled import load_network
 from oracles.one_scratchpad import least_peak, least_traffic, random_graph
 
 SEEDS = range(40)

@@ -8,24 +8,24 @@ from itertools import product
 
 import pytest
 
-from onchip.analysis.bounds import greatest_need
-from onchip.analysis.fitting import operators_that_do_not_fit
-from onchip.analysis.indexed import IndexedProblem, bits
+from onchip.answer.document import Claim
+from onchip.answer.problem import Count, Objective, Order, Problem, Rate, Transfers
+from onchip.answer.program import Plan
+from onchip.answer.result import Result, Status, Stop
 from onchip.arch.memory import DRAM, Memory, Operand
+from onchip.facts.bounds import greatest_need
+from onchip.facts.fitting import operators_that_do_not_fit
+from onchip.facts.indexed import IndexedProblem, bits
+from onchip.formats.own.bundled_networks import load_network
 from onchip.ir.graph import Graph
 from onchip.ir.operator import Operator
 from onchip.ir.tensor import Role, Tensor
-from onchip.plan.document import Claim
-from onchip.plan.plan import Plan
-from onchip.plan.problem import Count, Objective, Order, Problem, Rate, Transfers
-from onchip.plan.result import Result, Status, Stop
 from onchip.solve.joint.exact import solve_exactly
 from onchip.solve.joint.mip import solve_mip
 from onchip.solve.joint.pinning import schedule_of, solve_as_thesis
 from onchip.solve.joint.pinning_model import PinningModel
-from onchip.solve.limits import Limits, MipSolver, Run
+from onchip.solve.run.limits import Limits, MipSolver, Run
 from onchip.verify.verifier import verify
-from onchip.workloads.bundled import load_network
 from oracles.one_scratchpad import long_lived_graph, packs, random_graph
 
 EVERYTHING = tuple(Operand)

@@ -6,15 +6,15 @@ from dataclasses import replace
 
 import pytest
 
-from onchip.analysis.bounds import greatest_need
+from onchip.answer.document import Claim
+from onchip.answer.problem import Count, Objective, Order, Problem
+from onchip.answer.program import Plan
+from onchip.answer.result import Result, Status
 from onchip.arch.memory import Memory
-from onchip.plan.document import Claim
-from onchip.plan.plan import Plan
-from onchip.plan.problem import Count, Objective, Order, Problem
-from onchip.plan.result import Result, Status
+from onchip.facts.bounds import greatest_need
 from onchip.solve.joint.exact import solve_exactly
-from onchip.solve.limits import Run
 from onchip.solve.ordering.min_peak import min_peak_bytes
+from onchip.solve.run.limits import Run
 from onchip.verify.verifier import verify
 from oracles.one_scratchpad import least_peak, least_traffic, long_lived_graph, random_graph
 

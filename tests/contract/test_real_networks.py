@@ -7,17 +7,17 @@ from pathlib import Path
 
 import pytest
 
-from onchip.analysis.bounds import greatest_need
+from onchip.answer.document import Granularity, Reading
+from onchip.answer.problem import Order, Problem
+from onchip.answer.result import Status
+from onchip.app.networks import read_network
+from onchip.app.plan import Request, plan_network, plan_problem
+from onchip.app.target import Target
 from onchip.arch.memory import Memory
-from onchip.pipeline import Request, plan_network, plan_problem
-from onchip.plan.document import Granularity, Reading
-from onchip.plan.problem import Order, Problem
-from onchip.plan.result import Status
-from onchip.solve.budgets import Budget
-from onchip.solve.limits import Limits
-from onchip.solve.target import Target
-from onchip.workloads.source import read_network
-from onnx_networks import LIGHT_MODELS
+from onchip.facts.bounds import greatest_need
+from onchip.solve.run.budgets import Budget
+from onchip.solve.run.limits import Limits
+from support.onnx_networks import LIGHT_MODELS
 
 QUICK_MODELS = [
     path for path in LIGHT_MODELS if path.stem in ("light_squeezenet", "light_shufflenet", "light_densenet121")

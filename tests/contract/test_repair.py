@@ -4,23 +4,23 @@ from __future__ import annotations
 
 import pytest
 
-from onchip.analysis.bounds import greatest_need
-from onchip.analysis.indexed import IndexedProblem
+from onchip.answer.packing import Packing
+from onchip.answer.problem import Count, Order, Problem
+from onchip.answer.result import Status
 from onchip.arch.memory import Memory
-from onchip.frontends.fusion import fuse
-from onchip.plan.packing import Packing
-from onchip.plan.problem import Count, Order, Problem
-from onchip.plan.result import Status
+from onchip.facts.bounds import greatest_need
+from onchip.facts.indexed import IndexedProblem
+from onchip.formats.own.bundled_networks import load_network
+from onchip.lower.fold.activations import fuse
 from onchip.solve.allocation.by_time import place_or_cut_by_time
 from onchip.solve.allocation.pack import pack, pack_schedule
 from onchip.solve.allocation.repair import packing_problem, place_or_cut
-from onchip.solve.budgets import roomy_problem
-from onchip.solve.compose import Schedule, compose, non_compulsory_cost, schedule_of_moves
 from onchip.solve.joint.search import BestFirstSearch
-from onchip.solve.limits import Run
+from onchip.solve.run.budgets import roomy_problem
+from onchip.solve.run.compose import Schedule, compose, non_compulsory_cost, schedule_of_moves
+from onchip.solve.run.limits import Run
 from onchip.verify.packing import verify_packing
 from onchip.verify.verifier import verify
-from onchip.workloads.bundled import load_network
 from oracles.one_scratchpad import random_graph
 
 

@@ -7,21 +7,21 @@ from itertools import combinations
 
 import pytest
 
-from onchip.analysis.bounds import greatest_need
-from onchip.analysis.indexed import IndexedProblem, bits
+from onchip.answer.packing import Buffer, PackingProblem
+from onchip.answer.problem import Count, Order, Problem
+from onchip.answer.result import Status
 from onchip.arch.memory import Memory
 from onchip.errors import UsageError
-from onchip.frontends.fusion import fuse
-from onchip.plan.packing import Buffer, PackingProblem
-from onchip.plan.problem import Count, Order, Problem
-from onchip.plan.result import Status
+from onchip.facts.bounds import greatest_need
+from onchip.facts.indexed import IndexedProblem, bits
+from onchip.formats.own.bundled_networks import load_network
+from onchip.lower.fold.activations import fuse
 from onchip.solve.allocation.greedy_by_size import order_by_size, place_by_size
-from onchip.solve.limits import Run
 from onchip.solve.ordering.given import with_order_settled
-from onchip.solve.registry import method_named
+from onchip.solve.run.limits import Run
+from onchip.solve.run.registry import method_named
 from onchip.solve.spilling.greedy import Eviction, cheapest_eviction
 from onchip.verify.verifier import verify
-from onchip.workloads.bundled import load_network
 from oracles.one_scratchpad import least_traffic, random_graph
 
 RIVALS = ("belady", "greedy")

@@ -10,25 +10,25 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from onchip.analysis.fitting import operators_that_do_not_fit, places_of_operands
-from onchip.analysis.indexed import IndexedProblem, bits
+from onchip.answer.document import Claim
+from onchip.answer.problem import Count, Objective, Order, Placement, Problem, Rate, Transfers
+from onchip.answer.result import Status, Stop
 from onchip.arch.memory import DRAM, Memory, Operand
 from onchip.errors import UsageError
+from onchip.facts.fitting import operators_that_do_not_fit, places_of_operands
+from onchip.facts.indexed import IndexedProblem, bits
 from onchip.ir.graph import Graph
 from onchip.ir.operator import Operator
 from onchip.ir.tensor import Role, Tensor
-from onchip.plan.document import Claim
-from onchip.plan.problem import Count, Objective, Order, Placement, Problem, Rate, Transfers
-from onchip.plan.result import Status, Stop
 from onchip.solve.joint.exact import solve_exactly
-from onchip.solve.limits import Limits, Run
-from onchip.solve.registry import method_named
+from onchip.solve.run.limits import Limits, Run
+from onchip.solve.run.registry import method_named
 from onchip.solve.spilling.colouring import Colouring, LiveRange, Register, Registers, live_ranges, most_blocked
 from onchip.solve.spilling.onsram import WEIGHTS, by_rank, pin_where_it_fits_best
 from onchip.solve.spilling.pinned import Pins
 from onchip.verify.verifier import verify
 from oracles.one_scratchpad import long_lived_graph, random_graph
-from strategies import graphs
+from support.strategies import graphs
 
 STATIC_RIVALS = ("naive", "onsram", "colouring")
 RIVALS = (*STATIC_RIVALS, "pinning")

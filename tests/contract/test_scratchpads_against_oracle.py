@@ -9,17 +9,17 @@ from itertools import count, islice, permutations
 
 import pytest
 
-from onchip.analysis.fitting import operators_that_do_not_fit
-from onchip.analysis.indexed import IndexedProblem
-from onchip.analysis.pooled import pooled
+from onchip.answer.document import Claim
+from onchip.answer.problem import Count, Objective, Order, Placement, Problem, Rate, Transfers
+from onchip.answer.program import Plan
+from onchip.answer.result import Result, Status
 from onchip.arch.memory import DRAM, Memory, Operand
-from onchip.plan.document import Claim
-from onchip.plan.plan import Plan
-from onchip.plan.problem import Count, Objective, Order, Placement, Problem, Rate, Transfers
-from onchip.plan.result import Result, Status
+from onchip.facts.fitting import operators_that_do_not_fit
+from onchip.facts.indexed import IndexedProblem
+from onchip.facts.merged_scratchpads import pooled
 from onchip.solve.joint.exact import solve_exactly
 from onchip.solve.joint.linked import Copies, LinkedModel
-from onchip.solve.limits import Run
+from onchip.solve.run.limits import Run
 from onchip.solve.spilling.kept_gaps import KeptGaps
 from onchip.verify.verifier import verify
 from oracles.one_scratchpad import KeepOrDrop, long_lived_graph, orders, random_graph

@@ -8,19 +8,19 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from onchip.analysis.bounds import greatest_need
-from onchip.analysis.indexed import IndexedProblem, bits, mask_of
+from onchip.answer.problem import Count, Order, Problem
 from onchip.arch.memory import Memory
+from onchip.facts.bounds import greatest_need
+from onchip.facts.indexed import IndexedProblem, bits, mask_of
 from onchip.ir.graph import Graph
-from onchip.plan.problem import Count, Order, Problem
-from onchip.solve.compose import Move, non_compulsory_cost, schedule_of_moves
 from onchip.solve.joint.evictions import Choice, Listing
 from onchip.solve.joint.search import BestFirstSearch, SearchOutcome
 from onchip.solve.joint.state import State
-from onchip.solve.limits import Run
 from onchip.solve.ordering.min_peak import MinPeakSearch, min_peak_bytes
+from onchip.solve.run.compose import Move, non_compulsory_cost, schedule_of_moves
+from onchip.solve.run.limits import Run
 from oracles.one_scratchpad import least_traffic, random_graph
-from strategies import graphs
+from support.strategies import graphs
 
 
 class WithoutSafeMoves(BestFirstSearch):

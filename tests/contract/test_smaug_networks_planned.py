@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import pytest
 
+from onchip.answer.document import Granularity, Reading, Split
+from onchip.answer.problem import Count, Order, Problem
+from onchip.answer.result import Status
+from onchip.app.kernels import Values, kernels_of, network_inputs
+from onchip.app.networks import fitted_to_scratchpads, read_network
+from onchip.app.plan import plan_problem
 from onchip.arch.memory import Memory
-from onchip.frontends.accelerator_yaml import load_accelerator
-from onchip.pipeline import plan_problem
-from onchip.plan.document import Granularity, Reading, Split
-from onchip.plan.problem import Count, Order, Problem
-from onchip.plan.result import Status
+from onchip.formats.own.accelerator_yaml import load_accelerator
 from onchip.simulate.machine import run_plan_on_machine
 from onchip.simulate.reference import run_in_given_order
-from onchip.solve.limits import Limits
-from onchip.workloads.kernels import Values, kernels_of, network_inputs
-from onchip.workloads.source import fitted_to_scratchpads, read_network
+from onchip.solve.run.limits import Limits
 
 NETWORKS = (
     "elu_cifar100",

@@ -8,23 +8,23 @@ from random import Random
 
 import pytest
 
-from fused import Noting, plain, small_machine
-from onchip.analysis.back_calculation import AxisName, back_calculation
-from onchip.analysis.fusable import FeatureMap, Stack
-from onchip.analysis.tiling_windows import Window
+from onchip.answer.stacks import OverlapMode, Tiling
 from onchip.arch.accelerator import Accelerator
 from onchip.arch.memory import DRAM
-from onchip.cost.fused import StackCost, stack_cost
-from onchip.cost.fused_conventions import DEFINES, OURS, Conventions
-from onchip.cost.fused_mapper import Memoized
-from onchip.cost.fused_network import homes_between, network_cost
-from onchip.cost.fused_sums import Cause
-from onchip.cost.layer import LayerCost
-from onchip.cost.layer_latency import Latency
+from onchip.cost.layer.cost import LayerCost
+from onchip.cost.layer.latency import Latency
+from onchip.cost.stack.conventions import DEFINES, OURS, Conventions
+from onchip.cost.stack.cost import StackCost, stack_cost
+from onchip.cost.stack.mapper import Memoized
+from onchip.cost.stack.network import homes_between, network_cost
+from onchip.cost.stack.sums import Cause
 from onchip.errors import InputError
-from onchip.ir.loopnest import Layer
-from onchip.plan.strategy import OverlapMode, Tiling
-from stacks import ONE, addition, chain, convolution, random_stack
+from onchip.facts.back_calculation import AxisName, back_calculation
+from onchip.facts.fusable import FeatureMap, Stack
+from onchip.ir.layer import Layer
+from onchip.ir.window import Window
+from support.fused import Noting, plain, small_machine
+from support.stacks import ONE, addition, chain, convolution, random_stack
 
 WINDOW = Window(3, 1, 1, 1)
 PLAIN = Memoized(plain)

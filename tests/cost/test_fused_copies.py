@@ -4,9 +4,9 @@ from random import Random
 
 import pytest
 
-from fused import level, machine, small_machine, split_machine
 from onchip.arch.memory import DRAM, Direction, Operand, Port
-from onchip.cost.fused_copies import Copy, copies_cost
+from onchip.cost.stack.copies import Copy, copies_cost
+from support.fused import level, machine, small_machine, split_machine
 
 INPUT, OUTPUT = Operand.INPUT, Operand.OUTPUT
 

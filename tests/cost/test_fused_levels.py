@@ -7,22 +7,22 @@ from dataclasses import replace
 
 import pytest
 
-from fused import Noting, fitting, level, machine, small_machine, with_capacity
-from onchip.analysis.back_calculation import AxisName
-from onchip.analysis.back_calculation_classes import tiled_axis
-from onchip.analysis.fusable import FeatureMap, Stack
-from onchip.analysis.tiling_windows import Window
+from onchip.answer.stacks import OverlapMode, Tiling
 from onchip.arch.accelerator import Accelerator
 from onchip.arch.memory import DRAM, Operand
-from onchip.cost.fused import StackCost, TileTypeCost, stack_cost
-from onchip.cost.fused_conventions import DEFINES, Conventions
-from onchip.cost.fused_levels import peak_bits
-from onchip.cost.fused_sums import Cause
-from onchip.cost.fused_tiles import stack_tile
+from onchip.cost.stack.conventions import DEFINES, Conventions
+from onchip.cost.stack.cost import StackCost, TileTypeCost, stack_cost
+from onchip.cost.stack.levels import peak_bits
+from onchip.cost.stack.sums import Cause
+from onchip.cost.stack.tiles import stack_tile
 from onchip.errors import AcceleratorError
-from onchip.frontends.accelerator_yaml import load_accelerator
-from onchip.plan.strategy import OverlapMode, Tiling
-from stacks import ONE, addition, chain, convolution, fsrcnn
+from onchip.facts.back_calculation import AxisName
+from onchip.facts.back_calculation_classes import tiled_axis
+from onchip.facts.fusable import FeatureMap, Stack
+from onchip.formats.own.accelerator_yaml import load_accelerator
+from onchip.ir.window import Window
+from support.fused import Noting, fitting, level, machine, small_machine, with_capacity
+from support.stacks import ONE, addition, chain, convolution, fsrcnn
 
 WINDOW = Window(3, 1, 1, 1)
 LOCAL, GLOBAL = "activation_local_buffer", "activation_global_buffer"

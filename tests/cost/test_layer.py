@@ -7,17 +7,17 @@ from dataclasses import replace
 
 import pytest
 
-from nests import random_case
+from onchip.answer.layer_mapping import Kept, Loop, Mapping, MappingError, Move
 from onchip.arch.accelerator import Accelerator
 from onchip.arch.compute import ComputeArray
 from onchip.arch.memory import Access, Direction, Dram, Memory, MemoryLevel, Operand, Port
-from onchip.cost.layer import layer_cost
-from onchip.cost.layer_accesses import Accesses, layer_accesses
-from onchip.cost.layer_tiles import MACS, boundaries
+from onchip.cost.layer.accesses import Accesses, layer_accesses
+from onchip.cost.layer.cost import layer_cost
+from onchip.cost.layer.tiles import MACS, boundaries
 from onchip.errors import AcceleratorError
-from onchip.ir.loopnest import INPUT, OUTPUT, Layer
-from onchip.plan.mapping import Kept, Loop, Mapping, MappingError, Move
-from onchip.simulate.nest import run_nest
+from onchip.ir.layer import INPUT, OUTPUT, Layer
+from onchip.simulate.loop_nest import run_nest
+from support.nests import random_case
 
 BUFFER = MemoryLevel(Memory("buffer", 4), None, is_scratchpad=True, access=Access(16, 1.0, 2.0, 8))
 DRAM_ACCESS = Dram(Access(8, 10.0, 20.0))

@@ -9,18 +9,18 @@ from typing import Any
 
 import pytest
 
+from onchip.answer.layer_mapping import Kept, Loop, Mapping, Move
 from onchip.arch.accelerator import Accelerator
 from onchip.arch.compute import ComputeArray
 from onchip.arch.memory import Access, Direction, Dram, Memory, MemoryLevel, Operand, Port
-from onchip.cost.layer import LayerCost, layer_cost
-from onchip.cost.layer_accounting import DEFINES, INTERPRETER, OF_BOUNDS, ZIGZAG, Accounting, settled
-from onchip.cost.layer_limits import needed_bits
-from onchip.cost.layer_stall import Visit, covered_cycles
+from onchip.cost.layer.accounting import DEFINES, INTERPRETER, OF_BOUNDS, ZIGZAG, Accounting, settled
+from onchip.cost.layer.cost import LayerCost, layer_cost
+from onchip.cost.layer.limits import needed_bits
+from onchip.cost.layer.stall import Visit, covered_cycles
 from onchip.errors import InputError
-from onchip.frontends.accelerator_yaml import load_accelerator
-from onchip.frontends.zigzag_yaml import read_zigzag_hardware
-from onchip.ir.loopnest import Layer
-from onchip.plan.mapping import Kept, Loop, Mapping, Move
+from onchip.formats.own.accelerator_yaml import load_accelerator
+from onchip.formats.zigzag.hardware import read_zigzag_hardware
+from onchip.ir.layer import Layer
 
 SYSTOLIC = Path(__file__).parents[1] / "data" / "zigzag-systolic.yaml"
 ACCESS = Access(8, 1.0, 1.0)

@@ -8,15 +8,15 @@ from random import Random
 import numpy as np
 import pytest
 
-from nests import Case, random_accelerator, random_case, random_layer, random_mapping
+from onchip.answer.layer_mapping import Loop, Mapping, MappingError
 from onchip.arch.accelerator import Accelerator
 from onchip.arch.compute import ComputeArray
-from onchip.cost.layer import layer_cost
-from onchip.cost.layer_batch import BlockTable, LayerCosts
-from onchip.cost.layer_kernel import COSTED, INTERLEAVED, OVER_ARRAY, OVER_CAPACITY
+from onchip.cost.layer.batch import BlockTable, LayerCosts
+from onchip.cost.layer.cost import layer_cost
+from onchip.cost.layer.kernel import COSTED, INTERLEAVED, OVER_ARRAY, OVER_CAPACITY
 from onchip.errors import InputError
-from onchip.ir.loopnest import Layer
-from onchip.plan.mapping import Loop, Mapping, MappingError
+from onchip.ir.layer import Layer
+from support.nests import Case, random_accelerator, random_case, random_layer, random_mapping
 
 
 def _tightened(accelerator: Accelerator, random: Random) -> Accelerator:

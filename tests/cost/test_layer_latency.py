@@ -9,14 +9,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from nests import random_case
+from onchip.answer.layer_mapping import Kept, Loop, Mapping
 from onchip.arch.accelerator import Accelerator
 from onchip.arch.compute import ComputeArray
 from onchip.arch.memory import Access, Direction, Dram, Memory, MemoryLevel, Operand, Port
-from onchip.cost.layer import layer_cost
-from onchip.cost.layer_stall import Visit, covered_cycles
-from onchip.ir.loopnest import Layer
-from onchip.plan.mapping import Kept, Loop, Mapping
+from onchip.cost.layer.cost import layer_cost
+from onchip.cost.layer.stall import Visit, covered_cycles
+from onchip.ir.layer import Layer
+from support.nests import random_case
 
 ACCESS = Access(8, 1.0, 1.0)
 READ, WRITE, BOTH = Direction.READ, Direction.WRITE, Direction.READ_WRITE

@@ -9,21 +9,21 @@ from random import Random
 import numpy as np
 import pytest
 
-from nests import Case, random_accelerator, random_layer, random_mapping
+from onchip.answer.layer_mapping import Kept, Loop, Mapping, MappingError, loops_along
 from onchip.arch.accelerator import Accelerator
 from onchip.arch.compute import ComputeArray
 from onchip.arch.memory import Operand
-from onchip.cost.layer import layer_cost
-from onchip.cost.layer_accounting import DEFINES, INTERPRETER, ZIGZAG, Accounting
-from onchip.cost.layer_limits import check_array
-from onchip.cost.layer_zigzag_batch import ZigzagCosts
-from onchip.cost.layer_zigzag_kernel import COSTED, OVER_ARRAY, OVER_CAPACITY
+from onchip.cost.layer.accounting import DEFINES, INTERPRETER, ZIGZAG, Accounting
+from onchip.cost.layer.cost import layer_cost
+from onchip.cost.layer.limits import check_array
+from onchip.cost.layer.zigzag_batch import ZigzagCosts
+from onchip.cost.layer.zigzag_kernel import COSTED, OVER_ARRAY, OVER_CAPACITY
 from onchip.errors import InputError
-from onchip.frontends.accelerator_yaml import load_accelerator
-from onchip.frontends.zigzag_yaml import read_zigzag_hardware
-from onchip.ir.loopnest import Layer
-from onchip.plan.mapping import Kept, Loop, Mapping, MappingError, loops_along
+from onchip.formats.own.accelerator_yaml import load_accelerator
+from onchip.formats.zigzag.hardware import read_zigzag_hardware
+from onchip.ir.layer import Layer
 from onchip.solve.mapping.factors import prime_counts
+from support.nests import Case, random_accelerator, random_layer, random_mapping
 
 SYSTOLIC = Path(__file__).parents[1] / "data" / "zigzag-systolic.yaml"
 

@@ -9,20 +9,20 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from onchip.analysis.tile import Tile
-from onchip.analysis.tiling import split_operators
+from onchip.answer.document import Split
+from onchip.answer.problem import Count, Problem
+from onchip.app.networks import read_network
 from onchip.arch.accelerator import Accelerator
 from onchip.arch.compute import ComputeArray
 from onchip.arch.memory import Memory
-from onchip.cost.simple import SimpleCost
+from onchip.cost.mac_count import SimpleCost
 from onchip.errors import AcceleratorError, GraphError
 from onchip.ir.graph import Graph
 from onchip.ir.operator import AttributeValue, Operator
 from onchip.ir.tensor import Role, Tensor
-from onchip.plan.document import Split
-from onchip.plan.problem import Count, Problem
-from onchip.workloads.source import read_network
-from tiled import Network, convolution, gemm, networks, problem_of
+from onchip.ir.tile import Tile
+from onchip.lower.split.split import split_operators
+from support.tiled import Network, convolution, gemm, networks, problem_of
 
 ARRAY = ComputeArray({"K": 32, "C": 2, "OX": 4, "OY": 4})
 

@@ -8,15 +8,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from onchip.answer.problem import Objective, Problem, Rate
 from onchip.arch.accelerator import Accelerator
 from onchip.arch.memory import DRAM, Access, Direction, Dma, Dram, Link, Memory, MemoryLevel, Port
+from onchip.cost.timeline.energy import accesses
+from onchip.cost.timeline.links import Links
 from onchip.cost.transfer import transfers_of
 from onchip.errors import AcceleratorError
 from onchip.ir.graph import Graph
 from onchip.ir.tensor import Role, Tensor
-from onchip.plan.problem import Objective, Problem, Rate
-from onchip.simulate.energy import accesses
-from onchip.simulate.links import Links
 
 TWO_WAYS = (Port(Direction.READ, 32), Port(Direction.WRITE, 16))
 CHIP = Accelerator(

@@ -10,11 +10,11 @@ from dataclasses import dataclass
 from itertools import pairwise, product
 from math import prod
 
+from onchip.answer.layer_mapping import Loop, Mapping, Move
 from onchip.arch.accelerator import Accelerator
 from onchip.arch.memory import DRAM, Access, MemoryLevel, Port
-from onchip.ir.loopnest import Layer
-from onchip.plan.mapping import Loop, Mapping, Move
-from onchip.simulate.nest import Accesses, run_nest
+from onchip.ir.layer import Layer
+from onchip.simulate.loop_nest import Accesses, run_nest
 
 CHANGES = {"input": "NCPQRSG", "weight": "KCRSG", "output": "NKPQG"}
 """The loops along which an operand changes."""

@@ -11,7 +11,7 @@ from itertools import permutations, product
 from math import inf, log2, prod
 
 from onchip.arch.accelerator import Accelerator
-from onchip.ir.loopnest import Layer
+from onchip.ir.layer import Layer
 from oracles.mapping_unrolled import loops_along, primes_of
 
 RELATED = {"weight": "RSCKG", "input": "PQCNG", "output": "PQKNG"}

@@ -6,13 +6,13 @@ from collections.abc import Iterator, Sequence
 from itertools import combinations_with_replacement, permutations, product
 from math import inf, prod
 
+from onchip.answer.layer_mapping import Kept, Loop, Mapping
 from onchip.arch.accelerator import Accelerator
 from onchip.arch.memory import MemoryLevel
-from onchip.cost.layer import access_of, energy_pj
-from onchip.cost.layer_accesses import layer_accesses
-from onchip.cost.layer_accounting import Accounting, settled
-from onchip.ir.loopnest import LOOPS, Layer
-from onchip.plan.mapping import Kept, Loop, Mapping
+from onchip.cost.layer.accesses import layer_accesses
+from onchip.cost.layer.accounting import Accounting, settled
+from onchip.cost.layer.cost import access_of, energy_pj
+from onchip.ir.layer import LOOPS, Layer
 
 CHANGES = {"input": "NCPQRSG", "weight": "KCRSG", "output": "NKPQG"}
 """The loops along which an operand has other elements."""

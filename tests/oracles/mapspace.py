@@ -13,14 +13,14 @@ from math import inf, prod
 from random import Random
 from typing import TypeAlias
 
-from nests import random_accelerator, random_layer
+from onchip.answer.layer_mapping import Kept, Loop, Mapping, MappingError
 from onchip.arch.accelerator import Accelerator
 from onchip.arch.compute import ComputeArray
 from onchip.arch.memory import Access, Direction, Dram, Memory, MemoryLevel, Operand, Port
-from onchip.cost.layer import layer_cost
-from onchip.ir.loopnest import LOOPS, OUTPUT, RELEVANT, Layer
-from onchip.plan.mapping import Kept, Loop, Mapping, MappingError
+from onchip.cost.layer.cost import layer_cost
+from onchip.ir.layer import LOOPS, OUTPUT, RELEVANT, Layer
 from onchip.solve.mapping.objective import MappingObjective
+from support.nests import random_accelerator, random_layer
 
 Orders: TypeAlias = Callable[[list[Loop]], Iterator[list[Loop]]]
 

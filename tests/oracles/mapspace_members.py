@@ -10,10 +10,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from itertools import groupby, pairwise
 
+from onchip.answer.layer_mapping import Kept, Loop, Mapping
 from onchip.arch.accelerator import Accelerator
 from onchip.arch.memory import Operand
-from onchip.ir.loopnest import Layer
-from onchip.plan.mapping import Kept, Loop, Mapping
+from onchip.ir.layer import Layer
 from oracles.mapping import CHANGES
 from oracles.mapspace import units_of
 

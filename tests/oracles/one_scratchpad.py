@@ -10,11 +10,11 @@ from collections.abc import Iterator
 from functools import cache
 from itertools import pairwise
 
+from onchip.answer.problem import Order, Problem
 from onchip.arch.memory import Memory
 from onchip.ir.graph import Graph
 from onchip.ir.operator import Operator
 from onchip.ir.tensor import Role, Tensor
-from onchip.plan.problem import Order, Problem
 
 Rectangle = tuple[int, int, int]  # start, stop (half-open steps), bytes
 

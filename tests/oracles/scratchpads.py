@@ -10,10 +10,10 @@ from dataclasses import replace
 from functools import cache
 from itertools import pairwise, product
 
+from onchip.answer.problem import Order, Placement, Problem
 from onchip.arch.memory import DRAM, Memory
 from onchip.ir.operator import Operator
 from onchip.ir.tensor import Tensor
-from onchip.plan.problem import Order, Placement, Problem
 from oracles.instructions import Programs
 from oracles.machine import Machine, Net, Pad, Step
 from oracles.one_scratchpad import KeepOrDrop, orders

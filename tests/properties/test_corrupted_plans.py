@@ -10,11 +10,11 @@ from typing import Any, TypeAlias
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from onchip.answer.document import PlanDocument
+from onchip.answer.problem import Objective, Problem
 from onchip.errors import InputError
-from onchip.frontends.graph_json import read_graph
-from onchip.frontends.plan_json import plan_from_json
-from onchip.plan.document import PlanDocument
-from onchip.plan.problem import Objective, Problem
+from onchip.formats.own.graph_json import read_graph
+from onchip.formats.own.plan_json import plan_from_json
 from onchip.verify.verifier import verify
 
 Json: TypeAlias = Any

@@ -2,19 +2,19 @@ from __future__ import annotations
 
 import pytest
 
-from onchip.analysis.fusable import FusableNetwork, Stack
-from onchip.analysis.tiling_windows import Window
-from onchip.frontends.accelerator_yaml import accelerator_from_yaml
-from onchip.plan.result import Status
-from onchip.solve.fusion.objective import FusionObjective
-from onchip.solve.fusion.options import FusionOptions
-from onchip.solve.fusion.solve import solve_fusion
-from onchip.solve.fusion.space import StackChoice
-from onchip.solve.fusion.stacks import Span
-from onchip.solve.fusion.tilings import TileSizes
-from onchip.solve.fusion.workers import Costing
-from onchip.solve.limits import Run
-from stacks import chain, tilings_of
+from onchip.answer.result import Status
+from onchip.facts.fusable import FusableNetwork, Stack
+from onchip.formats.own.accelerator_yaml import accelerator_from_yaml
+from onchip.ir.window import Window
+from onchip.solve.run.limits import Run
+from onchip.solve.stacks.objective import FusionObjective
+from onchip.solve.stacks.options import FusionOptions
+from onchip.solve.stacks.solve import solve_fusion
+from onchip.solve.stacks.space import StackChoice
+from onchip.solve.stacks.stacks import Span
+from onchip.solve.stacks.tilings import TileSizes
+from onchip.solve.stacks.workers import Costing
+from support.stacks import chain, tilings_of
 
 CHIP = """\
 format: onchip-accelerator
@@ -73,7 +73,7 @@ def test_boxes_of_tilings_lead_to_the_best_of_all(stack: Stack, monkeypatch: pyt
     span = Span(0, len(stack.layers))
     tilings = tilings_of(stack.output, TileSizes.ALL)
     every = [cost for cost in costs.costs([StackChoice(span, tiling) for tiling in tilings]) if cost is not None]
-    monkeypatch.setattr("onchip.solve.fusion.space.FEW_TILINGS", 2)
+    monkeypatch.setattr("onchip.solve.stacks.space.FEW_TILINGS", 2)
     options = FusionOptions(stacks="one", sizes=TileSizes.ALL, maps_stay=False)
     result = solve_fusion(network, accelerator, options, costs, Run()).result
     assert result.status is Status.OPTIMAL

@@ -12,21 +12,21 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from onchip.analysis.bounds import compulsory_bytes, greatest_need
+from onchip.answer.document import Claim, PlanDocument, Reading, Source
+from onchip.answer.problem import Objective, Order, Problem
+from onchip.answer.program import Plan
+from onchip.answer.result import Result, Status
+from onchip.app.plan import plan_problem
 from onchip.arch.memory import Memory
-from onchip.export.plan_json import plan_to_json, write_plan
-from onchip.frontends.graph_json import graph_sha256
-from onchip.frontends.plan_json import read_plan
+from onchip.facts.bounds import compulsory_bytes, greatest_need
+from onchip.formats.own.graph_json import graph_sha256
+from onchip.formats.own.plan_json import read_plan
+from onchip.formats.own.plan_json_writer import plan_to_json, write_plan
 from onchip.ir.graph import Graph
 from onchip.ir.operator import Operator
-from onchip.pipeline import plan_problem
-from onchip.plan.document import Claim, PlanDocument, Reading, Source
-from onchip.plan.plan import Plan
-from onchip.plan.problem import Objective, Order, Problem
-from onchip.plan.result import Result, Status
-from onchip.solve.limits import Limits
+from onchip.solve.run.limits import Limits
 from onchip.verify.verifier import verify
-from strategies import graphs
+from support.strategies import graphs
 
 MILLISECOND = 0.001
 OBJECTIVES = st.sampled_from(Objective)

@@ -10,15 +10,15 @@ from functools import cache
 
 import pytest
 
+from onchip.answer.stacks import OverlapMode, Tiling
 from onchip.arch.memory import DRAM
-from onchip.cost.fused import StackCost, stack_cost
-from onchip.cost.fused_conventions import DEFINES
-from onchip.cost.fused_mapper import Memoized
-from onchip.cost.fused_sums import Cause
-from onchip.frontends.accelerator_yaml import load_accelerator
-from onchip.plan.strategy import OverlapMode, Tiling
-from onchip.solve.mapping.rivals.fixed_unrolling import FixedUnrolling, TemporalMethod
-from stacks import fsrcnn
+from onchip.cost.stack.conventions import DEFINES
+from onchip.cost.stack.cost import StackCost, stack_cost
+from onchip.cost.stack.mapper import Memoized
+from onchip.cost.stack.sums import Cause
+from onchip.formats.own.accelerator_yaml import load_accelerator
+from onchip.solve.mapping.baselines.fixed_unrolling import FixedUnrolling, TemporalMethod
+from support.stacks import fsrcnn
 
 MAPPERS = {method: Memoized(FixedUnrolling(method)) for method in TemporalMethod}
 POINTS = (

@@ -8,14 +8,14 @@ from random import Random
 
 import pytest
 
-from nests import random_case
+from onchip.answer.layer_mapping import Kept, Loop, Mapping, MappingError
 from onchip.arch.accelerator import Accelerator
 from onchip.arch.compute import ComputeArray
 from onchip.arch.memory import Memory, MemoryLevel, Operand
-from onchip.cost.layer_limits import check_mapping, needed_bits
-from onchip.ir.loopnest import Layer
-from onchip.plan.mapping import Kept, Loop, Mapping, MappingError
+from onchip.cost.layer.limits import check_mapping, needed_bits
+from onchip.ir.layer import Layer
 from onchip.verify.mapping import MappingRule, verify_mapping
+from support.nests import random_case
 
 REGISTER = MemoryLevel(Memory("register", 8, holds=(Operand.WEIGHT, Operand.OUTPUT)), ("C",))
 BUFFER = MemoryLevel(Memory("buffer", 12), None, is_scratchpad=True)

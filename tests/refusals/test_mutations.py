@@ -12,15 +12,15 @@ from types import CodeType, ModuleType
 from unittest.mock import patch
 
 import onchip.verify
-from figure_table import WORKED
-from onchip.plan.document import Claim
-from onchip.plan.plan import Plan
-from onchip.plan.problem import Problem
+from onchip.answer.document import Claim
+from onchip.answer.problem import Problem
+from onchip.answer.program import Plan
 from onchip.verify.rules import Rule
 from onchip.verify.verifier import Verdict
-from programs import Case
-from refusal_table import REFUSALS
-from verdict_table import LEGAL, MISTAKES
+from support.figure_table import WORKED
+from support.programs import Case
+from support.refusal_table import REFUSALS
+from support.verdict_table import LEGAL, MISTAKES
 
 Verify = Callable[[Problem, Plan, Claim | None], Verdict]
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import pytest
 
-from onchip.plan.packing import Buffer, Overflow, Packing, PackingProblem
+from onchip.answer.packing import Buffer, Overflow, Packing, PackingProblem
 from onchip.verify.packing import PackingRule, verify_overflow, verify_packing
 
 

@@ -7,10 +7,10 @@ from dataclasses import replace
 
 import pytest
 
-from onchip.frontends.accelerator_yaml import accelerator_from_yaml
-from onchip.plan.result import Status
-from onchip.plan.strategy import FusionStrategy, LayerInNetwork, OverlapMode, StackStrategy, Tiling
-from onchip.plan.strategy_document import StrategyClaim, StrategyFigures
+from onchip.answer.result import Status
+from onchip.answer.stacks import FusionStrategy, LayerInNetwork, OverlapMode, StackStrategy, Tiling
+from onchip.answer.strategy_document import StrategyClaim, StrategyFigures
+from onchip.formats.own.accelerator_yaml import accelerator_from_yaml
 from onchip.verify.strategy import StrategyRule, verify_strategy, verify_strategy_claim
 
 CHIP = accelerator_from_yaml(

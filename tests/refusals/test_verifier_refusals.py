@@ -8,17 +8,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from onchip.answer.document import Claim
+from onchip.answer.problem import Count, Objective, Order, Placement, Problem, Transfers
+from onchip.answer.program import Allocate, Compute, Copy, Free, Instruction, Plan
+from onchip.answer.result import Status
 from onchip.arch.memory import DRAM, Operand
-from onchip.plan.document import Claim
-from onchip.plan.plan import Allocate, Compute, Copy, Free, Instruction, Plan
-from onchip.plan.problem import Count, Objective, Order, Placement, Problem, Transfers
-from onchip.plan.result import Status
 from onchip.verify.rules import Rule
 from onchip.verify.verifier import verify
-from programs import CHAIN, LEFT_AND_RIGHT, SPILLED, TWO_SCRATCHPADS, Case, sram
-from refusal_table import REFUSALS, Refusal
-from strategies import graphs
-from verdict_table import LEGAL, MISTAKES, Mistakes
+from support.programs import CHAIN, LEFT_AND_RIGHT, SPILLED, TWO_SCRATCHPADS, Case, sram
+from support.refusal_table import REFUSALS, Refusal
+from support.strategies import graphs
+from support.verdict_table import LEGAL, MISTAKES, Mistakes
 
 
 def test_every_rule_has_a_refusal() -> None:

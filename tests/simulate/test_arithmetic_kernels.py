@@ -10,19 +10,19 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from onchip.analysis.tile import Tile
-from onchip.analysis.tiling import split_operators
+from onchip.answer.document import Reading, Split
+from onchip.answer.problem import Count
+from onchip.app.networks import read_network
 from onchip.errors import GraphError, InputError
 from onchip.ir.graph import Graph
 from onchip.ir.operator import Operator
 from onchip.ir.tensor import Role, Tensor
-from onchip.plan.document import Reading, Split
-from onchip.plan.problem import Count
+from onchip.ir.tile import Tile
+from onchip.lower.split.split import split_operators
 from onchip.simulate.arithmetic_kernels import ArithmeticKernels, values_in_given_order, whole_tensor_differences
 from onchip.simulate.kernels import Bytes
 from onchip.simulate.modular import limbs, mixed, product_of_limbs
-from onchip.workloads.source import read_network
-from tiled import Attributes, Network, convolution, gemm, networks, problem_of, specialised
+from support.tiled import Attributes, Network, convolution, gemm, networks, problem_of, specialised
 
 MASK = 2**16 - 1
 

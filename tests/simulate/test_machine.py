@@ -10,19 +10,19 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from onchip.analysis.bounds import greatest_need
+from onchip.answer.problem import Count, Order, Problem
+from onchip.app.plan import plan_problem
 from onchip.arch.memory import Memory
 from onchip.errors import OnchipError
+from onchip.facts.bounds import greatest_need
 from onchip.ir.graph import Graph
 from onchip.ir.operator import Operator
-from onchip.pipeline import plan_problem
-from onchip.plan.problem import Count, Order, Problem
 from onchip.simulate.kernels import Bytes
 from onchip.simulate.machine import Found, MachineError, run_plan_on_machine
 from onchip.simulate.reference import run_in_given_order
 from onchip.simulate.seeded_kernels import SeededKernels
 from onchip.verify.verifier import verify
-from programs import (
+from support.programs import (
     CHAIN,
     CHAIN_WITH_PARAMETER,
     HELD,
@@ -35,9 +35,9 @@ from programs import (
     linked,
     sram,
 )
-from runs import inputs_of, run_seeded
-from strategies import graphs
-from verdict_table import LEGAL
+from support.runs import inputs_of, run_seeded
+from support.strategies import graphs
+from support.verdict_table import LEGAL
 
 
 @pytest.mark.parametrize("name", LEGAL)

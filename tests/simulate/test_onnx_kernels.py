@@ -12,21 +12,21 @@ import pytest
 from onnx import TensorProto, numpy_helper
 from onnx.helper import make_node
 
-from onchip.analysis.bounds import greatest_need
+from onchip.answer.document import Granularity, Reading
+from onchip.answer.problem import Count, Problem
+from onchip.app.networks import read_network
+from onchip.app.plan import plan_problem
 from onchip.arch.memory import Memory
 from onchip.errors import GraphError, InputError
-from onchip.frontends.onnx_kernels import OnnxKernels, relative_difference
-from onchip.frontends.onnx_runtime import aligned
+from onchip.facts.bounds import greatest_need
+from onchip.formats.onnx.kernels import OnnxKernels, relative_difference
+from onchip.formats.onnx.runtime import aligned
 from onchip.ir.graph import Graph
 from onchip.ir.tensor import Role
-from onchip.pipeline import plan_problem
-from onchip.plan.document import Granularity, Reading
-from onchip.plan.problem import Count, Problem
 from onchip.simulate.machine import MachineRun, run_plan_on_machine
 from onchip.simulate.reference import run_in_given_order
 from onchip.verify.verifier import verify
-from onchip.workloads.source import read_network
-from onnx_networks import LIGHT_MODELS, integers, model, value
+from support.onnx_networks import LIGHT_MODELS, integers, model, value
 
 AS_IT_IS = Reading()
 LIGHT = {path.stem.removeprefix("light_"): path for path in LIGHT_MODELS}

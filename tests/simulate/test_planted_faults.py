@@ -12,18 +12,18 @@ from itertools import pairwise
 
 import pytest
 
-from onchip.analysis.bounds import greatest_need
+from onchip.answer.problem import Order, Problem
+from onchip.answer.program import Allocate, Compute, Copy, Free, Instruction, Plan
+from onchip.app.networks import read_network
+from onchip.app.plan import plan_problem
 from onchip.arch.memory import DRAM, Memory
-from onchip.frontends.onnx_kernels import OnnxKernels
+from onchip.facts.bounds import greatest_need
+from onchip.formats.onnx.kernels import OnnxKernels
 from onchip.ir.tensor import Role
-from onchip.pipeline import plan_problem
-from onchip.plan.plan import Allocate, Compute, Copy, Free, Instruction, Plan
-from onchip.plan.problem import Order, Problem
 from onchip.simulate.machine import MachineError, MachineRun, run_plan_on_machine
 from onchip.simulate.reference import run_in_given_order
 from onchip.verify.verifier import verify
-from onchip.workloads.source import read_network
-from onnx_networks import LIGHT_MODELS
+from support.onnx_networks import LIGHT_MODELS
 
 (SHUFFLENET,) = (path for path in LIGHT_MODELS if "shufflenet" in path.name)
 

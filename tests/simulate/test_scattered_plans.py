@@ -7,16 +7,16 @@ from dataclasses import replace
 
 from hypothesis import given, settings
 
-from onchip.analysis.residencies import Began, TransferKind, residencies_of, transfers_of
+from onchip.answer.problem import Placement, Problem
+from onchip.answer.program import Copy, Plan
 from onchip.arch.memory import DRAM
-from onchip.plan.plan import Copy, Plan
-from onchip.plan.problem import Placement, Problem
+from onchip.facts.residencies import Began, TransferKind, residencies_of, transfers_of
 from onchip.simulate.machine import MachineError
 from onchip.verify.rules import Rule
 from onchip.verify.verifier import verify
-from programs import HELD, MOVED
-from runs import run_seeded
-from scattered import corrupted_plans, scattered_plans
+from support.programs import HELD, MOVED
+from support.runs import run_seeded
+from support.scattered import corrupted_plans, scattered_plans
 
 NO_MATTER_OF_BYTES = {
     Rule.OVERLAP,  # of what nobody reads any more

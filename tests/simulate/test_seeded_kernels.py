@@ -7,22 +7,22 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from onchip.analysis.bounds import greatest_need
+from onchip.answer.document import Reading
+from onchip.answer.problem import Problem
+from onchip.app.networks import read_network
+from onchip.app.plan import plan_problem
 from onchip.arch.memory import Memory
 from onchip.errors import InputError
+from onchip.facts.bounds import greatest_need
+from onchip.formats.own.bundled_networks import bundled_networks
 from onchip.ir.graph import Graph
 from onchip.ir.operator import Operator
 from onchip.ir.tensor import Role, Tensor
-from onchip.pipeline import plan_problem
-from onchip.plan.document import Reading
-from onchip.plan.problem import Problem
 from onchip.simulate.kernels import Bytes
 from onchip.simulate.seeded_kernels import SeededKernels
-from onchip.solve.limits import Limits
+from onchip.solve.run.limits import Limits
 from onchip.verify.verifier import verify
-from onchip.workloads.bundled import bundled_networks
-from onchip.workloads.source import read_network
-from runs import run_seeded
+from support.runs import run_seeded
 
 SIZES = st.integers(1, 40)
 

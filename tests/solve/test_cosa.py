@@ -12,22 +12,22 @@ from random import Random
 
 import pytest
 
+from onchip.answer.layer_mapping import Loop, Mapping, MappingError, even
+from onchip.answer.result import Result, Status, Stop
 from onchip.arch.accelerator import Accelerator
 from onchip.arch.compute import ComputeArray
 from onchip.arch.memory import Memory, MemoryLevel, Operand
-from onchip.cost.layer import layer_cost
-from onchip.cost.layer_limits import check_array, check_memories
+from onchip.cost.layer.cost import layer_cost
+from onchip.cost.layer.limits import check_array, check_memories
 from onchip.errors import AcceleratorError
-from onchip.frontends.accelerator_yaml import load_accelerator
-from onchip.ir.loopnest import INPUT, LOOPS, OUTPUT, WEIGHT, Layer
-from onchip.plan.mapping import Loop, Mapping, MappingError, even
-from onchip.plan.result import Result, Status, Stop
-from onchip.solve.limits import Limits, MipSolver, Run
-from onchip.solve.mapping.cosa import VALUE_PER_BIT, solve_as_cosa
-from onchip.solve.mapping.cosa_machine import RELATED
-from onchip.solve.mapping.cosa_model import REUSED
-from onchip.solve.mapping.cosa_reading import cosa_objective
-from onchip.workloads.layer_tables import layer_table
+from onchip.formats.own.accelerator_yaml import load_accelerator
+from onchip.formats.own.layer_tables import layer_table
+from onchip.ir.layer import INPUT, LOOPS, OUTPUT, WEIGHT, Layer
+from onchip.solve.mapping.cosa.cosa import VALUE_PER_BIT, solve_as_cosa
+from onchip.solve.mapping.cosa.machine import RELATED
+from onchip.solve.mapping.cosa.model import REUSED
+from onchip.solve.mapping.cosa.reading import cosa_objective
+from onchip.solve.run.limits import Limits, MipSolver, Run
 
 OPTIMA = json.loads((Path(__file__).parents[1] / "data" / "cosa" / "optima.json").read_text(encoding="utf-8"))
 RESNET50 = layer_table("resnet50")

@@ -10,16 +10,16 @@ from typing import TypeAlias
 import numpy as np
 import pytest
 
-from onchip.frontends.accelerator_yaml import load_accelerator
-from onchip.ir.loopnest import Layer
-from onchip.plan.mapping import Mapping
-from onchip.solve.limits import Run
-from onchip.solve.mapping.cosa import solve_as_cosa
-from onchip.solve.mapping.cosa_exchanges import Column, Exchanges, Schedule
-from onchip.solve.mapping.cosa_machine import CosaMachine, Place
-from onchip.solve.mapping.cosa_objective import fits, objective_of
-from onchip.solve.mapping.cosa_placement import GIVEN_ORDER, Factor, Placement, factors_of
-from onchip.solve.mapping.cosa_ties import MOST_TIES, best_of_equals
+from onchip.answer.layer_mapping import Mapping
+from onchip.formats.own.accelerator_yaml import load_accelerator
+from onchip.ir.layer import Layer
+from onchip.solve.mapping.cosa.cosa import solve_as_cosa
+from onchip.solve.mapping.cosa.exchanges import Column, Exchanges, Schedule
+from onchip.solve.mapping.cosa.machine import CosaMachine, Place
+from onchip.solve.mapping.cosa.objective import fits, objective_of
+from onchip.solve.mapping.cosa.placement import GIVEN_ORDER, Factor, Placement, factors_of
+from onchip.solve.mapping.cosa.ties import MOST_TIES, best_of_equals
+from onchip.solve.run.limits import Run
 
 LAYERS = (
     Layer(k=64, c=32, p=14, q=14, r=3, s=3, stride=(2, 1)),

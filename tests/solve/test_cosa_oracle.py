@@ -7,13 +7,13 @@ from random import Random
 
 import pytest
 
+from onchip.answer.result import Status
 from onchip.arch.accelerator import Accelerator
 from onchip.arch.compute import ComputeArray
 from onchip.arch.memory import Memory, MemoryLevel, Operand
-from onchip.ir.loopnest import Layer
-from onchip.plan.result import Status
-from onchip.solve.limits import Limits, MipSolver, Run
-from onchip.solve.mapping.cosa import VALUE_PER_BIT, solve_as_cosa
+from onchip.ir.layer import Layer
+from onchip.solve.mapping.cosa.cosa import VALUE_PER_BIT, solve_as_cosa
+from onchip.solve.run.limits import Limits, MipSolver, Run
 from oracles import mapping_cosa
 
 

@@ -8,9 +8,9 @@ from importlib.resources import files
 import pytest
 
 from onchip.errors import UsageError
-from onchip.frontends.accelerator_yaml import load_accelerator
-from onchip.ir.loopnest import Layer
-from onchip.workloads.layer_tables import layer_table, layer_tables
+from onchip.formats.own.accelerator_yaml import load_accelerator
+from onchip.formats.own.layer_tables import layer_table, layer_tables
+from onchip.ir.layer import Layer
 
 KIB = 1024
 COUNTS = {
@@ -33,7 +33,7 @@ def test_the_tables_have_as_many_layers_as_the_source() -> None:
 
 @pytest.mark.parametrize("name", ["resnet50", "resnext50", "resnext50-cosa", "deepbench"])
 def test_a_table_names_its_source_and_licence(name: str) -> None:
-    table = json.loads(files("onchip.workloads").joinpath("layers", f"{name}.json").read_text(encoding="utf-8"))
+    table = json.loads(files("onchip.data").joinpath("layers", f"{name}.json").read_text(encoding="utf-8"))
     assert (table["name"], table["licence"]) == (name, "BSD-2-Clause")
     assert "c4798a7" in table["source"]
 

@@ -7,17 +7,22 @@ from functools import cache
 
 import pytest
 
-from onchip.analysis.fusable import FusableLayer
+from onchip.app.unrollings import ARCHITECTURES, NETWORKS, unrolling_of
 from onchip.arch.memory import Operand
-from onchip.cost.layer_accounting import DEFINES, INTERPRETER, ZIGZAG, Accounting
+from onchip.cost.layer.accounting import DEFINES, INTERPRETER, ZIGZAG, Accounting
 from onchip.errors import InputError
-from onchip.frontends.accelerator_yaml import load_accelerator
-from onchip.ir.loopnest import Layer
-from onchip.solve.mapping.rivals.fixed_unrolling import FixedUnrolling, TemporalMethod, unrolling_for, unrolling_groups
-from onchip.solve.mapping.rivals.unrolling import Unrolling, unrolled_as_asked
-from onchip.workloads.bundled import load_network
-from onchip.workloads.fusable_of import fusable_of
-from onchip.workloads.unrollings import ARCHITECTURES, NETWORKS, unrolling_of
+from onchip.facts.fusable import FusableLayer
+from onchip.formats.own.accelerator_yaml import load_accelerator
+from onchip.formats.own.bundled_networks import load_network
+from onchip.ir.layer import Layer
+from onchip.lower.layers.fusable_of import fusable_of
+from onchip.solve.mapping.baselines.fixed_unrolling import (
+    FixedUnrolling,
+    TemporalMethod,
+    unrolling_for,
+    unrolling_groups,
+)
+from onchip.solve.mapping.baselines.unrolling import Unrolling, unrolled_as_asked
 
 LAYER = Layer(k=12, c=12, p=9, q=14, r=3, s=3, partial_bits=16)
 DEPART = {

@@ -8,28 +8,33 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-import fused_files
-from onchip.analysis.fusable import FusableNetwork
-from onchip.analysis.tiling_windows import Window
+from onchip.answer.stacks import OverlapMode, Tiling
 from onchip.arch.accelerator import Accelerator
 from onchip.arch.memory import Operand
-from onchip.cost.fused_mapper import Mapper, Memoized
-from onchip.frontends.accelerator_yaml import accelerator_from_yaml, load_accelerator
-from onchip.ir.loopnest import Layer
-from onchip.plan.strategy import OverlapMode, Tiling
-from onchip.solve.fusion.costs import StackCosts
-from onchip.solve.fusion.layer_floors import MachineFloors
-from onchip.solve.fusion.mappers import LayerMapper
-from onchip.solve.fusion.objective import FusionObjective
-from onchip.solve.fusion.reuse_floors import reuse_floors
-from onchip.solve.fusion.space import StackChoice, StackSpace
-from onchip.solve.fusion.stacks import Span, legal_spans, stack_of
-from onchip.solve.fusion.tilings import TileBox, TileSizes, boxes_of
-from onchip.solve.fusion.unit_shares import AnyUnrolling, GivenUnrolling, Sharing
-from onchip.solve.limits import Run
+from onchip.cost.stack.mapper import Mapper, Memoized
+from onchip.facts.fusable import FusableNetwork
+from onchip.formats.own.accelerator_yaml import accelerator_from_yaml, load_accelerator
+from onchip.ir.layer import Layer
+from onchip.ir.window import Window
+from onchip.solve.mapping.baselines.fixed_unrolling import (
+    FixedUnrolling,
+    TemporalMethod,
+    unrolling_groups,
+    unrollings_for,
+)
 from onchip.solve.mapping.registry import METHODS
-from onchip.solve.mapping.rivals.fixed_unrolling import FixedUnrolling, TemporalMethod, unrolling_groups, unrollings_for
-from stacks import chain, fsrcnn, random_stack, tilings_of
+from onchip.solve.run.limits import Run
+from onchip.solve.stacks.costs import StackCosts
+from onchip.solve.stacks.layer_floors import MachineFloors
+from onchip.solve.stacks.mappers import LayerMapper
+from onchip.solve.stacks.objective import FusionObjective
+from onchip.solve.stacks.reuse_floors import reuse_floors
+from onchip.solve.stacks.space import StackChoice, StackSpace
+from onchip.solve.stacks.stacks import Span, legal_spans, stack_of
+from onchip.solve.stacks.tilings import TileBox, TileSizes, boxes_of
+from onchip.solve.stacks.unit_shares import AnyUnrolling, GivenUnrolling, Sharing
+from support import fused_files
+from support.stacks import chain, fsrcnn, random_stack, tilings_of
 
 CHIP = fused_files.CHIP.replace("512B", "256B")
 SMALL = accelerator_from_yaml(CHIP, "chip.yaml")

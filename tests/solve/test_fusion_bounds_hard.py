@@ -7,28 +7,28 @@ from dataclasses import dataclass, field, replace
 
 import pytest
 
-from onchip.analysis.fusable import FeatureMap, FusableLayer, FusableNetwork
-from onchip.analysis.tiling_windows import Window
+from onchip.answer.stacks import OverlapMode, Tiling
 from onchip.arch.accelerator import Accelerator
 from onchip.arch.compute import ComputeArray
 from onchip.arch.memory import Access, Direction, Dram, Memory, MemoryLevel, Operand, Port
-from onchip.cost.fused_mapper import Mapper, Memoized
-from onchip.plan.strategy import OverlapMode, Tiling
-from onchip.solve.fusion.costs import StackCosts
-from onchip.solve.fusion.mappers import LayerMapper
-from onchip.solve.fusion.objective import FusionObjective
-from onchip.solve.fusion.space import StackChoice
-from onchip.solve.fusion.stacks import Span
-from onchip.solve.fusion.unit_shares import AnyUnrolling, GivenUnrolling, Sharing
-from onchip.solve.limits import Run
-from onchip.solve.mapping.registry import METHODS
-from onchip.solve.mapping.rivals.fixed_unrolling import (
+from onchip.cost.stack.mapper import Mapper, Memoized
+from onchip.facts.fusable import FeatureMap, FusableLayer, FusableNetwork
+from onchip.ir.window import Window
+from onchip.solve.mapping.baselines.fixed_unrolling import (
     FixedUnrolling,
     TemporalMethod,
     unrolling_groups,
     unrollings_for,
 )
-from stacks import ONE, convolution, pool
+from onchip.solve.mapping.registry import METHODS
+from onchip.solve.run.limits import Run
+from onchip.solve.stacks.costs import StackCosts
+from onchip.solve.stacks.mappers import LayerMapper
+from onchip.solve.stacks.objective import FusionObjective
+from onchip.solve.stacks.space import StackChoice
+from onchip.solve.stacks.stacks import Span
+from onchip.solve.stacks.unit_shares import AnyUnrolling, GivenUnrolling, Sharing
+from support.stacks import ONE, convolution, pool
 
 PORTS = (Port(Direction.READ_WRITE, 64),)
 INPUT, WEIGHT, OUTPUT = Operand.INPUT, Operand.WEIGHT, Operand.OUTPUT

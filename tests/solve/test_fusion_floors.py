@@ -13,37 +13,37 @@ import pytest
 
 from adversary.fusing import graph_file, oracle_network, random_network
 from adversary.fusing_machines import random_machine
-from nests import random_accelerator, random_layer, random_mapping
-from onchip.analysis.back_calculation import AxisName
-from onchip.analysis.fusable import FusableNetwork, Stack
+from onchip.answer.layer_mapping import Mapping, MappingError
+from onchip.answer.stacks import OverlapMode, Tiling
 from onchip.arch.accelerator import Accelerator
 from onchip.arch.memory import Operand
-from onchip.cost.fused import stack_cost
-from onchip.cost.layer import LayerCost, layer_cost
+from onchip.cost.layer.cost import LayerCost, layer_cost
+from onchip.cost.stack.cost import stack_cost
 from onchip.errors import AcceleratorError, InputError
-from onchip.frontends.accelerator_yaml import accelerator_from_yaml
-from onchip.frontends.graph_json import graph_from_json
-from onchip.ir.loopnest import Layer
-from onchip.plan.mapping import Mapping, MappingError
-from onchip.plan.strategy import OverlapMode, Tiling
-from onchip.solve.fusion.bounds import StackBounds
-from onchip.solve.fusion.costs import StackCosts
-from onchip.solve.fusion.layer_bounds import skips_nothing
-from onchip.solve.fusion.layer_floors import MachineFloors
-from onchip.solve.fusion.objective import Criteria, FusionObjective
-from onchip.solve.fusion.reuse_floors import reuse_floors
-from onchip.solve.fusion.space import StackChoice, StackSpace
-from onchip.solve.fusion.stacks import Span, legal_spans, stack_of
-from onchip.solve.fusion.tile_ranges import SizeRange, paced_alike, range_totals
-from onchip.solve.fusion.tile_totals import LayerTotals, axis_totals
-from onchip.solve.fusion.tilings import TileBox, TileSizes, boxes_of
-from onchip.solve.fusion.unit_shares import AnyUnrolling
-from onchip.solve.fusion.workers import Costing
-from onchip.solve.limits import Run
-from onchip.workloads.fusable_of import fusable_of
+from onchip.facts.back_calculation import AxisName
+from onchip.facts.fusable import FusableNetwork, Stack
+from onchip.formats.own.accelerator_yaml import accelerator_from_yaml
+from onchip.formats.own.graph_json import graph_from_json
+from onchip.ir.layer import Layer
+from onchip.lower.layers.fusable_of import fusable_of
+from onchip.solve.run.limits import Run
+from onchip.solve.stacks.bounds import StackBounds
+from onchip.solve.stacks.costs import StackCosts
+from onchip.solve.stacks.layer_bounds import skips_nothing
+from onchip.solve.stacks.layer_floors import MachineFloors
+from onchip.solve.stacks.objective import Criteria, FusionObjective
+from onchip.solve.stacks.reuse_floors import reuse_floors
+from onchip.solve.stacks.space import StackChoice, StackSpace
+from onchip.solve.stacks.stacks import Span, legal_spans, stack_of
+from onchip.solve.stacks.tile_ranges import SizeRange, paced_alike, range_totals
+from onchip.solve.stacks.tile_totals import LayerTotals, axis_totals
+from onchip.solve.stacks.tilings import TileBox, TileSizes, boxes_of
+from onchip.solve.stacks.unit_shares import AnyUnrolling
+from onchip.solve.stacks.workers import Costing
 from oracles.fused_pixels import computed
 from oracles.mapspace import all_mappings, homed_toy, lean_toy, toy
-from stacks import tilings_of
+from support.nests import random_accelerator, random_layer, random_mapping
+from support.stacks import tilings_of
 
 ROUNDED = 1 + 1e-9
 Mapped = tuple[Layer, Accelerator, Mapping]

@@ -6,26 +6,26 @@ from collections.abc import Callable
 
 import pytest
 
-from fused_files import CHIP, three_convolutions
-from onchip.analysis.fusable import FusableNetwork
+from onchip.answer.layer_mapping import Kept, Loop, Mapping
+from onchip.answer.result import Result, Status, Stop
 from onchip.arch.accelerator import Accelerator
 from onchip.arch.memory import Operand
-from onchip.frontends.accelerator_yaml import accelerator_from_yaml
-from onchip.frontends.graph_json import graph_from_json
-from onchip.ir.loopnest import Layer
-from onchip.plan.mapping import Kept, Loop, Mapping
-from onchip.plan.result import Result, Status, Stop
-from onchip.solve.fusion.in_time import FoundInTime, solve_in_time
-from onchip.solve.fusion.objective import FusionObjective
-from onchip.solve.fusion.options import FusionOptions
-from onchip.solve.fusion.workers import Costing
-from onchip.solve.limits import Limits, Progress, Run
+from onchip.facts.fusable import FusableNetwork
+from onchip.formats.own.accelerator_yaml import accelerator_from_yaml
+from onchip.formats.own.graph_json import graph_from_json
+from onchip.ir.layer import Layer
+from onchip.lower.layers.fusable_of import fusable_of
+from onchip.lower.layers.layers_of import Precision
+from onchip.solve.mapping.baselines.loma import solve_as_loma
 from onchip.solve.mapping.objective import MappingObjective
 from onchip.solve.mapping.registry import METHODS, MappingMethod, Solve
-from onchip.solve.mapping.rivals.loma import solve_as_loma
+from onchip.solve.run.limits import Limits, Progress, Run
+from onchip.solve.stacks.anytime import FoundInTime, solve_in_time
+from onchip.solve.stacks.objective import FusionObjective
+from onchip.solve.stacks.options import FusionOptions
+from onchip.solve.stacks.workers import Costing
 from onchip.verify.mapping import verify_mapping
-from onchip.workloads.fusable_of import fusable_of
-from onchip.workloads.layers_of import Precision
+from support.fused_files import CHIP, three_convolutions
 
 OPTIONS = FusionOptions(tile=(8, 8))
 LONG = 3600.0

@@ -7,18 +7,21 @@ from dataclasses import replace
 
 import pytest
 
-from fused_files import CHIP
+from onchip.answer.layer_mapping import Loop, Mapping
+from onchip.answer.result import Result, Status
 from onchip.arch.accelerator import Accelerator
 from onchip.arch.memory import Operand
-from onchip.cost.layer_accounting import AccountingName
-from onchip.cost.layer_limits import array_of
+from onchip.cost.layer.accounting import AccountingName
+from onchip.cost.layer.limits import array_of
 from onchip.errors import AcceleratorError, InputError, InternalError, UsageError
-from onchip.frontends.accelerator_yaml import accelerator_from_yaml, load_accelerator
-from onchip.ir.loopnest import Layer
-from onchip.plan.mapping import Loop, Mapping
-from onchip.plan.result import Result, Status
-from onchip.solve.fusion.ledger import CostingStoppedError
-from onchip.solve.fusion.mappers import (
+from onchip.formats.own.accelerator_yaml import accelerator_from_yaml, load_accelerator
+from onchip.ir.layer import Layer
+from onchip.solve.mapping.baselines.fixed_unrolling import FixedUnrolling, TemporalMethod, unrolling_groups
+from onchip.solve.mapping.objective import MappingObjective
+from onchip.solve.mapping.registry import METHODS, MappingMethod
+from onchip.solve.run.limits import Run
+from onchip.solve.stacks.cost_table import CostingStoppedError
+from onchip.solve.stacks.mappers import (
     MAPPERS,
     LayerMapper,
     RuleMapper,
@@ -26,11 +29,8 @@ from onchip.solve.fusion.mappers import (
     check_rule_unrolls,
     mapper_named,
 )
-from onchip.solve.limits import Run
-from onchip.solve.mapping.objective import MappingObjective
-from onchip.solve.mapping.registry import METHODS, MappingMethod
-from onchip.solve.mapping.rivals.fixed_unrolling import FixedUnrolling, TemporalMethod, unrolling_groups
 from onchip.verify.mapping import MappingRule, verify_mapping
+from support.fused_files import CHIP
 
 MACHINE = load_accelerator("meta-prototype-df")
 LAYER = Layer(k=33, c=12, p=9, q=14, r=3, s=3, partial_bits=16)

@@ -7,14 +7,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from onchip.answer.result import Status, Stop
 from onchip.errors import InternalError
-from onchip.plan.result import Status, Stop
-from onchip.solve.fusion.guided import Estimates, GuidedSearch
-from onchip.solve.fusion.ledger import Ledger
-from onchip.solve.fusion.objective import Criteria, sum_of, value_of
-from onchip.solve.fusion.search import Found, LazySearch, best_of
-from onchip.solve.fusion.ways import Arc, Way, pareto
-from onchip.solve.limits import Limits, Progress, Run
+from onchip.solve.run.limits import Limits, Progress, Run
+from onchip.solve.stacks.cost_table import Ledger
+from onchip.solve.stacks.guided import Estimates, GuidedSearch
+from onchip.solve.stacks.objective import Criteria, sum_of, value_of
+from onchip.solve.stacks.search import Found, LazySearch, best_of
+from onchip.solve.stacks.ways import Arc, Way, pareto
 
 
 @dataclass

@@ -10,25 +10,25 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fusable_networks import RESIDUAL, chain, network_of, networks
-from onchip.analysis.fusable import FeatureMap, FusableNetwork
+from onchip.answer.result import Status
+from onchip.answer.stacks import FusionStrategy, LayerInNetwork, OverlapMode, Tiling
 from onchip.arch.accelerator import Accelerator
-from onchip.frontends.accelerator_yaml import accelerator_from_yaml
-from onchip.plan.result import Status
-from onchip.plan.strategy import FusionStrategy, LayerInNetwork, OverlapMode, Tiling
-from onchip.solve.fusion.ledger import Ledger
-from onchip.solve.fusion.objective import Criteria, sum_of, value_of
-from onchip.solve.fusion.options import Combination, FusionOptions
-from onchip.solve.fusion.search import Found, LazySearch, best_of
-from onchip.solve.fusion.solve import Solver, choices_of, strategy_of
-from onchip.solve.fusion.space import StackChoice, StackSpace
-from onchip.solve.fusion.spaces import shared_spaces, space_of
-from onchip.solve.fusion.stacks import Span, legal_spans, spans_of, stack_of
-from onchip.solve.fusion.tilings import TileSizes, whole
-from onchip.solve.fusion.ways import Arc
-from onchip.solve.limits import Limits, Run
+from onchip.facts.fusable import FeatureMap, FusableNetwork
+from onchip.formats.own.accelerator_yaml import accelerator_from_yaml
+from onchip.solve.run.limits import Limits, Run
+from onchip.solve.stacks.cost_table import Ledger
+from onchip.solve.stacks.objective import Criteria, sum_of, value_of
+from onchip.solve.stacks.options import Combination, FusionOptions
+from onchip.solve.stacks.search import Found, LazySearch, best_of
+from onchip.solve.stacks.solve import Solver, choices_of, strategy_of
+from onchip.solve.stacks.space import StackChoice, StackSpace
+from onchip.solve.stacks.spaces import shared_spaces, space_of
+from onchip.solve.stacks.stacks import Span, legal_spans, spans_of, stack_of
+from onchip.solve.stacks.tilings import TileSizes, whole
+from onchip.solve.stacks.ways import Arc
 from onchip.verify.strategy import StrategyRule, verify_strategy
-from stacks import tilings_of
+from support.fusable_networks import RESIDUAL, chain, network_of, networks
+from support.stacks import tilings_of
 
 MEMORIES = """\
 format: onchip-accelerator

@@ -4,11 +4,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fusable_networks import RESIDUAL, chain, network_of, networks
-from onchip.analysis.fusable import FusableNetwork
 from onchip.errors import InputError, UsageError
-from onchip.frontends.accelerator_yaml import load_accelerator
-from onchip.solve.fusion.stacks import (
+from onchip.facts.fusable import FusableNetwork
+from onchip.formats.own.accelerator_yaml import load_accelerator
+from onchip.solve.stacks.stacks import (
     Span,
     given_stacks,
     greedy_stacks,
@@ -20,6 +19,7 @@ from onchip.solve.fusion.stacks import (
     units_of,
     weight_capacity_bits,
 )
+from support.fusable_networks import RESIDUAL, chain, network_of, networks
 
 
 def leaves(network: FusableNetwork, span: Span) -> bool:

@@ -2,20 +2,25 @@ from __future__ import annotations
 
 import pytest
 
-from onchip.analysis.fusable import FusableNetwork
-from onchip.cost.fused import stack_cost
-from onchip.cost.layer_accounting import AccountingName
+from onchip.answer.stacks import OverlapMode, Tiling
+from onchip.cost.layer.accounting import AccountingName
+from onchip.cost.stack.cost import stack_cost
 from onchip.errors import InputError
-from onchip.frontends.accelerator_yaml import load_accelerator
-from onchip.plan.strategy import OverlapMode, Tiling
-from onchip.solve.fusion.objective import FusionObjective
-from onchip.solve.fusion.space import StackChoice
-from onchip.solve.fusion.stacks import Span, stack_of
-from onchip.solve.fusion.unit_shares import GivenUnrolling
-from onchip.solve.fusion.workers import Costing, costs_of
-from onchip.solve.limits import Limits, Run
-from onchip.solve.mapping.rivals.fixed_unrolling import FixedUnrolling, TemporalMethod, unrolling_groups, unrollings_for
-from stacks import fsrcnn
+from onchip.facts.fusable import FusableNetwork
+from onchip.formats.own.accelerator_yaml import load_accelerator
+from onchip.solve.mapping.baselines.fixed_unrolling import (
+    FixedUnrolling,
+    TemporalMethod,
+    unrolling_groups,
+    unrollings_for,
+)
+from onchip.solve.run.limits import Limits, Run
+from onchip.solve.stacks.objective import FusionObjective
+from onchip.solve.stacks.space import StackChoice
+from onchip.solve.stacks.stacks import Span, stack_of
+from onchip.solve.stacks.unit_shares import GivenUnrolling
+from onchip.solve.stacks.workers import Costing, costs_of
+from support.stacks import fsrcnn
 
 TILES = [
     StackChoice(Span(0, 2), Tiling(16, 9, OverlapMode.FULLY_CACHED)),

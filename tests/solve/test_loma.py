@@ -11,28 +11,28 @@ from random import Random
 
 import pytest
 
-from nests import random_layer
+from onchip.answer.layer_mapping import Kept, Loop, Mapping, MappingError
+from onchip.answer.result import Status
 from onchip.arch.accelerator import Accelerator
 from onchip.arch.compute import ComputeArray
 from onchip.arch.memory import Access, Direction, Dram, Memory, MemoryLevel, Operand, Port
-from onchip.cost.layer import layer_cost
-from onchip.cost.layer_accounting import DEFINES, INTERPRETER, ZIGZAG, Accounting
-from onchip.cost.layer_limits import needed_bits
-from onchip.cost.layer_zigzag_batch import ZigzagCosts
+from onchip.cost.layer.accounting import DEFINES, INTERPRETER, ZIGZAG, Accounting
+from onchip.cost.layer.cost import layer_cost
+from onchip.cost.layer.limits import needed_bits
+from onchip.cost.layer.zigzag_batch import ZigzagCosts
 from onchip.errors import InputError, UsageError
-from onchip.frontends.accelerator_yaml import load_accelerator
-from onchip.frontends.zigzag_yaml import read_zigzag_hardware
-from onchip.ir.loopnest import INPUT, OUTPUT, RELEVANT, Layer
-from onchip.plan.mapping import Kept, Loop, Mapping, MappingError
-from onchip.plan.result import Status
-from onchip.solve.limits import Limits, Run
+from onchip.formats.own.accelerator_yaml import load_accelerator
+from onchip.formats.zigzag.hardware import read_zigzag_hardware
+from onchip.ir.layer import INPUT, OUTPUT, RELEVANT, Layer
+from onchip.solve.mapping.baselines.loma import ORDER_OF_DEFINES, joined, solve_as_loma
+from onchip.solve.mapping.baselines.uneven import solve_uneven
+from onchip.solve.mapping.baselines.unrolling import unrolled_as_asked
 from onchip.solve.mapping.factors import prime_counts
 from onchip.solve.mapping.objective import MappingObjective
-from onchip.solve.mapping.rivals.loma import ORDER_OF_DEFINES, joined, solve_as_loma
-from onchip.solve.mapping.rivals.uneven import solve_uneven
-from onchip.solve.mapping.rivals.unrolling import unrolled_as_asked
+from onchip.solve.run.limits import Limits, Run
 from onchip.verify.mapping import verify_mapping
 from oracles import mapping_unrolled as oracle
+from support.nests import random_layer
 
 SYSTOLIC = Path(__file__).parents[1] / "data" / "zigzag-systolic.yaml"
 PORTS = (Port(Direction.READ, 16), Port(Direction.WRITE, 16))

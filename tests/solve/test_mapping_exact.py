@@ -7,17 +7,17 @@ from math import isfinite
 
 import pytest
 
+from onchip.answer.layer_mapping import Kept, Loop, Mapping
+from onchip.answer.result import Status, Stop
 from onchip.arch.accelerator import Accelerator
 from onchip.arch.memory import Operand
-from onchip.cost.layer import layer_cost
-from onchip.frontends.accelerator_yaml import load_accelerator
-from onchip.ir.loopnest import OUTPUT, Layer
-from onchip.plan.mapping import Kept, Loop, Mapping
-from onchip.plan.result import Status, Stop
-from onchip.solve.limits import Limits, Progress, Run
-from onchip.solve.mapping.exact import ExactMapper, solve_exactly
-from onchip.solve.mapping.exact_tables import tables_of
+from onchip.cost.layer.cost import layer_cost
+from onchip.formats.own.accelerator_yaml import load_accelerator
+from onchip.ir.layer import OUTPUT, Layer
+from onchip.solve.mapping.exact.exact import ExactMapper, solve_exactly
+from onchip.solve.mapping.exact.tables import tables_of
 from onchip.solve.mapping.objective import MappingObjective
+from onchip.solve.run.limits import Limits, Progress, Run
 from onchip.verify.mapping import verify_mapping
 from oracles.mapspace import homed_toy, lean_toy, least_values, toy
 

@@ -20,23 +20,23 @@ import pytest
 
 from adversary.levels.map_cases import random_layer as odd_layer
 from adversary.levels.map_cases import random_machine as odd_machine
+from onchip.answer.layer_mapping import Mapping
 from onchip.arch.accelerator import Accelerator
-from onchip.cost.layer_batch import LayerCosts
-from onchip.cost.layer_tables import Integers
+from onchip.cost.layer.batch import LayerCosts
+from onchip.cost.layer.tables import Integers
 from onchip.errors import InputError
-from onchip.frontends.accelerator_yaml import accelerator_from_yaml
-from onchip.ir.loopnest import LOOPS, Layer
-from onchip.plan.mapping import Mapping
-from onchip.solve.limits import Run
-from onchip.solve.mapping import exact_kernel as kernel
-from onchip.solve.mapping.exact import OBJECTIVES, ExactMapper
-from onchip.solve.mapping.exact_chains import mapping_of
-from onchip.solve.mapping.exact_compiled import ENERGY
-from onchip.solve.mapping.exact_descent import FINISHED, LEAF
-from onchip.solve.mapping.exact_room import room_of
-from onchip.solve.mapping.exact_tables import tables_of
-from onchip.solve.mapping.exact_work import work_of
+from onchip.formats.own.accelerator_yaml import accelerator_from_yaml
+from onchip.ir.layer import LOOPS, Layer
+from onchip.solve.mapping.exact import kernel
+from onchip.solve.mapping.exact.chains import mapping_of
+from onchip.solve.mapping.exact.compiled import ENERGY
+from onchip.solve.mapping.exact.descent import FINISHED, LEAF
+from onchip.solve.mapping.exact.exact import OBJECTIVES, ExactMapper
+from onchip.solve.mapping.exact.room import room_of
+from onchip.solve.mapping.exact.tables import tables_of
+from onchip.solve.mapping.exact.work import work_of
 from onchip.solve.mapping.objective import MappingObjective
+from onchip.solve.run.limits import Run
 from oracles.mapspace import all_mappings, homed_toy, lean_toy, toy, units_of
 
 MOST_MAPPINGS = 1200

@@ -6,16 +6,16 @@ from dataclasses import replace
 
 import pytest
 
-from onchip.cost.layer import layer_cost
+from onchip.answer.result import Status
+from onchip.cost.layer.cost import layer_cost
 from onchip.errors import AcceleratorError
-from onchip.frontends.accelerator_yaml import load_accelerator
-from onchip.ir.loopnest import Layer
-from onchip.plan.result import Status
-from onchip.solve.limits import Limits, Run
+from onchip.formats.own.accelerator_yaml import load_accelerator
+from onchip.formats.own.layer_tables import layer_table
+from onchip.ir.layer import Layer
 from onchip.solve.mapping.objective import MappingObjective
 from onchip.solve.mapping.registry import method_named
+from onchip.solve.run.limits import Limits, Run
 from onchip.verify.mapping import verify_mapping
-from onchip.workloads.layer_tables import layer_table
 
 SMALL = Layer(k=16, c=8, p=8, q=8, r=3, s=3, padding=(1, 1, 1, 1))
 

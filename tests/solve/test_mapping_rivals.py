@@ -6,20 +6,20 @@ from pathlib import Path
 
 import pytest
 
+from onchip.answer.result import Status
 from onchip.arch.accelerator import Accelerator
 from onchip.arch.compute import ComputeArray
 from onchip.arch.memory import Access, Direction, Dram, Memory, MemoryLevel, Operand, Port
-from onchip.cost.layer import layer_cost
+from onchip.cost.layer.cost import layer_cost
 from onchip.errors import UsageError
-from onchip.ir.loopnest import Layer
-from onchip.plan.result import Status
-from onchip.solve.limits import Limits, Run
+from onchip.ir.layer import Layer
+from onchip.solve.mapping.baselines.best_of_random import solve_at_random
+from onchip.solve.mapping.baselines.hybrid import solve_as_hybrid
+from onchip.solve.mapping.baselines.loma import solve_as_loma
 from onchip.solve.mapping.cache import MappingCache
 from onchip.solve.mapping.objective import MappingObjective
 from onchip.solve.mapping.registry import METHODS, method_named
-from onchip.solve.mapping.rivals.best_of_random import solve_at_random
-from onchip.solve.mapping.rivals.hybrid import solve_as_hybrid
-from onchip.solve.mapping.rivals.loma import solve_as_loma
+from onchip.solve.run.limits import Limits, Run
 from onchip.verify.mapping import verify_mapping
 
 LAYER = Layer(k=8, c=8, p=4, q=4, r=3, s=3, padding=(1, 1, 1, 1))

@@ -9,16 +9,16 @@ from math import isfinite
 
 import pytest
 
+from onchip.answer.result import Status, Stop
 from onchip.arch.accelerator import Accelerator
-from onchip.cost.layer import layer_cost
+from onchip.cost.layer.cost import layer_cost
 from onchip.errors import InputError
-from onchip.frontends.accelerator_yaml import load_accelerator
-from onchip.ir.loopnest import INPUT, LOOPS, Layer
-from onchip.plan.result import Status, Stop
-from onchip.solve.limits import Limits, Run
-from onchip.solve.mapping.exact import solve_exactly
+from onchip.formats.own.accelerator_yaml import load_accelerator
+from onchip.ir.layer import INPUT, LOOPS, Layer
+from onchip.solve.mapping.exact.exact import solve_exactly
 from onchip.solve.mapping.objective import MappingObjective
 from onchip.solve.mapping.padding import floor_of, padded_bounds, padded_layers, padded_mapspace, solve_padded
+from onchip.solve.run.limits import Limits, Run
 from onchip.verify.mapping import verify_mapping
 from oracles.mapspace import homed_toy, lean_toy, least_values, toy
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from figure_table import WORKED, Worked
-from onchip.plan.problem import Objective
+from onchip.answer.problem import Objective
 from onchip.verify.verifier import verify
-from programs import CHAIN, SPILLED, TWO_SCRATCHPADS
+from support.figure_table import WORKED, Worked
+from support.programs import CHAIN, SPILLED, TWO_SCRATCHPADS
 
 
 @pytest.mark.parametrize("worked", WORKED, ids=str)

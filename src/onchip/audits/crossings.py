@@ -16,12 +16,12 @@ from functools import cached_property
 
 from ortools.sat.python import cp_model
 
+from onchip.answer.problem import Objective
 from onchip.arch.memory import Memory
 from onchip.audits.facts import Facts, units_of
 from onchip.audits.search import in_time
 from onchip.audits.sequences import Literal, Sequence
 from onchip.ir.tensor import Role
-from onchip.plan.problem import Objective
 
 
 class CrossingsModel:

@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import cached_property
 
+from onchip.answer.problem import Order, Problem
 from onchip.arch.memory import DRAM, Memory, Operand
 from onchip.ir.operator import Operator
 from onchip.ir.tensor import Role, Tensor
-from onchip.plan.problem import Order, Problem
 
 
 @dataclass(frozen=True)

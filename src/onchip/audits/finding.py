@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import StrEnum
 
-from onchip.plan.mapping import Mapping
-from onchip.plan.packing import Overflow, Packing
-from onchip.plan.plan import Plan
+from onchip.answer.layer_mapping import Mapping
+from onchip.answer.packing import Overflow, Packing
+from onchip.answer.program import Plan
 
 
 class Ruling(StrEnum):

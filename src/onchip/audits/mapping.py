@@ -12,6 +12,9 @@ from math import ceil
 
 import numpy as np
 
+from onchip.answer.layer_mapping import Loop, Mapping, MappingError
+from onchip.answer.mapping_document import MappingClaim
+from onchip.answer.result import Status
 from onchip.arch.accelerator import Accelerator
 from onchip.audits.finding import Finding, Ruling
 from onchip.audits.mapping_chains import Chains
@@ -19,11 +22,8 @@ from onchip.audits.mapping_nests import mappings_of
 from onchip.audits.mapping_terms import FEMTO, NEVER, Terms, Tiling
 from onchip.audits.mapping_tiles import grid_of
 from onchip.audits.mapping_ways import Ways
-from onchip.cost.layer import layer_cost
-from onchip.ir.loopnest import LOOPS, Layer
-from onchip.plan.mapping import Loop, Mapping, MappingError
-from onchip.plan.mapping_document import MappingClaim
-from onchip.plan.result import Status
+from onchip.cost.layer.cost import layer_cost
+from onchip.ir.layer import LOOPS, Layer
 from onchip.verify.mapping import verify_mapping
 
 SAME = 1e-9

@@ -16,7 +16,7 @@ import numpy as np
 from onchip.arch.memory import Operand
 from onchip.audits.mapping_terms import NEVER, Terms, Tiling
 from onchip.audits.mapping_tiles import CHANGES, Grid, Whole
-from onchip.ir.loopnest import LOOPS
+from onchip.ir.layer import LOOPS
 
 Unpaid = tuple[str, tuple[int, ...]] | None
 """An operand and the numbers of its boundaries that are still to be paid for, or nobody."""

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from itertools import pairwise, permutations, product
 
+from onchip.answer.layer_mapping import Kept, Loop, Mapping
 from onchip.arch.accelerator import Accelerator
 from onchip.arch.memory import Operand
 from onchip.audits.mapping_tiles import CHANGES
-from onchip.ir.loopnest import LOOPS, Layer
-from onchip.plan.mapping import Kept, Loop, Mapping
+from onchip.ir.layer import LOOPS, Layer
 
 Bounds = dict[str, int]
 

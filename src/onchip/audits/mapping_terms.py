@@ -17,7 +17,7 @@ from onchip.arch.accelerator import Accelerator
 from onchip.arch.memory import DRAM, Access, Operand
 from onchip.audits.mapping_tiles import CHANGES, RowCounter, Sizes, Whole
 from onchip.errors import AcceleratorError
-from onchip.ir.loopnest import LOOPS, Layer
+from onchip.ir.layer import LOOPS, Layer
 
 NEVER = 1 << 59
 """The energy of what does not fit; sums of energies stay below it."""

@@ -10,7 +10,7 @@ from typing import TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from onchip.ir.loopnest import LOOPS, Axis
+from onchip.ir.layer import LOOPS, Axis
 
 Whole: TypeAlias = NDArray[np.int64]
 Sizes: TypeAlias = dict[str, Whole]

@@ -7,12 +7,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from onchip.answer.layer_mapping import loops_along
 from onchip.arch.compute import ComputeArray
 from onchip.arch.memory import Operand
 from onchip.audits.mapping_terms import Terms, Tiling
 from onchip.audits.mapping_tiles import CHANGES, Sizes, Whole, divisors
-from onchip.ir.loopnest import LOOPS, Layer
-from onchip.plan.mapping import loops_along
+from onchip.ir.layer import LOOPS, Layer
 
 MOST_WAYS = 2_000_000
 Way = tuple[tuple[int, ...], ...]

@@ -15,12 +15,12 @@ from __future__ import annotations
 
 from ortools.sat.python import cp_model
 
+from onchip.answer.problem import Objective, Placement
 from onchip.arch.memory import DRAM
 from onchip.audits.facts import Facts, units_of
 from onchip.audits.moments_variables import Expression, MomentsVariables, Place, Shape
 from onchip.audits.search import in_time
 from onchip.ir.tensor import Role
-from onchip.plan.problem import Objective, Placement
 
 
 class MomentsModel(MomentsVariables):

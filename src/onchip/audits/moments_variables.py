@@ -7,10 +7,10 @@ from typing import Any, TypeAlias
 
 from ortools.sat.python import cp_model
 
+from onchip.answer.problem import Objective
 from onchip.audits.facts import Facts
 from onchip.audits.search import in_time
 from onchip.ir.tensor import Role
-from onchip.plan.problem import Objective
 
 Expression: TypeAlias = Any
 """A linear expression or a number; ortools gives them no type that adds up."""

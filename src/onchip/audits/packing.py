@@ -7,9 +7,9 @@ from dataclasses import dataclass, field
 
 from ortools.sat.python import cp_model
 
+from onchip.answer.packing import Overflow, Packing, PackingProblem
 from onchip.audits.finding import Finding, Ruling
 from onchip.audits.search import Answered, searched
-from onchip.plan.packing import Overflow, Packing, PackingProblem
 from onchip.verify.packing import verify_overflow, verify_packing
 
 

@@ -6,6 +6,8 @@ import time
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
+from onchip.answer.problem import Order, Problem
+from onchip.answer.program import Plan
 from onchip.audits.crossings import CrossingsModel
 from onchip.audits.facts import Facts
 from onchip.audits.finding import Finding, Ruling
@@ -13,8 +15,6 @@ from onchip.audits.moments import MomentsModel
 from onchip.audits.moments_variables import Shape
 from onchip.audits.program import Solution
 from onchip.audits.search import Answered, OutOfTimeError, searched
-from onchip.plan.plan import Plan
-from onchip.plan.problem import Order, Problem
 from onchip.verify.verifier import verify
 
 GREATEST_PLACES = 60_000

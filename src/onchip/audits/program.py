@@ -6,10 +6,10 @@ from collections.abc import Iterator
 
 from ortools.sat.python import cp_model
 
+from onchip.answer.program import Allocate, Compute, Copy, Free, Instruction, Plan
 from onchip.arch.memory import DRAM
 from onchip.audits.moments import MomentsModel
 from onchip.audits.moments_variables import Place
-from onchip.plan.plan import Allocate, Compute, Copy, Free, Instruction, Plan
 
 
 class Solution:

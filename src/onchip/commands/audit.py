@@ -7,11 +7,11 @@ from typing import Annotated
 
 import typer
 
+from onchip.answer.problem import Order
 from onchip.commands.arguments import Alignment, AsJson, Workers, bytes_of, seconds_of
 from onchip.commands.exit_code import ExitCode
 from onchip.errors import UsageError
-from onchip.plan.problem import Order
-from onchip.report.output import write, write_json
+from onchip.reports.shared.output import write, write_json
 
 
 def audit_command(
@@ -45,8 +45,8 @@ def audit_command(
     What was packed without --minimize or --overflow claims only to fit. A plan is audited in the orders that its
     claim is about: any, the network's own, or, for one of least peak, the plan's own.
     """
-    from onchip.auditing import AuditRequest, audit_answer
-    from onchip.export.writable import ensure_writable
+    from onchip.app.audit import AuditRequest, audit_answer
+    from onchip.formats.writable import ensure_writable
 
     if overflow and minimize:
         raise UsageError("it contradicts --minimize", place="--overflow", expected="one of the two")

@@ -6,14 +6,14 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from onchip.answer.document import Granularity
+from onchip.answer.problem import Count
 from onchip.commands.arguments import AcceleratorName, Alignment, AsJson, Bits, Dims, Network, PlanFile, Sram, dims_of
 from onchip.commands.exit_code import code_of_check
-from onchip.plan.document import Granularity
-from onchip.plan.problem import Count
-from onchip.report.output import write, write_json
+from onchip.reports.shared.output import write, write_json
 
 if TYPE_CHECKING:
-    from onchip.report.outcome import Check
+    from onchip.reports.program.outcome import Check
 
 
 def check_command(
@@ -32,8 +32,8 @@ def check_command(
 
     NETWORK is read as the plan says; --sram, --accelerator and --alignment stand in for the plan's own memories.
     """
-    from onchip.pipeline import check_plan
-    from onchip.solve.target import Target
+    from onchip.app.plan import check_plan
+    from onchip.app.target import Target
 
     flags = {"bits": bits, "granularity": granularity, "count": count, "dims": dims_of(dim) or None}
     insisted = {name: value for name, value in flags.items() if value is not None}
@@ -45,10 +45,10 @@ def check_command(
 def show_check(check: Check, *, as_json: bool) -> None:
     """Print what the verifier found."""
     if as_json:
-        from onchip.report.json_view import check_object
+        from onchip.reports.program.json_view import check_object
 
         write_json(check_object(check))
     else:
-        from onchip.report.terminal import check_report, show
+        from onchip.reports.program.terminal import check_report, show
 
         write(show(*check_report(check)))

@@ -5,9 +5,9 @@ from __future__ import annotations
 from enum import IntEnum
 from typing import TypeVar
 
+from onchip.answer.result import Result, Status, Stop
 from onchip.errors import InputError, OnchipError
-from onchip.plan.result import Result, Status, Stop
-from onchip.solve.start import NoAnswerError, StoppedError
+from onchip.solve.run.start import NoAnswerError, StoppedError
 
 Answer = TypeVar("Answer")
 

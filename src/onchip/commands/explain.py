@@ -9,11 +9,11 @@ import typer
 from onchip.commands.arguments import AsJson, Network, PlanFile
 from onchip.commands.check import show_check
 from onchip.commands.exit_code import ExitCode
-from onchip.report.output import write, write_json
+from onchip.reports.shared.output import write, write_json
 
 if TYPE_CHECKING:
-    from onchip.analysis.history import History
-    from onchip.plan.result import Result
+    from onchip.answer.result import Result
+    from onchip.explanations.history import History
 
 
 def explain_command(
@@ -28,11 +28,11 @@ def explain_command(
 
     Also what capacity would make each spill vanish, and all of them.
     """
-    from onchip.analysis.history import History
-    from onchip.pipeline import check_plan
-    from onchip.report.explanation import Explanation, explanation_lines, explanation_object
-    from onchip.report.terminal import show
-    from onchip.solve.target import Target
+    from onchip.app.plan import check_plan
+    from onchip.app.target import Target
+    from onchip.explanations.history import History
+    from onchip.reports.program.explanation import Explanation, explanation_lines, explanation_object
+    from onchip.reports.program.terminal import show
 
     check = check_plan(plan, network, Target(), {})
     if not check.is_legal:
@@ -49,9 +49,9 @@ def explain_command(
 
 def _least_peak(history: History, seconds: float) -> Result[tuple[int, ...]] | None:
     """M_P; None where the plan's own order needs no spill, so that it does not matter."""
-    from onchip.solve.budgets import budgets_of, roomy_problem
-    from onchip.solve.limits import Limits
-    from onchip.solve.start import silent_run
+    from onchip.solve.run.budgets import budgets_of, roomy_problem
+    from onchip.solve.run.limits import Limits
+    from onchip.solve.run.start import silent_run
 
     problem = history.problem
     if history.bytes_without_spills <= sum(memory.capacity_bytes for memory in problem.memories):

@@ -11,13 +11,13 @@ from onchip.commands.arguments import AsJson, PlanFile
 from onchip.commands.check import show_check
 from onchip.commands.exit_code import code_of_check
 from onchip.errors import UsageError
-from onchip.export.formats import Export, Format, files_of
-from onchip.export.writable import ensure_writable
-from onchip.report.output import write, write_json
+from onchip.formats.exports import Export, Format, files_of
+from onchip.formats.writable import ensure_writable
+from onchip.reports.shared.output import write, write_json
 
 if TYPE_CHECKING:
-    from onchip.export.trace_spans import Span
-    from onchip.report.outcome import Check
+    from onchip.formats.trace.spans import Span
+    from onchip.reports.program.outcome import Check
 
 NetworkIfNotBundled: TypeAlias = Annotated[
     str | None,
@@ -58,8 +58,8 @@ def export_command(
 
 
 def _bundled_network_of(plan: Path) -> str:
-    from onchip.frontends.plan_json import read_plan
-    from onchip.workloads.bundled import bundled_networks
+    from onchip.formats.own.bundled_networks import bundled_networks
+    from onchip.formats.own.plan_json import read_plan
 
     name = read_plan(plan).graph.name
     if name not in bundled_networks():
@@ -70,12 +70,12 @@ def _bundled_network_of(plan: Path) -> str:
 def _checked(plan: Path, network: str, accelerator: str | None) -> tuple[Check, tuple[Span, ...] | None]:
     """Return the plan held against its network and, if legal, when its instructions happen on an accelerator."""
     if accelerator is None:
-        from onchip.pipeline import check_plan
-        from onchip.solve.target import Target
+        from onchip.app.plan import check_plan
+        from onchip.app.target import Target
 
         return check_plan(plan, network, Target(), {}), None
-    from onchip.export.trace_spans import Span, spans_of_activities
-    from onchip.pipeline import time_network
+    from onchip.app.plan import time_network
+    from onchip.formats.trace.spans import Span, spans_of_activities
 
     timing = time_network(plan, network, accelerator)
     if timing.timeline is None:
@@ -95,7 +95,7 @@ def _checked(plan: Path, network: str, accelerator: str | None) -> tuple[Check, 
 def _show(form: Format, files: tuple[Path, ...], check: Check, *, as_json: bool) -> None:
     written = [str(file) for file in files] if check.is_legal else []
     if as_json:
-        from onchip.report.json_view import check_object
+        from onchip.reports.program.json_view import check_object
 
         write_json({"to": form, "files": written, "check": check_object(check)})
     elif check.is_legal:

@@ -8,6 +8,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from onchip.answer.document import Granularity
+from onchip.answer.stacks import OverlapMode, tile_of_text
+from onchip.answer.strategy_document import StrategyDocument, StrategyReading
 from onchip.commands.arguments import (
     AsJson,
     Dims,
@@ -20,22 +23,19 @@ from onchip.commands.arguments import (
     seconds_of,
 )
 from onchip.commands.exit_code import ExitCode, code_of_check, code_of_result
-from onchip.commands.watched import watched_run
-from onchip.cost.layer_accounting import AccountingName
+from onchip.commands.progress import watched_run
+from onchip.cost.layer.accounting import AccountingName
 from onchip.errors import GraphError, InputError, UsageError
-from onchip.plan.document import Granularity
-from onchip.plan.strategy import OverlapMode, tile_of_text
-from onchip.plan.strategy_document import StrategyDocument, StrategyReading
-from onchip.report.output import write, write_json
-from onchip.solve.fusion.objective import FusionObjective
-from onchip.solve.fusion.options import Combination, FusionOptions
-from onchip.solve.fusion.tilings import TileSizes
-from onchip.solve.limits import Limits
+from onchip.reports.shared.output import write, write_json
+from onchip.solve.run.limits import Limits
+from onchip.solve.stacks.objective import FusionObjective
+from onchip.solve.stacks.options import Combination, FusionOptions
+from onchip.solve.stacks.tilings import TileSizes
 
 if TYPE_CHECKING:
-    from onchip.fusion import FusionRequest
+    from onchip.app.fuse import FusionRequest
     from onchip.ir.graph import Graph
-    from onchip.report.fusion_outcome import FusionOutcome
+    from onchip.reports.stack.outcome import FusionOutcome
 
 GRAPH_SUFFIXES = (".json", ".json.gz")
 
@@ -120,7 +120,7 @@ def fuse_command(
 
     What is not given is searched, with a proof over the space that the answer names. Ctrl-C ends with the best so far.
     """
-    from onchip.fusion import FusionRequest, fuse_network
+    from onchip.app.fuse import FusionRequest, fuse_network
 
     options = FusionOptions(
         stacks, _tile(tile), mode, tile_sizes, combination, not maps_in_dram, 2 * workers if workers > 1 else 1
@@ -141,12 +141,12 @@ def fuse_command(
 
 
 def _show(outcome: FusionOutcome, *, as_json: bool) -> None:
-    from onchip.report.fusion import fusion_object, fusion_tables
+    from onchip.reports.stack.text import fusion_object, fusion_tables
 
     if as_json:
         write_json(fusion_object(outcome))
         return
-    from onchip.report.terminal import show
+    from onchip.reports.program.terminal import show
 
     write(show(*fusion_tables(outcome)))
 
@@ -159,9 +159,9 @@ def _tile(text: str | None) -> tuple[int, int] | None:
 
 
 def _check(path: Path, request: FusionRequest, emit_graph: Path | None, *, as_json: bool) -> ExitCode:
-    from onchip.frontends.strategy_json import read_strategy
-    from onchip.fusion import accounting_of, check_strategy
-    from onchip.report.fusion import check_object, check_words
+    from onchip.app.fuse import accounting_of, check_strategy
+    from onchip.formats.own.strategy_json import read_strategy
+    from onchip.reports.stack.text import check_object, check_words
 
     document = read_strategy(path)
     emitted = EmittedGraph.to(emit_graph, document.reading, request.source, request.accelerator, str(path))
@@ -176,10 +176,10 @@ def _check(path: Path, request: FusionRequest, emit_graph: Path | None, *, as_js
 
 
 def _ensure_files_can_be_written(output: Path | None, report: Path | None, inputs: tuple[str, ...]) -> None:
-    from onchip.export.writable import ensure_writable
+    from onchip.formats.writable import ensure_writable
 
     if report is not None:
-        from onchip.report.html import ensure_report_can_be_made
+        from onchip.reports.program.html import ensure_report_can_be_made
 
         ensure_report_can_be_made()
     for path in filter(None, (output, report)):
@@ -197,8 +197,8 @@ class EmittedGraph:
     @classmethod
     def to(cls, path: Path | None, reading: StrategyReading, source: str, *others: str) -> EmittedGraph | None:
         """None without a path; raises InputError where no strategy's tiles could be written there and read again."""
-        from onchip.export.writable import ensure_writable
-        from onchip.fusion import network_to_tile
+        from onchip.app.fuse import network_to_tile
+        from onchip.formats.writable import ensure_writable
 
         if path is None:
             return None
@@ -210,8 +210,8 @@ class EmittedGraph:
 
     def write(self, document: StrategyDocument) -> None:
         """In the tiles of a legal strategy."""
-        from onchip.frontends.graph_json import write_graph
-        from onchip.fusion import tiled_graph
+        from onchip.app.fuse import tiled_graph
+        from onchip.formats.own.graph_json import write_graph
 
         try:
             write_graph(tiled_graph(document.strategy, self.graph), self.path)
@@ -224,12 +224,12 @@ def _write_files(outcome: FusionOutcome, output: Path | None, report: Path | Non
     if outcome.document is None:
         return
     if output is not None:
-        from onchip.export.strategy_json import write_strategy
+        from onchip.formats.own.strategy_json_writer import write_strategy
 
         write_strategy(outcome.document, output)
     if report is not None:
         from onchip.commands.report import command_line
-        from onchip.frontends.files import write_file
-        from onchip.report.fusion_html import fusion_html
+        from onchip.formats.files import write_file
+        from onchip.reports.stack.html import fusion_html
 
         write_file(report, fusion_html(outcome, command_line(context)).encode())

@@ -6,13 +6,13 @@ from typing import Annotated
 
 import typer
 
+from onchip.answer.document import Granularity, Reading
+from onchip.answer.problem import Count
 from onchip.commands.arguments import AsJson, Bits, Dims, Network, dims_of, seconds_of
 from onchip.commands.exit_code import ExitCode
-from onchip.commands.watched import watched_run
-from onchip.plan.document import Granularity, Reading
-from onchip.plan.problem import Count
-from onchip.report.output import write, write_json
-from onchip.solve.limits import Limits
+from onchip.commands.progress import watched_run
+from onchip.reports.shared.output import write, write_json
+from onchip.solve.run.limits import Limits
 
 
 def info_command(
@@ -25,16 +25,16 @@ def info_command(
     as_json: AsJson = False,
 ) -> int:
     """Say what is in NETWORK: operators, tensors, M_R and the operator that sets it, M_P, the largest tensors."""
-    from onchip.pipeline import describe_network
+    from onchip.app.plan import describe_network
 
     reading = Reading(bits, dims_of(dim), granularity, count)
     description = describe_network(network, reading, Limits(seconds_of(time_limit)), watched_run)
     if as_json:
-        from onchip.report.json_view import description_object
+        from onchip.reports.program.json_view import description_object
 
         write_json(description_object(description))
     else:
-        from onchip.report.terminal import description_report, show
+        from onchip.reports.program.terminal import description_report, show
 
         write(show(*description_report(description)))
     return ExitCode.ANSWER
@@ -42,7 +42,7 @@ def info_command(
 
 def networks_command(as_json: AsJson = False) -> int:
     """List the bundled networks."""
-    from onchip.workloads.bundled import bundled_networks
+    from onchip.formats.own.bundled_networks import bundled_networks
 
     names = list(bundled_networks())
     if as_json:
@@ -54,15 +54,15 @@ def networks_command(as_json: AsJson = False) -> int:
 
 def accelerators_command(as_json: AsJson = False) -> int:
     """List the bundled accelerators and their scratchpads."""
-    from onchip.frontends.accelerator_yaml import bundled_accelerators, load_accelerator
+    from onchip.formats.own.accelerator_yaml import bundled_accelerators, load_accelerator
 
     accelerators = [load_accelerator(name) for name in bundled_accelerators()]
     if as_json:
-        from onchip.report.json_view import accelerator_object
+        from onchip.reports.program.json_view import accelerator_object
 
         write_json({"accelerators": [accelerator_object(accelerator) for accelerator in accelerators]})
     else:
-        from onchip.report.terminal import accelerators_table, show
+        from onchip.reports.program.terminal import accelerators_table, show
 
         write(show(accelerators_table(accelerators)))
     return ExitCode.ANSWER

@@ -7,17 +7,17 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from onchip.answer.document import Granularity
 from onchip.commands.arguments import AsJson, Dims, ElementBits, PartialBits, Seed, dims_of, seconds_of
 from onchip.commands.exit_code import ExitCode, code_of_result
-from onchip.commands.watched import watched_run
-from onchip.cost.layer_accounting import AccountingName
-from onchip.plan.document import Granularity
-from onchip.report.output import write, write_json
-from onchip.solve.limits import Limits, MipSolver
+from onchip.commands.progress import watched_run
+from onchip.cost.layer.accounting import AccountingName
+from onchip.reports.shared.output import write, write_json
 from onchip.solve.mapping.objective import MappingObjective
+from onchip.solve.run.limits import Limits, MipSolver
 
 if TYPE_CHECKING:
-    from onchip.report.mapping_outcome import MappingOutcome
+    from onchip.reports.mapping.outcome import MappingOutcome
 
 GREATEST_PADDING = 100
 
@@ -93,7 +93,7 @@ def map_command(
     Identical layers are searched once. Every mapping is verified before it is shown; its energy and cycles are those
     of onchip's cost model, whoever found it. Ctrl-C ends with what there is so far.
     """
-    from onchip.mapping import MappingRequest, map_layers
+    from onchip.app.map import MappingRequest, map_layers
 
     limits, dims = Limits(seconds_of(time_limit), seed=seed, solver=solver), dims_of(dim)
     request = MappingRequest(
@@ -119,10 +119,10 @@ def map_command(
 
 
 def _ensure_files_can_be_written(output: Path | None, report: Path | None, inputs: tuple[str, ...]) -> None:
-    from onchip.export.writable import ensure_writable
+    from onchip.formats.writable import ensure_writable
 
     if report is not None:
-        from onchip.report.html import ensure_report_can_be_made
+        from onchip.reports.program.html import ensure_report_can_be_made
 
         ensure_report_can_be_made()
     for path in filter(None, (output, report)):
@@ -134,24 +134,24 @@ def _write_files(outcome: MappingOutcome, output: Path | None, report: Path | No
     if not outcome.document.mappings:
         return
     if output is not None:
-        from onchip.export.mapping_yaml import write_mappings
+        from onchip.formats.own.mapping_yaml_writer import write_mappings
 
         write_mappings(outcome.document, output)
     if report is not None:
         from onchip.commands.report import command_line
-        from onchip.frontends.files import write_file
-        from onchip.report.mapping_html import mapping_html
+        from onchip.formats.files import write_file
+        from onchip.reports.mapping.html import mapping_html
 
         write_file(report, mapping_html(outcome, command_line(context)).encode())
 
 
 def _show(outcome: MappingOutcome, *, with_nests: bool, as_json: bool) -> None:
-    from onchip.report.mapping import loop_nests, mapping_object, mapping_table
+    from onchip.reports.mapping.text import loop_nests, mapping_object, mapping_table
 
     if as_json:
         write_json(mapping_object(outcome))
         return
-    from onchip.report.terminal import show
+    from onchip.reports.program.terminal import show
 
     write(show(*mapping_table(outcome)))
     if with_nests and outcome.document.mappings:

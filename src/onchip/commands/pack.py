@@ -9,13 +9,13 @@ import typer
 
 from onchip.commands.arguments import Alignment, AsJson, Seed, TimeLimit, Workers, bytes_of, seconds_of
 from onchip.commands.exit_code import code_of_result
-from onchip.commands.watched import watched_run
+from onchip.commands.progress import watched_run
 from onchip.errors import UsageError
-from onchip.report.output import write, write_json
-from onchip.solve.limits import Limits
+from onchip.reports.shared.output import write, write_json
+from onchip.solve.run.limits import Limits
 
 if TYPE_CHECKING:
-    from onchip.report.packing import OverflowOutcome, PackingOutcome
+    from onchip.reports.packing import OverflowOutcome, PackingOutcome
 
 
 def pack_command(
@@ -44,9 +44,9 @@ def pack_command(
     outside (the sum of the sizes there) are made least. There is always an answer. OUT.csv has no offset for
     what is outside.
     """
-    from onchip.export.writable import ensure_writable
-    from onchip.pipeline import overflow_file, pack_file
-    from onchip.report.packing import overflow_object, packing_object
+    from onchip.app.plan import overflow_file, pack_file
+    from onchip.formats.writable import ensure_writable
+    from onchip.reports.packing import overflow_object, packing_object
 
     if overflow and minimize:
         raise UsageError("it contradicts --minimize", place="--overflow", expected="one of the two")
@@ -72,7 +72,7 @@ def _shown(
 ) -> int:
     """Write the file asked for and what was found."""
     if output is not None and outcome.result.answer is not None:
-        from onchip.export.minimalloc_csv import write_packing
+        from onchip.formats.minimalloc.writer import write_packing
 
         write_packing(outcome.ids, outcome.problem, outcome.result.answer, output)
     if as_json:

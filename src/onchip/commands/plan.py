@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from onchip.answer.document import Granularity, Reading, Split
+from onchip.answer.problem import Count, Objective, Order, Placement
 from onchip.commands.arguments import (
     AcceleratorName,
     Alignment,
@@ -22,17 +24,15 @@ from onchip.commands.arguments import (
     seconds_of,
 )
 from onchip.commands.exit_code import ExitCode, code_of_result
+from onchip.commands.progress import watched_run
 from onchip.commands.report import Pictures
-from onchip.commands.watched import watched_run
 from onchip.errors import UsageError
-from onchip.plan.document import Granularity, Reading, Split
-from onchip.plan.problem import Count, Objective, Order, Placement
-from onchip.report.output import write, write_json
-from onchip.solve.limits import Limits, MipSolver
+from onchip.reports.shared.output import write, write_json
+from onchip.solve.run.limits import Limits, MipSolver
 
 if TYPE_CHECKING:
-    from onchip.pipeline import Request
-    from onchip.report.outcome import Outcome
+    from onchip.app.plan import Request
+    from onchip.reports.program.outcome import Outcome
 
 
 def plan_command(
@@ -77,8 +77,8 @@ def plan_command(
     With --objective peak and neither --sram nor --accelerator, the scratchpad is as large as all tensors together.
     Ctrl-C ends the search with the best plan so far.
     """
-    from onchip.pipeline import Request
-    from onchip.solve.target import Target
+    from onchip.app.plan import Request
+    from onchip.app.target import Target
 
     if cap_tensors and split is not Split.NEVER:
         raise UsageError("both are given", place="--cap-tensors, --split", expected="one of them")
@@ -92,15 +92,15 @@ def plan_command(
 def _planned(
     request: Request, context: typer.Context, output: Path | None, pictures: Pictures, *, as_json: bool
 ) -> ExitCode:
-    from onchip.export.writable import ensure_writable
-    from onchip.pipeline import plan_network
+    from onchip.app.plan import plan_network
+    from onchip.formats.writable import ensure_writable
 
     if output is not None:
         ensure_writable(output, inputs=pictures.inputs)
     pictures.ensure_they_can_be_made()
     outcome = plan_network(request, watched_run)
     if output is not None and outcome.document is not None:
-        from onchip.export.plan_json import write_plan
+        from onchip.formats.own.plan_json_writer import write_plan
 
         write_plan(outcome.document, output)
     pictures.draw(context, outcome)
@@ -110,10 +110,10 @@ def _planned(
 
 def _show(outcome: Outcome, *, as_json: bool) -> None:
     if as_json:
-        from onchip.report.json_view import outcome_object
+        from onchip.reports.program.json_view import outcome_object
 
         write_json(outcome_object(outcome))
     else:
-        from onchip.report.terminal import outcome_table, show
+        from onchip.reports.program.terminal import outcome_table, show
 
         write(show(outcome_table(outcome)))

@@ -13,14 +13,14 @@ from onchip.commands.arguments import AsJson, Network, PlanFile
 from onchip.commands.check import show_check
 from onchip.commands.exit_code import ExitCode
 from onchip.errors import AcceleratorError, UsageError
-from onchip.export.writable import ensure_writable
-from onchip.report.output import write, write_json
+from onchip.formats.writable import ensure_writable
+from onchip.reports.shared.output import write, write_json
 
 if TYPE_CHECKING:
+    from onchip.answer.problem import Problem
     from onchip.arch.accelerator import Accelerator
-    from onchip.plan.problem import Problem
-    from onchip.report.findings import Findings, Rival
-    from onchip.report.outcome import Check, Outcome
+    from onchip.reports.program.findings import Findings, Rival
+    from onchip.reports.program.outcome import Check, Outcome
 
 BASELINES = (("belady", "given"), ("belady", "min-peak"), ("greedy", "given"), ("greedy", "min-peak"))
 
@@ -41,10 +41,10 @@ def report_command(
     as_json: AsJson = False,
 ) -> int:
     """Draw PLAN.json as one HTML file that opens offline: memory map, footprint, traffic, timeline, summary."""
-    from onchip.frontends.accelerator_yaml import load_accelerator
-    from onchip.pipeline import check_plan
-    from onchip.report.html import ensure_report_can_be_made
-    from onchip.solve.target import Target
+    from onchip.app.plan import check_plan
+    from onchip.app.target import Target
+    from onchip.formats.own.accelerator_yaml import load_accelerator
+    from onchip.reports.program.html import ensure_report_can_be_made
 
     ensure_report_can_be_made()
     ensure_writable(output, inputs=(str(plan), network))
@@ -79,7 +79,7 @@ class Pictures:
     def ensure_they_can_be_made(self) -> None:
         """Raise UsageError for what cannot be drawn or written."""
         if self.report is not None:
-            from onchip.report.html import ensure_report_can_be_made
+            from onchip.reports.program.html import ensure_report_can_be_made
 
             ensure_report_can_be_made()
         if self.figure is not None and self.figure.suffix != ".svg":
@@ -91,12 +91,12 @@ class Pictures:
 
     def draw(self, context: typer.Context, outcome: Outcome) -> None:
         """Write the files, if there is a plan."""
-        from onchip.frontends.files import write_file
+        from onchip.formats.files import write_file
 
         if outcome.document is None or outcome.figures is None:
             return
         if self.figure is not None:
-            from onchip.plan.picture import svg_of_plan
+            from onchip.answer.picture import svg_of_plan
 
             write_file(self.figure, svg_of_plan(outcome.document.plan, outcome.problem, "white").encode())
         if self.report is not None:
@@ -110,9 +110,9 @@ def command_line(context: typer.Context) -> str:
 
 
 def _findings_of_check(check: Check, chip: Accelerator | None, rivals: tuple[Rival, ...], typed: str) -> Findings:
-    from onchip.analysis.bounds import greatest_need
-    from onchip.pipeline import timeline_of
-    from onchip.report.findings import Findings
+    from onchip.app.plan import timeline_of
+    from onchip.facts.bounds import greatest_need
+    from onchip.reports.program.findings import Findings
 
     problem, document = check.problem, check.document
     timed = None if chip is None else timeline_of(problem, document.plan, chip)
@@ -121,9 +121,9 @@ def _findings_of_check(check: Check, chip: Accelerator | None, rivals: tuple[Riv
 
 
 def _findings_of(outcome: Outcome, accelerator: str | None, typed: str) -> Findings:
-    from onchip.frontends.accelerator_yaml import load_accelerator
-    from onchip.pipeline import timeline_of
-    from onchip.report.findings import Findings
+    from onchip.app.plan import timeline_of
+    from onchip.formats.own.accelerator_yaml import load_accelerator
+    from onchip.reports.program.findings import Findings
 
     if outcome.document is None or outcome.figures is None:
         raise ValueError("there is no plan to report on")
@@ -153,8 +153,8 @@ def _findings_of(outcome: Outcome, accelerator: str | None, typed: str) -> Findi
 
 
 def _write_report(findings: Findings, path: Path) -> int:
-    from onchip.frontends.files import write_file
-    from onchip.report.html import report_html
+    from onchip.formats.files import write_file
+    from onchip.reports.program.html import report_html
 
     page = report_html(findings).encode()
     write_file(path, page)
@@ -165,11 +165,11 @@ def _rivals(problem: Problem, seconds: float) -> tuple[Rival, ...]:
     """Run the baselines that are registered; each plan is verified before its figures count."""
     from dataclasses import replace
 
-    from onchip.pipeline import plan_problem
-    from onchip.plan.problem import Objective, Order
-    from onchip.report.findings import Rival
-    from onchip.solve.limits import Limits
-    from onchip.solve.registry import METHODS
+    from onchip.answer.problem import Objective, Order
+    from onchip.app.plan import plan_problem
+    from onchip.reports.program.findings import Rival
+    from onchip.solve.run.limits import Limits
+    from onchip.solve.run.registry import METHODS
     from onchip.verify.verifier import verify
 
     rivals = []

@@ -8,7 +8,7 @@ import typer
 
 from onchip.commands.arguments import GREATEST_SEED, AsJson, Network, PlanFile
 from onchip.commands.exit_code import code_of_check
-from onchip.report.output import write, write_json
+from onchip.reports.shared.output import write, write_json
 
 
 def run_command(
@@ -31,15 +31,15 @@ def run_command(
     with those of the whole model; a network without a model runs made-up kernels. Every tensor is compared, bit for
     bit, with a run without a plan.
     """
-    from onchip.pipeline import run_plan
-    from onchip.report.execution import execution_object, execution_report
-    from onchip.workloads.kernels import Values
+    from onchip.app.kernels import Values
+    from onchip.app.plan import run_plan
+    from onchip.reports.program.execution import execution_object, execution_report
 
     execution = run_plan(plan, network, Values(seed, random_weights, tuple(given or ())))
     if as_json:
         write_json(execution_object(execution))
     else:
-        from onchip.report.terminal import show
+        from onchip.reports.program.terminal import show
 
         write(show(*execution_report(execution)))
     return code_of_check(execution.is_right)
@@ -54,14 +54,14 @@ def time_command(
     as_json: AsJson = False,
 ) -> int:
     """Time PLAN.json on an accelerator: cycles, waiting for DRAM, utilisation, energy."""
-    from onchip.pipeline import time_network
-    from onchip.report.timing import timing_object, timing_report
+    from onchip.app.plan import time_network
+    from onchip.reports.program.timing import timing_object, timing_report
 
     timing = time_network(plan, network, accelerator)
     if as_json:
         write_json(timing_object(timing))
     else:
-        from onchip.report.terminal import show
+        from onchip.reports.program.terminal import show
 
         write(show(*timing_report(timing)))
     return code_of_check(timing.check.is_legal)

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+from onchip.answer.problem import Objective, Rate, Transfers
 from onchip.arch.accelerator import Accelerator
 from onchip.arch.memory import DRAM, Access, Dma
 from onchip.errors import AcceleratorError
-from onchip.plan.problem import Objective, Rate, Transfers
 
 FEMTOJOULES_PER_PICOJOULE = 1000
 

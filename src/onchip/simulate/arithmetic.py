@@ -13,12 +13,11 @@ from itertools import product
 
 import numpy as np
 
-from onchip.analysis.tile import Tile
-from onchip.analysis.tile_bytes import whole_region
-from onchip.analysis.tiling_geometry import Range, Region
-from onchip.analysis.tiling_kinds import ELEMENTWISE
-from onchip.analysis.tiling_windows import integer, integers, product_of, windows_of
 from onchip.ir.operator import Operator
+from onchip.ir.region import Range, Region, whole_region
+from onchip.ir.tile import Tile
+from onchip.ir.window import integer, integers, product_of, windows_of
+from onchip.lower.split.kinds import ELEMENTWISE
 from onchip.simulate.modular import limbs, masked, mixed, product_of_limbs
 from onchip.simulate.parts import Integers, Part
 

@@ -12,14 +12,14 @@ from dataclasses import replace
 import numpy as np
 import numpy.typing as npt
 
-from onchip.analysis.tile import Tile, without_tile
-from onchip.analysis.tile_bytes import bytes_of_region, bytes_put_together, place_of, whole_region
-from onchip.analysis.tiling_geometry import Region
-from onchip.analysis.tiling_kinds import geometry_of
 from onchip.errors import InputError
+from onchip.facts.tile_bytes import bytes_of_region, bytes_put_together, place_of
 from onchip.ir.graph import Graph
 from onchip.ir.operator import Operator
+from onchip.ir.region import Region, whole_region
 from onchip.ir.tensor import Role, Tensor
+from onchip.ir.tile import Tile, without_tile
+from onchip.lower.split.kinds import geometry_of
 from onchip.simulate.arithmetic import Call, computed
 from onchip.simulate.arithmetic_paces import keeps_a_pace, paced
 from onchip.simulate.kernels import Bytes

@@ -7,12 +7,11 @@ from typing import TypeAlias
 
 import numpy as np
 
-from onchip.analysis.tile_bytes import whole_region
-from onchip.analysis.tiling_geometry import Range
-from onchip.analysis.tiling_windows import Shape, Window, integer, integers
-from onchip.analysis.views import paces_of
+from onchip.facts.views import paces_of
 from onchip.ir.graph import Graph
 from onchip.ir.operator import Operator
+from onchip.ir.region import Range, whole_region
+from onchip.ir.window import Shape, Window, integer, integers
 from onchip.simulate.arithmetic import Call
 from onchip.simulate.modular import limbs, masked, product_of_limbs
 from onchip.simulate.parts import Integers

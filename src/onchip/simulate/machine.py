@@ -13,12 +13,12 @@ from enum import StrEnum
 
 import numpy as np
 
+from onchip.answer.problem import Problem
+from onchip.answer.program import Allocate, Compute, Copy, Free, Instruction, Plan
 from onchip.arch.memory import DRAM, Memory
 from onchip.errors import OnchipError
 from onchip.ir.operator import Operator
 from onchip.ir.tensor import Role, Tensor
-from onchip.plan.plan import Allocate, Compute, Copy, Free, Instruction, Plan
-from onchip.plan.problem import Problem
 from onchip.simulate.kernels import Bytes, Kernels, fingerprint
 from onchip.simulate.reference import Reference
 

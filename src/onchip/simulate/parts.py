@@ -9,9 +9,9 @@ from typing import TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from onchip.analysis.tile_bytes import place_of, slices
-from onchip.analysis.tiling_geometry import Range, Region
 from onchip.errors import GraphError
+from onchip.facts.tile_bytes import place_of, slices
+from onchip.ir.region import Range, Region
 from onchip.ir.tensor import Tensor
 from onchip.simulate.kernels import Bytes
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from onchip.answer.problem import Problem
 from onchip.ir.tensor import Role
-from onchip.plan.problem import Problem
 from onchip.simulate.kernels import Bytes, Kernels, fingerprint
 
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from onchip.answer.problem import Objective, Problem
 from onchip.arch.memory import DRAM
 from onchip.ir.tensor import Role, Tensor
-from onchip.plan.problem import Objective, Problem
 
 ROLES_IN_DRAM = (Role.INPUT, Role.PARAMETER)
 """The roles of which DRAM has a copy from the start."""

@@ -8,10 +8,10 @@ from dataclasses import dataclass
 from enum import StrEnum
 from itertools import product
 
+from onchip.answer.layer_mapping import Kept, Loop, Mapping, loops_along
 from onchip.arch.accelerator import Accelerator
 from onchip.arch.memory import MemoryLevel, Operand
-from onchip.ir.loopnest import INPUT, OUTPUT, RELEVANT, Axis, Layer
-from onchip.plan.mapping import Kept, Loop, Mapping, loops_along
+from onchip.ir.layer import INPUT, OUTPUT, RELEVANT, Axis, Layer
 
 
 class MappingRule(StrEnum):

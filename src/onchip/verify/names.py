@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from onchip.answer.problem import Problem
 from onchip.arch.memory import DRAM, Memory
 from onchip.ir.tensor import Tensor
-from onchip.plan.problem import Problem
 from onchip.verify.reporting import Reporting
 from onchip.verify.rules import Rule
 

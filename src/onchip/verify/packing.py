@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import TypeAlias
 
-from onchip.plan.packing import Buffer, Overflow, Packing, PackingProblem
+from onchip.answer.packing import Buffer, Overflow, Packing, PackingProblem
 
 Placed: TypeAlias = tuple[int, Buffer, int]  # which buffer, the buffer, its offset
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from onchip.answer.problem import Placement, Problem
 from onchip.ir.tensor import Tensor
-from onchip.plan.problem import Placement, Problem
 from onchip.verify.reporting import Reporting
 from onchip.verify.rules import Rule
 

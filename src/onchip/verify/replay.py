@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from onchip.answer.problem import Order, Problem
+from onchip.answer.program import Allocate, Compute, Copy, Free, Instruction
 from onchip.arch.memory import DRAM, Memory
 from onchip.ir.operator import Operator
 from onchip.ir.tensor import Role, Tensor
-from onchip.plan.plan import Allocate, Compute, Copy, Free, Instruction
-from onchip.plan.problem import Order, Problem
 from onchip.verify.figures import ROLES_IN_DRAM, Meter, must_be_loaded
 from onchip.verify.names import Names
 from onchip.verify.placement import Stays

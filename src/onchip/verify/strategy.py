@@ -10,11 +10,11 @@ from dataclasses import dataclass
 from enum import StrEnum
 from math import isclose
 
+from onchip.answer.result import Status
+from onchip.answer.stacks import FusionStrategy, LayerInNetwork, StackStrategy
+from onchip.answer.strategy_document import StrategyClaim, StrategyFigures
 from onchip.arch.accelerator import Accelerator
 from onchip.arch.memory import DRAM, Operand
-from onchip.plan.result import Status
-from onchip.plan.strategy import FusionStrategy, LayerInNetwork, StackStrategy
-from onchip.plan.strategy_document import StrategyClaim, StrategyFigures
 
 RELATIVE_TOLERANCE = 1e-9
 

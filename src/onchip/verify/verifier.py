@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from onchip.plan.document import Claim
-from onchip.plan.plan import Plan
-from onchip.plan.problem import Objective, Problem
-from onchip.plan.result import Status
+from onchip.answer.document import Claim
+from onchip.answer.problem import Objective, Problem
+from onchip.answer.program import Plan
+from onchip.answer.result import Status
 from onchip.verify.figures import Figures
 from onchip.verify.replay import Replay
 from onchip.verify.rules import Rule, Violation

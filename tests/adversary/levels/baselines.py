@@ -9,15 +9,15 @@ from math import inf, isclose
 
 from adversary.frame import Ended, Facts, Json, Program, Verdict
 from adversary.levels.baselines_cases import machine_of, padded_layers, random_facts, renamed
+from onchip.answer.layer_mapping import Kept, Loop, Mapping, MappingError
 from onchip.arch.accelerator import Accelerator
-from onchip.cost.layer import layer_cost
-from onchip.cost.layer_accounting import AccountingName
+from onchip.cost.layer.accounting import AccountingName
+from onchip.cost.layer.cost import layer_cost
 from onchip.errors import InputError
-from onchip.ir.loopnest import Layer
-from onchip.plan.mapping import Kept, Loop, Mapping, MappingError
+from onchip.ir.layer import Layer
+from onchip.lower.layers.layers_of import Precision
 from onchip.solve.mapping.objective import MappingObjective
 from onchip.verify.mapping import verify_mapping
-from onchip.workloads.layers_of import Precision
 from oracles.mapping_cosa import least_objective
 from oracles.mapping_unrolled import filled_mappings, least_uneven_pj
 from oracles.mapspace import least_values

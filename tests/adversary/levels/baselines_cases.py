@@ -12,8 +12,8 @@ from adversary.frame import Facts, Json, Program
 from onchip.arch.accelerator import Accelerator
 from onchip.arch.compute import ComputeArray
 from onchip.arch.memory import Access, Direction, Dram, Memory, MemoryLevel, Operand, Port
-from onchip.frontends.accelerator_yaml import load_accelerator
-from onchip.ir.loopnest import LOOPS, Layer
+from onchip.formats.own.accelerator_yaml import load_accelerator
+from onchip.ir.layer import LOOPS, Layer
 
 QUESTIONS = {"uneven": 6, "loma": 5, "cosa": 4, "padding": 2, "mapspace": 3, "random": 1, "hybrid": 0.05}
 """How often each is asked; `hybrid` takes two seconds."""

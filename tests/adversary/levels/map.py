@@ -13,13 +13,13 @@ from unittest.mock import patch
 from adversary.frame import Ended, Facts, Program, Verdict
 from adversary.levels.map_cases import OPERANDS, random_layer, random_machine
 from adversary.levels.map_told_otherwise import loops_of, renamed, turned_layer, turned_machine, widened
+from onchip.answer.layer_mapping import Kept, Loop, Mapping
 from onchip.arch.accelerator import Accelerator
-from onchip.cost.layer_batch import LayerCosts
+from onchip.cost.layer.batch import LayerCosts
 from onchip.errors import InputError
-from onchip.frontends.accelerator_yaml import load_accelerator
-from onchip.frontends.mapping_yaml import read_mappings
-from onchip.ir.loopnest import Layer
-from onchip.plan.mapping import Kept, Loop, Mapping
+from onchip.formats.own.accelerator_yaml import load_accelerator
+from onchip.formats.own.mapping_yaml import read_mappings
+from onchip.ir.layer import Layer
 from onchip.verify.mapping import verify_mapping
 from oracles.mapping import energy_and_cycles
 from oracles.mapspace import all_mappings

@@ -7,7 +7,7 @@ from math import comb, prod
 
 from adversary.frame import Facts
 from onchip.errors import InputError
-from onchip.ir.loopnest import Layer
+from onchip.ir.layer import Layer
 
 MOST_SPLITS = 1100
 """Of the bounds over memories and the array, so that all mappings can be listed."""

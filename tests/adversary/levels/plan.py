@@ -118,7 +118,7 @@ def _has_few_orders(question: Question) -> bool:
 
 
 def _method(chance: random.Random, *, has_few_orders: bool) -> Facts:
-    """What a method supports: `solve/registry.py`; with many orders only the given one, for the oracle's sake."""
+    """What a method supports: `solve/run/registry.py`; with many orders only the given one, for the oracle's sake."""
     method = chance.choice(("exact",) * 8 + ("paper", "divide", chance.choice(HEURISTICS), chance.choice(HEURISTICS)))
     orders = {"exact": ("free", "free", "given", "min-peak"), "paper": ("free", "given"), "divide": ("free",)}
     order = chance.choice(orders.get(method, ("given", "min-peak")))

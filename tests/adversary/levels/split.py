@@ -12,12 +12,12 @@ from pathlib import Path
 from adversary.frame import Ended, Facts, Json, Program, Verdict
 from adversary.levels.split_judging import fault_in_tiles
 from adversary.levels.split_networks import random_network
-from onchip.frontends.graph_json import read_graph
+from onchip.answer.document import Reading, Split
+from onchip.answer.problem import Count, Objective, Order, Problem
+from onchip.app.networks import fitted_to_scratchpads
+from onchip.app.target import Target, TargetFinder
+from onchip.formats.own.graph_json import read_graph
 from onchip.ir.graph import Graph
-from onchip.plan.document import Reading, Split
-from onchip.plan.problem import Count, Objective, Order, Problem
-from onchip.solve.target import Target, TargetFinder
-from onchip.workloads.source import fitted_to_scratchpads
 from oracles.one_scratchpad import KeepOrDrop, least_traffic
 from oracles.split_space import Space
 

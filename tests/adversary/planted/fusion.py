@@ -6,12 +6,12 @@ from typing import Final
 
 from adversary.plant import Planted
 
-SPACES = "src/onchip/solve/fusion/spaces.py"
-BOUNDS = "src/onchip/solve/fusion/bounds.py"
-TILINGS = "src/onchip/solve/fusion/tilings.py"
-WAYS = "src/onchip/solve/fusion/ways.py"
-SPACE = "src/onchip/solve/fusion/space.py"
-LAYERS = "src/onchip/cost/fused_layers.py"
+SPACES = "src/onchip/solve/stacks/spaces.py"
+BOUNDS = "src/onchip/solve/stacks/bounds.py"
+TILINGS = "src/onchip/solve/stacks/tilings.py"
+WAYS = "src/onchip/solve/stacks/ways.py"
+SPACE = "src/onchip/solve/stacks/space.py"
+LAYERS = "src/onchip/cost/stack/layers.py"
 
 FAULTS: Final = (
     Planted(

@@ -6,10 +6,10 @@ from typing import Final
 
 from adversary.plant import Planted
 
-EXACT = "src/onchip/solve/mapping/exact.py"
-TABLES = "src/onchip/solve/mapping/exact_tables.py"
-ROOM = "src/onchip/solve/mapping/exact_room.py"
-FLOOR = "src/onchip/solve/mapping/exact_floor.py"
+EXACT = "src/onchip/solve/mapping/exact/exact.py"
+TABLES = "src/onchip/solve/mapping/exact/tables.py"
+ROOM = "src/onchip/solve/mapping/exact/room.py"
+FLOOR = "src/onchip/solve/mapping/exact/floor.py"
 
 FAULTS: Final = (
     Planted(

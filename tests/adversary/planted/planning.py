@@ -9,8 +9,8 @@ from adversary.plant import Planted
 SEARCH = "src/onchip/solve/joint/search.py"
 EVICTIONS = "src/onchip/solve/joint/evictions.py"
 MIN_PEAK = "src/onchip/solve/ordering/min_peak.py"
-INDEXED = "src/onchip/analysis/indexed.py"
-COMPOSE = "src/onchip/solve/compose.py"
+INDEXED = "src/onchip/facts/indexed.py"
+COMPOSE = "src/onchip/solve/run/compose.py"
 
 FAULTS: Final = (
     Planted(

@@ -6,47 +6,47 @@ from typing import Final
 
 from adversary.plant import Planted
 
-ANALYSIS = "src/onchip/analysis"
+SPLIT = "src/onchip/lower/split"
 
 FAULTS: Final = (
     Planted(
         name="what lies behind the last window is not read",
-        file=f"{ANALYSIS}/tiling_geometry.py",
+        file="src/onchip/facts/geometry.py",
         old="following = self.size if stop == axis_size else stop // self.per * self.step + self.offset",
         new="following = stop // self.per * self.step + self.offset",
         level="split",
     ),
     Planted(
         name="a window without its dilation",
-        file=f"{ANALYSIS}/tiling_windows.py",
+        file="src/onchip/ir/window.py",
         old="return (self.kernel - 1) * self.dilation + 1",
         new="return self.kernel",
         level="split",
     ),
     Planted(
         name="bands are not rounded up to the alignment",
-        file=f"{ANALYSIS}/tiling_room.py",
+        file=f"{SPLIT}/room.py",
         old="padding = -size % self.memory.alignment_bytes",
         new="padding = 0",
         level="split",
     ),
     Planted(
         name="the last part of a sum forgets the others",
-        file=f"{ANALYSIS}/tiling_emission.py",
+        file=f"{SPLIT}/emission.py",
         old="if described.part.adds_to_a_sum:",
         new="if described.part is Part.MIDDLE:",
         level="split",
     ),
     Planted(
         name="room for splits is short of one byte",
-        file=f"{ANALYSIS}/tiling_traffic.py",
+        file=f"{SPLIT}/traffic.py",
         old="fit &= together <= limit",
         new="fit &= together < limit",
         level="split",
     ),
     Planted(
         name="a group's input channels are taken for one output channel's",
-        file=f"{ANALYSIS}/tiling_kinds.py",
+        file=f"{SPLIT}/kinds.py",
         old="per=written[1] // groups, step=weight[1]",
         new="per=1, step=weight[1]",
         level="split",

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from onchip.plan.packing import Packing, PackingProblem
-from onchip.plan.result import Status
+from onchip.answer.packing import Packing, PackingProblem
+from onchip.answer.result import Status
 from onchip.solve.allocation.best_fit import BestFit
 from onchip.solve.allocation.branching import BranchingSearch, Finding
 from onchip.solve.allocation.cp_sat import pack_by_cp_sat
 from onchip.solve.allocation.postponed import core_of
 from onchip.solve.allocation.windows import unpackable_stretch
-from onchip.solve.limits import Run
+from onchip.solve.run.limits import Run
 
 BEST_FIT_TRIES = 4
 FIRST_NODES = 8_000

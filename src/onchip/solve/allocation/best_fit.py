@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
-from onchip.plan.packing import Buffer, Packing, PackingProblem
+from onchip.answer.packing import Buffer, Packing, PackingProblem
 
 
 def overlapping_pairs(buffers: Sequence[Buffer]) -> list[list[int]]:

@@ -17,10 +17,10 @@ from functools import cache
 from types import ModuleType
 from typing import Any
 
-from onchip.plan.packing import Buffer, Packing, PackingProblem
+from onchip.answer.packing import Buffer, Packing, PackingProblem
 from onchip.solve.allocation.branching_tables import Tables, sections_of, tables_of, work_of
-from onchip.solve.interruptible import WATCH_EVERY_SECONDS, run_watched
-from onchip.solve.limits import Run
+from onchip.solve.run.interruptible import WATCH_EVERY_SECONDS, run_watched
+from onchip.solve.run.limits import Run
 
 NODES_PER_BUFFER = 8
 LEAST_ROOM = 1 << 10

@@ -13,7 +13,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from onchip.plan.packing import Buffer, PackingProblem
+from onchip.answer.packing import Buffer, PackingProblem
 from onchip.solve.allocation.best_fit import overlapping_pairs
 
 Integers = NDArray[np.int64]

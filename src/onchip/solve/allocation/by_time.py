@@ -6,8 +6,8 @@ import heapq
 from bisect import bisect_left
 from dataclasses import dataclass, replace
 
-from onchip.analysis.indexed import IndexedProblem
-from onchip.solve.compose import Residency, Schedule
+from onchip.facts.indexed import IndexedProblem
+from onchip.solve.run.compose import Residency, Schedule
 
 
 def place_or_cut_by_time(indexed: IndexedProblem, schedule: Schedule) -> tuple[Schedule, tuple[int, ...]]:

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from onchip.plan.packing import PackingProblem
+from onchip.answer.packing import PackingProblem
 from onchip.solve.allocation.branching import Finding
 from onchip.solve.allocation.branching_tables import sections_of
 from onchip.solve.allocation.kept_buffers import Conflict
 from onchip.solve.allocation.postponed import core_of
 from onchip.solve.allocation.windows import clipped, finding_of, unpackable_stretch
-from onchip.solve.limits import Run
+from onchip.solve.run.limits import Run
 
 NODES = 2_000
 MOST_SECTIONS = 40

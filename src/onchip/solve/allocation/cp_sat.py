@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from onchip.plan.packing import Packing, PackingProblem
-from onchip.plan.result import Result, Status, Stop
+from onchip.answer.packing import Packing, PackingProblem
+from onchip.answer.result import Result, Status, Stop
 from onchip.solve.allocation.branching_tables import tables_of
-from onchip.solve.interruptible import cp_sat_is_within_reach, solve_for_result
-from onchip.solve.limits import Run
+from onchip.solve.run.interruptible import cp_sat_is_within_reach, solve_for_result
+from onchip.solve.run.limits import Run
 
 if TYPE_CHECKING:
     from ortools.sat.python import cp_model

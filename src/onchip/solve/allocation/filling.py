@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
-from onchip.plan.packing import Overflow, PackingProblem
+from onchip.answer.packing import Overflow, PackingProblem
 from onchip.solve.allocation.best_fit import overlapping_pairs
 
 

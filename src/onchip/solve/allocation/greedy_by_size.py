@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from onchip.plan.packing import PackingProblem
+from onchip.answer.packing import PackingProblem
 from onchip.solve.allocation.best_fit import overlapping_pairs
 
 

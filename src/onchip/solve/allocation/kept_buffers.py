@@ -11,11 +11,11 @@ from dataclasses import dataclass
 from math import gcd
 from typing import TYPE_CHECKING, TypeAlias
 
-from onchip.plan.packing import Buffer, PackingProblem
-from onchip.plan.result import Result
+from onchip.answer.packing import Buffer, PackingProblem
+from onchip.answer.result import Result
 from onchip.solve.allocation.branching_tables import greatest_sum, sections_of
-from onchip.solve.interruptible import solve_for_result
-from onchip.solve.limits import Run
+from onchip.solve.run.interruptible import solve_for_result
+from onchip.solve.run.limits import Run
 
 if TYPE_CHECKING:
     from ortools.sat.python import cp_model

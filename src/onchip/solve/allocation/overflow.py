@@ -8,16 +8,16 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from onchip.plan.packing import Buffer, Overflow, PackingProblem
-from onchip.plan.result import Result, Status, Stop
+from onchip.answer.packing import Buffer, Overflow, PackingProblem
+from onchip.answer.result import Result, Status, Stop
 from onchip.solve.allocation.attempt import Attempt
 from onchip.solve.allocation.branching import Finding
 from onchip.solve.allocation.branching_tables import sections_of
 from onchip.solve.allocation.conflicts import conflict_in, unpackable_stretches
 from onchip.solve.allocation.filling import Filling
 from onchip.solve.allocation.kept_buffers import Conflict, Kept, KeptBuffers
-from onchip.solve.interruptible import cp_sat_is_within_reach
-from onchip.solve.limits import Run
+from onchip.solve.run.interruptible import cp_sat_is_within_reach
+from onchip.solve.run.limits import Run
 
 METHOD = "overflow"
 ROUND_NODES = 30_000

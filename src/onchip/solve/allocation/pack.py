@@ -5,14 +5,14 @@ from __future__ import annotations
 from dataclasses import replace
 from math import gcd
 
-from onchip.analysis.indexed import IndexedProblem
-from onchip.plan.packing import Packing, PackingProblem
-from onchip.plan.result import Result, Status, Stop
+from onchip.answer.packing import Packing, PackingProblem
+from onchip.answer.result import Result, Status, Stop
+from onchip.facts.indexed import IndexedProblem
 from onchip.solve.allocation.attempt import FIRST_NODES, NODES_GROWTH, Attempt, arena_bytes, least_arena_bytes
 from onchip.solve.allocation.branching import Finding
 from onchip.solve.allocation.repair import packing_problem
-from onchip.solve.compose import Schedule
-from onchip.solve.limits import Run
+from onchip.solve.run.compose import Schedule
+from onchip.solve.run.limits import Run
 
 METHOD = "branching"
 SCHEDULE_SECONDS = 20.0

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from math import gcd
 
-from onchip.plan.packing import PackingProblem
+from onchip.answer.packing import PackingProblem
 from onchip.solve.allocation.best_fit import overlapping_pairs
 
 

@@ -8,14 +8,14 @@ from dataclasses import dataclass, replace
 from heapq import nsmallest
 from itertools import combinations, pairwise
 
-from onchip.analysis.indexed import IndexedProblem
-from onchip.plan.packing import Buffer, PackingProblem
+from onchip.answer.packing import Buffer, PackingProblem
+from onchip.facts.indexed import IndexedProblem
 from onchip.solve.allocation.attempt import Attempt
 from onchip.solve.allocation.branching import Finding
 from onchip.solve.allocation.by_time import place_or_cut_by_time
 from onchip.solve.allocation.windows import clipped, finding_of, hard_stretch
-from onchip.solve.compose import Residency, Schedule
-from onchip.solve.limits import Run
+from onchip.solve.run.compose import Residency, Schedule
+from onchip.solve.run.limits import Run
 
 WHOLE_NODES = 8_000
 WINDOW_NODES = 1_000

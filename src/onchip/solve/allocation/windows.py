@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from onchip.plan.packing import Buffer, PackingProblem
+from onchip.answer.packing import Buffer, PackingProblem
 from onchip.solve.allocation.branching import BranchingSearch, Finding
 from onchip.solve.allocation.branching_tables import sections_of
 from onchip.solve.allocation.postponed import core_of
-from onchip.solve.limits import Run
+from onchip.solve.run.limits import Run
 
 FIRST_SECTIONS = 4
 NODES = 4_000

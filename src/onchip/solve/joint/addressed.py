@@ -11,15 +11,15 @@ from functools import cached_property
 from itertools import zip_longest
 from typing import TYPE_CHECKING
 
-from onchip.analysis.indexed import IndexedProblem, bits
+from onchip.answer.problem import Objective, Placement
+from onchip.answer.result import Result, Status
+from onchip.facts.indexed import IndexedProblem, bits
 from onchip.ir.tensor import Role
-from onchip.plan.problem import Objective, Placement
-from onchip.plan.result import Result, Status
-from onchip.solve.compose import Residency, Schedule, non_compulsory_cost
-from onchip.solve.interruptible import cp_sat_is_within_reach, solve_for_result
 from onchip.solve.joint.addressed_variables import Place, PlaceVariables
 from onchip.solve.joint.incumbent import Incumbent
-from onchip.solve.limits import Run
+from onchip.solve.run.compose import Residency, Schedule, non_compulsory_cost
+from onchip.solve.run.interruptible import cp_sat_is_within_reach, solve_for_result
+from onchip.solve.run.limits import Run
 
 if TYPE_CHECKING:
     from ortools.sat.python import cp_model

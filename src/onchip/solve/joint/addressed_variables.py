@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from onchip.analysis.indexed import IndexedProblem, bits
-from onchip.analysis.windows import Windows
+from onchip.facts.indexed import IndexedProblem, bits
+from onchip.facts.windows import Windows
 
 if TYPE_CHECKING:
     from ortools.sat.python import cp_model

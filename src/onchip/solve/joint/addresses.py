@@ -8,19 +8,19 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 
-from onchip.analysis.bounds import greatest_need
-from onchip.analysis.indexed import IndexedProblem
-from onchip.plan.problem import Order
+from onchip.answer.problem import Order
+from onchip.facts.bounds import greatest_need
+from onchip.facts.indexed import IndexedProblem
 from onchip.solve.allocation.attempt import Attempt
 from onchip.solve.allocation.branching import Finding
 from onchip.solve.allocation.cp_sat import pack_by_cp_sat
 from onchip.solve.allocation.repair import packing_problem
-from onchip.solve.compose import Move, Schedule, non_compulsory_cost, schedule_of_moves
-from onchip.solve.interruptible import cp_sat_is_within_reach
 from onchip.solve.joint.addressed import is_quick, prove_with_addresses
 from onchip.solve.joint.incumbent import Incumbent
 from onchip.solve.joint.learning import ConflictLearning
 from onchip.solve.joint.staged import optimal_moves
+from onchip.solve.run.compose import Move, Schedule, non_compulsory_cost, schedule_of_moves
+from onchip.solve.run.interruptible import cp_sat_is_within_reach
 
 FIRST_OPTIMA, MORE_OPTIMA = 6, 40
 BRANCHING_NODES = 20_000

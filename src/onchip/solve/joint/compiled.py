@@ -6,9 +6,8 @@ import threading
 
 import numpy as np
 
-from onchip.analysis.indexed import IndexedProblem, mask_of
-from onchip.plan.result import Stop
-from onchip.solve.compose import Move
+from onchip.answer.result import Stop
+from onchip.facts.indexed import IndexedProblem, mask_of
 from onchip.solve.joint import kernel
 from onchip.solve.joint.kernel_tables import (
     WORD_BITS,
@@ -21,7 +20,8 @@ from onchip.solve.joint.kernel_tables import (
     tables_of,
 )
 from onchip.solve.joint.search import SearchOutcome
-from onchip.solve.limits import Run
+from onchip.solve.run.compose import Move
+from onchip.solve.run.limits import Run
 
 FIRST_STATES = 1 << 14
 FIRST_HEAP = 1 << 18

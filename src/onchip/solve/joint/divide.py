@@ -11,20 +11,20 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from onchip.analysis.fitting import operators_that_do_not_fit
-from onchip.analysis.indexed import IndexedProblem, bits, mask_of
-from onchip.analysis.regions import regions
-from onchip.plan.plan import Plan
-from onchip.plan.problem import Order, Problem
-from onchip.plan.result import Result, Status, Stop
-from onchip.solve.compose import Move, non_compulsory_cost, schedule_of_moves
+from onchip.answer.problem import Order, Problem
+from onchip.answer.program import Plan
+from onchip.answer.result import Result, Status, Stop
+from onchip.facts.fitting import operators_that_do_not_fit
+from onchip.facts.indexed import IndexedProblem, bits, mask_of
+from onchip.facts.regions import regions
 from onchip.solve.joint.exact import solve_exactly
 from onchip.solve.joint.incumbent import Incumbent
 from onchip.solve.joint.search import BestFirstSearch
-from onchip.solve.limits import Run
 from onchip.solve.ordering.given import with_given_order
+from onchip.solve.run.compose import Move, non_compulsory_cost, schedule_of_moves
+from onchip.solve.run.limits import Run
+from onchip.solve.spilling.baselines import RANKS, place_by_size_or_evict
 from onchip.solve.spilling.belady import belady_moves
-from onchip.solve.spilling.rivals import RANKS, place_by_size_or_evict
 
 METHOD = "divide"
 LARGEST_REGIONS = (24, 40, 60, 100, 160)

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from onchip.analysis.indexed import IndexedProblem, bits
+from onchip.facts.indexed import IndexedProblem, bits
 from onchip.solve.joint.state import State
 
 NODES_OF_A_CHOICE = 256

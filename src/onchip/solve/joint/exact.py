@@ -8,21 +8,21 @@
 
 from __future__ import annotations
 
-from onchip.analysis.fitting import operators_that_do_not_fit
-from onchip.analysis.indexed import IndexedProblem
-from onchip.plan.plan import Plan
-from onchip.plan.problem import Objective, Placement, Problem
-from onchip.plan.result import Result, Status
+from onchip.answer.problem import Objective, Placement, Problem
+from onchip.answer.program import Plan
+from onchip.answer.result import Result, Status
+from onchip.facts.fitting import operators_that_do_not_fit
+from onchip.facts.indexed import IndexedProblem
 from onchip.solve.allocation.by_time import place_or_cut_by_time
 from onchip.solve.allocation.repair import place_or_cut
-from onchip.solve.compose import Move, Schedule, non_compulsory_cost, schedule_of_moves
 from onchip.solve.joint.addresses import AddressSearch
 from onchip.solve.joint.incumbent import Incumbent
 from onchip.solve.joint.peak import solve_peak
 from onchip.solve.joint.scratchpads import ScratchpadsPlanner
 from onchip.solve.joint.staged import StagedSearch
-from onchip.solve.limits import Run
 from onchip.solve.ordering.given import with_order_settled
+from onchip.solve.run.compose import Move, Schedule, non_compulsory_cost, schedule_of_moves
+from onchip.solve.run.limits import Run
 from onchip.solve.spilling.belady import belady_moves
 
 METHOD = "exact"

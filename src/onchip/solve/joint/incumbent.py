@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from onchip.analysis.indexed import IndexedProblem
-from onchip.plan.plan import Plan
-from onchip.plan.result import Result, Status, Stop
-from onchip.solve.compose import Schedule, compose
-from onchip.solve.limits import Run
+from onchip.answer.program import Plan
+from onchip.answer.result import Result, Status, Stop
+from onchip.facts.indexed import IndexedProblem
+from onchip.solve.run.compose import Schedule, compose
+from onchip.solve.run.limits import Run
 
 
 class Incumbent:

@@ -11,7 +11,7 @@ from typing import NamedTuple, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from onchip.analysis.indexed import IndexedProblem, bits
+from onchip.facts.indexed import IndexedProblem, bits
 from onchip.solve.joint.evictions import ancestors_of
 
 Integers = NDArray[np.int64]

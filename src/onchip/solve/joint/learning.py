@@ -4,18 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from onchip.analysis.indexed import IndexedProblem
-from onchip.plan.packing import Buffer, PackingProblem
-from onchip.plan.result import Status
+from onchip.answer.packing import Buffer, PackingProblem
+from onchip.answer.result import Status
+from onchip.facts.indexed import IndexedProblem
 from onchip.solve.allocation.attempt import Attempt
 from onchip.solve.allocation.branching import Finding
 from onchip.solve.allocation.cp_sat import pack_by_cp_sat
 from onchip.solve.allocation.postponed import core_of
 from onchip.solve.allocation.repair import packing_problem
 from onchip.solve.allocation.windows import unpackable_stretch
-from onchip.solve.compose import Residency, Schedule
 from onchip.solve.joint.incumbent import Incumbent
-from onchip.solve.limits import Run
+from onchip.solve.run.compose import Residency, Schedule
+from onchip.solve.run.limits import Run
 from onchip.solve.spilling.kept_gaps import KeptGaps
 
 MOST_ROUNDS = 400

@@ -9,15 +9,15 @@ from enum import Enum, auto
 from itertools import chain
 from typing import TYPE_CHECKING
 
-from onchip.analysis.indexed import IndexedProblem, bits
-from onchip.plan.plan import Plan
-from onchip.plan.problem import Placement
-from onchip.plan.result import Result
-from onchip.solve.interruptible import solve_for_result
+from onchip.answer.problem import Placement
+from onchip.answer.program import Plan
+from onchip.answer.result import Result
+from onchip.facts.indexed import IndexedProblem, bits
 from onchip.solve.joint.addressed_variables import Place
 from onchip.solve.joint.linked_program import LinkedProgram, Residence, Transfer
 from onchip.solve.joint.linked_variables import IN_DRAM, LinkedVariables, Way
-from onchip.solve.limits import Run
+from onchip.solve.run.interruptible import solve_for_result
+from onchip.solve.run.limits import Run
 
 if TYPE_CHECKING:
     from ortools.sat.python import cp_model

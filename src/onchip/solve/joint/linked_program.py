@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from onchip.analysis.indexed import IndexedProblem
+from onchip.answer.program import Allocate, Compute, Copy, Free, Instruction, Plan
 from onchip.arch.memory import DRAM
-from onchip.plan.plan import Allocate, Compute, Copy, Free, Instruction, Plan
+from onchip.facts.indexed import IndexedProblem
 from onchip.solve.joint.addressed_variables import Place
 from onchip.solve.joint.linked_variables import Way
 

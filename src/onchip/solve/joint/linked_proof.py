@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from onchip.analysis.indexed import IndexedProblem
-from onchip.plan.plan import Plan
-from onchip.plan.result import Result, Status
-from onchip.solve.interruptible import cp_sat_is_within_reach
+from onchip.answer.program import Plan
+from onchip.answer.result import Result, Status
+from onchip.facts.indexed import IndexedProblem
 from onchip.solve.joint.incumbent import Incumbent
 from onchip.solve.joint.linked import Copies, LinkedModel
+from onchip.solve.run.interruptible import cp_sat_is_within_reach
 
 LARGEST_MODEL = 6_000
 

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from onchip.analysis.indexed import IndexedProblem, bits
-from onchip.analysis.windows import Windows
+from onchip.facts.indexed import IndexedProblem, bits
+from onchip.facts.windows import Windows
 from onchip.ir.tensor import Role
 from onchip.solve.joint.addressed_variables import Place
 

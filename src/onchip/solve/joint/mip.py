@@ -9,9 +9,9 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
+from onchip.answer.result import Stop
 from onchip.errors import UsageError
-from onchip.plan.result import Stop
-from onchip.solve.limits import MipSolver, Run
+from onchip.solve.run.limits import MipSolver, Run
 
 if TYPE_CHECKING:
     from ortools.math_opt.python import mathopt

@@ -6,23 +6,23 @@ Eqs. 16 and 17; least peak is Eqs. 13 to 15, and addresses afterwards.
 
 from __future__ import annotations
 
-from onchip.analysis.fitting import operators_that_do_not_fit
-from onchip.analysis.indexed import IndexedProblem
-from onchip.analysis.windows import Windows
-from onchip.plan.packing import PackingProblem
-from onchip.plan.plan import Plan
-from onchip.plan.problem import Objective, Problem
-from onchip.plan.result import Result, Status, Stop
+from onchip.answer.packing import PackingProblem
+from onchip.answer.problem import Objective, Problem
+from onchip.answer.program import Plan
+from onchip.answer.result import Result, Status, Stop
+from onchip.facts.fitting import operators_that_do_not_fit
+from onchip.facts.indexed import IndexedProblem
+from onchip.facts.windows import Windows
 from onchip.solve.allocation.greedy_by_size import place_by_size
 from onchip.solve.allocation.pack import pack_schedule
 from onchip.solve.allocation.repair import packing_problem
-from onchip.solve.compose import Move, Residency, Schedule, non_compulsory_cost, schedule_of_moves
 from onchip.solve.joint.incumbent import Incumbent
 from onchip.solve.joint.mip import MipOutcome, UnfinishedModelError, solve_mip
 from onchip.solve.joint.paper_model import ActionModel, PaperModel, PeakModel
 from onchip.solve.joint.paper_variables import pair_steps
-from onchip.solve.limits import Run
 from onchip.solve.ordering.given import with_order_settled
+from onchip.solve.run.compose import Move, Residency, Schedule, non_compulsory_cost, schedule_of_moves
+from onchip.solve.run.limits import Run
 
 METHOD = "paper"
 MOST_PAIR_STEPS = 60_000

@@ -6,11 +6,11 @@ from collections.abc import Iterable
 from math import gcd
 from typing import TYPE_CHECKING
 
-from onchip.analysis.indexed import IndexedProblem
-from onchip.analysis.windows import Windows
+from onchip.facts.indexed import IndexedProblem
+from onchip.facts.windows import Windows
 from onchip.solve.joint.mip import UnfinishedModelError
 from onchip.solve.joint.paper_variables import ActionVariables, AddressVariables
-from onchip.solve.limits import Run
+from onchip.solve.run.limits import Run
 
 if TYPE_CHECKING:
     from ortools.math_opt.python import mathopt

@@ -5,10 +5,10 @@ from __future__ import annotations
 from math import gcd
 from typing import TYPE_CHECKING, TypeAlias
 
-from onchip.analysis.indexed import IndexedProblem
-from onchip.analysis.windows import Windows
+from onchip.facts.indexed import IndexedProblem
+from onchip.facts.windows import Windows
 from onchip.solve.joint.mip import UnfinishedModelError
-from onchip.solve.limits import Run
+from onchip.solve.run.limits import Run
 
 if TYPE_CHECKING:
     from ortools.math_opt.python import mathopt

@@ -4,19 +4,19 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from onchip.analysis.indexed import IndexedProblem
-from onchip.analysis.pooled import pooled
+from onchip.answer.problem import Problem
+from onchip.answer.result import Status
 from onchip.arch.memory import Memory
-from onchip.plan.problem import Problem
-from onchip.plan.result import Status
+from onchip.facts.indexed import IndexedProblem
+from onchip.facts.merged_scratchpads import pooled
 from onchip.solve.allocation.greedy_by_size import place_by_size
 from onchip.solve.allocation.pack import least_capacity, pack_schedule
 from onchip.solve.allocation.repair import packing_problem
-from onchip.solve.compose import Move, Residency, Schedule, schedule_of_moves
-from onchip.solve.interruptible import cp_sat_is_within_reach
 from onchip.solve.joint.addressed import prove_with_addresses
 from onchip.solve.joint.incumbent import Incumbent
 from onchip.solve.ordering.min_peak import min_peak_bytes, peak_of_order
+from onchip.solve.run.compose import Move, Residency, Schedule, schedule_of_moves
+from onchip.solve.run.interruptible import cp_sat_is_within_reach
 from onchip.solve.spilling.kept_gaps import KeptGaps
 
 

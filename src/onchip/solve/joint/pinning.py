@@ -6,18 +6,18 @@ transfers cost, which is not what the model minimises.
 
 from __future__ import annotations
 
-from onchip.analysis.fitting import operators_that_do_not_fit
-from onchip.analysis.indexed import IndexedProblem
-from onchip.plan.plan import Plan
-from onchip.plan.problem import Problem
-from onchip.plan.result import Result, Status, Stop
-from onchip.solve.compose import Residency, Schedule, non_compulsory_cost
+from onchip.answer.problem import Problem
+from onchip.answer.program import Plan
+from onchip.answer.result import Result, Status, Stop
+from onchip.facts.fitting import operators_that_do_not_fit
+from onchip.facts.indexed import IndexedProblem
 from onchip.solve.joint.incumbent import Incumbent
 from onchip.solve.joint.learning import PackingOfPart
 from onchip.solve.joint.mip import MipOutcome, UnfinishedModelError, solve_mip
 from onchip.solve.joint.pinning_model import PinningModel
-from onchip.solve.limits import Run
 from onchip.solve.ordering.given import with_order_settled
+from onchip.solve.run.compose import Residency, Schedule, non_compulsory_cost
+from onchip.solve.run.limits import Run
 
 METHOD = "pinning"
 MOST_PLACES = 200_000

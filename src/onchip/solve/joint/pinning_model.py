@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from math import gcd
 from typing import TYPE_CHECKING
 
-from onchip.analysis.indexed import IndexedProblem
+from onchip.facts.indexed import IndexedProblem
 from onchip.solve.joint.mip import UnfinishedModelError
-from onchip.solve.limits import Run
+from onchip.solve.run.limits import Run
 
 if TYPE_CHECKING:
     from ortools.math_opt.python import mathopt

@@ -10,16 +10,16 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from onchip.analysis.pooled import pooled
-from onchip.plan.problem import Order, Placement
+from onchip.answer.problem import Order, Placement
+from onchip.facts.merged_scratchpads import pooled
 from onchip.solve.allocation.repair import place_or_cut
-from onchip.solve.compose import Move, Residency, Schedule, non_compulsory_cost, schedule_of_moves
-from onchip.solve.interruptible import cp_sat_is_within_reach
 from onchip.solve.joint.addressed import prove_with_addresses
 from onchip.solve.joint.incumbent import Incumbent
 from onchip.solve.joint.learning import ConflictLearning
 from onchip.solve.joint.linked_proof import prove_with_links
 from onchip.solve.joint.staged import StagedSearch, optimal_moves
+from onchip.solve.run.compose import Move, Residency, Schedule, non_compulsory_cost, schedule_of_moves
+from onchip.solve.run.interruptible import cp_sat_is_within_reach
 from onchip.solve.spilling.belady import belady_moves
 from onchip.solve.spilling.belady_places import belady_schedule, placed_schedule
 from onchip.solve.spilling.kept_gaps import KeptGaps

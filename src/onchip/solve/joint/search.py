@@ -9,12 +9,12 @@ from __future__ import annotations
 import heapq
 from dataclasses import dataclass
 
-from onchip.analysis.indexed import IndexedProblem, bits
-from onchip.plan.result import Stop
-from onchip.solve.compose import Move
+from onchip.answer.result import Stop
+from onchip.facts.indexed import IndexedProblem, bits
 from onchip.solve.joint.evictions import Choice, Evictions, Listing
 from onchip.solve.joint.state import State
-from onchip.solve.limits import Run
+from onchip.solve.run.compose import Move
+from onchip.solve.run.limits import Run
 
 REPORT_EVERY = 64
 UNLIMITED = 1 << 62

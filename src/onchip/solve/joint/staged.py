@@ -9,12 +9,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 
-from onchip.analysis.indexed import IndexedProblem
-from onchip.plan.problem import Order
-from onchip.plan.result import Stop
-from onchip.solve.compose import Move
+from onchip.answer.problem import Order
+from onchip.answer.result import Stop
+from onchip.facts.indexed import IndexedProblem
 from onchip.solve.joint.search import BestFirstSearch, SearchOutcome
-from onchip.solve.limits import Run
+from onchip.solve.run.compose import Move
+from onchip.solve.run.limits import Run
 
 GIVEN_ORDER_STATES = 2_000
 PYTHON_STATES = 1_000

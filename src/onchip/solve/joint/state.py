@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from onchip.solve.compose import Move
+from onchip.solve.run.compose import Move
 
 
 @dataclass(slots=True, eq=False)

@@ -15,15 +15,15 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any, Final
 
+from onchip.answer.layer_mapping import Kept, Loop, Mapping
+from onchip.answer.result import Result, Status
 from onchip.arch.accelerator import Accelerator
-from onchip.cost.layer import layer_cost
+from onchip.cost.layer.cost import layer_cost
 from onchip.errors import InputError
-from onchip.ir.loopnest import Layer
-from onchip.plan.mapping import Kept, Loop, Mapping
-from onchip.plan.result import Result, Status
-from onchip.solve.limits import Run
+from onchip.ir.layer import Layer
 from onchip.solve.mapping.objective import MappingObjective
 from onchip.solve.mapping.registry import MappingMethod
+from onchip.solve.run.limits import Run
 from onchip.verify.mapping import verify_mapping
 
 FOLDER_VARIABLE: Final = "ONCHIP_CACHE"

@@ -14,18 +14,18 @@ from math import inf, isfinite, prod
 from operator import itemgetter
 from typing import Final
 
+from onchip.answer.layer_mapping import Mapping
+from onchip.answer.result import Result, Status, Stop
 from onchip.arch.accelerator import Accelerator
 from onchip.arch.memory import DRAM
-from onchip.cost.layer import access_of
-from onchip.cost.layer_limits import array_of
+from onchip.cost.layer.cost import access_of
+from onchip.cost.layer.limits import array_of
 from onchip.errors import InputError
-from onchip.ir.loopnest import INPUT, LOOPS, OUTPUT, RELEVANT, Axis, Layer
-from onchip.plan.mapping import Mapping
-from onchip.plan.result import Result, Status, Stop
-from onchip.solve.limits import Run
-from onchip.solve.mapping.exact import MAPSPACE, METHOD, ExactMapper
+from onchip.ir.layer import INPUT, LOOPS, OUTPUT, RELEVANT, Axis, Layer
+from onchip.solve.mapping.exact.exact import MAPSPACE, METHOD, ExactMapper
 from onchip.solve.mapping.factors import prime_counts
 from onchip.solve.mapping.objective import MappingObjective
+from onchip.solve.run.limits import Run
 
 LARGEST_PRIME: Final = 7
 MOST_PADDED_LAYERS: Final = 100_000

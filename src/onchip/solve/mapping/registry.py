@@ -7,13 +7,13 @@ from dataclasses import dataclass
 from math import inf, isfinite
 from typing import TypeAlias
 
+from onchip.answer import layer_mapping as plan
+from onchip.answer.result import Result
 from onchip.arch.accelerator import Accelerator
 from onchip.errors import AcceleratorError, InputError, InternalError, UsageError
-from onchip.ir.loopnest import Layer
-from onchip.plan import mapping as plan
-from onchip.plan.result import Result
-from onchip.solve.limits import Run
+from onchip.ir.layer import Layer
 from onchip.solve.mapping.objective import MappingObjective
+from onchip.solve.run.limits import Run
 from onchip.verify.mapping import verify_mapping
 
 Solve: TypeAlias = Callable[[Layer, Accelerator, MappingObjective, Run], Result[plan.Mapping]]
@@ -40,33 +40,33 @@ class MappingMethod:
 
 
 def _exact(layer: Layer, accelerator: Accelerator, objective: MappingObjective, run: Run) -> Result[plan.Mapping]:
-    from onchip.solve.mapping.exact import solve_exactly
+    from onchip.solve.mapping.exact.exact import solve_exactly
 
     return solve_exactly(layer, accelerator, objective, run)
 
 
 def _random(layer: Layer, accelerator: Accelerator, objective: MappingObjective, run: Run) -> Result[plan.Mapping]:
-    from onchip.solve.mapping.rivals.best_of_random import solve_at_random
+    from onchip.solve.mapping.baselines.best_of_random import solve_at_random
 
     return solve_at_random(layer, accelerator, objective, run)
 
 
 def _hybrid(layer: Layer, accelerator: Accelerator, objective: MappingObjective, run: Run) -> Result[plan.Mapping]:
-    from onchip.solve.mapping.rivals.hybrid import solve_as_hybrid
+    from onchip.solve.mapping.baselines.hybrid import solve_as_hybrid
 
     return solve_as_hybrid(layer, accelerator, objective, run)
 
 
 def _loma(layer: Layer, accelerator: Accelerator, objective: MappingObjective, run: Run) -> Result[plan.Mapping]:
-    from onchip.solve.mapping.rivals.loma import solve_as_loma
+    from onchip.solve.mapping.baselines.loma import solve_as_loma
 
     return solve_as_loma(layer, accelerator, objective, run)
 
 
 def _cosa(layer: Layer, accelerator: Accelerator, objective: MappingObjective, run: Run) -> Result[plan.Mapping]:
     """Of schedules that are equal to CoSA the one that costs least; one that does not fit costs infinitely much."""
-    from onchip.cost.layer_batch import LayerCosts
-    from onchip.solve.mapping.cosa import solve_as_cosa
+    from onchip.cost.layer.batch import LayerCosts
+    from onchip.solve.mapping.cosa.cosa import solve_as_cosa
 
     try:
         batch = LayerCosts(layer, accelerator)

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from onchip.plan.problem import Order, Problem
-from onchip.solve.limits import Run
+from onchip.answer.problem import Order, Problem
 from onchip.solve.ordering.min_peak import min_peak_bytes
+from onchip.solve.run.limits import Run
 
 
 def with_given_order(problem: Problem, order: Sequence[int]) -> Problem:

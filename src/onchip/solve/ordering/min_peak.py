@@ -5,10 +5,10 @@ from __future__ import annotations
 import heapq
 from dataclasses import dataclass
 
-from onchip.analysis.indexed import IndexedProblem, bits
-from onchip.plan.problem import Problem
-from onchip.plan.result import Result, Status, Stop
-from onchip.solve.limits import Run
+from onchip.answer.problem import Problem
+from onchip.answer.result import Result, Status, Stop
+from onchip.facts.indexed import IndexedProblem, bits
+from onchip.solve.run.limits import Run
 
 REPORT_EVERY = 64
 

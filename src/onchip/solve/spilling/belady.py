@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from onchip.analysis.indexed import IndexedProblem, bits
-from onchip.solve.compose import Move
+from onchip.facts.indexed import IndexedProblem, bits
+from onchip.solve.run.compose import Move
 
 
 def belady_moves(indexed: IndexedProblem, order: Sequence[int]) -> tuple[Move, ...]:

@@ -6,9 +6,9 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
 from typing import TypeAlias
 
-from onchip.analysis.fitting import places_of_operands
-from onchip.analysis.indexed import IndexedProblem, bits
-from onchip.solve.compose import Residency, Schedule
+from onchip.facts.fitting import places_of_operands
+from onchip.facts.indexed import IndexedProblem, bits
+from onchip.solve.run.compose import Residency, Schedule
 
 NEVER = 1 << 60
 Room: TypeAlias = tuple[tuple[int, int], int, tuple[int, ...]]

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from onchip.analysis.indexed import IndexedProblem, bits
-from onchip.solve.compose import Move
+from onchip.facts.indexed import IndexedProblem, bits
+from onchip.solve.run.compose import Move
 
 
 @dataclass(frozen=True, slots=True)

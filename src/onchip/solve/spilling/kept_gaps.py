@@ -11,13 +11,13 @@ from dataclasses import dataclass
 from itertools import pairwise, zip_longest
 from typing import TYPE_CHECKING
 
-from onchip.analysis.indexed import IndexedProblem, bits
+from onchip.answer.problem import Objective, Placement
+from onchip.answer.result import Result
+from onchip.facts.indexed import IndexedProblem, bits
 from onchip.ir.tensor import Role
-from onchip.plan.problem import Objective, Placement
-from onchip.plan.result import Result
-from onchip.solve.compose import Residency, Schedule
-from onchip.solve.interruptible import solve_for_result
-from onchip.solve.limits import Run
+from onchip.solve.run.compose import Residency, Schedule
+from onchip.solve.run.interruptible import solve_for_result
+from onchip.solve.run.limits import Run
 
 if TYPE_CHECKING:
     from ortools.sat.python import cp_model

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from onchip.plan.plan import Plan
-from onchip.plan.problem import Problem
-from onchip.plan.result import Result
-from onchip.solve.limits import Run
+from onchip.answer.problem import Problem
+from onchip.answer.program import Plan
+from onchip.answer.result import Result
+from onchip.solve.run.limits import Run
 from onchip.solve.spilling.pinned import solve_by_pinning_whole_lives
 
 

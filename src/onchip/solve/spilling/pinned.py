@@ -8,19 +8,19 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TypeAlias
 
-from onchip.analysis.fitting import operators_that_do_not_fit, places_of_operands
-from onchip.analysis.indexed import IndexedProblem, bits
+from onchip.answer.problem import Problem
+from onchip.answer.program import Plan
+from onchip.answer.result import Result, Status, Stop
+from onchip.facts.fitting import operators_that_do_not_fit, places_of_operands
+from onchip.facts.indexed import IndexedProblem, bits
 from onchip.ir.tensor import Role
-from onchip.plan.plan import Plan
-from onchip.plan.problem import Problem
-from onchip.plan.result import Result, Status, Stop
 from onchip.solve.allocation.attempt import Attempt
 from onchip.solve.allocation.repair import packing_problem
 from onchip.solve.allocation.windows import hard_stretch
-from onchip.solve.compose import Residency, Schedule, non_compulsory_cost
 from onchip.solve.joint.incumbent import Incumbent
-from onchip.solve.limits import Run
 from onchip.solve.ordering.given import with_order_settled
+from onchip.solve.run.compose import Residency, Schedule, non_compulsory_cost
+from onchip.solve.run.limits import Run
 from onchip.solve.spilling.streamed import stacked, streamed_schedule
 
 PACKING_NODES = 8_000

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from onchip.analysis.fitting import places_of_operands
-from onchip.analysis.indexed import IndexedProblem
-from onchip.solve.compose import Residency, Schedule
+from onchip.facts.fitting import places_of_operands
+from onchip.facts.indexed import IndexedProblem
+from onchip.solve.run.compose import Residency, Schedule
 
 
 def streamed_schedule(indexed: IndexedProblem, order: Sequence[int]) -> Schedule:

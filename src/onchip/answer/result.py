@@ -1,0 +1,73 @@
+"""What a method answers: what is known, who claims it, and apart from that why it stopped."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Generic, TypeVar
+
+from onchip.errors import InternalError
+
+AnswerT_co = TypeVar("AnswerT_co", covariant=True)
+
+
+class Status(StrEnum):
+    """What the method claims to know. Not found is UNKNOWN, never INFEASIBLE, unless proven."""
+
+    OPTIMAL = "OPTIMAL"
+    FEASIBLE = "FEASIBLE"
+    INFEASIBLE = "INFEASIBLE"
+    UNKNOWN = "UNKNOWN"
+
+
+class Stop(StrEnum):
+    """Why the method stopped."""
+
+    COMPLETED = "completed"
+    TIME_LIMIT = "time limit"
+    NODE_LIMIT = "node limit"
+    MEMORY_LIMIT = "memory limit"
+    INTERRUPTED = "interrupted"
+    NO_PACKING = "its residencies have no addresses"
+
+
+@dataclass(frozen=True, slots=True)
+class Result(Generic[AnswerT_co]):
+    """`answer` and `objective_value` are None where the status is INFEASIBLE or UNKNOWN.
+
+    Raises InternalError where the claims contradict each other: a bound above the objective, or below it though the
+    answer is OPTIMAL.
+    """
+
+    status: Status
+    answer: AnswerT_co | None
+    objective_value: int | None
+    lower_bound: int
+    seconds: float
+    method: str
+    stopped_by: Stop = Stop.COMPLETED
+
+    def __post_init__(self) -> None:
+        has_answer = self.status in (Status.OPTIMAL, Status.FEASIBLE)
+        if has_answer is not (self.answer is not None and self.objective_value is not None):
+            what = f"a result {self.status} {'needs' if has_answer else 'has no'} answer and objective value"
+            raise InternalError(what, place=f"method {self.method}")
+        if self.objective_value is not None and self.lower_bound > self.objective_value:
+            what = f"its lower bound {self.lower_bound} is above its objective {self.objective_value}"
+            raise InternalError(what, place=f"method {self.method}")
+        if self.status is Status.OPTIMAL and self.lower_bound != self.objective_value:
+            what = f"it is OPTIMAL at {self.objective_value}, and its lower bound is {self.lower_bound}"
+            raise InternalError(what, place=f"method {self.method}")
+
+    @property
+    def gap(self) -> float | None:
+        """(objective - bound) / objective; 0 when the objective is 0; None without an answer."""
+        if self.objective_value is None:
+            return None
+        return (self.objective_value - self.lower_bound) / self.objective_value if self.objective_value else 0.0
+
+    def _repr_html_(self) -> str:
+        """What a notebook shows."""
+        from onchip.answer.picture import html_of_result
+
+        return html_of_result(self)

@@ -1,0 +1,298 @@
+"""Depth-first execution on one page: read -> cut, tile and map -> verify -> document."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from onchip.answer.document import Granularity, Reading, Source
+from onchip.answer.stacks import FusionStrategy, LayerInNetwork
+from onchip.answer.strategy_document import (
+    CostModel,
+    StrategyClaim,
+    StrategyDocument,
+    StrategyFigures,
+    StrategyReading,
+)
+from onchip.app.networks import read_network
+from onchip.arch.accelerator import Accelerator
+from onchip.arch.memory import DRAM
+from onchip.cost.layer.accounting import AccountingName
+from onchip.cost.layer.cost import access_of
+from onchip.cost.layer.limits import array_of
+from onchip.cost.stack.cost import StackCost
+from onchip.cost.stack.machine import check_machine
+from onchip.errors import InputError, InternalError, UsageError
+from onchip.facts.fusable import FusableNetwork
+from onchip.formats.own.accelerator_text import accelerator_sha256
+from onchip.formats.own.accelerator_yaml import load_accelerator
+from onchip.formats.own.graph_json import graph_sha256
+from onchip.ir.graph import Graph
+from onchip.lower.layers.fusable_of import fusable_of
+from onchip.lower.layers.layers_of import Precision
+from onchip.lower.stacks.emission import graph_in_tiles
+from onchip.reports.stack.outcome import CostedStack, FusionOutcome, TilingValue
+from onchip.solve.run.limits import Limits
+from onchip.solve.run.start import NoAnswerError, RunStarter, StoppedError, silent_run
+from onchip.solve.stacks.anytime import solve_in_time
+from onchip.solve.stacks.cost_table import CostingStoppedError
+from onchip.solve.stacks.costs import dram_bits_of
+from onchip.solve.stacks.mappers import check_rule_unrolls, mapper_named
+from onchip.solve.stacks.objective import FusionObjective, sum_of, value_of
+from onchip.solve.stacks.options import FusionOptions
+from onchip.solve.stacks.solve import FusionResult, choices_of, strategy_of
+from onchip.solve.stacks.stacks import spans_of, stack_of
+from onchip.solve.stacks.workers import Costing
+from onchip.verify.strategy import StrategyViolation, verify_strategy, verify_strategy_claim
+
+MODELS = {AccountingName.INTERPRETER: CostModel.ONCHIP, AccountingName.DEFINES: CostModel.DEFINES}
+WIDTHS_THAT_RUN = (8, 16, 32, 64)
+"""Bits of an element of a graph in tiles: it can be cut between any two, and its values can be computed."""
+
+
+@dataclass(frozen=True, slots=True)
+class FusionRequest:
+    """What `fuse` is asked.
+
+    `bits` are those of an element of every operand, `partial_bits` those of a sum in the making (None: as the machine
+    has room for); `mapper` maps each layer of a tile (None: `exact`, or `uneven` as DeFiNES counts).
+    """
+
+    source: str
+    accelerator: str
+    objective: FusionObjective = FusionObjective.ENERGY
+    options: FusionOptions = field(default_factory=FusionOptions)
+    mapper: str | None = None
+    bits: int = 8
+    partial_bits: int | None = None
+    dims: Mapping[str, int] = field(default_factory=dict)
+    granularity: Granularity = Granularity.FUSED
+    limits: Limits = field(default_factory=Limits)
+    use_cache: bool = True
+    accounting: AccountingName = AccountingName.INTERPRETER
+
+
+@dataclass(frozen=True, slots=True)
+class _Problem:
+    """What was read; `mapper` maps the layers of tiles."""
+
+    request: FusionRequest
+    mapper: str
+    graph: Graph
+    network: FusableNetwork
+    accelerator: Accelerator
+
+    @property
+    def costing(self) -> Costing:
+        """As is asked for."""
+        request, machine = self.request, self.accelerator
+        return Costing(self.network, machine, request.objective, self.mapper, request.use_cache, request.accounting)
+
+
+def fuse_network(request: FusionRequest, start: RunStarter = silent_run) -> FusionOutcome:
+    """Return the best strategy of those that the options span.
+
+    Raises InternalError if it is not legal, or costs something else than was claimed when it was found.
+    """
+    problem = _read(request)
+    with start(request.limits) as run:
+        in_time = solve_in_time(problem.costing, request.options, run)
+    found = replace(in_time.found, space=_space(in_time.found.space, request.accounting))
+    problem = replace(problem, mapper=in_time.mapper)
+    outcome = FusionOutcome(
+        request.source,
+        problem.network,
+        problem.accelerator,
+        problem.mapper,
+        request.objective,
+        request.objective.unit,
+        found.result,
+        found.space,
+        found.costed,
+        accounting=request.accounting,
+    )
+    if found.result.answer is None:
+        return replace(outcome, why_not=in_time.why_not)
+    _ensure_legal(problem, found.result.answer)
+    figures = _figures(problem, [cost for _, cost in found.stacks])
+    if figures.objective_value != found.result.objective_value:
+        what = f"its strategy costs {figures.objective_value}, and it claims {found.result.objective_value}"
+        raise InternalError(what, place="fuse")
+    return replace(
+        outcome,
+        stacks=_costed(problem.network, found.result.answer, found),
+        figures=figures,
+        document=_document(problem, found, figures),
+    )
+
+
+def check_strategy(
+    document: StrategyDocument, request: FusionRequest, start: RunStarter = silent_run
+) -> tuple[tuple[StrategyViolation, ...], StrategyFigures | None]:
+    """All that is wrong with a strategy and what is claimed of it, and what it costs if it is legal.
+
+    Costs are those of the document's mapper and model, its claim's objective and the network read as it says. Raises
+    UsageError where the network or the accelerator is another than the document's, NoAnswerError without time to cost.
+    """
+    objective = FusionObjective(document.claim.objective) if document.claim else request.objective
+    reading = document.reading
+    request = replace(
+        request,
+        objective=objective,
+        mapper=reading.mapper,
+        bits=reading.bits,
+        partial_bits=reading.partial_bits,
+        dims=reading.dims,
+        granularity=reading.granularity,
+        accounting=accounting_of(reading),
+    )
+    problem = _read(request, "reading.mapper")
+    _ensure_same(document, problem)
+    violations = verify_strategy(_layers(problem.network), problem.accelerator, document.strategy)
+    if violations:
+        return violations, None
+    spans = spans_of(problem.network, [stack.layers for stack in document.strategy.stacks])
+    with start(request.limits) as run:
+        costs = problem.costing.costs(run)
+        try:
+            found = [costs.cost(one) for one in choices_of(problem.network, document.strategy, spans)]
+        except CostingStoppedError:
+            error = StoppedError if run.interrupt.is_set() else NoAnswerError
+            raise error("its cost was not found in time") from None
+    figures = _figures(problem, found)
+    return verify_strategy_claim(document.claim, figures) if document.claim else (), figures
+
+
+def accounting_of(reading: StrategyReading) -> AccountingName:
+    """By which a strategy is costed."""
+    return next(name for name, model in MODELS.items() if model is reading.model)
+
+
+def network_to_tile(source: str, reading: StrategyReading) -> Graph:
+    """The network as its tiles are emitted; raises InputError where those of no strategy could be planned and run."""
+    if reading.bits not in WIDTHS_THAT_RUN:
+        expected = f"one of {', '.join(map(str, WIDTHS_THAT_RUN))} to emit a graph"
+        raise UsageError(f"elements of {reading.bits} bits are not cut into bands", place="--bits", expected=expected)
+    if reading.granularity is not Granularity.FUSED:
+        what = "who reads the graph of tiles would fuse the nodes"
+        raise UsageError(what, place="--granularity", expected=f"{Granularity.FUSED} to emit a graph")
+    return read_network(source, Reading(reading.bits, reading.dims, reading.granularity))
+
+
+def tiled_graph(strategy: FusionStrategy, graph: Graph) -> Graph:
+    """A network in the tiles of a legal strategy, an operator for each layer of each tile.
+
+    Raises GraphError for what cannot run in parts.
+    """
+    network = fusable_of(graph)
+    spans = spans_of(network, [stack.layers for stack in strategy.stacks])
+    tilings = [(stack_of(network, span), one.tiling) for span, one in zip(spans, strategy.stacks, strict=True)]
+    return graph_in_tiles(graph, network, tilings)
+
+
+def _read(request: FusionRequest, place: str | None = None) -> _Problem:
+    """`place` is where the mapper is named, unless it is an option."""
+    try:
+        mapper = mapper_named(request.mapper, request.accounting, request.objective.of_layers)
+    except UsageError as error:
+        raise UsageError(error.what, place=place or error.place, expected=error.expected) from None
+    accelerator = load_accelerator(request.accelerator)
+    _ensure_tiles_can_be_costed(accelerator, request)
+    graph = read_network(request.source, Reading(dims=request.dims, granularity=request.granularity))
+    precision = Precision(request.bits, request.partial_bits).on(accelerator)
+    network = fusable_of(graph, precision)
+    return _Problem(replace(request, partial_bits=precision.partial_bits), mapper, graph, network, accelerator)
+
+
+def _ensure_tiles_can_be_costed(accelerator: Accelerator, request: FusionRequest) -> None:
+    """Raise for what no tile could mend: no usable array, no level for an operand, energies that are not said."""
+    try:
+        array_of(accelerator)
+        if request.accounting is AccountingName.DEFINES:
+            check_rule_unrolls(accelerator)
+        check_machine(accelerator)
+        for memory in (*(level.memory.name for level in accelerator.levels), DRAM):
+            access_of(accelerator, memory)
+    except InputError as error:
+        raise error.in_file(request.accelerator) from None
+
+
+def _ensure_same(document: StrategyDocument, problem: _Problem) -> None:
+    hashes = {
+        "network": (document.network.sha256, graph_sha256(problem.graph)),
+        "accelerator": (document.accelerator.sha256, accelerator_sha256(problem.accelerator)),
+    }
+    for name, (said, is_so) in hashes.items():
+        if said is not None and said != is_so:
+            raise UsageError(f"the strategy is for another {name}", place=f"{name}.sha256", expected=is_so)
+
+
+def _ensure_legal(problem: _Problem, strategy: FusionStrategy) -> None:
+    if violations := verify_strategy(_layers(problem.network), problem.accelerator, strategy):
+        raise InternalError(
+            f"its strategy has {len(violations)} violations, the first: {violations[0]}",
+            place="fuse",
+        )
+
+
+def _layers(network: FusableNetwork) -> tuple[LayerInNetwork, ...]:
+    return tuple(
+        LayerInNetwork(
+            layer.name,
+            tuple(read.source for read in layer.reads),
+            layer.output.name,
+            layer.output.columns,
+            layer.output.rows,
+            layer.output.size_bits,
+            layer.output.name in network.outputs,
+        )
+        for layer in network.layers
+    )
+
+
+def _figures(problem: _Problem, costs: Sequence[StackCost]) -> StrategyFigures:
+    """Sums over stacks; the objective of each is rounded before, as the search does."""
+    objective = problem.request.objective
+    rows = [(one.sums.energy_pj, one.sums.cycles, dram_bits_of(one)) for one in costs]
+    return StrategyFigures(
+        value_of(sum_of([objective.criteria(*row) for row in rows])),
+        sum(energy_pj for energy_pj, _, _ in rows),
+        sum(cycles for _, cycles, _ in rows),
+        sum(one.sums.macs for one in costs),
+        sum(dram_bits for _, _, dram_bits in rows),
+    )
+
+
+def _costed(network: FusableNetwork, strategy: FusionStrategy, found: FusionResult) -> tuple[CostedStack, ...]:
+    costed = []
+    for one, (choice, cost) in zip(strategy.stacks, found.stacks, strict=True):
+        tilings = (
+            TilingValue(other.tiling, *value)
+            for other, value in found.values.items()
+            if replace(other, tiling=choice.tiling) == choice
+        )
+        costed.append(CostedStack(one, stack_of(network, choice.span), cost, tuple(tilings)))
+    return tuple(costed)
+
+
+def _space(described: str, accounting: AccountingName) -> str:
+    """What the proof is about."""
+    if accounting is AccountingName.INTERPRETER:
+        return described
+    return f"{described}; each layer unrolled by DeFiNES's rule and counted as DeFiNES does"
+
+
+def _document(problem: _Problem, found: FusionResult, figures: StrategyFigures) -> StrategyDocument:
+    request, result = problem.request, found.result
+    model = MODELS[request.accounting]
+    reading = StrategyReading(
+        request.bits, request.partial_bits, request.dims, request.granularity, problem.mapper, model
+    )
+    claim = StrategyClaim(result.status, request.objective, figures, result.lower_bound, found.space)
+    return StrategyDocument(
+        Source(problem.network.name, graph_sha256(problem.graph)),
+        Source(problem.accelerator.name, accelerator_sha256(problem.accelerator)),
+        reading,
+        strategy_of(problem.network, [choice for choice, _ in found.stacks]),
+        claim,
+    )

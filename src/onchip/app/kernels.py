@@ -1,0 +1,99 @@
+"""What runs a network's operators: the model's own nodes, or made-up values where there is no model."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Protocol
+
+from onchip.answer.document import Reading
+from onchip.app.networks import read_network
+from onchip.errors import UsageError
+from onchip.ir.graph import Graph
+from onchip.ir.tensor import Role, Tensor
+from onchip.lower.split.untiled import untiled
+from onchip.simulate.kernels import Bytes, Kernels
+
+if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
+
+
+class NetworkKernels(Kernels, Protocol):
+    """Kernels that know what the network is fed, and can be held against a run of the whole model."""
+
+    @property
+    def name(self) -> str:
+        """What runs the operators."""
+
+    def network_input(self, tensor: Tensor) -> Bytes:
+        """Made of the seed."""
+
+    def given_input(self, tensor: Tensor, array: npt.NDArray[np.generic]) -> Bytes:
+        """A value handed in for the network input, of which the tensor may be a band; raises InputError."""
+
+    def difference_from_whole_model(self, inputs: Mapping[str, Bytes], outputs: Mapping[str, Bytes]) -> float | None:
+        """Relative; None where there is no model to compare with."""
+
+
+@dataclass(frozen=True, slots=True)
+class Values:
+    """What to run a plan on: random inputs of `seed` but for those `given` ([NAME=]FILE.npy), own or random weights."""
+
+    seed: int = 0
+    random_weights: int | None = None
+    given: tuple[str, ...] = ()
+
+
+def kernels_of(network: str, reading: Reading, graph: Graph, values: Values) -> NetworkKernels:
+    """Return what runs the operators of `graph`, which is `network` as it is read, in tiles or not."""
+    whole = read_network(network, reading)
+    if reading.cap_tensors:
+        whole = graph
+    if network.endswith(".onnx"):
+        return _model_kernels(network, reading, graph, whole, values)
+    if values.random_weights is not None:
+        raise UsageError("it has no weights to replace", file=network, place="--random-weights", expected="--seed")
+    untiled_network = untiled(whole) or (None if graph == whole else whole)
+    if untiled_network is None:
+        from onchip.simulate.seeded_kernels import SeededKernels
+
+        return SeededKernels(graph, values.seed)
+    from onchip.simulate.arithmetic_kernels import ArithmeticKernels
+
+    return ArithmeticKernels(graph, values.seed, untiled_network)
+
+
+def _model_kernels(network: str, reading: Reading, graph: Graph, whole: Graph, values: Values) -> NetworkKernels:
+    if reading.cap_tensors:
+        raise UsageError("the plan caps tensors", file=network, place="reading.cap_tensors", expected="--split auto")
+    if reading.bits is not None and whole != read_network(network, replace(reading, bits=None)):
+        raise UsageError(
+            f"the plan counts elements at {reading.bits} bits",
+            file=network,
+            place="reading.bits",
+            expected="the model's own: plan without --bits to run it",
+        )
+    from onchip.formats.onnx.kernels import OnnxKernels
+
+    path, seed = Path(network), values.seed
+    kernels = OnnxKernels(whole, path, reading.dims, seed=seed, random_weights=values.random_weights)
+    if graph == whole:
+        return kernels
+    from onchip.formats.onnx.tiles import OnnxTileKernels
+
+    return OnnxTileKernels(graph, whole, kernels)
+
+
+def network_inputs(
+    graph: Graph, kernels: NetworkKernels, given: Mapping[str, npt.NDArray[np.generic]]
+) -> dict[str, Bytes]:
+    """Return the bytes of each network input, or band of one: as given by the input's name, else made up."""
+    inputs = {}
+    for tensor in graph.with_role(Role.INPUT):
+        name = tensor.part_of or tensor.name
+        inputs[tensor.name] = (
+            kernels.given_input(tensor, given[name]) if name in given else kernels.network_input(tensor)
+        )
+    return inputs

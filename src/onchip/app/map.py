@@ -1,0 +1,267 @@
+"""Layers on one page: read -> solve -> verify -> cost -> document."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from collections.abc import Mapping as Dictionary
+from dataclasses import dataclass, field, replace
+from functools import partial
+
+from onchip.answer.document import Granularity, Reading, Source
+from onchip.answer.layer_mapping import Kept, Mapping
+from onchip.answer.mapping_document import MappingClaim, MappingDocument, NamedMapping
+from onchip.answer.result import Result, Status, Stop
+from onchip.app.layers import layers_named
+from onchip.arch.accelerator import Accelerator
+from onchip.arch.memory import DRAM, Operand
+from onchip.cost.layer.accounting import AccountingName
+from onchip.cost.layer.cost import access_of, layer_cost
+from onchip.cost.layer.limits import array_of, check_capacities, check_memories
+from onchip.errors import InputError, InternalError, UsageError
+from onchip.formats.foreign_files import layer_file, load_any_accelerator, read_layers
+from onchip.formats.own.accelerator_text import accelerator_sha256
+from onchip.ir.layer import Layer
+from onchip.lower.layers.layers_of import NetworkLayers, Precision
+from onchip.reports.mapping.outcome import MappedLayer, MappingOutcome
+from onchip.solve.mapping.cache import MappingCache, cache_folder
+from onchip.solve.mapping.objective import MappingObjective
+from onchip.solve.mapping.registry import MappingMethod, method_named
+from onchip.solve.run.limits import Limits, Progress, Run
+from onchip.solve.run.start import RunStarter, silent_run
+from onchip.verify.mapping import verify_mapping
+
+COSA, LOMA, UNEVEN = "cosa", "loma", "uneven"
+EXACT = "exact"
+UNITS = {MappingObjective.ENERGY: "fJ", MappingObjective.LATENCY: "cycles", MappingObjective.EDP: "fJ x cycles"}
+GREATEST_MACS = 2**53
+RELATIVE_TOLERANCE = 1e-9
+Solver = Callable[[Layer, Accelerator, MappingObjective, Run], Result[Mapping]]
+
+
+@dataclass(frozen=True, slots=True)
+class MappingRequest:
+    """What `map` is asked. A time limit is for each layer, `bits` for an element of every operand.
+
+    `partial_bits` are those of a sum in the making (None: as many as the machine's memories have room for);
+    `accounting` says how energy and cycles are counted, and `loma` and `uneven` search by it;
+    `padding_percent` is how much longer `exact` may make a loop; `mapspace` a file beside a Timeloop architecture.
+    """
+
+    source: str
+    accelerator: str
+    objective: MappingObjective = MappingObjective.ENERGY
+    method: str = "exact"
+    bits: int = 8
+    dims: Dictionary[str, int] = field(default_factory=dict)
+    granularity: Granularity = Granularity.FUSED
+    limits: Limits = field(default_factory=Limits)
+    use_cache: bool = True
+    padding_percent: int = 0
+    mapspace: str | None = None
+    partial_bits: int | None = None
+    accounting: AccountingName = AccountingName.INTERPRETER
+
+    @property
+    def may_pad(self) -> bool:
+        """Whether a mapping's loops may run longer than the layer's."""
+        return self.padding_percent > 0 or self.accounting is not AccountingName.INTERPRETER
+
+
+def map_layers(request: MappingRequest, start: RunStarter = silent_run) -> MappingOutcome:
+    """Map each distinct layer once; raises InternalError if a mapping found is not legal."""
+    solver = _solver(request)
+    accelerator = load_any_accelerator(request.accelerator, request.mapspace)
+    layers, is_one_layer = _layers(request, accelerator)
+    for layer, names in layers.distinct.items():
+        _can_be_mapped(layer, names[0], accelerator, request)
+    mapped: list[MappedLayer] = []
+    with start(request.limits) as run:
+        for layer, names in layers.distinct.items():
+            own = _run_of_layer(run, f"layer {len(mapped) + 1} of {len(layers.distinct)}, {names[0]}")
+            mapped.append(_mapped(solver, layer, names, accelerator, request, own))
+    source = Source(accelerator.name, accelerator_sha256(accelerator))
+    found = [
+        NamedMapping(one.names, one.mapping.layer(one.layer), one.mapping, one.claim)
+        for one in mapped
+        if one.mapping is not None
+    ]
+    is_cosa = request.method == COSA
+    return MappingOutcome(
+        request.source,
+        layers,
+        accelerator,
+        request.method,
+        COSA if is_cosa else request.objective,
+        "bits" if is_cosa else UNITS[request.objective],
+        tuple(mapped),
+        MappingDocument(source, tuple(found), layers.name),
+        is_one_layer,
+        _mapspace(request),
+        request.accounting,
+    )
+
+
+def _mapped(
+    solver: Solver,
+    layer: Layer,
+    names: tuple[str, ...],
+    accelerator: Accelerator,
+    request: MappingRequest,
+    run: Run,
+) -> MappedLayer:
+    if run.interrupt.is_set():
+        unknown: Result[Mapping] = Result(Status.UNKNOWN, None, None, 0, 0.0, request.method, Stop.INTERRUPTED)
+        return MappedLayer(names, layer, unknown, None, None, None)
+    try:
+        result = solver(layer, accelerator, request.objective, run)
+    except InputError as error:
+        raise _in_layer(error, names[0], request) from None
+    claim = _claim(result, request)
+    if result.answer is None:
+        return MappedLayer(names, layer, result, claim, None, None)
+    executed = result.answer.layer(layer) if request.may_pad else layer
+    if violations := verify_mapping(executed, accelerator, result.answer):
+        if request.method == COSA:
+            refusal = f"CoSA's schedule breaks a true limit: {violations[0]}"
+            return MappedLayer(names, layer, result, claim, None, None, refusal)
+        raise InternalError(
+            f"its mapping of {names[0]!r} has {len(violations)} violations, the first: {violations[0]}",
+            place=f"method {request.method}",
+        )
+    mapping = result.answer.without_loops_of_one()
+    try:
+        cost = layer_cost(layer, accelerator, mapping, request.accounting.accounting)
+    except InputError as error:
+        raise _in_layer(error, names[0], request) from None
+    if request.method != COSA:
+        _ensure_it_costs_what_is_claimed(result, request.objective.of(cost.energy_pj, cost.cycles), names[0])
+    return MappedLayer(names, layer, result, claim, mapping, cost)
+
+
+def _ensure_it_costs_what_is_claimed(result: Result[Mapping], value: float, name: str) -> None:
+    """Raise InternalError where a mapping costs something else than its method said; sums of floats differ in order."""
+    claimed = result.objective_value
+    if claimed is None or abs(value - claimed) > 0.5 + RELATIVE_TOLERANCE * abs(value):
+        what = f"its mapping of {name!r} costs {value:.17g}, and it claims {claimed}"
+        raise InternalError(what, place=f"method {result.method}")
+
+
+def _claim(result: Result[Mapping], request: MappingRequest) -> MappingClaim | None:
+    """CoSA's objective is divided back to its own unit, bits."""
+    if result.objective_value is None:
+        return None
+    if request.method == COSA:
+        from onchip.solve.mapping.cosa.cosa import VALUE_PER_BIT
+
+        value, bound = result.objective_value / VALUE_PER_BIT, result.lower_bound / VALUE_PER_BIT
+        return MappingClaim(COSA, result.status, COSA, value, bound)
+    return MappingClaim(result.method, result.status, request.objective, result.objective_value, result.lower_bound)
+
+
+def _can_be_mapped(layer: Layer, name: str, accelerator: Accelerator, request: MappingRequest) -> None:
+    """Raise for what no mapping could mend: no array, energies that are not said, one element that does not fit."""
+    if layer.macs > GREATEST_MACS:
+        error = InputError(f"it has {layer.macs} multiply-accumulates", expected=f"at most {GREATEST_MACS}")
+        raise _in_layer(error, name, request)
+    one = Layer(
+        input_bits=layer.input_bits,
+        weight_bits=layer.weight_bits,
+        output_bits=layer.output_bits,
+        partial_bits=layer.partial_bits,
+        has_weight=layer.has_weight,
+    )
+    kept = {
+        str(operand): tuple(Kept(level.memory.name, 0) for level in accelerator.keepers(operand))
+        for operand in Operand
+        if operand in layer.operands
+    }
+    try:
+        array_of(accelerator)
+        for memory in (*(level.memory.name for level in accelerator.levels), DRAM):
+            access_of(accelerator, memory)
+        check_memories(one, accelerator, Mapping((), **kept))
+        check_capacities(one, accelerator, Mapping((), **kept))
+    except InputError as error:
+        raise error.in_file(request.accelerator) from None
+
+
+def _in_layer(error: InputError, name: str, request: MappingRequest) -> InputError:
+    """The error with the layer and the file in which it stands."""
+    error.place = f"layer {name!r}" if error.place in (None, "layer") else f"layer {name!r}: {error.place}"
+    return error if error.file or name == request.source else error.in_file(request.source)
+
+
+def _run_of_layer(run: Run, phase: str) -> Run:
+    """A run of its own clock, ended by the same interrupt, that says which layer it is at."""
+
+    def listen(progress: Progress) -> None:
+        run.listener(replace(progress, phase=f"{phase}: {progress.phase}" if progress.phase else phase))
+
+    own = replace(run, listener=listen, started=time.perf_counter())
+    run.listener(Progress(run.seconds, None, 0, phase))
+    return own
+
+
+def _layers(request: MappingRequest, accelerator: Accelerator) -> tuple[NetworkLayers, bool]:
+    """The layers asked for, and whether it is one rather than a network. ZigZag's files say their own precision."""
+    precision, file = Precision(request.bits, request.partial_bits).on(accelerator), layer_file(request.source)
+    if file is None:
+        return layers_named(request.source, Reading(dims=request.dims, granularity=request.granularity), precision)
+    path, wanted = file
+    found = read_layers(path)
+    if list(found) == [path.stem]:
+        return NetworkLayers(None, {name: precision.of(layer) for name, layer in found.items()}), True
+    network = NetworkLayers(path.stem, found)
+    return (network, False) if wanted is None else (network.only(wanted), True)
+
+
+def _solver(request: MappingRequest) -> Solver:
+    """CoSA counts capacities its own way, so that its mapping may be none: whether it is, is seen to here."""
+    if request.method == UNEVEN or request.accounting is not AccountingName.INTERPRETER:
+        return _accounted_solver(request)
+    method = method_named(request.method)
+    if request.padding_percent:
+        return _padded_solver(method, request.padding_percent)
+    if method.name == COSA:
+        return method.solve
+    return partial(MappingCache(cache_folder()).solve, method) if request.use_cache else method
+
+
+def _accounted_solver(request: MappingRequest) -> Solver:
+    """Nothing of it is kept for a later run."""
+    if request.method not in (LOMA, UNEVEN):
+        expected = f"--method {LOMA} or {UNEVEN}"
+        raise UsageError(f"--method {request.method} has its own", place="--accounting", expected=expected)
+    if request.accounting is AccountingName.INTERPRETER:
+        raise UsageError(f"--method {UNEVEN} needs another", place="--accounting", expected="zigzag or defines")
+    if request.padding_percent:
+        raise UsageError(f"--method {request.method} pads nothing", place="--padding", expected=f"--method {EXACT}")
+    from onchip.solve.mapping.baselines.loma import solve_as_loma
+    from onchip.solve.mapping.baselines.uneven import solve_uneven
+
+    solve = solve_as_loma if request.method == LOMA else solve_uneven
+    return partial(solve, accounting=request.accounting.accounting, has_stored_room=True)
+
+
+def _padded_solver(method: MappingMethod, percent: int) -> Solver:
+    """Nothing of it is kept for a later run."""
+    if method.name != EXACT:
+        raise UsageError(f"--method {method.name} pads nothing", place="--padding", expected=f"--method {EXACT}")
+    from onchip.solve.mapping.padding import solve_padded
+
+    return partial(solve_padded, percent=percent)
+
+
+def _mapspace(request: MappingRequest) -> str | None:
+    """What a proof is about."""
+    if request.method == UNEVEN:
+        from onchip.solve.mapping.baselines.uneven import MAPSPACE as UNEVEN_MAPSPACE
+
+        return UNEVEN_MAPSPACE
+    if request.method != EXACT:
+        return None
+    from onchip.solve.mapping.exact.exact import MAPSPACE
+    from onchip.solve.mapping.padding import padded_mapspace
+
+    return padded_mapspace(request.padding_percent) if request.padding_percent else MAPSPACE

@@ -1,0 +1,66 @@
+"""A network by its source: a bundled name, an .onnx file or a graph file."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+
+from onchip.answer.document import Granularity, Reading
+from onchip.answer.problem import Problem
+from onchip.errors import GraphError, InputError, UsageError
+from onchip.formats.own.bundled_networks import bundled_networks, load_network
+from onchip.formats.own.graph_json import read_graph
+from onchip.formats.sizes import GREATEST_TOTAL_BYTES
+from onchip.ir.graph import Graph
+from onchip.lower.fold.activations import fuse
+from onchip.lower.split.split import cap_tensors, split_operators
+
+
+def read_network(source: str, reading: Reading = Reading()) -> Graph:  # noqa: B008 (frozen)
+    """Read a bundled network, an .onnx file or a graph file, as `reading` says but for what the scratchpads decide."""
+    try:
+        graph = _read_raw(source, reading.dims)
+        if not graph.operators:
+            raise GraphError("it has no operators", expected="at least one")
+        sized = graph if reading.bits is None else graph.with_bits(reading.bits)
+        _total_is_in_range(sized)
+        return fuse(sized) if reading.granularity is Granularity.FUSED else sized
+    except GraphError as error:
+        raise error if error.file else error.in_file(source) from None
+
+
+def fitted_to_scratchpads(problem: Problem, source: str, reading: Reading) -> Problem:
+    """Return the problem with tensors capped at the largest scratchpad, or its operators in tiles, if asked for.
+
+    Raises GraphError for an operator that does not fit and cannot be split.
+    """
+    if reading.cap_tensors:
+        largest = max(memory.capacity_bytes for memory in problem.memories)
+        return replace(problem, graph=cap_tensors(problem.graph, largest))
+    try:
+        return replace(problem, graph=split_operators(problem, reading.split, is_model=source.endswith(".onnx")))
+    except GraphError as error:
+        raise error.in_file(source) from None
+
+
+def _total_is_in_range(graph: Graph) -> None:
+    total_bytes = sum(tensor.size_bytes for tensor in graph.tensors)
+    if total_bytes > GREATEST_TOTAL_BYTES:
+        raise GraphError(f"its tensors take {total_bytes} bytes together", expected=f"at most {GREATEST_TOTAL_BYTES}")
+
+
+def _read_raw(source: str, dims: Mapping[str, int]) -> Graph:
+    if source.endswith(".onnx"):
+        from onchip.formats.onnx.model import read_onnx
+
+        return read_onnx(Path(source), dims)
+    if dims:
+        raise UsageError("it has no symbolic dimensions", file=source, place="--dim", expected="an .onnx file")
+    if source.endswith((".json", ".json.gz")):
+        return read_graph(Path(source))
+    if source not in bundled_networks():
+        raise InputError(
+            "no such network", file=source, expected="an .onnx or .json file, or a name `onchip networks` lists"
+        )
+    return load_network(source)

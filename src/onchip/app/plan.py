@@ -1,0 +1,300 @@
+"""The whole program on one page: read -> solve -> verify -> document."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, TypeVar
+
+from onchip.answer.document import Claim, PlanDocument, Reading, Source
+from onchip.answer.packing import PackingProblem
+from onchip.answer.problem import Objective, Order, Placement, Problem
+from onchip.answer.program import Compute, Plan
+from onchip.answer.result import Result
+from onchip.app.networks import fitted_to_scratchpads, read_network
+from onchip.app.target import Target, TargetFinder
+from onchip.arch.accelerator import Accelerator
+from onchip.cost.transfer import transfers_of
+from onchip.errors import InputError, InternalError, UsageError
+from onchip.facts.bounds import compulsory_bytes, greatest_need
+from onchip.formats.own.graph_json import graph_sha256
+from onchip.ir.graph import Graph
+from onchip.reports.packing import OverflowOutcome, PackingOutcome
+from onchip.reports.program.execution import Execution
+from onchip.reports.program.outcome import Check, Description, Outcome, Seconds
+from onchip.reports.program.timing import Timing
+from onchip.solve.allocation.overflow import least_overflow
+from onchip.solve.allocation.pack import least_capacity, pack
+from onchip.solve.run.budgets import budgets_of, roomy_problem
+from onchip.solve.run.limits import Limits
+from onchip.solve.run.registry import method_named
+from onchip.solve.run.start import RunStarter, silent_run
+from onchip.verify.figures import Figures
+from onchip.verify.packing import PackingViolation, verify_overflow, verify_packing
+from onchip.verify.verifier import verify
+
+if TYPE_CHECKING:
+    from onchip.app.kernels import Values
+    from onchip.cost.timeline.timeline import Timeline
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """What `plan` is asked: a network, how to read it, what for, what is to be least, how to search."""
+
+    network: str
+    reading: Reading = field(default_factory=Reading)
+    target: Target = field(default_factory=Target)
+    objective: Objective = Objective.TRAFFIC
+    order: Order | None = None
+    method: str = "exact"
+    placement: Placement = Placement.DYNAMIC
+    limits: Limits = field(default_factory=Limits)
+
+
+def plan_network(request: Request, start: RunStarter = silent_run) -> Outcome:
+    """Read, solve, verify; raises InternalError if the plan found is not legal."""
+    began = time.perf_counter()
+    method = method_named(request.method)
+    count = request.reading.count
+    graph, read_seconds = _timed(lambda: read_network(request.network, request.reading))
+    finder = TargetFinder(graph, count, _left_of(request.limits, began), start)
+    (accelerator, min_peak_bytes), budget_seconds = _timed(
+        lambda: finder.accelerator(request.target, request.objective)
+    )
+    is_static = request.placement is Placement.STATIC
+    order = request.order or (Order.GIVEN if is_static else method.orders[0])
+    transfers = transfers_of(accelerator, request.objective)
+    memories, objective = accelerator.scratchpads, request.objective
+    whole = Problem(graph, memories, objective, order, count, transfers, request.placement)
+    problem, split_seconds = _timed(lambda: fitted_to_scratchpads(whole, request.network, request.reading))
+    with start(_left_of(request.limits, began)) as run:
+        result, solve_seconds = _timed(lambda: _with_problem(method(problem, run), problem))
+    figures, verify_seconds = _timed(lambda: _verified(problem, result))
+    return Outcome(
+        problem,
+        result,
+        request.limits.seed,
+        Seconds(read_seconds + split_seconds, budget_seconds, solve_seconds, verify_seconds),
+        greatest_need(problem),
+        min_peak_bytes,
+        figures,
+        _document(request.reading, accelerator, problem, result),
+    )
+
+
+def _left_of(limits: Limits, began: float) -> Limits:
+    """Return the limits with what is left of the time since the verb began."""
+    if limits.time_limit_seconds is None:
+        return limits
+    return replace(limits, time_limit_seconds=max(0.0, limits.time_limit_seconds - (time.perf_counter() - began)))
+
+
+def plan_problem(problem: Problem, method: str = "exact", limits: Limits | None = None) -> Result[Plan]:
+    """Solve and verify; raises InternalError if the plan found is not legal."""
+    with silent_run(limits or Limits()) as run:
+        result = _with_problem(method_named(method)(problem, run), problem)
+    _verified(problem, result)
+    return result
+
+
+def check_plan(plan_file: Path, network: str, target: Target, insisted: Mapping[str, object]) -> Check:
+    """Verify a plan file against a network, on the plan's own memories or on those of `target`.
+
+    The network is read as the plan says; `insisted` are fields of Reading that must say the same.
+    """
+    from onchip.formats.own.plan_json import read_plan
+
+    document = read_plan(plan_file)
+    reading = document.reading
+    for name, value in insisted.items():
+        if value != (planned := getattr(reading, name)):
+            raise UsageError(f"{value} contradicts the plan", file=str(plan_file), place=name, expected=f"{planned}")
+    objective = document.claim.objective if document.claim else Objective.TRAFFIC
+    planned = Problem(
+        read_network(network, reading),
+        document.plan.memories,
+        objective,
+        document.order,
+        reading.count,
+        document.transfers,
+        document.placement,
+    )
+    planned = fitted_to_scratchpads(planned, network, reading)
+    sha256 = graph_sha256(planned.graph)
+    if document.graph.sha256 != sha256:
+        _every_name_is_known(document.plan, planned.graph, str(plan_file))
+    problem = _on_target(planned, target)
+    verdict = verify(problem, document.plan, document.claim)
+    return Check(document, problem, sha256, verdict)
+
+
+def _on_target(problem: Problem, target: Target) -> Problem:
+    """Return the problem on the target's memories, if it names any; an accelerator's links and rates come with them."""
+    finder = TargetFinder(problem.graph, problem.count)
+    memories, transfers = finder.memories(target, problem.memories), problem.transfers
+    if target.accelerator is not None:
+        transfers = transfers_of(finder.accelerator(target, problem.objective)[0], problem.objective)
+    return replace(problem, memories=memories, transfers=transfers)
+
+
+def run_plan(plan_file: Path, network: str, values: Values) -> Execution:
+    """Verify a plan and, if it is legal, execute it on real bytes beside a run without a plan."""
+    from onchip.app.kernels import kernels_of, network_inputs
+    from onchip.formats.arrays import read_arrays
+    from onchip.simulate.machine import run_plan_on_machine
+    from onchip.simulate.reference import run_in_given_order
+
+    check = check_plan(plan_file, network, Target(), {})
+    graph, started = check.problem.graph, time.perf_counter()
+    if not check.is_legal:
+        return Execution(check)
+    kernels = kernels_of(network, check.document.reading, graph, values)
+    inputs = network_inputs(graph, kernels, read_arrays(values.given, graph))
+    reference = run_in_given_order(check.problem, kernels, inputs)
+    run = run_plan_on_machine(check.problem, check.document.plan, kernels, inputs, reference)
+    relative = kernels.difference_from_whole_model(inputs, run.outputs) if run.difference is None else None
+    return Execution(check, kernels.name, run, relative, time.perf_counter() - started)
+
+
+def time_network(plan_file: Path, network: str, accelerator: str) -> Timing:
+    """Verify a plan and, if it is legal, say when each operator and transfer runs on an accelerator."""
+    from onchip.formats.own.accelerator_yaml import load_accelerator
+
+    chip = load_accelerator(accelerator)
+    check = check_plan(plan_file, network, Target(), {})
+    if not check.is_legal:
+        return Timing(check, chip)
+    return Timing(check, chip, timeline_of(check.problem, check.document.plan, chip))
+
+
+def timeline_of(problem: Problem, plan: Plan, chip: Accelerator) -> Timeline:
+    """Time a legal plan; raises AcceleratorError where the accelerator does not say enough."""
+    from onchip.cost.mac_count import SimpleCost
+    from onchip.cost.timeline.timeline import time_plan
+
+    cost = SimpleCost(problem.graph, chip)
+    return time_plan(problem, plan, chip, cost.cycles, cost.macs)
+
+
+def describe_network(network: str, reading: Reading, limits: Limits, start: RunStarter = silent_run) -> Description:
+    """Say what is in a network."""
+    problem = roomy_problem(read_network(network, reading), reading.count)
+    budgets = budgets_of(problem, limits, start)
+    return Description(problem, budgets.required, budgets.least_peak, compulsory_bytes(problem))
+
+
+def pack_file(
+    file: Path,
+    capacity_bytes: int | None,
+    alignment_bytes: int | None,
+    limits: Limits,
+    start: RunStarter = silent_run,
+    *,
+    minimize: bool = False,
+) -> PackingOutcome:
+    """Read MiniMalloc's CSV, pack, verify; raises InternalError if the packing found is not legal.
+
+    Without a capacity there is room for all buffers beside each other.
+    """
+    ids, problem = _packing_problem(file, capacity_bytes, alignment_bytes)
+    with start(limits) as run:
+        result, seconds = _timed(lambda: (least_capacity if minimize else pack)(problem, run))
+    if result.answer is not None:
+        _no_violations(verify_packing(problem, result.answer, result.objective_value), result.method)
+    return PackingOutcome(ids, problem, result, capacity_bytes, seconds)
+
+
+def overflow_file(
+    file: Path, capacity_bytes: int, alignment_bytes: int | None, limits: Limits, start: RunStarter = silent_run
+) -> OverflowOutcome:
+    """Read MiniMalloc's CSV, leave the fewest bytes outside, verify; raises InternalError if that is not legal."""
+    ids, problem = _packing_problem(file, capacity_bytes, alignment_bytes)
+    with start(limits) as run:
+        result, seconds = _timed(lambda: least_overflow(problem, run))
+    if result.answer is not None and result.objective_value is not None:
+        _no_violations(verify_overflow(problem, result.answer, result.objective_value), result.method)
+    return OverflowOutcome(ids, problem, result, seconds)
+
+
+def _packing_problem(
+    file: Path, capacity_bytes: int | None, alignment_bytes: int | None
+) -> tuple[tuple[str, ...], PackingProblem]:
+    from onchip.formats.minimalloc.reader import read_buffers
+
+    table = read_buffers(file)
+    asked = alignment_bytes or table.alignment_bytes or 1
+    if table.alignment_bytes not in (None, asked):
+        raise UsageError(f"the file says {table.alignment_bytes}", place="--alignment", expected="the same or none")
+    roomy = sum(-(-buffer.size_bytes // asked) * asked for buffer in table.buffers)
+    return table.ids, PackingProblem(table.buffers, capacity_bytes or max(roomy, 1), asked)
+
+
+def _no_violations(violations: Sequence[PackingViolation], method: str) -> None:
+    if violations:
+        raise InternalError(
+            f"its packing has {len(violations)} violations, the first: {violations[0]}",
+            place=f"method {method}",
+        )
+
+
+def _with_problem(result: Result[Plan], problem: Problem) -> Result[Plan]:
+    """The plan knows what it answers, for its picture."""
+    return replace(result, answer=result.answer and replace(result.answer, problem=problem))
+
+
+def _verified(problem: Problem, result: Result[Plan]) -> Figures | None:
+    """Return the figures of the plan as the verifier finds them. Nothing gets past here unverified."""
+    if result.answer is None or result.objective_value is None:
+        return None
+    claim = Claim(result.method, result.status, problem.objective, result.objective_value, result.lower_bound)
+    verdict = verify(problem, result.answer, claim)
+    if verdict.violations:
+        raise InternalError(
+            f"its plan has {len(verdict.violations)} violations, the first: {verdict.violations[0]}",
+            place=f"method {result.method}",
+        )
+    return verdict.figures
+
+
+def _document(
+    reading: Reading, accelerator: Accelerator, problem: Problem, result: Result[Plan]
+) -> PlanDocument | None:
+    if result.answer is None or result.objective_value is None:
+        return None
+    from onchip.formats.own.accelerator_text import accelerator_sha256
+
+    return PlanDocument(
+        Source(problem.graph.name, graph_sha256(problem.graph)),
+        Source(accelerator.name, accelerator_sha256(accelerator)),
+        reading,
+        result.answer,
+        Claim(result.method, result.status, problem.objective, result.objective_value, result.lower_bound),
+        problem.transfers,
+        problem.placement,
+        problem.order,
+    )
+
+
+def _every_name_is_known(plan: Plan, graph: Graph, file: str) -> None:
+    """A plan that says it is for this very graph may be wrong; any other with unknown names is for another graph."""
+    for index, instruction in enumerate(plan.instructions):
+        is_operator = isinstance(instruction, Compute)
+        name = instruction.operator if isinstance(instruction, Compute) else instruction.tensor
+        if name not in (graph.operator if is_operator else graph.tensor):
+            what = "operator" if is_operator else "tensor"
+            raise InputError(
+                f"the network has no {what} {name!r}",
+                file=file,
+                place=f"instruction {index}",
+                expected=f"a plan for {graph.name!r}",
+            )
+
+
+def _timed(work: Callable[[], T]) -> tuple[T, float]:
+    started = time.perf_counter()
+    return work(), time.perf_counter() - started

@@ -1,0 +1,135 @@
+"""What a network is planned for, from what the user gave: a size, a budget or an accelerator."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import Self
+
+from onchip.answer.problem import Count, Objective
+from onchip.answer.result import Stop
+from onchip.arch.accelerator import Accelerator
+from onchip.arch.memory import Memory
+from onchip.errors import InputError, OnchipError, UsageError
+from onchip.facts.bounds import greatest_need
+from onchip.ir.graph import Graph
+from onchip.solve.run.budgets import Budget, Budgets, budgets_of, roomy_problem
+from onchip.solve.run.limits import Limits
+from onchip.solve.run.start import NoAnswerError, RunStarter, StoppedError, silent_run
+
+SECONDS_TO_ADVISE = 10.0
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """`sram` (bytes, or one of COSMA's budgets) or `accelerator` (a bundled name or a file), or neither."""
+
+    sram: int | Budget | None = None
+    accelerator: str | None = None
+    alignment_bytes: int | None = None
+
+    def __post_init__(self) -> None:
+        if self.sram is not None and self.accelerator is not None:
+            raise UsageError("both are given", place="--sram, --accelerator", expected="one of them")
+
+    @classmethod
+    def of_text(cls, sram: str | None, accelerator: str | None, alignment_bytes: int | None) -> Self:
+        """The target as a user writes it: `512KiB`, `m_r`, ...; raises InputError."""
+        if sram is None or sram.lower() in tuple(Budget):
+            return cls(None if sram is None else Budget(sram.lower()), accelerator, alignment_bytes)
+        from onchip.formats.sizes import parse_size
+
+        try:
+            return cls(parse_size(sram), accelerator, alignment_bytes)
+        except InputError as error:
+            error.place = error.place or "--sram"
+            raise
+
+    @property
+    def is_open(self) -> bool:
+        """Whether neither is given."""
+        return self.sram is None and self.accelerator is None
+
+
+@dataclass(frozen=True, slots=True)
+class TargetFinder:
+    """Turns targets into accelerators for one graph."""
+
+    graph: Graph
+    count: Count
+    limits: Limits = field(default_factory=Limits)
+    start: RunStarter = silent_run
+
+    def accelerator(self, target: Target, objective: Objective) -> tuple[Accelerator, int | None]:
+        """Return the accelerator, and M_P if finding it took that (raises NoAnswerError if M_P took too long).
+
+        Without a size or an accelerator, least peak is sought in a scratchpad that holds everything;
+        least traffic has no such answer: raises UsageError, which says what M_R and M_P are.
+        """
+        from onchip.formats.own.accelerator_yaml import load_accelerator
+
+        alignment_bytes = target.alignment_bytes or 1
+        if target.accelerator is not None:
+            accelerator = load_accelerator(target.accelerator)
+            return replace(accelerator, scratchpads=_aligned(accelerator.scratchpads, target)), None
+        if isinstance(target.sram, Budget):
+            return self._accelerator_of_budget(target.sram, alignment_bytes)
+        if target.sram is not None:
+            return one_scratchpad(target.sram, alignment_bytes), None
+        if objective is Objective.PEAK:
+            memory = roomy_problem(self.graph, self.count, alignment_bytes).memories[0]
+            return one_scratchpad(memory.capacity_bytes, alignment_bytes), None
+        raise self._no_scratchpad(alignment_bytes)
+
+    def memories(self, target: Target, planned: tuple[Memory, ...]) -> tuple[Memory, ...]:
+        """Return the memories a plan is held against: its own, unless the target says otherwise."""
+        own = _aligned(planned, target)
+        if target.is_open:
+            return own
+        if target.sram is None:
+            return self.accelerator(target, Objective.TRAFFIC)[0].scratchpads
+        if len(own) != 1:
+            raise UsageError(f"the plan has {len(own)} memories", place="--sram", expected="a plan with one")
+        sized = replace(target, alignment_bytes=own[0].alignment_bytes)
+        capacity_bytes = self.accelerator(sized, Objective.TRAFFIC)[0].scratchpads[0].capacity_bytes
+        return (replace(own[0], capacity_bytes=capacity_bytes),)
+
+    def _accelerator_of_budget(self, budget: Budget, alignment_bytes: int) -> tuple[Accelerator, int | None]:
+        problem = roomy_problem(self.graph, self.count, alignment_bytes)
+        if budget is Budget.M_R:
+            return one_scratchpad(greatest_need(problem).need_bytes, alignment_bytes), None
+        budgets = budgets_of(problem, self.limits, self.start)
+        capacity_bytes = budgets.capacity_bytes(budget)
+        if capacity_bytes is None:
+            raise _no_budget(budget, budgets)
+        return one_scratchpad(capacity_bytes, alignment_bytes), budgets.min_peak_bytes
+
+    def _no_scratchpad(self, alignment_bytes: int) -> UsageError:
+        problem = roomy_problem(self.graph, self.count, alignment_bytes)
+        seconds = min(self.limits.time_limit_seconds or SECONDS_TO_ADVISE, SECONDS_TO_ADVISE)
+        budgets = budgets_of(problem, replace(self.limits, time_limit_seconds=seconds), self.start)
+        return UsageError(
+            f"no scratchpad is given; M_R is {budgets.required_bytes} bytes "
+            f"(operator {budgets.required.operator.name!r}), {budgets.min_peak_in_words}",
+            expected="--sram SIZE or --accelerator NAME",
+        )
+
+
+def _no_budget(budget: Budget, budgets: Budgets) -> OnchipError:
+    stopped_by = budgets.least_peak.stopped_by
+    kind = StoppedError if stopped_by is Stop.INTERRUPTED else NoAnswerError
+    return kind(
+        f"{budgets.min_peak_in_words}; not proven: {stopped_by}",
+        place=f"--sram {budget}",
+        expected="more time, or a size in bytes",
+    )
+
+
+def one_scratchpad(capacity_bytes: int, alignment_bytes: int = 1) -> Accelerator:
+    """Return what `--sram` is short for: one scratchpad that holds everything."""
+    return Accelerator("sram", (Memory("sram", capacity_bytes, alignment_bytes),))
+
+
+def _aligned(memories: tuple[Memory, ...], target: Target) -> tuple[Memory, ...]:
+    if target.alignment_bytes is None:
+        return memories
+    return tuple(replace(memory, alignment_bytes=target.alignment_bytes) for memory in memories)

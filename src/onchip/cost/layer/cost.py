@@ -1,0 +1,94 @@
+"""What a layer costs on an accelerator when it runs as its mapping says: accesses, energy, cycles.
+
+This version reads like the definition; `layer_batch` is the same for millions of mappings. What is counted when is
+said in docs/layer_cost.md, and `simulate.nest` counts it element by element.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from onchip.answer.layer_mapping import Mapping, Move
+from onchip.arch.accelerator import Accelerator
+from onchip.arch.memory import DRAM, Access
+from onchip.cost.layer.accesses import Accesses, layer_accesses
+from onchip.cost.layer.accounting import INTERPRETER, Accounting, settled
+from onchip.cost.layer.latency import Latency, latency
+from onchip.cost.layer.limits import array_of, check_mapping
+from onchip.errors import AcceleratorError
+from onchip.ir.layer import Layer
+
+
+@dataclass(frozen=True, slots=True)
+class LayerCost:
+    """Energies in pJ, by memory and operand and of the MACs; `macs` are those of the layer without padded bounds."""
+
+    macs: int
+    accesses: tuple[Accesses, ...]
+    memory_energy_pj: dict[tuple[str, str], float]
+    mac_energy_pj: float
+    latency: Latency
+    units: int
+
+    @property
+    def energy_pj(self) -> float:
+        """All of it."""
+        return sum(self.memory_energy_pj.values()) + self.mac_energy_pj
+
+    @property
+    def cycles(self) -> float:
+        """All of them."""
+        return self.latency.total
+
+    @property
+    def energy_delay_pj_cycles(self) -> float:
+        """The energy-delay product."""
+        return self.energy_pj * self.cycles
+
+    @property
+    def utilisation(self) -> float:
+        """The share of the array's multiply-accumulates that the layer needs, over the whole time."""
+        return self.macs / (self.units * self.cycles)
+
+
+def layer_cost(
+    layer: Layer, accelerator: Accelerator, mapping: Mapping, accounting: Accounting = INTERPRETER
+) -> LayerCost:
+    """Raises MappingError where the mapping does not fit, AcceleratorError where the accelerator says too little."""
+    check_mapping(layer, accelerator, mapping, accounting)
+    if accounting.tiles_span_their_reuse:
+        mapping = settled(mapping)
+    executed = mapping.layer(layer)
+    counted = layer if accounting.units_in_parts else executed
+    array = array_of(accelerator)
+    accesses = layer_accesses(counted, accelerator, mapping, accounting)
+    energies: dict[tuple[str, str], float] = {}
+    for one in accesses:
+        key = one.memory, one.operand
+        energies[key] = energies.get(key, 0.0) + energy_pj(one, access_of(accelerator, one.memory))
+    return LayerCost(
+        layer.macs,
+        accesses,
+        energies,
+        counted.macs * (array.mac_energy_pj or 0.0),
+        latency(layer, executed, accelerator, mapping, accounting),
+        array.macs,
+    )
+
+
+def energy_pj(accesses: Accesses, access: Access) -> float:
+    """Of one memory, operand and move."""
+    reads = accesses.move in (Move.READ_FOR_BELOW, Move.READ_FOR_ABOVE)
+    return accesses.words(access) * (access.read_energy_pj if reads else access.write_energy_pj)
+
+
+def access_of(accelerator: Accelerator, memory: str) -> Access:
+    """What an access to a memory, or to DRAM, costs; raises AcceleratorError where it is not said."""
+    found = {level.memory.name: level.access for level in accelerator.levels}
+    found[DRAM] = accelerator.dram.access if accelerator.dram else None
+    access = found[memory]
+    if access is None:
+        place = "dram" if memory == DRAM else f"memory {memory!r}"
+        expected = "access_bits, read_energy_pj and write_energy_pj"
+        raise AcceleratorError("nothing says what an access costs", place=place, expected=expected)
+    return access

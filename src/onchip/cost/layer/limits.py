@@ -1,0 +1,123 @@
+"""Whether a mapping can be on an accelerator at all: names, array, capacities."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from itertools import pairwise
+from math import prod
+
+from onchip.answer.layer_mapping import Mapping, MappingError, loops_along
+from onchip.arch.accelerator import Accelerator
+from onchip.arch.compute import ComputeArray
+from onchip.arch.memory import DRAM, MemoryLevel, Operand
+from onchip.cost.layer.accesses import bits_below, output_bits_in
+from onchip.cost.layer.accounting import INTERPRETER, Accounting
+from onchip.cost.layer.tiles import Boundary, boundaries
+from onchip.errors import AcceleratorError
+from onchip.ir.layer import OUTPUT, Layer
+
+
+def check_mapping(
+    layer: Layer, accelerator: Accelerator, mapping: Mapping, accounting: Accounting = INTERPRETER
+) -> None:
+    """Raises MappingError for what does not fit, AcceleratorError for one that has no array or no way upwards."""
+    check_memories(layer, accelerator, mapping)
+    check_array(accelerator, mapping)
+    check_capacities(layer, accelerator, mapping, accounting)
+
+
+def array_of(accelerator: Accelerator) -> ComputeArray:
+    """Raises AcceleratorError where there is none."""
+    if accelerator.array is None:
+        place = f"accelerator {accelerator.name!r}"
+        raise AcceleratorError("it has no array to map loops on", place=place, expected="`array` in its file")
+    return accelerator.array
+
+
+def check_memories(layer: Layer, accelerator: Accelerator, mapping: Mapping) -> None:
+    """Each memory is there and holds the operand; one farther from the MACs serves all that a nearer one serves."""
+    levels = {level.memory.name: level for level in accelerator.levels}
+    order = list(levels)
+    for operand in Operand:
+        names = [kept.memory for kept in mapping.kept(operand)]
+        if names and operand not in layer.operands:
+            raise MappingError(f"the layer has no {operand}", place="mapping", expected="it to be kept nowhere")
+        for name in names:
+            if name not in levels:
+                raise MappingError(f"there is no memory {name!r}", place=f"{operand}", expected=_one_of(levels))
+            holds = levels[name].memory.holds
+            if operand not in holds:
+                raise MappingError(f"memory {name!r} does not hold it", place=f"{operand}", expected=_one_of(holds))
+            if levels[name] not in accelerator.keepers(operand):
+                detail = f"memory {name!r} is not below {accelerator.home(operand)!r}, where all of it lies"
+                raise MappingError(detail, place=f"{operand}", expected="it to be kept below")
+        for lower, upper in pairwise(names):
+            served, needed = levels[upper].serves, levels[lower].serves
+            serves_less = served is not None and (needed is None or not set(needed) <= set(served))
+            if order.index(lower) >= order.index(upper) or serves_less:
+                detail = f"memory {lower!r} cannot be filled from memory {upper!r}"
+                expected = "one farther from the MACs that serves at least the same"
+                raise MappingError(detail, place=f"{operand}", expected=expected)
+
+
+def check_array(accelerator: Accelerator, mapping: Mapping) -> None:
+    """Spatial loops are those a dimension unrolls, and no more than it has units."""
+    array = array_of(accelerator)
+    for dimension in {loop.along for loop in mapping.nest if loop.along is not None}:
+        if dimension not in array.sizes:
+            raise MappingError(
+                f"the array has no dimension {dimension!r}", place="array", expected=_one_of(array.sizes)
+            )
+        loops = [loop for loop in mapping.nest if loop.along == dimension and loop.size > 1]
+        for loop in loops:
+            if loop.dimension not in loops_along(array, dimension):
+                detail = f"{loop.dimension} cannot be unrolled along {dimension!r}"
+                raise MappingError(detail, place="array", expected=_one_of(loops_along(array, dimension)))
+        need = prod(loop.size for loop in loops)
+        if need > array.sizes[dimension]:
+            detail = f"{' x '.join(map(str, loops))} need {need} units"
+            raise MappingError(detail, place=f"array: {dimension}", expected=f"at most {array.sizes[dimension]}")
+
+
+def check_capacities(
+    layer: Layer, accelerator: Accelerator, mapping: Mapping, accounting: Accounting = INTERPRETER
+) -> None:
+    """What each memory holds of all operands together is within its capacity."""
+    executed = mapping.layer(layer)
+    needs = needed_bits(layer if accounting.units_in_parts else executed, accelerator, mapping, accounting)
+    for level in accelerator.levels:
+        need = {operand: bits for (memory, operand), bits in needs.items() if memory == level.memory.name}
+        capacity = level.memory.capacity_bytes * 8
+        if sum(need.values()) > capacity:
+            greatest = max(need, key=lambda operand: need[operand])
+            raise MappingError(
+                f"tiles need {sum(need.values())} bits, {need[greatest]} of them {greatest}",
+                place=f"memory {level.memory.name!r}",
+                expected=f"at most {capacity} bits",
+            )
+
+
+def needed_bits(
+    layer: Layer, accelerator: Accelerator, mapping: Mapping, accounting: Accounting = INTERPRETER
+) -> dict[tuple[str, str], int]:
+    """What one instance of each memory needs for each operand; `layer` is the one executed or, in parts, asked for."""
+    needs = {}
+    for operand in layer.operands:
+        crossed = boundaries(layer, accelerator, mapping, operand, accounting)
+        if (home := accelerator.home(operand)) != DRAM:
+            bits = output_bits_in(crossed[-1]) if operand == OUTPUT else layer.bits(operand)
+            needs[home, operand] = layer.elements(operand) * bits
+        for below, boundary in pairwise(crossed):
+            level = boundary.lower.level
+            bits = bits_below(boundary, below) if operand == OUTPUT else layer.bits(operand)
+            needs[boundary.lower.memory, operand] = boundary.lower_room() * bits * _copies(level, boundary)
+    return needs
+
+
+def _copies(level: MemoryLevel | None, boundary: Boundary) -> int:
+    """Double buffering takes the room of two tiles, unless there is only one."""
+    return 2 if level is not None and level.double_buffered and boundary.episodes > 1 else 1
+
+
+def _one_of(names: Iterable[str]) -> str:
+    return f"one of {', '.join(names)}"

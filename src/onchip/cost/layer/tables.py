@@ -1,0 +1,243 @@
+"""The cost model's input and output in flat arrays: what the compiled version reads and writes.
+
+Operands are input, weight, output; levels as the accelerator lists them, then DRAM; loops as in LOOPS; axes P, R, Q, S.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from onchip.answer.layer_mapping import Mapping, MappingError, Move
+from onchip.arch.accelerator import Accelerator
+from onchip.arch.memory import Operand
+from onchip.cost.layer.cost import access_of
+from onchip.cost.layer.limits import array_of
+from onchip.cost.layer.ports import port_for
+from onchip.errors import InputError
+from onchip.ir.layer import INPUT, LOOPS, OUTPUT, RELEVANT, WEIGHT, Layer
+
+Integers = NDArray[np.int64]
+Reals = NDArray[np.float64]
+Flags = NDArray[np.bool_]
+
+OPERANDS: Final = (INPUT, WEIGHT, OUTPUT)
+AXES: Final = ("P", "R", "Q", "S")
+MOST_OUTPUTS: Final = 1 << 16  # of an axis, as the table's keys are packed
+MOST_FILTERS: Final = 1 << 12
+
+
+class Shape(NamedTuple):
+    """The layer as it is executed."""
+
+    relevant: Flags  # operand, loop
+    axis_of: Integers  # of each loop; -1 for none
+    is_channel: Flags  # of each loop: whether it leads to other input elements along no axis
+    bits: Integers
+    partial_bits: int
+    elements: Integers  # of each operand
+    has_weight: bool
+    mac_energy_pj: float
+
+
+class Machine(NamedTuple):
+    """The accelerator; energies are per `shortest` bits, `port` is -1 for memories without."""
+
+    serves: Flags  # level, dimension of the array
+    units: Integers
+    capacity_bits: Integers
+    double_buffered: Flags
+    shortest: Integers
+    shortest_shift: Integers  # its logarithm, or -1
+    read_pj: Reals
+    write_pj: Reals
+    port: Integers  # level, move
+    bits_per_cycle: Integers
+    port_shift: Integers
+    home: Integers  # of each operand: the level where it lies whole; DRAM is the one after the last
+
+
+class Chosen(NamedTuple):
+    """Mappings, a row each; loops innermost first, a `cut` counts temporal loops (-1: the level is skipped)."""
+
+    temporal_count: Integers
+    temporal_loop: Integers
+    temporal_size: Integers
+    spatial_count: Integers
+    spatial_loop: Integers
+    spatial_size: Integers
+    spatial_along: Integers
+    spatial_at: Integers  # how many temporal loops stand inside it
+    cut: Integers  # row, operand, level
+
+
+class Costs(NamedTuple):
+    """What came out, a row each."""
+
+    energy_pj: Reals
+    cycles: Integers
+    status: Integers
+
+
+class Table(NamedTuple):
+    """`block_sizes` of the input, hashed: entry `slot` has the pairs `start[slot]` to `stop[slot]`."""
+
+    key: Integers
+    start: Integers
+    stop: Integers
+    size: Integers
+    times: Integers
+
+
+class Workspace(NamedTuple):
+    """What the compiled version writes while it costs one mapping."""
+
+    all: Integers
+    all_outside: Integers
+    channels: Integers
+    channels_outside: Integers
+    axis: Integers
+    relevant: Integers
+    relevant_outside: Integers
+    next_relevant: Integers
+    window: Integers
+    side_all: Integers
+    side_channels: Integers
+    side_axis: Integers
+    side_relevant: Integers
+    side_copies: Integers
+    chain: Integers
+    inside: Integers
+    beside: Integers
+    sums: Integers
+    needs: Integers
+    unknown: Integers
+    visits: Integers
+    visit_count: Integers
+    port_alone: Integers
+    port_busy: Integers
+    port_covered: Integers
+    operand_busy: Integers
+    period: Integers
+    span: Integers
+    whole: Integers
+
+
+def shape_of(layer: Layer, accelerator: Accelerator) -> Shape:
+    """Raises InputError for bounds beyond what the table's keys hold."""
+    if max(layer.p, layer.q) >= MOST_OUTPUTS or max(layer.r, layer.s) >= MOST_FILTERS:
+        expected = f"P, Q below {MOST_OUTPUTS}, R, S below {MOST_FILTERS}"
+        raise InputError("it is too large for the compiled cost model", place="layer", expected=expected)
+    relevant = np.array([[loop in RELEVANT[operand] for loop in LOOPS] for operand in OPERANDS])
+    return Shape(
+        relevant,
+        np.array([AXES.index(loop) if loop in AXES else -1 for loop in LOOPS]),
+        np.array([loop in RELEVANT[INPUT] and loop not in AXES for loop in LOOPS]),
+        np.array([layer.bits(operand) for operand in OPERANDS]),
+        layer.partial_bits,
+        np.array([layer.elements(operand) for operand in OPERANDS]),
+        layer.has_weight,
+        layer.macs * (array_of(accelerator).mac_energy_pj or 0.0),
+    )
+
+
+def machine_of(accelerator: Accelerator) -> Machine:
+    """Raises AcceleratorError where it does not say enough."""
+    sizes = array_of(accelerator).sizes
+    levels = accelerator.levels
+    names = [*(level.memory.name for level in levels), "dram"]
+    accesses = [access_of(accelerator, name) for name in names]
+    shortest = [access.shortest_access_bits or access.access_bits for access in accesses]
+    shares = [least / access.access_bits for least, access in zip(shortest, accesses, strict=True)]
+    ports = [*(level.ports for level in levels), accelerator.dram.ports if accelerator.dram else ()]
+    bits_per_cycle = [one.bits_per_cycle for own in ports for one in own] or [1]
+    before = np.cumsum([0, *(len(own) for own in ports)])
+    port = [
+        [int(first) + port_for(name, own, move) if own else -1 for move in Move]
+        for name, own, first in zip(names, ports, before[:-1], strict=True)
+    ]
+    return Machine(
+        np.array(
+            [*([one.serves is None or name in one.serves for name in sizes] for one in levels), [True] * len(sizes)]
+        ),
+        np.array(list(sizes.values())),
+        np.array([level.memory.capacity_bytes * 8 for level in levels]),
+        np.array([level.double_buffered for level in levels]),
+        np.array(shortest),
+        _shifts(shortest),
+        np.array([access.read_energy_pj * share for access, share in zip(accesses, shares, strict=True)]),
+        np.array([access.write_energy_pj * share for access, share in zip(accesses, shares, strict=True)]),
+        np.array(port),
+        np.array(bits_per_cycle),
+        _shifts(bits_per_cycle),
+        np.array([names.index(accelerator.home(operand)) for operand in OPERANDS]),
+    )
+
+
+def _shifts(units: Sequence[int]) -> Integers:
+    return np.array([unit.bit_length() - 1 if unit.bit_count() == 1 else -1 for unit in units])
+
+
+def chosen_of(layer: Layer, accelerator: Accelerator, mappings: Sequence[Mapping]) -> Chosen:
+    """Mappings of exactly the layer's bounds, their names already checked; raises MappingError for other bounds."""
+    names = [level.memory.name for level in accelerator.levels]
+    along = list(array_of(accelerator).sizes)
+    loops = max((len(mapping.nest) for mapping in mappings), default=0)
+    rows = empty_chosen(len(mappings), loops, len(names))
+    for row, mapping in enumerate(mappings):
+        if mapping.bounds != layer.bounds:
+            raise MappingError("its loops are not the layer's", place=f"mapping {row}", expected=f"{layer.bounds}")
+        temporal, spatial = 0, 0
+        inside = [0]
+        for loop in mapping.nest:
+            if loop.along is None and loop.size > 1:
+                rows.temporal_loop[row, temporal] = LOOPS.index(loop.dimension)
+                rows.temporal_size[row, temporal] = loop.size
+                temporal += 1
+            elif loop.along is not None and loop.size > 1:
+                rows.spatial_loop[row, spatial] = LOOPS.index(loop.dimension)
+                rows.spatial_size[row, spatial] = loop.size
+                rows.spatial_along[row, spatial] = along.index(loop.along)
+                rows.spatial_at[row, spatial] = temporal
+                spatial += 1
+            inside.append(temporal)
+        rows.temporal_count[row], rows.spatial_count[row] = temporal, spatial
+        for index, operand in enumerate(Operand):
+            for kept in mapping.kept(operand):
+                rows.cut[row, index, names.index(kept.memory)] = inside[kept.loops]
+    return rows
+
+
+def empty_chosen(rows: int, loops: int, levels: int) -> Chosen:
+    """Room for so many mappings of at most so many loops; nothing is kept anywhere."""
+
+    def zeros() -> Integers:
+        return np.zeros((rows, max(loops, 1)), np.int64)
+
+    return Chosen(
+        np.zeros(rows, np.int64), zeros(), zeros(),
+        np.zeros(rows, np.int64), zeros(), zeros(), zeros(), zeros(),
+        np.full((rows, 3, levels), -1, np.int64),
+    )  # fmt: skip
+
+
+def workspace_of(machine: Machine, loops: int) -> Workspace:
+    """For mappings of at most so many loops."""
+    levels, dimensions = machine.capacity_bits.size + 2, machine.units.size
+    ports, visits = machine.bits_per_cycle.size, 12 * levels
+
+    def zeros(*sizes: int) -> Integers:
+        return np.zeros(sizes, np.int64)
+
+    along = loops + 1
+    return Workspace(
+        zeros(along), zeros(along), zeros(along), zeros(along), zeros(4, along),
+        zeros(3, along), zeros(3, along), zeros(3, along), zeros(3, along),
+        zeros(dimensions), zeros(dimensions), zeros(4, dimensions), zeros(3, dimensions), zeros(3, dimensions),
+        zeros(11, levels), zeros(4), zeros(4), zeros(4), zeros(levels), zeros(7),
+        zeros(10, visits), zeros(1), zeros(ports), zeros(ports), zeros(ports), zeros(3),
+        zeros(visits), zeros(visits), zeros(visits + 1),
+    )  # fmt: skip

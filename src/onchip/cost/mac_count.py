@@ -1,0 +1,209 @@
+"""The simplest rule for what an operator costs to compute: its multiply-accumulates over the array.
+
+An array that unrolls fixed loops does a layer in the product, over its seven loops, of
+ceil(loop size / units along it): what does not fill the array is lost. An array of free units does
+it in ceil(multiply-accumulates / units). Whatever is no matrix product takes one unit for one
+element (of a pool's window, of the output) and one cycle for as many as there are units. Operands
+are taken to be in place.
+
+A tile has the loops of its operator over the region that it computes and the range that it sums up:
+multiply-accumulates of an operator's tiles add up to the operator's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from math import ceil, gcd, prod
+
+from onchip.arch.accelerator import Accelerator
+from onchip.arch.compute import ComputeArray
+from onchip.errors import AcceleratorError
+from onchip.ir.graph import Graph
+from onchip.ir.operator import Operator
+from onchip.ir.tile import Tile
+from onchip.ir.window import product_of
+
+LOOPS = ("N", "K", "C", "P", "Q", "R", "S", "G")
+"""Batch, output channel, input channel (both of a group), output height, width, filter height, width; groups."""
+_OTHER_NAMES = {"B": "N", "OY": "P", "OX": "Q", "FY": "R", "FX": "S"}
+_CUT_CONVOLUTIONS = frozenset({"Conv"})
+_POOLS = frozenset({"MaxPool", "AveragePool", "LpPool"})
+_GLOBAL = frozenset(
+    {"GlobalAveragePool", "GlobalMaxPool", "ReduceMean", "ReduceSum", "ReduceMax", "LayerNormalization"}
+)
+
+
+class SimpleCost:
+    """Cycles and multiply-accumulates of the operators of one graph on one accelerator."""
+
+    def __init__(self, graph: Graph, accelerator: Accelerator) -> None:
+        if accelerator.array is None:
+            raise AcceleratorError(
+                "it has no array, so nothing can be timed on it",
+                place=f"accelerator {accelerator.name!r}",
+                expected="`array` in its file",
+            )
+        self._graph = graph
+        self._array: ComputeArray = accelerator.array
+        for dimension in self._array.dimensions:
+            if _OTHER_NAMES.get(dimension, dimension) not in LOOPS:
+                raise AcceleratorError(
+                    f"{dimension!r} is no loop of a layer",
+                    place="array",
+                    expected=f"one of {', '.join((*LOOPS, *_OTHER_NAMES))}",
+                )
+
+    def macs(self, operator: Operator) -> int:
+        """Multiply-accumulates; 0 for what multiplies no matrices."""
+        loops = self.loops(operator)
+        return prod(loops.values()) if loops else 0
+
+    def cycles(self, operator: Operator) -> int:
+        """At least 1."""
+        loops = self.loops(operator)
+        if loops is None:
+            return ceil(self._elements_visited(operator) / self._array.macs)
+        if self._array.free is not None:
+            return ceil(prod(loops.values()) / self._array.free)
+        units = dict.fromkeys(LOOPS, 1)
+        for dimension, count in self._array.dimensions.items():
+            units[_OTHER_NAMES.get(dimension, dimension)] *= count
+        return prod(ceil(size / units[loop]) for loop, size in loops.items())
+
+    def loops(self, operator: Operator) -> Mapping[str, int] | None:
+        """The size of each loop of a matrix product or convolution; None for all else, and where shapes are unknown."""
+        tile = Tile.of(operator)
+        if tile is not None:
+            names = (tile.outputs[0], *tile.inputs, *tile.parameters)
+            whole = _loops(operator, [tile.shape[name] for name in names])
+            return whole and _loops_of_tile(operator, tile, whole)
+        shapes = [self._shape(name) for name in (operator.outputs[0], *operator.inputs, *operator.parameters)]
+        if any(shape is None for shape in shapes[:2]):
+            return None
+        return _loops(operator, [shape or () for shape in shapes])
+
+    def _shape(self, name: str) -> tuple[int, ...] | None:
+        return self._graph.tensor[name].shape
+
+    def _elements(self, name: str) -> int:
+        tensor = self._graph.tensor[name]
+        return tensor.size_bytes if tensor.shape is None else prod(tensor.shape)
+
+    def _elements_visited(self, operator: Operator) -> int:
+        written = sum(map(self._elements, operator.outputs))
+        if operator.kind in _POOLS:
+            return written * prod(_integers(operator.attributes.get("kernel_shape")))
+        if operator.kind in _GLOBAL:
+            return max(written, *self._elements_read(operator).values())
+        return written
+
+    def _elements_read(self, operator: Operator) -> Mapping[str, int]:
+        """Of each input, whose bands count together."""
+        read: dict[str, int] = {}
+        for name in dict.fromkeys(operator.inputs):
+            whole = self._graph.tensor[name].part_of or name
+            read[whole] = read.get(whole, 0) + self._elements(name)
+        return read
+
+
+def _loops(operator: Operator, shapes: Sequence[tuple[int, ...]]) -> Mapping[str, int] | None:
+    """Of an operator whose operands have these shapes, the output's first."""
+    if len(shapes) < 2:
+        return None
+    output, first, *others = shapes
+    match operator.kind:
+        case "Conv" | "ConvTranspose" | "QLinearConv" | "ConvInteger":
+            return _convolution(operator, output, first, others)
+        case "Gemm" | "MatMul" | "QLinearMatMul" | "MatMulInteger":
+            return _product(output, _depth(first, others, output)) if output and first else None
+        case "Attention" if output and (keys := _keys(operator, others)):
+            # Scores and their weighted sum: an output element takes as many products as there are keys, twice.
+            return _product(output, 2 * keys)
+    return None
+
+
+def _loops_of_tile(operator: Operator, tile: Tile, whole: Mapping[str, int]) -> Mapping[str, int]:
+    """The loops of the whole operator, each cut as the tile is."""
+    region, written = tile.regions[0], tile.shape[tile.outputs[0]]
+    if tile.reduction is None and region == tuple((0, size) for size in written):
+        return whole
+    sizes = [stop - start for start, stop in region]
+    if operator.kind not in _CUT_CONVOLUTIONS:
+        return {**whole, "K": sizes[-1], "C": _depth_of_tile(operator, tile, whole["C"]), "Q": prod(sizes[:-1])}
+    depth = whole["C"] if tile.reduction is None else tile.reduction[1] - tile.reduction[0]
+    of_a_group = _channels_of_a_group(*region[1], whole["K"])
+    return {
+        **whole,
+        "N": sizes[0],
+        "K": of_a_group,
+        "C": depth,
+        "P": prod(sizes[2:-1]),
+        "Q": sizes[-1],
+        "G": sizes[1] // of_a_group,
+    }
+
+
+def _channels_of_a_group(start: int, stop: int, channels: int) -> int:
+    """Of the output channels [start, stop): all, if they are of one group, else the most that cut no group unevenly."""
+    if start // channels == (stop - 1) // channels:
+        return stop - start
+    return gcd(start, stop, channels)
+
+
+def _depth_of_tile(operator: Operator, tile: Tile, depth: int) -> int:
+    """A product's range is counted in the units in which its first operand lists the features."""
+    if tile.reduction is None:
+        return depth
+    units = tile.reduction[1] - tile.reduction[0]
+    source, weight, *_ = (tile.shape[name] for name in (*tile.inputs, *tile.parameters))
+    written = tile.shape[tile.outputs[0]]
+    product = product_of(operator, source, weight, written, is_model=False) if operator.kind == "Gemm" else None
+    return units if product is None else units * product.features_per_unit
+
+
+def _convolution(
+    operator: Operator, output: tuple[int, ...], first: tuple[int, ...], others: list[tuple[int, ...]]
+) -> Mapping[str, int] | None:
+    """Further dimensions of space count with the height; a transposed one has its loops over the input's pixels."""
+    groups = operator.attributes.get("group", 1)
+    window = _integers(operator.attributes.get("kernel_shape")) or tuple(others[0][2:] if others else ())
+    if len(output) < 3 or len(first) != len(output) or len(window) != len(output) - 2 or not isinstance(groups, int):
+        return None
+    pixels = (first if operator.kind == "ConvTranspose" else output)[2:]
+    return {
+        "N": output[0],
+        "K": output[1] // groups,
+        "C": first[1] // groups,
+        "P": prod(pixels[:-1]),
+        "Q": pixels[-1],
+        "R": prod(window[:-1]),
+        "S": window[-1],
+        "G": groups,
+    }
+
+
+def _product(output: tuple[int, ...], depth: int) -> Mapping[str, int]:
+    """Rows as output width: every row meets the same weights."""
+    return {"N": 1, "K": output[-1], "C": depth, "P": 1, "Q": prod(output[:-1]), "R": 1, "S": 1, "G": 1}
+
+
+def _depth(first: tuple[int, ...], others: list[tuple[int, ...]], output: tuple[int, ...]) -> int:
+    """How many products are added up: the elements of a weight for each column, of the first operand for each row.
+
+    Either counts whatever view of it is read; a first operand that a batch shares has them last.
+    """
+    if others and len(others[0]) == 2:
+        return max(1, prod(others[0]) // output[-1])
+    return first[-1] if len(first) < len(output) else max(1, prod(first) // prod(output[:-1]))
+
+
+def _keys(operator: Operator, others: list[tuple[int, ...]]) -> int:
+    """How many keys each query meets: told by the shapes of queries, keys and values where an export lists them."""
+    listed = operator.attributes.get("input_shapes")
+    if isinstance(listed, list) and len(listed) > 1:
+        return _integers(listed[1])[-2]
+    return others[0][-2] if others and len(others[0]) > 1 else 0
+
+
+def _integers(value: object) -> tuple[int, ...]:
+    return tuple(each for each in value if isinstance(each, int)) if isinstance(value, list) else ()

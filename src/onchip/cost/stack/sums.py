@@ -1,0 +1,195 @@
+"""What the tiles of a stack cost together (DeFiNES, step 6)."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+from onchip.arch.memory import Operand
+from onchip.cost.layer.accesses import Accesses
+from onchip.cost.layer.cost import LayerCost
+from onchip.cost.layer.tiles import MACS
+from onchip.cost.stack.copies import CopiesCost
+from onchip.cost.stack.layers import LayerRun, TileRun
+
+
+class Cause(StrEnum):
+    """Why energy is spent, or memories are accessed; an addition's second operand is an activation."""
+
+    ACTIVATION = "activation"
+    WEIGHT = "weight"
+    COPY = "copy"
+    MAC = "mac"
+
+
+@dataclass(frozen=True, slots=True)
+class FusedLatency:
+    """In cycles, layer after layer and tile after tile; the first four are those of `layer_latency.Latency`.
+
+    `preparation` is what filling the memories before a layer, emptying them after it, and copies take.
+    """
+
+    ideal: float = 0.0
+    unused: float = 0.0
+    stall: float = 0.0
+    drain: float = 0.0
+    preload_and_offload: float = 0.0
+    copies: float = 0.0
+
+    @property
+    def preparation(self) -> float:
+        """Of data."""
+        return self.preload_and_offload + self.copies
+
+    @property
+    def total(self) -> float:
+        """All of it."""
+        return self.ideal + self.unused + self.stall + self.drain + self.preparation
+
+    def __add__(self, other: FusedLatency) -> FusedLatency:
+        return FusedLatency(
+            self.ideal + other.ideal,
+            self.unused + other.unused,
+            self.stall + other.stall,
+            self.drain + other.drain,
+            self.preload_and_offload + other.preload_and_offload,
+            self.copies + other.copies,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class FusedSums:
+    """`energies_pj` by memory (or the MACs) and cause; `accesses` in elements by memory, operand and cause.
+
+    `moved_bits` are what each memory reads and writes, sums in the making as wide as they are there.
+    `macs` are those of the layers' tiles, what is recomputed among them.
+    """
+
+    energies_pj: dict[tuple[str, Cause], float] = field(default_factory=dict)
+    accesses: dict[tuple[str, str, Cause], int] = field(default_factory=dict)
+    latency: FusedLatency = FusedLatency()
+    macs: int = 0
+    moved_bits: dict[str, int] = field(default_factory=dict)
+
+    @property
+    def energy_pj(self) -> float:
+        """All of it."""
+        return sum(self.energies_pj.values())
+
+    @property
+    def cycles(self) -> float:
+        """All of them."""
+        return self.latency.total
+
+    def energy_of(self, cause: Cause) -> float:
+        """In pJ, over all memories."""
+        return sum(energy for (_, one), energy in self.energies_pj.items() if one is cause)
+
+    def accesses_of(self, memory: str, cause: Cause) -> int:
+        """Elements read and written, of all operands."""
+        return sum(count for (one, _, why), count in self.accesses.items() if (one, why) == (memory, cause))
+
+
+def total(parts: Iterable[FusedSums]) -> FusedSums:
+    """All together."""
+    energies: dict[tuple[str, Cause], float] = defaultdict(float)
+    accesses: dict[tuple[str, str, Cause], int] = defaultdict(int)
+    moved_bits: dict[str, int] = defaultdict(int)
+    latency, macs = FusedLatency(), 0
+    for part in parts:
+        for place, energy in part.energies_pj.items():
+            energies[place] += energy
+        for access, count in part.accesses.items():
+            accesses[access] += count
+        for memory, bits in part.moved_bits.items():
+            moved_bits[memory] += bits
+        latency += part.latency
+        macs += part.macs
+    return FusedSums(dict(energies), dict(accesses), latency, macs, dict(moved_bits))
+
+
+def times(part: FusedSums, count: int) -> FusedSums:
+    """The same, `count` times."""
+    one = part.latency
+    return FusedSums(
+        {place: energy * count for place, energy in part.energies_pj.items()},
+        {access: elements * count for access, elements in part.accesses.items()},
+        FusedLatency(
+            one.ideal * count,
+            one.unused * count,
+            one.stall * count,
+            one.drain * count,
+            one.preload_and_offload * count,
+            one.copies * count,
+        ),
+        part.macs * count,
+        {memory: bits * count for memory, bits in part.moved_bits.items()},
+    )
+
+
+@dataclass(slots=True)
+class Sums:
+    """Adds up runs of tiles; what several of them have in common is broken down once."""
+
+    offloading_is_free: bool = False
+    _layers: dict[tuple[int, bool], tuple[LayerCost, FusedSums]] = field(default_factory=dict)
+    _copies: dict[int, tuple[CopiesCost, FusedSums]] = field(default_factory=dict)
+
+    def of(self, run: TileRun) -> FusedSums:
+        """Of one tile."""
+        copies = (*run.loads, *(layer.copies for layer in run.layers))
+        return total([*map(self._of_layer, run.layers), *map(self._of_copies, copies)])
+
+    def _of_layer(self, layer: LayerRun) -> FusedSums:
+        key = id(layer.cost), layer.tile.is_addition
+        if key not in self._layers:
+            found = sums_of_layer(
+                layer.cost, is_addition=layer.tile.is_addition, offloading_is_free=self.offloading_is_free
+            )
+            self._layers[key] = layer.cost, found
+        return self._layers[key][1]
+
+    def _of_copies(self, copies: CopiesCost) -> FusedSums:
+        if id(copies) not in self._copies:
+            self._copies[id(copies)] = copies, sums_of_copies(copies)
+        return self._copies[id(copies)][1]
+
+
+def sums_of_layer(cost: LayerCost, *, is_addition: bool, offloading_is_free: bool) -> FusedSums:
+    """By cause."""
+
+    def cause(operand: str) -> Cause:
+        return Cause.WEIGHT if operand == Operand.WEIGHT and not is_addition else Cause.ACTIVATION
+
+    energies: dict[tuple[str, Cause], float] = defaultdict(float)
+    for (memory, operand), energy in cost.memory_energy_pj.items():
+        energies[memory, cause(operand)] += energy
+    energies[MACS, Cause.MAC] = cost.mac_energy_pj
+    accesses: dict[tuple[str, str, Cause], int] = defaultdict(int)
+    for one in cost.accesses:
+        accesses[one.memory, str(one.operand), cause(one.operand)] += one.elements
+    own = cost.latency
+    preparation = own.preload + (0 if offloading_is_free else own.offload)
+    latency = FusedLatency(own.ideal, own.unused, own.stall, own.drain, preparation)
+    return FusedSums(dict(energies), dict(accesses), latency, cost.macs, _moved_bits(cost.accesses))
+
+
+def sums_of_copies(cost: CopiesCost) -> FusedSums:
+    """Of copies at the same time."""
+    energies: dict[tuple[str, Cause], float] = defaultdict(float)
+    accesses: dict[tuple[str, str, Cause], int] = defaultdict(int)
+    for one, energy in cost.accesses:
+        energies[one.memory, Cause.COPY] += energy
+        accesses[one.memory, str(one.operand), Cause.COPY] += one.elements
+    latency, moved_bits = FusedLatency(copies=cost.cycles), _moved_bits(one for one, _ in cost.accesses)
+    return FusedSums(dict(energies), dict(accesses), latency, moved_bits=moved_bits)
+
+
+def _moved_bits(accesses: Iterable[Accesses]) -> dict[str, int]:
+    """By memory."""
+    found: dict[str, int] = defaultdict(int)
+    for one in accesses:
+        found[one.memory] += one.elements * one.bits
+    return dict(found)

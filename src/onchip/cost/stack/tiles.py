@@ -1,0 +1,147 @@
+"""What a tile type is in both dimensions: the layers as they run, and how much of every map moves and is kept."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+from onchip.facts.back_calculation_classes import ReadExtent, TileClass, TiledAxis
+from onchip.facts.fusable import FeatureMap, FusableLayer, Stack
+from onchip.ir.layer import Layer
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """A layer's input in elements: `all` that it sees, of it from both caches and what this tile has computed.
+
+    What lies in both caches comes from that of the columns.
+    """
+
+    source: FeatureMap
+    all: int
+    new: int
+    from_columns: int
+    from_rows: int
+
+    @property
+    def all_bits(self) -> int:
+        """Of what it sees."""
+        return self.all * self.source.bits
+
+
+@dataclass(frozen=True, slots=True)
+class Made:
+    """A map in elements: what the tile computes or loads, and of it what is new in the cache of columns, rows, both."""
+
+    map: FeatureMap
+    computed: int
+    to_columns: int
+    to_rows: int
+    to_both: int
+
+    @property
+    def computed_bits(self) -> int:
+        """Of what the tile computes or loads."""
+        return self.computed * self.map.bits
+
+
+@dataclass(frozen=True, slots=True)
+class LayerTile:
+    """A layer as it runs in a tile; number `at` of its stack."""
+
+    at: int
+    layer: Layer
+    seen: tuple[Seen, ...]
+    made: Made
+    is_addition: bool
+
+    @property
+    def seen_bits(self) -> int:
+        """Of all inputs."""
+        return sum(seen.all_bits for seen in self.seen)
+
+
+@dataclass(frozen=True, slots=True)
+class StackTile:
+    """`inputs` are loaded before the first layer; layers that have nothing left to compute are left out."""
+
+    inputs: tuple[Made, ...]
+    layers: tuple[LayerTile, ...]
+
+
+def stack_tile(stack: Stack, rows: TileClass, columns: TileClass, *, padding_is_stored: bool) -> StackTile:
+    """A tile of a class of rows and a class of columns."""
+    maps = {one.name: one for one in (*stack.inputs, *(layer.output for layer in stack.layers))}
+    layers = []
+    for at, layer in enumerate(stack.layers):
+        made = _made(layer.output, rows, columns)
+        if made.computed:
+            extents = list(zip(rows.reads[at], columns.reads[at], strict=True))
+            stored = padding_is_stored
+            seen = tuple(
+                _seen(maps[read.source], *extent, padding_is_stored=stored)
+                for read, extent in zip(layer.reads, extents, strict=True)
+            )
+            is_addition = len(layer.reads) > 1 and layer.layer.has_weight
+            layers.append(LayerTile(at, _layer(layer, rows, columns, at, stored=stored), seen, made, is_addition))
+    return StackTile(tuple(_made(one, rows, columns) for one in stack.inputs), tuple(layers))
+
+
+def column_cache_bits(stack: Stack, rows: TileClass, columns: TiledAxis) -> Mapping[str, int]:
+    """Of each map, what waits beside a tile of these rows."""
+    return {
+        one.name: columns.kept[one.name] * rows.maps[one.name].needed * one.channels * one.bits
+        for one in (*stack.inputs, *(layer.output for layer in stack.layers))
+    }
+
+
+def row_cache_bits(stack: Stack, rows: TiledAxis, columns: TiledAxis) -> Mapping[str, int]:
+    """Of each map, what waits below a row of tiles, over its whole width."""
+    return {
+        one.name: rows.kept[one.name] * columns.whole[one.name] * one.channels * one.bits
+        for one in (*stack.inputs, *(layer.output for layer in stack.layers))
+    }
+
+
+def both_caches_bits(stack: Stack, rows: TiledAxis, columns: TiledAxis) -> int:
+    """What is in both, over all maps: stored once where both caches are in one memory."""
+    return sum(
+        rows.kept[one.name] * columns.kept[one.name] * one.channels * one.bits
+        for one in (*stack.inputs, *(layer.output for layer in stack.layers))
+    )
+
+
+def _made(feature_map: FeatureMap, rows: TileClass, columns: TileClass) -> Made:
+    down, across, channels = rows.maps[feature_map.name], columns.maps[feature_map.name], feature_map.channels
+    return Made(
+        feature_map,
+        down.computed * across.computed * channels,
+        down.computed * across.written * channels,
+        down.written * across.computed * channels,
+        down.written * across.written * channels,
+    )
+
+
+def _seen(source: FeatureMap, down: ReadExtent, across: ReadExtent, *, padding_is_stored: bool) -> Seen:
+    height, width = down.seen, across.seen
+    if padding_is_stored:
+        height += down.zeros_before + down.zeros_after
+        width += across.zeros_before + across.zeros_after
+    return Seen(
+        source,
+        height * width * source.channels,
+        (down.seen - down.cached) * (across.seen - across.cached) * source.channels,
+        down.seen * across.cached * source.channels,
+        down.cached * (across.seen - across.cached) * source.channels,
+    )
+
+
+def _layer(fusable: FusableLayer, rows: TileClass, columns: TileClass, at: int, *, stored: bool) -> Layer:
+    """The loop nest over the tile. Where pixels are groups (an addition) these become fewer."""
+    layer, output = fusable.layer, fusable.output
+    height, width = rows.maps[output.name].computed, columns.maps[output.name].computed
+    if (layer.p, layer.q) != (output.rows, output.columns):
+        return replace(layer, g=layer.g // (output.rows * output.columns) * height * width)
+    down, across = rows.reads[at][0], columns.reads[at][0]
+    padding = (down.zeros_before, across.zeros_before, down.zeros_after, across.zeros_after)
+    return replace(layer, p=height, q=width, padding=(0, 0, 0, 0) if stored else padding)

@@ -1,0 +1,50 @@
+"""Cheap facts about a problem: M_R, compulsory traffic."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from onchip.answer.problem import Problem
+from onchip.ir.operator import Operator
+from onchip.ir.tensor import Role
+
+
+@dataclass(frozen=True, slots=True)
+class OperatorNeed:
+    """The bytes that all operands of one operator take together, packed at the alignment."""
+
+    operator: Operator
+    need_bytes: int
+
+
+def packed_bytes(sizes_bytes: Iterable[int], alignment_bytes: int) -> int:
+    """Return the least arena that holds all sizes at once, each at a multiple of the alignment.
+
+    All but the topmost are rounded up; the one with the most padding goes on top.
+    """
+    sizes = tuple(sizes_bytes)
+    padding = [-size % alignment_bytes for size in sizes]
+    return sum(sizes) + sum(padding) - max(padding, default=0)
+
+
+def operator_need(problem: Problem, operator: Operator) -> OperatorNeed:
+    """Return what one operator needs in the problem's first scratchpad."""
+    sizes = (tensor.size_bytes for tensor in problem.operands(operator))
+    return OperatorNeed(operator, packed_bytes(sizes, problem.memories[0].alignment_bytes))
+
+
+def greatest_need(problem: Problem) -> OperatorNeed:
+    """Return M_R: the greatest need of a single operator, the first such in the given order."""
+    needs = (operator_need(problem, operator) for operator in problem.graph.operators)
+    return max(needs, key=lambda need: need.need_bytes)
+
+
+def compulsory_bytes(problem: Problem) -> int:
+    """Return the bytes of the first load of each input read by anyone and the write of each output."""
+    read = {name for operator in problem.graph.operators for name in operator.reads}
+    return sum(
+        tensor.size_bytes
+        for tensor in problem.counted_tensors
+        if tensor.role is Role.OUTPUT or (tensor.role in (Role.INPUT, Role.PARAMETER) and tensor.name in read)
+    )

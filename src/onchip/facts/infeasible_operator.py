@@ -1,0 +1,81 @@
+"""Why an operator does not fit: which of its operands no scratchpad takes, or that they have no places together."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from onchip.answer.problem import Problem
+from onchip.arch.memory import Memory, Operand
+from onchip.facts.bounds import operator_need
+from onchip.facts.fitting import operators_that_do_not_fit
+from onchip.facts.indexed import IndexedProblem
+from onchip.ir.operator import Operator
+from onchip.ir.tensor import Tensor
+
+
+@dataclass(frozen=True, slots=True)
+class Oversize:
+    """A tensor that fits no scratchpad that takes this operand; `largest` is the largest of these, if there is any."""
+
+    tensor: Tensor
+    operand: Operand
+    largest: Memory | None
+
+    @property
+    def largest_bytes(self) -> int:
+        """0 where no scratchpad takes the operand."""
+        return 0 if self.largest is None else self.largest.capacity_bytes
+
+    @property
+    def excess_bytes(self) -> int:
+        """At least 1."""
+        return self.tensor.size_bytes - self.largest_bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Misfit:
+    """An operator without places for its operands, which take `need_bytes` packed; there are `capacity_bytes` in all.
+
+    `oversize` is the operand that is too large by itself, by the most bytes; None where each fits alone.
+    """
+
+    operator: Operator
+    operands: tuple[Tensor, ...]
+    need_bytes: int
+    capacity_bytes: int
+    oversize: Oversize | None
+
+    @property
+    def excess_bytes(self) -> int:
+        """Beyond all scratchpads together, else of the operand that is too large; 0 where there is neither."""
+        beyond_all = self.need_bytes - self.capacity_bytes
+        return beyond_all if beyond_all > 0 else self.oversize.excess_bytes if self.oversize else 0
+
+
+def misfit_of(problem: Problem) -> Misfit | None:
+    """Return, of the operators that do not fit, the first of those that need most; None where all fit."""
+    unfit = operators_that_do_not_fit(IndexedProblem.of(problem))
+    needs = [operator_need(problem, problem.graph.operators[index]) for index in unfit]
+    if not needs:
+        return None
+    need = max(needs, key=lambda need: need.need_bytes)
+    return Misfit(
+        need.operator,
+        problem.operands(need.operator),
+        need.need_bytes,
+        sum(memory.capacity_bytes for memory in problem.memories),
+        _oversize(problem, need.operator),
+    )
+
+
+def _oversize(problem: Problem, operator: Operator) -> Oversize | None:
+    each = (_beside_largest(problem, operator, tensor) for tensor in problem.operands(operator))
+    return max(
+        (one for one in each if one.excess_bytes > 0), key=lambda one: (one.excess_bytes, one.tensor.name), default=None
+    )
+
+
+def _beside_largest(problem: Problem, operator: Operator, tensor: Tensor) -> Oversize:
+    operand = problem.operand(operator, tensor)
+    takes_it = (memory for memory in problem.memories if operand in memory.holds)
+    return Oversize(tensor, operand, max(takes_it, key=lambda memory: memory.capacity_bytes, default=None))

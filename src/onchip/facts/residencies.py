@@ -1,0 +1,132 @@
+"""What a legal plan says of memory: which tensor lies where and when, and what moves."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from enum import StrEnum
+
+from onchip.answer.program import Allocate, Compute, Copy, Free, Plan
+from onchip.arch.memory import DRAM
+from onchip.ir.graph import Graph
+from onchip.ir.tensor import Role
+
+
+class Began(StrEnum):
+    """How the bytes of a residency came there; EMPTY if nothing was ever written to it."""
+
+    COMPUTED = "computed"
+    LOADED = "loaded"
+    RELOADED = "reloaded"
+    MOVED = "moved"
+    EMPTY = "empty"
+
+
+class TransferKind(StrEnum):
+    """A first load, a later one, a network output's write, the spill of any other tensor, or a move on the chip."""
+
+    LOAD = "load"
+    RELOAD = "reload"
+    WRITE = "write"
+    SPILL = "spill"
+    MOVE = "move"
+
+
+_BEGAN = {TransferKind.LOAD: Began.LOADED, TransferKind.RELOAD: Began.RELOADED, TransferKind.MOVE: Began.MOVED}
+
+
+@dataclass(frozen=True, slots=True)
+class Residency:
+    """A tensor in bytes [offset, offset + size) of a scratchpad over instructions [start, stop), its steps beside.
+
+    `start_instruction` is its Allocate and `stop_instruction` its Free, or the plan's length if there is none.
+    `start_step` and `stop_step` are the numbers of operators that ran before these.
+    """
+
+    tensor: str
+    memory: str
+    offset_bytes: int
+    size_bytes: int
+    start_instruction: int
+    stop_instruction: int
+    start_step: int
+    stop_step: int
+    began: Began = Began.EMPTY
+    is_spilled: bool = False
+
+    @property
+    def end_bytes(self) -> int:
+        """The first address beyond it."""
+        return self.offset_bytes + self.size_bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Transfer:
+    """Instruction number `instruction`, a Copy, after `step` operators have run."""
+
+    tensor: str
+    source: str
+    target: str
+    size_bytes: int
+    instruction: int
+    step: int
+    kind: TransferKind
+
+
+def residencies_of(plan: Plan, graph: Graph) -> tuple[Residency, ...]:
+    """The residencies in the order in which they begin; the plan must be legal."""
+    open_ones: dict[tuple[str, str], Residency] = {}
+    ended: list[Residency] = []
+    kinds = {transfer.instruction: transfer.kind for transfer in transfers_of(plan, graph)}
+    step = 0
+    for index, instruction in enumerate(plan.instructions):
+        match instruction:
+            case Allocate(tensor, memory, offset_bytes):
+                size_bytes = graph.tensor[tensor].size_bytes
+                begun = Residency(tensor, memory, offset_bytes, size_bytes, index, index, step, step)
+                open_ones[tensor, memory] = begun
+            case Copy(tensor, source, target) if target != DRAM:
+                _set_began(open_ones, (tensor, target), _BEGAN[kinds[index]])
+            case Copy(tensor, source, _):
+                spilled = replace(open_ones[tensor, source], is_spilled=kinds[index] is TransferKind.SPILL)
+                open_ones[tensor, source] = spilled
+            case Free(tensor, memory):
+                ended.append(replace(open_ones.pop((tensor, memory)), stop_instruction=index, stop_step=step))
+            case Compute(operator):
+                step += 1
+                for tensor, memory in list(open_ones):
+                    if tensor in graph.operator[operator].outputs:
+                        _set_began(open_ones, (tensor, memory), Began.COMPUTED)
+    length = len(plan.instructions)
+    ended += (replace(one, stop_instruction=length, stop_step=step) for one in open_ones.values())
+    return tuple(sorted(ended, key=lambda residency: residency.start_instruction))
+
+
+def transfers_of(plan: Plan, graph: Graph) -> tuple[Transfer, ...]:
+    """What moves, in the plan's order; the plan must be legal."""
+    return tuple(_transfers(plan, graph))
+
+
+def _transfers(plan: Plan, graph: Graph) -> Iterator[Transfer]:
+    step = 0
+    been_on_chip: set[str] = set()
+    for index, instruction in enumerate(plan.instructions):
+        if isinstance(instruction, Compute):
+            step += 1
+            been_on_chip.update(graph.operator[instruction.operator].outputs)
+        elif isinstance(instruction, Copy):
+            tensor = graph.tensor[instruction.tensor]
+            if DRAM not in (instruction.source, instruction.target):
+                kind = TransferKind.MOVE
+            elif instruction.target == DRAM:
+                kind = TransferKind.WRITE if tensor.role is Role.OUTPUT else TransferKind.SPILL
+            else:
+                kind = TransferKind.RELOAD if tensor.name in been_on_chip else TransferKind.LOAD
+                been_on_chip.add(tensor.name)
+            yield Transfer(tensor.name, instruction.source, instruction.target, tensor.size_bytes, index, step, kind)
+
+
+def _set_began(open_ones: dict[tuple[str, str], Residency], place: tuple[str, str], began: Began) -> None:
+    """The first write says how it began."""
+    if open_ones[place].began is Began.EMPTY:
+        open_ones[place] = replace(open_ones[place], began=began)

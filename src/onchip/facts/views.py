@@ -1,0 +1,62 @@
+"""Operators that only take elements of their input, at a steady pace, and zeros beside them: Slice and Pad."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from onchip.ir.operator import Operator
+from onchip.ir.region import Range, Region
+from onchip.ir.window import Shape, integers
+
+
+@dataclass(frozen=True, slots=True)
+class Pace:
+    """Along one dimension: element p is the input's element p * step + first, zero where the input has none."""
+
+    first: int
+    step: int = 1
+
+    def seen(self, wanted: Range) -> Range:
+        """From the first to behind the last position that so many elements take; it may reach beyond the input."""
+        start, stop = wanted
+        return start * self.step + self.first, (stop - 1) * self.step + self.first + 1
+
+
+def paces_of(operator: Operator, source: Shape, written: Shape) -> tuple[Pace, ...] | None:
+    """Of each dimension; None for another kind, and where the attributes do not say it."""
+    if operator.kind == "Pad":
+        return _padded(operator, source, written)
+    return _sliced(operator, source, written) if operator.kind == "Slice" else None
+
+
+def seen_region(paces: Sequence[Pace], wanted: Region, source: Shape) -> Region:
+    """What a region of the output takes of the input, as far as the input has it."""
+    spans = (pace.seen(each) for pace, each in zip(paces, wanted, strict=True))
+    return tuple((max(start, 0), min(stop, size)) for (start, stop), size in zip(spans, source, strict=True))
+
+
+def _padded(operator: Operator, source: Shape, written: Shape) -> tuple[Pace, ...] | None:
+    rank = len(source)
+    pads = operator.attributes.get("pads")
+    before = integers(operator, "pads", (0,) * (2 * rank))[:rank]
+    is_zero = not operator.attributes.get("value") and operator.attributes.get("mode", "constant") == "constant"
+    if not isinstance(pads, list) or len(pads) != 2 * rank or len(written) != rank or not is_zero:
+        return None
+    return tuple(Pace(-pad) for pad in before)
+
+
+def _sliced(operator: Operator, source: Shape, written: Shape) -> tuple[Pace, ...] | None:
+    listed = operator.attributes.get("starts")
+    if not isinstance(listed, list) or len(source) != len(written):
+        return None
+    count = len(listed)
+    axes = integers(operator, "axes", tuple(range(count)))
+    starts, steps = integers(operator, "starts", (0,) * count), integers(operator, "steps", (1,) * count)
+    paces = [Pace(0)] * len(source)
+    for axis, start, step in zip(axes, starts, steps, strict=True):
+        if step < 1:
+            return None
+        size = source[axis]
+        paces[axis] = Pace(min(max(start + size if start < 0 else start, 0), size), step)
+    return tuple(paces)

@@ -1,0 +1,68 @@
+"""Two tables as comma-separated values (RFC 4180, UTF-8): the residencies of a plan, and its transfers."""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Iterable, Sequence
+
+from onchip.answer.program import Plan
+from onchip.facts.residencies import residencies_of, transfers_of
+from onchip.ir.graph import Graph
+
+RESIDENCY_COLUMNS = (
+    "tensor", "role", "memory", "offset_bytes", "size_bytes", "start_instruction", "stop_instruction", "start_step",
+    "stop_step", "began", "spilled",
+)  # fmt: skip
+TRANSFER_COLUMNS = ("instruction", "step", "kind", "tensor", "role", "source", "target", "size_bytes")
+
+
+def residencies_to_csv(plan: Plan, graph: Graph) -> str:
+    """One line for each residency of a legal plan, in the order in which they begin; ranges are half-open."""
+    return _table(
+        RESIDENCY_COLUMNS,
+        (
+            (
+                one.tensor,
+                graph.tensor[one.tensor].role,
+                one.memory,
+                one.offset_bytes,
+                one.size_bytes,
+                one.start_instruction,
+                one.stop_instruction,
+                one.start_step,
+                one.stop_step,
+                one.began,
+                int(one.is_spilled),
+            )
+            for one in residencies_of(plan, graph)
+        ),
+    )
+
+
+def transfers_to_csv(plan: Plan, graph: Graph) -> str:
+    """One line for each Copy of a legal plan, in its order."""
+    return _table(
+        TRANSFER_COLUMNS,
+        (
+            (
+                one.instruction,
+                one.step,
+                one.kind,
+                one.tensor,
+                graph.tensor[one.tensor].role,
+                one.source,
+                one.target,
+                one.size_bytes,
+            )
+            for one in transfers_of(plan, graph)
+        ),
+    )
+
+
+def _table(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
+    text = io.StringIO(newline="")
+    writer = csv.writer(text)
+    writer.writerow(columns)
+    writer.writerows(rows)
+    return text.getvalue()

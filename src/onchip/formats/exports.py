@@ -1,0 +1,103 @@
+"""What a plan can be exported to, and the files that makes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from pathlib import Path
+
+from onchip.answer.document import PlanDocument
+from onchip.answer.problem import Problem
+from onchip.errors import UsageError
+from onchip.formats.files import write_file
+from onchip.formats.trace.spans import Span
+
+
+class Format(StrEnum):
+    """Chrome trace, C99 header and source, comma-separated tables, the ONNX model with the plan in it."""
+
+    TRACE = "trace"
+    C = "c"
+    CSV = "csv"
+    ONNX = "onnx"
+
+
+@dataclass(frozen=True, slots=True)
+class Export:
+    """A legal plan, where it goes and what it is made from.
+
+    `network` is the file the plan is for; `spans` are the times of a trace, one for each instruction, else it counts
+    steps.
+    """
+
+    form: Format
+    files: tuple[Path, ...]
+    document: PlanDocument
+    problem: Problem
+    network: str
+    spans: Sequence[Span] | None = None
+
+    def write(self) -> None:
+        """Write all files, or none where one cannot be made; raises InputError."""
+        contents = self._contents()
+        for path, content in zip(self.files, contents, strict=True):
+            write_file(path, content)
+
+    def _contents(self) -> tuple[bytes, ...]:
+        plan, graph = self.document.plan, self.problem.graph
+        match self.form:
+            case Format.TRACE:
+                from onchip.formats.trace.chrome import trace_to_json
+
+                return (trace_to_json(self.problem, plan, self.spans).encode(),)
+            case Format.C:
+                return self._header_and_source()
+            case Format.CSV:
+                from onchip.formats.csv_tables import residencies_to_csv, transfers_to_csv
+
+                return residencies_to_csv(plan, graph).encode(), transfers_to_csv(plan, graph).encode()
+            case Format.ONNX:
+                from onchip.formats.onnx.metadata import metadata_of, model_with_metadata
+
+                metadata = metadata_of(self.document, graph)
+                return (model_with_metadata(Path(self.network), metadata, self.files[0]),)
+
+    def _header_and_source(self) -> tuple[bytes, bytes]:
+        from onchip.formats.c.header import header_of
+        from onchip.formats.c.program import c_program
+        from onchip.formats.c.source import source_of
+
+        header = self.files[0]
+        program = c_program(self.problem, self.document.plan, header.stem)
+        return header_of(program).encode(), source_of(program, header.name).encode()
+
+
+def files_of(form: Format, output: Path, network: str) -> tuple[Path, ...]:
+    """The files that `form` makes of `output`; raises UsageError where it cannot."""
+    if form is Format.C:
+        _ends_in(output, (".h", ".c"))
+        _can_be_included(output)
+        return output.with_suffix(".h"), output.with_suffix(".c")
+    if form is Format.CSV:
+        _ends_in(output, (".csv",))
+        return output.with_suffix(".residencies.csv"), output.with_suffix(".transfers.csv")
+    if form is Format.ONNX:
+        if not network.endswith(".onnx"):
+            raise UsageError("there is no model to put the plan in", file=network, expected="an .onnx file")
+        _ends_in(output, (".onnx",))
+    return (output,)
+
+
+def _ends_in(output: Path, endings: tuple[str, ...]) -> None:
+    if output.suffix not in endings:
+        names = " or ".join(endings)
+        raise UsageError(
+            "its name says it is something else", file=str(output), expected=f"a name that ends in {names}"
+        )
+
+
+def _can_be_included(output: Path) -> None:
+    if not output.name.isprintable() or set('"\\') & set(output.name):
+        expected = "a printable name without quotes and backslashes"
+        raise UsageError("no #include can name it", file=str(output), expected=expected)

@@ -1,0 +1,76 @@
+"""Files of Timeloop and ZigZag in place of our own, told apart by the fields that they begin with."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from re import fullmatch
+from typing import Final
+
+from onchip.arch.accelerator import Accelerator
+from onchip.errors import InputError, UsageError
+from onchip.formats.files import read_file
+from onchip.formats.own.accelerator_yaml import load_accelerator
+from onchip.formats.timeloop.architecture import read_timeloop_architecture
+from onchip.formats.timeloop.bypass import read_timeloop_bypass
+from onchip.formats.timeloop.problem import read_timeloop_problem
+from onchip.formats.zigzag.hardware import read_zigzag_hardware
+from onchip.formats.zigzag.layers import read_zigzag_workload
+from onchip.ir.layer import Layer
+
+SUFFIXES: Final = (".yaml", ".yml")
+TIMELOOP_ARCHITECTURE: Final = frozenset({"architecture", "arch"})
+TIMELOOP_LOOPS: Final = frozenset("RSPQCK")
+
+
+def load_any_accelerator(name_or_path: str, mapspace: str | None = None) -> Accelerator:
+    """What `load_accelerator` does, and files of the other tools; raises InputError.
+
+    `mapspace` is a file that says what the memories of a Timeloop architecture keep.
+    """
+    fields = _fields(Path(name_or_path)) if name_or_path.endswith(SUFFIXES) else frozenset()
+    if fields & TIMELOOP_ARCHITECTURE:
+        keeps = None if mapspace is None else read_timeloop_bypass(Path(mapspace))
+        return read_timeloop_architecture(Path(name_or_path), keeps)
+    if mapspace is not None:
+        expected = "a Timeloop architecture (`architecture` or `arch`) as --accelerator"
+        raise UsageError("it is given for no Timeloop file", place="--mapspace", expected=expected)
+    if "operational_array" in fields:
+        return read_zigzag_hardware(Path(name_or_path)).accelerator
+    return load_accelerator(name_or_path)
+
+
+def layer_file(source: str) -> tuple[Path, str | None] | None:
+    """`FILE.yaml`, or `FILE.yaml:LAYER` for one of its layers; None for what is no such file."""
+    match = fullmatch(r"(.+?\.ya?ml)(?::(.+))?", source)
+    return (Path(match[1]), match[2]) if match else None
+
+
+def read_layers(path: Path) -> Mapping[str, Layer]:
+    """The layer of a problem file of Timeloop, called like the file, or those of a workload file of ZigZag."""
+    fields = _fields(path)
+    if "problem" in fields or fields >= TIMELOOP_LOOPS:
+        return {path.stem: read_timeloop_problem(path)}
+    if "operator_type" in fields:
+        layers: dict[str, Layer] = {}
+        for one in read_zigzag_workload(path):
+            if one.name in layers:
+                raise InputError("two layers have this name", file=str(path), place=one.name, expected="one each")
+            layers[one.name] = one.layer
+        return layers
+    expected = "Timeloop's `problem`, or ZigZag's list of layers with `operator_type`"
+    raise InputError("it describes no layer", file=str(path), place="the whole file", expected=expected)
+
+
+def _fields(path: Path) -> frozenset[str]:
+    """Of the file, or of the first entry of a list; none for what is no YAML, which its reader will say."""
+    from ruamel.yaml import YAML
+    from ruamel.yaml.error import YAMLError
+
+    try:
+        root = YAML(typ="safe", pure=True).compose(read_file(path).decode())
+        is_list = root.tag.endswith(":seq")
+        pairs = root.value[0].value if is_list else root.value
+        return frozenset(key.value for key, _ in pairs if isinstance(key.value, str))
+    except (YAMLError, ValueError, TypeError, IndexError, AttributeError, RecursionError):
+        return frozenset()

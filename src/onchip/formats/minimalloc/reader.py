@@ -1,0 +1,174 @@
+"""MiniMalloc's CSV: a line for each buffer; `id`, `lower`, `upper` (half-open) and `size` are needed.
+
+`begin` and `start` say `lower`; `end` says the last step itself (`upper - 1`); `buffer` and
+`buffer_id` say `id`. An `alignment` must be the same for all, `gaps` must be empty, and an
+`offset` is somebody's answer, not part of the question.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from onchip.answer.packing import Buffer
+from onchip.errors import InputError
+from onchip.formats.files import read_file
+from onchip.formats.sizes import GREATEST_TOTAL_BYTES
+
+COLUMNS = {
+    "id": "id",
+    "buffer": "id",
+    "buffer_id": "id",
+    "lower": "lower",
+    "begin": "lower",
+    "start": "lower",
+    "upper": "upper",
+    "end": "end",
+    "size": "size",
+    "alignment": "alignment",
+    "gaps": "gaps",
+    "offset": "offset",
+}
+GREATEST_STEP = 2**62
+
+
+@dataclass(frozen=True, slots=True)
+class BufferTable:
+    """`ids[i]` is the name of `buffers[i]`; `alignment_bytes` is None where the file says nothing of it."""
+
+    ids: tuple[str, ...]
+    buffers: tuple[Buffer, ...]
+    alignment_bytes: int | None = None
+
+
+def read_buffers(path: Path) -> BufferTable:
+    """Read a file; raises InputError that names file and line."""
+    try:
+        text = read_file(path).decode("utf-8-sig")
+        return _table_of(text)
+    except UnicodeDecodeError as error:
+        raise InputError(f"it is not text ({error.reason})", file=str(path), expected="UTF-8") from None
+    except InputError as error:
+        raise error if error.file else error.in_file(str(path)) from None
+
+
+def read_offsets(path: Path, ids: Sequence[str]) -> tuple[int | None, ...]:
+    """Read the offsets of somebody's answer, in the order of `ids`; None for what is outside. Raises InputError."""
+    try:
+        lines = _lines_of(read_file(path).decode("utf-8-sig"))
+        if lines and "offset" not in lines[0].fields:
+            raise InputError(
+                "column 'offset' is missing", place="line 1", expected="a packing: id,lower,upper,size,offset"
+            )
+        offsets = {
+            line.fields["id"]: line.integer("offset", 0, GREATEST_TOTAL_BYTES) if line.fields["offset"] else None
+            for line in lines
+        }
+        if sorted(offsets) != sorted(ids):
+            differing = next(iter(set(offsets) ^ set(ids)))
+            raise InputError(f"buffer {differing!r} is not in both files", expected="a packing of the same buffers")
+    except UnicodeDecodeError as error:
+        raise InputError(f"it is not text ({error.reason})", file=str(path), expected="UTF-8") from None
+    except InputError as error:
+        raise error if error.file else error.in_file(str(path)) from None
+    return tuple(offsets[name] for name in ids)
+
+
+def _table_of(text: str) -> BufferTable:
+    lines = _lines_of(text)
+    buffers = tuple(line.buffer() for line in lines)
+    if sum(buffer.size_bytes for buffer in buffers) > GREATEST_TOTAL_BYTES:
+        raise InputError("all buffers together are too large", place="size", expected="at most 2^50 bytes in all")
+    return BufferTable(tuple(line.fields["id"] for line in lines), buffers, _alignment(lines))
+
+
+def _lines_of(text: str) -> list[Line]:
+    rows = csv.reader(io.StringIO(text, newline=""), strict=True)
+    lines: list[Line] = []
+    try:
+        columns = _columns(next(rows, []))
+        lines.extend(Line.of(rows.line_num, columns, row) for row in rows if row)
+    except csv.Error as error:
+        raise InputError(f"it is no CSV ({error})", place=f"line {rows.line_num}", expected="a CSV file") from None
+    _no_id_twice(lines)
+    return lines
+
+
+def _columns(header: list[str]) -> list[str]:
+    names = [name.strip() for name in header]
+    expected = "id,lower,upper,size"
+    for name in names:
+        if name not in COLUMNS:
+            raise InputError(f"column {name!r} is unknown", place="line 1", expected=expected)
+    columns = [COLUMNS[name] for name in names]
+    for name, column in zip(names, columns, strict=True):
+        if columns.count(column) > 1:
+            raise InputError(f"column {name!r} is there twice", place="line 1", expected=expected)
+    for column in ("id", "lower", "size"):
+        if column not in columns:
+            raise InputError(f"column {column!r} is missing", place="line 1", expected=expected)
+    if ("upper" in columns) is ("end" in columns):
+        raise InputError("there is not one of columns 'upper' and 'end'", place="line 1", expected=expected)
+    return columns
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """One line's fields by column."""
+
+    number: int
+    fields: dict[str, str]
+
+    @classmethod
+    def of(cls, number: int, columns: list[str], row: list[str]) -> Line:
+        """Return the line, if it has as many fields as there are columns."""
+        if len(row) != len(columns):
+            raise InputError(f"it has {len(row)} fields", place=f"line {number}", expected=f"{len(columns)}")
+        return cls(number, {column: field.strip() for column, field in zip(columns, row, strict=True)})
+
+    def buffer(self) -> Buffer:
+        """Return the buffer it describes."""
+        start = self.integer("lower", 0, GREATEST_STEP)
+        last = "end" if "end" in self.fields else "upper"
+        stop = self.integer(last, 0, GREATEST_STEP) + (last == "end")
+        size = self.integer("size", 0, GREATEST_TOTAL_BYTES)
+        if self.fields.get("gaps"):
+            raise self.refusal("gaps", "gaps are not supported", "an empty field")
+        try:
+            return Buffer(start, stop, size)
+        except InputError as error:
+            raise self.refusal("", error.what, error.expected or "") from None
+
+    def integer(self, column: str, least: int, greatest: int) -> int:
+        """Return the whole number in a column."""
+        field = self.fields[column]
+        if not (field.isascii() and field.isdecimal() and len(field) < 20 and least <= int(field) <= greatest):
+            shown = field if len(field) <= 40 else f"{field[:37]}..."
+            raise self.refusal(column, f"{shown!r} is out of range", f"a whole number from {least} to {greatest}")
+        return int(field)
+
+    def refusal(self, column: str, what: str, expected: str) -> InputError:
+        """Return the error that names this line."""
+        place = f"line {self.number}, {column}" if column else f"line {self.number}"
+        return InputError(what, place=place, expected=expected)
+
+
+def _no_id_twice(lines: list[Line]) -> None:
+    known: dict[str, int] = {}
+    for line in lines:
+        name = line.fields["id"]
+        if known.setdefault(name, line.number) != line.number:
+            raise line.refusal("id", f"{name!r} is the id of line {known[name]} too", "an id of its own")
+
+
+def _alignment(lines: list[Line]) -> int | None:
+    if not lines or "alignment" not in lines[0].fields:
+        return None
+    alignment = lines[0].integer("alignment", 1, 2**30)
+    for line in lines:
+        if line.integer("alignment", 1, 2**30) != alignment:
+            raise line.refusal("alignment", "it differs from the first line's", f"{alignment} for all buffers")
+    return alignment

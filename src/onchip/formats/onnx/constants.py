@@ -1,0 +1,146 @@
+"""Tensors that are computed from constants alone, and the values of the small ones."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from math import prod
+
+import numpy as np
+import onnx
+from onnx import TensorProto, numpy_helper
+from onnx.helper import make_tensor
+
+from onchip.formats.onnx.file import LARGEST_VALUE_ELEMENTS
+from onchip.formats.onnx.nodes import kind_of
+from onchip.formats.onnx.types import static_shape
+
+_RANDOM = {"Bernoulli", "Multinomial", "RandomNormal", "RandomNormalLike", "RandomUniform", "RandomUniformLike"}
+_FACTS_OF_A_SHAPE = {"Shape", "Size"}
+_DATA_FIELDS = ("raw_data", "float_data", "int32_data", "int64_data", "double_data", "uint64_data", "string_data")
+
+
+class Constants:
+    """The constant tensors of a model; values are computed only when a shape depends on them."""
+
+    def __init__(self, model: onnx.ModelProto, types: Mapping[str, onnx.TypeProto]) -> None:
+        self._model = model
+        self._types = types
+        self._names: set[str] = set()
+        self._values: dict[str, TensorProto] = {}
+        self._makers: dict[str, onnx.NodeProto] = {}
+        self._position: dict[str, int] = {}
+
+    def __contains__(self, name: str) -> bool:
+        return name in self._names
+
+    def add_tensor(self, name: str, tensor: TensorProto) -> None:
+        """A constant that the file states."""
+        self._names.add(name)
+        elements = prod(tensor.dims)
+        if not elements or (elements <= LARGEST_VALUE_ELEMENTS and any(len(getattr(tensor, f)) for f in _DATA_FIELDS)):
+            named = TensorProto()
+            named.CopyFrom(tensor)
+            named.name = name
+            self._values[name] = named
+
+    def add_without_value(self, name: str) -> None:
+        """A constant whose value is not kept."""
+        self._names.add(name)
+
+    def are_computed_by(self, node: onnx.NodeProto) -> bool:
+        """Whether the outputs of `node` are constants; a static tensor's shape is one."""
+        kind = kind_of(node)
+        if kind in _FACTS_OF_A_SHAPE:
+            return True
+        return kind not in _RANDOM and all(name in self._names for name in node.input if name)
+
+    def add_node(self, node: onnx.NodeProto) -> None:
+        """A node whose outputs are constants."""
+        if kind_of(node) in _FACTS_OF_A_SHAPE and (shape := static_shape(self._types[node.input[0]])) is not None:
+            self.add_tensor(node.output[0], _shape_fact(node, shape))
+        elif kind_of(node) == "Constant" and (stated := _stated_value(node)) is not None:
+            self.add_tensor(node.output[0], stated)
+        else:
+            for output in filter(None, node.output):
+                self._names.add(output)
+                self._position[output] = len(self._makers)
+                self._makers[output] = node
+
+    def known_value(self, name: str) -> TensorProto | None:
+        """The value of a small constant, if nothing need be computed for it."""
+        return self._values.get(name)
+
+    def value(self, name: str) -> TensorProto | None:
+        """The value of a small constant, computed if need be; None if it cannot be had."""
+        if name not in self._values and name in self._makers:
+            program = self._program(name)
+            value = None if program is None else _run(program)
+            if value is not None:
+                self.add_tensor(name, value)
+        return self._values.get(name)
+
+    def _program(self, name: str) -> onnx.ModelProto | None:
+        """The nodes that compute `name`, with what they start from; None if that is not known or large."""
+        needed: dict[str, int] = {}
+        leaves: dict[str, TensorProto] = {}
+        waiting = [name]
+        while waiting:
+            wanted = waiting.pop()
+            if wanted in leaves or wanted in needed:
+                continue
+            if (value := self._values.get(wanted)) is not None:
+                leaves[wanted] = value
+            elif wanted in self._makers and not self._is_large(wanted):
+                needed[wanted] = self._position[wanted]
+                waiting.extend(filter(None, self._makers[wanted].input))
+            else:
+                return None
+        nodes = {id(self._makers[output]): self._makers[output] for output in sorted(needed, key=needed.__getitem__)}
+        program = onnx.ModelProto(ir_version=self._model.ir_version, opset_import=self._model.opset_import)
+        program.graph.name = "constant"
+        program.graph.node.extend(nodes.values())
+        program.graph.initializer.extend(leaves.values())
+        program.graph.output.add(name=name)
+        return program
+
+    def _is_large(self, name: str) -> bool:
+        shape = static_shape(self._types[name]) if name in self._types else None
+        return shape is not None and prod(shape) > LARGEST_VALUE_ELEMENTS
+
+
+def _run(program: onnx.ModelProto) -> TensorProto | None:
+    # Only networks that compute their shapes need the evaluator.
+    from onnx.reference import ReferenceEvaluator
+
+    try:
+        (array,) = ReferenceEvaluator(program).run(None, {})
+        return numpy_helper.from_array(np.asarray(array))
+    except Exception:  # an operator the evaluator lacks: whoever needs the value says so
+        return None
+
+
+def _shape_fact(node: onnx.NodeProto, shape: tuple[int, ...]) -> TensorProto:
+    if node.op_type == "Size":
+        return make_tensor(node.output[0], TensorProto.INT64, [], [prod(shape)])
+    bounds = {attribute.name: attribute.i for attribute in node.attribute}
+    part = shape[bounds.get("start", 0) : bounds.get("end", len(shape))]
+    return make_tensor(node.output[0], TensorProto.INT64, [len(part)], part)
+
+
+def _stated_value(node: onnx.NodeProto) -> TensorProto | None:
+    """The value of a Constant node; None for strings and sparse tensors."""
+    name = node.output[0]
+    for attribute in node.attribute:
+        match attribute.name:
+            case "value":
+                stated: TensorProto = attribute.t
+                return stated
+            case "value_int":
+                return make_tensor(name, TensorProto.INT64, [], [attribute.i])
+            case "value_ints":
+                return make_tensor(name, TensorProto.INT64, [len(attribute.ints)], attribute.ints)
+            case "value_float":
+                return make_tensor(name, TensorProto.FLOAT, [], [attribute.f])
+            case "value_floats":
+                return make_tensor(name, TensorProto.FLOAT, [len(attribute.floats)], attribute.floats)
+    return None

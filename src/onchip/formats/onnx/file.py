@@ -1,0 +1,103 @@
+"""The bytes of an ONNX file -> a model without weights, its local functions inlined."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from math import prod
+from pathlib import Path
+
+import onnx
+from google.protobuf.message import DecodeError
+from onnx.defs import onnx_opset_version
+from onnx.external_data_helper import load_external_data_for_tensor, uses_external_data
+from onnx.inliner import inline_local_functions
+
+from onchip.errors import GraphError, InputError
+from onchip.formats.onnx.bare import read_without_weights
+
+OLDEST_OPSET = 7
+_NEWEST_FOREIGN_OPSET = 2**31 - 1
+LARGEST_VALUE_ELEMENTS = 4096
+"""Constants up to this size may say a shape, so their values are kept; larger ones are weights."""
+
+
+def load_model(path: Path) -> onnx.ModelProto:
+    """The model of `path` with the values of its weights dropped; raises InputError."""
+    model = _parse(read_without_weights(path))
+    if not all(isinstance(text, str) for text in _texts(model)):  # protobuf hands out what is not UTF-8 as bytes
+        raise InputError("a name in it is not text", expected="names in UTF-8")
+    _check_opset(model)
+    for tensor in model.graph.initializer:
+        _drop_weight(tensor, path.parent)
+    for node in model.graph.node:
+        for attribute in node.attribute:
+            if attribute.type == onnx.AttributeProto.TENSOR:
+                _drop_weight(attribute.t, path.parent)
+    if not model.graph.node:
+        raise GraphError("it has no operators", expected="at least one node")
+    if not model.graph.output:
+        raise GraphError("it has no outputs", expected="at least one network output")
+    return _without_local_functions(model)
+
+
+def _parse(content: bytes) -> onnx.ModelProto:
+    model = onnx.ModelProto()
+    try:
+        model.ParseFromString(content)
+    except DecodeError:
+        raise InputError("it is truncated or not an ONNX file", expected="a whole ONNX protobuf") from None
+    if not model.HasField("graph") or not model.opset_import:
+        raise InputError(
+            "it is truncated or not an ONNX file: it has no graph or no opset",
+            expected="a whole ONNX protobuf",
+        )
+    return model
+
+
+def _texts(model: onnx.ModelProto) -> Iterator[object]:
+    graph = model.graph
+    yield graph.name
+    yield from (opset.domain for opset in model.opset_import)
+    yield from (tensor.name for tensor in graph.initializer)
+    yield from (tensor.values.name for tensor in graph.sparse_initializer)
+    for value in (*graph.input, *graph.output, *graph.value_info):
+        yield value.name
+        yield from (dimension.dim_param for dimension in value.type.tensor_type.shape.dim)
+    for node in graph.node:
+        yield from (node.name, node.op_type, node.domain, *node.input, *node.output)
+        yield from (attribute.name for attribute in node.attribute)
+
+
+def _check_opset(model: onnx.ModelProto) -> None:
+    for opset in model.opset_import:
+        is_own = opset.domain in ("", "ai.onnx")
+        oldest, newest = (OLDEST_OPSET, onnx_opset_version()) if is_own else (1, _NEWEST_FOREIGN_OPSET)
+        if not oldest <= opset.version <= newest:
+            place = f"domain {opset.domain!r}" if opset.domain else None
+            what = f"its operators are of opset {opset.version}"
+            raise GraphError(what, place=place, expected=f"opset {oldest} to {newest}")
+
+
+def _drop_weight(tensor: onnx.TensorProto, folder: Path) -> None:
+    """Leave name, type and dimensions; of small tensors also the values, where they can be had."""
+    is_small = prod(tensor.dims) <= LARGEST_VALUE_ELEMENTS
+    if is_small and uses_external_data(tensor):
+        try:
+            load_external_data_for_tensor(tensor, str(folder))
+        except Exception:  # absent or damaged: whoever needs the value says so
+            is_small = False
+    if is_small:
+        tensor.ClearField("external_data")
+        tensor.ClearField("data_location")
+        return
+    bare = onnx.TensorProto(name=tensor.name, data_type=tensor.data_type, dims=tensor.dims)
+    tensor.CopyFrom(bare)
+
+
+def _without_local_functions(model: onnx.ModelProto) -> onnx.ModelProto:
+    if not model.functions:
+        return model
+    try:
+        return inline_local_functions(model)
+    except Exception as error:  # the inliner raises whatever its C++ side does
+        raise GraphError(f"its local functions cannot be inlined: {error}", expected="valid functions") from None

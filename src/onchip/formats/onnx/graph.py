@@ -1,0 +1,125 @@
+"""An ONNX graph of known types -> Graph: constants disappear, views fold into their base."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+import onnx
+
+from onchip.errors import GraphError
+from onchip.formats.onnx.nodes import attributes_of, kind_of, node_names
+from onchip.formats.onnx.shapes import ModelTypes
+from onchip.formats.onnx.types import BITS, type_name
+from onchip.formats.onnx.views import Storage
+from onchip.ir.graph import Graph
+from onchip.ir.operator import Operator
+from onchip.ir.tensor import Role, Tensor
+
+
+def build_graph(graph: onnx.GraphProto, types: ModelTypes, name: str) -> Graph:
+    """The raw graph; raises GraphError for what has no size and for names that collide."""
+    return _Builder(graph, types).build(name)
+
+
+class _Builder:
+    def __init__(self, graph: onnx.GraphProto, types: ModelTypes) -> None:
+        self.graph = graph
+        self.types = types
+        self.storage = Storage(graph, types)
+        self.tensors: dict[str, Tensor] = {}
+        self.operators: list[Operator] = []
+        self.network_outputs = tuple(dict.fromkeys(value.name for value in graph.output))
+        self.names = set(types.static) | set(types.unknown)
+        self.copies: dict[str, str] = {}
+
+    def build(self, name: str) -> Graph:
+        inputs = [value.name for value in self.graph.input if value.name not in self.types.constants]
+        if len(set(inputs)) < len(inputs):
+            twice = next(one for one in inputs if inputs.count(one) > 1)
+            raise GraphError("two network inputs have this name", place=f"tensor {twice!r}", expected="one")
+        for network_input in inputs:
+            self._add_tensor(network_input, Role.INPUT)
+        for output in self.network_outputs:
+            if not self.storage.is_written(output):
+                self._add_copy(output, None)
+        for node, node_name, outputs in zip(
+            self.graph.node, node_names(self.graph.node), self.types.outputs, strict=True
+        ):
+            if self.storage.is_folded(node):
+                for output in outputs:
+                    if output in self.network_outputs and self._is_source(self.storage.base(output)):
+                        self._add_copy(output, node_name)
+            else:
+                self._add_operator(node, node_name, outputs)
+        self._mark_network_outputs()
+        return Graph(name, tuple(self.tensors.values()), tuple(self.operators))
+
+    def _is_source(self, base: str) -> bool:
+        """Whether no operator writes `base`: an output over it must be copied."""
+        return base in self.types.constants or self.storage.is_network_input(base)
+
+    def _add_operator(self, node: onnx.NodeProto, name: str, outputs: tuple[str, ...]) -> None:
+        inputs: list[str] = []
+        parameters: list[str] = []
+        for operand in filter(None, node.input):
+            base = self.storage.base(operand)
+            if base in self.types.constants:
+                parameters.extend(self._parameters(base))
+            else:
+                inputs.append(base)
+        for output in outputs:
+            self._add_tensor(output, Role.ACTIVATION)
+        self.operators.append(
+            Operator(name, kind_of(node), tuple(inputs), outputs, tuple(parameters), attributes_of(node))
+        )
+
+    def _add_copy(self, output: str, node_name: str | None) -> None:
+        """Make a network output over an input or parameter by an Identity of its own."""
+        base = self.storage.base(output)
+        name = self._fresh_name(output) if output == base else output
+        if base in self.copies:
+            copy = self.tensors[self.copies[base]]
+            self.tensors[copy.name] = replace(copy, aliases=(*copy.aliases, name))
+            return
+        self.copies[base] = name
+        is_parameter = base in self.types.constants
+        parameters = tuple(self._parameters(base)) if is_parameter else ()
+        self._add_tensor(name, Role.OUTPUT, like=output)
+        inputs = () if is_parameter else (base,)
+        self.operators.append(Operator(node_name or name, "Identity", inputs, (name,), parameters))
+
+    def _parameters(self, base: str) -> Iterator[str]:
+        for stored in self.storage.stored_as(base):
+            # A constant of no elements stands for an absent optional input (the regions of Resize).
+            if 0 not in self.types.shape_and_element_type(stored)[0]:
+                self._add_tensor(stored, Role.PARAMETER)
+                yield stored
+
+    def _add_tensor(self, name: str, role: Role, *, like: str = "") -> None:
+        if name in self.tensors:
+            return
+        shape, element_type = self.types.shape_and_element_type(like or name)
+        if element_type not in BITS:
+            raise GraphError(
+                f"its elements, {type_name(element_type)}, have no fixed size",
+                place=self.storage.place_of(like or name),
+                expected="numbers",
+            )
+        self.tensors[name] = Tensor.of_shape(name, shape, BITS[element_type], role)
+
+    def _mark_network_outputs(self) -> None:
+        for output in self.network_outputs:
+            base = self.storage.base(output)
+            if self._is_source(base):
+                continue
+            tensor = self.tensors[base]
+            aliases = tensor.aliases if output == base else (*tensor.aliases, output)
+            self.tensors[base] = replace(tensor, role=Role.OUTPUT, aliases=aliases)
+
+    def _fresh_name(self, output: str) -> str:
+        name = f"{output}.output"
+        while name in self.names:
+            name += "_"
+        self.names.add(name)
+        return name

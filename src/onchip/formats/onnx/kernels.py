@@ -1,0 +1,213 @@
+"""Runs the operators of a graph that was read from an ONNX file, with onnxruntime's kernels.
+
+An operator is the model's nodes between its operands and its results: the members that were fused,
+and the views and dequantisations that reading folded away.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+import onnx
+from onnx import numpy_helper
+from onnx.helper import make_node
+
+from onchip.errors import GraphError, InputError
+from onchip.formats.onnx.nodes import node_names
+from onchip.formats.onnx.program import Network
+from onchip.formats.onnx.random import random_array
+from onchip.formats.onnx.runtime import Array, Session, aligned
+from onchip.formats.onnx.values import Values, is_native
+from onchip.ir.graph import Graph
+from onchip.ir.operator import Operator
+from onchip.ir.tensor import Role, Tensor
+
+Bytes: TypeAlias = npt.NDArray[np.uint8]
+_LARGE_FILE_BYTES = 100 * 2**20  # onnxruntime holds a file's weights several times while it loads them
+
+
+@dataclass(frozen=True, slots=True)
+class _Prepared:
+    """A session, what it is fed from the operands, and the weights it is fed besides; results in its order."""
+
+    session: Session
+    given: tuple[str, ...]
+    weights: tuple[str, ...]
+    results: tuple[str, ...]
+
+
+class OnnxKernels:
+    """Runs the operators of `graph`, read from `path`; with `random_weights`, a seed, on weights of that seed."""
+
+    name = "onnxruntime"
+
+    def __init__(
+        self, graph: Graph, path: Path, dims: Mapping[str, int], *, seed: int = 0, random_weights: int | None = None
+    ) -> None:
+        self._graph = graph
+        self._path = path
+        self._seed = seed
+        self._random_weights = random_weights
+        self._network = Network(path, dims)
+        self._values = Values(self._network, random_weights)
+        self._model_name = dict(self._names_of_folded_biases())
+        self._prepared: dict[tuple[str, ...], _Prepared] = {}
+
+    # What is in DRAM from the start
+
+    def parameter(self, tensor: Tensor) -> Bytes:
+        """A parameter's bytes. One that reading made and that no node reads is all zeros."""
+        name = self._model_name.get(tensor.name, tensor.name)
+        content = _bytes_of(self._values.array(name)) if self._network.is_constant(name) else None
+        if content is None or content.size != tensor.size_bytes:
+            return np.zeros(tensor.size_bytes, np.uint8)
+        return content
+
+    def network_input(self, tensor: Tensor) -> Bytes:
+        """Random, of the seed."""
+        dtype, shape = self._native_type(tensor.name)
+        return _bytes_of(random_array(tensor.name, dtype, shape, self._seed))
+
+    def given_input(self, tensor: Tensor, array: Array) -> Bytes:
+        """The bytes of a value handed in; raises InputError where type or shape is another."""
+        dtype, shape = self._native_type(tensor.name)
+        if (array.dtype, array.shape) != (dtype, shape):
+            raise InputError(
+                f"it holds {array.dtype}{list(array.shape)}",
+                place=f"tensor {tensor.name!r}",
+                expected=f"{dtype}{list(shape)}",
+            )
+        return _bytes_of(array)
+
+    def _native_type(self, name: str) -> tuple[np.dtype[np.generic], tuple[int, ...]]:
+        dtype, shape = self._values.type_of(name)
+        if not is_native(dtype):
+            what = f"its elements are {dtype}, which cannot be handed to onnxruntime"
+            raise GraphError(what, file=str(self._path), place=f"tensor {name!r}", expected="a type numpy knows")
+        return dtype, shape
+
+    def _names_of_folded_biases(self) -> Mapping[str, str]:
+        """The bias that folding a BatchNorm makes stands for BatchNorm's own shift, which the nodes read."""
+        named = dict(zip(node_names(self._network.nodes), self._network.nodes, strict=True))
+        found = {}
+        for operator in self._graph.operators:
+            norms = [named[name] for name in operator.members if named[name].op_type == "BatchNormalization"]
+            for name in operator.parameters:
+                if name not in self._network.types.static and norms:
+                    found[name] = self._network.storage.base(norms[0].input[2])
+        return found
+
+    # Operators
+
+    def run(self, operator: Operator, operands: Mapping[str, Bytes]) -> Mapping[str, Bytes]:
+        """The operator's outputs; raises GraphError where onnxruntime does not know how."""
+        given = {self._model_name.get(name, name): content for name, content in operands.items()}
+        arrays = self._arrays(given)
+        prepared = self._prepare(operator, given)
+        feeds = {name: arrays[name] for name in prepared.given if name in arrays}
+        feeds |= {name: self._values.array(name) for name in prepared.weights}
+        results = prepared.session.run(prepared.results, feeds)
+        return {name: _bytes_of(result) for name, result in zip(operator.outputs, results, strict=True)}
+
+    def _arrays(self, given: Mapping[str, Bytes]) -> dict[str, Array]:
+        """What can be fed; the rest must lie in the model."""
+        types = {name: self._values.type_of(name) for name in given}
+        return {name: aligned(given[name], *types[name]) for name in given if is_native(types[name][0])}
+
+    def _prepare(self, operator: Operator, given: Mapping[str, Bytes]) -> _Prepared:
+        key = (operator.name, *given)
+        if key in self._prepared:
+            return self._prepared[key]
+        wanted = tuple(self._wanted(name) for name in operator.outputs)
+        part = self._network.part(wanted, given)
+        strange = [name for name in part.given if not is_native(self._values.type_of(name)[0])]
+        inside = [name for name in part.constants if not self._values.is_fed(name)]
+        embedded = [numpy_helper.from_array(self._values.array(name), name) for name in inside]
+        embedded += [self._tensor_of(name, given[name]) for name in strange]
+        model = self._network.model(part, wanted, embedded)
+        results = _with_copies(model, operator.outputs, wanted, part.given)
+        session = Session(model.SerializeToString(), str(self._path), f"operator {operator.name!r}")
+        weights = tuple(name for name in part.constants if name not in inside)
+        prepared = _Prepared(session, tuple(name for name in part.given if name not in strange), weights, results)
+        if not strange:  # else its bytes are part of the model, and may be others next time
+            self._prepared[key] = prepared
+        return prepared
+
+    def _tensor_of(self, name: str, content: Bytes) -> onnx.TensorProto:
+        shape, element_type = self._network.types.shape_and_element_type(name)
+        return onnx.TensorProto(name=name, data_type=element_type, dims=shape, raw_data=content.tobytes())
+
+    def _wanted(self, output: str) -> str:
+        """The model's name for an operator's output: a copy of an input or parameter may have one of its own."""
+        if output in self._network.types.static:
+            return output
+        return output.rstrip("_").removesuffix(".output")
+
+    # The whole model
+
+    def whole_model_outputs(self, inputs: Mapping[str, Bytes]) -> dict[str, Array]:
+        """What onnxruntime makes of the file as it is; of all its nodes where the weights are random or large."""
+        network = self._network
+        feeds = self._arrays({name: inputs[name] for name in network.inputs})
+        if self._random_weights is None and self._path.stat().st_size < _LARGE_FILE_BYTES:
+            session = Session(str(self._path), str(self._path))
+            return dict(zip(network.outputs, session.run(network.outputs, feeds), strict=True))
+        part = network.part(network.outputs, network.inputs)
+        inside = [name for name in part.constants if not self._values.is_fed(name)]
+        embedded = [numpy_helper.from_array(self._values.array(name), name) for name in inside]
+        model = network.model(part, network.outputs, embedded)
+        results = _with_copies(model, network.outputs, network.outputs, part.given)
+        weights = {name: self._values.array(name) for name in part.constants if name not in inside}
+        given = {name: feeds[name] for name in part.given}
+        session = Session(model.SerializeToString(), str(self._path))
+        return dict(zip(network.outputs, session.run(results, given | weights), strict=True))
+
+    def difference_from_whole_model(self, inputs: Mapping[str, Bytes], outputs: Mapping[str, Bytes]) -> float:
+        """The greatest |a - b| of a graph's output a from the whole model's b, by the greatest |b| of that output.
+
+        Infinite where one is not a number and the other is.
+        """
+        whole = self.whole_model_outputs(inputs)
+        outputs_of_graph = self._graph.with_role(Role.OUTPUT)
+        known = {name: tensor.name for tensor in outputs_of_graph for name in (tensor.name, *tensor.aliases)}
+        known |= {self._wanted(name): tensor for name, tensor in tuple(known.items())}
+        found = {name: outputs[known[name]].view(array.dtype) for name, array in whole.items()}
+        return max(relative_difference(found[name], array.reshape(-1)) for name, array in whole.items())
+
+
+def relative_difference(found: Array, expected: Array) -> float:
+    """The greatest |found - expected| by the greatest finite |expected|."""
+    found, expected = found.astype(np.float64), expected.astype(np.float64)
+    same = (found == expected) | (np.isnan(found) & np.isnan(expected))
+    if same.all():
+        return 0.0
+    apart = np.abs(found - expected)[~same]
+    greatest = np.max(np.abs(expected), initial=0.0, where=np.isfinite(expected))
+    return float(apart.max() / greatest) if np.isfinite(apart).all() and greatest else np.inf
+
+
+def _with_copies(
+    model: onnx.ModelProto, outputs: tuple[str, ...], wanted: tuple[str, ...], given: tuple[str, ...]
+) -> tuple[str, ...]:
+    """What to ask the model for: a result that is an operand is asked for by the name of a copy."""
+    results = []
+    operands = {*given, *(tensor.name for tensor in model.graph.initializer), *(i.name for i in model.graph.input)}
+    for output, name in zip(outputs, wanted, strict=True):
+        result = name
+        if name in operands:
+            result = f"{output} copied"
+            model.graph.node.append(make_node("Identity", [name], [result]))
+            next(value for value in model.graph.output if value.name == name).name = result
+        results.append(result)
+    return tuple(results)
+
+
+def _bytes_of(array: Array) -> Bytes:
+    if not is_native(array.dtype):
+        return np.frombuffer(numpy_helper.from_array(array).raw_data, np.uint8)
+    return np.ascontiguousarray(array).reshape(-1).view(np.uint8)

@@ -1,0 +1,81 @@
+"""Runs tiles of an ONNX model's operators: the whole operator on the bands it got, all else zero; then the region.
+
+That is exact where a region of the output depends only on what the tile reads; sums are not split (`is_model`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from onchip.facts.tile_bytes import Bytes, bytes_of_region, bytes_put_together, place_of
+from onchip.formats.onnx.kernels import OnnxKernels
+from onchip.formats.onnx.runtime import Array
+from onchip.ir.graph import Graph
+from onchip.ir.operator import Operator
+from onchip.ir.tensor import Role, Tensor
+from onchip.ir.tile import Tile
+
+
+class OnnxTileKernels:
+    """Runs `graph`, the tiles of `whole`, of which `kernels` runs the operators."""
+
+    name = OnnxKernels.name
+
+    def __init__(self, graph: Graph, whole: Graph, kernels: OnnxKernels) -> None:
+        self._graph = graph
+        self._whole = whole
+        self._kernels = kernels
+
+    def parameter(self, tensor: Tensor) -> Bytes:
+        """A parameter's bytes; of a band, its region."""
+        base, shape = self._base(tensor)
+        return bytes_of_region(self._kernels.parameter(base), shape, place_of(tensor)[1])
+
+    def network_input(self, tensor: Tensor) -> Bytes:
+        """Random, of the seed; of a band, its region."""
+        base, shape = self._base(tensor)
+        return bytes_of_region(self._kernels.network_input(base), shape, place_of(tensor)[1])
+
+    def given_input(self, tensor: Tensor, array: Array) -> Bytes:
+        """The bytes of a value handed in for the whole tensor; of a band, its region. Raises InputError."""
+        base, shape = self._base(tensor)
+        return bytes_of_region(self._kernels.given_input(base, array), shape, place_of(tensor)[1])
+
+    def run(self, operator: Operator, operands: Mapping[str, Bytes]) -> Mapping[str, Bytes]:
+        """The operator's outputs; raises GraphError where onnxruntime does not know how."""
+        tile = Tile.of(operator)
+        if tile is None:
+            return self._kernels.run(operator, operands)
+        original = self._whole.operator[tile.operator]
+        bands: dict[str, list[tuple[Tensor, Bytes]]] = {name: [] for name in original.inputs}
+        for name, content in operands.items():
+            tensor = self._graph.tensor[name]
+            bands.setdefault(place_of(tensor)[0], []).append((tensor, content))
+        given = {name: self._put_together(self._whole.tensor[name], each) for name, each in bands.items()}
+        values = self._kernels.run(original, given)
+        written = {}
+        for name in operator.outputs:
+            base, region = place_of(self._graph.tensor[name])
+            written[name] = bytes_of_region(values[base], self._whole.tensor[base].shape or (), region)
+        return written
+
+    def difference_from_whole_model(self, inputs: Mapping[str, Bytes], outputs: Mapping[str, Bytes]) -> float:
+        """As of the operators that are not split, the bands put together."""
+        given = {tensor.name: self._gathered(tensor, inputs) for tensor in self._whole.with_role(Role.INPUT)}
+        found = {tensor.name: self._gathered(tensor, outputs) for tensor in self._whole.with_role(Role.OUTPUT)}
+        return self._kernels.difference_from_whole_model(given, found)
+
+    def _base(self, tensor: Tensor) -> tuple[Tensor, tuple[int, ...]]:
+        base = self._whole.tensor[place_of(tensor)[0]]
+        return base, base.shape or ()
+
+    def _gathered(self, base: Tensor, contents: Mapping[str, Bytes]) -> Bytes:
+        if base.name in contents:
+            return contents[base.name]
+        bands = [(tensor, contents[tensor.name]) for tensor in self._graph.tensors if tensor.part_of == base.name]
+        return self._put_together(base, bands)
+
+    def _put_together(self, base: Tensor, bands: list[tuple[Tensor, Bytes]]) -> Bytes:
+        if len(bands) == 1 and bands[0][0].part_of is None:
+            return bands[0][1]
+        return bytes_put_together(base, bands)

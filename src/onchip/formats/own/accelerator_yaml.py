@@ -1,0 +1,225 @@
+"""The accelerator file: a chip's array and memories as YAML, one format for every level of detail."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from importlib.resources import files
+from pathlib import Path
+from typing import Final, Literal, NotRequired
+
+from typing_extensions import TypedDict
+
+from onchip.arch.accelerator import Accelerator
+from onchip.arch.compute import ComputeArray
+from onchip.arch.memory import Access, Direction, Dma, Dram, Link, Memory, MemoryLevel, Operand, Port
+from onchip.errors import AcceleratorError, InputError
+from onchip.formats.files import read_file
+from onchip.formats.sizes import parse_size
+from onchip.formats.validation import Format, as_utf8, check_format, field_path, placed, validate
+from onchip.formats.yaml_nodes import parse_yaml
+from onchip.ir.layer import LOOPS, OTHER_NAMES
+
+ACCELERATOR_FORMAT: Final = Format("onchip-accelerator", 1, AcceleratorError)
+
+
+class ArrayFields(TypedDict):
+    """The MACs: `dimensions` where the unrolling is fixed, `free` where the mapper may choose.
+
+    A dimension named for no loop unrolls any, or those that `unrolls` lists for it.
+    """
+
+    dimensions: NotRequired[dict[str, int]]
+    unrolls: NotRequired[dict[str, list[str]]]
+    free: NotRequired[int]
+    mac_energy_pj: NotRequired[float]
+
+
+class PortFields(TypedDict):
+    """A port."""
+
+    direction: Direction
+    bits_per_cycle: int
+
+
+class AccessFields(TypedDict, total=False):
+    """What an access costs: the first three fields stand together or not at all."""
+
+    access_bits: int
+    shortest_access_bits: int
+    read_energy_pj: float
+    write_energy_pj: float
+    ports: list[PortFields]
+
+
+class MemoryFields(AccessFields):
+    """A memory; sizes are bytes, or text with a unit such as `64KiB`."""
+
+    name: str
+    capacity: int | str
+    scratchpad: NotRequired[bool]
+    alignment: NotRequired[int | str]
+    holds: NotRequired[list[Operand]]
+    serves: NotRequired[list[str]]
+    double_buffered: NotRequired[bool]
+
+
+class DmaFields(TypedDict, total=False):
+    """The engine that moves tensors beside the computation."""
+
+    queues: int
+    setup_cycles: int
+
+
+class LinkFields(TypedDict):
+    """A way from one scratchpad to another beside DRAM."""
+
+    source: str
+    target: str
+    bits_per_cycle: NotRequired[int]
+
+
+class AcceleratorFields(TypedDict):
+    """An accelerator file; the memories stand nearest the MACs first."""
+
+    format: Literal["onchip-accelerator"]
+    version: Literal[1]
+    name: str
+    clock_mhz: NotRequired[float]
+    array: NotRequired[ArrayFields]
+    memories: list[MemoryFields]
+    dram: NotRequired[AccessFields]
+    dma: NotRequired[DmaFields]
+    links: NotRequired[list[LinkFields]]
+
+
+def bundled_accelerators() -> tuple[str, ...]:
+    """The names of the accelerators that come with onchip, sorted."""
+    entries = files("onchip.arch").joinpath("presets").iterdir()
+    return tuple(sorted(entry.name.removesuffix(".yaml") for entry in entries if entry.name.endswith(".yaml")))
+
+
+def load_accelerator(name_or_path: str) -> Accelerator:
+    """A bundled accelerator by its name, or that of a file; raises InputError.
+
+    `NAME@64KiB` is a bundled one each of whose scratchpads has that capacity.
+    """
+    name, _, size = name_or_path.partition("@")
+    if size and name in bundled_accelerators():
+        return _resized(load_accelerator(name), size)
+    if name_or_path in bundled_accelerators():
+        entry = files("onchip.arch").joinpath("presets").joinpath(f"{name_or_path}.yaml")
+        return accelerator_from_yaml(entry.read_bytes(), entry.name)
+    if not name_or_path.endswith((".yaml", ".yml")) and not Path(name_or_path).exists():
+        raise InputError(
+            f"no accelerator is called {name_or_path!r}",
+            expected=f"a .yaml file or one of {', '.join(bundled_accelerators())}",
+        )
+    return read_accelerator(Path(name_or_path))
+
+
+def _resized(accelerator: Accelerator, size: str) -> Accelerator:
+    capacity_bytes = _size(size, f"--accelerator {accelerator.name}@")
+    levels = tuple(
+        replace(level, memory=replace(level.memory, capacity_bytes=capacity_bytes)) if level.is_scratchpad else level
+        for level in accelerator.levels
+    )
+    scratchpads = tuple(level.memory for level in levels if level.is_scratchpad)
+    return replace(accelerator, name=f"{accelerator.name}@{size}", scratchpads=scratchpads, levels=levels)
+
+
+def read_accelerator(path: Path) -> Accelerator:
+    """What an accelerator file says; raises InputError."""
+    return accelerator_from_yaml(read_file(path), str(path))
+
+
+def accelerator_from_yaml(text: str | bytes, file: str) -> Accelerator:
+    """What `text` says; `file` is its name in errors. Raises InputError with line and field."""
+    encoded = as_utf8(text, ACCELERATOR_FORMAT, file)
+    document = parse_yaml(encoded.decode(), ACCELERATOR_FORMAT, file)
+    try:
+        check_format(document.value, ACCELERATOR_FORMAT, file)
+        fields = validate(AcceleratorFields, json.dumps(document.value).encode(), ACCELERATOR_FORMAT, file)
+        array = _array(fields["array"]) if "array" in fields else None
+        levels = tuple(_level(entry, field_path(("memories", i))) for i, entry in enumerate(fields["memories"]))
+        dram = _dram(fields["dram"]) if "dram" in fields else None
+        dma = Dma(**fields["dma"]) if "dma" in fields else None
+        links = tuple(_link(entry, field_path(("links", i))) for i, entry in enumerate(fields.get("links", ())))
+    except InputError as error:
+        error.place = document.place(error.place or "")
+        raise error.in_file(file) from None
+    scratchpads = tuple(level.memory for level in levels if level.is_scratchpad)
+    try:
+        return Accelerator(fields["name"], scratchpads, levels, fields.get("clock_mhz"), array, dram, dma, links)
+    except InputError as error:
+        raise error.in_file(file) from None
+
+
+def _array(fields: ArrayFields) -> ComputeArray:
+    unrolls = {
+        name: tuple(_loop(loop, field_path(("array", "unrolls", name))) for loop in loops)
+        for name, loops in fields.get("unrolls", {}).items()
+    }
+    return ComputeArray(fields.get("dimensions", {}), fields.get("free"), fields.get("mac_energy_pj"), unrolls)
+
+
+def _loop(name: str, place: str) -> str:
+    """Return a loop by its own name: other works call some of them otherwise (OX is Q)."""
+    loop = OTHER_NAMES.get(name, name)
+    if loop not in LOOPS:
+        expected = f"some of {', '.join((*LOOPS, *OTHER_NAMES))}"
+        raise AcceleratorError(f"{name!r} is no loop of a layer", place=place, expected=expected)
+    return loop
+
+
+def _dram(fields: AccessFields) -> Dram:
+    try:
+        return Dram(_access(fields), _ports(fields))
+    except InputError as error:
+        raise placed(error, "dram") from None
+
+
+def _level(fields: MemoryFields, place: str) -> MemoryLevel:
+    capacity_bytes = _size(fields["capacity"], f"{place}.capacity")
+    alignment_bytes = _size(fields.get("alignment", 1), f"{place}.alignment")
+    try:
+        return MemoryLevel(
+            Memory(fields["name"], capacity_bytes, alignment_bytes, tuple(fields.get("holds", Operand))),
+            tuple(fields["serves"]) if "serves" in fields else None,
+            fields.get("scratchpad", False),
+            fields.get("double_buffered", False),
+            _access(fields),
+            _ports(fields),
+        )
+    except InputError as error:
+        raise placed(error, place) from None
+
+
+def _link(fields: LinkFields, place: str) -> Link:
+    try:
+        return Link(**fields)
+    except InputError as error:
+        raise placed(error, place) from None
+
+
+def _size(size: int | str, place: str) -> int:
+    try:
+        return parse_size(str(size))
+    except InputError as error:
+        raise AcceleratorError(error.what, place=place, expected=error.expected) from None
+
+
+def _access(fields: AccessFields | MemoryFields) -> Access | None:
+    needed = {"access_bits", "read_energy_pj", "write_energy_pj"}
+    if needed <= fields.keys():
+        energies = fields["read_energy_pj"], fields["write_energy_pj"]
+        return Access(fields["access_bits"], *energies, fields.get("shortest_access_bits"))
+    if given := sorted((needed | {"shortest_access_bits"}) & fields.keys()):
+        raise AcceleratorError(
+            f"it has {' and '.join(given)} alone", expected="access_bits, read_energy_pj and write_energy_pj together"
+        )
+    return None
+
+
+def _ports(fields: AccessFields | MemoryFields) -> tuple[Port, ...]:
+    return tuple(Port(port["direction"], port["bits_per_cycle"]) for port in fields.get("ports", ()))

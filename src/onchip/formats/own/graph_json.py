@@ -1,0 +1,195 @@
+"""The graph file: a network as JSON, without weights. The fields are those of the TypedDicts."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, Final, Literal, NotRequired
+
+from typing_extensions import TypedDict
+
+from onchip.errors import GraphError, InputError
+from onchip.formats.canonical import canonical_sha256, to_json
+from onchip.formats.files import read_file, write_file
+from onchip.formats.validation import LARGEST_INTEGER, Format, field_path, parse, placed
+from onchip.ir.graph import Graph
+from onchip.ir.operator import AttributeValue, Operator
+from onchip.ir.tensor import Role, Tensor
+
+GRAPH_FORMAT: Final = Format("onchip-graph", 1, GraphError)
+
+
+class TensorFields(TypedDict):
+    """A tensor: `shape` and `bits` (per element), or `bytes`."""
+
+    name: str
+    shape: NotRequired[list[int]]
+    bits: NotRequired[int]
+    bytes: NotRequired[int]
+    role: Role
+    aliases: NotRequired[list[str]]
+    part_of: NotRequired[str]
+    region: NotRequired[list[tuple[int, int]]]
+
+
+class OperatorFields(TypedDict):
+    """An operator: names of tensors; what is empty may be absent, but for inputs and outputs."""
+
+    name: str
+    kind: str
+    inputs: list[str]
+    parameters: NotRequired[list[str]]
+    outputs: list[str]
+    attributes: NotRequired[dict[str, Any]]
+    members: NotRequired[list[str]]
+
+
+class GraphFields(TypedDict):
+    """A graph file; the operators stand in the given order."""
+
+    format: Literal["onchip-graph"]
+    version: Literal[1]
+    name: str
+    tensors: list[TensorFields]
+    operators: list[OperatorFields]
+
+
+def read_graph(path: Path) -> Graph:
+    """The graph of a `.json` or `.json.gz` file; raises InputError."""
+    return graph_from_json(read_file(path), str(path))
+
+
+def graph_from_json(text: str | bytes, file: str) -> Graph:
+    """The graph that `text` says; `file` is its name in errors. Raises GraphError."""
+    fields = parse(GraphFields, GRAPH_FORMAT, text, file)
+    try:
+        return Graph(
+            fields["name"],
+            tuple(_tensor(entry, field_path(("tensors", i))) for i, entry in enumerate(fields["tensors"])),
+            tuple(_operator(entry, field_path(("operators", i))) for i, entry in enumerate(fields["operators"])),
+        )
+    except InputError as error:
+        raise error.in_file(file) from None
+
+
+def write_graph(graph: Graph, path: Path) -> None:
+    """Writes the graph file, packed where `path` ends in `.gz`; raises InputError where it cannot be written."""
+    write_file(path, graph_to_json(graph).encode())
+
+
+def graph_to_json(graph: Graph) -> str:
+    """The graph file's text: one line for each tensor and operator."""
+    fields = _graph_fields(graph)
+    name = to_json(fields["name"], GraphError)
+    tensors = ",\n  ".join(to_json(entry, GraphError) for entry in fields["tensors"])
+    operators = ",\n  ".join(to_json(entry, GraphError) for entry in fields["operators"])
+    return (
+        f'{{"format": "{GRAPH_FORMAT.name}", "version": {GRAPH_FORMAT.version}, "name": {name},\n'
+        f' "tensors": [\n  {tensors}],\n'
+        f' "operators": [\n  {operators}]}}\n'
+    )
+
+
+def graph_sha256(graph: Graph) -> str:
+    """SHA-256 of the graph's canonical JSON (sorted keys, no spaces, UTF-8), as hexadecimal digits."""
+    return canonical_sha256(_graph_fields(graph), GraphError)
+
+
+def _tensor(fields: TensorFields, place: str) -> Tensor:
+    shape = tuple(fields["shape"]) if "shape" in fields else None
+    try:
+        return Tensor(
+            fields["name"],
+            _size_in_bytes(fields, shape),
+            fields["role"],
+            shape,
+            fields.get("bits"),
+            tuple(fields.get("aliases", ())),
+            fields.get("part_of"),
+            tuple(fields["region"]) if "region" in fields else None,
+        )
+    except InputError as error:
+        raise placed(error, place) from None
+
+
+def _size_in_bytes(fields: TensorFields, shape: tuple[int, ...] | None) -> int:
+    given = [key for key in ("shape", "bits", "bytes") if key in fields]
+    if shape is not None and given == ["shape", "bits"]:
+        size = Tensor.of_shape(fields["name"], shape, fields["bits"], fields["role"]).size_bytes
+    elif given == ["bytes"]:
+        size = fields["bytes"]
+    else:
+        raise GraphError(f"it has {' and '.join(given) or 'no size'}", expected="shape and bits, or bytes")
+    if size > LARGEST_INTEGER:
+        raise GraphError("its size is too large", expected="at most 2^63-1 bytes")
+    return size
+
+
+def _operator(fields: OperatorFields, place: str) -> Operator:
+    attributes = fields.get("attributes", {})
+    for name, value in attributes.items():
+        _check_attribute(value, f"{place}.attributes.{name}")
+    try:
+        return Operator(
+            fields["name"],
+            fields["kind"],
+            tuple(fields["inputs"]),
+            tuple(fields["outputs"]),
+            tuple(fields.get("parameters", ())),
+            attributes,
+            tuple(fields.get("members", ())),
+        )
+    except InputError as error:
+        raise placed(error, place) from None
+
+
+def _check_attribute(value: AttributeValue, place: str) -> None:
+    if isinstance(value, dict):
+        raise GraphError(
+            "it is an object", place=place, expected="a number, string, truth value, null or list of these"
+        )
+    if isinstance(value, list):
+        for index, entry in enumerate(value):
+            _check_attribute(entry, f"{place}[{index}]")
+
+
+def _graph_fields(graph: Graph) -> GraphFields:
+    return {
+        "format": "onchip-graph",
+        "version": 1,
+        "name": graph.name,
+        "tensors": [_tensor_fields(tensor) for tensor in graph.tensors],
+        "operators": [_operator_fields(operator) for operator in graph.operators],
+    }
+
+
+def _tensor_fields(tensor: Tensor) -> TensorFields:
+    fields: TensorFields
+    if tensor.shape is not None and tensor.bits is not None:
+        fields = {"name": tensor.name, "shape": list(tensor.shape), "bits": tensor.bits, "role": tensor.role}
+    else:
+        fields = {"name": tensor.name, "bytes": tensor.size_bytes, "role": tensor.role}
+    if tensor.aliases:
+        fields["aliases"] = list(tensor.aliases)
+    if tensor.part_of is not None and tensor.region is not None:
+        fields["part_of"] = tensor.part_of
+        fields["region"] = list(tensor.region)
+    return fields
+
+
+def _operator_fields(operator: Operator) -> OperatorFields:
+    fields: OperatorFields = {
+        "name": operator.name,
+        "kind": operator.kind,
+        "inputs": list(operator.inputs),
+        "parameters": list(operator.parameters),
+        "outputs": list(operator.outputs),
+        "attributes": dict(operator.attributes),
+        "members": list(operator.members),
+    }
+    if not operator.parameters:
+        del fields["parameters"]
+    if not operator.attributes:
+        del fields["attributes"]
+    if not operator.members:
+        del fields["members"]
+    return fields

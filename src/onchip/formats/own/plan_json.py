@@ -1,0 +1,256 @@
+"""The plan file: a straight-line program with what it was made from and what its maker claims.
+
+Read here, written by `plan_json_writer`. Whether the plan is legal is the verifier's to say.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection, Iterable
+from pathlib import Path
+from re import fullmatch
+from typing import Final, Literal, NotRequired
+
+from typing_extensions import TypedDict
+
+from onchip.answer.document import Claim, Granularity, PlanDocument, Reading, Source, Split
+from onchip.answer.problem import Count, Objective, Order, Placement, Rate, Transfers
+from onchip.answer.program import Allocate, Compute, Copy, Free, Instruction, Plan
+from onchip.answer.result import Status
+from onchip.arch.memory import DRAM, Memory, Operand
+from onchip.errors import InputError, PlanError
+from onchip.formats.files import read_file
+from onchip.formats.validation import Format, field_path, parse, placed, quoted
+
+PLAN_FORMAT: Final = Format("onchip-plan", 1, PlanError)
+
+
+class SourceFields(TypedDict):
+    """What the plan was made from; `sha256` may be absent in plans of other tools."""
+
+    name: str
+    sha256: NotRequired[str]
+
+
+class ReadingFields(TypedDict):
+    """How the network file was read."""
+
+    bits: NotRequired[int | None]
+    dims: NotRequired[dict[str, int]]
+    granularity: NotRequired[Granularity]
+    count: NotRequired[Count]
+    split: NotRequired[Split]
+    cap_tensors: NotRequired[bool]
+
+
+class MemoryFields(TypedDict):
+    """A scratchpad; without `holds` the array reads and writes every operand in it."""
+
+    name: str
+    capacity_bytes: int
+    alignment_bytes: NotRequired[int]
+    holds: NotRequired[list[Operand]]
+
+
+class LinkFields(TypedDict):
+    """A way from one scratchpad to another beside DRAM."""
+
+    source: str
+    target: str
+
+
+class TermFields(TypedDict):
+    """What every unit begun costs."""
+
+    unit_bits: int
+    cost: int
+
+
+class RateFields(TypedDict):
+    """What a transfer that way costs, in the unit of the objective; without a rate it costs its bytes."""
+
+    source: str
+    target: str
+    setup: int
+    terms: list[TermFields]
+
+
+class AllocateFields(TypedDict):
+    """A residency begins."""
+
+    tensor: str
+    memory: str
+    offset_bytes: int
+
+
+class CopyFields(TypedDict):
+    """The bytes of a tensor move."""
+
+    tensor: str
+    source: str
+    target: str
+
+
+class FreeFields(TypedDict):
+    """A residency ends."""
+
+    tensor: str
+    memory: str
+
+
+class InstructionFields(TypedDict, total=False):
+    """One instruction: exactly one of the fields; `compute` names an operator."""
+
+    allocate: AllocateFields
+    copy: CopyFields
+    compute: str
+    free: FreeFields
+
+
+class ResultFields(TypedDict):
+    """What the maker claims."""
+
+    method: str
+    status: Status
+    objective: Objective
+    objective_value: int
+    lower_bound: int
+
+
+class PlanFields(TypedDict):
+    """A plan file."""
+
+    format: Literal["onchip-plan"]
+    version: Literal[1]
+    graph: SourceFields
+    accelerator: SourceFields
+    reading: NotRequired[ReadingFields]
+    memories: list[MemoryFields]
+    links: NotRequired[list[LinkFields]]
+    rates: NotRequired[list[RateFields]]
+    placement: NotRequired[Placement]
+    order: NotRequired[Order]
+    instructions: list[InstructionFields]
+    result: NotRequired[ResultFields]
+
+
+def read_plan(path: Path) -> PlanDocument:
+    """What a plan file says; raises InputError."""
+    return plan_from_json(read_file(path), str(path))
+
+
+def plan_from_json(text: str | bytes, file: str) -> PlanDocument:
+    """What the plan `text` says; `file` is its name in errors. Raises InputError."""
+    fields = parse(PlanFields, PLAN_FORMAT, text, file)
+    try:
+        memories = _memories(fields["memories"])
+        return PlanDocument(
+            _source(fields["graph"], "graph"),
+            _source(fields["accelerator"], "accelerator"),
+            _reading(fields.get("reading", {})),
+            Plan(memories, tuple(_instructions(fields["instructions"]))),
+            Claim(**fields["result"]) if "result" in fields else None,
+            _transfers(fields, [memory.name for memory in memories]),
+            fields.get("placement", Placement.DYNAMIC),
+            fields.get("order", Order.FREE),
+        )
+    except InputError as error:
+        raise error.in_file(file) from None
+
+
+def _source(fields: SourceFields, place: str) -> Source:
+    sha256 = fields.get("sha256")
+    if sha256 is not None and not fullmatch("[0-9a-f]{64}", sha256):
+        raise PlanError(f"it is {quoted(sha256)}", place=f"{place}.sha256", expected="64 hexadecimal digits")
+    return Source(fields["name"], sha256)
+
+
+def _reading(fields: ReadingFields) -> Reading:
+    numbers = {"bits": fields.get("bits")} | {f"dims.{name}": size for name, size in fields.get("dims", {}).items()}
+    for name, number in numbers.items():
+        if number is not None and number < 1:
+            raise PlanError(f"it is {number}", place=f"reading.{name}", expected="at least 1")
+    return Reading(**fields)
+
+
+def _memories(entries: list[MemoryFields]) -> tuple[Memory, ...]:
+    if not entries:
+        raise PlanError("it is empty", place="memories", expected="at least one scratchpad")
+    memories = []
+    for index, entry in enumerate(entries):
+        try:
+            memories.append(_memory(entry))
+        except InputError as error:
+            raise placed(error, field_path(("memories", index))) from None
+    name, times = Counter(memory.name for memory in memories).most_common(1)[0]
+    if times > 1:
+        raise PlanError(f"{times} memories have the name {quoted(name)}", place="memories", expected="one")
+    return tuple(memories)
+
+
+def _memory(entry: MemoryFields) -> Memory:
+    holds = tuple(entry.get("holds", Operand))
+    return Memory(entry["name"], entry["capacity_bytes"], entry.get("alignment_bytes", 1), holds)
+
+
+def _transfers(fields: PlanFields, names: list[str]) -> Transfers:
+    links: list[tuple[str, str]] = []
+    for index, link in enumerate(fields.get("links", ())):
+        links.append(_ends(link, field_path(("links", index)), names, links))
+    objective = fields["result"]["objective"] if "result" in fields else None
+    if fields.get("rates") and objective in (Objective.TRAFFIC, Objective.PEAK):
+        raise PlanError(
+            f"there are rates, and the objective is {objective}, which counts bytes",
+            place="rates",
+            expected=f"none, or the objective {Objective.DMA_CYCLES} or {Objective.DMA_ENERGY}",
+        )
+    rates: dict[tuple[str, str], Rate] = {}
+    for index, entry in enumerate(fields.get("rates", ())):
+        place = field_path(("rates", index))
+        ends = _ends(entry, place, [DRAM, *names], rates)
+        if DRAM not in ends and ends not in links:
+            raise PlanError(
+                f"no link leads from {quoted(ends[0])} to {quoted(ends[1])}", place=place, expected="one among `links`"
+            )
+        try:
+            rates[ends] = Rate(entry["setup"], tuple((term["unit_bits"], term["cost"]) for term in entry["terms"]))
+        except InputError as error:
+            raise placed(error, place) from None
+    return Transfers(tuple(links), rates)
+
+
+def _ends(
+    entry: LinkFields | RateFields, place: str, names: list[str], before: Collection[tuple[str, str]]
+) -> tuple[str, str]:
+    """Source and target of a way that is not `before`."""
+    source, target = entry["source"], entry["target"]
+    for field, name in (("source", source), ("target", target)):
+        if name not in names:
+            known = ", ".join(map(quoted, names))
+            raise PlanError(f"it is {quoted(name)}", place=f"{place}.{field}", expected=f"one of {known}")
+    if source == target:
+        raise PlanError("it leads nowhere", place=place, expected="two memories")
+    if (source, target) in before:
+        raise PlanError(f"it is the second from {quoted(source)} to {quoted(target)}", place=place, expected="one")
+    return source, target
+
+
+def _instructions(entries: list[InstructionFields]) -> Iterable[Instruction]:
+    for index, entry in enumerate(entries):
+        if len(entry) != 1:
+            raise PlanError(
+                f"it has {' and '.join(entry) or 'no field'}",
+                place=field_path(("instructions", index)),
+                expected="one of allocate, copy, compute, free",
+            )
+        yield _instruction(entry)
+
+
+def _instruction(entry: InstructionFields) -> Instruction:
+    if "allocate" in entry:
+        return Allocate(**entry["allocate"])
+    if "copy" in entry:
+        return Copy(**entry["copy"])
+    if "free" in entry:
+        return Free(**entry["free"])
+    return Compute(entry["compute"])

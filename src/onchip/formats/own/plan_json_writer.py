@@ -1,0 +1,104 @@
+"""The plan file: one line for each instruction, the same bytes for the same plan.
+
+The fields are those that `plan_json` reads.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from onchip.answer.document import Claim, PlanDocument, Reading, Source
+from onchip.answer.problem import Order, Placement, Rate
+from onchip.answer.program import Allocate, Copy, Free, Instruction
+from onchip.arch.memory import Memory, Operand
+from onchip.errors import PlanError
+from onchip.formats.canonical import to_json
+from onchip.formats.files import write_file
+
+
+def write_plan(document: PlanDocument, path: Path) -> None:
+    """Writes the plan file; raises InputError where it cannot be written."""
+    write_file(path, plan_to_json(document).encode())
+
+
+def plan_to_json(document: PlanDocument) -> str:
+    """The plan file's text; raises PlanError for names that are not Unicode text."""
+    memories = [memory_fields(memory) for memory in document.plan.memories]
+    transfers = document.transfers
+    ways: dict[str, list[dict[str, object]]] = {
+        "links": [{"source": source, "target": target} for source, target in transfers.links],
+        "rates": [_rate_fields(*ends, transfers.rates[ends]) for ends in sorted(transfers.rates)],
+    }
+    instructions = [_instruction_fields(instruction) for instruction in document.plan.instructions]
+    fields = [
+        f'"format": "onchip-plan", "version": 1, "graph": {to_json(_source_fields(document.graph), PlanError)}, '
+        f'"accelerator": {to_json(_source_fields(document.accelerator), PlanError)}',
+        f'"reading": {to_json(_reading_fields(document.reading), PlanError)}',
+        f'"memories": [{_lines(memories)}]',
+    ]
+    fields += [f'"{name}": [{_lines(values)}]' for name, values in ways.items() if values]
+    if document.placement is not Placement.DYNAMIC:
+        fields.append(f'"placement": {to_json(document.placement, PlanError)}')
+    if document.order is not Order.FREE:
+        fields.append(f'"order": {to_json(document.order, PlanError)}')
+    fields.append(f'"instructions": [{_lines(instructions)}]')
+    if document.claim is not None:
+        fields.append(f'"result": {to_json(_claim_fields(document.claim), PlanError)}')
+    return "{" + ",\n ".join(fields) + "}\n"
+
+
+def _source_fields(source: Source) -> dict[str, object]:
+    fields: dict[str, object] = {"name": source.name, "sha256": source.sha256}
+    return {name: value for name, value in fields.items() if value is not None}
+
+
+def _reading_fields(reading: Reading) -> dict[str, object]:
+    fields: dict[str, object] = {
+        "bits": reading.bits,
+        "dims": dict(sorted(reading.dims.items())),
+        "granularity": reading.granularity,
+        "count": reading.count,
+        "split": reading.split,
+    }
+    return fields | {"cap_tensors": True} if reading.cap_tensors else fields
+
+
+def memory_fields(memory: Memory) -> dict[str, object]:
+    """A scratchpad; what it holds where that is not everything."""
+    fields: dict[str, object] = {
+        "name": memory.name,
+        "capacity_bytes": memory.capacity_bytes,
+        "alignment_bytes": memory.alignment_bytes,
+    }
+    return fields if memory.holds == tuple(Operand) else fields | {"holds": list(memory.holds)}
+
+
+def _rate_fields(source: str, target: str, rate: Rate) -> dict[str, object]:
+    terms = [{"unit_bits": unit_bits, "cost": cost} for unit_bits, cost in rate.terms]
+    return {"source": source, "target": target, "setup": rate.setup, "terms": terms}
+
+
+def _claim_fields(claim: Claim) -> dict[str, object]:
+    return {
+        "method": claim.method,
+        "status": claim.status,
+        "objective": claim.objective,
+        "objective_value": claim.objective_value,
+        "lower_bound": claim.lower_bound,
+    }
+
+
+def _instruction_fields(instruction: Instruction) -> dict[str, object]:
+    match instruction:
+        case Allocate(tensor, memory, offset_bytes):
+            return {"allocate": {"tensor": tensor, "memory": memory, "offset_bytes": offset_bytes}}
+        case Copy(tensor, source, target):
+            return {"copy": {"tensor": tensor, "source": source, "target": target}}
+        case Free(tensor, memory):
+            return {"free": {"tensor": tensor, "memory": memory}}
+        case _:
+            return {"compute": instruction.operator}
+
+
+def _lines(values: list[dict[str, object]]) -> str:
+    return "".join(f"\n  {to_json(value, PlanError)}," for value in values).removesuffix(",")

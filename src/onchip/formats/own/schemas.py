@@ -1,0 +1,88 @@
+"""JSON schemas of the file formats, for editors and other tools, generated from the shapes that are read.
+
+`python -m onchip.formats.own.schemas` writes them anew.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, Final
+
+from onchip.formats.own.accelerator_yaml import ACCELERATOR_FORMAT, AcceleratorFields
+from onchip.formats.own.graph_json import GRAPH_FORMAT, GraphFields
+from onchip.formats.own.mapping_yaml import MAPPING_FORMAT, MappingFileFields
+from onchip.formats.own.plan_json import PLAN_FORMAT, PlanFields
+from onchip.formats.own.strategy_json import STRATEGY_FORMAT, StrategyFields
+from onchip.formats.validation import Format, strict_adapter
+
+SCHEMA_FOLDER: Final = Path(__file__).parent / "schemas"
+_FORMATS: Final = (
+    (GRAPH_FORMAT, GraphFields),
+    (PLAN_FORMAT, PlanFields),
+    (ACCELERATOR_FORMAT, AcceleratorFields),
+    (MAPPING_FORMAT, MappingFileFields),
+    (STRATEGY_FORMAT, StrategyFields),
+)
+
+
+def schema_files() -> dict[str, str]:
+    """The text of each schema file, by its name."""
+    return {f"{form.name}.schema.json": _schema(form, shape) for form, shape in _FORMATS}
+
+
+def write_schemas(folder: Path = SCHEMA_FOLDER) -> None:
+    """Writes every schema file."""
+    folder.mkdir(exist_ok=True)
+    for name, text in schema_files().items():
+        (folder / name).write_text(text, encoding="utf-8")
+
+
+def _schema(file_format: Format, shape: object) -> str:
+    schema = _without_titles(strict_adapter(shape).json_schema())
+    for name, refine in _REFINEMENTS.items():
+        if name in schema.get("$defs", {}):
+            refine(schema["$defs"])
+    head = {"$schema": "https://json-schema.org/draft/2020-12/schema", "title": file_format.name}
+    return json.dumps(head | schema, indent=2) + "\n"
+
+
+def _without_titles(schema: Any) -> Any:  # noqa: ANN401 - JSON
+    """Pydantic titles every field with its own name; a field may itself be called title."""
+    if isinstance(schema, dict):
+        return {
+            key: _without_titles(value) for key, value in schema.items() if key != "title" or isinstance(value, dict)
+        }
+    return [_without_titles(entry) for entry in schema] if isinstance(schema, list) else schema
+
+
+def _refine_tensors(definitions: dict[str, Any]) -> None:
+    definitions["TensorFields"]["oneOf"] = [{"required": ["shape", "bits"]}, {"required": ["bytes"]}]
+    definitions["TensorFields"]["dependentRequired"] = {
+        "shape": ["bits"],
+        "bits": ["shape"],
+        "part_of": ["region"],
+        "region": ["part_of"],
+    }
+
+
+def _refine_attributes(definitions: dict[str, Any]) -> None:
+    value = {"$ref": "#/$defs/AttributeValue"}
+    scalars = ["boolean", "integer", "number", "string", "null"]
+    definitions["AttributeValue"] = {"anyOf": [{"type": scalars}, {"type": "array", "items": value}]}
+    definitions["OperatorFields"]["properties"]["attributes"] = {"type": "object", "additionalProperties": value}
+
+
+def _refine_instructions(definitions: dict[str, Any]) -> None:
+    definitions["InstructionFields"] |= {"minProperties": 1, "maxProperties": 1}
+
+
+_REFINEMENTS: Final[dict[str, Callable[[dict[str, Any]], None]]] = {
+    "TensorFields": _refine_tensors,
+    "OperatorFields": _refine_attributes,
+    "InstructionFields": _refine_instructions,
+}
+
+if __name__ == "__main__":
+    write_schemas()

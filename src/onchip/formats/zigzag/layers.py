@@ -1,0 +1,171 @@
+"""The workload and mapping files of ZigZag (zigzag-dse 3.9.1) as layers and as what is unrolled where."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from re import fullmatch
+from typing import Final, NotRequired
+
+from typing_extensions import TypedDict
+
+from onchip.answer.layer_mapping import Loop
+from onchip.errors import InputError
+from onchip.formats.files import read_file
+from onchip.formats.validation import Format
+from onchip.formats.zigzag.fields import read_fields
+from onchip.ir.layer import LOOPS, OTHER_NAMES, Layer
+
+WORKLOAD: Final = Format("ZigZag workload", 3, InputError)
+MAPPING: Final = Format("ZigZag mapping", 3, InputError)
+PRECISIONS: Final = {"I": "input_bits", "W": "weight_bits", "O": "partial_bits", "O_final": "output_bits"}
+
+
+class LayerFields(TypedDict):
+    """A layer; `dimension_relations` are like `ix=2*ox+1*fx`, `padding` is that of each of `pr_loop_dims`."""
+
+    id: int
+    name: NotRequired[str | None]
+    operator_type: str
+    equation: str
+    dimension_relations: NotRequired[list[str]]
+    loop_dims: list[str]
+    loop_sizes: list[int]
+    operand_precision: dict[str, int]
+    operand_source: NotRequired[dict[str, int]]
+    pr_loop_dims: NotRequired[list[str] | None]
+    pr_loop_sizes: NotRequired[list[int] | None]
+    padding: NotRequired[list[list[int]] | None]
+
+
+class MappingFields(TypedDict):
+    """How layers of a name, or of a kind, are unrolled: `D1: ["K, 32"]`; `temporal_ordering` is innermost first."""
+
+    name: str
+    spatial_mapping: NotRequired[dict[str, list[str]] | None]
+    spatial_mapping_hint: NotRequired[dict[str, list[str]] | None]
+    temporal_ordering: NotRequired[list[list[str | int]] | None]
+    memory_operand_links: NotRequired[dict[str, str]]
+
+
+@dataclass(frozen=True, slots=True)
+class ZigzagLayer:
+    """A layer with its name, or its id, and its kind."""
+
+    name: str
+    kind: str
+    layer: Layer
+
+
+@dataclass(frozen=True, slots=True)
+class ZigzagMapping:
+    """The spatial loops of layers called, or of the kind, `name`, and the order of their temporal loops, if given.
+
+    A temporal loop of size 0 stands for what is left of its dimension (`*`).
+    """
+
+    name: str
+    spatial: tuple[Loop, ...]
+    order: tuple[tuple[str, int], ...] = ()
+
+
+def read_zigzag_workload(path: Path) -> tuple[ZigzagLayer, ...]:
+    """What a workload file says; raises InputError with line and field."""
+    return zigzag_workload(read_file(path), str(path))
+
+
+def zigzag_workload(text: str | bytes, file: str) -> tuple[ZigzagLayer, ...]:
+    """What `text` says; `file` is its name in errors."""
+    found = []
+    for fields in read_fields(LayerFields, WORKLOAD, text, file):
+        name = fields.get("name") or str(fields["id"])
+        try:
+            found.append(ZigzagLayer(name, fields["operator_type"], _layer(fields)))
+        except InputError as error:
+            error.place = f"layer {name!r}" + (f" ({error.place})" if error.place else "")
+            raise error.in_file(file) from None
+    return tuple(found)
+
+
+def read_zigzag_mapping(path: Path) -> tuple[ZigzagMapping, ...]:
+    """What a mapping file says; raises InputError with line and field."""
+    return zigzag_mapping(read_file(path), str(path))
+
+
+def zigzag_mapping(text: str | bytes, file: str) -> tuple[ZigzagMapping, ...]:
+    """What `text` says; `file` is its name in errors."""
+    found = []
+    for fields in read_fields(MappingFields, MAPPING, text, file):
+        try:
+            spatial = tuple(
+                _unrolled(loop, along)
+                for along, loops in (fields.get("spatial_mapping") or {}).items()
+                for loop in loops
+            )
+            order = tuple(_ordered(entry) for entry in fields.get("temporal_ordering") or ())
+        except InputError as error:
+            error.place = f"mapping {fields['name']!r}"
+            raise error.in_file(file) from None
+        found.append(ZigzagMapping(fields["name"], spatial, order))
+    return tuple(found)
+
+
+def _layer(fields: LayerFields) -> Layer:
+    if len(fields["loop_dims"]) != len(fields["loop_sizes"]):
+        detail = f"{len(fields['loop_dims'])} loops have {len(fields['loop_sizes'])} sizes"
+        raise InputError(detail, place="loop_sizes", expected="one size each")
+    bounds = {_loop(name): size for name, size in zip(fields["loop_dims"], fields["loop_sizes"], strict=True)}
+    steps = {"P": (1, 1), "Q": (1, 1)}
+    axes: dict[str, str] = {}
+    for relation in fields.get("dimension_relations", ()):
+        position, output, stride, dilation = _relation(relation)
+        axes[position], steps[output] = output, (stride, dilation)
+    padding = {"P": (0, 0), "Q": (0, 0)}
+    for position, sides in zip(fields.get("pr_loop_dims") or (), fields.get("padding") or (), strict=False):
+        if position.upper() not in axes or len(sides) != 2:
+            raise InputError(f"padding of {position} is {sides}", place="padding", expected="two sizes for an axis")
+        padding[axes[position.upper()]] = sides[0], sides[1]
+    bits = {PRECISIONS[name]: size for name, size in fields["operand_precision"].items() if name in PRECISIONS}
+    (top, bottom), (left, right) = padding["P"], padding["Q"]
+    n, k, c, p, q, r, s, g = (bounds.get(loop, 1) for loop in LOOPS)
+    return Layer(
+        *(n, k, c, p, q, r, s, g),
+        stride=(steps["P"][0], steps["Q"][0]),
+        dilation=(steps["P"][1], steps["Q"][1]),
+        padding=(top, left, bottom, right),
+        input_bits=bits.get("input_bits", 8),
+        weight_bits=bits.get("weight_bits", 8),
+        output_bits=bits.get("output_bits", 8),
+        partial_bits=bits.get("partial_bits", 24),
+        has_weight="W" in fields["equation"].replace(" ", ""),
+    )
+
+
+def _relation(text: str) -> tuple[str, str, int, int]:
+    """Position, output loop, stride and dilation."""
+    match = fullmatch(r"(\w+)=(?:(\d+)\*)?(\w+)\+(?:(\d+)\*)?(\w+)", text.replace(" ", "").upper())
+    loops = (_loop(match[3]), _loop(match[5])) if match else ("", "")
+    if match is None or loops not in (("P", "R"), ("Q", "S")):
+        raise InputError(f"it is {text!r}", place="dimension_relations", expected="like ix=2*ox+1*fx")
+    return match[1], loops[0], int(match[2] or 1), int(match[4] or 1)
+
+
+def _loop(name: str) -> str:
+    loop = OTHER_NAMES.get(name.upper(), name.upper())
+    if loop not in LOOPS:
+        expected = f"one of {', '.join((*LOOPS, *OTHER_NAMES))}"
+        raise InputError(f"{name!r} is no loop of a layer", place="loop_dims", expected=expected)
+    return loop
+
+
+def _unrolled(text: str, along: str) -> Loop:
+    name, _, size = text.partition(",")
+    if not size.strip().isdigit():
+        raise InputError(f"{along} unrolls {text!r}", expected="like 'K, 32'")
+    return Loop(_loop(name.strip()), int(size), along)
+
+
+def _ordered(entry: list[str | int]) -> tuple[str, int]:
+    if len(entry) != 2 or not isinstance(entry[0], str) or not (isinstance(entry[1], int) or entry[1] == "*"):
+        raise InputError(f"temporal_ordering has {entry}", expected="like [K, 2]")
+    return _loop(entry[0]), entry[1] if isinstance(entry[1], int) else 0

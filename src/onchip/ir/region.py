@@ -1,0 +1,25 @@
+"""A part of a tensor: a half-open range of each of its dimensions."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import prod
+from typing import TypeAlias
+
+Range: TypeAlias = tuple[int, int]
+Region: TypeAlias = tuple[Range, ...]
+
+
+def whole_region(shape: Sequence[int]) -> Region:
+    """All of a tensor."""
+    return tuple((0, size) for size in shape)
+
+
+def size_of(region: Region) -> int:
+    """Elements in a region."""
+    return prod(stop - start for start, stop in region)
+
+
+def common(one: Region, other: Region) -> int:
+    """Elements in both."""
+    return prod(max(0, min(a[1], b[1]) - max(a[0], b[0])) for a, b in zip(one, other, strict=True))

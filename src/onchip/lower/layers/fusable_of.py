@@ -1,0 +1,191 @@
+"""A graph as depth-first execution sees it: every operator a layer that looks at feature maps through windows.
+
+Layers are those of `layers_of`; biases and fused activations cost nothing there, and so here.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from math import prod
+from typing import Final
+
+from onchip.errors import InputError
+from onchip.facts.fusable import FeatureMap, FusableLayer, FusableNetwork, Read
+from onchip.ir.graph import Graph
+from onchip.ir.layer import WEIGHT, Layer
+from onchip.ir.operator import Operator
+from onchip.ir.tensor import Role
+from onchip.ir.window import Window, integers
+from onchip.lower.layers.fusable_views import Sight, cropped, reshaped, shape_of, with_channels
+from onchip.lower.layers.layers_of import NetworkLayers, Precision, layers_of
+from onchip.lower.layers.sliding_windows import NoLayerError
+
+_SLIDING: Final = frozenset({"Conv", "ConvInteger", "QLinearConv", "MaxPool", "AveragePool", "LpPool"})
+_OF_ALL_PIXELS: Final = frozenset(
+    {"GlobalMaxPool", "GlobalAveragePool", "ReduceMax", "ReduceMean", "ReduceMin", "ReduceSum"}
+    | {"Gemm", "MatMul", "MatMulInteger", "QLinearMatMul"}
+)
+_SAME_ELEMENTS: Final = frozenset({"Flatten", "Reshape", "Squeeze", "Unsqueeze", "Identity", "Dropout"})
+_FUSABLE: Final = (
+    "convolutions, pools, one or two maps of one size element by element (a Slice or Pad before them), "
+    "fully connected layers, a transposed convolution as the last"
+)
+
+
+def fusable_of(graph: Graph, precision: Precision = Precision()) -> FusableNetwork:  # noqa: B008 (frozen)
+    """All operators as layers, in the graph's order.
+
+    A fully connected layer is a convolution to one pixel whose kernel is the whole map. A transposed convolution of
+    stride s is one of stride 1 over its input, with s x s times the output channels: those of the square of outputs
+    that lies over an input; taps that one of them does not have are zeros among the weights. What changes a shape
+    alone is passed through; a Slice before an addition crops what the addition reads (a negative pad, and its step as
+    stride), and zeros that a Pad adds to the channels are not read. Where an output of the graph only shows a feature
+    map, that map is an output. Raises InputError for any other operator.
+    """
+    return _Reading(graph, layers_of(graph), precision).network()
+
+
+@dataclass
+class _Reading:
+    """`seen` is what the tensors made so far show of feature maps; what cannot be fused raises NoLayerError."""
+
+    graph: Graph
+    found: NetworkLayers
+    precision: Precision
+    seen: dict[str, Sight] = field(default_factory=dict)
+
+    def network(self) -> FusableNetwork:
+        inputs = [tensor.name for tensor in self.graph.with_role(Role.INPUT) if self.graph.readers[tensor.name]]
+        layers = []
+        for operator in self.graph.operators:
+            try:
+                for name in operator.inputs:
+                    if name not in self.seen:
+                        self.seen[name] = Sight.of(self._map(name))
+                layer = self._layer(operator)
+            except NoLayerError as error:
+                place = f"{operator.kind} {operator.name!r}"
+                what = f"it cannot be fused: {error}"
+                raise InputError(what, file=self.graph.name, place=place, expected=_FUSABLE) from None
+            if layer is not None:
+                self.seen[operator.outputs[0]] = Sight.of(layer.output)
+                layers.append(layer)
+        outputs = dict.fromkeys(self.seen[tensor.name].whole.name for tensor in self.graph.with_role(Role.OUTPUT))
+        whole = tuple(self.seen[name].whole for name in inputs)
+        return FusableNetwork(self.graph.name, whole, tuple(layers), tuple(outputs))
+
+    def _layer(self, operator: Operator) -> FusableLayer | None:
+        """None for an operator that only changes how others see its input."""
+        if len(operator.outputs) > 1:
+            raise NoLayerError(f"it writes {len(operator.outputs)} tensors")
+        sight = self._sight_changed(operator)
+        if sight is not None:
+            self.seen[operator.outputs[0]] = sight
+            return None
+        if operator.kind == "ConvTranspose":
+            return self._transposed(operator)
+        layer, output = self._nest(operator, operator.name), self._map(operator.outputs[0])
+        if operator.kind in _SLIDING:
+            if (layer.p, layer.q) != (output.rows, output.columns):
+                raise NoLayerError("its output is no map of rows and columns")
+            return self._through_windows(operator, layer, output)
+        if operator.kind in _OF_ALL_PIXELS:
+            if (layer.p, layer.q) != (1, 1) or layer.n * layer.k * layer.g != output.channels:
+                raise NoLayerError("it does not leave one pixel a channel")
+            return self._through_windows(operator, _over_all_pixels(layer, self._whole_input(operator)), output)
+        return self._element_by_element(operator, layer, output)
+
+    def _sight_changed(self, operator: Operator) -> Sight | None:
+        if len(operator.inputs) != 1:
+            return None
+        sight, written = self.seen[operator.inputs[0]], shape_of(self.graph, operator.outputs[0])
+        if operator.kind in _SAME_ELEMENTS:
+            return reshaped(sight, written)
+        if operator.kind == "Slice":
+            return cropped(operator, sight, written)
+        return with_channels(operator, sight, written) if operator.kind == "Pad" else None
+
+    def _through_windows(self, operator: Operator, layer: Layer, output: FeatureMap) -> FusableLayer:
+        """The layer's own windows, if they lie over the map."""
+        source = self._whole_input(operator)
+        rows, columns = layer.axes
+        if layer.n * layer.c * layer.g != source.channels or rows.size > source.rows or columns.size > source.columns:
+            raise NoLayerError("its input is a view of another shape")
+        windows = [
+            Window(kernel, axis.stride, axis.dilation, axis.padding)
+            for kernel, axis in ((layer.r, rows), (layer.s, columns))
+        ]
+        return self._finished(operator, layer, output, (Read(source.name, windows[0], windows[1]),))
+
+    def _element_by_element(self, operator: Operator, layer: Layer, output: FeatureMap) -> FusableLayer:
+        sights = [self.seen[name] for name in operator.inputs]
+        written = Sight.of(output)
+        for sight in sights:
+            if sight.size != written.size:
+                raise NoLayerError(f"it reads {sight} and writes {written}")
+        if layer.has_weight and layer.n > 1:  # a parameter that is smaller than the map
+            if layer.g != output.channels:
+                raise NoLayerError(f"its parameter is neither one element nor {output.channels}, one a channel")
+            layer = replace(layer, n=1, p=output.rows, q=output.columns)
+        reads = tuple(Read(sight.whole.name, sight.rows, sight.columns) for sight in sights)
+        return self._finished(operator, layer, output, reads)
+
+    def _transposed(self, operator: Operator) -> FusableLayer:
+        """Along an axis, the outputs from s * q on see the inputs from q + ceil((pad - kernel + 1) / s) on."""
+        source, high = self._whole_input(operator), self._map(operator.outputs[0])
+        stride, pads = integers(operator, "strides", (1, 1)), integers(operator, "pads", (0, 0, 0, 0))
+        if max(stride) > 1 and (readers := self.graph.readers[operator.outputs[0]]):
+            raise NoLayerError(f"{readers[0].kind} {readers[0].name!r} reads it")
+        if (high.rows, high.columns) != (source.rows * stride[0], source.columns * stride[1]):
+            raise NoLayerError(f"its output is not {stride[0]} x {stride[1]} times as large as its input")
+        part = self._nest(operator, f"{operator.name} (0, 0)" if max(stride) > 1 else operator.name)
+        kernel = integers(operator, "kernel_shape", shape_of(self.graph, operator.parameters[0])[2:])
+        before = [(size - 1 - pad) // step for size, pad, step in zip(kernel, pads, stride, strict=False)]
+        behind = [(step - 1 + pad) // step for pad, step in zip(pads, stride, strict=False)]
+        if min(before) < 0:
+            raise NoLayerError("it cuts off more than its kernel")
+        layer = replace(
+            part,
+            k=part.k * prod(stride),
+            p=source.rows,
+            q=source.columns,
+            r=before[0] + behind[0] + 1,
+            s=before[1] + behind[1] + 1,
+            padding=(before[0], before[1], behind[0], behind[1]),
+        )
+        low = replace(source, name=high.name, channels=high.channels * prod(stride))
+        return self._through_windows(operator, layer, low)
+
+    def _finished(self, operator: Operator, layer: Layer, output: FeatureMap, reads: tuple[Read, ...]) -> FusableLayer:
+        layer = self.precision.of(layer)
+        weight_bits = layer.elements(WEIGHT) * layer.weight_bits if len(reads) == 1 else 0
+        return FusableLayer(operator.name, layer, output, reads, weight_bits)
+
+    def _nest(self, operator: Operator, name: str) -> Layer:
+        if name in self.found.layers:
+            return self.found.layers[name]
+        why = (one.why for one in self.found.left_out if one.operator == operator.name)
+        raise NoLayerError(next(why, "it is several layers"))
+
+    def _whole_input(self, operator: Operator) -> FeatureMap:
+        if len(operator.inputs) != 1:
+            raise NoLayerError(f"it reads {len(operator.inputs)} maps")
+        sight = self.seen[operator.inputs[0]]
+        if sight != Sight.of(sight.whole):
+            raise NoLayerError(f"it reads {sight} of {sight.whole.name!r}")
+        return sight.whole
+
+    def _map(self, name: str) -> FeatureMap:
+        shape = shape_of(self.graph, name)
+        if len(shape) not in (2, 4):
+            raise NoLayerError(f"{name!r} is {list(shape)}, not batch, channels, rows and columns")
+        rows, columns = shape[2:] or (1, 1)
+        return FeatureMap(name, prod(shape[:2]), rows, columns, self.precision.bits)
+
+
+def _over_all_pixels(layer: Layer, source: FeatureMap) -> Layer:
+    """With the map's pixels as the kernel, where the nest has them among its channels."""
+    pixels = source.rows * source.columns
+    if layer.r * layer.s == pixels or layer.c % pixels:
+        return layer
+    return replace(layer, c=layer.c // pixels, r=source.rows, s=source.columns)

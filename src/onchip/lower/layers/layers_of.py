@@ -1,0 +1,182 @@
+"""The layers of a network: each operator that is a loop nest, as one or several; what is none is left out."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from math import prod
+from typing import Final
+
+from onchip.arch.accelerator import Accelerator
+from onchip.errors import InputError, UsageError
+from onchip.ir.graph import Graph
+from onchip.ir.layer import OUTPUT, Layer
+from onchip.ir.operator import Operator
+from onchip.lower.layers.products import attention, product, rows_of_weights
+from onchip.lower.layers.sliding_windows import NoLayerError, Shape, convolution, pool, transposed_convolution
+
+_ELEMENT_BY_ELEMENT: Final = frozenset(
+    {"Abs", "Clip", "Elu", "Erf", "Exp", "Gelu", "HardSigmoid", "HardSwish", "LeakyRelu", "Log", "Mish", "Neg"}
+    | {"Reciprocal", "Relu", "Selu", "Sigmoid", "Silu", "Softplus", "Sqrt", "Swish", "Tanh"}
+    | {"Add", "Div", "Max", "Mean", "Min", "Mul", "Pow", "Sub", "Sum"}
+)
+_Parts = Mapping[str, Layer]
+
+
+@dataclass(frozen=True, slots=True)
+class LeftOut:
+    """An operator that is no layer, and why."""
+
+    operator: str
+    kind: str
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
+class NetworkLayers:
+    """Layers by name, in the network's order. One given as text is a network without a name of one layer."""
+
+    name: str | None
+    layers: Mapping[str, Layer]
+    left_out: tuple[LeftOut, ...] = ()
+
+    def __post_init__(self) -> None:
+        if not self.layers:
+            expected = f"at least one; {len(self.left_out)} operators are left out"
+            raise InputError("no operator is a layer", file=self.name, expected=expected)
+
+    @property
+    def distinct(self) -> Mapping[Layer, tuple[str, ...]]:
+        """Each layer once, with the names of all that are like it."""
+        found: dict[Layer, list[str]] = {}
+        for name, layer in self.layers.items():
+            found.setdefault(layer, []).append(name)
+        return {layer: tuple(names) for layer, names in found.items()}
+
+    def only(self, name: str) -> NetworkLayers:
+        """One of them; raises UsageError for another name."""
+        if name not in self.layers:
+            for one in self.left_out:
+                if one.operator == name:
+                    raise UsageError(f"{one.kind} {name!r} is no layer: {one.why}", file=self.name)
+            some = ", ".join(list(self.layers)[:5])
+            raise UsageError(f"no layer {name!r}", file=self.name, expected=f"one of its layers: {some}, ...")
+        return NetworkLayers(self.name, {name: self.layers[name]})
+
+
+@dataclass(frozen=True, slots=True)
+class Precision:
+    """Bits of an element of every operand, and of a sum in the making (None: 16 more, up to 32)."""
+
+    bits: int = 8
+    partial_bits: int | None = None
+
+    def on(self, accelerator: Accelerator) -> Precision:
+        """With sums as wide as they are by default, but for what a memory of outputs has no room for."""
+        if self.partial_bits is not None:
+            return self
+        rooms = [level.memory.capacity_bytes * 8 for level in accelerator.keepers(OUTPUT)]
+        return replace(self, partial_bits=max(min(self._wide, *rooms) if rooms else self._wide, self.bits))
+
+    def of(self, layer: Layer) -> Layer:
+        """The layer with elements of so many bits."""
+        partial_bits = self._wide if self.partial_bits is None else self.partial_bits
+        bits = self.bits
+        return replace(layer, input_bits=bits, weight_bits=bits, output_bits=bits, partial_bits=partial_bits)
+
+    @property
+    def _wide(self) -> int:
+        return max(self.bits, min(self.bits + 16, 32))
+
+
+def layers_of(graph: Graph) -> NetworkLayers:
+    """Of every operator that is a loop nest, at 8 bits an element.
+
+    An operator that is several layers gives each a name of its own, like `up (0, 1)`; what no loop nest describes
+    exactly is left out. Fused activations cost nothing.
+    """
+    layers: dict[str, Layer] = {}
+    left_out: list[LeftOut] = []
+    for operator in graph.operators:
+        try:
+            parts = _layers_of_operator(graph, operator)
+        except (NoLayerError, InputError) as error:
+            left_out.append(LeftOut(operator.name, operator.kind, str(error)))
+        else:
+            layers |= {f"{operator.name} ({part})" if part else operator.name: one for part, one in parts.items()}
+    return NetworkLayers(graph.name, layers, tuple(left_out))
+
+
+def _layers_of_operator(graph: Graph, operator: Operator) -> _Parts:
+    if any(graph.tensor[name].part_of for name in (*operator.reads, *operator.outputs)):
+        raise NoLayerError("it is a tile of a layer")
+    shapes = list(_shapes(graph, operator))
+    if len(shapes) < 2:
+        raise NoLayerError("it reads nothing")
+    match operator.kind:
+        case "Conv" | "ConvInteger" | "QLinearConv":
+            return convolution(operator, shapes)
+        case "ConvTranspose":
+            return transposed_convolution(operator, shapes)
+        case "MaxPool" | "AveragePool" | "LpPool":
+            return pool(operator, shapes)
+        case "GlobalMaxPool" | "GlobalAveragePool":
+            return _pool_of_all(shapes)
+        case "ReduceMax" | "ReduceMean" | "ReduceMin" | "ReduceSum":
+            return _reduction(shapes)
+        case "Gemm":
+            return rows_of_weights(shapes)
+        case "MatMul" | "MatMulInteger" | "QLinearMatMul":
+            return product(shapes)
+        case "Attention":
+            return attention(operator, shapes)
+        case kind if kind in _ELEMENT_BY_ELEMENT:
+            return _element_by_element(shapes)
+    raise NoLayerError("its kind is no loop nest of multiply-accumulates")
+
+
+def _shapes(graph: Graph, operator: Operator) -> Iterator[Shape]:
+    """Of the output, then of what is read, inputs first."""
+    for name in (operator.outputs[0], *operator.inputs, *operator.parameters):
+        shape = graph.tensor[name].shape
+        if shape is None:
+            raise NoLayerError(f"tensor {name!r} has no shape")
+        yield shape
+
+
+def _element_by_element(shapes: list[Shape]) -> _Parts:
+    """Each element of two operands meets one of the other: all loops are groups, so that no operand is used again.
+
+    Of a smaller one each meets as many as there are rows, wherever they stand; a single element is a constant.
+    """
+    output, *read = shapes
+    first, *others = sorted(read, key=prod, reverse=True)
+    if prod(first) != prod(output) or len(others) > 1:
+        raise NoLayerError("its operands are not one or two of the output's size")
+    if others and prod(others[0]) == prod(output):
+        return {"": Layer(g=prod(output))}
+    if not others or prod(others[0]) == 1:
+        return {"": _of_one_operand(output)}
+    if prod(output) % prod(others[0]):
+        raise NoLayerError("its second operand does not spread over the output")
+    return {"": Layer(n=prod(output) // prod(others[0]), g=prod(others[0]))}
+
+
+def _of_one_operand(shape: Shape) -> Layer:
+    """Channels as groups, and the last two of more than two dimensions as height and width."""
+    batch, channels, *pixels = (*shape, 1, 1)[: max(len(shape), 2)]
+    return Layer(n=batch, g=channels, p=prod(pixels[:-1]), q=pixels[-1] if pixels else 1, has_weight=False)
+
+
+def _reduction(shapes: list[Shape]) -> _Parts:
+    output, source = prod(shapes[0]), prod(shapes[1])
+    if source % output:
+        raise NoLayerError("its output does not divide its input")
+    return {"": Layer(g=output, c=source // output, has_weight=False)}
+
+
+def _pool_of_all(shapes: list[Shape]) -> _Parts:
+    if len(shapes[1]) < 3:
+        raise NoLayerError("its input has no pixels")
+    batch, channels, *pixels = shapes[1]
+    return {"": Layer(n=batch, g=channels, r=prod(pixels[:-1]), s=pixels[-1], has_weight=False)}

@@ -1,0 +1,71 @@
+"""Matrix products as loop nests: N the rows, C what is added up, K the columns, G products side by side."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from math import prod
+
+from onchip.ir.layer import Layer
+from onchip.ir.operator import Operator
+from onchip.lower.layers.sliding_windows import NoLayerError, Shape
+
+
+def rows_of_weights(shapes: Sequence[Shape]) -> Mapping[str, Layer]:
+    """A Gemm: every row of the output meets the same weights, transposed or not."""
+    output, source, *others = shapes
+    weight = next((shape for shape in others if len(shape) >= 2), None)
+    if weight is None or not output or prod(weight) % output[-1]:
+        raise NoLayerError("its weight is no matrix")
+    layer = Layer(n=prod(output[:-1]), k=output[-1], c=prod(weight) // output[-1])
+    if layer.n * layer.c > prod(source):  # what is read of a larger tensor is a view of it
+        raise NoLayerError("its operands do not fit its output")
+    return {"": layer}
+
+
+def product(shapes: Sequence[Shape]) -> Mapping[str, Layer]:
+    """A MatMul: matrices that a batch shares are weights, whichever side they stand on; a batch of both is groups."""
+    _, first, *others = shapes
+    second = next((shape for shape in others if len(shape) > 1 or (shape and shape[0] == first[-1])), None)
+    if second is None or not first:
+        raise NoLayerError("its operands are no matrices")
+    first = (1, *first) if len(first) == 1 else first
+    second = (*second, 1) if len(second) == 1 else second
+    *batch, rows, depth = first
+    *other_batch, other_depth, columns = second
+    if depth != other_depth:
+        raise NoLayerError("its operands do not fit each other")
+    if prod(other_batch) == 1:
+        return {"": Layer(n=prod(batch) * rows, c=depth, k=columns)}
+    if prod(batch) == 1:  # the second operand's columns are the rows that meet the first one's weights
+        return {"": Layer(n=prod(other_batch) * columns, c=depth, k=rows)}
+    if _without_ones(batch) != _without_ones(other_batch):
+        raise NoLayerError("its operands share a part of their batch")
+    return {"": Layer(n=rows, c=depth, k=columns, g=prod(batch))}
+
+
+def attention(operator: Operator, shapes: Sequence[Shape]) -> Mapping[str, Layer]:
+    """Two products for each head: scores of queries and keys, and their sums of values; the softmax costs nothing.
+
+    `input_shapes` of an export says how queries, keys and values are cut into heads.
+    """
+    listed = operator.attributes.get("input_shapes")
+    cut = listed if isinstance(listed, list) else [list(shape) for shape in shapes[1:]]
+    operands = [_sizes(shape) for shape in cut[:3]]
+    if len(operands) < 3 or any(len(shape) < 3 for shape in operands):
+        raise NoLayerError("nothing says how its operands are cut into heads")
+    (*heads, queries, depth), (*key_heads, keys, key_depth), (*value_heads, values, width) = operands
+    if not heads == key_heads == value_heads or depth != key_depth or keys != values:
+        raise NoLayerError("its heads share keys or values")
+    groups = prod(heads)
+    return {
+        "scores": Layer(n=queries, k=keys, c=depth, g=groups),
+        "values": Layer(n=queries, k=width, c=keys, g=groups),
+    }
+
+
+def _sizes(shape: object) -> Shape:
+    return tuple(size for size in shape if isinstance(size, int)) if isinstance(shape, list) else ()
+
+
+def _without_ones(batch: Sequence[int]) -> list[int]:
+    return [size for size in batch if size > 1]

@@ -1,0 +1,149 @@
+"""The split of one operator: of least traffic, and of these the one that makes the fewest tiles and bands."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import islice, permutations
+from math import prod
+
+import numpy as np
+import numpy.typing as npt
+
+from onchip.facts.geometry import Access, Geometry, cut_lines, tile_sizes, tiles_in_order
+from onchip.ir.region import Range
+from onchip.lower.split.room import Room
+from onchip.lower.split.traffic import Integers, Order, Splits
+
+Cuts = Mapping[str, Sequence[set[int]]]
+"""Of each tensor and dimension, the inner boundaries at which tiles cut it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Split:
+    """An operator in tiles: their sizes and the order of the axes, outermost first, and the traffic by estimate."""
+
+    geometry: Geometry
+    sizes: tuple[int, ...]
+    order: Order
+    traffic_bytes: int
+
+    def tiles(self) -> tuple[tuple[Range, ...], ...]:
+        """In the order in which they run."""
+        return tiles_in_order(self.geometry, self.sizes, self.order)
+
+    @property
+    def reduction(self) -> int | None:
+        """The axis of partial sums, if it is cut."""
+        axis = self.geometry.reduction
+        return None if axis is None or self.sizes[axis] == self.geometry.axes[axis].size else axis
+
+
+def cut(cuts: Cuts, split: Split) -> None:
+    """Add the boundaries of a split's tiles."""
+    for access in (*split.geometry.reads, *split.geometry.writes):
+        for span, made in zip(access.spans, cuts[access.tensor], strict=True):
+            if span.axis is not None:
+                made |= cut_lines(span, split.geometry.axes[span.axis].size, split.sizes[span.axis])
+
+
+@dataclass
+class Chooser:
+    """Remembers what operators of one shape have cost."""
+
+    known: dict[tuple[Geometry, Room, bool], tuple[Splits, Integers, list[Order]]] = field(default_factory=dict)
+
+    def split_of_least_traffic(self, geometry: Geometry, room: Room, cuts: Cuts) -> Split | None:
+        """None where no split fits. Axes of last resort stay whole if they can."""
+        resorts = (False, True) if any(axis.is_last_resort for axis in geometry.axes) else (False,)
+        for last_resort in resorts:
+            splits, traffic, orders = self._evaluated(geometry, room, last_resort)
+            for place in _from_the_best_on(splits, traffic, geometry, cuts):
+                if room.holds(splits.items_at(place)):
+                    return _split_at(place, splits, geometry, orders[place], int(traffic[place]))
+        return None
+
+    def variants_of_splits(
+        self, geometry: Geometry, room: Room, most: int
+    ) -> tuple[tuple[tuple[Split, ...], ...], bool]:
+        """Return splits of which all tiles may fit, those of least traffic first, and whether these are all.
+
+        Each split in all the orders of its axes in which tiles may need different room: several where it cuts a
+        sum, the one of least traffic first. Where there are more than `most` they are those of which the greatest
+        regions have room, at most so many, and no axis of last resort is cut.
+        """
+        are_all = prod(len(tile_sizes(axis.size)) for axis in geometry.axes) <= most
+        uncut = {access.tensor: [set[int]() for _ in access.spans] for access in (*geometry.reads, *geometry.writes)}
+        found: dict[tuple[int, ...], tuple[Split, ...]] = {tuple(axis.size for axis in geometry.axes): ()}
+        for last_resort in (False, True) if are_all else (False,):
+            make = Splits.every if are_all else Splits.of
+            splits = make(geometry, room, last_resort=last_resort).that_may_fit()
+            traffic, orders = splits.least_traffic()
+            for place in islice(_from_the_best_on(splits, traffic, geometry, uncut), most):
+                split = _split_at(place, splits, geometry, orders[place], int(traffic[place]))
+                found.setdefault(split.sizes, tuple(_variants(split)))
+        return tuple(found.values())[1:], are_all
+
+    def _evaluated(self, geometry: Geometry, room: Room, last_resort: bool) -> tuple[Splits, Integers, list[Order]]:
+        key = (_without_names(geometry), room, last_resort)
+        if key not in self.known:
+            splits = Splits.of(geometry, room, last_resort=last_resort)
+            self.known[key] = (splits, *splits.least_traffic())
+        return self.known[key]
+
+
+def _without_names(geometry: Geometry) -> Geometry:
+    def nameless(accesses: tuple[Access, ...]) -> tuple[Access, ...]:
+        return tuple(replace(access, tensor="") for access in accesses)
+
+    return Geometry(geometry.axes, nameless(geometry.reads), nameless(geometry.writes))
+
+
+def _split_at(place: int, splits: Splits, geometry: Geometry, order: Order, traffic_bytes: int) -> Split:
+    sizes = tuple(each[int(indices[place])] for each, indices in zip(splits.sizes, splits.indices, strict=True))
+    return Split(geometry, sizes, _every_axis(order, len(sizes)), traffic_bytes)
+
+
+def _variants(split: Split) -> Iterator[Split]:
+    """Yield the split, and where it cuts a sum, it in every other order of the axes that it cuts."""
+    yield split
+    if split.reduction is None:
+        return
+    axes = zip(split.geometry.axes, split.sizes, strict=True)
+    is_cut = [size < axis.size for axis, size in axes]
+    whole = tuple(axis for axis in split.order if not is_cut[axis])
+    own = tuple(axis for axis in split.order if is_cut[axis])
+    for order in permutations(own):
+        if order != own:
+            yield replace(split, order=(*whole, *order))
+
+
+def _every_axis(order: Order, count: int) -> Order:
+    return (*(axis for axis in range(count) if axis not in order), *order)
+
+
+def _from_the_best_on(splits: Splits, traffic: Integers, geometry: Geometry, cuts: Cuts) -> Iterator[int]:
+    """By traffic; of equal traffic by tiles and bands together, then by tiles."""
+    remaining: npt.NDArray[np.bool_] = np.ones(splits.count, np.bool_)
+    while remaining.any():
+        least = traffic[remaining].min()
+        alike = np.flatnonzero(remaining & (traffic == least))
+        some = splits.only(alike)
+        tiles = some.tiles()
+        pieces = tiles + sum(_bands(access, some, geometry, cuts) for access in (*geometry.reads, *geometry.writes))
+        for place in np.lexsort((tiles, pieces)):
+            yield int(alike[place])
+        remaining[alike] = False
+
+
+def _bands(access: Access, splits: Splits, geometry: Geometry, cuts: Cuts) -> Integers:
+    """How many bands the tensor falls into, with the cuts that others have made."""
+    bands = np.ones(splits.count, np.int64)
+    for span, made in zip(access.spans, cuts[access.tensor], strict=True):
+        if span.axis is None:
+            bands = bands * (len(made) + 1)
+            continue
+        size = geometry.axes[span.axis].size
+        counts = [len(cut_lines(span, size, each) | made) + 1 for each in splits.sizes[span.axis]]
+        bands = bands * np.array(counts)[splits.indices[span.axis]]
+    return bands

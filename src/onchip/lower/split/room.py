@@ -1,0 +1,118 @@
+"""Whether operands can all be resident at once, each wholly in one scratchpad that holds it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import combinations
+
+from onchip.answer.problem import Problem
+from onchip.arch.memory import Memory, Operand
+from onchip.ir.operator import Operator
+
+Item = tuple[Operand, int]
+"""An operand and its bytes."""
+_MOST_EXACT = 16
+_MOST_NODES = 100_000
+_KINDS = tuple(kinds for count in range(1, 4) for kinds in combinations(Operand, count))
+
+
+@dataclass(frozen=True, slots=True)
+class _Bin:
+    """A scratchpad being filled: sizes are rounded up to the alignment, but for the one with the most padding."""
+
+    memory: Memory
+    capacity_bytes: int
+    taken_bytes: int = 0
+    padding_bytes: int = 0
+
+    def with_item(self, item: Item) -> _Bin | None:
+        operand, size = item
+        padding = -size % self.memory.alignment_bytes
+        taken, most = self.taken_bytes + size + padding, max(self.padding_bytes, padding)
+        if operand not in self.memory.holds or taken - most > self.capacity_bytes:
+            return None
+        return _Bin(self.memory, self.capacity_bytes, taken, most)
+
+
+@dataclass(frozen=True, slots=True)
+class Room:
+    """Scratchpads, with `capacities_bytes` in place of their own."""
+
+    memories: tuple[Memory, ...]
+    capacities_bytes: tuple[int, ...]
+
+    @classmethod
+    def of(cls, memories: tuple[Memory, ...], sixteenths: int = 16) -> Room:
+        """So many sixteenths of every scratchpad."""
+        return cls(memories, tuple(memory.capacity_bytes * sixteenths // 16 for memory in memories))
+
+    def holding(self, kinds: Sequence[Operand]) -> int:
+        """Bytes of all scratchpads that hold one of these operands."""
+        sized = zip(self.memories, self.capacities_bytes, strict=True)
+        return sum(size for memory, size in sized if set(kinds) & set(memory.holds))
+
+    def greatest(self, operand: Operand) -> int:
+        """Bytes of the largest scratchpad that holds the operand."""
+        sized = zip(self.memories, self.capacities_bytes, strict=True)
+        return max((size for memory, size in sized if operand in memory.holds), default=0)
+
+    @property
+    def limits(self) -> tuple[tuple[tuple[Operand, ...], int], ...]:
+        """For operands of some kinds: the bytes that they may take together, however they are spread."""
+        return tuple((kinds, self.holding(kinds)) for kinds in _KINDS)
+
+    def can_pass_on(self) -> bool:
+        """Whether what an operator writes may lie where the next one reads its inputs."""
+        return any({Operand.INPUT, Operand.OUTPUT} <= set(memory.holds) for memory in self.memories)
+
+    def holds(self, items: Sequence[Item]) -> bool:
+        """Whether all items fit, each in one scratchpad (a bin packing).
+
+        Exact up to `_MOST_EXACT` items; of more, the first bin with room for each, the largest first, says.
+        """
+        ordered = sorted(items, key=lambda item: (-item[1], item[0]))
+        bins = tuple(_Bin(*each) for each in zip(self.memories, self.capacities_bytes, strict=True))
+        if any(sum(size for kind, size in items if kind in kinds) > limit for kinds, limit in self.limits):
+            return False
+        return _fill_greedily(ordered, list(bins)) or (len(items) <= _MOST_EXACT and _Packing(ordered).packs(0, bins))
+
+
+def _fill_greedily(items: Sequence[Item], bins: list[_Bin]) -> bool:
+    """Each item in the first bin that takes it."""
+    for item in items:
+        found = ((place, each.with_item(item)) for place, each in enumerate(bins))
+        place, filled = next(((place, filled) for place, filled in found if filled is not None), (0, None))
+        if filled is None:
+            return False
+        bins[place] = filled
+    return True
+
+
+@dataclass(slots=True)
+class _Packing:
+    """Depth first, the largest item first; bins that are alike are tried once."""
+
+    items: list[Item]
+    nodes: int = 0
+
+    def packs(self, index: int, bins: tuple[_Bin, ...]) -> bool:
+        if index == len(self.items):
+            return True
+        self.nodes += 1
+        tried = set()
+        for place, each in enumerate(bins):
+            memory = each.memory
+            alike = (memory.holds, memory.alignment_bytes, each.capacity_bytes, each.taken_bytes, each.padding_bytes)
+            filled = each.with_item(self.items[index])
+            if filled is None or alike in tried or self.nodes > _MOST_NODES:
+                continue
+            tried.add(alike)
+            if self.packs(index + 1, (*bins[:place], filled, *bins[place + 1 :])):
+                return True
+        return False
+
+
+def items_of(problem: Problem, operator: Operator) -> list[Item]:
+    """The operands of an operator as they are in the graph."""
+    return [(problem.operand(operator, tensor), tensor.size_bytes) for tensor in problem.operands(operator)]

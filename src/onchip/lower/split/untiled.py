@@ -1,0 +1,46 @@
+"""The network of which a graph's operators are tiles, from what the tiles say of it."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from onchip.ir.graph import Graph
+from onchip.ir.operator import Operator
+from onchip.ir.tensor import Role, Tensor
+from onchip.ir.tile import Tile, without_tile
+
+
+def untiled(graph: Graph) -> Graph | None:
+    """Operators in the order of their first tiles, with whole tensors; None where no operator is a tile."""
+    tiles = {operator.name: tile for operator in graph.operators if (tile := Tile.of(operator)) is not None}
+    if not tiles:
+        return None
+    operators: dict[str, Operator] = {}
+    for operator in graph.operators:
+        whole = _whole(operator, tiles[operator.name]) if operator.name in tiles else operator
+        operators.setdefault(whole.name, whole)
+    shapes = {name: shape for tile in tiles.values() for name, shape in tile.shape.items()}
+    named = {name for operator in operators.values() for name in (*operator.reads, *operator.outputs)}
+    tensors: dict[str, Tensor] = {}
+    for tensor in graph.tensors:
+        name = tensor.part_of or tensor.name
+        if name in named or tensor.role is not Role.ACTIVATION:
+            tensors.setdefault(name, _whole_tensor(tensor, name, shapes.get(name, tensor.shape)))
+    return Graph(graph.name, tuple(tensors.values()), tuple(operators.values()))
+
+
+def _whole(operator: Operator, tile: Tile) -> Operator:
+    return replace(
+        operator,
+        name=tile.operator,
+        inputs=tile.inputs,
+        parameters=tile.parameters,
+        outputs=tile.outputs,
+        attributes=without_tile(operator.attributes),
+    )
+
+
+def _whole_tensor(tensor: Tensor, name: str, shape: tuple[int, ...] | None) -> Tensor:
+    if tensor.part_of is None or shape is None or tensor.bits is None:
+        return tensor
+    return Tensor.of_shape(name, shape, tensor.bits, tensor.role)

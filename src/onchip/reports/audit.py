@@ -1,0 +1,100 @@
+"""What `audit` found, as it is shown."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TypeAlias
+
+from onchip.reports.shared.words import amount, printable
+
+Number: TypeAlias = "int | float"
+CONFIRMED, REFUTED, UNDECIDED = "confirmed", "refuted", "undecided"
+
+
+@dataclass(frozen=True, slots=True)
+class AuditedClaim:
+    """One claim and the second prover's ruling on its bound.
+
+    `subject` is what the claim is about; `objective_value` is that of the answer, in `unit`. `better_value` is that
+    of a better answer, None where none was found.
+    """
+
+    subject: str
+    objective: str
+    unit: str
+    objective_value: Number
+    lower_bound: Number
+    ruling: str
+    better_value: Number | None
+    detail: str
+    seconds: float
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether the answer is proven to be the best: it attains its bound, and the bound is confirmed."""
+        return self.ruling == CONFIRMED and self.objective_value == self.lower_bound
+
+    @property
+    def words(self) -> str:
+        """One line for people."""
+        bound, value = self._amount(self.lower_bound), self._amount(self.objective_value)
+        if self.ruling == CONFIRMED:
+            whole = "the answer attains it, and is optimal" if self.is_whole else f"the answer has {value}"
+            said = f"nothing is below the bound of {bound}; {whole}"
+        elif self.ruling == REFUTED:
+            said = f"the bound of {bound} does not hold: {self._amount(self.better_value or 0)} is possible"
+        else:
+            said = f"whether anything is below the bound of {bound} is not known; the answer has {value}"
+        return f"{self.ruling}: {printable(self.subject)}: {said} ({self.detail}; {self.seconds:.3f} seconds)"
+
+    def _amount(self, value: Number) -> str:
+        return amount(value, self.unit) if isinstance(value, int) else f"{value:,} {self.unit}"
+
+    @property
+    def as_object(self) -> dict[str, object]:
+        """What `--json` prints of it."""
+        return {
+            "subject": self.subject,
+            "objective": self.objective,
+            "unit": self.unit,
+            "objective_value": self.objective_value,
+            "lower_bound": self.lower_bound,
+            "ruling": self.ruling,
+            "optimum_confirmed": self.is_whole,
+            "better_value": self.better_value,
+            "detail": self.detail,
+            "seconds": self.seconds,
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class AuditOutcome:
+    """All claims of one file; `written` is the file with the better answer, if there is one."""
+
+    answer: Path
+    claims: Sequence[AuditedClaim]
+    written: Path | None = None
+
+    @property
+    def ruling(self) -> str:
+        """Refuted if one claim is, else undecided if one is, else confirmed."""
+        rulings = [claim.ruling for claim in self.claims]
+        return next((ruling for ruling in (REFUTED, UNDECIDED) if ruling in rulings), CONFIRMED)
+
+    @property
+    def words(self) -> str:
+        """A line for each claim, and one for the file written."""
+        lines = [claim.words for claim in self.claims]
+        return "\n".join([*lines, f"a better answer: {self.written}"] if self.written else lines)
+
+    @property
+    def as_object(self) -> dict[str, object]:
+        """What `--json` prints."""
+        return {
+            "answer": str(self.answer),
+            "ruling": self.ruling,
+            "claims": [claim.as_object for claim in self.claims],
+            "written": None if self.written is None else str(self.written),
+        }

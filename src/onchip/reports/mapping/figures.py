@@ -1,0 +1,143 @@
+"""What the page of a mapping draws, as plotly figures in plain dicts; colours are names that the theme resolves."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final, TypeAlias
+
+from onchip.arch.accelerator import Accelerator
+from onchip.arch.memory import DRAM, Operand
+from onchip.cost.layer.cost import LayerCost
+from onchip.reports.mapping.outcome import MappingOutcome
+from onchip.reports.mapping.text import short_energy
+
+Json: TypeAlias = dict[str, object]
+
+MACS: Final = "MACs"
+MAC_PAINT: Final = "role-parameter"
+PAINTS: Final = (
+    "role-input", "role-activation", "role-output", "back-activation", "back-output", "role-moved", "back-input",
+    "back-parameter",
+)  # fmt: skip
+OPERAND_PAINTS: Final = {
+    Operand.INPUT: "role-input",
+    Operand.WEIGHT: "back-activation",
+    Operand.OUTPUT: "role-output",
+}
+LATENCY_PAINTS: Final = {
+    "ideal": "slice-compute",
+    "unused": "kept",
+    "stall": "slice-spill",
+    "preload": "slice-load",
+    "offload": "slice-write",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class CostedLayer:
+    """A layer of the network that has a mapping."""
+
+    name: str
+    cost: LayerCost
+
+
+def costed_layers(outcome: MappingOutcome) -> list[CostedLayer]:
+    """In the network's order; those alike each have their own place."""
+    return [CostedLayer(name, one.cost) for name, one, _ in outcome.of_each() if one.cost is not None]
+
+
+def energy_by_memory(layers: Sequence[CostedLayer], accelerator: Accelerator) -> Json:
+    """A bar for each layer: MACs, then memories from the nearest to DRAM."""
+    memories = [*(level.memory.name for level in accelerator.levels), DRAM]
+    parts = {name: [_energy(one.cost, memory=name) for one in layers] for name in memories}
+    paints = {name: PAINTS[at % len(PAINTS)] for at, name in enumerate(memories)}
+    return _stacked_energy(layers, parts, paints)
+
+
+def energy_by_operand(layers: Sequence[CostedLayer]) -> Json:
+    """A bar for each layer: MACs, then operands."""
+    parts = {str(operand): [_energy(one.cost, operand=operand) for one in layers] for operand in Operand}
+    return _stacked_energy(layers, parts, {str(operand): paint for operand, paint in OPERAND_PAINTS.items()})
+
+
+def utilisation(layers: Sequence[CostedLayer]) -> Json:
+    """A bar for each layer: where its cycles go, as shares of them."""
+    traces = []
+    for part, paint in LATENCY_PAINTS.items():
+        cycles = [getattr(one.cost.latency, part) for one in layers]
+        shares = [part_cycles / one.cost.cycles for part_cycles, one in zip(cycles, layers, strict=True)]
+        hover = [
+            f"{part_cycles:,.0f} of {one.cost.cycles:,.0f} cycles"
+            for part_cycles, one in zip(cycles, layers, strict=True)
+        ]
+        traces.append(_bars(layers, part, paint, shares, hover))
+    return {"traces": traces, "x": {"type": "category"}, "y": {"title": "share of the cycles", "tickformat": ".0%"}}
+
+
+def roofline(layers: Sequence[CostedLayer], accelerator: Accelerator) -> Json:
+    """MACs for each byte of DRAM traffic against MACs a cycle; no layer is above the roof of array and DRAM."""
+    points = [(one.name, *_intensity_and_rate(one.cost)) for one in layers]
+    peak = float(layers[0].cost.units)
+    intensities = [intensity for _, intensity, _ in points]
+    ends = [min(intensities) / 4, max(intensities) * 4]
+    bytes_per_cycle = _dram_bytes_per_cycle(accelerator)
+    ridge = peak / bytes_per_cycle if bytes_per_cycle else ends[0]
+    ends = [min(ends[0], ridge / 4), max(ends[1], ridge * 4)]
+    at = sorted({ends[0], ridge, ends[1]})
+    roof = [min(peak, intensity * bytes_per_cycle) if bytes_per_cycle else peak for intensity in at]
+    lowest = min(min(rate for _, _, rate in points), min(roof)) / 2
+    return {
+        "traces": [
+            {"type": "scatter", "mode": "lines", "name": "roof of array and DRAM", "x": at, "y": roof,
+             "meta": {"paint": "capacity"}, "hoverinfo": "skip"},
+            {"type": "scatter", "mode": "markers", "name": "layers", "x": intensities,
+             "y": [rate for _, _, rate in points], "text": [name for name, _, _ in points],
+             "meta": {"paint": "role-activation"}, "marker": {"size": 9},
+             "hovertemplate": "%{text}<br>%{x:.4g} MACs a byte<br>%{y:.4g} MACs a cycle<extra></extra>"},
+        ],
+        "x": {"type": "log", "title": "MACs for each byte of DRAM traffic"},
+        "y": {"type": "log", "title": "MACs a cycle", "lowest": lowest, "highest": peak * 2},
+    }  # fmt: skip
+
+
+def _intensity_and_rate(cost: LayerCost) -> tuple[float, float]:
+    moved_bytes = sum(one.elements * one.bits for one in cost.accesses if one.memory == DRAM) / 8
+    return cost.macs / max(moved_bytes, 1.0), cost.macs / cost.cycles
+
+
+def _dram_bytes_per_cycle(accelerator: Accelerator) -> float:
+    """Of ports in both directions together: traffic counts both."""
+    ports = accelerator.dram.ports if accelerator.dram else ()
+    return sum(port.bits_per_cycle for port in ports) / 8
+
+
+def _energy(cost: LayerCost, *, memory: str | None = None, operand: str | None = None) -> float:
+    return sum(
+        energy_pj
+        for (at, of), energy_pj in cost.memory_energy_pj.items()
+        if memory in (None, at) and operand in (None, of)
+    )
+
+
+def _stacked_energy(layers: Sequence[CostedLayer], parts: dict[str, list[float]], paints: dict[str, str]) -> Json:
+    stacked = {MACS: [one.cost.mac_energy_pj for one in layers], **parts}
+    colours = {MACS: MAC_PAINT, **paints}
+    traces = [
+        _bars(layers, name, colours[name], energies, [short_energy(energy) for energy in energies])
+        for name, energies in stacked.items()
+        if any(energies)
+    ]
+    return {"traces": traces, "x": {"type": "category"}, "y": {"title": "pJ"}}
+
+
+def _bars(layers: Sequence[CostedLayer], name: str, paint: str, heights: list[float], hover: list[str]) -> Json:
+    return {
+        "type": "bar",
+        "name": name,
+        "x": [one.name for one in layers],
+        "y": heights,
+        "customdata": hover,
+        "meta": {"paint": paint},
+        "hovertemplate": f"%{{x}}<br>{name}: %{{customdata}}<extra></extra>",
+    }

@@ -1,0 +1,102 @@
+"""What `map` found, as it is shown."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from onchip.answer.layer_mapping import Mapping
+from onchip.answer.mapping_document import MappingClaim, MappingDocument
+from onchip.answer.result import Result
+from onchip.arch.accelerator import Accelerator
+from onchip.cost.layer.cost import LayerCost
+from onchip.ir.layer import Layer
+from onchip.lower.layers.layers_of import NetworkLayers
+
+Number: TypeAlias = "int | float"
+
+
+@dataclass(frozen=True, slots=True)
+class MappedLayer:
+    """One layer, and the names of all that are like it.
+
+    `mapping` and `cost` are None where there is no legal mapping; `refusal` says why the one of a method that has
+    capacities of its own is none. `claim` is then still what the method says.
+    """
+
+    names: tuple[str, ...]
+    layer: Layer
+    result: Result[Mapping]
+    claim: MappingClaim | None
+    mapping: Mapping | None
+    cost: LayerCost | None
+    refusal: str | None = None
+
+    @property
+    def lower_bound(self) -> Number:
+        """As claimed, in the unit of the objective."""
+        return self.claim.lower_bound if self.claim else self.result.lower_bound
+
+
+@dataclass(frozen=True, slots=True)
+class MappingOutcome:
+    """A mapped layer, or the layers of a network; `unit` is that of the objective."""
+
+    source: str
+    layers: NetworkLayers
+    accelerator: Accelerator
+    method: str
+    objective: str
+    unit: str
+    mapped: tuple[MappedLayer, ...]
+    document: MappingDocument
+    is_one_layer: bool
+    mapspace: str | None = None
+    accounting: str = "interpreter"
+
+    def of_each(self) -> Iterator[tuple[str, MappedLayer, bool]]:
+        """Every layer's name, in the network's order, how it is mapped, and whether it is the first of its likes."""
+        found = {name: one for one in self.mapped for name in one.names}
+        for name in self.layers.layers:
+            yield name, found[name], name == found[name].names[0]
+
+    @property
+    def totals(self) -> Totals | None:
+        """None unless every layer has a cost."""
+        rows = [(one, one.cost) for _, one, _ in self.of_each()]
+        costs = [cost for _, cost in rows if cost is not None]
+        if len(costs) < len(rows):
+            return None
+        energy_pj, cycles = sum(cost.energy_pj for cost in costs), sum(cost.cycles for cost in costs)
+        is_additive = self.objective in ("energy", "latency")
+        return Totals(
+            energy_pj,
+            round(cycles),
+            sum(cost.macs for cost in costs),
+            costs[0].units,
+            sum(one.claim.objective_value for one, _ in rows if one.claim) if is_additive else None,
+            sum(one.lower_bound for one, _ in rows) if is_additive else None,
+        )
+
+    @property
+    def seconds(self) -> float:
+        """Of all searches."""
+        return sum(one.result.seconds for one in self.mapped)
+
+
+@dataclass(frozen=True, slots=True)
+class Totals:
+    """Layers run one after the other. A product of sums has no bound that is the sum of the layers' bounds."""
+
+    energy_pj: float
+    latency_cycles: int
+    macs: int
+    units: int
+    objective_value: Number | None
+    lower_bound: Number | None
+
+    @property
+    def utilisation(self) -> float:
+        """The share of the array's multiply-accumulates that the layers need."""
+        return self.macs / (self.units * self.latency_cycles)

@@ -1,0 +1,191 @@
+"""`onchip map` as people and programs read it: a table, JSON, the loop nests."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+from rich.box import SIMPLE
+from rich.console import RenderableType
+from rich.table import Table
+from rich.text import Text
+
+from onchip.answer.layer_mapping import Mapping
+from onchip.answer.result import Status, Stop
+from onchip.reports.mapping.loop_nest import loop_nest
+from onchip.reports.mapping.outcome import MappedLayer, MappingOutcome, Number, Totals
+from onchip.reports.shared.words import counted, percent, printable
+
+_ENERGIES: Final = ((1e9, "mJ"), (1e6, "uJ"), (1e3, "nJ"), (1.0, "pJ"))
+
+
+def mapping_table(outcome: MappingOutcome) -> Iterator[RenderableType]:
+    """A row for each distinct layer, the total of all, and what was left out or is wrong."""
+    totals = outcome.totals
+    has_footer = totals is not None and len(outcome.layers.layers) > 1
+    table = Table(box=SIMPLE, show_footer=has_footer, collapse_padding=True, pad_edge=False)
+    for name, footer, is_number in _columns(outcome, totals):
+        table.add_column(name, footer, justify="right" if is_number else "left", no_wrap=is_number)
+    for one in outcome.mapped:
+        table.add_row(*_cells(one, outcome))
+    yield table
+    for one in outcome.mapped:
+        if one.refusal is not None:
+            yield Text(f"{printable(one.names[0])}: {one.refusal}")
+        elif one.mapping is None:
+            yield Text(f"{printable(one.names[0])}: {_why_not(one)}")
+    if left_out := outcome.layers.left_out:
+        kinds = dict.fromkeys(one.kind for one in left_out)
+        some = ", ".join(f"{printable(kind)} ({sum(one.kind == kind for one in left_out)})" for kind in kinds)
+        yield Text(f"left out, being no layers: {counted(len(left_out), 'operator')}: {some}")
+
+
+def loop_nests(outcome: MappingOutcome) -> str:
+    """Of each distinct layer that is mapped."""
+    parts = []
+    for one in outcome.mapped:
+        if one.mapping is not None:
+            head = f"{printable(one.names[0])}{_times(one)}"
+            parts.append(f"{head}\n{loop_nest(one.layer, outcome.accelerator, one.mapping)}")
+    return "\n\n".join(parts)
+
+
+def mapping_object(outcome: MappingOutcome) -> dict[str, object]:
+    """One layer is one object; a network has a list of `layers`, every one in its order, and `totals`."""
+    head: dict[str, object] = {
+        "accelerator": outcome.accelerator.name,
+        "method": outcome.method,
+        "objective": outcome.objective,
+        "objective_unit": outcome.unit,
+        "mapspace": outcome.mapspace,
+        "accounting": outcome.accounting,
+    }
+    rows = [_layer_object(name, one, outcome, is_first=is_first) for name, one, is_first in outcome.of_each()]
+    if outcome.is_one_layer:
+        return rows[0] | head
+    left_out = [{"operator": one.operator, "kind": one.kind, "why": one.why} for one in outcome.layers.left_out]
+    return {
+        "network": outcome.layers.name,
+        **head,
+        "layers": rows,
+        "totals": _totals_object(outcome),
+        "left_out": left_out,
+    }
+
+
+def _layer_object(name: str, one: MappedLayer, outcome: MappingOutcome, *, is_first: bool) -> dict[str, object]:
+    """A layer like an earlier one has its answer, in no time."""
+    cost, claim = one.cost, one.claim
+    fields: dict[str, object] = {
+        "layer": name,
+        "same_as": None if is_first else one.names[0],
+        "status": one.result.status,
+        "stopped_by": one.result.stopped_by,
+        "objective": outcome.objective,
+        "objective_value": claim and claim.objective_value,
+        "lower_bound": one.lower_bound,
+        "gap": one.result.gap,
+        "energy_pj": cost and cost.energy_pj,
+        "latency_cycles": cost and round(cost.cycles),
+        "macs": one.layer.macs,
+        "utilisation": cost and cost.utilisation,
+        "bounds": one.layer.bounds,
+        "mapping": one.mapping and mapping_fields(one.mapping),
+        "seconds": one.result.seconds if is_first else 0.0,
+        "error": one.refusal,
+    }
+    if cost is not None:
+        fields["mac_energy_pj"] = cost.mac_energy_pj
+        fields["memory_energy_pj"] = [
+            {"memory": memory, "operand": operand, "energy_pj": energy_pj}
+            for (memory, operand), energy_pj in cost.memory_energy_pj.items()
+        ]
+        parts = ("ideal", "unused", "stall", "preload", "offload")
+        fields["latency_parts"] = {part: getattr(cost.latency, part) for part in parts}
+    return fields
+
+
+def _totals_object(outcome: MappingOutcome) -> dict[str, object]:
+    totals = outcome.totals
+    count = {"layers": len(outcome.layers.layers), "distinct": len(outcome.mapped)}
+    return count | {
+        "mapped": sum(len(one.names) for one in outcome.mapped if one.mapping is not None),
+        "objective_value": totals and totals.objective_value,
+        "lower_bound": totals and totals.lower_bound,
+        "energy_pj": totals and totals.energy_pj,
+        "latency_cycles": totals and totals.latency_cycles,
+        "energy_delay_pj_cycles": totals and totals.energy_pj * totals.latency_cycles,
+        "macs": sum(layer.macs for layer in outcome.layers.layers.values()),
+        "utilisation": totals and totals.utilisation,
+        "seconds": outcome.seconds,
+    }
+
+
+def mapping_fields(mapping: Mapping) -> dict[str, object]:
+    """The nest, innermost first, a spatial loop as `K4@lane`; for each operand its memories and their cuts."""
+    kept = {operand: mapping.kept(operand) for operand in ("input", "weight", "output")}
+    return {
+        "nest": [str(loop) for loop in mapping.nest],
+        **{operand: [{"memory": k.memory, "loops": k.loops} for k in each] for operand, each in kept.items()},
+    }
+
+
+def _columns(outcome: MappingOutcome, totals: Totals | None) -> list[tuple[str, str, bool]]:
+    """Name, total, and whether it is a number."""
+    energy = short_energy(totals.energy_pj) if totals else ""
+    cycles = f"{totals.latency_cycles:,}" if totals else ""
+    utilisation = f"{totals.utilisation:.1%}" if totals else ""
+    count = counted(len(outcome.layers.layers), "layer")
+    bound = "" if totals is None or totals.lower_bound is None else amount(totals.lower_bound, outcome.unit)
+    return [
+        ("layer", f"{count} in all", False),
+        ("status", "", False),
+        ("energy", energy, True),
+        ("cycles", cycles, True),
+        ("utilised", utilisation, True),
+        ("CoSA's\nobjective" if outcome.unit == "bits" else "lower\nbound", bound, True),
+        ("gap", "", True),
+        ("seconds", f"{outcome.seconds:.3f}", True),
+    ]
+
+
+def _cells(one: MappedLayer, outcome: MappingOutcome) -> list[str]:
+    cost, gap = one.cost, one.result.gap
+    is_cosa = outcome.unit == "bits" and one.claim is not None
+    shown = one.claim.objective_value if is_cosa and one.claim else one.lower_bound
+    return [
+        f"{printable(one.names[0])}{_times(one)}",
+        f"{one.result.status}{'' if one.refusal is None else ' (refused)'}",
+        short_energy(cost.energy_pj) if cost else "",
+        f"{round(cost.cycles):,}" if cost else "",
+        f"{cost.utilisation:.1%}" if cost else "",
+        amount(shown, outcome.unit),
+        "" if gap is None else percent(gap),
+        f"{one.result.seconds:.3f}",
+    ]
+
+
+def _times(one: MappedLayer) -> str:
+    return f" (x{len(one.names)})" if len(one.names) > 1 else ""
+
+
+def _why_not(one: MappedLayer) -> str:
+    if one.result.status is Status.INFEASIBLE:
+        return "no mapping fits"
+    stop = one.result.stopped_by
+    return "no mapping was found" if stop is Stop.COMPLETED else f"no mapping was found ({stop})"
+
+
+def amount(value: Number, unit: str) -> str:
+    """A value of an objective, short."""
+    if unit == "fJ":
+        return short_energy(value / 1000)
+    return f"{value:,.4f}" if unit == "bits" else f"{value:.4g}" if unit != "cycles" else f"{value:,}"
+
+
+def short_energy(energy_pj: float) -> str:
+    """Four digits and a unit."""
+    for size, unit in _ENERGIES:
+        if energy_pj >= size:
+            return f"{energy_pj / size:.4g} {unit}"
+    return f"{energy_pj:.4g} pJ"

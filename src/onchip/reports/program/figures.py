@@ -1,0 +1,242 @@
+"""What the page draws, as plotly figures in plain dicts; colours are names that the page's theme resolves."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import TypeAlias, TypeVar
+
+from onchip.answer.problem import Objective
+from onchip.arch.memory import Memory
+from onchip.cost.timeline.timeline import Activity, Timeline
+from onchip.facts.residencies import Began, Residency, TransferKind
+from onchip.ir.tensor import Role
+from onchip.reports.program.findings import Findings
+from onchip.reports.shared.words import exact_bytes, short_bytes
+from onchip.verify.figures import Figures
+
+Json: TypeAlias = dict[str, object]
+T = TypeVar("T")
+
+MOST_NAMED_RESIDENCIES = 300
+"""Beyond these the names are in the hover only: writing them takes a browser longer than drawing all else."""
+SHADES = (1.0, 0.8, 0.9)
+MOVED = "role-moved"
+PAINTS = (*(f"{came}-{role}" for came in ("role", "back") for role in Role), MOVED)
+
+
+def memory_map(findings: Findings, memory: Memory) -> Json:
+    """Step against address: one bar for each residency, `customdata` its index among the history's residencies."""
+    history = findings.history
+    groups: dict[str, list[int]] = {}
+    for index, one in enumerate(history.residencies):
+        if one.memory == memory.name:
+            groups.setdefault(_paint(findings, one), []).append(index)
+    named = len(history.residencies) <= MOST_NAMED_RESIDENCIES
+    traces = [_bars(history.residencies, groups[paint], paint, named=named) for paint in PAINTS if paint in groups]
+    traces.append(_level(history.step_count, memory.capacity_bytes, "capacity", "capacity", dash="dash"))
+    return {"kind": "map", "traces": traces, "height": 460, "x": [0, history.step_count], "y": [0, _top(memory)]}
+
+
+def footprint(findings: Findings, memory: Memory) -> Json:
+    """Bytes resident in each step, those of the running operator apart; capacity, M_R, peak and forced spills."""
+    history = findings.history
+    operands = history.footprint_of_operands(memory.name)
+    total = history.footprint(memory.name)
+    names = [f"{operator.name} ({operator.kind})" for operator in history.operators]
+    kept = [all_bytes - needed for all_bytes, needed in zip(total, operands, strict=True)]
+    peak = max(total, default=0)
+    traces = [
+        _area(operands, "operands of the running operator", "operand", names),
+        _area(kept, "kept for later", "kept", [f"{exact_bytes(size)} in all" for size in total]),
+        _level(history.step_count, memory.capacity_bytes, "capacity", "capacity", dash="dash"),
+        _level(history.step_count, peak, "peak", "peak", dash="solid"),
+    ]
+    if len(findings.problem.memories) == 1:
+        name = "lower bound M_R: below it no plan"
+        traces.append(_level(history.step_count, findings.required.need_bytes, name, "bound", dash="dot"))
+        if findings.claim is not None and findings.claim.objective is Objective.PEAK:
+            name = "lower bound on the arena"
+            traces.append(_level(history.step_count, findings.claim.lower_bound, name, "bound", dash="dashdot"))
+    traces += _forced(findings, memory, total)
+    return {"kind": "footprint", "traces": traces, "height": 300, "x": [0, history.step_count], "y": [0, _top(memory)]}
+
+
+def traffic(findings: Findings) -> Json:
+    """A bar for the plan and one for each baseline that found a plan: compulsory, spilled, reloaded, moved on chip."""
+    rows: list[tuple[str, Figures]] = [("this plan", findings.figures)]
+    rows += [(rival.name, rival.figures) for rival in findings.rivals if rival.figures is not None]
+    names = [name for name, _ in rows]
+    parts = {
+        "compulsory": [figures.compulsory for _, figures in rows],
+        "spilled": [_spilled(figures, findings) for _, figures in rows],
+        "reloaded": [figures.non_compulsory - _spilled(figures, findings) for _, figures in rows],
+    }
+    if any(figures.moved for _, figures in rows):
+        parts["moved"] = [figures.moved for _, figures in rows]
+    traces: list[Json] = [
+        {
+            "type": "bar",
+            "orientation": "h",
+            "name": name,
+            "y": names,
+            "x": values,
+            "meta": {"paint": f"traffic-{name}"},
+            "customdata": [exact_bytes(value) for value in values],
+            "hovertemplate": f"%{{y}}<br>{name}: %{{customdata}}<extra></extra>",
+        }
+        for name, values in parts.items()
+    ]
+    claim = findings.claim
+    if claim is not None and claim.objective is Objective.TRAFFIC:
+        bound = findings.figures.compulsory + claim.lower_bound
+        traces.append(_bound_marks(names, bound))
+    return {"kind": "traffic", "traces": traces, "height": 130 + 34 * len(rows)}
+
+
+def timeline(findings: Findings, timed: Timeline) -> Json:
+    """Cycles against lane: the array, and each DMA queue."""
+    kinds = {transfer.instruction: transfer.kind for transfer in findings.history.transfers}
+    slices: dict[str, list[int]] = {}
+    for index, activity in enumerate(timed.activities):
+        slices.setdefault(str(kinds.get(activity.instruction, "compute")), []).append(index)
+    lanes = ["compute", *(f"DMA {queue}" for queue in range(timed.dma.queues))]
+    traces = []
+    for kind in ("compute", *TransferKind):
+        chosen = [timed.activities[index] for index in slices.get(str(kind), ())]
+        if chosen:
+            traces.append(
+                {
+                    "type": "bar",
+                    "orientation": "h",
+                    "name": str(kind),
+                    "base": [one.start for one in chosen],
+                    "x": [one.cycles for one in chosen],
+                    "y": [lanes[0 if one.queue is None else one.queue + 1] for one in chosen],
+                    "width": 0.7,
+                    "customdata": [_activity(one) for one in chosen],
+                    "hovertemplate": f"{kind}: %{{customdata}}<extra></extra>",
+                    "meta": {"paint": f"slice-{kind}"},
+                }
+            )
+    x = [0, timed.total_cycles]
+    return {"kind": "timeline", "traces": traces, "height": 130 + 46 * len(lanes), "x": x, "lanes": lanes}
+
+
+def _activity(one: Activity) -> str:
+    way = "" if one.queue is None else f"<br>{one.source} to {one.target}"
+    return f"{one.subject}{way}<br>cycles {one.start:,} to {one.stop:,} ({one.cycles:,})"
+
+
+def step_cycles(findings: Findings, timed: Timeline) -> list[int]:
+    """The cycle in which each step's operator starts, and the last cycle."""
+    starts = [one.start for one in timed.activities if one.queue is None]
+    return [*starts, timed.total_cycles] if len(starts) == findings.history.step_count else []
+
+
+def _paint(findings: Findings, one: Residency) -> str:
+    if one.began is Began.MOVED:
+        return MOVED
+    role = findings.problem.graph.tensor[one.tensor].role
+    return f"back-{role}" if one.began is Began.RELOADED else f"role-{role}"
+
+
+def _bars(residencies: Sequence[Residency], chosen: list[int], paint: str, *, named: bool) -> Json:
+    ones = [residencies[index] for index in chosen]
+    came, _, role = paint.partition("-")
+    name = "moved from another scratchpad" if paint == MOVED else role
+    trace: Json = {
+        "type": "bar",
+        "name": f"{role}, reloaded" if came == "back" else name,
+        "x": [(one.start_step + one.stop_step) / 2 for one in ones],
+        "width": [max(one.stop_step - one.start_step, 0.05) for one in ones],
+        "base": [one.offset_bytes for one in ones],
+        "y": [one.size_bytes for one in ones],
+        "customdata": chosen,
+        "marker": {"opacity": [SHADES[index % len(SHADES)] for index in chosen]},
+        "meta": {"paint": paint},
+        "hovertemplate": "%{hovertext}<extra></extra>",
+    }
+    if named:
+        trace |= {"text": [one.tensor for one in ones], "textposition": "inside", "insidetextanchor": "middle"}
+        trace |= {"textangle": 0}
+    return trace
+
+
+def _area(values: Sequence[int], name: str, paint: str, notes: Sequence[str]) -> Json:
+    return {
+        "type": "scatter",
+        "mode": "lines",
+        "name": name,
+        "x": [0, *(step + 0.5 for step in range(len(values))), len(values)],
+        "y": _to_the_edges(values),
+        "customdata": _to_the_edges(
+            [[step, note, exact_bytes(value)] for step, (value, note) in enumerate(zip(values, notes, strict=True))]
+        ),
+        "stackgroup": "resident",
+        "line": {"shape": "hvh", "width": 0.8},
+        "meta": {"paint": paint, "steps": True},
+        "hovertemplate": "step %{customdata[0]:,}: %{customdata[1]}<br>" + name + ": %{customdata[2]}<extra></extra>",
+    }
+
+
+def _to_the_edges(values: Sequence[T]) -> list[T]:
+    """Points stand in the middle of their steps; the first and the last reach to the edge of theirs."""
+    return [values[0], *values, values[-1]]
+
+
+def _level(steps: int, value: int, name: str, paint: str, *, dash: str) -> Json:
+    return {
+        "type": "scatter",
+        "mode": "lines",
+        "name": f"{name} ({short_bytes(value)})",
+        "x": [0, steps],
+        "y": [value, value],
+        "line": {"dash": dash, "width": 1.5},
+        "meta": {"paint": paint, "level": True},
+        "hovertemplate": f"{name}: {exact_bytes(value)}<extra></extra>",
+    }
+
+
+def _forced(findings: Findings, memory: Memory, total: Sequence[int]) -> Iterator[Json]:
+    """The steps in which an absent tensor does not fit beside those there."""
+    away: dict[int, list[str]] = {}
+    for absence in findings.absences:
+        if absence.memory == memory and absence.is_forced and absence.tightest_step is not None:
+            name = f"{absence.tensor.name} ({short_bytes(absence.tensor.size_bytes)})"
+            away.setdefault(absence.tightest_step, []).append(name)
+    if away:
+        steps = sorted(away)
+        yield {
+            "type": "scatter",
+            "mode": "markers",
+            "name": "forces a spill",
+            "x": [step + 0.5 for step in steps],
+            "y": [total[step] for step in steps],
+            "customdata": [[step, "<br>".join(away[step])] for step in steps],
+            "marker": {"symbol": "triangle-down", "size": 11, "line": {"width": 1}},
+            "meta": {"paint": "forced", "marks": True},
+            "hovertemplate": "step %{customdata[0]:,} pushes out<br>%{customdata[1]}<extra></extra>",
+        }
+
+
+def _bound_marks(names: list[str], bound: int) -> Json:
+    return {
+        "type": "scatter",
+        "mode": "markers",
+        "name": f"lower bound ({short_bytes(bound)})",
+        "x": [bound] * len(names),
+        "y": names,
+        "marker": {"symbol": "line-ns", "size": 32, "line": {"width": 3}},
+        "meta": {"paint": "glow", "marks": True},
+        "hovertemplate": f"no plan moves less than {exact_bytes(bound)}<extra></extra>",
+    }
+
+
+def _spilled(figures: Figures, findings: Findings) -> int:
+    """Write-backs beyond those of the network's outputs."""
+    outputs = findings.problem.graph.with_role(Role.OUTPUT)
+    return figures.write_backs - sum(tensor.size_bytes for tensor in outputs)
+
+
+def _top(memory: Memory) -> float:
+    return memory.capacity_bytes * 1.04

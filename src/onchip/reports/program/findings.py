@@ -1,0 +1,54 @@
+"""All that a report shows: handed in, computed elsewhere."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from onchip.answer.document import Claim, PlanDocument
+from onchip.answer.problem import Problem
+from onchip.answer.result import Status
+from onchip.cost.timeline.timeline import Timeline
+from onchip.explanations.history import History
+from onchip.explanations.reload_causes import Absence, absences
+from onchip.facts.bounds import OperatorNeed
+from onchip.verify.figures import Figures
+
+
+@dataclass(frozen=True, slots=True)
+class Rival:
+    """What a baseline method made of the same problem; `figures` is None where it found no plan."""
+
+    name: str
+    status: Status
+    figures: Figures | None
+
+
+@dataclass(frozen=True)
+class Findings:
+    """A verified plan, what the verifier counted in it, and whatever else is known.
+
+    `facts` are lines for the summary that only the run that made the plan knows, such as its seconds;
+    `no_timeline` says why there is none.
+    """
+
+    problem: Problem
+    document: PlanDocument
+    figures: Figures
+    required: OperatorNeed
+    command_line: str
+    facts: tuple[tuple[str, str], ...] = ()
+    rivals: tuple[Rival, ...] = ()
+    timeline: Timeline | None = None
+    no_timeline: str = "no accelerator was named: --accelerator adds it"
+    history: History = field(init=False)
+    absences: tuple[Absence, ...] = field(init=False)
+
+    def __post_init__(self) -> None:
+        history = History(self.problem, self.document.plan)
+        object.__setattr__(self, "history", history)
+        object.__setattr__(self, "absences", absences(history))
+
+    @property
+    def claim(self) -> Claim | None:
+        """What the maker of the plan says of it."""
+        return self.document.claim

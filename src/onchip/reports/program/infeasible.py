@@ -1,0 +1,92 @@
+"""Why there is no plan, and what could be done about it: the same facts in words and as JSON."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from onchip.answer.problem import Objective
+from onchip.facts.infeasible_operator import Misfit, Oversize, misfit_of
+from onchip.reports.program.outcome import Outcome
+from onchip.reports.shared.words import exact_bytes, printable
+
+SPLIT = "--split auto"
+MOST_OPERANDS = 10
+
+
+def infeasible_object(outcome: Outcome) -> Mapping[str, object]:
+    """What `plan --json` adds to an answer that there is no plan."""
+    misfit = misfit_of(outcome.problem)
+    found: dict[str, object] = {"error": infeasible_words(outcome, misfit)}
+    if misfit is None:
+        excess_bytes = max(0, outcome.need_bytes - outcome.capacity_bytes)
+        return found | {
+            "expected": f"--objective {Objective.TRAFFIC}",
+            "operator": outcome.required.operator.name,
+            "need_bytes": outcome.need_bytes,
+            "excess_bytes": excess_bytes,
+            **_oversize_object(None),
+        }
+    return found | {
+        "expected": SPLIT,
+        "operator": misfit.operator.name,
+        "need_bytes": misfit.need_bytes,
+        "excess_bytes": misfit.excess_bytes,
+        **_oversize_object(misfit.oversize),
+    }
+
+
+def _oversize_object(oversize: Oversize | None) -> Mapping[str, object]:
+    largest = None if oversize is None else oversize.largest
+    return {
+        "tensor": oversize and oversize.tensor.name,
+        "tensor_bytes": oversize and oversize.tensor.size_bytes,
+        "largest_scratchpad": largest and largest.name,
+        "largest_scratchpad_bytes": oversize and oversize.largest_bytes,
+    }
+
+
+def infeasible_words(outcome: Outcome, misfit: Misfit | None) -> str:
+    """One sentence for people."""
+    if misfit is None:
+        return _without_spills(outcome)
+    operator, needed = printable(misfit.operator.name), exact_bytes(misfit.need_bytes)
+    if misfit.oversize is not None:
+        return f"operator {operator} needs {needed}{_beyond_all(misfit)}; {_oversize_words(misfit.oversize)}"
+    if misfit.need_bytes > misfit.capacity_bytes:
+        return f"operator {operator} needs {needed}{_beyond_all(misfit)}"
+    return (
+        f"operator {operator} needs {needed} of {misfit.capacity_bytes:,}, but its operands have no places together: "
+        f"{_operands(misfit, outcome)}"
+    )
+
+
+def _beyond_all(misfit: Misfit) -> str:
+    excess_bytes = misfit.need_bytes - misfit.capacity_bytes
+    return f", {exact_bytes(excess_bytes)} too many" if excess_bytes > 0 else ""
+
+
+def _oversize_words(oversize: Oversize) -> str:
+    tensor = f"its {oversize.operand} {printable(oversize.tensor.name)} ({exact_bytes(oversize.tensor.size_bytes)})"
+    if oversize.largest is None:
+        return f"no scratchpad holds {tensor}"
+    largest = f"{oversize.largest.name} ({exact_bytes(oversize.largest_bytes)})"
+    return f"{tensor} is larger than {largest}, the largest scratchpad that may hold it"
+
+
+def _operands(misfit: Misfit, outcome: Outcome) -> str:
+    problem, shown = outcome.problem, misfit.operands[:MOST_OPERANDS]
+    words = [f"{printable(one.name)} ({problem.operand(misfit.operator, one)}, {one.size_bytes:,})" for one in shown]
+    more = len(misfit.operands) - len(shown)
+    return ", ".join(words) + (f" and {more:,} more" if more else "")
+
+
+def _without_spills(outcome: Outcome) -> str:
+    excess_bytes = outcome.need_bytes - outcome.capacity_bytes
+    operator = printable(outcome.required.operator.name)
+    needs_most = f"the operator that needs most, {operator}, needs {exact_bytes(outcome.required.need_bytes)}"
+    if excess_bytes <= 0:
+        return f"without spills: the tensors in use have no places together; {needs_most}"
+    return (
+        f"without spills: at least {exact_bytes(outcome.need_bytes)} are needed, {exact_bytes(excess_bytes)} too many; "
+        f"{needs_most}"
+    )

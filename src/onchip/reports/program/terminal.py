@@ -1,0 +1,206 @@
+"""What people read on a terminal: tables."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from rich.box import SIMPLE
+from rich.console import Console, RenderableType
+from rich.table import Table
+from rich.text import Text
+
+from onchip.answer.problem import Objective, Placement
+from onchip.answer.result import Status, Stop
+from onchip.arch.accelerator import Accelerator
+from onchip.arch.memory import Memory
+from onchip.facts.infeasible_operator import misfit_of
+from onchip.ir.tensor import Role
+from onchip.reports.program.infeasible import SPLIT, infeasible_words
+from onchip.reports.program.json_view import largest_tensors
+from onchip.reports.program.memories import arenas_words, links_words, memory_words
+from onchip.reports.program.outcome import Check, Description, Outcome
+from onchip.reports.shared.words import amount, counted, printable
+
+WIDTH_OF_A_FILE = 120
+
+
+def show(*renderables: RenderableType) -> str:
+    """Return the text, in colour only for a terminal; sentences are not wrapped, tables are."""
+    console = Console(highlight=False)
+    if not console.is_terminal:
+        console = Console(highlight=False, width=WIDTH_OF_A_FILE)
+    with console.capture() as capture:
+        for renderable in renderables:
+            console.print(renderable, soft_wrap=isinstance(renderable, Text))
+    return "\n".join(line.rstrip() for line in capture.get().splitlines()).strip("\n")
+
+
+def outcome_table(outcome: Outcome) -> RenderableType:
+    """Say what `plan` found."""
+    problem, result, figures = outcome.problem, outcome.result, outcome.figures
+    rows = [("network", f"{printable(problem.graph.name)}, {_operators(len(problem.graph.operators))}")]
+    rows += [("scratchpad", _memory(memory)) for memory in problem.memories]
+    if problem.transfers.links:
+        rows.append(("links", links_words(problem)))
+    rows.append(("status", _status(outcome)))
+    rows += _objective(problem.objective)
+    rows += _transfers(outcome)
+    rows.append(("lower bound", f"{amount(result.lower_bound, problem.objective.unit)}{_gap(result.gap)}"))
+    if figures is not None:
+        arena = f"{_bytes(figures.arena_bytes)}{arenas_words(figures)}"
+        rows += [("peak", _bytes(figures.peak_bytes)), ("arena", arena)]
+    rows += _places_for_life(outcome)
+    rows.append(("M_R", f"{_bytes(outcome.required.need_bytes)}, set by {printable(outcome.required.operator.name)}"))
+    if outcome.min_peak_bytes is not None:
+        rows.append(("M_P", _bytes(outcome.min_peak_bytes)))
+    seconds = outcome.seconds
+    budget = f", M_P {seconds.budget:.3f}" if outcome.min_peak_bytes is not None else ""
+    spent = f"read {seconds.read:.3f}{budget}, solve {seconds.solve:.3f}, verify {seconds.verify:.3f}"
+    return facts([*rows, ("seconds", spent)])
+
+
+def _objective(objective: Objective) -> list[tuple[str, str]]:
+    """Least traffic goes without saying."""
+    least = {
+        Objective.PEAK: "least peak, no spills",
+        Objective.DMA_CYCLES: "least cycles of DMA",
+        Objective.DMA_ENERGY: "least energy of DMA",
+    }
+    return [("objective", least[objective])] if objective in least else []
+
+
+def _transfers(outcome: Outcome) -> list[tuple[str, str]]:
+    """The cost where it is something else than the traffic, and the bytes."""
+    figures, objective = outcome.figures, outcome.problem.objective
+    if figures is None:
+        return []
+    rows = []
+    if objective is not Objective.PEAK and (objective is not Objective.TRAFFIC or figures.moved):
+        rows.append(("non-compulsory cost", amount(figures.non_compulsory_cost, objective.unit)))
+    rows.append(("non-compulsory traffic", _bytes(figures.non_compulsory)))
+    rows.append(("compulsory traffic", _bytes(figures.compulsory)))
+    if figures.moved:
+        rows.append(("between scratchpads", _bytes(figures.moved)))
+    return rows
+
+
+def _places_for_life(outcome: Outcome) -> list[tuple[str, str]]:
+    history = outcome.history
+    if history is None or outcome.problem.placement is Placement.DYNAMIC:
+        return []
+    tensors = history.with_place_for_life
+    size = _bytes(sum(tensor.size_bytes for tensor in tensors))
+    return [("static placement", f"{counted(len(tensors), 'tensor')} ({size}) have a place for life")]
+
+
+def _status(outcome: Outcome) -> str:
+    result = outcome.result
+    why = "" if result.stopped_by is Stop.COMPLETED else f" ({result.stopped_by})"
+    if result.status is not Status.INFEASIBLE:
+        return f"{result.status}{why}"
+    misfit = misfit_of(outcome.problem)
+    if misfit is None:
+        return f"INFEASIBLE {infeasible_words(outcome, misfit)}"
+    return f"INFEASIBLE: {infeasible_words(outcome, misfit)}; {SPLIT} cuts operators into tiles"
+
+
+def check_report(check: Check) -> tuple[RenderableType, ...]:
+    """Say what is wrong with a plan, and its figures beside the claims."""
+    count = len(check.verdict.violations) + check.graph_differs
+    lines: list[RenderableType] = [Text(str(violation)) for violation in check.verdict.violations]
+    if check.graph_differs:
+        planned = check.document.graph
+        lines.append(Text(f"graph differs: the plan is for {planned.name!r} {planned.sha256}, this is {check.sha256}"))
+    verdict = "the plan is legal" if check.is_legal else f"{count} violation{'s' if count > 1 else ''}"
+    return (*lines, _figures_table(check), Text(verdict))
+
+
+def _figures_table(check: Check) -> Table:
+    claim, figures = check.document.claim, check.verdict.figures
+    table = Table("", box=SIMPLE)
+    table.add_column("recomputed", justify="right")
+    table.add_column("claimed", justify="right")
+    objective = f"objective ({check.problem.objective})"
+    unit = check.problem.objective.unit
+    recomputed = amount(figures.objective_value(check.problem.objective), unit)
+    table.add_row(objective, recomputed, amount(claim.objective_value, unit) if claim else "-")
+    for name, value in (
+        ("traffic", figures.total),
+        ("compulsory traffic", figures.compulsory),
+        ("non-compulsory traffic", figures.non_compulsory),
+        ("loads", figures.loads),
+        ("write-backs", figures.write_backs),
+        *([("between scratchpads", figures.moved)] if check.problem.transfers.links else []),
+        ("peak", figures.peak_bytes),
+        ("arena", figures.arena_bytes),
+        *([(f"arena of {name}", size) for name, size in figures.arenas] if len(figures.arenas) > 1 else []),
+    ):
+        table.add_row(name, _bytes(value), "-")
+    table.add_row("lower bound", "not checked", amount(claim.lower_bound, unit) if claim else "-")
+    table.add_row("status", "not checked", f"{claim.status}, as claimed" if claim else "-")
+    return table
+
+
+def description_report(description: Description) -> tuple[RenderableType, ...]:
+    """Say what is in a network."""
+    graph, required = description.problem.graph, description.required
+    rows = [("network", printable(graph.name)), ("operators", f"{len(graph.operators):,}")]
+    for role in Role:
+        tensors = graph.with_role(role)
+        size_bytes = sum(tensor.size_bytes for tensor in tensors)
+        rows.append((f"{role} tensors", f"{len(tensors):,}, {_bytes(size_bytes)}"))
+    rows += [
+        ("M_R", f"{_bytes(required.need_bytes)}, set by {printable(required.operator.name)}"),
+        ("M_P", _min_peak(description)),
+        ("compulsory traffic", _bytes(description.compulsory_bytes)),
+    ]
+    table = Table("largest tensors", "role", "shape", box=SIMPLE)
+    table.add_column("bytes", justify="right")
+    for tensor in largest_tensors(description):
+        shape = "x".join(map(str, tensor.shape)) if tensor.shape is not None else "-"
+        table.add_row(Text(printable(tensor.name), overflow="fold"), tensor.role, shape, f"{tensor.size_bytes:,}")
+    return facts(rows), table
+
+
+def _min_peak(description: Description) -> str:
+    peak = description.least_peak
+    if description.min_peak_bytes is not None:
+        return _bytes(description.min_peak_bytes)
+    most = "" if peak.objective_value is None else f" and at most {_bytes(peak.objective_value)}"
+    return f"at least {_bytes(peak.lower_bound)}{most} ({peak.stopped_by})"
+
+
+def accelerators_table(accelerators: Iterable[Accelerator]) -> Table:
+    """List accelerators and their scratchpads."""
+    table = Table("accelerator", "scratchpads", box=SIMPLE)
+    for accelerator in accelerators:
+        table.add_row(Text(accelerator.name), Text(", ".join(map(_memory, accelerator.scratchpads))))
+    return table
+
+
+def facts(rows: Iterable[tuple[str, str]]) -> Table:
+    """Names beside what they are, one a line."""
+    table = Table(box=None, show_header=False, pad_edge=False)
+    table.add_column(style="bold", no_wrap=True)
+    table.add_column(overflow="fold")
+    for name, value in rows:
+        table.add_row(name, Text(value))
+    return table
+
+
+def _memory(memory: Memory) -> str:
+    return memory_words(memory, _bytes(memory.capacity_bytes))
+
+
+def _operators(count: int) -> str:
+    return f"{count:,} operator{'s' if count != 1 else ''}"
+
+
+def _bytes(size_bytes: int) -> str:
+    return f"{size_bytes:,} bytes"
+
+
+def _gap(gap: float | None) -> str:
+    if gap is None:
+        return ""
+    return " (gap below 0.1 %)" if 0 < gap < 0.001 else f" (gap {gap:.1%})"

@@ -1,0 +1,216 @@
+"""What the page of a strategy draws, as plotly figures in plain dicts; colours are names that the theme resolves."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from onchip.answer.stacks import OverlapMode, Tiling
+from onchip.arch.accelerator import Accelerator
+from onchip.arch.memory import DRAM
+from onchip.cost.layer.tiles import MACS
+from onchip.cost.stack.sums import Cause
+from onchip.reports.mapping.figures import PAINTS, Json
+from onchip.reports.mapping.text import amount, short_energy
+from onchip.reports.shared.words import short_bytes
+from onchip.reports.stack.outcome import CostedStack, FusionOutcome, TilingValue
+
+CAUSE_PAINTS = {
+    Cause.ACTIVATION: "role-activation",
+    Cause.WEIGHT: "back-activation",
+    Cause.COPY: "role-moved",
+    Cause.MAC: "role-parameter",
+}
+LATENCY_PAINTS = {
+    "ideal": "slice-compute",
+    "unused": "kept",
+    "stall": "slice-spill",
+    "drain": "role-output",
+    "preload_and_offload": "slice-load",
+    "copies": "role-moved",
+}
+OPERANDS = ("input", "weight", "output")
+
+
+def heat_map(one: CostedStack, mode: OverlapMode, unit: str) -> Json | None:
+    """Columns by rows of tiles, in one mode; where a tile has not been costed, its bound. None with nothing to show."""
+    output, values = one.stack.output, {each.tiling: each for each in one.tilings}
+    if not any(tiling.mode is mode for tiling in values) or len(values) < 2:
+        return None
+    columns = sorted({tiling.columns for tiling in values})
+    rows = sorted({tiling.rows for tiling in values})
+    cells = [
+        [values.get(Tiling(column, row, mode).within(output.columns, output.rows)) for column in columns]
+        for row in rows
+    ]
+    trace = {
+        "type": "heatmap",
+        "x": [str(column) for column in columns],
+        "y": [str(row) for row in rows],
+        "z": [[None if each is None else each.value for each in line] for line in cells],
+        "customdata": [["" if each is None else _said(each, unit) for each in line] for line in cells],
+        "text": [["" if each is None or not each.is_costed else "\u2022" for each in line] for line in cells],
+        "texttemplate": "%{text}",
+        "meta": {"scale": "log"},
+        "hovertemplate": "%{x} x %{y}<br>%{customdata}<extra></extra>",
+    }
+    axes: Json = {"x": {"type": "category", "title": "columns"}, "y": {"type": "category", "title": "rows"}}
+    return {"traces": [trace], **axes}
+
+
+def network(outcome: FusionOutcome) -> Json:
+    """Layers in their order, the maps between them, each stack in its colour; maps that others skip are arcs."""
+    places = {name: at for at, (_, name) in enumerate(outcome.layer_of_each())}
+    written = {layer.output.name: layer.name for one in outcome.stacks for layer in one.stack.layers}
+    lines_x, lines_y = list[float | None](), list[float | None]()
+    for one in outcome.stacks:
+        for layer in one.stack.layers:
+            for read in layer.reads:
+                begin = places[written[read.source]] if read.source in written else places[layer.name] - 1
+                end = places[layer.name]
+                height = 0.0 if end - begin == 1 else 0.35
+                lines_x += [begin, (begin + end) / 2, end, None]
+                lines_y += [0.0, height, 0.0, None]
+    edges: Json = {
+        "type": "scatter", "mode": "lines", "name": "feature maps", "x": lines_x, "y": lines_y,
+        "line": {"shape": "spline"}, "meta": {"paint": "line"}, "hoverinfo": "skip", "showlegend": False,
+    }  # fmt: skip
+    traces = [edges, *(_stack_trace(at, one, places) for at, one in enumerate(outcome.stacks))]
+    return {"traces": traces, "x": {"title": "layers in their order"}, "y": {"hidden": True}, "height": 220}
+
+
+def energy_by_memory(outcome: FusionOutcome) -> Json:
+    """A bar for each stack."""
+    names = [MACS, *memories_of(outcome.accelerator)]
+    parts = {
+        name: [
+            sum(pj for (memory, _), pj in one.cost.sums.energies_pj.items() if memory == name) for one in outcome.stacks
+        ]
+        for name in names
+    }
+    return _energy_bars(outcome, parts, {name: PAINTS[at % len(PAINTS)] for at, name in enumerate(names)})
+
+
+def energy_by_cause(outcome: FusionOutcome) -> Json:
+    """A bar for each stack: activations, weights, copies between memories, multiply-accumulates."""
+    parts = {str(cause): [one.cost.sums.energy_of(cause) for one in outcome.stacks] for cause in Cause}
+    return _energy_bars(outcome, parts, {str(cause): paint for cause, paint in CAUSE_PAINTS.items()})
+
+
+def accesses(outcome: FusionOutcome) -> Json:
+    """Bars for each memory, of all stacks: elements read and written, by cause."""
+    names = memories_of(outcome.accelerator)
+    sums = outcome.sums
+    traces = [
+        {
+            "type": "bar",
+            "name": str(cause),
+            "x": names,
+            "y": counts,
+            "meta": {"paint": CAUSE_PAINTS[cause]},
+            "hovertemplate": f"%{{x}}<br>{cause}: %{{y:,}} elements<extra></extra>",
+        }
+        for cause in Cause
+        if any(counts := [sums.accesses_of(name, cause) for name in names])
+    ]
+    return {"traces": traces, "x": {"type": "category"}, "y": {"title": "elements", "type": "log"}, "bars": "group"}
+
+
+def latency(outcome: FusionOutcome) -> Json:
+    """A bar for each stack: where its cycles go."""
+    labels = labels_of(outcome)
+    traces = [
+        {
+            "type": "bar",
+            "name": part.replace("_", " "),
+            "x": labels,
+            "y": [getattr(one.cost.sums.latency, part) for one in outcome.stacks],
+            "meta": {"paint": paint},
+            "hovertemplate": f"%{{x}}<br>{part.replace('_', ' ')}: %{{y:,.0f}} cycles<extra></extra>",
+        }
+        for part, paint in LATENCY_PAINTS.items()
+    ]
+    return {"traces": traces, "x": {"type": "category"}, "y": {"title": "cycles"}}
+
+
+def memory_levels(one: CostedStack, accelerator: Accelerator) -> Json:
+    """The paper's Figure 9: of each layer in each kind of tile, the memory in which each operand lies whole."""
+    names = memories_of(accelerator)
+    layers = [layer.name for layer in one.stack.layers]
+    rows = []
+    for number, kind in enumerate(one.cost.placed):
+        levels = {layer.name: layer.levels for layer in kind.layers}
+        label = f"{number + 1}: {kind.columns}x{kind.rows} (x{kind.times:,})"
+        for operand in OPERANDS:
+            here = [getattr(levels[name], operand) if name in levels else None for name in layers]
+            rows.append((f"{label} {operand}", here))
+    trace = {
+        "type": "heatmap",
+        "x": layers,
+        "y": [label for label, _ in rows],
+        "z": [[None if name is None else names.index(name) for name in line] for _, line in rows],
+        "customdata": [[name or "nothing" for name in line] for _, line in rows],
+        "zmin": 0,
+        "zmax": len(names) - 1,
+        "meta": {"scale": "levels", "labels": names},
+        "hovertemplate": "%{x}<br>tile %{y}: %{customdata}<extra></extra>",
+    }
+    axes: Json = {"x": {"type": "category"}, "y": {"type": "category", "is_reversed": True}}
+    return {"traces": [trace], "height": 120 + 20 * len(rows), **axes}
+
+
+def memories_of(accelerator: Accelerator) -> list[str]:
+    """Nearest the units first, DRAM last."""
+    return [*(level.memory.name for level in accelerator.levels), DRAM]
+
+
+def labels_of(outcome: FusionOutcome) -> list[str]:
+    """Of each stack."""
+    return [f"{at}: {_named(one)}" for at, one in enumerate(outcome.stacks)]
+
+
+def _named(one: CostedStack) -> str:
+    layers = one.strategy.layers
+    return layers[0] if len(layers) == 1 else f"{layers[0]} \u2013 {layers[-1]}"
+
+
+def _said(each: TilingValue, unit: str) -> str:
+    value = f"{each.value:,} bits" if unit == "bits" else amount(each.value, unit)
+    return value if each.is_costed else f"at least {value}"
+
+
+def _stack_trace(at: int, one: CostedStack, places: dict[str, int]) -> Json:
+    layers = one.stack.layers
+    hover = [
+        f"{layer.name}<br>{layer.output.channels} x {layer.output.columns} x {layer.output.rows}, "
+        f"{short_bytes(layer.output.size_bits // 8)}<br>weights {short_bytes(layer.weight_bits // 8)}"
+        for layer in layers
+    ]
+    return {
+        "type": "scatter",
+        "mode": "markers",
+        "name": f"{at}: {one.strategy.tiling}" if one.cost.tiles > 1 else f"{at}: one tile",
+        "x": [places[layer.name] for layer in layers],
+        "y": [0.0] * len(layers),
+        "customdata": hover,
+        "meta": {"paint": PAINTS[at % len(PAINTS)]},
+        "marker": {"size": 18, "symbol": "square"},
+        "hovertemplate": "%{customdata}<extra></extra>",
+    }
+
+
+def _energy_bars(outcome: FusionOutcome, parts: dict[str, list[float]], paints: dict[str, str]) -> Json:
+    labels: Sequence[str] = labels_of(outcome)
+    traces = [
+        {
+            "type": "bar",
+            "name": name,
+            "x": labels,
+            "y": energies,
+            "customdata": [short_energy(energy) for energy in energies],
+            "meta": {"paint": paints[name]},
+            "hovertemplate": f"%{{x}}<br>{name}: %{{customdata}}<extra></extra>",
+        }
+        for name, energies in parts.items()
+        if any(energies)
+    ]
+    return {"traces": traces, "x": {"type": "category"}, "y": {"title": "pJ"}}

@@ -1,0 +1,112 @@
+"""The page of a strategy: one HTML file that opens offline."""
+
+from __future__ import annotations
+
+import json
+from importlib.resources import files
+
+from onchip.answer.stacks import OverlapMode
+from onchip.reports.mapping.figures import Json
+from onchip.reports.mapping.text import amount, short_energy
+from onchip.reports.program.html import ensure_report_can_be_made
+from onchip.reports.shared.words import counted, percent, short_bytes
+from onchip.reports.stack.figures import (
+    accesses,
+    energy_by_cause,
+    energy_by_memory,
+    heat_map,
+    labels_of,
+    latency,
+    memory_levels,
+    network,
+)
+from onchip.reports.stack.outcome import CostedStack, FusionOutcome
+from onchip.reports.stack.picture import back_calculated
+
+
+def fusion_html(outcome: FusionOutcome, command_line: str) -> str:
+    """The page's text; there is a strategy."""
+    ensure_report_can_be_made()
+    from jinja2 import Environment, PackageLoader, StrictUndefined
+    from plotly.offline import get_plotlyjs
+
+    environment = Environment(
+        loader=PackageLoader("onchip", "report"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    facts = fusion_facts(outcome)
+    return environment.get_template("fusion_template.html.j2").render(
+        title=f"{outcome.network.name} on {outcome.accelerator.name}",
+        cards=_cards(outcome),
+        command_line=command_line,
+        space=outcome.space,
+        stacks=[_stack(outcome, at, facts) for at in range(len(outcome.stacks))],
+        style=_text("report.css"),
+        script=_text("fusion_report.js"),
+        plotly=get_plotlyjs(),
+        facts=json.dumps(facts, separators=(",", ":"), allow_nan=False).replace("<", "\\u003c"),
+    )
+
+
+def fusion_facts(outcome: FusionOutcome) -> Json:
+    """The figures, by the place on the page where each is drawn."""
+    facts: Json = {
+        "network-plot": network(outcome),
+        "energy-by-memory": energy_by_memory(outcome),
+        "energy-by-cause": energy_by_cause(outcome),
+        "accesses-plot": accesses(outcome),
+        "latency-plot": latency(outcome),
+    }
+    for at, one in enumerate(outcome.stacks):
+        facts[f"levels-{at}"] = memory_levels(one, outcome.accelerator)
+        for mode in OverlapMode:
+            figure = heat_map(one, mode, outcome.unit)
+            if figure is not None:
+                facts[f"heat-{at}-{mode}"] = figure
+    return facts
+
+
+def _cards(outcome: FusionOutcome) -> list[tuple[str, str, str]]:
+    """Label, value, note."""
+    sums, result = outcome.sums, outcome.result
+    dram_bytes = outcome.figures.dram_bits // 8 if outcome.figures else 0
+    gap = "proven" if not result.gap else f"gap {percent(result.gap)}"
+    bound = f"{result.lower_bound:,} bits" if outcome.unit == "bits" else amount(result.lower_bound, outcome.unit)
+    whole = sum(layer.layer.macs for layer in outcome.network.layers)
+    return [
+        ("stacks", f"{len(outcome.stacks)}", f"of {counted(len(outcome.network.layers), 'layer')}"),
+        ("energy", short_energy(sums.energy_pj), f"{sums.energy_pj / sums.macs:.3g} pJ for a MAC"),
+        ("cycles", f"{sums.cycles:,.0f}", f"{sums.latency.ideal / sums.cycles:.1%} of them at full use of the array"),
+        ("MACs", f"{sums.macs / 1e6:,.0f} M", f"{sums.macs / whole:.3f} times those of the network"),
+        ("DRAM", short_bytes(dram_bytes), "read and written"),
+        ("tiles", f"{outcome.tiles:,}", counted(outcome.tile_types, "type")),
+        ("lower bound", bound, f"{gap}, objective {outcome.objective}"),
+        ("search", f"{result.seconds:.2f} s", f"{counted(outcome.costed, 'stack')} costed"),
+    ]
+
+
+def _stack(outcome: FusionOutcome, at: int, facts: Json) -> dict[str, object]:
+    one: CostedStack = outcome.stacks[at]
+    heats = [(f"heat-{at}-{mode}", str(mode)) for mode in OverlapMode if f"heat-{at}-{mode}" in facts]
+    return {
+        "label": labels_of(outcome)[at],
+        "tiling": str(one.strategy.tiling) if one.cost.tiles > 1 else "one tile",
+        "output": one.strategy.output_home,
+        "energy": short_energy(one.cost.sums.energy_pj),
+        "cycles": f"{one.cost.sums.cycles:,.0f}",
+        "macs": f"{one.cost.sums.macs:,}",
+        "tiles": f"{one.cost.tiles:,}",
+        "types": one.cost.tile_types,
+        "column_cache": short_bytes(sum(one.cost.column_cache_bits.values()) // 8),
+        "row_cache": short_bytes(sum(one.cost.row_cache_bits.values()) // 8),
+        "heats": heats,
+        "levels": f"levels-{at}",
+        "pictures": back_calculated(one) if one.cost.tiles > 1 else [],
+    }
+
+
+def _text(name: str) -> str:
+    return files("onchip.reports.assets").joinpath(name).read_text(encoding="utf-8")

@@ -1,0 +1,82 @@
+"""What `fuse` found, as it is shown."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from onchip.answer.result import Result
+from onchip.answer.stacks import FusionStrategy, StackStrategy, Tiling
+from onchip.answer.strategy_document import StrategyDocument, StrategyFigures
+from onchip.arch.accelerator import Accelerator
+from onchip.cost.stack.cost import StackCost
+from onchip.cost.stack.sums import FusedLatency, FusedSums, total
+from onchip.facts.fusable import FusableNetwork, Stack
+
+
+@dataclass(frozen=True, slots=True)
+class TilingValue:
+    """What a stack costs in these tiles, in the unit of the objective, or at least."""
+
+    tiling: Tiling
+    value: int
+    is_costed: bool
+
+
+@dataclass(frozen=True, slots=True)
+class CostedStack:
+    """A stack of the strategy with what it costs, in its tiles and in all others that were looked at."""
+
+    strategy: StackStrategy
+    stack: Stack
+    cost: StackCost
+    tilings: tuple[TilingValue, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class FusionOutcome:
+    """`stacks` are empty and `figures`, `document` None where there is no strategy; `why_not` says why.
+
+    `mapper` has mapped the layers of the strategy.
+    """
+
+    source: str
+    network: FusableNetwork
+    accelerator: Accelerator
+    mapper: str
+    objective: str
+    unit: str
+    result: Result[FusionStrategy]
+    space: str
+    costed: int
+    stacks: tuple[CostedStack, ...] = ()
+    figures: StrategyFigures | None = None
+    document: StrategyDocument | None = None
+    why_not: str | None = None
+    accounting: str = "interpreter"
+
+    @property
+    def sums(self) -> FusedSums:
+        """Of all stacks."""
+        return total(one.cost.sums for one in self.stacks)
+
+    @property
+    def latency(self) -> FusedLatency:
+        """In its parts."""
+        return self.sums.latency
+
+    @property
+    def tile_types(self) -> int:
+        """Of all stacks together."""
+        return sum(one.cost.tile_types for one in self.stacks)
+
+    @property
+    def tiles(self) -> int:
+        """Of all stacks together."""
+        return sum(one.cost.tiles for one in self.stacks)
+
+    def layer_of_each(self) -> Iterator[tuple[int, str]]:
+        """The place of its stack, and the name, of every layer."""
+        for at, one in enumerate(self.stacks):
+            for layer in one.stack.layers:
+                yield at, layer.name

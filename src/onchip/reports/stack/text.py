@@ -1,0 +1,197 @@
+"""`onchip fuse` as people and programs read it: tables and JSON."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from rich.box import SIMPLE
+from rich.console import RenderableType
+from rich.table import Table
+from rich.text import Text
+
+from onchip.answer.result import Status
+from onchip.answer.strategy_document import StrategyFigures
+from onchip.cost.stack.cost import TileTypeCost
+from onchip.cost.stack.layers import LayerLevels
+from onchip.cost.stack.sums import Cause, FusedLatency, FusedSums
+from onchip.reports.mapping.text import amount, short_energy
+from onchip.reports.shared.words import counted, percent, printable, short_amount
+from onchip.reports.stack.outcome import CostedStack, FusionOutcome
+from onchip.verify.strategy import StrategyViolation
+
+LATENCY_PARTS = ("ideal", "unused", "stall", "drain", "preload_and_offload", "copies")
+
+
+def fusion_tables(outcome: FusionOutcome) -> Iterator[RenderableType]:
+    """A row for each stack and the total; what it is proven among; why there is none."""
+    result = outcome.result
+    if outcome.stacks:
+        table = Table(box=SIMPLE, show_footer=len(outcome.stacks) > 1, collapse_padding=True, pad_edge=False)
+        for name, footer, is_number in _columns(outcome):
+            table.add_column(name, footer, justify="right" if is_number else "left", no_wrap=is_number)
+        for one in outcome.stacks:
+            table.add_row(*_cells(one))
+        yield table
+    else:
+        reason = f": {outcome.why_not}" if outcome.why_not else ""
+        what = "no strategy fits" if result.status is Status.INFEASIBLE else "no strategy was found in time"
+        yield Text(f"{what}{reason}")
+    gap = "" if result.gap is None else f", gap {percent(result.gap)}"
+    bound = amount(result.lower_bound, outcome.unit) if outcome.unit != "bits" else f"{result.lower_bound:,} bits"
+    yield Text(f"{result.status}: lower bound {bound}{gap}; {counted(outcome.costed, 'stack')} costed")
+    yield Text(f"among {outcome.space}")
+    yield Text(f"{result.seconds:.3f} seconds")
+
+
+def fusion_object(outcome: FusionOutcome) -> dict[str, object]:
+    """One object; what there is none of is null."""
+    result, figures = outcome.result, outcome.figures
+    sums = outcome.sums if outcome.stacks else None
+    return {
+        "network": outcome.network.name,
+        "accelerator": outcome.accelerator.name,
+        "method": outcome.mapper,
+        "accounting": outcome.accounting,
+        "objective": outcome.objective,
+        "objective_unit": outcome.unit,
+        "status": result.status,
+        "stopped_by": result.stopped_by,
+        "objective_value": result.objective_value,
+        "lower_bound": result.lower_bound,
+        "gap": result.gap,
+        "space": outcome.space,
+        "energy_pj": figures and figures.energy_pj,
+        "latency_cycles": figures and round(figures.latency_cycles),
+        "latency_parts": sums and _latency_object(sums.latency),
+        "macs": figures and figures.macs,
+        "dram_bits": figures and figures.dram_bits,
+        "tiles": outcome.tiles if sums else None,
+        "tile_types": outcome.tile_types if sums else None,
+        "energies": sums and _energies(sums),
+        "accesses": sums and _accesses(sums),
+        "stacks": [_stack_object(one) for one in outcome.stacks],
+        "costed_stacks": outcome.costed,
+        "seconds": result.seconds,
+        "error": outcome.why_not,
+    }
+
+
+def check_object(violations: Sequence[StrategyViolation], figures: StrategyFigures | None) -> dict[str, object]:
+    """Of `--check`."""
+    return {
+        "legal": not violations,
+        "violations": [{"rule": one.rule, "subject": one.subject, "detail": one.detail} for one in violations],
+        "objective_value": figures and figures.objective_value,
+        "energy_pj": figures and figures.energy_pj,
+        "latency_cycles": figures and round(figures.latency_cycles),
+        "macs": figures and figures.macs,
+        "dram_bits": figures and figures.dram_bits,
+    }
+
+
+def check_words(violations: Sequence[StrategyViolation], figures: StrategyFigures | None) -> str:
+    """A line for each violation, or what the strategy costs."""
+    if violations or figures is None:
+        return "\n".join(printable(str(one)) for one in violations)
+    return (
+        f"legal: {short_energy(figures.energy_pj)}, {round(figures.latency_cycles):,} cycles, "
+        f"{counted(figures.macs, 'MAC')}, {counted(figures.dram_bits, 'bit')} from and to DRAM"
+    )
+
+
+def levels_text(levels: LayerLevels) -> str:
+    """Input, weight, output."""
+    return " ".join(name for name in (levels.input, levels.weight, levels.output) if name is not None)
+
+
+def _stack_object(one: CostedStack) -> dict[str, object]:
+    cost = one.cost
+    tiling = one.strategy.tiling
+    return {
+        "layers": list(one.strategy.layers),
+        "tile": {"columns": tiling.columns, "rows": tiling.rows},
+        "mode": tiling.mode,
+        "output": one.strategy.output_home,
+        "energy_pj": cost.sums.energy_pj,
+        "latency_cycles": cost.sums.cycles,
+        "latency_parts": _latency_object(cost.sums.latency),
+        "macs": cost.sums.macs,
+        "tiles": cost.tiles,
+        "tile_types": cost.tile_types,
+        "tile_kinds": [_tile_kind_object(each) for each in cost.placed],
+        "energies": _energies(cost.sums),
+        "accesses": _accesses(cost.sums),
+        "column_cache_bits": dict(cost.column_cache_bits),
+        "row_cache_bits": dict(cost.row_cache_bits),
+    }
+
+
+def _tile_kind_object(one: TileTypeCost) -> dict[str, object]:
+    layers = [
+        {
+            "layer": layer.name,
+            "columns": layer.columns,
+            "rows": layer.rows,
+            "input": layer.levels.input,
+            "weight": layer.levels.weight,
+            "output": layer.levels.output,
+        }
+        for layer in one.layers
+    ]
+    size = {"columns": one.columns, "rows": one.rows, "times": one.times, "is_first_tile": one.is_first_tile}
+    return size | {"energy_pj": one.sums.energy_pj, "latency_cycles": one.sums.cycles, "layers": layers}
+
+
+def _latency_object(latency: FusedLatency) -> dict[str, float]:
+    return {part: getattr(latency, part) for part in LATENCY_PARTS}
+
+
+def _energies(sums: FusedSums) -> list[dict[str, object]]:
+    return [
+        {"memory": memory, "cause": cause, "energy_pj": energy_pj}
+        for (memory, cause), energy_pj in sums.energies_pj.items()
+    ]
+
+
+def _accesses(sums: FusedSums) -> list[dict[str, object]]:
+    return [
+        {"memory": memory, "operand": operand, "cause": cause, "elements": elements}
+        for (memory, operand, cause), elements in sums.accesses.items()
+    ]
+
+
+def _columns(outcome: FusionOutcome) -> list[tuple[str, str, bool]]:
+    """Name, total, and whether it is a number."""
+    sums = outcome.sums
+    figures = outcome.figures
+    dram = short_amount(figures.dram_bits // 8, "bytes") if figures else ""
+    layers = sum(len(one.strategy.layers) for one in outcome.stacks)
+    return [
+        ("stack", f"{counted(layers, 'layer')} in all", False),
+        ("tile", "", True),
+        ("mode", "", False),
+        ("tiles", f"{outcome.tiles:,}", True),
+        ("types", f"{outcome.tile_types:,}", True),
+        ("MACs", f"{sums.macs:,}", True),
+        ("energy", short_energy(sums.energy_pj), True),
+        ("cycles", f"{round(sums.cycles):,}", True),
+        ("copies", short_energy(sums.energy_of(Cause.COPY)), True),
+        ("output", f"DRAM {dram}", False),
+    ]
+
+
+def _cells(one: CostedStack) -> list[str]:
+    layers, tiling, cost = one.strategy.layers, one.strategy.tiling, one.cost
+    name = layers[0] if len(layers) == 1 else f"{layers[0]} to {layers[-1]} ({len(layers)})"
+    return [
+        printable(name),
+        f"{tiling.columns}x{tiling.rows}",
+        str(tiling.mode) if cost.tiles > 1 else "",
+        f"{cost.tiles:,}",
+        f"{cost.tile_types:,}",
+        f"{cost.sums.macs:,}",
+        short_energy(cost.sums.energy_pj),
+        f"{round(cost.sums.cycles):,}",
+        short_energy(cost.sums.energy_of(Cause.COPY)),
+        one.strategy.output_home,
+    ]

@@ -1,0 +1,144 @@
+"""The best mapping that a rival has seen."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import islice
+from math import inf, isfinite
+from typing import Final
+
+import numpy as np
+
+from onchip.answer.layer_mapping import Kept, Loop, Mapping
+from onchip.answer.result import Result, Status, Stop
+from onchip.arch.accelerator import Accelerator
+from onchip.arch.memory import Operand
+from onchip.cost.layer.accounting import Accounting
+from onchip.cost.layer.batch import LayerCosts
+from onchip.cost.layer.kernel import INTERLEAVED
+from onchip.cost.layer.limits import array_of, check_memories
+from onchip.cost.layer.tables import Chosen
+from onchip.cost.layer.zigzag_batch import ZigzagCosts
+from onchip.ir.layer import LOOPS, Layer
+from onchip.solve.mapping.baselines.unrolling import Unrolled
+from onchip.solve.mapping.objective import MappingObjective
+from onchip.solve.run.limits import Run
+
+CHUNK: Final = 256
+MOST_WITHOUT_ANY: Final = 100_000
+"""Where none of so many mappings drawn at random fits, none is looked for any further."""
+
+
+class Best:
+    """Costs mappings of one layer and keeps the best."""
+
+    def __init__(self, layer: Layer, accelerator: Accelerator, objective: MappingObjective) -> None:
+        self._costs = LayerCosts(layer, accelerator)
+        self._objective = objective
+        self.value = inf
+        self.mapping: Mapping | None = None
+
+    def values(self, mappings: Sequence[Mapping]) -> Iterator[tuple[float, Mapping]]:
+        """In the objective's unit, infinite for those that do not fit."""
+        costs = self._costs.of(mappings)
+        for mapping, energy, cycles in zip(mappings, costs.energy_pj, costs.cycles, strict=True):
+            yield self._objective.of(float(energy), float(cycles)) if isfinite(energy) else inf, mapping
+
+    def offer(self, value: float, mapping: Mapping) -> bool:
+        """Whether it is the best so far; then it is kept."""
+        if value >= self.value:
+            return False
+        self.value, self.mapping = value, mapping
+        return True
+
+    def result(self, method: str, run: Run, stop: Stop) -> Result[Mapping]:
+        """Nothing is proven: the bound is 0."""
+        if self.mapping is None:
+            return Result(Status.UNKNOWN, None, None, 0, run.seconds, method, stop)
+        return Result(Status.FEASIBLE, self.mapping, round(self.value), 0, run.seconds, method, stop)
+
+
+class BestRow:
+    """The same for mappings in arrays, under any accounting that is compiled."""
+
+    def __init__(
+        self,
+        layer: Layer,
+        accelerator: Accelerator,
+        objective: MappingObjective,
+        accounting: Accounting,
+        unrolled: Unrolled,
+    ) -> None:
+        self._layer = layer
+        self._accelerator = accelerator
+        self._objective = objective
+        self._costs: LayerCosts | ZigzagCosts
+        if accounting.units_in_parts:
+            self._costs = ZigzagCosts(layer, accelerator, accounting)
+        else:
+            self._costs = LayerCosts(layer.padded_to(unrolled.bounds), accelerator)
+        self.value = self._rounded = self._energy_delay = inf
+        self.mapping: Mapping | None = None
+
+    def offer(self, chosen: Chosen) -> None:
+        """The best row is kept if it is better than those before, of equal ones that of the least product."""
+        kept: int | None = None
+        costs = self._costs.of_chosen(chosen)
+        scattered = np.flatnonzero(costs.status == INTERLEAVED)
+        for row in scattered.tolist():
+            one = self._costs.of([mapping_of(chosen, row, self._accelerator)])
+            costs.energy_pj[row], costs.cycles[row] = one.energy_pj[0], one.cycles[0]
+        fit = np.flatnonzero(np.isfinite(costs.energy_pj)).tolist()
+        for row in fit:
+            energy, cycles = float(costs.energy_pj[row]), float(costs.cycles[row])
+            value = self._objective.of(energy, cycles)
+            if (round(value), energy * cycles) < (self._rounded, self._energy_delay):
+                self._rounded, self._energy_delay = round(value), energy * cycles
+                self.value, kept = value, row
+        if kept is not None:
+            self.mapping = mapping_of(chosen, kept, self._accelerator)
+            check_memories(self._layer, self._accelerator, self.mapping)
+
+    def result(self, method: str, run: Run, stop: Stop, lower_bound: int = 0) -> Result[Mapping]:
+        """What there is; nothing is proven beyond the bound."""
+        if self.mapping is None:
+            return Result(Status.UNKNOWN, None, None, lower_bound, run.seconds, method, stop)
+        return Result(Status.FEASIBLE, self.mapping, round(self.value), lower_bound, run.seconds, method, stop)
+
+    def proven(self, method: str, run: Run) -> Result[Mapping]:
+        """It is the best, or there is none."""
+        if self.mapping is None:
+            return Result(Status.INFEASIBLE, None, None, 0, run.seconds, method, Stop.COMPLETED)
+        value = round(self.value)
+        return Result(Status.OPTIMAL, self.mapping, value, value, run.seconds, method, Stop.COMPLETED)
+
+
+def mapping_of(chosen: Chosen, row: int, accelerator: Accelerator) -> Mapping:
+    """A row as a mapping."""
+    along = list(array_of(accelerator).sizes)
+    nest: list[Loop] = []
+    places = [0]
+    for at in range(chosen.temporal_count[row] + 1):
+        for one in range(chosen.spatial_count[row]):
+            if chosen.spatial_at[row, one] == at:
+                loop = LOOPS[chosen.spatial_loop[row, one]]
+                nest.append(Loop(loop, int(chosen.spatial_size[row, one]), along[chosen.spatial_along[row, one]]))
+        if at < chosen.temporal_count[row]:
+            nest.append(Loop(LOOPS[chosen.temporal_loop[row, at]], int(chosen.temporal_size[row, at])))
+            places.append(len(nest))
+    kept = {
+        str(operand): tuple(
+            Kept(level.memory.name, places[cut])
+            for level, cut in zip(accelerator.levels, chosen.cut[row, number], strict=True)
+            if cut >= 0
+        )
+        for number, operand in enumerate(Operand)
+    }
+    return Mapping(tuple(nest), **kept)
+
+
+def in_chunks(mappings: Iterable[Mapping]) -> Iterator[list[Mapping]]:
+    """Lists of at most CHUNK."""
+    rest = iter(mappings)
+    while chunk := list(islice(rest, CHUNK)):
+        yield chunk

@@ -1,0 +1,74 @@
+"""`--method hybrid`: the rule of Timeloop's Hybrid mapper.
+
+A thread draws a random tiling and goes through its orders of loops, of those that cost the same only one; it stops
+after a number of valid mappings in a row that were no better than its best. Threads differ by their seeds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import product
+from random import Random
+from typing import Final
+
+from onchip.answer.layer_mapping import Mapping
+from onchip.answer.result import Result, Stop
+from onchip.arch.accelerator import Accelerator
+from onchip.ir.layer import LOOPS, Layer
+from onchip.solve.mapping.baselines.best import CHUNK, MOST_WITHOUT_ANY, Best, in_chunks
+from onchip.solve.mapping.baselines.tilings import Tiling, random_tiling
+from onchip.solve.mapping.exact.tables import CLASSES
+from onchip.solve.mapping.objective import MappingObjective
+from onchip.solve.run.limits import Run
+
+METHOD: Final = "hybrid"
+THREADS: Final = 8
+PATIENCE: Final = 500
+MOST_TRIED: Final = 2_000_000
+
+
+def solve_as_hybrid(
+    layer: Layer,
+    accelerator: Accelerator,
+    objective: MappingObjective,
+    run: Run,
+    threads: int = THREADS,
+    patience: int = PATIENCE,
+) -> Result[Mapping]:
+    """The best of `threads` threads, one after the other; the same for a seed."""
+    best = Best(layer, accelerator, objective)
+    for thread in range(threads):
+        random = Random(f"{run.limits.seed} {thread}")
+        own, in_a_row = float("inf"), 0
+        for drawn, mappings in enumerate(in_chunks(_drawn(random, layer, accelerator))):
+            if best.mapping is None and drawn * CHUNK >= MOST_WITHOUT_ANY:
+                return best.result(METHOD, run, Stop.COMPLETED)
+            if run.stop is not None:
+                return best.result(METHOD, run, run.stop)
+            for value, mapping in best.values(mappings):
+                if value == float("inf") or in_a_row == patience:
+                    continue
+                in_a_row = 0 if value < own else in_a_row + 1
+                own = min(own, value)
+                best.offer(value, mapping)
+            if in_a_row == patience:
+                break
+    return best.result(METHOD, run, Stop.COMPLETED)
+
+
+def _drawn(random: Random, layer: Layer, accelerator: Accelerator) -> Iterator[Mapping]:
+    tried = 0
+    while tried < MOST_TRIED:
+        tiling = random_tiling(random, layer, accelerator)
+        for orders in product(*(_orders(tiling, level) for level in range(len(tiling.temporal)))):
+            yield tiling.mapping(layer, accelerator, orders)
+            tried += 1
+
+
+def _orders(tiling: Tiling, level: int) -> list[list[str]]:
+    """One for each class of loops that may be innermost: the rest decides nothing about reuse."""
+    present = [(loop, own) for loop, own in zip(LOOPS, CLASSES, strict=True) if tiling.temporal[level].get(loop, 1) > 1]
+    return [
+        [loop for loop, own in present if own == innermost] + [loop for loop, own in present if own != innermost]
+        for innermost in sorted({own for _, own in present})
+    ] or [[]]

@@ -1,0 +1,182 @@
+"""`--method loma`: all orders of the loops' prime factors, memories filled from the units up (LOMA, AICAS 2021).
+
+As ZigZag (zigzag-dse 3.9.1) and DeFiNES do it. The smallest factors of the loop that has most are joined until
+`limit` are left. Each operand has its own cuts: of all ways to fill a memory with further loops the one by which least
+bits come from above.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from math import factorial, prod
+from typing import Final
+
+import numpy as np
+
+from onchip.answer import layer_mapping as plan
+from onchip.answer.layer_mapping import Loop
+from onchip.answer.result import Result, Stop
+from onchip.arch.accelerator import Accelerator
+from onchip.arch.memory import MemoryLevel, Operand
+from onchip.cost.layer.accounting import DEFINES, INTERPRETER, Accounting
+from onchip.cost.layer.limits import array_of
+from onchip.cost.layer.tables import Chosen, Integers, empty_chosen
+from onchip.ir.layer import LOOPS, OUTPUT, RELEVANT, Layer
+from onchip.solve.mapping.baselines.best import BestRow
+from onchip.solve.mapping.baselines.loma_kernel import Desk, Filling, fill_orders
+from onchip.solve.mapping.baselines.tiles import Tiles, TileSizes, sides_of, tiles_of
+from onchip.solve.mapping.baselines.unrolling import Unrolled, Unrolling, unrolled_as_asked, unrolled_greedily
+from onchip.solve.mapping.factors import prime_counts
+from onchip.solve.mapping.objective import MappingObjective
+from onchip.solve.run.limits import Run
+
+METHOD: Final = "loma"
+LIMIT: Final = 6
+ROWS: Final = 1024
+ORDER: Final = ("N", "K", "G", "Q", "P", "C", "S", "R")
+"""Of loops with equally many factors ZigZag joins those of the first."""
+ORDER_OF_DEFINES: Final = ("N", "K", "C", "P", "Q", "R", "S", "G")
+"""DeFiNES those of the first of these."""
+
+
+def solve_as_loma(
+    layer: Layer,
+    accelerator: Accelerator,
+    objective: MappingObjective,
+    run: Run,
+    limit: int = LIMIT,
+    accounting: Accounting = INTERPRETER,
+    unrolling: Unrolling | None = None,
+    *,
+    has_stored_room: bool = False,
+) -> Result[plan.Mapping]:
+    """The best of all orders; nothing is random, and nothing is proven.
+
+    `unrolling` says what stands on the array, as in ZigZag's mapping files; without it, as much as divides the bounds.
+    Where it does not divide a bound, the loop runs longer: INTERPRETER executes all of it, ZIGZAG and DEFINES count
+    energy with units in parts. With `has_stored_room` tiles have the room that `verify_mapping` asks for; without it
+    what the accounting counts, as those tools do, which is less where a stride skips rows.
+    """
+    unrolled = unrolled_greedily(layer, accelerator)
+    if unrolling is not None:
+        unrolled = unrolled_as_asked(layer, accelerator, unrolling)
+    best = BestRow(layer, accelerator, objective, accounting, unrolled)
+    for chosen in filled_orders(layer, accelerator, unrolled, limit, accounting, has_stored_room=has_stored_room):
+        best.offer(chosen)
+        if run.stop is not None:
+            return best.result(METHOD, run, run.stop)
+    return best.result(METHOD, run, Stop.COMPLETED)
+
+
+def filled_orders(
+    layer: Layer,
+    accelerator: Accelerator,
+    unrolled: Unrolled,
+    limit: int,
+    accounting: Accounting,
+    *,
+    has_stored_room: bool = False,
+) -> Iterator[Chosen]:
+    """The mappings of all orders, in arrays that are written again for the next ones."""
+    order = ORDER_OF_DEFINES if replace(accounting, systolic=()) == DEFINES else ORDER
+    tiles = tiles_of(joined(unrolled.turns, limit, order))
+    executed = layer if accounting.units_in_parts else layer.padded_to(unrolled.bounds)
+    filling = _filling(accelerator, unrolled, tiles, TileSizes(executed, tiles, accounting, has_stored_room))
+    loops = sum(tiles.counts)
+    desk = _desk(tiles, loops)
+    size = min(ROWS, _orders(tiles))
+    rows = rows_for(accelerator, unrolled, loops, size)
+    count = size
+    while count == size:
+        count = fill_orders(filling, desk, rows)
+        yield Chosen(*(part[:count] for part in rows))
+
+
+def joined(turns: Mapping[str, int], limit: int, order: Sequence[str] = ORDER) -> list[Loop]:
+    """The prime factors; the two smallest of the loop that has most are joined, until `limit` or all are whole."""
+    factors = {
+        loop: sorted(prime for prime, count in prime_counts(turns[loop]).items() for _ in range(count))
+        for loop in order
+    }
+    while sum(map(len, factors.values())) > limit:
+        most = max(factors, key=lambda loop: len(factors[loop]))
+        if len(factors[most]) == 1:
+            break
+        one, two, *rest = factors[most]
+        factors[most] = sorted([one * two, *rest])
+    return [Loop(loop, size) for loop, sizes in factors.items() for size in sizes]
+
+
+def rows_for(accelerator: Accelerator, unrolled: Unrolled, loops: int, rows: int) -> Chosen:
+    """Room for mappings of so many loops in time; what stands beside is filled in."""
+    along = list(array_of(accelerator).sizes)
+    chosen = empty_chosen(rows, max(loops, len(unrolled.beside)), len(accelerator.levels))
+    chosen.spatial_count[:] = len(unrolled.beside)
+    for at, loop in enumerate(unrolled.beside):
+        chosen.spatial_loop[:, at] = LOOPS.index(loop.dimension)
+        chosen.spatial_size[:, at] = loop.size
+        chosen.spatial_along[:, at] = along.index(str(loop.along))
+    return chosen
+
+
+def _filling(accelerator: Accelerator, unrolled: Unrolled, tiles: Tiles, sized: TileSizes) -> Filling:
+    levels, layer = accelerator.levels, sized.layer
+    sides = sides_of(accelerator, unrolled.beside, unrolled.parts(layer))
+    return Filling(
+        np.array([LOOPS.index(kind.dimension) for kind in tiles.kinds], np.int64),
+        np.array([kind.size for kind in tiles.kinds], np.int64),
+        np.array(tiles.steps, np.int64),
+        tiles.iterations,
+        tiles.sums_are_left,
+        np.array([tiles.is_left(RELEVANT[operand]) for operand in Operand]),
+        np.array([[sized.room(within, operand) for within in sides.within[1:-1]] for operand in Operand]),
+        np.array([layer.bits(operand) for operand in Operand]),
+        layer.partial_bits,
+        np.array([_adds_beside(level.serves, unrolled.beside) for level in levels]),
+        np.array([level.memory.capacity_bytes * 8 for level in levels]),
+        np.array([level.double_buffered for level in levels]),
+        np.array([_held(layer, accelerator, level) for level in levels]),
+        np.array([[accelerator.home(operand) == level.memory.name for level in levels] for operand in Operand]),
+        np.array([last_apart(accelerator, str(loop.along)) for loop in unrolled.beside], np.int64),
+    )
+
+
+def _adds_beside(serves: tuple[str, ...] | None, beside: tuple[Loop, ...]) -> bool:
+    return serves is not None and any(
+        loop.dimension not in RELEVANT[OUTPUT] and loop.along not in serves for loop in beside
+    )
+
+
+def _held(layer: Layer, accelerator: Accelerator, level: MemoryLevel) -> list[int]:
+    """In the order of the file, which decides between ways to fill the memory that are equally good."""
+    own = [
+        list(Operand).index(operand)
+        for operand in level.memory.holds
+        if operand in layer.operands
+        and (level in accelerator.keepers(operand) or accelerator.home(operand) == level.memory.name)
+    ]
+    return [*own, -1, -1, -1][:3]
+
+
+def last_apart(accelerator: Accelerator, along: str) -> int:
+    """The last level of inputs of which instances stand along a dimension: such a loop stands right above its tile."""
+    keepers = accelerator.keepers(Operand.INPUT)
+    apart = [
+        number
+        for number, level in enumerate(accelerator.levels)
+        if level in keepers and level.serves is not None and along not in level.serves
+    ]
+    return max(apart, default=-1)
+
+
+def _desk(tiles: Tiles, loops: int) -> Desk:
+    def zeros(*sizes: int) -> Integers:
+        return np.zeros(sizes, np.int64)
+
+    order = np.repeat(np.arange(len(tiles.counts)), tiles.counts)
+    return Desk(order, zeros(1), zeros(loops + 1), zeros(3), np.zeros((3, loops + 1)), zeros(3), zeros(3), zeros(3))
+
+
+def _orders(tiles: Tiles) -> int:
+    return factorial(sum(tiles.counts)) // prod(factorial(count) for count in tiles.counts)

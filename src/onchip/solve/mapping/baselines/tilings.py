@@ -1,0 +1,74 @@
+"""Random splits of a layer's loops over the levels of an accelerator, and the mappings that they make."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from random import Random
+
+from onchip.answer.layer_mapping import Loop, Mapping, even, loops_along
+from onchip.arch.accelerator import Accelerator
+from onchip.arch.memory import Operand
+from onchip.cost.layer.limits import array_of
+from onchip.ir.layer import LOOPS, Layer
+from onchip.solve.mapping.factors import prime_counts
+
+
+@dataclass(frozen=True, slots=True)
+class Tiling:
+    """Sizes of loops at each level, DRAM's last, and loops beside each other by the level at which they stand."""
+
+    temporal: tuple[dict[str, int], ...]
+    beside: tuple[tuple[Loop, ...], ...]
+
+    def mapping(self, layer: Layer, accelerator: Accelerator, orders: Sequence[Sequence[str]]) -> Mapping:
+        """Loops innermost first, as `orders` says for each level."""
+        parts = [
+            [*beside, *(Loop(loop, sizes[loop]) for loop in order if sizes.get(loop, 1) > 1)]
+            for sizes, beside, order in zip(self.temporal, self.beside, orders, strict=True)
+        ]
+        holders = {
+            str(operand): [one.memory.name for one in accelerator.keepers(operand)]
+            for operand in Operand
+            if operand in layer.operands
+        }
+        names = [one.memory.name for one in accelerator.levels]
+        return even(list(zip(names, parts[:-1], strict=True)), holders, parts[-1])
+
+
+def random_tiling(random: Random, layer: Layer, accelerator: Accelerator) -> Tiling:
+    """Each prime factor of each bound at any level, or along any dimension of the array that has room and takes it."""
+    array = array_of(accelerator)
+    left, beside = dict(array.sizes), dict[tuple[str, str], int]()
+    temporal: list[dict[str, int]] = [{} for _ in range(len(accelerator.levels) + 1)]
+    for loop, bound in layer.bounds.items():
+        for prime in (prime for prime, count in prime_counts(bound).items() for _ in range(count)):
+            fitting = [name for name in left if loop in loops_along(array, name) and prime <= left[name]]
+            place = random.randrange(len(fitting) + len(temporal))
+            if place < len(fitting):
+                name = fitting[place]
+                left[name] //= prime
+                beside[name, loop] = beside.get((name, loop), 1) * prime
+            else:
+                sizes = temporal[place - len(fitting)]
+                sizes[loop] = sizes.get(loop, 1) * prime
+    standing: list[list[Loop]] = [[] for _ in temporal]
+    for (name, loop), size in beside.items():
+        standing[_level_of(accelerator, name)].append(Loop(loop, size, name))
+    return Tiling(tuple(temporal), tuple(map(tuple, standing)))
+
+
+def random_orders(random: Random, levels: int) -> list[list[str]]:
+    """Any order of the loops at each level."""
+    return [random.sample(LOOPS, len(LOOPS)) for _ in range(levels)]
+
+
+def _level_of(accelerator: Accelerator, along: str) -> int:
+    """Right below the loops of the first memory of inputs that serves a dimension; DRAM's if there is none."""
+    start = 0
+    for number, level in enumerate(accelerator.levels):
+        if Operand.INPUT in level.memory.holds:
+            if level.serves is None or along in level.serves:
+                return start
+            start = number + 1
+    return start

@@ -1,0 +1,69 @@
+"""`--method cosa`: the schedule that CoSA's formulation finds best (Huang et al., ISCA 2021)."""
+
+from __future__ import annotations
+
+from math import floor
+from typing import Final
+
+from onchip.answer.layer_mapping import Mapping
+from onchip.answer.result import Result, Status
+from onchip.arch.accelerator import Accelerator
+from onchip.errors import InternalError
+from onchip.ir.layer import Layer
+from onchip.solve.joint.mip import solve_mip
+from onchip.solve.mapping.cosa.machine import CosaMachine
+from onchip.solve.mapping.cosa.model import CosaModel
+from onchip.solve.mapping.cosa.objective import fits, objective_of
+from onchip.solve.mapping.cosa.placement import factors_of
+from onchip.solve.mapping.cosa.ties import TieBreak, best_of_equals
+from onchip.solve.mapping.factors import padded_bound
+from onchip.solve.run.limits import Run
+
+METHOD: Final = "cosa"
+VALUE_PER_BIT: Final = 10_000
+"""`objective_value` and `lower_bound` are CoSA's objective in this unit; a proof is within one of them."""
+
+
+def solve_as_cosa(
+    layer: Layer,
+    accelerator: Accelerator,
+    run: Run,
+    *,
+    tie_break: TieBreak | None = None,
+    largest_prime: int | None = None,
+) -> Result[Mapping]:
+    """Solve the formulation; raises AcceleratorError for a machine that is no chain of levels.
+
+    Of schedules with the same objective, some hundred, the one with the least `tie_break` is answered (infinite for
+    one that another model refuses: CoSA counts capacities its own way). Bounds are padded until no prime factor is
+    above `largest_prime`; without it they stay as they are, as in the paper.
+    """
+    machine = CosaMachine.of(layer if largest_prime is None else _padded(layer, largest_prime), accelerator)
+    model = CosaModel(machine, factors_of(machine.layer.bounds))
+    outcome = solve_mip(model.model, run, mostly_linear=True)
+    bound = (outcome.lower_bound - model.offset) / model.objective_per_bit
+    if outcome.values is None:
+        status = Status.INFEASIBLE if outcome.is_infeasible else Status.UNKNOWN
+        return Result(status, None, None, floor(bound * VALUE_PER_BIT), run.seconds, METHOD, outcome.stopped_by)
+    placement = model.placement(outcome)
+    if not fits(machine, placement):
+        raise InternalError("the solver's schedule does not fit", place=f"--solver {run.limits.solver}")
+    value = round(objective_of(machine, placement).total * VALUE_PER_BIT)
+    if bound * VALUE_PER_BIT > value + 1:
+        raise InternalError("the solver's bound is above its schedule", place=f"--solver {run.limits.solver}")
+    is_proven = value - bound * VALUE_PER_BIT <= 1
+    if tie_break is not None:
+        placement = best_of_equals(machine, placement, tie_break)
+    return Result(
+        Status.OPTIMAL if is_proven else Status.FEASIBLE,
+        placement.mapping(machine),
+        value,
+        value if is_proven else floor(bound * VALUE_PER_BIT),
+        run.seconds,
+        METHOD,
+        outcome.stopped_by,
+    )
+
+
+def _padded(layer: Layer, largest_prime: int) -> Layer:
+    return layer.padded_to({loop: padded_bound(bound, largest_prime) for loop, bound in layer.bounds.items()})

@@ -1,0 +1,139 @@
+"""An accelerator and a layer as CoSA sees them: a chain of levels, each with its share of the array."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from onchip.answer.layer_mapping import loops_along
+from onchip.arch.accelerator import Accelerator
+from onchip.arch.memory import MemoryLevel
+from onchip.errors import AcceleratorError
+from onchip.ir.layer import INPUT, OUTPUT, WEIGHT, Layer
+
+RELATED: Final[Mapping[str, tuple[str, ...]]] = {
+    WEIGHT: ("R", "S", "C", "K", "G"),
+    INPUT: ("P", "Q", "C", "N", "G"),
+    OUTPUT: ("P", "Q", "K", "N", "G"),
+}
+"""A of CoSA's Table IV: R and S reach the input through its halo alone. G, which CoSA does not know, leads anywhere."""
+WINDOWS: Final[Mapping[str, str]] = {"R": "P", "S": "Q"}
+"""Which output loop slides over the input with which filter loop."""
+INPUT_SHARE_BESIDE_OUTPUT: Final = 0.25
+"""Of a memory that holds inputs and outputs; outputs have the rest (the program's partition ratios)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where a factor runs: at a level, one after the other or, `along` a dimension of the array, side by side.
+
+    Levels count memories from the MACs; DRAM is the one after the last.
+    """
+
+    level: int
+    along: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class CosaMachine:
+    """`entries` says for each level how many elements of each operand fit (B and M of the paper).
+
+    `units` says how many factors side by side have room at a place (S), `loops` whose factors may be there.
+    """
+
+    layer: Layer
+    names: tuple[str, ...]
+    entries: tuple[Mapping[str, int], ...]
+    units: Mapping[Place, int]
+    loops: Mapping[Place, tuple[str, ...]]
+
+    @classmethod
+    def of(cls, layer: Layer, accelerator: Accelerator) -> CosaMachine:
+        """Raises AcceleratorError where there is no array, or the memories are no chain of ever fewer instances."""
+        array = accelerator.array
+        if array is None:
+            place = f"accelerator {accelerator.name!r}"
+            raise AcceleratorError("it has no array to map loops on", place=place, expected="`array` in its file")
+        units: dict[Place, int] = {}
+        served: set[str] = set()
+        for index, level in enumerate(accelerator.levels):
+            now = set(array.sizes) if level.serves is None else set(level.serves)
+            _serves_at_least(level, now, served)
+            units |= {Place(index, name): array.sizes[name] for name in array.sizes if name in now - served}
+            served = now
+        _serves_at_least(accelerator.levels[-1], served, set(array.sizes))
+        return cls(
+            layer,
+            tuple(level.memory.name for level in accelerator.levels),
+            tuple(_entries(layer, level, is_last=level is accelerator.levels[-1]) for level in accelerator.levels),
+            units,
+            {place: loops_along(array, place.along or "") for place in units},
+        )
+
+    @property
+    def dram(self) -> int:
+        """The level of DRAM."""
+        return len(self.names)
+
+    @property
+    def shared(self) -> int:
+        """The level of the global buffer: the last on the chip, where the order of loops counts."""
+        return len(self.names) - 1
+
+    @property
+    def places(self) -> tuple[Place, ...]:
+        """All of them."""
+        return (*(Place(level) for level in range(self.dram + 1)), *self.units)
+
+    @property
+    def input_level(self) -> int | None:
+        """The last memory of inputs below the global buffer: the only one where CoSA counts a halo."""
+        return self._last_below_shared(INPUT)
+
+    @property
+    def weight_level(self) -> int | None:
+        """The last memory of weights below the global buffer."""
+        return self._last_below_shared(WEIGHT)
+
+    def may_hold(self, place: Place, loop: str, prime: int) -> bool:
+        """Whether a factor of a loop may be there at all.
+
+        A factor of 1 matters as far as an input tile spans it: of places that are the same to it there is one.
+        """
+        if prime == 1:
+            return place.along is None and place.level in (*self._input_levels(loop), self.dram)
+        return place.along is None or (loop in self.loops[place] and prime <= self.units[place])
+
+    def step(self, operand: str, loop: str) -> int:
+        """How far apart in an operand neighbouring iterations of a loop are: CoSA counts strides per factor."""
+        return {"P": self.layer.stride[0], "Q": self.layer.stride[1]}.get(loop, 1) if operand == INPUT else 1
+
+    def _input_levels(self, loop: str) -> tuple[int, ...]:
+        held = tuple(level for level in range(self.shared) if INPUT in self.entries[level])
+        return held if self.step(INPUT, loop) > 1 else held[-1:]
+
+    def _last_below_shared(self, operand: str) -> int | None:
+        return max((i for i in range(self.shared) if operand in self.entries[i]), default=None)
+
+
+def _serves_at_least(level: MemoryLevel, served: set[str], needed: set[str]) -> None:
+    if not needed <= served:
+        raise AcceleratorError(
+            f"it serves {', '.join(sorted(served)) or 'nothing'} of the array",
+            place=f"memory {level.memory.name!r}",
+            expected=f"also {', '.join(sorted(needed - served))}: each memory what those nearer the MACs serve, "
+            "the last the whole array",
+        )
+
+
+def _entries(layer: Layer, level: MemoryLevel, *, is_last: bool) -> dict[str, int]:
+    """Sums in the making are counted in the global buffer as if they were finished."""
+    held = [operand for operand in layer.operands if operand in level.memory.holds]
+    shares = {operand: 1 / len(held) for operand in held}
+    if set(held) == {INPUT, OUTPUT}:
+        shares = {INPUT: INPUT_SHARE_BESIDE_OUTPUT, OUTPUT: 1 - INPUT_SHARE_BESIDE_OUTPUT}
+    bits = {operand: layer.bits(operand) for operand in held}
+    if OUTPUT in bits and not is_last:
+        bits[OUTPUT] = layer.partial_bits
+    return {operand: int(level.memory.capacity_bytes * 8 // bits[operand] * shares[operand]) for operand in held}

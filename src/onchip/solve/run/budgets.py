@@ -1,0 +1,71 @@
+"""M_R, M_H and M_P: the capacities COSMA plans for, computed from the network itself."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+from onchip.answer.problem import Count, Problem
+from onchip.answer.result import Result, Status
+from onchip.arch.memory import Memory
+from onchip.facts.bounds import OperatorNeed, greatest_need
+from onchip.ir.graph import Graph
+from onchip.solve.ordering.min_peak import min_peak_bytes
+from onchip.solve.run.limits import Limits
+from onchip.solve.run.start import RunStarter
+
+
+class Budget(StrEnum):
+    """M_R: the greatest need of one operator; M_P: the least peak without spills; M_H: the floor of their mean."""
+
+    M_R = "m_r"
+    M_H = "m_h"
+    M_P = "m_p"
+
+
+@dataclass(frozen=True, slots=True)
+class Budgets:
+    """`required` is M_R, `least_peak` M_P as far as it was found."""
+
+    required: OperatorNeed
+    least_peak: Result[tuple[int, ...]]
+
+    @property
+    def required_bytes(self) -> int:
+        """M_R."""
+        return self.required.need_bytes
+
+    @property
+    def min_peak_bytes(self) -> int | None:
+        """M_P, or None where it is not proven."""
+        return self.least_peak.objective_value if self.least_peak.status is Status.OPTIMAL else None
+
+    def capacity_bytes(self, budget: Budget) -> int | None:
+        """The capacity a budget stands for, or None if that takes an M_P which is not known."""
+        if budget is Budget.M_R:
+            return self.required_bytes
+        if self.min_peak_bytes is None or budget is Budget.M_P:
+            return self.min_peak_bytes
+        return (self.required_bytes + self.min_peak_bytes) // 2
+
+    @property
+    def min_peak_in_words(self) -> str:
+        """M_P, or what is known of it."""
+        if self.min_peak_bytes is not None:
+            return f"M_P is {self.min_peak_bytes} bytes"
+        if self.least_peak.objective_value is None:
+            return f"M_P is at least {self.least_peak.lower_bound} bytes"
+        return f"M_P is {self.least_peak.lower_bound} to {self.least_peak.objective_value} bytes"
+
+
+def roomy_problem(graph: Graph, count: Count, alignment_bytes: int = 1) -> Problem:
+    """Return a problem whose one scratchpad holds all counted tensors together."""
+    cramped = Problem(graph, (Memory("sram", 1, alignment_bytes),), count=count)
+    padded = (-(-tensor.size_bytes // alignment_bytes) * alignment_bytes for tensor in cramped.counted_tensors)
+    return Problem(graph, (Memory("sram", max(1, sum(padded)), alignment_bytes),), count=count)
+
+
+def budgets_of(problem: Problem, limits: Limits, start: RunStarter) -> Budgets:
+    """Return M_R, and M_P as far as the limits allow."""
+    with start(limits) as run:
+        return Budgets(greatest_need(problem), min_peak_bytes(problem, run))

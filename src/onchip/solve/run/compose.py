@@ -1,0 +1,172 @@
+"""From decisions (order, residencies, offsets) to a plan."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from onchip.answer.program import Allocate, Compute, Copy, Free, Instruction, Plan
+from onchip.arch.memory import DRAM
+from onchip.facts.indexed import IndexedProblem, bits
+from onchip.ir.tensor import Role
+
+
+@dataclass(frozen=True, slots=True)
+class Residency:
+    """One tensor in scratchpad number `memory` over the half-open range of steps [start, stop).
+
+    It begins with the tensor's Compute if `start` is that step, else with a load.
+    """
+
+    tensor: int
+    start: int
+    stop: int
+    memory: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Schedule:
+    """An order of the operators and the residencies, by tensor and time; no addresses yet."""
+
+    order: tuple[int, ...]
+    residencies: tuple[Residency, ...]
+
+    def in_memory(self, memory: int) -> Schedule:
+        """Return what of it happens in one scratchpad."""
+        return Schedule(self.order, tuple(one for one in self.residencies if one.memory == memory))
+
+
+@dataclass(frozen=True, slots=True)
+class Move:
+    """One step of a search: these tensors leave, then the operator runs."""
+
+    operator: int
+    evicted: int
+
+
+def schedule_of_moves(indexed: IndexedProblem, moves: Iterable[Move]) -> Schedule:
+    """Turn steps with evictions into residencies as short as their uses allow.
+
+    A tensor that is evicted has been useless since its last use, so its residency ends there.
+    """
+    order: list[int] = []
+    residencies: list[Residency] = []
+    began: dict[int, int] = {}
+    last_use: dict[int, int] = {}
+    for step, move in enumerate(moves):
+        residencies.extend(Residency(t, began.pop(t), last_use[t] + 1) for t in bits(move.evicted))
+        for tensor in indexed.operand_lists[move.operator]:
+            began.setdefault(tensor, step)
+            last_use[tensor] = step
+        order.append(move.operator)
+    residencies.extend(Residency(tensor, start, last_use[tensor] + 1) for tensor, start in began.items())
+    return Schedule(tuple(order), tuple(sorted(residencies, key=lambda r: (r.start, r.tensor, r.stop))))
+
+
+def non_compulsory_cost(indexed: IndexedProblem, schedule: Schedule) -> int:
+    """Return what a schedule's transfers cost beyond the compulsory ones at their cheapest (COSMA, Eq. 12)."""
+    views, cost = indexed.views, 0
+    for tensor, residencies in _by_tensor(schedule.residencies).items():
+        if (stored := _stored_from(indexed, residencies)) is not None:
+            cost += views[stored.memory].store_costs[tensor]
+        if indexed.tensors[tensor].role is Role.OUTPUT:
+            cost -= indexed.store_costs[tensor]
+        elif indexed.producer[tensor] < 0 and indexed.readers[tensor]:
+            cost -= indexed.load_costs[tensor]
+        cost += sum(
+            views[residency.memory].load_costs[tensor]
+            for residency in residencies
+            if _is_loaded(indexed, schedule, residency)
+        )
+    return cost
+
+
+def _is_loaded(indexed: IndexedProblem, schedule: Schedule, residency: Residency) -> bool:
+    """Whether it begins with a load: it is not computed."""
+    return indexed.producer[residency.tensor] != schedule.order[residency.start]
+
+
+def _stored_from(indexed: IndexedProblem, residencies: Sequence[Residency]) -> Residency | None:
+    """Return during which residency of a tensor it is stored, if it is: the first, which its operator began."""
+    tensor = residencies[0].tensor
+    is_output = indexed.tensors[tensor].role is Role.OUTPUT
+    if indexed.producer[tensor] < 0 or not (len(residencies) > 1 or is_output):
+        return None
+    return residencies[0]
+
+
+def _by_tensor(residencies: Iterable[Residency]) -> dict[int, list[Residency]]:
+    """Return each tensor's residencies as they begin."""
+    by_tensor: dict[int, list[Residency]] = {}
+    for residency in sorted(residencies, key=lambda r: r.start):
+        by_tensor.setdefault(residency.tensor, []).append(residency)
+    return by_tensor
+
+
+def compose(indexed: IndexedProblem, schedule: Schedule, offsets_bytes: Sequence[int]) -> Plan:
+    """Write the straight-line program; `offsets_bytes[i]` belongs to `schedule.residencies[i]`.
+
+    In a step: loads and allocations of outputs, Compute, compulsory writes, the one spill of a tensor that is
+    loaded again, Free.
+    """
+    return _Composer(indexed, schedule, offsets_bytes).plan()
+
+
+class _Composer:
+    def __init__(self, indexed: IndexedProblem, schedule: Schedule, offsets_bytes: Sequence[int]) -> None:
+        self._indexed = indexed
+        self._schedule = schedule
+        self._offsets = dict(zip(schedule.residencies, offsets_bytes, strict=True))
+        self._memories = [memory.name for memory in indexed.problem.memories]
+        self._names = [tensor.name for tensor in indexed.tensors]
+        self._stored_after = self._stores()
+        self._instructions: list[Instruction] = []
+
+    def plan(self) -> Plan:
+        starting: list[list[Residency]] = [[] for _ in self._schedule.order]
+        ending: list[list[Residency]] = [[] for _ in self._schedule.order]
+        for residency in self._schedule.residencies:
+            starting[residency.start].append(residency)
+            ending[residency.stop - 1].append(residency)
+        for step, operator in enumerate(self._schedule.order):
+            self._begin(operator, starting[step])
+            self._run(step, operator)
+            for residency in ending[step]:
+                self._free(residency)
+        return Plan(self._indexed.problem.memories, tuple(self._instructions))
+
+    def _begin(self, operator: int, residencies: list[Residency]) -> None:
+        for residency in residencies:
+            self._allocate(residency)
+            if self._indexed.producer[residency.tensor] != operator:
+                self._copy(residency.tensor, DRAM, self._memories[residency.memory])
+
+    def _run(self, step: int, operator: int) -> None:
+        self._instructions.append(Compute(self._indexed.problem.graph.operators[operator].name))
+        for residency in self._stored_after.get(step, ()):
+            self._copy(residency.tensor, self._memories[residency.memory], DRAM)
+
+    def _stores(self) -> dict[int, list[Residency]]:
+        """Return what is stored after which step: network outputs at once, a spill when the tensor leaves.
+
+        A spill cannot wait that long where the tensor is loaded elsewhere before.
+        """
+        stores: dict[int, list[Residency]] = {}
+        for tensor, residencies in _by_tensor(self._schedule.residencies).items():
+            stored = _stored_from(self._indexed, residencies)
+            if stored is not None:
+                loads = (one.start for one in residencies if _is_loaded(self._indexed, self._schedule, one))
+                is_output = self._indexed.tensors[tensor].role is Role.OUTPUT
+                can_wait = not is_output and stored.stop <= min(loads)
+                stores.setdefault(stored.stop - 1 if can_wait else stored.start, []).append(stored)
+        return stores
+
+    def _allocate(self, residency: Residency) -> None:
+        name, memory = self._names[residency.tensor], self._memories[residency.memory]
+        self._instructions.append(Allocate(name, memory, self._offsets[residency]))
+
+    def _free(self, residency: Residency) -> None:
+        self._instructions.append(Free(self._names[residency.tensor], self._memories[residency.memory]))
+
+    def _copy(self, tensor: int, source: str, target: str) -> None:
+        self._instructions.append(Copy(self._names[tensor], source, target))

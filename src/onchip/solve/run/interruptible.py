@@ -1,0 +1,99 @@
+"""Work that does not look at the clock or at Ctrl-C itself: it runs in a thread, which is watched."""
+
+from __future__ import annotations
+
+import sys
+import threading
+from collections.abc import Callable
+from typing import TYPE_CHECKING, TypeVar
+
+from onchip.answer.result import Result, Status, Stop
+from onchip.errors import InternalError
+from onchip.solve.run.limits import Run
+
+if TYPE_CHECKING:
+    from ortools.sat.python import cp_model
+
+T = TypeVar("T")
+WATCH_EVERY_SECONDS = 0.02
+LEAST_SECONDS = 0.01
+LOADING_SECONDS = 1.5
+
+
+def cp_sat_is_within_reach(run: Run) -> bool:
+    """Whether CP-SAT is loaded, or time enough left to load it, which nothing can interrupt."""
+    return run.stop is None and ("ortools.sat.python.cp_model" in sys.modules or run.seconds_left > LOADING_SECONDS)
+
+
+def run_watched(work: Callable[[], T], stop: Callable[[], None], run: Run) -> T:
+    """Return what `work` returns, in a thread of its own; tell it to `stop` when the run has to.
+
+    `work` has to release the interpreter lock most of the time and to return soon after `stop`.
+    """
+    results: list[T] = []
+    errors: list[BaseException] = []
+
+    def target() -> None:
+        try:
+            results.append(work())
+        except BaseException as error:  # raised below, in the thread that waits
+            errors.append(error)
+
+    thread = threading.Thread(target=target, daemon=True)
+    thread.start()
+    try:
+        while thread.is_alive():
+            thread.join(WATCH_EVERY_SECONDS)
+            if run.stop is not None:
+                stop()
+    except BaseException:
+        stop()
+        thread.join()
+        raise
+    if errors:
+        raise errors[0]
+    return results[0]
+
+
+def solve_interruptibly(
+    solver: cp_model.CpSolver, model: cp_model.CpModel, run: Run, seconds: float = float("inf")
+) -> cp_model.CpSolverStatus:
+    """Solve by CP-SAT with the run's workers, seed and time, and at most `seconds`; Ctrl-C ends it early."""
+    parameters = solver.parameters
+    limit = min(seconds, run.seconds_left)
+    if limit < float("inf"):
+        parameters.max_time_in_seconds = max(LEAST_SECONDS, limit)
+    parameters.num_workers = run.limits.workers
+    parameters.random_seed = run.limits.seed
+    parameters.catch_sigint_signal = False
+    return run_watched(lambda: solver.solve(model), solver.stop_search, run)
+
+
+def solve_for_result(
+    solver: cp_model.CpSolver,
+    model: cp_model.CpModel,
+    run: Run,
+    method: str,
+    extract: Callable[[], T],
+    seconds: float = float("inf"),
+) -> Result[T]:
+    """Solve as `solve_interruptibly` does and say what CP-SAT claims; `extract` reads the solution where there is one.
+
+    Objective and bound are whole numbers of at least 0, both 0 where the model has no objective.
+    """
+    from ortools.sat.python import cp_model
+
+    status = solve_interruptibly(solver, model, run, seconds)
+    if status == cp_model.INFEASIBLE:
+        return Result(Status.INFEASIBLE, None, None, 0, run.seconds, method)
+    stop = run.stop or Stop.TIME_LIMIT
+    if status == cp_model.UNKNOWN:
+        bound = solver.best_objective_bound if model.has_objective() else 0.0
+        return Result(Status.UNKNOWN, None, None, max(0, round(bound)), run.seconds, method, stop)
+    if status not in (cp_model.OPTIMAL, cp_model.FEASIBLE):
+        raise InternalError(f"CP-SAT ended with {solver.status_name(status)}: {model.validate()}", place=method)
+    value = round(solver.objective_value)
+    if status == cp_model.OPTIMAL:
+        return Result(Status.OPTIMAL, extract(), value, value, run.seconds, method)
+    bound = max(0, round(solver.best_objective_bound))
+    return Result(Status.FEASIBLE, extract(), value, bound, run.seconds, method, stop)

@@ -1,0 +1,154 @@
+"""The methods by name."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+
+from onchip.answer.problem import Objective, Order, Placement, Problem
+from onchip.answer.program import Plan
+from onchip.answer.result import Result
+from onchip.errors import UsageError
+from onchip.solve.joint.divide import solve_by_dividing
+from onchip.solve.joint.exact import solve_exactly
+from onchip.solve.joint.paper import solve_as_paper
+from onchip.solve.joint.pinning import solve_as_thesis
+from onchip.solve.run.limits import Run
+from onchip.solve.spilling.baselines import solve_by_belady, solve_greedily
+from onchip.solve.spilling.colouring import solve_by_colouring
+from onchip.solve.spilling.naive import solve_naively
+from onchip.solve.spilling.onsram import solve_as_onsram
+
+COSTS_OF_TRANSFERS = frozenset(Objective) - {Objective.PEAK}
+
+
+@dataclass(frozen=True, slots=True)
+class Method:
+    """A planning method and what it supports; what is not listed is refused, never skipped.
+
+    The first of `orders` is taken where none is asked for. `scratchpads` is the most it plans for, None for any
+    number: to leave some out would be no optimum.
+    """
+
+    name: str
+    summary: str
+    solve: Callable[[Problem, Run], Result[Plan]]
+    objectives: frozenset[Objective]
+    orders: tuple[Order, ...]
+    scratchpads: int | None = 1
+    placements: frozenset[Placement] = frozenset({Placement.DYNAMIC})
+
+    def __call__(self, problem: Problem, run: Run) -> Result[Plan]:
+        """Solve; raises UsageError for what the method does not support."""
+        for refusal in self._refusals(problem):
+            raise refusal
+        return self.solve(problem, run)
+
+    def supports(self, problem: Problem) -> bool:
+        """Whether the method would not refuse the problem."""
+        return next(self._refusals(problem), None) is None
+
+    def _refusals(self, problem: Problem) -> Iterator[UsageError]:
+        for asked, supported, option in (
+            (problem.objective, self.objectives, "--objective"),
+            (problem.order, self.orders, "--order"),
+            (problem.placement, self.placements, "--placement"),
+        ):
+            if asked not in supported:
+                names = ", ".join(sorted(supported))
+                yield UsageError(
+                    f"it does not support {asked}", place=f"--method {self.name}, {option}", expected=names
+                )
+        if self.scratchpads is not None and len(problem.memories) > self.scratchpads:
+            names = ", ".join(memory.name for memory in problem.memories)
+            yield UsageError(
+                f"there are {len(problem.memories)} scratchpads: {names}",
+                place=f"--method {self.name}",
+                expected=f"at most {self.scratchpads}",
+            )
+
+
+METHODS: Mapping[str, Method] = {
+    method.name: method
+    for method in (
+        Method(
+            "exact",
+            "best-first search over orders and residencies, addresses included; proves its optimum",
+            solve_exactly,
+            frozenset(Objective),
+            tuple(Order),
+            scratchpads=None,
+            placements=frozenset(Placement),
+        ),
+        Method(
+            "paper",
+            "the formulation of COSMA as one mixed-integer program, for small graphs; --solver says who solves it",
+            solve_as_paper,
+            frozenset(Objective),
+            tuple(Order),
+        ),
+        Method(
+            "divide",
+            "the graph cut where little crosses, each part ordered by exact search, the whole joined again",
+            solve_by_dividing,
+            frozenset({Objective.TRAFFIC}),
+            (Order.FREE,),
+        ),
+        Method(
+            "belady",
+            "what is needed again last leaves first; addresses by size",
+            solve_by_belady,
+            COSTS_OF_TRANSFERS,
+            (Order.GIVEN, Order.MIN_PEAK),
+        ),
+        Method(
+            "greedy",
+            "the cheapest eviction at each step; addresses by size",
+            solve_greedily,
+            COSTS_OF_TRANSFERS,
+            (Order.GIVEN, Order.MIN_PEAK),
+        ),
+        Method(
+            "pinning",
+            "the thesis's program of what is pinned in which scratchpad, then addresses; --solver says who solves it",
+            solve_as_thesis,
+            COSTS_OF_TRANSFERS,
+            (Order.GIVEN, Order.MIN_PEAK),
+            scratchpads=None,
+        ),
+        Method(
+            "onsram",
+            "tensors pinned for their whole life, greedily, what saves most first; all others streamed",
+            solve_as_onsram,
+            COSTS_OF_TRANSFERS,
+            (Order.GIVEN, Order.MIN_PEAK),
+            scratchpads=None,
+            placements=frozenset(Placement),
+        ),
+        Method(
+            "colouring",
+            "tensors pinned for their whole life in pseudo-registers of the scratchpads; all others streamed",
+            solve_by_colouring,
+            COSTS_OF_TRANSFERS,
+            (Order.GIVEN, Order.MIN_PEAK),
+            scratchpads=None,
+            placements=frozenset(Placement),
+        ),
+        Method(
+            "naive",
+            "every operator loads what it reads and writes back what it wrote; nothing stays",
+            solve_naively,
+            COSTS_OF_TRANSFERS,
+            (Order.GIVEN, Order.MIN_PEAK),
+            scratchpads=None,
+            placements=frozenset(Placement),
+        ),
+    )
+}
+
+
+def method_named(name: str) -> Method:
+    """Return the method of that name; raises UsageError for an unknown one."""
+    if name not in METHODS:
+        raise UsageError(f"no method is called {name!r}", place="--method", expected=", ".join(METHODS))
+    return METHODS[name]

@@ -1,0 +1,50 @@
+"""How runs start, by default unwatched, and how they end without what was asked for."""
+
+from __future__ import annotations
+
+import signal
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
+from types import FrameType
+from typing import TypeAlias
+
+from onchip.errors import OnchipError
+from onchip.solve.run.limits import Limits, Progress, Run
+
+
+class NoAnswerError(OnchipError):
+    """What was asked for was not found in time."""
+
+
+class StoppedError(OnchipError):
+    """What was asked for was not found before an interruption."""
+
+
+RunStarter: TypeAlias = Callable[[Limits], AbstractContextManager[Run]]
+
+
+@contextmanager
+def silent_run(limits: Limits) -> Iterator[Run]:
+    """Start a run nobody watches or interrupts."""
+    yield Run(limits)
+
+
+@contextmanager
+def interruptible_run(limits: Limits, listener: Callable[[Progress], None]) -> Iterator[Run]:
+    """Start a run that Ctrl-C ends with the best it has; a second Ctrl-C ends the program."""
+    run = Run(limits, listener)
+
+    def interrupt(_signal: int, _frame: FrameType | None) -> None:
+        if run.interrupt.is_set():
+            raise KeyboardInterrupt
+        run.interrupt.set()
+
+    if threading.current_thread() is not threading.main_thread():  # only the main thread gets signals
+        yield run
+        return
+    previous = signal.signal(signal.SIGINT, interrupt)
+    try:
+        yield run
+    finally:
+        signal.signal(signal.SIGINT, previous)

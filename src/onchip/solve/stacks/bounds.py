@@ -1,0 +1,250 @@
+"""What a stack in some tiles costs at least: cheap, for the search to pass by what cannot be the best.
+
+Multiply-accumulates with recomputation, what they read and write at least, and what every stack moves from and to DRAM.
+Stacks that end with the same layer have most of it in common: in equal tiles, a layer computes the same in all of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from math import floor
+from typing import Final, TypeAlias
+
+from onchip.answer.stacks import Tiling
+from onchip.arch.accelerator import Accelerator
+from onchip.arch.memory import DRAM
+from onchip.errors import InputError
+from onchip.facts.back_calculation import AxisName
+from onchip.facts.fusable import FeatureMap, FusableNetwork, Stack
+from onchip.solve.stacks.layer_bounds import LayerBounds, LayerShare, MapPlaces, shares_of, skips_nothing
+from onchip.solve.stacks.layer_floors import MachineFloors
+from onchip.solve.stacks.objective import Criteria, FusionObjective
+from onchip.solve.stacks.space import StackChoice
+from onchip.solve.stacks.stacks import Span, legal_spans, stack_of
+from onchip.solve.stacks.tile_ranges import SizeRange, paced_alike, range_totals
+from onchip.solve.stacks.tile_totals import AxisTotals, LayerTotals, axis_totals
+from onchip.solve.stacks.tilings import TileBox
+from onchip.solve.stacks.unit_shares import Sharing
+
+Tiles: TypeAlias = Tiling | TileBox
+Sizes: TypeAlias = int | tuple[int, ...]
+
+ROUNDING: Final = 1e-9
+"""Sums of floats are not those of the cost model in another order."""
+
+
+@dataclass(slots=True)
+class StackBounds:
+    """Of the choices on one network and machine, with mappings of which `sharing` is known.
+
+    What choices share is calculated once. Of a box of tilings the bound is that of each; where a layer skips pixels,
+    branches differ in pace, or mappings leave out memories or count units in parts, it is 0.
+    """
+
+    network: FusableNetwork
+    accelerator: Accelerator
+    objective: FusionObjective
+    sharing: Sharing
+    _layers: LayerBounds = field(init=False)
+    _longest: dict[int, Span] = field(init=False)
+    _first_readers: dict[str, int] = field(init=False)
+    _stacks: dict[Span, Stack] = field(default_factory=dict)
+    _axes: dict[tuple[Span, AxisName, Sizes, bool], AxisTotals] = field(default_factory=dict)
+    _channels: Mapping[str, int] = field(init=False)
+    _suffixes: dict[tuple[Span, Tiles], list[LayerShare]] = field(default_factory=dict)
+    _map_suffixes: dict[tuple[Span, Tiles, str | None], list[float]] = field(default_factory=dict)
+    _row_caches: dict[tuple[Span, Tiles], str] = field(default_factory=dict)
+    _maps: dict[tuple[Span, Tiles, int, tuple[str, ...], MapPlaces], float] = field(default_factory=dict)
+    _outer_readers: dict[Span, tuple[int, ...]] = field(default_factory=dict)
+    _outside: dict[tuple[Span, int], tuple[str, ...]] = field(default_factory=dict)
+    _inside: dict[tuple[Span, Tiles, str], tuple[float, float, float, float]] = field(default_factory=dict)
+    _ranged: dict[Span, bool] = field(default_factory=dict)
+    _is_tiled: dict[tuple[Span, Tiles], bool] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self._layers = LayerBounds(MachineFloors(self.accelerator, self.sharing))
+        self._longest = {}
+        for span in legal_spans(self.network):
+            self._longest.setdefault(span.stop, span)
+        self._channels = {name: one.channels for name, one in self.network.maps.items()}
+        readers = [(read.source, at) for at, layer in enumerate(self.network.layers) for read in layer.reads]
+        self._first_readers = dict(reversed(readers))
+
+    def bound(self, choice: StackChoice) -> Criteria:
+        """Rounded down; raises InputError for tiles that see nothing but padding."""
+        if choice.box is not None and not self._knows_boxes(choice.span):
+            return self.objective.zero
+        key = choice.span, choice.tiles, choice.output_home
+        if key not in self._inside:
+            self._inside[key] = self._sums_inside(choice)
+        energy_pj, cycles, dram_bits, moved = self._inside[key]
+        stack, homes = self._stack(choice.span), dict(choice.homes)
+        for source in stack.inputs:
+            home = homes.get(source.name, DRAM)
+            elements, own_pj = self._loaded(choice, source, home)
+            energy_pj += own_pj
+            dram_bits += elements * source.bits if home == DRAM else 0
+        dram_bits += stack.output.size_bits if choice.output_home == DRAM else 0
+        criteria = self.objective.criteria(energy_pj, cycles, dram_bits * moved)
+        return tuple(max(floor(part * (1 - ROUNDING)) - 1, 0) for part in criteria)
+
+    def _sums_inside(self, choice: StackChoice) -> tuple[float, float, float, float]:
+        """Energy, cycles and bits of DRAM, without what comes from outside and the stack's output in DRAM.
+
+        The last is the part of these bits that is counted at least.
+        """
+        span, last = choice.span, choice.span.stop - 1
+        key, cache = (self._tiled_as(span, choice.tiles), choice.tiles), self._row_cache(span, choice.tiles)
+        share = self._shares_from(*key, span.start)
+        maps_pj = self._maps_from(*key, cache, span.start)
+        inner = MapPlaces(rows=cache)
+        for at in self._readers_outside(span):
+            if at != last:
+                outside = self._from_outside(span, at)
+                maps_pj += self._maps_of(*key, at, outside, inner) - self._maps_of(*key, at, (), inner)
+        own = MapPlaces(choice.output_home, cache)
+        maps_pj += self._maps_of(*key, last, self._from_outside(span, last), own)
+        weights_pj, again_bits = self._weights_pj(share)
+        return (
+            share.energy_pj + maps_pj + weights_pj,
+            share.cycles,
+            share.weight_bits + again_bits,
+            share.moved,
+        )
+
+    def _shares_from(self, longest: Span, tiles: Tiles, start: int) -> LayerShare:
+        """Of the layers from there to the stack's end, which stacks that end with the same layer have in common."""
+        known = self._suffixes.setdefault((longest, tiles), [])
+        for at in range(longest.stop - 1 - len(known), start - 1, -1):
+            share = self._layers.share(self.network.layers[at], *self._layer_totals(longest, tiles, at))
+            known.append(share + known[-1] if known else share)
+        return known[longest.stop - 1 - start]
+
+    def _maps_from(self, longest: Span, tiles: Tiles, cache: str | None, start: int) -> float:
+        """Energy of their feature maps, as if all were of the stack, without those of the last layer."""
+        known = self._map_suffixes.setdefault((longest, tiles, cache), [0.0])
+        for at in range(longest.stop - 1 - len(known), start - 1, -1):
+            known.append(known[-1] + self._maps_of(longest, tiles, at, (), MapPlaces(rows=cache)))
+        return known[longest.stop - 1 - start]
+
+    def _row_cache(self, span: Span, tiles: Tiles) -> str | None:
+        """The lowest memory in which cached rows may lie, if any are: it has room for those of all maps.
+
+        Not counted is what may be in the cache of columns, too, and a map that another stack reads as well.
+        """
+        if isinstance(tiles, TileBox) or not tiles.mode.caches_rows:
+            return None
+        if (span, tiles) not in self._row_caches:
+            rows, columns = self._totals(self._tiled_as(span, tiles), tiles)
+            stack = self._stack(span)
+            own = [one for one in stack.inputs if self._first_readers.get(one.name, -1) >= span.start]
+            bits = sum(
+                rows.kept[one.name] * (columns.whole[one.name] - columns.kept[one.name]) * one.channels * one.bits
+                for one in (*own, *(layer.output for layer in stack.layers))
+            )
+            fitting = (name for name in self._layers.cache_places if bits <= self._layers.capacities[name])
+            self._row_caches[span, tiles] = next(fitting)
+        return self._row_caches[span, tiles]
+
+    def _weights_pj(self, share: LayerShare) -> tuple[float, float]:
+        """Energy of all weights, and the bits of them that come from DRAM again.
+
+        They lie in one memory with room for all; or else, if they fit, in the highest on the chip, the others in DRAM.
+        """
+        homes, capacities, highest = self._layers.weight_homes, self._layers.capacities, self._layers.highest_home
+        lowest = next(at for at, home in enumerate(homes) if share.weight_bits <= capacities[home])
+        weights_pj = share.weights_pj[min(lowest, highest)]
+        if homes[lowest] != DRAM or not share.weight_bits:
+            return weights_pj, 0.0
+        outside_bits = max(share.weight_bits - (capacities[homes[highest]] if len(homes) > 1 else 0), 0)
+        return weights_pj + outside_bits * share.dearer_pj, outside_bits * share.tiles_again
+
+    def _maps_of(self, longest: Span, tiles: Tiles, at: int, outside: tuple[str, ...], places: MapPlaces) -> float:
+        key = longest, tiles, at, outside, places
+        if key not in self._maps:
+            layer = self.network.layers[at]
+            inner = {read.source: self._channels[read.source] for read in layer.reads if read.source not in outside}
+            rows, columns = self._layer_totals(longest, tiles, at)
+            self._maps[key] = self._layers.maps_pj(layer, rows, columns, inner, places)
+        return self._maps[key]
+
+    def _readers_outside(self, span: Span) -> tuple[int, ...]:
+        """Layers that read what is not of the stack."""
+        if span not in self._outer_readers:
+            every = range(span.start, span.stop)
+            self._outer_readers[span] = tuple(at for at in every if self._from_outside(span, at))
+        return self._outer_readers[span]
+
+    def _layer_totals(self, longest: Span, tiles: Tiles, at: int) -> tuple[LayerTotals, LayerTotals]:
+        rows, columns = self._totals(longest, tiles)
+        name = self.network.layers[at].name
+        return rows.layers[name], columns.layers[name]
+
+    def _from_outside(self, span: Span, at: int) -> tuple[str, ...]:
+        if (span, at) not in self._outside:
+            inputs = {one.name for one in self._stack(span).inputs}
+            sources = [read.source for read in self.network.layers[at].reads]
+            self._outside[span, at] = tuple(source for source in sources if source in inputs)
+        return self._outside[span, at]
+
+    def _loaded(self, choice: StackChoice, source: FeatureMap, home: str) -> tuple[float, float]:
+        """Elements from outside that the layer takes that takes most, and the energy of those that cost most.
+
+        Where all readers of a map are in the stack, these are the same in a longer one.
+        """
+        longest = self._tiled_as(choice.span, choice.tiles)
+        is_alike = self._first_readers.get(source.name, choice.span.start) >= choice.span.start
+        rows, columns = self._totals(longest if is_alike else choice.span, choice.tiles)
+        taken = [
+            (layer, source.channels * share * rows.layers[layer.name].new(at) * columns.layers[layer.name].new(at))
+            for layer in self._stack(choice.span).layers
+            for at, share in shares_of(layer, source)
+        ]
+        own_pj = (
+            elements * self._layers.load_pj(layer, rows.layers[layer.name], columns.layers[layer.name], home)
+            for layer, elements in taken
+        )
+        return max(elements for _, elements in taken), max(own_pj)
+
+    def _tiled_as(self, span: Span, tiles: Tiles) -> Span:
+        """The longest stack that ends there, or this one if its tiles see something where that one's do not."""
+        longest = self._longest[span.stop]
+        if (longest, tiles) not in self._is_tiled:
+            try:
+                self._totals(longest, tiles)
+                self._is_tiled[longest, tiles] = True
+            except InputError:
+                self._is_tiled[longest, tiles] = False
+        return longest if self._is_tiled[longest, tiles] else span
+
+    def _totals(self, span: Span, tiles: Tiles) -> tuple[AxisTotals, AxisTotals]:
+        mode = tiles.mode
+        rows = self._along(span, AxisName.ROWS, tiles.rows, cached=mode.caches_rows)
+        return rows, self._along(span, AxisName.COLUMNS, tiles.columns, cached=mode.caches_columns)
+
+    def _along(self, span: Span, axis: AxisName, sizes: Sizes, *, cached: bool) -> AxisTotals:
+        key = span, axis, sizes, cached
+        if key not in self._axes:
+            stack = self._stack(span)
+            if isinstance(sizes, int):
+                self._axes[key] = axis_totals(stack, axis, sizes, cached=cached)
+            else:
+                whole = self._along(span, axis, axis.pixels(stack.output), cached=False)
+                self._axes[key] = range_totals(
+                    stack, axis, SizeRange(sizes[0], sizes[-1], axis.pixels(stack.output)), whole, cached=cached
+                )
+        return self._axes[key]
+
+    def _knows_boxes(self, span: Span) -> bool:
+        if not self.sharing.every_memory_keeps or self.sharing.is_of_every_shape:
+            return False
+        if span not in self._ranged:
+            stack = self._stack(span)
+            self._ranged[span] = skips_nothing(stack) and paced_alike(stack)
+        return self._ranged[span]
+
+    def _stack(self, span: Span) -> Stack:
+        if span not in self._stacks:
+            self._stacks[span] = stack_of(self.network, span)
+        return self._stacks[span]

@@ -1,0 +1,74 @@
+"""What is known of choices: bounds of all, true costs of those that have been costed."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Sequence
+from dataclasses import dataclass, field
+from typing import Generic, Protocol, TypeVar
+
+from onchip.errors import InternalError
+from onchip.solve.stacks.objective import Criteria, value_of
+
+ChoiceT = TypeVar("ChoiceT", bound=Hashable)
+
+
+class Costs(Protocol[ChoiceT]):
+    """Of choices; all have equally many criteria."""
+
+    def bound(self, choice: ChoiceT, /) -> Criteria | None:
+        """At most the cost, in each criterion; cheap. None for a choice that cannot be."""
+
+    def parts(self, choice: ChoiceT, /) -> Sequence[ChoiceT]:
+        """What it stands for, if that is several choices, of each of which it has a bound: these are never costed."""
+
+    def costs(self, choices: Sequence[ChoiceT], /) -> Sequence[Criteria | None]:
+        """The true ones; None for a choice that cannot be. Raises CostingStoppedError where the run has to stop."""
+
+
+class CostingStoppedError(Exception):
+    """A cost has not been found in time."""
+
+
+@dataclass(slots=True)
+class Ledger(Generic[ChoiceT]):
+    """Every choice is costed at most once."""
+
+    costs: Costs[ChoiceT]
+    known: dict[ChoiceT, Criteria | None] = field(default_factory=dict)
+    _bounds: dict[ChoiceT, Criteria | None] = field(default_factory=dict)
+
+    def bound(self, choice: ChoiceT) -> Criteria | None:
+        """Of its cost; None if it is known to be impossible."""
+        if choice not in self._bounds:
+            self._bounds[choice] = self.costs.bound(choice)
+        return self._bounds[choice]
+
+    def at_least(self, choice: ChoiceT) -> Criteria | None:
+        """Its cost, or else its bound; None if it cannot be."""
+        return self.known[choice] if choice in self.known else self.bound(choice)
+
+    def true(self, choice: ChoiceT) -> Criteria | None:
+        """Its cost, if it is known and can be."""
+        return self.known.get(choice)
+
+    def values(self) -> dict[ChoiceT, tuple[int, bool]]:
+        """Of every choice that has been looked at and can be: its value, or a bound of it, and whether it is costed."""
+        found = {}
+        for choice in self._bounds:
+            criteria = self.at_least(choice)
+            if criteria is not None:
+                found[choice] = value_of(criteria), choice in self.known
+        return found
+
+    def learn(self, choices: Sequence[ChoiceT]) -> None:
+        """Cost those that have not been, if there is time; raises InternalError for one cheaper than its bound."""
+        unknown = [choice for choice in dict.fromkeys(choices) if choice not in self.known]
+        try:
+            costs = self.costs.costs(unknown)
+        except CostingStoppedError:
+            return
+        for choice, cost in zip(unknown, costs, strict=True):
+            bound = self.bound(choice)
+            if cost is not None and (bound is None or any(map(int.__lt__, cost, bound))):
+                raise InternalError(f"it costs {cost}, and its bound is {bound}", place=f"{choice}", expected="no less")
+            self.known[choice] = cost

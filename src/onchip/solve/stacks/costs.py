@@ -1,0 +1,97 @@
+"""The cost model of fused stacks, as the search asks it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from onchip.arch.accelerator import Accelerator
+from onchip.arch.memory import DRAM
+from onchip.cost.stack.conventions import OURS, Conventions
+from onchip.cost.stack.cost import StackCost, stack_cost
+from onchip.cost.stack.mapper import Mapper
+from onchip.errors import InputError
+from onchip.facts.fusable import FusableNetwork
+from onchip.solve.stacks.bounds import StackBounds
+from onchip.solve.stacks.mappers import UnmappableError
+from onchip.solve.stacks.objective import Criteria, FusionObjective
+from onchip.solve.stacks.space import StackChoice
+from onchip.solve.stacks.stacks import stack_of
+from onchip.solve.stacks.unit_shares import AnyUnrolling, Sharing
+
+
+@dataclass(slots=True)
+class StackCosts:
+    """Costs that have been asked for are kept, and why others cannot be; `mapper` is to remember its answers.
+
+    `sharing` is what is known of these; without it they may be any mappings, counted as the interpreter does.
+    """
+
+    network: FusableNetwork
+    accelerator: Accelerator
+    objective: FusionObjective
+    mapper: Mapper
+    conventions: Conventions = OURS
+    sharing: Sharing | None = None
+    found: dict[StackChoice, StackCost] = field(default_factory=dict)
+    refusals: dict[StackChoice, InputError] = field(default_factory=dict)
+    _bounds: StackBounds = field(init=False)
+
+    def __post_init__(self) -> None:
+        sharing = self.sharing or AnyUnrolling(self.accelerator)
+        self._bounds = StackBounds(self.network, self.accelerator, self.objective, sharing)
+
+    def bound(self, choice: StackChoice) -> Criteria | None:
+        """Nothing for other conventions than ours, for which bounds are not proven."""
+        try:
+            bound = self._bounds.bound(choice)
+        except InputError as error:
+            self.refusals[choice] = error
+            return None
+        return bound if self.conventions == OURS else self.objective.zero
+
+    def parts(self, choice: StackChoice) -> Sequence[StackChoice]:
+        """Those of a box of tilings."""
+        return choice.parts()
+
+    def costs(self, choices: Sequence[StackChoice]) -> list[Criteria | None]:
+        """One after the other."""
+        return [self._criteria(choice) for choice in choices]
+
+    def _criteria(self, choice: StackChoice) -> Criteria | None:
+        try:
+            self.found[choice] = self.cost(choice)
+        except UnmappableError:
+            raise
+        except InputError as error:
+            self.refusals[choice] = error
+            return None
+        return self.criteria_of(self.found[choice])
+
+    def cost(self, choice: StackChoice) -> StackCost:
+        """Raises InputError where nothing fits."""
+        stack, homes = stack_of(self.network, choice.span), dict(choice.homes)
+        read = {one.name for one in stack.inputs}
+        maps, resident_bits = self.network.maps, dict[str, int]()
+        for name, memory in choice.homes:
+            if name not in read:
+                resident_bits[memory] = resident_bits.get(memory, 0) + maps[name].size_bits
+        return stack_cost(
+            stack,
+            self.accelerator,
+            choice.tiling,
+            self.mapper,
+            self.conventions,
+            {name: memory for name, memory in homes.items() if name in read},
+            choice.output_home,
+            resident_bits,
+        )
+
+    def criteria_of(self, cost: StackCost) -> Criteria:
+        """In whole numbers."""
+        return self.objective.criteria(cost.sums.energy_pj, cost.sums.cycles, dram_bits_of(cost))
+
+
+def dram_bits_of(cost: StackCost) -> int:
+    """What DRAM reads and writes."""
+    return cost.sums.moved_bits.get(DRAM, 0)

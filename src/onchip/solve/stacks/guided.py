@@ -1,0 +1,141 @@
+"""A good way early: by estimates of what choices cost, above their bounds by as much as others turned out to be.
+
+The cheapest way by estimates is found and costed, and so on until it has nothing left that is only estimated. Then
+estimates are lowered, step by step down to the bounds: from there on `search` goes on and proves.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Final, Generic, TypeVar
+
+from onchip.solve.run.limits import Run
+from onchip.solve.stacks.cost_table import Ledger
+from onchip.solve.stacks.objective import Criteria
+from onchip.solve.stacks.ways import Arc, Way, cheapest_way, front_of
+
+ChoiceT = TypeVar("ChoiceT", bound=Hashable)
+
+SHARES: Final = (1.0, 0.95, 0.9, 0.85)
+"""Of the estimates, one after the other."""
+FIRST_RATIO: Final = 1.3
+"""Of cost to bound where nothing is known; what is taken for too low is costed, and then known."""
+NEWS: Final = 0.125
+"""Ratios change when so large a part of all costs is new."""
+
+
+@dataclass(slots=True)
+class Estimates(Generic[ChoiceT]):
+    """Of a choice: its cost, or its bound times what choices of its kind cost more than theirs."""
+
+    ledger: Ledger[ChoiceT]
+    kind_of: Callable[[ChoiceT], Hashable]
+    share: float = 1.0
+    _ratios: dict[Hashable, tuple[float, ...]] = field(default_factory=dict)
+
+    def learn(self) -> None:
+        """From all that is known by now."""
+        sums: dict[Hashable, list[list[int]]] = {}
+        for choice, cost in self.ledger.known.items():
+            bound = self.ledger.bound(choice)
+            if cost is not None and bound is not None:
+                for kind in (self.kind_of(choice), None):
+                    own = sums.setdefault(kind, [[1, 1] for _ in cost])
+                    for both, more, less in zip(own, cost, bound, strict=True):
+                        both[0] += more
+                        both[1] += less
+        self._ratios = {kind: tuple(more / less for more, less in own) for kind, own in sums.items()}
+
+    def of(self, choice: ChoiceT) -> Criteria | None:
+        """None if it cannot be."""
+        bound = self.ledger.at_least(choice)
+        if bound is None or choice in self.ledger.known:
+            return bound
+        ratios = self._ratios.get(self.kind_of(choice)) or self._ratios.get(None) or (FIRST_RATIO,) * len(bound)
+        return tuple(max(part, int(part * ratio * self.share)) for part, ratio in zip(bound, ratios, strict=True))
+
+
+@dataclass(slots=True)
+class GuidedSearch(Generic[ChoiceT]):
+    """Ways from place 0 to `last`. So many choices are costed at a time (`ahead`), where there are as many."""
+
+    arcs: Sequence[Arc[ChoiceT]]
+    last: int
+    zero: Criteria
+    estimates: Estimates[ChoiceT]
+    ahead: int = 1
+    best: Way[ChoiceT] | None = None
+    _fronts: list[tuple[Way[ChoiceT], ...]] = field(init=False)
+    _leading: list[tuple[ChoiceT, ...]] = field(init=False)
+    _arcs_of: dict[ChoiceT, list[int]] = field(default_factory=dict)
+
+    def improve(self, run: Run, phase: str) -> Way[ChoiceT] | None:
+        """The best way that is costed, of those given as `best` and those that are looked at."""
+        self._fronts = [() for _ in self.arcs]
+        self._leading = [() for _ in self.arcs]
+        for at, arc in enumerate(self.arcs):
+            for choice in arc.choices:
+                self._arcs_of.setdefault(choice, []).append(at)
+            if run.stop is None:
+                self._lead(at)
+        for share in SHARES:
+            self.estimates.share = share
+            self._descend(run, phase)
+        return self.best
+
+    def _descend(self, run: Run, phase: str) -> None:
+        """Until no way is cheaper by estimates than the best, or the run has to stop."""
+        self._look_at(None)
+        costed = 0
+        while run.stop is None:
+            run.report(self.best.value if self.best else None, 0, phase)
+            at_most = self.best.value if self.best else None
+            way = cheapest_way(self.arcs, self._fronts, self.last, self.zero, at_most)
+            known = self.estimates.ledger.known
+            unknown = [choice for choice in way.choices if choice not in known] if way else []
+            if way is None or not unknown:
+                self.best = way or self.best
+                return
+            for at in range(0, len(unknown), self.ahead):
+                self.estimates.ledger.learn(unknown[at : at + self.ahead])
+            costed += len(unknown)
+            concerned = {at for choice in unknown for at in self._arcs_of[choice]}
+            for at in concerned:
+                self._lead(at)
+            if costed >= NEWS * len(known):
+                costed = 0
+                self._look_at(None)
+            else:
+                self._look_at(concerned)
+            self._offer(way)
+
+    def _offer(self, way: Way[ChoiceT]) -> None:
+        """The same choices at their costs, if they all can be."""
+        found: Way[ChoiceT] = Way(self.zero)
+        for choice in way.choices:
+            cost = self.estimates.ledger.true(choice)
+            if cost is None:
+                return
+            found = Way(tuple(map(int.__add__, found.cost, cost)), choice, found)
+        if self.best is None or found.value < self.best.value:
+            self.best = found
+
+    def _look_at(self, some: Iterable[int] | None) -> None:
+        """At these arcs or, with ratios as they are now, at all."""
+        if some is None:
+            self.estimates.learn()
+        for at in range(len(self.arcs)) if some is None else some:
+            self._fronts[at] = front_of(self._leading[at], self.estimates.of)
+
+    def _lead(self, at: int) -> None:
+        """Of the choices of an arc keep those that are known and, of each kind, those of least bound."""
+        ledger, kinds = self.estimates.ledger, dict[Hashable, list[ChoiceT]]()
+        leading = []
+        for choice in self.arcs[at].choices:
+            if choice in ledger.known:
+                leading.append(choice)
+            else:
+                kinds.setdefault(self.estimates.kind_of(choice), []).append(choice)
+        fronts = [front_of(choices, ledger.bound) for choices in kinds.values()]
+        self._leading[at] = (*leading, *(choice for front in fronts for way in front for choice in way.choices))

@@ -1,0 +1,161 @@
+"""The cheapest way through a network of choices whose true costs are dear to learn.
+
+Every choice has a bound that is cheap. The cheapest way by bounds is found; its choices are costed; and so on until
+the cheapest way has none that is only a bound. It is then the best of all, and a choice whose bound is too high has
+never been costed (lazy shortest paths, Dellin and Srinivasa, ICAPS 2016).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Sequence
+from dataclasses import dataclass, field
+from itertools import islice
+from operator import itemgetter
+from typing import Generic, TypeVar
+
+from onchip.answer.result import Status, Stop
+from onchip.solve.run.limits import Run
+from onchip.solve.stacks.cost_table import Ledger
+from onchip.solve.stacks.objective import Criteria, value_of
+from onchip.solve.stacks.ways import Arc, Way, cheapest_way, front_of
+
+ChoiceT = TypeVar("ChoiceT", bound=Hashable)
+
+
+@dataclass(frozen=True, slots=True)
+class Found(Generic[ChoiceT]):
+    """The best way, or the best so far; `lower_bound` is of any way."""
+
+    status: Status
+    way: Way[ChoiceT] | None
+    lower_bound: int
+    stopped_by: Stop
+
+
+@dataclass(slots=True)
+class LazySearch(Generic[ChoiceT]):
+    """Ways from place 0 to `last`. So many choices are costed at a time (`ahead`), where there are as many.
+
+    Where one stands for many choices, or the run has to stop, these are looked at only when the cheapest way leads
+    over it.
+    """
+
+    arcs: Sequence[Arc[ChoiceT]]
+    last: int
+    zero: Criteria
+    ledger: Ledger[ChoiceT]
+    ahead: int = 1
+    run: Run = field(default_factory=Run)
+    way: Way[ChoiceT] | None = field(init=False)
+    best: Way[ChoiceT] | None = field(init=False, default=None)
+    _fronts: list[tuple[Way[ChoiceT], ...]] = field(init=False)
+    _known: list[tuple[Way[ChoiceT], ...]] = field(init=False)
+    _arcs_of: dict[ChoiceT, list[int]] = field(init=False, default_factory=dict)
+    _choices: list[list[ChoiceT]] = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._known = [() for _ in self.arcs]
+        self._fronts = [() for _ in self.arcs]
+        self._choices = [[] for _ in self.arcs]
+        for at, arc in enumerate(self.arcs):
+            for choice in arc.choices:
+                self._take(at, self._parts_of_few(choice) or [choice])
+            self._look_at(at)
+        self._find_ways()
+
+    def refresh(self) -> None:
+        """Take note of what the ledger has learned elsewhere."""
+        for at in range(len(self.arcs)):
+            self._look_at(at)
+        self._find_ways()
+
+    def advance(self, run: Run) -> None:
+        """Divide what stands for several choices on the cheapest way; if nothing does, cost some of it.
+
+        All of it as long as no way is known.
+        """
+        own = self.way.choices if self.way else ()
+        several = {choice: parts for choice in own if (parts := self.ledger.costs.parts(choice))}
+        if not several:
+            self._cost(run)
+            return
+        concerned = {at for choice in several for at in self._arcs_of[choice]}
+        for at in sorted(concerned):
+            for choice in [one for one in self._choices[at] if one in several]:
+                self._choices[at].remove(choice)
+                self._take(at, several[choice])
+            self._look_at(at)
+        self._find_ways()
+
+    def _take(self, at: int, choices: Sequence[ChoiceT]) -> None:
+        self._choices[at].extend(choices)
+        for choice in choices:
+            self._arcs_of.setdefault(choice, []).append(at)
+
+    def _parts_of_few(self, choice: ChoiceT) -> Sequence[ChoiceT]:
+        """If they need not be divided further, and there is time to look at all of them."""
+        if self.run.stop is not None:
+            return ()
+        parts = self.ledger.costs.parts(choice)
+        return () if parts and self.ledger.costs.parts(parts[0]) else parts
+
+    def _cost(self, run: Run) -> None:
+        own = list(dict.fromkeys(self.way.choices)) if self.way else []
+        unknown = [choice for choice in own if choice not in self.ledger.known]
+        batch = [*unknown[: self.ahead], *self._beside(unknown)]
+        while batch:
+            self.ledger.learn(batch)
+            self._refresh([*own, *batch])
+            unknown = [choice for choice in unknown if choice not in self.ledger.known]
+            batch = unknown[: self.ahead] if self.best is None and run.stop is None else []
+        self._refresh(own)
+        self._find_ways()
+
+    def _refresh(self, choices: Sequence[ChoiceT]) -> None:
+        for at in {at for choice in choices for at in self._arcs_of[choice]}:
+            self._look_at(at)
+
+    def _look_at(self, at: int) -> None:
+        self._fronts[at] = front_of(self._choices[at], self.ledger.at_least)
+        self._known[at] = front_of(self._choices[at], self.ledger.true)
+
+    def _beside(self, unknown: Sequence[ChoiceT]) -> list[ChoiceT]:
+        """What is next best on the same arcs, where the way has fewer choices than are costed at a time."""
+        room = self.ahead - len(unknown)
+        if not unknown or room <= 0:
+            return []
+        arcs = {at for choice in unknown for at in self._arcs_of[choice]}
+        others = dict.fromkeys(choice for at in sorted(arcs) for choice in self._choices[at])
+        bounds = {one: self.ledger.bound(one) for one in others if one not in self.ledger.known and one not in unknown}
+        left = [(value_of(bound), choice) for choice, bound in bounds.items() if bound is not None]
+        best = sorted(left, key=itemgetter(0))
+        return list(islice((choice for _, choice in best if not self.ledger.costs.parts(choice)), room))
+
+    def _find_ways(self) -> None:
+        self.best = cheapest_way(self.arcs, self._known, self.last, self.zero)
+        at_most = None if self.best is None else self.best.value
+        self.way = cheapest_way(self.arcs, self._fronts, self.last, self.zero, at_most)
+
+
+def best_of(
+    searches: Sequence[LazySearch[ChoiceT]], run: Run, phase: str, start: Way[ChoiceT] | None = None
+) -> Found[ChoiceT]:
+    """The cheapest way of all searches, which share a ledger: always the one of the least bound goes on.
+
+    `start` is a way, all of it costed, to improve on.
+    """
+    proven = 0
+    while True:
+        bounds = [search.way.value for search in searches if search.way is not None]
+        known = [way for way in (start, *(search.best for search in searches)) if way is not None]
+        best = min(known, key=lambda way: way.value, default=None)
+        if not bounds:
+            return Found(Status.INFEASIBLE, None, 0, Stop.COMPLETED)
+        proven = max(proven, min(bounds))
+        if best is not None and best.value <= proven:
+            return Found(Status.OPTIMAL, best, best.value, Stop.COMPLETED)
+        if stopped := run.stop:
+            return Found(Status.UNKNOWN if best is None else Status.FEASIBLE, best, proven, stopped)
+        run.report(None if best is None else best.value, proven, phase)
+        least = next(search for search in searches if search.way is not None and search.way.value == min(bounds))
+        least.advance(run)

@@ -1,0 +1,168 @@
+"""From what is asked to the best fusion strategy: where to cut, in which tiles, in which mode."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from onchip.answer.result import Result, Status
+from onchip.answer.stacks import FusionStrategy, OverlapMode, StackStrategy
+from onchip.arch.accelerator import Accelerator
+from onchip.arch.memory import DRAM
+from onchip.cost.stack.cost import StackCost
+from onchip.facts.fusable import FusableNetwork
+from onchip.solve.run.limits import Run
+from onchip.solve.stacks.cost_table import Ledger
+from onchip.solve.stacks.costs import StackCosts
+from onchip.solve.stacks.guided import Estimates, GuidedSearch
+from onchip.solve.stacks.objective import Criteria
+from onchip.solve.stacks.options import OPTIMAL, Combination, FusionOptions
+from onchip.solve.stacks.search import Found, LazySearch, best_of
+from onchip.solve.stacks.space import StackChoice, StackSpace
+from onchip.solve.stacks.spaces import (
+    FewTilings,
+    ThinnedTilings,
+    ensure_a_tile_fits,
+    few_stacks,
+    shared_spaces,
+    space_described,
+    space_of,
+    spans_of_option,
+)
+from onchip.solve.stacks.stacks import Span
+from onchip.solve.stacks.ways import Way
+
+
+@dataclass(frozen=True, slots=True)
+class FusionResult:
+    """The strategy, its stacks with what they cost, and how many stacks have been costed for it.
+
+    `values` are of its stacks in all tiles: in the unit of the objective, and whether that is the cost or only a bound.
+    """
+
+    result: Result[FusionStrategy]
+    stacks: tuple[tuple[StackChoice, StackCost], ...]
+    costed: int
+    space: str
+    values: Mapping[StackChoice, tuple[int, bool]]
+
+
+def solve_fusion(
+    network: FusableNetwork, accelerator: Accelerator, options: FusionOptions, costs: StackCosts, run: Run
+) -> FusionResult:
+    """The strategy of least objective value in the space that the options span; raises UsageError for bad ones."""
+    spans = spans_of_option(network, accelerator, options.stacks)
+    ensure_a_tile_fits(network, spans, options)
+    solver = Solver(Ledger[StackChoice](costs), costs.objective.zero, options.ahead, run)
+    space = space_of(network, accelerator, spans, options)
+    if options.combination is Combination.BEST:
+        found = solver.best(space)
+    else:
+        found = solver.best_shared(space, shared_spaces(space, options))
+    choices = found.way.choices if found.way else ()
+    result = Result(
+        found.status,
+        strategy_of(network, choices) if found.way else None,
+        found.way.value if found.way else None,
+        found.lower_bound,
+        run.seconds,
+        OPTIMAL,
+        found.stopped_by,
+    )
+    return FusionResult(
+        result,
+        tuple((choice, costs.found[choice]) for choice in choices),
+        len(solver.ledger.known),
+        space_described(network, spans, options),
+        _values_beside(choices, solver.ledger),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Solver:
+    """Good strategies first, then the proof; all of it shares what is costed."""
+
+    ledger: Ledger[StackChoice]
+    zero: Criteria
+    ahead: int
+    run: Run
+
+    def best(self, space: StackSpace) -> Found[StackChoice]:
+        """Begins with few stacks in few tiles."""
+        few = few_stacks(space)
+        fewest = replace(few, tilings=FewTilings(space))
+        start = self._no_worse(fewest, self._better(fewest, None))
+        search = self._search(space)
+        start = self._no_worse(few, self._better(space, self._better(few, start)))
+        search.refresh()
+        return best_of([search], self.run, "strategies", start)
+
+    def best_shared(self, space: StackSpace, parts: Iterator[StackSpace]) -> Found[StackChoice]:
+        """Of the parts of a space, in each of which all stacks share a tiling; stopped early, a bound of all of it."""
+        searches = []
+        for part in parts:
+            searches.append(self._search(part))
+            if (stopped := self.run.stop) and next(parts, None) is not None:
+                found, all_of_it = best_of(searches, self.run, "strategies"), self._search(space).way
+                status = Status.UNKNOWN if found.way is None else Status.FEASIBLE
+                return Found(status, found.way, all_of_it.value if all_of_it else 0, stopped)
+        return best_of(searches, self.run, "strategies")
+
+    def _search(self, space: StackSpace) -> LazySearch[StackChoice]:
+        return LazySearch(*space.arcs(), self.zero, self.ledger, self.ahead, self.run)
+
+    def _no_worse(self, space: StackSpace, best: Way[StackChoice] | None) -> Way[StackChoice] | None:
+        """No worse than any of the space, proven if there is time; what is proven of it is not of a larger one."""
+        run = self.run
+        own = replace(run, listener=lambda heard: run.listener(replace(heard, lower_bound=0)))
+        return best_of([self._search(space)], own, "first strategies", best).way or best
+
+    def _better(self, space: StackSpace, best: Way[StackChoice] | None) -> Way[StackChoice] | None:
+        """The best that estimates lead to, or that there is."""
+        arcs, last = replace(space, tilings=ThinnedTilings(space.tilings)).arcs()
+        every = [replace(arc, choices=tuple(one for choice in arc.choices for one in choice.singly())) for arc in arcs]
+        search = GuidedSearch(every, last, self.zero, Estimates(self.ledger, _kind), self.ahead, best)
+        return search.improve(self.run, "first strategies")
+
+
+def _values_beside(
+    choices: Sequence[StackChoice], ledger: Ledger[StackChoice]
+) -> Mapping[StackChoice, tuple[int, bool]]:
+    """Of the stacks that are chosen, in whatever tiles."""
+    chosen = {(one.span, one.homes, one.output_home) for one in choices}
+    return {
+        one: value
+        for one, value in ledger.values().items()
+        if one.box is None and (one.span, one.homes, one.output_home) in chosen
+    }
+
+
+def _kind(choice: StackChoice) -> tuple[OverlapMode, int]:
+    """Bounds of choices of a kind are about equally far below costs."""
+    return choice.tiling.mode, choice.span.length.bit_length()
+
+
+def strategy_of(network: FusableNetwork, choices: Sequence[StackChoice]) -> FusionStrategy:
+    """By names."""
+    return FusionStrategy(
+        tuple(
+            StackStrategy(
+                tuple(layer.name for layer in network.layers[one.span.start : one.span.stop]),
+                one.tiling,
+                one.output_home,
+            )
+            for one in choices
+        )
+    )
+
+
+def choices_of(network: FusableNetwork, strategy: FusionStrategy, spans: Sequence[Span]) -> Iterator[StackChoice]:
+    """The stacks of a strategy, which are `spans`, each with the maps that lie on chip while it runs."""
+    homes: dict[str, str] = {}
+    for span, stack in zip(spans, strategy.stacks, strict=True):
+        read = {read.source for layer in network.layers[span.start :] for read in layer.reads}
+        alive = {layer.output.name for layer in network.layers[: span.start]} & read
+        kept = tuple((name, memory) for name, memory in homes.items() if name in alive)
+        yield StackChoice(span, stack.tiling, kept, stack.output_home)
+        if stack.output_home != DRAM:
+            homes[network.layers[span.stop - 1].output.name] = stack.output_home

@@ -1,0 +1,154 @@
+"""All strategies that are looked at: where stacks are cut, in which tiles they run, where maps between them lie.
+
+A place of the search is a cut and where each feature map that is alive there lies; docs/fusion.md says why that is
+enough.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import product
+from typing import Final, TypeAlias
+
+from onchip.answer.stacks import Tiling
+from onchip.arch.accelerator import Accelerator
+from onchip.arch.memory import DRAM, MemoryLevel, Operand
+from onchip.facts.fusable import FeatureMap, FusableNetwork
+from onchip.solve.stacks.stacks import Span
+from onchip.solve.stacks.tilings import TileBox
+from onchip.solve.stacks.ways import Arc
+
+Homes: TypeAlias = tuple[tuple[str, str], ...]
+"""Feature maps and the memories on chip in which they lie; others lie in DRAM."""
+
+
+@dataclass(frozen=True, slots=True)
+class StackChoice:
+    """A stack, its tiles, and where maps lie while it runs: `homes` of those from before, its output's own.
+
+    With a `box` it stands for all tilings of it, one of which is `tiling`.
+    """
+
+    span: Span
+    tiling: Tiling
+    homes: Homes = ()
+    output_home: str = DRAM
+    box: TileBox | None = None
+
+    @property
+    def tiles(self) -> Tiling | TileBox:
+        """All that it stands for."""
+        return self.box or self.tiling
+
+    def parts(self) -> tuple[StackChoice, ...]:
+        """Of those of a box each for itself, if they are few, or in smaller boxes; nothing of a single one."""
+        if self.box is None:
+            return ()
+        if self.box.count <= FEW_TILINGS:
+            return self.singly()
+        return tuple(_choice(self.span, one, self.homes, self.output_home) for one in self.box.quarters())
+
+    def singly(self) -> tuple[StackChoice, ...]:
+        """Itself, or all choices of its box."""
+        if self.box is None:
+            return (self,)
+        return tuple(_choice(self.span, one, self.homes, self.output_home) for one in self.box.tilings)
+
+    def __str__(self) -> str:
+        homes = "".join(f", {name!r} in {memory!r}" for name, memory in self.homes)
+        output = "" if self.output_home == DRAM else f", output in {self.output_home!r}"
+        return f"layers {self.span.start}-{self.span.stop - 1}, {self.tiles}{homes}{output}"
+
+
+TilingsOf: TypeAlias = Callable[[Span], Sequence[Tiling | TileBox]]
+FEW_TILINGS: Final = 128
+"""So many of a box are looked at one by one."""
+
+
+@dataclass(frozen=True, slots=True)
+class StackSpace:
+    """Stacks out of `spans`, each in the tilings that are tried for it.
+
+    With `may_stay` a map between stacks may lie in any memory that holds inputs and outputs, is one, and has room for
+    it beside the maps that lie there at the same time. An output of the network lies in DRAM, whoever reads it.
+    """
+
+    network: FusableNetwork
+    accelerator: Accelerator
+    spans: Sequence[Span]
+    tilings: TilingsOf
+    may_stay: bool = True
+
+    def arcs(self) -> tuple[list[Arc[StackChoice]], int]:
+        """From the beginning of the network (place 0) to its end, the place that is returned."""
+        places = [(cut, homes) for cut in range(len(self.network.layers) + 1) for homes in self._homes_at(cut)]
+        numbers = {place: number for number, place in enumerate(places)}
+        arcs = []
+        for span in self.spans:
+            tilings = tuple(self.tilings(span))
+            for homes in self._homes_at(span.start):
+                for home in self._homes_of_output(span):
+                    after = self._after(span, homes, home)
+                    if after is None or (span.stop, after) not in numbers:
+                        continue
+                    choices = tuple(_choice(span, tiling, homes, home) for tiling in tilings)
+                    arcs.append(Arc(numbers[span.start, homes], numbers[span.stop, after], choices))
+        return arcs, len(places) - 1
+
+    def _alive_at(self, cut: int) -> list[FeatureMap]:
+        """Maps that layers before the cut write and layers behind it read."""
+        read = {read.source for layer in self.network.layers[cut:] for read in layer.reads}
+        return [layer.output for layer in self.network.layers[:cut] if layer.output.name in read]
+
+    def _homes_at(self, cut: int) -> Iterator[Homes]:
+        alive = self._alive_at(cut)
+        for memories in product(*(self._memories_for(one) for one in alive)):
+            homes = [(one, memory) for one, memory in zip(alive, memories, strict=True) if memory != DRAM]
+            if self._have_room(homes):
+                yield tuple((one.name, memory) for one, memory in homes)
+
+    def _homes_of_output(self, span: Span) -> list[str]:
+        output = self.network.layers[span.stop - 1].output
+        return self._memories_for(output) if output in self._alive_at(span.stop) else [DRAM]
+
+    def _after(self, span: Span, homes: Homes, output_home: str) -> Homes | None:
+        """What lies where behind the stack; None if there is no room for its output beside what is there before."""
+        maps, output = self.network.maps, self.network.layers[span.stop - 1].output
+        own = [(output, output_home)] if output_home != DRAM else []
+        if not self._have_room([*((maps[name], memory) for name, memory in homes), *own]):
+            return None
+        alive = [one.name for one in self._alive_at(span.stop)]
+        where = {**dict(homes), output.name: output_home}
+        return tuple((name, where[name]) for name in alive if where.get(name, DRAM) != DRAM)
+
+    def _memories_for(self, feature_map: FeatureMap) -> list[str]:
+        if not self.may_stay or feature_map.name in self.network.outputs:
+            return [DRAM]
+        fitting = [
+            level.memory.name
+            for level in self.accelerator.levels
+            if is_home(level, self.accelerator) and feature_map.size_bits <= level.memory.capacity_bytes * 8
+        ]
+        return [*fitting, DRAM]
+
+    def _have_room(self, homes: Sequence[tuple[FeatureMap, str]]) -> bool:
+        capacities = {level.memory.name: level.memory.capacity_bytes * 8 for level in self.accelerator.levels}
+        return all(
+            sum(one.size_bits for one, where in homes if where == memory) <= capacities[memory]
+            for memory in {memory for _, memory in homes}
+        )
+
+
+def _choice(span: Span, tiling: Tiling | TileBox, homes: Homes, output_home: str) -> StackChoice:
+    if isinstance(tiling, Tiling):
+        return StackChoice(span, tiling, homes, output_home)
+    first = Tiling(tiling.columns[0], tiling.rows[0], tiling.mode)
+    return StackChoice(span, first, homes, output_home, tiling)
+
+
+def is_home(level: MemoryLevel, accelerator: Accelerator) -> bool:
+    """Whether feature maps may lie whole in a memory: there is one of it, and it holds what layers read and write."""
+    dimensions = accelerator.array.dimensions if accelerator.array else {}
+    is_one = level.serves is None or set(dimensions) <= set(level.serves)
+    return is_one and {Operand.INPUT, Operand.OUTPUT} <= set(level.memory.holds)

@@ -1,0 +1,116 @@
+"""Tiles that are tried: sizes along rows and columns, and the modes that differ."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Container, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from itertools import product
+from typing import Final
+
+from onchip.answer.stacks import OverlapMode, Tiling
+from onchip.facts.fusable import FeatureMap
+
+CASE_STUDY_COLUMNS: Final = (1, 4, 16, 60, 240, 960)
+CASE_STUDY_ROWS: Final = (1, 4, 18, 72, 270, 540)
+"""Figure 12 of DeFiNES (HPCA 2023): 36 sizes of a map of 960 x 540."""
+SWEEP_COLUMNS: Final = (1, 2, 4, 8, 16, 32, 60, 120, 240, 480, 960)
+SWEEP_ROWS: Final = (1, 2, 4, 9, 18, 36, 72, 135, 270, 540)
+"""As many as the 110 of its whole sweep, which the paper does not list: those of Figure 12 and such between them."""
+
+
+class TileSizes(StrEnum):
+    """A list of sizes along an axis of so many pixels; the whole axis is in each.
+
+    CASE_STUDY, SWEEP: those of the paper that are no longer. HALVES: the axis halved again and again, rounded up.
+    POWERS of two, DIVISORS of the axis, ALL.
+    """
+
+    CASE_STUDY = "case-study"
+    SWEEP = "sweep"
+    HALVES = "halves"
+    POWERS = "powers"
+    DIVISORS = "divisors"
+    ALL = "all"
+
+    def along_columns(self, pixels: int) -> tuple[int, ...]:
+        """In rising order."""
+        published = {TileSizes.CASE_STUDY: CASE_STUDY_COLUMNS, TileSizes.SWEEP: SWEEP_COLUMNS}
+        return _within(published.get(self) or self._sizes(pixels), pixels)
+
+    def along_rows(self, pixels: int) -> tuple[int, ...]:
+        """In rising order."""
+        published = {TileSizes.CASE_STUDY: CASE_STUDY_ROWS, TileSizes.SWEEP: SWEEP_ROWS}
+        return _within(published.get(self) or self._sizes(pixels), pixels)
+
+    def _sizes(self, pixels: int) -> Sequence[int]:
+        if self is TileSizes.HALVES:
+            return [-(-pixels >> shift) for shift in range(pixels.bit_length() + 1)]
+        if self is TileSizes.POWERS:
+            return [1 << shift for shift in range(pixels.bit_length())]
+        every = range(1, pixels + 1)
+        return every if self is TileSizes.ALL else [size for size in every if pixels % size == 0]
+
+
+@dataclass(frozen=True, slots=True)
+class TileBox:
+    """All tilings of these columns and rows, both in rising order, in one mode."""
+
+    columns: tuple[int, ...]
+    rows: tuple[int, ...]
+    mode: OverlapMode
+
+    @property
+    def count(self) -> int:
+        """Of tilings."""
+        return len(self.columns) * len(self.rows)
+
+    @property
+    def tilings(self) -> tuple[Tiling, ...]:
+        """One by one."""
+        return tuple(Tiling(columns, rows, self.mode) for columns in self.columns for rows in self.rows)
+
+    def quarters(self) -> tuple[TileBox, ...]:
+        """All of it in two to four smaller ones; it has to have more than one tiling."""
+        halves = product(_halves(self.columns), _halves(self.rows))
+        return tuple(TileBox(columns, rows, self.mode) for columns, rows in halves if columns and rows)
+
+    def thinned(self, some: Container[int]) -> TileBox:
+        """With only some of the sizes, and the least and the greatest."""
+        columns, rows = (
+            tuple(size for size in sizes if size in some or size in (sizes[0], sizes[-1]))
+            for sizes in (self.columns, self.rows)
+        )
+        return TileBox(columns, rows, self.mode)
+
+    def __str__(self) -> str:
+        return f"{self.columns[0]}..{self.columns[-1]}x{self.rows[0]}..{self.rows[-1]} {self.mode}"
+
+
+def boxes_of(
+    output: FeatureMap, sizes: TileSizes, modes: Collection[OverlapMode] = tuple(OverlapMode)
+) -> tuple[TileBox, ...]:
+    """Of all tilings that differ from each other each is in one box; modes that do the same are the first of them."""
+    columns, rows = sizes.along_columns(output.columns), sizes.along_rows(output.rows)
+    found = []
+    for mode in modes:
+        for some_columns, some_rows in product((columns[:-1], columns[-1:]), (rows[:-1], rows[-1:])):
+            if some_columns and some_rows:
+                same = Tiling(some_columns[-1], some_rows[-1], mode).within(output.columns, output.rows).mode
+                if same is mode or same not in modes:
+                    found.append(TileBox(some_columns, some_rows, same))
+    return tuple(dict.fromkeys(found))
+
+
+def whole(output: FeatureMap) -> Tiling:
+    """One tile: layer by layer."""
+    return Tiling(output.columns, output.rows, OverlapMode.RECOMPUTE)
+
+
+def _within(sizes: Sequence[int], pixels: int) -> tuple[int, ...]:
+    return tuple(sorted({size for size in sizes if size <= pixels} | {pixels}))
+
+
+def _halves(sizes: tuple[int, ...]) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    middle = len(sizes) // 2
+    return sizes[:middle], sizes[middle:]

@@ -1,0 +1,259 @@
+"""How many units an element serves at once: what bounds of layers' costs depend on, whatever the mapping.
+
+With any unrolling, or with a given one. The latter stands for mappers that count as DeFiNES does: units in parts, so
+that what a cycle takes of a memory is known; and of what moves only part is counted, as tiles are rounded down.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import lru_cache
+from itertools import pairwise, product
+from math import floor, prod
+from typing import Final, Protocol
+
+from onchip.answer.layer_mapping import loops_along
+from onchip.arch.accelerator import Accelerator
+from onchip.arch.memory import DRAM, MemoryLevel, Operand
+from onchip.cost.layer.limits import array_of
+from onchip.cost.layer.parts import nearest
+from onchip.cost.layer.tiles import EPSILON, touched
+from onchip.ir.layer import INPUT, OUTPUT, RELEVANT, WEIGHT, Axis, Layer
+from onchip.solve.mapping.baselines.fixed_unrolling import UnrollingsOf
+from onchip.solve.mapping.baselines.tiles import Sides, sides_of
+from onchip.solve.mapping.baselines.unrolling import Unrolled, unrolled_as_asked
+from onchip.solve.mapping.factors import divisors
+
+_AXES: Final = (("P", "R"), ("Q", "S"))
+_BESIDE_WINDOWS: Final = {
+    Operand.INPUT: [loop for loop in RELEVANT[INPUT] if loop not in "PQRS"],
+    Operand.WEIGHT: RELEVANT[WEIGHT],
+    Operand.OUTPUT: RELEVANT[OUTPUT],
+}
+_LEAST_ROUNDED: Final = 2 / 3
+"""Of no number from 1 on rounding to the nearest leaves less."""
+
+
+@dataclass(frozen=True, slots=True)
+class UnitShares:
+    """What is at most so: units at work, and what `moved` is at least so.
+
+    `serving`: by operand and memory, how many units one instance serves with an element in a cycle. `adding`: by memory
+    of outputs, how many products of a sum it gets in a cycle. `moved`: the part that is counted of an operand's
+    elements that move between memories, and of weights that the units take.
+    """
+
+    at_work: float
+    serving: Mapping[Operand, Mapping[str, float]]
+    moved: Mapping[Operand, float]
+    adding: Mapping[str, float]
+
+
+class Sharing(Protocol):
+    """What is known of the mappings that a mapper finds."""
+
+    @property
+    def every_memory_keeps(self) -> bool:
+        """Whether an operand passes each memory that holds it."""
+
+    @property
+    def is_of_every_shape(self) -> bool:
+        """Whether all shapes matter, not only the largest."""
+
+    def of(self, shapes: Sequence[Layer]) -> UnitShares:
+        """Of a layer in tiles of these shapes, the largest first."""
+
+
+@dataclass(slots=True)
+class AnyUnrolling:
+    """The units take whatever loops the array unrolls; counted as the interpreter does."""
+
+    accelerator: Accelerator
+    every_memory_keeps: bool = False
+    _same: Mapping[Operand, Mapping[str, tuple[str, ...]]] = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._same = {operand: self._loops_of_the_same(operand) for operand in Operand}
+
+    @property
+    def is_of_every_shape(self) -> bool:
+        """More to unroll is never worse."""
+        return False
+
+    def of(self, shapes: Sequence[Layer]) -> UnitShares:
+        """Those of the largest."""
+        bounds, array = shapes[0].bounds, array_of(self.accelerator)
+        at_work = prod(
+            min(size, prod(bounds[loop] for loop in loops_along(array, name))) for name, size in array.sizes.items()
+        )
+        serving = {operand: self._serving(bounds, operand) for operand in Operand}
+        return UnitShares(at_work, serving, dict.fromkeys(Operand, 1.0), serving[Operand.OUTPUT])
+
+    def _serving(self, bounds: Mapping[str, int], operand: Operand) -> Mapping[str, float]:
+        sizes, same = array_of(self.accelerator).sizes, self._same[operand]
+        units = {name: min(size, prod(bounds[loop] for loop in same[name])) for name, size in sizes.items()}
+        return {
+            name: prod(count for along, count in units.items() if level is None or serves(level, along))
+            for name, level in holders(self.accelerator, operand)
+        }
+
+    def _loops_of_the_same(self, operand: Operand) -> Mapping[str, tuple[str, ...]]:
+        """By dimension, along which units want the same element.
+
+        Of the input also where windows overlap, both loops unrolled.
+        """
+        array = array_of(self.accelerator)
+        unrolled = {loop for name in array.sizes for loop in loops_along(array, name)}
+        same = {loop for loop in unrolled if loop not in RELEVANT[operand]}
+        if operand is Operand.INPUT:
+            same |= {loop for axis in _AXES if set(axis) <= unrolled for loop in axis}
+        return {name: tuple(loop for loop in loops_along(array, name) if loop in same) for name in array.sizes}
+
+
+@dataclass(slots=True)
+class GivenUnrolling:
+    """One of the unrollings of a rule; counted as DeFiNES does, every memory keeping what it holds."""
+
+    accelerator: Accelerator
+    unrollings: UnrollingsOf
+    _known: dict[Layer, tuple[UnitShares, ...]] = field(default_factory=dict)
+
+    @property
+    def every_memory_keeps(self) -> bool:
+        """As LOMA has it."""
+        return True
+
+    @property
+    def is_of_every_shape(self) -> bool:
+        """Each has parts of its own."""
+        return True
+
+    def of(self, shapes: Sequence[Layer]) -> UnitShares:
+        """The best of all."""
+        every = [one for shape in shapes for one in self._of_shape(shape)]
+        return UnitShares(
+            max(one.at_work for one in every),
+            {
+                operand: {name: max(one.serving[operand][name] for one in every) for name in serving}
+                for operand, serving in every[0].serving.items()
+            },
+            {operand: min(one.moved[operand] for one in every) for operand in Operand},
+            {name: max(one.adding[name] for one in every) for name in every[0].adding},
+        )
+
+    def _of_shape(self, layer: Layer) -> tuple[UnitShares, ...]:
+        if layer not in self._known:
+            self._known[layer] = tuple(
+                _Parts(layer, self.accelerator, unrolled_as_asked(layer, self.accelerator, one)).shares()
+                for one in self.unrollings(layer, self.accelerator)
+            )
+        return self._known[layer]
+
+
+class _Parts:
+    """A layer whose loops stand on the array in parts of units; `Sides` number the units 0 and DRAM last."""
+
+    def __init__(self, layer: Layer, accelerator: Accelerator, unrolled: Unrolled) -> None:
+        self._accelerator = accelerator
+        self._macs = layer.macs
+        self._axes = layer.axes
+        self._turns = unrolled.turns
+        self._sides: Sides = sides_of(accelerator, unrolled.beside, unrolled.parts(layer))
+        windows = [[self._touched(axis, holder) for axis in self._axes] for holder in range(len(self._sides.within))]
+        self._windows = [prod(along) for along in windows]
+        self._spread = [prod(within[loop] for loops in _AXES for loop in loops) for within in self._sides.within]
+
+    def shares(self) -> UnitShares:
+        """Of its own unrolling, exactly; what moves at least."""
+        cycles, serving, moved = prod(self._turns.values()), dict[Operand, Mapping[str, float]](), {}
+        numbers = {level.memory.name: at for at, level in enumerate(self._accelerator.levels, start=1)}
+        numbers[DRAM] = len(numbers) + 1
+        for operand in Operand:
+            chain = [numbers[name] for name, _ in holders(self._accelerator, operand)]
+            elements = {at: self._elements(operand, at) for at in (0, *chain)}
+            taken = {at: floor(elements[at] + EPSILON) * nearest(self._sides.apart[at]) for at in chain}
+            serving[operand] = {
+                name: self._macs / (cycles * taken[numbers[name]]) for name, _ in holders(self._accelerator, operand)
+            }
+            pairs = pairwise([0, *chain] if operand is Operand.WEIGHT else chain)
+            parts = (self._moved(operand, *pair, elements[pair[1]] / elements[pair[0]]) for pair in pairs)
+            moved[operand] = min(parts, default=1.0)
+        adding = {
+            name: prod(self._sides.within[numbers[name]][loop] for loop in "CRS")
+            for name, _ in holders(self._accelerator, Operand.OUTPUT)
+        }
+        return UnitShares(self._macs / cycles, serving, moved, adding)
+
+    def _elements(self, operand: Operand, holder: int) -> float:
+        """Of an operand that one instance gives in a cycle, or takes."""
+        found = self._beside_windows(operand, holder)
+        return found * self._windows[holder] if operand is Operand.INPUT else found
+
+    def _beside_windows(self, operand: Operand, holder: int) -> float:
+        """Along the loops that make no windows."""
+        within = self._sides.within[holder]
+        return prod([within[loop] for loop in _BESIDE_WINDOWS[operand]])
+
+    def _moved(self, operand: Operand, lower: int, upper: int, joint: float) -> float:
+        """Of what crosses a boundary, the least that is counted on either side, whatever the tile below.
+
+        `joint` tiles below make what one instance above gives in a cycle.
+        """
+        apart, rounded = self._sides.apart, _least_rounded(self._beside_windows(operand, lower))
+        below, above = (rounded * min(nearest(apart[side]) / apart[side], 1.0) for side in (lower, upper))
+        above *= floor(joint + EPSILON) / joint
+        if operand is Operand.INPUT:
+            kept = prod(self._least_kept(axis, lower) for axis in self._axes)
+            below *= kept
+            above *= kept * self._windows[upper] / self._windows[lower] / (self._spread[upper] / self._spread[lower])
+        return min(below, above, 1.0)
+
+    def _least_kept(self, axis: Axis, lower: int) -> float:
+        below, everywhere = self._sides.within[lower], self._sides.within[-1]
+        outputs, filters = (
+            (self._turns[loop], below[loop], everywhere[loop]) for loop in (axis.output_loop, axis.filter_loop)
+        )
+        return _least_kept(axis.stride, axis.dilation, outputs, filters)
+
+    def _touched(self, axis: Axis, holder: int) -> int:
+        within = self._sides.within[holder]
+        return floor(touched(axis.stride, axis.dilation, within[axis.output_loop], within[axis.filter_loop]) + EPSILON)
+
+
+def _least_rounded(elements: float) -> float:
+    """The part that is left at least of any multiple of so many, rounded to the nearest."""
+    return 1.0 if abs(elements - round(elements)) < EPSILON else max(_LEAST_ROUNDED, 1 - 0.5 / elements)
+
+
+@lru_cache(maxsize=1 << 16)
+def _least_kept(
+    stride: int, dilation: int, outputs: tuple[int, float, float], filters: tuple[int, float, float]
+) -> float:
+    """Of the positions that a layer touches along an axis: the part that tiles have together, rounded down.
+
+    Of outputs and filter taps: turns, and how many stand side by side in an instance, and in all.
+    """
+    (turns, below, everywhere), (turns_of_taps, taps_below, taps_everywhere) = outputs, filters
+    apart = everywhere / below * taps_everywhere / taps_below
+    least = min(
+        turns
+        // inner
+        * (turns_of_taps // taps)
+        * floor(touched(stride, dilation, inner * below, taps * taps_below) + EPSILON)
+        for inner, taps in product(divisors(turns), divisors(turns_of_taps))
+    )
+    return least * apart / touched(stride, dilation, turns * everywhere, turns_of_taps * taps_everywhere)
+
+
+def holders(accelerator: Accelerator, operand: Operand) -> Iterator[tuple[str, MemoryLevel | None]]:
+    """From where units may take the operand, nearest first; DRAM is no level."""
+    for level in accelerator.levels:
+        if operand in level.memory.holds:
+            yield level.memory.name, level
+    yield DRAM, None
+
+
+def serves(level: MemoryLevel, along: str) -> bool:
+    """Whether one instance has all units along a dimension of the array."""
+    return level.serves is None or along in level.serves

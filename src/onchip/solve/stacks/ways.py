@@ -1,0 +1,117 @@
+"""The cheapest ways through a network of choices: shortest paths, or Pareto fronts of them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Generic, TypeVar
+
+from onchip.solve.stacks.objective import Criteria, value_of
+
+ChoiceT = TypeVar("ChoiceT", bound=Hashable)
+
+
+@dataclass(frozen=True, slots=True)
+class Arc(Generic[ChoiceT]):
+    """From one place to a later one (places are numbered), in any of several ways."""
+
+    source: int
+    target: int
+    choices: tuple[ChoiceT, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Way(Generic[ChoiceT]):
+    """From the first place: its last choice and the way before that; without a choice it is where ways begin."""
+
+    cost: Criteria
+    choice: ChoiceT | None = None
+    before: Way[ChoiceT] | None = None
+
+    @property
+    def value(self) -> int:
+        """In the unit of the objective."""
+        return value_of(self.cost)
+
+    @property
+    def choices(self) -> tuple[ChoiceT, ...]:
+        """First to last."""
+        found: list[ChoiceT] = []
+        at: Way[ChoiceT] | None = self
+        while at is not None and at.choice is not None:
+            found.append(at.choice)
+            at = at.before
+        return tuple(reversed(found))
+
+
+def front_of(choices: Iterable[ChoiceT], cost_of: Callable[[ChoiceT], Criteria | None]) -> tuple[Way[ChoiceT], ...]:
+    """The choices that no other is at least as good as in every criterion."""
+    costs = ((choice, cost_of(choice)) for choice in choices)
+    return pareto(Way(cost, choice) for choice, cost in costs if cost is not None)
+
+
+def pareto(ways: Iterable[Way[ChoiceT]]) -> tuple[Way[ChoiceT], ...]:
+    """Of equal ones the first; with one criterion, the least."""
+    kept: list[Way[ChoiceT]] = []
+    for way in sorted(ways, key=lambda way: way.cost):
+        if not kept or way.cost[-1] < kept[-1].cost[-1]:
+            kept.append(way)
+        if len(way.cost) == 1:
+            break
+    return tuple(kept)
+
+
+def cheapest_way(
+    arcs: Sequence[Arc[ChoiceT]],
+    fronts: Sequence[tuple[Way[ChoiceT], ...]],
+    last: int,
+    zero: Criteria,
+    at_most: int | None = None,
+) -> Way[ChoiceT] | None:
+    """From place 0 to `last`, by the fronts of the arcs; None without a way, or without one of at most that value.
+
+    Arcs lead to higher places.
+    """
+    leaving: list[list[int]] = [[] for _ in range(last + 1)]
+    for at, arc in enumerate(arcs):
+        if fronts[at]:
+            leaving[arc.source].append(at)
+    rest = _least_from(arcs, fronts, leaving, zero)
+    reached: list[list[Way[ChoiceT]]] = [[] for _ in range(last + 1)]
+    reached[0].append(Way(zero))
+    for place in range(last):
+        begun = [way for way in pareto(reached[place]) if _may_lead(way, rest[place], at_most)]
+        reached[place] = []
+        for at in leaving[place]:
+            for way in begun:
+                for step in fronts[at]:
+                    cost = tuple(map(int.__add__, way.cost, step.cost))
+                    reached[arcs[at].target].append(Way(cost, step.choice, way))
+    ends = [way for way in pareto(reached[last]) if _may_lead(way, zero, at_most)]
+    return min(ends, key=lambda way: way.value, default=None)
+
+
+def _least_from(
+    arcs: Sequence[Arc[ChoiceT]],
+    fronts: Sequence[tuple[Way[ChoiceT], ...]],
+    leaving: Sequence[Sequence[int]],
+    zero: Criteria,
+) -> list[Criteria | None]:
+    """From each place to the last, the least of each criterion for itself; None where no way leads there."""
+    last = len(leaving) - 1
+    least: list[Criteria | None] = [None] * last + [zero]
+    for place in range(last - 1, -1, -1):
+        sums = [
+            tuple(map(int.__add__, step.cost, behind))
+            for at in leaving[place]
+            if (behind := least[arcs[at].target]) is not None
+            for step in fronts[at]
+        ]
+        least[place] = tuple(map(min, zip(*sums, strict=True))) if sums else None
+    return least
+
+
+def _may_lead(way: Way[ChoiceT], rest: Criteria | None, at_most: int | None) -> bool:
+    if rest is None:
+        return False
+    return at_most is None or value_of(tuple(map(int.__add__, way.cost, rest))) <= at_most

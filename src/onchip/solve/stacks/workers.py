@@ -1,0 +1,144 @@
+"""Stacks costed with the help of several processes, which map layers; one of them remembers all that is mapped."""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from multiprocessing import get_context
+from multiprocessing.pool import Pool
+from typing import Final
+
+from onchip.arch.accelerator import Accelerator
+from onchip.cost.layer.accounting import AccountingName
+from onchip.cost.layer.cost import LayerCost
+from onchip.cost.layer.latency import Latency
+from onchip.cost.stack.mapper import Mapper, Memoized
+from onchip.facts.fusable import FusableNetwork
+from onchip.ir.layer import Layer
+from onchip.solve.mapping.baselines.fixed_unrolling import TemporalMethod, unrolling_groups, unrollings_for
+from onchip.solve.mapping.cache import MappingCache, cache_folder
+from onchip.solve.mapping.registry import method_named
+from onchip.solve.run.limits import Limits, Run
+from onchip.solve.stacks.cost_table import CostingStoppedError
+from onchip.solve.stacks.costs import StackCosts
+from onchip.solve.stacks.mappers import EXACT, LOMA, LayerMapper, RuleMapper
+from onchip.solve.stacks.objective import Criteria, FusionObjective
+from onchip.solve.stacks.space import StackChoice
+from onchip.solve.stacks.unit_shares import AnyUnrolling, GivenUnrolling, Sharing
+
+SECONDS_BETWEEN_LOOKS: Final = 0.1
+KEEPING: Final = (EXACT, LOMA)
+"""Methods whose mappings leave out no memory that holds an operand."""
+
+
+@dataclass(frozen=True, slots=True)
+class Costing:
+    """What is costed, which method maps the layers of tiles, and how these are counted."""
+
+    network: FusableNetwork
+    accelerator: Accelerator
+    objective: FusionObjective
+    mapper: str
+    use_cache: bool = True
+    accounting: AccountingName = AccountingName.INTERPRETER
+
+    def costs(self, run: Run) -> StackCosts:
+        """In this process."""
+        mapper = Memoized(self._mapper(run))
+        return StackCosts(self.network, self.accelerator, self.objective, mapper, sharing=self._sharing)
+
+    def _mapper(self, run: Run) -> Mapper:
+        """Of what is counted as DeFiNES does nothing is kept for a later run."""
+        if self.accounting is AccountingName.DEFINES:
+            return RuleMapper(TemporalMethod(self.mapper), self.objective.of_layers, run)
+        cache = MappingCache(cache_folder()) if self.use_cache else None
+        return LayerMapper(method_named(self.mapper), self.objective.of_layers, run, cache)
+
+    @property
+    def _sharing(self) -> Sharing:
+        if self.accounting is AccountingName.DEFINES:
+            return GivenUnrolling(unrolling_groups(self.accelerator), unrollings_for)
+        return AnyUnrolling(self.accelerator, every_memory_keeps=self.mapper in KEEPING)
+
+
+@contextmanager
+def costs_of(costing: Costing, run: Run) -> Iterator[StackCosts]:
+    """Layers are mapped in as many processes as the run has workers; these end with the context."""
+    costs = costing.costs(run)
+    if run.limits.workers == 1:
+        yield costs
+        return
+    left = run.limits.time_limit_seconds and run.seconds_left
+    limits = replace(run.limits, time_limit_seconds=left)
+    memory = Memoized(costs.mapper)
+    with get_context("spawn").Pool(run.limits.workers, _begin, (costing, limits)) as pool:
+        yield _CostsOfProcesses(
+            costing.network,
+            costing.accelerator,
+            costing.objective,
+            memory,
+            sharing=costs.sharing,
+            memory=memory,
+            pool=pool,
+            run=run,
+        )
+
+
+@dataclass(slots=True)
+class _CostsOfProcesses(StackCosts):
+    """As `StackCosts`; what has to be mapped for some stacks is found out first, and mapped several at a time."""
+
+    memory: Memoized = field(kw_only=True)
+    pool: Pool = field(kw_only=True)
+    run: Run = field(kw_only=True)
+
+    def costs(self, choices: Sequence[StackChoice]) -> list[Criteria | None]:
+        """Raises CostingStoppedError where the run has to stop first."""
+        asked = self._asked(choices)
+        pending = [self.pool.apply_async(_mapped, key) for key in asked]
+        for key, one in zip(asked, pending, strict=True):
+            while not one.ready():
+                if self.run.stop is not None:
+                    raise CostingStoppedError
+                one.wait(SECONDS_BETWEEN_LOOKS)
+            self.memory.known[key] = one.get()
+        return StackCosts.costs(self, choices)
+
+    def _asked(self, choices: Sequence[StackChoice]) -> list[tuple[Layer, Accelerator]]:
+        """What is not known yet, if everything fits where it is tried first."""
+        recorder = _Recorder(self.memory)
+        rehearsal = StackCosts(self.network, self.accelerator, self.objective, recorder, self.conventions)
+        rehearsal.costs(choices)
+        return list(recorder.asked)
+
+
+@dataclass(slots=True)
+class _Recorder:
+    """A mapper that remembers what it is asked, and answers nothing of use unless it is known."""
+
+    memory: Memoized
+    asked: dict[tuple[Layer, Accelerator], None] = field(default_factory=dict)
+
+    def __call__(self, layer: Layer, accelerator: Accelerator) -> LayerCost | None:
+        key = layer, accelerator
+        if key in self.memory.known:
+            return self.memory.known[key]
+        self.asked[key] = None
+        return _NOT_YET
+
+
+_NOT_YET: Final = LayerCost(0, (), {}, 0.0, Latency(0, 0, 0, 0, 0, 0), 1)
+_here: list[StackCosts] = []
+"""What a process of the pool maps with."""
+
+
+def _begin(costing: Costing, limits: Limits) -> None:
+    """Ctrl-C is for the process that has the pool."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    _here[:] = [costing.costs(Run(limits))]
+
+
+def _mapped(layer: Layer, accelerator: Accelerator) -> LayerCost | None:
+    return _here[0].mapper(layer, accelerator)

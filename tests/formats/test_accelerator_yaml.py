@@ -1,0 +1,230 @@
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from onchip.arch.accelerator import Accelerator
+from onchip.arch.compute import ComputeArray
+from onchip.arch.memory import Access, Direction, Dma, Dram, Link, Memory, MemoryLevel, Operand, Port
+from onchip.errors import AcceleratorError, InputError
+from onchip.formats.own.accelerator_text import accelerator_sha256, accelerator_to_yaml
+from onchip.formats.own.accelerator_yaml import (
+    accelerator_from_yaml,
+    bundled_accelerators,
+    load_accelerator,
+    read_accelerator,
+)
+
+EXAMPLE = Path(__file__).parents[2] / "examples" / "single.accelerator.yaml"
+FULL = """\
+format: onchip-accelerator
+version: 1
+name: small
+clock_mhz: 200
+array: {dimensions: {K: 4, C: 2}, mac_energy_pj: 0.04}
+memories:
+  - {name: register, capacity: 1B, holds: [weight], serves: [C], access_bits: 8, read_energy_pj: 0.01,
+     write_energy_pj: 0.02, ports: [{direction: read, bits_per_cycle: 8}, {direction: write, bits_per_cycle: 8}]}
+  - {name: buffer, capacity: 1MiB, scratchpad: true, alignment: 16, double_buffered: true}
+dram: {access_bits: 64, read_energy_pj: 700, write_energy_pj: 750, ports: [{direction: read_write, bits_per_cycle: 64}]}
+dma: {queues: 2, setup_cycles: 10}
+"""
+NAMES = st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=8).filter(lambda name: name != "dram")
+POSITIVE = st.integers(1, 2**40)
+ENERGIES = st.floats(0, 1e9)
+PORTS = st.lists(st.builds(Port, st.sampled_from(Direction), POSITIVE), max_size=2).map(tuple)
+UNROLLED = st.lists(st.sampled_from(("N", "K", "C")), min_size=1, unique=True).map(tuple)
+HELD = st.lists(st.sampled_from(Operand), min_size=1, unique=True).map(tuple)
+ACCESSES = st.none() | st.builds(Access, POSITIVE, ENERGIES, ENERGIES, st.none() | st.just(1))
+
+
+@st.composite
+def accelerators(draw: st.DrawFn) -> Accelerator:
+    dimensions = draw(st.dictionaries(NAMES, POSITIVE, max_size=3))
+    energy = draw(st.none() | ENERGIES)
+    array = (
+        ComputeArray(dimensions, None, energy, draw(st.dictionaries(st.sampled_from([*dimensions]), UNROLLED)))
+        if dimensions
+        else draw(st.none() | st.builds(ComputeArray, free=POSITIVE))
+    )
+    levels = tuple(
+        MemoryLevel(
+            Memory(name, draw(POSITIVE), draw(POSITIVE), draw(HELD)),
+            draw(st.none() | st.just(tuple(dimensions))),
+            is_scratchpad=draw(st.booleans()) or index == 0,
+            double_buffered=draw(st.booleans()),
+            access=draw(ACCESSES),
+            ports=draw(PORTS),
+        )
+        for index, name in enumerate(draw(st.lists(NAMES, min_size=1, max_size=3, unique=True)))
+    )
+    scratchpads = tuple(level.memory for level in levels if level.is_scratchpad)
+    ways = [(one.name, other.name) for one in scratchpads for other in scratchpads if one != other]
+    linked = draw(st.lists(st.sampled_from(ways), unique=True)) if ways else []
+    return Accelerator(
+        draw(NAMES),
+        scratchpads,
+        levels,
+        draw(st.none() | st.floats(1, 1e4)),
+        array,
+        draw(st.none() | st.builds(Dram, ACCESSES, PORTS)),
+        draw(st.none() | st.builds(Dma, POSITIVE, POSITIVE)),
+        tuple(Link(source, target, draw(st.none() | POSITIVE)) for source, target in linked),
+    )
+
+
+def test_the_example_is_rewritten_byte_for_byte() -> None:
+    assert accelerator_to_yaml(read_accelerator(EXAMPLE)) == EXAMPLE.read_text(encoding="utf-8")
+
+
+def test_one_scratchpad_is_an_accelerator() -> None:
+    accelerator = accelerator_from_yaml(
+        "format: onchip-accelerator\nversion: 1\nname: one\n"
+        "memories: [{name: sram, capacity: 2MiB, scratchpad: true}]\n",
+        "one.yaml",
+    )
+    assert accelerator == Accelerator("one", (Memory("sram", 2 * 2**20),))
+
+
+def test_every_field_arrives() -> None:
+    register, buffer = Memory("register", 1, holds=(Operand.WEIGHT,)), Memory("buffer", 2**20, 16)
+    ports = (Port(Direction.READ, 8), Port(Direction.WRITE, 8))
+    assert accelerator_from_yaml(FULL, "small.yaml") == Accelerator(
+        "small",
+        (buffer,),
+        (
+            MemoryLevel(register, ("C",), access=Access(8, 0.01, 0.02), ports=ports),
+            MemoryLevel(buffer, is_scratchpad=True, double_buffered=True),
+        ),
+        200.0,
+        ComputeArray({"K": 4, "C": 2}, mac_energy_pj=0.04),
+        Dram(Access(64, 700, 750), (Port(Direction.READ_WRITE, 64),)),
+        Dma(2, 10),
+    )
+
+
+@settings(max_examples=60, deadline=None)
+@given(accelerators())
+def test_a_round_trip_loses_nothing(accelerator: Accelerator) -> None:
+    read = accelerator_from_yaml(accelerator_to_yaml(accelerator), "random.yaml")
+    assert read == accelerator
+    assert accelerator_sha256(read) == accelerator_sha256(accelerator)
+
+
+def test_the_hash_is_of_what_is_said_not_of_how() -> None:
+    single = read_accelerator(EXAMPLE)
+    memory = replace(single.scratchpads[0], capacity_bytes=10241)
+    assert accelerator_sha256(single) == accelerator_sha256(Accelerator("single", single.scratchpads))
+    assert accelerator_sha256(single) != accelerator_sha256(Accelerator("single", (memory,)))
+
+
+def test_every_bundled_accelerator_is_read() -> None:
+    assert "single-2mib" in bundled_accelerators()
+    for name in bundled_accelerators():
+        assert load_accelerator(name).name == name
+
+
+def test_meta_prototype_df_has_the_macs_and_instances_of_defines() -> None:
+    accelerator = load_accelerator("meta-prototype-df")
+    assert accelerator.array is not None
+    assert accelerator.array.macs == 1024
+    dimensions = accelerator.array.dimensions
+    instances = {}
+    for level in accelerator.levels:
+        count = 1
+        for name, units in dimensions.items():
+            count *= 1 if name in (level.serves or dimensions) else units
+        instances[level.memory.name] = count
+    assert list(instances.values()) == [64, 512, 1, 1, 1, 1]
+
+
+def test_an_accelerator_is_a_name_or_a_file() -> None:
+    assert load_accelerator(str(EXAMPLE)).name == "single"
+    with pytest.raises(
+        InputError, match=r"no accelerator is called 'tpu'; expected a \.yaml file or one of .*single-2mib"
+    ):
+        load_accelerator("tpu")
+    with pytest.raises(InputError, match=r"absent\.yaml: it cannot be read"):
+        load_accelerator("absent.yaml")
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        ("version: 1", "version: 2", "line 2: version: it is 2, newer than this onchip reads"),
+        ("name: small", "name: small\nname: x", "line 4: name: the field stands twice"),
+        ("clock_mhz: 200", "clock: 200", "line 4: clock: the field is unknown"),
+        ("clock_mhz: 200", "clock_mhz: 0", "accelerator 'small': clock_mhz is 0"),
+        ("clock_mhz: 200", "clock_mhz: .inf", 'line 4: clock_mhz: it is ".inf"'),
+        ("clock_mhz: 200", 'clock_mhz: "200"', 'line 4: clock_mhz: it is "200"; expected a number'),
+        ("K: 4", "K: 0", "line 5: array: 'K' has 0 units"),
+        ("K: 4", "4: K", 'line 5: array.dimensions: the field name "4" is no text'),
+        ("array: {", "array: {free: 8, ", "line 5: array: dimensions and free exclude each other"),
+        ("capacity: 1B", "capacity: 1Kb", "line 7: memories[0].capacity: '1Kb' is not a size"),
+        ("capacity: 1B", "capacity: 0", "line 7: memories[0].capacity: '0' is out of range"),
+        ("capacity: 1B", "capacity: 1.5", "line 7: memories[0].capacity: it is 1.5; expected an integer or a string"),
+        ("capacity: 1B, ", "", "line 7: memories[0].capacity: the field is missing"),
+        ("[weight]", "[weights]", "line 7: memories[0].holds[0]: it is \"weights\"; expected 'input', 'weight' or"),
+        ("[weight]", "[]", "line 7: memories[0] (memory 'register'): it holds nothing"),
+        ("[weight]", "[weight", "malformed YAML"),
+        ("[C]", "[OX]", "memory 'register': it serves 'OX', which the array does not have; expected one of K, C"),
+        ("write_energy_pj: 0.02, ", "", "line 7: memories[0]: it has access_bits and read_energy_pj alone"),
+        ("read_energy_pj: 0.01", "read_energy_pj: -1", "line 7: memories[0]: read_energy_pj is -1"),
+        ("bits_per_cycle: 8", "bits_per_cycle: 0", "line 7: memories[0]: bits_per_cycle of a port is 0"),
+        ("access_bits: 8", "access_bits: 0x8", 'line 7: memories[0].access_bits: it is "0x8"; expected a decimal'),
+        ("name: buffer", "name: register", "memory 'register': 2 memories have this name"),
+        ("name: buffer", "name: dram", "line 9: memories[1] (memory 'dram'): the name is reserved"),
+        ("scratchpad: true, ", "", "accelerator 'small': it has no scratchpad"),
+        ("scratchpad: true", "scratchpad: yes", 'line 9: memories[1].scratchpad: it is "yes"; expected true or false'),
+        ("queues: 2", "queues: 0", "line 11: dma: queues is 0"),
+        ("memories:", "memory:", "memories: the field is missing"),
+        ("name: small", "name: *x", "line 3: malformed YAML: found undefined alias"),
+        ("name: small", "name: \x01", "malformed YAML"),
+        ("[weight]", "!!binary weight", 'line 7: memories[0].holds: it is "weight"; expected text'),
+    ],
+)
+def test_a_wrong_field_is_named_with_its_line(old: str, new: str, message: str) -> None:
+    assert old in FULL
+    with pytest.raises(AcceleratorError) as raised:
+        accelerator_from_yaml(FULL.replace(old, new, 1), "bad.yaml")
+    assert str(raised.value).startswith("bad.yaml: ")
+    assert message in str(raised.value)
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["", "[]", "x", "a: &x [*x]", "a: [" + "[" * 2000, "---\na: 1\n---\na: 1", b"\xff", "- &a [1]\n- *a", "? [a]\n: 1"],
+)
+def test_what_is_no_accelerator_is_refused(text: str | bytes) -> None:
+    with pytest.raises(AcceleratorError):
+        accelerator_from_yaml(text, "bad.yaml")
+
+
+def test_unrolls_says_which_loops_run_along_a_dimension_of_the_array() -> None:
+    text = FULL.replace("dimensions: {K: 4, C: 2}", "dimensions: {K: 4, C: 2}, unrolls: {K: [K, P]}")
+    accelerator = accelerator_from_yaml(text, "small.yaml")
+    assert accelerator.array is not None
+    assert accelerator.array.unrolls == {"K": ("K", "P")}
+
+
+def test_unrolls_of_a_dimension_that_is_not_there_is_refused_with_its_name() -> None:
+    text = FULL.replace("dimensions: {K: 4, C: 2}", "dimensions: {K: 4, C: 2}, unrolls: {pe: [K]}")
+    with pytest.raises(AcceleratorError, match="unrolls lists K for 'pe'; expected some of K, C"):
+        accelerator_from_yaml(text, "small.yaml")
+
+
+def test_loops_that_are_unrolled_may_bear_the_names_that_other_works_give_them() -> None:
+    text = FULL.replace("dimensions: {K: 4, C: 2}", "dimensions: {K: 4, C: 2}, unrolls: {K: [OX, FY]}")
+    accelerator = accelerator_from_yaml(text, "small.yaml")
+    assert accelerator.array is not None
+    assert accelerator.array.unrolls == {"K": ("Q", "R")}
+
+
+def test_what_is_no_loop_cannot_be_unrolled() -> None:
+    text = FULL.replace("dimensions: {K: 4, C: 2}", "dimensions: {K: 4, C: 2}, unrolls: {K: [X]}")
+    with pytest.raises(AcceleratorError, match="'X' is no loop of a layer; expected some of N, K, C"):
+        accelerator_from_yaml(text, "small.yaml")

@@ -1,0 +1,144 @@
+"""The fourteen networks of COSMA against the counts and bytes measured independently on the same exports.
+
+Operators raw and fused; bytes of all activations fused; the greatest need of one operator (M_R)
+and the peak of the given order, raw and fused. One byte per element, activations only.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import pytest
+
+from onchip.errors import UsageError
+from onchip.formats.own.bundled_networks import bundled_networks, load_network
+from onchip.formats.own.graph_json import graph_from_json, graph_to_json
+from onchip.ir.graph import Graph
+from onchip.ir.operator import Operator
+from onchip.ir.tensor import Role
+from onchip.lower.fold.activations import fuse
+
+
+class Facts(NamedTuple):
+    operators: tuple[int, int]
+    activation_bytes_fused: int
+    required_bytes: tuple[int, int]
+    peak_bytes: tuple[int, int]
+
+
+PUBLISHED = {
+    "resnet50": Facts((174, 72), 16_987_624, (2_408_448, 2_408_448), (2_408_448, 2_408_448)),
+    "densenet121": Facts((430, 250), 28_527_080, (1_605_632, 1_605_632), (2_107_392, 2_107_392)),
+    "resnext50_32x4d": Facts((174, 72), 20_274_152, (2_408_448, 2_408_448), (2_408_448, 2_408_448)),
+    "r2plus1d_18": Facts((118, 47), 288_153_448, (57_802_752, 41_746_432), (70_647_808, 54_591_488)),
+    "s3d": Facts((256, 102), 61_848_448, (25_690_112, 19_267_584), (25_690_112, 19_267_584)),
+    "fcn_resnet50": Facts((177, 73), 40_659_024, (4_816_896, 4_816_896), (4_816_896, 4_816_896)),
+    "lraspp_mobilenet_v3_large": Facts((193, 97), 8_137_952, (1_605_632, 1_070_160), (1_605_632, 1_070_160)),
+    "deeplabv3_resnet50": Facts((198, 82), 42_668_368, (4_816_896, 4_816_896), (4_816_896, 4_816_896)),
+    "transformer": Facts((158, 146), 54_067_200, (2_621_440, 1_638_400), (3_112_960, 2_129_920)),
+    "vit_b_16": Facts((125, 113), 26_173_672, (1_210_368, 756_480), (1_361_664, 907_776)),
+    "pnasnet5large": Facts((954, 671), 115_564_570, (2_452_416, 2_452_416), (4_934_166, 4_934_166)),
+    "nasnetalarge": Facts((1264, 890), 113_500_240, (2_496_960, 2_496_960), (4_547_850, 4_547_850)),
+    "amoebanetd_18_256": Facts((1045, 627), 105_324_520, (3_211_264, 3_211_264), (5_619_712, 4_816_896)),
+    "darts_v2": Facts((708, 485), 13_784_488, (602_112, 451_584), (602_112, 451_584)),
+}
+
+
+def sizes_in_bytes(graph: Graph) -> dict[str, int]:
+    return {tensor.name: tensor.size_bytes for tensor in graph.tensors if tensor.role is not Role.PARAMETER}
+
+
+def required_bytes(graph: Graph) -> int:
+    size = sizes_in_bytes(graph)
+    return max(sum(size[name] for name in {*operator.inputs, *operator.outputs}) for operator in graph.operators)
+
+
+def peak_bytes_of_the_given_order(graph: Graph) -> int:
+    """A tensor is live from the first operator that touches it to the last."""
+    steps: dict[str, list[int]] = {}
+    for step, operator in enumerate(graph.operators):
+        for name in (*operator.inputs, *operator.outputs):
+            steps.setdefault(name, []).append(step)
+    size = sizes_in_bytes(graph)
+    return max(
+        sum(size[name] for name, used in steps.items() if used[0] <= step <= used[-1])
+        for step in range(len(graph.operators))
+    )
+
+
+def test_the_papers_fourteen_are_bundled() -> None:
+    assert len(PUBLISHED) == 14
+    assert set(PUBLISHED) <= set(bundled_networks())
+
+
+@pytest.mark.parametrize("name", PUBLISHED)
+def test_a_bundled_network_has_the_published_counts_and_bytes(name: str) -> None:
+    raw = load_network(name).with_bits(8)
+    fused = fuse(raw)
+    assert raw.name == name
+    assert PUBLISHED[name] == Facts(
+        (len(raw.operators), len(fused.operators)),
+        sum(sizes_in_bytes(fused).values()),
+        (required_bytes(raw), required_bytes(fused)),
+        (peak_bytes_of_the_given_order(raw), peak_bytes_of_the_given_order(fused)),
+    )
+
+
+@pytest.mark.parametrize("name", PUBLISHED)
+def test_a_bundled_network_is_stored_raw_in_float_with_one_output(name: str) -> None:
+    graph = load_network(name)
+    assert not any(operator.members for operator in graph.operators)
+    assert {tensor.bits for tensor in graph.tensors} == {32}
+    assert len(graph.with_role(Role.OUTPUT)) == 1
+    assert all(graph.readers[tensor.name] for tensor in graph.with_role(Role.PARAMETER))
+
+
+@pytest.mark.parametrize("name", PUBLISHED)
+def test_every_convolution_and_pool_says_its_loops(name: str) -> None:
+    needed = {
+        "Conv": {"dilations", "group", "kernel_shape", "pads", "strides"},
+        "MaxPool": {"kernel_shape", "pads", "strides"},
+        "AveragePool": {"kernel_shape", "pads", "strides"},
+    }
+    for operator in load_network(name).operators:
+        assert needed.get(operator.kind, set()) <= set(operator.attributes), operator.name
+
+
+def output_sizes(operator: Operator, sizes: tuple[int, ...]) -> tuple[int, ...]:
+    """floor((size + pads - dilation * (kernel - 1) - 1) / stride) + 1, in every dimension."""
+    kernel, strides, dilations, pads = (
+        operator.attributes[name] for name in ("kernel_shape", "strides", "dilations", "pads")
+    )
+    assert isinstance(kernel, list)
+    assert isinstance(strides, list)
+    assert isinstance(dilations, list)
+    assert isinstance(pads, list)
+    assert len(pads) == 2 * len(sizes)
+    padded = [size + int(str(pads[i])) + int(str(pads[len(sizes) + i])) for i, size in enumerate(sizes)]
+    return tuple(
+        (size - int(str(d)) * (int(str(k)) - 1) - 1) // int(str(s)) + 1
+        for size, k, s, d in zip(padded, kernel, strides, dilations, strict=True)
+    )
+
+
+@pytest.mark.parametrize("name", PUBLISHED)
+def test_a_convolutions_attributes_give_the_size_of_its_output(name: str) -> None:
+    graph = load_network(name)
+    for operator in graph.operators:
+        if operator.kind == "Conv":
+            read, written = (graph.tensor[each].shape for each in (operator.inputs[0], operator.outputs[0]))
+            assert read is not None
+            assert written is not None
+            assert output_sizes(operator, read[2:]) == written[2:], operator.name
+
+
+def test_a_bundled_network_survives_writing_and_reading() -> None:
+    graph = load_network("resnet50")
+    assert graph_from_json(graph_to_json(graph), "resnet50.json") == graph
+
+
+def test_an_unknown_network_is_refused_with_the_names_of_the_known_ones() -> None:
+    with pytest.raises(
+        UsageError, match=r"no network 'resnet51' is bundled; expected one of amoebanetd_18_256,.*vit_b_16"
+    ):
+        load_network("resnet51")

@@ -1,0 +1,236 @@
+from __future__ import annotations
+
+import json
+from itertools import pairwise
+from typing import Any, TypeAlias
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from onchip.answer.problem import Problem
+from onchip.answer.program import Allocate, Compute, Copy, Free, Instruction, Plan
+from onchip.app.plan import timeline_of
+from onchip.errors import PlanError
+from onchip.formats.own.accelerator_yaml import load_accelerator
+from onchip.formats.trace.chrome import trace_to_json
+from onchip.formats.trace.spans import Span, spans_in_steps, spans_of_activities
+from support.exported import BY_HAND, figures_of, planned, put_together
+from support.programs import CHAIN, HELD, MOVED, SPILLED
+from support.several import LINKED, REQUESTS, real_plan
+
+Event: TypeAlias = dict[str, Any]
+PHASES = {"X", "C", "M"}
+
+
+def events_of(text: str) -> list[Event]:
+    """Read as viewers do: refuses what the format does not allow, and slices of one lane that overlap."""
+    trace = json.loads(text)
+    events: list[Event] = trace["traceEvents"]
+    lanes: dict[tuple[int, int], list[tuple[int, int]]] = {}
+    named = set()
+    for event in events:
+        assert event["ph"] in PHASES
+        lane = (event["pid"], event["tid"])
+        if event["ph"] == "M":
+            named.add((event["name"], event["pid"], event["tid"]))
+        if event["ph"] == "X":
+            start, stop = nanoseconds(event)
+            assert start <= stop
+            assert ("thread_name", *lane) in named
+            assert ("process_name", event["pid"], 0) in named
+            lanes.setdefault(lane, []).append((start, stop))
+    for slices in lanes.values():
+        assert all(stop <= start for (_, stop), (start, _) in pairwise(sorted(slices)))
+    return events
+
+
+def nanoseconds(event: Event) -> tuple[int, int]:
+    """Start and stop of a slice, as viewers count them: whole, the rest cut off."""
+    start, duration = int(event["ts"] * 1000), int(event["dur"] * 1000)
+    return start, start + duration
+
+
+def slices(events: list[Event], category: str) -> list[Event]:
+    return [event for event in events if event.get("cat") == category]
+
+
+def scratchpads(events: list[Event]) -> dict[int, str]:
+    """The name of each process that is a scratchpad."""
+    names = {event["pid"]: event["args"]["name"] for event in events if event["name"] == "process_name"}
+    return {pid: name.removeprefix("scratchpad ") for pid, name in names.items() if pid > 1}
+
+
+def read_back(plan: Plan, events: list[Event]) -> tuple[Instruction, ...]:
+    found: dict[int, Instruction] = {}
+    for event in slices(events, "operator"):
+        found[event["args"]["instruction"]] = Compute(event["name"])
+    for event in slices(events, "transfer"):
+        facts = event["args"]
+        found[facts["instruction"]] = Copy(facts["tensor"], facts["source"], facts["target"])
+    for event in slices(events, "residency"):
+        start, stop = event["args"]["instructions"]
+        memory = scratchpads(events)[event["pid"]]
+        found[start] = Allocate(event["name"], memory, event["args"]["offset_bytes"])
+        if stop < len(plan.instructions):
+            found[stop] = Free(event["name"], memory)
+    return put_together(found)
+
+
+def the_trace_says_what_the_plan_says(problem: Problem, plan: Plan, spans: tuple[Span, ...] | None = None) -> None:
+    events = events_of(trace_to_json(problem, plan, spans))
+    assert read_back(plan, events) == plan.instructions
+    figures = figures_of(problem, plan)
+    moved = sum(event["args"]["bytes"] for event in slices(events, "transfer"))
+    assert moved == figures.total + figures.moved
+    for pid, memory in scratchpads(events).items():
+        footprint = [event["args"]["bytes"] for event in events if event["ph"] == "C" and event["pid"] == pid]
+        ends = [event["args"]["end_bytes"] for event in slices(events, "residency") if event["pid"] == pid]
+        assert max(ends, default=0) == dict(figures.arenas)[memory]
+        assert all(0 <= size <= dict(figures.arenas)[memory] for size in footprint)
+        if spans is None and len(problem.memories) == 1:
+            assert max(footprint) == figures.peak_bytes
+
+
+def the_rectangles_of_the_memory_map_are_apart(events: list[Event]) -> None:
+    """What shares bytes does not share time."""
+    residencies = slices(events, "residency")
+    for index, one in enumerate(residencies):
+        for other in residencies[:index]:
+            first, second = one["args"], other["args"]
+            shares_bytes = first["offset_bytes"] < second["end_bytes"] and second["offset_bytes"] < first["end_bytes"]
+            (start, stop), (other_start, other_stop) = nanoseconds(one), nanoseconds(other)
+            shares_time = start < other_stop and other_start < stop
+            assert not (one["pid"] == other["pid"] and shares_bytes and shares_time)
+
+
+@pytest.mark.parametrize("name", BY_HAND)
+def test_a_trace_of_a_plan_by_hand_can_be_read_back(name: str) -> None:
+    the_trace_says_what_the_plan_says(BY_HAND[name].problem, BY_HAND[name].plan)
+
+
+@pytest.mark.parametrize("name", REQUESTS)
+def test_a_trace_of_a_plan_for_several_scratchpads_can_be_read_back(name: str) -> None:
+    problem, plan = real_plan(name)
+    the_trace_says_what_the_plan_says(problem, plan)
+    the_rectangles_of_the_memory_map_are_apart(events_of(trace_to_json(problem, plan)))
+
+
+@pytest.mark.parametrize("name", [name for name in REQUESTS if name.startswith("linked")])
+def test_a_trace_of_a_plan_with_moves_may_be_timed(name: str) -> None:
+    problem, plan = real_plan(name)
+    timeline = timeline_of(problem, plan, load_accelerator(LINKED))
+    times = {
+        one.instruction: Span(one.start, one.stop, None if one.queue is None else f"DMA queue {one.queue}")
+        for one in timeline.activities
+    }
+    spans = spans_of_activities(problem, plan, times)
+
+    the_trace_says_what_the_plan_says(problem, plan, spans)
+    the_rectangles_of_the_memory_map_are_apart(events_of(trace_to_json(problem, plan, spans)))
+
+
+def test_a_move_has_a_lane_named_for_where_it_comes_from_and_says_both_ends() -> None:
+    events = events_of(trace_to_json(HELD.problem, HELD.plan))
+
+    (move,) = (event for event in slices(events, "transfer") if event["args"]["kind"] == "move")
+    lanes = {event["tid"]: event["args"]["name"] for event in events if event["name"] == "thread_name"}
+    assert (move["name"], lanes[move["tid"]]) == ("move a", "from outputs")
+    assert (move["args"]["source"], move["args"]["target"]) == ("outputs", "inputs")
+
+
+def test_a_move_uses_its_places_at_both_ends() -> None:
+    case = MOVED.edited(4, "copy x left right", "free x left")
+    times = {1: Span(3, 5), 4: Span(9, 10), 6: Span(20, 30), 10: Span(30, 31), 11: Span(31, 40)}
+    spans = spans_of_activities(case.problem, case.plan, times)
+    events = events_of(trace_to_json(case.problem, case.plan, spans))
+
+    memory = scratchpads(events)
+    lives = {
+        (one["name"], memory[one["pid"]]): (one["ts"], one["ts"] + one["dur"]) for one in slices(events, "residency")
+    }
+    assert lives["x", "left"] == (3, 10)
+    assert lives["x", "right"] == (9, 40)
+
+
+def test_an_operator_uses_the_one_place_it_reads() -> None:
+    """x lies in both scratchpads; f reads it in the first, so that its copy is done with after the move."""
+    case = MOVED.edited(5, "compute f", "free x right")
+    times = {1: Span(3, 5), 4: Span(9, 10), 5: Span(20, 30), 10: Span(30, 31), 11: Span(31, 40)}
+    spans = spans_of_activities(case.problem, case.plan, times)
+
+    assert (spans[3], spans[6]) == (Span(9, 9), Span(10, 10))
+
+
+@settings(max_examples=60, deadline=None)
+@given(planned())
+def test_a_trace_of_a_random_plan_can_be_read_back(made: tuple[Problem, Plan]) -> None:
+    the_trace_says_what_the_plan_says(*made)
+    the_rectangles_of_the_memory_map_are_apart(events_of(trace_to_json(*made)))
+
+
+@settings(max_examples=60, deadline=None)
+@given(planned(), st.data())
+def test_a_trace_may_be_timed_by_a_clock(made: tuple[Problem, Plan], data: st.DataObject) -> None:
+    """Here by one that does one thing after the other, each for some time of its own."""
+    problem, plan = made
+    time, activities = 0.0, {}
+    for index, line in enumerate(plan.instructions):
+        if isinstance(line, Compute | Copy):
+            start, time = time, time + data.draw(st.integers(0, 1000)) / 7
+            activities[index] = Span(start, time)
+    spans = spans_of_activities(problem, plan, activities)
+
+    the_trace_says_what_the_plan_says(problem, plan, spans)
+    events = events_of(trace_to_json(problem, plan, spans))
+    the_rectangles_of_the_memory_map_are_apart(events)
+    for event in (*slices(events, "operator"), *slices(events, "transfer")):
+        assert event["ts"] == pytest.approx(activities[event["args"]["instruction"]].start, abs=0.001)
+
+
+def test_without_a_clock_steps_are_milliseconds_and_transfers_come_before_their_operator() -> None:
+    events = events_of(trace_to_json(SPILLED.problem, SPILLED.plan))
+
+    assert [(event["name"], event["ts"], event["ts"] + event["dur"]) for event in slices(events, "operator")] == [
+        ("f", 500, 1000), ("g", 1500, 2000), ("h", 2500, 3000),
+    ]  # fmt: skip
+    assert [(event["name"], event["ts"], event["ts"] + event["dur"]) for event in slices(events, "transfer")] == [
+        ("load x", 0, 500), ("spill a", 1000, 1500), ("reload a", 2000, 2500), ("write y", 3000, 3500),
+    ]  # fmt: skip
+
+
+def test_residencies_of_a_tensor_lie_where_and_when_the_plan_says() -> None:
+    events = events_of(trace_to_json(SPILLED.problem, SPILLED.plan))
+    found = [
+        (event["name"], event["args"]["offset_bytes"], event["ts"], event["ts"] + event["dur"])
+        for event in slices(events, "residency")
+        if event["name"] == "a"
+    ]
+
+    assert found == [("a", 4, 0 + 500, 1500), ("a", 8, 2000, 3500)]
+
+
+def test_a_place_is_taken_from_its_first_activity_to_its_last() -> None:
+    times = {1: Span(3, 5, "DMA queue 0"), 3: Span(5, 9), 6: Span(9, 10), 8: Span(10, 12, "DMA queue 1")}
+    spans = spans_of_activities(CHAIN.problem, CHAIN.plan, times)
+    events = events_of(trace_to_json(CHAIN.problem, CHAIN.plan, spans))
+
+    lives = {event["name"]: (event["ts"], event["ts"] + event["dur"]) for event in slices(events, "residency")}
+    assert lives == {"x": (3, 9), "a": (5, 10), "y": (9, 12)}
+    lanes = {event["args"]["name"] for event in events if event["name"] == "thread_name" and event["pid"] == 1}
+    assert lanes == {"DMA queue 0", "DMA queue 1", "operators"}
+
+
+def test_slices_one_after_the_other_do_not_overlap_when_nanoseconds_are_cut_off() -> None:
+    """1.001 microseconds times 1000 is 1000.9999999999999 nanoseconds."""
+    activities = {3: Span(0, 0.5), 7: Span(0.5, 1.001), 12: Span(1.001, 2)}
+    activities |= {1: Span(0, 0), 4: Span(0.5, 0.5), 10: Span(1.001, 1.001), 13: Span(2, 2)}
+    spans = spans_of_activities(SPILLED.problem, SPILLED.plan, activities)
+    events = events_of(trace_to_json(SPILLED.problem, SPILLED.plan, spans))
+
+    assert [nanoseconds(event) for event in slices(events, "operator")] == [(0, 500), (500, 1001), (1001, 2000)]
+
+
+def test_as_many_spans_as_instructions_are_wanted() -> None:
+    with pytest.raises(PlanError, match="9 spans for 10 instructions"):
+        trace_to_json(CHAIN.problem, CHAIN.plan, spans_in_steps(CHAIN.plan)[:-1])

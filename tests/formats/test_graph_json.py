@@ -1,0 +1,182 @@
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import replace
+from hashlib import sha256
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from onchip.errors import GraphError, InputError
+from onchip.formats.own.graph_json import graph_from_json, graph_sha256, graph_to_json, read_graph, write_graph
+from onchip.ir.graph import Graph
+from onchip.ir.operator import AttributeValue, Operator
+from onchip.ir.tensor import Role, Tensor
+from support.strategies import graphs
+
+EXAMPLE = Path(__file__).parents[2] / "examples" / "diamond.graph.json"
+TEXT = st.text(st.characters(exclude_categories=["Cs"]))
+FINITE: st.SearchStrategy[AttributeValue] = st.one_of(
+    st.none(),
+    st.booleans(),
+    st.integers(-(2**63) + 1, 2**63 - 1),
+    st.floats(allow_nan=False, allow_infinity=False),
+    TEXT,
+)
+ATTRIBUTES = st.dictionaries(
+    TEXT, st.recursive(FINITE, lambda inner: st.lists(inner, max_size=3), max_leaves=6), max_size=3
+)
+
+
+def changed(change: Callable[[Any], object]) -> str:
+    """The example's text after `change` has been done to its JSON."""
+    document = json.loads(EXAMPLE.read_bytes())
+    change(document)
+    return json.dumps(document)
+
+
+def test_the_example_is_rewritten_byte_for_byte() -> None:
+    assert graph_to_json(read_graph(EXAMPLE)) == EXAMPLE.read_text(encoding="utf-8")
+
+
+@settings(max_examples=200, deadline=None)
+@given(graphs(), ATTRIBUTES, st.lists(TEXT.filter(bool), max_size=2))
+def test_a_round_trip_loses_nothing(graph: Graph, attributes: dict[str, Any], members: list[str]) -> None:
+    first, *others = graph.operators
+    described = replace(first, attributes=attributes, members=tuple(members))
+    graph = replace(graph, operators=(described, *others))
+    read = graph_from_json(graph_to_json(graph), "graph.json")
+    assert read == graph
+    types = [[type(value) for value in one.operators[0].attributes.values()] for one in (read, graph)]
+    assert types[0] == types[1]
+
+
+def test_a_band_with_aliases_survives_the_round_trip(tmp_path: Path) -> None:
+    band = Tensor("x.0", 8, Role.INPUT, (2, 4), 8, part_of="x", region=((0, 2), (0, 4)))
+    out = Tensor("y", 3, Role.OUTPUT, aliases=("z", "é\n"))
+    graph = Graph("bands", (band, out), (Operator("relu", "Relu", ("x.0",), ("y",)),))
+    write_graph(graph, tmp_path / "bands.json")
+    assert read_graph(tmp_path / "bands.json") == graph
+
+
+def test_a_packed_file_is_read_and_is_the_same_bytes_each_time(tmp_path: Path) -> None:
+    graph = read_graph(EXAMPLE)
+    for name in ("a.json.gz", "b.json.gz"):
+        write_graph(graph, tmp_path / name)
+    assert read_graph(tmp_path / "a.json.gz") == graph
+    assert (tmp_path / "a.json.gz").read_bytes() == (tmp_path / "b.json.gz").read_bytes()
+
+
+def test_the_hash_is_of_the_canonical_json() -> None:
+    graph = Graph("g", (Tensor("y", 3, Role.OUTPUT),), (Operator("make", "Make", (), ("y",)),))
+    canonical = (
+        '{"format":"onchip-graph","name":"g","operators":[{"inputs":[],"kind":"Make","name":"make","outputs":["y"]}],'
+        '"tensors":[{"bytes":3,"name":"y","role":"output"}],"version":1}'
+    )
+    assert graph_sha256(graph) == sha256(canonical.encode()).hexdigest()
+
+
+def test_the_hash_changes_with_every_field() -> None:
+    graph = read_graph(EXAMPLE)
+    others = [
+        replace(graph, name="other"),
+        replace(graph, tensors=(replace(graph.tensors[0], aliases=("alias",)), *graph.tensors[1:])),
+        replace(graph, operators=(replace(graph.operators[0], kind="Gemm"), *graph.operators[1:])),
+        graph.with_bits(16),
+    ]
+    assert len({graph_sha256(each) for each in (graph, *others)}) == 5
+
+
+def test_an_infinite_attribute_cannot_be_written() -> None:
+    operator = Operator("clip", "Clip", (), ("y",), attributes={"max": float("inf")})
+    graph = Graph("g", (Tensor("y", 3, Role.OUTPUT),), (operator,))
+    with pytest.raises(GraphError, match="cannot be written"):
+        graph_to_json(graph)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda g: g.update(version=2), "version: it is 2, newer than this onchip reads; expected 1"),
+        (lambda g: g.update(version=True), "version: it is true; expected 1"),
+        (lambda g: g.pop("version"), "version: the field is missing"),
+        (lambda g: g.update(format="onchip-plan"), 'format: it is "onchip-plan"; expected "onchip-graph"'),
+        (lambda g: g.update(extra=1), "extra: the field is unknown"),
+        (lambda g: g.pop("operators"), "operators: the field is missing"),
+        (lambda g: g["tensors"][3].update(shape=4), "tensors[3].shape: it is 4; expected a list"),
+        (lambda g: g["tensors"][3].update(shape=[4, "5"]), 'tensors[3].shape[1]: it is "5"; expected an integer'),
+        (lambda g: g["tensors"][3].update(shape=[4, 0]), "tensors[3] (tensor 'left.weight'): its shape [4, 0] has"),
+        (lambda g: g["tensors"][3].update(bits=0), "tensors[3] (tensor 'left.weight'): its elements have 0 bits"),
+        (lambda g: g["tensors"][3].update(bits=True), "tensors[3].bits: it is true; expected an integer"),
+        (lambda g: g["tensors"][3].update(bits=10**40), "tensors[3].bits: the integer is too large"),
+        (lambda g: g["tensors"][3].update(shape=[2**62] * 9), "tensors[3]: its size is too large"),
+        (lambda g: g["tensors"][3].update(bytes=5), "tensors[3]: it has shape and bits and bytes; expected shape and"),
+        (lambda g: g["tensors"][3].pop("bits"), "tensors[3]: it has shape; expected shape and bits, or bytes"),
+        (lambda g: g["tensors"][3].update(role="weight"), "tensors[3].role: it is \"weight\"; expected 'input', 'act"),
+        (lambda g: g["tensors"][3].update(region=[[0, 1, 2]], part_of="x"), "tensors[3].region[0]: it has 3 entries"),
+        (lambda g: g["tensors"][3].update(part_of="x"), "tensors[3] (tensor 'left.weight'): part_of and region stand"),
+        (
+            lambda g: g["tensors"].append({"name": "z", "bytes": 0, "role": "input"}),
+            "(tensor 'z'): its size is 0 bytes",
+        ),
+        (lambda g: g["tensors"].append(g["tensors"][0]), "tensor 'x': 2 tensors have this name"),
+        (lambda g: g["operators"][0].update(kernel=3), "operators[0].kernel: the field is unknown"),
+        (lambda g: g["operators"][0].update(outputs=[]), "operators[0] (operator 'left_wide'): it writes nothing"),
+        (lambda g: g["operators"][0].update(inputs=["q"]), "operator 'left_wide': tensor 'q' is unknown"),
+        (lambda g: g["operators"][0].update(attributes={"a": [{}]}), "operators[0].attributes.a[0]: it is an object"),
+        (
+            lambda g: g["operators"][0].update(attributes={"a": float("nan")}),
+            "attributes.a: it is NaN; expected a finite",
+        ),
+        (lambda g: g["operators"].reverse(), "it stands before"),
+    ],
+)
+def test_a_wrong_field_is_named(change: Callable[[Any], object], message: str) -> None:
+    with pytest.raises(GraphError) as raised:
+        graph_from_json(changed(change), "bad.json")
+    assert str(raised.value).startswith("bad.json: ")
+    assert message in str(raised.value)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        (b'{"format": "onchip-graph",\n "version": 1,\n "name": }', "line 3 column 10: malformed JSON"),
+        (b"", "line 1 column 1: malformed JSON"),
+        (b'{"name": "\xff"}', "position 10: it is not UTF-8"),
+        (
+            b'{"format": "onchip-graph", "version": 1, "name": "\\ud800", "tensors": [], "operators": []}',
+            "Invalid JSON",
+        ),
+        (b"[]", "the whole file: it is a list; expected an object"),
+        (b"7", "the whole file: it is 7; expected an object"),
+        (b'{"tensors": [{"name": "a", "name": "b"}]}', 'tensors[0]: the field "name" stands twice'),
+        (b'{"tensors": [1, -Infinity]}', "tensors[1]: it is -Infinity; expected a finite number"),
+        (b'{"tensors": [1e999]}', "tensors[0]: the number is too large"),
+        (b'{"tensors": [' + b"9" * 5000 + b"]}", "tensors[0]: the integer is too large"),
+        (b"[" * 100_000, "it is nested too deeply"),
+        (b'{"a":' * 100_000, "it is nested too deeply"),
+    ],
+)
+def test_malformed_text_is_refused_in_one_line(text: bytes, message: str) -> None:
+    with pytest.raises(GraphError) as raised:
+        graph_from_json(text, "bad.json")
+    assert str(raised.value).startswith("bad.json: ")
+    assert message in str(raised.value)
+
+
+def test_a_file_that_cannot_be_read_is_named(tmp_path: Path) -> None:
+    (tmp_path / "broken.json.gz").write_bytes(b"\x1f\x8b broken")
+    for path in (tmp_path / "absent.json", tmp_path, tmp_path / "broken.json.gz"):
+        with pytest.raises(InputError, match="it cannot be read") as raised:
+            read_graph(path)
+        assert str(raised.value).startswith(f"{path}: ")
+
+
+def test_a_path_that_cannot_be_written_is_named(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="it cannot be written"):
+        write_graph(read_graph(EXAMPLE), tmp_path)

@@ -1,0 +1,126 @@
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from onchip.answer.document import Source
+from onchip.answer.layer_mapping import Kept, Loop, Mapping, MappingError
+from onchip.answer.mapping_document import MappingClaim, MappingDocument, NamedMapping
+from onchip.answer.result import Status
+from onchip.errors import InputError
+from onchip.formats.own.mapping_yaml import mappings_from_yaml
+from onchip.formats.own.mapping_yaml_writer import mappings_to_yaml
+from onchip.formats.own.schemas import SCHEMA_FOLDER
+from onchip.ir.layer import LOOPS, Layer
+
+TEXT = """\
+format: onchip-mapping
+version: 1
+accelerator: {name: simba}
+network: pair
+layers:
+  - names: [conv1, conv2]
+    layer: {loops: {K: 8, C: 4, Q: 6}, padding: [0, 0, 0, 0]}
+    nest: [Q6, K4@lane, C4, K2]
+    input: [{memory: buffer, loops: 3}]
+    weight: [{memory: register, loops: 1}, {memory: buffer, loops: 4}]
+    result: {method: exact, status: OPTIMAL, objective: energy, objective_value: 1200, lower_bound: 1200}
+"""
+
+
+def test_a_file_written_by_hand() -> None:
+    document = mappings_from_yaml(TEXT, "m.yaml")
+    (one,) = document.mappings
+    nest = (Loop("Q", 6), Loop("K", 4, "lane"), Loop("C", 4), Loop("K", 2))
+    assert one.mapping == Mapping(nest, (Kept("buffer", 3),), (Kept("register", 1), Kept("buffer", 4)))
+    assert one.layer == Layer(k=8, c=4, q=6)
+    assert (document.network, document.accelerator, one.names) == ("pair", Source("simba"), ("conv1", "conv2"))
+    assert one.claim == MappingClaim("exact", Status.OPTIMAL, "energy", 1200, 1200)
+
+
+def test_the_file_shown_in_the_formats_is_read() -> None:
+    formats = (Path(__file__).parent.parent.parent / "docs" / "formats.md").read_text()
+    (shown,) = re.findall(r"```text\n(format: onchip-mapping\n.*?)```", formats, re.DOTALL)
+    (one,) = mappings_from_yaml(shown, "formats.md").mappings
+    assert one.layer == Layer(k=8, c=4, q=6)
+    assert one.mapping.layer(one.layer) == one.layer
+
+
+@st.composite
+def documents(draw: st.DrawFn) -> MappingDocument:
+    sizes = st.integers(1, 9)
+    names = st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=5)
+    mappings = []
+    for _ in range(draw(st.integers(0, 3))):
+        nest = tuple(
+            Loop(*each)
+            for each in draw(
+                st.lists(st.tuples(st.sampled_from(LOOPS), sizes, st.none() | st.just("lane")), max_size=8)
+            )
+        )
+        bounds = dict.fromkeys(LOOPS, 1)
+        for one in nest:
+            bounds[one.dimension] *= one.size
+        cuts = sorted(draw(st.lists(st.integers(0, len(nest)), max_size=3)))
+        kept = tuple(Kept(draw(names), cut) for cut in cuts)
+        bits = draw(sizes)
+        plain = Layer(stride=(draw(sizes), 1), dilation=(1, draw(sizes)), input_bits=bits, has_weight=bits > 4)
+        layer = plain.padded_to(bounds)
+        value = draw(st.integers(0, 10**9) | st.floats(0, 1e9))
+        claim = draw(st.none() | st.just(MappingClaim("cosa", Status.FEASIBLE, "cosa", value, value / 2)))
+        mappings.append(NamedMapping((draw(names),), layer, Mapping(nest, kept, (), kept), claim))
+    return MappingDocument(Source(draw(names), draw(st.none() | names)), tuple(mappings), draw(st.none() | names))
+
+
+@given(documents())
+def test_what_is_written_is_read_again(document: MappingDocument) -> None:
+    text = mappings_to_yaml(document)
+    read = mappings_from_yaml(text, "m.yaml")
+    assert read == document
+    assert mappings_to_yaml(read) == text
+
+
+def test_products_beyond_64_bits_are_written_as_real_numbers() -> None:
+    claim = MappingClaim("exact", Status.OPTIMAL, "edp", 2**70, 2**70)
+    named = NamedMapping(("a",), Layer(), Mapping(()), claim)
+    read = mappings_from_yaml(mappings_to_yaml(MappingDocument(Source("chip"), (named,))), "m.yaml")
+    assert read.mappings[0].claim == MappingClaim("exact", Status.OPTIMAL, "edp", 2.0**70, 2.0**70)
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        ("version: 1", "version: 2", "line 2: version: it is 2, newer"),
+        ("format: onchip-mapping", "format: onchip-plan", "line 1: format: it is"),
+        ("network: pair", "networks: pair", "line 4: networks: the field is unknown"),
+        ("K4@lane", "X4@lane", r"line 8: layers\[0\].nest\[1\].*'X' is no loop"),
+        ("K4@lane", "K0@lane", r"line 8: layers\[0\].nest\[1\].*has 0 iterations"),
+        ("K4@lane", "4K", r"line 8: layers\[0\].nest\[1\]: \"4K\" is no loop"),
+        ("K2]", "K1]", r"layers\[0\].*loop K has 4 iterations; expected 8"),
+        ("loops: 3}]", "loops: 5}]", r"layers\[0\].*the tiles of input span \[5\] of 4 loops"),
+        ("[0, 0, 0, 0]", "[0, 0]", r"line 7: layers\[0\].layer.padding: it has 2 entries; expected 4"),
+        ("[0, 0, 0, 0]", "[9, 0, 0, 0]", r"line 7: layers\[0\].layer.*leaves no input"),
+        ("C: 4, ", "C: 4, D: 2, ", r"line 7: layers\[0\].layer.loops.D: the field is unknown"),
+        ("status: OPTIMAL", "status: BEST", r"line 11: layers\[0\].result.status: it is"),
+        ("names: [conv1, conv2]", "names: []", r"line 6: layers\[0\].names: it is for no layer"),
+    ],
+)
+def test_a_bad_file_is_refused_with_line_and_field(old: str, new: str, message: str) -> None:
+    assert old in TEXT
+    with pytest.raises(MappingError, match=message) as caught:
+        mappings_from_yaml(TEXT.replace(old, new, 1), "m.yaml")
+    assert isinstance(caught.value, InputError)
+    assert caught.value.file == "m.yaml"
+    assert "\n" not in str(caught.value)
+
+
+def test_the_schema_is_strict() -> None:
+    schema = json.loads((SCHEMA_FOLDER / "onchip-mapping.schema.json").read_bytes())
+    objects = [schema, *schema["$defs"].values()]
+    assert all(part["additionalProperties"] is False for part in objects if part.get("type") == "object")
+    assert schema["properties"]["format"]["const"] == "onchip-mapping"

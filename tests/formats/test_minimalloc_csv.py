@@ -1,0 +1,131 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from onchip.answer.packing import Buffer, Packing, PackingProblem
+from onchip.errors import InputError
+from onchip.formats.minimalloc.reader import BufferTable, read_buffers
+from onchip.formats.minimalloc.writer import packing_to_csv, write_packing
+
+INSTANCES = Path(__file__).parent.parent / "data" / "minimalloc"
+
+
+def read(tmp_path: Path, text: str) -> BufferTable:
+    path = tmp_path / "buffers.csv"
+    path.write_text(text)
+    return read_buffers(path)
+
+
+def test_minimalloc_s_own_example() -> None:
+    table = read_buffers(INSTANCES / "input.12.csv")
+
+    assert table.ids == ("b1", "b2", "b3", "b4", "b5")
+    assert table.buffers[1] == Buffer(3, 9, 4)
+    assert table.alignment_bytes is None
+
+
+def test_all_eleven_instances_are_read() -> None:
+    counts = {path.name[0]: len(read_buffers(path).buffers) for path in INSTANCES.glob("?.1048576.csv")}
+
+    assert counts == {
+        "A": 154, "B": 170, "C": 203, "D": 213, "E": 215, "F": 296, "G": 308, "H": 316, "I": 374, "J": 409, "K": 454,
+    }  # fmt: skip
+
+
+def test_columns_stand_in_any_order_and_have_other_names(tmp_path: Path) -> None:
+    table = read(tmp_path, "size,buffer_id,end,start\n4,a,2,0\n")
+
+    assert (table.ids, table.buffers) == (("a",), (Buffer(0, 3, 4),))
+
+
+def test_an_offset_is_no_part_of_the_question(tmp_path: Path) -> None:
+    assert read(tmp_path, "id,lower,upper,size,offset\na,0,3,4,100\n").buffers == (Buffer(0, 3, 4),)
+
+
+def test_one_alignment_for_all_is_read(tmp_path: Path) -> None:
+    assert read(tmp_path, "id,lower,upper,size,alignment\na,0,3,4,8\nb,0,3,4,8\n").alignment_bytes == 8
+
+
+def test_windows_line_ends_empty_lines_and_a_byte_order_mark(tmp_path: Path) -> None:
+    assert read(tmp_path, "\ufeffid,lower,upper,size\r\na,0,3,4\r\n\r\n").buffers == (Buffer(0, 3, 4),)
+
+
+REFUSED = {
+    "": ("line 1", "column 'id' is missing"),
+    "id,lower,upper\n": ("line 1", "column 'size' is missing"),
+    "id,lower,size\n": ("line 1", "there is not one of columns 'upper' and 'end'"),
+    "id,lower,upper,end,size\n": ("line 1", "there is not one of columns 'upper' and 'end'"),
+    "id,lower,upper,size,colour\n": ("line 1", "column 'colour' is unknown"),
+    "id,lower,start,upper,size\n": ("line 1", "column 'lower' is there twice"),
+    "id,lower,upper,size\na,0,3\n": ("line 2", "it has 3 fields"),
+    "id,lower,upper,size\na,0,3,4,5\n": ("line 2", "it has 5 fields"),
+    "id,lower,upper,size\na,0,3,4\nb,0,x,4\n": ("line 3, upper", "'x' is out of range"),
+    "id,lower,upper,size\na,-1,3,4\n": ("line 2, lower", "'-1' is out of range"),
+    "id,lower,upper,size\na,0,3,4.5\n": ("line 2, size", "'4.5' is out of range"),
+    "id,lower,upper,size\na,0,3,99999999999999999999\n": ("line 2, size", "'99999999999999999999' is out of range"),
+    "id,lower,upper,size\na,0,3,0\n": ("line 2", "a buffer has 0 bytes"),
+    "id,lower,upper,size\na,3,3,1\n": ("line 2", "a buffer lives over [3, 3)"),
+    "id,lower,upper,size\na,0,3,4\na,0,3,4\n": ("line 3, id", "'a' is the id of line 2 too"),
+    "id,lower,upper,size,gaps\na,0,3,4,1-2\n": ("line 2, gaps", "gaps are not supported"),
+    "id,lower,upper,size,alignment\na,0,3,4,2\nb,0,3,4,4\n": ("line 3, alignment", "it differs from the first line's"),
+    "id,lower,upper,size,alignment\na,0,3,4,0\n": ("line 2, alignment", "'0' is out of range"),
+    'id,lower,upper,size\n"a,0,3,4\n': ("line 2", "it is no CSV (unexpected end of data)"),
+}
+
+
+@pytest.mark.parametrize("text", REFUSED)
+def test_bad_input_is_refused_with_its_line(tmp_path: Path, text: str) -> None:
+    with pytest.raises(InputError) as caught:
+        read(tmp_path, text)
+
+    place, what = REFUSED[text]
+    assert (caught.value.place, caught.value.what) == (place, what)
+    assert caught.value.file == str(tmp_path / "buffers.csv")
+    assert caught.value.expected
+
+
+def test_bytes_that_are_no_text_are_refused(tmp_path: Path) -> None:
+    path = tmp_path / "buffers.csv"
+    path.write_bytes(b"id,lower\xff\n")
+
+    with pytest.raises(InputError, match="it is not text"):
+        read_buffers(path)
+
+
+def test_more_bytes_than_any_memory_has_are_refused(tmp_path: Path) -> None:
+    lines = "".join(f"b{index},0,1,{2**49}\n" for index in range(3))
+
+    with pytest.raises(InputError, match="too large"):
+        read(tmp_path, f"id,lower,upper,size\n{lines}")
+
+
+@given(
+    st.lists(
+        st.tuples(st.integers(0, 50), st.integers(1, 50), st.integers(1, 10**6), st.integers(0, 10**9)), max_size=20
+    )
+)
+def test_what_is_written_is_read_again(rows: list[tuple[int, int, int, int]]) -> None:
+    buffers = tuple(Buffer(start, start + life, size) for start, life, size, _ in rows)
+    ids = tuple(f'b{index}, "{index}"' for index in range(len(rows)))
+    text = packing_to_csv(ids, PackingProblem(buffers, 1), Packing(tuple(row[3] for row in rows)))
+
+    import csv
+    import io
+
+    lines = list(csv.reader(io.StringIO(text)))
+    assert lines[0] == ["id", "lower", "upper", "size", "offset"]
+    assert [tuple(map(int, line[1:])) for line in lines[1:]] == [(s, s + life, z, o) for s, life, z, o in rows]
+    assert [line[0] for line in lines[1:]] == list(ids)
+
+
+def test_a_written_file_is_input_again(tmp_path: Path) -> None:
+    table = read_buffers(INSTANCES / "input.12.csv")
+    path = tmp_path / "out.csv"
+    write_packing(table.ids, PackingProblem(table.buffers, 12), Packing((8, 8, 4, 4, 0)), path)
+
+    assert path.read_text().splitlines()[:3] == ["id,lower,upper,size,offset", "b1,0,3,4,8", "b2,3,9,4,8"]
+    assert read_buffers(path) == table

@@ -1,0 +1,75 @@
+"""Tiles of an ONNX model's operators, run by onnxruntime, give what the whole model gives."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from onnx import TensorProto, numpy_helper
+from onnx.helper import make_node
+
+from onchip.answer.document import Granularity, Reading, Split
+from onchip.answer.problem import Count, Problem
+from onchip.app.networks import read_network
+from onchip.arch.memory import Memory
+from onchip.formats.onnx.kernels import OnnxKernels
+from onchip.formats.onnx.tiles import OnnxTileKernels
+from onchip.ir.tensor import Role
+from onchip.lower.split.split import split_operators
+from onchip.simulate.reference import run_in_given_order
+from support.onnx_networks import model, value
+
+
+def constant(name: str, *shape: int) -> TensorProto:
+    return numpy_helper.from_array(np.random.default_rng(0).standard_normal(shape).astype("float32"), name)
+
+
+def saved_network(folder: Path) -> Path:
+    """A convolution with an activation, a pool, an Add, a Concat and a product with a square matrix."""
+    nodes = [
+        make_node("Conv", ["x", "w", "b"], ["c"], "conv", pads=[1, 1, 1, 1]),
+        make_node("Relu", ["c"], ["r"], "relu"),
+        make_node("AveragePool", ["r"], ["p"], "pool", kernel_shape=[2, 2], strides=[2, 2]),
+        make_node("Sigmoid", ["p"], ["s"], "sigmoid"),
+        make_node("Concat", ["p", "s"], ["j"], "concat", axis=1),
+        make_node("GlobalAveragePool", ["j"], ["g"], "mean"),
+        make_node("Flatten", ["g"], ["f"], "flatten"),
+        make_node("Gemm", ["f", "m"], ["y"], "product"),
+    ]
+    weights = [constant("w", 16, 3, 3, 3), constant("b", 16), constant("m", 32, 32)]
+    path = folder / "network.onnx"
+    network = model(nodes, [value("x", [1, 3, 12, 10])], ["y"], weights)
+    path.write_bytes(network.SerializeToString())
+    return path
+
+
+@pytest.mark.parametrize("count", Count)
+@pytest.mark.parametrize("granularity", Granularity)
+@pytest.mark.parametrize("when", [Split.AUTO, Split.ALWAYS])
+def test_tiles_of_a_model_give_what_the_model_gives(
+    tmp_path: Path, count: Count, granularity: Granularity, when: Split
+) -> None:
+    path = saved_network(tmp_path)
+    whole = read_network(str(path), Reading(count=count, granularity=granularity))
+    problem = Problem(whole, (Memory("sram", 1000), Memory("other", 700)), count=count)
+    tiled = replace(problem, graph=split_operators(problem, when, is_model=True))
+    assert len(tiled.graph.operators) > len(whole.operators) + 5
+    kernels = OnnxTileKernels(tiled.graph, whole, OnnxKernels(whole, path, {}))
+    inputs = {tensor.name: kernels.network_input(tensor) for tensor in tiled.graph.with_role(Role.INPUT)}
+    outputs = run_in_given_order(tiled, kernels, inputs).outputs
+    assert kernels.difference_from_whole_model(inputs, outputs) < 1e-6
+
+
+def test_a_band_of_an_input_is_a_region_of_what_is_handed_in(tmp_path: Path) -> None:
+    path = saved_network(tmp_path)
+    whole = read_network(str(path), Reading())
+    problem = Problem(whole, (Memory("sram", 1000),))
+    graph = split_operators(problem, Split.AUTO, is_model=True)
+    kernels = OnnxTileKernels(graph, whole, OnnxKernels(whole, path, {}))
+    band = graph.with_role(Role.INPUT)[1]
+    assert band.region is not None
+    array = np.arange(360, dtype=np.float32).reshape(1, 3, 12, 10)
+    expected = array[tuple(slice(*each) for each in band.region)].reshape(-1)
+    assert np.array_equal(kernels.given_input(band, array).view(np.float32), expected)

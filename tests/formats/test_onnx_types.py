@@ -1,0 +1,58 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from onnx import TensorProto
+from onnx.helper import make_node, make_tensor
+
+from onchip.formats.onnx.types import BITS
+from onchip.ir.tensor import size_in_bytes
+from support.onnx_networks import model, operator_names, read, value, weight
+
+
+def test_every_number_type_of_onnx_has_bits() -> None:
+    without = {TensorProto.UNDEFINED, TensorProto.STRING}
+    assert set(BITS) == set(TensorProto.DataType.values()) - without
+
+
+@pytest.mark.parametrize(
+    ("element_type", "bits"),
+    [
+        (TensorProto.BOOL, 8),
+        (TensorProto.FLOAT16, 16),
+        (TensorProto.INT4, 4),
+        (TensorProto.UINT2, 2),
+        (TensorProto.FLOAT4E2M1, 4),
+        (TensorProto.FLOAT8E5M2, 8),
+        (TensorProto.INT64, 64),
+        (TensorProto.COMPLEX128, 128),
+    ],
+)
+def test_a_tensor_has_the_bytes_its_type_says(element_type: int, bits: int, tmp_path: Path) -> None:
+    node = make_node("Transpose", ["x"], ["y"])
+    network = model([node], [value("x", [3, 5], element_type)], ["y"], opset=28)
+    tensor = read(network, tmp_path).tensor["y"]
+    assert (tensor.bits, tensor.size_bytes) == (bits, size_in_bytes((3, 5), bits))
+
+
+def test_a_quantised_model_has_the_bytes_its_types_say(tmp_path: Path) -> None:
+    nodes = [
+        make_node("QuantizeLinear", ["x", "scale", "zero"], ["xq"]),
+        make_node("DequantizeLinear", ["xq", "scale", "zero"], ["xd"]),
+        make_node("DequantizeLinear", ["wq", "wscale"], ["wd"], axis=0),
+        make_node("Transpose", ["wd"], ["wt"], perm=[1, 0]),
+        make_node("MatMul", ["xd", "wt"], ["y"]),
+    ]
+    constants = [
+        make_tensor("scale", TensorProto.FLOAT, [], [0.5]),
+        make_tensor("zero", TensorProto.UINT8, [], [3]),
+        weight("wq", [7, 9], TensorProto.INT4),
+        weight("wscale", [7]),
+    ]
+    graph = read(model(nodes, [value("x", [5, 9])], ["y"], constants), tmp_path)
+    assert operator_names(graph) == ["xq", "xd", "y"]
+    assert graph.operators[-1].inputs == ("xd",)
+    assert graph.operators[-1].parameters == ("wq", "wscale")
+    sizes = {tensor.name: tensor.size_bytes for tensor in graph.tensors}
+    assert (sizes["x"], sizes["xq"], sizes["xd"], sizes["wq"]) == (180, 45, 180, 32)

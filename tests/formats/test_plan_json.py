@@ -1,0 +1,271 @@
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, TypeAlias
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from onchip.answer.document import Claim, Granularity, PlanDocument, Reading, Source, Split
+from onchip.answer.problem import Count, Objective, Placement, Problem, Rate, Transfers
+from onchip.answer.program import Allocate, Compute, Copy, Free, Instruction, Plan
+from onchip.answer.result import Status
+from onchip.arch.memory import DRAM, Memory, Operand
+from onchip.errors import InputError, PlanError
+from onchip.formats.own.accelerator_text import accelerator_sha256
+from onchip.formats.own.accelerator_yaml import read_accelerator
+from onchip.formats.own.graph_json import graph_sha256, read_graph
+from onchip.formats.own.plan_json import plan_from_json, read_plan
+from onchip.formats.own.plan_json_writer import plan_to_json, write_plan
+from onchip.verify.verifier import verify
+
+EXAMPLES = Path(__file__).parents[2] / "examples"
+EXAMPLE = EXAMPLES / "diamond.plan.json"
+NAMES = st.text(st.characters(exclude_categories=["Cs"]))
+Json: TypeAlias = Any
+INTEGERS = st.integers(-(2**63) + 1, 2**63 - 1)
+INSTRUCTIONS: st.SearchStrategy[Instruction] = st.one_of(
+    st.builds(Allocate, NAMES, NAMES, INTEGERS),
+    st.builds(Copy, NAMES, NAMES, NAMES),
+    st.builds(Compute, NAMES),
+    st.builds(Free, NAMES, NAMES),
+)
+POSITIVE = st.integers(1, 2**63 - 1)
+HELD = st.lists(st.sampled_from(Operand), min_size=1, unique=True).map(tuple)
+MEMORIES = st.builds(Memory, NAMES.filter(lambda name: name not in ("", "dram")), POSITIVE, POSITIVE, HELD)
+NOT_NEGATIVE = st.integers(0, 2**63 - 1)
+RATES = st.builds(Rate, NOT_NEGATIVE, st.lists(st.tuples(POSITIVE, NOT_NEGATIVE), max_size=2).map(tuple))
+READINGS = st.builds(
+    Reading,
+    st.none() | POSITIVE,
+    st.dictionaries(NAMES, POSITIVE, max_size=2),
+    st.sampled_from(Granularity),
+    st.sampled_from(Count),
+    st.sampled_from(Split),
+)
+DOCUMENTS = st.builds(
+    PlanDocument,
+    st.builds(Source, NAMES, st.none() | st.just("0123456789abcdef" * 4)),
+    st.builds(Source, NAMES),
+    READINGS,
+    st.builds(
+        Plan,
+        st.lists(MEMORIES, min_size=1, max_size=3, unique_by=lambda memory: memory.name).map(tuple),
+        st.lists(INSTRUCTIONS, max_size=6).map(tuple),
+    ),
+    st.none() | st.builds(Claim, NAMES, st.sampled_from(Status), st.sampled_from(Objective), INTEGERS, INTEGERS),
+    placement=st.sampled_from(Placement),
+).flatmap(lambda document: ways_of(document).map(lambda transfers: replace(document, transfers=transfers)))
+SEVERAL = """{"format": "onchip-plan", "version": 1, "graph": {"name": "g"}, "accelerator": {"name": "a"},
+ "reading": {"bits": null, "dims": {}, "granularity": "fused", "count": "activations", "split": "never"},
+ "memories": [
+  {"name": "left", "capacity_bytes": 8, "alignment_bytes": 1, "holds": ["input", "weight"]},
+  {"name": "right", "capacity_bytes": 8, "alignment_bytes": 1}],
+ "links": [
+  {"source": "right", "target": "left"}],
+ "rates": [
+  {"source": "dram", "target": "left", "setup": 3, "terms": [{"unit_bits": 64, "cost": 2}]},
+  {"source": "right", "target": "left", "setup": 0, "terms": []}],
+ "placement": "static",
+ "instructions": []}
+"""
+
+
+def ways_of(document: PlanDocument) -> st.SearchStrategy[Transfers]:
+    """Links between the plan's scratchpads; rates, where they may stand, of these and of the ways from and to DRAM."""
+    names = [memory.name for memory in document.plan.memories]
+    pairs = [(source, target) for source in names for target in names if source != target]
+    links = st.lists(st.sampled_from(pairs), unique=True, max_size=3) if pairs else st.just([])
+    counts_bytes = document.claim is not None and document.claim.objective in (Objective.TRAFFIC, Objective.PEAK)
+    to_and_fro = [way for name in names for way in ((DRAM, name), (name, DRAM))]
+    return links.flatmap(
+        lambda chosen: st.builds(
+            Transfers,
+            st.just(tuple(chosen)),
+            st.just({})
+            if counts_bytes
+            else st.dictionaries(st.sampled_from([*to_and_fro, *chosen]), RATES, max_size=3),
+        )
+    )
+
+
+def changed(change: Callable[[Any], object]) -> str:
+    document = json.loads(EXAMPLE.read_bytes())
+    change(document)
+    return json.dumps(document)
+
+
+def test_the_example_is_rewritten_byte_for_byte(tmp_path: Path) -> None:
+    write_plan(read_plan(EXAMPLE), tmp_path / "plan.json")
+    assert (tmp_path / "plan.json").read_bytes() == EXAMPLE.read_bytes()
+
+
+def test_the_example_is_a_legal_plan_of_the_examples_with_one_spill_and_one_reload() -> None:
+    graph = read_graph(EXAMPLES / "diamond.graph.json")
+    accelerator = read_accelerator(EXAMPLES / "single.accelerator.yaml")
+    document = read_plan(EXAMPLE)
+    assert document.graph == Source(graph.name, graph_sha256(graph))
+    assert document.accelerator == Source(accelerator.name, accelerator_sha256(accelerator))
+    assert document.plan.memories == accelerator.scratchpads
+    assert verify(Problem(graph, accelerator.scratchpads), document.plan, document.claim).is_legal
+    copies = [instruction for instruction in document.plan.instructions if isinstance(instruction, Copy)]
+    assert [copy.tensor for copy in copies] == ["x", "right.out", "right.out", "y"]
+
+
+def test_each_instruction_has_its_line() -> None:
+    lines = EXAMPLE.read_text(encoding="utf-8").splitlines()
+    start = lines.index(' "instructions": [') + 1
+    words = [line.split('"')[1] for line in lines[start:-1]]
+    assert words == [type(instruction).__name__.lower() for instruction in read_plan(EXAMPLE).plan.instructions]
+
+
+@settings(max_examples=200, deadline=None)
+@given(DOCUMENTS)
+def test_a_round_trip_loses_nothing(document: PlanDocument) -> None:
+    text = plan_to_json(document)
+    assert plan_from_json(text, "plan.json") == document
+    assert plan_to_json(plan_from_json(text, "plan.json")) == text
+
+
+def test_memories_that_hold_something_links_rates_and_placement_are_rewritten_byte_for_byte() -> None:
+    document = plan_from_json(SEVERAL, "plan.json")
+    assert document.plan.memories == (Memory("left", 8, holds=(Operand.INPUT, Operand.WEIGHT)), Memory("right", 8))
+    rates = {(DRAM, "left"): Rate(3, ((64, 2),)), ("right", "left"): Rate(0, ())}
+    assert document.transfers == Transfers((("right", "left"),), rates)
+    assert document.placement is Placement.STATIC
+    assert plan_to_json(document) == SEVERAL
+
+
+def test_the_order_of_rates_does_not_show() -> None:
+    document = plan_from_json(SEVERAL, "plan.json")
+    turned = replace(
+        document.transfers,
+        rates={ends: document.transfers.rates[ends] for ends in sorted(document.transfers.rates, reverse=True)},
+    )
+    assert plan_to_json(replace(document, transfers=turned)) == SEVERAL
+
+
+def test_what_is_as_in_most_plans_is_left_out() -> None:
+    document = read_plan(EXAMPLE)
+    assert (document.transfers, document.placement) == (Transfers(), Placement.DYNAMIC)
+    fields = json.loads(plan_to_json(document))
+    assert fields.keys().isdisjoint({"links", "rates", "placement"})
+    assert "holds" not in fields["memories"][0]
+
+
+CLAIM = {"method": "any", "status": "FEASIBLE", "objective_value": 0, "lower_bound": 0}
+RATE = {"source": "dram", "target": "left", "setup": 1, "terms": []}
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda p: p["memories"][0].update(holds=[]), "memories[0] (memory 'left'): it holds nothing; expected at"),
+        (lambda p: p["memories"][0].update(holds=["input"] * 2), "memories[0] (memory 'left'): holds lists"),
+        (lambda p: p["memories"][0].update(holds=["psum"]), "memories[0].holds[0]: it is \"psum\"; expected 'input',"),
+        (lambda p: p["links"][0].update(target="attic"), 'links[0].target: it is "attic"; expected one of "left", "'),
+        (lambda p: p["links"][0].update(source="dram"), 'links[0].source: it is "dram"; expected one of "left", "ri'),
+        (lambda p: p["links"][0].update(source="left"), "links[0]: it leads nowhere; expected two memories"),
+        (lambda p: p["links"].append(p["links"][0]), 'links[1]: it is the second from "right" to "left"; expected one'),
+        (lambda p: p["links"][0].update(bits_per_cycle=8), "links[0].bits_per_cycle: the field is unknown"),
+        (lambda p: p["rates"][0].update(source="attic"), 'rates[0].source: it is "attic"; expected one of "dram", "'),
+        (lambda p: p["rates"][0].update(target="dram"), "rates[0]: it leads nowhere; expected two memories"),
+        (lambda p: p["rates"].append(RATE), 'rates[2]: it is the second from "dram" to "left"; expected one'),
+        (lambda p: p.pop("links"), 'rates[1]: no link leads from "right" to "left"; expected one among `links`'),
+        (lambda p: p["rates"][0].update(setup=-1), "rates[0]: a transfer's rate is negative; expected"),
+        (lambda p: p["rates"][0]["terms"][0].update(unit_bits=0), "rates[0]: a transfer's rate is negative; expected"),
+        (lambda p: p["rates"][0]["terms"][0].update(cost=-1), "rates[0]: a transfer's rate is negative; expected"),
+        (lambda p: p["rates"][0]["terms"][0].pop("cost"), "rates[0].terms[0].cost: the field is missing"),
+        (lambda p: p["rates"][0].pop("setup"), "rates[0].setup: the field is missing"),
+        (lambda p: p.update(placement="fixed"), "placement: it is \"fixed\"; expected 'dynamic' or 'static'"),
+        (
+            lambda p: p.update(result=CLAIM | {"objective": "traffic"}),
+            "rates: there are rates, and the objective is tr",
+        ),
+        (
+            lambda p: p.update(result=CLAIM | {"objective": "peak"}),
+            "rates: there are rates, and the objective is peak,",
+        ),
+    ],
+)
+def test_a_wrong_field_about_several_scratchpads_is_named(change: Callable[[Any], object], message: str) -> None:
+    document = json.loads(SEVERAL)
+    change(document)
+    with pytest.raises(InputError) as raised:
+        plan_from_json(json.dumps(document), "bad.json")
+    assert str(raised.value).startswith("bad.json: ")
+    assert message in str(raised.value)
+
+
+@pytest.mark.parametrize("objective", ["dma-cycles", "dma-energy"])
+def test_rates_stand_with_an_objective_that_has_them(objective: str) -> None:
+    document = plan_from_json(
+        json.dumps(json.loads(SEVERAL) | {"result": CLAIM | {"objective": objective}}), "plan.json"
+    )
+    assert document.claim is not None
+    assert document.claim.objective == objective
+
+
+def test_the_order_of_bound_dimensions_does_not_show() -> None:
+    document = read_plan(EXAMPLE)
+    texts = [
+        plan_to_json(replace(document, reading=Reading(dims=dims))) for dims in ({"a": 1, "b": 2}, {"b": 2, "a": 1})
+    ]
+    assert texts[0] == texts[1]
+
+
+def test_another_tool_may_leave_out_hashes_reading_and_result() -> None:
+    def change(plan: Json) -> None:
+        for name in ("reading", "result"):
+            del plan[name]
+        del plan["graph"]["sha256"], plan["accelerator"]["sha256"], plan["memories"][0]["alignment_bytes"]
+
+    document = plan_from_json(changed(change), "plan.json")
+    assert document.graph == Source("diamond")
+    assert document.reading == Reading()
+    assert document.claim is None
+    assert document.plan.memories == (Memory("sram", 10240),)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda p: p.update(version=2), "version: it is 2, newer than this onchip reads"),
+        (lambda p: p.update(made_by="x"), "made_by: the field is unknown"),
+        (lambda p: p.update(result=None), "result: it is null; expected an object"),
+        (lambda p: p["graph"].update(sha256="00"), 'graph.sha256: it is "00"; expected 64 hexadecimal digits'),
+        (lambda p: p["reading"].update(bits=0), "reading.bits: it is 0; expected at least 1"),
+        (lambda p: p["reading"].update(dims={"n": -1}), "reading.dims.n: it is -1; expected at least 1"),
+        (lambda p: p["reading"].update(granularity="fine"), "reading.granularity: it is \"fine\"; expected 'fused' or"),
+        (lambda p: p.update(memories=[]), "memories: it is empty; expected at least one scratchpad"),
+        (lambda p: p["memories"].append(p["memories"][0]), 'memories: 2 memories have the name "sram"'),
+        (lambda p: p["memories"][0].update(name="dram"), "memories[0] (memory 'dram'): the name is reserved"),
+        (
+            lambda p: p["memories"][0].update(capacity_bytes="2MiB"),
+            'memories[0].capacity_bytes: it is "2MiB"; expected',
+        ),
+        (lambda p: p["instructions"].insert(1, {}), "instructions[1]: it has no field; expected one of allocate, copy"),
+        (lambda p: p["instructions"][3].update(free={"tensor": "x", "memory": "sram"}), "it has compute and free"),
+        (lambda p: p["instructions"][3].update(compute=None), "instructions[3].compute: it is null; expected a string"),
+        (lambda p: p["instructions"][0]["allocate"].update(offset_bytes=1.0), "allocate.offset_bytes: it is 1.0"),
+        (lambda p: p["instructions"][0]["allocate"].pop("tensor"), "instructions[0].allocate.tensor: the field is"),
+        (lambda p: p["instructions"][1].update(move={}), "instructions[1].move: the field is unknown"),
+        (lambda p: p["result"].update(status="optimal"), "result.status: it is \"optimal\"; expected 'OPTIMAL',"),
+        (lambda p: p["result"].update(objective_value=None), "result.objective_value: it is null"),
+    ],
+)
+def test_a_wrong_field_is_named(change: Callable[[Any], object], message: str) -> None:
+    with pytest.raises(InputError) as raised:
+        plan_from_json(changed(change), "bad.json")
+    assert str(raised.value).startswith("bad.json: ")
+    assert message in str(raised.value)
+
+
+def test_a_name_that_is_no_unicode_text_cannot_be_written() -> None:
+    document = replace(read_plan(EXAMPLE), graph=Source("\ud800"))
+    with pytest.raises(PlanError, match="cannot be written"):
+        plan_to_json(document)

@@ -1,0 +1,135 @@
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from onchip.answer.document import Granularity, Source
+from onchip.answer.result import Status
+from onchip.answer.stacks import FusionStrategy, OverlapMode, StackStrategy, StrategyError, Tiling
+from onchip.answer.strategy_document import (
+    CostModel,
+    StrategyClaim,
+    StrategyDocument,
+    StrategyFigures,
+    StrategyReading,
+)
+from onchip.errors import InputError
+from onchip.formats.own.schemas import SCHEMA_FOLDER
+from onchip.formats.own.strategy_json import strategy_from_json
+from onchip.formats.own.strategy_json_writer import strategy_to_json
+
+TEXT = """\
+{"format": "onchip-strategy", "version": 1, "network": {"name": "net"}, "accelerator": {"name": "chip"},
+ "reading": {"bits": 8, "mapper": "loma"},
+ "stacks": [
+  {"layers": ["a", "b"], "tile": {"columns": 4, "rows": 72}, "mode": "fully-cached", "output": "buffer"},
+  {"layers": ["c"], "tile": {"columns": 9, "rows": 9}, "mode": "recompute"}],
+ "result": {"status": "OPTIMAL", "objective": "energy", "objective_value": 1500, "lower_bound": 1500,
+  "energy_pj": 1.5, "latency_cycles": 7, "macs": 3, "dram_bits": 64}}
+"""
+
+
+def test_a_file_written_by_hand() -> None:
+    document = strategy_from_json(TEXT, "s.json")
+    first, second = document.strategy.stacks
+    assert first == StackStrategy(("a", "b"), Tiling(4, 72, OverlapMode.FULLY_CACHED), "buffer")
+    assert second == StackStrategy(("c",), Tiling(9, 9, OverlapMode.RECOMPUTE), "dram")
+    assert document.reading == StrategyReading(8, mapper="loma")
+    assert document.claim == StrategyClaim(Status.OPTIMAL, "energy", StrategyFigures(1500, 1.5, 7, 3, 64), 1500)
+
+
+def test_the_file_shown_in_the_documents_is_read() -> None:
+    text = (Path(__file__).parent.parent.parent / "docs" / "fusion.md").read_text()
+    (shown,) = re.findall(r"```json\n(.*?)```", text, re.DOTALL)
+    assert strategy_from_json(shown, "fusion.md").strategy.stacks
+
+
+@pytest.mark.parametrize(
+    ("said", "model"), [("", "onchip"), (', "model": "onchip"', "onchip"), (', "model": "defines"', "defines")]
+)
+def test_a_file_says_how_its_layers_are_counted(said: str, model: str) -> None:
+    text = TEXT.replace('"mapper": "loma"', f'"mapper": "loma"{said}')
+    assert strategy_from_json(text, "s.json").reading.model == CostModel(model)
+
+
+@st.composite
+def documents(draw: st.DrawFn) -> StrategyDocument:
+    sizes, values = st.integers(1, 10**6), st.integers(0, 10**15) | st.floats(0, 1e15)
+    names = st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=5)
+    layers = draw(st.lists(names, min_size=1, max_size=5, unique=True))
+    stacks = []
+    while layers:
+        length = draw(st.integers(1, len(layers)))
+        tiling = Tiling(draw(sizes), draw(sizes), draw(st.sampled_from(OverlapMode)))
+        stacks.append(StackStrategy(tuple(layers[:length]), tiling, draw(names)))
+        del layers[:length]
+    figures = StrategyFigures(draw(values), draw(values), draw(values), draw(sizes), draw(sizes))
+    claim = StrategyClaim(draw(st.sampled_from(Status)), "latency", figures, draw(values), draw(st.text("ab ,;")))
+    dims = draw(st.dictionaries(names, sizes, max_size=2))
+    granularity, model = draw(st.sampled_from(Granularity)), draw(st.sampled_from(CostModel))
+    reading = StrategyReading(draw(sizes), draw(st.none() | sizes), dims, granularity, draw(names), model)
+    sha256 = draw(st.none() | st.just("0" * 64))
+    sources = Source(draw(names), sha256), Source(draw(names))
+    return StrategyDocument(*sources, reading, FusionStrategy(tuple(stacks)), draw(st.none() | st.just(claim)))
+
+
+@given(documents())
+def test_what_is_written_is_read_again(document: StrategyDocument) -> None:
+    text = strategy_to_json(document)
+    read = strategy_from_json(text, "s.json")
+    assert read == document
+    assert strategy_to_json(read) == text
+
+
+def test_products_beyond_64_bits_are_written_as_real_numbers() -> None:
+    document = strategy_from_json(TEXT, "s.json")
+    claim = StrategyClaim(Status.OPTIMAL, "edp", StrategyFigures(2**70, 1.0, 1.0, 1, 1), 2**70)
+    large = StrategyDocument(document.network, document.accelerator, document.reading, document.strategy, claim)
+    read = strategy_from_json(strategy_to_json(large), "s.json").claim
+    assert read is not None
+    assert (read.figures.objective_value, read.lower_bound) == (2.0**70, 2.0**70)
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        ('"version": 1', '"version": 2', "version: it is 2, newer"),
+        ("onchip-strategy", "onchip-plan", 'format: it is "onchip-plan"'),
+        ('"mapper"', '"maper"', "reading.maper: the field is unknown"),
+        ('"bits": 8', '"model": "zigzag"', "reading.model: it is \"zigzag\"; expected 'onchip' or 'defines'"),
+        ('"bits": 8', '"bits": 0', "reading.bits: it is 0; expected at least 1"),
+        ('"columns": 4', '"columns": 0', r"stacks\[0\] \(tile\): a tile has 0 columns; expected at least 1"),
+        ('"columns": 4', '"columns": "4"', r"stacks\[0\].tile.columns: it is \"4\"; expected an integer"),
+        ('"fully-cached"', '"cached"', r"stacks\[0\].mode: it is \"cached\"; expected 'recompute', 'h-cached'"),
+        ('["a", "b"]', "[]", r"stacks\[0\].*a stack has no layers"),
+        ('["c"]', '["a"]', "layer 'a' is in 2 stacks; expected one"),
+        ('"name": "net"', '"name": "net", "sha256": "12"', 'network.sha256: it is "12"; expected 64 hexadecimal'),
+        ('"energy",', '"power",', "result.objective: it is"),
+        ('"macs": 3', '"macs": 3.5', "result.macs: it is 3.5"),
+    ],
+)
+def test_a_bad_file_is_refused_with_its_field(old: str, new: str, message: str) -> None:
+    assert old in TEXT
+    with pytest.raises(StrategyError, match=message) as caught:
+        strategy_from_json(TEXT.replace(old, new, 1), "s.json")
+    assert isinstance(caught.value, InputError)
+    assert caught.value.file == "s.json"
+    assert "\n" not in str(caught.value)
+
+
+def test_a_strategy_without_stacks_is_refused() -> None:
+    text = json.dumps(json.loads(TEXT) | {"stacks": []})
+    with pytest.raises(StrategyError, match="stacks: it is empty"):
+        strategy_from_json(text, "s.json")
+
+
+def test_the_schema_is_strict() -> None:
+    schema = json.loads((SCHEMA_FOLDER / "onchip-strategy.schema.json").read_bytes())
+    objects = [schema, *schema["$defs"].values()]
+    assert all(part["additionalProperties"] is False for part in objects if part.get("type") == "object")
+    assert schema["properties"]["format"]["const"] == "onchip-strategy"

@@ -1,0 +1,236 @@
+"""Timeloop's architecture, mapspace and problem files, written here in the format of ucb-bar/cosa's."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from onchip.arch.accelerator import Accelerator
+from onchip.arch.memory import Direction, Operand, Port
+from onchip.errors import InputError, UsageError
+from onchip.formats.foreign_files import load_any_accelerator, read_layers
+from onchip.formats.own.accelerator_yaml import load_accelerator
+from onchip.formats.timeloop.architecture import timeloop_architecture
+from onchip.formats.timeloop.bypass import timeloop_bypass
+from onchip.formats.timeloop.problem import timeloop_problem
+from onchip.ir.layer import Layer
+
+NESTED = """\
+architecture:
+  version: 0.3
+  subtree:
+  - name: System
+    local:
+    - name: DRAM
+      class: DRAM
+      attributes: {instances: 1, word-bits: 8, block_size: 64}
+    subtree:
+    - name: Chip
+      attributes: {technology: 40nm}
+      local:
+      - name: GlobalBuffer
+        class: SRAM
+        attributes: {entries: 65536, width: 64, depth: 1024, meshX: 1, instances: 1, word-bits: 8, n_banks: 1}
+      subtree:
+      - name: PE[0..15]
+        local:
+        - {name: InputBuffer, class: SRAM, attributes: {entries: 4096, width: 64, meshX: 16, word-bits: 8}}
+        - {name: WeightBuffer, class: SRAM, attributes: {entries: 16384, width: 64, instances: 128, meshX: 16}}
+        - {name: AccumulationBuffer, class: SRAM,
+           attributes: {entries: 64, width: 24, instances: 128, meshX: 16, word-bits: 24}}
+        - {name: Registers, class: regfile, attributes: {depth: 1, width: 8, instances: 1024, meshX: 16}}
+        - {name: MACC, class: intmac, attributes: {instances: 1024, meshX: 16, datawidth: 8}}
+"""
+FLAT = """\
+arch:
+  arithmetic: {instances: 1024, meshX: 16, word-bits: 8}
+  storage:
+  - {name: Registers, entries: 1, instances: 1024, meshX: 16, word-bits: 8}
+  - {name: AccumulationBuffer, entries: 64, instances: 128, meshX: 16, word-bits: 24}
+  - {name: WeightBuffer, entries: 16384, instances: 128, meshX: 16, word-bits: 8, block-size: 8}
+  - {name: InputBuffer, entries: 4096, instances: 16, meshX: 16, word-bits: 8, block-size: 8}
+  - {name: GlobalBuffer, sizeKB: 64, instances: 1, word-bits: 8, block-size: 8}
+  - {name: DRAM, technology: DRAM, instances: 1, word-bits: 8, block-size: 64, bandwidth: 20.0}
+"""
+MAPSPACE = """\
+mapspace:
+  constraints:
+  - {target: Registers, type: datatype, keep: [Weights], bypass: [Inputs, Outputs]}
+  - {target: AccumulationBuffer, type: datatype, keep: [Outputs], bypass: [Weights, Inputs]}
+  - {target: WeightBuffer, type: datatype, keep: [Weights], bypass: [Inputs, Outputs]}
+  - {target: InputBuffer, type: datatype, keep: [Inputs], bypass: [Weights, Outputs]}
+  - {target: GlobalBuffer, type: datatype, keep: [Inputs, Outputs], bypass: [Weights]}
+"""
+PROBLEM = """\
+problem:
+  {shape: cnn-layer, C: 3, K: 64, N: 1, P: 112, Q: 56, R: 7, S: 3, Wstride: 2, Hstride: 1, Wdilation: 1, Hdilation: 4}
+"""
+
+
+def sizes(accelerator: Accelerator) -> list[tuple[int, tuple[Operand, ...], int, float]]:
+    """Of each memory: bytes, what it holds, how many share one of it, the energy of 8 bits in two digits."""
+    array = accelerator.array
+    assert array is not None
+    found = []
+    for level in accelerator.levels:
+        assert level.access is not None
+        units = 1
+        for name in array.sizes if level.serves is None else level.serves:
+            units *= array.sizes[name]
+        each = float(f"{level.access.read_energy_pj / level.access.access_bits * 8:.2g}")
+        found.append((level.memory.capacity_bytes, level.memory.holds, units, each))
+    return found
+
+
+@pytest.mark.parametrize("text", [NESTED, FLAT])
+def test_simba_in_either_form_is_the_preset_after_the_same_file(text: str) -> None:
+    accelerator, preset = timeloop_architecture(text + MAPSPACE, "simba.yaml"), load_accelerator("simba-cosa")
+    assert accelerator.array is not None
+    assert preset.array is not None
+    assert sizes(accelerator) == sizes(preset)
+    assert list(accelerator.array.sizes.values()) == list(preset.array.sizes.values())
+    assert accelerator.array.mac_energy_pj == preset.array.mac_energy_pj
+    assert [level.ports for level in accelerator.levels[2:]] == [level.ports for level in preset.levels[2:]]
+    assert [memory.name for memory in accelerator.scratchpads] == ["GlobalBuffer"]
+    assert accelerator.name == "simba"
+
+
+def test_dram_has_the_bandwidth_given_or_an_access_a_cycle() -> None:
+    given, left_out = (timeloop_architecture(text + MAPSPACE, "simba.yaml").dram for text in (FLAT, NESTED))
+    assert given is not None
+    assert left_out is not None
+    assert given.ports == (Port(Direction.READ_WRITE, 160),)
+    assert left_out.ports == (Port(Direction.READ_WRITE, 512),)
+
+
+def test_a_mapspace_file_says_what_each_memory_keeps_and_else_it_keeps_all() -> None:
+    keeps = timeloop_bypass(MAPSPACE, "mapspace.yaml")
+    assert timeloop_architecture(FLAT, "x.yaml", keeps) == timeloop_architecture(FLAT + MAPSPACE, "x.yaml")
+    assert all(level.memory.holds == tuple(Operand) for level in timeloop_architecture(FLAT, "x.yaml").levels)
+
+
+def test_a_memory_that_keeps_nothing_is_left_out_with_its_units_in_place() -> None:
+    keeps = dict(timeloop_bypass(MAPSPACE, "mapspace.yaml")) | {"InputBuffer": ()}
+    machine = timeloop_architecture(FLAT, "x.yaml", keeps)
+    assert [level.memory.name for level in machine.levels] == [
+        "Registers",
+        "AccumulationBuffer",
+        "WeightBuffer",
+        "GlobalBuffer",
+    ]
+    assert machine.array is not None
+    assert machine.array.macs == 1024
+
+
+def test_units_in_rows_and_columns_are_two_dimensions() -> None:
+    machine = timeloop_architecture(FLAT.replace("meshX: 16", "meshX: 4"), "x.yaml")
+    assert machine.array is not None
+    assert machine.array.sizes == {
+        "Registers units": 8,
+        "WeightBuffer units": 8,
+        "InputBuffer x": 4,
+        "InputBuffer y": 4,
+    }
+
+
+def test_energies_and_bandwidths_that_are_given_are_taken() -> None:
+    given = "width: 64, n_rdwr_ports: 1, vector-access-energy: 3.5, multiple-buffering: 2"
+    text = NESTED.replace("entries: 4096, width: 64", f"entries: 4096, {given}")
+    text = text.replace("datawidth: 8", "energy-per-op: 1.25")
+    text = text.replace("entries: 16384, width: 64", "entries: 16384, width: 64, read_bandwidth: 2, write_bandwidth: 1")
+    machine = timeloop_architecture(text, "x.yaml")
+    weights, inputs = machine.levels[2:4]
+    assert inputs.access is not None
+    assert (inputs.access.read_energy_pj, inputs.double_buffered) == (3.5, True)
+    assert inputs.ports == (Port(Direction.READ_WRITE, 64),)
+    assert weights.ports == (Port(Direction.READ, 16), Port(Direction.WRITE, 8))
+    assert machine.array is not None
+    assert machine.array.mac_energy_pj == 1.25
+
+
+def test_a_problem_is_a_layer_with_p_and_r_along_w() -> None:
+    layer = Layer(1, 64, 3, 112, 56, 7, 3, stride=(2, 1), dilation=(1, 4))
+    assert timeloop_problem(PROBLEM, "p.yaml") == layer
+    flat = PROBLEM.removeprefix("problem:\n").replace("shape: cnn-layer, ", "")
+    assert timeloop_problem(flat, "p.yaml") == layer
+
+
+@dataclass(frozen=True, slots=True)
+class Refused:
+    text: str
+    old: str
+    new: str
+    message: str
+    place: str
+
+
+REFUSED = [
+    Refused(NESTED, "class: DRAM", "class: SRAM", "from outside inwards it has DRAM", "line 1"),
+    Refused(NESTED, "meshX: 16, word-bits: 24", "meshX: 24, word-bits: 24", "rows of 24", "line 22"),
+    Refused(NESTED, "instances: 128, meshX: 16}", "instances: 100, meshX: 4}", "100 of it", "line 20"),
+    Refused(NESTED, "entries: 4096, width: 64,", "width: 64,", "nothing says how large", "line 19"),
+    Refused(NESTED, "entries: 4096", "entries: many", 'it is "many"', "line 19"),
+    Refused(NESTED, "entries: 4096", "entries: 2.5", "it is 2.5", "line 19"),
+    Refused(NESTED, "PE[0..15]", "PE[3..0]", "make -2 of it", "line 19"),
+    Refused(NESTED, "class: regfile", "clas: regfile", "the field is unknown", "line 23"),
+    Refused(NESTED, "instances: 1, word-bits: 8, n_banks", "instances: 2, word-bits: 8, n_banks", "2 share", "line 15"),
+    Refused(NESTED, "  version: 0.3\n  subtree:\n", "  version: 0.3\n  tree:\n", "the field is", "line"),
+    Refused(FLAT, "arch:", "machine:", "the field is unknown", "line 1"),
+    Refused(FLAT, "name: WeightBuffer, ", "", "a memory has no name", "line 6"),
+    Refused(FLAT, "bandwidth: 20.0", "bandwidth: 0.01", "bits a cycle", "line 9"),
+    Refused(FLAT, "bandwidth: 20.0", "bandwidth: -1", "it is -1", "line 9"),
+    Refused(FLAT, "name: InputBuffer", "name: WeightBuffer", "several have this name", "line 7"),
+    Refused(FLAT + MAPSPACE, "keep: [Weights]", "keep: [Weight]", 'lists "Weight"', "line 12"),
+    Refused(FLAT + MAPSPACE, "bypass: [Weights]}", "bypass: [Inputs]}", "is kept and bypassed", "line 16"),
+    Refused(FLAT + MAPSPACE, "target: Registers", "target: Register", "there is no memory 'Register'", "mapspace"),
+    Refused(FLAT + MAPSPACE, "type: datatype", "type: temporal", 'type "temporal"', "line 12"),
+]
+
+
+@pytest.mark.parametrize("case", REFUSED, ids=lambda case: case.message)
+def test_what_is_no_architecture_is_refused_with_file_place_and_what_was_expected(case: Refused) -> None:
+    text = case.text.replace(case.old, case.new, 1)
+    assert text != case.text
+    with pytest.raises(InputError) as caught:
+        timeloop_architecture(text, "bad.yaml")
+    error = caught.value
+    assert error.file == "bad.yaml"
+    assert case.message in error.what
+    assert case.place in (error.place or "")
+    assert error.expected
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        ("K: 64, ", "", "the field is missing"),
+        ("K: 64", "K: 0", "K is 0"),
+        ("K: 64", "K: lots", 'it is "lots"'),
+        ("shape: cnn-layer", "shape: gemm", 'it is "gemm"'),
+        ("Wstride", "stride", "the field is unknown"),
+    ],
+)
+def test_what_is_no_problem_is_refused(old: str, new: str, message: str) -> None:
+    text = PROBLEM.replace(old, new, 1)
+    assert text != PROBLEM
+    with pytest.raises(InputError) as caught:
+        timeloop_problem(text, "bad.yaml")
+    assert (caught.value.file, caught.value.what) == ("bad.yaml", message)
+    assert "line" in (caught.value.place or "")
+
+
+def test_files_are_told_apart_by_their_fields(tmp_path: Path) -> None:
+    chip, mapspace, layer, other = (tmp_path / f"{name}.yaml" for name in ("chip", "mapspace", "layer", "other"))
+    chip.write_text(FLAT)
+    mapspace.write_text(MAPSPACE)
+    layer.write_text(PROBLEM)
+    other.write_text("answer: 42\n")
+    assert load_any_accelerator(str(chip), str(mapspace)).levels[0].memory.holds == (Operand.WEIGHT,)
+    assert load_any_accelerator("simba") == load_accelerator("simba")
+    assert read_layers(layer) == {"layer": timeloop_problem(PROBLEM, "layer.yaml")}
+    with pytest.raises(InputError, match="describes no layer"):
+        read_layers(other)
+    with pytest.raises(UsageError, match="no Timeloop file"):
+        load_any_accelerator("simba", str(mapspace))

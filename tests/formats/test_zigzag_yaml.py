@@ -1,0 +1,163 @@
+"""ZigZag's hardware, workload and mapping files."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from onchip.answer.layer_mapping import Loop
+from onchip.arch.memory import Access, Direction, Operand, Port
+from onchip.errors import InputError
+from onchip.formats.zigzag.hardware import read_zigzag_hardware, zigzag_hardware
+from onchip.formats.zigzag.layers import ZigzagMapping, zigzag_mapping, zigzag_workload
+from onchip.ir.layer import Layer
+
+SYSTOLIC = Path(__file__).parents[1] / "data" / "zigzag-systolic.yaml"
+WORKLOAD = """\
+- id: 0
+  name: strided
+  operator_type: Conv
+  equation: O[b][k][oy][ox]+=W[k][c][fy][fx]*I[b][c][iy][ix]
+  dimension_relations: [ix=2*ox+1*fx, iy=1*oy+3*fy]
+  loop_dims: [B, K, C, OY, OX, FY, FX]
+  loop_sizes: [1, 64, 3, 20, 30, 5, 7]
+  operand_precision: {O: 16, O_final: 8, W: 4, I: 8}
+  operand_source: {W: 0, I: 0}
+  pr_loop_dims: [IX, IY]
+  padding: [[1, 2], [3, 4]]
+- id: 7
+  operator_type: Add
+  equation: O[b][g][oy][ox]=X[b][g][oy][ox]+Y[b][g][oy][ox]
+  loop_dims: [B, G, OY, OX]
+  loop_sizes: [1, 64, 20, 30]
+  operand_precision: {O: 16, O_final: 8}
+"""
+MAPPING = """\
+- name: default
+  spatial_mapping: {D1: ["K, 32"], D2: ["FX, 3", "C, 8"]}
+  memory_operand_links: {O: O, W: I2, I: I1}
+- name: Add
+  temporal_ordering: [[OX, 112], [K, "*"]]
+"""
+
+
+def test_a_hardware_file_is_an_accelerator_with_the_last_memory_as_dram() -> None:
+    hardware = read_zigzag_hardware(SYSTOLIC)
+    machine = hardware.accelerator
+    assert hardware.systolic == ("D1", "D2")
+    assert machine.array is not None
+    assert (machine.array.dimensions, machine.array.mac_energy_pj) == ({"D1": 32, "D2": 32}, 0.04)
+    weights, outputs, buffer = machine.levels
+    assert (weights.memory.name, weights.memory.capacity_bytes, weights.serves) == ("weight_register", 128, ())
+    assert weights.memory.holds == (Operand.WEIGHT,)
+    assert outputs.access == Access(16, 0.021, 0.021, 16)
+    assert buffer.access == Access(2048, 416.16, 378.4, 64)
+    assert buffer.ports == (Port(Direction.READ, 2048), Port(Direction.WRITE, 2048))
+    assert (buffer.serves, buffer.is_scratchpad, buffer.double_buffered) == (("D1", "D2"), True, False)
+    assert machine.scratchpads == (buffer.memory,)
+    assert machine.dram is not None
+    assert machine.dram.access == Access(64, 700, 750, 64)
+    assert machine.dram.ports == (Port(Direction.READ_WRITE, 64),)
+
+
+def test_ports_towards_the_macs_stand_first_whatever_their_order_there() -> None:
+    text = SYSTOLIC.read_text(encoding="utf-8")
+    narrow = text.replace('bandwidth_max: 16, allocation: ["O, tl"]', 'bandwidth_max: 16, allocation: ["O, th"]', 1)
+    swapped = narrow.replace(
+        '{name: r_port_2, type: read, bandwidth_min: 16, bandwidth_max: 16, allocation: ["O, th"]',
+        '{name: r_port_2, type: read, bandwidth_min: 16, bandwidth_max: 16, allocation: ["O, tl"]',
+    )
+    assert swapped != narrow != text
+    assert zigzag_hardware(swapped, "swapped.yaml") == zigzag_hardware(text, "plain.yaml")
+
+
+def test_a_field_that_stands_twice_has_its_last_value_as_zigzag_reads_it() -> None:
+    text = SYSTOLIC.read_text(encoding="utf-8")
+    twice = text.replace("    size: 1024\n", "    size: 8\n    size: 1024\n")
+    assert twice != text
+    assert zigzag_hardware(twice, "twice.yaml") == zigzag_hardware(text, "once.yaml")
+    with pytest.raises(InputError, match=r"twice.yaml: memories.weight_register.size: it is \"big\"; expected an int"):
+        zigzag_hardware(twice.replace("size: 1024", "size: big"), "twice.yaml")
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        ("size: 1024\n", "size: big\n", 'line 5: memories.weight_register.size: it is "big"; expected an integer'),
+        ("size: 1024\n", "size: 12\n", "memory 'weight_register': size is 12 bits; expected whole bytes"),
+        ("sizes: [32, 32]", "sizes: [32]", "operational_array: 2 dimensions have 1 sizes; expected one size each"),
+        ("operands: [I1, I2, O]", "operands: [I1, I2]", "the outermost memory holds input, weight; expected all"),
+        ("operands: [I2]", "operands: [I3]", "memories.weight_register.operands[0]: it is \"I3\"; expected 'I1'"),
+        ("served_dimensions: [D1, D2]", "served_dimensions: [D3]", "it serves 'D3', which the array does not have"),
+        ('["I1, tl", "O, tl", "O, th"]', '["I1, up"]', "'I1, up' of port 'r_port_1'; expected for each of tl, th"),
+        (
+            'bandwidth_min: 8, bandwidth_max: 8, allocation: ["I2, fh"]',
+            'bandwidth_min: 8, bandwidth_max: 16, allocation: ["I2, fh"]',
+            "its ports are [8, 16] wide, at least [8]; expected ports of one width",
+        ),
+        ("unit_energy: 0.04\n", "unit_energy: -1\n", "array: mac_energy_pj is -1.0; expected a finite number"),
+        ("latency: 1\n", "latency: 1\n    colour: red\n", "memories.weight_register.colour: the field is unknown"),
+    ],
+)
+def test_a_hardware_file_that_is_none_is_refused_with_its_place(old: str, new: str, message: str) -> None:
+    text = SYSTOLIC.read_text(encoding="utf-8")
+    assert old in text
+    with pytest.raises(InputError) as caught:
+        zigzag_hardware(text.replace(old, new, 1), "machine.yaml")
+    assert "machine.yaml" in str(caught.value)
+    assert message in str(caught.value)
+
+
+def test_a_workload_file_is_layers_with_strides_dilations_and_padding_of_each_axis() -> None:
+    strided, added = zigzag_workload(WORKLOAD, "work.yaml")
+    assert (strided.name, strided.kind) == ("strided", "Conv")
+    assert strided.layer == Layer(
+        *(1, 64, 3, 20, 30, 5, 7),
+        stride=(1, 2),
+        dilation=(3, 1),
+        padding=(3, 1, 4, 2),
+        weight_bits=4,
+        partial_bits=16,
+    )
+    assert (added.name, added.kind) == ("7", "Add")
+    assert added.layer == replace(Layer(p=20, q=30, g=64, partial_bits=16), has_weight=False)
+
+
+def test_a_mapping_file_is_spatial_loops_and_an_order() -> None:
+    assert zigzag_mapping(MAPPING, "map.yaml") == (
+        ZigzagMapping("default", (Loop("K", 32, "D1"), Loop("S", 3, "D2"), Loop("C", 8, "D2"))),
+        ZigzagMapping("Add", (), (("Q", 112), ("K", 0))),
+    )
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        ("[B, K, C, OY, OX, FY, FX]", "[B, K, C, OY, OX, FY, Z]", "layer 'strided' (loop_dims): 'Z' is no loop of a"),
+        ("[1, 64, 3, 20, 30, 5, 7]", "[1, 64]", "layer 'strided' (loop_sizes): 7 loops have 2 sizes; expected one"),
+        ("ix=2*ox+1*fx", "ix=2*ox+1*fy", "dimension_relations): it is 'ix=2*ox+1*fy'; expected like ix=2*ox+1*fx"),
+        ("[[1, 2], [3, 4]]", "[[1], [3, 4]]", "layer 'strided' (padding): padding of IX is [1]; expected two sizes"),
+        ("id: 7", "id: seven", 'line 12: [1].id: it is "seven"; expected an integer'),
+    ],
+)
+def test_a_workload_file_that_is_none_is_refused_with_its_place(old: str, new: str, message: str) -> None:
+    with pytest.raises(InputError) as caught:
+        zigzag_workload(WORKLOAD.replace(old, new), "work.yaml")
+    assert "work.yaml" in str(caught.value)
+    assert message in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        ("K, 32", "K", "mapping 'default': D1 unrolls 'K'; expected like 'K, 32'"),
+        ("FX, 3", "D0, 3", "mapping 'default': 'D0' is no loop of a layer"),
+        ("[OX, 112]", "[OX]", "mapping 'Add': temporal_ordering has ['OX']; expected like [K, 2]"),
+    ],
+)
+def test_a_mapping_file_that_is_none_is_refused_with_its_place(old: str, new: str, message: str) -> None:
+    with pytest.raises(InputError) as caught:
+        zigzag_mapping(MAPPING.replace(old, new), "map.yaml")
+    assert message in str(caught.value)

@@ -1,0 +1,326 @@
+"""The page in a real browser: it opens at once, hovers, zooms, follows tensors, and loads nothing."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from onchip.app.plan import timeline_of
+from onchip.formats.own.accelerator_yaml import load_accelerator
+from onchip.ir.graph import Graph
+from onchip.ir.operator import Operator
+from onchip.ir.tensor import Role, Tensor
+from onchip.reports.program.html import report_html
+from support.reports import diamond_graph, findings_of, findings_of_outcome, in_two_scratchpads
+from support.several import LINKED, outcome_of
+
+if TYPE_CHECKING:
+    from selenium.webdriver import Chrome
+
+CHROMIUM, CHROMEDRIVER = shutil.which("chromium"), shutil.which("chromedriver")
+FLAGS = (
+    "--headless",
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-quic",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+    "--window-size=1280,900",
+)
+MOST_SECONDS = 3.0
+ACCELERATOR_OF = {"roles": "nvdla-like", "linked": LINKED}
+
+pytestmark = pytest.mark.skipif(
+    not (CHROMIUM and CHROMEDRIVER), reason="chromium and chromium-driver are not installed"
+)
+
+
+@pytest.fixture(scope="module")
+def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Chrome]:
+    webdriver = pytest.importorskip("selenium.webdriver")
+    options = webdriver.ChromeOptions()
+    options.binary_location = CHROMIUM
+    for flag in (*FLAGS, f"--user-data-dir={tmp_path_factory.mktemp('chromium')}"):
+        options.add_argument(flag)
+    options.set_capability("goog:loggingPrefs", {"browser": "ALL", "performance": "ALL"})
+    driver = webdriver.Chrome(options=options, service=webdriver.ChromeService(CHROMEDRIVER))
+    yield driver
+    driver.quit()
+
+
+@pytest.fixture(scope="module")
+def pages(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    directory = tmp_path_factory.mktemp("pages")
+    spilled = findings_of(diamond_graph(), 130)
+    (directory / "diamond.html").write_text(report_html(spilled))
+    for name in ("roles", "linked"):
+        outcome = outcome_of(name)
+        assert outcome.document is not None
+        timed = timeline_of(outcome.problem, outcome.document.plan, load_accelerator(ACCELERATOR_OF[name]))
+        page = report_html(replace(findings_of_outcome(outcome), timeline=timed))
+        (directory / f"{name}.html").write_text(page)
+    (directory / "two.html").write_text(report_html(in_two_scratchpads(spilled)))
+    (directory / "hostile.html").write_text(report_html(findings_of(diamond_graph(s="</script><b>s&amp;"), 130)))
+    (directory / "long.html").write_text(report_html(findings_of(long_graph(1000), 192, "belady")))
+    return directory
+
+
+def long_graph(count: int) -> Graph:
+    """A chain of `count` operators."""
+    names = [f"features.block_{index}.output" for index in range(count)]
+    tensors = (Tensor("x", 64, Role.INPUT), *(Tensor(name, 64, Role.ACTIVATION) for name in names))
+    tensors = (*tensors[:-1], replace(tensors[-1], role=Role.OUTPUT))
+    edges = zip(("x", *names), names, strict=False)
+    operators = (Operator(f"conv_{index}", "Conv", (read,), (written,)) for index, (read, written) in enumerate(edges))
+    return Graph("long", tensors, tuple(operators))
+
+
+def script(browser: Chrome, text: str, *arguments: object) -> Any:  # noqa: ANN401 (what the script gives)
+    return browser.execute_script(text, *arguments)
+
+
+def open_page(browser: Chrome, page: Path, theme: str = "light") -> None:
+    """Wait until everything is drawn; whatever was logged before is dropped."""
+    from selenium.webdriver.support.ui import WebDriverWait
+
+    features = [{"name": "prefers-color-scheme", "value": theme}]
+    browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": features})
+    logged(browser, "browser")
+    logged(browser, "performance")
+    browser.get(page.as_uri())
+    WebDriverWait(browser, 20).until(lambda _: script(browser, "return document.documentElement.dataset.ready"))
+
+
+def logged(browser: Chrome, kind: str) -> list[dict[str, str]]:
+    """What a log has got since it was last asked for."""
+    lines: list[dict[str, str]] = browser.get_log(kind)  # type: ignore[no-untyped-call]
+    return lines
+
+
+def no_error(browser: Chrome) -> bool:
+    return [line for line in logged(browser, "browser") if line["level"] != "INFO"] == []
+
+
+def time_range(browser: Chrome, plot: str) -> list[float]:
+    found = script(browser, "return document.getElementById(arguments[0]).layout.xaxis.range", plot)
+    assert isinstance(found, list)
+    return found
+
+
+def wait_for(browser: Chrome, condition: str, *arguments: object) -> Any:  # noqa: ANN401 (what the condition gives)
+    """Until a condition in JavaScript holds; what it gave."""
+    from selenium.webdriver.support.ui import WebDriverWait
+
+    return WebDriverWait(browser, 10).until(lambda _: script(browser, f"return {condition}", *arguments))
+
+
+def press(browser: Chrome, plot: str, *keys: str) -> None:
+    from selenium.webdriver.common.by import By
+
+    browser.find_element(By.ID, plot).send_keys(*keys)
+
+
+def point_at(browser: Chrome, name: str) -> tuple[Any, tuple[int, int]]:
+    """The map's middle of the first rectangle of a trace, as the mouse reaches it."""
+    from selenium.webdriver.common.by import By
+
+    plot = browser.find_element(By.ID, "map-0")
+    script(browser, "arguments[0].scrollIntoView({block: 'center', behavior: 'instant'})", plot)
+    x, y = script(
+        browser,
+        """const [plot, name] = arguments, trace = plot.data.find((one) => one.name === name);
+        const {xaxis, yaxis} = plot._fullLayout, box = plot.getBoundingClientRect();
+        const across = xaxis._offset + xaxis.d2p(trace.x[0]);
+        const down = yaxis._offset + yaxis.d2p(trace.base[0] + trace.y[0] / 2);
+        return [across - box.width / 2, down - box.height / 2];""",
+        plot,
+        name,
+    )
+    return plot, (round(x), round(y))
+
+
+def test_every_section_is_seen_and_every_figure_drawn(browser: Chrome, pages: Path) -> None:
+    open_page(browser, pages / "diamond.html")
+
+    seen = script(browser, "return [...document.querySelectorAll('section')].map((s) => [s.id, s.offsetHeight > 60])")
+    assert seen == [[name, True] for name in ("summary", "memory-map", "footprint", "traffic", "timeline")]
+    assert script(browser, "return document.querySelectorAll('.js-plotly-plot .main-svg').length > 0")
+    assert script(browser, "return document.querySelectorAll('#map-0 .barlayer .point path').length") == 6
+    assert no_error(browser)
+
+
+def test_nothing_but_the_page_is_loaded(browser: Chrome, pages: Path) -> None:
+    open_page(browser, pages / "diamond.html")
+
+    messages = [json.loads(line["message"])["message"] for line in logged(browser, "performance")]
+    asked = [m["params"]["request"]["url"] for m in messages if m["method"] == "Network.requestWillBeSent"]
+    assert [url for url in asked if not url.startswith(("data:", "blob:"))] == [(pages / "diamond.html").as_uri()]
+
+
+def test_hovering_tells_tensor_shape_bytes_maker_readers_and_costs(browser: Chrome, pages: Path) -> None:
+    from selenium.webdriver.common.action_chains import ActionChains
+
+    open_page(browser, pages / "diamond.html")
+    plot, (x, y) = point_at(browser, "activation, reloaded")
+    ActionChains(browser).move_to_element_with_offset(plot, x, y).perform()
+
+    text = wait_for(browser, "document.querySelector('#map-0 .hoverlayer')?.textContent")
+    for words in (
+        "(activation)",
+        "1\u00d750, 50 bytes",
+        "made by: ",
+        "read by: join · Conv",
+        "reloaded",
+        "reload: cost 50",
+    ):
+        assert words in text
+    assert no_error(browser)
+
+
+def test_a_click_shows_the_tensor_s_other_residencies_and_escape_ends_it(browser: Chrome, pages: Path) -> None:
+    from selenium.webdriver.common.action_chains import ActionChains
+    from selenium.webdriver.common.keys import Keys
+
+    open_page(browser, pages / "diamond.html")
+    plot, (x, y) = point_at(browser, "activation, reloaded")
+    ActionChains(browser).move_to_element_with_offset(plot, x, y).pause(0.3).click().perform()
+
+    wait_for(browser, "document.getElementById('map-0-detail').textContent.includes('2 residencies')")
+    chosen = "return document.getElementById('map-0').data.map((trace) => (trace.selectedpoints || []).length)"
+    assert sum(script(browser, chosen)) == 2
+    press(browser, "map-0", Keys.ESCAPE)
+    wait_for(browser, "document.getElementById('map-0-detail').textContent.startsWith('Hover')")
+    assert no_error(browser)
+
+
+def test_dragging_zooms_the_map_and_the_footprint_with_it(browser: Chrome, pages: Path) -> None:
+    from selenium.webdriver.common.action_chains import ActionChains
+    from selenium.webdriver.common.by import By
+
+    open_page(browser, pages / "diamond.html")
+    plot = browser.find_element(By.ID, "map-0")
+    script(browser, "arguments[0].scrollIntoView({block: 'center', behavior: 'instant'})", plot)
+    drag = ActionChains(browser).move_to_element_with_offset(plot, -200, -60).click_and_hold()
+    drag.move_by_offset(150, 60).move_by_offset(150, 60).release().perform()
+
+    wait_for(browser, "document.getElementById('footprint-0').layout.xaxis.range[0] > 0.5")
+    low, high = time_range(browser, "map-0")
+    assert 0.5 < low < high < 3.5
+    assert time_range(browser, "footprint-0") == [low, high]
+    script(browser, "document.querySelector('[data-view=map-0][data-action=reset]').click()")
+    wait_for(browser, "document.getElementById('map-0').layout.xaxis.range[0] === 0")
+    assert time_range(browser, "footprint-0") == [0, 4]
+    assert no_error(browser)
+
+
+def test_the_keyboard_zooms_moves_and_steps_through_residencies(browser: Chrome, pages: Path) -> None:
+    from selenium.webdriver.common.keys import Keys
+
+    open_page(browser, pages / "diamond.html")
+    press(browser, "map-0", "+")
+    wait_for(browser, "document.getElementById('map-0').layout.xaxis.range[1] < 4")
+    low, high = time_range(browser, "map-0")
+    press(browser, "map-0", Keys.ARROW_RIGHT)
+    wait_for(browser, "document.getElementById('map-0').layout.xaxis.range[0] > arguments[0]", low)
+    assert time_range(browser, "map-0")[1] - time_range(browser, "map-0")[0] == pytest.approx(high - low)
+    press(browser, "map-0", "0", "n")
+    wait_for(browser, "document.getElementById('map-0-detail').textContent.startsWith('x (input)')")
+    assert time_range(browser, "map-0") == [0, 4]
+    assert no_error(browser)
+
+
+@pytest.mark.parametrize(("prefers", "other"), [("light", "dark"), ("dark", "light")])
+def test_the_theme_is_the_reader_s_and_can_be_switched(browser: Chrome, pages: Path, prefers: str, other: str) -> None:
+    open_page(browser, pages / "diamond.html", prefers)
+    colour = (
+        "return getComputedStyle(document.body).backgroundColor + document.getElementById('map-0').data[0].marker.color"
+    )
+
+    before = script(browser, colour)
+    assert script(browser, "return document.documentElement.dataset.theme") == prefers
+    script(browser, "document.getElementById('theme').click()")
+    assert script(browser, "return document.documentElement.dataset.theme") == other
+    assert script(browser, colour) != before
+    assert no_error(browser)
+
+
+def test_two_scratchpads_have_two_maps(browser: Chrome, pages: Path) -> None:
+    open_page(browser, pages / "two.html")
+
+    assert script(browser, "return document.querySelectorAll('[id^=map-].js-plotly-plot').length") == 2
+    assert no_error(browser)
+
+
+@pytest.mark.parametrize(("name", "maps"), [("roles", 3), ("linked", 2)])
+def test_a_real_plan_for_several_scratchpads_has_a_map_and_a_footprint_for_each(
+    browser: Chrome, pages: Path, name: str, maps: int
+) -> None:
+    open_page(browser, pages / f"{name}.html")
+
+    for kind in ("map", "footprint"):
+        drawn = f"return document.querySelectorAll('[id^={kind}-].js-plotly-plot').length"
+        assert script(browser, drawn) == maps
+    assert script(browser, "return document.querySelectorAll('#timeline-plot.js-plotly-plot').length") == 1
+    assert no_error(browser)
+
+
+def test_what_a_scratchpad_holds_stands_above_its_map(browser: Chrome, pages: Path) -> None:
+    open_page(browser, pages / "roles.html")
+
+    titles = script(browser, "return [...document.querySelectorAll('#memory-map h3')].map((one) => one.textContent)")
+    assert titles == [
+        "input_0, 128 KiB, for input and weight",
+        "input_1, 128 KiB, for input and weight",
+        "output, 128 KiB, for output",
+    ]
+
+
+def test_a_moved_tensor_has_a_colour_a_legend_and_its_cost(browser: Chrome, pages: Path) -> None:
+    from selenium.webdriver.common.action_chains import ActionChains
+
+    open_page(browser, pages / "linked.html")
+    plot, (x, y) = point_at(browser, "moved from another scratchpad")
+    ActionChains(browser).move_to_element_with_offset(plot, x, y).pause(0.3).click().perform()
+
+    wait_for(browser, "document.getElementById('map-0-detail').textContent.includes('move cost 18,432')")
+    text = script(browser, "return document.getElementById('map-0-detail').textContent")
+    assert "in right" in text
+    assert "left, addresses" in text
+    colours = "const {data} = document.getElementById('%s'); return data.find((one) => one.name === '%s').marker.color"
+    moved = script(browser, colours % ("map-0", "moved from another scratchpad"))
+    assert moved
+    assert script(browser, colours % ("timeline-plot", "move")) == moved
+    assert script(browser, colours % ("traffic-plot", "moved")) == moved
+    legend = script(browser, "return document.querySelector('#map-0 .legend').textContent")
+    assert "moved from another scratchpad" in legend
+    assert no_error(browser)
+
+
+def test_names_stay_text(browser: Chrome, pages: Path) -> None:
+    open_page(browser, pages / "hostile.html")
+    press(browser, "map-0", "n", "n")
+
+    wait_for(
+        browser, "document.getElementById('map-0-detail').textContent.startsWith('</script><b>s&amp; (activation)')"
+    )
+    assert no_error(browser)
+
+
+def test_a_thousand_operators_open_in_time(browser: Chrome, pages: Path) -> None:
+    """The best of three: the machine may be busy with other tests."""
+    milliseconds = []
+    for _ in range(3):
+        open_page(browser, pages / "long.html")
+        milliseconds.append(script(browser, "return performance.getEntriesByName('drawn')[0].startTime"))
+
+    assert script(browser, "return document.querySelectorAll('#map-0 .barlayer .point path').length") == 1001
+    assert min(milliseconds) < 1000 * MOST_SECONDS
+    assert no_error(browser)

@@ -1,0 +1,202 @@
+"""Plans whose figures were worked out by hand."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from onchip.answer.problem import Problem
+from onchip.ir.tensor import Tensor
+from onchip.verify.figures import Figures
+from support.programs import (
+    CHAIN,
+    CHAIN_WITH_PARAMETER,
+    HELD,
+    MOVED,
+    RATED,
+    SPILLED,
+    TWO_OUTPUTS,
+    TWO_SCRATCHPADS,
+    UNREAD,
+    Case,
+    graph,
+    sram,
+)
+
+
+class CyclesProblem(Problem):
+    """A load into `left` costs 2 cycles a byte, one into `right` 3; a write 10 and 20."""
+
+    def transfer_cost(self, tensor: Tensor, source: str, target: str) -> int:
+        cycles_per_byte = {("dram", "left"): 2, ("dram", "right"): 3, ("left", "dram"): 10, ("right", "dram"): 20}
+        return cycles_per_byte[source, target] * tensor.size_bytes
+
+
+@dataclass(frozen=True)
+class Worked:
+    """What a plan costs, how much of its traffic is not compulsory, and whether it is legal."""
+
+    what: str
+    case: Case
+    figures: Figures
+    non_compulsory: int = 0
+    is_legal: bool = True
+
+    def agrees_with(self, figures: Figures, *, is_legal: bool) -> bool:
+        """Field by field, so that the figures may be of another class."""
+        names = tuple(self.figures.__dataclass_fields__)
+        total = figures.loads + figures.write_backs
+        return (
+            all(getattr(figures, name) == getattr(self.figures, name) for name in names)
+            and (figures.total, figures.non_compulsory) == (total, self.non_compulsory)
+            and is_legal is self.is_legal
+        )
+
+    def __str__(self) -> str:
+        return self.what.replace(" ", "-")
+
+
+def _in_bytes(
+    loads: int, write_backs: int, reloads: int, compulsory: int, peak: int, *, moved: int = 0, **arenas: int
+) -> Figures:
+    """Where a transfer costs its bytes."""
+    return Figures(
+        loads=loads,
+        write_backs=write_backs,
+        reloads=reloads,
+        moved=moved,
+        compulsory=compulsory,
+        transfer_cost=loads + write_backs + moved,
+        compulsory_cost=compulsory,
+        peak_bytes=peak,
+        arenas=tuple(arenas.items()),
+    )
+
+
+_CYCLES = CyclesProblem(TWO_SCRATCHPADS.problem.graph, TWO_SCRATCHPADS.problem.memories)
+
+WORKED = (
+    # x(4) in, y(5) out; a(3) and y are the most at once, y ends at 12.
+    Worked("a chain", CHAIN, _in_bytes(4, 5, 0, 9, 8, sram=12)),
+    # w(2) is loaded too: x, w and a at once; w ends at 14.
+    Worked("all counted", CHAIN_WITH_PARAMETER, _in_bytes(6, 5, 0, 11, 9, sram=14)),
+    # a(4) goes and comes back: 8 beyond the compulsory x(4) and y(4); a, b and y at once.
+    Worked("a spill and a reload", SPILLED, _in_bytes(8, 8, 4, 8, 12, sram=12), non_compulsory=8),
+    Worked("one input for two outputs", TWO_OUTPUTS, _in_bytes(4, 8, 0, 12, 12, sram=12)),
+    # u(3) and z(2) are read by nobody: loading u is not compulsory, and z is never moved.
+    Worked("unread tensors", UNREAD, _in_bytes(4, 4, 0, 8, 10, sram=10)),
+    Worked(
+        "an unread network input loaded, which is no reload",
+        UNREAD.edited(0, "allocate u sram 9", "copy u dram sram", "free u sram", "allocate x sram 0"),
+        _in_bytes(7, 4, 0, 8, 10, sram=12),
+        non_compulsory=3,
+    ),
+    Worked(
+        "an output dropped and reloaded",
+        CHAIN.edited(9, "free y sram", "allocate y sram 0", "copy y dram sram"),
+        _in_bytes(9, 5, 5, 9, 8, sram=12),
+        non_compulsory=5,
+    ),
+    Worked(
+        "a network input written back",
+        CHAIN.edited(1, "copy x dram sram", "copy x sram dram"),
+        _in_bytes(4, 9, 0, 9, 8, sram=12),
+        non_compulsory=4,
+    ),
+    Worked(
+        "a network input loaded twice",
+        CHAIN.edited(1, "copy x dram sram", "copy x dram sram"),
+        _in_bytes(8, 5, 4, 9, 8, sram=12),
+        non_compulsory=4,
+    ),
+    Worked(
+        "an input named twice is one tensor",
+        Case(
+            Problem(graph("x:input:4 y:output:7", f="x x -> y"), sram(20)),
+            "allocate x sram 0\ncopy x dram sram\nallocate y sram 5\ncompute f\ncopy y sram dram",
+        ),
+        _in_bytes(4, 7, 0, 11, 11, sram=12),
+    ),
+    Worked(
+        "a peak between two steps",
+        CHAIN.edited(4).edited(4, "allocate y sram 7", "free x sram"),
+        _in_bytes(4, 5, 0, 9, 12, sram=12),
+    ),
+    # x(4) and a(3), then y(5) twice.
+    Worked("two scratchpads", TWO_SCRATCHPADS, _in_bytes(4, 5, 0, 9, 17, left=9, right=8)),
+    Worked(
+        "a scratchpad that is not used",
+        Case(TWO_SCRATCHPADS.problem, CHAIN.program.replace("sram", "right")),
+        _in_bytes(4, 5, 0, 9, 8, left=0, right=12),
+    ),
+    # x: 2 cycles a byte, y from the right one 20; the least for y would be 10 from the left one.
+    Worked(
+        "costs that are no bytes",
+        Case(_CYCLES, TWO_SCRATCHPADS.program),
+        Figures(4, 5, 0, 0, 9, 8 + 100, 8 + 50, 17, (("left", 9), ("right", 8))),
+    ),
+    # x comes into the right one for 3 cycles a byte although 2 would do; y leaves from the left.
+    Worked(
+        "a compulsory load where it costs more",
+        Case(
+            _CYCLES,
+            TWO_SCRATCHPADS.program.replace("copy y right", "copy y left").replace("free y left", "free y right"),
+        )
+        .edited(0, "allocate x right 8")
+        .edited(1, "copy x dram right"),
+        Figures(4, 5, 0, 0, 9, 12 + 50, 8 + 50, 17, (("left", 9), ("right", 12))),
+    ),
+    # x(4) is moved, which costs its bytes; it lies in both while y(5) does, beside a(3).
+    Worked("a move along a link", MOVED, _in_bytes(4, 5, 0, 9, 21, moved=4, left=9, right=12)),
+    # x comes for 5, is moved for 10 and y leaves for 16; the least for x and y are 5 and 14.
+    Worked(
+        "a move that has a price",
+        RATED,
+        Figures(4, 5, 0, 4, 9, 5 + 10 + 16, 5 + 14, 21, (("left", 9), ("right", 12))),
+    ),
+    # x(4) and w(2) come, a(3) is moved; then x, w, a and y(5) at once.
+    Worked(
+        "a scratchpad for each kind of operand",
+        HELD,
+        _in_bytes(6, 5, 0, 11, 14, moved=3, weights=2, inputs=7, outputs=8),
+    ),
+    Worked(
+        "an allocation repeated is one residency",
+        CHAIN.edited(1, "copy x dram sram", "allocate x sram 0"),
+        _in_bytes(4, 5, 0, 9, 8, sram=12),
+        is_legal=False,
+    ),
+    Worked(
+        "a copy between scratchpads is no traffic",
+        TWO_SCRATCHPADS.edited(3, "allocate x right 8", "copy x left right", "compute f"),
+        _in_bytes(4, 5, 0, 9, 21, left=9, right=12),
+        is_legal=False,
+    ),
+    Worked(
+        "a copy to a memory that is not there is no traffic",
+        CHAIN.edited(1, "copy x dram sram", "copy x dram chip"),
+        _in_bytes(4, 5, 0, 9, 8, sram=12),
+        is_legal=False,
+    ),
+    Worked(
+        "a copy from a memory to itself is no traffic",
+        CHAIN.edited(1, "copy x dram sram", "copy x dram dram", "copy x sram sram"),
+        _in_bytes(4, 5, 0, 9, 8, sram=12),
+        is_legal=False,
+    ),
+    Worked(
+        "what an operator wrote without a place had been on chip",
+        CHAIN.edited(2).edited(4, "allocate a sram 4", "copy a dram sram", "allocate y sram 7"),
+        _in_bytes(7, 5, 3, 9, 8, sram=12),
+        non_compulsory=3,
+        is_legal=False,
+    ),
+    Worked(
+        "freeing what is not there frees nothing",
+        CHAIN.edited(4, "free x sram", "free x sram"),
+        _in_bytes(4, 5, 0, 9, 8, sram=12),
+        is_legal=False,
+    ),
+    Worked(
+        "a copy that is missing", CHAIN.edited(8), _in_bytes(4, 0, 0, 9, 8, sram=12), non_compulsory=-5, is_legal=False
+    ),
+)

@@ -1,0 +1,93 @@
+"""Small machines and simple mappers for stacks of fused layers."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+
+from onchip.answer.layer_mapping import Kept, Loop, Mapping, MappingError
+from onchip.arch.accelerator import Accelerator
+from onchip.arch.compute import ComputeArray
+from onchip.arch.memory import Access, Direction, Dram, Memory, MemoryLevel, Operand, Port
+from onchip.cost.layer.cost import LayerCost, layer_cost
+from onchip.cost.layer.latency import Latency
+from onchip.ir.layer import Layer
+
+READ_AND_WRITE = (Port(Direction.READ, 64), Port(Direction.WRITE, 32))
+DRAM_PORT = (Port(Direction.READ_WRITE, 16),)
+FREE = Latency(0, 0, 0, 0, 0)
+
+
+def level(
+    name: str, size: int, *holds: Operand, pj: float = 1.0, ports: tuple[Port, ...] = READ_AND_WRITE
+) -> MemoryLevel:
+    """Whose reads cost `pj` for 16 bits, its writes twice as much."""
+    memory = Memory(name, size, holds=holds or tuple(Operand))
+    return MemoryLevel(memory, None, True, access=Access(16, pj, 2 * pj, 8), ports=ports)
+
+
+def machine(*levels: MemoryLevel) -> Accelerator:
+    """One unit."""
+    scratchpads = tuple(one.memory for one in levels)
+    dram = Dram(Access(16, 100.0, 200.0, 8), DRAM_PORT)
+    return Accelerator("toy", scratchpads, levels, None, ComputeArray({"K": 1}, mac_energy_pj=0.5), dram)
+
+
+def small_machine(local: int = 256, shared: int = 1024) -> Accelerator:
+    """Weights apart, features in a local buffer and a global one."""
+    return machine(
+        level("weights", 4096, Operand.WEIGHT),
+        level("local", local, Operand.INPUT, Operand.OUTPUT),
+        level("global", shared, Operand.INPUT, Operand.OUTPUT, pj=4.0),
+    )
+
+
+def split_machine() -> Accelerator:
+    """Inputs and outputs have buffers of their own below one that they share."""
+    return machine(
+        level("in", 64, Operand.INPUT),
+        level("out", 64, Operand.OUTPUT),
+        level("shared", 512, pj=4.0),
+    )
+
+
+def plain(layer: Layer, accelerator: Accelerator) -> LayerCost | None:
+    """Every memory keeps one element at a time."""
+    nest = tuple(Loop(name, size) for name, size in layer.bounds.items() if size > 1)
+    kept = {
+        str(operand): tuple(Kept(one.memory.name, 0) for one in accelerator.keepers(operand))
+        for operand in Operand
+        if operand in layer.operands
+    }
+    try:
+        return layer_cost(layer, accelerator, Mapping(nest, **kept))
+    except MappingError:
+        return None
+
+
+def fitting(layer: Layer, accelerator: Accelerator) -> LayerCost | None:
+    """Costs nothing; there is one if the operands have room where they lie whole."""
+    left = {one.memory.name: one.memory.capacity_bytes * 8 for one in accelerator.levels}
+    for operand, memory in accelerator.homes:
+        left[memory] -= layer.elements(operand) * layer.bits(operand)
+    return None if min(left.values()) < 0 else LayerCost(layer.macs, (), {}, 0.0, FREE, 1)
+
+
+@dataclass(slots=True)
+class Noting:
+    """Notes what it is asked, and refuses as often as it is told."""
+
+    refusals: int = 0
+    asked: list[tuple[Layer, Accelerator]] = field(default_factory=list)
+
+    def __call__(self, layer: Layer, accelerator: Accelerator) -> LayerCost | None:
+        self.asked.append((layer, accelerator))
+        self.refusals -= 1
+        return None if self.refusals >= 0 else LayerCost(layer.macs, (), {}, 0.0, FREE, 1)
+
+
+def with_capacity(accelerator: Accelerator, name: str, capacity_bytes: int) -> Accelerator:
+    levels = tuple(
+        replace(one, memory=replace(one.memory, capacity_bytes=capacity_bytes)) if one.memory.name == name else one
+        for one in accelerator.levels
+    )
+    return replace(accelerator, levels=levels, scratchpads=tuple(one.memory for one in levels))

@@ -1,0 +1,128 @@
+"""Random tiny layers, machines and mappings: uneven, with skipped memories and loops split over time and space."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from random import Random
+
+from onchip.answer.layer_mapping import Kept, Loop, Mapping
+from onchip.arch.accelerator import Accelerator
+from onchip.arch.compute import ComputeArray
+from onchip.arch.memory import Access, Direction, Dram, Memory, MemoryLevel, Operand, Port
+from onchip.ir.layer import LOOPS, Layer
+
+ROOMY = 1 << 20
+PORTS = (
+    (),
+    (Port(Direction.READ, 16), Port(Direction.WRITE, 16)),
+    (Port(Direction.READ_WRITE, 24),),
+    (Port(Direction.READ, 8), Port(Direction.READ, 64), Port(Direction.WRITE, 8), Port(Direction.WRITE, 32)),
+)
+ACCESSES = (Access(8, 1.0, 1.5), Access(64, 3.0, 4.0, 16), Access(128, 5.0, 7.0))
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    layer: Layer
+    accelerator: Accelerator
+    mapping: Mapping
+
+
+def random_case(seed: int, most_macs: int = 600) -> Case:
+    """Always the same for a seed."""
+    random = Random(seed)
+    accelerator = random_accelerator(random)
+    layer = random_layer(random, most_macs)
+    return Case(layer, accelerator, random_mapping(random, layer, accelerator))
+
+
+def random_layer(random: Random, most_macs: int) -> Layer:
+    while True:
+        sizes = {name: random.choice((1, 1, 2, 2, 3, 4)) for name in LOOPS}
+        sizes["G"] = random.choice((1, 1, 1, 2, 3))
+        for name in ("P", "Q"):
+            sizes[name] = random.choice((1, 2, 3, 4, 5, 6))
+        n, k, c, p, q, r, s, g = (sizes[name] for name in LOOPS)
+        stride = random.choice(((1, 1), (1, 1), (2, 1), (2, 3)))
+        dilation = random.choice(((1, 1), (1, 1), (1, 2), (3, 1)))
+        padding = random.choice(((0, 0, 0, 0), (0, 0, 0, 0), (1, 1, 1, 1), (2, 0, 1, 1)))
+        span = (p - 1) * stride[0] + (r - 1) * dilation[0] + 1, (q - 1) * stride[1] + (s - 1) * dilation[1] + 1
+        stays = span[0] > padding[0] + padding[2] and span[1] > padding[1] + padding[3]
+        if n * k * c * p * q * r * s * g <= most_macs and stays:
+            has_weight = random.random() > 0.1
+            return Layer(n, k, c, p, q, r, s, g, stride, dilation, padding, 8, 4, 8, 20, has_weight)
+
+
+def random_accelerator(random: Random) -> Accelerator:
+    array = random.choice(
+        (
+            ComputeArray({"K": 4, "OX": 3}),
+            ComputeArray({"lane": 4, "pe": 6}),
+            ComputeArray(free=6),
+            ComputeArray(free=1),
+        )
+    )
+    levels: list[MemoryLevel] = []
+    for index in range(random.choice((0, 1, 2, 3, 3))):
+        holds = tuple(operand for operand in Operand if random.random() < 0.7) or (Operand.OUTPUT,)
+        serves = _serves(random, array, levels)
+        levels.append(
+            MemoryLevel(
+                Memory(f"memory{index}", ROOMY, holds=holds),
+                serves,
+                double_buffered=random.random() < 0.5,
+                access=random.choice(ACCESSES),
+                ports=random.choice(PORTS),
+            )
+        )
+    sram = MemoryLevel(Memory("sram", ROOMY), None, is_scratchpad=True, access=ACCESSES[1], ports=random.choice(PORTS))
+    dram = Dram(Access(64, 100, 110), (Port(Direction.READ_WRITE, 16),))
+    whole = [level for level in (*levels, sram) if level.serves is None]
+    homes = [(o, level.memory.name) for o in Operand for level in whole if o in level.memory.holds]
+    chosen = {o: name for o, name in homes if random.random() < 0.2}
+    return Accelerator("random", (sram.memory,), (*levels, sram), None, array, dram, homes=tuple(chosen.items()))
+
+
+def _serves(random: Random, array: ComputeArray, below: list[MemoryLevel]) -> tuple[str, ...] | None:
+    """At least what all memories below serve, so that each can be filled from it."""
+    if any(level.serves is None for level in below):
+        return None
+    least = {name for level in below for name in level.serves or ()}
+    if array.free is not None:
+        return random.choice(((), None))
+    return tuple(name for name in array.dimensions if name in least or random.random() < 0.4)
+
+
+def random_mapping(random: Random, layer: Layer, accelerator: Accelerator) -> Mapping:
+    array = accelerator.array or ComputeArray(free=1)
+    temporal, left = _prime_loops(layer), dict(array.sizes)
+    allowed = {"K": ("K",), "OX": ("Q",)}
+    nest: list[Loop] = []
+    for dimension, size in temporal:
+        along = random.choice(list(left))
+        fits = dimension in allowed.get(along, LOOPS) and size <= left[along]
+        if fits and random.random() < 0.4:
+            left[along] //= size
+            nest.append(Loop(dimension, size, along))
+        else:
+            nest.append(Loop(dimension, size))
+    random.shuffle(nest)
+    kept = {o: _kept(random, accelerator, o, len(nest)) if o in layer.operands else () for o in Operand}
+    return Mapping(tuple(nest), kept[Operand.INPUT], kept[Operand.WEIGHT], kept[Operand.OUTPUT])
+
+
+def _prime_loops(layer: Layer) -> list[tuple[str, int]]:
+    loops = []
+    for name, bound in layer.bounds.items():
+        for prime in (2, 3, 5):
+            while bound % prime == 0:
+                bound //= prime
+                loops.append((name, prime))
+    return loops
+
+
+def _kept(random: Random, accelerator: Accelerator, operand: Operand, loops: int) -> tuple[Kept, ...]:
+    names = [level.memory.name for level in accelerator.keepers(operand)]
+    names = [name for name in names if random.random() < 0.8]
+    cuts = sorted(random.randint(0, loops) for _ in names)
+    return tuple(Kept(name, cut) for name, cut in zip(names, cuts, strict=True))

@@ -1,0 +1,47 @@
+"""Real plans for several scratchpads: three with roles, two alike, and two with links; whole, in tiles, and static."""
+
+from __future__ import annotations
+
+from functools import cache
+from pathlib import Path
+
+from onchip.answer.document import Reading, Split
+from onchip.answer.problem import Count, Objective, Placement, Problem
+from onchip.answer.program import Plan
+from onchip.app.plan import Request, plan_network
+from onchip.app.target import Target
+from onchip.reports.program.outcome import Outcome
+
+LINKED = str(Path(__file__).with_name("linked.yaml"))
+
+REQUESTS = {
+    "roles": Request("lenet5", target=Target(accelerator="nvdla-like")),
+    "alike, in tiles": Request("lenet5", Reading(split=Split.AUTO), Target(accelerator="hifi4-like"), method="onsram"),
+    "static, in tiles": Request(
+        "minerva",
+        Reading(bits=8, count=Count.ALL, split=Split.AUTO),
+        Target(accelerator="nvdla-like"),
+        method="onsram",
+        placement=Placement.STATIC,
+    ),
+    "linked": Request("lenet5", Reading(bits=8), Target(accelerator=LINKED)),
+    "linked, least energy": Request(
+        "lenet5", Reading(bits=8), Target(accelerator=LINKED), objective=Objective.DMA_ENERGY
+    ),
+    "linked, least cycles": Request(
+        "lenet5", Reading(bits=8), Target(accelerator=LINKED), objective=Objective.DMA_CYCLES
+    ),
+}
+
+
+@cache
+def outcome_of(name: str) -> Outcome:
+    """Of one of REQUESTS; each has a plan."""
+    return plan_network(REQUESTS[name])
+
+
+def real_plan(name: str) -> tuple[Problem, Plan]:
+    """Of one of REQUESTS."""
+    outcome = outcome_of(name)
+    assert outcome.result.answer is not None
+    return outcome.problem, outcome.result.answer
