@@ -1,0 +1,5 @@
+"""Plans: tables, figures, timelines, the page of a plan.
+
+Figures are the verifier's.
+Why something moved is asked of `explanations`.
+"""
