@@ -20,7 +20,7 @@ from typing import Final
 
 from zigzag_peer import Peer, PeerCost, peer_inputs
 
-from onchip.answer.layer_mapping import Kept, Loop, Mapping, MappingError
+from onchip.answer.layer_mapping import Kept, LayerMapping, Loop, MappingError
 from onchip.arch.accelerator import Accelerator
 from onchip.arch.memory import Operand
 from onchip.cost.layer.accounting import ZIGZAG, Accounting
@@ -70,7 +70,7 @@ class Compared:
 
     machine: str
     layer: str
-    mapping: Mapping
+    mapping: LayerMapping
     theirs: PeerCost
     ours: LayerCost
     one_option_less: dict[str, LayerCost]
@@ -114,7 +114,7 @@ def random_nest(
     return [*temporal, *spatial]
 
 
-def allocated(layer: Layer, accelerator: Accelerator, nest: list[Loop], random: Random) -> Mapping | None:
+def allocated(layer: Layer, accelerator: Accelerator, nest: list[Loop], random: Random) -> LayerMapping | None:
     """Cuts raised, memory by memory and operand by operand in random order, until nothing more fits."""
     temporal = sum(loop.along is None for loop in nest)
     cuts = {
@@ -122,9 +122,9 @@ def allocated(layer: Layer, accelerator: Accelerator, nest: list[Loop], random: 
         for operand in Operand
     }
 
-    def mapping() -> Mapping:
+    def mapping() -> LayerMapping:
         kept = {str(o): tuple(Kept(name, cut) for name, cut in cuts[o].items()) for o in Operand}
-        return Mapping(tuple(nest), **kept)
+        return LayerMapping(tuple(nest), **kept)
 
     def fits() -> bool:
         try:
@@ -171,7 +171,7 @@ def compared(wanted: int) -> Iterator[Compared]:
 
 
 def costs_that_fit(
-    layer: Layer, accelerator: Accelerator, mapping: Mapping, accountings: dict[str, Accounting]
+    layer: Layer, accelerator: Accelerator, mapping: LayerMapping, accountings: dict[str, Accounting]
 ) -> dict[str, LayerCost]:
     """By name of the accounting; some need more room for the same tiles."""
     found = {}
@@ -189,7 +189,9 @@ def without(accounting: Accounting, option: str) -> Accounting:
     return Accounting(**values | {option: () if option == "systolic" else False})
 
 
-def mappings(layer: Layer, accelerator: Accelerator, along: dict[str, tuple[str, ...]], seed: str) -> Iterator[Mapping]:
+def mappings(
+    layer: Layer, accelerator: Accelerator, along: dict[str, tuple[str, ...]], seed: str
+) -> Iterator[LayerMapping]:
     """Random ones that fit."""
     random = Random(seed)
     for _ in range(200):

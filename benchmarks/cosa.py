@@ -22,7 +22,7 @@ from time import perf_counter
 import cosa_published as published
 from cosa_against import Compared, compare
 
-from onchip.answer.layer_mapping import Mapping
+from onchip.answer.layer_mapping import LayerMapping
 from onchip.answer.result import Result, Status
 from onchip.arch.accelerator import Accelerator
 from onchip.cost.layer.cost import layer_cost
@@ -121,12 +121,12 @@ def ties() -> None:
     print(f"both at objective {as_found.objective_value} / {VALUE_PER_BIT}; {perf_counter() - start:.1f} s")
 
 
-def answer(result: Result[Mapping]) -> Mapping | None:
+def answer(result: Result[LayerMapping]) -> LayerMapping | None:
     """The mapping."""
     return result.answer
 
 
-def energy_pj(layer: Layer, accelerator: Accelerator, mapping: Mapping | None) -> float:
+def energy_pj(layer: Layer, accelerator: Accelerator, mapping: LayerMapping | None) -> float:
     """Infinite where the cost model, which counts halos and partial sums as they are, refuses the mapping."""
     try:
         return float("inf") if mapping is None else layer_cost(layer, accelerator, mapping).energy_pj

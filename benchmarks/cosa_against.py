@@ -109,7 +109,7 @@ def _found(method: str, layer: Layer, accelerator: Accelerator, objective: Mappi
     return Found(value, took, method == EXACT and result.status is Status.OPTIMAL, is_even)
 
 
-def _value(layer: Layer, accelerator: Accelerator, mapping: plan.Mapping, objective: MappingObjective) -> float:
+def _value(layer: Layer, accelerator: Accelerator, mapping: plan.LayerMapping, objective: MappingObjective) -> float:
     """Infinite where the cost model, which counts halos and partial sums as they are, refuses the mapping."""
     try:
         cost = layer_cost(layer, accelerator, mapping)
@@ -118,7 +118,7 @@ def _value(layer: Layer, accelerator: Accelerator, mapping: plan.Mapping, object
     return objective.of(cost.energy_pj, cost.cycles)
 
 
-def _is_even(layer: Layer, mapping: plan.Mapping) -> bool:
+def _is_even(layer: Layer, mapping: plan.LayerMapping) -> bool:
     """Whether every memory cuts its operands at the same loops, but for those right above that leave one alone."""
     kept = [(one, operand) for operand in layer.operands for one in mapping.kept(operand)]
     for one, operand in kept:

@@ -12,7 +12,7 @@ import sys
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from onchip.answer.layer_mapping import Mapping
+from onchip.answer.layer_mapping import LayerMapping
 from onchip.answer.result import Result, Status
 from onchip.arch.accelerator import Accelerator
 from onchip.formats.own.accelerator_yaml import load_accelerator
@@ -28,7 +28,7 @@ class Row(NamedTuple):
 
     name: str
     layer: Layer
-    result: Result[Mapping]
+    result: Result[LayerMapping]
 
 
 def proven_layers(table: str, accelerator: Accelerator, objective: MappingObjective, seconds: float) -> Iterator[Row]:

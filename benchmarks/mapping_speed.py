@@ -12,7 +12,7 @@ from time import perf_counter
 
 import numpy as np
 
-from onchip.answer.layer_mapping import Kept, Loop, Mapping, loops_along
+from onchip.answer.layer_mapping import Kept, LayerMapping, Loop, loops_along
 from onchip.arch.accelerator import Accelerator
 from onchip.arch.memory import Operand
 from onchip.cost.layer.batch import LayerCosts
@@ -51,7 +51,7 @@ LAYERS = (
 DIFFERENT, REPEATED = 4_000, 400_000
 
 
-def random_mapping(random: Random, layer: Layer, accelerator: Accelerator) -> Mapping:
+def random_mapping(random: Random, layer: Layer, accelerator: Accelerator) -> LayerMapping:
     """Any split of the bounds into primes over array, levels and DRAM; the same cuts for all operands."""
     if accelerator.array is None:
         raise SystemExit("no array")
@@ -74,7 +74,7 @@ def random_mapping(random: Random, layer: Layer, accelerator: Accelerator) -> Ma
         cuts[name] = len(nest)
     holders = {level.memory.name: level.memory.holds for level in accelerator.levels}
     kept = {o: tuple(Kept(name, cuts[name]) for name in names if o in holders[name]) for o in Operand}
-    return Mapping(tuple(nest), kept[Operand.INPUT], kept[Operand.WEIGHT], kept[Operand.OUTPUT])
+    return LayerMapping(tuple(nest), kept[Operand.INPUT], kept[Operand.WEIGHT], kept[Operand.OUTPUT])
 
 
 def primes(bound: int) -> list[int]:

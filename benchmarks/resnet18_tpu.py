@@ -17,7 +17,7 @@ from typing import Final
 
 from zigzag_peer import Peer, peer_inputs
 
-from onchip.answer.layer_mapping import Mapping
+from onchip.answer.layer_mapping import LayerMapping
 from onchip.answer.result import Result, Status
 from onchip.cost.layer.accounting import ZIGZAG
 from onchip.cost.layer.zigzag_batch import ZigzagCosts
@@ -70,8 +70,8 @@ class Found:
 
     row: Row
     layer: Layer
-    loma: Result[Mapping]
-    proven: Result[Mapping]
+    loma: Result[LayerMapping]
+    proven: Result[LayerMapping]
     cycles: float
 
     @property
@@ -94,7 +94,7 @@ def found(row: Row, hardware: ZigzagHardware, limit: int) -> Found:
     return Found(row, layer, loma, proven, cycles)
 
 
-def _pj(result: Result[Mapping]) -> float:
+def _pj(result: Result[LayerMapping]) -> float:
     return float("inf") if result.objective_value is None else result.objective_value / FEMTO_PER_PICO
 
 

@@ -8,7 +8,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any, Final
 
-from onchip.answer.layer_mapping import Loop, Mapping
+from onchip.answer.layer_mapping import LayerMapping, Loop
 from onchip.arch.accelerator import Accelerator
 from onchip.arch.memory import DRAM, Operand
 from onchip.ir.layer import OTHER_NAMES, Layer
@@ -58,7 +58,7 @@ class Peer:
         factory = import_module("zigzag.parser.accelerator_factory").AcceleratorFactory(validator.normalized_data)
         self._accelerator: Any = factory.create()
 
-    def cost(self, layer: Layer, accelerator: Accelerator, mapping: Mapping) -> PeerCost:
+    def cost(self, layer: Layer, accelerator: Accelerator, mapping: LayerMapping) -> PeerCost:
         """Of the mapping on `accelerator`, which is this machine as we read it. Bounds must not be padded."""
         node = _node(layer, mapping)
         datatypes = import_module("zigzag.datatypes")
@@ -80,7 +80,7 @@ class Peer:
         return _read(evaluation, mapping)
 
 
-def _read(evaluation: Any, mapping: Mapping) -> PeerCost:  # noqa: ANN401 - ZigZag is untyped
+def _read(evaluation: Any, mapping: LayerMapping) -> PeerCost:  # noqa: ANN401 - ZigZag is untyped
     by_memory: dict[tuple[str, str], float] = {}
     by_move: dict[tuple[str, str, str], float] = {}
     names = {theirs: ours for ours, theirs in THEIR_OPERANDS.items()}
@@ -101,7 +101,7 @@ def _read(evaluation: Any, mapping: Mapping) -> PeerCost:  # noqa: ANN401 - ZigZ
     return PeerCost(float(evaluation.energy_total), float(evaluation.latency_total2), by_memory, by_move, parts)
 
 
-def _node(layer: Layer, mapping: Mapping) -> Any:  # noqa: ANN401
+def _node(layer: Layer, mapping: LayerMapping) -> Any:  # noqa: ANN401
     top, left, bottom, right = layer.padding
     along: dict[str, list[str]] = {}
     for loop in mapping.nest:
@@ -140,7 +140,7 @@ def _node(layer: Layer, mapping: Mapping) -> Any:  # noqa: ANN401
     return factory.create()
 
 
-def _spatial_levels(accelerator: Accelerator, mapping: Mapping, operand: Operand) -> list[list[Loop]]:
+def _spatial_levels(accelerator: Accelerator, mapping: LayerMapping, operand: Operand) -> list[list[Loop]]:
     """Loops that run over what one instance serves and no nearer one does; for each memory, and DRAM, and above."""
     serves = {level.memory.name: level.serves for level in accelerator.levels}
     left = [loop for loop in mapping.nest if loop.along is not None and loop.size > 1]
@@ -152,7 +152,7 @@ def _spatial_levels(accelerator: Accelerator, mapping: Mapping, operand: Operand
     return [*levels, left, []]
 
 
-def _temporal_levels(mapping: Mapping, operand: Operand) -> list[list[Loop]]:
+def _temporal_levels(mapping: LayerMapping, operand: Operand) -> list[list[Loop]]:
     cuts = [0, *(kept.loops for kept in mapping.kept(operand)), len(mapping.nest)]
     return [
         [loop for loop in mapping.nest[first:stop] if loop.along is None and loop.size > 1]

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from onchip.answer.layer_mapping import Kept, Loop, Mapping, MappingError, even, loops_along
+from onchip.answer.layer_mapping import Kept, LayerMapping, Loop, MappingError, even, loops_along
 from onchip.arch.compute import ComputeArray
 from onchip.arch.memory import Operand
 from onchip.ir.layer import LOOPS, Layer
@@ -20,29 +20,29 @@ def test_an_even_mapping_cuts_the_nest_at_the_same_place_for_all_operands() -> N
 
 
 def test_bounds_are_products_over_time_and_space() -> None:
-    mapping = Mapping((Loop("P", 2), Loop("P", 3, "OY"), Loop("K", 4), Loop("P", 1)))
+    mapping = LayerMapping((Loop("P", 2), Loop("P", 3, "OY"), Loop("K", 4), Loop("P", 1)))
     assert mapping.bounds == dict.fromkeys(LOOPS, 1) | {"P": 6, "K": 4}
     assert mapping.temporal_iterations == 8
 
 
 def test_a_loop_of_one_iteration_says_nothing() -> None:
-    mapping = Mapping((Loop("P", 1), Loop("K", 4), Loop("C", 1), Loop("C", 2)), weight=(Kept("register", 3),))
-    assert mapping.without_loops_of_one() == Mapping((Loop("K", 4), Loop("C", 2)), weight=(Kept("register", 1),))
+    mapping = LayerMapping((Loop("P", 1), Loop("K", 4), Loop("C", 1), Loop("C", 2)), weight=(Kept("register", 3),))
+    assert mapping.without_loops_of_one() == LayerMapping((Loop("K", 4), Loop("C", 2)), weight=(Kept("register", 1),))
 
 
 def test_the_layer_executed_is_as_long_as_the_mapping() -> None:
     layer = Layer(k=6)
-    assert Mapping((Loop("K", 6),)).layer(layer) is layer
-    assert Mapping((Loop("K", 8),)).layer(layer) == Layer(k=8)
+    assert LayerMapping((Loop("K", 6),)).layer(layer) is layer
+    assert LayerMapping((Loop("K", 8),)).layer(layer) == Layer(k=8)
     with pytest.raises(MappingError, match="loop K has 5 iterations; expected 6"):
-        Mapping((Loop("K", 5),)).layer(layer)
+        LayerMapping((Loop("K", 5),)).layer(layer)
 
 
 def test_a_cut_beyond_the_nest_or_below_a_nearer_one_is_refused() -> None:
     with pytest.raises(MappingError, match=r"the tiles of input span \[2\] of 1 loops"):
-        Mapping((Loop("K", 2),), input=(Kept("buffer", 2),))
+        LayerMapping((Loop("K", 2),), input=(Kept("buffer", 2),))
     with pytest.raises(MappingError, match=r"the tiles of output span \[1, 0\] of 1 loops"):
-        Mapping((Loop("K", 2),), output=(Kept("register", 1), Kept("buffer", 0)))
+        LayerMapping((Loop("K", 2),), output=(Kept("register", 1), Kept("buffer", 0)))
 
 
 def test_a_loop_that_no_layer_has_is_refused() -> None:

@@ -9,7 +9,7 @@ from random import Random
 import numpy as np
 import pytest
 
-from onchip.answer.layer_mapping import Loop, Mapping, MappingError
+from onchip.answer.layer_mapping import LayerMapping, Loop, MappingError
 from onchip.answer.mapping_document import MappingClaim
 from onchip.answer.result import Status
 from onchip.arch.accelerator import Accelerator
@@ -56,7 +56,7 @@ def test_the_truth_is_confirmed_and_a_bound_above_it_refuted(make: Toy, seed: in
         above = round(least) + max(2, round(3e-9 * least))
         found = audit_mapping(layer, accelerator, claim(objective, above), 60)
         assert found.ruling is Ruling.REFUTED, found
-        assert isinstance(found.better, Mapping)
+        assert isinstance(found.better, LayerMapping)
         assert verify_mapping(layer, accelerator, found.better) == ()
         assert found.better_value is not None
         assert least - 1 <= found.better_value < above

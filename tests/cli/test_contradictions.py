@@ -11,7 +11,7 @@ from typing import Any, cast
 
 import pytest
 
-from onchip.answer.layer_mapping import Mapping
+from onchip.answer.layer_mapping import LayerMapping
 from onchip.answer.packing import Packing, PackingProblem
 from onchip.answer.result import Result, Status
 from onchip.arch.accelerator import Accelerator
@@ -162,7 +162,7 @@ def test_a_mapping_that_costs_something_else_is_a_contradiction(
 ) -> None:
     random = method_named("random")
 
-    def dearer(layer: Layer, machine: Accelerator, objective: MappingObjective, run: Run) -> Result[Mapping]:
+    def dearer(layer: Layer, machine: Accelerator, objective: MappingObjective, run: Run) -> Result[LayerMapping]:
         result = random.solve(layer, machine, objective, run)
         return replace(result, objective_value=(result.objective_value or 0) + 1, status=Status.FEASIBLE)
 

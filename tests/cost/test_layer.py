@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from onchip.answer.layer_mapping import Kept, Loop, Mapping, MappingError, Move
+from onchip.answer.layer_mapping import Kept, LayerMapping, Loop, MappingError, Move
 from onchip.arch.accelerator import Accelerator
 from onchip.arch.compute import ComputeArray
 from onchip.arch.memory import Access, Direction, Dram, Memory, MemoryLevel, Operand, Port
@@ -53,7 +53,7 @@ def test_an_access_is_rounded_up_each_time_to_the_shortest() -> None:
 
 
 def test_energy_is_that_of_each_access_and_of_each_multiplication() -> None:
-    mapping = Mapping((Loop("P", 2),), input=(Kept("buffer", 1),))
+    mapping = LayerMapping((Loop("P", 2),), input=(Kept("buffer", 1),))
     cost = layer_cost(Layer(p=2), MACHINE, mapping)
     assert cost.memory_energy_pj == {
         ("dram", "input"): 2 * 10.0,
@@ -67,8 +67,8 @@ def test_energy_is_that_of_each_access_and_of_each_multiplication() -> None:
 
 
 def test_sums_in_the_making_are_wider_than_finished_ones() -> None:
-    half_way = Mapping((Loop("C", 2), Loop("C", 2)), output=(Kept("buffer", 1),))
-    all_of_it = Mapping((Loop("C", 2), Loop("C", 2)), output=(Kept("buffer", 2),))
+    half_way = LayerMapping((Loop("C", 2), Loop("C", 2)), output=(Kept("buffer", 1),))
+    all_of_it = LayerMapping((Loop("C", 2), Loop("C", 2)), output=(Kept("buffer", 2),))
     for mapping, bits in ((half_way, 24), (all_of_it, 8)):
         (written,) = (
             one
@@ -76,12 +76,12 @@ def test_sums_in_the_making_are_wider_than_finished_ones() -> None:
             if (one.memory, one.move) == ("dram", Move.WRITE_FROM_BELOW)
         )
         assert written.bits == bits
-    single = layer_accesses(Layer(k=2), MACHINE, Mapping((Loop("K", 2),), output=(Kept("buffer", 1),)))
+    single = layer_accesses(Layer(k=2), MACHINE, LayerMapping((Loop("K", 2),), output=(Kept("buffer", 1),)))
     assert {one.bits for one in single if one.operand == OUTPUT} == {8}
 
 
 def test_padded_bounds_cost_what_the_longer_layer_costs_but_are_no_useful_work() -> None:
-    mapping = Mapping((Loop("K", 2, "K"), Loop("P", 4)))
+    mapping = LayerMapping((Loop("K", 2, "K"), Loop("P", 4)))
     padded, whole = layer_cost(Layer(p=3, k=2), MACHINE, mapping), layer_cost(Layer(p=4, k=2), MACHINE, mapping)
     assert padded.energy_pj == whole.energy_pj
     assert padded.cycles == whole.cycles
@@ -89,7 +89,7 @@ def test_padded_bounds_cost_what_the_longer_layer_costs_but_are_no_useful_work()
 
 
 def test_what_does_not_fit_is_named_with_need_and_capacity() -> None:
-    fits = Mapping((Loop("P", 4),), input=(Kept("buffer", 1),))
+    fits = LayerMapping((Loop("P", 4),), input=(Kept("buffer", 1),))
     layer_cost(Layer(p=4), MACHINE, fits)
     both = replace(fits, nest=(Loop("P", 4), Loop("K", 2)), output=(Kept("buffer", 2),))
     with pytest.raises(MappingError) as caught:
@@ -99,23 +99,23 @@ def test_what_does_not_fit_is_named_with_need_and_capacity() -> None:
 
 def test_double_buffering_needs_room_for_two_tiles_unless_there_is_only_one() -> None:
     machine = _with_buffer(replace(BUFFER, double_buffered=True))
-    layer_cost(Layer(p=4), machine, Mapping((Loop("P", 4),), input=(Kept("buffer", 1),)))
-    layer_cost(Layer(p=4), machine, Mapping((Loop("P", 2), Loop("P", 2)), input=(Kept("buffer", 1),)))
+    layer_cost(Layer(p=4), machine, LayerMapping((Loop("P", 4),), input=(Kept("buffer", 1),)))
+    layer_cost(Layer(p=4), machine, LayerMapping((Loop("P", 2), Loop("P", 2)), input=(Kept("buffer", 1),)))
     with pytest.raises(MappingError, match="tiles need 64 bits, 64 of them input; expected at most 32 bits"):
-        layer_cost(Layer(p=8), machine, Mapping((Loop("P", 4), Loop("P", 2)), input=(Kept("buffer", 1),)))
+        layer_cost(Layer(p=8), machine, LayerMapping((Loop("P", 4), Loop("P", 2)), input=(Kept("buffer", 1),)))
 
 
 @pytest.mark.parametrize(
     ("mapping", "message"),
     [
-        (Mapping((Loop("K", 4, "K"),)), "array: K: K4@K need 4 units; expected at most 2"),
-        (Mapping((Loop("P", 2, "K"), Loop("K", 4))), "P cannot be unrolled along 'K'; expected one of K"),
-        (Mapping((Loop("K", 4, "C"),)), "the array has no dimension 'C'; expected one of K"),
-        (Mapping((Loop("K", 4),), input=(Kept("cache", 0),)), "input: there is no memory 'cache'"),
-        (Mapping((Loop("K", 2),)), "loop K has 2 iterations; expected 4"),
+        (LayerMapping((Loop("K", 4, "K"),)), "array: K: K4@K need 4 units; expected at most 2"),
+        (LayerMapping((Loop("P", 2, "K"), Loop("K", 4))), "P cannot be unrolled along 'K'; expected one of K"),
+        (LayerMapping((Loop("K", 4, "C"),)), "the array has no dimension 'C'; expected one of K"),
+        (LayerMapping((Loop("K", 4),), input=(Kept("cache", 0),)), "input: there is no memory 'cache'"),
+        (LayerMapping((Loop("K", 2),)), "loop K has 2 iterations; expected 4"),
     ],
 )
-def test_a_mapping_that_is_not_of_this_machine_is_refused_in_one_line(mapping: Mapping, message: str) -> None:
+def test_a_mapping_that_is_not_of_this_machine_is_refused_in_one_line(mapping: LayerMapping, message: str) -> None:
     with pytest.raises(MappingError) as caught:
         layer_cost(Layer(k=4), MACHINE, mapping)
     assert message in str(caught.value)
@@ -124,7 +124,7 @@ def test_a_mapping_that_is_not_of_this_machine_is_refused_in_one_line(mapping: M
 def test_memories_of_an_operand_stand_in_the_order_of_the_accelerator_and_serve_more_and_more() -> None:
     register = MemoryLevel(Memory("register", 8, holds=(Operand.INPUT,)), (), access=Access(8, 1, 1))
     machine = replace(MACHINE, levels=(register, BUFFER))
-    up = Mapping((), input=(Kept("register", 0), Kept("buffer", 0)))
+    up = LayerMapping((), input=(Kept("register", 0), Kept("buffer", 0)))
     layer_cost(Layer(), machine, up)
     with pytest.raises(MappingError, match="memory 'buffer' cannot be filled from memory 'register'"):
         layer_cost(Layer(), machine, replace(up, input=up.input[::-1]))
@@ -132,13 +132,13 @@ def test_memories_of_an_operand_stand_in_the_order_of_the_accelerator_and_serve_
     with pytest.raises(MappingError, match="memory 'register' cannot be filled from memory 'buffer'"):
         layer_cost(Layer(), shrinking, up)
     with pytest.raises(MappingError, match="weight: memory 'register' does not hold it; expected one of input"):
-        layer_cost(Layer(), machine, Mapping((), weight=(Kept("register", 0),)))
+        layer_cost(Layer(), machine, LayerMapping((), weight=(Kept("register", 0),)))
     with pytest.raises(MappingError, match="the layer has no weight"):
-        layer_cost(Layer(has_weight=False), machine, Mapping((), weight=(Kept("buffer", 0),)))
+        layer_cost(Layer(has_weight=False), machine, LayerMapping((), weight=(Kept("buffer", 0),)))
 
 
 def test_an_accelerator_that_says_too_little_is_refused_with_what_it_lacks() -> None:
-    mapping = Mapping((), input=(Kept("buffer", 0),))
+    mapping = LayerMapping((), input=(Kept("buffer", 0),))
     with pytest.raises(AcceleratorError, match="memory 'buffer': nothing says what an access costs"):
         layer_cost(Layer(), _with_buffer(replace(BUFFER, access=None)), mapping)
     with pytest.raises(AcceleratorError, match="dram: nothing says what an access costs"):

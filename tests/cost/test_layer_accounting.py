@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from onchip.answer.layer_mapping import Kept, Loop, Mapping, Move
+from onchip.answer.layer_mapping import Kept, LayerMapping, Loop, Move
 from onchip.arch.accelerator import Accelerator
 from onchip.arch.compute import ComputeArray
 from onchip.arch.memory import Access, Direction, Dram, Memory, MemoryLevel, Operand, Port
@@ -66,7 +66,7 @@ def test_what_speaks_of_sizes_from_bounds_needs_them(option: str) -> None:
 
 
 def test_tiles_span_their_reuse() -> None:
-    mapping = Mapping((Loop("P", 2), Loop("C", 2), Loop("K", 2)), output=(Kept("buffer", 1),))
+    mapping = LayerMapping((Loop("P", 2), Loop("C", 2), Loop("K", 2)), output=(Kept("buffer", 1),))
     assert settled(mapping).output == (Kept("buffer", 2),)
     bits = [
         _moved(layer_cost(Layer(p=2, c=2, k=2), _machine(), mapping, one), "dram", "output", Move.WRITE_FROM_BELOW)
@@ -77,7 +77,7 @@ def test_tiles_span_their_reuse() -> None:
 
 def test_tiles_from_bounds() -> None:
     layer = Layer(p=4, r=3, padding=(1, 0, 1, 0))
-    mapping = Mapping((Loop("R", 3), Loop("P", 2), Loop("P", 2)), input=(Kept("buffer", 2),))
+    mapping = LayerMapping((Loop("R", 3), Loop("P", 2), Loop("P", 2)), input=(Kept("buffer", 2),))
     moved = [
         _moved(layer_cost(layer, _machine(), mapping, one), "buffer", "input", Move.WRITE_FROM_ABOVE)[0]
         for one in (INTERPRETER, Accounting(tiles_from_bounds=True))
@@ -86,7 +86,7 @@ def test_tiles_from_bounds() -> None:
 
 
 def test_skipped_rows_are_absent() -> None:
-    layer, mapping = Layer(p=4, stride=(2, 1)), Mapping((Loop("P", 4),), input=(Kept("buffer", 1),))
+    layer, mapping = Layer(p=4, stride=(2, 1)), LayerMapping((Loop("P", 4),), input=(Kept("buffer", 1),))
     bounds = Accounting(tiles_from_bounds=True)
     moved = [
         _moved(layer_cost(layer, _machine(), mapping, one), "buffer", "input", Move.WRITE_FROM_ABOVE)[0]
@@ -97,7 +97,7 @@ def test_skipped_rows_are_absent() -> None:
 
 def test_neighbours_share_no_halo() -> None:
     layer = Layer(p=2, r=3)
-    mapping = Mapping((Loop("R", 3), Loop("P", 2, "P")), input=(Kept("register", 1), Kept("buffer", 1)))
+    mapping = LayerMapping((Loop("R", 3), Loop("P", 2, "P")), input=(Kept("register", 1), Kept("buffer", 1)))
     bounds = Accounting(tiles_from_bounds=True)
     moved = [
         _moved(layer_cost(layer, _machine(), mapping, one), "buffer", "input", Move.READ_FOR_BELOW)[0]
@@ -107,7 +107,7 @@ def test_neighbours_share_no_halo() -> None:
 
 
 def test_units_keep_operands() -> None:
-    mapping = Mapping((Loop("K", 4), Loop("P", 2)), input=(Kept("buffer", 2),), weight=(Kept("buffer", 2),))
+    mapping = LayerMapping((Loop("K", 4), Loop("P", 2)), input=(Kept("buffer", 2),), weight=(Kept("buffer", 2),))
     kept = layer_cost(Layer(k=4, p=2), _machine(), mapping, Accounting(units_keep_operands=True))
     plain = layer_cost(Layer(k=4, p=2), _machine(), mapping)
     assert [_moved(one, "buffer", "input", Move.READ_FOR_BELOW)[0] for one in (plain, kept)] == [8, 2]
@@ -115,14 +115,14 @@ def test_units_keep_operands() -> None:
 
 
 def test_begun_sums_are_read() -> None:
-    layer, mapping = Layer(p=2, c=3), Mapping((Loop("P", 2), Loop("C", 3)), output=(Kept("register", 0),))
+    layer, mapping = Layer(p=2, c=3), LayerMapping((Loop("P", 2), Loop("C", 3)), output=(Kept("register", 0),))
     costs = [layer_cost(layer, _machine(), mapping, one) for one in (INTERPRETER, Accounting(begun_sums_are_read=True))]
     assert [_moved(one, "dram", "output", Move.READ_FOR_BELOW)[0] for one in costs] == [2 * 2, 2 * 3]
     assert [_moved(one, "register", "output", Move.WRITE_FROM_ABOVE)[0] for one in costs] == [2 * 2, 2 * 3]
 
 
 def test_finished_sums_leave_short() -> None:
-    layer, mapping = Layer(c=2), Mapping((Loop("C", 2),), output=(Kept("buffer", 1),))
+    layer, mapping = Layer(c=2), LayerMapping((Loop("C", 2),), output=(Kept("buffer", 1),))
     costs = [
         layer_cost(layer, _machine(), mapping, one) for one in (INTERPRETER, Accounting(finished_sums_leave_short=True))
     ]
@@ -133,7 +133,7 @@ def test_finished_sums_leave_short() -> None:
 SLOW_DRAM = (Port(Direction.READ, 4), Port(Direction.WRITE, 64))
 POOL = Layer(k=4, p=4, has_weight=False)
 """Its input is used four times, once for each k."""
-USED_AGAIN = Mapping((Loop("P", 2), Loop("K", 4), Loop("P", 2)), input=(Kept("buffer", 2),))
+USED_AGAIN = LayerMapping((Loop("P", 2), Loop("K", 4), Loop("P", 2)), input=(Kept("buffer", 2),))
 """Its tile of two elements is in use for 8 cycles, the last time from cycle 6 on; 4 cycles bring the next."""
 
 
@@ -160,7 +160,7 @@ def test_last_periods_have_windows() -> None:
     assert covered_cycles(visits, 16, last_counts=True) == 2 * (2 + 3)
     layer = Layer(k=2, p=4)
     nest = (Loop("P", 2), Loop("K", 2), Loop("P", 2))
-    mapping = Mapping(nest, input=(Kept("buffer", 2),), weight=(Kept("register", 1), Kept("buffer", 1)))
+    mapping = LayerMapping(nest, input=(Kept("buffer", 2),), weight=(Kept("register", 1), Kept("buffer", 1)))
     machine = _machine(dram_ports=SLOW_DRAM)
     plain, option = (
         layer_cost(layer, machine, mapping, one).latency.stall
@@ -171,13 +171,13 @@ def test_last_periods_have_windows() -> None:
 
 def test_first_cycles_are_free() -> None:
     machine = _machine(buffer_ports=(Port(Direction.READ, 4), Port(Direction.WRITE, 64)))
-    mapping = Mapping((Loop("P", 4),), input=(Kept("buffer", 1),))
+    mapping = LayerMapping((Loop("P", 4),), input=(Kept("buffer", 1),))
     layer = Layer(p=4, has_weight=False)
     assert layer_cost(layer, machine, mapping).latency.stall == 4
     assert layer_cost(layer, machine, mapping, Accounting(first_cycles_are_free=True)).latency.stall == 3
 
 
-WHOLE = Mapping((Loop("P", 4), Loop("K", 3)), input=(Kept("buffer", 2),), weight=(Kept("register", 2),))
+WHOLE = LayerMapping((Loop("P", 4), Loop("K", 3)), input=(Kept("buffer", 2),), weight=(Kept("register", 2),))
 """4 elements of input and 3 of weights come in 8 and 6 cycles through one port."""
 
 
@@ -205,7 +205,7 @@ def test_whole_operands_load_meanwhile() -> None:
 
 
 def test_systolic_dimensions_drain() -> None:
-    mapping = Mapping((Loop("P", 2), Loop("K", 2, "K"), Loop("P", 2, "P")))
+    mapping = LayerMapping((Loop("P", 2), Loop("K", 2, "K"), Loop("P", 2, "P")))
     plain = layer_cost(Layer(k=2, p=4), _machine(), mapping)
     drained = layer_cost(Layer(k=2, p=4), _machine(), mapping, Accounting(systolic=("K", "P")))
     assert (plain.latency.drain, drained.latency.drain) == (0, 1 + 1)
@@ -216,13 +216,13 @@ PARTS = Accounting(tiles_from_bounds=True, skipped_rows_are_absent=True, units_i
 LATE = replace(PARTS, parts_are_cut_late=True)
 
 
-def _of_input(layer: Layer, mapping: Mapping, accounting: Accounting) -> int:
+def _of_input(layer: Layer, mapping: LayerMapping, accounting: Accounting) -> int:
     """Elements that fill the buffer in all."""
     return _moved(layer_cost(layer, _machine(), mapping, accounting), "buffer", "input", Move.WRITE_FROM_ABOVE)[0]
 
 
 def test_units_in_parts() -> None:
-    mapping = Mapping((Loop("K", 2, "K"), Loop("K", 2)), weight=(Kept("register", 1), Kept("buffer", 2)))
+    mapping = LayerMapping((Loop("K", 2, "K"), Loop("K", 2)), weight=(Kept("register", 1), Kept("buffer", 2)))
     whole, parts = (
         layer_cost(Layer(k=3), _machine(), mapping, one) for one in (Accounting(tiles_from_bounds=True), PARTS)
     )
@@ -232,13 +232,13 @@ def test_units_in_parts() -> None:
     assert parts.cycles == whole.cycles
 
 
-HALF = Mapping((Loop("P", 2, "P"), Loop("P", 2), Loop("P", 2)), input=(Kept("buffer", 2),))
+HALF = LayerMapping((Loop("P", 2, "P"), Loop("P", 2), Loop("P", 2)), input=(Kept("buffer", 2),))
 """Seven rows in four turns of 1.75: 3.5 at a time in the buffer, twice."""
 
 
 def test_parts_are_cut_late() -> None:
     layer = Layer(p=7, r=3, stride=(4, 1))
-    mapping = Mapping((Loop("R", 3), *HALF.nest), input=(Kept("buffer", 3),))
+    mapping = LayerMapping((Loop("R", 3), *HALF.nest), input=(Kept("buffer", 3),))
     assert [_of_input(layer, mapping, one) for one in (PARTS, LATE)] == [2 * 3 * 3, 2 * 10]
 
 
@@ -250,7 +250,7 @@ def test_parts_have_whole_room() -> None:
 
 def test_single_taps_are_channels() -> None:
     option = replace(PARTS, single_taps_are_channels=True)
-    mapping = Mapping((Loop("C", 2), *HALF.nest), input=(Kept("buffer", 3),))
+    mapping = LayerMapping((Loop("C", 2), *HALF.nest), input=(Kept("buffer", 3),))
     assert [_of_input(Layer(p=7, c=2), mapping, one) for one in (PARTS, option)] == [2 * 3 * 2, 2 * 7]
     with_taps = replace(mapping, nest=(Loop("R", 2), *HALF.nest))
     assert len({_of_input(Layer(p=7, r=2), with_taps, one) for one in (PARTS, option)}) == 1
@@ -258,7 +258,7 @@ def test_single_taps_are_channels() -> None:
 
 def test_accesses_are_of_a_cycle() -> None:
     machine = _machine(dram_ports=(Port(Direction.READ, 12), Port(Direction.WRITE, 64)))
-    mapping = Mapping((Loop("P", 3),), input=(Kept("buffer", 1),))
+    mapping = LayerMapping((Loop("P", 3),), input=(Kept("buffer", 1),))
     bounds = Accounting(tiles_from_bounds=True)
     energies = [
         layer_cost(Layer(p=3), machine, mapping, one).memory_energy_pj["dram", "input"]
@@ -269,7 +269,10 @@ def test_accesses_are_of_a_cycle() -> None:
 
 def test_lone_transfers_never_stall() -> None:
     machine = _machine(buffer_ports=(Port(Direction.READ, 4), Port(Direction.WRITE, 64)))
-    mapping, option = Mapping((Loop("P", 4),), input=(Kept("buffer", 1),)), Accounting(lone_transfers_never_stall=True)
+    mapping, option = (
+        LayerMapping((Loop("P", 4),), input=(Kept("buffer", 1),)),
+        Accounting(lone_transfers_never_stall=True),
+    )
     layer = Layer(p=4, has_weight=False)
     assert layer_cost(layer, machine, mapping, option).latency.stall == 0
     shared = replace(mapping, weight=(Kept("buffer", 1),))
@@ -279,7 +282,7 @@ def test_lone_transfers_never_stall() -> None:
 
 def test_last_sums_overlap() -> None:
     machine = _machine(buffer_ports=(Port(Direction.READ, 8), Port(Direction.WRITE, 4)), dram_ports=WIDE)
-    mapping = Mapping((Loop("P", 4),), output=(Kept("register", 0), Kept("buffer", 1)))
+    mapping = LayerMapping((Loop("P", 4),), output=(Kept("register", 0), Kept("buffer", 1)))
     plain, option = (
         layer_cost(Layer(p=4), machine, mapping, one) for one in (INTERPRETER, Accounting(last_sums_overlap=True))
     )
@@ -417,7 +420,7 @@ def _cost_of(
         names = [level.memory.name for level in machine.levels if operand in level.memory.holds]
         kept[str(operand)] = tuple(Kept(name, cut) for name, cut in zip(names, own, strict=True))
     loops = tuple(map(_loop, nest.split()))
-    return layer_cost(replace(Layer.of_text(text), partial_bits=16), machine, Mapping(loops, **kept), accounting)
+    return layer_cost(replace(Layer.of_text(text), partial_bits=16), machine, LayerMapping(loops, **kept), accounting)
 
 
 def _loop(text: str) -> Loop:

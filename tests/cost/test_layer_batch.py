@@ -8,7 +8,7 @@ from random import Random
 import numpy as np
 import pytest
 
-from onchip.answer.layer_mapping import Loop, Mapping, MappingError
+from onchip.answer.layer_mapping import LayerMapping, Loop, MappingError
 from onchip.arch.accelerator import Accelerator
 from onchip.arch.compute import ComputeArray
 from onchip.cost.layer.batch import BlockTable, LayerCosts
@@ -79,7 +79,7 @@ def test_a_table_that_grows_keeps_its_entries() -> None:
 def test_a_row_that_exceeds_the_array_says_so() -> None:
     accelerator = replace(random_accelerator(Random(0)), array=ComputeArray(free=4))
     costs = LayerCosts(Layer(k=8), accelerator)
-    chosen = costs.encode([Mapping((Loop("K", 4, "free"), Loop("K", 2)))])
+    chosen = costs.encode([LayerMapping((Loop("K", 4, "free"), Loop("K", 2)))])
     assert costs.of_chosen(chosen).status[0] == COSTED
     chosen.spatial_size[0, 0] = 5
     assert costs.of_chosen(chosen).status[0] == OVER_ARRAY
@@ -88,6 +88,6 @@ def test_a_row_that_exceeds_the_array_says_so() -> None:
 def test_what_cannot_be_encoded_is_refused() -> None:
     accelerator = random_accelerator(Random(0))
     with pytest.raises(MappingError, match="mapping 1: its loops are not the layer's"):
-        LayerCosts(Layer(k=2), accelerator).encode([Mapping((Loop("K", 2),)), Mapping((Loop("K", 3),))])
+        LayerCosts(Layer(k=2), accelerator).encode([LayerMapping((Loop("K", 2),)), LayerMapping((Loop("K", 3),))])
     with pytest.raises(InputError, match="too large for the compiled cost model"):
         LayerCosts(Layer(p=1 << 16), accelerator)

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from onchip.answer.layer_mapping import Kept, Loop, Mapping
+from onchip.answer.layer_mapping import Kept, LayerMapping, Loop
 from onchip.arch.accelerator import Accelerator
 from onchip.arch.compute import ComputeArray
 from onchip.arch.memory import Access, Direction, Dram, Memory, MemoryLevel, Operand, Port
@@ -29,19 +29,21 @@ def _machine(*ports: Port, double_buffered: bool = False, dram: tuple[Port, ...]
 
 
 def test_cycles_are_those_of_the_temporal_loops_if_nothing_stalls() -> None:
-    latency = layer_cost(Layer(k=6), _machine(), Mapping((Loop("K", 3, "free"), Loop("K", 2)))).latency
+    latency = layer_cost(Layer(k=6), _machine(), LayerMapping((Loop("K", 3, "free"), Loop("K", 2)))).latency
     assert (latency.ideal, latency.unused, latency.stall, latency.total) == (1.5, 0.5, 0, 2)
 
 
 def test_units_that_want_more_than_the_port_gives_in_a_cycle_wait() -> None:
-    mapping = Mapping((Loop("P", 2, "free"), Loop("P", 5)), input=(Kept("buffer", 2),))
+    mapping = LayerMapping((Loop("P", 2, "free"), Loop("P", 5)), input=(Kept("buffer", 2),))
     assert layer_cost(Layer(p=10), _machine(Port(READ, 16), Port(WRITE, 99)), mapping).latency.stall == 0
     assert layer_cost(Layer(p=10), _machine(Port(READ, 8), Port(WRITE, 99)), mapping).latency.stall == 5
 
 
 def test_the_first_tile_comes_before_the_loops_and_the_last_sums_leave_after_them() -> None:
     layer, machine = Layer(p=4, c=2), _machine(Port(READ, 16), Port(WRITE, 32), dram=(Port(BOTH, 8),))
-    everything = Mapping((Loop("P", 4), Loop("C", 2)), (Kept("buffer", 2),), (Kept("buffer", 2),), (Kept("buffer", 2),))
+    everything = LayerMapping(
+        (Loop("P", 4), Loop("C", 2)), (Kept("buffer", 2),), (Kept("buffer", 2),), (Kept("buffer", 2),)
+    )
     latency = layer_cost(layer, machine, everything).latency
     assert latency.preload == 8 + 2  # inputs and weights through the one port of DRAM, 8 bits a cycle
     assert latency.offload == 6  # four sums of 24 bits read 16 at a time, while DRAM takes 8 bits of each
@@ -49,14 +51,14 @@ def test_the_first_tile_comes_before_the_loops_and_the_last_sums_leave_after_the
 
 def test_with_room_for_two_tiles_the_next_comes_at_any_time_else_when_this_one_is_used_for_the_last_time() -> None:
     nest = (Loop("P", 4), Loop("K", 3), Loop("P", 2))
-    mapping = Mapping(nest, input=(Kept("buffer", 2),))
+    mapping = LayerMapping(nest, input=(Kept("buffer", 2),))
     for double_buffered, stall in ((False, 8 - 4), (True, 0)):
         machine = _machine(Port(READ, 99), Port(WRITE, 4), double_buffered=double_buffered)
         assert layer_cost(Layer(p=8, k=3), machine, mapping).latency.stall == stall
 
 
 def test_operands_that_share_a_port_wait_for_each_other() -> None:
-    mapping = Mapping((Loop("P", 4), Loop("P", 2)), (Kept("buffer", 1),), (), (Kept("buffer", 1),))
+    mapping = LayerMapping((Loop("P", 4), Loop("P", 2)), (Kept("buffer", 1),), (), (Kept("buffer", 1),))
     shared = layer_cost(Layer(p=8), _machine(Port(BOTH, 8)), mapping).latency
     apart = layer_cost(Layer(p=8), _machine(Port(READ, 8), Port(READ, 8), Port(WRITE, 8), Port(WRITE, 8)), mapping)
     assert apart.latency.stall == 0

@@ -9,7 +9,7 @@ from random import Random
 import numpy as np
 import pytest
 
-from onchip.answer.layer_mapping import Kept, Loop, Mapping, MappingError, loops_along
+from onchip.answer.layer_mapping import Kept, LayerMapping, Loop, MappingError, loops_along
 from onchip.arch.accelerator import Accelerator
 from onchip.arch.compute import ComputeArray
 from onchip.arch.memory import Operand
@@ -79,7 +79,7 @@ def _larger_layer(random: Random) -> Layer:
     return Layer(n, k, c, p, q, taps, taps, g, (stride, stride), partial_bits=20, has_weight=has_weight)
 
 
-def _mappings_in_parts(random: Random, layer: Layer, accelerator: Accelerator, count: int) -> list[Mapping]:
+def _mappings_in_parts(random: Random, layer: Layer, accelerator: Accelerator, count: int) -> list[LayerMapping]:
     """Of one unrolling, as few turns as its units allow, which its bounds need not divide."""
     array = accelerator.array or ComputeArray(free=1)
     left, beside, turns = dict(array.sizes), list[Loop](), dict(layer.bounds)
@@ -99,7 +99,7 @@ def _mappings_in_parts(random: Random, layer: Layer, accelerator: Accelerator, c
     return [_with_cuts(random, layer, accelerator, [*beside, *primes]) for _ in range(count)]
 
 
-def _with_cuts(random: Random, layer: Layer, accelerator: Accelerator, loops: list[Loop]) -> Mapping:
+def _with_cuts(random: Random, layer: Layer, accelerator: Accelerator, loops: list[Loop]) -> LayerMapping:
     nest = random.sample(loops, len(loops))
     kept = {}
     for operand in Operand:
@@ -107,7 +107,7 @@ def _with_cuts(random: Random, layer: Layer, accelerator: Accelerator, loops: li
         names = [name for name in names if random.random() < 0.8]
         cuts = sorted(random.randint(0, len(nest)) for _ in names)
         kept[str(operand)] = tuple(Kept(name, cut) for name, cut in zip(names, cuts, strict=True))
-    return Mapping(tuple(nest), **kept)
+    return LayerMapping(tuple(nest), **kept)
 
 
 @pytest.mark.parametrize("accounting", ACCOUNTINGS)
@@ -127,7 +127,7 @@ def test_so_do_those_with_units_in_parts(seed: int, accounting: Accounting) -> N
 
 def test_units_in_parts_need_no_more_turns_than_they_take() -> None:
     accelerator = replace(random_accelerator(Random(0)), array=ComputeArray(free=4), homes=())
-    mapping = Mapping((Loop("K", 4, "free"), Loop("K", 4)))
+    mapping = LayerMapping((Loop("K", 4, "free"), Loop("K", 4)))
     assert layer_cost(Layer(k=4), accelerator, mapping, ZIGZAG).macs == 4
     message = "array: free: 3 iterations of K leave units idle in 16; expected fewer turns"
     with pytest.raises(MappingError, match=message):
@@ -136,7 +136,7 @@ def test_units_in_parts_need_no_more_turns_than_they_take() -> None:
         ZigzagCosts(Layer(k=3), accelerator).of([mapping])
 
 
-def _can_be_unrolled(accelerator: Accelerator, mapping: Mapping) -> bool:
+def _can_be_unrolled(accelerator: Accelerator, mapping: LayerMapping) -> bool:
     try:
         check_array(accelerator, mapping)
     except MappingError:
@@ -162,7 +162,7 @@ def test_so_do_those_on_real_machines(name: str, accounting: Accounting) -> None
 def test_a_row_that_exceeds_the_array_says_so() -> None:
     accelerator = replace(random_accelerator(Random(0)), array=ComputeArray(free=4), homes=())
     costs = ZigzagCosts(Layer(k=8), accelerator)
-    chosen = costs.encode([Mapping((Loop("K", 4, "free"), Loop("K", 2)))])
+    chosen = costs.encode([LayerMapping((Loop("K", 4, "free"), Loop("K", 2)))])
     assert costs.of_chosen(chosen).status[0] == COSTED
     chosen.spatial_size[0, 0] = 5
     assert costs.of_chosen(chosen).status[0] == OVER_ARRAY
@@ -179,7 +179,7 @@ def test_units_in_parts_cost_what_zigzag_says() -> None:
     hardware = read_zigzag_hardware(SYSTOLIC)
     nest = tuple(Loop(*one) for one in (("K", 32, "D1"), ("C", 32, "D2"), ("C", 16), ("K", 4), ("K", 4), ("K", 2)))
     names = [level.memory.name for level in hardware.accelerator.levels]
-    mapping = Mapping(nest, (Kept(names[2], 6),), (Kept(names[0], 4),), (Kept(names[1], 3), Kept(names[2], 6)))
+    mapping = LayerMapping(nest, (Kept(names[2], 6),), (Kept(names[0], 4),), (Kept(names[1], 3), Kept(names[2], 6)))
     layer = Layer(k=1000, c=512, partial_bits=16)
     costs = ZigzagCosts(layer, hardware.accelerator).of([mapping])
     # It rounds each memory's accesses down to whole ones.

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from onchip.answer.document import Source
-from onchip.answer.layer_mapping import Kept, Loop, Mapping, MappingError
+from onchip.answer.layer_mapping import Kept, LayerMapping, Loop, MappingError
 from onchip.answer.mapping_document import MappingClaim, MappingDocument, NamedMapping
 from onchip.answer.result import Status
 from onchip.errors import InputError
@@ -37,7 +37,7 @@ def test_a_file_written_by_hand() -> None:
     document = mappings_from_yaml(TEXT, "m.yaml")
     (one,) = document.mappings
     nest = (Loop("Q", 6), Loop("K", 4, "lane"), Loop("C", 4), Loop("K", 2))
-    assert one.mapping == Mapping(nest, (Kept("buffer", 3),), (Kept("register", 1), Kept("buffer", 4)))
+    assert one.mapping == LayerMapping(nest, (Kept("buffer", 3),), (Kept("register", 1), Kept("buffer", 4)))
     assert one.layer == Layer(k=8, c=4, q=6)
     assert (document.network, document.accelerator, one.names) == ("pair", Source("simba"), ("conv1", "conv2"))
     assert one.claim == MappingClaim("exact", Status.OPTIMAL, "energy", 1200, 1200)
@@ -73,7 +73,7 @@ def documents(draw: st.DrawFn) -> MappingDocument:
         layer = plain.padded_to(bounds)
         value = draw(st.integers(0, 10**9) | st.floats(0, 1e9))
         claim = draw(st.none() | st.just(MappingClaim("cosa", Status.FEASIBLE, "cosa", value, value / 2)))
-        mappings.append(NamedMapping((draw(names),), layer, Mapping(nest, kept, (), kept), claim))
+        mappings.append(NamedMapping((draw(names),), layer, LayerMapping(nest, kept, (), kept), claim))
     return MappingDocument(Source(draw(names), draw(st.none() | names)), tuple(mappings), draw(st.none() | names))
 
 
@@ -87,7 +87,7 @@ def test_what_is_written_is_read_again(document: MappingDocument) -> None:
 
 def test_products_beyond_64_bits_are_written_as_real_numbers() -> None:
     claim = MappingClaim("exact", Status.OPTIMAL, "edp", 2**70, 2**70)
-    named = NamedMapping(("a",), Layer(), Mapping(()), claim)
+    named = NamedMapping(("a",), Layer(), LayerMapping(()), claim)
     read = mappings_from_yaml(mappings_to_yaml(MappingDocument(Source("chip"), (named,))), "m.yaml")
     assert read.mappings[0].claim == MappingClaim("exact", Status.OPTIMAL, "edp", 2.0**70, 2.0**70)
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from itertools import pairwise, product
 from math import prod
 
-from onchip.answer.layer_mapping import Loop, Mapping, Move
+from onchip.answer.layer_mapping import LayerMapping, Loop, Move
 from onchip.arch.accelerator import Accelerator
 from onchip.arch.memory import DRAM, Access, MemoryLevel, Port
 from onchip.ir.layer import Layer
@@ -45,7 +45,7 @@ class _Transfer:
     crossing: tuple[str, int, bool]
 
 
-def energy_and_cycles(layer: Layer, accelerator: Accelerator, mapping: Mapping) -> tuple[float, int]:
+def energy_and_cycles(layer: Layer, accelerator: Accelerator, mapping: LayerMapping) -> tuple[float, int]:
     """Return the energy in pJ and the cycles of a legal mapping."""
     accesses = run_nest(layer, accelerator, mapping).accesses
     transfers = [
@@ -62,7 +62,7 @@ def energy_and_cycles(layer: Layer, accelerator: Accelerator, mapping: Mapping) 
 # Energy
 
 
-def _energy_pj(layer: Layer, accelerator: Accelerator, mapping: Mapping, accesses: Accesses) -> float:
+def _energy_pj(layer: Layer, accelerator: Accelerator, mapping: LayerMapping, accesses: Accesses) -> float:
     array = accelerator.array
     energy = layer.macs * ((array.mac_energy_pj if array else None) or 0.0)
     for (memory, operand, move), sizes in accesses.items():
@@ -83,7 +83,7 @@ def _access(accelerator: Accelerator, memory: str) -> Access:
     return access
 
 
-def _bits_in(layer: Layer, accelerator: Accelerator, mapping: Mapping, operand: str, memory: str) -> int:
+def _bits_in(layer: Layer, accelerator: Accelerator, mapping: LayerMapping, operand: str, memory: str) -> int:
     """Bits of an element in a memory: of an output those of a partial sum unless all sums arrive complete."""
     if operand != "output":
         return layer.bits(operand)
@@ -96,7 +96,7 @@ def _bits_in(layer: Layer, accelerator: Accelerator, mapping: Mapping, operand: 
     return layer.output_bits
 
 
-def _chain(accelerator: Accelerator, mapping: Mapping, operand: str) -> list[_Holder]:
+def _chain(accelerator: Accelerator, mapping: LayerMapping, operand: str) -> list[_Holder]:
     levels = {level.memory.name: level for level in accelerator.levels}
     everywhere = frozenset(str(loop.along) for loop in mapping.nest if loop.along is not None)
     chain = [_Holder("", 0, frozenset(), None)]
@@ -112,7 +112,7 @@ def _chain(accelerator: Accelerator, mapping: Mapping, operand: str) -> list[_Ho
 
 
 def _transfers(
-    layer: Layer, accelerator: Accelerator, mapping: Mapping, operand: str, accesses: Accesses
+    layer: Layer, accelerator: Accelerator, mapping: LayerMapping, operand: str, accesses: Accesses
 ) -> list[_Transfer]:
     found: list[_Transfer] = []
     for number, (lower, upper) in enumerate(pairwise(_chain(accelerator, mapping, operand))):
@@ -139,7 +139,7 @@ def _transfers(
     return found
 
 
-def _episodes(mapping: Mapping, operand: str, lower: _Holder) -> tuple[int, int, int]:
+def _episodes(mapping: LayerMapping, operand: str, lower: _Holder) -> tuple[int, int, int]:
     """How often a tile comes, how many differ, and the cycles of its period in which the next may come."""
     temporal = [(at, loop) for at, loop in enumerate(mapping.nest) if loop.along is None]
     above = [loop for at, loop in temporal if at >= lower.cut]

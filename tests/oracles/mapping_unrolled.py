@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from itertools import combinations_with_replacement, permutations, product
 from math import inf, prod
 
-from onchip.answer.layer_mapping import Kept, Loop, Mapping
+from onchip.answer.layer_mapping import Kept, LayerMapping, Loop
 from onchip.arch.accelerator import Accelerator
 from onchip.arch.memory import MemoryLevel
 from onchip.cost.layer.accesses import layer_accesses
@@ -97,7 +97,7 @@ def room_bits(
 
 def placed(
     accelerator: Accelerator, beside: Sequence[Loop], order: Sequence[Loop], cuts: dict[str, tuple[int, ...]]
-) -> Mapping:
+) -> LayerMapping:
     """The mapping; a loop beside stands right above the last tile of the input that it is not in."""
     inputs = [level for level in accelerator.levels if "input" in level.memory.holds]
     above = {
@@ -119,7 +119,7 @@ def placed(
         )
         for operand in CHANGES
     }
-    return Mapping(tuple(nest), **kept)
+    return LayerMapping(tuple(nest), **kept)
 
 
 def _keepers(accelerator: Accelerator, operand: str) -> list[MemoryLevel]:
@@ -161,12 +161,14 @@ def _ways(
         }
         nest = (*beside, *order)
         own = tuple(Kept(level.memory.name, len(beside) + cut) for level, cut in zip(keepers, cuts, strict=True))
-        mapping = settled(Mapping(nest, **{operand: own}))
+        mapping = settled(LayerMapping(nest, **{operand: own}))
         found.append((_energy_pj(layer, accelerator, mapping, accounting, operand), needs))
     return found
 
 
-def _energy_pj(layer: Layer, accelerator: Accelerator, mapping: Mapping, accounting: Accounting, operand: str) -> float:
+def _energy_pj(
+    layer: Layer, accelerator: Accelerator, mapping: LayerMapping, accounting: Accounting, operand: str
+) -> float:
     return sum(
         energy_pj(one, access_of(accelerator, one.memory))
         for one in layer_accesses(layer, accelerator, mapping, accounting)
@@ -181,7 +183,7 @@ def _fit(accelerator: Accelerator, needs: Sequence[dict[str, int]]) -> bool:
     )
 
 
-def filled_mappings(layer: Layer, accelerator: Accelerator) -> Iterator[Mapping]:
+def filled_mappings(layer: Layer, accelerator: Accelerator) -> Iterator[LayerMapping]:
     """LOMA's: every order of the factors, each memory filled from the units up, so that least bits come from above."""
     beside, turns = unrolled(layer, accelerator)
     for order in orders(factors(turns)):

@@ -13,7 +13,7 @@ from math import inf, prod
 from random import Random
 from typing import TypeAlias
 
-from onchip.answer.layer_mapping import Kept, Loop, Mapping, MappingError
+from onchip.answer.layer_mapping import Kept, LayerMapping, Loop, MappingError
 from onchip.arch.accelerator import Accelerator
 from onchip.arch.compute import ComputeArray
 from onchip.arch.memory import Access, Direction, Dram, Memory, MemoryLevel, Operand, Port
@@ -119,7 +119,7 @@ def least_values(layer: Layer, accelerator: Accelerator, most: int) -> dict[Mapp
     return best
 
 
-def all_mappings(layer: Layer, accelerator: Accelerator, *, in_any_order: bool = False) -> Iterator[Mapping]:
+def all_mappings(layer: Layer, accelerator: Accelerator, *, in_any_order: bool = False) -> Iterator[LayerMapping]:
     """Every split of every bound, every order of the classes of loops at every level.
 
     `in_any_order` lists the orders of all their prime factors instead, those that break a class up among them.
@@ -173,7 +173,7 @@ def _splits(bound: int, parts: int) -> Iterator[tuple[int, ...]]:
 
 def _of_split(
     layer: Layer, accelerator: Accelerator, chosen: tuple[tuple[int, ...], ...], orders_of: Orders
-) -> Iterator[Mapping]:
+) -> Iterator[LayerMapping]:
     places = len(accelerator.levels) + 1
     beside = _beside(accelerator, chosen)
     parts = [
@@ -188,7 +188,7 @@ def _of_split(
             nest.extend(order)
             cuts.append(len(nest))
             nest.extend(beside[place + 1])
-        yield Mapping(tuple(nest), *(_kept(layer, accelerator, nest, cuts, operand) for operand in Operand))
+        yield LayerMapping(tuple(nest), *(_kept(layer, accelerator, nest, cuts, operand) for operand in Operand))
 
 
 def _beside(accelerator: Accelerator, chosen: tuple[tuple[int, ...], ...]) -> list[list[Loop]]:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from itertools import groupby, pairwise
 
-from onchip.answer.layer_mapping import Kept, Loop, Mapping
+from onchip.answer.layer_mapping import Kept, LayerMapping, Loop
 from onchip.arch.accelerator import Accelerator
 from onchip.arch.memory import Operand
 from onchip.ir.layer import Layer
@@ -18,7 +18,9 @@ from oracles.mapping import CHANGES
 from oracles.mapspace import units_of
 
 
-def like_in_mapspace(layer: Layer, accelerator: Accelerator, mapping: Mapping, *, any_order: bool) -> Mapping | None:
+def like_in_mapspace(
+    layer: Layer, accelerator: Accelerator, mapping: LayerMapping, *, any_order: bool
+) -> LayerMapping | None:
     """Return the mapping of the mapspace with the same loops and cuts; None where there is none.
 
     With `any_order` (as for energy) loops of a class may stand apart between two memories.
@@ -39,7 +41,7 @@ def like_in_mapspace(layer: Layer, accelerator: Accelerator, mapping: Mapping, *
     return _built(layer, accelerator, mapping, temporal, cuts)
 
 
-def _common_cuts(layer: Layer, accelerator: Accelerator, mapping: Mapping, temporal: list[Loop]) -> Iterator[int]:
+def _common_cuts(layer: Layer, accelerator: Accelerator, mapping: LayerMapping, temporal: list[Loop]) -> Iterator[int]:
     """For each level the lowest place at which all its operands may be cut; stops where there is none."""
     lowest = 0
     for level in accelerator.levels:
@@ -74,7 +76,9 @@ def _classes_stand_together(loops: list[Loop]) -> bool:
     return len(classes) == len(set(classes))
 
 
-def _built(layer: Layer, accelerator: Accelerator, mapping: Mapping, temporal: list[Loop], cuts: list[int]) -> Mapping:
+def _built(
+    layer: Layer, accelerator: Accelerator, mapping: LayerMapping, temporal: list[Loop], cuts: list[int]
+) -> LayerMapping:
     """Loops side by side stand right above the input's last tile that they are not in."""
     beside: dict[int, list[Loop]] = {}
     above: dict[str, tuple[int, int]] = {}
@@ -104,4 +108,4 @@ def _built(layer: Layer, accelerator: Accelerator, mapping: Mapping, temporal: l
         else ()
         for operand in Operand
     }
-    return Mapping(tuple(nest), kept[Operand.INPUT], kept[Operand.WEIGHT], kept[Operand.OUTPUT])
+    return LayerMapping(tuple(nest), kept[Operand.INPUT], kept[Operand.WEIGHT], kept[Operand.OUTPUT])

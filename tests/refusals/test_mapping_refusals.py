@@ -8,7 +8,7 @@ from random import Random
 
 import pytest
 
-from onchip.answer.layer_mapping import Kept, Loop, Mapping, MappingError
+from onchip.answer.layer_mapping import Kept, LayerMapping, Loop, MappingError
 from onchip.arch.accelerator import Accelerator
 from onchip.arch.compute import ComputeArray
 from onchip.arch.memory import Memory, MemoryLevel, Operand
@@ -32,8 +32,8 @@ class Refusal:
 
     rule: MappingRule
     layer: Layer
-    legal: Mapping
-    illegal: Mapping
+    legal: LayerMapping
+    illegal: LayerMapping
     detail: str
     illegal_layer: Layer | None = None  # where it differs instead of the mapping, or must go with it
     may_pad: bool = False
@@ -52,176 +52,180 @@ TABLE = {
     "iterations that multiply to the bound": Refusal(
         MappingRule.TOO_FEW_ITERATIONS,
         K4,
-        Mapping((Loop("K", 2, "K"), Loop("K", 2))),
-        Mapping((Loop("K", 2, "K"), Loop("K", 1))),
+        LayerMapping((Loop("K", 2, "K"), Loop("K", 2))),
+        LayerMapping((Loop("K", 2, "K"), Loop("K", 1))),
         "K: 2 iterations for a bound of 4",
     ),
     "at least so many where bounds may be padded": Refusal(
-        MappingRule.TOO_FEW_ITERATIONS, P4, Mapping(_p(5)), Mapping(_p(3)), "P: 3 iterations", may_pad=True
+        MappingRule.TOO_FEW_ITERATIONS, P4, LayerMapping(_p(5)), LayerMapping(_p(3)), "P: 3 iterations", may_pad=True
     ),
     "no more where they may not": Refusal(
-        MappingRule.TOO_MANY_ITERATIONS, P4, Mapping(_p(4)), Mapping(_p(5)), "P: 5 iterations for a bound of 4"
+        MappingRule.TOO_MANY_ITERATIONS,
+        P4,
+        LayerMapping(_p(4)),
+        LayerMapping(_p(5)),
+        "P: 5 iterations for a bound of 4",
     ),
     "along a dimension that the array has": Refusal(
         MappingRule.NO_SUCH_DIMENSION,
         Layer(k=2),
-        Mapping((Loop("K", 2, "K"),)),
-        Mapping((Loop("K", 2, "N"),)),
+        LayerMapping((Loop("K", 2, "K"),)),
+        LayerMapping((Loop("K", 2, "N"),)),
         "N: loop K2@N runs along it",
     ),
     "along one that unrolls the loop": Refusal(
         MappingRule.NOT_UNROLLED,
         P4,
-        Mapping((Loop("P", 4, "pe"),)),
-        Mapping((Loop("P", 2, "K"), Loop("P", 2))),
+        LayerMapping((Loop("P", 4, "pe"),)),
+        LayerMapping((Loop("P", 2, "K"), Loop("P", 2))),
         "K: loop P2@K runs along it",
     ),
     "all its units": Refusal(
         MappingRule.ARRAY_EXCEEDED,
         Layer(p=2, q=6),
-        Mapping((Loop("P", 2, "pe"), Loop("Q", 2, "pe"), Loop("Q", 3))),
-        Mapping((Loop("P", 2, "pe"), Loop("Q", 3, "pe"), Loop("Q", 2))),
+        LayerMapping((Loop("P", 2, "pe"), Loop("Q", 2, "pe"), Loop("Q", 3))),
+        LayerMapping((Loop("P", 2, "pe"), Loop("Q", 3, "pe"), Loop("Q", 2))),
         "pe: 6 of 4 units",
     ),
     "a memory that there is": Refusal(
         MappingRule.NO_SUCH_MEMORY,
         P4,
-        Mapping(_p(4), _in("buffer")),
-        Mapping(_p(4), _in("cache")),
+        LayerMapping(_p(4), _in("buffer")),
+        LayerMapping(_p(4), _in("cache")),
         "cache: input is kept in it",
     ),
     "one that holds the operand": Refusal(
         MappingRule.NOT_HELD,
         K4,
-        Mapping((Loop("K", 4),), weight=_in("register")),
-        Mapping((Loop("K", 4),), input=_in("register")),
+        LayerMapping((Loop("K", 4),), weight=_in("register")),
+        LayerMapping((Loop("K", 4),), input=_in("register")),
         "input: 'register' does not hold it",
     ),
     "an operand that the layer has": Refusal(
         MappingRule.NO_SUCH_OPERAND,
         P4,
-        Mapping(_p(4), weight=_in("buffer")),
-        Mapping(_p(4), weight=_in("buffer")),
+        LayerMapping(_p(4), weight=_in("buffer")),
+        LayerMapping(_p(4), weight=_in("buffer")),
         "weight: it is kept in 'buffer'",
         illegal_layer=Layer(p=4, has_weight=False),
     ),
     "a memory above the one before": Refusal(
         MappingRule.MISPLACED,
         P4,
-        Mapping(_p(4), weight=_in("register", "buffer")),
-        Mapping(_p(4), weight=_in("buffer", "register")),
+        LayerMapping(_p(4), weight=_in("register", "buffer")),
+        LayerMapping(_p(4), weight=_in("buffer", "register")),
         "weight: 'register' is not above 'buffer'",
     ),
     "another memory than the one before": Refusal(
         MappingRule.MISPLACED,
         P4,
-        Mapping(_p(4), weight=_in("buffer", "twice")),
-        Mapping(_p(4), weight=_in("buffer", "buffer")),
+        LayerMapping(_p(4), weight=_in("buffer", "twice")),
+        LayerMapping(_p(4), weight=_in("buffer", "buffer")),
         "weight: 'buffer' is not above 'buffer'",
     ),
     "a memory that serves all that the one before serves": Refusal(
         MappingRule.MISPLACED,
         P4,
-        Mapping(_p(4), weight=_in("register", "wide")),
-        Mapping(_p(4), weight=_in("register", "narrow")),
+        LayerMapping(_p(4), weight=_in("register", "wide")),
+        LayerMapping(_p(4), weight=_in("register", "narrow")),
         "weight: 'narrow' is not above 'register'",
     ),
     "after a memory for the whole array another one for the whole array": Refusal(
         MappingRule.MISPLACED,
         P4,
-        Mapping(_p(4), weight=_in("buffer", "twice")),
-        Mapping(_p(4), weight=_in("buffer", "wide")),
+        LayerMapping(_p(4), weight=_in("buffer", "twice")),
+        LayerMapping(_p(4), weight=_in("buffer", "wide")),
         "weight: 'wide' is not above 'buffer'",
     ),
     "sums of which no other instance has a part": Refusal(
         MappingRule.CAPACITY_EXCEEDED,
         Layer(p=8),
-        Mapping((Loop("P", 8),), output=_in("register")),
-        Mapping((Loop("P", 8), Loop("R", 2, "pe")), output=_in("register")),
+        LayerMapping((Loop("P", 8),), output=_in("register")),
+        LayerMapping((Loop("P", 8), Loop("R", 2, "pe")), output=_in("register")),
         "register: 192 bits (output 192) in 64",
         illegal_layer=Layer(p=8, r=2),
     ),
     "a tile that fills the memory": Refusal(
         MappingRule.CAPACITY_EXCEEDED,
         P12,
-        Mapping(_p(12), _in("buffer")),
-        Mapping(_p(13), _in("buffer")),
+        LayerMapping(_p(12), _in("buffer")),
+        LayerMapping(_p(13), _in("buffer")),
         "buffer: 104 bits (input 104) in 96",
         illegal_layer=Layer(p=13),
     ),
     "tiles of two operands that fill it": Refusal(
         MappingRule.CAPACITY_EXCEEDED,
         Layer(p=6),
-        Mapping(_p(6), _in("buffer"), (), _in("buffer")),
-        Mapping(_p(6), _in("buffer"), _in("buffer"), _in("buffer")),
+        LayerMapping(_p(6), _in("buffer"), (), _in("buffer")),
+        LayerMapping(_p(6), _in("buffer"), _in("buffer"), _in("buffer")),
         "buffer: 104 bits (input 48, weight 8, output 48) in 96",
     ),
     "a block with the rows between": Refusal(
         MappingRule.CAPACITY_EXCEEDED,
         Layer(p=6, stride=(2, 1)),
-        Mapping(_p(6), _in("buffer")),
-        Mapping(_p(6), _in("buffer")),
+        LayerMapping(_p(6), _in("buffer")),
+        LayerMapping(_p(6), _in("buffer")),
         "buffer: 128 bits (input 128) in 96",
         illegal_layer=Layer(p=6, stride=(3, 1)),
     ),
     "a halo": Refusal(
         MappingRule.CAPACITY_EXCEEDED,
         Layer(p=10, r=3),
-        Mapping((Loop("P", 10), Loop("R", 3)), _in("buffer", loops=2)),
-        Mapping((Loop("P", 10), Loop("R", 4)), _in("buffer", loops=2)),
+        LayerMapping((Loop("P", 10), Loop("R", 3)), _in("buffer", loops=2)),
+        LayerMapping((Loop("P", 10), Loop("R", 4)), _in("buffer", loops=2)),
         "buffer: 104 bits (input 104) in 96",
         illegal_layer=Layer(p=10, r=4),
     ),
     "no padding": Refusal(
         MappingRule.CAPACITY_EXCEEDED,
         Layer(p=12, r=3, padding=(1, 0, 1, 0)),
-        Mapping((Loop("P", 12), Loop("R", 3)), _in("buffer", loops=2)),
-        Mapping((Loop("P", 12), Loop("R", 3)), _in("buffer", loops=2)),
+        LayerMapping((Loop("P", 12), Loop("R", 3)), _in("buffer", loops=2)),
+        LayerMapping((Loop("P", 12), Loop("R", 3)), _in("buffer", loops=2)),
         "buffer: 104 bits (input 104) in 96",
         illegal_layer=Layer(p=12, r=3, padding=(1, 0, 0, 0)),
     ),
     "two tiles where the memory takes turns": Refusal(
         MappingRule.CAPACITY_EXCEEDED,
         P12,
-        Mapping((Loop("P", 6), Loop("P", 2)), _in("twice")),
-        Mapping((Loop("P", 7), Loop("P", 2)), _in("twice")),
+        LayerMapping((Loop("P", 6), Loop("P", 2)), _in("twice")),
+        LayerMapping((Loop("P", 7), Loop("P", 2)), _in("twice")),
         "twice: 112 bits (input 112) in 96",
         illegal_layer=Layer(p=14),
     ),
     "one tile where there is no other": Refusal(
         MappingRule.CAPACITY_EXCEEDED,
         Layer(p=12, k=2),
-        Mapping((Loop("P", 12), Loop("K", 2)), _in("twice")),
-        Mapping((Loop("P", 12), Loop("P", 2)), _in("twice")),
+        LayerMapping((Loop("P", 12), Loop("K", 2)), _in("twice")),
+        LayerMapping((Loop("P", 12), Loop("P", 2)), _in("twice")),
         "twice: 192 bits (input 192) in 96",
         illegal_layer=Layer(p=24),
     ),
     "finished sums": Refusal(
         MappingRule.CAPACITY_EXCEEDED,
         Layer(p=12, c=2),
-        Mapping((Loop("C", 2), Loop("P", 12)), output=(Kept("register", 1), Kept("buffer", 2))),
-        Mapping((Loop("C", 2), Loop("P", 12)), output=(Kept("register", 0), Kept("buffer", 2))),
+        LayerMapping((Loop("C", 2), Loop("P", 12)), output=(Kept("register", 1), Kept("buffer", 2))),
+        LayerMapping((Loop("C", 2), Loop("P", 12)), output=(Kept("register", 0), Kept("buffer", 2))),
         "buffer: 288 bits (output 288) in 96",
     ),
     "sums finished on their way by adding over instances": Refusal(
         MappingRule.CAPACITY_EXCEEDED,
         Layer(p=6, c=3),
-        Mapping((Loop("C", 3, "C"), Loop("P", 6)), output=(Kept("buffer", 2),)),
-        Mapping((Loop("C", 3), Loop("P", 6)), output=(Kept("buffer", 2),)),
+        LayerMapping((Loop("C", 3, "C"), Loop("P", 6)), output=(Kept("buffer", 2),)),
+        LayerMapping((Loop("C", 3), Loop("P", 6)), output=(Kept("buffer", 2),)),
         "buffer: 144 bits (output 144) in 96",
     ),
     "in each instance its own part": Refusal(
         MappingRule.CAPACITY_EXCEEDED,
         Layer(k=16),
-        Mapping((Loop("K", 2, "K"), Loop("K", 8)), weight=_in("register", loops=2)),
-        Mapping((Loop("K", 2), Loop("K", 8)), weight=_in("register", loops=2)),
+        LayerMapping((Loop("K", 2, "K"), Loop("K", 8)), weight=_in("register", loops=2)),
+        LayerMapping((Loop("K", 2), Loop("K", 8)), weight=_in("register", loops=2)),
         "register: 128 bits (weight 128) in 64",
     ),
     "what an instance serves is in it wherever the loop stands": Refusal(
         MappingRule.CAPACITY_EXCEEDED,
         Layer(c=6),
-        Mapping((Loop("C", 2), Loop("C", 3, "C")), weight=_in("register", loops=1)),
-        Mapping((Loop("C", 3), Loop("C", 3, "C")), weight=_in("register", loops=1)),
+        LayerMapping((Loop("C", 2), Loop("C", 3, "C")), weight=_in("register", loops=1)),
+        LayerMapping((Loop("C", 3), Loop("C", 3, "C")), weight=_in("register", loops=1)),
         "register: 72 bits (weight 72) in 64",
         illegal_layer=Layer(c=9),
     ),
@@ -243,8 +247,8 @@ def test_every_rule_has_a_row() -> None:
 
 def test_an_accelerator_without_an_array_unrolls_nothing() -> None:
     machine = replace(MACHINE, array=None, levels=(BUFFER, TWICE))
-    assert verify_mapping(K4, machine, Mapping((Loop("K", 4),))) == ()
-    (violation,) = verify_mapping(Layer(k=2), machine, Mapping((Loop("K", 2, "K"),)))
+    assert verify_mapping(K4, machine, LayerMapping((Loop("K", 4),))) == ()
+    (violation,) = verify_mapping(Layer(k=2), machine, LayerMapping((Loop("K", 2, "K"),)))
     assert violation.rule is MappingRule.NO_SUCH_DIMENSION
 
 

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from onchip.answer.layer_mapping import Kept, Loop, Mapping
+from onchip.answer.layer_mapping import Kept, LayerMapping, Loop
 from onchip.app.map import MappingRequest, map_layers
 from onchip.arch.memory import DRAM
 from onchip.formats.own.accelerator_yaml import load_accelerator
@@ -38,7 +38,7 @@ def traces_of(figure: Json) -> list[Json]:
 def test_a_loop_nest_reads_like_listing_1_of_cosa() -> None:
     layer = Layer(k=4, c=8, q=6)
     nest = (Loop("Q", 2), Loop("C", 8, "lane"), Loop("K", 2), Loop("Q", 3), Loop("K", 2, "pe"))
-    mapping = Mapping(
+    mapping = LayerMapping(
         nest,
         (Kept("input_buffer", 3), Kept("global_buffer", 4)),
         (Kept("register", 1), Kept("weight_buffer", 3)),

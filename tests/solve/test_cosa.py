@@ -12,7 +12,7 @@ from random import Random
 
 import pytest
 
-from onchip.answer.layer_mapping import Loop, Mapping, MappingError, even
+from onchip.answer.layer_mapping import LayerMapping, Loop, MappingError, even
 from onchip.answer.result import Result, Status, Stop
 from onchip.arch.accelerator import Accelerator
 from onchip.arch.compute import ComputeArray
@@ -35,7 +35,7 @@ SIMBA = load_accelerator("simba-cosa")
 SMALL = Layer.of_text("conv:n1k64c32p14q14r3s3:stride2")
 
 
-def answer_of(result: Result[Mapping]) -> Mapping:
+def answer_of(result: Result[LayerMapping]) -> LayerMapping:
     assert result.answer is not None
     return result.answer
 
@@ -128,10 +128,10 @@ def _saved(order: tuple[str, ...], sizes: dict[str, float]) -> float:
 def test_ties_are_broken_as_asked_and_cost_no_objective() -> None:
     layer = RESNET50["_outputs_input.73"]
 
-    def energy_pj(mapping: Mapping) -> float:
+    def energy_pj(mapping: LayerMapping) -> float:
         return layer_cost(layer, SIMBA, mapping).energy_pj
 
-    def energies_pj(mappings: Sequence[Mapping]) -> list[float]:
+    def energies_pj(mappings: Sequence[LayerMapping]) -> list[float]:
         return [energy_pj(mapping) for mapping in mappings]
 
     as_found, broken = solve_as_cosa(layer, SIMBA, Run()), solve_as_cosa(layer, SIMBA, Run(), tie_break=energies_pj)

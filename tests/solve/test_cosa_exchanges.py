@@ -10,7 +10,7 @@ from typing import TypeAlias
 import numpy as np
 import pytest
 
-from onchip.answer.layer_mapping import Mapping
+from onchip.answer.layer_mapping import LayerMapping
 from onchip.formats.own.accelerator_yaml import load_accelerator
 from onchip.ir.layer import Layer
 from onchip.solve.mapping.cosa.cosa import solve_as_cosa
@@ -90,9 +90,9 @@ def _changed(placement: Placement, moves: Sequence[Change]) -> frozenset[tuple[C
 
 def test_of_equal_schedules_the_cheapest_is_found_and_no_more_than_asked_are_looked_at() -> None:
     layer, accelerator = LAYERS[0], load_accelerator("simba")
-    looked_at: list[Mapping] = []
+    looked_at: list[LayerMapping] = []
 
-    def all_alike(some: Sequence[Mapping]) -> list[float]:
+    def all_alike(some: Sequence[LayerMapping]) -> list[float]:
         looked_at.extend(some)
         return [0.0] * len(some)
 
@@ -100,7 +100,7 @@ def test_of_equal_schedules_the_cheapest_is_found_and_no_more_than_asked_are_loo
     assert 1 < len(looked_at) <= MOST_TIES
     assert len(set(looked_at)) > MOST_TIES // 3, "too many schedules differ in the order of loops of one iteration only"
 
-    def last_is_best(some: Sequence[Mapping]) -> list[float]:
+    def last_is_best(some: Sequence[LayerMapping]) -> list[float]:
         return [float(one != looked_at[-1]) for one in some]
 
     assert solve_as_cosa(layer, accelerator, Run(), tie_break=last_is_best).answer == looked_at[-1]
@@ -109,9 +109,9 @@ def test_of_equal_schedules_the_cheapest_is_found_and_no_more_than_asked_are_loo
 def test_an_impossible_schedule_gives_way_to_any_that_costs_something() -> None:
     machine = CosaMachine.of(LAYERS[1], load_accelerator("simba"))
     first = next(one for seed in range(50) if fits(machine, one := drawn(1, "simba", seed)[1]))
-    seen: list[Mapping] = []
+    seen: list[LayerMapping] = []
 
-    def first_is_refused(some: Sequence[Mapping]) -> list[float]:
+    def first_is_refused(some: Sequence[LayerMapping]) -> list[float]:
         seen.extend(some)
         return [float("inf") if one == seen[0] else 1.0 for one in some]
 

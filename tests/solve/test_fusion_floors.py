@@ -13,7 +13,7 @@ import pytest
 
 from adversary.fusing import graph_file, oracle_network, random_network
 from adversary.fusing_machines import random_machine
-from onchip.answer.layer_mapping import Mapping, MappingError
+from onchip.answer.layer_mapping import LayerMapping, MappingError
 from onchip.answer.stacks import OverlapMode, Tiling
 from onchip.arch.accelerator import Accelerator
 from onchip.arch.memory import Operand
@@ -46,7 +46,7 @@ from support.nests import random_accelerator, random_layer, random_mapping
 from support.stacks import tilings_of
 
 ROUNDED = 1 + 1e-9
-Mapped = tuple[Layer, Accelerator, Mapping]
+Mapped = tuple[Layer, Accelerator, LayerMapping]
 Maker = Callable[[int], Iterator[Mapped]]
 
 

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
-from onchip.answer.layer_mapping import Kept, Loop, Mapping
+from onchip.answer.layer_mapping import Kept, LayerMapping, Loop
 from onchip.answer.result import Result, Status, Stop
 from onchip.arch.accelerator import Accelerator
 from onchip.arch.memory import Operand
@@ -56,7 +56,7 @@ def exact_that(monkeypatch: pytest.MonkeyPatch, solve: Solve) -> None:
     monkeypatch.setitem(METHODS, "exact", MappingMethod("exact", "", solve))
 
 
-def _interrupted(layer: Layer, accelerator: Accelerator, objective: MappingObjective, run: Run) -> Result[Mapping]:
+def _interrupted(layer: Layer, accelerator: Accelerator, objective: MappingObjective, run: Run) -> Result[LayerMapping]:
     """Until someone presses Ctrl-C."""
     run.interrupt.set()
     return Result(Status.UNKNOWN, None, None, 0, run.seconds, "exact", Stop.INTERRUPTED)
@@ -138,7 +138,7 @@ def _until(layers: int, solve: Solve) -> Solve:
     """Interrupted with so many layers mapped."""
     mapped = [0]
 
-    def counting(layer: Layer, accelerator: Accelerator, objective: MappingObjective, run: Run) -> Result[Mapping]:
+    def counting(layer: Layer, accelerator: Accelerator, objective: MappingObjective, run: Run) -> Result[LayerMapping]:
         mapped[0] += 1
         result = solve(layer, accelerator, objective, run)
         if mapped[0] >= layers:
@@ -150,14 +150,14 @@ def _until(layers: int, solve: Solve) -> Solve:
 
 def _one_element_at_a_time(
     layer: Layer, accelerator: Accelerator, objective: MappingObjective, run: Run
-) -> Result[Mapping]:
+) -> Result[LayerMapping]:
     """In every memory, if that fits."""
     kept = {
         str(operand): tuple(Kept(level.memory.name, 0) for level in accelerator.keepers(operand))
         for operand in Operand
         if operand in layer.operands
     }
-    mapping = Mapping(tuple(Loop(name, size) for name, size in layer.bounds.items() if size > 1), **kept)
+    mapping = LayerMapping(tuple(Loop(name, size) for name, size in layer.bounds.items() if size > 1), **kept)
     if verify_mapping(layer, accelerator, mapping):
         return Result(Status.UNKNOWN, None, None, 0, run.seconds, "exact")
     return Result(Status.FEASIBLE, mapping, 1, 0, run.seconds, "exact")

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from onchip.answer.layer_mapping import Loop, Mapping
+from onchip.answer.layer_mapping import LayerMapping, Loop
 from onchip.answer.result import Result, Status
 from onchip.arch.accelerator import Accelerator
 from onchip.arch.memory import Operand
@@ -39,7 +39,7 @@ IN_PLACE = replace(MACHINE, homes=((Operand.INPUT, "activation_local_buffer"),))
 ENERGY = MappingObjective.ENERGY
 
 
-def _refuse(layer: Layer, accelerator: Accelerator, objective: MappingObjective, run: Run) -> Result[Mapping]:
+def _refuse(layer: Layer, accelerator: Accelerator, objective: MappingObjective, run: Run) -> Result[LayerMapping]:
     raise InputError("it is too large", place="layer", expected="a smaller one")
 
 
@@ -93,8 +93,8 @@ def test_room_is_counted_in_parts_as_units_are(method: TemporalMethod) -> None:
 
 
 def test_a_mapping_that_is_not_legal_is_a_defect(monkeypatch: pytest.MonkeyPatch) -> None:
-    def wrong(mapper: FixedUnrolling, layer: Layer, accelerator: Accelerator) -> Result[Mapping]:
-        return Result(Status.OPTIMAL, Mapping((Loop("K", 64, "OX"),)), 1, 1, 0.0, "wrong")
+    def wrong(mapper: FixedUnrolling, layer: Layer, accelerator: Accelerator) -> Result[LayerMapping]:
+        return Result(Status.OPTIMAL, LayerMapping((Loop("K", 64, "OX"),)), 1, 1, 0.0, "wrong")
 
     monkeypatch.setattr(FixedUnrolling, "result", wrong)
     with pytest.raises(InternalError, match="its mapping is not legal: too-few-iterations"):

@@ -11,7 +11,7 @@ from random import Random
 
 import pytest
 
-from onchip.answer.layer_mapping import Kept, Loop, Mapping, MappingError
+from onchip.answer.layer_mapping import Kept, LayerMapping, Loop, MappingError
 from onchip.answer.result import Status
 from onchip.arch.accelerator import Accelerator
 from onchip.arch.compute import ComputeArray
@@ -113,7 +113,9 @@ def _elements(layer: Layer, operand: str, loops: Sequence[Loop]) -> int:
     return found
 
 
-def _filled(layer: Layer, accelerator: Accelerator, beside: Sequence[Loop], order: Sequence[Loop]) -> Mapping | None:
+def _filled(
+    layer: Layer, accelerator: Accelerator, beside: Sequence[Loop], order: Sequence[Loop]
+) -> LayerMapping | None:
     """Level by level the numbers of further loops by which least comes from above; of equal ones the last."""
     cuts = dict.fromkeys(layer.operands, 0)
     kept: dict[str, list[Kept]] = {str(operand): [] for operand in Operand}
@@ -148,7 +150,7 @@ def _filled(layer: Layer, accelerator: Accelerator, beside: Sequence[Loop], orde
             cuts[operand] = end
             if level in accelerator.keepers(operand):
                 kept[operand].append(Kept(level.memory.name, len(beside) + end))
-    return Mapping((*beside, *order), **{operand: tuple(own) for operand, own in kept.items()})
+    return LayerMapping((*beside, *order), **{operand: tuple(own) for operand, own in kept.items()})
 
 
 def _room(
@@ -166,7 +168,7 @@ def _room(
 
 
 def _energies(
-    layer: Layer, accelerator: Accelerator, mappings: Iterator[Mapping | None], accounting: Accounting
+    layer: Layer, accelerator: Accelerator, mappings: Iterator[LayerMapping | None], accounting: Accounting
 ) -> Iterator[float]:
     for mapping in mappings:
         if mapping is not None:
@@ -218,7 +220,7 @@ def test_with_stored_room_answers_are_legal_and_the_best_of_those(seed: int, acc
 
 def _all_cuts(
     layer: Layer, accelerator: Accelerator, beside: Sequence[Loop], order: Sequence[Loop]
-) -> Iterator[Mapping]:
+) -> Iterator[LayerMapping]:
     places = range(len(beside), len(beside) + len(order) + 1)
     ways = []
     for operand in Operand:
@@ -226,10 +228,10 @@ def _all_cuts(
         rising = (cuts for cuts in product(places, repeat=len(names)) if list(cuts) == sorted(cuts))
         ways.append([tuple(Kept(name, cut) for name, cut in zip(names, cuts, strict=True)) for cuts in rising])
     for kept in product(*ways):
-        yield Mapping((*beside, *order), *kept)
+        yield LayerMapping((*beside, *order), *kept)
 
 
-def _fits(layer: Layer, accelerator: Accelerator, mapping: Mapping, accounting: Accounting) -> bool:
+def _fits(layer: Layer, accelerator: Accelerator, mapping: LayerMapping, accounting: Accounting) -> bool:
     """With sizes as they are counted, and room for sums as they are while they are added up."""
     needs = needed_bits(layer, accelerator, mapping, replace(accounting, finished_sums_leave_short=False))
     return all(

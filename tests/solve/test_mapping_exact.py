@@ -7,7 +7,7 @@ from math import isfinite
 
 import pytest
 
-from onchip.answer.layer_mapping import Kept, Loop, Mapping
+from onchip.answer.layer_mapping import Kept, LayerMapping, Loop
 from onchip.answer.result import Status, Stop
 from onchip.arch.accelerator import Accelerator
 from onchip.arch.memory import Operand
@@ -114,7 +114,7 @@ def test_no_known_mapping_of_a_layer_on_simba_takes_less_time() -> None:
         Loop("Q", 7, "pe"),
         Loop("C", 2),
     )
-    known = Mapping(
+    known = LayerMapping(
         nest,
         (Kept("input_buffer", 7), Kept("global_buffer", 7)),
         (Kept("register", 0), Kept("weight_buffer", 5)),

@@ -20,7 +20,7 @@ import pytest
 
 from adversary.levels.map_cases import random_layer as odd_layer
 from adversary.levels.map_cases import random_machine as odd_machine
-from onchip.answer.layer_mapping import Mapping
+from onchip.answer.layer_mapping import LayerMapping
 from onchip.arch.accelerator import Accelerator
 from onchip.cost.layer.batch import LayerCosts
 from onchip.cost.layer.tables import Integers
@@ -108,7 +108,7 @@ def _bench(kind: str, seed: int) -> Bench:
     return Bench(layer, accelerator, costs)
 
 
-def _way_of(accelerator: Accelerator, mapping: Mapping) -> Way:
+def _way_of(accelerator: Accelerator, mapping: LayerMapping) -> Way:
     sizes = {name: dict.fromkeys(LOOPS, 1) for name in units_of(accelerator)}
     for loop in mapping.nest:
         if loop.along is not None:
@@ -198,7 +198,9 @@ def test_chains_and_orders_that_are_left_out_have_no_better_mapping(
             assert min(values) == pytest.approx(least, rel=1e-9)
 
 
-def _leaves(mapper: ExactMapper, row: Integers, objective: MappingObjective) -> Iterator[tuple[list[float], Mapping]]:
+def _leaves(
+    mapper: ExactMapper, row: Integers, objective: MappingObjective
+) -> Iterator[tuple[list[float], LayerMapping]]:
     """Every chain of a way that no limit stops, with the bounds of its places."""
     tables, work, room, stop = mapper._tables, mapper._work, mapper._room, np.zeros(1, np.bool_)
     for complete_from in range(1, mapper._patterns + 1):
@@ -219,6 +221,6 @@ def _leaves(mapper: ExactMapper, row: Integers, objective: MappingObjective) -> 
             yield bounds, mapping_of(tables, work, room, mapper.accelerator)
 
 
-def _cost(mapper: ExactMapper, mapping: Mapping) -> tuple[np.ndarray, np.ndarray]:
+def _cost(mapper: ExactMapper, mapping: LayerMapping) -> tuple[np.ndarray, np.ndarray]:
     found = mapper._costs.of([mapping])
     return found.energy_pj, found.cycles

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 
-from onchip.answer.layer_mapping import Kept, Loop, Mapping, MappingError
+from onchip.answer.layer_mapping import Kept, LayerMapping, Loop, MappingError
 from onchip.arch.accelerator import Accelerator
 from onchip.arch.compute import ComputeArray
 from onchip.arch.memory import Access, Direction, Dram, Memory, MemoryLevel, Operand, Port
@@ -59,7 +59,7 @@ def plain(layer: Layer, accelerator: Accelerator) -> LayerCost | None:
         if operand in layer.operands
     }
     try:
-        return layer_cost(layer, accelerator, Mapping(nest, **kept))
+        return layer_cost(layer, accelerator, LayerMapping(nest, **kept))
     except MappingError:
         return None
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from random import Random
 
-from onchip.answer.layer_mapping import Kept, Loop, Mapping
+from onchip.answer.layer_mapping import Kept, LayerMapping, Loop
 from onchip.arch.accelerator import Accelerator
 from onchip.arch.compute import ComputeArray
 from onchip.arch.memory import Access, Direction, Dram, Memory, MemoryLevel, Operand, Port
@@ -25,7 +25,7 @@ ACCESSES = (Access(8, 1.0, 1.5), Access(64, 3.0, 4.0, 16), Access(128, 5.0, 7.0)
 class Case:
     layer: Layer
     accelerator: Accelerator
-    mapping: Mapping
+    mapping: LayerMapping
 
 
 def random_case(seed: int, most_macs: int = 600) -> Case:
@@ -93,7 +93,7 @@ def _serves(random: Random, array: ComputeArray, below: list[MemoryLevel]) -> tu
     return tuple(name for name in array.dimensions if name in least or random.random() < 0.4)
 
 
-def random_mapping(random: Random, layer: Layer, accelerator: Accelerator) -> Mapping:
+def random_mapping(random: Random, layer: Layer, accelerator: Accelerator) -> LayerMapping:
     array = accelerator.array or ComputeArray(free=1)
     temporal, left = _prime_loops(layer), dict(array.sizes)
     allowed = {"K": ("K",), "OX": ("Q",)}
@@ -108,7 +108,7 @@ def random_mapping(random: Random, layer: Layer, accelerator: Accelerator) -> Ma
             nest.append(Loop(dimension, size))
     random.shuffle(nest)
     kept = {o: _kept(random, accelerator, o, len(nest)) if o in layer.operands else () for o in Operand}
-    return Mapping(tuple(nest), kept[Operand.INPUT], kept[Operand.WEIGHT], kept[Operand.OUTPUT])
+    return LayerMapping(tuple(nest), kept[Operand.INPUT], kept[Operand.WEIGHT], kept[Operand.OUTPUT])
 
 
 def _prime_loops(layer: Layer) -> list[tuple[str, int]]:

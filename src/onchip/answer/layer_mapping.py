@@ -8,8 +8,7 @@ stands above them all and holds everything.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from collections.abc import Mapping as Dictionary
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from math import prod
@@ -65,7 +64,7 @@ class Kept:
 
 
 @dataclass(frozen=True, slots=True)
-class Mapping:
+class LayerMapping:
     """`nest` is innermost first; `input`, `weight` and `output` list memories nearest the MACs first, without DRAM."""
 
     nest: tuple[Loop, ...]
@@ -109,7 +108,7 @@ class Mapping:
                 raise MappingError(f"loop {name} has {bounds[name]} iterations", place="mapping", expected=f"{bound}")
         return layer if bounds == layer.bounds else layer.padded_to(bounds)
 
-    def without_loops_of_one(self) -> Mapping:
+    def without_loops_of_one(self) -> LayerMapping:
         """The same mapping; a loop of one iteration says nothing."""
         kept = {
             str(operand): tuple(
@@ -117,12 +116,12 @@ class Mapping:
             )
             for operand in Operand
         }
-        return Mapping(tuple(loop for loop in self.nest if loop.size > 1), **kept)
+        return LayerMapping(tuple(loop for loop in self.nest if loop.size > 1), **kept)
 
 
 def even(
-    levels: Sequence[tuple[str, Iterable[Loop]]], holders: Dictionary[str, Sequence[str]], outermost: Iterable[Loop]
-) -> Mapping:
+    levels: Sequence[tuple[str, Iterable[Loop]]], holders: Mapping[str, Sequence[str]], outermost: Iterable[Loop]
+) -> LayerMapping:
     """The mapping where all operands cut the nest at the same places, as in Timeloop and CoSA.
 
     `levels` are memories, nearest the MACs first, each with its own loops innermost first, spatial ones among them:
@@ -134,7 +133,7 @@ def even(
         nest.extend(loops)
         cuts[memory] = len(nest)
     kept = {o: tuple(Kept(name, cut) for name, cut in cuts.items() if name in holders.get(o, ())) for o in Operand}
-    return Mapping((*nest, *outermost), kept[Operand.INPUT], kept[Operand.WEIGHT], kept[Operand.OUTPUT])
+    return LayerMapping((*nest, *outermost), kept[Operand.INPUT], kept[Operand.WEIGHT], kept[Operand.OUTPUT])
 
 
 def loops_along(array: ComputeArray, dimension: str) -> tuple[str, ...]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from onchip.answer.document import Source
-from onchip.answer.layer_mapping import Mapping
+from onchip.answer.layer_mapping import LayerMapping
 from onchip.answer.result import Status
 from onchip.ir.layer import Layer
 
@@ -30,7 +30,7 @@ class NamedMapping:
 
     names: tuple[str, ...]
     layer: Layer
-    mapping: Mapping
+    mapping: LayerMapping
     claim: MappingClaim | None = None
 
 

@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from onchip.answer.layer_mapping import Mapping
+from onchip.answer.layer_mapping import LayerMapping
 from onchip.answer.program import Plan
 from onchip.answer.stacks import Tiling
 from onchip.arch.memory import Operand
@@ -46,7 +46,7 @@ class Homes:
 
 @dataclass(frozen=True, slots=True)
 class ScheduledStack:
-    """Operators of the network, by name and in the order in which they run; each runs tile by tile if there is a tiling.
+    """Operators of the network, by name, in the order in which they run; each runs tile by tile if there is a tiling.
 
     `tiling` cuts the last operator's output; a stack of several operators has one, and only that output leaves it.
     Raises ScheduleError for a stack without operators, or one of several without a tiling.
@@ -65,12 +65,12 @@ class ScheduledStack:
 
 @dataclass(frozen=True, slots=True)
 class ScheduledMapping:
-    """How every tile operator of the stack numbered `stack` runs whose loop nest is `layer`, its operands at `homes`."""
+    """How each tile operator of the stack numbered `stack` runs whose loop nest is `layer`, its operands at `homes`."""
 
     stack: int
     layer: Layer
     homes: Homes
-    mapping: Mapping
+    mapping: LayerMapping
 
 
 @dataclass(frozen=True, slots=True)

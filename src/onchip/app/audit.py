@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Final
 
 from onchip.answer.document import Claim, PlanDocument
-from onchip.answer.layer_mapping import Mapping
+from onchip.answer.layer_mapping import LayerMapping
 from onchip.answer.mapping_document import MappingDocument, NamedMapping
 from onchip.answer.packing import Overflow, Packing, PackingProblem
 from onchip.answer.problem import Order, Problem
@@ -239,7 +239,7 @@ def _audit_mappings(request: AuditRequest) -> AuditOutcome:
         finding = audit_mapping(one.layer, accelerator, claim, share)
         unit = MAPPING_UNITS.get(claim.objective, "")
         audited.append(_audited(finding, ", ".join(one.names), claim.objective, unit, claim.objective_value))
-        if isinstance(finding.better, Mapping):
+        if isinstance(finding.better, LayerMapping):
             better.append(NamedMapping(one.names, one.layer, finding.better))
     return _written(request, audited, lambda path: _write_mappings(document, better, path))
 

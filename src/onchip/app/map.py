@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
-from collections.abc import Mapping as Dictionary
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
 
 from onchip.answer.document import Granularity, Reading, Source
-from onchip.answer.layer_mapping import Kept, Mapping
+from onchip.answer.layer_mapping import Kept, LayerMapping
 from onchip.answer.mapping_document import MappingClaim, MappingDocument, NamedMapping
 from onchip.answer.result import Result, Status, Stop
 from onchip.app.layers import layers_named
@@ -36,7 +35,7 @@ EXACT = "exact"
 UNITS = {MappingObjective.ENERGY: "fJ", MappingObjective.LATENCY: "cycles", MappingObjective.EDP: "fJ x cycles"}
 GREATEST_MACS = 2**53
 RELATIVE_TOLERANCE = 1e-9
-Solver = Callable[[Layer, Accelerator, MappingObjective, Run], Result[Mapping]]
+Solver = Callable[[Layer, Accelerator, MappingObjective, Run], Result[LayerMapping]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +52,7 @@ class MappingRequest:
     objective: MappingObjective = MappingObjective.ENERGY
     method: str = "exact"
     bits: int = 8
-    dims: Dictionary[str, int] = field(default_factory=dict)
+    dims: Mapping[str, int] = field(default_factory=dict)
     granularity: Granularity = Granularity.FUSED
     limits: Limits = field(default_factory=Limits)
     use_cache: bool = True
@@ -111,7 +110,7 @@ def _mapped(
     run: Run,
 ) -> MappedLayer:
     if run.interrupt.is_set():
-        unknown: Result[Mapping] = Result(Status.UNKNOWN, None, None, 0, 0.0, request.method, Stop.INTERRUPTED)
+        unknown: Result[LayerMapping] = Result(Status.UNKNOWN, None, None, 0, 0.0, request.method, Stop.INTERRUPTED)
         return MappedLayer(names, layer, unknown, None, None, None)
     try:
         result = solver(layer, accelerator, request.objective, run)
@@ -139,7 +138,7 @@ def _mapped(
     return MappedLayer(names, layer, result, claim, mapping, cost)
 
 
-def _ensure_it_costs_what_is_claimed(result: Result[Mapping], value: float, name: str) -> None:
+def _ensure_it_costs_what_is_claimed(result: Result[LayerMapping], value: float, name: str) -> None:
     """Raise InternalError where a mapping costs something else than its method said; sums of floats differ in order."""
     claimed = result.objective_value
     if claimed is None or abs(value - claimed) > 0.5 + RELATIVE_TOLERANCE * abs(value):
@@ -147,7 +146,7 @@ def _ensure_it_costs_what_is_claimed(result: Result[Mapping], value: float, name
         raise InternalError(what, place=f"method {result.method}")
 
 
-def _claim(result: Result[Mapping], request: MappingRequest) -> MappingClaim | None:
+def _claim(result: Result[LayerMapping], request: MappingRequest) -> MappingClaim | None:
     """CoSA's objective is divided back to its own unit, bits."""
     if result.objective_value is None:
         return None
@@ -180,8 +179,8 @@ def _can_be_mapped(layer: Layer, name: str, accelerator: Accelerator, request: M
         array_of(accelerator)
         for memory in (*(level.memory.name for level in accelerator.levels), DRAM):
             access_of(accelerator, memory)
-        check_memories(one, accelerator, Mapping((), **kept))
-        check_capacities(one, accelerator, Mapping((), **kept))
+        check_memories(one, accelerator, LayerMapping((), **kept))
+        check_capacities(one, accelerator, LayerMapping((), **kept))
     except InputError as error:
         raise error.in_file(request.accelerator) from None
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import StrEnum
 
-from onchip.answer.layer_mapping import Mapping
+from onchip.answer.layer_mapping import LayerMapping
 from onchip.answer.packing import Overflow, Packing
 from onchip.answer.program import Plan
 
@@ -30,6 +30,6 @@ class Finding:
     ruling: Ruling
     claimed_bound: int
     better_value: int | None
-    better: Plan | Packing | Overflow | Mapping | None
+    better: Plan | Packing | Overflow | LayerMapping | None
     seconds: float
     detail: str

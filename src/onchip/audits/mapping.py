@@ -12,7 +12,7 @@ from math import ceil
 
 import numpy as np
 
-from onchip.answer.layer_mapping import Loop, Mapping, MappingError
+from onchip.answer.layer_mapping import LayerMapping, Loop, MappingError
 from onchip.answer.mapping_document import MappingClaim
 from onchip.answer.result import Status
 from onchip.arch.accelerator import Accelerator
@@ -74,7 +74,7 @@ class _Audit:
             return float("inf")
         return self.claim.lower_bound - max(0.5, SAME * self.claim.lower_bound)
 
-    def _better(self, ways: Ways) -> tuple[float, Mapping] | None:
+    def _better(self, ways: Ways) -> tuple[float, LayerMapping] | None:
         terms = Terms(self.layer, self.accelerator)
         floors, cycles = ways.floors(terms), ways.loops_in_time()
         for at in np.argsort(floors if self.claim.objective != LATENCY else cycles, kind="stable").tolist():
@@ -96,7 +96,7 @@ class _Audit:
         energy = most if self.claim.objective == ENERGY else most / cycles
         return min(NEVER, ceil(energy * terms.unit * (1 + 2.0**-49)))
 
-    def _better_in(self, terms: Terms, ways: Ways, way: int, limit: int) -> tuple[float, Mapping] | None:
+    def _better_in(self, terms: Terms, ways: Ways, way: int, limit: int) -> tuple[float, LayerMapping] | None:
         sizes = ways.sizes[way].tolist()
         beside = [
             Loop(loop, size, name)
@@ -121,7 +121,7 @@ class _Audit:
                     return value, mapping
         return None
 
-    def _value(self, mapping: Mapping) -> float | None:
+    def _value(self, mapping: LayerMapping) -> float | None:
         """What the cost model says, None of a mapping that is not legal."""
         try:
             cost = layer_cost(self.layer, self.accelerator, mapping)
@@ -137,7 +137,7 @@ class _Audit:
         if time.monotonic() > self.deadline:
             raise _OutOfTimeError
 
-    def _ruled(self, ruling: Ruling, detail: str, better: tuple[float, Mapping] | None = None) -> Finding:
+    def _ruled(self, ruling: Ruling, detail: str, better: tuple[float, LayerMapping] | None = None) -> Finding:
         value, mapping = (None, None) if better is None else (round(better[0]), better[1])
         seconds = time.monotonic() - self.started
         return Finding(ruling, ceil(self.claim.lower_bound), value, mapping, seconds, detail)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from itertools import pairwise, permutations, product
 
-from onchip.answer.layer_mapping import Kept, Loop, Mapping
+from onchip.answer.layer_mapping import Kept, LayerMapping, Loop
 from onchip.arch.accelerator import Accelerator
 from onchip.arch.memory import Operand
 from onchip.audits.mapping_tiles import CHANGES
@@ -16,7 +16,7 @@ Bounds = dict[str, int]
 
 def mappings_of(
     layer: Layer, accelerator: Accelerator, beside: Sequence[Loop], tiles: Sequence[Bounds], *, is_timed: bool
-) -> Iterator[Mapping]:
+) -> Iterator[LayerMapping]:
     """Yield the mappings whose memories' tiles, the units' first and DRAM's last, span these loops in time.
 
     Unless time counts, what of an order counts is which class is innermost.
@@ -42,7 +42,7 @@ def _orders(loops: Sequence[Loop], *, is_timed: bool) -> Iterator[list[Loop]]:
 
 def _mapping(
     layer: Layer, accelerator: Accelerator, beside: Sequence[Loop], orders: Sequence[Sequence[Loop]]
-) -> Mapping:
+) -> LayerMapping:
     """Loops beside each other stand right above the last tile of the input that does not span them."""
     inputs = accelerator.keepers(Operand.INPUT)
     above: dict[Loop, int] = {}
@@ -67,7 +67,7 @@ def _mapping(
         )
         for operand in Operand
     }
-    return Mapping(tuple(nest), **kept)
+    return LayerMapping(tuple(nest), **kept)
 
 
 def _settled(nest: Sequence[Loop], cut: int, changing: str) -> int:

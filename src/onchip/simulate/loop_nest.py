@@ -15,7 +15,7 @@ from itertools import pairwise, product
 from math import prod
 from typing import TypeAlias
 
-from onchip.answer.layer_mapping import Loop, Mapping, Move
+from onchip.answer.layer_mapping import LayerMapping, Loop, Move
 from onchip.arch.accelerator import Accelerator
 from onchip.errors import InternalError
 from onchip.ir.layer import INPUT, OUTPUT, RELEVANT, WEIGHT, Axis, Layer
@@ -40,7 +40,7 @@ class NestRun:
     iterations: int
 
 
-def run_nest(layer: Layer, accelerator: Accelerator, mapping: Mapping, seed: int = 0) -> NestRun:
+def run_nest(layer: Layer, accelerator: Accelerator, mapping: LayerMapping, seed: int = 0) -> NestRun:
     """Executes; raises InternalError where a value is missing in a memory that should hold it."""
     return _NestRunner(mapping.layer(layer), accelerator, mapping, seed).run()
 
@@ -97,7 +97,7 @@ class _Holder:
 
 
 class _NestRunner:
-    def __init__(self, layer: Layer, accelerator: Accelerator, mapping: Mapping, seed: int) -> None:
+    def __init__(self, layer: Layer, accelerator: Accelerator, mapping: LayerMapping, seed: int) -> None:
         self._layer = layer
         self._nest = mapping.nest
         self._seed = seed

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from itertools import product
 
-from onchip.answer.layer_mapping import Kept, Loop, Mapping, loops_along
+from onchip.answer.layer_mapping import Kept, LayerMapping, Loop, loops_along
 from onchip.arch.accelerator import Accelerator
 from onchip.arch.memory import MemoryLevel, Operand
 from onchip.ir.layer import INPUT, OUTPUT, RELEVANT, Axis, Layer
@@ -42,7 +42,7 @@ class MappingViolation:
 
 
 def verify_mapping(
-    layer: Layer, accelerator: Accelerator, mapping: Mapping, *, may_pad: bool = False
+    layer: Layer, accelerator: Accelerator, mapping: LayerMapping, *, may_pad: bool = False
 ) -> tuple[MappingViolation, ...]:
     """Return all that is wrong; a mapping is legal exactly when that is nothing.
 
@@ -58,7 +58,7 @@ def verify_mapping(
     return tuple(found)
 
 
-def _bounds(layer: Layer, mapping: Mapping, *, may_pad: bool) -> Iterator[MappingViolation]:
+def _bounds(layer: Layer, mapping: LayerMapping, *, may_pad: bool) -> Iterator[MappingViolation]:
     for name, bound in layer.bounds.items():
         iterations = 1
         for loop in mapping.nest:
@@ -70,7 +70,7 @@ def _bounds(layer: Layer, mapping: Mapping, *, may_pad: bool) -> Iterator[Mappin
             yield MappingViolation(MappingRule.TOO_MANY_ITERATIONS, name, detail)
 
 
-def _array(accelerator: Accelerator, mapping: Mapping) -> Iterator[MappingViolation]:
+def _array(accelerator: Accelerator, mapping: LayerMapping) -> Iterator[MappingViolation]:
     units = dict(accelerator.array.sizes) if accelerator.array else {}
     used: dict[str, int] = defaultdict(lambda: 1)
     for loop in mapping.nest:
@@ -86,7 +86,7 @@ def _array(accelerator: Accelerator, mapping: Mapping) -> Iterator[MappingViolat
             yield MappingViolation(MappingRule.ARRAY_EXCEEDED, name, f"{need} of {units[name]} units")
 
 
-def _places(layer: Layer, accelerator: Accelerator, mapping: Mapping) -> Iterator[MappingViolation]:
+def _places(layer: Layer, accelerator: Accelerator, mapping: LayerMapping) -> Iterator[MappingViolation]:
     levels = list(accelerator.levels)
     for operand in Operand:
         before: int | None = None
@@ -115,7 +115,7 @@ def _serves_all_of(upper: MemoryLevel, lower: MemoryLevel) -> bool:
     return lower.serves is not None and all(name in upper.serves for name in lower.serves)
 
 
-def _capacities(layer: Layer, accelerator: Accelerator, mapping: Mapping) -> Iterator[MappingViolation]:
+def _capacities(layer: Layer, accelerator: Accelerator, mapping: LayerMapping) -> Iterator[MappingViolation]:
     executed = mapping.layer(layer)
     for level in accelerator.levels:
         needs: dict[str, int] = {}
@@ -135,7 +135,7 @@ def _capacities(layer: Layer, accelerator: Accelerator, mapping: Mapping) -> Ite
             yield MappingViolation(MappingRule.CAPACITY_EXCEEDED, level.memory.name, detail)
 
 
-def _bits(layer: Layer, mapping: Mapping, operand: str, number: int, level: MemoryLevel) -> int:
+def _bits(layer: Layer, mapping: LayerMapping, operand: str, number: int, level: MemoryLevel) -> int:
     """Sums that still have something to come when they arrive are partial."""
     if operand != OUTPUT:
         return layer.bits(operand)
@@ -148,7 +148,7 @@ def _bits(layer: Layer, mapping: Mapping, operand: str, number: int, level: Memo
     return layer.output_bits
 
 
-def _changes(mapping: Mapping, operand: str, kept: Kept) -> bool:
+def _changes(mapping: LayerMapping, operand: str, kept: Kept) -> bool:
     """Whether the tile is ever another one."""
     return any(
         loop.along is None and loop.size > 1 and loop.dimension in RELEVANT[operand]
@@ -160,7 +160,7 @@ def _is_served(loop: Loop, level: MemoryLevel) -> bool:
     return loop.along is not None and (level.serves is None or loop.along in level.serves)
 
 
-def _elements(layer: Layer, mapping: Mapping, operand: str, kept: Kept, level: MemoryLevel) -> int:
+def _elements(layer: Layer, mapping: LayerMapping, operand: str, kept: Kept, level: MemoryLevel) -> int:
     """Of the largest tile."""
     inside = [
         (at < kept.loops if loop.along is None else _is_served(loop, level)) for at, loop in enumerate(mapping.nest)
@@ -176,7 +176,7 @@ def _elements(layer: Layer, mapping: Mapping, operand: str, kept: Kept, level: M
     return elements
 
 
-def _longest(axis: Axis, mapping: Mapping, inside: list[bool]) -> int:
+def _longest(axis: Axis, mapping: LayerMapping, inside: list[bool]) -> int:
     """Stored positions from the first to the last that a tile touches, of the longest tile."""
     outputs, filters = (_indices(mapping, name, inside) for name in (axis.output_loop, axis.filter_loop))
     longest = 0
@@ -187,7 +187,7 @@ def _longest(axis: Axis, mapping: Mapping, inside: list[bool]) -> int:
     return longest
 
 
-def _indices(mapping: Mapping, dimension: str, inside: list[bool]) -> list[list[int]]:
+def _indices(mapping: LayerMapping, dimension: str, inside: list[bool]) -> list[list[int]]:
     """The indices of a dimension that each tile touches."""
     tiles: dict[tuple[int, ...], list[int]] = defaultdict(list)
     loops = [

@@ -9,7 +9,7 @@ from math import inf, isclose
 
 from adversary.frame import Ended, Facts, Json, Program, Verdict
 from adversary.levels.baselines_cases import machine_of, padded_layers, random_facts, renamed
-from onchip.answer.layer_mapping import Kept, Loop, Mapping, MappingError
+from onchip.answer.layer_mapping import Kept, LayerMapping, Loop, MappingError
 from onchip.arch.accelerator import Accelerator
 from onchip.cost.layer.accounting import AccountingName
 from onchip.cost.layer.cost import layer_cost
@@ -39,7 +39,7 @@ class Case:
     ended: Ended
 
     @property
-    def mapping(self) -> Mapping | None:
+    def mapping(self) -> LayerMapping | None:
         """The mapping that was printed."""
         return _mapping(self.ended.answer.get("mapping"))
 
@@ -247,7 +247,7 @@ def _fault_of_variant(case: Case, program: Program) -> str | None:
     return None if same else f"another value under other names: {value} for {answer['objective_value']}"
 
 
-def _mapping(fields: Json) -> Mapping | None:
+def _mapping(fields: Json) -> LayerMapping | None:
     """Read a mapping as it is printed."""
     if fields is None:
         return None
@@ -259,4 +259,4 @@ def _mapping(fields: Json) -> Mapping | None:
         operand: tuple(Kept(one["memory"], one["loops"]) for one in fields[operand])
         for operand in ("input", "weight", "output")
     }
-    return Mapping(tuple(nest), **kept)
+    return LayerMapping(tuple(nest), **kept)

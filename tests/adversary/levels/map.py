@@ -13,7 +13,7 @@ from unittest.mock import patch
 from adversary.frame import Ended, Facts, Program, Verdict
 from adversary.levels.map_cases import OPERANDS, random_layer, random_machine
 from adversary.levels.map_told_otherwise import loops_of, renamed, turned_layer, turned_machine, widened
-from onchip.answer.layer_mapping import Kept, Loop, Mapping
+from onchip.answer.layer_mapping import Kept, LayerMapping, Loop
 from onchip.arch.accelerator import Accelerator
 from onchip.cost.layer.batch import LayerCosts
 from onchip.errors import InputError
@@ -141,7 +141,7 @@ class _Case:
 
     def ask(
         self, objective: str, method: str, *options: object, machine: str = "", layer: str = ""
-    ) -> tuple[Ended, Mapping | None]:
+    ) -> tuple[Ended, LayerMapping | None]:
         """How the command ended, and the mapping that it printed."""
         partial = self.layer.partial_bits
         given = () if self.facts["partial_bits"] is None and not machine else ("--partial-bits", partial)
@@ -154,7 +154,7 @@ class _Case:
 
     # What is wrong with an answer
 
-    def false_value(self, objective: str, ended: Ended, mapping: Mapping | None) -> str | None:
+    def false_value(self, objective: str, ended: Ended, mapping: LayerMapping | None) -> str | None:
         """Whether the mapping is illegal, or costs something else."""
         if ended.code not in (0, 3, 4):
             return f"ends with {ended.code}: {ended.err[-300:]}"
@@ -258,13 +258,13 @@ class _Case:
         return None
 
 
-def _mapping(fields: Facts) -> Mapping:
+def _mapping(fields: Facts) -> LayerMapping:
     nest = []
     for text in fields["nest"]:
         size, _, along = text[1:].partition("@")
         nest.append(Loop(text[0], int(size), along or None))
     kept = {name: tuple(Kept(one["memory"], one["loops"]) for one in fields.get(name, ())) for name in OPERANDS}
-    return Mapping(tuple(nest), **kept)
+    return LayerMapping(tuple(nest), **kept)
 
 
 def _least_values(layer: Layer, accelerator: Accelerator, *, in_any_order: bool) -> dict[str, float]:
@@ -273,7 +273,7 @@ def _least_values(layer: Layer, accelerator: Accelerator, *, in_any_order: bool)
     return {} if len(mappings) > MOST_MAPPINGS else _costs(layer, accelerator, mappings)
 
 
-def _costs(layer: Layer, accelerator: Accelerator, mappings: list[Mapping]) -> dict[str, float]:
+def _costs(layer: Layer, accelerator: Accelerator, mappings: list[LayerMapping]) -> dict[str, float]:
     found = LayerCosts(layer, accelerator).of(mappings)
     best = dict.fromkeys(OBJECTIVES, inf)
     for energy, cycles in zip(found.energy_pj.tolist(), found.cycles.tolist(), strict=True):

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from math import ceil, inf
 
-from onchip.answer.layer_mapping import Mapping, Move
+from onchip.answer.layer_mapping import LayerMapping, Move
 from onchip.arch.accelerator import Accelerator
 from onchip.arch.memory import Access
 from onchip.cost.layer.accounting import INTERPRETER, Accounting
@@ -48,7 +48,7 @@ class Accesses:
 
 
 def layer_accesses(
-    layer: Layer, accelerator: Accelerator, mapping: Mapping, accounting: Accounting = INTERPRETER
+    layer: Layer, accelerator: Accelerator, mapping: LayerMapping, accounting: Accounting = INTERPRETER
 ) -> tuple[Accesses, ...]:
     """Of every memory, operand and move; what never happens is left out.
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Final
 
-from onchip.answer.layer_mapping import Kept, Mapping
+from onchip.answer.layer_mapping import Kept, LayerMapping
 from onchip.arch.memory import Operand
 from onchip.errors import InputError
 from onchip.ir.layer import RELEVANT
@@ -107,7 +107,7 @@ class AccountingName(StrEnum):
         return {"interpreter": INTERPRETER, "zigzag": ZIGZAG, "defines": DEFINES}[self.value]
 
 
-def settled(mapping: Mapping) -> Mapping:
+def settled(mapping: LayerMapping) -> LayerMapping:
     """The mapping with each cut above the run of loops right above it along which the tile is used again."""
 
     def raised(operand: Operand) -> tuple[Kept, ...]:
@@ -116,7 +116,7 @@ def settled(mapping: Mapping) -> Mapping:
     return replace(mapping, input=raised(Operand.INPUT), weight=raised(Operand.WEIGHT), output=raised(Operand.OUTPUT))
 
 
-def _end_of_reuse(mapping: Mapping, operand: Operand, cut: int) -> int:
+def _end_of_reuse(mapping: LayerMapping, operand: Operand, cut: int) -> int:
     end = cut
     for at, loop in enumerate(mapping.nest[cut:], cut):
         if loop.along is None and loop.size > 1:

@@ -7,7 +7,7 @@ from typing import Final
 
 import numpy as np
 
-from onchip.answer.layer_mapping import Mapping, MappingError
+from onchip.answer.layer_mapping import LayerMapping, MappingError
 from onchip.arch.accelerator import Accelerator
 from onchip.cost.layer import kernel
 from onchip.cost.layer.cost import layer_cost
@@ -32,7 +32,7 @@ class LayerCosts:
         self._machine = machine_of(accelerator)
         self._table = BlockTable(layer)
 
-    def encode(self, mappings: Sequence[Mapping]) -> Chosen:
+    def encode(self, mappings: Sequence[LayerMapping]) -> Chosen:
         """In flat arrays, which a search may also fill itself; raises MappingError for what no capacity could mend."""
         for mapping in mappings:
             check_memories(self._layer, self._accelerator, mapping)
@@ -54,7 +54,7 @@ class LayerCosts:
                 self._table.add(workspace.unknown)
         return costs
 
-    def of(self, mappings: Sequence[Mapping]) -> Costs:
+    def of(self, mappings: Sequence[LayerMapping]) -> Costs:
         """As `of_chosen`, and INTERLEAVED ones through `layer_cost`."""
         costs = self.of_chosen(self.encode(mappings))
         for row in np.flatnonzero(costs.status == kernel.INTERLEAVED).tolist():

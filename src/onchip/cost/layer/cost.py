@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from onchip.answer.layer_mapping import Mapping, Move
+from onchip.answer.layer_mapping import LayerMapping, Move
 from onchip.arch.accelerator import Accelerator
 from onchip.arch.memory import DRAM, Access
 from onchip.cost.layer.accesses import Accesses, layer_accesses
@@ -52,7 +52,7 @@ class LayerCost:
 
 
 def layer_cost(
-    layer: Layer, accelerator: Accelerator, mapping: Mapping, accounting: Accounting = INTERPRETER
+    layer: Layer, accelerator: Accelerator, mapping: LayerMapping, accounting: Accounting = INTERPRETER
 ) -> LayerCost:
     """Raises MappingError where the mapping does not fit, AcceleratorError where the accelerator says too little."""
     check_mapping(layer, accelerator, mapping, accounting)

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from math import ceil, prod
 
-from onchip.answer.layer_mapping import Mapping, Move
+from onchip.answer.layer_mapping import LayerMapping, Move
 from onchip.arch.accelerator import Accelerator
 from onchip.arch.memory import DRAM
 from onchip.cost.layer.accesses import bits_below, is_pending, output_bits_in
@@ -46,7 +46,7 @@ class Latency:
 
 
 def latency(
-    layer: Layer, whole: Layer, accelerator: Accelerator, mapping: Mapping, accounting: Accounting = INTERPRETER
+    layer: Layer, whole: Layer, accelerator: Accelerator, mapping: LayerMapping, accounting: Accounting = INTERPRETER
 ) -> Latency:
     """`layer` as it was asked for, `whole` as it is executed (padded bounds): cycles are those of whole units."""
     ideal = layer.macs / array_of(accelerator).macs
@@ -152,7 +152,7 @@ class _Crossing:
 def _crossings(
     layer: Layer,
     accelerator: Accelerator,
-    mapping: Mapping,
+    mapping: LayerMapping,
     accounting: Accounting,
     rooms: frozenset[tuple[str, str]] | None,
 ) -> Iterator[_Crossing]:

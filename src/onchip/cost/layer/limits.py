@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from itertools import pairwise
 from math import prod
 
-from onchip.answer.layer_mapping import Mapping, MappingError, loops_along
+from onchip.answer.layer_mapping import LayerMapping, MappingError, loops_along
 from onchip.arch.accelerator import Accelerator
 from onchip.arch.compute import ComputeArray
 from onchip.arch.memory import DRAM, MemoryLevel, Operand
@@ -18,7 +18,7 @@ from onchip.ir.layer import OUTPUT, Layer
 
 
 def check_mapping(
-    layer: Layer, accelerator: Accelerator, mapping: Mapping, accounting: Accounting = INTERPRETER
+    layer: Layer, accelerator: Accelerator, mapping: LayerMapping, accounting: Accounting = INTERPRETER
 ) -> None:
     """Raises MappingError for what does not fit, AcceleratorError for one that has no array or no way upwards."""
     check_memories(layer, accelerator, mapping)
@@ -34,7 +34,7 @@ def array_of(accelerator: Accelerator) -> ComputeArray:
     return accelerator.array
 
 
-def check_memories(layer: Layer, accelerator: Accelerator, mapping: Mapping) -> None:
+def check_memories(layer: Layer, accelerator: Accelerator, mapping: LayerMapping) -> None:
     """Each memory is there and holds the operand; one farther from the MACs serves all that a nearer one serves."""
     levels = {level.memory.name: level for level in accelerator.levels}
     order = list(levels)
@@ -60,7 +60,7 @@ def check_memories(layer: Layer, accelerator: Accelerator, mapping: Mapping) -> 
                 raise MappingError(detail, place=f"{operand}", expected=expected)
 
 
-def check_array(accelerator: Accelerator, mapping: Mapping) -> None:
+def check_array(accelerator: Accelerator, mapping: LayerMapping) -> None:
     """Spatial loops are those a dimension unrolls, and no more than it has units."""
     array = array_of(accelerator)
     for dimension in {loop.along for loop in mapping.nest if loop.along is not None}:
@@ -80,7 +80,7 @@ def check_array(accelerator: Accelerator, mapping: Mapping) -> None:
 
 
 def check_capacities(
-    layer: Layer, accelerator: Accelerator, mapping: Mapping, accounting: Accounting = INTERPRETER
+    layer: Layer, accelerator: Accelerator, mapping: LayerMapping, accounting: Accounting = INTERPRETER
 ) -> None:
     """What each memory holds of all operands together is within its capacity."""
     executed = mapping.layer(layer)
@@ -98,7 +98,7 @@ def check_capacities(
 
 
 def needed_bits(
-    layer: Layer, accelerator: Accelerator, mapping: Mapping, accounting: Accounting = INTERPRETER
+    layer: Layer, accelerator: Accelerator, mapping: LayerMapping, accounting: Accounting = INTERPRETER
 ) -> dict[tuple[str, str], int]:
     """What one instance of each memory needs for each operand; `layer` is the one executed or, in parts, asked for."""
     needs = {}

@@ -5,13 +5,13 @@ from __future__ import annotations
 from math import prod
 from typing import Final
 
-from onchip.answer.layer_mapping import Mapping, MappingError
+from onchip.answer.layer_mapping import LayerMapping, MappingError
 from onchip.ir.layer import LOOPS, Layer
 
 DIGITS: Final = 6
 
 
-def sizes_in_parts(layer: Layer, mapping: Mapping) -> tuple[float, ...]:
+def sizes_in_parts(layer: Layer, mapping: LayerMapping) -> tuple[float, ...]:
     """How many iterations each loop of the nest has on average, where the mapping's bounds may exceed the layer's.
 
     33 channels on 32 units are 2 turns of 16.5. Of several dimensions of the array that unroll a loop the first of the
@@ -37,7 +37,7 @@ def nearest(elements: float) -> int:
     return round(round(elements, DIGITS))
 
 
-def units_of(mapping: Mapping, dimension: str) -> dict[str, int]:
+def units_of(mapping: LayerMapping, dimension: str) -> dict[str, int]:
     """That a loop takes, by dimension of the array, in the order of the nest; those with one unit are left out."""
     along = [loop.along for loop in mapping.nest if loop.dimension == dimension and loop.along is not None]
     units = {
@@ -47,7 +47,7 @@ def units_of(mapping: Mapping, dimension: str) -> dict[str, int]:
     return {name: size for name, size in units.items() if size > 1}
 
 
-def check_parts(layer: Layer, mapping: Mapping) -> None:
+def check_parts(layer: Layer, mapping: LayerMapping) -> None:
     """Raises MappingError as `sizes_in_parts`, without its cost where nothing is in parts."""
     if any(mapping.bounds[name] != layer.bounds[name] for name in LOOPS):
         sizes_in_parts(layer, mapping)

@@ -6,7 +6,7 @@ from itertools import pairwise
 from math import prod
 from typing import Final
 
-from onchip.answer.layer_mapping import Mapping
+from onchip.answer.layer_mapping import LayerMapping
 from onchip.arch.accelerator import Accelerator
 from onchip.cost.layer.accesses import bits_below
 from onchip.cost.layer.accounting import Accounting
@@ -18,7 +18,7 @@ ORDER: Final = (OUTPUT, WEIGHT, INPUT)
 
 
 def with_room_for_two(
-    layer: Layer, accelerator: Accelerator, mapping: Mapping, accounting: Accounting
+    layer: Layer, accelerator: Accelerator, mapping: LayerMapping, accounting: Accounting
 ) -> frozenset[tuple[str, str]]:
     """Pairs of a memory and an operand.
 

@@ -11,7 +11,7 @@ from typing import Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from onchip.answer.layer_mapping import Mapping, MappingError, Move
+from onchip.answer.layer_mapping import LayerMapping, MappingError, Move
 from onchip.arch.accelerator import Accelerator
 from onchip.arch.memory import Operand
 from onchip.cost.layer.cost import access_of
@@ -181,7 +181,7 @@ def _shifts(units: Sequence[int]) -> Integers:
     return np.array([unit.bit_length() - 1 if unit.bit_count() == 1 else -1 for unit in units])
 
 
-def chosen_of(layer: Layer, accelerator: Accelerator, mappings: Sequence[Mapping]) -> Chosen:
+def chosen_of(layer: Layer, accelerator: Accelerator, mappings: Sequence[LayerMapping]) -> Chosen:
     """Mappings of exactly the layer's bounds, their names already checked; raises MappingError for other bounds."""
     names = [level.memory.name for level in accelerator.levels]
     along = list(array_of(accelerator).sizes)

@@ -10,7 +10,7 @@ from itertools import pairwise, product
 from math import ceil, floor, gcd, prod
 from typing import Final, TypeAlias
 
-from onchip.answer.layer_mapping import Loop, Mapping
+from onchip.answer.layer_mapping import LayerMapping, Loop
 from onchip.arch.accelerator import Accelerator
 from onchip.arch.memory import MemoryLevel
 from onchip.cost.layer.accounting import INTERPRETER, Accounting
@@ -44,7 +44,7 @@ class Holder:
         return at < self.cut if loop.along is None else not self.has_beside_it(loop)
 
 
-def chain_of(accelerator: Accelerator, mapping: Mapping, operand: str) -> tuple[Holder, ...]:
+def chain_of(accelerator: Accelerator, mapping: LayerMapping, operand: str) -> tuple[Holder, ...]:
     """The MACs, the memories that keep tiles of the operand, its home."""
     levels = {level.memory.name: level for level in accelerator.levels}
     home = accelerator.home(operand)
@@ -68,7 +68,7 @@ class Boundary:
     """
 
     layer: Layer
-    mapping: Mapping
+    mapping: LayerMapping
     operand: str
     lower: Holder
     upper: Holder
@@ -250,7 +250,7 @@ class Boundary:
 
 
 def boundaries(
-    layer: Layer, accelerator: Accelerator, mapping: Mapping, operand: str, accounting: Accounting = INTERPRETER
+    layer: Layer, accelerator: Accelerator, mapping: LayerMapping, operand: str, accounting: Accounting = INTERPRETER
 ) -> tuple[Boundary, ...]:
     """From the MACs up to the operand's home."""
     chain = chain_of(accelerator, mapping, operand)

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from onchip.answer.layer_mapping import Mapping
+from onchip.answer.layer_mapping import LayerMapping
 from onchip.arch.accelerator import Accelerator
 from onchip.cost.layer import zigzag_kernel as kernel
 from onchip.cost.layer.accounting import DEFINES, ZIGZAG, Accounting
@@ -36,7 +36,7 @@ class ZigzagCosts:
         self._machine = machine_of(accelerator)
         self._facts = facts_of(layer, accelerator, accounting)
 
-    def encode(self, mappings: Sequence[Mapping]) -> Chosen:
+    def encode(self, mappings: Sequence[LayerMapping]) -> Chosen:
         """In flat arrays; raises MappingError for what no capacity could mend, and where bounds are not the same."""
         for mapping in mappings:
             check_memories(self._layer, self._accelerator, mapping)
@@ -53,6 +53,6 @@ class ZigzagCosts:
         kernel.cost_all(self._shape, self._machine, self._facts, chosen, bench, costs)
         return costs
 
-    def of(self, mappings: Sequence[Mapping]) -> RealCosts:
+    def of(self, mappings: Sequence[LayerMapping]) -> RealCosts:
         """Of `mappings` in their order."""
         return self.of_chosen(self.encode(mappings))

@@ -13,7 +13,7 @@ from typing import Final, Literal, NotRequired
 from typing_extensions import TypedDict
 
 from onchip.answer.document import Source
-from onchip.answer.layer_mapping import Kept, Loop, Mapping, MappingError
+from onchip.answer.layer_mapping import Kept, LayerMapping, Loop, MappingError
 from onchip.answer.mapping_document import MappingClaim, MappingDocument, NamedMapping
 from onchip.answer.result import Status
 from onchip.errors import InputError
@@ -128,7 +128,7 @@ def _mapping(fields: MappingFields, place: str) -> NamedMapping:
         for entries in (fields.get("input", ()), fields.get("weight", ()), fields.get("output", ()))
     ]
     try:
-        mapping = Mapping(nest, *kept)
+        mapping = LayerMapping(nest, *kept)
         mapping.layer(layer)
     except InputError as error:
         raise placed(error, place) from None

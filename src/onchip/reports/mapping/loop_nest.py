@@ -6,10 +6,9 @@ The form is that of CoSA's Listing 1 (Huang et al., ISCA 2021).
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
-from collections.abc import Mapping as Dictionary
+from collections.abc import Iterator, Mapping
 
-from onchip.answer.layer_mapping import Loop, Mapping
+from onchip.answer.layer_mapping import LayerMapping, Loop
 from onchip.arch.accelerator import Accelerator
 from onchip.arch.memory import Operand
 from onchip.cost.layer.limits import needed_bits
@@ -19,7 +18,7 @@ from onchip.reports.shared.words import short_bytes
 INDENT = "  "
 
 
-def loop_nest(layer: Layer, accelerator: Accelerator, mapping: Mapping) -> str:
+def loop_nest(layer: Layer, accelerator: Accelerator, mapping: LayerMapping) -> str:
     """One line for each loop and memory; the loops of a dimension are numbered from the innermost, from 0.
 
     A memory's line stands right above the loops that its tile spans. Where operands are cut at different loops, each
@@ -37,7 +36,7 @@ def loop_nest(layer: Layer, accelerator: Accelerator, mapping: Mapping) -> str:
 
 
 def _heads(
-    accelerator: Accelerator, mapping: Mapping, cut: int, bits: Dictionary[tuple[str, str], int]
+    accelerator: Accelerator, mapping: LayerMapping, cut: int, bits: Mapping[tuple[str, str], int]
 ) -> Iterator[str]:
     """Farthest from the MACs first."""
     for level in reversed(accelerator.levels):

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from onchip.answer.layer_mapping import Mapping
+from onchip.answer.layer_mapping import LayerMapping
 from onchip.answer.mapping_document import MappingClaim, MappingDocument
 from onchip.answer.result import Result
 from onchip.arch.accelerator import Accelerator
@@ -27,9 +27,9 @@ class MappedLayer:
 
     names: tuple[str, ...]
     layer: Layer
-    result: Result[Mapping]
+    result: Result[LayerMapping]
     claim: MappingClaim | None
-    mapping: Mapping | None
+    mapping: LayerMapping | None
     cost: LayerCost | None
     refusal: str | None = None
 

@@ -10,7 +10,7 @@ from rich.console import RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from onchip.answer.layer_mapping import Mapping
+from onchip.answer.layer_mapping import LayerMapping
 from onchip.answer.result import Status, Stop
 from onchip.reports.mapping.loop_nest import loop_nest
 from onchip.reports.mapping.outcome import MappedLayer, MappingOutcome, Number, Totals
@@ -121,7 +121,7 @@ def _totals_object(outcome: MappingOutcome) -> dict[str, object]:
     }
 
 
-def mapping_fields(mapping: Mapping) -> dict[str, object]:
+def mapping_fields(mapping: LayerMapping) -> dict[str, object]:
     """The nest, innermost first, a spatial loop as `K4@lane`; for each operand its memories and their cuts."""
     kept = {operand: mapping.kept(operand) for operand in ("input", "weight", "output")}
     return {

@@ -15,7 +15,7 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any, Final
 
-from onchip.answer.layer_mapping import Kept, Loop, Mapping
+from onchip.answer.layer_mapping import Kept, LayerMapping, Loop
 from onchip.answer.result import Result, Status
 from onchip.arch.accelerator import Accelerator
 from onchip.cost.layer.cost import layer_cost
@@ -47,7 +47,7 @@ class MappingCache:
 
     def solve(
         self, method: MappingMethod, layer: Layer, accelerator: Accelerator, objective: MappingObjective, run: Run
-    ) -> Result[Mapping]:
+    ) -> Result[LayerMapping]:
         """What is kept, or the method's own answer, which is kept if it is optimal."""
         path = self.folder / "mappings" / f"{_key(method.name, layer, accelerator, objective)}.json"
         kept = _read(path, layer, accelerator, objective, method.name, run)
@@ -68,7 +68,7 @@ def _key(method: str, layer: Layer, accelerator: Accelerator, objective: Mapping
     return sha256("\n".join(parts).encode()).hexdigest()
 
 
-def _write(path: Path, result: Result[Mapping]) -> None:
+def _write(path: Path, result: Result[LayerMapping]) -> None:
     """A folder that cannot be written keeps nothing."""
     mapping = result.answer
     if mapping is None:
@@ -91,7 +91,7 @@ def _write(path: Path, result: Result[Mapping]) -> None:
 
 def _read(
     path: Path, layer: Layer, accelerator: Accelerator, objective: MappingObjective, method: str, run: Run
-) -> Result[Mapping] | None:
+) -> Result[LayerMapping] | None:
     """None for what is not there, cannot be read, is not legal, or does not cost what it did."""
     try:
         document = json.loads(path.read_text(encoding="utf-8"))
@@ -107,7 +107,7 @@ def _read(
     return Result(Status.OPTIMAL, mapping, value, value, run.seconds, method)
 
 
-def _mapping(document: dict[str, Any]) -> Mapping:
+def _mapping(document: dict[str, Any]) -> LayerMapping:
     nest = tuple(Loop(dimension, size, along) for dimension, size, along in document["nest"])
     kept = {name: tuple(Kept(memory, loops) for memory, loops in ones) for name, ones in document["kept"].items()}
-    return Mapping(nest, kept["input"], kept["weight"], kept["output"])
+    return LayerMapping(nest, kept["input"], kept["weight"], kept["output"])

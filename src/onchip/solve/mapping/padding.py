@@ -14,7 +14,7 @@ from math import inf, isfinite, prod
 from operator import itemgetter
 from typing import Final
 
-from onchip.answer.layer_mapping import Mapping
+from onchip.answer.layer_mapping import LayerMapping
 from onchip.answer.result import Result, Status, Stop
 from onchip.arch.accelerator import Accelerator
 from onchip.arch.memory import DRAM
@@ -58,7 +58,7 @@ def padded_layers(layer: Layer, percent: int) -> Iterator[Layer]:
 
 def solve_padded(
     layer: Layer, accelerator: Accelerator, objective: MappingObjective, run: Run, percent: int
-) -> Result[Mapping]:
+) -> Result[LayerMapping]:
     """The best mapping of all padded layers, OPTIMAL if none of any of them is better.
 
     Raises what `solve_exactly` and `padded_layers` do.
@@ -78,7 +78,7 @@ class _PaddedMapper:
     objective: MappingObjective
     run: Run
     best: float = inf
-    answer: Mapping | None = None
+    answer: LayerMapping | None = None
 
     def search(self, floors: list[tuple[float, Layer]], seconds: float) -> list[tuple[float, Layer]]:
         """Answers those that took longer, each with what none of its mappings is below; least floors come first."""
@@ -99,7 +99,7 @@ class _PaddedMapper:
                 unproven.append((max(floor, found.lower_bound), padded))
         return unproven
 
-    def result(self, unproven: list[tuple[float, Layer]]) -> Result[Mapping]:
+    def result(self, unproven: list[tuple[float, Layer]]) -> Result[LayerMapping]:
         """With the least floor of what is not searched through as its bound."""
         bound = min([self.best, *(floor for floor, _ in unproven)])
         stopped_by = self.run.stop or Stop.COMPLETED if unproven else Stop.COMPLETED

@@ -16,7 +16,7 @@ from onchip.solve.mapping.objective import MappingObjective
 from onchip.solve.run.limits import Run
 from onchip.verify.mapping import verify_mapping
 
-Solve: TypeAlias = Callable[[Layer, Accelerator, MappingObjective, Run], Result[plan.Mapping]]
+Solve: TypeAlias = Callable[[Layer, Accelerator, MappingObjective, Run], Result[plan.LayerMapping]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,7 +30,7 @@ class MappingMethod:
 
     def __call__(
         self, layer: Layer, accelerator: Accelerator, objective: MappingObjective, run: Run
-    ) -> Result[plan.Mapping]:
+    ) -> Result[plan.LayerMapping]:
         """Raises InternalError for a mapping that is not legal."""
         result = self.solve(layer, accelerator, objective, run)
         violations = verify_mapping(layer, accelerator, result.answer) if result.answer is not None else ()
@@ -39,31 +39,31 @@ class MappingMethod:
         return result
 
 
-def _exact(layer: Layer, accelerator: Accelerator, objective: MappingObjective, run: Run) -> Result[plan.Mapping]:
+def _exact(layer: Layer, accelerator: Accelerator, objective: MappingObjective, run: Run) -> Result[plan.LayerMapping]:
     from onchip.solve.mapping.exact.exact import solve_exactly
 
     return solve_exactly(layer, accelerator, objective, run)
 
 
-def _random(layer: Layer, accelerator: Accelerator, objective: MappingObjective, run: Run) -> Result[plan.Mapping]:
+def _random(layer: Layer, accelerator: Accelerator, objective: MappingObjective, run: Run) -> Result[plan.LayerMapping]:
     from onchip.solve.mapping.baselines.best_of_random import solve_at_random
 
     return solve_at_random(layer, accelerator, objective, run)
 
 
-def _hybrid(layer: Layer, accelerator: Accelerator, objective: MappingObjective, run: Run) -> Result[plan.Mapping]:
+def _hybrid(layer: Layer, accelerator: Accelerator, objective: MappingObjective, run: Run) -> Result[plan.LayerMapping]:
     from onchip.solve.mapping.baselines.hybrid import solve_as_hybrid
 
     return solve_as_hybrid(layer, accelerator, objective, run)
 
 
-def _loma(layer: Layer, accelerator: Accelerator, objective: MappingObjective, run: Run) -> Result[plan.Mapping]:
+def _loma(layer: Layer, accelerator: Accelerator, objective: MappingObjective, run: Run) -> Result[plan.LayerMapping]:
     from onchip.solve.mapping.baselines.loma import solve_as_loma
 
     return solve_as_loma(layer, accelerator, objective, run)
 
 
-def _cosa(layer: Layer, accelerator: Accelerator, objective: MappingObjective, run: Run) -> Result[plan.Mapping]:
+def _cosa(layer: Layer, accelerator: Accelerator, objective: MappingObjective, run: Run) -> Result[plan.LayerMapping]:
     """Of schedules that are equal to CoSA the one that costs least; one that does not fit costs infinitely much."""
     from onchip.cost.layer.batch import LayerCosts
     from onchip.solve.mapping.cosa.cosa import solve_as_cosa
@@ -75,7 +75,7 @@ def _cosa(layer: Layer, accelerator: Accelerator, objective: MappingObjective, r
     except InputError:  # loops too long for it
         return solve_as_cosa(layer, accelerator, run)
 
-    def costs(mappings: Sequence[plan.Mapping]) -> list[float]:
+    def costs(mappings: Sequence[plan.LayerMapping]) -> list[float]:
         found = batch.of(mappings)
         values = [objective.of(*one) for one in zip(found.energy_pj.tolist(), found.cycles.tolist(), strict=True)]
         return [value if isfinite(energy) else inf for value, energy in zip(values, found.energy_pj, strict=True)]

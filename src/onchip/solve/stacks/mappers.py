@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping as Dictionary
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from onchip.answer.layer_mapping import Mapping, loops_along
+from onchip.answer.layer_mapping import LayerMapping, loops_along
 from onchip.answer.result import Result, Stop
 from onchip.arch.accelerator import Accelerator
 from onchip.cost.layer.accounting import DEFINES, AccountingName
@@ -23,7 +23,7 @@ from onchip.solve.stacks.cost_table import CostingStoppedError
 from onchip.verify.mapping import MappingRule, verify_mapping
 
 EXACT, LOMA, UNEVEN = "exact", "loma", "uneven"
-MAPPERS: Final[Dictionary[AccountingName, tuple[str, ...]]] = {
+MAPPERS: Final[Mapping[AccountingName, tuple[str, ...]]] = {
     AccountingName.INTERPRETER: (EXACT, LOMA, "hybrid", "random"),
     AccountingName.DEFINES: (UNEVEN, LOMA),
 }
@@ -87,7 +87,7 @@ class LayerMapper:
         mapping = _completed(result, self.run)
         return None if mapping is None else layer_cost(layer, accelerator, mapping)
 
-    def _result(self, layer: Layer, accelerator: Accelerator) -> Result[Mapping]:
+    def _result(self, layer: Layer, accelerator: Accelerator) -> Result[LayerMapping]:
         own = Run(self.run.limits, interrupt=self.run.interrupt, started=self.run.started)
         if self.cache is not None:
             return self.cache.solve(self.method, layer, accelerator, self.objective, own)
@@ -116,7 +116,7 @@ class RuleMapper:
         self._ensure_legal(layer, machine, mapping)
         return layer_cost(layer, machine, mapping, DEFINES)
 
-    def _ensure_legal(self, layer: Layer, machine: Accelerator, mapping: Mapping) -> None:
+    def _ensure_legal(self, layer: Layer, machine: Accelerator, mapping: LayerMapping) -> None:
         """Whole units may need more room than the parts that are counted, so that is left to the cost model."""
         for violation in verify_mapping(layer, machine, mapping, may_pad=True):
             if violation.rule is not MappingRule.CAPACITY_EXCEEDED:
@@ -127,7 +127,7 @@ def _unmappable(error: InputError, method: str) -> UnmappableError:
     return UnmappableError(error.what, place=f"--method {method}", expected=error.expected)
 
 
-def _completed(result: Result[Mapping], run: Run) -> Mapping | None:
+def _completed(result: Result[LayerMapping], run: Run) -> LayerMapping | None:
     """None where nothing fits; raises CostingStoppedError where that may be so because the run has to stop.
 
     Of several unrollings one that is looked at in time may have none where a later one would.

@@ -9,7 +9,7 @@ from typing import Final
 
 import numpy as np
 
-from onchip.answer.layer_mapping import Kept, Loop, Mapping
+from onchip.answer.layer_mapping import Kept, LayerMapping, Loop
 from onchip.answer.result import Result, Status, Stop
 from onchip.arch.accelerator import Accelerator
 from onchip.arch.memory import Operand
@@ -36,22 +36,22 @@ class Best:
         self._costs = LayerCosts(layer, accelerator)
         self._objective = objective
         self.value = inf
-        self.mapping: Mapping | None = None
+        self.mapping: LayerMapping | None = None
 
-    def values(self, mappings: Sequence[Mapping]) -> Iterator[tuple[float, Mapping]]:
+    def values(self, mappings: Sequence[LayerMapping]) -> Iterator[tuple[float, LayerMapping]]:
         """In the objective's unit, infinite for those that do not fit."""
         costs = self._costs.of(mappings)
         for mapping, energy, cycles in zip(mappings, costs.energy_pj, costs.cycles, strict=True):
             yield self._objective.of(float(energy), float(cycles)) if isfinite(energy) else inf, mapping
 
-    def offer(self, value: float, mapping: Mapping) -> bool:
+    def offer(self, value: float, mapping: LayerMapping) -> bool:
         """Whether it is the best so far; then it is kept."""
         if value >= self.value:
             return False
         self.value, self.mapping = value, mapping
         return True
 
-    def result(self, method: str, run: Run, stop: Stop) -> Result[Mapping]:
+    def result(self, method: str, run: Run, stop: Stop) -> Result[LayerMapping]:
         """Nothing is proven: the bound is 0."""
         if self.mapping is None:
             return Result(Status.UNKNOWN, None, None, 0, run.seconds, method, stop)
@@ -78,7 +78,7 @@ class BestRow:
         else:
             self._costs = LayerCosts(layer.padded_to(unrolled.bounds), accelerator)
         self.value = self._rounded = self._energy_delay = inf
-        self.mapping: Mapping | None = None
+        self.mapping: LayerMapping | None = None
 
     def offer(self, chosen: Chosen) -> None:
         """The best row is kept if it is better than those before, of equal ones that of the least product."""
@@ -99,13 +99,13 @@ class BestRow:
             self.mapping = mapping_of(chosen, kept, self._accelerator)
             check_memories(self._layer, self._accelerator, self.mapping)
 
-    def result(self, method: str, run: Run, stop: Stop, lower_bound: int = 0) -> Result[Mapping]:
+    def result(self, method: str, run: Run, stop: Stop, lower_bound: int = 0) -> Result[LayerMapping]:
         """What there is; nothing is proven beyond the bound."""
         if self.mapping is None:
             return Result(Status.UNKNOWN, None, None, lower_bound, run.seconds, method, stop)
         return Result(Status.FEASIBLE, self.mapping, round(self.value), lower_bound, run.seconds, method, stop)
 
-    def proven(self, method: str, run: Run) -> Result[Mapping]:
+    def proven(self, method: str, run: Run) -> Result[LayerMapping]:
         """It is the best, or there is none."""
         if self.mapping is None:
             return Result(Status.INFEASIBLE, None, None, 0, run.seconds, method, Stop.COMPLETED)
@@ -113,7 +113,7 @@ class BestRow:
         return Result(Status.OPTIMAL, self.mapping, value, value, run.seconds, method, Stop.COMPLETED)
 
 
-def mapping_of(chosen: Chosen, row: int, accelerator: Accelerator) -> Mapping:
+def mapping_of(chosen: Chosen, row: int, accelerator: Accelerator) -> LayerMapping:
     """A row as a mapping."""
     along = list(array_of(accelerator).sizes)
     nest: list[Loop] = []
@@ -134,10 +134,10 @@ def mapping_of(chosen: Chosen, row: int, accelerator: Accelerator) -> Mapping:
         )
         for number, operand in enumerate(Operand)
     }
-    return Mapping(tuple(nest), **kept)
+    return LayerMapping(tuple(nest), **kept)
 
 
-def in_chunks(mappings: Iterable[Mapping]) -> Iterator[list[Mapping]]:
+def in_chunks(mappings: Iterable[LayerMapping]) -> Iterator[list[LayerMapping]]:
     """Lists of at most CHUNK."""
     rest = iter(mappings)
     while chunk := list(islice(rest, CHUNK)):

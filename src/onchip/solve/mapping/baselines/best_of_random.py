@@ -6,7 +6,7 @@ from itertools import islice
 from random import Random
 from typing import Final
 
-from onchip.answer.layer_mapping import Mapping
+from onchip.answer.layer_mapping import LayerMapping
 from onchip.answer.result import Result, Stop
 from onchip.arch.accelerator import Accelerator
 from onchip.ir.layer import Layer
@@ -23,7 +23,7 @@ MOST_TRIED: Final = 2_000_000
 
 def solve_at_random(
     layer: Layer, accelerator: Accelerator, objective: MappingObjective, run: Run, valid: int = VALID
-) -> Result[Mapping]:
+) -> Result[LayerMapping]:
     """The best of the first `valid` mappings that fit; the same for a seed."""
     random, best = Random(run.limits.seed), Best(layer, accelerator, objective)
     levels, found = len(accelerator.levels) + 1, 0

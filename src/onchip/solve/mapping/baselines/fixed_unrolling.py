@@ -9,7 +9,7 @@ from itertools import chain
 from math import prod
 from typing import TypeAlias
 
-from onchip.answer.layer_mapping import Mapping, loops_along
+from onchip.answer.layer_mapping import LayerMapping, loops_along
 from onchip.answer.result import Result
 from onchip.arch.accelerator import Accelerator
 from onchip.cost.layer.accounting import DEFINES, Accounting
@@ -94,13 +94,13 @@ class FixedUnrolling:
         mapping = self.result(layer, machine).answer
         return None if mapping is None else layer_cost(layer, machine, mapping, self.accounting)
 
-    def result(self, layer: Layer, accelerator: Accelerator) -> Result[Mapping]:
+    def result(self, layer: Layer, accelerator: Accelerator) -> Result[LayerMapping]:
         """That of which the cost is; the array must unroll what the rule says."""
         results = (self._unrolled(layer, accelerator, unrolling) for unrolling in self.unrollings(layer, accelerator))
         first = next(results)
         return next((one for one in chain([first], results) if one.answer is not None), first)
 
-    def _unrolled(self, layer: Layer, accelerator: Accelerator, unrolling: Unrolling) -> Result[Mapping]:
+    def _unrolled(self, layer: Layer, accelerator: Accelerator, unrolling: Unrolling) -> Result[LayerMapping]:
         given = layer, accelerator, self.objective, self.run
         if self.method is TemporalMethod.UNEVEN:
             return solve_uneven(*given, self.accounting, unrolling)

@@ -11,7 +11,7 @@ from itertools import product
 from random import Random
 from typing import Final
 
-from onchip.answer.layer_mapping import Mapping
+from onchip.answer.layer_mapping import LayerMapping
 from onchip.answer.result import Result, Stop
 from onchip.arch.accelerator import Accelerator
 from onchip.ir.layer import LOOPS, Layer
@@ -34,7 +34,7 @@ def solve_as_hybrid(
     run: Run,
     threads: int = THREADS,
     patience: int = PATIENCE,
-) -> Result[Mapping]:
+) -> Result[LayerMapping]:
     """The best of `threads` threads, one after the other; the same for a seed."""
     best = Best(layer, accelerator, objective)
     for thread in range(threads):
@@ -56,7 +56,7 @@ def solve_as_hybrid(
     return best.result(METHOD, run, Stop.COMPLETED)
 
 
-def _drawn(random: Random, layer: Layer, accelerator: Accelerator) -> Iterator[Mapping]:
+def _drawn(random: Random, layer: Layer, accelerator: Accelerator) -> Iterator[LayerMapping]:
     tried = 0
     while tried < MOST_TRIED:
         tiling = random_tiling(random, layer, accelerator)

@@ -50,7 +50,7 @@ def solve_as_loma(
     unrolling: Unrolling | None = None,
     *,
     has_stored_room: bool = False,
-) -> Result[plan.Mapping]:
+) -> Result[plan.LayerMapping]:
     """The best of all orders; nothing is random, and nothing is proven.
 
     `unrolling` says what stands on the array, as in ZigZag's mapping files; without it, as much as divides the bounds.

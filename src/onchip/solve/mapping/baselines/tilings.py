@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from random import Random
 
-from onchip.answer.layer_mapping import Loop, Mapping, even, loops_along
+from onchip.answer.layer_mapping import LayerMapping, Loop, even, loops_along
 from onchip.arch.accelerator import Accelerator
 from onchip.arch.memory import Operand
 from onchip.cost.layer.limits import array_of
@@ -21,7 +21,7 @@ class Tiling:
     temporal: tuple[dict[str, int], ...]
     beside: tuple[tuple[Loop, ...], ...]
 
-    def mapping(self, layer: Layer, accelerator: Accelerator, orders: Sequence[Sequence[str]]) -> Mapping:
+    def mapping(self, layer: Layer, accelerator: Accelerator, orders: Sequence[Sequence[str]]) -> LayerMapping:
         """Loops innermost first, as `orders` says for each level."""
         parts = [
             [*beside, *(Loop(loop, sizes[loop]) for loop in order if sizes.get(loop, 1) > 1)]

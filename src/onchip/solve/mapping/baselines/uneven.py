@@ -13,7 +13,7 @@ from typing import Final
 
 import numpy as np
 
-from onchip.answer.layer_mapping import Mapping
+from onchip.answer.layer_mapping import LayerMapping
 from onchip.answer.result import Result
 from onchip.arch.accelerator import Accelerator
 from onchip.cost.layer.accounting import INTERPRETER, ZIGZAG, Accounting
@@ -50,7 +50,7 @@ def solve_uneven(
     unrolling: Unrolling | None = None,
     *,
     has_stored_room: bool = False,
-) -> Result[Mapping]:
+) -> Result[LayerMapping]:
     """Starts from LOMA's mapping; stopped before the end, its answer is FEASIBLE with the bound of the first state.
 
     With `has_stored_room` tiles have the room that `verify_mapping` asks for, else what the accounting counts.
@@ -90,7 +90,7 @@ class _Search:
         self._cuts = CutTables(TileSizes(layer, self._tiles, accounting, has_stored_room), accelerator, sides).cuts()
         self._field = _field_of(accelerator, self._tiles, self._cuts, best.value / FEMTO_PER_PICO)
 
-    def result(self, run: Run) -> Result[Mapping]:
+    def result(self, run: Run) -> Result[LayerMapping]:
         """The best of all, or of those seen until the time is over."""
         field = self._field
         labels = _first_labels(self._tiles, field, starts_complete=self._cuts.starts_complete)

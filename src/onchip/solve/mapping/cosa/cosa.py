@@ -5,7 +5,7 @@ from __future__ import annotations
 from math import floor
 from typing import Final
 
-from onchip.answer.layer_mapping import Mapping
+from onchip.answer.layer_mapping import LayerMapping
 from onchip.answer.result import Result, Status
 from onchip.arch.accelerator import Accelerator
 from onchip.errors import InternalError
@@ -31,7 +31,7 @@ def solve_as_cosa(
     *,
     tie_break: TieBreak | None = None,
     largest_prime: int | None = None,
-) -> Result[Mapping]:
+) -> Result[LayerMapping]:
     """Solve the formulation; raises AcceleratorError for a machine that is no chain of levels.
 
     Of schedules with the same objective, some hundred, the one with the least `tie_break` is answered (infinite for

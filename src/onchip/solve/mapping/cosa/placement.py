@@ -6,8 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
-from onchip.answer.layer_mapping import Loop, even
-from onchip.answer.layer_mapping import Mapping as LayerMapping
+from onchip.answer.layer_mapping import LayerMapping, Loop, even
 from onchip.arch.memory import Operand
 from onchip.solve.mapping.cosa.machine import CosaMachine, Place
 from onchip.solve.mapping.factors import prime_counts

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from itertools import product
 
-from onchip.answer.layer_mapping import Mapping, MappingError
+from onchip.answer.layer_mapping import LayerMapping, MappingError
 from onchip.arch.accelerator import Accelerator
 from onchip.ir.layer import Layer
 from onchip.solve.mapping.cosa.machine import CosaMachine, Place
@@ -14,7 +14,7 @@ from onchip.solve.mapping.cosa.placement import GIVEN_ORDER, Factor, Placement, 
 from onchip.solve.mapping.factors import prime_counts
 
 
-def cosa_objective(layer: Layer, accelerator: Accelerator, mapping: Mapping) -> CosaObjective:
+def cosa_objective(layer: Layer, accelerator: Accelerator, mapping: LayerMapping) -> CosaObjective:
     """CoSA's terms of any mapping whose operands are cut at the same places; factors of 1 stand where they are best.
 
     Raises MappingError where the cuts differ or the tiles do not fit as CoSA counts them, AcceleratorError for a
@@ -27,7 +27,7 @@ def cosa_objective(layer: Layer, accelerator: Accelerator, mapping: Mapping) -> 
     return min(found, key=lambda objective: objective.total)
 
 
-def _placements(machine: CosaMachine, mapping: Mapping) -> Iterator[Placement]:
+def _placements(machine: CosaMachine, mapping: LayerMapping) -> Iterator[Placement]:
     counts: dict[tuple[Factor, Place], int] = {}
     levels = _levels(machine, mapping)
     first_at: dict[int, dict[str, None]] = {}
@@ -46,7 +46,7 @@ def _placements(machine: CosaMachine, mapping: Mapping) -> Iterator[Placement]:
         yield Placement(counts | placed, orders)
 
 
-def _levels(machine: CosaMachine, mapping: Mapping) -> list[int]:
+def _levels(machine: CosaMachine, mapping: LayerMapping) -> list[int]:
     """Of each loop: a spatial one is at the first level that serves it, a temporal one below the cut of its level."""
     cuts: dict[str, int] = {}
     for operand in machine.layer.operands:

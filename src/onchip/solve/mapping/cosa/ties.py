@@ -13,12 +13,12 @@ from typing import Final
 
 import numpy as np
 
-from onchip.answer.layer_mapping import Mapping
+from onchip.answer.layer_mapping import LayerMapping
 from onchip.solve.mapping.cosa.exchanges import Exchanges, Schedule
 from onchip.solve.mapping.cosa.machine import CosaMachine, Place
 from onchip.solve.mapping.cosa.placement import Placement
 
-TieBreak = Callable[[Sequence[Mapping]], Sequence[float]]
+TieBreak = Callable[[Sequence[LayerMapping]], Sequence[float]]
 """The costs of some mappings; infinite for one that does not really fit."""
 MOST_TIES: Final = 100
 """How many schedules are looked at; 500 take three times as long and save a thousandth of ResNet-50's cycles."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from onchip.answer.layer_mapping import Kept, Loop, Mapping
+from onchip.answer.layer_mapping import Kept, LayerMapping, Loop
 from onchip.arch.accelerator import Accelerator
 from onchip.arch.memory import Operand
 from onchip.cost.layer.limits import array_of
@@ -15,7 +15,7 @@ from onchip.solve.mapping.exact.tables import CLASSES, Tables
 from onchip.solve.mapping.exact.work import Work
 
 
-def mapping_of(tables: Tables, work: Work, room: Room, accelerator: Accelerator) -> Mapping:
+def mapping_of(tables: Tables, work: Work, room: Room, accelerator: Accelerator) -> LayerMapping:
     """The mapping at which the descent stands, all its places filled."""
     nest: list[Loop] = []
     stop: dict[int, int] = {}
@@ -35,7 +35,7 @@ def mapping_of(tables: Tables, work: Work, room: Room, accelerator: Accelerator)
         )
         for number, operand in enumerate(OPERANDS)
     }
-    return Mapping(tuple(nest), *(kept[operand] for operand in Operand))
+    return LayerMapping(tuple(nest), *(kept[operand] for operand in Operand))
 
 
 def _pieces(work: Work, room: Room) -> Iterator[tuple[int, list[Loop]]]:

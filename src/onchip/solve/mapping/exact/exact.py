@@ -12,7 +12,7 @@ from typing import Final
 
 import numpy as np
 
-from onchip.answer.layer_mapping import Mapping
+from onchip.answer.layer_mapping import LayerMapping
 from onchip.answer.result import Result, Status, Stop
 from onchip.arch.accelerator import Accelerator
 from onchip.cost.layer.batch import LayerCosts
@@ -69,7 +69,7 @@ class ExactMapper:
     objective: MappingObjective
     run: Run
     best: float = inf
-    answer: Mapping | None = None
+    answer: LayerMapping | None = None
     proven: float = 0.0
     nodes: int = 0
     leaves: int = 0
@@ -84,7 +84,7 @@ class ExactMapper:
     _value: Reals = field(init=False)
     _count: int = 0
 
-    def solve(self, start: Mapping | None = None) -> Result[Mapping]:
+    def solve(self, start: LayerMapping | None = None) -> Result[LayerMapping]:
         """`start` is a mapping to improve on."""
         self._tables = tables_of(self.layer, self.accelerator)
         self._costs = LayerCosts(self.layer, self.accelerator)
@@ -186,7 +186,7 @@ class ExactMapper:
             self.nodes = int(room.nodes[0])
         return is_done
 
-    def _consider(self, mappings: list[Mapping]) -> None:
+    def _consider(self, mappings: list[LayerMapping]) -> None:
         costs = self._costs.of(mappings)
         for mapping, energy, cycles in zip(mappings, costs.energy_pj, costs.cycles, strict=True):
             value = self.objective.of(float(energy), float(cycles)) if isfinite(energy) else inf
@@ -243,7 +243,7 @@ class ExactMapper:
         first = code.FIRST_PORT
         return [one for one in preloads if one < first or len(users.get(one - first, ())) > 1]
 
-    def _result(self) -> Result[Mapping]:
+    def _result(self) -> Result[LayerMapping]:
         stop = self.run.stop if self._is_stopped() else None
         if self.answer is None:
             status = Status.UNKNOWN if stop else Status.INFEASIBLE
@@ -259,8 +259,8 @@ def _rows(criteria: list[Criterion]) -> Integers:
 
 
 def solve_exactly(
-    layer: Layer, accelerator: Accelerator, objective: MappingObjective, run: Run, start: Mapping | None = None
-) -> Result[Mapping]:
+    layer: Layer, accelerator: Accelerator, objective: MappingObjective, run: Run, start: LayerMapping | None = None
+) -> Result[LayerMapping]:
     """The best mapping of MAPSPACE, `start` being one to improve on.
 
     INFEASIBLE says that no mapping there fits. Raises AcceleratorError where the accelerator says too little,
