@@ -8,7 +8,7 @@ from adversary.plant import Planted
 
 EXACT = "src/onchip/solve/mapping/exact/exact.py"
 TABLES = "src/onchip/solve/mapping/exact/tables.py"
-ROOM = "src/onchip/solve/mapping/exact/room.py"
+STALL = "src/onchip/solve/mapping/exact/stall.py"
 FLOOR = "src/onchip/solve/mapping/exact/floor.py"
 
 FAULTS: Final = (
@@ -48,10 +48,10 @@ FAULTS: Final = (
         "map",
     ),
     Planted(
-        "a port is counted as if no tile further down used it",
-        ROOM,
-        "for level in reversed(range(levels)):",
-        "for level in range(levels):",
+        "the first tile of all makes the loops wait, too",
+        STALL,
+        "times = returned if is_return else episodes - 1.0",
+        "times = returned if is_return else episodes",
         "map",
     ),
     Planted(
