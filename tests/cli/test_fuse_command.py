@@ -135,11 +135,11 @@ def test_a_strategy_that_claims_too_much_is_refused(fuse: Program, tmp_path: Pat
     out.write_text(json.dumps(fields))
     ended = fuse("--check", out)
     assert ended.code == 1
-    assert "figure-differs: result.energy_pj" in ended.out
+    assert "figure-differs: 'result.energy_pj'" in ended.out
     fields["stacks"][-1]["layers"].pop()
     out.write_text(json.dumps(fields))
     ended = fuse("--check", out)
-    assert (ended.code, ended.out) == (1, "layer-missing: add: it is in no stack\n")
+    assert (ended.code, ended.out) == (1, "layer-missing: 'add': it is in no stack\n")
 
 
 def test_a_strategy_for_another_network_is_refused(fuse: Program, network: Path, tmp_path: Path) -> None:

@@ -129,7 +129,7 @@ def test_a_schedule_of_cosa_that_breaks_a_true_limit_is_told_and_not_handed_out(
 
     assert ended.code == 1
     assert (ended.json["status"], ended.json["mapping"], ended.json["energy_pj"]) == ("OPTIMAL", None, None)
-    assert "capacity-exceeded: global_buffer" in ended.json["error"]
+    assert "capacity-exceeded: 'global_buffer'" in ended.json["error"]
     assert not out.exists()
 
 

@@ -14,8 +14,10 @@ from onchip.arch.compute import ComputeArray
 from onchip.arch.memory import Memory, MemoryLevel, Operand
 from onchip.cost.layer.limits import check_mapping, needed_bits
 from onchip.ir.layer import Layer
-from onchip.verify.mapping import MappingRule, verify_mapping
+from onchip.verify.mapping import verify_mapping
+from onchip.verify.rules import Rule
 from support.nests import random_case
+from support.reported_rules import reported_by
 
 REGISTER = MemoryLevel(Memory("register", 8, holds=(Operand.WEIGHT, Operand.OUTPUT)), ("C",))
 BUFFER = MemoryLevel(Memory("buffer", 12), None, is_scratchpad=True)
@@ -30,7 +32,7 @@ MACHINE = Accelerator("small", (BUFFER.memory, TWICE.memory), (REGISTER, BUFFER,
 class Refusal:
     """Two mappings of `layer` that differ in one thing; the second breaks `rule` alone, and says `detail`."""
 
-    rule: MappingRule
+    rule: Rule
     layer: Layer
     legal: LayerMapping
     illegal: LayerMapping
@@ -50,59 +52,59 @@ def _p(size: int) -> tuple[Loop, ...]:
 K4, P4, P12 = Layer(k=4), Layer(p=4), Layer(p=12)
 TABLE = {
     "iterations that multiply to the bound": Refusal(
-        MappingRule.TOO_FEW_ITERATIONS,
+        Rule.TOO_FEW_ITERATIONS,
         K4,
         LayerMapping((Loop("K", 2, "K"), Loop("K", 2))),
         LayerMapping((Loop("K", 2, "K"), Loop("K", 1))),
         "K: 2 iterations for a bound of 4",
     ),
     "at least so many where bounds may be padded": Refusal(
-        MappingRule.TOO_FEW_ITERATIONS, P4, LayerMapping(_p(5)), LayerMapping(_p(3)), "P: 3 iterations", may_pad=True
+        Rule.TOO_FEW_ITERATIONS, P4, LayerMapping(_p(5)), LayerMapping(_p(3)), "P: 3 iterations", may_pad=True
     ),
     "no more where they may not": Refusal(
-        MappingRule.TOO_MANY_ITERATIONS,
+        Rule.TOO_MANY_ITERATIONS,
         P4,
         LayerMapping(_p(4)),
         LayerMapping(_p(5)),
         "P: 5 iterations for a bound of 4",
     ),
     "along a dimension that the array has": Refusal(
-        MappingRule.NO_SUCH_DIMENSION,
+        Rule.NO_SUCH_DIMENSION,
         Layer(k=2),
         LayerMapping((Loop("K", 2, "K"),)),
         LayerMapping((Loop("K", 2, "N"),)),
         "N: loop K2@N runs along it",
     ),
     "along one that unrolls the loop": Refusal(
-        MappingRule.NOT_UNROLLED,
+        Rule.NOT_UNROLLED,
         P4,
         LayerMapping((Loop("P", 4, "pe"),)),
         LayerMapping((Loop("P", 2, "K"), Loop("P", 2))),
         "K: loop P2@K runs along it",
     ),
     "all its units": Refusal(
-        MappingRule.ARRAY_EXCEEDED,
+        Rule.ARRAY_EXCEEDED,
         Layer(p=2, q=6),
         LayerMapping((Loop("P", 2, "pe"), Loop("Q", 2, "pe"), Loop("Q", 3))),
         LayerMapping((Loop("P", 2, "pe"), Loop("Q", 3, "pe"), Loop("Q", 2))),
         "pe: 6 of 4 units",
     ),
     "a memory that there is": Refusal(
-        MappingRule.NO_SUCH_MEMORY,
+        Rule.NO_SUCH_MEMORY,
         P4,
         LayerMapping(_p(4), _in("buffer")),
         LayerMapping(_p(4), _in("cache")),
         "cache: input is kept in it",
     ),
     "one that holds the operand": Refusal(
-        MappingRule.NOT_HELD,
+        Rule.NOT_HELD,
         K4,
         LayerMapping((Loop("K", 4),), weight=_in("register")),
         LayerMapping((Loop("K", 4),), input=_in("register")),
         "input: 'register' does not hold it",
     ),
     "an operand that the layer has": Refusal(
-        MappingRule.NO_SUCH_OPERAND,
+        Rule.NO_SUCH_OPERAND,
         P4,
         LayerMapping(_p(4), weight=_in("buffer")),
         LayerMapping(_p(4), weight=_in("buffer")),
@@ -110,35 +112,35 @@ TABLE = {
         illegal_layer=Layer(p=4, has_weight=False),
     ),
     "a memory above the one before": Refusal(
-        MappingRule.MISPLACED,
+        Rule.MISPLACED,
         P4,
         LayerMapping(_p(4), weight=_in("register", "buffer")),
         LayerMapping(_p(4), weight=_in("buffer", "register")),
         "weight: 'register' is not above 'buffer'",
     ),
     "another memory than the one before": Refusal(
-        MappingRule.MISPLACED,
+        Rule.MISPLACED,
         P4,
         LayerMapping(_p(4), weight=_in("buffer", "twice")),
         LayerMapping(_p(4), weight=_in("buffer", "buffer")),
         "weight: 'buffer' is not above 'buffer'",
     ),
     "a memory that serves all that the one before serves": Refusal(
-        MappingRule.MISPLACED,
+        Rule.MISPLACED,
         P4,
         LayerMapping(_p(4), weight=_in("register", "wide")),
         LayerMapping(_p(4), weight=_in("register", "narrow")),
         "weight: 'narrow' is not above 'register'",
     ),
     "after a memory for the whole array another one for the whole array": Refusal(
-        MappingRule.MISPLACED,
+        Rule.MISPLACED,
         P4,
         LayerMapping(_p(4), weight=_in("buffer", "twice")),
         LayerMapping(_p(4), weight=_in("buffer", "wide")),
         "weight: 'wide' is not above 'buffer'",
     ),
     "sums of which no other instance has a part": Refusal(
-        MappingRule.CAPACITY_EXCEEDED,
+        Rule.CAPACITY_EXCEEDED,
         Layer(p=8),
         LayerMapping((Loop("P", 8),), output=_in("register")),
         LayerMapping((Loop("P", 8), Loop("R", 2, "pe")), output=_in("register")),
@@ -146,7 +148,7 @@ TABLE = {
         illegal_layer=Layer(p=8, r=2),
     ),
     "a tile that fills the memory": Refusal(
-        MappingRule.CAPACITY_EXCEEDED,
+        Rule.CAPACITY_EXCEEDED,
         P12,
         LayerMapping(_p(12), _in("buffer")),
         LayerMapping(_p(13), _in("buffer")),
@@ -154,14 +156,14 @@ TABLE = {
         illegal_layer=Layer(p=13),
     ),
     "tiles of two operands that fill it": Refusal(
-        MappingRule.CAPACITY_EXCEEDED,
+        Rule.CAPACITY_EXCEEDED,
         Layer(p=6),
         LayerMapping(_p(6), _in("buffer"), (), _in("buffer")),
         LayerMapping(_p(6), _in("buffer"), _in("buffer"), _in("buffer")),
         "buffer: 104 bits (input 48, weight 8, output 48) in 96",
     ),
     "a block with the rows between": Refusal(
-        MappingRule.CAPACITY_EXCEEDED,
+        Rule.CAPACITY_EXCEEDED,
         Layer(p=6, stride=(2, 1)),
         LayerMapping(_p(6), _in("buffer")),
         LayerMapping(_p(6), _in("buffer")),
@@ -169,7 +171,7 @@ TABLE = {
         illegal_layer=Layer(p=6, stride=(3, 1)),
     ),
     "a halo": Refusal(
-        MappingRule.CAPACITY_EXCEEDED,
+        Rule.CAPACITY_EXCEEDED,
         Layer(p=10, r=3),
         LayerMapping((Loop("P", 10), Loop("R", 3)), _in("buffer", loops=2)),
         LayerMapping((Loop("P", 10), Loop("R", 4)), _in("buffer", loops=2)),
@@ -177,7 +179,7 @@ TABLE = {
         illegal_layer=Layer(p=10, r=4),
     ),
     "no padding": Refusal(
-        MappingRule.CAPACITY_EXCEEDED,
+        Rule.CAPACITY_EXCEEDED,
         Layer(p=12, r=3, padding=(1, 0, 1, 0)),
         LayerMapping((Loop("P", 12), Loop("R", 3)), _in("buffer", loops=2)),
         LayerMapping((Loop("P", 12), Loop("R", 3)), _in("buffer", loops=2)),
@@ -185,7 +187,7 @@ TABLE = {
         illegal_layer=Layer(p=12, r=3, padding=(1, 0, 0, 0)),
     ),
     "two tiles where the memory takes turns": Refusal(
-        MappingRule.CAPACITY_EXCEEDED,
+        Rule.CAPACITY_EXCEEDED,
         P12,
         LayerMapping((Loop("P", 6), Loop("P", 2)), _in("twice")),
         LayerMapping((Loop("P", 7), Loop("P", 2)), _in("twice")),
@@ -193,7 +195,7 @@ TABLE = {
         illegal_layer=Layer(p=14),
     ),
     "one tile where there is no other": Refusal(
-        MappingRule.CAPACITY_EXCEEDED,
+        Rule.CAPACITY_EXCEEDED,
         Layer(p=12, k=2),
         LayerMapping((Loop("P", 12), Loop("K", 2)), _in("twice")),
         LayerMapping((Loop("P", 12), Loop("P", 2)), _in("twice")),
@@ -201,28 +203,28 @@ TABLE = {
         illegal_layer=Layer(p=24),
     ),
     "finished sums": Refusal(
-        MappingRule.CAPACITY_EXCEEDED,
+        Rule.CAPACITY_EXCEEDED,
         Layer(p=12, c=2),
         LayerMapping((Loop("C", 2), Loop("P", 12)), output=(Kept("register", 1), Kept("buffer", 2))),
         LayerMapping((Loop("C", 2), Loop("P", 12)), output=(Kept("register", 0), Kept("buffer", 2))),
         "buffer: 288 bits (output 288) in 96",
     ),
     "sums finished on their way by adding over instances": Refusal(
-        MappingRule.CAPACITY_EXCEEDED,
+        Rule.CAPACITY_EXCEEDED,
         Layer(p=6, c=3),
         LayerMapping((Loop("C", 3, "C"), Loop("P", 6)), output=(Kept("buffer", 2),)),
         LayerMapping((Loop("C", 3), Loop("P", 6)), output=(Kept("buffer", 2),)),
         "buffer: 144 bits (output 144) in 96",
     ),
     "in each instance its own part": Refusal(
-        MappingRule.CAPACITY_EXCEEDED,
+        Rule.CAPACITY_EXCEEDED,
         Layer(k=16),
         LayerMapping((Loop("K", 2, "K"), Loop("K", 8)), weight=_in("register", loops=2)),
         LayerMapping((Loop("K", 2), Loop("K", 8)), weight=_in("register", loops=2)),
         "register: 128 bits (weight 128) in 64",
     ),
     "what an instance serves is in it wherever the loop stands": Refusal(
-        MappingRule.CAPACITY_EXCEEDED,
+        Rule.CAPACITY_EXCEEDED,
         Layer(c=6),
         LayerMapping((Loop("C", 2), Loop("C", 3, "C")), weight=_in("register", loops=1)),
         LayerMapping((Loop("C", 3), Loop("C", 3, "C")), weight=_in("register", loops=1)),
@@ -238,18 +240,18 @@ def test_the_nearest_legal_mapping_passes_and_the_nearest_illegal_one_does_not(n
     assert verify_mapping(row.layer, MACHINE, row.legal, may_pad=row.may_pad) == ()
     violations = verify_mapping(row.illegal_layer or row.layer, MACHINE, row.illegal, may_pad=row.may_pad)
     assert [violation.rule for violation in violations] == [row.rule]
-    assert row.detail in str(violations[0])
+    assert row.detail in f"{violations[0].subject}: {violations[0].detail}"
 
 
 def test_every_rule_has_a_row() -> None:
-    assert {row.rule for row in TABLE.values()} == set(MappingRule)
+    assert {row.rule for row in TABLE.values()} == reported_by("mapping")
 
 
 def test_an_accelerator_without_an_array_unrolls_nothing() -> None:
     machine = replace(MACHINE, array=None, levels=(BUFFER, TWICE))
     assert verify_mapping(K4, machine, LayerMapping((Loop("K", 4),))) == ()
     (violation,) = verify_mapping(Layer(k=2), machine, LayerMapping((Loop("K", 2, "K"),)))
-    assert violation.rule is MappingRule.NO_SUCH_DIMENSION
+    assert violation.rule is Rule.NO_SUCH_DIMENSION
 
 
 @pytest.mark.parametrize("first", range(0, 600, 50))

@@ -7,7 +7,9 @@ from dataclasses import dataclass
 import pytest
 
 from onchip.answer.packing import Buffer, Overflow, Packing, PackingProblem
-from onchip.verify.packing import PackingRule, verify_overflow, verify_packing
+from onchip.verify.packing import ALL_BUFFERS, verify_overflow, verify_packing
+from onchip.verify.rules import Rule
+from support.reported_rules import reported_by
 
 
 def problem(size_of_the_last: int = 4) -> PackingProblem:
@@ -18,7 +20,7 @@ def problem(size_of_the_last: int = 4) -> PackingProblem:
 
 @dataclass(frozen=True)
 class Refusal:
-    rule: PackingRule
+    rule: Rule
     legal: tuple[int, ...]
     illegal: tuple[int, ...]
     buffer: int | None
@@ -27,17 +29,21 @@ class Refusal:
     def __str__(self) -> str:
         return f"{self.rule}-{self.illegal}"
 
+    @property
+    def subject(self) -> str:
+        return ALL_BUFFERS if self.buffer is None else f"buffer {self.buffer}"
+
 
 REFUSALS = (
-    Refusal(PackingRule.OFFSETS_MISCOUNTED, (0, 4, 0), (0, 4), None),
-    Refusal(PackingRule.OFFSETS_MISCOUNTED, (0, 4, 0), (0, 4, 0, 0), None),
-    Refusal(PackingRule.NEGATIVE_OFFSET, (0, 4, 0), (-2, 4, 0), 0),
-    Refusal(PackingRule.MISALIGNED, (4, 0, 4), (4, 0, 5), 2, size_of_the_last=3),
-    Refusal(PackingRule.BEYOND_CAPACITY, (4, 0, 4), (6, 0, 4), 0),
-    Refusal(PackingRule.BEYOND_CAPACITY, (4, 0, 4), (4, 0, 6), 2, size_of_the_last=3),
-    Refusal(PackingRule.OVERLAP, (0, 4, 0), (2, 4, 0), 1),
-    Refusal(PackingRule.OVERLAP, (4, 0, 4), (4, 0, 2), 2),
-    Refusal(PackingRule.OVERLAP, (4, 0, 4), (4, 0, 0), 2, size_of_the_last=1),
+    Refusal(Rule.OFFSETS_MISCOUNTED, (0, 4, 0), (0, 4), None),
+    Refusal(Rule.OFFSETS_MISCOUNTED, (0, 4, 0), (0, 4, 0, 0), None),
+    Refusal(Rule.NEGATIVE_OFFSET, (0, 4, 0), (-2, 4, 0), 0),
+    Refusal(Rule.MISALIGNED, (4, 0, 4), (4, 0, 5), 2, size_of_the_last=3),
+    Refusal(Rule.BEYOND_CAPACITY, (4, 0, 4), (6, 0, 4), 0),
+    Refusal(Rule.BEYOND_CAPACITY, (4, 0, 4), (4, 0, 6), 2, size_of_the_last=3),
+    Refusal(Rule.OVERLAP, (0, 4, 0), (2, 4, 0), 1),
+    Refusal(Rule.OVERLAP, (4, 0, 4), (4, 0, 2), 2),
+    Refusal(Rule.OVERLAP, (4, 0, 4), (4, 0, 0), 2, size_of_the_last=1),
 )
 
 
@@ -45,7 +51,7 @@ REFUSALS = (
 class OverflowRefusal:
     """`legal` and `illegal` are offsets (None: outside) and the bytes said to be outside."""
 
-    rule: PackingRule
+    rule: Rule
     legal: tuple[tuple[int | None, ...], int]
     illegal: tuple[tuple[int | None, ...], int]
     buffer: int | None
@@ -54,26 +60,28 @@ class OverflowRefusal:
     def __str__(self) -> str:
         return f"{self.rule}-{self.illegal}"
 
+    @property
+    def subject(self) -> str:
+        return ALL_BUFFERS if self.buffer is None else f"buffer {self.buffer}"
+
 
 OVERFLOW_REFUSALS = (
-    OverflowRefusal(PackingRule.OFFSETS_MISCOUNTED, ((0, None, 0), 4), ((0, None), 4), None),
-    OverflowRefusal(PackingRule.OFFSETS_MISCOUNTED, ((0, None, 0), 4), ((0, None, 0, None), 4), None),
-    OverflowRefusal(PackingRule.NEGATIVE_OFFSET, ((0, None, 0), 4), ((-2, None, 0), 4), 0),
-    OverflowRefusal(PackingRule.MISALIGNED, ((None, 0, 4), 4), ((None, 0, 5), 4), 2, size_of_the_last=3),
-    OverflowRefusal(PackingRule.BEYOND_CAPACITY, ((None, 0, 4), 4), ((None, 0, 6), 4), 2),
-    OverflowRefusal(PackingRule.OVERLAP, ((None, 4, 0), 4), ((None, 4, 2), 4), 2),
-    OverflowRefusal(PackingRule.OUTSIDE_MISCOUNTED, ((0, None, 0), 4), ((0, None, 0), 3), None),
-    OverflowRefusal(
-        PackingRule.OUTSIDE_MISCOUNTED, ((None, 0, None), 7), ((None, 0, None), 8), None, size_of_the_last=3
-    ),
-    OverflowRefusal(PackingRule.OUTSIDE_MISCOUNTED, ((0, 4, 0), 0), ((0, 4, 0), 4), None),
+    OverflowRefusal(Rule.OFFSETS_MISCOUNTED, ((0, None, 0), 4), ((0, None), 4), None),
+    OverflowRefusal(Rule.OFFSETS_MISCOUNTED, ((0, None, 0), 4), ((0, None, 0, None), 4), None),
+    OverflowRefusal(Rule.NEGATIVE_OFFSET, ((0, None, 0), 4), ((-2, None, 0), 4), 0),
+    OverflowRefusal(Rule.MISALIGNED, ((None, 0, 4), 4), ((None, 0, 5), 4), 2, size_of_the_last=3),
+    OverflowRefusal(Rule.BEYOND_CAPACITY, ((None, 0, 4), 4), ((None, 0, 6), 4), 2),
+    OverflowRefusal(Rule.OVERLAP, ((None, 4, 0), 4), ((None, 4, 2), 4), 2),
+    OverflowRefusal(Rule.OUTSIDE_MISCOUNTED, ((0, None, 0), 4), ((0, None, 0), 3), None),
+    OverflowRefusal(Rule.OUTSIDE_MISCOUNTED, ((None, 0, None), 7), ((None, 0, None), 8), None, size_of_the_last=3),
+    OverflowRefusal(Rule.OUTSIDE_MISCOUNTED, ((0, 4, 0), 0), ((0, 4, 0), 4), None),
 )
 
 
 def test_every_rule_has_a_refusal() -> None:
-    counts = {PackingRule.ARENA_MISCOUNTED, PackingRule.OUTSIDE_MISCOUNTED}
-    assert {refusal.rule for refusal in OVERFLOW_REFUSALS} == set(PackingRule) - {PackingRule.ARENA_MISCOUNTED}
-    assert {refusal.rule for refusal in REFUSALS} == set(PackingRule) - counts
+    counts, reported = {Rule.ARENA_MISCOUNTED, Rule.OUTSIDE_MISCOUNTED}, reported_by("packing")
+    assert {refusal.rule for refusal in OVERFLOW_REFUSALS} == reported - {Rule.ARENA_MISCOUNTED}
+    assert {refusal.rule for refusal in REFUSALS} == reported - counts
 
 
 @pytest.mark.parametrize("refusal", OVERFLOW_REFUSALS, ids=str)
@@ -89,7 +97,7 @@ def test_the_nearest_illegal_overflow_is_refused_for_that_rule_alone(refusal: Ov
 
     (violation,) = verify_overflow(problem(refusal.size_of_the_last), Overflow(offsets), outside_bytes)
 
-    assert (violation.rule, violation.buffer) == (refusal.rule, refusal.buffer)
+    assert (violation.rule, violation.subject) == (refusal.rule, refusal.subject)
 
 
 def test_what_is_outside_overlaps_nothing() -> None:
@@ -106,7 +114,7 @@ def test_the_nearest_legal_packing_is_accepted(refusal: Refusal) -> None:
 def test_the_nearest_illegal_packing_is_refused_for_that_rule_alone(refusal: Refusal) -> None:
     (violation,) = verify_packing(problem(refusal.size_of_the_last), Packing(refusal.illegal))
 
-    assert (violation.rule, violation.buffer) == (refusal.rule, refusal.buffer)
+    assert (violation.rule, violation.subject) == (refusal.rule, refusal.subject)
     assert str(violation).startswith(f"{refusal.rule}: ")
     assert "\n" not in str(violation)
 
@@ -114,7 +122,7 @@ def test_the_nearest_illegal_packing_is_refused_for_that_rule_alone(refusal: Ref
 def test_an_overlap_names_both_buffers_their_addresses_and_their_steps() -> None:
     (violation,) = verify_packing(problem(), Packing((2, 4, 0)))
 
-    assert str(violation) == "overlap: buffer 1: it is at [4, 8) over steps [1, 3), buffer 0 at [2, 6) over [0, 2)"
+    assert str(violation) == "overlap: 'buffer 1': it is at [4, 8) over steps [1, 3), buffer 0 at [2, 6) over [0, 2)"
 
 
 def test_buffers_that_meet_in_no_step_may_share_their_bytes() -> None:
@@ -127,7 +135,7 @@ def test_an_arena_that_is_not_the_highest_end_is_refused() -> None:
     assert verify_packing(whole, Packing((5, 0)), 8) == ()
     (violation,) = verify_packing(whole, Packing((5, 0)), 7)
 
-    assert violation.rule is PackingRule.ARENA_MISCOUNTED
+    assert violation.rule is Rule.ARENA_MISCOUNTED
 
 
 def test_a_packing_may_be_full_to_the_last_byte() -> None:

@@ -11,7 +11,8 @@ from onchip.answer.result import Status
 from onchip.answer.stacks import FusionStrategy, LayerInNetwork, OverlapMode, StackStrategy, Tiling
 from onchip.answer.strategy_document import StrategyClaim, StrategyFigures
 from onchip.formats.own.accelerator_yaml import accelerator_from_yaml
-from onchip.verify.strategy import StrategyRule, verify_strategy, verify_strategy_claim
+from onchip.verify.rules import Rule
+from onchip.verify.strategy import verify_strategy, verify_strategy_claim
 
 CHIP = accelerator_from_yaml(
     """\
@@ -44,7 +45,7 @@ FIGURES = StrategyFigures(1500, 1.5, 7.0, 3, 64)
 CLAIM = StrategyClaim(Status.OPTIMAL, "energy", FIGURES, 1500)
 
 
-def rules(strategy: FusionStrategy, layers: Sequence[LayerInNetwork] = LAYERS) -> list[StrategyRule]:
+def rules(strategy: FusionStrategy, layers: Sequence[LayerInNetwork] = LAYERS) -> list[Rule]:
     return [violation.rule for violation in verify_strategy(layers, CHIP, strategy)]
 
 
@@ -68,34 +69,34 @@ def test_the_legal_one_is_legal() -> None:
 @pytest.mark.parametrize(
     ("strategy", "rule", "subject"),
     [
-        (stacked(("a", "b", "c", "d", "e")), StrategyRule.UNKNOWN_LAYER, "e"),
-        (stacked(("a", "b", "c")), StrategyRule.LAYER_MISSING, "d"),
-        (stacked(("b",), ("a", "c", "d")), StrategyRule.OUT_OF_ORDER, "a"),
-        (stacked(("a", "b"), ("c", "d")), StrategyRule.OVER_A_BRANCH, "a"),
-        (with_stack(1, StackStrategy(("b", "c"), Tiling(9, 3, WHOLE.mode))), StrategyRule.TILE_EXCEEDS_MAP, "stack 1"),
-        (with_stack(1, StackStrategy(("b", "c"), Tiling(8, 7, WHOLE.mode))), StrategyRule.TILE_EXCEEDS_MAP, "stack 1"),
-        (with_stack(2, StackStrategy(("d",), Tiling(5, 3, WHOLE.mode))), StrategyRule.TILE_EXCEEDS_MAP, "stack 2"),
-        (with_stack(0, StackStrategy(("a",), WHOLE, "nowhere")), StrategyRule.NO_SUCH_HOME, "nowhere"),
-        (with_stack(0, StackStrategy(("a",), WHOLE, "weights")), StrategyRule.NOT_HELD, "weights"),
-        (with_stack(0, StackStrategy(("a",), WHOLE, "near")), StrategyRule.NOT_HELD, "near"),
+        (stacked(("a", "b", "c", "d", "e")), Rule.UNKNOWN_LAYER, "e"),
+        (stacked(("a", "b", "c")), Rule.LAYER_MISSING, "d"),
+        (stacked(("b",), ("a", "c", "d")), Rule.OUT_OF_ORDER, "a"),
+        (stacked(("a", "b"), ("c", "d")), Rule.OVER_A_BRANCH, "a"),
+        (with_stack(1, StackStrategy(("b", "c"), Tiling(9, 3, WHOLE.mode))), Rule.TILE_EXCEEDS_MAP, "stack 1"),
+        (with_stack(1, StackStrategy(("b", "c"), Tiling(8, 7, WHOLE.mode))), Rule.TILE_EXCEEDS_MAP, "stack 1"),
+        (with_stack(2, StackStrategy(("d",), Tiling(5, 3, WHOLE.mode))), Rule.TILE_EXCEEDS_MAP, "stack 2"),
+        (with_stack(0, StackStrategy(("a",), WHOLE, "nowhere")), Rule.NO_SUCH_HOME, "nowhere"),
+        (with_stack(0, StackStrategy(("a",), WHOLE, "weights")), Rule.NOT_HELD, "weights"),
+        (with_stack(0, StackStrategy(("a",), WHOLE, "near")), Rule.NOT_HELD, "near"),
         (
             with_stack(2, StackStrategy(("d",), Tiling(4, 3, WHOLE.mode), "buffer")),
-            StrategyRule.OUTPUT_NOT_IN_DRAM,
+            Rule.OUTPUT_NOT_IN_DRAM,
             "d",
         ),
     ],
 )
-def test_each_rule_refuses_what_breaks_it(strategy: FusionStrategy, rule: StrategyRule, subject: str) -> None:
+def test_each_rule_refuses_what_breaks_it(strategy: FusionStrategy, rule: Rule, subject: str) -> None:
     found = verify_strategy(LAYERS, CHIP, strategy)
     assert (rule, subject) in [(one.rule, one.subject) for one in found]
-    assert {one.rule for one in found} <= {rule, StrategyRule.HOME_EXCEEDED}
+    assert {one.rule for one in found} <= {rule, Rule.HOME_EXCEEDED}
 
 
 def test_an_output_of_the_network_ends_a_stack() -> None:
     lost = (*LAYERS[:3], replace(LAYERS[3], reads=("B",)))
-    assert rules(stacked(("a", "b", "c"), ("d",)), lost) == [StrategyRule.OVER_A_BRANCH]
+    assert rules(stacked(("a", "b", "c"), ("d",)), lost) == [Rule.OVER_A_BRANCH]
     unread = (*LAYERS[:2], replace(LAYERS[2], reads=("A",)), replace(LAYERS[3], reads=("C",)))
-    assert rules(stacked(("a", "b", "c", "d")), unread) == [StrategyRule.OUTPUT_LOST]
+    assert rules(stacked(("a", "b", "c", "d")), unread) == [Rule.OUTPUT_LOST]
     assert rules(stacked(("a",), ("b",), ("c", "d")), unread) == []
 
 
@@ -104,15 +105,15 @@ def test_an_output_of_the_network_that_is_read_ends_a_stack_and_lies_in_dram() -
     leaving = (*LAYERS[:2], replace(LAYERS[2], is_output=True), LAYERS[3])
     in_dram = with_stack(1, replace(LEGAL.stacks[1], output_home="dram"))
     assert rules(in_dram, leaving) == []
-    assert rules(LEGAL, leaving) == [StrategyRule.OUTPUT_NOT_IN_DRAM]
+    assert rules(LEGAL, leaving) == [Rule.OUTPUT_NOT_IN_DRAM]
     (found,) = verify_strategy(leaving, CHIP, stacked(("a",), ("b", "c", "d")))
-    assert str(found) == "output-lost: c: 'C' leaves the network"
+    assert str(found) == "output-lost: 'c': 'C' leaves the network"
 
 
 def test_maps_that_lie_in_a_memory_at_a_time_fit_together() -> None:
     """A (32 bytes) is alive while C (32) is written: 64 bytes hold both, and not one bit more."""
     larger = (*LAYERS[:2], replace(LAYERS[2], output_bits=257), LAYERS[3])
-    assert rules(LEGAL, larger) == [StrategyRule.HOME_EXCEEDED]
+    assert rules(LEGAL, larger) == [Rule.HOME_EXCEEDED]
 
 
 def test_a_map_that_is_read_no_more_takes_no_room() -> None:
@@ -120,31 +121,31 @@ def test_a_map_that_is_read_no_more_takes_no_room() -> None:
     kept = (StackStrategy((one.name,), WHOLE, "buffer") for one in chain[:3])
     every = FusionStrategy((*kept, StackStrategy(("d",), Tiling(4, 3, OverlapMode.RECOMPUTE))))
     assert rules(every, chain) == []
-    assert rules(every) == [StrategyRule.HOME_EXCEEDED]
+    assert rules(every) == [Rule.HOME_EXCEEDED]
 
 
 @pytest.mark.parametrize(
     ("claim", "rule", "subject"),
     [
-        (replace(CLAIM, figures=replace(FIGURES, energy_pj=1.6)), StrategyRule.FIGURE_DIFFERS, "result.energy_pj"),
-        (replace(CLAIM, figures=replace(FIGURES, macs=4)), StrategyRule.FIGURE_DIFFERS, "result.macs"),
-        (replace(CLAIM, figures=replace(FIGURES, dram_bits=63)), StrategyRule.FIGURE_DIFFERS, "result.dram_bits"),
+        (replace(CLAIM, figures=replace(FIGURES, energy_pj=1.6)), Rule.FIGURE_DIFFERS, "result.energy_pj"),
+        (replace(CLAIM, figures=replace(FIGURES, macs=4)), Rule.FIGURE_DIFFERS, "result.macs"),
+        (replace(CLAIM, figures=replace(FIGURES, dram_bits=63)), Rule.FIGURE_DIFFERS, "result.dram_bits"),
         (
             replace(CLAIM, figures=replace(FIGURES, latency_cycles=8.0)),
-            StrategyRule.FIGURE_DIFFERS,
+            Rule.FIGURE_DIFFERS,
             "result.latency_cycles",
         ),
         (
             StrategyClaim(Status.OPTIMAL, "energy", replace(FIGURES, objective_value=1499), 1499),
-            StrategyRule.FIGURE_DIFFERS,
+            Rule.FIGURE_DIFFERS,
             "result.objective_value",
         ),
-        (replace(CLAIM, lower_bound=1501), StrategyRule.BOUND_ABOVE_OBJECTIVE, "result.lower_bound"),
-        (replace(CLAIM, lower_bound=1499), StrategyRule.OPTIMAL_UNPROVEN, "result.lower_bound"),
-        (replace(CLAIM, status=Status.UNKNOWN), StrategyRule.ANSWER_DENIED, "result.status"),
+        (replace(CLAIM, lower_bound=1501), Rule.BOUND_ABOVE_OBJECTIVE, "result.lower_bound"),
+        (replace(CLAIM, lower_bound=1499), Rule.OPTIMAL_UNPROVEN, "result.lower_bound"),
+        (replace(CLAIM, status=Status.UNKNOWN), Rule.ANSWER_DENIED, "result.status"),
     ],
 )
-def test_each_claim_is_held_against_the_figures(claim: StrategyClaim, rule: StrategyRule, subject: str) -> None:
+def test_each_claim_is_held_against_the_figures(claim: StrategyClaim, rule: Rule, subject: str) -> None:
     (found,) = verify_strategy_claim(claim, FIGURES)
     assert (found.rule, found.subject) == (rule, subject)
     assert "\n" not in str(found)

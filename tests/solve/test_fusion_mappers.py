@@ -29,7 +29,8 @@ from onchip.solve.stacks.mappers import (
     check_rule_unrolls,
     mapper_named,
 )
-from onchip.verify.mapping import MappingRule, verify_mapping
+from onchip.verify.mapping import verify_mapping
+from onchip.verify.rules import Rule
 from support.fused_files import CHIP
 
 MACHINE = load_accelerator("meta-prototype-df")
@@ -86,9 +87,7 @@ def test_room_is_counted_in_parts_as_units_are(method: TemporalMethod) -> None:
     machine = unrolling_groups(replace(MACHINE, homes=homes))
     mapping = FixedUnrolling(method).result(layer, machine).answer
     assert mapping is not None
-    assert [one.rule for one in verify_mapping(mapping.layer(layer), machine, mapping)] == [
-        MappingRule.CAPACITY_EXCEEDED
-    ]
+    assert [one.rule for one in verify_mapping(mapping.layer(layer), machine, mapping)] == [Rule.CAPACITY_EXCEEDED]
     assert RuleMapper(method, ENERGY, Run())(layer, machine) is not None
 
 

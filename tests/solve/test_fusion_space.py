@@ -26,7 +26,8 @@ from onchip.solve.stacks.spaces import shared_spaces, space_of
 from onchip.solve.stacks.stacks import Span, legal_spans, spans_of, stack_of
 from onchip.solve.stacks.tilings import TileSizes, whole
 from onchip.solve.stacks.ways import Arc
-from onchip.verify.strategy import StrategyRule, verify_strategy
+from onchip.verify.rules import Rule
+from onchip.verify.strategy import verify_strategy
 from support.fusable_networks import RESIDUAL, chain, network_of, networks
 from support.stacks import tilings_of
 
@@ -127,7 +128,7 @@ def test_the_verifier_refuses_just_the_strategies_with_a_run_that_is_no_stack(
     choices = [StackChoice(span, Tiling(1, 1, OverlapMode.RECOMPUTE)) for span in spans]
     found = verify_strategy(layers_in(network), CHIP, strategy_of(network, choices))
     assert (not found) == (set(spans) <= set(legal_spans(network)))
-    assert {one.rule for one in found} <= {StrategyRule.OVER_A_BRANCH, StrategyRule.OUTPUT_LOST}
+    assert {one.rule for one in found} <= {Rule.OVER_A_BRANCH, Rule.OUTPUT_LOST}
 
 
 @given(networks(4), st.data())
@@ -142,7 +143,7 @@ def test_the_verifier_refuses_an_output_of_the_network_on_the_chip(
     found = verify_strategy(layers_in(network), CHIP, strategy_of(network, choices))
     name = network.layers[at].output.name
     stays = name not in network.outputs and any(read.source == name for one in network.layers for read in one.reads)
-    expected = [] if stays else [(StrategyRule.OUTPUT_NOT_IN_DRAM, network.layers[at].name)]
+    expected = [] if stays else [(Rule.OUTPUT_NOT_IN_DRAM, network.layers[at].name)]
     assert [(one.rule, one.subject) for one in found] == expected
 
 

@@ -5,15 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from onchip.answer.document import Granularity, Reading, Source
-from onchip.answer.stacks import FusionStrategy, LayerInNetwork
-from onchip.answer.strategy_document import (
-    CostModel,
-    StrategyClaim,
-    StrategyDocument,
-    StrategyFigures,
-    StrategyReading,
-)
+from onchip.answer.document import Claim, CostModel, Granularity, Reading, Source, StrategyDocument
+from onchip.answer.stacks import FusionStrategy, LayerInNetwork, StrategyFigures
 from onchip.app.networks import read_network
 from onchip.arch.accelerator import Accelerator
 from onchip.arch.memory import DRAM
@@ -27,6 +20,7 @@ from onchip.facts.fusable import FusableNetwork
 from onchip.formats.own.accelerator_text import accelerator_sha256
 from onchip.formats.own.accelerator_yaml import load_accelerator
 from onchip.formats.own.graph_json import graph_sha256
+from onchip.formats.own.strategy_json import STRATEGIES
 from onchip.ir.graph import Graph
 from onchip.lower.layers.fusable_of import fusable_of
 from onchip.lower.layers.layers_of import Precision
@@ -43,7 +37,8 @@ from onchip.solve.stacks.options import FusionOptions
 from onchip.solve.stacks.solve import FusionResult, choices_of, strategy_of
 from onchip.solve.stacks.stacks import spans_of, stack_of
 from onchip.solve.stacks.workers import Costing
-from onchip.verify.strategy import StrategyViolation, verify_strategy, verify_strategy_claim
+from onchip.verify.rules import Violation
+from onchip.verify.strategy import verify_strategy, verify_strategy_claim
 
 MODELS = {AccountingName.INTERPRETER: CostModel.ONCHIP, AccountingName.DEFINES: CostModel.DEFINES}
 WIDTHS_THAT_RUN = (8, 16, 32, 64)
@@ -128,7 +123,7 @@ def fuse_network(request: FusionRequest, start: RunStarter = silent_run) -> Fusi
 
 def check_strategy(
     document: StrategyDocument, request: FusionRequest, start: RunStarter = silent_run
-) -> tuple[tuple[StrategyViolation, ...], StrategyFigures | None]:
+) -> tuple[tuple[Violation, ...], StrategyFigures | None]:
     """All that is wrong with a strategy and what is claimed of it, and what it costs if it is legal.
 
     Costs are those of the document's mapper and model, its claim's objective and the network read as it says. Raises
@@ -139,23 +134,23 @@ def check_strategy(
     request = replace(
         request,
         objective=objective,
-        mapper=reading.mapper,
-        bits=reading.bits,
+        mapper=document.mapper,
+        bits=request.bits if reading.bits is None else reading.bits,
         partial_bits=reading.partial_bits,
         dims=reading.dims,
         granularity=reading.granularity,
-        accounting=accounting_of(reading),
+        accounting=accounting_of(document),
     )
     problem = _read(request, "reading.mapper")
     _ensure_same(document, problem)
-    violations = verify_strategy(_layers(problem.network), problem.accelerator, document.strategy)
+    violations = verify_strategy(_layers(problem.network), problem.accelerator, document.answer)
     if violations:
         return violations, None
-    spans = spans_of(problem.network, [stack.layers for stack in document.strategy.stacks])
+    spans = spans_of(problem.network, [stack.layers for stack in document.answer.stacks])
     with start(request.limits) as run:
         costs = problem.costing.costs(run)
         try:
-            found = [costs.cost(one) for one in choices_of(problem.network, document.strategy, spans)]
+            found = [costs.cost(one) for one in choices_of(problem.network, document.answer, spans)]
         except CostingStoppedError:
             error = StoppedError if run.interrupt.is_set() else NoAnswerError
             raise error("its cost was not found in time") from None
@@ -163,12 +158,12 @@ def check_strategy(
     return verify_strategy_claim(document.claim, figures) if document.claim else (), figures
 
 
-def accounting_of(reading: StrategyReading) -> AccountingName:
+def accounting_of(document: StrategyDocument) -> AccountingName:
     """By which a strategy is costed."""
-    return next(name for name, model in MODELS.items() if model is reading.model)
+    return next(name for name, model in MODELS.items() if model is document.model)
 
 
-def network_to_tile(source: str, reading: StrategyReading) -> Graph:
+def network_to_tile(source: str, reading: Reading) -> Graph:
     """The network as its tiles are emitted; raises InputError where those of no strategy could be planned and run."""
     if reading.bits not in WIDTHS_THAT_RUN:
         expected = f"one of {', '.join(map(str, WIDTHS_THAT_RUN))} to emit a graph"
@@ -176,7 +171,7 @@ def network_to_tile(source: str, reading: StrategyReading) -> Graph:
     if reading.granularity is not Granularity.FUSED:
         what = "who reads the graph of tiles would fuse the nodes"
         raise UsageError(what, place="--granularity", expected=f"{Granularity.FUSED} to emit a graph")
-    return read_network(source, Reading(reading.bits, reading.dims, reading.granularity))
+    return read_network(source, reading)
 
 
 def tiled_graph(strategy: FusionStrategy, graph: Graph) -> Graph:
@@ -219,7 +214,7 @@ def _ensure_tiles_can_be_costed(accelerator: Accelerator, request: FusionRequest
 
 def _ensure_same(document: StrategyDocument, problem: _Problem) -> None:
     hashes = {
-        "network": (document.network.sha256, graph_sha256(problem.graph)),
+        "network": (document.graph.sha256, graph_sha256(problem.graph)),
         "accelerator": (document.accelerator.sha256, accelerator_sha256(problem.accelerator)),
     }
     for name, (said, is_so) in hashes.items():
@@ -284,15 +279,17 @@ def _space(described: str, accounting: AccountingName) -> str:
 
 def _document(problem: _Problem, found: FusionResult, figures: StrategyFigures) -> StrategyDocument:
     request, result = problem.request, found.result
-    model = MODELS[request.accounting]
-    reading = StrategyReading(
-        request.bits, request.partial_bits, request.dims, request.granularity, problem.mapper, model
+    reading = Reading(request.bits, request.dims, request.granularity, partial_bits=request.partial_bits)
+    value, space = figures.objective_value, {STRATEGIES: found.space}
+    claim = Claim(
+        problem.mapper, result.status, request.objective, value, result.lower_bound, figures.named, space
     )
-    claim = StrategyClaim(result.status, request.objective, figures, result.lower_bound, found.space)
     return StrategyDocument(
         Source(problem.network.name, graph_sha256(problem.graph)),
         Source(problem.accelerator.name, accelerator_sha256(problem.accelerator)),
         reading,
         strategy_of(problem.network, [choice for choice, _ in found.stacks]),
         claim,
+        problem.mapper,
+        MODELS[request.accounting],
     )

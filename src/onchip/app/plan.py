@@ -32,7 +32,8 @@ from onchip.solve.run.limits import Limits
 from onchip.solve.run.registry import method_named
 from onchip.solve.run.start import RunStarter, silent_run
 from onchip.verify.figures import Figures
-from onchip.verify.packing import PackingViolation, verify_overflow, verify_packing
+from onchip.verify.packing import verify_overflow, verify_packing
+from onchip.verify.rules import Violation
 from onchip.verify.verifier import verify
 
 if TYPE_CHECKING:
@@ -114,10 +115,10 @@ def check_plan(plan_file: Path, network: str, target: Target, insisted: Mapping[
     for name, value in insisted.items():
         if value != (planned := getattr(reading, name)):
             raise UsageError(f"{value} contradicts the plan", file=str(plan_file), place=name, expected=f"{planned}")
-    objective = document.claim.objective if document.claim else Objective.TRAFFIC
+    objective = Objective(document.claim.objective) if document.claim else Objective.TRAFFIC
     planned = Problem(
         read_network(network, reading),
-        document.plan.memories,
+        document.answer.memories,
         objective,
         document.order,
         reading.count,
@@ -127,9 +128,9 @@ def check_plan(plan_file: Path, network: str, target: Target, insisted: Mapping[
     planned = fitted_to_scratchpads(planned, network, reading)
     sha256 = graph_sha256(planned.graph)
     if document.graph.sha256 != sha256:
-        _every_name_is_known(document.plan, planned.graph, str(plan_file))
+        _every_name_is_known(document.answer, planned.graph, str(plan_file))
     problem = _on_target(planned, target)
-    verdict = verify(problem, document.plan, document.claim)
+    verdict = verify(problem, document.answer, document.claim)
     return Check(document, problem, sha256, verdict)
 
 
@@ -156,7 +157,7 @@ def run_plan(plan_file: Path, network: str, values: Values) -> Execution:
     kernels = kernels_of(network, check.document.reading, graph, values)
     inputs = network_inputs(graph, kernels, read_arrays(values.given, graph))
     reference = run_in_given_order(check.problem, kernels, inputs)
-    run = run_plan_on_machine(check.problem, check.document.plan, kernels, inputs, reference)
+    run = run_plan_on_machine(check.problem, check.document.answer, kernels, inputs, reference)
     relative = kernels.difference_from_whole_model(inputs, run.outputs) if run.difference is None else None
     return Execution(check, kernels.name, run, relative, time.perf_counter() - started)
 
@@ -169,7 +170,7 @@ def time_network(plan_file: Path, network: str, accelerator: str) -> Timing:
     check = check_plan(plan_file, network, Target(), {})
     if not check.is_legal:
         return Timing(check, chip)
-    return Timing(check, chip, timeline_of(check.problem, check.document.plan, chip))
+    return Timing(check, chip, timeline_of(check.problem, check.document.answer, chip))
 
 
 def timeline_of(problem: Problem, plan: Plan, chip: Accelerator) -> Timeline:
@@ -234,7 +235,7 @@ def _packing_problem(
     return table.ids, PackingProblem(table.buffers, capacity_bytes or max(roomy, 1), asked)
 
 
-def _no_violations(violations: Sequence[PackingViolation], method: str) -> None:
+def _no_violations(violations: Sequence[Violation], method: str) -> None:
     if violations:
         raise InternalError(
             f"its packing has {len(violations)} violations, the first: {violations[0]}",

@@ -4,46 +4,18 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterator
-from dataclasses import dataclass
-from enum import StrEnum
 from itertools import product
 
 from onchip.answer.layer_mapping import Kept, LayerMapping, Loop, loops_along
 from onchip.arch.accelerator import Accelerator
 from onchip.arch.memory import MemoryLevel, Operand
 from onchip.ir.layer import INPUT, OUTPUT, RELEVANT, Axis, Layer
-
-
-class MappingRule(StrEnum):
-    """The name of each way in which a mapping can be wrong."""
-
-    TOO_FEW_ITERATIONS = "too-few-iterations"  # the loops of a dimension multiply to less than its bound
-    TOO_MANY_ITERATIONS = "too-many-iterations"  # to more, where bounds may not be padded
-    NO_SUCH_DIMENSION = "no-such-dimension"  # a spatial loop runs along what the array does not have
-    NOT_UNROLLED = "not-unrolled"  # the dimension of the array does not unroll that loop
-    ARRAY_EXCEEDED = "array-exceeded"  # more units are needed along a dimension than there are
-    NO_SUCH_MEMORY = "no-such-memory"  # an operand is kept where there is no memory
-    NO_SUCH_OPERAND = "no-such-operand"  # something is kept that the layer does not have
-    NOT_HELD = "not-held"  # the memory does not hold the operand
-    MISPLACED = "misplaced"  # a memory stands above another that it does not stand above in the accelerator
-    CAPACITY_EXCEEDED = "capacity-exceeded"  # tiles of all operands together need more than a memory has
-
-
-@dataclass(frozen=True, slots=True)
-class MappingViolation:
-    """One rule broken by `subject`: a loop, a dimension of the array, an operand or a memory."""
-
-    rule: MappingRule
-    subject: str
-    detail: str
-
-    def __str__(self) -> str:
-        return f"{self.rule}: {self.subject}: {self.detail}"
+from onchip.verify.rules import Rule, Violation
 
 
 def verify_mapping(
     layer: Layer, accelerator: Accelerator, mapping: LayerMapping, *, may_pad: bool = False
-) -> tuple[MappingViolation, ...]:
+) -> tuple[Violation, ...]:
     """Return all that is wrong; a mapping is legal exactly when that is nothing.
 
     With `may_pad` the loops may run longer than the layer's. Capacities are measured only where all else is right.
@@ -58,54 +30,54 @@ def verify_mapping(
     return tuple(found)
 
 
-def _bounds(layer: Layer, mapping: LayerMapping, *, may_pad: bool) -> Iterator[MappingViolation]:
+def _bounds(layer: Layer, mapping: LayerMapping, *, may_pad: bool) -> Iterator[Violation]:
     for name, bound in layer.bounds.items():
         iterations = 1
         for loop in mapping.nest:
             iterations *= loop.size if loop.dimension == name else 1
         detail = f"{iterations} iterations for a bound of {bound}"
         if iterations < bound:
-            yield MappingViolation(MappingRule.TOO_FEW_ITERATIONS, name, detail)
+            yield Violation(Rule.TOO_FEW_ITERATIONS, name, detail)
         if iterations > bound and not may_pad:
-            yield MappingViolation(MappingRule.TOO_MANY_ITERATIONS, name, detail)
+            yield Violation(Rule.TOO_MANY_ITERATIONS, name, detail)
 
 
-def _array(accelerator: Accelerator, mapping: LayerMapping) -> Iterator[MappingViolation]:
+def _array(accelerator: Accelerator, mapping: LayerMapping) -> Iterator[Violation]:
     units = dict(accelerator.array.sizes) if accelerator.array else {}
     used: dict[str, int] = defaultdict(lambda: 1)
     for loop in mapping.nest:
         if loop.along is None:
             continue
         if accelerator.array is None or loop.along not in units:
-            yield MappingViolation(MappingRule.NO_SUCH_DIMENSION, loop.along, f"loop {loop} runs along it")
+            yield Violation(Rule.NO_SUCH_DIMENSION, loop.along, f"loop {loop} runs along it")
         elif loop.size > 1 and loop.dimension not in loops_along(accelerator.array, loop.along):
-            yield MappingViolation(MappingRule.NOT_UNROLLED, loop.along, f"loop {loop} runs along it")
+            yield Violation(Rule.NOT_UNROLLED, loop.along, f"loop {loop} runs along it")
         used[loop.along] *= loop.size
     for name, need in used.items():
         if name in units and need > units[name]:
-            yield MappingViolation(MappingRule.ARRAY_EXCEEDED, name, f"{need} of {units[name]} units")
+            yield Violation(Rule.ARRAY_EXCEEDED, name, f"{need} of {units[name]} units")
 
 
-def _places(layer: Layer, accelerator: Accelerator, mapping: LayerMapping) -> Iterator[MappingViolation]:
+def _places(layer: Layer, accelerator: Accelerator, mapping: LayerMapping) -> Iterator[Violation]:
     levels = list(accelerator.levels)
     for operand in Operand:
         before: int | None = None
         for kept in mapping.kept(operand):
             if operand not in layer.operands:
-                yield MappingViolation(MappingRule.NO_SUCH_OPERAND, operand, f"it is kept in {kept.memory!r}")
+                yield Violation(Rule.NO_SUCH_OPERAND, operand, f"it is kept in {kept.memory!r}")
                 continue
             places = [at for at, level in enumerate(levels) if level.memory.name == kept.memory]
             if not places:
-                yield MappingViolation(MappingRule.NO_SUCH_MEMORY, kept.memory, f"{operand} is kept in it")
+                yield Violation(Rule.NO_SUCH_MEMORY, kept.memory, f"{operand} is kept in it")
                 continue
             (at,) = places
             if operand not in levels[at].memory.holds:
-                yield MappingViolation(MappingRule.NOT_HELD, operand, f"{kept.memory!r} does not hold it")
+                yield Violation(Rule.NOT_HELD, operand, f"{kept.memory!r} does not hold it")
             if accelerator.home(operand) in [level.memory.name for level in levels[: at + 1]]:
-                yield MappingViolation(MappingRule.MISPLACED, operand, f"it lies whole in or below {kept.memory!r}")
+                yield Violation(Rule.MISPLACED, operand, f"it lies whole in or below {kept.memory!r}")
             if before is not None and (at <= before or not _serves_all_of(levels[at], levels[before])):
                 detail = f"{kept.memory!r} is not above {levels[before].memory.name!r}"
-                yield MappingViolation(MappingRule.MISPLACED, operand, detail)
+                yield Violation(Rule.MISPLACED, operand, detail)
             before = at
 
 
@@ -115,7 +87,7 @@ def _serves_all_of(upper: MemoryLevel, lower: MemoryLevel) -> bool:
     return lower.serves is not None and all(name in upper.serves for name in lower.serves)
 
 
-def _capacities(layer: Layer, accelerator: Accelerator, mapping: LayerMapping) -> Iterator[MappingViolation]:
+def _capacities(layer: Layer, accelerator: Accelerator, mapping: LayerMapping) -> Iterator[Violation]:
     executed = mapping.layer(layer)
     for level in accelerator.levels:
         needs: dict[str, int] = {}
@@ -132,7 +104,7 @@ def _capacities(layer: Layer, accelerator: Accelerator, mapping: LayerMapping) -
         if sum(needs.values()) > level.memory.capacity_bytes * 8:
             parts = ", ".join(f"{operand} {bits}" for operand, bits in needs.items())
             detail = f"{sum(needs.values())} bits ({parts}) in {level.memory.capacity_bytes * 8}"
-            yield MappingViolation(MappingRule.CAPACITY_EXCEEDED, level.memory.name, detail)
+            yield Violation(Rule.CAPACITY_EXCEEDED, level.memory.name, detail)
 
 
 def _bits(layer: Layer, mapping: LayerMapping, operand: str, number: int, level: MemoryLevel) -> int:

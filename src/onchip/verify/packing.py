@@ -3,43 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from enum import StrEnum
 from typing import TypeAlias
 
 from onchip.answer.packing import Buffer, Overflow, Packing, PackingProblem
+from onchip.verify.rules import Rule, Violation
 
 Placed: TypeAlias = tuple[int, Buffer, int]  # which buffer, the buffer, its offset
 
 
-class PackingRule(StrEnum):
-    """The name of each way in which a packing can be wrong."""
-
-    OFFSETS_MISCOUNTED = "offsets-miscounted"  # there is not one offset for each buffer
-    NEGATIVE_OFFSET = "negative-offset"  # a buffer starts below address 0
-    MISALIGNED = "misaligned"  # its offset is no multiple of the alignment
-    BEYOND_CAPACITY = "beyond-capacity"  # it ends above the capacity
-    OVERLAP = "overlap"  # it shares bytes and a step with another buffer
-    ARENA_MISCOUNTED = "arena-miscounted"  # the arena said is not the highest end of a buffer
-    OUTSIDE_MISCOUNTED = "outside-miscounted"  # the bytes said to be outside are not the sum of the sizes there
+ALL_BUFFERS = "packing"
+"""The subject of what is wrong with all buffers together."""
 
 
-@dataclass(frozen=True, slots=True)
-class PackingViolation:
-    """One rule broken by one buffer, an index into the problem's `buffers` (None: by all together)."""
-
-    rule: PackingRule
-    detail: str
-    buffer: int | None = None
-
-    def __str__(self) -> str:
-        where = "" if self.buffer is None else f"buffer {self.buffer}: "
-        return f"{self.rule}: {where}{self.detail}"
-
-
-def verify_packing(
-    problem: PackingProblem, packing: Packing, arena_bytes: int | None = None
-) -> tuple[PackingViolation, ...]:
+def verify_packing(problem: PackingProblem, packing: Packing, arena_bytes: int | None = None) -> tuple[Violation, ...]:
     """Return all that is wrong; a packing is legal exactly when that is nothing.
 
     `arena_bytes` is the arena that is claimed, None where none is.
@@ -52,11 +28,11 @@ def verify_packing(
         highest = max(highest, offset + buffer.size_bytes)
     if highest != arena_bytes:
         detail = f"the arena is said to be {arena_bytes} bytes, it is {highest}"
-        return (*violations, PackingViolation(PackingRule.ARENA_MISCOUNTED, detail))
+        return (*violations, Violation(Rule.ARENA_MISCOUNTED, ALL_BUFFERS, detail))
     return violations
 
 
-def verify_overflow(problem: PackingProblem, overflow: Overflow, outside_bytes: int) -> tuple[PackingViolation, ...]:
+def verify_overflow(problem: PackingProblem, overflow: Overflow, outside_bytes: int) -> tuple[Violation, ...]:
     """Return all that is wrong with what is kept, and with the count of bytes that are not."""
     violations = tuple(_violations(problem, overflow.offsets_bytes))
     if len(overflow.offsets_bytes) != len(problem.buffers):
@@ -67,14 +43,14 @@ def verify_overflow(problem: PackingProblem, overflow: Overflow, outside_bytes: 
             counted += buffer.size_bytes
     if counted != outside_bytes:
         detail = f"{outside_bytes} bytes are said to be outside, {counted} are"
-        return (*violations, PackingViolation(PackingRule.OUTSIDE_MISCOUNTED, detail))
+        return (*violations, Violation(Rule.OUTSIDE_MISCOUNTED, ALL_BUFFERS, detail))
     return violations
 
 
-def _violations(problem: PackingProblem, offsets: Sequence[int | None]) -> Iterator[PackingViolation]:
+def _violations(problem: PackingProblem, offsets: Sequence[int | None]) -> Iterator[Violation]:
     if len(offsets) != len(problem.buffers):
         detail = f"{len(offsets)} offsets for {len(problem.buffers)} buffers"
-        yield PackingViolation(PackingRule.OFFSETS_MISCOUNTED, detail)
+        yield Violation(Rule.OFFSETS_MISCOUNTED, ALL_BUFFERS, detail)
         return
     placed = [
         (index, buffer, offset)
@@ -85,19 +61,19 @@ def _violations(problem: PackingProblem, offsets: Sequence[int | None]) -> Itera
     yield from _overlaps(placed)
 
 
-def _places(problem: PackingProblem, placed: Sequence[Placed]) -> Iterator[PackingViolation]:
+def _places(problem: PackingProblem, placed: Sequence[Placed]) -> Iterator[Violation]:
     for index, buffer, offset in placed:
         if offset < 0:
-            yield PackingViolation(PackingRule.NEGATIVE_OFFSET, f"it is at {offset}", index)
+            yield Violation(Rule.NEGATIVE_OFFSET, _name(index), f"it is at {offset}")
         if offset % problem.alignment_bytes:
             detail = f"it is at {offset}, no multiple of {problem.alignment_bytes}"
-            yield PackingViolation(PackingRule.MISALIGNED, detail, index)
+            yield Violation(Rule.MISALIGNED, _name(index), detail)
         if offset + buffer.size_bytes > problem.capacity_bytes:
             detail = f"it ends at {offset + buffer.size_bytes}, above {problem.capacity_bytes}"
-            yield PackingViolation(PackingRule.BEYOND_CAPACITY, detail, index)
+            yield Violation(Rule.BEYOND_CAPACITY, _name(index), detail)
 
 
-def _overlaps(placed: Sequence[Placed]) -> Iterator[PackingViolation]:
+def _overlaps(placed: Sequence[Placed]) -> Iterator[Violation]:
     for position, (index, buffer, offset) in enumerate(placed):
         for before, other, place in placed[:position]:
             shares_a_step = buffer.start < other.stop and other.start < buffer.stop
@@ -106,4 +82,9 @@ def _overlaps(placed: Sequence[Placed]) -> Iterator[PackingViolation]:
                     f"it is at [{offset}, {offset + buffer.size_bytes}) over steps [{buffer.start}, {buffer.stop}), "
                     f"buffer {before} at [{place}, {place + other.size_bytes}) over [{other.start}, {other.stop})"
                 )
-                yield PackingViolation(PackingRule.OVERLAP, detail, index)
+                yield Violation(Rule.OVERLAP, _name(index), detail)
+
+
+def _name(index: int) -> str:
+    """Buffers have no names: one is known by its index into the problem's `buffers`."""
+    return f"buffer {index}"

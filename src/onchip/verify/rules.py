@@ -1,4 +1,4 @@
-"""What a plan can get wrong, and where it did."""
+"""What an answer can get wrong, and where it did: one list for programs, packings, mappings, stacks and schedules."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from enum import StrEnum
 
 
 class Rule(StrEnum):
-    """The name of each way in which a plan, or what is claimed of it, can be wrong."""
+    """The name of each way in which an answer, or what is claimed of it, can be wrong."""
 
     # Names
     UNKNOWN_TENSOR = "unknown-tensor"  # no tensor of the graph has this name (said once per name)
@@ -20,7 +20,7 @@ class Rule(StrEnum):
     NEGATIVE_OFFSET = "negative-offset"  # a residency starts below address 0
     MISALIGNED = "misaligned"  # its offset is no multiple of the scratchpad's alignment
     BEYOND_CAPACITY = "beyond-capacity"  # it ends above the scratchpad's capacity
-    OVERLAP = "overlap"  # it shares bytes with another residency of the same scratchpad
+    OVERLAP = "overlap"  # it shares bytes with another residency of the same scratchpad, or a buffer with another
     ALLOCATED_TWICE = "allocated-twice"  # the tensor is resident in this scratchpad already
     FREED_NOT_RESIDENT = "freed-not-resident"  # the tensor freed is not resident in this scratchpad
     PLACEMENT_NOT_STATIC = "placement-not-static"  # it has several, and one of them is over more than one operator
@@ -51,16 +51,44 @@ class Rule(StrEnum):
     OBJECTIVE_DIFFERS = "objective-differs"  # the objective value claimed is not the plan's
     BOUND_ABOVE_OBJECTIVE = "bound-above-objective"  # the lower bound claimed exceeds the objective value claimed
     OPTIMAL_UNPROVEN = "optimal-unproven"  # OPTIMAL is claimed with a lower bound below the objective value
-    ANSWER_DENIED = "answer-denied"  # the status claimed says that there is no plan, and there is one
+    ANSWER_DENIED = "answer-denied"  # the status claimed says that there is no answer, and there is one
+    FIGURE_DIFFERS = "figure-differs"  # a figure claimed is not what is recomputed
+
+    # Packings
+    OFFSETS_MISCOUNTED = "offsets-miscounted"  # there is not one offset for each buffer
+    ARENA_MISCOUNTED = "arena-miscounted"  # the arena said is not the highest end of a buffer
+    OUTSIDE_MISCOUNTED = "outside-miscounted"  # the bytes said to be outside are not the sum of the sizes there
+
+    # Mappings
+    TOO_FEW_ITERATIONS = "too-few-iterations"  # the loops of a dimension multiply to less than its bound
+    TOO_MANY_ITERATIONS = "too-many-iterations"  # to more, where bounds may not be padded
+    NO_SUCH_DIMENSION = "no-such-dimension"  # a spatial loop runs along what the array does not have
+    NOT_UNROLLED = "not-unrolled"  # the dimension of the array does not unroll that loop
+    ARRAY_EXCEEDED = "array-exceeded"  # more units are needed along a dimension than there are
+    NO_SUCH_MEMORY = "no-such-memory"  # an operand is kept where there is no memory
+    NO_SUCH_OPERAND = "no-such-operand"  # something is kept that the layer does not have
+    NOT_HELD = "not-held"  # the memory does not hold the operand, or the map between stacks
+    MISPLACED = "misplaced"  # a memory stands above another that it does not stand above in the accelerator
+    CAPACITY_EXCEEDED = "capacity-exceeded"  # tiles of all operands together need more than a memory has
+
+    # Stacks
+    UNKNOWN_LAYER = "unknown-layer"  # the network has no layer of this name
+    LAYER_MISSING = "layer-missing"  # a layer of the network is in no stack
+    OVER_A_BRANCH = "over-a-branch"  # what is written is read outside its stack, and not by the stack's last operator
+    OUTPUT_LOST = "output-lost"  # it leaves the network, and is not written by the stack's last operator
+    TILE_EXCEEDS_MAP = "tile-exceeds-map"  # a tile is larger than the stack's last feature map
+    NO_SUCH_HOME = "no-such-home"  # a map between stacks lies where no memory is
+    HOME_EXCEEDED = "home-exceeded"  # the maps that lie in a memory at a time need more than it has
+    OUTPUT_NOT_IN_DRAM = "output-not-in-dram"  # an output of the network, or what nobody reads, lies on the chip
 
 
 @dataclass(frozen=True, slots=True)
 class Violation:
     """One rule broken in one place.
 
-    `subject` is the tensor, operator, memory or field it is about. `instruction` is an index into
-    `Plan.instructions`, `step` the number of operators run before it; both are None where the
-    violation is of the whole plan.
+    `subject` is the tensor, operator, memory, buffer, loop, operand, stack or field it is about. `instruction` is an
+    index into `Plan.instructions`, `step` the number of operators run before it; both are None where the violation
+    is of the whole answer, or of one without instructions.
     """
 
     rule: Rule

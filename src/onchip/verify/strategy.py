@@ -6,8 +6,6 @@ A strategy costs what a cost model says; the model's figures are handed in.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from enum import StrEnum
 from math import isclose
 
 from onchip.answer.result import Status
@@ -15,44 +13,14 @@ from onchip.answer.stacks import FusionStrategy, LayerInNetwork, StackStrategy
 from onchip.answer.strategy_document import StrategyClaim, StrategyFigures
 from onchip.arch.accelerator import Accelerator
 from onchip.arch.memory import DRAM, Operand
+from onchip.verify.rules import Rule, Violation
 
 RELATIVE_TOLERANCE = 1e-9
 
 
-class StrategyRule(StrEnum):
-    """The name of each way in which a strategy, or what is claimed of it, can be wrong."""
-
-    UNKNOWN_LAYER = "unknown-layer"  # the network has no layer of this name
-    LAYER_MISSING = "layer-missing"  # a layer of the network is in no stack
-    OUT_OF_ORDER = "out-of-order"  # a layer runs after one that the network puts later
-    OVER_A_BRANCH = "over-a-branch"  # what a layer writes is read outside its stack, and it is not the stack's last
-    OUTPUT_LOST = "output-lost"  # what a layer writes leaves the network, and it is not the stack's last
-    TILE_EXCEEDS_MAP = "tile-exceeds-map"  # a tile is larger than the stack's last feature map
-    NO_SUCH_HOME = "no-such-home"  # a map between stacks lies where no memory is
-    NOT_HELD = "not-held"  # it lies in a memory that does not hold inputs and outputs, or of which there are several
-    HOME_EXCEEDED = "home-exceeded"  # the maps that lie in a memory at a time need more than it has
-    OUTPUT_NOT_IN_DRAM = "output-not-in-dram"  # an output of the network, or what nobody reads, lies on the chip
-    FIGURE_DIFFERS = "figure-differs"  # the cost claimed is not what the cost model says
-    BOUND_ABOVE_OBJECTIVE = "bound-above-objective"  # the lower bound claimed exceeds the objective value claimed
-    OPTIMAL_UNPROVEN = "optimal-unproven"  # OPTIMAL is claimed with a lower bound below the objective value
-    ANSWER_DENIED = "answer-denied"  # the status claimed says that there is no strategy, and there is one
-
-
-@dataclass(frozen=True, slots=True)
-class StrategyViolation:
-    """One rule broken by `subject`: a layer, a stack (by its place), a memory or a field."""
-
-    rule: StrategyRule
-    subject: str
-    detail: str
-
-    def __str__(self) -> str:
-        return f"{self.rule}: {self.subject}: {self.detail}"
-
-
 def verify_strategy(
     layers: Sequence[LayerInNetwork], accelerator: Accelerator, strategy: FusionStrategy
-) -> tuple[StrategyViolation, ...]:
+) -> tuple[Violation, ...]:
     """Return all that is wrong; stacks are looked into only where they are made of the network's layers in order."""
     found = [*_cover(layers, strategy)]
     if not found:
@@ -60,7 +28,7 @@ def verify_strategy(
     return tuple(found)
 
 
-def verify_strategy_claim(claim: StrategyClaim, figures: StrategyFigures) -> tuple[StrategyViolation, ...]:
+def verify_strategy_claim(claim: StrategyClaim, figures: StrategyFigures) -> tuple[Violation, ...]:
     """Return what the claim says that the figures, of the same objective, do not; OPTIMAL is taken as claimed."""
     claimed = claim.figures.objective_value
     pairs = {
@@ -71,79 +39,77 @@ def verify_strategy_claim(claim: StrategyClaim, figures: StrategyFigures) -> tup
         "dram_bits": (claim.figures.dram_bits, figures.dram_bits),
     }
     found = [
-        StrategyViolation(StrategyRule.FIGURE_DIFFERS, f"result.{name}", f"{said} is claimed, and it is {is_so}")
+        Violation(Rule.FIGURE_DIFFERS, f"result.{name}", f"{said} is claimed, and it is {is_so}")
         for name, (said, is_so) in pairs.items()
         if not isclose(said, is_so, rel_tol=RELATIVE_TOLERANCE)
     ]
     bound = f"{claim.lower_bound} with an objective value of {claimed}"
     if claim.lower_bound > claimed:
-        found.append(StrategyViolation(StrategyRule.BOUND_ABOVE_OBJECTIVE, "result.lower_bound", bound))
+        found.append(Violation(Rule.BOUND_ABOVE_OBJECTIVE, "result.lower_bound", bound))
     if claim.status is Status.OPTIMAL and claim.lower_bound < claimed:
-        found.append(StrategyViolation(StrategyRule.OPTIMAL_UNPROVEN, "result.lower_bound", bound))
+        found.append(Violation(Rule.OPTIMAL_UNPROVEN, "result.lower_bound", bound))
     if claim.status not in (Status.OPTIMAL, Status.FEASIBLE):
-        found.append(StrategyViolation(StrategyRule.ANSWER_DENIED, "result.status", f"it is {claim.status}"))
+        found.append(Violation(Rule.ANSWER_DENIED, "result.status", f"it is {claim.status}"))
     return tuple(found)
 
 
-def _cover(layers: Sequence[LayerInNetwork], strategy: FusionStrategy) -> Iterator[StrategyViolation]:
+def _cover(layers: Sequence[LayerInNetwork], strategy: FusionStrategy) -> Iterator[Violation]:
     places = {layer.name: at for at, layer in enumerate(layers)}
     given = [name for stack in strategy.stacks for name in stack.layers]
     for name in given:
         if name not in places:
-            yield StrategyViolation(StrategyRule.UNKNOWN_LAYER, name, "the network has no such layer")
+            yield Violation(Rule.UNKNOWN_LAYER, name, "the network has no such layer")
     for name in places:
         if name not in given:
-            yield StrategyViolation(StrategyRule.LAYER_MISSING, name, "it is in no stack")
+            yield Violation(Rule.LAYER_MISSING, name, "it is in no stack")
     known = [name for name in given if name in places]
     for at, name in enumerate(known):
         if later := [other for other in known[:at] if places[other] > places[name]]:
-            yield StrategyViolation(StrategyRule.OUT_OF_ORDER, name, f"it runs after {later[0]!r}")
+            yield Violation(Rule.OUT_OF_ORDER, name, f"it runs after {later[0]!r}")
 
 
-def _branches(layers: Sequence[LayerInNetwork], strategy: FusionStrategy) -> Iterator[StrategyViolation]:
+def _branches(layers: Sequence[LayerInNetwork], strategy: FusionStrategy) -> Iterator[Violation]:
     for stack in strategy.stacks:
         for layer in layers:
             if layer.name not in stack.layers[:-1]:
                 continue
             readers = [other.name for other in layers if layer.writes in other.reads]
             if layer.is_output or not readers:
-                yield StrategyViolation(StrategyRule.OUTPUT_LOST, layer.name, f"{layer.writes!r} leaves the network")
+                yield Violation(Rule.OUTPUT_LOST, layer.name, f"{layer.writes!r} leaves the network")
             for reader in readers:
                 if reader not in stack.layers:
                     detail = f"{reader!r} reads {layer.writes!r} outside the stack that ends with {stack.layers[-1]!r}"
-                    yield StrategyViolation(StrategyRule.OVER_A_BRANCH, layer.name, detail)
+                    yield Violation(Rule.OVER_A_BRANCH, layer.name, detail)
 
 
-def _tiles(layers: Sequence[LayerInNetwork], strategy: FusionStrategy) -> Iterator[StrategyViolation]:
+def _tiles(layers: Sequence[LayerInNetwork], strategy: FusionStrategy) -> Iterator[Violation]:
     for at, stack in enumerate(strategy.stacks):
         last, tiling = _last(layers, stack), stack.tiling
         if tiling.columns > last.columns or tiling.rows > last.rows:
             detail = f"tiles of {tiling.columns} x {tiling.rows} in a map of {last.columns} x {last.rows}"
-            yield StrategyViolation(StrategyRule.TILE_EXCEEDS_MAP, f"stack {at}", detail)
+            yield Violation(Rule.TILE_EXCEEDS_MAP, f"stack {at}", detail)
 
 
-def _homes(
-    layers: Sequence[LayerInNetwork], accelerator: Accelerator, strategy: FusionStrategy
-) -> Iterator[StrategyViolation]:
+def _homes(layers: Sequence[LayerInNetwork], accelerator: Accelerator, strategy: FusionStrategy) -> Iterator[Violation]:
     for at, stack in enumerate(strategy.stacks):
         last, home = _last(layers, stack), stack.output_home
         if home == DRAM:
             continue
         if last.is_output or not any(last.writes in layer.reads for layer in layers):
-            yield StrategyViolation(StrategyRule.OUTPUT_NOT_IN_DRAM, last.name, f"{last.writes!r} lies in {home!r}")
+            yield Violation(Rule.OUTPUT_NOT_IN_DRAM, last.name, f"{last.writes!r} lies in {home!r}")
         levels = [level for level in accelerator.levels if level.memory.name == home]
         if not levels:
-            yield StrategyViolation(StrategyRule.NO_SUCH_HOME, home, f"{last.writes!r} lies in it")
+            yield Violation(Rule.NO_SUCH_HOME, home, f"{last.writes!r} lies in it")
             continue
         (level,) = levels
         dimensions = accelerator.array.dimensions if accelerator.array else {}
         is_one = level.serves is None or all(name in level.serves for name in dimensions)
         if not is_one or Operand.INPUT not in level.memory.holds or Operand.OUTPUT not in level.memory.holds:
-            yield StrategyViolation(StrategyRule.NOT_HELD, home, f"{last.writes!r} lies in it")
+            yield Violation(Rule.NOT_HELD, home, f"{last.writes!r} lies in it")
         need = sum(_last(layers, other).output_bits for other in _present(layers, strategy, at, home))
         if need > level.memory.capacity_bytes * 8:
             detail = f"{need} bits in {level.memory.capacity_bytes * 8} while stack {at} runs"
-            yield StrategyViolation(StrategyRule.HOME_EXCEEDED, home, detail)
+            yield Violation(Rule.HOME_EXCEEDED, home, detail)
 
 
 def _present(layers: Sequence[LayerInNetwork], strategy: FusionStrategy, at: int, home: str) -> Iterator[StackStrategy]:

@@ -10,14 +10,14 @@ from rich.table import Table
 from rich.text import Text
 
 from onchip.answer.result import Status
-from onchip.answer.strategy_document import StrategyFigures
+from onchip.answer.stacks import StrategyFigures
 from onchip.cost.stack.cost import TileTypeCost
 from onchip.cost.stack.layers import LayerLevels
 from onchip.cost.stack.sums import Cause, FusedLatency, FusedSums
 from onchip.reports.mapping.text import amount, short_energy
 from onchip.reports.shared.words import counted, percent, printable, short_amount
 from onchip.reports.stack.outcome import CostedStack, FusionOutcome
-from onchip.verify.strategy import StrategyViolation
+from onchip.verify.rules import Violation
 
 LATENCY_PARTS = ("ideal", "unused", "stall", "drain", "preload_and_offload", "copies")
 
@@ -76,7 +76,7 @@ def fusion_object(outcome: FusionOutcome) -> dict[str, object]:
     }
 
 
-def check_object(violations: Sequence[StrategyViolation], figures: StrategyFigures | None) -> dict[str, object]:
+def check_object(violations: Sequence[Violation], figures: StrategyFigures | None) -> dict[str, object]:
     """Of `--check`."""
     return {
         "legal": not violations,
@@ -89,7 +89,7 @@ def check_object(violations: Sequence[StrategyViolation], figures: StrategyFigur
     }
 
 
-def check_words(violations: Sequence[StrategyViolation], figures: StrategyFigures | None) -> str:
+def check_words(violations: Sequence[Violation], figures: StrategyFigures | None) -> str:
     """A line for each violation, or what the strategy costs."""
     if violations or figures is None:
         return "\n".join(printable(str(one)) for one in violations)

@@ -20,7 +20,8 @@ from onchip.solve.mapping.objective import MappingObjective
 from onchip.solve.mapping.registry import MappingMethod
 from onchip.solve.run.limits import Run
 from onchip.solve.stacks.cost_table import CostingStoppedError
-from onchip.verify.mapping import MappingRule, verify_mapping
+from onchip.verify.mapping import verify_mapping
+from onchip.verify.rules import Rule
 
 EXACT, LOMA, UNEVEN = "exact", "loma", "uneven"
 MAPPERS: Final[Mapping[AccountingName, tuple[str, ...]]] = {
@@ -119,7 +120,7 @@ class RuleMapper:
     def _ensure_legal(self, layer: Layer, machine: Accelerator, mapping: LayerMapping) -> None:
         """Whole units may need more room than the parts that are counted, so that is left to the cost model."""
         for violation in verify_mapping(layer, machine, mapping, may_pad=True):
-            if violation.rule is not MappingRule.CAPACITY_EXCEEDED:
+            if violation.rule is not Rule.CAPACITY_EXCEEDED:
                 raise InternalError(f"its mapping is not legal: {violation}", place=f"--method {self.method}")
 
 
