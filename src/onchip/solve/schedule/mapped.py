@@ -1,0 +1,60 @@
+"""The mappings of a schedule: one for each nest at its homes, within the room that every step leaves for it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+
+from onchip.answer.layer_mapping import LayerMapping
+from onchip.answer.schedule import Homes
+from onchip.ir.layer import Layer
+from onchip.solve.schedule.runs import NestPlace
+
+Room = Mapping[str, int]
+"""Bytes that tiles may take, by addressed memory."""
+
+
+@dataclass(frozen=True, slots=True)
+class MappedNest:
+    """A mapping, what it needs of each addressed memory, and what the nest costs with it."""
+
+    mapping: LayerMapping
+    workspace_bytes: Room
+    energy_pj: float
+    cycles: float
+    dram_read_bits: int
+    dram_written_bits: int
+
+    def fits(self, room: Room) -> bool:
+        """Whether its workspace is within the room."""
+        return all(room.get(memory, 0) >= size for memory, size in self.workspace_bytes.items())
+
+
+Mapper = Callable[[NestPlace, Room], MappedNest | None]
+"""The best mapping of a nest within a room; None if none fits."""
+
+
+@dataclass(slots=True)
+class KnownMappings:
+    """Remembers what a mapper found.
+
+    A mapping that is best in a room is best in every smaller one in which it fits; where none fits in a room, none
+    fits in a smaller one.
+    """
+
+    mapper: Mapper
+    _found: dict[tuple[Layer, Homes, bool], list[tuple[Room, MappedNest | None]]] = field(default_factory=dict)
+
+    def best(self, nest: NestPlace, room: Room) -> MappedNest | None:
+        """Of a nest in a room; None if none fits."""
+        known = self._found.setdefault((nest.layer, nest.homes, nest.weight_is_an_input), [])
+        for larger, mapped in known:
+            if _is_within(room, larger) and (mapped is None or mapped.fits(room)):
+                return mapped
+        found = self.mapper(nest, room)
+        known.append((room, found))
+        return found
+
+
+def _is_within(room: Room, larger: Room) -> bool:
+    return all(size <= larger.get(memory, 0) for memory, size in room.items())

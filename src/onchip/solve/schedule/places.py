@@ -1,0 +1,36 @@
+"""Where the maps and parameters of each stack lie: what the composition chooses, before any address."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+StackMap = tuple[int, str]
+"""The number of a stack, and a tensor of the network that it reads or writes, by name."""
+
+
+@dataclass(frozen=True, slots=True)
+class Places:
+    """Memories by name; DRAM is None, and what is not listed is there.
+
+    `read`: where a stack's operators read a tensor, else they stream it. `written`: where a stack's operator writes it.
+    `waiting`: where bands of it lie that the stack's next tile but one, or a later one, reads again; if it is not
+    listed they stay where they are.
+    """
+
+    read: Mapping[StackMap, str] = field(default_factory=dict)
+    written: Mapping[StackMap, str] = field(default_factory=dict)
+    waiting: Mapping[StackMap, str | None] = field(default_factory=dict)
+
+    def waits_elsewhere(self, key: StackMap) -> bool:
+        """Whether what waits is moved."""
+        return key in self.waiting
+
+    def with_map(self, tensor: str, writer: int | None, readers: frozenset[int], memory: str | None) -> Places:
+        """The same, but that a tensor lies in one memory from its writer (None: it comes from DRAM) to its readers."""
+        read = {key: where for key, where in self.read.items() if key[1] != tensor or key[0] not in readers}
+        written = {key: where for key, where in self.written.items() if key != (writer, tensor)}
+        if memory is not None:
+            read |= {(stack, tensor): memory for stack in readers}
+            written |= {} if writer is None else {(writer, tensor): memory}
+        return Places(read, written, self.waiting)
