@@ -27,9 +27,9 @@ class Places:
         return key in self.waiting
 
     def with_map(self, tensor: str, writer: int | None, readers: frozenset[int], memory: str | None) -> Places:
-        """The same, but that a tensor lies in one memory from its writer (None: it comes from DRAM) to its readers."""
-        read = {key: where for key, where in self.read.items() if key[1] != tensor or key[0] not in readers}
-        written = {key: where for key, where in self.written.items() if key != (writer, tensor)}
+        """The same, but that a tensor lies in one memory from its writer (None: DRAM has it) to these readers."""
+        read = {key: where for key, where in self.read.items() if key[1] != tensor}
+        written = {key: where for key, where in self.written.items() if key[1] != tensor}
         if memory is not None:
             read |= {(stack, tensor): memory for stack in readers}
             written |= {} if writer is None else {(writer, tensor): memory}
