@@ -20,7 +20,6 @@ from onchip.errors import AcceleratorError, GraphError
 from onchip.ir.graph import Graph
 from onchip.ir.operator import AttributeValue, Operator
 from onchip.ir.tensor import Role, Tensor
-from onchip.ir.tile import Tile
 from onchip.lower.split.split import split_operators
 from support.tiled import Network, convolution, gemm, networks, problem_of
 
@@ -117,7 +116,7 @@ def per_operator(graph: Graph, what: Callable[[Operator], int]) -> dict[str, int
     """Of tiles, those of one operator added up."""
     sums = Counter[str]()
     for operator in graph.operators:
-        tile = Tile.of(operator)
+        tile = operator.tile
         sums[operator.name if tile is None else tile.operator] += what(operator)
     return dict(sums)
 
@@ -166,7 +165,10 @@ def test_a_sum_in_parts_has_the_loops_of_each_part() -> None:
 
     # Features are cut in channels of six; five columns of a weight, six features and the sums fit.
     assert all(depth % 6 == 0 for depth in depths)
-    assert {part.part for part in map(Tile.of, tiles.operators) if part is not None} >= {"start", "end"}
+    assert {one.tile.part for one in tiles.operators if one.tile is not None} >= {
+        "start",
+        "end",
+    }
     assert sum(map(cost.macs, tiles.operators)) == 24 * 5
 
 

@@ -16,6 +16,7 @@ from onchip.formats.own.graph_json import graph_from_json, graph_sha256, graph_t
 from onchip.ir.graph import Graph
 from onchip.ir.operator import AttributeValue, Operator
 from onchip.ir.tensor import Role, Tensor
+from onchip.ir.tile import Part, Tile
 from support.strategies import graphs
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "diamond.graph.json"
@@ -61,6 +62,64 @@ def test_a_band_with_aliases_survives_the_round_trip(tmp_path: Path) -> None:
     graph = Graph("bands", (band, out), (Operator("relu", "Relu", ("x.0",), ("y",)),))
     write_graph(graph, tmp_path / "bands.json")
     assert read_graph(tmp_path / "bands.json") == graph
+
+
+TILE = Tile("conv", ("x", "x"), ("w",), ("y",), ((4,), (4,), (2, 2), (4,)), (((1, 3),),), (0, 2), Part.START)
+OLDER = {
+    "tile_of": "conv",
+    "tile_inputs": ["x", "x"],
+    "tile_parameters": ["w"],
+    "tile_outputs": ["y"],
+    "tile_shapes": [[4], [4], [2, 2], [4]],
+    "tile_regions": [[[1, 3]]],
+    "tile_reduction": [0, 2],
+    "tile_part": "start",
+}
+
+
+def with_operator(**fields: object) -> str:
+    """A graph file of one operator, with these fields beside those that it must have."""
+    tensor = {"name": "y", "bytes": 3, "role": "output"}
+    operator = {"name": "conv#0", "kind": "Conv", "inputs": [], "outputs": ["y"], **fields}
+    return json.dumps(
+        {"format": "onchip-graph", "version": 1, "name": "g", "tensors": [tensor], "operators": [operator]}
+    )
+
+
+@pytest.mark.parametrize("tile", [TILE, replace(TILE, reduction=None, part=Part.WHOLE)])
+def test_a_tile_survives_the_round_trip(tile: Tile) -> None:
+    operator = Operator("conv#0", "Conv", (), ("y",), attributes={"group": 2}, tile=tile)
+    graph = Graph("g", (Tensor("y", 3, Role.OUTPUT),), (operator,))
+    assert graph_from_json(graph_to_json(graph), "g.json") == graph
+
+
+def test_a_tile_among_attributes_as_earlier_files_have_it_is_read() -> None:
+    (operator,) = graph_from_json(with_operator(attributes={"group": 2, **OLDER}), "g.json").operators
+    assert operator.tile == TILE
+    assert operator.attributes == {"group": 2}
+    whole = {**OLDER, "tile_reduction": None, "tile_part": "whole"}
+    (operator,) = graph_from_json(with_operator(attributes=whole), "g.json").operators
+    assert operator.tile == replace(TILE, reduction=None, part=Part.WHOLE)
+
+
+@pytest.mark.parametrize(
+    ("fields", "message"),
+    [
+        ({"attributes": {"tile_of": "a", "tile_regions": [[[0]]]}}, "operators[0]: its attributes tile_... do not say"),
+        ({"attributes": {**OLDER, "tile_part": "none"}}, "operators[0]: its attributes tile_... do not say which tile"),
+        ({"attributes": {**OLDER, "tile_shapes": [[4]]}}, "which tile it is (tile of 'conv': it has 1 shapes"),
+        ({"tile": {"operator": "a"}}, "operators[0].tile.inputs: the field is missing"),
+        ({"tile": {"operator": "a", "of": 1}}, "the field"),
+        (
+            {"tile": {"operator": "a", "inputs": [], "outputs": ["y"], "shapes": [[4]], "regions": [[[1, 5]]]}},
+            "operators[0] (tile of 'a'): 'y' has the range [1, 5]; expected a part of [0, 4]",
+        ),
+    ],
+)
+def test_what_is_no_tile_is_refused(fields: dict[str, object], message: str) -> None:
+    with pytest.raises(GraphError) as raised:
+        graph_from_json(with_operator(**fields), "bad.json")
+    assert message in str(raised.value)
 
 
 def test_a_packed_file_is_read_and_is_the_same_bytes_each_time(tmp_path: Path) -> None:

@@ -16,10 +16,9 @@ from onchip.errors import GraphError
 from onchip.facts.bounds import compulsory_bytes, greatest_need
 from onchip.formats.own.graph_json import graph_from_json, graph_sha256, graph_to_json
 from onchip.ir.graph import Graph
-from onchip.ir.operator import Operator
 from onchip.ir.region import size_of
 from onchip.ir.tensor import Role, Tensor
-from onchip.ir.tile import Part, Tile
+from onchip.ir.tile import Part
 from onchip.lower.split.room import Room, items_of
 from onchip.lower.split.split import cap_tensors, split_operators
 from support.tiled import Network, convolution, gemm, networks, pool, problem_of, specialised
@@ -105,7 +104,7 @@ def test_a_graph_file_keeps_tiles_and_bands(problem: Problem) -> None:
     graph = split(problem).graph
     read = graph_from_json(graph_to_json(graph), "tiles.json")
     assert read == graph
-    assert [Tile.of(operator) for operator in read.operators] == [Tile.of(operator) for operator in graph.operators]
+    assert [operator.tile for operator in read.operators] == [operator.tile for operator in graph.operators]
 
 
 @settings(max_examples=100, deadline=None)
@@ -114,13 +113,13 @@ def test_tiles_write_each_band_once_and_sums_end_once(problem: Problem) -> None:
     graph = split(problem).graph
     regions: dict[str, int] = {}
     for operator in graph.operators:
-        tile = Tile.of(operator)
+        tile = operator.tile
         if tile is not None and tile.part.is_complete:
             for name, region in zip(tile.outputs, tile.regions, strict=True):
                 regions[name] = regions.get(name, 0) + size_of(region)
         if tile is not None and not tile.part.is_complete:
             (reader,) = graph.readers[operator.outputs[0]]
-            following = Tile.of(reader)
+            following = reader.tile
             assert following is not None
             assert following.regions == tile.regions
     for name, elements in regions.items():
@@ -155,7 +154,7 @@ def test_the_features_of_a_product_are_split_where_one_row_of_weights_is_too_muc
     network = Network(8)
     gemm(network, network.input(1, 64), 2, is_fused=True)
     graph = split_operators(problem_of(network.graph(), 20), Split.AUTO)
-    tiles = [Tile.of(operator) for operator in graph.operators]
+    tiles = [operator.tile for operator in graph.operators]
     assert {tile.part for tile in tiles if tile is not None} == {Part.START, Part.MIDDLE, Part.END}
 
 
@@ -241,9 +240,3 @@ def test_the_thesis_networks_fit_three_scratchpads_of_32_kib(name: str, granular
     assert all(room.holds(items_of(tiled, operator)) for operator in tiled.graph.operators)
     assert max(tensor.size_bytes for tensor in tiled.graph.tensors) <= 32768
     assert compulsory_bytes(tiled) == compulsory_bytes(problem)
-
-
-def test_attributes_that_are_no_tiles_are_refused() -> None:
-    operator = Operator("a#0", "Relu", ("x",), ("y",), attributes={"tile_of": "a", "tile_regions": [[[0]]]})
-    with pytest.raises(GraphError, match=r"operator 'a#0': its attributes tile_.* do not say which tile it is"):
-        Tile.of(operator)

@@ -31,7 +31,6 @@ from onchip.ir.graph import Graph
 from onchip.ir.operator import Operator
 from onchip.ir.region import Region, size_of, whole_region
 from onchip.ir.tensor import Role, Tensor
-from onchip.ir.tile import Tile
 from onchip.ir.window import integers, windows_of
 from onchip.lower.layers.fusable_of import fusable_of
 from onchip.lower.split.untiled import untiled
@@ -62,12 +61,12 @@ Pixel = tuple[int, ...]
 
 def region_of(graph: Graph, operator: Operator) -> Region:
     """What the operator writes, of its whole output."""
-    tile = Tile.of(operator)
+    tile = operator.tile
     return tile.regions[0] if tile else whole_region(graph.tensor[operator.outputs[0]].shape or ())
 
 
 def original_of(operator: Operator) -> str:
-    tile = Tile.of(operator)
+    tile = operator.tile
     return tile.operator if tile else operator.name
 
 
@@ -140,7 +139,7 @@ def test_what_leaves_a_stack_and_what_is_cached_is_computed_once(case: tuple[Gra
 def test_a_tile_reads_each_pixel_that_it_sees_once_and_no_other(case: tuple[Graph, Cut, Graph]) -> None:
     graph, _, tiled = case
     for operator in tiled.operators:
-        bands = operator.inputs if Tile.of(operator) else dict.fromkeys(operator.inputs)
+        bands = operator.inputs if operator.tile else dict.fromkeys(operator.inputs)
         read = Counter(element for name in bands for element in elements_of(tiled.tensor[name]))
         assert set(read.values()) == {1}
         original = graph.operator[original_of(operator)]

@@ -17,7 +17,6 @@ from onchip.errors import GraphError, InputError
 from onchip.ir.graph import Graph
 from onchip.ir.operator import Operator
 from onchip.ir.tensor import Role, Tensor
-from onchip.ir.tile import Tile
 from onchip.lower.split.split import split_operators
 from onchip.simulate.arithmetic_kernels import ArithmeticKernels, values_in_given_order, whole_tensor_differences
 from onchip.simulate.kernels import Bytes
@@ -216,7 +215,7 @@ def test_an_operator_without_arithmetic_reads_its_bands_put_together() -> None:
     memories = problem_of(whole, 240, 240)
     tiled = split_operators(memories, Split.ALWAYS)
     softmax = next(operator for operator in tiled.operators if operator.kind == "Softmax")
-    assert Tile.of(softmax) is not None
+    assert softmax.tile is not None
     assert len(softmax.inputs) > 1
     assert whole_tensor_differences(tiled, whole) == ()
 

@@ -72,7 +72,7 @@ class SimpleCost:
 
     def loops(self, operator: Operator) -> Mapping[str, int] | None:
         """The size of each loop of a matrix product or convolution; None for all else, and where shapes are unknown."""
-        tile = Tile.of(operator)
+        tile = operator.tile
         if tile is not None:
             names = (tile.outputs[0], *tile.inputs, *tile.parameters)
             whole = _loops(operator, [tile.shape[name] for name in names])

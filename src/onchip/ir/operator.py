@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import TypeAlias
 
 from onchip.errors import GraphError
+from onchip.ir.tile import Tile
 
 AttributeValue: TypeAlias = "bool | int | float | str | list[AttributeValue] | None"
 
@@ -16,7 +17,8 @@ class Operator:
     """Reads `inputs` and `parameters`, writes `outputs` (names of tensors).
 
     An input may be named twice (`Add(x, x)`). `members` are the names of the nodes a fused
-    operator runs, itself first; empty for an operator that stands for itself alone.
+    operator runs, itself first; empty for an operator that stands for itself alone. With a `tile` it computes a part
+    of another operator, whose attributes and members it has.
     """
 
     name: str
@@ -26,6 +28,7 @@ class Operator:
     parameters: tuple[str, ...] = ()
     attributes: Mapping[str, AttributeValue] = field(default_factory=dict, hash=False)
     members: tuple[str, ...] = ()
+    tile: Tile | None = None
 
     def __post_init__(self) -> None:
         if not self.name:

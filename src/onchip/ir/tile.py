@@ -1,4 +1,4 @@
-"""What the attributes of a tile operator say: which part of which operator it is, in terms of whole tensors."""
+"""A tile: which part of which operator another operator computes, in terms of whole tensors."""
 
 from __future__ import annotations
 
@@ -7,10 +7,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from onchip.errors import GraphError
-from onchip.ir.operator import AttributeValue, Operator
 from onchip.ir.region import Range, Region
-
-_PREFIX = "tile_"
 
 
 class Part(StrEnum):
@@ -36,7 +33,8 @@ class Part(StrEnum):
 class Tile:
     """`operator`'s operands in its own order, their shapes, and the region of each output that is computed.
 
-    `reduction` is the range of what is summed up, in input channels or features; None where all is.
+    `reduction` is the range of what is summed up, in input channels or features; None where all is. Raises GraphError
+    where shapes and operands, or regions and outputs, are not equally many, and for a region that is empty or outside.
     """
 
     operator: str
@@ -48,73 +46,26 @@ class Tile:
     reduction: Range | None = None
     part: Part = Part.WHOLE
 
+    def __post_init__(self) -> None:
+        operands = len(self.inputs) + len(self.parameters) + len(self.outputs)
+        if len(self.shapes) != operands:
+            raise self._error(f"it has {len(self.shapes)} shapes", f"one for each of {operands} operands")
+        if len(self.regions) != len(self.outputs):
+            raise self._error(f"it has {len(self.regions)} regions", f"one for each of {len(self.outputs)} outputs")
+        written = self.shapes[operands - len(self.outputs) :]
+        for name, shape, region in zip(self.outputs, written, self.regions, strict=True):
+            if len(region) != len(shape):
+                raise self._error(f"{name!r} has {len(region)} ranges", f"one for each of {len(shape)} dimensions")
+            for (start, stop), size in zip(region, shape, strict=True):
+                if not 0 <= start < stop <= size:
+                    raise self._error(f"{name!r} has the range [{start}, {stop}]", f"a part of [0, {size}]")
+        if self.reduction is not None and not 0 <= self.reduction[0] < self.reduction[1]:
+            raise self._error(f"it sums up the range {list(self.reduction)}", "0 <= start < stop")
+
     @property
     def shape(self) -> Mapping[str, tuple[int, ...]]:
-        """Of each operand, whole."""
+        """The whole shape of each operand, by its name."""
         return dict(zip((*self.inputs, *self.parameters, *self.outputs), self.shapes, strict=True))
 
-    def attributes(self) -> dict[str, AttributeValue]:
-        """As they stand in the operator."""
-        return {
-            f"{_PREFIX}of": self.operator,
-            f"{_PREFIX}inputs": list(self.inputs),
-            f"{_PREFIX}parameters": list(self.parameters),
-            f"{_PREFIX}outputs": list(self.outputs),
-            f"{_PREFIX}shapes": [list(shape) for shape in self.shapes],
-            f"{_PREFIX}regions": [[list(each) for each in region] for region in self.regions],
-            f"{_PREFIX}reduction": None if self.reduction is None else list(self.reduction),
-            f"{_PREFIX}part": self.part.value,
-        }
-
-    @classmethod
-    def of(cls, operator: Operator) -> Tile | None:
-        """The tile that the operator is, if it is one; raises GraphError where its attributes are not a tile's."""
-        attributes = operator.attributes
-        name = attributes.get(f"{_PREFIX}of")
-        if not isinstance(name, str):
-            return None
-        try:
-            return cls._read(name, attributes)
-        except ValueError as error:
-            what = f"its attributes {_PREFIX}... do not say which tile it is ({error})"
-            raise GraphError(what, place=f"operator {operator.name!r}", expected="those of a tile") from None
-
-    @classmethod
-    def _read(cls, name: str, attributes: Mapping[str, AttributeValue]) -> Tile:
-        reduction = _integers(attributes.get(f"{_PREFIX}reduction"))
-        return cls(
-            name,
-            _names(attributes.get(f"{_PREFIX}inputs")),
-            _names(attributes.get(f"{_PREFIX}parameters")),
-            _names(attributes.get(f"{_PREFIX}outputs")),
-            tuple(_integers(shape) for shape in _listed(attributes.get(f"{_PREFIX}shapes"))),
-            tuple(_region(region) for region in _listed(attributes.get(f"{_PREFIX}regions"))),
-            _range(reduction) if reduction else None,
-            Part(str(attributes.get(f"{_PREFIX}part"))),
-        )
-
-
-def without_tile(attributes: Mapping[str, AttributeValue]) -> dict[str, AttributeValue]:
-    """The attributes of the operator itself."""
-    return {name: value for name, value in attributes.items() if not name.startswith(_PREFIX)}
-
-
-def _listed(value: AttributeValue) -> list[AttributeValue]:
-    return value if isinstance(value, list) else []
-
-
-def _names(value: AttributeValue) -> tuple[str, ...]:
-    return tuple(name for name in _listed(value) if isinstance(name, str))
-
-
-def _integers(value: AttributeValue) -> tuple[int, ...]:
-    return tuple(number for number in _listed(value) if isinstance(number, int))
-
-
-def _region(value: AttributeValue) -> Region:
-    return tuple(_range(_integers(each)) for each in _listed(value))
-
-
-def _range(value: tuple[int, ...]) -> Range:
-    start, stop = value
-    return start, stop
+    def _error(self, what: str, expected: str) -> GraphError:
+        return GraphError(what, place=f"tile of {self.operator!r}", expected=expected)

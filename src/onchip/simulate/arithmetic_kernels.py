@@ -18,7 +18,7 @@ from onchip.ir.graph import Graph
 from onchip.ir.operator import Operator
 from onchip.ir.region import Region, whole_region
 from onchip.ir.tensor import Role, Tensor
-from onchip.ir.tile import Tile, without_tile
+from onchip.ir.tile import Tile
 from onchip.lower.split.kinds import geometry_of
 from onchip.simulate.arithmetic import Call, computed
 from onchip.simulate.arithmetic_paces import keeps_a_pace, paced
@@ -87,7 +87,7 @@ class ArithmeticKernels:
 
     def run(self, operator: Operator, operands: Mapping[str, Bytes]) -> Mapping[str, Bytes]:
         """The operator's outputs; a tile computes its own region only."""
-        tile = Tile.of(operator)
+        tile = operator.tile
         original, graph = self._original(operator, tile)
         is_paced = keeps_a_pace(original, graph)
         is_known = is_paced or geometry_of(original, graph, is_model=False) is not None
@@ -164,7 +164,7 @@ class ArithmeticKernels:
                     inputs=tile.inputs,
                     parameters=tile.parameters,
                     outputs=tile.outputs,
-                    attributes=without_tile(operator.attributes),
+                    tile=None,
                 )
             self._originals[operator.name] = (original, self._alone(original))
         return self._originals[operator.name]
@@ -251,7 +251,7 @@ def _bases(graph: Graph) -> dict[str, Tensor]:
         name: tuple(max(stop for _, stop in ranges) for ranges in zip(*each, strict=True))
         for name, each in regions.items()
     }
-    for tile in filter(None, map(Tile.of, graph.operators)):
+    for tile in filter(None, (operator.tile for operator in graph.operators)):
         shapes |= {name: shape for name, shape in tile.shape.items() if name in shapes}
     return {name: Tensor.of_shape(name, shapes[name], tensor.bits or 0, tensor.role) for name, tensor in some.items()}
 

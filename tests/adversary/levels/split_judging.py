@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 from itertools import product
-from typing import Any
 
 from adversary.frame import Facts
 from onchip.ir.graph import Graph
@@ -58,7 +57,7 @@ def _fault_in_operator(operator: Facts, tensors: dict[str, Facts], graph: Graph,
     name = operator["name"]
     if name in graph.operator:
         return _fault_in_whole(operator, graph)
-    emitted = [one for one in graph.operators if one.attributes.get("tile_of") == name]
+    emitted = [one for one in graph.operators if one.tile is not None and one.tile.operator == name]
     found = separable(operator, tensors)
     if found is None or not emitted:
         return f"cannot be in tiles: {name}"
@@ -88,15 +87,14 @@ def _fault_in_whole(operator: Facts, graph: Graph) -> str | None:
 
 def _tile(found: Separable, one: Operator) -> Tile:
     """The range of each axis, from what the tile says that it writes and sums up."""
-    attributes: dict[str, Any] = dict(one.attributes)
-    region = attributes["tile_regions"][0]
+    assert one.tile is not None
+    region = one.tile.regions[0]
     ranges = [(0, size) for size in found.axes]
     for at, dimension in enumerate(found.writes[0].dimensions):
         if dimension.axis is not None:
             ranges[dimension.axis] = (region[at][0], region[at][1])
-    if attributes["tile_reduction"] is not None:
-        first, last = attributes["tile_reduction"]
-        ranges[-1] = (first, last)
+    if one.tile.reduction is not None:
+        ranges[-1] = one.tile.reduction
     return tuple(ranges)
 
 
@@ -104,7 +102,8 @@ def _fault_in_tile(
     found: Separable, one: Operator, tile: Tile, graph: Graph, sums: dict[Tile, str], space: Space
 ) -> str | None:
     """The bands that it reads are what its window takes, with what it really needs among them."""
-    part = one.attributes["tile_part"]
+    assert one.tile is not None
+    part = one.tile.part
     key, adds, is_last = tile[:-1], part in ("middle", "end"), part in ("whole", "end")
     passed = {sums[key]} if adds and key in sums else set[str]()
     for name in dict.fromkeys(operand.name for operand in found.reads):

@@ -13,7 +13,6 @@ from onchip.formats.onnx.runtime import Array
 from onchip.ir.graph import Graph
 from onchip.ir.operator import Operator
 from onchip.ir.tensor import Role, Tensor
-from onchip.ir.tile import Tile
 
 
 class OnnxTileKernels:
@@ -43,7 +42,7 @@ class OnnxTileKernels:
 
     def run(self, operator: Operator, operands: Mapping[str, Bytes]) -> Mapping[str, Bytes]:
         """The operator's outputs; raises GraphError where onnxruntime does not know how."""
-        tile = Tile.of(operator)
+        tile = operator.tile
         if tile is None:
             return self._kernels.run(operator, operands)
         original = self._whole.operator[tile.operator]

@@ -10,6 +10,13 @@ from typing_extensions import TypedDict
 from onchip.errors import GraphError, InputError
 from onchip.formats.canonical import canonical_sha256, to_json
 from onchip.formats.files import read_file, write_file
+from onchip.formats.own.tile_fields import (
+    TileFields,
+    fields_of_tile,
+    tile_of_attributes,
+    tile_of_fields,
+    without_tile_attributes,
+)
 from onchip.formats.validation import LARGEST_INTEGER, Format, field_path, parse, placed
 from onchip.ir.graph import Graph
 from onchip.ir.operator import AttributeValue, Operator
@@ -41,6 +48,7 @@ class OperatorFields(TypedDict):
     outputs: list[str]
     attributes: NotRequired[dict[str, Any]]
     members: NotRequired[list[str]]
+    tile: NotRequired[TileFields]
 
 
 class GraphFields(TypedDict):
@@ -129,14 +137,17 @@ def _operator(fields: OperatorFields, place: str) -> Operator:
     for name, value in attributes.items():
         _check_attribute(value, f"{place}.attributes.{name}")
     try:
+        tile = tile_of_fields(fields["tile"]) if "tile" in fields else tile_of_attributes(attributes)
+        is_older = tile is not None and "tile" not in fields
         return Operator(
             fields["name"],
             fields["kind"],
             tuple(fields["inputs"]),
             tuple(fields["outputs"]),
             tuple(fields.get("parameters", ())),
-            attributes,
+            without_tile_attributes(attributes) if is_older else attributes,
             tuple(fields.get("members", ())),
+            tile,
         )
     except InputError as error:
         raise placed(error, place) from None
@@ -192,4 +203,6 @@ def _operator_fields(operator: Operator) -> OperatorFields:
         del fields["attributes"]
     if not operator.members:
         del fields["members"]
+    if operator.tile is not None:
+        fields["tile"] = fields_of_tile(operator.tile)
     return fields

@@ -79,7 +79,7 @@ class _Emission:
             inputs=self._all_bands(operator.inputs),
             parameters=self._all_bands(operator.parameters),
             outputs=self._all_bands(operator.outputs),
-            attributes={**operator.attributes, **self._tile(operator, regions).attributes()},
+            tile=self._tile(operator, regions),
         )
 
     def _all_bands(self, names: Sequence[str]) -> tuple[str, ...]:
@@ -125,7 +125,7 @@ class _Emission:
             inputs=tuple(band for band in read if not is_parameter[band]),
             parameters=(*(band for band in read if is_parameter[band]), *uncounted),
             outputs=tuple(self._bands_of(geometry.writes, tile, split)),
-            attributes={**operator.attributes, **described.attributes()},
+            tile=described,
         )
 
     def _is_read(self, access: Access, split: Split, part: Part) -> bool:

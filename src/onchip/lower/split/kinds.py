@@ -11,7 +11,6 @@ from onchip.facts.geometry import Access, Axis, Geometry, Span
 from onchip.ir.graph import Graph
 from onchip.ir.operator import Operator
 from onchip.ir.tensor import Role, Tensor
-from onchip.ir.tile import Tile
 from onchip.ir.window import integer, integers, product_of, windows_of
 
 Shape = tuple[int, ...]
@@ -30,7 +29,7 @@ GLOBAL_POOLS = frozenset({"GlobalMaxPool", "GlobalAveragePool"})
 def geometry_of(operator: Operator, graph: Graph, *, is_model: bool) -> Geometry | None:
     """The operator's axes; None where it cannot be split: its kind, its shapes, or it is a tile already."""
     tensors = [graph.tensor[name] for name in (*operator.inputs, *operator.parameters, *operator.outputs)]
-    if Tile.of(operator) is not None or not operator.reads or any(not _can_be_cut(tensor) for tensor in tensors):
+    if operator.tile is not None or not operator.reads or any(not _can_be_cut(tensor) for tensor in tensors):
         return None
     outline = _Outline(operator, graph, is_model)
     kind = operator.kind

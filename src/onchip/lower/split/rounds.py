@@ -10,7 +10,6 @@ from onchip.answer.problem import Problem
 from onchip.facts.geometry import Geometry
 from onchip.ir.graph import Graph
 from onchip.ir.operator import Operator
-from onchip.ir.tile import Tile
 from onchip.lower.split.choice import Chooser, Cuts, Split, cut
 from onchip.lower.split.emission import emitted
 from onchip.lower.split.room import Room, items_of
@@ -95,7 +94,7 @@ class Rounds:
         banded = replace(self.problem, graph=graph)
         found = dict[str, None]()
         for operator in graph.operators:
-            tile = Tile.of(operator)
+            tile = operator.tile
             name = operator.name if operator.name in rooms or tile is None else tile.operator
             if not rooms[name].holds(items_of(banded, operator)):
                 found[name] = None

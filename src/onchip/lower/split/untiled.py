@@ -7,12 +7,12 @@ from dataclasses import replace
 from onchip.ir.graph import Graph
 from onchip.ir.operator import Operator
 from onchip.ir.tensor import Role, Tensor
-from onchip.ir.tile import Tile, without_tile
+from onchip.ir.tile import Tile
 
 
 def untiled(graph: Graph) -> Graph | None:
     """Operators in the order of their first tiles, with whole tensors; None where no operator is a tile."""
-    tiles = {operator.name: tile for operator in graph.operators if (tile := Tile.of(operator)) is not None}
+    tiles = {operator.name: operator.tile for operator in graph.operators if operator.tile is not None}
     if not tiles:
         return None
     operators: dict[str, Operator] = {}
@@ -36,7 +36,7 @@ def _whole(operator: Operator, tile: Tile) -> Operator:
         inputs=tile.inputs,
         parameters=tile.parameters,
         outputs=tile.outputs,
-        attributes=without_tile(operator.attributes),
+        tile=None,
     )
 
 

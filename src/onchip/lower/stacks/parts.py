@@ -49,7 +49,7 @@ class EmittedParts:
             name=name,
             inputs=tuple(dict.fromkeys(band.name for band in inputs)),
             outputs=tuple(band.name for band in written),
-            attributes={**operator.attributes, **tile.attributes()},
+            tile=tile,
         )
 
     def fresh_name(self, name: str) -> str:
