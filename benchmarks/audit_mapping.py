@@ -13,7 +13,7 @@ from collections import Counter
 
 from mapping_exact import proven_layers
 
-from onchip.answer.mapping_document import MappingClaim
+from onchip.answer.document import Claim
 from onchip.audits.mapping import audit_mapping
 from onchip.formats.own.accelerator_yaml import load_accelerator
 from onchip.solve.mapping.objective import MappingObjective
@@ -31,7 +31,7 @@ def main(
         for number, (name, layer, result) in enumerate(rows):
             started = time.monotonic()
             value = float(result.objective_value or 0)
-            claim = MappingClaim(result.method, result.status, str(asked), value, result.lower_bound)
+            claim = Claim(result.method, result.status, str(asked), value, result.lower_bound)
             finding = audit_mapping(layer, accelerator, claim, left / (len(rows) - number))
             left -= time.monotonic() - started
             rulings[finding.ruling] += 1

@@ -9,8 +9,8 @@ from random import Random
 import numpy as np
 import pytest
 
+from onchip.answer.document import Claim
 from onchip.answer.layer_mapping import LayerMapping, Loop, MappingError
-from onchip.answer.mapping_document import MappingClaim
 from onchip.answer.result import Status
 from onchip.arch.accelerator import Accelerator
 from onchip.arch.memory import Operand
@@ -35,8 +35,8 @@ TOYS = (toy, lean_toy, homed_toy)
 Toy = Callable[[int], tuple[Layer, Accelerator]]
 
 
-def claim(objective: MappingObjective, bound: float) -> MappingClaim:
-    return MappingClaim("exact", Status.OPTIMAL, str(objective), bound, bound)
+def claim(objective: MappingObjective, bound: float) -> Claim:
+    return Claim("exact", Status.OPTIMAL, str(objective), bound, bound)
 
 
 @pytest.mark.parametrize("make", TOYS)
@@ -48,7 +48,7 @@ def test_the_truth_is_confirmed_and_a_bound_above_it_refuted(make: Toy, seed: in
         pytest.skip("too many mappings to look at each")
     for objective, least in values.items():
         if not isfinite(least):
-            nothing = MappingClaim("exact", Status.INFEASIBLE, str(objective), 0, 0)
+            nothing = Claim("exact", Status.INFEASIBLE, str(objective), 0, 0)
             assert audit_mapping(layer, accelerator, nothing, 60).ruling is Ruling.CONFIRMED
             continue
         found = audit_mapping(layer, accelerator, claim(objective, round(least)), 60)
@@ -140,5 +140,5 @@ def test_no_time_leaves_it_undecided() -> None:
 
 def test_another_objective_is_not_ruled_on() -> None:
     layer, accelerator = Layer(k=4), load_accelerator("simba")
-    asked = MappingClaim("cosa", Status.OPTIMAL, "cosa", 3.5, 3.5)
+    asked = Claim("cosa", Status.OPTIMAL, "cosa", 3.5, 3.5)
     assert audit_mapping(layer, accelerator, asked, 10).ruling is Ruling.UNDECIDED

@@ -9,8 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from onchip.answer.document import Reading
-from onchip.answer.strategy_document import CostModel
+from onchip.answer.document import CostModel, Reading
 from onchip.app.fuse import FusionRequest, check_strategy, fuse_network
 from onchip.app.networks import read_network
 from onchip.cost.layer.accounting import AccountingName
@@ -102,7 +101,7 @@ def test_several_processes_write_the_same_file(fuse: Program, tmp_path: Path) ->
 def test_a_strategy_is_checked_as_it_was_counted(fuse: Program, tmp_path: Path, method: str, objective: str) -> None:
     out = tmp_path / "s.json"
     answer = fuse("--json", *BY_DEFINES, "--method", method, "--objective", objective, "-o", out).json
-    assert read_strategy(out).reading.model is CostModel.DEFINES
+    assert read_strategy(out).model is CostModel.DEFINES
     ended = fuse("--check", out, "--json")
     assert (ended.code, ended.json["legal"], ended.json["accounting"]) == (0, True, "defines")
     assert ended.json["energy_pj"] == answer["energy_pj"]

@@ -118,7 +118,7 @@ def test_the_file_is_read_again_and_costs_what_it_says(fuse: Program, tmp_path: 
     answer = answer_of(fuse("--json", "-o", out))
     document = read_strategy(out)
     assert document.claim is not None
-    assert document.claim.figures.objective_value == answer["objective_value"]
+    assert document.claim.objective_value == answer["objective_value"]
     checked = fuse("--check", out, "--json")
     assert (checked.code, checked.json["legal"], checked.json["macs"]) == (0, True, answer["macs"])
     assert "legal:" in fuse("--check", out).out

@@ -96,7 +96,7 @@ def test_an_inner_map_that_is_an_output_has_its_values(
     assert fuse_it(two_outputs, *given, "-o", strategy, "--emit-graph", tiled).code == 0
     assert is_the_network(read_graph(tiled), two_outputs)
     assert {tensor.part_of or tensor.name for tensor in read_graph(tiled).with_role(Role.OUTPUT)} == {"m0", "y"}
-    first = read_strategy(strategy).strategy.stacks[0]
+    first = read_strategy(strategy).answer.stacks[0]
     assert (first.layers, first.output_home) == (("conv0",), DRAM)
     assert onchip("plan", tiled, "--sram", "m_r", "--method", "belady", "-o", plan).code == 0
     assert onchip("check", plan, tiled).code == 0

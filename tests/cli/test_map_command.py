@@ -169,10 +169,10 @@ def test_the_file_holds_what_was_shown(onchip: Program, chip: Path, network: Pat
     out = tmp_path / "m.yaml"
     shown = onchip("map", network, "--accelerator", chip, "--json", "-o", out).json["layers"][0]
     document = read_mappings(out)
-    (one,) = document.mappings
+    (one,) = document.answer
     accelerator = load_accelerator(str(chip))
     assert one.names == ("first", "second")
-    assert document.network == "twins"
+    assert document.graph.name == "twins"
     assert verify_mapping(one.layer, accelerator, one.mapping) == ()
     assert layer_cost(one.layer, accelerator, one.mapping).energy_pj == shown["energy_pj"]
     assert one.claim is not None

@@ -93,7 +93,7 @@ def test_padding_lets_a_prime_bound_split_and_says_so(onchip: Program, tmp_path:
     assert padded.json["macs"] == 13 * 31 * 17
     assert "at most 8 % longer" in padded.json["mapspace"]
     assert "8 %" not in plain.json["mapspace"]
-    assert read_mappings(out).mappings[0].layer.macs > 13 * 31 * 17
+    assert read_mappings(out).answer[0].layer.macs > 13 * 31 * 17
 
 
 def test_only_exact_pads(onchip: Program, tmp_path: Path) -> None:

@@ -8,9 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from onchip.answer.document import Source
+from onchip.answer.document import Claim, Document, MappingDocument, NamedMapping, Reading, Source
 from onchip.answer.layer_mapping import Kept, LayerMapping, Loop, MappingError
-from onchip.answer.mapping_document import MappingClaim, MappingDocument, NamedMapping
 from onchip.answer.result import Status
 from onchip.errors import InputError
 from onchip.formats.own.mapping_yaml import mappings_from_yaml
@@ -35,18 +34,19 @@ layers:
 
 def test_a_file_written_by_hand() -> None:
     document = mappings_from_yaml(TEXT, "m.yaml")
-    (one,) = document.mappings
+    (one,) = document.answer
     nest = (Loop("Q", 6), Loop("K", 4, "lane"), Loop("C", 4), Loop("K", 2))
     assert one.mapping == LayerMapping(nest, (Kept("buffer", 3),), (Kept("register", 1), Kept("buffer", 4)))
     assert one.layer == Layer(k=8, c=4, q=6)
-    assert (document.network, document.accelerator, one.names) == ("pair", Source("simba"), ("conv1", "conv2"))
-    assert one.claim == MappingClaim("exact", Status.OPTIMAL, "energy", 1200, 1200)
+    assert (document.graph, document.accelerator) == (Source("pair"), Source("simba"))
+    assert one.names == ("conv1", "conv2")
+    assert one.claim == Claim("exact", Status.OPTIMAL, "energy", 1200, 1200)
 
 
 def test_the_file_shown_in_the_formats_is_read() -> None:
     formats = (Path(__file__).parent.parent.parent / "docs" / "formats.md").read_text()
     (shown,) = re.findall(r"```text\n(format: onchip-mapping\n.*?)```", formats, re.DOTALL)
-    (one,) = mappings_from_yaml(shown, "formats.md").mappings
+    (one,) = mappings_from_yaml(shown, "formats.md").answer
     assert one.layer == Layer(k=8, c=4, q=6)
     assert one.mapping.layer(one.layer) == one.layer
 
@@ -72,9 +72,11 @@ def documents(draw: st.DrawFn) -> MappingDocument:
         plain = Layer(stride=(draw(sizes), 1), dilation=(1, draw(sizes)), input_bits=bits, has_weight=bits > 4)
         layer = plain.padded_to(bounds)
         value = draw(st.integers(0, 10**9) | st.floats(0, 1e9))
-        claim = draw(st.none() | st.just(MappingClaim("cosa", Status.FEASIBLE, "cosa", value, value / 2)))
+        claim = draw(st.none() | st.just(Claim("cosa", Status.FEASIBLE, "cosa", value, value / 2)))
         mappings.append(NamedMapping((draw(names),), layer, LayerMapping(nest, kept, (), kept), claim))
-    return MappingDocument(Source(draw(names), draw(st.none() | names)), tuple(mappings), draw(st.none() | names))
+    sha256 = draw(st.none() | st.just("f0" * 32))
+    graph = Source(draw(st.just("") | names))
+    return Document(graph, Source(draw(names), sha256), Reading(), tuple(mappings))
 
 
 @given(documents())
@@ -86,10 +88,10 @@ def test_what_is_written_is_read_again(document: MappingDocument) -> None:
 
 
 def test_products_beyond_64_bits_are_written_as_real_numbers() -> None:
-    claim = MappingClaim("exact", Status.OPTIMAL, "edp", 2**70, 2**70)
+    claim = Claim("exact", Status.OPTIMAL, "edp", 2**70, 2**70)
     named = NamedMapping(("a",), Layer(), LayerMapping(()), claim)
-    read = mappings_from_yaml(mappings_to_yaml(MappingDocument(Source("chip"), (named,))), "m.yaml")
-    assert read.mappings[0].claim == MappingClaim("exact", Status.OPTIMAL, "edp", 2.0**70, 2.0**70)
+    read = mappings_from_yaml(mappings_to_yaml(Document(Source(""), Source("chip"), Reading(), (named,))), "m.yaml")
+    assert read.answer[0].claim == Claim("exact", Status.OPTIMAL, "edp", 2.0**70, 2.0**70)
 
 
 @pytest.mark.parametrize(

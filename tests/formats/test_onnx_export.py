@@ -81,13 +81,13 @@ def test_offsets_and_order_are_read_back_from_the_runtime(path: Path, tmp_path: 
     found = metadata_in(tmp_path / "planned.onnx")
 
     residencies = json.loads(found["onchip.residencies"])
-    allocates = [line for line in document.plan.instructions if isinstance(line, Allocate)]
+    allocates = [line for line in document.answer.instructions if isinstance(line, Allocate)]
     assert [Allocate(one["tensor"], one["memory"], one["offset_bytes"]) for one in residencies] == allocates
     order = json.loads(found["onchip.order"])
-    computes = [line.operator for line in document.plan.instructions if isinstance(line, Compute)]
+    computes = [line.operator for line in document.answer.instructions if isinstance(line, Compute)]
     assert [step["operator"] for step in order] == computes
     memories = tuple(Memory(**memory) for memory in json.loads(found["onchip.memories"]))
-    assert memories == document.plan.memories
+    assert memories == document.answer.memories
     for step, operator in enumerate(order):
         operands = {*read_network(str(path)).operator[operator["operator"]].outputs}
         resident = {one["tensor"] for one in residencies if one["start_step"] <= step < one["stop_step"]}

@@ -77,7 +77,7 @@ SEVERAL = """{"format": "onchip-plan", "version": 1, "graph": {"name": "g"}, "ac
 
 def ways_of(document: PlanDocument) -> st.SearchStrategy[Transfers]:
     """Links between the plan's scratchpads; rates, where they may stand, of these and of the ways from and to DRAM."""
-    names = [memory.name for memory in document.plan.memories]
+    names = [memory.name for memory in document.answer.memories]
     pairs = [(source, target) for source in names for target in names if source != target]
     links = st.lists(st.sampled_from(pairs), unique=True, max_size=3) if pairs else st.just([])
     counts_bytes = document.claim is not None and document.claim.objective in (Objective.TRAFFIC, Objective.PEAK)
@@ -110,9 +110,9 @@ def test_the_example_is_a_legal_plan_of_the_examples_with_one_spill_and_one_relo
     document = read_plan(EXAMPLE)
     assert document.graph == Source(graph.name, graph_sha256(graph))
     assert document.accelerator == Source(accelerator.name, accelerator_sha256(accelerator))
-    assert document.plan.memories == accelerator.scratchpads
-    assert verify(Problem(graph, accelerator.scratchpads), document.plan, document.claim).is_legal
-    copies = [instruction for instruction in document.plan.instructions if isinstance(instruction, Copy)]
+    assert document.answer.memories == accelerator.scratchpads
+    assert verify(Problem(graph, accelerator.scratchpads), document.answer, document.claim).is_legal
+    copies = [instruction for instruction in document.answer.instructions if isinstance(instruction, Copy)]
     assert [copy.tensor for copy in copies] == ["x", "right.out", "right.out", "y"]
 
 
@@ -120,7 +120,7 @@ def test_each_instruction_has_its_line() -> None:
     lines = EXAMPLE.read_text(encoding="utf-8").splitlines()
     start = lines.index(' "instructions": [') + 1
     words = [line.split('"')[1] for line in lines[start:-1]]
-    assert words == [type(instruction).__name__.lower() for instruction in read_plan(EXAMPLE).plan.instructions]
+    assert words == [type(instruction).__name__.lower() for instruction in read_plan(EXAMPLE).answer.instructions]
 
 
 @settings(max_examples=200, deadline=None)
@@ -133,7 +133,7 @@ def test_a_round_trip_loses_nothing(document: PlanDocument) -> None:
 
 def test_memories_that_hold_something_links_rates_and_placement_are_rewritten_byte_for_byte() -> None:
     document = plan_from_json(SEVERAL, "plan.json")
-    assert document.plan.memories == (Memory("left", 8, holds=(Operand.INPUT, Operand.WEIGHT)), Memory("right", 8))
+    assert document.answer.memories == (Memory("left", 8, holds=(Operand.INPUT, Operand.WEIGHT)), Memory("right", 8))
     rates = {(DRAM, "left"): Rate(3, ((64, 2),)), ("right", "left"): Rate(0, ())}
     assert document.transfers == Transfers((("right", "left"),), rates)
     assert document.placement is Placement.STATIC
@@ -228,7 +228,7 @@ def test_another_tool_may_leave_out_hashes_reading_and_result() -> None:
     assert document.graph == Source("diamond")
     assert document.reading == Reading()
     assert document.claim is None
-    assert document.plan.memories == (Memory("sram", 10240),)
+    assert document.answer.memories == (Memory("sram", 10240),)
 
 
 @pytest.mark.parametrize(

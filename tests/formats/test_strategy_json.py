@@ -2,21 +2,22 @@ from __future__ import annotations
 
 import json
 import re
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from onchip.answer.document import Granularity, Source
+from onchip.answer.document import Claim, CostModel, Granularity, Reading, Source, StrategyDocument
 from onchip.answer.result import Status
-from onchip.answer.stacks import FusionStrategy, OverlapMode, StackStrategy, StrategyError, Tiling
-from onchip.answer.strategy_document import (
-    CostModel,
-    StrategyClaim,
-    StrategyDocument,
+from onchip.answer.stacks import (
+    FusionStrategy,
+    OverlapMode,
+    StackStrategy,
+    StrategyError,
     StrategyFigures,
-    StrategyReading,
+    Tiling,
 )
 from onchip.errors import InputError
 from onchip.formats.own.schemas import SCHEMA_FOLDER
@@ -36,17 +37,18 @@ TEXT = """\
 
 def test_a_file_written_by_hand() -> None:
     document = strategy_from_json(TEXT, "s.json")
-    first, second = document.strategy.stacks
+    first, second = document.answer.stacks
     assert first == StackStrategy(("a", "b"), Tiling(4, 72, OverlapMode.FULLY_CACHED), "buffer")
     assert second == StackStrategy(("c",), Tiling(9, 9, OverlapMode.RECOMPUTE), "dram")
-    assert document.reading == StrategyReading(8, mapper="loma")
-    assert document.claim == StrategyClaim(Status.OPTIMAL, "energy", StrategyFigures(1500, 1.5, 7, 3, 64), 1500)
+    assert (document.reading, document.mapper, document.model) == (Reading(8), "loma", CostModel.ONCHIP)
+    figures = StrategyFigures(1500, 1.5, 7, 3, 64)
+    assert document.claim == Claim("loma", Status.OPTIMAL, "energy", 1500, 1500, figures.named)
 
 
 def test_the_file_shown_in_the_documents_is_read() -> None:
     text = (Path(__file__).parent.parent.parent / "docs" / "fusion.md").read_text()
     (shown,) = re.findall(r"```json\n(.*?)```", text, re.DOTALL)
-    assert strategy_from_json(shown, "fusion.md").strategy.stacks
+    assert strategy_from_json(shown, "fusion.md").answer.stacks
 
 
 @pytest.mark.parametrize(
@@ -54,7 +56,7 @@ def test_the_file_shown_in_the_documents_is_read() -> None:
 )
 def test_a_file_says_how_its_layers_are_counted(said: str, model: str) -> None:
     text = TEXT.replace('"mapper": "loma"', f'"mapper": "loma"{said}')
-    assert strategy_from_json(text, "s.json").reading.model == CostModel(model)
+    assert strategy_from_json(text, "s.json").model == CostModel(model)
 
 
 @st.composite
@@ -69,13 +71,19 @@ def documents(draw: st.DrawFn) -> StrategyDocument:
         stacks.append(StackStrategy(tuple(layers[:length]), tiling, draw(names)))
         del layers[:length]
     figures = StrategyFigures(draw(values), draw(values), draw(values), draw(sizes), draw(sizes))
-    claim = StrategyClaim(draw(st.sampled_from(Status)), "latency", figures, draw(values), draw(st.text("ab ,;")))
+    mapper, space = (
+        draw(names),
+        draw(st.just({}) | st.builds(lambda text: {"strategies": text}, st.text("ab ,;", min_size=1))),
+    )
+    status, bound = draw(st.sampled_from(Status)), draw(values)
+    claim = Claim(mapper, status, "latency", figures.objective_value, bound, figures.named, space)
     dims = draw(st.dictionaries(names, sizes, max_size=2))
     granularity, model = draw(st.sampled_from(Granularity)), draw(st.sampled_from(CostModel))
-    reading = StrategyReading(draw(sizes), draw(st.none() | sizes), dims, granularity, draw(names), model)
+    reading = Reading(draw(sizes), dims, granularity, partial_bits=draw(st.none() | sizes))
     sha256 = draw(st.none() | st.just("0" * 64))
     sources = Source(draw(names), sha256), Source(draw(names))
-    return StrategyDocument(*sources, reading, FusionStrategy(tuple(stacks)), draw(st.none() | st.just(claim)))
+    strategy = FusionStrategy(tuple(stacks))
+    return StrategyDocument(*sources, reading, strategy, draw(st.none() | st.just(claim)), mapper, model)
 
 
 @given(documents())
@@ -88,11 +96,11 @@ def test_what_is_written_is_read_again(document: StrategyDocument) -> None:
 
 def test_products_beyond_64_bits_are_written_as_real_numbers() -> None:
     document = strategy_from_json(TEXT, "s.json")
-    claim = StrategyClaim(Status.OPTIMAL, "edp", StrategyFigures(2**70, 1.0, 1.0, 1, 1), 2**70)
-    large = StrategyDocument(document.network, document.accelerator, document.reading, document.strategy, claim)
-    read = strategy_from_json(strategy_to_json(large), "s.json").claim
+    figures = StrategyFigures(2**70, 1.0, 1.0, 1, 1)
+    claim = Claim("loma", Status.OPTIMAL, "edp", 2**70 + 1, 2**70 + 1, figures.named)
+    read = strategy_from_json(strategy_to_json(replace(document, claim=claim)), "s.json").claim
     assert read is not None
-    assert (read.figures.objective_value, read.lower_bound) == (2.0**70, 2.0**70)
+    assert (read.objective_value, read.lower_bound) == (2.0**70, 2.0**70)
 
 
 @pytest.mark.parametrize(

@@ -63,8 +63,8 @@ def check(text: bytes) -> None:
         assert len(document) < 600
         return
     for objective in Objective:
-        problem = Problem(GRAPH, document.plan.memories, objective, count=document.reading.count)
-        verdict = verify(problem, document.plan, document.claim)
+        problem = Problem(GRAPH, document.answer.memories, objective, count=document.reading.count)
+        verdict = verify(problem, document.answer, document.claim)
         assert all("\n" not in str(violation) for violation in verdict.violations)
 
 

@@ -86,7 +86,7 @@ def test_every_residency_is_one_rectangle_where_the_plan_puts_it(spilled: Findin
         )
         for facts_tensor in [facts["tensors"][facts["residencies"][int(index)][0]]["name"]]
     ]
-    allocated = [one for one in spilled.document.plan.instructions if isinstance(one, Allocate)]
+    allocated = [one for one in spilled.document.answer.instructions if isinstance(one, Allocate)]
     size = {tensor.name: tensor.size_bytes for tensor in spilled.problem.graph.tensors}
 
     assert sorted((tensor, base, end) for tensor, base, end, _, _ in drawn) == sorted(

@@ -64,7 +64,7 @@ def pages(tmp_path_factory: pytest.TempPathFactory) -> Path:
     for name in ("roles", "linked"):
         outcome = outcome_of(name)
         assert outcome.document is not None
-        timed = timeline_of(outcome.problem, outcome.document.plan, load_accelerator(ACCELERATOR_OF[name]))
+        timed = timeline_of(outcome.problem, outcome.document.answer, load_accelerator(ACCELERATOR_OF[name]))
         page = report_html(replace(findings_of_outcome(outcome), timeline=timed))
         (directory / f"{name}.html").write_text(page)
     (directory / "two.html").write_text(report_html(in_two_scratchpads(spilled)))

@@ -53,9 +53,9 @@ def findings_of_outcome(outcome: Outcome) -> Findings:
 def in_two_scratchpads(findings: Findings) -> Findings:
     """The same plan beside a second scratchpad, which it leaves empty."""
     memories = (*findings.problem.memories, Memory("other", 64))
-    plan = replace(findings.document.plan, memories=memories)
+    plan = replace(findings.document.answer, memories=memories)
     problem = replace(findings.problem, memories=memories)
-    return replace(findings, problem=problem, document=replace(findings.document, plan=plan))
+    return replace(findings, problem=problem, document=replace(findings.document, answer=plan))
 
 
 def facts_of(page: str) -> Json:

@@ -1,14 +1,23 @@
-"""A plan with what it was made from and what its maker claims: what a plan file holds."""
+"""An answer with what it was made from and what its maker claims: what a file of an answer holds."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
+from typing import Generic, TypeAlias, TypeVar
 
-from onchip.answer.problem import Count, Objective, Order, Placement, Transfers
+from onchip.answer.layer_mapping import LayerMapping
+from onchip.answer.problem import Count, Order, Placement, Transfers
 from onchip.answer.program import Plan
 from onchip.answer.result import Status
+from onchip.answer.schedule import Schedule
+from onchip.answer.stacks import FusionStrategy
+from onchip.arch.accelerator import Accelerator
+from onchip.ir.layer import Layer
+
+AnswerT_co = TypeVar("AnswerT_co", covariant=True)
+AcceleratorT_co = TypeVar("AcceleratorT_co", covariant=True)
 
 
 class Granularity(StrEnum):
@@ -26,12 +35,20 @@ class Split(StrEnum):
     ALWAYS = "always"
 
 
+class CostModel(StrEnum):
+    """How energy and cycles of a layer in a tile are counted; docs/layer_cost.md has both."""
+
+    ONCHIP = "onchip"
+    DEFINES = "defines"
+
+
 @dataclass(frozen=True, slots=True)
 class Reading:
     """How a network file becomes a graph: the same file, read the same way, is the same graph.
 
     `bits` per element instead of the model's own (None); `dims` binds symbolic dimensions. `split` and
     `cap_tensors` (the thesis's way with tensors that fit no scratchpad) depend on the scratchpads, too.
+    `partial_bits` are those of a sum in the making in layers (None: 16 more than an element has, up to 32).
     """
 
     bits: int | None = None
@@ -40,39 +57,83 @@ class Reading:
     count: Count = Count.ACTIVATIONS
     split: Split = Split.NEVER
     cap_tensors: bool = False
+    partial_bits: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Claim:
-    """What the maker of a plan says of it; `check` recomputes it."""
+    """What the maker of an answer says of it; `check` recomputes it.
+
+    Energies are in femtojoules, latencies in cycles, their product in both, sizes in bytes or bits, as the
+    objective says. `figures` are what else is said of the answer, by the names of the file's fields; `space` says
+    what the bound is proven among, by what may be chosen.
+    """
 
     method: str
     status: Status
-    objective: Objective
-    objective_value: int
-    lower_bound: int
+    objective: str
+    objective_value: float
+    lower_bound: float
+    figures: Mapping[str, float] = field(default_factory=dict, hash=False)
+    space: Mapping[str, str] = field(default_factory=dict, hash=False)
+
+
+def as_written(figure: float) -> float:
+    """What a file says of a figure: an integer of more than 64 bits, as a product may be, is the nearest double."""
+    return figure if abs(figure) < 2**63 else float(figure)
 
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """The name and, if known, the SHA-256 of the canonical JSON of what a plan was made from."""
+    """The name and, if known, the SHA-256 of the canonical JSON of what an answer was made from."""
 
     name: str
     sha256: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
-class PlanDocument:
-    """Everything a plan file says. `claim` may be absent in plans of other tools.
+class Document(Generic[AnswerT_co, AcceleratorT_co]):
+    """Everything that a file of an answer says; `claim` may be absent in those of other tools.
 
-    `transfers`, `placement` and `order` are those of the problem it answers: the claim is one about that problem.
+    The accelerator is named, or is there as a whole. A graph without a name: the answer is of no network.
     """
 
     graph: Source
-    accelerator: Source
+    accelerator: AcceleratorT_co
     reading: Reading
-    plan: Plan
+    answer: AnswerT_co
     claim: Claim | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class PlanDocument(Document[Plan, Source]):
+    """A plan; `transfers`, `placement` and `order` are those of the problem that it answers, and that is claimed of."""
+
     transfers: Transfers = field(default_factory=Transfers)
     placement: Placement = Placement.DYNAMIC
     order: Order = Order.FREE
+
+
+@dataclass(frozen=True, slots=True)
+class StrategyDocument(Document[FusionStrategy, Source]):
+    """A strategy; layers in tiles were mapped by `mapper`, and by `DEFINES` unrolled by DeFiNES's rule, too."""
+
+    mapper: str = "exact"
+    model: CostModel = CostModel.ONCHIP
+
+
+@dataclass(frozen=True, slots=True)
+class NamedMapping:
+    """A mapping, and the layers of the network that it is for: all are alike."""
+
+    names: tuple[str, ...]
+    layer: Layer
+    mapping: LayerMapping
+    claim: Claim | None = None
+
+
+MappingDocument: TypeAlias = Document[tuple[NamedMapping, ...], Source]
+"""Mappings, each with its own claim; how the network was read is said by their layers alone."""
+
+ScheduleDocument: TypeAlias = Document[Schedule, Accelerator]
+"""A schedule, with the whole accelerator: who checks it needs no other file."""

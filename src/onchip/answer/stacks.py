@@ -118,3 +118,27 @@ class LayerInNetwork:
     rows: int
     output_bits: int
     is_output: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class StrategyFigures:
+    """What running a network as a strategy says costs; `macs` with those that are computed again.
+
+    The objective is in femtojoules, cycles, the product of both, or the bits that DRAM reads and writes.
+    """
+
+    objective_value: float
+    energy_pj: float
+    latency_cycles: float
+    macs: int
+    dram_bits: int
+
+    @property
+    def named(self) -> dict[str, float]:
+        """All but the objective value, by the names of a strategy file's fields."""
+        return {
+            "energy_pj": self.energy_pj,
+            "latency_cycles": self.latency_cycles,
+            "macs": self.macs,
+            "dram_bits": self.dram_bits,
+        }

@@ -6,14 +6,14 @@ import json
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from math import ceil
 from pathlib import Path
 from typing import Final
 
-from onchip.answer.document import Claim, PlanDocument
+from onchip.answer.document import Claim, MappingDocument, NamedMapping, PlanDocument
 from onchip.answer.layer_mapping import LayerMapping
-from onchip.answer.mapping_document import MappingDocument, NamedMapping
 from onchip.answer.packing import Overflow, Packing, PackingProblem
-from onchip.answer.problem import Order, Problem
+from onchip.answer.problem import Objective, Order, Problem
 from onchip.answer.program import Compute, Plan
 from onchip.answer.result import Status
 from onchip.audits.finding import Finding, Ruling
@@ -98,10 +98,10 @@ def _audit_plan_file(request: AuditRequest) -> AuditOutcome:
         raise InputError("it claims nothing", file=str(request.answer), place="result", expected=expected)
     problem = _problem_of(document, claim, request)
     value = _value_of_a_legal_plan(problem, document, claim, request.answer)
-    bound = claim.lower_bound if request.bound is None else request.bound
+    bound = ceil(claim.lower_bound) if request.bound is None else request.bound
     if value < bound:
         detail = "the answer itself is better than its bound"
-        finding = Finding(Ruling.REFUTED, bound, value, document.plan, 0.0, detail)
+        finding = Finding(Ruling.REFUTED, bound, value, document.answer, 0.0, detail)
     else:
         finding = audit(problem, bound, seconds=request.seconds - (time.monotonic() - started), workers=request.workers)
     audited = _audited(finding, problem.graph.name, problem.objective, problem.objective.unit, value)
@@ -114,15 +114,21 @@ def _problem_of(document: PlanDocument, claim: Claim, request: AuditRequest) -> 
 
     reading, order = document.reading, request.order or document.order
     graph = read_network(request.network, reading)
-    memories = document.plan.memories
+    memories = document.answer.memories
     problem = Problem(
-        graph, memories, claim.objective, document.order, reading.count, document.transfers, document.placement
+        graph,
+        memories,
+        Objective(claim.objective),
+        document.order,
+        reading.count,
+        document.transfers,
+        document.placement,
     )
     problem = replace(fitted_to_scratchpads(problem, request.network, reading), order=order)
     _is_of_this_network(document, problem, request)
     if order is not Order.MIN_PEAK:
         return problem
-    runs = [one.operator for one in document.plan.instructions if isinstance(one, Compute)]
+    runs = [one.operator for one in document.answer.instructions if isinstance(one, Compute)]
     if sorted(runs) != sorted(operator.name for operator in problem.graph.operators):
         return problem
     graph = replace(problem.graph, operators=tuple(problem.graph.operator[name] for name in runs))
@@ -139,7 +145,7 @@ def _is_of_this_network(document: PlanDocument, problem: Problem, request: Audit
 
 def _value_of_a_legal_plan(problem: Problem, document: PlanDocument, claim: Claim, answer: Path) -> int:
     """Its objective value; a bound above it is for the audit to refute, every other violation is refused."""
-    verdict = verify(problem, document.plan, claim)
+    verdict = verify(problem, document.answer, claim)
     about_bound = (Rule.BOUND_ABOVE_OBJECTIVE, Rule.OPTIMAL_UNPROVEN)
     violations = [one for one in verdict.violations if one.rule not in about_bound]
     if violations:
@@ -153,7 +159,7 @@ def _write_plan(document: PlanDocument, claim: Claim, finding: Finding, path: Pa
         from onchip.formats.own.plan_json_writer import write_plan
 
         better = Claim(METHOD, Status.FEASIBLE, claim.objective, finding.better_value, 0)
-        write_plan(replace(document, plan=finding.better, claim=better), path)
+        write_plan(replace(document, answer=finding.better, claim=better), path)
 
 
 # Packings
@@ -225,11 +231,11 @@ def _audit_mappings(request: AuditRequest) -> AuditOutcome:
     if document.accelerator.sha256 not in (None, accelerator_sha256(accelerator)):
         expected = f"the accelerator {document.accelerator.name!r} that it was made for"
         raise InputError("it is for another accelerator", file=str(request.answer), expected=expected)
-    if document.network not in (None, request.network):
+    if document.graph.name not in ("", request.network):
         raise UsageError(
-            f"it is {request.network!r}", place="NETWORK", expected=f"{document.network!r}, which was mapped"
+            f"it is {request.network!r}", place="NETWORK", expected=f"{document.graph.name!r}, which was mapped"
         )
-    claimed = [(one, one.claim) for one in document.mappings if one.claim is not None]
+    claimed = [(one, one.claim) for one in document.answer if one.claim is not None]
     if not claimed:
         raise InputError("it claims nothing", file=str(request.answer), expected="mappings with `result`")
     deadline, audited, better = time.monotonic() + request.seconds, [], []
@@ -247,7 +253,7 @@ def _audit_mappings(request: AuditRequest) -> AuditOutcome:
 def _write_mappings(document: MappingDocument, better: list[NamedMapping], path: Path) -> None:
     from onchip.formats.own.mapping_yaml_writer import write_mappings
 
-    write_mappings(replace(document, mappings=tuple(better)), path)
+    write_mappings(replace(document, answer=tuple(better)), path)
 
 
 # What is shown

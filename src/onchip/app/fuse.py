@@ -281,9 +281,7 @@ def _document(problem: _Problem, found: FusionResult, figures: StrategyFigures) 
     request, result = problem.request, found.result
     reading = Reading(request.bits, request.dims, request.granularity, partial_bits=request.partial_bits)
     value, space = figures.objective_value, {STRATEGIES: found.space}
-    claim = Claim(
-        problem.mapper, result.status, request.objective, value, result.lower_bound, figures.named, space
-    )
+    claim = Claim(problem.mapper, result.status, request.objective, value, result.lower_bound, figures.named, space)
     return StrategyDocument(
         Source(problem.network.name, graph_sha256(problem.graph)),
         Source(problem.accelerator.name, accelerator_sha256(problem.accelerator)),

@@ -7,9 +7,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
 
-from onchip.answer.document import Granularity, Reading, Source
+from onchip.answer.document import Claim, Document, Granularity, NamedMapping, Reading, Source
 from onchip.answer.layer_mapping import Kept, LayerMapping
-from onchip.answer.mapping_document import MappingClaim, MappingDocument, NamedMapping
 from onchip.answer.result import Result, Status, Stop
 from onchip.app.layers import layers_named
 from onchip.arch.accelerator import Accelerator
@@ -79,12 +78,12 @@ def map_layers(request: MappingRequest, start: RunStarter = silent_run) -> Mappi
         for layer, names in layers.distinct.items():
             own = _run_of_layer(run, f"layer {len(mapped) + 1} of {len(layers.distinct)}, {names[0]}")
             mapped.append(_mapped(solver, layer, names, accelerator, request, own))
-    source = Source(accelerator.name, accelerator_sha256(accelerator))
-    found = [
+    machine = Source(accelerator.name, accelerator_sha256(accelerator))
+    found = tuple(
         NamedMapping(one.names, one.mapping.layer(one.layer), one.mapping, one.claim)
         for one in mapped
         if one.mapping is not None
-    ]
+    )
     is_cosa = request.method == COSA
     return MappingOutcome(
         request.source,
@@ -94,7 +93,7 @@ def map_layers(request: MappingRequest, start: RunStarter = silent_run) -> Mappi
         COSA if is_cosa else request.objective,
         "bits" if is_cosa else UNITS[request.objective],
         tuple(mapped),
-        MappingDocument(source, tuple(found), layers.name),
+        Document(Source(layers.name or ""), machine, Reading(), found),
         is_one_layer,
         _mapspace(request),
         request.accounting,
@@ -146,7 +145,7 @@ def _ensure_it_costs_what_is_claimed(result: Result[LayerMapping], value: float,
         raise InternalError(what, place=f"method {result.method}")
 
 
-def _claim(result: Result[LayerMapping], request: MappingRequest) -> MappingClaim | None:
+def _claim(result: Result[LayerMapping], request: MappingRequest) -> Claim | None:
     """CoSA's objective is divided back to its own unit, bits."""
     if result.objective_value is None:
         return None
@@ -154,8 +153,8 @@ def _claim(result: Result[LayerMapping], request: MappingRequest) -> MappingClai
         from onchip.solve.mapping.cosa.cosa import VALUE_PER_BIT
 
         value, bound = result.objective_value / VALUE_PER_BIT, result.lower_bound / VALUE_PER_BIT
-        return MappingClaim(COSA, result.status, COSA, value, bound)
-    return MappingClaim(result.method, result.status, request.objective, result.objective_value, result.lower_bound)
+        return Claim(COSA, result.status, COSA, value, bound)
+    return Claim(result.method, result.status, request.objective, result.objective_value, result.lower_bound)
 
 
 def _can_be_mapped(layer: Layer, name: str, accelerator: Accelerator, request: MappingRequest) -> None:

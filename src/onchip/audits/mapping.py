@@ -12,8 +12,8 @@ from math import ceil
 
 import numpy as np
 
+from onchip.answer.document import Claim
 from onchip.answer.layer_mapping import LayerMapping, Loop, MappingError
-from onchip.answer.mapping_document import MappingClaim
 from onchip.answer.result import Status
 from onchip.arch.accelerator import Accelerator
 from onchip.audits.finding import Finding, Ruling
@@ -31,7 +31,7 @@ SAME = 1e-9
 ENERGY, LATENCY, PRODUCT = "energy", "latency", "edp"
 
 
-def audit_mapping(layer: Layer, accelerator: Accelerator, claim: MappingClaim, seconds: float) -> Finding:
+def audit_mapping(layer: Layer, accelerator: Accelerator, claim: Claim, seconds: float) -> Finding:
     """Say whether a mapping of the mapspace of `exact` is below the claimed bound, or fits where none was said to.
 
     Raises AcceleratorError where the accelerator has no array or does not say what an access costs.
@@ -47,7 +47,7 @@ class _OutOfTimeError(Exception):
 class _Audit:
     layer: Layer
     accelerator: Accelerator
-    claim: MappingClaim
+    claim: Claim
     deadline: float
     started: float = field(default_factory=time.monotonic)
 

@@ -38,7 +38,7 @@ def explain_command(
     if not check.is_legal:
         show_check(check, as_json=as_json)
         return ExitCode.WRONG
-    history = History(check.problem, check.document.plan)
+    history = History(check.problem, check.document.answer)
     explanation = Explanation.of(history, _least_peak(history, time_limit))
     if as_json:
         write_json(explanation_object(explanation))

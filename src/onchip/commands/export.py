@@ -89,7 +89,7 @@ def _checked(plan: Path, network: str, accelerator: str | None) -> tuple[Check, 
         )
         for activity in timing.timeline.activities
     }
-    return timing.check, spans_of_activities(timing.check.problem, timing.check.document.plan, spans)
+    return timing.check, spans_of_activities(timing.check.problem, timing.check.document.answer, spans)
 
 
 def _show(form: Format, files: tuple[Path, ...], check: Check, *, as_json: bool) -> None:

@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from onchip.answer.document import Granularity
+from onchip.answer.document import Granularity, Reading, StrategyDocument
 from onchip.answer.stacks import OverlapMode, tile_of_text
-from onchip.answer.strategy_document import StrategyDocument, StrategyReading
 from onchip.commands.arguments import (
     AsJson,
     Dims,
@@ -131,7 +130,7 @@ def fuse_command(
     if check is not None:
         return _check(check, request, emit_graph, as_json=as_json)
     _ensure_files_can_be_written(output, report, (network, accelerator))
-    emitted = EmittedGraph.to(emit_graph, StrategyReading(*read_as), network, accelerator)
+    emitted = EmittedGraph.to(emit_graph, Reading(bits, request.dims, granularity), network, accelerator)
     outcome = fuse_network(request, watched_run)
     _write_files(outcome, output, report, context)
     if emitted is not None and outcome.document is not None:
@@ -169,7 +168,7 @@ def _check(path: Path, request: FusionRequest, emit_graph: Path | None, *, as_js
     if emitted is not None and figures is not None:
         emitted.write(document)
     if as_json:
-        write_json({**check_object(violations, figures), "accounting": accounting_of(document.reading)})
+        write_json({**check_object(violations, figures), "accounting": accounting_of(document)})
     else:
         write(check_words(violations, figures))
     return code_of_check(not violations)
@@ -195,7 +194,7 @@ class EmittedGraph:
     graph: Graph
 
     @classmethod
-    def to(cls, path: Path | None, reading: StrategyReading, source: str, *others: str) -> EmittedGraph | None:
+    def to(cls, path: Path | None, reading: Reading, source: str, *others: str) -> EmittedGraph | None:
         """None without a path; raises InputError where no strategy's tiles could be written there and read again."""
         from onchip.app.fuse import network_to_tile
         from onchip.formats.writable import ensure_writable
@@ -214,7 +213,7 @@ class EmittedGraph:
         from onchip.formats.own.graph_json import write_graph
 
         try:
-            write_graph(tiled_graph(document.strategy, self.graph), self.path)
+            write_graph(tiled_graph(document.answer, self.graph), self.path)
         except GraphError as error:
             raise error.in_file(self.source) from None
 

@@ -131,7 +131,7 @@ def _ensure_files_can_be_written(output: Path | None, report: Path | None, input
 
 def _write_files(outcome: MappingOutcome, output: Path | None, report: Path | None, context: typer.Context) -> None:
     """Of what there is: a file without any mapping is not written."""
-    if not outcome.document.mappings:
+    if not outcome.document.answer:
         return
     if output is not None:
         from onchip.formats.own.mapping_yaml_writer import write_mappings
@@ -154,7 +154,7 @@ def _show(outcome: MappingOutcome, *, with_nests: bool, as_json: bool) -> None:
     from onchip.reports.program.terminal import show
 
     write(show(*mapping_table(outcome)))
-    if with_nests and outcome.document.mappings:
+    if with_nests and outcome.document.answer:
         write(f"\n{loop_nests(outcome)}")
 
 

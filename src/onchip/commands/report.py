@@ -98,7 +98,7 @@ class Pictures:
         if self.figure is not None:
             from onchip.answer.picture import svg_of_plan
 
-            write_file(self.figure, svg_of_plan(outcome.document.plan, outcome.problem, "white").encode())
+            write_file(self.figure, svg_of_plan(outcome.document.answer, outcome.problem, "white").encode())
         if self.report is not None:
             _write_report(_findings_of(outcome, self.accelerator, command_line(context)), self.report)
 
@@ -115,7 +115,7 @@ def _findings_of_check(check: Check, chip: Accelerator | None, rivals: tuple[Riv
     from onchip.reports.program.findings import Findings
 
     problem, document = check.problem, check.document
-    timed = None if chip is None else timeline_of(problem, document.plan, chip)
+    timed = None if chip is None else timeline_of(problem, document.answer, chip)
     need = greatest_need(problem)
     return Findings(problem, document, check.verdict.figures, need, typed, rivals=rivals, timeline=timed)
 
@@ -130,7 +130,7 @@ def _findings_of(outcome: Outcome, accelerator: str | None, typed: str) -> Findi
     timed, why = None, "the scratchpad was given alone, with neither array nor DRAM (`onchip report --accelerator`)"
     if accelerator is not None:
         try:
-            timed = timeline_of(outcome.problem, outcome.document.plan, load_accelerator(accelerator))
+            timed = timeline_of(outcome.problem, outcome.document.answer, load_accelerator(accelerator))
         except AcceleratorError as error:
             why = str(error)
     seconds = outcome.seconds

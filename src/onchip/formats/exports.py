@@ -45,7 +45,7 @@ class Export:
             write_file(path, content)
 
     def _contents(self) -> tuple[bytes, ...]:
-        plan, graph = self.document.plan, self.problem.graph
+        plan, graph = self.document.answer, self.problem.graph
         match self.form:
             case Format.TRACE:
                 from onchip.formats.trace.chrome import trace_to_json
@@ -69,7 +69,7 @@ class Export:
         from onchip.formats.c.source import source_of
 
         header = self.files[0]
-        program = c_program(self.problem, self.document.plan, header.stem)
+        program = c_program(self.problem, self.document.answer, header.stem)
         return header_of(program).encode(), source_of(program, header.name).encode()
 
 

@@ -8,9 +8,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from math import isclose
 
+from onchip.answer.document import Claim
 from onchip.answer.result import Status
-from onchip.answer.stacks import FusionStrategy, LayerInNetwork, StackStrategy
-from onchip.answer.strategy_document import StrategyClaim, StrategyFigures
+from onchip.answer.stacks import FusionStrategy, LayerInNetwork, StackStrategy, StrategyFigures
 from onchip.arch.accelerator import Accelerator
 from onchip.arch.memory import DRAM, Operand
 from onchip.verify.rules import Rule, Violation
@@ -28,16 +28,11 @@ def verify_strategy(
     return tuple(found)
 
 
-def verify_strategy_claim(claim: StrategyClaim, figures: StrategyFigures) -> tuple[Violation, ...]:
+def verify_strategy_claim(claim: Claim, figures: StrategyFigures) -> tuple[Violation, ...]:
     """Return what the claim says that the figures, of the same objective, do not; OPTIMAL is taken as claimed."""
-    claimed = claim.figures.objective_value
-    pairs = {
-        "objective_value": (claimed, figures.objective_value),
-        "energy_pj": (claim.figures.energy_pj, figures.energy_pj),
-        "latency_cycles": (claim.figures.latency_cycles, figures.latency_cycles),
-        "macs": (claim.figures.macs, figures.macs),
-        "dram_bits": (claim.figures.dram_bits, figures.dram_bits),
-    }
+    claimed = claim.objective_value
+    pairs = {"objective_value": (claimed, figures.objective_value)}
+    pairs |= {name: (claim.figures[name], figure) for name, figure in figures.named.items()}
     found = [
         Violation(Rule.FIGURE_DIFFERS, f"result.{name}", f"{said} is claimed, and it is {is_so}")
         for name, (said, is_so) in pairs.items()

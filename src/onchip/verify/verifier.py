@@ -45,7 +45,7 @@ def verify(problem: Problem, plan: Plan, claim: Claim | None = None) -> Verdict:
 
 def claim_violations(claim: Claim, figures: Figures) -> Iterator[Violation]:
     """Yield what is wrong with what the maker of a plan says of it."""
-    recomputed = figures.objective_value(claim.objective)
+    recomputed = figures.objective_value(Objective(claim.objective))
     value, bound = claim.objective_value, claim.lower_bound
     if value != recomputed:
         detail = f"{value} is claimed for {claim.objective}, the plan has {recomputed}"

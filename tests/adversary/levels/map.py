@@ -206,7 +206,7 @@ class _Case:
             for _ in range(2):
                 path.unlink(missing_ok=True)
                 again, mapping = self.ask(objective, "exact", "-o", path)
-                if mapping is not None and read_mappings(path).mappings[0].mapping != mapping:
+                if mapping is not None and read_mappings(path).answer[0].mapping != mapping:
                     return f"another mapping is written: {path.read_text()}"
                 same = [ended.answer.get(name) == again.answer.get(name) for name in ("status", "objective_value")]
                 if not all(same):

@@ -6,33 +6,27 @@ Read here, written by `plan_json_writer`. Whether the plan is legal is the verif
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterable
+from collections.abc import Collection
 from pathlib import Path
-from re import fullmatch
 from typing import Final, Literal, NotRequired
 
 from typing_extensions import TypedDict
 
-from onchip.answer.document import Claim, Granularity, PlanDocument, Reading, Source, Split
+from onchip.answer.document import Claim, Granularity, PlanDocument, Reading, Split
 from onchip.answer.problem import Count, Objective, Order, Placement, Rate, Transfers
-from onchip.answer.program import Allocate, Compute, Copy, Free, Instruction, Plan
+from onchip.answer.program import Plan
 from onchip.answer.result import Status
 from onchip.arch.memory import DRAM, Memory, Operand
 from onchip.errors import InputError, PlanError
 from onchip.formats.files import read_file
+from onchip.formats.own.document_fields import SourceFields, check_sizes, source_of
+from onchip.formats.own.program_fields import InstructionFields, instructions_of
 from onchip.formats.validation import Format, field_path, parse, placed, quoted
 
 PLAN_FORMAT: Final = Format("onchip-plan", 1, PlanError)
 
 
-class SourceFields(TypedDict):
-    """What the plan was made from; `sha256` may be absent in plans of other tools."""
-
-    name: str
-    sha256: NotRequired[str]
-
-
-class ReadingFields(TypedDict):
+class PlanReadingFields(TypedDict):
     """How the network file was read."""
 
     bits: NotRequired[int | None]
@@ -43,7 +37,7 @@ class ReadingFields(TypedDict):
     cap_tensors: NotRequired[bool]
 
 
-class MemoryFields(TypedDict):
+class ScratchpadFields(TypedDict):
     """A scratchpad; without `holds` the array reads and writes every operand in it."""
 
     name: str
@@ -52,7 +46,7 @@ class MemoryFields(TypedDict):
     holds: NotRequired[list[Operand]]
 
 
-class LinkFields(TypedDict):
+class WayFields(TypedDict):
     """A way from one scratchpad to another beside DRAM."""
 
     source: str
@@ -75,39 +69,7 @@ class RateFields(TypedDict):
     terms: list[TermFields]
 
 
-class AllocateFields(TypedDict):
-    """A residency begins."""
-
-    tensor: str
-    memory: str
-    offset_bytes: int
-
-
-class CopyFields(TypedDict):
-    """The bytes of a tensor move."""
-
-    tensor: str
-    source: str
-    target: str
-
-
-class FreeFields(TypedDict):
-    """A residency ends."""
-
-    tensor: str
-    memory: str
-
-
-class InstructionFields(TypedDict, total=False):
-    """One instruction: exactly one of the fields; `compute` names an operator."""
-
-    allocate: AllocateFields
-    copy: CopyFields
-    compute: str
-    free: FreeFields
-
-
-class ResultFields(TypedDict):
+class PlanResultFields(TypedDict):
     """What the maker claims."""
 
     method: str
@@ -124,14 +86,14 @@ class PlanFields(TypedDict):
     version: Literal[1]
     graph: SourceFields
     accelerator: SourceFields
-    reading: NotRequired[ReadingFields]
-    memories: list[MemoryFields]
-    links: NotRequired[list[LinkFields]]
+    reading: NotRequired[PlanReadingFields]
+    memories: list[ScratchpadFields]
+    links: NotRequired[list[WayFields]]
     rates: NotRequired[list[RateFields]]
     placement: NotRequired[Placement]
     order: NotRequired[Order]
     instructions: list[InstructionFields]
-    result: NotRequired[ResultFields]
+    result: NotRequired[PlanResultFields]
 
 
 def read_plan(path: Path) -> PlanDocument:
@@ -145,10 +107,10 @@ def plan_from_json(text: str | bytes, file: str) -> PlanDocument:
     try:
         memories = _memories(fields["memories"])
         return PlanDocument(
-            _source(fields["graph"], "graph"),
-            _source(fields["accelerator"], "accelerator"),
+            source_of(fields["graph"], "graph", PlanError),
+            source_of(fields["accelerator"], "accelerator", PlanError),
             _reading(fields.get("reading", {})),
-            Plan(memories, tuple(_instructions(fields["instructions"]))),
+            Plan(memories, tuple(instructions_of(fields["instructions"], PlanError))),
             Claim(**fields["result"]) if "result" in fields else None,
             _transfers(fields, [memory.name for memory in memories]),
             fields.get("placement", Placement.DYNAMIC),
@@ -158,22 +120,12 @@ def plan_from_json(text: str | bytes, file: str) -> PlanDocument:
         raise error.in_file(file) from None
 
 
-def _source(fields: SourceFields, place: str) -> Source:
-    sha256 = fields.get("sha256")
-    if sha256 is not None and not fullmatch("[0-9a-f]{64}", sha256):
-        raise PlanError(f"it is {quoted(sha256)}", place=f"{place}.sha256", expected="64 hexadecimal digits")
-    return Source(fields["name"], sha256)
-
-
-def _reading(fields: ReadingFields) -> Reading:
-    numbers = {"bits": fields.get("bits")} | {f"dims.{name}": size for name, size in fields.get("dims", {}).items()}
-    for name, number in numbers.items():
-        if number is not None and number < 1:
-            raise PlanError(f"it is {number}", place=f"reading.{name}", expected="at least 1")
+def _reading(fields: PlanReadingFields) -> Reading:
+    check_sizes({"bits": fields.get("bits")}, fields.get("dims", {}), PlanError)
     return Reading(**fields)
 
 
-def _memories(entries: list[MemoryFields]) -> tuple[Memory, ...]:
+def _memories(entries: list[ScratchpadFields]) -> tuple[Memory, ...]:
     if not entries:
         raise PlanError("it is empty", place="memories", expected="at least one scratchpad")
     memories = []
@@ -188,7 +140,7 @@ def _memories(entries: list[MemoryFields]) -> tuple[Memory, ...]:
     return tuple(memories)
 
 
-def _memory(entry: MemoryFields) -> Memory:
+def _memory(entry: ScratchpadFields) -> Memory:
     holds = tuple(entry.get("holds", Operand))
     return Memory(entry["name"], entry["capacity_bytes"], entry.get("alignment_bytes", 1), holds)
 
@@ -220,7 +172,7 @@ def _transfers(fields: PlanFields, names: list[str]) -> Transfers:
 
 
 def _ends(
-    entry: LinkFields | RateFields, place: str, names: list[str], before: Collection[tuple[str, str]]
+    entry: WayFields | RateFields, place: str, names: list[str], before: Collection[tuple[str, str]]
 ) -> tuple[str, str]:
     """Source and target of a way that is not `before`."""
     source, target = entry["source"], entry["target"]
@@ -233,24 +185,3 @@ def _ends(
     if (source, target) in before:
         raise PlanError(f"it is the second from {quoted(source)} to {quoted(target)}", place=place, expected="one")
     return source, target
-
-
-def _instructions(entries: list[InstructionFields]) -> Iterable[Instruction]:
-    for index, entry in enumerate(entries):
-        if len(entry) != 1:
-            raise PlanError(
-                f"it has {' and '.join(entry) or 'no field'}",
-                place=field_path(("instructions", index)),
-                expected="one of allocate, copy, compute, free",
-            )
-        yield _instruction(entry)
-
-
-def _instruction(entry: InstructionFields) -> Instruction:
-    if "allocate" in entry:
-        return Allocate(**entry["allocate"])
-    if "copy" in entry:
-        return Copy(**entry["copy"])
-    if "free" in entry:
-        return Free(**entry["free"])
-    return Compute(entry["compute"])

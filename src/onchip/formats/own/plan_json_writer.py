@@ -7,13 +7,14 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from onchip.answer.document import Claim, PlanDocument, Reading, Source
+from onchip.answer.document import Claim, PlanDocument, Reading
 from onchip.answer.problem import Order, Placement, Rate
-from onchip.answer.program import Allocate, Copy, Free, Instruction
 from onchip.arch.memory import Memory, Operand
 from onchip.errors import PlanError
 from onchip.formats.canonical import to_json
 from onchip.formats.files import write_file
+from onchip.formats.own.document_fields import lines, source_fields
+from onchip.formats.own.program_fields import instruction_fields
 
 
 def write_plan(document: PlanDocument, path: Path) -> None:
@@ -23,33 +24,28 @@ def write_plan(document: PlanDocument, path: Path) -> None:
 
 def plan_to_json(document: PlanDocument) -> str:
     """The plan file's text; raises PlanError for names that are not Unicode text."""
-    memories = [memory_fields(memory) for memory in document.plan.memories]
+    memories = [memory_fields(memory) for memory in document.answer.memories]
     transfers = document.transfers
     ways: dict[str, list[dict[str, object]]] = {
         "links": [{"source": source, "target": target} for source, target in transfers.links],
         "rates": [_rate_fields(*ends, transfers.rates[ends]) for ends in sorted(transfers.rates)],
     }
-    instructions = [_instruction_fields(instruction) for instruction in document.plan.instructions]
+    instructions = [instruction_fields(instruction) for instruction in document.answer.instructions]
     fields = [
-        f'"format": "onchip-plan", "version": 1, "graph": {to_json(_source_fields(document.graph), PlanError)}, '
-        f'"accelerator": {to_json(_source_fields(document.accelerator), PlanError)}',
+        f'"format": "onchip-plan", "version": 1, "graph": {to_json(source_fields(document.graph), PlanError)}, '
+        f'"accelerator": {to_json(source_fields(document.accelerator), PlanError)}',
         f'"reading": {to_json(_reading_fields(document.reading), PlanError)}',
-        f'"memories": [{_lines(memories)}]',
+        f'"memories": [{lines(memories, PlanError)}]',
     ]
-    fields += [f'"{name}": [{_lines(values)}]' for name, values in ways.items() if values]
+    fields += [f'"{name}": [{lines(values, PlanError)}]' for name, values in ways.items() if values]
     if document.placement is not Placement.DYNAMIC:
         fields.append(f'"placement": {to_json(document.placement, PlanError)}')
     if document.order is not Order.FREE:
         fields.append(f'"order": {to_json(document.order, PlanError)}')
-    fields.append(f'"instructions": [{_lines(instructions)}]')
+    fields.append(f'"instructions": [{lines(instructions, PlanError)}]')
     if document.claim is not None:
         fields.append(f'"result": {to_json(_claim_fields(document.claim), PlanError)}')
     return "{" + ",\n ".join(fields) + "}\n"
-
-
-def _source_fields(source: Source) -> dict[str, object]:
-    fields: dict[str, object] = {"name": source.name, "sha256": source.sha256}
-    return {name: value for name, value in fields.items() if value is not None}
 
 
 def _reading_fields(reading: Reading) -> dict[str, object]:
@@ -86,19 +82,3 @@ def _claim_fields(claim: Claim) -> dict[str, object]:
         "objective_value": claim.objective_value,
         "lower_bound": claim.lower_bound,
     }
-
-
-def _instruction_fields(instruction: Instruction) -> dict[str, object]:
-    match instruction:
-        case Allocate(tensor, memory, offset_bytes):
-            return {"allocate": {"tensor": tensor, "memory": memory, "offset_bytes": offset_bytes}}
-        case Copy(tensor, source, target):
-            return {"copy": {"tensor": tensor, "source": source, "target": target}}
-        case Free(tensor, memory):
-            return {"free": {"tensor": tensor, "memory": memory}}
-        case _:
-            return {"compute": instruction.operator}
-
-
-def _lines(values: list[dict[str, object]]) -> str:
-    return "".join(f"\n  {to_json(value, PlanError)}," for value in values).removesuffix(",")

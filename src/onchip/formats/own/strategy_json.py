@@ -6,32 +6,26 @@ Read here, written by `strategy_json_writer`. Whether a strategy is legal is the
 from __future__ import annotations
 
 from pathlib import Path
-from re import fullmatch
 from typing import Final, Literal, NotRequired
 
 from typing_extensions import TypedDict
 
-from onchip.answer.document import Granularity, Source
+from onchip.answer.document import Claim, CostModel, Granularity, Reading, StrategyDocument
 from onchip.answer.result import Status
 from onchip.answer.stacks import FusionStrategy, OverlapMode, StackStrategy, StrategyError, Tiling
-from onchip.answer.strategy_document import (
-    CostModel,
-    StrategyClaim,
-    StrategyDocument,
-    StrategyFigures,
-    StrategyReading,
-)
 from onchip.arch.memory import DRAM
 from onchip.errors import InputError
 from onchip.formats.files import read_file
-from onchip.formats.own.plan_json import SourceFields
-from onchip.formats.validation import Format, field_path, parse, placed, quoted
+from onchip.formats.own.document_fields import SourceFields, check_sizes, source_of
+from onchip.formats.validation import Format, field_path, parse, placed
 
 STRATEGY_FORMAT: Final = Format("onchip-strategy", 1, StrategyError)
+STRATEGIES: Final = "strategies"
+"""What may be chosen, in the space of a strategy's claim."""
 
 
 class StrategyReadingFields(TypedDict):
-    """How the network file is read, and who maps each layer's tiles; what is left out is as in `StrategyReading`."""
+    """How the network is read and who maps each layer's tiles; what is left out is 8 bits, `exact` and `onchip`."""
 
     bits: NotRequired[int]
     partial_bits: NotRequired[int]
@@ -94,32 +88,26 @@ def strategy_from_json(text: str | bytes, file: str) -> StrategyDocument:
     try:
         if not fields["stacks"]:
             raise StrategyError("it is empty", place="stacks", expected="at least one stack")
+        reading = fields.get("reading", {})
+        mapper = reading.get("mapper", "exact")
         stacks = [_stack(entry, field_path(("stacks", index))) for index, entry in enumerate(fields["stacks"])]
         return StrategyDocument(
-            _source(fields["network"], "network"),
-            _source(fields["accelerator"], "accelerator"),
-            _reading(fields.get("reading", {})),
+            source_of(fields["network"], "network", StrategyError),
+            source_of(fields["accelerator"], "accelerator", StrategyError),
+            _reading(reading),
             FusionStrategy(tuple(stacks)),
-            _claim(fields["result"]) if "result" in fields else None,
+            _claim(fields["result"], mapper) if "result" in fields else None,
+            mapper,
+            reading.get("model", CostModel.ONCHIP),
         )
     except InputError as error:
         raise error.in_file(file) from None
 
 
-def _source(fields: SourceFields, place: str) -> Source:
-    sha256 = fields.get("sha256")
-    if sha256 is not None and not fullmatch("[0-9a-f]{64}", sha256):
-        raise StrategyError(f"it is {quoted(sha256)}", place=f"{place}.sha256", expected="64 hexadecimal digits")
-    return Source(fields["name"], sha256)
-
-
-def _reading(fields: StrategyReadingFields) -> StrategyReading:
-    numbers = {"bits": fields.get("bits", 1), "partial_bits": fields.get("partial_bits", 1)}
-    numbers |= {f"dims.{name}": size for name, size in fields.get("dims", {}).items()}
-    for name, number in numbers.items():
-        if number < 1:
-            raise StrategyError(f"it is {number}", place=f"reading.{name}", expected="at least 1")
-    return StrategyReading(**fields)
+def _reading(fields: StrategyReadingFields) -> Reading:
+    bits, partial_bits, dims = fields.get("bits", 8), fields.get("partial_bits"), fields.get("dims", {})
+    check_sizes({"bits": bits, "partial_bits": partial_bits}, dims, StrategyError)
+    return Reading(bits, dims, fields.get("granularity", Granularity.FUSED), partial_bits=partial_bits)
 
 
 def _stack(fields: StackFields, place: str) -> StackStrategy:
@@ -130,13 +118,13 @@ def _stack(fields: StackFields, place: str) -> StackStrategy:
         raise placed(error, place) from None
 
 
-def _claim(fields: StrategyResultFields) -> StrategyClaim:
-    figures = StrategyFigures(
-        fields["objective_value"],
-        fields["energy_pj"],
-        fields["latency_cycles"],
-        fields["macs"],
-        fields["dram_bits"],
-    )
-    space = fields.get("space", "")
-    return StrategyClaim(fields["status"], fields["objective"], figures, fields["lower_bound"], space)
+def _claim(fields: StrategyResultFields, mapper: str) -> Claim:
+    figures: dict[str, float] = {
+        "energy_pj": fields["energy_pj"],
+        "latency_cycles": fields["latency_cycles"],
+        "macs": fields["macs"],
+        "dram_bits": fields["dram_bits"],
+    }
+    space = {STRATEGIES: fields["space"]} if fields.get("space") else {}
+    value, bound = fields["objective_value"], fields["lower_bound"]
+    return Claim(mapper, fields["status"], fields["objective"], value, bound, figures, space)

@@ -7,14 +7,13 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from onchip.answer.document import Source
+from onchip.answer.document import Claim, StrategyDocument, as_written
 from onchip.answer.stacks import StackStrategy, StrategyError
-from onchip.answer.strategy_document import StrategyClaim, StrategyDocument, StrategyReading
 from onchip.arch.memory import DRAM
 from onchip.formats.canonical import to_json
 from onchip.formats.files import write_file
-from onchip.formats.own.strategy_json import STRATEGY_FORMAT
-from onchip.formats.validation import LARGEST_INTEGER
+from onchip.formats.own.document_fields import lines, source_fields
+from onchip.formats.own.strategy_json import STRATEGIES, STRATEGY_FORMAT
 
 
 def write_strategy(document: StrategyDocument, path: Path) -> None:
@@ -24,12 +23,12 @@ def write_strategy(document: StrategyDocument, path: Path) -> None:
 
 def strategy_to_json(document: StrategyDocument) -> str:
     """The strategy file's text; raises StrategyError for what is not Unicode text or no finite number."""
-    stacks = ",".join(f"\n  {_json(stack_fields(stack))}" for stack in document.strategy.stacks)
+    stacks = lines([stack_fields(stack) for stack in document.answer.stacks], StrategyError)
     fields = [
         f'"format": "{STRATEGY_FORMAT.name}", "version": {STRATEGY_FORMAT.version}, '
-        f'"network": {_json(_source_fields(document.network))}, '
-        f'"accelerator": {_json(_source_fields(document.accelerator))}',
-        f'"reading": {_json(_reading_fields(document.reading))}',
+        f'"network": {_json(source_fields(document.graph))}, '
+        f'"accelerator": {_json(source_fields(document.accelerator))}',
+        f'"reading": {_json(_reading_fields(document))}',
         f'"stacks": [{stacks}]',
     ]
     if document.claim is not None:
@@ -47,41 +46,32 @@ def stack_fields(stack: StackStrategy) -> dict[str, object]:
     return fields if stack.output_home == DRAM else fields | {"output": stack.output_home}
 
 
-def _source_fields(source: Source) -> dict[str, object]:
-    fields: dict[str, object] = {"name": source.name, "sha256": source.sha256}
-    return {name: value for name, value in fields.items() if value is not None}
-
-
-def _reading_fields(reading: StrategyReading) -> dict[str, object]:
+def _reading_fields(document: StrategyDocument) -> dict[str, object]:
+    reading = document.reading
     partial = {} if reading.partial_bits is None else {"partial_bits": reading.partial_bits}
     return {
         "bits": reading.bits,
         **partial,
         "dims": dict(sorted(reading.dims.items())),
         "granularity": reading.granularity,
-        "mapper": reading.mapper,
-        "model": reading.model,
+        "mapper": document.mapper,
+        "model": document.model,
     }
 
 
-def _claim_fields(claim: StrategyClaim) -> dict[str, object]:
+def _claim_fields(claim: Claim) -> dict[str, object]:
     figures = claim.figures
     fields: dict[str, object] = {
         "status": claim.status,
         "objective": claim.objective,
-        "objective_value": _readable(figures.objective_value),
-        "lower_bound": _readable(claim.lower_bound),
-        "energy_pj": _readable(figures.energy_pj),
-        "latency_cycles": _readable(figures.latency_cycles),
-        "macs": figures.macs,
-        "dram_bits": figures.dram_bits,
+        "objective_value": as_written(claim.objective_value),
+        "lower_bound": as_written(claim.lower_bound),
+        "energy_pj": as_written(figures["energy_pj"]),
+        "latency_cycles": as_written(figures["latency_cycles"]),
+        "macs": figures["macs"],
+        "dram_bits": figures["dram_bits"],
     }
-    return fields | {"space": claim.space} if claim.space else fields
-
-
-def _readable(value: float) -> float:
-    """Integers beyond 64 bits, as products of energy and cycles may be, are no longer exact."""
-    return value if abs(value) <= LARGEST_INTEGER else float(value)
+    return fields | {"space": claim.space[STRATEGIES]} if claim.space else fields
 
 
 def _json(value: object) -> str:

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TypeAlias
 
+from onchip.answer.document import Claim, MappingDocument
 from onchip.answer.layer_mapping import LayerMapping
-from onchip.answer.mapping_document import MappingClaim, MappingDocument
 from onchip.answer.result import Result
 from onchip.arch.accelerator import Accelerator
 from onchip.cost.layer.cost import LayerCost
@@ -28,7 +28,7 @@ class MappedLayer:
     names: tuple[str, ...]
     layer: Layer
     result: Result[LayerMapping]
-    claim: MappingClaim | None
+    claim: Claim | None
     mapping: LayerMapping | None
     cost: LayerCost | None
     refusal: str | None = None

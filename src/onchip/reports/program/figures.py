@@ -56,7 +56,7 @@ def footprint(findings: Findings, memory: Memory) -> Json:
         traces.append(_level(history.step_count, findings.required.need_bytes, name, "bound", dash="dot"))
         if findings.claim is not None and findings.claim.objective is Objective.PEAK:
             name = "lower bound on the arena"
-            traces.append(_level(history.step_count, findings.claim.lower_bound, name, "bound", dash="dashdot"))
+            traces.append(_level(history.step_count, int(findings.claim.lower_bound), name, "bound", dash="dashdot"))
     traces += _forced(findings, memory, total)
     return {"kind": "footprint", "traces": traces, "height": 300, "x": [0, history.step_count], "y": [0, _top(memory)]}
 
@@ -88,7 +88,7 @@ def traffic(findings: Findings) -> Json:
     ]
     claim = findings.claim
     if claim is not None and claim.objective is Objective.TRAFFIC:
-        bound = findings.figures.compulsory + claim.lower_bound
+        bound = findings.figures.compulsory + int(claim.lower_bound)
         traces.append(_bound_marks(names, bound))
     return {"kind": "traffic", "traces": traces, "height": 130 + 34 * len(rows)}
 

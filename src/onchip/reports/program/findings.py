@@ -44,7 +44,7 @@ class Findings:
     absences: tuple[Absence, ...] = field(init=False)
 
     def __post_init__(self) -> None:
-        history = History(self.problem, self.document.plan)
+        history = History(self.problem, self.document.answer)
         object.__setattr__(self, "history", history)
         object.__setattr__(self, "absences", absences(history))
 

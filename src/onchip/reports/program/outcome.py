@@ -48,7 +48,7 @@ class Outcome:
     @property
     def history(self) -> History | None:
         """What happens in the scratchpads; None where there is no plan."""
-        return None if self.document is None else History(self.problem, self.document.plan)
+        return None if self.document is None else History(self.problem, self.document.answer)
 
     @property
     def need_bytes(self) -> int:

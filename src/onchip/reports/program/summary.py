@@ -84,9 +84,10 @@ def _claims(findings: Findings) -> tuple[Card, ...]:
         return (Card("Status", "not claimed", "the plan file makes no claim", "quiet"),)
     gap = (claim.objective_value - claim.lower_bound) / claim.objective_value if claim.objective_value else 0.0
     tone = "good" if claim.status == "OPTIMAL" else "fair"
+    bound = short_amount(int(claim.lower_bound), Objective(claim.objective).unit)
     return (
         Card("Status", str(claim.status), f"claimed by {claim.method}", tone),
-        Card("Lower bound", short_amount(claim.lower_bound, claim.objective.unit), f"gap {percent(gap)}"),
+        Card("Lower bound", bound, f"gap {percent(gap)}"),
     )
 
 
@@ -104,11 +105,11 @@ def summary_rows(findings: Findings) -> tuple[tuple[str, str], ...]:
         rows.append(("links", links_words(problem)))
     rows += _placement(findings)
     if claim is not None:
-        unit = claim.objective.unit
+        unit = Objective(claim.objective).unit
         rows += [
             ("status", f"{claim.status}, as claimed by method {claim.method}"),
-            ("objective", f"least {_what_is_least(findings)}: {amount(claim.objective_value, unit)}"),
-            ("lower bound", amount(claim.lower_bound, unit)),
+            ("objective", f"least {_what_is_least(findings)}: {amount(int(claim.objective_value), unit)}"),
+            ("lower bound", amount(int(claim.lower_bound), unit)),
             ("gap", next(card.note for card in _claims(findings) if card.label == "Lower bound").removeprefix("gap ")),
         ]
     rows += [

@@ -123,7 +123,7 @@ def _figures_table(check: Check) -> Table:
     objective = f"objective ({check.problem.objective})"
     unit = check.problem.objective.unit
     recomputed = amount(figures.objective_value(check.problem.objective), unit)
-    table.add_row(objective, recomputed, amount(claim.objective_value, unit) if claim else "-")
+    table.add_row(objective, recomputed, amount(int(claim.objective_value), unit) if claim else "-")
     for name, value in (
         ("traffic", figures.total),
         ("compulsory traffic", figures.compulsory),
@@ -136,7 +136,7 @@ def _figures_table(check: Check) -> Table:
         *([(f"arena of {name}", size) for name, size in figures.arenas] if len(figures.arenas) > 1 else []),
     ):
         table.add_row(name, _bytes(value), "-")
-    table.add_row("lower bound", "not checked", amount(claim.lower_bound, unit) if claim else "-")
+    table.add_row("lower bound", "not checked", amount(int(claim.lower_bound), unit) if claim else "-")
     table.add_row("status", "not checked", f"{claim.status}, as claimed" if claim else "-")
     return table
 

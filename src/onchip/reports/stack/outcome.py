@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from onchip.answer.document import StrategyDocument
 from onchip.answer.result import Result
-from onchip.answer.stacks import FusionStrategy, StackStrategy, Tiling
-from onchip.answer.strategy_document import StrategyDocument, StrategyFigures
+from onchip.answer.stacks import FusionStrategy, StackStrategy, StrategyFigures, Tiling
 from onchip.arch.accelerator import Accelerator
 from onchip.cost.stack.cost import StackCost
 from onchip.cost.stack.sums import FusedLatency, FusedSums, total

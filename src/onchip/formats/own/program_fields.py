@@ -1,0 +1,78 @@
+"""The instructions of a program, as plan files and schedule files have them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from typing_extensions import TypedDict
+
+from onchip.answer.program import Allocate, Compute, Copy, Free, Instruction
+from onchip.errors import InputError
+from onchip.formats.validation import field_path
+
+
+class AllocateFields(TypedDict):
+    """A residency begins."""
+
+    tensor: str
+    memory: str
+    offset_bytes: int
+
+
+class CopyFields(TypedDict):
+    """The bytes of a tensor move."""
+
+    tensor: str
+    source: str
+    target: str
+
+
+class FreeFields(TypedDict):
+    """A residency ends."""
+
+    tensor: str
+    memory: str
+
+
+class InstructionFields(TypedDict, total=False):
+    """One instruction: exactly one of the fields; `compute` names an operator."""
+
+    allocate: AllocateFields
+    copy: CopyFields
+    compute: str
+    free: FreeFields
+
+
+def instructions_of(entries: Iterable[InstructionFields], error: type[InputError]) -> Iterable[Instruction]:
+    """Yield the instructions that the fields say; raises `error` for an entry that is not exactly one."""
+    for index, entry in enumerate(entries):
+        if len(entry) != 1:
+            raise error(
+                f"it has {' and '.join(entry) or 'no field'}",
+                place=field_path(("instructions", index)),
+                expected="one of allocate, copy, compute, free",
+            )
+        yield _instruction(entry)
+
+
+def _instruction(entry: InstructionFields) -> Instruction:
+    if "allocate" in entry:
+        return Allocate(**entry["allocate"])
+    if "copy" in entry:
+        return Copy(**entry["copy"])
+    if "free" in entry:
+        return Free(**entry["free"])
+    return Compute(entry["compute"])
+
+
+def instruction_fields(instruction: Instruction) -> InstructionFields:
+    """The fields of an instruction."""
+    match instruction:
+        case Allocate(tensor, memory, offset_bytes):
+            return {"allocate": {"tensor": tensor, "memory": memory, "offset_bytes": offset_bytes}}
+        case Copy(tensor, source, target):
+            return {"copy": {"tensor": tensor, "source": source, "target": target}}
+        case Free(tensor, memory):
+            return {"free": {"tensor": tensor, "memory": memory}}
+        case Compute(operator):
+            return {"compute": operator}
