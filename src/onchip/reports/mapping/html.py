@@ -29,7 +29,7 @@ def mapping_html(outcome: MappingOutcome, command_line: str) -> str:
     from plotly.offline import get_plotlyjs
 
     environment = Environment(
-        loader=PackageLoader("onchip", "reports"),
+        loader=PackageLoader("onchip.reports", "assets"),
         autoescape=True,
         undefined=StrictUndefined,
         trim_blocks=True,

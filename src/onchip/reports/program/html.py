@@ -50,7 +50,7 @@ def report_html(findings: Findings) -> str:
     from plotly.offline import get_plotlyjs
 
     environment = Environment(
-        loader=PackageLoader("onchip", "reports"),
+        loader=PackageLoader("onchip.reports", "assets"),
         autoescape=True,
         undefined=StrictUndefined,
         trim_blocks=True,

@@ -31,7 +31,7 @@ def fusion_html(outcome: FusionOutcome, command_line: str) -> str:
     from plotly.offline import get_plotlyjs
 
     environment = Environment(
-        loader=PackageLoader("onchip", "reports"),
+        loader=PackageLoader("onchip.reports", "assets"),
         autoescape=True,
         undefined=StrictUndefined,
         trim_blocks=True,
