@@ -14,7 +14,6 @@ from onchip.formats.files import read_file
 from onchip.formats.own.plan_json_writer import memory_fields, plan_to_json
 from onchip.ir.graph import Graph
 from onchip.ir.operator import Operator
-from onchip.ir.tile import Tile
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -30,7 +29,7 @@ def metadata_of(document: PlanDocument, graph: Graph) -> dict[str, str]:
     `onchip.order` has an object for each step, with the operator and the nodes it runs; nodes without a unique name
     are called after their first output, as everywhere in onchip. A tile says which regions of the outputs it writes.
     """
-    plan = document.plan
+    plan = document.answer
     memories = [memory_fields(memory) for memory in plan.memories]
     operators = (graph.operator[line.operator] for line in plan.instructions if isinstance(line, Compute))
     residencies = [
@@ -54,7 +53,7 @@ def metadata_of(document: PlanDocument, graph: Graph) -> dict[str, str]:
 
 def _step(operator: Operator) -> dict[str, object]:
     """Tiles of one operator run the same nodes, each over its regions of the operator's outputs."""
-    tile = Tile.of(operator)
+    tile = operator.tile
     if tile is None:
         return {"operator": operator.name, "nodes": list(operator.members or (operator.name,))}
     regions = dict(zip(tile.outputs, ([list(each) for each in region] for region in tile.regions), strict=True))
