@@ -9,7 +9,8 @@ from onchip.arch.memory import MemoryLevel, Operand
 from onchip.ir.graph import Graph
 from onchip.ir.tensor import Role, Tensor
 from onchip.solve.run.limits import Run
-from onchip.solve.schedule.composition import Composer, Composition
+from onchip.solve.schedule.addresses import NoPlaceError
+from onchip.solve.schedule.composition import Composer, Composition, NoMappingError
 from onchip.solve.schedule.places import Places
 
 
@@ -64,8 +65,11 @@ class Improver:
         return best
 
     def _tried(self, places: Places) -> Placed | None:
-        composition = self.composer.composed(places)
-        return None if composition is None else Placed(places, composition, self.value_of(composition))
+        try:
+            composition = self.composer.composed(places)
+        except (NoPlaceError, NoMappingError):
+            return None
+        return Placed(places, composition, self.value_of(composition))
 
     def _stays(self) -> Iterator[Stay]:
         """Every map in every memory that holds it, for its first readers, one more at a time, and for none."""

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 from onchip.answer.layer_mapping import LayerMapping
 from onchip.answer.schedule import Homes
+from onchip.cost.schedule.compute_cost import NestCost
 from onchip.ir.layer import Layer
 from onchip.solve.schedule.runs import NestPlace
 
@@ -16,21 +17,17 @@ Room = Mapping[str, int]
 
 @dataclass(frozen=True, slots=True)
 class MappedNest:
-    """A mapping, what it needs of each addressed memory, and what the nest costs with it."""
+    """A mapping, and what the nest costs with it."""
 
     mapping: LayerMapping
-    workspace_bytes: Room
-    energy_pj: float
-    cycles: float
-    dram_read_bits: int
-    dram_written_bits: int
+    cost: NestCost
 
     def fits(self, room: Room) -> bool:
-        """Whether its workspace is within the room."""
-        return all(room.get(memory, 0) >= size for memory, size in self.workspace_bytes.items())
+        """Whether its workspaces are within the room."""
+        return all(room.get(memory, 0) >= size for memory, size in self.cost.workspace_bytes.items())
 
 
-Mapper = Callable[[NestPlace, Room], MappedNest | None]
+NestMapper = Callable[[NestPlace, Room], MappedNest | None]
 """The best mapping of a nest within a room; None if none fits."""
 
 
@@ -42,7 +39,7 @@ class KnownMappings:
     fits in a smaller one.
     """
 
-    mapper: Mapper
+    mapper: NestMapper
     _found: dict[tuple[Layer, Homes, bool], list[tuple[Room, MappedNest | None]]] = field(default_factory=dict)
 
     def best(self, nest: NestPlace, room: Room) -> MappedNest | None:
