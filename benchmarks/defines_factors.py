@@ -18,7 +18,7 @@ from onchip.cost.stack.cost import StackCost, stack_cost
 from onchip.cost.stack.sums import Cause
 from onchip.solve.mapping.objective import MappingObjective
 from onchip.solve.stacks.objective import FusionObjective
-from onchip.solve.stacks.stacks import Span, single_layers, stack_of
+from onchip.solve.stacks.stacks import LayerSpan, single_layers, stack_of
 from onchip.solve.stacks.tilings import whole
 
 MACHINES: Final = ("meta-prototype-df", "edge-tpu-like-df")
@@ -56,7 +56,7 @@ class _Case:
 
     def _costs(self, answers: Answers, conventions: Conventions) -> Costs:
         layers = network(self.network_name)
-        stack = stack_of(layers, Span(0, len(layers.layers)))
+        stack = stack_of(layers, LayerSpan(0, len(layers.layers)))
         accelerator = machine(self.machine_name)
         return costs_of_all(stack, accelerator, case_study_tilings(), answers, conventions, self.workers)
 

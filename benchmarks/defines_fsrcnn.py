@@ -24,7 +24,7 @@ from onchip.solve.stacks.costs import StackCosts
 from onchip.solve.stacks.objective import FusionObjective
 from onchip.solve.stacks.options import FusionOptions
 from onchip.solve.stacks.solve import solve_fusion
-from onchip.solve.stacks.stacks import Span, stack_of
+from onchip.solve.stacks.stacks import LayerSpan, stack_of
 from onchip.solve.stacks.tilings import CASE_STUDY_COLUMNS, CASE_STUDY_ROWS, whole
 
 NETWORK: Final = "fsrcnn-defines"
@@ -42,7 +42,7 @@ def conventions_of(mapper: TileMapper) -> Conventions:
 def case() -> tuple[Stack, Accelerator]:
     """All layers as one stack, and the machine."""
     layers = network(NETWORK)
-    return stack_of(layers, Span(0, len(layers.layers))), machine(published.CASE_STUDY_MACHINE)
+    return stack_of(layers, LayerSpan(0, len(layers.layers))), machine(published.CASE_STUDY_MACHINE)
 
 
 def points(mappers: Sequence[TileMapper], repeats: int) -> bool:

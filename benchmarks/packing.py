@@ -22,7 +22,7 @@ from onchip.answer.packing import Packing, PackingProblem
 from onchip.facts.indexed import IndexedProblem
 from onchip.formats.minimalloc.reader import read_buffers
 from onchip.solve.allocation.attempt import Attempt
-from onchip.solve.allocation.branching import Finding
+from onchip.solve.allocation.branching import Knowledge
 from onchip.solve.allocation.repair import packing_problem
 from onchip.solve.joint.search import BestFirstSearch
 from onchip.solve.run.budgets import Budget, budgets_of, roomy_problem
@@ -128,8 +128,8 @@ def main() -> None:
             if not arguments.json:
                 print_row(row)
     seconds = sum(row.seconds for row in rows["instances"])
-    is_met = seconds <= SECONDS_ALLOWED and all(row.finding == Finding.PACKED.value for row in rows["instances"])
-    is_met &= all(row.finding != Finding.OPEN.value for row in rows["networks"])
+    is_met = seconds <= SECONDS_ALLOWED and all(row.finding == Knowledge.PACKED.value for row in rows["instances"])
+    is_met &= all(row.finding != Knowledge.OPEN.value for row in rows["networks"])
     is_met &= all(row.seconds <= SECONDS_ALLOWED_PER_SCHEDULE for row in rows["networks"])
     if arguments.json:
         print(json.dumps({name: [asdict(row) for row in table] for name, table in rows.items()}, indent=2))

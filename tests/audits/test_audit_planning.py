@@ -12,10 +12,10 @@ from onchip.answer.problem import Objective, Order, Placement, Problem, Rate, Tr
 from onchip.answer.program import Plan
 from onchip.arch.memory import Memory, Operand
 from onchip.audits.crossings import CrossingsModel
-from onchip.audits.facts import Facts
+from onchip.audits.facts import ProblemFacts
 from onchip.audits.finding import Ruling
 from onchip.audits.moments import MomentsModel
-from onchip.audits.moments_variables import Shape
+from onchip.audits.moments_variables import MomentModel
 from onchip.audits.planning import audit_plan
 from onchip.audits.search import Answered, OutOfTimeError, searched
 from onchip.ir.graph import Graph
@@ -108,7 +108,7 @@ def test_what_crosses_operators_is_a_relaxation(orders: bool) -> None:
         problem = one_scratchpad(seed)
         if (truth := truth_of(problem)) is None:
             continue
-        model = CrossingsModel(Facts(problem), truth + 1, NOW, orders=orders).model
+        model = CrossingsModel(ProblemFacts(problem), truth + 1, NOW, orders=orders).model
         assert searched(model, SECONDS, 1)[0] is Answered.SOLUTION, seed
 
 
@@ -117,8 +117,8 @@ def test_residencies_without_room_between_steps_are_a_relaxation() -> None:
         problem = two_scratchpads(seed)
         if (truth := truth_of(problem)) is None:
             continue
-        shape = Shape(truth + 1, with_addresses=False, transits=1, room_between=False)
-        assert searched(MomentsModel(Facts(problem), shape, NOW).model, SECONDS, 1)[0] is Answered.SOLUTION, seed
+        shape = MomentModel(truth + 1, with_addresses=False, transits=1, room_between=False)
+        assert searched(MomentsModel(ProblemFacts(problem), shape, NOW).model, SECONDS, 1)[0] is Answered.SOLUTION, seed
 
 
 def test_in_a_given_order_what_crosses_operators_is_exact_in_bytes() -> None:
@@ -127,7 +127,7 @@ def test_in_a_given_order_what_crosses_operators_is_exact_in_bytes() -> None:
         problem = replace(problem, memories=(replace(problem.memories[0], alignment_bytes=1),))
         truth = least_traffic(problem, with_addresses=False)
         if truth:
-            model = CrossingsModel(Facts(problem), truth, NOW, orders=False).model
+            model = CrossingsModel(ProblemFacts(problem), truth, NOW, orders=False).model
             assert searched(model, SECONDS, 1)[0] is Answered.NONE, seed
 
 
@@ -156,4 +156,4 @@ def test_without_time_nothing_is_ruled() -> None:
 
     assert audit_plan(problem, 5, -1.0).ruling is Ruling.UNDECIDED
     with pytest.raises(OutOfTimeError):
-        CrossingsModel(Facts(problem), 5, time.monotonic() - 1, orders=True)
+        CrossingsModel(ProblemFacts(problem), 5, time.monotonic() - 1, orders=True)

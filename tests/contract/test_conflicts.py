@@ -8,7 +8,7 @@ from itertools import combinations
 import pytest
 
 from onchip.answer.packing import Buffer, PackingProblem
-from onchip.solve.allocation.branching import Finding
+from onchip.solve.allocation.branching import Knowledge
 from onchip.solve.allocation.conflicts import conflict_in
 from onchip.solve.allocation.kept_buffers import Conflict
 from onchip.solve.allocation.overflow import in_sections
@@ -45,7 +45,7 @@ def test_a_conflict_forbids_no_choice_that_packs(seeds: range) -> None:
     learnt = 0
     for seed in seeds:
         problem = crowded(seed)
-        if finding_of(problem, Run()) is not Finding.UNPACKABLE:
+        if finding_of(problem, Run()) is not Knowledge.UNPACKABLE:
             continue
         stretch = unpackable_stretch(problem, Run(), problem.buffers[0].start) or problem.steps
         conflict = conflict_in(problem, stretch, Run())

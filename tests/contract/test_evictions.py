@@ -15,7 +15,7 @@ from onchip.solve.joint import evictions
 from onchip.solve.joint.compiled import CompiledSearch
 from onchip.solve.joint.evictions import Choice, Evictions
 from onchip.solve.joint.search import BestFirstSearch
-from onchip.solve.joint.state import State
+from onchip.solve.joint.state import SearchState
 from onchip.solve.run.limits import Run
 from support.crowds import crowd
 
@@ -31,7 +31,7 @@ def crowded(seed: int, waiting: int, greatest_size: int, reads: int = 1, order: 
     return IndexedProblem.of(Problem(graph, (memory,), order=order))
 
 
-def before_the_large(indexed: IndexedProblem) -> tuple[State, int]:
+def before_the_large(indexed: IndexedProblem) -> tuple[SearchState, int]:
     """The state in which all wait, and the operator that makes the large tensor; some have copies, where two read."""
     operators = [operator.name for operator in indexed.problem.graph.operators]
     grow = operators.index("grow")
@@ -40,14 +40,14 @@ def before_the_large(indexed: IndexedProblem) -> tuple[State, int]:
         t for t, readers in enumerate(indexed.readers) if readers & ~executed and t not in _later(indexed)
     )
     copied = mask_of(t for t in bits(resident & ~indexed.backed) if indexed.readers[t].bit_count() > 1 and t % 2)
-    return State(0, executed, 1 << grow, resident, indexed.room.units_of(resident), copied, None, ()), grow
+    return SearchState(0, executed, 1 << grow, resident, indexed.room.units_of(resident), copied, None, ()), grow
 
 
 def _later(indexed: IndexedProblem) -> set[int]:
     return {t for t, tensor in enumerate(indexed.tensors) if tensor.name == "large"}
 
 
-def everything_listed(lister: Evictions, state: State, choice: Choice) -> Listed:
+def everything_listed(lister: Evictions, state: SearchState, choice: Choice) -> Listed:
     """All sets of a choice, and of what it leaves for later; each bound is held against its sets."""
     listing = lister.listed(state, choice)
     sets = list(listing.sets)
@@ -58,7 +58,7 @@ def everything_listed(lister: Evictions, state: State, choice: Choice) -> Listed
     return sets
 
 
-def every_minimal_set(indexed: IndexedProblem, state: State, operator: int) -> Listed:
+def every_minimal_set(indexed: IndexedProblem, state: SearchState, operator: int) -> Listed:
     """By trying all subsets of what may leave."""
     room, everything = indexed.room, state.resident | indexed.operands[operator]
 

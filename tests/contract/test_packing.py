@@ -17,7 +17,7 @@ from onchip.answer.result import Result, Status, Stop
 from onchip.arch.memory import Memory
 from onchip.formats.minimalloc.reader import read_buffers
 from onchip.solve.allocation.attempt import least_arena_bytes
-from onchip.solve.allocation.branching import BranchingSearch, Finding, luby
+from onchip.solve.allocation.branching import BranchingSearch, Knowledge, luby
 from onchip.solve.allocation.branching_tables import greatest_sum, sections_of, tables_of, work_of
 from onchip.solve.allocation.cp_sat import pack_by_cp_sat
 from onchip.solve.allocation.pack import least_capacity, pack
@@ -72,8 +72,8 @@ def test_the_exact_search_alone_agrees_with_trying_every_place(problem: PackingP
 
     finding = search.search()
 
-    assert finding is (Finding.PACKED if oracle_packs(problem) else Finding.UNPACKABLE)
-    assert is_legal(problem, search.packing) is (finding is Finding.PACKED)
+    assert finding is (Knowledge.PACKED if oracle_packs(problem) else Knowledge.UNPACKABLE)
+    assert is_legal(problem, search.packing) is (finding is Knowledge.PACKED)
 
 
 @settings(max_examples=300, deadline=None)
@@ -114,8 +114,8 @@ def test_brimful_problems_are_packed_or_proven_unpackable() -> None:
 
     findings = [BranchingSearch(problem, Run()).search() for problem in problems]
 
-    assert findings == [Finding.PACKED if oracle_packs(p) else Finding.UNPACKABLE for p in problems]
-    assert findings.count(Finding.UNPACKABLE) >= 20
+    assert findings == [Knowledge.PACKED if oracle_packs(p) else Knowledge.UNPACKABLE for p in problems]
+    assert findings.count(Knowledge.UNPACKABLE) >= 20
 
 
 @settings(max_examples=150, deadline=None)
@@ -225,7 +225,7 @@ def test_three_large_buffers_in_a_row_that_cannot_all_be_moved_around_do_not_pac
     problem = PackingProblem(tuple(buffers), 18)
 
     assert least_arena_bytes(problem) == 18
-    assert finding_of(problem, Run(), 100_000) is Finding.UNPACKABLE
+    assert finding_of(problem, Run(), 100_000) is Knowledge.UNPACKABLE
     assert pack_by_cp_sat(problem, Run(), 60).status is Status.INFEASIBLE
     for left_out in range(len(buffers)):
         rest = PackingProblem((*problem.buffers[:left_out], *problem.buffers[left_out + 1 :]), 18)
@@ -263,7 +263,7 @@ def test_an_interruption_ends_the_compiled_search_at_once() -> None:
 
     finding = search.search()
 
-    assert finding is Finding.OPEN
+    assert finding is Knowledge.OPEN
 
 
 def test_a_search_that_runs_out_of_room_makes_more_and_goes_on() -> None:
@@ -272,7 +272,7 @@ def test_a_search_that_runs_out_of_room_makes_more_and_goes_on() -> None:
     tables, _ = tables_of(problem)
     small._room, small._work = 8, work_of(tables, 8)
 
-    assert small.search() is Finding.PACKED
+    assert small.search() is Knowledge.PACKED
     assert is_legal(problem, small.packing)
     assert small._room > 8
 

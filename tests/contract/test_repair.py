@@ -17,14 +17,14 @@ from onchip.solve.allocation.pack import pack, pack_schedule
 from onchip.solve.allocation.repair import packing_problem, place_or_cut
 from onchip.solve.joint.search import BestFirstSearch
 from onchip.solve.run.budgets import roomy_problem
-from onchip.solve.run.compose import Schedule, compose, non_compulsory_cost, schedule_of_moves
+from onchip.solve.run.compose import OperatorSchedule, compose, non_compulsory_cost, schedule_of_moves
 from onchip.solve.run.limits import Run
 from onchip.verify.packing import verify_packing
 from onchip.verify.verifier import verify
 from oracles.one_scratchpad import random_graph
 
 
-def optimum_in_bytes(problem: Problem) -> tuple[IndexedProblem, Schedule, int]:
+def optimum_in_bytes(problem: Problem) -> tuple[IndexedProblem, OperatorSchedule, int]:
     indexed = IndexedProblem.of(problem)
     outcome = BestFirstSearch(indexed, Run()).solve()
     assert outcome.moves is not None

@@ -15,28 +15,28 @@ from onchip.facts.indexed import IndexedProblem, bits, mask_of
 from onchip.ir.graph import Graph
 from onchip.solve.joint.evictions import Choice, Listing
 from onchip.solve.joint.search import BestFirstSearch, SearchOutcome
-from onchip.solve.joint.state import State
+from onchip.solve.joint.state import SearchState
 from onchip.solve.ordering.min_peak import MinPeakSearch, min_peak_bytes
-from onchip.solve.run.compose import Move, non_compulsory_cost, schedule_of_moves
+from onchip.solve.run.compose import SearchMove, non_compulsory_cost, schedule_of_moves
 from onchip.solve.run.limits import Run
 from oracles.one_scratchpad import least_traffic, random_graph
 from support.strategies import graphs
 
 
 class WithoutSafeMoves(BestFirstSearch):
-    def _safe_move(self, state: State) -> int | None:
+    def _safe_move(self, state: SearchState) -> int | None:
         return None
 
 
 class WithoutDominance(BestFirstSearch):
-    def _is_undominated(self, state: State) -> bool:
+    def _is_undominated(self, state: SearchState) -> bool:
         return True
 
 
 class WithEveryEviction(BestFirstSearch):
     """Any set that makes room, not the inclusion-minimal ones alone."""
 
-    def _least_evictions(self, state: State, choice: Choice) -> Listing:
+    def _least_evictions(self, state: SearchState, choice: Choice) -> Listing:
         operands = self._indexed.operands[choice.operator]
         everything = state.resident | operands
         others = tuple(bits(state.resident & ~operands))
@@ -123,7 +123,7 @@ def test_outputs_no_larger_than_all_freed_inputs_together_are_not_safe() -> None
     """The weaker condition, right for the peak, is wrong with spills: some graph needs the stronger one."""
 
     class Weaker(BestFirstSearch):
-        def _can_stand_in(self, state: State, outputs: list[int], freed: int) -> bool:
+        def _can_stand_in(self, state: SearchState, outputs: list[int], freed: int) -> bool:
             size = self._room.units_of(mask_of(outputs))
             return size <= self._room.units_of(state.resident & ~mask_of(outputs))
 
@@ -139,27 +139,27 @@ class WithEveryStateKept(BestFirstSearch):
 
     def __init__(self, indexed: IndexedProblem, run: Run) -> None:
         super().__init__(indexed, run)
-        self.dropped: list[tuple[State, State]] = []
+        self.dropped: list[tuple[SearchState, SearchState]] = []
 
-    def _dominates(self, better: State, worse: State) -> bool:
+    def _dominates(self, better: SearchState, worse: SearchState) -> bool:
         is_dropped = super()._dominates(better, worse)
         if is_dropped:
             self.dropped.append((better, worse))
         return is_dropped
 
 
-def least_completion(indexed: IndexedProblem, state: State) -> int:
+def least_completion(indexed: IndexedProblem, state: SearchState) -> int:
     """The least that a finished plan from this state on costs: every order, every eviction, nothing else."""
     search = WithEveryEviction(indexed, Run())
     best: dict[tuple[int, int, int], int] = {}
 
-    def completed(one: State) -> int:
+    def completed(one: SearchState) -> int:
         if one.executed == indexed.all_operators:
             return 0
         key = (one.executed, one.resident, one.copied)
         if key not in best:
             best[key] = min(
-                cost + completed(_after(search, one, Move(operator, evicted)))
+                cost + completed(_after(search, one, SearchMove(operator, evicted)))
                 for operator in bits(one.ready)
                 for evicted, cost in search._least_evictions(one, Choice(operator)).sets
             )
@@ -168,7 +168,7 @@ def least_completion(indexed: IndexedProblem, state: State) -> int:
     return state.cost + completed(state)
 
 
-def _after(search: BestFirstSearch, state: State, move: Move) -> State:
+def _after(search: BestFirstSearch, state: SearchState, move: SearchMove) -> SearchState:
     search._after_safe_moves = lambda state: state  # type: ignore[method-assign]
     return search._child(state, move, 0)
 

@@ -7,7 +7,7 @@ import pytest
 from onchip.answer.document import Granularity, Reading, Split
 from onchip.answer.problem import Count, Order, Problem
 from onchip.answer.result import Status
-from onchip.app.kernels import Values, kernels_of, network_inputs
+from onchip.app.kernels import RunValues, kernels_of, network_inputs
 from onchip.app.networks import fitted_to_scratchpads, read_network
 from onchip.app.plan import plan_problem
 from onchip.arch.memory import Memory
@@ -70,7 +70,7 @@ def test_tiles_at_32_kib_give_the_right_values(network: str) -> None:
     assert result.answer is not None
     assert result.objective_value is not None
     assert 0 <= result.lower_bound <= result.objective_value
-    kernels = kernels_of(network, TILED, problem.graph, Values())
+    kernels = kernels_of(network, TILED, problem.graph, RunValues())
     inputs = network_inputs(problem.graph, kernels, {})
     reference = run_in_given_order(problem, kernels, inputs)
     run = run_plan_on_machine(problem, result.answer, kernels, inputs, reference)

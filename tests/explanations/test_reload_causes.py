@@ -12,7 +12,7 @@ from onchip.answer.program import Allocate, Compute, Free, Plan
 from onchip.app.plan import plan_problem
 from onchip.arch.memory import Memory, Operand
 from onchip.explanations.history import History
-from onchip.explanations.reload_causes import Way, absences, full_steps, moves, operators_that_need_most
+from onchip.explanations.reload_causes import ReloadPurpose, absences, full_steps, moves, operators_that_need_most
 from onchip.facts.bounds import greatest_need
 from onchip.formats.own.graph_json import graph_from_json
 from onchip.ir.graph import Graph
@@ -192,7 +192,7 @@ def test_what_no_scratchpad_passes_on_goes_through_dram_however_much_room_there_
     history = history_of_case(DETOUR)
     (absence,) = absences(history)
 
-    assert (absence.tensor.name, absence.way, absence.target) == ("a", Way.DETOUR, "inputs")
+    assert (absence.tensor.name, absence.way, absence.target) == ("a", ReloadPurpose.DETOUR, "inputs")
     assert (absence.left, absence.returned, absence.spill_cost, absence.reload_cost) == (1, 1, 3, 3)
     assert not absence.is_forced
     assert full_steps(history, (absence,)) == ()
@@ -201,14 +201,14 @@ def test_what_no_scratchpad_passes_on_goes_through_dram_however_much_room_there_
 def test_where_a_link_leads_on_the_same_plan_is_a_choice() -> None:
     (absence,) = absences(history_of_case(linked(DETOUR, ("outputs", "inputs"))))
 
-    assert absence.way is Way.BACK
+    assert absence.way is ReloadPurpose.BACK
     assert not absence.is_forced
 
 
 def test_a_tensor_that_is_still_in_another_scratchpad_is_not_away() -> None:
     (absence,) = absences(history_of_case(COPIED))
 
-    assert (absence.tensor.name, absence.way, absence.target) == ("x", Way.COPY, "right")
+    assert (absence.tensor.name, absence.way, absence.target) == ("x", ReloadPurpose.COPY, "right")
     assert (absence.left, absence.returned, absence.tightest_step) == (1, 1, None)
 
 

@@ -14,7 +14,7 @@ from onchip.app.plan import timeline_of
 from onchip.errors import PlanError
 from onchip.formats.own.accelerator_yaml import load_accelerator
 from onchip.formats.trace.chrome import trace_to_json
-from onchip.formats.trace.spans import Span, spans_in_steps, spans_of_activities
+from onchip.formats.trace.spans import TraceSpan, spans_in_steps, spans_of_activities
 from support.exported import BY_HAND, figures_of, planned, put_together
 from support.programs import CHAIN, HELD, MOVED, SPILLED
 from support.several import LINKED, REQUESTS, real_plan
@@ -77,7 +77,7 @@ def read_back(plan: Plan, events: list[Event]) -> tuple[Instruction, ...]:
     return put_together(found)
 
 
-def the_trace_says_what_the_plan_says(problem: Problem, plan: Plan, spans: tuple[Span, ...] | None = None) -> None:
+def the_trace_says_what_the_plan_says(problem: Problem, plan: Plan, spans: tuple[TraceSpan, ...] | None = None) -> None:
     events = events_of(trace_to_json(problem, plan, spans))
     assert read_back(plan, events) == plan.instructions
     figures = figures_of(problem, plan)
@@ -121,7 +121,7 @@ def test_a_trace_of_a_plan_with_moves_may_be_timed(name: str) -> None:
     problem, plan = real_plan(name)
     timeline = timeline_of(problem, plan, load_accelerator(LINKED))
     times = {
-        one.instruction: Span(one.start, one.stop, None if one.queue is None else f"DMA queue {one.queue}")
+        one.instruction: TraceSpan(one.start, one.stop, None if one.queue is None else f"DMA queue {one.queue}")
         for one in timeline.activities
     }
     spans = spans_of_activities(problem, plan, times)
@@ -141,7 +141,13 @@ def test_a_move_has_a_lane_named_for_where_it_comes_from_and_says_both_ends() ->
 
 def test_a_move_uses_its_places_at_both_ends() -> None:
     case = MOVED.edited(4, "copy x left right", "free x left")
-    times = {1: Span(3, 5), 4: Span(9, 10), 6: Span(20, 30), 10: Span(30, 31), 11: Span(31, 40)}
+    times = {
+        1: TraceSpan(3, 5),
+        4: TraceSpan(9, 10),
+        6: TraceSpan(20, 30),
+        10: TraceSpan(30, 31),
+        11: TraceSpan(31, 40),
+    }
     spans = spans_of_activities(case.problem, case.plan, times)
     events = events_of(trace_to_json(case.problem, case.plan, spans))
 
@@ -156,10 +162,16 @@ def test_a_move_uses_its_places_at_both_ends() -> None:
 def test_an_operator_uses_the_one_place_it_reads() -> None:
     """x lies in both scratchpads; f reads it in the first, so that its copy is done with after the move."""
     case = MOVED.edited(5, "compute f", "free x right")
-    times = {1: Span(3, 5), 4: Span(9, 10), 5: Span(20, 30), 10: Span(30, 31), 11: Span(31, 40)}
+    times = {
+        1: TraceSpan(3, 5),
+        4: TraceSpan(9, 10),
+        5: TraceSpan(20, 30),
+        10: TraceSpan(30, 31),
+        11: TraceSpan(31, 40),
+    }
     spans = spans_of_activities(case.problem, case.plan, times)
 
-    assert (spans[3], spans[6]) == (Span(9, 9), Span(10, 10))
+    assert (spans[3], spans[6]) == (TraceSpan(9, 9), TraceSpan(10, 10))
 
 
 @settings(max_examples=60, deadline=None)
@@ -178,7 +190,7 @@ def test_a_trace_may_be_timed_by_a_clock(made: tuple[Problem, Plan], data: st.Da
     for index, line in enumerate(plan.instructions):
         if isinstance(line, Compute | Copy):
             start, time = time, time + data.draw(st.integers(0, 1000)) / 7
-            activities[index] = Span(start, time)
+            activities[index] = TraceSpan(start, time)
     spans = spans_of_activities(problem, plan, activities)
 
     the_trace_says_what_the_plan_says(problem, plan, spans)
@@ -211,7 +223,12 @@ def test_residencies_of_a_tensor_lie_where_and_when_the_plan_says() -> None:
 
 
 def test_a_place_is_taken_from_its_first_activity_to_its_last() -> None:
-    times = {1: Span(3, 5, "DMA queue 0"), 3: Span(5, 9), 6: Span(9, 10), 8: Span(10, 12, "DMA queue 1")}
+    times = {
+        1: TraceSpan(3, 5, "DMA queue 0"),
+        3: TraceSpan(5, 9),
+        6: TraceSpan(9, 10),
+        8: TraceSpan(10, 12, "DMA queue 1"),
+    }
     spans = spans_of_activities(CHAIN.problem, CHAIN.plan, times)
     events = events_of(trace_to_json(CHAIN.problem, CHAIN.plan, spans))
 
@@ -223,8 +240,8 @@ def test_a_place_is_taken_from_its_first_activity_to_its_last() -> None:
 
 def test_slices_one_after_the_other_do_not_overlap_when_nanoseconds_are_cut_off() -> None:
     """1.001 microseconds times 1000 is 1000.9999999999999 nanoseconds."""
-    activities = {3: Span(0, 0.5), 7: Span(0.5, 1.001), 12: Span(1.001, 2)}
-    activities |= {1: Span(0, 0), 4: Span(0.5, 0.5), 10: Span(1.001, 1.001), 13: Span(2, 2)}
+    activities = {3: TraceSpan(0, 0.5), 7: TraceSpan(0.5, 1.001), 12: TraceSpan(1.001, 2)}
+    activities |= {1: TraceSpan(0, 0), 4: TraceSpan(0.5, 0.5), 10: TraceSpan(1.001, 1.001), 13: TraceSpan(2, 2)}
     spans = spans_of_activities(SPILLED.problem, SPILLED.plan, activities)
     events = events_of(trace_to_json(SPILLED.problem, SPILLED.plan, spans))
 

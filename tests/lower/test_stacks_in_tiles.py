@@ -38,7 +38,7 @@ from onchip.lower.stacks.emission import graph_in_tiles
 from onchip.simulate.arithmetic_kernels import ArithmeticKernels, values_in_given_order, whole_tensor_differences
 from onchip.simulate.machine import MachineRun, run_plan_on_machine
 from onchip.simulate.reference import run_in_given_order
-from onchip.solve.stacks.stacks import Span, stack_of
+from onchip.solve.stacks.stacks import LayerSpan, stack_of
 from support.fusable_graphs import (
     Cut,
     classifier,
@@ -287,7 +287,7 @@ def test_a_bundled_network_has_its_values_in_tiles_of_several_stacks() -> None:
     graph = read_network("lenet5").with_bits(8)
     network = fusable_of(graph)
     tilings = {(0, 2): Tiling(5, 4, OverlapMode.H_CACHED), (2, 3): Tiling(3, 1, OverlapMode.FULLY_CACHED)}
-    spans = [Span(*ends) for ends in ((0, 2), (2, 3), (3, 4), (4, 5))]
+    spans = [LayerSpan(*ends) for ends in ((0, 2), (2, 3), (3, 4), (4, 5))]
     alone = Tiling(1, 1, OverlapMode.RECOMPUTE)
     stacks = [(stack_of(network, span), tilings.get((span.start, span.stop), alone)) for span in spans]
     tiled = graph_in_tiles(graph, network, stacks)
@@ -305,7 +305,7 @@ def test_a_view_is_made_in_every_tile_that_reads_it_and_whole_where_it_leaves(mo
     network.add("Flatten", [last], (1, 98))
     graph = leaving(network.graph(), [view])
     fusable = fusable_of(graph)
-    spans = (Span(0, 1), Span(1, 3), Span(3, 4))
+    spans = (LayerSpan(0, 1), LayerSpan(1, 3), LayerSpan(3, 4))
     stacks = [(stack_of(fusable, span), Tiling(3, 4, mode)) for span in spans]
     tiled = graph_in_tiles(graph, fusable, stacks)
     assert whole_tensor_differences(tiled, graph) == ()
@@ -377,7 +377,7 @@ def test_what_cannot_run_in_parts_is_refused() -> None:
 def test_an_output_that_is_read_is_written_once_and_read_by_the_next_stack(mode: OverlapMode) -> None:
     graph = leaving(residual(8), ["add3.out"])
     network = fusable_of(graph)
-    stacks = [(stack_of(network, span), Tiling(3, 2, mode)) for span in (Span(0, 4), Span(4, 6))]
+    stacks = [(stack_of(network, span), Tiling(3, 2, mode)) for span in (LayerSpan(0, 4), LayerSpan(4, 6))]
     tiled = graph_in_tiles(graph, network, stacks)
     assert whole_tensor_differences(tiled, graph) == ()
     bands = [tensor for tensor in tiled.with_role(Role.OUTPUT) if tensor.part_of == "add3.out"]

@@ -11,7 +11,7 @@ from onchip.solve.stacks.objective import FusionObjective
 from onchip.solve.stacks.options import FusionOptions
 from onchip.solve.stacks.solve import solve_fusion
 from onchip.solve.stacks.space import StackChoice
-from onchip.solve.stacks.stacks import Span
+from onchip.solve.stacks.stacks import LayerSpan
 from onchip.solve.stacks.tilings import TileSizes
 from onchip.solve.stacks.workers import Costing
 from support.stacks import chain, tilings_of
@@ -70,7 +70,7 @@ def test_boxes_of_tilings_lead_to_the_best_of_all(stack: Stack, monkeypatch: pyt
     network = FusableNetwork("net", stack.inputs, stack.layers)
     accelerator = accelerator_from_yaml(CHIP, "chip.yaml")
     costs = Costing(network, accelerator, FusionObjective.ENERGY, "loma", use_cache=False).costs(Run())
-    span = Span(0, len(stack.layers))
+    span = LayerSpan(0, len(stack.layers))
     tilings = tilings_of(stack.output, TileSizes.ALL)
     every = [cost for cost in costs.costs([StackChoice(span, tiling) for tiling in tilings]) if cost is not None]
     monkeypatch.setattr("onchip.solve.stacks.space.FEW_TILINGS", 2)

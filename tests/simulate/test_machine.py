@@ -18,7 +18,7 @@ from onchip.facts.bounds import greatest_need
 from onchip.ir.graph import Graph
 from onchip.ir.operator import Operator
 from onchip.simulate.kernels import Bytes
-from onchip.simulate.machine import Found, MachineError, run_plan_on_machine
+from onchip.simulate.machine import MachineError, WrongBytes, run_plan_on_machine
 from onchip.simulate.reference import run_in_given_order
 from onchip.simulate.seeded_kernels import SeededKernels
 from onchip.verify.verifier import verify
@@ -127,26 +127,26 @@ def test_an_impossible_instruction_is_named_by_step_and_index() -> None:
 
 
 DIFFERENT = {
-    "reads what was never loaded": (CHAIN.edited(1), "x", Found.READ),
+    "reads what was never loaded": (CHAIN.edited(1), "x", WrongBytes.READ),
     "reads what was freed and allocated again": (
         CHAIN.edited(3, "free x sram", "allocate x sram 0", "compute f"),
         "x",
-        Found.READ,
+        WrongBytes.READ,
     ),
-    "reads what another tensor was allocated over": (CHAIN.edited(2, "allocate a sram 3"), "x", Found.READ),
-    "moves what was never loaded": (MOVED.without(1), "x", Found.READ),
+    "reads what another tensor was allocated over": (CHAIN.edited(2, "allocate a sram 3"), "x", WrongBytes.READ),
+    "moves what was never loaded": (MOVED.without(1), "x", WrongBytes.READ),
     "reads what only waits": (
         HELD.edited(0, "allocate x inputs 0", "allocate x outputs 8").edited(2, "copy x dram outputs"),
         "x",
-        Found.READ,
+        WrongBytes.READ,
     ),
     "reads what was never moved to where it is read": (
         HELD.without(7),
         "a",
-        Found.READ,
+        WrongBytes.READ,
     ),
-    "writes out what was never computed": (TWO_OUTPUTS.edited(3), "y", Found.IN_DRAM),
-    "reloads at the place of a live tensor": (SPILLED.edited(9, "allocate a sram 4"), "b", Found.READ),
+    "writes out what was never computed": (TWO_OUTPUTS.edited(3), "y", WrongBytes.IN_DRAM),
+    "reloads at the place of a live tensor": (SPILLED.edited(9, "allocate a sram 4"), "b", WrongBytes.READ),
 }
 
 
@@ -164,7 +164,7 @@ def test_a_copy_that_was_overwritten_is_found_although_another_scratchpad_has_a_
     case = moved.edited(4, "allocate a left 4", "copy a right left", "allocate y left 4")  # y comes to lie on a
     difference = run_seeded(case.problem, case.plan).difference
     assert difference is not None
-    assert (difference.tensor, difference.found, difference.operator) == ("a", Found.READ, "g")
+    assert (difference.tensor, difference.found, difference.operator) == ("a", WrongBytes.READ, "g")
 
 
 def test_outputs_on_top_of_each_other_are_found() -> None:
@@ -182,7 +182,7 @@ def test_outputs_on_top_of_each_other_are_found() -> None:
     )
     difference = run_seeded(case.problem, case.plan).difference
     assert difference is not None
-    assert (difference.tensor, difference.found) == ("y", Found.WRITTEN)
+    assert (difference.tensor, difference.found) == ("y", WrongBytes.WRITTEN)
 
 
 def test_after_a_difference_the_machine_stops() -> None:

@@ -30,7 +30,7 @@ from onchip.solve.stacks.mappers import LayerMapper
 from onchip.solve.stacks.objective import FusionObjective
 from onchip.solve.stacks.reuse_floors import reuse_floors
 from onchip.solve.stacks.space import StackChoice, StackSpace
-from onchip.solve.stacks.stacks import Span, legal_spans, stack_of
+from onchip.solve.stacks.stacks import LayerSpan, legal_spans, stack_of
 from onchip.solve.stacks.tilings import TileBox, TileSizes, boxes_of
 from onchip.solve.stacks.unit_shares import AnyUnrolling, GivenUnrolling, Sharing
 from support import fused_files
@@ -115,7 +115,7 @@ def costs_on(
 
 
 def choices_on(network: FusableNetwork, accelerator: Accelerator) -> Sequence[StackChoice]:
-    def tilings(span: Span) -> Sequence[Tiling]:
+    def tilings(span: LayerSpan) -> Sequence[Tiling]:
         return tilings_of(stack_of(network, span).output, TileSizes.HALVES)
 
     arcs, _ = StackSpace(network, accelerator, legal_spans(network), tilings).arcs()
@@ -160,7 +160,7 @@ def test_published_costs_are_a_little_above_their_bounds(tiling: Tiling, energy_
     stack = fsrcnn()
     network = FusableNetwork("fsrcnn", stack.inputs, stack.layers)
     bounds = costs_on(network, load_accelerator("meta-prototype-df"), FusionObjective.EDP)
-    bound = bounds.bound(StackChoice(Span(0, 8), tiling))
+    bound = bounds.bound(StackChoice(LayerSpan(0, 8), tiling))
     assert bound is not None
     assert 0.7 * energy_mj < bound[0] / 1e12 < energy_mj
     assert 0.6 * mega_cycles < bound[1] / 1e6 < mega_cycles
@@ -171,7 +171,7 @@ def test_where_pixels_are_skipped_a_smaller_tile_may_load_less_than_the_whole_ma
     stack = chain(9, Window(1, 1, 1, 0), Window(1, 2, 1, 0))
     network = FusableNetwork("net", stack.inputs, stack.layers)
     costs = costs_on(network, SMALL, FusionObjective.DRAM)
-    whole, single = (StackChoice(Span(0, 2), Tiling(side, side, OverlapMode.RECOMPUTE)) for side in (5, 1))
+    whole, single = (StackChoice(LayerSpan(0, 2), Tiling(side, side, OverlapMode.RECOMPUTE)) for side in (5, 1))
     (most,), (least,) = (costs.costs([one]) for one in (whole, single))
     assert most is not None
     assert least is not None

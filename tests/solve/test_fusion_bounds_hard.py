@@ -26,7 +26,7 @@ from onchip.solve.stacks.costs import StackCosts
 from onchip.solve.stacks.mappers import LayerMapper
 from onchip.solve.stacks.objective import FusionObjective
 from onchip.solve.stacks.space import StackChoice
-from onchip.solve.stacks.stacks import Span
+from onchip.solve.stacks.stacks import LayerSpan
 from onchip.solve.stacks.unit_shares import AnyUnrolling, GivenUnrolling, Sharing
 from support.stacks import ONE, convolution, pool
 
@@ -152,7 +152,7 @@ def test_the_bound_is_no_higher_than_the_cost(name: str, objective: FusionObject
         mapper, sharing = case.mapper(method)
         network = FusableNetwork("net", (case.source,), (case.layer,))
         costs = StackCosts(network, case.machine(), objective, Memoized(mapper), sharing=sharing)
-        choice = StackChoice(Span(0, 1), Tiling(*case.tile, OverlapMode.RECOMPUTE))
+        choice = StackChoice(LayerSpan(0, 1), Tiling(*case.tile, OverlapMode.RECOMPUTE))
         (cost,), bound = costs.costs([choice]), costs.bound(choice)
         assert cost is not None
         assert bound is not None

@@ -34,7 +34,7 @@ from onchip.solve.stacks.layer_floors import MachineFloors
 from onchip.solve.stacks.objective import Criteria, FusionObjective
 from onchip.solve.stacks.reuse_floors import reuse_floors
 from onchip.solve.stacks.space import StackChoice, StackSpace
-from onchip.solve.stacks.stacks import Span, legal_spans, stack_of
+from onchip.solve.stacks.stacks import LayerSpan, legal_spans, stack_of
 from onchip.solve.stacks.tile_ranges import SizeRange, paced_alike, range_totals
 from onchip.solve.stacks.tile_totals import LayerTotals, axis_totals
 from onchip.solve.stacks.tilings import TileBox, TileSizes, boxes_of
@@ -233,7 +233,7 @@ def odd_costs(seed: int, method: str, objective: FusionObjective) -> StackCosts:
 
 
 def choices_of_all(network: FusableNetwork, machine: Accelerator) -> list[StackChoice]:
-    def tilings(span: Span) -> Sequence[Tiling]:
+    def tilings(span: LayerSpan) -> Sequence[Tiling]:
         return tilings_of(stack_of(network, span).output, TileSizes.ALL)
 
     arcs, _ = StackSpace(network, machine, legal_spans(network), tilings).arcs()
@@ -279,7 +279,7 @@ def test_boxes_bound_each_of_their_tilings_on_odd_machines(seed: int) -> None:
             boxes += box.quarters() if box.count > 1 else ()
 
 
-def boxed(span: Span, box: TileBox) -> StackChoice:
+def boxed(span: LayerSpan, box: TileBox) -> StackChoice:
     return StackChoice(span, box.tilings[0], box=box)
 
 

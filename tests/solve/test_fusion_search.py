@@ -13,8 +13,8 @@ from onchip.solve.run.limits import Limits, Progress, Run
 from onchip.solve.stacks.cost_table import Ledger
 from onchip.solve.stacks.guided import Estimates, GuidedSearch
 from onchip.solve.stacks.objective import Criteria, sum_of, value_of
-from onchip.solve.stacks.search import Found, LazySearch, best_of
-from onchip.solve.stacks.ways import Arc, Way, pareto
+from onchip.solve.stacks.search import FoundWay, LazySearch, best_of
+from onchip.solve.stacks.ways import Arc, PathToPlace, pareto
 
 
 @dataclass
@@ -45,7 +45,7 @@ class Problem:
     table: Table
     zero: Criteria
 
-    def solved(self, run: Run | None = None, ahead: int = 1) -> Found[int]:
+    def solved(self, run: Run | None = None, ahead: int = 1) -> FoundWay[int]:
         search = LazySearch(self.arcs, self.last, self.zero, Ledger(self.table), ahead)
         return best_of([search], run or Run(), "")
 
@@ -173,7 +173,7 @@ def test_no_time_is_no_answer() -> None:
 
 @given(st.lists(st.tuples(st.integers(0, 5), st.integers(0, 5))))
 def test_a_front_keeps_what_no_other_is_as_good_as(costs: list[Criteria]) -> None:
-    ways: list[Way[int]] = [Way(cost) for cost in costs]
+    ways: list[PathToPlace[int]] = [PathToPlace(cost) for cost in costs]
     kept = [way.cost for way in pareto(ways)]
     for cost in costs:
         assert any(all(map(int.__le__, one, cost)) for one in kept)
@@ -186,8 +186,8 @@ def kind_of(choice: int) -> Hashable:
 
 
 def improved(
-    problem: Problem, run: Run | None = None, best: Way[int] | None = None, ahead: int = 1
-) -> tuple[Way[int] | None, Ledger[int]]:
+    problem: Problem, run: Run | None = None, best: PathToPlace[int] | None = None, ahead: int = 1
+) -> tuple[PathToPlace[int] | None, Ledger[int]]:
     ledger = Ledger[int](problem.table)
     search = GuidedSearch(problem.arcs, problem.last, problem.zero, Estimates(ledger, kind_of), ahead, best)
     return search.improve(run or Run(), ""), ledger
@@ -235,7 +235,7 @@ def test_stopped_early_it_has_nothing_or_a_way(problem: Problem, rounds: int) ->
 
 def test_a_way_that_is_given_is_never_made_worse() -> None:
     problem = Problem((Arc(0, 1, (0, 1)),), 1, Table({0: (5,), 1: (9,)}, {0: 0, 1: 8}), (0,))
-    given_way: Way[int] = Way((5,), 0, Way((0,)))
+    given_way: PathToPlace[int] = PathToPlace((5,), 0, PathToPlace((0,)))
     for run in (Run(), Run(Limits(time_limit_seconds=0.0))):
         way, _ = improved(problem, run, given_way)
         assert way is not None

@@ -19,11 +19,11 @@ from onchip.solve.run.limits import Limits, Run
 from onchip.solve.stacks.cost_table import Ledger
 from onchip.solve.stacks.objective import Criteria, sum_of, value_of
 from onchip.solve.stacks.options import Combination, FusionOptions
-from onchip.solve.stacks.search import Found, LazySearch, best_of
+from onchip.solve.stacks.search import FoundWay, LazySearch, best_of
 from onchip.solve.stacks.solve import Solver, choices_of, strategy_of
 from onchip.solve.stacks.space import StackChoice, StackSpace
 from onchip.solve.stacks.spaces import shared_spaces, space_of
-from onchip.solve.stacks.stacks import Span, legal_spans, spans_of, stack_of
+from onchip.solve.stacks.stacks import LayerSpan, legal_spans, spans_of, stack_of
 from onchip.solve.stacks.tilings import TileSizes, whole
 from onchip.solve.stacks.ways import Arc
 from onchip.verify.rules import Rule
@@ -45,7 +45,7 @@ memories:
 CHIP = accelerator_from_yaml(MEMORIES, "chip.yaml")
 
 
-def tilings_on(network: FusableNetwork, span: Span) -> Sequence[Tiling]:
+def tilings_on(network: FusableNetwork, span: LayerSpan) -> Sequence[Tiling]:
     output = stack_of(network, span).output
     return (whole(output), Tiling(1, 2, OverlapMode.FULLY_CACHED)) if span.length > 1 else (whole(output),)
 
@@ -77,7 +77,7 @@ def every_strategy(space: StackSpace, memories: Sequence[str]) -> Iterator[Fusio
     """All partitions into legal stacks, in all tilings, with outputs anywhere: legal ones, as the verifier says."""
     network = space.network
 
-    def partitions(start: int) -> Iterator[tuple[Span, ...]]:
+    def partitions(start: int) -> Iterator[tuple[LayerSpan, ...]]:
         if start == len(network.layers):
             yield ()
         for span in legal_spans(network):
@@ -124,7 +124,7 @@ def test_the_verifier_refuses_just_the_strategies_with_a_run_that_is_no_stack(
     """Cut anywhere; all maps in DRAM."""
     count = len(network.layers)
     cuts = data.draw(st.sets(st.integers(1, count - 1)) if count > 1 else st.just(set[int]()))
-    spans = [Span(*ends) for ends in pairwise([0, *sorted(cuts), count])]
+    spans = [LayerSpan(*ends) for ends in pairwise([0, *sorted(cuts), count])]
     choices = [StackChoice(span, Tiling(1, 1, OverlapMode.RECOMPUTE)) for span in spans]
     found = verify_strategy(layers_in(network), CHIP, strategy_of(network, choices))
     assert (not found) == (set(spans) <= set(legal_spans(network)))
@@ -138,7 +138,7 @@ def test_the_verifier_refuses_an_output_of_the_network_on_the_chip(
     """Layers alone, of whose maps `buffer` holds two; a map that is read, and no output, may lie there."""
     at = data.draw(st.integers(0, len(network.layers) - 1))
     tiling = Tiling(1, 1, OverlapMode.RECOMPUTE)
-    choices = [StackChoice(Span(one, one + 1), tiling) for one in range(len(network.layers))]
+    choices = [StackChoice(LayerSpan(one, one + 1), tiling) for one in range(len(network.layers))]
     choices[at] = replace(choices[at], output_home="buffer")
     found = verify_strategy(layers_in(network), CHIP, strategy_of(network, choices))
     name = network.layers[at].output.name
@@ -293,7 +293,7 @@ def test_a_single_tiling_that_is_not_listed_in_time_has_the_bound_of_all(seconds
     network, options = maps_shrink(((4, 4), (3, 4), (2, 2))), FusionOptions(combination=Combination.SINGLE)
     costs, whole_run = RandomCosts(7, 1), Run()
 
-    def solved(run: Run) -> Found[StackChoice]:
+    def solved(run: Run) -> FoundWay[StackChoice]:
         solver = Solver(Ledger(costs), (0,), 1, run)
         space = space_of(network, CHIP, legal_spans(network), options)
         return solver.best_shared(space, shared_spaces(space, options))

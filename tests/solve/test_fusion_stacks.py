@@ -8,7 +8,7 @@ from onchip.errors import InputError, UsageError
 from onchip.facts.fusable import FusableNetwork
 from onchip.formats.own.accelerator_yaml import load_accelerator
 from onchip.solve.stacks.stacks import (
-    Span,
+    LayerSpan,
     given_stacks,
     greedy_stacks,
     legal_spans,
@@ -22,7 +22,7 @@ from onchip.solve.stacks.stacks import (
 from support.fusable_networks import RESIDUAL, chain, network_of, networks
 
 
-def leaves(network: FusableNetwork, span: Span) -> bool:
+def leaves(network: FusableNetwork, span: LayerSpan) -> bool:
     """Whether an inner layer's output is read outside, or by nobody, or an output: the definition, layer by layer."""
     for inner in network.layers[span.start : span.stop - 1]:
         readers = [
@@ -40,20 +40,20 @@ def leaves(network: FusableNetwork, span: Span) -> bool:
 @given(networks())
 def test_stacks_are_the_runs_that_only_their_last_output_leaves(network: FusableNetwork) -> None:
     count = len(network.layers)
-    every = [Span(start, stop) for start in range(count) for stop in range(start + 1, count + 1)]
+    every = [LayerSpan(start, stop) for start in range(count) for stop in range(start + 1, count + 1)]
     assert list(legal_spans(network)) == [span for span in every if not leaves(network, span)]
 
 
 def test_a_stack_reads_from_outside_what_it_does_not_write() -> None:
     network = network_of(RESIDUAL)
-    stack = stack_of(network, Span(1, 4))
+    stack = stack_of(network, LayerSpan(1, 4))
     assert [one.name for one in stack.inputs] == ["a.out"]
     assert [one.name for one in stack.layers] == ["b", "c", "add"]
 
 
 def test_a_stack_over_a_branch_is_refused_by_name() -> None:
     with pytest.raises(UsageError, match="the stack 'a' to 'b' is over a branch: 'a' does not end in it") as caught:
-        stack_of(network_of(RESIDUAL), Span(0, 2))
+        stack_of(network_of(RESIDUAL), LayerSpan(0, 2))
     assert "\n" not in str(caught.value)
 
 
@@ -62,12 +62,12 @@ def test_a_stack_over_an_output_of_the_network_is_refused_by_name() -> None:
     with pytest.raises(
         UsageError, match="'b' to 'c' is over an output of the network: 'b' does not end in it"
     ) as caught:
-        stack_of(network, Span(1, 3))
+        stack_of(network, LayerSpan(1, 3))
     assert "\n" not in str(caught.value)
-    assert stack_of(network, Span(1, 2)).ends_in_output
-    assert not stack_of(network, Span(0, 1)).ends_in_output
+    assert stack_of(network, LayerSpan(1, 2)).ends_in_output
+    assert not stack_of(network, LayerSpan(0, 1)).ends_in_output
     with pytest.raises(UsageError, match="is over a branch: 'a', 'b' do not end in it"):
-        stack_of(network, Span(0, 3))
+        stack_of(network, LayerSpan(0, 3))
 
 
 def test_an_output_that_is_no_map_of_the_network_is_refused() -> None:
@@ -76,7 +76,7 @@ def test_an_output_that_is_no_map_of_the_network_is_refused() -> None:
 
 
 def test_all_layers_are_one_stack_unless_two_outputs_leave_the_network() -> None:
-    assert one_stack(network_of(RESIDUAL)) == (Span(0, 5),)
+    assert one_stack(network_of(RESIDUAL)) == (LayerSpan(0, 5),)
     with pytest.raises(UsageError, match="'b' does not end in it"):
         one_stack(network_of({"a": ("x",), "b": ("a",), "c": ("a",)}))
     with pytest.raises(UsageError, match="over an output of the network: 'a', 'c' do not end in it"):
@@ -84,8 +84,8 @@ def test_all_layers_are_one_stack_unless_two_outputs_leave_the_network() -> None
 
 
 def test_places_without_a_branch() -> None:
-    assert list(units_of(network_of(RESIDUAL))) == [Span(0, 1), Span(1, 4), Span(4, 5)]
-    assert list(units_of(chain(3))) == [Span(0, 1), Span(1, 2), Span(2, 3)]
+    assert list(units_of(network_of(RESIDUAL))) == [LayerSpan(0, 1), LayerSpan(1, 4), LayerSpan(4, 5)]
+    assert list(units_of(chain(3))) == [LayerSpan(0, 1), LayerSpan(1, 2), LayerSpan(2, 3)]
 
 
 @pytest.mark.parametrize(
@@ -102,7 +102,7 @@ def test_places_without_a_branch() -> None:
 )
 def test_weights_that_fit_decide_greedily(capacity_bits: int, stacks: tuple[tuple[int, int], ...]) -> None:
     """Five layers of 8 bits of weights; the second to the fourth are a branch, and stay together or apart."""
-    assert greedy_stacks(network_of(RESIDUAL), capacity_bits) == tuple(Span(*one) for one in stacks)
+    assert greedy_stacks(network_of(RESIDUAL), capacity_bits) == tuple(LayerSpan(*one) for one in stacks)
 
 
 @given(networks(), st.integers(0, 60))
@@ -127,12 +127,12 @@ def test_greedy_stacks_are_legal_and_cover_the_network(network: FusableNetwork, 
 def test_greedily_a_stack_ends_with_an_output_and_a_branch_with_one_inside_is_single_layers(
     leaving: tuple[str, ...], stacks: tuple[tuple[int, int], ...]
 ) -> None:
-    assert greedy_stacks(network_of(RESIDUAL, leaving=leaving), 40) == tuple(Span(*one) for one in stacks)
+    assert greedy_stacks(network_of(RESIDUAL, leaving=leaving), 40) == tuple(LayerSpan(*one) for one in stacks)
 
 
 def test_greedily_a_network_of_two_ends_is_cut_before_them() -> None:
     network = network_of({"a": ("x",), "b": ("a",), "c": ("b",), "d": ("b",)}, leaving=("c", "d"))
-    assert greedy_stacks(network, 40) == (Span(0, 2), Span(2, 3), Span(3, 4))
+    assert greedy_stacks(network, 40) == (LayerSpan(0, 2), LayerSpan(2, 3), LayerSpan(3, 4))
 
 
 def test_the_highest_memory_of_weights_on_the_chip() -> None:
@@ -148,12 +148,12 @@ def test_the_highest_memory_of_weights_on_the_chip() -> None:
     ],
 )
 def test_stacks_are_given_by_numbers_or_names(text: str, stacks: tuple[tuple[int, int], ...]) -> None:
-    assert given_stacks(network_of(RESIDUAL), text) == tuple(Span(*one) for one in stacks)
+    assert given_stacks(network_of(RESIDUAL), text) == tuple(LayerSpan(*one) for one in stacks)
 
 
 def test_names_may_have_dashes() -> None:
     network = network_of({"a-1": ("x",), "b-1": ("a-1",), "c": ("b-1",)})
-    assert given_stacks(network, "a-1-b-1,c") == (Span(0, 2), Span(2, 3))
+    assert given_stacks(network, "a-1-b-1,c") == (LayerSpan(0, 2), LayerSpan(2, 3))
 
 
 @pytest.mark.parametrize(
@@ -176,7 +176,7 @@ def test_bad_stacks_are_refused_in_one_line(text: str, message: str) -> None:
 
 def test_stacks_of_names_stand_where_their_layers_do() -> None:
     network = network_of(RESIDUAL)
-    assert spans_of(network, [["a"], ["b", "c", "add"], ["d"]]) == (Span(0, 1), Span(1, 4), Span(4, 5))
+    assert spans_of(network, [["a"], ["b", "c", "add"], ["d"]]) == (LayerSpan(0, 1), LayerSpan(1, 4), LayerSpan(4, 5))
     with pytest.raises(UsageError, match="layer 1 is 'c'; expected 'b'"):
         spans_of(network, [["a", "c"]])
-    assert single_layers(chain(2)) == (Span(0, 1), Span(1, 2))
+    assert single_layers(chain(2)) == (LayerSpan(0, 1), LayerSpan(1, 2))

@@ -17,15 +17,15 @@ from onchip.solve.mapping.baselines.fixed_unrolling import (
 from onchip.solve.run.limits import Limits, Run
 from onchip.solve.stacks.objective import FusionObjective
 from onchip.solve.stacks.space import StackChoice
-from onchip.solve.stacks.stacks import Span, stack_of
+from onchip.solve.stacks.stacks import LayerSpan, stack_of
 from onchip.solve.stacks.unit_shares import GivenUnrolling
 from onchip.solve.stacks.workers import Costing, costs_of
 from support.stacks import fsrcnn
 
 TILES = [
-    StackChoice(Span(0, 2), Tiling(16, 9, OverlapMode.FULLY_CACHED)),
-    StackChoice(Span(0, 2), Tiling(16, 9, OverlapMode.RECOMPUTE)),
-    StackChoice(Span(0, 2), Tiling(9999, 9, OverlapMode.RECOMPUTE)),
+    StackChoice(LayerSpan(0, 2), Tiling(16, 9, OverlapMode.FULLY_CACHED)),
+    StackChoice(LayerSpan(0, 2), Tiling(16, 9, OverlapMode.RECOMPUTE)),
+    StackChoice(LayerSpan(0, 2), Tiling(9999, 9, OverlapMode.RECOMPUTE)),
 ]
 
 

@@ -38,7 +38,7 @@ class NetworkKernels(Kernels, Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Values:
+class RunValues:
     """What to run a plan on: random inputs of `seed` but for those `given` ([NAME=]FILE.npy), own or random weights."""
 
     seed: int = 0
@@ -46,7 +46,7 @@ class Values:
     given: tuple[str, ...] = ()
 
 
-def kernels_of(network: str, reading: Reading, graph: Graph, values: Values) -> NetworkKernels:
+def kernels_of(network: str, reading: Reading, graph: Graph, values: RunValues) -> NetworkKernels:
     """Return what runs the operators of `graph`, which is `network` as it is read, in tiles or not."""
     whole = read_network(network, reading)
     if reading.cap_tensors:
@@ -65,7 +65,7 @@ def kernels_of(network: str, reading: Reading, graph: Graph, values: Values) -> 
     return ArithmeticKernels(graph, values.seed, untiled_network)
 
 
-def _model_kernels(network: str, reading: Reading, graph: Graph, whole: Graph, values: Values) -> NetworkKernels:
+def _model_kernels(network: str, reading: Reading, graph: Graph, whole: Graph, values: RunValues) -> NetworkKernels:
     if reading.cap_tensors:
         raise UsageError("the plan caps tensors", file=network, place="reading.cap_tensors", expected="--split auto")
     if reading.bits is not None and whole != read_network(network, replace(reading, bits=None)):

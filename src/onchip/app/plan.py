@@ -37,7 +37,7 @@ from onchip.verify.rules import Violation
 from onchip.verify.verifier import verify
 
 if TYPE_CHECKING:
-    from onchip.app.kernels import Values
+    from onchip.app.kernels import RunValues
     from onchip.cost.timeline.timeline import Timeline
 
 T = TypeVar("T")
@@ -143,7 +143,7 @@ def _on_target(problem: Problem, target: Target) -> Problem:
     return replace(problem, memories=memories, transfers=transfers)
 
 
-def run_plan(plan_file: Path, network: str, values: Values) -> Execution:
+def run_plan(plan_file: Path, network: str, values: RunValues) -> Execution:
     """Verify a plan and, if it is legal, execute it on real bytes beside a run without a plan."""
     from onchip.app.kernels import kernels_of, network_inputs
     from onchip.formats.arrays import read_arrays

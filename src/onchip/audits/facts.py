@@ -12,7 +12,7 @@ from onchip.ir.tensor import Role, Tensor
 
 
 @dataclass(frozen=True)
-class Facts:
+class ProblemFacts:
     """Operators are numbered in the given order, tensors in the graph's; only counted tensors are here."""
 
     problem: Problem

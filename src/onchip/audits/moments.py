@@ -17,8 +17,8 @@ from ortools.sat.python import cp_model
 
 from onchip.answer.problem import Objective, Placement
 from onchip.arch.memory import DRAM
-from onchip.audits.facts import Facts, units_of
-from onchip.audits.moments_variables import Expression, MomentsVariables, Place, Shape
+from onchip.audits.facts import ProblemFacts, units_of
+from onchip.audits.moments_variables import Expression, MomentModel, MomentPlace, MomentsVariables
 from onchip.audits.search import in_time
 from onchip.ir.tensor import Role
 
@@ -29,7 +29,7 @@ class MomentsModel(MomentsVariables):
     Raises OutOfTimeError where the deadline comes before all of it is made.
     """
 
-    def __init__(self, facts: Facts, shape: Shape, deadline: float) -> None:
+    def __init__(self, facts: ProblemFacts, shape: MomentModel, deadline: float) -> None:
         super().__init__(facts, shape, deadline)
         self._constraints()
         self._objective()
@@ -69,7 +69,7 @@ class MomentsModel(MomentsVariables):
                 for step in self.facts.positions[reader]:
                     self.model.add(self.is_done(reader, step) <= self.is_done(uses[0], step - 1))
 
-    def _a_residency_goes_on_or_begins_once(self, place: Place) -> None:
+    def _a_residency_goes_on_or_begins_once(self, place: MomentPlace) -> None:
         """It was there before at the same offset, or is loaded, copied, or written: exactly one of these."""
         ways = [self.loaded[place]]
         ways += [self.goes_on[place]] if place in self.goes_on else []
@@ -82,14 +82,14 @@ class MomentsModel(MomentsVariables):
                 same = self.offset_units[place] == self.offset_units[place.before]
                 self.model.add(same).only_enforce_if(self.goes_on[place])
 
-    def _sources(self, place: Place) -> list[int]:
+    def _sources(self, place: MomentPlace) -> list[int]:
         return [source for source in range(len(self.memories)) if (source, place) in self.moved]
 
-    def _what_begins_has_a_source(self, place: Place) -> None:
+    def _what_begins_has_a_source(self, place: MomentPlace) -> None:
         """A load has a copy in DRAM; a copy's source was there before and, where room counts, is there still."""
         self.model.add(self.loaded[place] <= self.has_copy(place.tensor, place.moment))
         for source in self._sources(place):
-            other = Place(place.tensor, source, place.moment)
+            other = MomentPlace(place.tensor, source, place.moment)
             there = self.goes_on if self.shape.room_between else self.resident
             needed = there.get(other if self.shape.room_between else other.before)
             if needed is None:
@@ -100,7 +100,7 @@ class MomentsModel(MomentsVariables):
     def _an_output_is_written_into_one_scratchpad(self) -> None:
         for tensor, producer in enumerate(self.facts.producer):
             for step in self.facts.positions[producer] if producer is not None else ():
-                places = [Place(tensor, memory, self.moment_of(step)) for memory in range(len(self.memories))]
+                places = [MomentPlace(tensor, memory, self.moment_of(step)) for memory in range(len(self.memories))]
                 ways = [self.written[place] for place in places if place in self.written]
                 self.model.add(sum(ways) == self.runs(producer or 0, step))
 
@@ -110,7 +110,7 @@ class MomentsModel(MomentsVariables):
             before = self.in_dram.get((tensor, moment - 1), 0)
             stores = []
             for memory in self.memories_for(tensor):
-                place = Place(tensor, memory, moment)
+                place = MomentPlace(tensor, memory, moment)
                 if place in self.stored:
                     stores.append(self.stored[place])
                     self.model.add_implication(self.stored[place], self.resident[place.before])
@@ -126,13 +126,13 @@ class MomentsModel(MomentsVariables):
                     continue
                 holders = self.facts.holders(self.facts.operators[use], self.facts.tensors[tensor])
                 for step in self.facts.positions[use]:
-                    places = (Place(tensor, memory, self.moment_of(step)) for memory in holders)
+                    places = (MomentPlace(tensor, memory, self.moment_of(step)) for memory in holders)
                     there = [self.resident[place] for place in places if place in self.resident]
                     self.model.add(sum(there) >= self.runs(use, step))
 
-    def _at(self) -> dict[tuple[int, int], list[Place]]:
+    def _at(self) -> dict[tuple[int, int], list[MomentPlace]]:
         """The places by scratchpad and moment, of moments at which room counts."""
-        found: dict[tuple[int, int], list[Place]] = {}
+        found: dict[tuple[int, int], list[MomentPlace]] = {}
         for place in self.resident:
             if self.shape.room_between or self.step_of(place.moment) is not None:
                 found.setdefault((place.memory, place.moment), []).append(place)
@@ -175,7 +175,7 @@ class MomentsModel(MomentsVariables):
         for place in self.resident:
             if place.tensor == tensor and self.step_of(place.moment) is not None:
                 moments = range(place.moment - self.stride + 1, place.moment + 1)
-                chain = [self.goes_on.get(Place(tensor, place.memory, moment)) for moment in moments]
+                chain = [self.goes_on.get(MomentPlace(tensor, place.memory, moment)) for moment in moments]
                 if all(one is not None for one in chain):
                     self.model.add_bool_or([stays, *(one.negated() for one in chain if one is not None)])
 
@@ -195,7 +195,7 @@ class MomentsModel(MomentsVariables):
             for reader in uses[1:] if producer is not None else ():
                 for step in range(self.facts.positions[uses[0]].start, self.facts.positions[reader].stop):
                     moment = self.moment_of(step)
-                    places = (Place(tensor, memory, moment) for memory in range(len(self.memories)))
+                    places = (MomentPlace(tensor, memory, moment) for memory in range(len(self.memories)))
                     there = [self.resident[place] for place in places if place in self.resident]
                     needed = self.is_done(uses[0], step) - self.is_done(reader, step - 1)
                     self.model.add(sum(there) + self.has_copy(tensor, moment) >= needed)
@@ -214,7 +214,7 @@ class MomentsModel(MomentsVariables):
         """What all loads, stores and copies cost."""
         problem, names = self.facts.problem, [memory.name for memory in self.memories]
 
-        def cost(place: Place, source: str, target: str) -> int:
+        def cost(place: MomentPlace, source: str, target: str) -> int:
             return problem.transfer_cost(self.facts.tensors[place.tensor], source, target)
 
         terms: list[Expression] = []

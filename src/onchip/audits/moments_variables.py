@@ -8,7 +8,7 @@ from typing import Any, TypeAlias
 from ortools.sat.python import cp_model
 
 from onchip.answer.problem import Objective
-from onchip.audits.facts import Facts
+from onchip.audits.facts import ProblemFacts
 from onchip.audits.search import in_time
 from onchip.ir.tensor import Role
 
@@ -17,7 +17,7 @@ Expression: TypeAlias = Any
 
 
 @dataclass(frozen=True, slots=True)
-class Shape:
+class MomentModel:
     """Which of the models it is: see the module. `bound`: solutions cost less."""
 
     bound: int
@@ -27,7 +27,7 @@ class Shape:
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class MomentPlace:
     """A tensor in a scratchpad at a moment, each by number."""
 
     tensor: int
@@ -35,9 +35,9 @@ class Place:
     moment: int
 
     @property
-    def before(self) -> Place:
+    def before(self) -> MomentPlace:
         """The same place at the moment before."""
-        return Place(self.tensor, self.memory, self.moment - 1)
+        return MomentPlace(self.tensor, self.memory, self.moment - 1)
 
 
 class MomentsVariables:
@@ -46,7 +46,7 @@ class MomentsVariables:
     Raises OutOfTimeError where the deadline comes before all of them are made.
     """
 
-    def __init__(self, facts: Facts, shape: Shape, deadline: float) -> None:
+    def __init__(self, facts: ProblemFacts, shape: MomentModel, deadline: float) -> None:
         self.model = cp_model.CpModel()
         self.facts = facts
         self.shape = shape
@@ -56,14 +56,14 @@ class MomentsVariables:
         self.moments = self.steps * self.stride + shape.transits
         self.memories = facts.problem.memories
         self.links = facts.problem.transfers.links if facts.problem.objective is not Objective.PEAK else ()
-        self.resident: dict[Place, cp_model.IntVar] = {}
-        self.goes_on: dict[Place, cp_model.IntVar] = {}
-        self.loaded: dict[Place, cp_model.IntVar] = {}
-        self.written: dict[Place, cp_model.IntVar] = {}
-        self.moved: dict[tuple[int, Place], cp_model.IntVar] = {}
-        self.stored: dict[Place, cp_model.IntVar] = {}
+        self.resident: dict[MomentPlace, cp_model.IntVar] = {}
+        self.goes_on: dict[MomentPlace, cp_model.IntVar] = {}
+        self.loaded: dict[MomentPlace, cp_model.IntVar] = {}
+        self.written: dict[MomentPlace, cp_model.IntVar] = {}
+        self.moved: dict[tuple[int, MomentPlace], cp_model.IntVar] = {}
+        self.stored: dict[MomentPlace, cp_model.IntVar] = {}
         self.in_dram: dict[tuple[int, int], cp_model.IntVar] = {}
-        self.offset_units: dict[Place, cp_model.IntVar] = {}
+        self.offset_units: dict[MomentPlace, cp_model.IntVar] = {}
         self.done: dict[tuple[int, int], cp_model.IntVar] = {}
         self._variables()
 
@@ -84,13 +84,13 @@ class MomentsVariables:
             if not self.facts.is_source(one):
                 self.in_dram[tensor, moment] = self.boolean()
             for memory in self.memories_for(tensor):
-                place = Place(tensor, memory, moment)
+                place = MomentPlace(tensor, memory, moment)
                 if not self.facts.is_source(one) and moment > moments.start:
                     self.stored[place] = self.boolean()
                 if moment < moments.stop:
                     self._variables_at(place)
 
-    def _variables_at(self, place: Place) -> None:
+    def _variables_at(self, place: MomentPlace) -> None:
         self.resident[place] = self.boolean()
         self.loaded[place] = self.boolean()
         if place.before in self.resident:

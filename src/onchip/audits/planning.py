@@ -9,10 +9,10 @@ from functools import cached_property
 from onchip.answer.problem import Order, Problem
 from onchip.answer.program import Plan
 from onchip.audits.crossings import CrossingsModel
-from onchip.audits.facts import Facts
+from onchip.audits.facts import ProblemFacts
 from onchip.audits.finding import Finding, Ruling
 from onchip.audits.moments import MomentsModel
-from onchip.audits.moments_variables import Shape
+from onchip.audits.moments_variables import MomentModel
 from onchip.audits.program import Solution
 from onchip.audits.search import Answered, OutOfTimeError, searched
 from onchip.verify.verifier import verify
@@ -52,8 +52,8 @@ class PlanAudit:
             return self._undecided()
 
     @cached_property
-    def _facts(self) -> Facts:
-        return Facts(self.problem)
+    def _facts(self) -> ProblemFacts:
+        return ProblemFacts(self.problem)
 
     @property
     def _seconds_left(self) -> float:
@@ -75,7 +75,7 @@ class PlanAudit:
             return None
         links = bool(self.problem.transfers.links)
         chain = len(self.problem.memories) - 1 if links else 0
-        relaxed = Shape(self.bound, with_addresses=False, transits=chain, room_between=not links)
+        relaxed = MomentModel(self.bound, with_addresses=False, transits=chain, room_between=not links)
         model = MomentsModel(self._facts, relaxed, self.deadline)
         answered, solver = searched(model.model, self._seconds_left * SHARE_OF_A_STAGE, self.workers)
         if answered is Answered.NONE:
@@ -85,7 +85,7 @@ class PlanAudit:
             operators = tuple(self._facts.operators[operator] for operator in order)
             graph = replace(self.problem.graph, operators=operators)
             settled = replace(self.problem, graph=graph, order=Order.GIVEN)
-            found = self._with_addresses(Facts(settled), 0, self._seconds_left * SHARE_OF_A_STAGE)
+            found = self._with_addresses(ProblemFacts(settled), 0, self._seconds_left * SHARE_OF_A_STAGE)
             if found is not None and found.ruling is Ruling.REFUTED:
                 return found
         for transits in range(GREATEST_TRANSITS + 1 if links else 1):
@@ -109,11 +109,11 @@ class PlanAudit:
         )
         return sum(lives) * len(self.problem.memories)
 
-    def _with_addresses(self, facts: Facts, transits: int, seconds: float) -> Finding | None:
+    def _with_addresses(self, facts: ProblemFacts, transits: int, seconds: float) -> Finding | None:
         """A solution is a plan; that there is none is a proof where nothing can happen between two steps."""
         if seconds <= 0:
             return None
-        model = MomentsModel(facts, Shape(self.bound, with_addresses=True, transits=transits), self.deadline)
+        model = MomentsModel(facts, MomentModel(self.bound, with_addresses=True, transits=transits), self.deadline)
         answered, solver = searched(model.model, seconds, self.workers)
         if answered is Answered.NONE and not self.problem.transfers.links:
             return self._ruled(Ruling.CONFIRMED, "exact model: order, residencies and addresses")

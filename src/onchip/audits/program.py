@@ -9,7 +9,7 @@ from ortools.sat.python import cp_model
 from onchip.answer.program import Allocate, Compute, Copy, Free, Instruction, Plan
 from onchip.arch.memory import DRAM
 from onchip.audits.moments import MomentsModel
-from onchip.audits.moments_variables import Place
+from onchip.audits.moments_variables import MomentPlace
 
 
 class Solution:
@@ -52,10 +52,10 @@ class Solution:
 
     def _ends(self, moment: int) -> Iterator[Instruction]:
         for place in self._residents:
-            if place.moment == moment - 1 and not self._goes_on(Place(place.tensor, place.memory, moment)):
+            if place.moment == moment - 1 and not self._goes_on(MomentPlace(place.tensor, place.memory, moment)):
                 yield Free(self._names[place.tensor], self._memories[place.memory])
 
-    def _goes_on(self, place: Place) -> bool:
+    def _goes_on(self, place: MomentPlace) -> bool:
         goes_on = self._moments.goes_on.get(place)
         return goes_on is not None and bool(self._solver.boolean_value(goes_on))
 
@@ -71,7 +71,7 @@ class Solution:
             if source is not None:
                 yield Copy(self._names[place.tensor], source, self._memories[place.memory])
 
-    def _source(self, place: Place) -> str | None:
+    def _source(self, place: MomentPlace) -> str | None:
         """DRAM, or the scratchpad that it is copied from; None if an operator writes it."""
         if self._solver.boolean_value(self._moments.loaded[place]):
             return DRAM

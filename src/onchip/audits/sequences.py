@@ -7,7 +7,7 @@ from typing import Any, TypeAlias
 
 from ortools.sat.python import cp_model
 
-from onchip.audits.facts import Facts, bits_of
+from onchip.audits.facts import ProblemFacts, bits_of
 from onchip.audits.search import in_time
 
 Literal: TypeAlias = Any
@@ -19,7 +19,7 @@ GREATEST_TRIANGLES = 300_000
 class Sequence:
     """A literal for each pair of operators, and clauses that make an order of them."""
 
-    def __init__(self, model: cp_model.CpModel, facts: Facts) -> None:
+    def __init__(self, model: cp_model.CpModel, facts: ProblemFacts) -> None:
         self._model = model
         self._facts = facts
         self._true = model.new_constant(1)

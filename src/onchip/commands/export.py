@@ -11,12 +11,12 @@ from onchip.commands.arguments import AsJson, PlanFile
 from onchip.commands.check import show_check
 from onchip.commands.exit_code import code_of_check
 from onchip.errors import UsageError
-from onchip.formats.exports import Export, Format, files_of
+from onchip.formats.exports import Export, ExportFormat, files_of
 from onchip.formats.writable import ensure_writable
 from onchip.reports.shared.output import write, write_json
 
 if TYPE_CHECKING:
-    from onchip.formats.trace.spans import Span
+    from onchip.formats.trace.spans import TraceSpan
     from onchip.reports.program.outcome import Check
 
 NetworkIfNotBundled: TypeAlias = Annotated[
@@ -29,7 +29,9 @@ def export_command(
     plan: PlanFile,
     network: NetworkIfNotBundled = None,
     *,
-    to: Annotated[Format, typer.Option(help="A trace for Perfetto, C99 tables, CSV tables, a model with the plan.")],
+    to: Annotated[
+        ExportFormat, typer.Option(help="A trace for Perfetto, C99 tables, CSV tables, a model with the plan.")
+    ],
     output: Annotated[
         Path, typer.Option("--output", "-o", metavar="FILE", help="Write this; see below for c and csv.")
     ],
@@ -44,7 +46,7 @@ def export_command(
     c: FILE is x.h or x.c; both are written. csv: FILE is x.csv; x.residencies.csv and x.transfers.csv are written.
     onnx: NETWORK, an .onnx file, with the plan in its metadata_props; its external data stay where they are.
     """
-    if accelerator is not None and to is not Format.TRACE:
+    if accelerator is not None and to is not ExportFormat.TRACE:
         raise UsageError(f"{to} has no times", place="--accelerator", expected="--to trace")
     source = network or _bundled_network_of(plan)
     files = files_of(to, output, source)
@@ -67,7 +69,7 @@ def _bundled_network_of(plan: Path) -> str:
     return name
 
 
-def _checked(plan: Path, network: str, accelerator: str | None) -> tuple[Check, tuple[Span, ...] | None]:
+def _checked(plan: Path, network: str, accelerator: str | None) -> tuple[Check, tuple[TraceSpan, ...] | None]:
     """Return the plan held against its network and, if legal, when its instructions happen on an accelerator."""
     if accelerator is None:
         from onchip.app.plan import check_plan
@@ -75,14 +77,14 @@ def _checked(plan: Path, network: str, accelerator: str | None) -> tuple[Check, 
 
         return check_plan(plan, network, Target(), {}), None
     from onchip.app.plan import time_network
-    from onchip.formats.trace.spans import Span, spans_of_activities
+    from onchip.formats.trace.spans import TraceSpan, spans_of_activities
 
     timing = time_network(plan, network, accelerator)
     if timing.timeline is None:
         return timing.check, None
     microseconds = 1 / (timing.accelerator.clock_mhz or 1.0)
     spans = {
-        activity.instruction: Span(
+        activity.instruction: TraceSpan(
             activity.start * microseconds,
             activity.stop * microseconds,
             None if activity.queue is None else f"DMA queue {activity.queue}",
@@ -92,7 +94,7 @@ def _checked(plan: Path, network: str, accelerator: str | None) -> tuple[Check, 
     return timing.check, spans_of_activities(timing.check.problem, timing.check.document.answer, spans)
 
 
-def _show(form: Format, files: tuple[Path, ...], check: Check, *, as_json: bool) -> None:
+def _show(form: ExportFormat, files: tuple[Path, ...], check: Check, *, as_json: bool) -> None:
     written = [str(file) for file in files] if check.is_legal else []
     if as_json:
         from onchip.reports.program.json_view import check_object

@@ -31,11 +31,11 @@ def run_command(
     with those of the whole model; a network without a model runs made-up kernels. Every tensor is compared, bit for
     bit, with a run without a plan.
     """
-    from onchip.app.kernels import Values
+    from onchip.app.kernels import RunValues
     from onchip.app.plan import run_plan
     from onchip.reports.program.execution import execution_object, execution_report
 
-    execution = run_plan(plan, network, Values(seed, random_weights, tuple(given or ())))
+    execution = run_plan(plan, network, RunValues(seed, random_weights, tuple(given or ())))
     if as_json:
         write_json(execution_object(execution))
     else:

@@ -19,7 +19,7 @@ from onchip.ir.operator import Operator
 from onchip.ir.tensor import Tensor
 
 
-class Way(StrEnum):
+class ReloadPurpose(StrEnum):
     """What a reload is for.
 
     BACK: the tensor was away. DETOUR: no scratchpad in which it could lie before, and none to which a link leads
@@ -45,7 +45,7 @@ class Absence:
     tensor: Tensor
     target: str
     memory: Memory
-    way: Way
+    way: ReloadPurpose
     left: int
     returned: int
     spill_cost: int
@@ -62,7 +62,7 @@ class Absence:
     @property
     def is_forced(self) -> bool:
         """Whether there is a step in which its bytes do not fit beside those there; else it is addresses or choice."""
-        return self.way is Way.BACK and self.bytes_to_stay > self.memory.capacity_bytes
+        return self.way is ReloadPurpose.BACK and self.bytes_to_stay > self.memory.capacity_bytes
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,7 +92,7 @@ def full_steps(history: History, found: tuple[Absence, ...]) -> tuple[FullStep, 
     for memory in history.problem.memories:
         largest_absent = [1] * history.step_count
         for absence in found:
-            if absence.memory == memory and absence.way is Way.BACK:
+            if absence.memory == memory and absence.way is ReloadPurpose.BACK:
                 for step in range(absence.left, absence.returned):
                     largest_absent[step] = max(largest_absent[step], absence.tensor.size_bytes)
         for step, footprint_bytes in enumerate(history.footprint(memory.name)):
@@ -151,7 +151,7 @@ def _absence(history: History, reload: Transfer, spill_cost: int) -> Absence:
     )
 
 
-def _way(history: History, reload: Transfer) -> tuple[Way, int]:
+def _way(history: History, reload: Transfer) -> tuple[ReloadPurpose, int]:
     """What the reload is for, and since which step the tensor is away."""
     others = [
         one
@@ -161,9 +161,9 @@ def _way(history: History, reload: Transfer) -> tuple[Way, int]:
         and not (one.memory == reload.target and one.stop_instruction > reload.instruction)
     ]
     if any(one.stop_instruction > reload.instruction for one in others):
-        return Way.COPY, reload.step
+        return ReloadPurpose.COPY, reload.step
     left = max((one.stop_step for one in others if one.start_step < reload.step), default=reload.step)
-    return (Way.DETOUR if _has_to_go_through_dram(history, reload, left) else Way.BACK), left
+    return (ReloadPurpose.DETOUR if _has_to_go_through_dram(history, reload, left) else ReloadPurpose.BACK), left
 
 
 def _has_to_go_through_dram(history: History, reload: Transfer, left: int) -> bool:

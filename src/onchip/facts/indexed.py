@@ -193,13 +193,13 @@ class IndexedProblem:
         return tuple(map(tuple, successors))
 
     @cached_property
-    def room(self) -> Room:
+    def room(self) -> ScratchpadRoom:
         """What fits at one instant into the scratchpad, or into one as large as all of them."""
-        return Room.of(self.sizes_bytes, self.memory)
+        return ScratchpadRoom.of(self.sizes_bytes, self.memory)
 
 
 @dataclass(frozen=True, slots=True)
-class Room:
+class ScratchpadRoom:
     """What fits into one scratchpad at one instant, exactly, for any alignment.
 
     Sizes are counted in units of the alignment, rounded up. All but the topmost tensor end at a
@@ -214,7 +214,7 @@ class Room:
     alignment_bytes: int
 
     @classmethod
-    def of(cls, sizes_bytes: tuple[int, ...], memory: Memory) -> Room:
+    def of(cls, sizes_bytes: tuple[int, ...], memory: Memory) -> ScratchpadRoom:
         """Count the sizes in units of the memory's alignment."""
         alignment = memory.alignment_bytes
         whole, partial = divmod(memory.capacity_bytes, alignment)

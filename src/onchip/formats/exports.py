@@ -11,10 +11,10 @@ from onchip.answer.document import PlanDocument
 from onchip.answer.problem import Problem
 from onchip.errors import UsageError
 from onchip.formats.files import write_file
-from onchip.formats.trace.spans import Span
+from onchip.formats.trace.spans import TraceSpan
 
 
-class Format(StrEnum):
+class ExportFormat(StrEnum):
     """Chrome trace, C99 header and source, comma-separated tables, the ONNX model with the plan in it."""
 
     TRACE = "trace"
@@ -31,12 +31,12 @@ class Export:
     steps.
     """
 
-    form: Format
+    form: ExportFormat
     files: tuple[Path, ...]
     document: PlanDocument
     problem: Problem
     network: str
-    spans: Sequence[Span] | None = None
+    spans: Sequence[TraceSpan] | None = None
 
     def write(self) -> None:
         """Write all files, or none where one cannot be made; raises InputError."""
@@ -47,17 +47,17 @@ class Export:
     def _contents(self) -> tuple[bytes, ...]:
         plan, graph = self.document.answer, self.problem.graph
         match self.form:
-            case Format.TRACE:
+            case ExportFormat.TRACE:
                 from onchip.formats.trace.chrome import trace_to_json
 
                 return (trace_to_json(self.problem, plan, self.spans).encode(),)
-            case Format.C:
+            case ExportFormat.C:
                 return self._header_and_source()
-            case Format.CSV:
+            case ExportFormat.CSV:
                 from onchip.formats.csv_tables import residencies_to_csv, transfers_to_csv
 
                 return residencies_to_csv(plan, graph).encode(), transfers_to_csv(plan, graph).encode()
-            case Format.ONNX:
+            case ExportFormat.ONNX:
                 from onchip.formats.onnx.metadata import metadata_of, model_with_metadata
 
                 metadata = metadata_of(self.document, graph)
@@ -73,16 +73,16 @@ class Export:
         return header_of(program).encode(), source_of(program, header.name).encode()
 
 
-def files_of(form: Format, output: Path, network: str) -> tuple[Path, ...]:
+def files_of(form: ExportFormat, output: Path, network: str) -> tuple[Path, ...]:
     """The files that `form` makes of `output`; raises UsageError where it cannot."""
-    if form is Format.C:
+    if form is ExportFormat.C:
         _ends_in(output, (".h", ".c"))
         _can_be_included(output)
         return output.with_suffix(".h"), output.with_suffix(".c")
-    if form is Format.CSV:
+    if form is ExportFormat.CSV:
         _ends_in(output, (".csv",))
         return output.with_suffix(".residencies.csv"), output.with_suffix(".transfers.csv")
-    if form is Format.ONNX:
+    if form is ExportFormat.ONNX:
         if not network.endswith(".onnx"):
             raise UsageError("there is no model to put the plan in", file=network, expected="an .onnx file")
         _ends_in(output, (".onnx",))

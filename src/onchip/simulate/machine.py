@@ -31,7 +31,7 @@ class MachineError(OnchipError):
     """An instruction that no machine can carry out: an address outside, a tensor that is not there."""
 
 
-class Found(StrEnum):
+class WrongBytes(StrEnum):
     """Where bytes were found that are not the tensor's."""
 
     READ = "read by an operator"
@@ -44,7 +44,7 @@ class Difference:
     """The first bytes that are not those of the unplanned run; `step` counts the operators run before."""
 
     tensor: str
-    found: Found
+    found: WrongBytes
     step: int
     instruction: int | None = None
     operator: str | None = None
@@ -143,7 +143,7 @@ class _Machine:
             if tensor.name not in self.dram:
                 raise MachineError(f"the plan has ended and DRAM has no network output {tensor.name!r}")
             if self.difference is None:
-                self._compare(tensor, self.dram[tensor.name], Found.IN_DRAM)
+                self._compare(tensor, self.dram[tensor.name], WrongBytes.IN_DRAM)
 
     # Allocate, Free, Copy
 
@@ -212,7 +212,7 @@ class _Machine:
         for name in operator.outputs:
             tensor = self._problem.graph.tensor[name]
             memory, place = self._place_written(operator, tensor)
-            self._compare(tensor, self._bytes_at(memory, place), Found.WRITTEN, operator)
+            self._compare(tensor, self._bytes_at(memory, place), WrongBytes.WRITTEN, operator)
         self.step += 1
 
     def _place_written(self, operator: Operator, tensor: Tensor) -> tuple[str, _Place]:
@@ -231,12 +231,12 @@ class _Machine:
         places = self._places_of(operator, tensor)
         written = [(memory, place) for memory, place in places if place.is_written] or places
         for memory, place in written:
-            self._compare(tensor, self._bytes_at(memory, place), Found.READ, operator)
+            self._compare(tensor, self._bytes_at(memory, place), WrongBytes.READ, operator)
         content = self._bytes_at(*written[0])
         content.flags.writeable = False
         return content
 
-    def _compare(self, tensor: Tensor, content: Bytes, found: Found, operator: Operator | None = None) -> None:
+    def _compare(self, tensor: Tensor, content: Bytes, found: WrongBytes, operator: Operator | None = None) -> None:
         self.compared.add(tensor.name)
         if self.difference is None and fingerprint(content) != self._fingerprints[tensor.name]:
             instruction = None if operator is None else self._instruction

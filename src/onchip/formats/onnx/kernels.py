@@ -22,7 +22,7 @@ from onchip.formats.onnx.nodes import node_names
 from onchip.formats.onnx.program import Network
 from onchip.formats.onnx.random import random_array
 from onchip.formats.onnx.runtime import Array, Session, aligned
-from onchip.formats.onnx.values import Values, is_native
+from onchip.formats.onnx.values import ConstantValues, is_native
 from onchip.ir.graph import Graph
 from onchip.ir.operator import Operator
 from onchip.ir.tensor import Role, Tensor
@@ -54,7 +54,7 @@ class OnnxKernels:
         self._seed = seed
         self._random_weights = random_weights
         self._network = Network(path, dims)
-        self._values = Values(self._network, random_weights)
+        self._values = ConstantValues(self._network, random_weights)
         self._model_name = dict(self._names_of_folded_biases())
         self._prepared: dict[tuple[str, ...], _Prepared] = {}
 

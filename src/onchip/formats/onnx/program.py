@@ -22,7 +22,7 @@ _OLDEST_IR, _NEWEST_IR = 8, 13
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class NodeProgram:
     """The nodes, in the model's order, and what they start from: tensors handed in, and constants."""
 
     nodes: tuple[onnx.NodeProto, ...]
@@ -70,7 +70,7 @@ class Network:
         """Whether the tensor's value is known before anything runs."""
         return name in self.types.constants
 
-    def part(self, wanted: Sequence[str], given: Collection[str]) -> Part:
+    def part(self, wanted: Sequence[str], given: Collection[str]) -> NodeProgram:
         """What computes `wanted` from `given`; views and dequantised weights are computed on the way."""
         indices: set[int] = set()
         constants: dict[str, None] = {}
@@ -91,7 +91,7 @@ class Network:
                 waiting.extend(filter(None, self.nodes[self._writer[name]].input))
             else:
                 raise GraphError("nothing computes it", place=f"tensor {name!r}", expected="a network input handed in")
-        return Part(tuple(self.nodes[index] for index in sorted(indices)), tuple(met), tuple(constants))
+        return NodeProgram(tuple(self.nodes[index] for index in sorted(indices)), tuple(met), tuple(constants))
 
     def _is_stored(self, name: str) -> bool:
         """Whether a constant is kept as itself: it is no view, and not dequantised from another."""
@@ -99,7 +99,7 @@ class Network:
             return False
         return tuple(self.storage.stored_as(name)) == (name,)
 
-    def model(self, part: Part, wanted: Sequence[str], embedded: Sequence[onnx.TensorProto]) -> onnx.ModelProto:
+    def model(self, part: NodeProgram, wanted: Sequence[str], embedded: Sequence[onnx.TensorProto]) -> onnx.ModelProto:
         """The part as a model; constants that are not `embedded` are inputs of it."""
         return self.program(part.nodes, (*part.given, *part.constants), wanted, embedded)
 

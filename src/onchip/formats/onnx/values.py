@@ -18,7 +18,7 @@ from onchip.formats.onnx.random import random_parameter
 from onchip.formats.onnx.runtime import Array, Session, aligned
 
 
-class Values:
+class ConstantValues:
     """Looks up, computes or makes up each constant once, when it is first asked for."""
 
     def __init__(self, network: Network, random_weights: int | None) -> None:

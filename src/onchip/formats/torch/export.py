@@ -43,12 +43,12 @@ def graph_from_torch(
     Raises UsageError without torch, GraphError for what `torch.export` or onchip cannot follow.
     """
     try:
-        from onchip.formats.torch.replay import Replay, exported
+        from onchip.formats.torch.replay import ExportReplay, exported
     except ModuleNotFoundError as error:
         if error.name != "torch":
             raise
         raise UsageError("PyTorch is not installed", expected="pip install 'onchip[torch]'") from None
-    recording = Replay(exported(module, example_inputs), expand_attention=expand_attention).recording()
+    recording = ExportReplay(exported(module, example_inputs), expand_attention=expand_attention).recording()
     return _graph(name or type(module).__name__, recording)
 
 

@@ -58,7 +58,7 @@ def _as_at_inference(module: torch.nn.Module) -> Iterator[None]:
             each.training = True
 
 
-class Replay:
+class ExportReplay:
     """One run of an exported program, and what it records."""
 
     def __init__(self, program: torch.export.ExportedProgram, *, expand_attention: bool) -> None:

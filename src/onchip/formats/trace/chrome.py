@@ -17,14 +17,14 @@ from onchip.arch.memory import DRAM
 from onchip.errors import PlanError
 from onchip.facts.residencies import Residency, Transfer, residencies_of, transfers_of
 from onchip.formats.canonical import to_json
-from onchip.formats.trace.spans import Span, spans_in_steps
+from onchip.formats.trace.spans import TraceSpan, spans_in_steps
 
 Event: TypeAlias = dict[str, object]
 
 PROGRAM_PROCESS = 1
 
 
-def trace_to_json(problem: Problem, plan: Plan, spans: Sequence[Span] | None = None) -> str:
+def trace_to_json(problem: Problem, plan: Plan, spans: Sequence[TraceSpan] | None = None) -> str:
     """The trace of a legal plan; `spans` has one entry for each instruction, else time is counted in steps."""
     times = spans_in_steps(plan) if spans is None else spans
     if len(times) != len(plan.instructions):
@@ -42,7 +42,7 @@ def trace_to_json(problem: Problem, plan: Plan, spans: Sequence[Span] | None = N
     return f'{{"displayTimeUnit": "ms", "otherData": {to_json(about, PlanError)}, "traceEvents": [\n  {lines}]}}\n'
 
 
-def _program(problem: Problem, plan: Plan, times: Sequence[Span]) -> Iterator[Event]:
+def _program(problem: Problem, plan: Plan, times: Sequence[TraceSpan]) -> Iterator[Event]:
     yield _name("process_name", PROGRAM_PROCESS, 0, problem.graph.name)
     transfers = {transfer.instruction: transfer for transfer in transfers_of(plan, problem.graph)}
     threads: dict[str, int] = {}
@@ -85,7 +85,7 @@ def _transfer_facts(transfer: Transfer) -> Event:
 
 
 def _scratchpad(
-    process: int, memory: str, problem: Problem, residencies: list[Residency], times: Sequence[Span]
+    process: int, memory: str, problem: Problem, residencies: list[Residency], times: Sequence[TraceSpan]
 ) -> Iterator[Event]:
     yield _name("process_name", process, 0, f"scratchpad {memory}")
     end = max((span.stop for span in times), default=0.0)
@@ -101,10 +101,10 @@ def _scratchpad(
         yield _name("thread_name", process, lane, f"residencies {lane}")
     for residency, (start, stop), lane in zip(residencies, lives, lanes, strict=True):
         facts = _residency_facts(residency, problem)
-        yield _slice(residency.tensor, "residency", (process, lane), Span(start, stop), facts)
+        yield _slice(residency.tensor, "residency", (process, lane), TraceSpan(start, stop), facts)
 
 
-def _footprint(process: int, residencies: list[Residency], times: Sequence[Span]) -> Iterator[Event]:
+def _footprint(process: int, residencies: list[Residency], times: Sequence[TraceSpan]) -> Iterator[Event]:
     """The bytes resident after each Allocate and Free, in the order of time and then of the program."""
     changes = [(one.start_instruction, one.size_bytes) for one in residencies]
     changes += [(one.stop_instruction, -one.size_bytes) for one in residencies if one.stop_instruction < len(times)]
@@ -141,7 +141,7 @@ def _residency_facts(residency: Residency, problem: Problem) -> Event:
     }
 
 
-def _slice(name: str, category: str, place: tuple[int, int], span: Span, facts: Event) -> Event:
+def _slice(name: str, category: str, place: tuple[int, int], span: TraceSpan, facts: Event) -> Event:
     process, lane = place
     start, stop = (round(time * 1000) for time in (span.start, span.stop))
     return {

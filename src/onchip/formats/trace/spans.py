@@ -20,7 +20,7 @@ STEP_MICROSECONDS = 1000.0
 
 
 @dataclass(frozen=True, slots=True)
-class Span:
+class TraceSpan:
     """When an instruction happens, over [start, stop) microseconds; on a lane of its own choice, or the usual one."""
 
     start: float
@@ -28,13 +28,13 @@ class Span:
     lane: str | None = None
 
 
-def spans_in_steps(plan: Plan) -> tuple[Span, ...]:
+def spans_in_steps(plan: Plan) -> tuple[TraceSpan, ...]:
     """Step k begins at k milliseconds; what follows the last operator has the step after it.
 
     Transfers before its operator share the first half of its millisecond, in their order, and the operator has the
     rest; Allocate and Free take no time.
     """
-    spans: list[Span] = []
+    spans: list[TraceSpan] = []
     waiting: list[bool] = []
     step = 0
     for instruction in plan.instructions:
@@ -42,22 +42,22 @@ def spans_in_steps(plan: Plan) -> tuple[Span, ...]:
             spans += _spans_before_operator(step, waiting)
             start = step + 0.5 if any(waiting) else step
             step += 1
-            spans.append(Span(start * STEP_MICROSECONDS, step * STEP_MICROSECONDS))
+            spans.append(TraceSpan(start * STEP_MICROSECONDS, step * STEP_MICROSECONDS))
             waiting = []
         else:
             waiting.append(isinstance(instruction, Copy))
     return (*spans, *_spans_before_operator(step, waiting))
 
 
-def _spans_before_operator(step: int, is_transfer: list[bool]) -> Iterator[Span]:
+def _spans_before_operator(step: int, is_transfer: list[bool]) -> Iterator[TraceSpan]:
     start, share = step * STEP_MICROSECONDS, STEP_MICROSECONDS / 2 / max(1, sum(is_transfer))
     moved = 0
     for takes_time in is_transfer:
         begun, moved = moved, moved + takes_time
-        yield Span(start + begun * share, start + moved * share)
+        yield TraceSpan(start + begun * share, start + moved * share)
 
 
-def spans_of_activities(problem: Problem, plan: Plan, activities: Mapping[int, Span]) -> tuple[Span, ...]:
+def spans_of_activities(problem: Problem, plan: Plan, activities: Mapping[int, TraceSpan]) -> tuple[TraceSpan, ...]:
     """One span for each instruction, from those of every Compute and Copy by their index.
 
     A place is taken when its first activity begins and given back when its last one ends. An operator uses one
@@ -65,7 +65,7 @@ def spans_of_activities(problem: Problem, plan: Plan, activities: Mapping[int, S
     """
     spans = dict(activities)
     begun: dict[Place, int] = {}
-    used: dict[Place, list[Span]] = {}
+    used: dict[Place, list[TraceSpan]] = {}
     written: set[Place] = set()
     for index, instruction in enumerate(plan.instructions):
         match instruction:
@@ -87,7 +87,7 @@ def spans_of_activities(problem: Problem, plan: Plan, activities: Mapping[int, S
                 uses = used.pop((tensor, memory))
                 spans[begun[tensor, memory]] = _first_moment(uses)
                 stop = max((use.stop for use in uses), default=0.0)
-                spans[index] = Span(stop, stop)
+                spans[index] = TraceSpan(stop, stop)
     spans |= {begun[place]: _first_moment(uses) for place, uses in used.items()}
     return tuple(spans[index] for index in range(len(plan.instructions)))
 
@@ -111,6 +111,6 @@ def _places(problem: Problem, operator: Operator, tensor: Tensor) -> Iterator[Pl
     return ((tensor.name, memory.name) for memory in problem.memories if operand in memory.holds)
 
 
-def _first_moment(uses: list[Span]) -> Span:
+def _first_moment(uses: list[TraceSpan]) -> TraceSpan:
     start = min((use.start for use in uses), default=0.0)
-    return Span(start, start)
+    return TraceSpan(start, start)

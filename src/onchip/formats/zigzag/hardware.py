@@ -23,7 +23,7 @@ TOWARDS: Final = ("tl", "th", "fl", "fh")
 """Ways of an operand through a port: to or from the memory below (l) or above (h); in this order ports are listed."""
 
 
-class PortFields(TypedDict):
+class ZigzagPortFields(TypedDict):
     """A port and which operand goes which way through it: `I1, tl`."""
 
     name: str
@@ -33,7 +33,7 @@ class PortFields(TypedDict):
     allocation: list[str]
 
 
-class MemoryFields(TypedDict):
+class ZigzagMemoryFields(TypedDict):
     """A memory: size in bits, cost in pJ of a word as wide as its ports."""
 
     size: int
@@ -44,12 +44,12 @@ class MemoryFields(TypedDict):
     mem_type: NotRequired[str]
     auto_cost_extraction: NotRequired[Literal[False]]
     operands: list[Literal["I1", "I2", "O"]]
-    ports: list[PortFields]
+    ports: list[ZigzagPortFields]
     served_dimensions: list[str]
     force_double_buffering: NotRequired[bool]
 
 
-class ArrayFields(TypedDict):
+class ZigzagArrayFields(TypedDict):
     """The array of MACs; those that compute in memory are not read."""
 
     dimensions: list[str]
@@ -65,8 +65,8 @@ class HardwareFields(TypedDict):
     """The file; its memories stand nearest the MACs first, the last of them is DRAM."""
 
     name: str
-    memories: dict[str, MemoryFields]
-    operational_array: ArrayFields
+    memories: dict[str, ZigzagMemoryFields]
+    operational_array: ZigzagArrayFields
     dataflows: NotRequired[dict[str, list[str]]]
 
 
@@ -123,7 +123,7 @@ def _marked(levels: list[MemoryLevel]) -> Iterable[MemoryLevel]:
         yield MemoryLevel(level.memory, level.serves, at == chosen, level.double_buffered, level.access, level.ports)
 
 
-def _level(name: str, fields: MemoryFields) -> MemoryLevel:
+def _level(name: str, fields: ZigzagMemoryFields) -> MemoryLevel:
     place = f"memory {name!r}"
     if fields["size"] % 8 or fields["size"] < 8:
         raise AcceleratorError(f"size is {fields['size']} bits", place=place, expected="whole bytes")
@@ -139,7 +139,7 @@ def _level(name: str, fields: MemoryFields) -> MemoryLevel:
     return MemoryLevel(memory, tuple(fields["served_dimensions"]), False, doubled, access, _ports(place, fields))
 
 
-def _ports(place: str, fields: MemoryFields) -> tuple[Port, ...]:
+def _ports(place: str, fields: ZigzagMemoryFields) -> tuple[Port, ...]:
     """In an order that puts those towards the MACs first; raises where operands do not share ports by direction."""
     used: dict[str, str] = {}
     for port in fields["ports"]:

@@ -21,7 +21,7 @@ MAPPING: Final = Format("ZigZag mapping", 3, InputError)
 PRECISIONS: Final = {"I": "input_bits", "W": "weight_bits", "O": "partial_bits", "O_final": "output_bits"}
 
 
-class LayerFields(TypedDict):
+class ZigzagLayerFields(TypedDict):
     """A layer; `dimension_relations` are like `ix=2*ox+1*fx`, `padding` is that of each of `pr_loop_dims`."""
 
     id: int
@@ -38,7 +38,7 @@ class LayerFields(TypedDict):
     padding: NotRequired[list[list[int]] | None]
 
 
-class MappingFields(TypedDict):
+class ZigzagMappingFields(TypedDict):
     """How layers of a name, or of a kind, are unrolled: `D1: ["K, 32"]`; `temporal_ordering` is innermost first."""
 
     name: str
@@ -77,7 +77,7 @@ def read_zigzag_workload(path: Path) -> tuple[ZigzagLayer, ...]:
 def zigzag_workload(text: str | bytes, file: str) -> tuple[ZigzagLayer, ...]:
     """What `text` says; `file` is its name in errors."""
     found = []
-    for fields in read_fields(LayerFields, WORKLOAD, text, file):
+    for fields in read_fields(ZigzagLayerFields, WORKLOAD, text, file):
         name = fields.get("name") or str(fields["id"])
         try:
             found.append(ZigzagLayer(name, fields["operator_type"], _layer(fields)))
@@ -95,7 +95,7 @@ def read_zigzag_mapping(path: Path) -> tuple[ZigzagMapping, ...]:
 def zigzag_mapping(text: str | bytes, file: str) -> tuple[ZigzagMapping, ...]:
     """What `text` says; `file` is its name in errors."""
     found = []
-    for fields in read_fields(MappingFields, MAPPING, text, file):
+    for fields in read_fields(ZigzagMappingFields, MAPPING, text, file):
         try:
             spatial = tuple(
                 _unrolled(loop, along)
@@ -110,7 +110,7 @@ def zigzag_mapping(text: str | bytes, file: str) -> tuple[ZigzagMapping, ...]:
     return tuple(found)
 
 
-def _layer(fields: LayerFields) -> Layer:
+def _layer(fields: ZigzagLayerFields) -> Layer:
     if len(fields["loop_dims"]) != len(fields["loop_sizes"]):
         detail = f"{len(fields['loop_dims'])} loops have {len(fields['loop_sizes'])} sizes"
         raise InputError(detail, place="loop_sizes", expected="one size each")

@@ -13,7 +13,7 @@ from onchip.explanations.history import History
 from onchip.explanations.reload_causes import (
     Absence,
     FullStep,
-    Way,
+    ReloadPurpose,
     absences,
     full_steps,
     moves,
@@ -180,7 +180,7 @@ def _spills(explanation: Explanation) -> Iterator[str]:
     if len(found) > MOST_SHOWN:
         rest = found[MOST_SHOWN:]
         yield f"\nAnd {counted(len(rest), 'time')} more, at {sum(absence.cost for absence in rest):,}; --json has all."
-    if all(absence.way is not Way.BACK for absence in found):
+    if all(absence.way is not ReloadPurpose.BACK for absence in found):
         return
     least = exact_bytes(history.bytes_without_spills)
     where = "" if len(history.problem.memories) == 1 else " in all scratchpads together"
@@ -213,7 +213,7 @@ def _spill(history: History, absence: Absence) -> Iterator[str]:
         paid = f"reload {absence.reload_cost:,}; DRAM had a copy"
     yield f"{absence.tensor.name} ({exact_bytes(absence.tensor.size_bytes)}) costs {absence.cost:,}: {paid}"
     step = absence.tightest_step
-    if absence.way is not Way.BACK:
+    if absence.way is not ReloadPurpose.BACK:
         yield f"  {_why_not_back(history, absence)}"
         return
     if step is None:
@@ -237,7 +237,7 @@ def _spill(history: History, absence: Absence) -> Iterator[str]:
 
 
 def _why_not_back(history: History, absence: Absence) -> str:
-    if absence.way is Way.COPY:
+    if absence.way is ReloadPurpose.COPY:
         return f"it is still in another scratchpad: {absence.target} gets a copy before step {absence.returned}"
     return (
         f"goes through DRAM between steps {absence.left - 1} and {absence.returned}: nothing leads from where "

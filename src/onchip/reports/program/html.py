@@ -6,7 +6,7 @@ import json
 from importlib.resources import files
 
 from onchip.errors import UsageError
-from onchip.explanations.reload_causes import Way
+from onchip.explanations.reload_causes import ReloadPurpose
 from onchip.reports.program.figures import Json, footprint, memory_map, step_cycles, timeline, traffic
 from onchip.reports.program.findings import Findings
 from onchip.reports.program.memories import memory_title
@@ -65,7 +65,7 @@ def report_html(findings: Findings) -> str:
         expensive=most_expensive(findings),
         timeline_rows=timeline_rows(findings),
         forced_steps=len({one.tightest_step for one in findings.absences if one.is_forced}),
-        only_detours=all(one.way is not Way.BACK for one in findings.absences),
+        only_detours=all(one.way is not ReloadPurpose.BACK for one in findings.absences),
         buttons=BUTTONS,
         style=_text("report.css"),
         script=_text("words.js") + _text("report.js"),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from onchip.answer.packing import Packing, PackingProblem
 from onchip.answer.result import Status
 from onchip.solve.allocation.best_fit import BestFit
-from onchip.solve.allocation.branching import BranchingSearch, Finding
+from onchip.solve.allocation.branching import BranchingSearch, Knowledge
 from onchip.solve.allocation.cp_sat import pack_by_cp_sat
 from onchip.solve.allocation.postponed import core_of
 from onchip.solve.allocation.windows import unpackable_stretch
@@ -44,44 +44,44 @@ class Attempt:
         """The step that was most to blame, if there has been a search."""
         return self._search.hardest_step if self._search else 0
 
-    def go_on(self, nodes: float) -> Finding:
+    def go_on(self, nodes: float) -> Knowledge:
         """Spend about so many nodes more, or until the run has to stop."""
         if self._is_too_much:
-            return Finding.UNPACKABLE
+            return Knowledge.UNPACKABLE
         if self._search is None:
             if self._finish(BestFit(self._core.problem).pack(BEST_FIT_TRIES, self._run.limits.seed)):
-                return Finding.PACKED
+                return Knowledge.PACKED
             self._search = BranchingSearch(self._core.problem, self._run)
         limit = min(self._search.nodes + nodes, self._run.limits.node_limit or float("inf"))
         while self._search.nodes < limit and self._run.stop is None:
             finding = self._round(self._search, min(self._round_nodes, limit - self._search.nodes))
-            if finding is not Finding.OPEN:
+            if finding is not Knowledge.OPEN:
                 return finding
             self._round_nodes *= NODES_GROWTH
-        return Finding.OPEN
+        return Knowledge.OPEN
 
-    def _round(self, search: BranchingSearch, nodes: float) -> Finding:
+    def _round(self, search: BranchingSearch, nodes: float) -> Knowledge:
         """Search; if that stays open, look for a stretch that does not pack, or ask CP-SAT."""
         problem = self._core.problem
         finding = search.search(nodes)
-        if finding is Finding.PACKED:
+        if finding is Knowledge.PACKED:
             self._finish(search.packing)
-        if finding is not Finding.OPEN or self._run.stop is not None:
+        if finding is not Knowledge.OPEN or self._run.stop is not None:
             return finding
         self.stretch = unpackable_stretch(problem, self._run, search.hardest_step, nodes)
         if self.stretch is not None:
-            return Finding.UNPACKABLE
+            return Knowledge.UNPACKABLE
         if search.nodes >= NODES_BEFORE_CP_SAT and not self._asked_cp_sat and self._run.limits.node_limit is None:
             self._asked_cp_sat = True
             return self._ask_cp_sat()
-        return Finding.OPEN
+        return Knowledge.OPEN
 
-    def _ask_cp_sat(self) -> Finding:
+    def _ask_cp_sat(self) -> Knowledge:
         """Ask another solver, for half of what time is left at most."""
         result = pack_by_cp_sat(self._core.problem, self._run, min(CP_SAT_SECONDS, self._run.seconds_left / 2))
         if self._finish(result.answer):
-            return Finding.PACKED
-        return Finding.UNPACKABLE if result.status is Status.INFEASIBLE else Finding.OPEN
+            return Knowledge.PACKED
+        return Knowledge.UNPACKABLE if result.status is Status.INFEASIBLE else Knowledge.OPEN
 
     def _finish(self, core_packing: Packing | None) -> bool:
         """Add what was postponed to a packing of the core, if it is one."""

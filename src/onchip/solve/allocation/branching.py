@@ -18,7 +18,7 @@ from types import ModuleType
 from typing import Any
 
 from onchip.answer.packing import Buffer, Packing, PackingProblem
-from onchip.solve.allocation.branching_tables import Tables, sections_of, tables_of, work_of
+from onchip.solve.allocation.branching_tables import BranchingTables, sections_of, tables_of, work_of
 from onchip.solve.run.interruptible import WATCH_EVERY_SECONDS, run_watched
 from onchip.solve.run.limits import Run
 
@@ -26,7 +26,7 @@ NODES_PER_BUFFER = 8
 LEAST_ROOM = 1 << 10
 
 
-class Finding(Enum):
+class Knowledge(Enum):
     """What the search knows."""
 
     PACKED = "packed"
@@ -48,14 +48,14 @@ class BranchingSearch:
         self._ranks = _ranks(problem, self._tables)
         self._round = 0
 
-    def search(self, nodes: float = float("inf")) -> Finding:
+    def search(self, nodes: float = float("inf")) -> Knowledge:
         """Go on for so many nodes, or until the run has to stop."""
         limit = self.nodes + nodes
 
         def stop() -> None:
             self._work.counters[_kernel().STOP] = 1
 
-        return run_watched(lambda: self._rounds(limit), stop, self._run) if _is_compiled(self._run) else Finding.OPEN
+        return run_watched(lambda: self._rounds(limit), stop, self._run) if _is_compiled(self._run) else Knowledge.OPEN
 
     @property
     def hardest_step(self) -> int:
@@ -63,7 +63,7 @@ class BranchingSearch:
         _, steps = sections_of(self._problem.buffers)
         return steps[int(self._work.state.weight.argmax())]
 
-    def _rounds(self, limit: float) -> Finding:
+    def _rounds(self, limit: float) -> Knowledge:
         kernel = _kernel()
         while self.nodes < limit and self._run.stop is None:
             work = self._work
@@ -75,12 +75,12 @@ class BranchingSearch:
             self.nodes += max(1, int(work.counters[kernel.NODES]))
             if status == kernel.FOUND:
                 self.packing = Packing(tuple(low * self._unit_bytes for low in work.state.low.tolist()))
-                return Finding.PACKED
+                return Knowledge.PACKED
             if status == kernel.EXHAUSTED:
-                return Finding.UNPACKABLE
+                return Knowledge.UNPACKABLE
             if status == kernel.FULL:
                 self._make_room()
-        return Finding.OPEN
+        return Knowledge.OPEN
 
     def _make_room(self) -> None:
         """Twice as much; what has been learned is kept."""
@@ -98,7 +98,7 @@ def luby(index: int) -> int:
     return index + 1 >> 1
 
 
-def _ranks(problem: PackingProblem, tables: Tables) -> Iterator[list[int]]:
+def _ranks(problem: PackingProblem, tables: BranchingTables) -> Iterator[list[int]]:
     """Yield, in turn, by how many sections, by size, by life: the greatest first."""
     widths = (tables.stop - tables.first).tolist()
     lives = [buffer.stop - buffer.start for buffer in problem.buffers]

@@ -12,7 +12,7 @@ from typing import Any, TypeVar, cast
 import numba
 import numpy as np
 
-from onchip.solve.allocation.branching_tables import NONE, Integers, State, Tables, Work
+from onchip.solve.allocation.branching_tables import NONE, BranchingState, BranchingTables, BranchingWork, Integers
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -44,7 +44,7 @@ def compiled_entry(function: F) -> F:
 
 
 @compiled
-def note(work: Work, buffer: int) -> None:
+def note(work: BranchingWork, buffer: int) -> None:
     """Note a buffer's bounds before the first time a decision changes them."""
     state, counters = work.state, work.counters
     if state.noted[buffer] == counters[NODES]:
@@ -58,7 +58,7 @@ def note(work: Work, buffer: int) -> None:
 
 
 @compiled
-def place(work: Work, buffer: int) -> None:
+def place(work: BranchingWork, buffer: int) -> None:
     """Put the buffer at its lowest offset; raise its neighbours above it."""
     tables, state = work.tables, work.state
     top = state.low[buffer] + tables.size[buffer]
@@ -74,7 +74,7 @@ def place(work: Work, buffer: int) -> None:
 
 
 @compiled
-def pass_over(work: Work, depth: int) -> None:
+def pass_over(work: BranchingWork, depth: int) -> None:
     """Let none of the frame's choices lie on the floor."""
     state, frames = work.state, work.frames
     for at in range(frames.choices_at[depth], frames.choices_end[depth]):
@@ -84,7 +84,7 @@ def pass_over(work: Work, depth: int) -> None:
 
 
 @compiled
-def decide(work: Work, depth: int) -> bool:
+def decide(work: BranchingWork, depth: int) -> bool:
     """Make the next decision of the frame: one buffer on the floor, at last none; False if all are made."""
     tables, state, frames, counters = work.tables, work.state, work.frames, work.counters
     at, end = frames.position[depth], frames.choices_end[depth]
@@ -107,14 +107,14 @@ def decide(work: Work, depth: int) -> bool:
 
 
 @compiled
-def is_after_its_twin(tables: Tables, state: State, buffer: int) -> bool:
+def is_after_its_twin(tables: BranchingTables, state: BranchingState, buffer: int) -> bool:
     """Whether the same buffer, with another number, has to be placed first."""
     twin = tables.twin[buffer]
     return bool(twin != NONE and state.is_placed[twin] == 0)
 
 
 @compiled
-def take_back(work: Work, depth: int) -> None:
+def take_back(work: BranchingWork, depth: int) -> None:
     """Undo the decision of a frame."""
     tables, state, frames, counters = work.tables, work.state, work.frames, work.counters
     buffer = frames.buffer[depth]
@@ -136,7 +136,7 @@ def take_back(work: Work, depth: int) -> None:
 
 
 @compiled
-def list_rest(work: Work, depth: int) -> None:
+def list_rest(work: BranchingWork, depth: int) -> None:
     """List what is left of the frame's part."""
     state, frames = work.state, work.frames
     end = work.counters[LISTS]
@@ -149,7 +149,7 @@ def list_rest(work: Work, depth: int) -> None:
 
 
 @compiled
-def raise_passed(work: Work, start: int, end: int) -> bool:
+def raise_passed(work: BranchingWork, start: int, end: int) -> bool:
     """Raise those passed over to the lowest top they can still rest on; whether all can.
 
     One that all its neighbours leave room for, where it was passed over, would only sink.
@@ -174,7 +174,7 @@ def raise_passed(work: Work, start: int, end: int) -> bool:
 
 
 @compiled
-def lowest_neighbour(tables: Tables, state: State, buffer: int) -> tuple[int, int]:
+def lowest_neighbour(tables: BranchingTables, state: BranchingState, buffer: int) -> tuple[int, int]:
     """Return the lowest offset and the lowest top of the neighbours yet to be placed."""
     lowest, lowest_top = FAR, FAR
     for at in range(tables.neighbours_at[buffer], tables.neighbours_at[buffer + 1]):
@@ -186,7 +186,7 @@ def lowest_neighbour(tables: Tables, state: State, buffer: int) -> tuple[int, in
 
 
 @compiled
-def blame_life(tables: Tables, state: State, buffer: int) -> None:
+def blame_life(tables: BranchingTables, state: BranchingState, buffer: int) -> None:
     """Blame all sections of a buffer together as much as one section."""
     share = 1.0 / (tables.stop[buffer] - tables.first[buffer])
     for section in range(tables.first[buffer], tables.stop[buffer]):
@@ -194,7 +194,7 @@ def blame_life(tables: Tables, state: State, buffer: int) -> None:
 
 
 @compiled
-def sort_by_low(state: State, start: int, end: int) -> None:
+def sort_by_low(state: BranchingState, start: int, end: int) -> None:
     """Insertion sort: little has changed since the last time."""
     lists, low = state.lists, state.low
     for at in range(start + 1, end):
@@ -207,7 +207,7 @@ def sort_by_low(state: State, start: int, end: int) -> None:
 
 
 @compiled
-def extent(tables: Tables, state: State, start: int, end: int) -> tuple[int, int]:
+def extent(tables: BranchingTables, state: BranchingState, start: int, end: int) -> tuple[int, int]:
     """Return the sections of a list of buffers, half open."""
     low, high = tables.first[state.lists[start]], tables.stop[state.lists[start]]
     for at in range(start + 1, end):
@@ -228,7 +228,7 @@ def next_without_floor(link: Integers, section: int) -> int:
 
 
 @compiled
-def set_floors(work: Work, start: int, end: int) -> bool:
+def set_floors(work: BranchingWork, start: int, end: int) -> bool:
     """Find the lowest offset left in each section; whether what is left fits above it. The list is sorted."""
     tables, state = work.tables, work.state
     low, high = extent(tables, state, start, end)
@@ -255,7 +255,7 @@ def set_floors(work: Work, start: int, end: int) -> bool:
 
 
 @compiled
-def split(work: Work, start: int, end: int) -> int:
+def split(work: BranchingWork, start: int, end: int) -> int:
     """Divide the list into parts with no section in common; return the head of their chain."""
     tables, state = work.tables, work.state
     lists, reach = state.lists, state.scratch
@@ -280,7 +280,7 @@ def split(work: Work, start: int, end: int) -> int:
 
 
 @compiled
-def add_part(work: Work, items: tuple[int, int], sections: tuple[int, int], head: int) -> int:
+def add_part(work: BranchingWork, items: tuple[int, int], sections: tuple[int, int], head: int) -> int:
     """Add what starts in these sections to the chain; return its new head."""
     state, frames, counters = work.state, work.frames, work.counters
     part, top = counters[PARTS], counters[LISTS]
@@ -308,7 +308,7 @@ def mixed(word: np.uint64) -> np.uint64:
 
 
 @compiled
-def has_failed_before(work: Work, part: int) -> bool:
+def has_failed_before(work: BranchingWork, part: int) -> bool:
     """Whether this part, with these bounds, is known to have no packing (by a hash of 128 bits)."""
     state, frames = work.state, work.frames
     low, high = np.uint64(0), np.uint64(0)
@@ -325,7 +325,7 @@ def has_failed_before(work: Work, part: int) -> bool:
 
 
 @compiled
-def remember_failure(work: Work, depth: int) -> None:
+def remember_failure(work: BranchingWork, depth: int) -> None:
     """Remember that the frame's part has no packing."""
     state, frames = work.state, work.frames
     slot = slot_of(state, frames.key_low[depth])
@@ -334,7 +334,7 @@ def remember_failure(work: Work, depth: int) -> None:
 
 
 @compiled
-def slot_of(state: State, low: np.uint64) -> int:
+def slot_of(state: BranchingState, low: np.uint64) -> int:
     """Return where in the memory a hash belongs."""
     return int(low & np.uint64(len(state.memo) // 2 - 1)) * 2
 
@@ -343,7 +343,7 @@ def slot_of(state: State, low: np.uint64) -> int:
 
 
 @compiled
-def mark_valleys(state: State, low: int, high: int) -> None:
+def mark_valleys(state: BranchingState, low: int, high: int) -> None:
     """Mark the runs of equal floors between higher ones."""
     floor = state.floor
     section = low
@@ -360,7 +360,7 @@ def mark_valleys(state: State, low: int, high: int) -> None:
 
 
 @compiled
-def count_choices(work: Work, start: int, end: int) -> None:
+def count_choices(work: BranchingWork, start: int, end: int) -> None:
     """Count, as differences between sections, the buffers that lie on the floor of a valley."""
     tables, state = work.tables, work.state
     low, high = extent(tables, state, start, end)
@@ -375,7 +375,7 @@ def count_choices(work: Work, start: int, end: int) -> None:
 
 
 @compiled
-def choose_section(work: Work, start: int, end: int) -> int:
+def choose_section(work: BranchingWork, start: int, end: int) -> int:
     """Return the section, in a valley, with the fewest choices for the failures it has seen."""
     tables, state = work.tables, work.state
     low, high = extent(tables, state, start, end)
@@ -394,7 +394,7 @@ def choose_section(work: Work, start: int, end: int) -> int:
 
 
 @compiled
-def open_frame(work: Work, part: int) -> None:
+def open_frame(work: BranchingWork, part: int) -> None:
     """Go one deeper, into a part."""
     frames, counters = work.frames, work.counters
     counters[DEPTH] += 1
@@ -410,7 +410,7 @@ def open_frame(work: Work, part: int) -> None:
 
 
 @compiled
-def list_choices(work: Work, depth: int, part: int, section: int) -> None:
+def list_choices(work: BranchingWork, depth: int, part: int, section: int) -> None:
     """List what may lie on the floor of the section, by rank."""
     tables, state, frames = work.tables, work.state, work.frames
     bottom = work.counters[LISTS]
@@ -433,7 +433,7 @@ def list_choices(work: Work, depth: int, part: int, section: int) -> None:
 
 
 @compiled
-def reset(work: Work) -> None:
+def reset(work: BranchingWork) -> None:
     """Begin anew; what sections are to blame for, and what has failed, stays known."""
     tables, state, counters = work.tables, work.state, work.counters
     buffers = len(tables.size)
@@ -454,7 +454,7 @@ def reset(work: Work) -> None:
 
 
 @compiled
-def step_back(work: Work) -> None:
+def step_back(work: BranchingWork) -> None:
     """Leave an exhausted frame for the decision that is to blame: the last one that touched its part."""
     depth = work.counters[DEPTH]
     remember_failure(work, depth)
@@ -465,7 +465,7 @@ def step_back(work: Work) -> None:
 
 
 @compiled
-def step_on(work: Work, depth: int) -> bool:
+def step_on(work: BranchingWork, depth: int) -> bool:
     """Open the next frame after a decision, if the bounds allow it; False where nothing is left to place."""
     frames, counters = work.frames, work.counters
     start = counters[LISTS]
@@ -493,7 +493,7 @@ def step_on(work: Work, depth: int) -> bool:
 
 
 @compiled
-def has_room(work: Work) -> bool:
+def has_room(work: BranchingWork) -> bool:
     """Whether the arrays are long enough for one more decision, whatever it is."""
     buffers, counters = len(work.tables.size), work.counters
     return bool(
@@ -505,7 +505,7 @@ def has_room(work: Work) -> bool:
 
 
 @compiled_entry
-def search(work: Work) -> int:
+def search(work: BranchingWork) -> int:
     """Pack everything, or prove that it cannot be done, or stop at the node limit."""
     frames, counters = work.frames, work.counters
     reset(work)

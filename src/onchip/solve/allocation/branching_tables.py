@@ -27,7 +27,7 @@ MOST_MEMO_WORDS = 1 << 20
 MOST_SUM_BITS = 1 << 22
 
 
-class Tables(NamedTuple):
+class BranchingTables(NamedTuple):
     """The problem, in units of which every size is a multiple.
 
     Buffer `b` lives in the sections `first[b]` to `stop[b] - 1`; its neighbours are
@@ -47,7 +47,7 @@ class Tables(NamedTuple):
     limit: Integers
 
 
-class State(NamedTuple):
+class BranchingState(NamedTuple):
     """What the search writes.
 
     `support[b]` is the top of the highest placed neighbour, `low[b]` the least offset not ruled
@@ -95,11 +95,11 @@ class Frames(NamedTuple):
     part_high: Words
 
 
-class Work(NamedTuple):
+class BranchingWork(NamedTuple):
     """Everything at once."""
 
-    tables: Tables
-    state: State
+    tables: BranchingTables
+    state: BranchingState
     frames: Frames
     counters: Integers
 
@@ -124,7 +124,7 @@ def sections_of(buffers: Sequence[Buffer]) -> tuple[list[tuple[int, int]], list[
     return [(section_at[b.start], section_at[b.stop]) for b in buffers], steps
 
 
-def tables_of(problem: PackingProblem) -> tuple[Tables, int]:
+def tables_of(problem: PackingProblem) -> tuple[BranchingTables, int]:
     """Flatten a problem; also return its unit in bytes.
 
     In some packing, if there is one, each offset is a sum of sizes: no packing has a lower sum of
@@ -151,7 +151,7 @@ def tables_of(problem: PackingProblem) -> tuple[Tables, int]:
         life = (first, stop, buffer.size_bytes)
         twin[index] = latest.get(life, NONE)
         latest[life] = index
-    tables = Tables(
+    tables = BranchingTables(
         first=integers([first for first, _ in spans]),
         stop=integers([stop for _, stop in spans]),
         size=integers(sizes),
@@ -178,12 +178,12 @@ def greatest_sum(sizes: Sequence[int], limit: int) -> int:
     return sums.bit_length() - 1
 
 
-def work_of(tables: Tables, room: int) -> Work:
+def work_of(tables: BranchingTables, room: int) -> BranchingWork:
     """Make empty arrays around the tables; `room` is how many decisions a path may have."""
     buffers, sections = len(tables.size), len(tables.limit)
     trail, lists = room + buffers * 8, max(room, buffers) * (buffers // 2 + 4) + 4 * buffers
     memo = 1 << min(MEMO_WORDS_PER_BUFFER * buffers, MOST_MEMO_WORDS).bit_length()
-    state = State(
+    state = BranchingState(
         support=numbers(buffers),
         low=numbers(buffers),
         is_placed=numbers(buffers),
@@ -199,7 +199,7 @@ def work_of(tables: Tables, room: int) -> Work:
         trail_low=numbers(trail),
         memo=words(memo),
     )
-    return Work(tables, state, _frames(room, room + 2 * buffers), numbers(COUNTERS))
+    return BranchingWork(tables, state, _frames(room, room + 2 * buffers), numbers(COUNTERS))
 
 
 def _frames(room: int, parts: int) -> Frames:

@@ -7,10 +7,12 @@ from bisect import bisect_left
 from dataclasses import dataclass, replace
 
 from onchip.facts.indexed import IndexedProblem
-from onchip.solve.run.compose import Residency, Schedule
+from onchip.solve.run.compose import OperatorSchedule, PlannedResidency
 
 
-def place_or_cut_by_time(indexed: IndexedProblem, schedule: Schedule) -> tuple[Schedule, tuple[int, ...]]:
+def place_or_cut_by_time(
+    indexed: IndexedProblem, schedule: OperatorSchedule
+) -> tuple[OperatorSchedule, tuple[int, ...]]:
     """Return a schedule that packs, and its offsets in bytes.
 
     Each residency goes into the smallest gap that takes it. Where there is none, the cheapest of the residencies
@@ -22,13 +24,13 @@ def place_or_cut_by_time(indexed: IndexedProblem, schedule: Schedule) -> tuple[S
 
 @dataclass(slots=True)
 class _Placed:
-    residency: Residency
+    residency: PlannedResidency
     offset: int
     end: int
 
 
 class _TimeOrder:
-    def __init__(self, indexed: IndexedProblem, schedule: Schedule) -> None:
+    def __init__(self, indexed: IndexedProblem, schedule: OperatorSchedule) -> None:
         self._indexed = indexed
         self._order = schedule.order
         self._uses = indexed.uses(schedule.order)
@@ -37,7 +39,7 @@ class _TimeOrder:
         self._live: list[_Placed] = []
         self._ended: list[_Placed] = []
 
-    def placed(self) -> tuple[Schedule, tuple[int, ...]]:
+    def placed(self) -> tuple[OperatorSchedule, tuple[int, ...]]:
         while self._waiting:
             residency = heapq.heappop(self._waiting)[-1]
             self._end_before(residency.start)
@@ -49,9 +51,9 @@ class _TimeOrder:
             else:
                 self._place(residency, offset)
         found = sorted((*self._ended, *self._live), key=lambda one: (one.residency.start, one.residency.tensor))
-        return Schedule(self._order, tuple(one.residency for one in found)), tuple(one.offset for one in found)
+        return OperatorSchedule(self._order, tuple(one.residency for one in found)), tuple(one.offset for one in found)
 
-    def _entry(self, residency: Residency) -> tuple[int, int, int, int, Residency]:
+    def _entry(self, residency: PlannedResidency) -> tuple[int, int, int, int, PlannedResidency]:
         """By step; then the least padding and the largest first."""
         tensor = residency.tensor
         padding, size = self._indexed.room.padding_bytes[tensor], self._indexed.sizes_bytes[tensor]
@@ -61,7 +63,7 @@ class _TimeOrder:
         self._ended += (one for one in self._live if one.residency.stop <= step)
         self._live = [one for one in self._live if one.residency.stop > step]
 
-    def _offset(self, residency: Residency) -> int | None:
+    def _offset(self, residency: PlannedResidency) -> int | None:
         """Return the start of the smallest gap that takes the residency, None if there is none."""
         memory, size = self._indexed.memory, self._indexed.sizes_bytes[residency.tensor]
         best: tuple[int, int] | None = None
@@ -74,7 +76,7 @@ class _TimeOrder:
             top = max(top, -(-end // memory.alignment_bytes) * memory.alignment_bytes)
         return None if best is None else best[1]
 
-    def _place(self, residency: Residency, offset: int) -> None:
+    def _place(self, residency: PlannedResidency, offset: int) -> None:
         self._live.append(_Placed(residency, offset, offset + self._indexed.sizes_bytes[residency.tensor]))
 
     def _cut_cheapest(self, step: int) -> bool:
@@ -90,7 +92,7 @@ class _TimeOrder:
         self._end_before(step)
         return True
 
-    def _place_step_anew(self, residency: Residency) -> None:
+    def _place_step_anew(self, residency: PlannedResidency) -> None:
         """All that is there begins in this step: take it up again, and set one upon the other."""
         waiting = [self._entry(one) for one in (residency, *(placed.residency for placed in self._live))]
         while self._waiting and self._waiting[0][0] == residency.start:

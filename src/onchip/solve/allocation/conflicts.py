@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from onchip.answer.packing import PackingProblem
-from onchip.solve.allocation.branching import Finding
+from onchip.solve.allocation.branching import Knowledge
 from onchip.solve.allocation.branching_tables import sections_of
 from onchip.solve.allocation.kept_buffers import Conflict
 from onchip.solve.allocation.postponed import core_of
@@ -24,7 +24,7 @@ def conflict_in(problem: PackingProblem, stretch: range, run: Run) -> Conflict:
     for part in sorted(parts, key=lambda part: part.size_bytes * (part.stop - part.start)):
         rest = list(parts)
         rest.remove(part)
-        if run.stop is None and finding_of(replace(cut, buffers=tuple(rest)), run, NODES) is Finding.UNPACKABLE:
+        if run.stop is None and finding_of(replace(cut, buffers=tuple(rest)), run, NODES) is Knowledge.UNPACKABLE:
             parts = rest
     return Conflict(stretch, tuple(parts))
 

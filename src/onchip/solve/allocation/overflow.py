@@ -11,7 +11,7 @@ from dataclasses import replace
 from onchip.answer.packing import Buffer, Overflow, PackingProblem
 from onchip.answer.result import Result, Status, Stop
 from onchip.solve.allocation.attempt import Attempt
-from onchip.solve.allocation.branching import Finding
+from onchip.solve.allocation.branching import Knowledge
 from onchip.solve.allocation.branching_tables import sections_of
 from onchip.solve.allocation.conflicts import conflict_in, unpackable_stretches
 from onchip.solve.allocation.filling import Filling
@@ -82,9 +82,9 @@ class OverflowSearch:
             nodes *= NODES_GROWTH
             findings = [attempt.go_on(nodes) for _, attempt in self._open]
             for (kept, attempt), finding in zip(self._open, findings, strict=True):
-                if finding is Finding.PACKED:
+                if finding is Knowledge.PACKED:
                     self._offer_packed(kept, attempt)
-            still_open = [pair for pair, finding in zip(self._open, findings, strict=True) if finding is Finding.OPEN]
+            still_open = [pair for pair, finding in zip(self._open, findings, strict=True) if finding is Knowledge.OPEN]
             if still_open and self._has_to_stop(nodes):
                 return False
             self._open = still_open
@@ -102,7 +102,7 @@ class OverflowSearch:
         problem = self._problem_of(kept)
         attempt = Attempt(problem, self._run)
         finding = attempt.go_on(ROUND_NODES)
-        if finding is Finding.PACKED:
+        if finding is Knowledge.PACKED:
             self._offer_packed(kept, attempt)
             return
         self._fill(kept)
@@ -124,12 +124,12 @@ class OverflowSearch:
             if kept is None or self._run.stop is not None:
                 return
             attempt = Attempt(self._problem_of(kept), self._run)
-            if attempt.go_on(ROUND_NODES) is Finding.PACKED:
+            if attempt.go_on(ROUND_NODES) is Knowledge.PACKED:
                 self._offer_packed(kept, attempt)
                 return
 
-    def _conflicts(self, problem: PackingProblem, attempt: Attempt, finding: Finding) -> list[Conflict]:
-        if finding is Finding.UNPACKABLE:
+    def _conflicts(self, problem: PackingProblem, attempt: Attempt, finding: Knowledge) -> list[Conflict]:
+        if finding is Knowledge.UNPACKABLE:
             stretches = [attempt.stretch or problem.steps]
         else:
             stretches = unpackable_stretches(problem, self._run)

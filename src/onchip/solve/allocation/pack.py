@@ -9,9 +9,9 @@ from onchip.answer.packing import Packing, PackingProblem
 from onchip.answer.result import Result, Status, Stop
 from onchip.facts.indexed import IndexedProblem
 from onchip.solve.allocation.attempt import FIRST_NODES, NODES_GROWTH, Attempt, arena_bytes, least_arena_bytes
-from onchip.solve.allocation.branching import Finding
+from onchip.solve.allocation.branching import Knowledge
 from onchip.solve.allocation.repair import packing_problem
-from onchip.solve.run.compose import Schedule
+from onchip.solve.run.compose import OperatorSchedule
 from onchip.solve.run.limits import Run
 
 METHOD = "branching"
@@ -19,7 +19,7 @@ SCHEDULE_SECONDS = 20.0
 
 
 def pack_schedule(
-    indexed: IndexedProblem, schedule: Schedule, run: Run, capacity_bytes: int | None = None
+    indexed: IndexedProblem, schedule: OperatorSchedule, run: Run, capacity_bytes: int | None = None
 ) -> tuple[int, ...] | None:
     """Return the offsets in bytes of the schedule's residencies, None if none were found.
 
@@ -39,7 +39,7 @@ def pack(problem: PackingProblem, run: Run, time_limit_seconds: float = float("i
     attempt = Attempt(problem, watched)
     finding = attempt.go_on(float("inf"))
     bound = least_arena_bytes(problem)
-    if finding is Finding.UNPACKABLE:
+    if finding is Knowledge.UNPACKABLE:
         proven = max(bound, problem.capacity_bytes + 1)
         return Result(Status.INFEASIBLE, None, None, proven, run.seconds, METHOD)
     if attempt.offsets_bytes is None:
@@ -72,7 +72,7 @@ def least_capacity(problem: PackingProblem, run: Run) -> Result[Packing]:
         finding = attempt.go_on(nodes)
         if attempt.offsets_bytes is not None:
             best, high, above = attempt.offsets_bytes, arena_bytes(problem, attempt.offsets_bytes), above // 2
-        elif finding is Finding.UNPACKABLE:
+        elif finding is Knowledge.UNPACKABLE:
             low, above = (capacity // unit + 1) * unit, 2 * above + unit
         elif capacity == high - unit:
             nodes, above = nodes * NODES_GROWTH, 0

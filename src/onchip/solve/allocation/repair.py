@@ -11,10 +11,10 @@ from itertools import combinations, pairwise
 from onchip.answer.packing import Buffer, PackingProblem
 from onchip.facts.indexed import IndexedProblem
 from onchip.solve.allocation.attempt import Attempt
-from onchip.solve.allocation.branching import Finding
+from onchip.solve.allocation.branching import Knowledge
 from onchip.solve.allocation.by_time import place_or_cut_by_time
 from onchip.solve.allocation.windows import clipped, finding_of, hard_stretch
-from onchip.solve.run.compose import Residency, Schedule
+from onchip.solve.run.compose import OperatorSchedule, PlannedResidency
 from onchip.solve.run.limits import Run
 
 WHOLE_NODES = 8_000
@@ -24,7 +24,9 @@ CUTS_TO_PAIR = 8
 MOST_REPAIRS = 30
 
 
-def packing_problem(indexed: IndexedProblem, schedule: Schedule, capacity_bytes: int | None = None) -> PackingProblem:
+def packing_problem(
+    indexed: IndexedProblem, schedule: OperatorSchedule, capacity_bytes: int | None = None
+) -> PackingProblem:
     """Return the packing that gives the schedule its addresses, a buffer per residency."""
     buffers = tuple(Buffer(r.start, r.stop, indexed.sizes_bytes[r.tensor]) for r in schedule.residencies)
     memory = indexed.memory
@@ -32,8 +34,8 @@ def packing_problem(indexed: IndexedProblem, schedule: Schedule, capacity_bytes:
 
 
 def place_or_cut(
-    indexed: IndexedProblem, schedule: Schedule, run: Run | None = None
-) -> tuple[Schedule, tuple[int, ...]]:
+    indexed: IndexedProblem, schedule: OperatorSchedule, run: Run | None = None
+) -> tuple[OperatorSchedule, tuple[int, ...]]:
     """Return a schedule that packs, and its offsets in bytes.
 
     Again and again: find a stretch of steps that does not pack, and the cheapest idle time of one
@@ -58,7 +60,7 @@ def place_or_cut(
     return min(by_time, mended, key=lambda placed: _cost_of_returns(indexed, placed[0]))
 
 
-def _cost_of_returns(indexed: IndexedProblem, schedule: Schedule) -> int:
+def _cost_of_returns(indexed: IndexedProblem, schedule: OperatorSchedule) -> int:
     """What coming back costs; the schedule may be of one scratchpad of several."""
     times = Counter(residency.tensor for residency in schedule.residencies)
     return sum(
@@ -69,16 +71,16 @@ def _cost_of_returns(indexed: IndexedProblem, schedule: Schedule) -> int:
 
 
 @dataclass(frozen=True, slots=True)
-class Cut:
+class ResidencyCut:
     """A residency may end after the step `last_use` and begin again at `next_use`."""
 
     cost: int
-    residency: Residency
+    residency: PlannedResidency
     last_use: int
     next_use: int
 
     @property
-    def parts(self) -> tuple[Residency, Residency]:
+    def parts(self) -> tuple[PlannedResidency, PlannedResidency]:
         """What is left of the residency."""
         return replace(self.residency, stop=self.last_use + 1), replace(self.residency, start=self.next_use)
 
@@ -86,7 +88,7 @@ class Cut:
 class Repair:
     """Cuts residencies of a schedule."""
 
-    def __init__(self, indexed: IndexedProblem, schedule: Schedule, run: Run) -> None:
+    def __init__(self, indexed: IndexedProblem, schedule: OperatorSchedule, run: Run) -> None:
         self.schedule = schedule
         self._indexed = indexed
         self._run = run
@@ -99,18 +101,18 @@ class Repair:
                 break
             mended = self._with(cuts)
             problem = clipped(packing_problem(self._indexed, mended), stretch)
-            if finding_of(problem, self._run, WINDOW_NODES) is Finding.PACKED:
+            if finding_of(problem, self._run, WINDOW_NODES) is Knowledge.PACKED:
                 self.schedule = mended
                 return True
         return False
 
-    def _cuts_by_cost(self, stretch: range) -> Iterator[tuple[Cut, ...]]:
+    def _cuts_by_cost(self, stretch: range) -> Iterator[tuple[ResidencyCut, ...]]:
         """Yield single cuts and pairs of the cheapest, the cheapest first."""
         cuts = nsmallest(SINGLE_CUTS, self._cuts(stretch), key=lambda cut: (cut.cost, -(cut.next_use - cut.last_use)))
         pairs = [pair for pair in combinations(cuts[:CUTS_TO_PAIR], 2) if pair[0].residency != pair[1].residency]
         yield from sorted([*((cut,) for cut in cuts), *pairs], key=lambda chosen: sum(cut.cost for cut in chosen))
 
-    def _cuts(self, stretch: range) -> Iterator[Cut]:
+    def _cuts(self, stretch: range) -> Iterator[ResidencyCut]:
         indexed = self._indexed
         times_resident: dict[int, int] = {}
         for residency in self.schedule.residencies:
@@ -124,9 +126,11 @@ class Repair:
             uses = [use for use in self._uses[tensor] if residency.start <= use < residency.stop]
             for last_use, next_use in pairwise(uses):
                 if next_use > last_use + 1 and last_use + 1 < stretch.stop and next_use > stretch.start:
-                    yield Cut(cost, residency, last_use, next_use)
+                    yield ResidencyCut(cost, residency, last_use, next_use)
 
-    def _with(self, cuts: tuple[Cut, ...]) -> Schedule:
+    def _with(self, cuts: tuple[ResidencyCut, ...]) -> OperatorSchedule:
         parts = {cut.residency: cut.parts for cut in cuts}
         residencies = [part for r in self.schedule.residencies for part in parts.get(r, (r,))]
-        return Schedule(self.schedule.order, tuple(sorted(residencies, key=lambda r: (r.start, r.tensor, r.stop))))
+        return OperatorSchedule(
+            self.schedule.order, tuple(sorted(residencies, key=lambda r: (r.start, r.tensor, r.stop)))
+        )

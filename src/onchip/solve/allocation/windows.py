@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from onchip.answer.packing import Buffer, PackingProblem
-from onchip.solve.allocation.branching import BranchingSearch, Finding
+from onchip.solve.allocation.branching import BranchingSearch, Knowledge
 from onchip.solve.allocation.branching_tables import sections_of
 from onchip.solve.allocation.postponed import core_of
 from onchip.solve.run.limits import Run
@@ -28,16 +28,16 @@ def clipped(problem: PackingProblem, stretch: range) -> PackingProblem:
     return PackingProblem(buffers, problem.capacity_bytes, problem.alignment_bytes)
 
 
-def finding_of(problem: PackingProblem, run: Run, nodes: float = NODES) -> Finding:
+def finding_of(problem: PackingProblem, run: Run, nodes: float = NODES) -> Knowledge:
     """Say whether a small problem packs, if so many nodes are enough for that."""
     core = core_of(problem).problem
-    return BranchingSearch(core, run).search(nodes) if core.buffers else Finding.PACKED
+    return BranchingSearch(core, run).search(nodes) if core.buffers else Knowledge.PACKED
 
 
 def unpackable_stretch(problem: PackingProblem, run: Run, step: int, nodes: float = NODES) -> range | None:
     """Return a stretch of steps around `step` that is proven not to pack, as short as it is easily made."""
     finding, stretch = _narrowest(problem, run, step, nodes)
-    return stretch if finding is Finding.UNPACKABLE else None
+    return stretch if finding is Knowledge.UNPACKABLE else None
 
 
 def hard_stretch(problem: PackingProblem, run: Run, step: int, nodes: float = NODES) -> range:
@@ -48,7 +48,7 @@ def hard_stretch(problem: PackingProblem, run: Run, step: int, nodes: float = NO
     return stretch
 
 
-def _narrowest(problem: PackingProblem, run: Run, step: int, nodes: float) -> tuple[Finding, range | None]:
+def _narrowest(problem: PackingProblem, run: Run, step: int, nodes: float) -> tuple[Knowledge, range | None]:
     _, steps = sections_of(problem.buffers)
     middle = max(index for index, at in enumerate(steps) if index == 0 or at <= step)
     still_open: range | None = None
@@ -57,11 +57,11 @@ def _narrowest(problem: PackingProblem, run: Run, step: int, nodes: float) -> tu
             break
         stretch = _stretch(steps, low, high)
         finding = finding_of(clipped(problem, stretch), run, nodes)
-        if finding is Finding.UNPACKABLE:
+        if finding is Knowledge.UNPACKABLE:
             return finding, _trimmed(problem, run, steps, (low, high))
-        if finding is Finding.OPEN and still_open is None:
+        if finding is Knowledge.OPEN and still_open is None:
             still_open = stretch
-    return Finding.OPEN, still_open
+    return Knowledge.OPEN, still_open
 
 
 def _widening(middle: int, sections: int) -> Iterator[tuple[int, int]]:
@@ -79,7 +79,7 @@ def _stretch(steps: list[int], low: int, high: int) -> range:
 
 
 def _is_unpackable(problem: PackingProblem, run: Run, stretch: range, nodes: float = NODES) -> bool:
-    return finding_of(clipped(problem, stretch), run, nodes) is Finding.UNPACKABLE
+    return finding_of(clipped(problem, stretch), run, nodes) is Knowledge.UNPACKABLE
 
 
 def _trimmed(problem: PackingProblem, run: Run, steps: list[int], sections: tuple[int, int]) -> range:

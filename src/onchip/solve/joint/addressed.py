@@ -15,9 +15,9 @@ from onchip.answer.problem import Objective, Placement
 from onchip.answer.result import Result, Status
 from onchip.facts.indexed import IndexedProblem, bits
 from onchip.ir.tensor import Role
-from onchip.solve.joint.addressed_variables import Place, PlaceVariables
+from onchip.solve.joint.addressed_variables import PlaceVariables, StepPlace
 from onchip.solve.joint.incumbent import Incumbent
-from onchip.solve.run.compose import Residency, Schedule, non_compulsory_cost
+from onchip.solve.run.compose import OperatorSchedule, PlannedResidency, non_compulsory_cost
 from onchip.solve.run.interruptible import cp_sat_is_within_reach, solve_for_result
 from onchip.solve.run.limits import Run
 
@@ -33,7 +33,7 @@ QUICK_MODEL = 200
 class AddressedSchedule:
     """A schedule with the offset in bytes of each of its residencies."""
 
-    schedule: Schedule
+    schedule: OperatorSchedule
     offsets_bytes: tuple[int, ...]
 
 
@@ -84,7 +84,7 @@ class AddressedModel(PlaceVariables):
             for tensor in operands:
                 taken_in = (indexed.written_in if indexed.producer[tensor] == operator else indexed.read_in)[tensor]
                 for step, runs in self._runs[operator].items():
-                    at = [self._at[Place(tensor, memory, step)] for memory in bits(taken_in)]
+                    at = [self._at[StepPlace(tensor, memory, step)] for memory in bits(taken_in)]
                     self._model.add_bool_or(*at, runs.negated())
 
     def _a_residency_begins_with_compute_or_load(self) -> None:
@@ -156,13 +156,13 @@ class AddressedModel(PlaceVariables):
             self._model.add_bool_or(*short, one_more.negated())
 
     @cached_property
-    def _places_by_memory_and_step(self) -> dict[tuple[int, int], list[Place]]:
-        by_key: dict[tuple[int, int], list[Place]] = {}
+    def _places_by_memory_and_step(self) -> dict[tuple[int, int], list[StepPlace]]:
+        by_key: dict[tuple[int, int], list[StepPlace]] = {}
         for place in self._places:
             by_key.setdefault((place.memory, place.step), []).append(place)
         return by_key
 
-    def _units(self, place: Place) -> int:
+    def _units(self, place: StepPlace) -> int:
         return self._indexed.views[place.memory].room.units[place.tensor]
 
     def _an_offset_stays_within_a_residency(self) -> None:
@@ -232,24 +232,26 @@ class AddressedModel(PlaceVariables):
             next(o for o, runs in enumerate(self._runs) if step in runs and solver.boolean_value(runs[step]))
             for step in self._steps
         )
-        residencies: dict[Residency, int] = {}
+        residencies: dict[PlannedResidency, int] = {}
         for tensor, lifetime in enumerate(self._windows.lifetimes):
             for memory in self._memories_of(tensor):
                 at = [
-                    place for step in lifetime if solver.boolean_value(self._at[place := Place(tensor, memory, step)])
+                    place
+                    for step in lifetime
+                    if solver.boolean_value(self._at[place := StepPlace(tensor, memory, step)])
                 ]
                 starts = [p for p in at if solver.boolean_value(self._begins[p]) or p.before not in at]
                 for first, following in zip_longest(starts, starts[1:]):
                     last = [p for p in at if p.step >= first.step and (following is None or p.step < following.step)][
                         -1
                     ]
-                    residency = Residency(tensor, first.step, last.step + 1, memory)
+                    residency = PlannedResidency(tensor, first.step, last.step + 1, memory)
                     residencies[residency] = self._offset_bytes(solver, first)
         placed = sorted(residencies.items(), key=lambda pair: (pair[0].start, pair[0].tensor))
         offsets = tuple(offset for _, offset in placed)
-        return AddressedSchedule(Schedule(order, tuple(residency for residency, _ in placed)), offsets)
+        return AddressedSchedule(OperatorSchedule(order, tuple(residency for residency, _ in placed)), offsets)
 
-    def _offset_bytes(self, solver: cp_model.CpSolver, place: Place) -> int:
+    def _offset_bytes(self, solver: cp_model.CpSolver, place: StepPlace) -> int:
         alignment = self._indexed.views[place.memory].memory.alignment_bytes
         return solver.value(self._offset[place]) * alignment
 

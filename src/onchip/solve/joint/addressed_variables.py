@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class StepPlace:
     """A tensor in a scratchpad (by number) in a step."""
 
     tensor: int
@@ -21,9 +21,9 @@ class Place:
     step: int
 
     @property
-    def before(self) -> Place:
+    def before(self) -> StepPlace:
         """The same in the step before."""
-        return Place(self.tensor, self.memory, self.step - 1)
+        return StepPlace(self.tensor, self.memory, self.step - 1)
 
 
 class PlaceVariables:
@@ -44,7 +44,7 @@ class PlaceVariables:
             {s: model.new_bool_var(f"runs_{o}_{s}") for s in window} for o, window in enumerate(windows.steps)
         ]
         self._places = [
-            Place(tensor, memory, step)
+            StepPlace(tensor, memory, step)
             for tensor, lifetime in enumerate(windows.lifetimes)
             for memory in self._memories_of(tensor)
             for step in lifetime

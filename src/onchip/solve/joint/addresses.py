@@ -12,14 +12,14 @@ from onchip.answer.problem import Order
 from onchip.facts.bounds import greatest_need
 from onchip.facts.indexed import IndexedProblem
 from onchip.solve.allocation.attempt import Attempt
-from onchip.solve.allocation.branching import Finding
+from onchip.solve.allocation.branching import Knowledge
 from onchip.solve.allocation.cp_sat import pack_by_cp_sat
 from onchip.solve.allocation.repair import packing_problem
 from onchip.solve.joint.addressed import is_quick, prove_with_addresses
 from onchip.solve.joint.incumbent import Incumbent
 from onchip.solve.joint.learning import ConflictLearning
 from onchip.solve.joint.staged import optimal_moves
-from onchip.solve.run.compose import Move, Schedule, non_compulsory_cost, schedule_of_moves
+from onchip.solve.run.compose import OperatorSchedule, SearchMove, non_compulsory_cost, schedule_of_moves
 from onchip.solve.run.interruptible import cp_sat_is_within_reach
 
 FIRST_OPTIMA, MORE_OPTIMA = 6, 40
@@ -34,7 +34,7 @@ class AddressSearch:
     If that is not proven optimal in bytes, there is no point in looking for its equals.
     """
 
-    def __init__(self, incumbent: Incumbent, moves: tuple[Move, ...], *, is_optimal: bool) -> None:
+    def __init__(self, incumbent: Incumbent, moves: tuple[SearchMove, ...], *, is_optimal: bool) -> None:
         self._incumbent = incumbent
         self._indexed = incumbent.indexed
         self._run = incumbent.run
@@ -117,13 +117,13 @@ class AddressSearch:
     def _model(self) -> None:
         prove_with_addresses(self._incumbent)
 
-    def _try_to_pack(self, schedule: Schedule, phase: str, seconds: float = QUICK_SECONDS) -> bool:
+    def _try_to_pack(self, schedule: OperatorSchedule, phase: str, seconds: float = QUICK_SECONDS) -> bool:
         """Offer the schedule as it stands if it packs: by branching first, then by another solver for so long."""
         problem = packing_problem(self._indexed, schedule)
         attempt = Attempt(problem, self._run.within(seconds))
         finding = attempt.go_on(BRANCHING_NODES)
         offsets_bytes = attempt.offsets_bytes
-        if finding is Finding.OPEN:
+        if finding is Knowledge.OPEN:
             packing = pack_by_cp_sat(problem, self._run, seconds).answer
             offsets_bytes = packing.offsets_bytes if packing else None
         if offsets_bytes is not None:

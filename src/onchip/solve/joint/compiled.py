@@ -20,7 +20,7 @@ from onchip.solve.joint.kernel_tables import (
     tables_of,
 )
 from onchip.solve.joint.search import SearchOutcome
-from onchip.solve.run.compose import Move
+from onchip.solve.run.compose import SearchMove
 from onchip.solve.run.limits import Run
 
 FIRST_STATES = 1 << 14
@@ -131,14 +131,14 @@ class CompiledSearch:
             bound = upper_bound
         return SearchOutcome(None, None, bound, self._states, stop)
 
-    def _path(self, state: int) -> tuple[Move, ...]:
+    def _path(self, state: int) -> tuple[SearchMove, ...]:
         """Return all moves from the start to this state."""
-        stretches: list[tuple[Move, ...]] = []
+        stretches: list[tuple[SearchMove, ...]] = []
         while state >= 0:
             first, last = int(self._pool.moves_at[state]), int(self._pool.moves_at[state + 1])
             operators = [int(operator) for operator in self._pool.moves[first:last]]
             evicted = self._evicted_before(state)
-            stretches.append(tuple(Move(o, evicted if i == 0 else 0) for i, o in enumerate(operators)))
+            stretches.append(tuple(SearchMove(o, evicted if i == 0 else 0) for i, o in enumerate(operators)))
             state = int(self._pool.parent[state])
         return tuple(move for stretch in reversed(stretches) for move in stretch)
 

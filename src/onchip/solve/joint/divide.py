@@ -21,7 +21,7 @@ from onchip.solve.joint.exact import solve_exactly
 from onchip.solve.joint.incumbent import Incumbent
 from onchip.solve.joint.search import BestFirstSearch
 from onchip.solve.ordering.given import with_given_order
-from onchip.solve.run.compose import Move, non_compulsory_cost, schedule_of_moves
+from onchip.solve.run.compose import SearchMove, non_compulsory_cost, schedule_of_moves
 from onchip.solve.run.limits import Run
 from onchip.solve.spilling.baselines import RANKS, place_by_size_or_evict
 from onchip.solve.spilling.belady import belady_moves
@@ -34,7 +34,7 @@ BOUND_NODE_LIMIT = 5_000
 
 
 @dataclass(frozen=True, slots=True)
-class Boundary:
+class RegionBoundary:
     """Between two regions: the tensors still of use that are resident, and those of which DRAM has a copy."""
 
     resident: int
@@ -107,7 +107,7 @@ def _part_of(run: Run, node_limit: int) -> Run:
 def joined_order(indexed: IndexedProblem, run: Run, largest: int) -> tuple[int, ...]:
     """Order the regions one after another, each from where the one before it ended."""
     order: list[int] = []
-    boundary = Boundary(0, indexed.backed)
+    boundary = RegionBoundary(0, indexed.backed)
     for region in regions(indexed, largest):
         part = region_problem(indexed, region, boundary)
         moves = _least_cost_moves(part, run)
@@ -116,7 +116,7 @@ def joined_order(indexed: IndexedProblem, run: Run, largest: int) -> tuple[int, 
     return tuple(order)
 
 
-def region_problem(indexed: IndexedProblem, region: range, boundary: Boundary) -> IndexedProblem:
+def region_problem(indexed: IndexedProblem, region: range, boundary: RegionBoundary) -> IndexedProblem:
     """Return the region as a problem of its own, its operators numbered from 1.
 
     Operator 0 puts there what the boundary says is resident. What is read later has one reader of
@@ -156,13 +156,15 @@ def _is_known(indexed: IndexedProblem, tensor: int, region: range) -> bool:
     return bool(indexed.readers[tensor] & ((1 << region.stop) - 1))
 
 
-def _least_cost_moves(part: IndexedProblem, run: Run) -> tuple[Move, ...]:
+def _least_cost_moves(part: IndexedProblem, run: Run) -> tuple[SearchMove, ...]:
     """Search as far as a region's limits allow; else the given order with Belady's evictions."""
     outcome = BestFirstSearch(part, _part_of(run, REGION_NODE_LIMIT)).solve()
     return outcome.moves or belady_moves(part, range(part.operator_count))
 
 
-def _boundary_after(indexed: IndexedProblem, region: range, boundary: Boundary, moves: tuple[Move, ...]) -> Boundary:
+def _boundary_after(
+    indexed: IndexedProblem, region: range, boundary: RegionBoundary, moves: tuple[SearchMove, ...]
+) -> RegionBoundary:
     """Replay the region's own moves: what is resident then and read later, and what DRAM has a copy of."""
     resident, copied = boundary.resident, boundary.copied
     inside = [move for move in moves if 1 <= move.operator <= len(region)]
@@ -174,7 +176,7 @@ def _boundary_after(indexed: IndexedProblem, region: range, boundary: Boundary, 
         executed |= 1 << operator
         resident |= indexed.operands[operator]
         resident &= ~mask_of(t for t in bits(resident) if not indexed.readers[t] & ~executed)
-    return Boundary(resident, copied)
+    return RegionBoundary(resident, copied)
 
 
 def _lower_bound(indexed: IndexedProblem, run: Run, value: int) -> int:

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from onchip.facts.indexed import IndexedProblem, bits
-from onchip.solve.joint.state import State
+from onchip.solve.joint.state import SearchState
 
 NODES_OF_A_CHOICE = 256
 
@@ -54,7 +54,7 @@ class Evictions:
         self._ancestors = ancestors_of(indexed)
         self._kind = _kinds(indexed)
 
-    def listed(self, state: State, choice: Choice) -> Listing:
+    def listed(self, state: SearchState, choice: Choice) -> Listing:
         """List the inclusion-minimal sets of a choice, depth first over the candidates, for so many nodes."""
         indexed, room = self._indexed, self._room
         operands = indexed.operands[choice.operator]
@@ -88,7 +88,7 @@ class Evictions:
         can_end_short = bool(everything & self._room.may_end_short)
         return left_units - self._room.capacity_units - can_end_short
 
-    def _candidates(self, state: State, operands: int) -> list[Candidate]:
+    def _candidates(self, state: SearchState, operands: int) -> list[Candidate]:
         """Return them largest first; of the same size, those that are read last first, so `rather` comes before."""
         units, unread, has_copy = self._room.units, ~state.executed, self._indexed.backed | state.copied
         readers = {t: self._indexed.readers[t] & unread for t in bits(state.resident & ~operands)}

@@ -21,7 +21,7 @@ from onchip.solve.joint.peak import solve_peak
 from onchip.solve.joint.scratchpads import ScratchpadsPlanner
 from onchip.solve.joint.staged import StagedSearch
 from onchip.solve.ordering.given import with_order_settled
-from onchip.solve.run.compose import Move, Schedule, non_compulsory_cost, schedule_of_moves
+from onchip.solve.run.compose import OperatorSchedule, SearchMove, non_compulsory_cost, schedule_of_moves
 from onchip.solve.run.limits import Run
 from onchip.solve.spilling.belady import belady_moves
 
@@ -72,7 +72,7 @@ class TrafficPlanner:
         if search.moves is not None and not self._incumbent.is_proven:
             AddressSearch(self._incumbent, search.moves, is_optimal=search.is_proven).solve()
 
-    def _offer_moves(self, moves: tuple[Move, ...], cost: int, phase: str) -> None:
+    def _offer_moves(self, moves: tuple[SearchMove, ...], cost: int, phase: str) -> None:
         self._least_cost_in_bytes = cost
         if self._incumbent.value is None or cost < self._incumbent.value:
             self._offer(schedule_of_moves(self._indexed, moves), phase)
@@ -82,9 +82,9 @@ class TrafficPlanner:
         is_far = (self._incumbent.value or 0) > ADDRESSES_COST_TOO_MUCH * self._least_cost_in_bytes
         return SHARE_BESIDE_ADDRESSES if is_far else 1.0
 
-    def _offer(self, schedule: Schedule, phase: str) -> None:
+    def _offer(self, schedule: OperatorSchedule, phase: str) -> None:
         """Give a schedule addresses, at the price of more evictions where it does not pack."""
         self._keep(*place_or_cut(self._indexed, schedule, self._run.within(REPAIR_SECONDS)), phase)
 
-    def _keep(self, placed: Schedule, offsets_bytes: tuple[int, ...], phase: str) -> None:
+    def _keep(self, placed: OperatorSchedule, offsets_bytes: tuple[int, ...], phase: str) -> None:
         self._incumbent.offer(placed, offsets_bytes, non_compulsory_cost(self._indexed, placed), phase)

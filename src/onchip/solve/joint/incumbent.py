@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from onchip.answer.program import Plan
 from onchip.answer.result import Result, Status, Stop
 from onchip.facts.indexed import IndexedProblem
-from onchip.solve.run.compose import Schedule, compose
+from onchip.solve.run.compose import OperatorSchedule, compose
 from onchip.solve.run.limits import Run
 
 
@@ -21,7 +21,7 @@ class Incumbent:
         self.lower_bound = 0
         self.stopped_by = Stop.COMPLETED
         self.is_infeasible = False
-        self.schedule: Schedule | None = None
+        self.schedule: OperatorSchedule | None = None
         self._plan: Plan | None = None
 
     @property
@@ -29,7 +29,7 @@ class Incumbent:
         """Whether the best plan attains the bound."""
         return self.value is not None and self.value <= self.lower_bound
 
-    def offer(self, schedule: Schedule, offsets_bytes: Sequence[int], value: int, phase: str) -> None:
+    def offer(self, schedule: OperatorSchedule, offsets_bytes: Sequence[int], value: int, phase: str) -> None:
         """Keep the schedule, written down as a plan, if it is the best so far."""
         if self.value is None or value < self.value:
             self.offer_plan(compose(self.indexed, schedule, offsets_bytes), value, phase)

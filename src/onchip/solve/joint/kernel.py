@@ -15,7 +15,7 @@ from llvmlite import ir
 from numba.core import types
 from numba.extending import intrinsic
 
-from onchip.solve.joint.kernel_tables import Deferred, Integers, Pool, Tables, Words, Workspace
+from onchip.solve.joint.kernel_tables import Deferred, Integers, JointTables, Pool, SearchWorkspace, Words
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -96,7 +96,7 @@ def members(words: Words, row: int, into: Integers) -> int:
 
 
 @compiled
-def is_last_use(t: Tables, p: Pool, state: int, tensor: int, operator: int) -> bool:
+def is_last_use(t: JointTables, p: Pool, state: int, tensor: int, operator: int) -> bool:
     """Whether nobody but `operator` still reads the tensor."""
     for index in range(t.readers_at[tensor], t.readers_at[tensor + 1]):
         reader = t.readers[index]
@@ -106,14 +106,14 @@ def is_last_use(t: Tables, p: Pool, state: int, tensor: int, operator: int) -> b
 
 
 @compiled
-def evict_cost(t: Tables, p: Pool, state: int, tensor: int) -> int:
+def evict_cost(t: JointTables, p: Pool, state: int, tensor: int) -> int:
     if has(p.copied, state, tensor):
         return int(t.load_costs[tensor])
     return int(t.load_costs[tensor] + t.store_costs[tensor])
 
 
 @compiled
-def operands_end_short(t: Tables, operator: int) -> int:
+def operands_end_short(t: JointTables, operator: int) -> int:
     """Return 1 if an operand may end within the last partial unit."""
     for index in range(t.reads_at[operator], t.reads_at[operator + 1]):
         if t.may_end_short[t.reads[index]]:
@@ -125,7 +125,7 @@ def operands_end_short(t: Tables, operator: int) -> int:
 
 
 @compiled
-def any_ends_short(t: Tables, p: Pool, state: int, operator: int) -> bool:
+def any_ends_short(t: JointTables, p: Pool, state: int, operator: int) -> bool:
     """Whether an operand or a resident tensor may end within the last partial unit."""
     if operands_end_short(t, operator):
         return True
@@ -136,7 +136,7 @@ def any_ends_short(t: Tables, p: Pool, state: int, operator: int) -> bool:
 
 
 @compiled
-def missing_units(t: Tables, p: Pool, state: int, operator: int) -> int:
+def missing_units(t: JointTables, p: Pool, state: int, operator: int) -> int:
     """Units of the operands that are not resident."""
     units = 0
     for index in range(t.reads_at[operator], t.reads_at[operator + 1]):
@@ -148,14 +148,14 @@ def missing_units(t: Tables, p: Pool, state: int, operator: int) -> int:
 
 
 @compiled
-def fits(t: Tables, p: Pool, state: int, operator: int) -> bool:
+def fits(t: JointTables, p: Pool, state: int, operator: int) -> bool:
     """Whether the operator fits without an eviction."""
     over = p.used_units[state] + missing_units(t, p, state, operator) - t.scalars[0]
     return bool(over <= 0 or (over == 1 and any_ends_short(t, p, state, operator)))
 
 
 @compiled
-def execute(t: Tables, p: Pool, state: int, operator: int) -> None:
+def execute(t: JointTables, p: Pool, state: int, operator: int) -> None:
     p.used_units[state] += missing_units(t, p, state, operator)
     for index in range(t.reads_at[operator], t.reads_at[operator + 1]):
         add(p.resident, state, t.reads[index])
@@ -178,7 +178,7 @@ def execute(t: Tables, p: Pool, state: int, operator: int) -> None:
 
 
 @compiled
-def _leave_if_dead(t: Tables, p: Pool, state: int, tensor: int, operator: int) -> None:
+def _leave_if_dead(t: JointTables, p: Pool, state: int, tensor: int, operator: int) -> None:
     if is_last_use(t, p, state, tensor, operator):
         remove(p.resident, state, tensor)
         remove(p.copied, state, tensor)
@@ -186,7 +186,7 @@ def _leave_if_dead(t: Tables, p: Pool, state: int, tensor: int, operator: int) -
 
 
 @compiled
-def _all_executed(t: Tables, p: Pool, state: int, operator: int) -> bool:
+def _all_executed(t: JointTables, p: Pool, state: int, operator: int) -> bool:
     for index in range(t.predecessors_at[operator], t.predecessors_at[operator + 1]):
         if not has(p.executed, state, t.predecessors[index]):
             return False
@@ -194,7 +194,7 @@ def _all_executed(t: Tables, p: Pool, state: int, operator: int) -> bool:
 
 
 @compiled
-def run_safe_moves(t: Tables, p: Pool, state: int) -> None:
+def run_safe_moves(t: JointTables, p: Pool, state: int) -> None:
     found = True
     while found:
         found = False
@@ -209,7 +209,7 @@ def run_safe_moves(t: Tables, p: Pool, state: int) -> None:
 
 
 @compiled
-def is_safe(t: Tables, p: Pool, state: int, operator: int) -> bool:
+def is_safe(t: JointTables, p: Pool, state: int, operator: int) -> bool:
     live_units, live_cost, live_short = 0, 0, False
     for index in range(t.writes_at[operator], t.writes_at[operator + 1]):
         tensor = t.writes[index]
@@ -232,7 +232,7 @@ def is_safe(t: Tables, p: Pool, state: int, operator: int) -> bool:
 
 
 @compiled
-def build(t: Tables, p: Pool, parent: int, operator: int, evicted: np.uint64, cost: int, state: int) -> None:
+def build(t: JointTables, p: Pool, parent: int, operator: int, evicted: np.uint64, cost: int, state: int) -> None:
     """Build a child in the row `state`: evict, run the operator, then every safe move."""
     copy_row(p.executed, parent, state)
     copy_row(p.ready, parent, state)
@@ -253,7 +253,7 @@ def build(t: Tables, p: Pool, parent: int, operator: int, evicted: np.uint64, co
 
 
 @compiled
-def _evict(t: Tables, p: Pool, parent: int, evicted: np.uint64, state: int) -> None:
+def _evict(t: JointTables, p: Pool, parent: int, evicted: np.uint64, state: int) -> None:
     left = evicted
     for index in range(p.resident.shape[1]):
         word = p.resident[parent, index]
@@ -280,7 +280,7 @@ def same_row(words: Words, a: int, b: int) -> bool:
 
 
 @compiled
-def dominates(t: Tables, p: Pool, better: int, worse: int) -> bool:
+def dominates(t: JointTables, p: Pool, better: int, worse: int) -> bool:
     limit = p.cost[worse] - p.cost[better]
     if limit < 0:
         return False
@@ -313,7 +313,7 @@ def slot_of(p: Pool, state: int) -> np.int64:
 
 
 @compiled
-def enter_if_undominated(t: Tables, p: Pool, state: int) -> bool:
+def enter_if_undominated(t: JointTables, p: Pool, state: int) -> bool:
     """Chain a state to its peers, unless one of them is as good; drop the peers it makes useless."""
     slot = slot_of(p, state)
     peer = p.slots[slot]
@@ -352,7 +352,7 @@ def rehash(p: Pool, states: int) -> None:
 
 
 @compiled
-def eviction_candidates(t: Tables, p: Pool, state: int, operator: int, w: Workspace) -> int:
+def eviction_candidates(t: JointTables, p: Pool, state: int, operator: int, w: SearchWorkspace) -> int:
     """List residents that may leave, largest first, with their place among all residents; return how many.
 
     Of the same size, those that are read last come first, so that `rather` comes before.
@@ -386,7 +386,7 @@ def eviction_candidates(t: Tables, p: Pool, state: int, operator: int, w: Worksp
 
 
 @compiled
-def comes_before(t: Tables, p: Pool, state: int, tensor: int, next_reader: int, other: int) -> bool:
+def comes_before(t: JointTables, p: Pool, state: int, tensor: int, next_reader: int, other: int) -> bool:
     """Whether a tensor stands before another among the candidates, which is lower and stands there already."""
     if t.units[tensor] != t.units[other]:
         return bool(t.units[tensor] > t.units[other])
@@ -395,7 +395,7 @@ def comes_before(t: Tables, p: Pool, state: int, tensor: int, next_reader: int, 
 
 
 @compiled
-def next_reader_at(t: Tables, p: Pool, state: int, tensor: int, index: int) -> int:
+def next_reader_at(t: JointTables, p: Pool, state: int, tensor: int, index: int) -> int:
     """Return where the first reader from `index` on stands that has not run; the end of the list if there is none."""
     while index < t.readers_at[tensor + 1] and has(p.executed, state, t.readers[index]):
         index += 1
@@ -403,7 +403,7 @@ def next_reader_at(t: Tables, p: Pool, state: int, tensor: int, index: int) -> i
 
 
 @compiled
-def leaves_rather(t: Tables, p: Pool, state: int, rather: int, tensor: int) -> bool:
+def leaves_rather(t: JointTables, p: Pool, state: int, rather: int, tensor: int) -> bool:
     """Whether the first of two that take the same units may leave in place of the second.
 
     They must be alike; and wait for the same operators, or the second for one alone, which runs before (or is) each
@@ -433,7 +433,7 @@ def leaves_rather(t: Tables, p: Pool, state: int, rather: int, tensor: int) -> b
 
 
 @compiled
-def reads(t: Tables, operator: int, tensor: int) -> bool:
+def reads(t: JointTables, operator: int, tensor: int) -> bool:
     for index in range(t.reads_at[operator], t.reads_at[operator + 1]):
         if t.reads[index] == tensor:
             return True
@@ -441,7 +441,7 @@ def reads(t: Tables, operator: int, tensor: int) -> bool:
 
 
 @compiled
-def holds(t: Tables, over: int, ends_short: int, w: Workspace, count: int) -> bool:
+def holds(t: JointTables, over: int, ends_short: int, w: SearchWorkspace, count: int) -> bool:
     """Whether what is left after the chosen have gone, `over` units above the capacity, fits."""
     if over <= 0:
         return True
@@ -456,7 +456,7 @@ def holds(t: Tables, over: int, ends_short: int, w: Workspace, count: int) -> bo
 
 
 @compiled
-def is_minimal(t: Tables, over: int, ends_short: int, w: Workspace, count: int) -> bool:
+def is_minimal(t: JointTables, over: int, ends_short: int, w: SearchWorkspace, count: int) -> bool:
     """Whether no chosen tensor could have stayed."""
     for index in range(count):
         if w.chosen[index] == 1:
@@ -469,7 +469,7 @@ def is_minimal(t: Tables, over: int, ends_short: int, w: Workspace, count: int) 
 
 
 @compiled
-def defer_children(t: Tables, p: Pool, h: Deferred, w: Workspace, state: int, counters: Integers) -> int:
+def defer_children(t: JointTables, p: Pool, h: Deferred, w: SearchWorkspace, state: int, counters: Integers) -> int:
     """Put every child of a state on the heap; return FOUND if all went well."""
     for index in range(members(p.ready, state, w.operators)):
         operator = w.operators[index]
@@ -486,10 +486,10 @@ def defer_children(t: Tables, p: Pool, h: Deferred, w: Workspace, state: int, co
 
 @compiled
 def defer_evictions(
-    t: Tables,
+    t: JointTables,
     p: Pool,
     h: Deferred,
-    w: Workspace,
+    w: SearchWorkspace,
     state: int,
     operator: int,
     evicted: np.uint64,
@@ -543,10 +543,10 @@ def defer_evictions(
 
 @compiled
 def defer_rest(
-    t: Tables,
+    t: JointTables,
     p: Pool,
     h: Deferred,
-    w: Workspace,
+    w: SearchWorkspace,
     state: int,
     operator: int,
     evicted: np.uint64,
@@ -576,7 +576,7 @@ def defer_rest(
 
 
 @compiled
-def worth_of_a_unit(t: Tables, p: Pool, state: int, operator: int, w: Workspace, count: int) -> int:
+def worth_of_a_unit(t: JointTables, p: Pool, state: int, operator: int, w: SearchWorkspace, count: int) -> int:
     """Return the price of a unit that gives the greatest bound for all candidates: the dual of a knapsack."""
     over = p.used_units[state] + missing_units(t, p, state, operator) - t.scalars[0]
     best, best_bound = 0, 0
@@ -590,7 +590,7 @@ def worth_of_a_unit(t: Tables, p: Pool, state: int, operator: int, w: Workspace,
 
 @compiled
 def least_cost_from(
-    t: Tables, p: Pool, state: int, w: Workspace, count: int, following: int, over: int, worth: int
+    t: JointTables, p: Pool, state: int, w: SearchWorkspace, count: int, following: int, over: int, worth: int
 ) -> int:
     """Return a bound on what more has to leave from `following` on, at any price of a unit; -1 if that is too little.
 
@@ -706,7 +706,7 @@ def _set_entry(
 
 
 @compiled
-def start(t: Tables, p: Pool, counters: Integers) -> None:
+def start(t: JointTables, p: Pool, counters: Integers) -> None:
     """Enter the state 0, after its safe moves; its children are pending."""
     p.moves_at[1] = 0
     run_safe_moves(t, p, 0)
@@ -718,7 +718,7 @@ def start(t: Tables, p: Pool, counters: Integers) -> None:
 
 
 @compiled
-def defer_all(t: Tables, p: Pool, h: Deferred, w: Workspace, state: int, counters: Integers) -> int:
+def defer_all(t: JointTables, p: Pool, h: Deferred, w: SearchWorkspace, state: int, counters: Integers) -> int:
     """Defer the children; if the heap is full, remember to do it again (what stands twice is dominated)."""
     code = defer_children(t, p, h, w, state, counters)
     if code == HEAP_FULL:
@@ -727,7 +727,7 @@ def defer_all(t: Tables, p: Pool, h: Deferred, w: Workspace, state: int, counter
 
 
 @compiled
-def best_first(t: Tables, p: Pool, h: Deferred, w: Workspace, counters: Integers) -> int:
+def best_first(t: JointTables, p: Pool, h: Deferred, w: SearchWorkspace, counters: Integers) -> int:
     """Build the cheapest deferred child until one is a whole plan; say why it returned."""
     operators = t.hashes.size
     if counters[PENDING] >= 0:

@@ -20,7 +20,7 @@ ArraysT = TypeVar("ArraysT", "Pool", "Deferred")
 WORD_BITS = 64
 
 
-class Tables(NamedTuple):
+class JointTables(NamedTuple):
     """The problem. Lists of lists are flat: those of `i` are `x[x_at[i]:x_at[i + 1]]`.
 
     `store_costs` is 0 for tensors of which DRAM has a copy anyway. `ancestors` has a row per operator: all that
@@ -85,7 +85,7 @@ class Deferred(NamedTuple):
     evicted: Words
 
 
-class Workspace(NamedTuple):
+class SearchWorkspace(NamedTuple):
     """Scratch for one state: its ready operators; the residents that may leave.
 
     `order` has them largest first, `place` among all residents; `rather` is the earlier candidate that would rather
@@ -100,15 +100,15 @@ class Workspace(NamedTuple):
     stack: Integers
 
 
-def empty_workspace(indexed: IndexedProblem) -> Workspace:
+def empty_workspace(indexed: IndexedProblem) -> SearchWorkspace:
     """Return scratch for any state of the problem."""
     operators = np.zeros(words_for(indexed.operator_count) * WORD_BITS, np.int64)
     tensors = words_for(len(indexed.tensors)) * WORD_BITS + 1
     order, place, rather, chosen, stack = (np.zeros(tensors, np.int64) for _ in range(5))
-    return Workspace(operators, order, place, rather, chosen, stack)
+    return SearchWorkspace(operators, order, place, rather, chosen, stack)
 
 
-def tables_of(indexed: IndexedProblem) -> Tables:
+def tables_of(indexed: IndexedProblem) -> JointTables:
     """Flatten a problem."""
     chance = np.random.default_rng(0)
     reads_at, reads = _flat(indexed.read_lists)
@@ -117,7 +117,7 @@ def tables_of(indexed: IndexedProblem) -> Tables:
     predecessors_at, predecessors = _flat(tuple(bits(mask)) for mask in indexed.predecessors)
     successors_at, successors = _flat(indexed.successors)
     store_costs = [0 if indexed.backed >> t & 1 else cost for t, cost in enumerate(indexed.store_costs)]
-    return Tables(
+    return JointTables(
         units=_integers(indexed.room.units),
         load_costs=_integers(indexed.load_costs),
         store_costs=_integers(store_costs),

@@ -8,13 +8,13 @@ from onchip.answer.packing import Buffer, PackingProblem
 from onchip.answer.result import Status
 from onchip.facts.indexed import IndexedProblem
 from onchip.solve.allocation.attempt import Attempt
-from onchip.solve.allocation.branching import Finding
+from onchip.solve.allocation.branching import Knowledge
 from onchip.solve.allocation.cp_sat import pack_by_cp_sat
 from onchip.solve.allocation.postponed import core_of
 from onchip.solve.allocation.repair import packing_problem
 from onchip.solve.allocation.windows import unpackable_stretch
 from onchip.solve.joint.incumbent import Incumbent
-from onchip.solve.run.compose import Residency, Schedule
+from onchip.solve.run.compose import OperatorSchedule, PlannedResidency
 from onchip.solve.run.limits import Run
 from onchip.solve.spilling.kept_gaps import KeptGaps
 
@@ -57,10 +57,10 @@ class ConflictLearning:
             for conflict in conflicts:
                 self._master.forbid(conflict)
 
-    def _offer_or_explain(self, schedule: Schedule, cost: int) -> list[list[Residency]]:
+    def _offer_or_explain(self, schedule: OperatorSchedule, cost: int) -> list[list[PlannedResidency]]:
         """Offer the schedule if it packs; else return sets of residencies that have no addresses, if any are found."""
-        offsets_bytes: dict[Residency, int] = {}
-        conflicts: list[list[Residency]] = []
+        offsets_bytes: dict[PlannedResidency, int] = {}
+        conflicts: list[list[PlannedResidency]] = []
         for memory, view in enumerate(self._indexed.views):
             part = schedule.in_memory(memory)
             packing = PackingOfPart(view, part, self._run)
@@ -78,27 +78,27 @@ class PackingOfPart:
     A conflict is a set of residencies that have no addresses together.
     """
 
-    def __init__(self, view: IndexedProblem, part: Schedule, run: Run) -> None:
+    def __init__(self, view: IndexedProblem, part: OperatorSchedule, run: Run) -> None:
         self._view = view
         self._part = part
         self._run = run
         self.offsets_bytes: tuple[int, ...] | None = None
-        self.conflicts: list[list[Residency]] = []
+        self.conflicts: list[list[PlannedResidency]] = []
         self._pack(packing_problem(view, part))
 
     def _pack(self, problem: PackingProblem) -> None:
         attempt = Attempt(problem, self._run)
         finding = attempt.go_on(ROUND_NODES)
         self.offsets_bytes = attempt.offsets_bytes
-        if finding is Finding.OPEN:
+        if finding is Knowledge.OPEN:
             stretches = self._unpackable_stretches(problem)
             if stretches:
                 self.conflicts = [self._core(stretch) for stretch in stretches]
                 return
             packing = pack_by_cp_sat(problem, self._run, CP_SAT_SECONDS).answer
-            finding = Finding.PACKED if packing else attempt.go_on(LAST_NODES)
+            finding = Knowledge.PACKED if packing else attempt.go_on(LAST_NODES)
             self.offsets_bytes = packing.offsets_bytes if packing else attempt.offsets_bytes
-        if finding is Finding.UNPACKABLE:
+        if finding is Knowledge.UNPACKABLE:
             self.conflicts = [self._core(attempt.stretch or problem.steps)]
 
     def _unpackable_stretches(self, problem: PackingProblem) -> list[range]:
@@ -122,10 +122,10 @@ class PackingOfPart:
                 stretches.append(stretch)
         return stretches
 
-    def _core(self, stretch: range) -> list[Residency]:
+    def _core(self, stretch: range) -> list[PlannedResidency]:
         """Return what of a stretch that does not pack is to blame, clipped to it: what always finds a place is not."""
         lived = [
-            Residency(r.tensor, max(r.start, stretch.start), min(r.stop, stretch.stop), r.memory)
+            PlannedResidency(r.tensor, max(r.start, stretch.start), min(r.stop, stretch.stop), r.memory)
             for r in self._part.residencies
             if r.start < stretch.stop and r.stop > stretch.start
         ]

@@ -13,9 +13,9 @@ from onchip.answer.problem import Placement
 from onchip.answer.program import Plan
 from onchip.answer.result import Result
 from onchip.facts.indexed import IndexedProblem, bits
-from onchip.solve.joint.addressed_variables import Place
-from onchip.solve.joint.linked_program import LinkedProgram, Residence, Transfer
-from onchip.solve.joint.linked_variables import IN_DRAM, LinkedVariables, Way
+from onchip.solve.joint.addressed_variables import StepPlace
+from onchip.solve.joint.linked_program import LinkedProgram, Residence, TimedCopy
+from onchip.solve.joint.linked_variables import IN_DRAM, LinkedVariables, PossibleCopy
 from onchip.solve.run.interruptible import solve_for_result
 from onchip.solve.run.limits import Run
 
@@ -44,7 +44,7 @@ class LinkedModel(LinkedVariables):
     def __init__(self, indexed: IndexedProblem, lower_bound: int, upper_bound: int | None, copies: Copies) -> None:
         super().__init__(indexed)
         self._is_timed = copies is Copies.TIMED
-        self._repeated: dict[Place, cp_model.IntVar] = {}
+        self._repeated: dict[StepPlace, cp_model.IntVar] = {}
         self._each_operator_runs_once_after_its_predecessors()
         self._operands_are_where_the_array_takes_them()
         self._an_operator_writes_an_output_into_one_scratchpad()
@@ -72,7 +72,7 @@ class LinkedModel(LinkedVariables):
         self._end_old = {place: model.new_int_var(1, latest, f"end_{place}") for place in self._at}
         self._end_new = {place: model.new_int_var(2, latest, f"end_new_{place}") for place in self._arrives}
 
-    def _end(self, way: Way) -> cp_model.IntVar:
+    def _end(self, way: PossibleCopy) -> cp_model.IntVar:
         return (self._end_new if way.is_passed_on else self._end_old)[way.origin]
 
     # Constraints
@@ -89,13 +89,13 @@ class LinkedModel(LinkedVariables):
         for operator, reads in enumerate(self._indexed.read_lists):
             for tensor in reads:
                 for step, runs in self._runs[operator].items():
-                    places = (Place(tensor, memory, step) for memory in bits(self._indexed.read_in[tensor]))
+                    places = (StepPlace(tensor, memory, step) for memory in bits(self._indexed.read_in[tensor]))
                     self._model.add_bool_or(*(self._at[p] for p in places if p in self._at), runs.negated())
 
     def _an_operator_writes_an_output_into_one_scratchpad(self) -> None:
         for tensor in filter(self._is_computed, self._tensors):
             for step, runs in self._runs_of_producer(tensor).items():
-                places = [Place(tensor, memory, step) for memory in self._memories_of(tensor)]
+                places = [StepPlace(tensor, memory, step) for memory in self._memories_of(tensor)]
                 self._model.add(sum(self._computed[p] for p in places if p in self._computed) == runs)
 
     def _what_is_there_stays_arrived_or_is_computed(self) -> None:
@@ -134,12 +134,12 @@ class LinkedModel(LinkedVariables):
                 earlier = [literal for step, literal in literals.items() if step <= way.step]
                 self._model.add_bool_or(*earlier, loaded.negated())
                 if way.step in literals:
-                    later = self._time[way.arrival] > self._time[Place(way.tensor, IN_DRAM, way.step)]
+                    later = self._time[way.arrival] > self._time[StepPlace(way.tensor, IN_DRAM, way.step)]
                     self._model.add(later).only_enforce_if(loaded, literals[way.step])
 
     def _residents_do_not_overlap(self) -> None:
         """In each step; the sums are implied, and tell the linear relaxation."""
-        held: dict[tuple[int, int], list[Place]] = {}
+        held: dict[tuple[int, int], list[StepPlace]] = {}
         for place in self._at:
             held.setdefault((place.memory, place.step), []).append(place)
         for (memory, _), places in held.items():
@@ -170,7 +170,7 @@ class LinkedModel(LinkedVariables):
         return room.capacity_units + bool(room.may_end_short)
 
     def _a_tensor_is_passed_on_and_arrives_again(self) -> None:
-        passed_on: dict[Place, list[cp_model.IntVar]] = {}
+        passed_on: dict[StepPlace, list[cp_model.IntVar]] = {}
         for way, copied in self._copies.items():
             if way.is_passed_on:
                 passed_on.setdefault(way.origin, []).append(copied)
@@ -217,7 +217,7 @@ class LinkedModel(LinkedVariables):
         for boxes in rectangles.values():
             self._model.add_no_overlap_2d([times for times, _ in boxes], [held for _, held in boxes])
 
-    def _range(self, place: Place, at: cp_model.IntVar) -> cp_model.IntervalVar:
+    def _range(self, place: StepPlace, at: cp_model.IntVar) -> cp_model.IntervalVar:
         return self._model.new_optional_fixed_size_interval_var(self._offset[place], self._units(place), at, "")
 
     def _a_tensor_has_one_residency_or_each_of_one_step(self) -> None:
@@ -275,7 +275,7 @@ class LinkedModel(LinkedVariables):
             arrivals = [p for p in self._arrives if p.step == step and solver.boolean_value(self._arrives[p])]
             new = [self._residence(solver, p) for p in arrivals]
             copies = [w for w, copied in self._copies.items() if w.step == step and solver.boolean_value(copied)]
-            transfers = [Transfer(w, solver.value(self._time[w.arrival])) for w in copies]
+            transfers = [TimedCopy(w, solver.value(self._time[w.arrival])) for w in copies]
             program.copy(ends, new, transfers)
             for operator in (o for o, runs in enumerate(self._runs) if step in runs):
                 if solver.boolean_value(self._runs[operator][step]):
@@ -283,10 +283,10 @@ class LinkedModel(LinkedVariables):
                     program.run(operator, {p: self._bytes(p, solver.value(self._offset[p])) for p in written})
         return program.plan()
 
-    def _residence(self, solver: cp_model.CpSolver, place: Place) -> Residence:
+    def _residence(self, solver: cp_model.CpSolver, place: StepPlace) -> Residence:
         offset_bytes = self._bytes(place, solver.value(self._passing[place]))
         remains = place in self._remains and solver.boolean_value(self._remains[place])
         return Residence(place, offset_bytes, None if remains else solver.value(self._end_new[place]))
 
-    def _bytes(self, place: Place, offset_units: int) -> int:
+    def _bytes(self, place: StepPlace, offset_units: int) -> int:
         return offset_units * self._indexed.views[place.memory].memory.alignment_bytes

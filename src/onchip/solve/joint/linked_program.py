@@ -8,24 +8,24 @@ from dataclasses import dataclass
 from onchip.answer.program import Allocate, Compute, Copy, Free, Instruction, Plan
 from onchip.arch.memory import DRAM
 from onchip.facts.indexed import IndexedProblem
-from onchip.solve.joint.addressed_variables import Place
-from onchip.solve.joint.linked_variables import Way
+from onchip.solve.joint.addressed_variables import StepPlace
+from onchip.solve.joint.linked_variables import PossibleCopy
 
 
 @dataclass(frozen=True, slots=True)
 class Residence:
     """A place at an offset in bytes; `end`: until when, in the boundary before its step, or None if in the step too."""
 
-    place: Place
+    place: StepPlace
     offset_bytes: int
     end: int | None
 
 
 @dataclass(frozen=True, slots=True)
-class Transfer:
+class TimedCopy:
     """A copy and when, within its boundary, it happens."""
 
-    way: Way
+    way: PossibleCopy
     time: int
 
 
@@ -38,7 +38,9 @@ class LinkedProgram:
         self._names = [tensor.name for tensor in indexed.tensors]
         self._instructions: list[Instruction] = []
 
-    def copy(self, ends: Mapping[Place, int], arriving: Sequence[Residence], transfers: Sequence[Transfer]) -> None:
+    def copy(
+        self, ends: Mapping[StepPlace, int], arriving: Sequence[Residence], transfers: Sequence[TimedCopy]
+    ) -> None:
         """Write one boundary: `ends` says until when what was there in the step before, and leaves, is held."""
         arrivals = {one.place: one for one in arriving}
         held = [(end, place) for place, end in ends.items()]
@@ -55,7 +57,7 @@ class LinkedProgram:
         for _, place in held:
             self._free(place)
 
-    def run(self, operator: int, offsets_bytes: Mapping[Place, int]) -> None:
+    def run(self, operator: int, offsets_bytes: Mapping[StepPlace, int]) -> None:
         """Write one step: the outputs have these places."""
         for place, offset_bytes in offsets_bytes.items():
             self._allocate(place, offset_bytes)
@@ -65,10 +67,10 @@ class LinkedProgram:
         """Return the plan; what nothing reads any more is freed at once."""
         return Plan(self._indexed.problem.memories, tuple(_freed_early(self._indexed, self._instructions)))
 
-    def _allocate(self, place: Place, offset_bytes: int) -> None:
+    def _allocate(self, place: StepPlace, offset_bytes: int) -> None:
         self._instructions.append(Allocate(self._names[place.tensor], self._memories[place.memory], offset_bytes))
 
-    def _free(self, place: Place) -> None:
+    def _free(self, place: StepPlace) -> None:
         self._instructions.append(Free(self._names[place.tensor], self._memories[place.memory]))
 
     def _name(self, memory: int) -> str:

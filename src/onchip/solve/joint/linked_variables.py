@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from onchip.facts.indexed import IndexedProblem, bits
 from onchip.facts.windows import Windows
 from onchip.ir.tensor import Role
-from onchip.solve.joint.addressed_variables import Place
+from onchip.solve.joint.addressed_variables import StepPlace
 
 if TYPE_CHECKING:
     from ortools.sat.python import cp_model
@@ -18,7 +18,7 @@ IN_DRAM = -1
 
 
 @dataclass(frozen=True, slots=True)
-class Way:
+class PossibleCopy:
     """A copy of a tensor before a step, from one memory (by number, DRAM is -1) to another.
 
     The source is what was there during the step before, or, if it `is_passed_on`, what arrived before this step.
@@ -31,14 +31,14 @@ class Way:
     is_passed_on: bool = False
 
     @property
-    def arrival(self) -> Place:
+    def arrival(self) -> StepPlace:
         """What the copy fills: the tensor in the target."""
-        return Place(self.tensor, self.target, self.step)
+        return StepPlace(self.tensor, self.target, self.step)
 
     @property
-    def origin(self) -> Place:
+    def origin(self) -> StepPlace:
         """What the copy reads: an arrival before the same step, or the tensor in the source during the step before."""
-        return Place(self.tensor, self.source, self.step if self.is_passed_on else self.step - 1)
+        return StepPlace(self.tensor, self.source, self.step if self.is_passed_on else self.step - 1)
 
 
 class LinkedVariables:
@@ -67,7 +67,7 @@ class LinkedVariables:
             {s: model.new_bool_var(f"runs_{o}_{s}") for s in window} for o, window in enumerate(windows.steps)
         ]
         places = [
-            Place(tensor, memory, step)
+            StepPlace(tensor, memory, step)
             for tensor in self._tensors
             for memory in self._memories_of(tensor)
             for step in self._life(tensor)
@@ -84,7 +84,7 @@ class LinkedVariables:
         arrivals = [p for p in places if not self._is_computed(p.tensor) or p.before.step in self._life(p.tensor)]
         self._remains = {place: model.new_bool_var(f"remains_{place}") for place in arrivals}
         arrivals += [
-            Place(tensor, memory, self._step_count)
+            StepPlace(tensor, memory, self._step_count)
             for tensor in self._tensors
             if self._is_output(tensor)
             for memory in self._memories_of(tensor)
@@ -95,17 +95,17 @@ class LinkedVariables:
     def _make_copies(self) -> None:
         model = self._model
         self._copies = {way: model.new_bool_var(f"copied_{way}") for way in self._ways()}
-        self._into: dict[Place, list[Way]] = {}
+        self._into: dict[StepPlace, list[PossibleCopy]] = {}
         for way in self._copies:
             self._into.setdefault(way.arrival, []).append(way)
         self._stored = {place: model.new_bool_var("") for place in self._into if place.memory == IN_DRAM}
         self._time |= {place: model.new_int_var(1, self._horizon, "") for place in self._stored}
 
-    def _ways(self) -> Iterator[Way]:
+    def _ways(self) -> Iterator[PossibleCopy]:
         """Every copy that may be of use: over a link, out of DRAM, and into it of what the network computes."""
         links = self._indexed.links
         for place in self._arrives:
-            yield Way(place.tensor, place.step, IN_DRAM, place.memory)
+            yield PossibleCopy(place.tensor, place.step, IN_DRAM, place.memory)
             for source in (source for source, target in links if target == place.memory):
                 yield from self._from(place.tensor, place.step, source, place.memory)
         for tensor in filter(self._is_computed, self._tensors):
@@ -113,8 +113,11 @@ class LinkedVariables:
                 for memory in self._memories_of(tensor):
                     yield from self._from(tensor, step, memory, IN_DRAM)
 
-    def _from(self, tensor: int, step: int, source: int, target: int) -> Iterator[Way]:
-        ways = (Way(tensor, step, source, target), Way(tensor, step, source, target, is_passed_on=True))
+    def _from(self, tensor: int, step: int, source: int, target: int) -> Iterator[PossibleCopy]:
+        ways = (
+            PossibleCopy(tensor, step, source, target),
+            PossibleCopy(tensor, step, source, target, is_passed_on=True),
+        )
         yield from (way for way in ways if way.origin in (self._arrives if way.is_passed_on else self._at))
 
     # What may be where
@@ -130,11 +133,11 @@ class LinkedVariables:
         size = self._indexed.sizes_bytes[tensor]
         return [m for m, view in enumerate(self._indexed.views) if size <= view.memory.capacity_bytes]
 
-    def _last_offset(self, place: Place) -> int:
+    def _last_offset(self, place: StepPlace) -> int:
         memory = self._indexed.views[place.memory].memory
         return (memory.capacity_bytes - self._indexed.sizes_bytes[place.tensor]) // memory.alignment_bytes
 
-    def _units(self, place: Place) -> int:
+    def _units(self, place: StepPlace) -> int:
         return self._indexed.views[place.memory].room.units[place.tensor]
 
     def _is_computed(self, tensor: int) -> bool:

@@ -21,7 +21,13 @@ from onchip.solve.joint.mip import MipOutcome, UnfinishedModelError, solve_mip
 from onchip.solve.joint.paper_model import ActionModel, PaperModel, PeakModel
 from onchip.solve.joint.paper_variables import pair_steps
 from onchip.solve.ordering.given import with_order_settled
-from onchip.solve.run.compose import Move, Residency, Schedule, non_compulsory_cost, schedule_of_moves
+from onchip.solve.run.compose import (
+    OperatorSchedule,
+    PlannedResidency,
+    SearchMove,
+    non_compulsory_cost,
+    schedule_of_moves,
+)
 from onchip.solve.run.limits import Run
 
 METHOD = "paper"
@@ -63,7 +69,7 @@ def _action_count(windows: Windows) -> int:
     return sum(map(len, windows.lifetimes))
 
 
-def _extract(paper: PaperModel, outcome: MipOutcome) -> tuple[Schedule, tuple[int, ...]]:
+def _extract(paper: PaperModel, outcome: MipOutcome) -> tuple[OperatorSchedule, tuple[int, ...]]:
     """Read the order and the residencies, each no longer than its uses.
 
     What the pairs of III-F leave out is a tensor that lingers after its last use, or is fetched
@@ -75,7 +81,7 @@ def _extract(paper: PaperModel, outcome: MipOutcome) -> tuple[Schedule, tuple[in
     for step, operator in enumerate(order):
         for tensor in indexed.operand_lists[operator]:
             uses[tensor].append(step)
-    placed: list[tuple[Residency, int]] = []
+    placed: list[tuple[PlannedResidency, int]] = []
     for tensor, steps in enumerate(uses):
         starts = [
             step
@@ -87,9 +93,9 @@ def _extract(paper: PaperModel, outcome: MipOutcome) -> tuple[Schedule, tuple[in
             stretches.setdefault(sum(start <= step for start in starts), []).append(step)
         for stretch in stretches.values():
             offset = outcome.integer(addresses.offset[tensor, stretch[0]]) * addresses.unit_bytes
-            placed.append((Residency(tensor, stretch[0], stretch[-1] + 1), offset))
+            placed.append((PlannedResidency(tensor, stretch[0], stretch[-1] + 1), offset))
     placed.sort(key=lambda pair: (pair[0].start, pair[0].tensor))
-    return Schedule(order, tuple(residency for residency, _ in placed)), tuple(offset for _, offset in placed)
+    return OperatorSchedule(order, tuple(residency for residency, _ in placed)), tuple(offset for _, offset in placed)
 
 
 def _order(model: ActionModel, outcome: MipOutcome) -> tuple[int, ...]:
@@ -115,10 +121,10 @@ def _solve_peak(incumbent: Incumbent, windows: Windows) -> None:
         incumbent.is_infeasible = True
     elif outcome.values is not None:
         order = _order(peak, outcome)
-        _pack(incumbent, schedule_of_moves(indexed, (Move(operator, 0) for operator in order)))
+        _pack(incumbent, schedule_of_moves(indexed, (SearchMove(operator, 0) for operator in order)))
 
 
-def _pack(incumbent: Incumbent, schedule: Schedule) -> None:
+def _pack(incumbent: Incumbent, schedule: OperatorSchedule) -> None:
     """Addresses are no part of III-E1: greedy by size, then whatever capacity below packs, the bound first."""
     indexed, run = incumbent.indexed, incumbent.run
     problem = packing_problem(indexed, schedule)

@@ -15,7 +15,7 @@ from onchip.solve.allocation.repair import packing_problem
 from onchip.solve.joint.addressed import prove_with_addresses
 from onchip.solve.joint.incumbent import Incumbent
 from onchip.solve.ordering.min_peak import min_peak_bytes, peak_of_order
-from onchip.solve.run.compose import Move, Residency, Schedule, schedule_of_moves
+from onchip.solve.run.compose import OperatorSchedule, PlannedResidency, SearchMove, schedule_of_moves
 from onchip.solve.run.interruptible import cp_sat_is_within_reach
 from onchip.solve.spilling.kept_gaps import KeptGaps
 
@@ -37,13 +37,13 @@ def solve_peak(incumbent: Incumbent) -> None:
     if len(indexed.views) > 1:
         _pack_into_several(incumbent, order)
     else:
-        schedule = schedule_of_moves(indexed, (Move(operator, 0) for operator in order))
+        schedule = schedule_of_moves(indexed, (SearchMove(operator, 0) for operator in order))
         _pack_into_least_arena(incumbent, schedule, peak_of_order(indexed, order))
     if outcome.status is Status.OPTIMAL:
         prove_with_addresses(incumbent)
 
 
-def _pack_into_least_arena(incumbent: Incumbent, schedule: Schedule, peak_bytes: int) -> None:
+def _pack_into_least_arena(incumbent: Incumbent, schedule: OperatorSchedule, peak_bytes: int) -> None:
     """Pack by size at once; then at the order's own peak if possible, else at a capacity found by bisection."""
     low, high = peak_bytes, incumbent.indexed.memory.capacity_bytes
     by_size = place_by_size(packing_problem(incumbent.indexed, schedule))
@@ -81,7 +81,7 @@ def _pack_into_several(incumbent: Incumbent, order: tuple[int, ...]) -> None:
         has_no_order = indexed.has_one_order or bool(pooled(indexed).forced_cost)
         incumbent.is_infeasible = chosen.status is Status.INFEASIBLE and has_no_order
         return
-    offsets_bytes: dict[Residency, int] = {}
+    offsets_bytes: dict[PlannedResidency, int] = {}
     arenas = 0
     for memory, view in enumerate(indexed.views):
         part = chosen.answer.in_memory(memory)
@@ -94,7 +94,7 @@ def _pack_into_several(incumbent: Incumbent, order: tuple[int, ...]) -> None:
     incumbent.offer(chosen.answer, placed, arenas, "packed")
 
 
-def arena_bytes(indexed: IndexedProblem, schedule: Schedule, offsets_bytes: tuple[int, ...]) -> int:
+def arena_bytes(indexed: IndexedProblem, schedule: OperatorSchedule, offsets_bytes: tuple[int, ...]) -> int:
     """Return the highest end address of any residency."""
     ends = (
         offset + indexed.sizes_bytes[residency.tensor]

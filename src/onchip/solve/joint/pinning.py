@@ -16,7 +16,7 @@ from onchip.solve.joint.learning import PackingOfPart
 from onchip.solve.joint.mip import MipOutcome, UnfinishedModelError, solve_mip
 from onchip.solve.joint.pinning_model import PinningModel
 from onchip.solve.ordering.given import with_order_settled
-from onchip.solve.run.compose import Residency, Schedule, non_compulsory_cost
+from onchip.solve.run.compose import OperatorSchedule, PlannedResidency, non_compulsory_cost
 from onchip.solve.run.limits import Run
 
 METHOD = "pinning"
@@ -53,10 +53,10 @@ def _place_count(indexed: IndexedProblem) -> int:
     return sum(lives) * len(indexed.views)
 
 
-def schedule_of(thesis: PinningModel, outcome: MipOutcome) -> Schedule:
+def schedule_of(thesis: PinningModel, outcome: MipOutcome) -> OperatorSchedule:
     """Read the residencies off x, each no longer than its uses: to linger saves the model nothing."""
     indexed = thesis.indexed
-    residencies: list[Residency] = []
+    residencies: list[PlannedResidency] = []
     for tensor, uses in enumerate(thesis.uses):
         for memory in range(len(indexed.views)):
             stretch: list[int] = []
@@ -65,15 +65,15 @@ def schedule_of(thesis: PinningModel, outcome: MipOutcome) -> Schedule:
                 if occupies is not None and outcome.is_one(occupies):
                     stretch += [step] if step in uses else []
                 elif stretch:
-                    residencies.append(Residency(tensor, stretch[0], stretch[-1] + 1, memory))
+                    residencies.append(PlannedResidency(tensor, stretch[0], stretch[-1] + 1, memory))
                     stretch = []
-    return Schedule(thesis.order, tuple(sorted(residencies, key=lambda r: (r.start, r.tensor))))
+    return OperatorSchedule(thesis.order, tuple(sorted(residencies, key=lambda r: (r.start, r.tensor))))
 
 
-def _offer_packed(incumbent: Incumbent, schedule: Schedule) -> None:
+def _offer_packed(incumbent: Incumbent, schedule: OperatorSchedule) -> None:
     """Give each scratchpad's residencies addresses; where there are none, that is said and not mended."""
     indexed, run = incumbent.indexed, incumbent.run
-    offsets_bytes: dict[Residency, int] = {}
+    offsets_bytes: dict[PlannedResidency, int] = {}
     for memory, view in enumerate(indexed.views):
         part = schedule.in_memory(memory)
         packing = PackingOfPart(view, part, run)

@@ -18,7 +18,13 @@ from onchip.solve.joint.incumbent import Incumbent
 from onchip.solve.joint.learning import ConflictLearning
 from onchip.solve.joint.linked_proof import prove_with_links
 from onchip.solve.joint.staged import StagedSearch, optimal_moves
-from onchip.solve.run.compose import Move, Residency, Schedule, non_compulsory_cost, schedule_of_moves
+from onchip.solve.run.compose import (
+    OperatorSchedule,
+    PlannedResidency,
+    SearchMove,
+    non_compulsory_cost,
+    schedule_of_moves,
+)
 from onchip.solve.run.interruptible import cp_sat_is_within_reach
 from onchip.solve.spilling.belady import belady_moves
 from onchip.solve.spilling.belady_places import belady_schedule, placed_schedule
@@ -84,15 +90,15 @@ class ScratchpadsPlanner:
     def _is_dynamic(self) -> bool:
         return self._indexed.problem.placement is Placement.DYNAMIC
 
-    def _offer(self, schedule: Schedule, phase: str) -> None:
+    def _offer(self, schedule: OperatorSchedule, phase: str) -> None:
         """Give a schedule addresses in each scratchpad, at the price of more evictions where it does not pack."""
-        residencies: list[Residency] = []
+        residencies: list[PlannedResidency] = []
         offsets_bytes: list[int] = []
         for memory, view in enumerate(self._indexed.views):
             part, offsets = place_or_cut(view, schedule.in_memory(memory), self._run.within(REPAIR_SECONDS))
             residencies += part.residencies
             offsets_bytes += offsets
-        placed = Schedule(schedule.order, tuple(residencies))
+        placed = OperatorSchedule(schedule.order, tuple(residencies))
         self._incumbent.offer(placed, offsets_bytes, non_compulsory_cost(self._indexed, placed), phase)
 
     def _any_order(self) -> None:
@@ -107,5 +113,5 @@ class ScratchpadsPlanner:
             if moves is not None:
                 self._learn(tuple(move.operator for move in moves))
 
-    def _learn_order_of(self, moves: tuple[Move, ...], _cost: int, _phase: str) -> None:
+    def _learn_order_of(self, moves: tuple[SearchMove, ...], _cost: int, _phase: str) -> None:
         self._learn(tuple(move.operator for move in moves))

@@ -12,20 +12,20 @@ from dataclasses import dataclass
 from onchip.answer.result import Stop
 from onchip.facts.indexed import IndexedProblem, bits
 from onchip.solve.joint.evictions import Choice, Evictions, Listing
-from onchip.solve.joint.state import State
-from onchip.solve.run.compose import Move
+from onchip.solve.joint.state import SearchState
+from onchip.solve.run.compose import SearchMove
 from onchip.solve.run.limits import Run
 
 REPORT_EVERY = 64
 UNLIMITED = 1 << 62
-Deferred = tuple[int, int, int, State, Move | Choice | None]
+Deferred = tuple[int, int, int, SearchState, SearchMove | Choice | None]
 
 
 @dataclass(frozen=True, slots=True)
 class SearchOutcome:
     """`moves` and `cost` are None unless an optimum was found; `lower_bound` holds in any case."""
 
-    moves: tuple[Move, ...] | None
+    moves: tuple[SearchMove, ...] | None
     cost: int | None
     lower_bound: int
     states: int
@@ -42,7 +42,7 @@ class BestFirstSearch:
         self._room = indexed.room
         self._evictions = Evictions(indexed)
         self._heap: list[Deferred] = []
-        self._frontier: dict[int, list[State]] = {}
+        self._frontier: dict[int, list[SearchState]] = {}
         self._pushed = 0
         self._states = 0
 
@@ -78,15 +78,15 @@ class BestFirstSearch:
             self._run.report(None, bound, f"{self._states} states")
         return Stop.NODE_LIMIT if self._states >= self._state_limit else self._run.stop
 
-    def _root(self) -> State:
+    def _root(self) -> SearchState:
         ready = sum(1 << o for o, befores in enumerate(self._indexed.predecessors) if not befores)
-        return self._after_safe_moves(State(0, 0, ready, 0, 0, 0, None, ()))
+        return self._after_safe_moves(SearchState(0, 0, ready, 0, 0, 0, None, ()))
 
     # Moves
 
-    def _child(self, parent: State, move: Move, cost: int) -> State:
+    def _child(self, parent: SearchState, move: SearchMove, cost: int) -> SearchState:
         """Build a deferred child: evict, run the operator, then every safe move."""
-        child = State(
+        child = SearchState(
             cost,
             parent.executed,
             parent.ready,
@@ -99,7 +99,7 @@ class BestFirstSearch:
         self._execute(child, move.operator)
         return self._after_safe_moves(child)
 
-    def _execute(self, state: State, operator: int) -> None:
+    def _execute(self, state: SearchState, operator: int) -> None:
         """Run an operator that fits: its operands become resident, then dead tensors leave."""
         indexed, units = self._indexed, self._room.units
         state.used_units += self._room.units_of(indexed.operands[operator] & ~state.resident)
@@ -115,17 +115,17 @@ class BestFirstSearch:
             if not indexed.predecessors[successor] & ~state.executed:
                 state.ready |= 1 << successor
 
-    def _after_safe_moves(self, state: State) -> State:
+    def _after_safe_moves(self, state: SearchState) -> SearchState:
         """Run operators that some optimal continuation runs next, until there is none."""
         while (operator := self._safe_move(state)) is not None:
             self._execute(state, operator)
-            state.moves += (Move(operator, 0),)
+            state.moves += (SearchMove(operator, 0),)
         return state
 
-    def _safe_move(self, state: State) -> int | None:
+    def _safe_move(self, state: SearchState) -> int | None:
         return next((operator for operator in bits(state.ready) if self._is_safe(state, operator)), None)
 
-    def _is_safe(self, state: State, operator: int) -> bool:
+    def _is_safe(self, state: SearchState, operator: int) -> bool:
         """Whether running the operator now costs nothing and takes no room from anyone later."""
         indexed = self._indexed
         missing = indexed.operands[operator] & ~state.resident
@@ -143,7 +143,7 @@ class BestFirstSearch:
         live = [tensor for tensor in indexed.write_lists[operator] if indexed.readers[tensor]]
         return not live or any(self._can_stand_in(state, live, tensor) for tensor in freed)
 
-    def _can_stand_in(self, state: State, outputs: list[int], freed: int) -> bool:
+    def _can_stand_in(self, state: SearchState, outputs: list[int], freed: int) -> bool:
         """Whether outputs may lie where one freed input lay, and leave when it would have left."""
         units = self._room.units
         difference = units[freed] - sum(units[tensor] for tensor in outputs)
@@ -162,25 +162,25 @@ class BestFirstSearch:
 
     # Children
 
-    def _defer(self, cost: int, steps: int, parent: State, deferred: Move | Choice | None) -> None:
+    def _defer(self, cost: int, steps: int, parent: SearchState, deferred: SearchMove | Choice | None) -> None:
         """Ties: most operators executed first, then first come."""
         self._pushed += 1
         heapq.heappush(self._heap, (cost, -steps, self._pushed, parent, deferred))
 
-    def _defer_evictions(self, state: State, choice: Choice) -> None:
+    def _defer_evictions(self, state: SearchState, choice: Choice) -> None:
         """Defer a child for each set listed, and what is not listed yet."""
         steps, listing = state.executed.bit_count() + 1, self._least_evictions(state, choice)
         for evicted, cost in listing.sets:
-            self._defer(state.cost + cost, steps, state, Move(choice.operator, evicted))
+            self._defer(state.cost + cost, steps, state, SearchMove(choice.operator, evicted))
         for later, cost in listing.rest:
             self._defer(state.cost + cost, steps, state, later)
 
-    def _least_evictions(self, state: State, choice: Choice) -> Listing:
+    def _least_evictions(self, state: SearchState, choice: Choice) -> Listing:
         return self._evictions.listed(state, choice)
 
     # Dominance
 
-    def _is_undominated(self, state: State) -> bool:
+    def _is_undominated(self, state: SearchState) -> bool:
         """Enter a state among those with the same executed set, unless one of them is as good."""
         peers = self._frontier.setdefault(state.executed, [])
         if any(self._dominates(peer, state) for peer in peers):
@@ -193,7 +193,7 @@ class BestFirstSearch:
         self._frontier[state.executed] = survivors
         return True
 
-    def _dominates(self, better: State, worse: State) -> bool:
+    def _dominates(self, better: SearchState, worse: SearchState) -> bool:
         """Whether `better` can do whatever `worse` can, at no more cost.
 
         It first evicts what it holds in excess and writes the copies that only the other has.
@@ -209,10 +209,10 @@ class BestFirstSearch:
         return cost <= worse.cost
 
 
-def _path(state: State) -> tuple[Move, ...]:
+def _path(state: SearchState) -> tuple[SearchMove, ...]:
     """Return all moves from the start to this state."""
-    stretches: list[tuple[Move, ...]] = []
-    node: State | None = state
+    stretches: list[tuple[SearchMove, ...]] = []
+    node: SearchState | None = state
     while node is not None:
         stretches.append(node.moves)
         node = node.parent

@@ -13,7 +13,7 @@ from onchip.answer.problem import Order
 from onchip.answer.result import Stop
 from onchip.facts.indexed import IndexedProblem
 from onchip.solve.joint.search import BestFirstSearch, SearchOutcome
-from onchip.solve.run.compose import Move
+from onchip.solve.run.compose import SearchMove
 from onchip.solve.run.limits import Run
 
 GIVEN_ORDER_STATES = 2_000
@@ -30,14 +30,14 @@ class StagedSearch:
         self,
         indexed: IndexedProblem,
         run: Run,
-        on_plan: Callable[[tuple[Move, ...], int, str], None],
+        on_plan: Callable[[tuple[SearchMove, ...], int, str], None],
         share_for_the_proof: Callable[[], float],
     ) -> None:
         self._indexed = indexed
         self._run = run
         self._on_plan = on_plan
         self._share_for_the_proof = share_for_the_proof
-        self.moves: tuple[Move, ...] | None = None
+        self.moves: tuple[SearchMove, ...] | None = None
         self.cost: int | None = None
         self.lower_bound = 0
         self.stop = Stop.COMPLETED
@@ -103,7 +103,9 @@ class StagedSearch:
             self._on_plan(outcome.moves, outcome.cost, phase)
 
 
-def optimal_moves(indexed: IndexedProblem, run: Run, upper_bound: int | None, seed: int) -> tuple[Move, ...] | None:
+def optimal_moves(
+    indexed: IndexedProblem, run: Run, upper_bound: int | None, seed: int
+) -> tuple[SearchMove, ...] | None:
     """Return moves of least cost below the upper bound, with ties broken by the seed; None if none were found."""
     return _search(indexed, run, upper_bound, seed=seed).moves
 

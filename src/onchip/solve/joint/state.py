@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from onchip.solve.run.compose import Move
+from onchip.solve.run.compose import SearchMove
 
 
 @dataclass(slots=True, eq=False)
-class State:
+class SearchState:
     """A partial plan. `cost` includes the reload of every live tensor that has left.
 
     `copied` are the live activations of which DRAM has a copy; `moves` lead here from `parent`.
@@ -20,6 +20,6 @@ class State:
     resident: int
     used_units: int
     copied: int
-    parent: State | None
-    moves: tuple[Move, ...]
+    parent: SearchState | None
+    moves: tuple[SearchMove, ...]
     is_dominated: bool = False

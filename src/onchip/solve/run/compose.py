@@ -12,7 +12,7 @@ from onchip.ir.tensor import Role
 
 
 @dataclass(frozen=True, slots=True)
-class Residency:
+class PlannedResidency:
     """One tensor in scratchpad number `memory` over the half-open range of steps [start, stop).
 
     It begins with the tensor's Compute if `start` is that step, else with a load.
@@ -25,45 +25,45 @@ class Residency:
 
 
 @dataclass(frozen=True, slots=True)
-class Schedule:
+class OperatorSchedule:
     """An order of the operators and the residencies, by tensor and time; no addresses yet."""
 
     order: tuple[int, ...]
-    residencies: tuple[Residency, ...]
+    residencies: tuple[PlannedResidency, ...]
 
-    def in_memory(self, memory: int) -> Schedule:
+    def in_memory(self, memory: int) -> OperatorSchedule:
         """Return what of it happens in one scratchpad."""
-        return Schedule(self.order, tuple(one for one in self.residencies if one.memory == memory))
+        return OperatorSchedule(self.order, tuple(one for one in self.residencies if one.memory == memory))
 
 
 @dataclass(frozen=True, slots=True)
-class Move:
+class SearchMove:
     """One step of a search: these tensors leave, then the operator runs."""
 
     operator: int
     evicted: int
 
 
-def schedule_of_moves(indexed: IndexedProblem, moves: Iterable[Move]) -> Schedule:
+def schedule_of_moves(indexed: IndexedProblem, moves: Iterable[SearchMove]) -> OperatorSchedule:
     """Turn steps with evictions into residencies as short as their uses allow.
 
     A tensor that is evicted has been useless since its last use, so its residency ends there.
     """
     order: list[int] = []
-    residencies: list[Residency] = []
+    residencies: list[PlannedResidency] = []
     began: dict[int, int] = {}
     last_use: dict[int, int] = {}
     for step, move in enumerate(moves):
-        residencies.extend(Residency(t, began.pop(t), last_use[t] + 1) for t in bits(move.evicted))
+        residencies.extend(PlannedResidency(t, began.pop(t), last_use[t] + 1) for t in bits(move.evicted))
         for tensor in indexed.operand_lists[move.operator]:
             began.setdefault(tensor, step)
             last_use[tensor] = step
         order.append(move.operator)
-    residencies.extend(Residency(tensor, start, last_use[tensor] + 1) for tensor, start in began.items())
-    return Schedule(tuple(order), tuple(sorted(residencies, key=lambda r: (r.start, r.tensor, r.stop))))
+    residencies.extend(PlannedResidency(tensor, start, last_use[tensor] + 1) for tensor, start in began.items())
+    return OperatorSchedule(tuple(order), tuple(sorted(residencies, key=lambda r: (r.start, r.tensor, r.stop))))
 
 
-def non_compulsory_cost(indexed: IndexedProblem, schedule: Schedule) -> int:
+def non_compulsory_cost(indexed: IndexedProblem, schedule: OperatorSchedule) -> int:
     """Return what a schedule's transfers cost beyond the compulsory ones at their cheapest (COSMA, Eq. 12)."""
     views, cost = indexed.views, 0
     for tensor, residencies in _by_tensor(schedule.residencies).items():
@@ -81,12 +81,12 @@ def non_compulsory_cost(indexed: IndexedProblem, schedule: Schedule) -> int:
     return cost
 
 
-def _is_loaded(indexed: IndexedProblem, schedule: Schedule, residency: Residency) -> bool:
+def _is_loaded(indexed: IndexedProblem, schedule: OperatorSchedule, residency: PlannedResidency) -> bool:
     """Whether it begins with a load: it is not computed."""
     return indexed.producer[residency.tensor] != schedule.order[residency.start]
 
 
-def _stored_from(indexed: IndexedProblem, residencies: Sequence[Residency]) -> Residency | None:
+def _stored_from(indexed: IndexedProblem, residencies: Sequence[PlannedResidency]) -> PlannedResidency | None:
     """Return during which residency of a tensor it is stored, if it is: the first, which its operator began."""
     tensor = residencies[0].tensor
     is_output = indexed.tensors[tensor].role is Role.OUTPUT
@@ -95,15 +95,15 @@ def _stored_from(indexed: IndexedProblem, residencies: Sequence[Residency]) -> R
     return residencies[0]
 
 
-def _by_tensor(residencies: Iterable[Residency]) -> dict[int, list[Residency]]:
+def _by_tensor(residencies: Iterable[PlannedResidency]) -> dict[int, list[PlannedResidency]]:
     """Return each tensor's residencies as they begin."""
-    by_tensor: dict[int, list[Residency]] = {}
+    by_tensor: dict[int, list[PlannedResidency]] = {}
     for residency in sorted(residencies, key=lambda r: r.start):
         by_tensor.setdefault(residency.tensor, []).append(residency)
     return by_tensor
 
 
-def compose(indexed: IndexedProblem, schedule: Schedule, offsets_bytes: Sequence[int]) -> Plan:
+def compose(indexed: IndexedProblem, schedule: OperatorSchedule, offsets_bytes: Sequence[int]) -> Plan:
     """Write the straight-line program; `offsets_bytes[i]` belongs to `schedule.residencies[i]`.
 
     In a step: loads and allocations of outputs, Compute, compulsory writes, the one spill of a tensor that is
@@ -113,7 +113,7 @@ def compose(indexed: IndexedProblem, schedule: Schedule, offsets_bytes: Sequence
 
 
 class _Composer:
-    def __init__(self, indexed: IndexedProblem, schedule: Schedule, offsets_bytes: Sequence[int]) -> None:
+    def __init__(self, indexed: IndexedProblem, schedule: OperatorSchedule, offsets_bytes: Sequence[int]) -> None:
         self._indexed = indexed
         self._schedule = schedule
         self._offsets = dict(zip(schedule.residencies, offsets_bytes, strict=True))
@@ -123,8 +123,8 @@ class _Composer:
         self._instructions: list[Instruction] = []
 
     def plan(self) -> Plan:
-        starting: list[list[Residency]] = [[] for _ in self._schedule.order]
-        ending: list[list[Residency]] = [[] for _ in self._schedule.order]
+        starting: list[list[PlannedResidency]] = [[] for _ in self._schedule.order]
+        ending: list[list[PlannedResidency]] = [[] for _ in self._schedule.order]
         for residency in self._schedule.residencies:
             starting[residency.start].append(residency)
             ending[residency.stop - 1].append(residency)
@@ -135,7 +135,7 @@ class _Composer:
                 self._free(residency)
         return Plan(self._indexed.problem.memories, tuple(self._instructions))
 
-    def _begin(self, operator: int, residencies: list[Residency]) -> None:
+    def _begin(self, operator: int, residencies: list[PlannedResidency]) -> None:
         for residency in residencies:
             self._allocate(residency)
             if self._indexed.producer[residency.tensor] != operator:
@@ -146,12 +146,12 @@ class _Composer:
         for residency in self._stored_after.get(step, ()):
             self._copy(residency.tensor, self._memories[residency.memory], DRAM)
 
-    def _stores(self) -> dict[int, list[Residency]]:
+    def _stores(self) -> dict[int, list[PlannedResidency]]:
         """Return what is stored after which step: network outputs at once, a spill when the tensor leaves.
 
         A spill cannot wait that long where the tensor is loaded elsewhere before.
         """
-        stores: dict[int, list[Residency]] = {}
+        stores: dict[int, list[PlannedResidency]] = {}
         for tensor, residencies in _by_tensor(self._schedule.residencies).items():
             stored = _stored_from(self._indexed, residencies)
             if stored is not None:
@@ -161,11 +161,11 @@ class _Composer:
                 stores.setdefault(stored.stop - 1 if can_wait else stored.start, []).append(stored)
         return stores
 
-    def _allocate(self, residency: Residency) -> None:
+    def _allocate(self, residency: PlannedResidency) -> None:
         name, memory = self._names[residency.tensor], self._memories[residency.memory]
         self._instructions.append(Allocate(name, memory, self._offsets[residency]))
 
-    def _free(self, residency: Residency) -> None:
+    def _free(self, residency: PlannedResidency) -> None:
         self._instructions.append(Free(self._names[residency.tensor], self._memories[residency.memory]))
 
     def _copy(self, tensor: int, source: str, target: str) -> None:

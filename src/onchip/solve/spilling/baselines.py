@@ -21,7 +21,13 @@ from onchip.solve.allocation.greedy_by_size import order_by_size, place_by_size
 from onchip.solve.allocation.repair import packing_problem, place_or_cut
 from onchip.solve.joint.incumbent import Incumbent
 from onchip.solve.ordering.given import with_order_settled
-from onchip.solve.run.compose import Move, Residency, Schedule, non_compulsory_cost, schedule_of_moves
+from onchip.solve.run.compose import (
+    OperatorSchedule,
+    PlannedResidency,
+    SearchMove,
+    non_compulsory_cost,
+    schedule_of_moves,
+)
 from onchip.solve.run.limits import Run
 from onchip.solve.spilling.belady import belady_moves
 from onchip.solve.spilling.greedy import greedy_moves
@@ -37,7 +43,7 @@ class IdleStretch:
     cost: int
 
 
-Policy: TypeAlias = Callable[[IndexedProblem, Sequence[int]], tuple[Move, ...]]
+Policy: TypeAlias = Callable[[IndexedProblem, Sequence[int]], tuple[SearchMove, ...]]
 Rank: TypeAlias = Callable[[IdleStretch], tuple[int, ...]]
 
 RANKS: tuple[Rank, ...] = (
@@ -74,8 +80,8 @@ def _solve(problem: Problem, run: Run, method: str, policy: Policy) -> Result[Pl
 
 
 def place_by_size_or_evict(
-    indexed: IndexedProblem, schedule: Schedule, rank: Rank, run: Run
-) -> tuple[Schedule, tuple[int, ...]]:
+    indexed: IndexedProblem, schedule: OperatorSchedule, rank: Rank, run: Run
+) -> tuple[OperatorSchedule, tuple[int, ...]]:
     """Place by size; while a residency ends above the capacity, one in its way (or itself) leaves for a while.
 
     Which one is the least by `rank`. What is left when nothing can leave or the time is up is placed in order of time.
@@ -83,7 +89,7 @@ def place_by_size_or_evict(
     capacity = indexed.memory.capacity_bytes
     residencies = list(schedule.residencies)
     while run.stop is None:
-        current = Schedule(schedule.order, tuple(residencies))
+        current = OperatorSchedule(schedule.order, tuple(residencies))
         problem = packing_problem(indexed, current)
         offsets = place_by_size(problem)
         ends = [offset + buffer.size_bytes for offset, buffer in zip(offsets, problem.buffers, strict=True)]
@@ -94,10 +100,10 @@ def place_by_size_or_evict(
         if not stretches:
             break
         _cut(residencies, min(stretches, key=rank))
-    return place_or_cut(indexed, Schedule(schedule.order, tuple(residencies)), run)
+    return place_or_cut(indexed, OperatorSchedule(schedule.order, tuple(residencies)), run)
 
 
-def _stretches_in_the_way(indexed: IndexedProblem, schedule: Schedule, too_high: int) -> list[IdleStretch]:
+def _stretches_in_the_way(indexed: IndexedProblem, schedule: OperatorSchedule, too_high: int) -> list[IdleStretch]:
     """Return the idle stretches that meet the residency, of all that live with it and of itself."""
     uses = indexed.uses(schedule.order)
     returned = {r.tensor for r in schedule.residencies if r.start != uses[r.tensor][0]}
@@ -116,7 +122,7 @@ def _stretches_in_the_way(indexed: IndexedProblem, schedule: Schedule, too_high:
     return stretches
 
 
-def _cut(residencies: list[Residency], stretch: IdleStretch) -> None:
+def _cut(residencies: list[PlannedResidency], stretch: IdleStretch) -> None:
     whole = residencies[stretch.residency]
     residencies[stretch.residency : stretch.residency + 1] = (
         replace(whole, stop=stretch.last_use + 1),

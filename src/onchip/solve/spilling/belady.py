@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from onchip.facts.indexed import IndexedProblem, bits
-from onchip.solve.run.compose import Move
+from onchip.solve.run.compose import SearchMove
 
 
-def belady_moves(indexed: IndexedProblem, order: Sequence[int]) -> tuple[Move, ...]:
+def belady_moves(indexed: IndexedProblem, order: Sequence[int]) -> tuple[SearchMove, ...]:
     """Return the order with Belady's evictions (Belady 1966): the farthest next use leaves first.
 
     Every operator must fit by itself. Ties go to the larger tensor.
@@ -18,7 +18,7 @@ def belady_moves(indexed: IndexedProblem, order: Sequence[int]) -> tuple[Move, .
         for tensor in indexed.operand_lists[order[step]]:
             uses[tensor].append(step)
     room, resident, used = indexed.room, 0, 0
-    moves: list[Move] = []
+    moves: list[SearchMove] = []
     for operator in order:
         operands = indexed.operands[operator]
         used += room.units_of(operands & ~resident)
@@ -29,7 +29,7 @@ def belady_moves(indexed: IndexedProblem, order: Sequence[int]) -> tuple[Move, .
             evicted |= 1 << farthest
             resident &= ~(1 << farthest)
             used -= room.units[farthest]
-        moves.append(Move(operator, evicted))
+        moves.append(SearchMove(operator, evicted))
         for tensor in indexed.operand_lists[operator]:
             uses[tensor].pop()
             if not uses[tensor]:

@@ -8,14 +8,14 @@ from typing import TypeAlias
 
 from onchip.facts.fitting import places_of_operands
 from onchip.facts.indexed import IndexedProblem, bits
-from onchip.solve.run.compose import Residency, Schedule
+from onchip.solve.run.compose import OperatorSchedule, PlannedResidency
 
 NEVER = 1 << 60
 Room: TypeAlias = tuple[tuple[int, int], int, tuple[int, ...]]
 """What it costs and how little is left over, the scratchpad, who leaves."""
 
 
-def belady_schedule(indexed: IndexedProblem, order: Sequence[int]) -> Schedule:
+def belady_schedule(indexed: IndexedProblem, order: Sequence[int]) -> OperatorSchedule:
     """Return the order with places and evictions, one step after the other; addresses aside, it always fits.
 
     Every operator must fit by itself.
@@ -23,13 +23,13 @@ def belady_schedule(indexed: IndexedProblem, order: Sequence[int]) -> Schedule:
     return _Placing(indexed, order, None).schedule()
 
 
-def placed_schedule(indexed: IndexedProblem, pooled: Schedule) -> Schedule:
+def placed_schedule(indexed: IndexedProblem, pooled: OperatorSchedule) -> OperatorSchedule:
     """Return a schedule made for one scratchpad as large as all, with places; where there are none, more leaves."""
     return _Placing(indexed, pooled.order, pooled).schedule()
 
 
 class _Placing:
-    def __init__(self, indexed: IndexedProblem, order: Sequence[int], guide: Schedule | None) -> None:
+    def __init__(self, indexed: IndexedProblem, order: Sequence[int], guide: OperatorSchedule | None) -> None:
         self._indexed = indexed
         self._order = tuple(order)
         self._uses = indexed.uses(order)
@@ -38,16 +38,16 @@ class _Placing:
         self._used = [0] * len(self._rooms)
         self._memory_of: dict[int, int] = {}
         self._began: dict[int, int] = {}
-        self._residencies: list[Residency] = []
+        self._residencies: list[PlannedResidency] = []
         self._leaves = {(r.tensor, r.stop - 1) for r in guide.residencies} if guide else set()
 
-    def schedule(self) -> Schedule:
+    def schedule(self) -> OperatorSchedule:
         for step, operator in enumerate(self._order):
             self._make_resident(step, operator)
             for tensor in self._indexed.operand_lists[operator]:
                 if self._next_use(tensor, step) == NEVER or (tensor, step) in self._leaves:
                     self._leave(tensor, step + 1)
-        return Schedule(self._order, tuple(sorted(self._residencies, key=lambda r: (r.start, r.tensor))))
+        return OperatorSchedule(self._order, tuple(sorted(self._residencies, key=lambda r: (r.start, r.tensor))))
 
     def _make_resident(self, step: int, operator: int) -> None:
         indexed, written = self._indexed, self._indexed.writes[operator]
@@ -110,7 +110,7 @@ class _Placing:
         self._used[memory] -= self._rooms[memory].units[tensor]
         if began < before:
             last_use = self._uses[tensor][bisect_left(self._uses[tensor], before) - 1]
-            self._residencies.append(Residency(tensor, began, last_use + 1, memory))
+            self._residencies.append(PlannedResidency(tensor, began, last_use + 1, memory))
 
     def _next_use(self, tensor: int, step: int) -> int:
         uses = self._uses[tensor]

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from onchip.facts.indexed import IndexedProblem, bits
-from onchip.solve.run.compose import Move
+from onchip.solve.run.compose import SearchMove
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,7 +24,7 @@ class Eviction:
         return self.cost, -self.waits
 
 
-def greedy_moves(indexed: IndexedProblem, order: Sequence[int]) -> tuple[Move, ...]:
+def greedy_moves(indexed: IndexedProblem, order: Sequence[int]) -> tuple[SearchMove, ...]:
     """Return the order, where an operator does not fit with the set of evictions that costs least right then.
 
     An eviction costs the reload, and the spill unless DRAM has a copy. Every operator must fit by itself.
@@ -34,7 +34,7 @@ def greedy_moves(indexed: IndexedProblem, order: Sequence[int]) -> tuple[Move, .
         for tensor in indexed.operand_lists[order[step]]:
             uses[tensor].append(step)
     room, resident, copied = indexed.room, 0, indexed.backed
-    moves: list[Move] = []
+    moves: list[SearchMove] = []
     for step, operator in enumerate(order):
         operands = indexed.operands[operator]
         candidates = [
@@ -45,7 +45,7 @@ def greedy_moves(indexed: IndexedProblem, order: Sequence[int]) -> tuple[Move, .
         evicted = cheapest_eviction(indexed, resident, candidates)
         resident &= ~evicted
         copied |= evicted
-        moves.append(Move(operator, evicted))
+        moves.append(SearchMove(operator, evicted))
         for tensor in indexed.operand_lists[operator]:
             uses[tensor].pop()
             if not uses[tensor]:

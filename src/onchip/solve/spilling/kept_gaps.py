@@ -15,7 +15,7 @@ from onchip.answer.problem import Objective, Placement
 from onchip.answer.result import Result
 from onchip.facts.indexed import IndexedProblem, bits
 from onchip.ir.tensor import Role
-from onchip.solve.run.compose import Residency, Schedule
+from onchip.solve.run.compose import OperatorSchedule, PlannedResidency
 from onchip.solve.run.interruptible import solve_for_result
 from onchip.solve.run.limits import Run
 
@@ -33,7 +33,7 @@ class Gap:
     last_use: int
     next_use: int
 
-    def splits(self, residency: Residency) -> bool:
+    def splits(self, residency: PlannedResidency) -> bool:
         """Whether leaving here would end one part of the residency and begin another within it."""
         return (
             self.tensor == residency.tensor and self.last_use + 1 < residency.stop and self.next_use > residency.start
@@ -122,7 +122,7 @@ class KeptGaps:
                 for memory in self._kept[gap].keys() | self._kept[following].keys():
                     self._model.add(self._kept[gap].get(memory, 0) == self._kept[following].get(memory, 0))
 
-    def forbid(self, residencies: Iterable[Residency]) -> None:
+    def forbid(self, residencies: Iterable[PlannedResidency]) -> None:
         """These residencies together have no addresses in any such scratchpad: one leaves, or is elsewhere."""
         lives = tuple(residencies)
         alike = self._indexed.problem.memories[lives[0].memory]
@@ -133,7 +133,7 @@ class KeptGaps:
             ):
                 self._model.add_bool_or(literal for life in lives for literal in self._ends(life, memory))
 
-    def _ends(self, life: Residency, memory: int) -> list[cp_model.LiteralT]:
+    def _ends(self, life: PlannedResidency, memory: int) -> list[cp_model.LiteralT]:
         """Return literals, one of which is true unless the tensor is in the scratchpad all that time."""
         never = self._model.new_constant(1)
         gaps = [gap for gap in self._gaps[life.tensor] if gap.splits(life)]
@@ -142,7 +142,7 @@ class KeptGaps:
         uses = [step for step in self._uses[life.tensor] if life.start <= step < life.stop]
         return [self._at[life.tensor, step].get(memory, never.negated()).negated() for step in uses]
 
-    def begin_with(self, schedule: Schedule) -> None:
+    def begin_with(self, schedule: OperatorSchedule) -> None:
         """Let the search begin with a schedule of the same order."""
         for residency in schedule.residencies:
             for step in self._uses[residency.tensor]:
@@ -200,7 +200,7 @@ class KeptGaps:
 
     # Extract
 
-    def solve(self, run: Run) -> Result[Schedule]:
+    def solve(self, run: Run) -> Result[OperatorSchedule]:
         """Return a schedule of least cost; INFEASIBLE if the conflicts leave none.
 
         Without its strongest linear relaxation CP-SAT does not see that what is kept is there at both uses.
@@ -211,14 +211,14 @@ class KeptGaps:
         solver.parameters.linearization_level = 2
         return solve_for_result(solver, self._model, run, METHOD, lambda: self._schedule(solver))
 
-    def _schedule(self, solver: cp_model.CpSolver) -> Schedule:
-        residencies: list[Residency] = []
+    def _schedule(self, solver: cp_model.CpSolver) -> OperatorSchedule:
+        residencies: list[PlannedResidency] = []
         for tensor, uses in enumerate(self._uses):
             start = uses[0] if uses else 0
             for step, gap in zip_longest(uses, self._gaps[tensor]):
                 if gap is None or not any(solver.boolean_value(kept) for kept in self._kept[gap].values()):
                     at = self._at[tensor, step]
                     memory = next(memory for memory, literal in at.items() if solver.boolean_value(literal))
-                    residencies.append(Residency(tensor, start, step + 1, memory))
+                    residencies.append(PlannedResidency(tensor, start, step + 1, memory))
                     start = gap.next_use if gap else step
-        return Schedule(self._order, tuple(sorted(residencies, key=lambda r: (r.start, r.tensor))))
+        return OperatorSchedule(self._order, tuple(sorted(residencies, key=lambda r: (r.start, r.tensor))))

@@ -19,7 +19,7 @@ from onchip.solve.allocation.repair import packing_problem
 from onchip.solve.allocation.windows import hard_stretch
 from onchip.solve.joint.incumbent import Incumbent
 from onchip.solve.ordering.given import with_order_settled
-from onchip.solve.run.compose import Residency, Schedule, non_compulsory_cost
+from onchip.solve.run.compose import OperatorSchedule, PlannedResidency, non_compulsory_cost
 from onchip.solve.run.limits import Run
 from onchip.solve.spilling.streamed import stacked, streamed_schedule
 
@@ -91,15 +91,16 @@ class Pins:
         """A scratchpad for each operand that is streamed in a step, None if they do not fit beside the pinned."""
         return places_of_operands(self.indexed, self.order[step], self._pinned_in[step])
 
-    def schedule(self) -> Schedule:
+    def schedule(self) -> OperatorSchedule:
         """Return the residencies; what leaves an operator no room is unpinned before."""
         residencies = [
-            Residency(t, self.life(t).start, self.life(t).stop, memory) for t, memory in self._without_obstacles()
+            PlannedResidency(t, self.life(t).start, self.life(t).stop, memory)
+            for t, memory in self._without_obstacles()
         ]
         for step in range(len(self.order)):
             streamed = self.places(step) or {}
-            residencies += [Residency(tensor, step, step + 1, memory) for tensor, memory in streamed.items()]
-        return Schedule(self.order, tuple(sorted(residencies, key=lambda r: (r.start, r.tensor))))
+            residencies += [PlannedResidency(tensor, step, step + 1, memory) for tensor, memory in streamed.items()]
+        return OperatorSchedule(self.order, tuple(sorted(residencies, key=lambda r: (r.start, r.tensor))))
 
     def _without_obstacles(self) -> Iterable[tuple[int, int]]:
         for step in range(len(self.order)):
@@ -107,11 +108,11 @@ class Pins:
                 self.unpin_worst(range(step, step + 1))
         return self._memory_of.items()
 
-    def placed(self, run: Run) -> tuple[Schedule, tuple[int, ...]] | None:
+    def placed(self, run: Run) -> tuple[OperatorSchedule, tuple[int, ...]] | None:
         """Return a schedule and its offsets in bytes, at the price of pins; None if the run has to stop before."""
         while run.stop is None:
             schedule = self.schedule()
-            offsets_bytes: dict[Residency, int] = {}
+            offsets_bytes: dict[PlannedResidency, int] = {}
             for memory in range(len(self.indexed.views)):
                 part = schedule.in_memory(memory)
                 offsets_bytes |= zip(part.residencies, self._pack_or_unpin(part, memory, run), strict=False)
@@ -119,7 +120,7 @@ class Pins:
                 return schedule, tuple(offsets_bytes[residency] for residency in schedule.residencies)
         return None
 
-    def _pack_or_unpin(self, part: Schedule, memory: int, run: Run) -> tuple[int, ...]:
+    def _pack_or_unpin(self, part: OperatorSchedule, memory: int, run: Run) -> tuple[int, ...]:
         """Return the offsets of what is in a scratchpad, or none, and one tensor fewer is pinned there."""
         if memory not in self._memory_of.values():
             return stacked(self.indexed, part)

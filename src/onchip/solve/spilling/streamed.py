@@ -6,22 +6,22 @@ from collections.abc import Sequence
 
 from onchip.facts.fitting import places_of_operands
 from onchip.facts.indexed import IndexedProblem
-from onchip.solve.run.compose import Residency, Schedule
+from onchip.solve.run.compose import OperatorSchedule, PlannedResidency
 
 
-def streamed_schedule(indexed: IndexedProblem, order: Sequence[int]) -> Schedule:
+def streamed_schedule(indexed: IndexedProblem, order: Sequence[int]) -> OperatorSchedule:
     """Return the schedule in which no tensor stays; every operator must fit by itself."""
     residencies = []
     for step, operator in enumerate(order):
         places = places_of_operands(indexed, operator) or {}
-        residencies += [Residency(tensor, step, step + 1, places[tensor]) for tensor in sorted(places)]
-    return Schedule(tuple(order), tuple(residencies))
+        residencies += [PlannedResidency(tensor, step, step + 1, places[tensor]) for tensor in sorted(places)]
+    return OperatorSchedule(tuple(order), tuple(residencies))
 
 
-def stacked(indexed: IndexedProblem, schedule: Schedule) -> tuple[int, ...]:
+def stacked(indexed: IndexedProblem, schedule: OperatorSchedule) -> tuple[int, ...]:
     """Return offsets in bytes for a streamed schedule: one upon the other, what ends unaligned on top."""
     top: dict[tuple[int, int], int] = {}
-    offsets: dict[Residency, int] = {}
+    offsets: dict[PlannedResidency, int] = {}
     views = indexed.views
     for residency in sorted(schedule.residencies, key=lambda r: views[r.memory].room.padding_bytes[r.tensor]):
         room, place = views[residency.memory].room, (residency.start, residency.memory)

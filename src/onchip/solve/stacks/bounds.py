@@ -21,7 +21,7 @@ from onchip.solve.stacks.layer_bounds import LayerBounds, LayerShare, MapPlaces,
 from onchip.solve.stacks.layer_floors import MachineFloors
 from onchip.solve.stacks.objective import Criteria, FusionObjective
 from onchip.solve.stacks.space import StackChoice
-from onchip.solve.stacks.stacks import Span, legal_spans, stack_of
+from onchip.solve.stacks.stacks import LayerSpan, legal_spans, stack_of
 from onchip.solve.stacks.tile_ranges import SizeRange, paced_alike, range_totals
 from onchip.solve.stacks.tile_totals import AxisTotals, LayerTotals, axis_totals
 from onchip.solve.stacks.tilings import TileBox
@@ -47,20 +47,20 @@ class StackBounds:
     objective: FusionObjective
     sharing: Sharing
     _layers: LayerBounds = field(init=False)
-    _longest: dict[int, Span] = field(init=False)
+    _longest: dict[int, LayerSpan] = field(init=False)
     _first_readers: dict[str, int] = field(init=False)
-    _stacks: dict[Span, Stack] = field(default_factory=dict)
-    _axes: dict[tuple[Span, AxisName, Sizes, bool], AxisTotals] = field(default_factory=dict)
+    _stacks: dict[LayerSpan, Stack] = field(default_factory=dict)
+    _axes: dict[tuple[LayerSpan, AxisName, Sizes, bool], AxisTotals] = field(default_factory=dict)
     _channels: Mapping[str, int] = field(init=False)
-    _suffixes: dict[tuple[Span, Tiles], list[LayerShare]] = field(default_factory=dict)
-    _map_suffixes: dict[tuple[Span, Tiles, str | None], list[float]] = field(default_factory=dict)
-    _row_caches: dict[tuple[Span, Tiles], str] = field(default_factory=dict)
-    _maps: dict[tuple[Span, Tiles, int, tuple[str, ...], MapPlaces], float] = field(default_factory=dict)
-    _outer_readers: dict[Span, tuple[int, ...]] = field(default_factory=dict)
-    _outside: dict[tuple[Span, int], tuple[str, ...]] = field(default_factory=dict)
-    _inside: dict[tuple[Span, Tiles, str], tuple[float, float, float, float]] = field(default_factory=dict)
-    _ranged: dict[Span, bool] = field(default_factory=dict)
-    _is_tiled: dict[tuple[Span, Tiles], bool] = field(default_factory=dict)
+    _suffixes: dict[tuple[LayerSpan, Tiles], list[LayerShare]] = field(default_factory=dict)
+    _map_suffixes: dict[tuple[LayerSpan, Tiles, str | None], list[float]] = field(default_factory=dict)
+    _row_caches: dict[tuple[LayerSpan, Tiles], str] = field(default_factory=dict)
+    _maps: dict[tuple[LayerSpan, Tiles, int, tuple[str, ...], MapPlaces], float] = field(default_factory=dict)
+    _outer_readers: dict[LayerSpan, tuple[int, ...]] = field(default_factory=dict)
+    _outside: dict[tuple[LayerSpan, int], tuple[str, ...]] = field(default_factory=dict)
+    _inside: dict[tuple[LayerSpan, Tiles, str], tuple[float, float, float, float]] = field(default_factory=dict)
+    _ranged: dict[LayerSpan, bool] = field(default_factory=dict)
+    _is_tiled: dict[tuple[LayerSpan, Tiles], bool] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self._layers = LayerBounds(MachineFloors(self.accelerator, self.sharing))
@@ -113,7 +113,7 @@ class StackBounds:
             share.moved,
         )
 
-    def _shares_from(self, longest: Span, tiles: Tiles, start: int) -> LayerShare:
+    def _shares_from(self, longest: LayerSpan, tiles: Tiles, start: int) -> LayerShare:
         """Of the layers from there to the stack's end, which stacks that end with the same layer have in common."""
         known = self._suffixes.setdefault((longest, tiles), [])
         for at in range(longest.stop - 1 - len(known), start - 1, -1):
@@ -121,14 +121,14 @@ class StackBounds:
             known.append(share + known[-1] if known else share)
         return known[longest.stop - 1 - start]
 
-    def _maps_from(self, longest: Span, tiles: Tiles, cache: str | None, start: int) -> float:
+    def _maps_from(self, longest: LayerSpan, tiles: Tiles, cache: str | None, start: int) -> float:
         """Energy of their feature maps, as if all were of the stack, without those of the last layer."""
         known = self._map_suffixes.setdefault((longest, tiles, cache), [0.0])
         for at in range(longest.stop - 1 - len(known), start - 1, -1):
             known.append(known[-1] + self._maps_of(longest, tiles, at, (), MapPlaces(rows=cache)))
         return known[longest.stop - 1 - start]
 
-    def _row_cache(self, span: Span, tiles: Tiles) -> str | None:
+    def _row_cache(self, span: LayerSpan, tiles: Tiles) -> str | None:
         """The lowest memory in which cached rows may lie, if any are: it has room for those of all maps.
 
         Not counted is what may be in the cache of columns, too, and a map that another stack reads as well.
@@ -160,7 +160,7 @@ class StackBounds:
         outside_bits = max(share.weight_bits - (capacities[homes[highest]] if len(homes) > 1 else 0), 0)
         return weights_pj + outside_bits * share.dearer_pj, outside_bits * share.tiles_again
 
-    def _maps_of(self, longest: Span, tiles: Tiles, at: int, outside: tuple[str, ...], places: MapPlaces) -> float:
+    def _maps_of(self, longest: LayerSpan, tiles: Tiles, at: int, outside: tuple[str, ...], places: MapPlaces) -> float:
         key = longest, tiles, at, outside, places
         if key not in self._maps:
             layer = self.network.layers[at]
@@ -169,19 +169,19 @@ class StackBounds:
             self._maps[key] = self._layers.maps_pj(layer, rows, columns, inner, places)
         return self._maps[key]
 
-    def _readers_outside(self, span: Span) -> tuple[int, ...]:
+    def _readers_outside(self, span: LayerSpan) -> tuple[int, ...]:
         """Layers that read what is not of the stack."""
         if span not in self._outer_readers:
             every = range(span.start, span.stop)
             self._outer_readers[span] = tuple(at for at in every if self._from_outside(span, at))
         return self._outer_readers[span]
 
-    def _layer_totals(self, longest: Span, tiles: Tiles, at: int) -> tuple[LayerTotals, LayerTotals]:
+    def _layer_totals(self, longest: LayerSpan, tiles: Tiles, at: int) -> tuple[LayerTotals, LayerTotals]:
         rows, columns = self._totals(longest, tiles)
         name = self.network.layers[at].name
         return rows.layers[name], columns.layers[name]
 
-    def _from_outside(self, span: Span, at: int) -> tuple[str, ...]:
+    def _from_outside(self, span: LayerSpan, at: int) -> tuple[str, ...]:
         if (span, at) not in self._outside:
             inputs = {one.name for one in self._stack(span).inputs}
             sources = [read.source for read in self.network.layers[at].reads]
@@ -207,7 +207,7 @@ class StackBounds:
         )
         return max(elements for _, elements in taken), max(own_pj)
 
-    def _tiled_as(self, span: Span, tiles: Tiles) -> Span:
+    def _tiled_as(self, span: LayerSpan, tiles: Tiles) -> LayerSpan:
         """The longest stack that ends there, or this one if its tiles see something where that one's do not."""
         longest = self._longest[span.stop]
         if (longest, tiles) not in self._is_tiled:
@@ -218,12 +218,12 @@ class StackBounds:
                 self._is_tiled[longest, tiles] = False
         return longest if self._is_tiled[longest, tiles] else span
 
-    def _totals(self, span: Span, tiles: Tiles) -> tuple[AxisTotals, AxisTotals]:
+    def _totals(self, span: LayerSpan, tiles: Tiles) -> tuple[AxisTotals, AxisTotals]:
         mode = tiles.mode
         rows = self._along(span, AxisName.ROWS, tiles.rows, cached=mode.caches_rows)
         return rows, self._along(span, AxisName.COLUMNS, tiles.columns, cached=mode.caches_columns)
 
-    def _along(self, span: Span, axis: AxisName, sizes: Sizes, *, cached: bool) -> AxisTotals:
+    def _along(self, span: LayerSpan, axis: AxisName, sizes: Sizes, *, cached: bool) -> AxisTotals:
         key = span, axis, sizes, cached
         if key not in self._axes:
             stack = self._stack(span)
@@ -236,7 +236,7 @@ class StackBounds:
                 )
         return self._axes[key]
 
-    def _knows_boxes(self, span: Span) -> bool:
+    def _knows_boxes(self, span: LayerSpan) -> bool:
         if not self.sharing.every_memory_keeps or self.sharing.is_of_every_shape:
             return False
         if span not in self._ranged:
@@ -244,7 +244,7 @@ class StackBounds:
             self._ranged[span] = skips_nothing(stack) and paced_alike(stack)
         return self._ranged[span]
 
-    def _stack(self, span: Span) -> Stack:
+    def _stack(self, span: LayerSpan) -> Stack:
         if span not in self._stacks:
             self._stacks[span] = stack_of(self.network, span)
         return self._stacks[span]

@@ -12,7 +12,7 @@ from onchip.solve.stacks.objective import Criteria, value_of
 ChoiceT = TypeVar("ChoiceT", bound=Hashable)
 
 
-class Costs(Protocol[ChoiceT]):
+class ChoiceCosts(Protocol[ChoiceT]):
     """Of choices; all have equally many criteria."""
 
     def bound(self, choice: ChoiceT, /) -> Criteria | None:
@@ -33,7 +33,7 @@ class CostingStoppedError(Exception):
 class Ledger(Generic[ChoiceT]):
     """Every choice is costed at most once."""
 
-    costs: Costs[ChoiceT]
+    costs: ChoiceCosts[ChoiceT]
     known: dict[ChoiceT, Criteria | None] = field(default_factory=dict)
     _bounds: dict[ChoiceT, Criteria | None] = field(default_factory=dict)
 

@@ -13,7 +13,7 @@ from typing import Final, Generic, TypeVar
 from onchip.solve.run.limits import Run
 from onchip.solve.stacks.cost_table import Ledger
 from onchip.solve.stacks.objective import Criteria
-from onchip.solve.stacks.ways import Arc, Way, cheapest_way, front_of
+from onchip.solve.stacks.ways import Arc, PathToPlace, cheapest_way, front_of
 
 ChoiceT = TypeVar("ChoiceT", bound=Hashable)
 
@@ -65,12 +65,12 @@ class GuidedSearch(Generic[ChoiceT]):
     zero: Criteria
     estimates: Estimates[ChoiceT]
     ahead: int = 1
-    best: Way[ChoiceT] | None = None
-    _fronts: list[tuple[Way[ChoiceT], ...]] = field(init=False)
+    best: PathToPlace[ChoiceT] | None = None
+    _fronts: list[tuple[PathToPlace[ChoiceT], ...]] = field(init=False)
     _leading: list[tuple[ChoiceT, ...]] = field(init=False)
     _arcs_of: dict[ChoiceT, list[int]] = field(default_factory=dict)
 
-    def improve(self, run: Run, phase: str) -> Way[ChoiceT] | None:
+    def improve(self, run: Run, phase: str) -> PathToPlace[ChoiceT] | None:
         """The best way that is costed, of those given as `best` and those that are looked at."""
         self._fronts = [() for _ in self.arcs]
         self._leading = [() for _ in self.arcs]
@@ -110,14 +110,14 @@ class GuidedSearch(Generic[ChoiceT]):
                 self._look_at(concerned)
             self._offer(way)
 
-    def _offer(self, way: Way[ChoiceT]) -> None:
+    def _offer(self, way: PathToPlace[ChoiceT]) -> None:
         """The same choices at their costs, if they all can be."""
-        found: Way[ChoiceT] = Way(self.zero)
+        found: PathToPlace[ChoiceT] = PathToPlace(self.zero)
         for choice in way.choices:
             cost = self.estimates.ledger.true(choice)
             if cost is None:
                 return
-            found = Way(tuple(map(int.__add__, found.cost, cost)), choice, found)
+            found = PathToPlace(tuple(map(int.__add__, found.cost, cost)), choice, found)
         if self.best is None or found.value < self.best.value:
             self.best = found
 

@@ -17,17 +17,17 @@ from onchip.answer.result import Status, Stop
 from onchip.solve.run.limits import Run
 from onchip.solve.stacks.cost_table import Ledger
 from onchip.solve.stacks.objective import Criteria, value_of
-from onchip.solve.stacks.ways import Arc, Way, cheapest_way, front_of
+from onchip.solve.stacks.ways import Arc, PathToPlace, cheapest_way, front_of
 
 ChoiceT = TypeVar("ChoiceT", bound=Hashable)
 
 
 @dataclass(frozen=True, slots=True)
-class Found(Generic[ChoiceT]):
+class FoundWay(Generic[ChoiceT]):
     """The best way, or the best so far; `lower_bound` is of any way."""
 
     status: Status
-    way: Way[ChoiceT] | None
+    way: PathToPlace[ChoiceT] | None
     lower_bound: int
     stopped_by: Stop
 
@@ -46,10 +46,10 @@ class LazySearch(Generic[ChoiceT]):
     ledger: Ledger[ChoiceT]
     ahead: int = 1
     run: Run = field(default_factory=Run)
-    way: Way[ChoiceT] | None = field(init=False)
-    best: Way[ChoiceT] | None = field(init=False, default=None)
-    _fronts: list[tuple[Way[ChoiceT], ...]] = field(init=False)
-    _known: list[tuple[Way[ChoiceT], ...]] = field(init=False)
+    way: PathToPlace[ChoiceT] | None = field(init=False)
+    best: PathToPlace[ChoiceT] | None = field(init=False, default=None)
+    _fronts: list[tuple[PathToPlace[ChoiceT], ...]] = field(init=False)
+    _known: list[tuple[PathToPlace[ChoiceT], ...]] = field(init=False)
     _arcs_of: dict[ChoiceT, list[int]] = field(init=False, default_factory=dict)
     _choices: list[list[ChoiceT]] = field(init=False)
 
@@ -138,8 +138,8 @@ class LazySearch(Generic[ChoiceT]):
 
 
 def best_of(
-    searches: Sequence[LazySearch[ChoiceT]], run: Run, phase: str, start: Way[ChoiceT] | None = None
-) -> Found[ChoiceT]:
+    searches: Sequence[LazySearch[ChoiceT]], run: Run, phase: str, start: PathToPlace[ChoiceT] | None = None
+) -> FoundWay[ChoiceT]:
     """The cheapest way of all searches, which share a ledger: always the one of the least bound goes on.
 
     `start` is a way, all of it costed, to improve on.
@@ -150,12 +150,12 @@ def best_of(
         known = [way for way in (start, *(search.best for search in searches)) if way is not None]
         best = min(known, key=lambda way: way.value, default=None)
         if not bounds:
-            return Found(Status.INFEASIBLE, None, 0, Stop.COMPLETED)
+            return FoundWay(Status.INFEASIBLE, None, 0, Stop.COMPLETED)
         proven = max(proven, min(bounds))
         if best is not None and best.value <= proven:
-            return Found(Status.OPTIMAL, best, best.value, Stop.COMPLETED)
+            return FoundWay(Status.OPTIMAL, best, best.value, Stop.COMPLETED)
         if stopped := run.stop:
-            return Found(Status.UNKNOWN if best is None else Status.FEASIBLE, best, proven, stopped)
+            return FoundWay(Status.UNKNOWN if best is None else Status.FEASIBLE, best, proven, stopped)
         run.report(None if best is None else best.value, proven, phase)
         least = next(search for search in searches if search.way is not None and search.way.value == min(bounds))
         least.advance(run)

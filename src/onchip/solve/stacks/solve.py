@@ -17,7 +17,7 @@ from onchip.solve.stacks.costs import StackCosts
 from onchip.solve.stacks.guided import Estimates, GuidedSearch
 from onchip.solve.stacks.objective import Criteria
 from onchip.solve.stacks.options import OPTIMAL, Combination, FusionOptions
-from onchip.solve.stacks.search import Found, LazySearch, best_of
+from onchip.solve.stacks.search import FoundWay, LazySearch, best_of
 from onchip.solve.stacks.space import StackChoice, StackSpace
 from onchip.solve.stacks.spaces import (
     FewTilings,
@@ -29,8 +29,8 @@ from onchip.solve.stacks.spaces import (
     space_of,
     spans_of_option,
 )
-from onchip.solve.stacks.stacks import Span
-from onchip.solve.stacks.ways import Way
+from onchip.solve.stacks.stacks import LayerSpan
+from onchip.solve.stacks.ways import PathToPlace
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,7 +87,7 @@ class Solver:
     ahead: int
     run: Run
 
-    def best(self, space: StackSpace) -> Found[StackChoice]:
+    def best(self, space: StackSpace) -> FoundWay[StackChoice]:
         """Begins with few stacks in few tiles."""
         few = few_stacks(space)
         fewest = replace(few, tilings=FewTilings(space))
@@ -97,7 +97,7 @@ class Solver:
         search.refresh()
         return best_of([search], self.run, "strategies", start)
 
-    def best_shared(self, space: StackSpace, parts: Iterator[StackSpace]) -> Found[StackChoice]:
+    def best_shared(self, space: StackSpace, parts: Iterator[StackSpace]) -> FoundWay[StackChoice]:
         """Of the parts of a space, in each of which all stacks share a tiling; stopped early, a bound of all of it."""
         searches = []
         for part in parts:
@@ -105,19 +105,19 @@ class Solver:
             if (stopped := self.run.stop) and next(parts, None) is not None:
                 found, all_of_it = best_of(searches, self.run, "strategies"), self._search(space).way
                 status = Status.UNKNOWN if found.way is None else Status.FEASIBLE
-                return Found(status, found.way, all_of_it.value if all_of_it else 0, stopped)
+                return FoundWay(status, found.way, all_of_it.value if all_of_it else 0, stopped)
         return best_of(searches, self.run, "strategies")
 
     def _search(self, space: StackSpace) -> LazySearch[StackChoice]:
         return LazySearch(*space.arcs(), self.zero, self.ledger, self.ahead, self.run)
 
-    def _no_worse(self, space: StackSpace, best: Way[StackChoice] | None) -> Way[StackChoice] | None:
+    def _no_worse(self, space: StackSpace, best: PathToPlace[StackChoice] | None) -> PathToPlace[StackChoice] | None:
         """No worse than any of the space, proven if there is time; what is proven of it is not of a larger one."""
         run = self.run
         own = replace(run, listener=lambda heard: run.listener(replace(heard, lower_bound=0)))
         return best_of([self._search(space)], own, "first strategies", best).way or best
 
-    def _better(self, space: StackSpace, best: Way[StackChoice] | None) -> Way[StackChoice] | None:
+    def _better(self, space: StackSpace, best: PathToPlace[StackChoice] | None) -> PathToPlace[StackChoice] | None:
         """The best that estimates lead to, or that there is."""
         arcs, last = replace(space, tilings=ThinnedTilings(space.tilings)).arcs()
         every = [replace(arc, choices=tuple(one for choice in arc.choices for one in choice.singly())) for arc in arcs]
@@ -156,7 +156,7 @@ def strategy_of(network: FusableNetwork, choices: Sequence[StackChoice]) -> Fusi
     )
 
 
-def choices_of(network: FusableNetwork, strategy: FusionStrategy, spans: Sequence[Span]) -> Iterator[StackChoice]:
+def choices_of(network: FusableNetwork, strategy: FusionStrategy, spans: Sequence[LayerSpan]) -> Iterator[StackChoice]:
     """The stacks of a strategy, which are `spans`, each with the maps that lie on chip while it runs."""
     homes: dict[str, str] = {}
     for span, stack in zip(spans, strategy.stacks, strict=True):

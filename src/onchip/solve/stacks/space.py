@@ -15,7 +15,7 @@ from onchip.answer.stacks import Tiling
 from onchip.arch.accelerator import Accelerator
 from onchip.arch.memory import DRAM, MemoryLevel, Operand
 from onchip.facts.fusable import FeatureMap, FusableNetwork
-from onchip.solve.stacks.stacks import Span
+from onchip.solve.stacks.stacks import LayerSpan
 from onchip.solve.stacks.tilings import TileBox
 from onchip.solve.stacks.ways import Arc
 
@@ -30,7 +30,7 @@ class StackChoice:
     With a `box` it stands for all tilings of it, one of which is `tiling`.
     """
 
-    span: Span
+    span: LayerSpan
     tiling: Tiling
     homes: Homes = ()
     output_home: str = DRAM
@@ -61,7 +61,7 @@ class StackChoice:
         return f"layers {self.span.start}-{self.span.stop - 1}, {self.tiles}{homes}{output}"
 
 
-TilingsOf: TypeAlias = Callable[[Span], Sequence[Tiling | TileBox]]
+TilingsOf: TypeAlias = Callable[[LayerSpan], Sequence[Tiling | TileBox]]
 FEW_TILINGS: Final = 128
 """So many of a box are looked at one by one."""
 
@@ -76,7 +76,7 @@ class StackSpace:
 
     network: FusableNetwork
     accelerator: Accelerator
-    spans: Sequence[Span]
+    spans: Sequence[LayerSpan]
     tilings: TilingsOf
     may_stay: bool = True
 
@@ -108,11 +108,11 @@ class StackSpace:
             if self._have_room(homes):
                 yield tuple((one.name, memory) for one, memory in homes)
 
-    def _homes_of_output(self, span: Span) -> list[str]:
+    def _homes_of_output(self, span: LayerSpan) -> list[str]:
         output = self.network.layers[span.stop - 1].output
         return self._memories_for(output) if output in self._alive_at(span.stop) else [DRAM]
 
-    def _after(self, span: Span, homes: Homes, output_home: str) -> Homes | None:
+    def _after(self, span: LayerSpan, homes: Homes, output_home: str) -> Homes | None:
         """What lies where behind the stack; None if there is no room for its output beside what is there before."""
         maps, output = self.network.maps, self.network.layers[span.stop - 1].output
         own = [(output, output_home)] if output_home != DRAM else []
@@ -140,7 +140,7 @@ class StackSpace:
         )
 
 
-def _choice(span: Span, tiling: Tiling | TileBox, homes: Homes, output_home: str) -> StackChoice:
+def _choice(span: LayerSpan, tiling: Tiling | TileBox, homes: Homes, output_home: str) -> StackChoice:
     if isinstance(tiling, Tiling):
         return StackChoice(span, tiling, homes, output_home)
     first = Tiling(tiling.columns[0], tiling.rows[0], tiling.mode)

@@ -14,7 +14,7 @@ from onchip.facts.fusable import FeatureMap, FusableNetwork
 from onchip.solve.stacks.options import OPTIMAL, Combination, FusionOptions
 from onchip.solve.stacks.space import StackSpace, TilingsOf
 from onchip.solve.stacks.stacks import (
-    Span,
+    LayerSpan,
     given_stacks,
     greedy_stacks,
     legal_spans,
@@ -33,7 +33,7 @@ BEST_OF_DEFINES: Final = Tiling(4, 72, OverlapMode.FULLY_CACHED)
 """The best tiles of its case study 1."""
 
 
-def spans_of_option(network: FusableNetwork, accelerator: Accelerator, stacks: str) -> tuple[Span, ...]:
+def spans_of_option(network: FusableNetwork, accelerator: Accelerator, stacks: str) -> tuple[LayerSpan, ...]:
     """Stacks that may be used: for `optimal` all, else those that are used."""
     match stacks:
         case "optimal":
@@ -49,7 +49,7 @@ def spans_of_option(network: FusableNetwork, accelerator: Accelerator, stacks: s
 
 
 def space_of(
-    network: FusableNetwork, accelerator: Accelerator, spans: Sequence[Span], options: FusionOptions
+    network: FusableNetwork, accelerator: Accelerator, spans: Sequence[LayerSpan], options: FusionOptions
 ) -> StackSpace:
     """Return the space in which each stack has a tiling of its own."""
     return StackSpace(network, accelerator, spans, _Tilings(network, options), options.maps_stay)
@@ -86,7 +86,7 @@ def _before_cutting(options: FusionOptions, outputs: Sequence[FeatureMap]) -> It
 
 
 def _cut_to_map(
-    shared: Tiling, span: Span, output: FeatureMap, tried: Sequence[Tiling | TileBox]
+    shared: Tiling, span: LayerSpan, output: FeatureMap, tried: Sequence[Tiling | TileBox]
 ) -> tuple[Tiling, ...]:
     """Return what of the shared tiling is tried for a stack; a layer alone may run as one tile besides."""
     own = dict.fromkeys((*([whole(output)] if span.length == 1 else []), shared.within(output.columns, output.rows)))
@@ -100,7 +100,7 @@ class _Tilings:
     network: FusableNetwork
     options: FusionOptions
 
-    def __call__(self, span: Span) -> tuple[Tiling | TileBox, ...]:
+    def __call__(self, span: LayerSpan) -> tuple[Tiling | TileBox, ...]:
         output, options = stack_of(self.network, span).output, self.options
         if options.tile is not None:
             given = [Tiling(*options.tile, mode).within(output.columns, output.rows) for mode in options.modes]
@@ -122,7 +122,7 @@ class FewTilings:
 
     space: StackSpace
 
-    def __call__(self, span: Span) -> tuple[Tiling, ...]:
+    def __call__(self, span: LayerSpan) -> tuple[Tiling, ...]:
         """At most two."""
         output = stack_of(self.space.network, span).output
         some = dict.fromkeys((BEST_OF_DEFINES.within(output.columns, output.rows), whole(output)))
@@ -141,7 +141,7 @@ class ThinnedTilings:
 
     tilings: TilingsOf
 
-    def __call__(self, span: Span) -> tuple[Tiling | TileBox, ...]:
+    def __call__(self, span: LayerSpan) -> tuple[Tiling | TileBox, ...]:
         """With the sizes of the sweep, and the least and the greatest."""
         some = frozenset((*SWEEP_COLUMNS, *SWEEP_ROWS))
         return tuple(
@@ -150,7 +150,7 @@ class ThinnedTilings:
         )
 
 
-def ensure_a_tile_fits(network: FusableNetwork, spans: Sequence[Span], options: FusionOptions) -> None:
+def ensure_a_tile_fits(network: FusableNetwork, spans: Sequence[LayerSpan], options: FusionOptions) -> None:
     """Raises UsageError for a tile given that is larger than every map that it might be of."""
     if options.tile is None:
         return
@@ -167,7 +167,7 @@ def ensure_a_tile_fits(network: FusableNetwork, spans: Sequence[Span], options: 
     )
 
 
-def space_described(network: FusableNetwork, spans: Sequence[Span], options: FusionOptions) -> str:
+def space_described(network: FusableNetwork, spans: Sequence[LayerSpan], options: FusionOptions) -> str:
     """The strategies among which the answer is the best."""
     stacks = f"{len(spans)} stack{'' if len(spans) == 1 else 's'}"
     cuts = f"{stacks} that no branch leaves, cut anywhere" if options.stacks == OPTIMAL else f"{stacks} as given"

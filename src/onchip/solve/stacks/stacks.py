@@ -17,7 +17,7 @@ PLACE = "--stacks"
 
 
 @dataclass(frozen=True, slots=True, order=True)
-class Span:
+class LayerSpan:
     """Layers of a network by their place in its order, half-open."""
 
     start: int
@@ -29,12 +29,12 @@ class Span:
         return self.stop - self.start
 
 
-def escaping(network: FusableNetwork, span: Span) -> tuple[str, ...]:
+def escaping(network: FusableNetwork, span: LayerSpan) -> tuple[str, ...]:
     """The layers of the run, its last apart, whose output is read behind it, or leaves the network."""
     return _escaping(network, _last_readers(network), span)
 
 
-def stack_of(network: FusableNetwork, span: Span) -> Stack:
+def stack_of(network: FusableNetwork, span: LayerSpan) -> Stack:
     """The run as a stack; raises UsageError for one over a branch or an output of the network."""
     if leaving := escaping(network, span):
         first, last = network.layers[span.start].name, network.layers[span.stop - 1].name
@@ -54,56 +54,56 @@ def stack_of(network: FusableNetwork, span: Span) -> Stack:
     return Stack(tuple(maps[name] for name in read), layers, layers[-1].output.name in network.outputs)
 
 
-def legal_spans(network: FusableNetwork) -> tuple[Span, ...]:
+def legal_spans(network: FusableNetwork) -> tuple[LayerSpan, ...]:
     """All of them, by their first and then their last layer."""
     count, readers = len(network.layers), _last_readers(network)
-    every = (Span(start, stop) for start in range(count) for stop in range(start + 1, count + 1))
+    every = (LayerSpan(start, stop) for start in range(count) for stop in range(start + 1, count + 1))
     return tuple(span for span in every if not _escaping(network, readers, span))
 
 
-def one_stack(network: FusableNetwork) -> tuple[Span, ...]:
+def one_stack(network: FusableNetwork) -> tuple[LayerSpan, ...]:
     """All layers together; raises UsageError where more than the last output leaves the network."""
-    span = Span(0, len(network.layers))
+    span = LayerSpan(0, len(network.layers))
     stack_of(network, span)
     return (span,)
 
 
-def single_layers(network: FusableNetwork) -> tuple[Span, ...]:
+def single_layers(network: FusableNetwork) -> tuple[LayerSpan, ...]:
     """Each layer alone."""
-    return tuple(Span(at, at + 1) for at in range(len(network.layers)))
+    return tuple(LayerSpan(at, at + 1) for at in range(len(network.layers)))
 
 
-def greedy_stacks(network: FusableNetwork, capacity_bits: int) -> tuple[Span, ...]:
+def greedy_stacks(network: FusableNetwork, capacity_bits: int) -> tuple[LayerSpan, ...]:
     """Layers join a stack while its weights fit into so many bits.
 
     Between two places where the network has no branch, all layers or none do; if they alone do not fit, or more than
     the last output leaves them, each of them is a stack. An output of the network ends a stack.
     """
-    stacks: list[Span] = []
+    stacks: list[LayerSpan] = []
     start, used = 0, 0
     for unit in units_of(network):
         need = sum(layer.weight_bits for layer in network.layers[unit.start : unit.stop])
         is_one = need <= capacity_bits and not escaping(network, unit)
-        if is_one and used + need <= capacity_bits and not escaping(network, Span(start, unit.stop)):
+        if is_one and used + need <= capacity_bits and not escaping(network, LayerSpan(start, unit.stop)):
             used += need
             continue
         if start < unit.start:
-            stacks.append(Span(start, unit.start))
+            stacks.append(LayerSpan(start, unit.start))
         start, used = unit.start, need
         if not is_one:
-            stacks.extend(Span(at, at + 1) for at in range(unit.start, unit.stop))
+            stacks.extend(LayerSpan(at, at + 1) for at in range(unit.start, unit.stop))
             start, used = unit.stop, 0
     if start < len(network.layers):
-        stacks.append(Span(start, len(network.layers)))
+        stacks.append(LayerSpan(start, len(network.layers)))
     return tuple(stacks)
 
 
-def units_of(network: FusableNetwork) -> Iterator[Span]:
+def units_of(network: FusableNetwork) -> Iterator[LayerSpan]:
     """Runs between neighbouring places where only the output of the layer before is still to be read."""
     start, readers = 0, _last_readers(network)
     for stop in range(1, len(network.layers) + 1):
         if all(readers.get(layer.output.name, 0) < stop for layer in network.layers[: stop - 1]):
-            yield Span(start, stop)
+            yield LayerSpan(start, stop)
             start = stop
 
 
@@ -113,9 +113,9 @@ def weight_capacity_bits(accelerator: Accelerator) -> int:
     return holding[-1].memory.capacity_bytes * 8 if holding else 0
 
 
-def given_stacks(network: FusableNetwork, text: str) -> tuple[Span, ...]:
+def given_stacks(network: FusableNetwork, text: str) -> tuple[LayerSpan, ...]:
     """`0-3,4-7`, or layers' names instead of numbers, one alone for a stack of one layer; raises UsageError."""
-    stacks: list[Span] = []
+    stacks: list[LayerSpan] = []
     for part in text.split(","):
         span = _span(network, part)
         begin = stacks[-1].stop if stacks else 0
@@ -130,7 +130,7 @@ def given_stacks(network: FusableNetwork, text: str) -> tuple[Span, ...]:
     return tuple(stacks)
 
 
-def spans_of(network: FusableNetwork, stacks: Sequence[Sequence[str]]) -> tuple[Span, ...]:
+def spans_of(network: FusableNetwork, stacks: Sequence[Sequence[str]]) -> tuple[LayerSpan, ...]:
     """Where stacks of layers, by name, stand; raises UsageError unless they are the network's layers in its order."""
     names = [layer.name for layer in network.layers]
     given = [name for stack in stacks for name in stack]
@@ -140,7 +140,7 @@ def spans_of(network: FusableNetwork, stacks: Sequence[Sequence[str]]) -> tuple[
         expected = repr(names[at]) if at < len(names) else f"{len(names)} layers"
         raise UsageError(what, file=network.name, place="stacks", expected=expected)
     ends = [sum(map(len, stacks[: at + 1])) for at in range(len(stacks))]
-    return tuple(Span(stop - len(stack), stop) for stop, stack in zip(ends, stacks, strict=True))
+    return tuple(LayerSpan(stop - len(stack), stop) for stop, stack in zip(ends, stacks, strict=True))
 
 
 def _last_readers(network: FusableNetwork) -> dict[str, int]:
@@ -148,7 +148,7 @@ def _last_readers(network: FusableNetwork) -> dict[str, int]:
     return {read.source: at for at, layer in enumerate(network.layers) for read in layer.reads}
 
 
-def _escaping(network: FusableNetwork, last_readers: Mapping[str, int], span: Span) -> tuple[str, ...]:
+def _escaping(network: FusableNetwork, last_readers: Mapping[str, int], span: LayerSpan) -> tuple[str, ...]:
     inner = network.layers[span.start : span.stop - 1]
     leaving = set(network.outputs)
     return tuple(
@@ -158,14 +158,14 @@ def _escaping(network: FusableNetwork, last_readers: Mapping[str, int], span: Sp
     )
 
 
-def _span(network: FusableNetwork, text: str) -> Span:
+def _span(network: FusableNetwork, text: str) -> LayerSpan:
     """Names may have dashes themselves: each dash is tried."""
     numbers = {str(at): at for at in range(len(network.layers))}
     numbers |= {layer.name: at for at, layer in enumerate(network.layers)}
     ends = [(text, text), *((text[:at], text[at + 1 :]) for at, letter in enumerate(text) if letter == "-")]
     for first, last in ends:
         if first in numbers and last in numbers and numbers[first] <= numbers[last]:
-            return Span(numbers[first], numbers[last] + 1)
+            return LayerSpan(numbers[first], numbers[last] + 1)
     count = len(network.layers)
     expected = f"one, greedy, optimal, or stacks like 0-3,4-{max(count - 1, 4)} of layers 0 to {count - 1}"
     raise UsageError(f"{text!r} is no stack", file=network.name, place=PLACE, expected=expected)

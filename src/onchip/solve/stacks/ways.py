@@ -21,12 +21,12 @@ class Arc(Generic[ChoiceT]):
 
 
 @dataclass(frozen=True, slots=True)
-class Way(Generic[ChoiceT]):
+class PathToPlace(Generic[ChoiceT]):
     """From the first place: its last choice and the way before that; without a choice it is where ways begin."""
 
     cost: Criteria
     choice: ChoiceT | None = None
-    before: Way[ChoiceT] | None = None
+    before: PathToPlace[ChoiceT] | None = None
 
     @property
     def value(self) -> int:
@@ -37,22 +37,24 @@ class Way(Generic[ChoiceT]):
     def choices(self) -> tuple[ChoiceT, ...]:
         """First to last."""
         found: list[ChoiceT] = []
-        at: Way[ChoiceT] | None = self
+        at: PathToPlace[ChoiceT] | None = self
         while at is not None and at.choice is not None:
             found.append(at.choice)
             at = at.before
         return tuple(reversed(found))
 
 
-def front_of(choices: Iterable[ChoiceT], cost_of: Callable[[ChoiceT], Criteria | None]) -> tuple[Way[ChoiceT], ...]:
+def front_of(
+    choices: Iterable[ChoiceT], cost_of: Callable[[ChoiceT], Criteria | None]
+) -> tuple[PathToPlace[ChoiceT], ...]:
     """The choices that no other is at least as good as in every criterion."""
     costs = ((choice, cost_of(choice)) for choice in choices)
-    return pareto(Way(cost, choice) for choice, cost in costs if cost is not None)
+    return pareto(PathToPlace(cost, choice) for choice, cost in costs if cost is not None)
 
 
-def pareto(ways: Iterable[Way[ChoiceT]]) -> tuple[Way[ChoiceT], ...]:
+def pareto(ways: Iterable[PathToPlace[ChoiceT]]) -> tuple[PathToPlace[ChoiceT], ...]:
     """Of equal ones the first; with one criterion, the least."""
-    kept: list[Way[ChoiceT]] = []
+    kept: list[PathToPlace[ChoiceT]] = []
     for way in sorted(ways, key=lambda way: way.cost):
         if not kept or way.cost[-1] < kept[-1].cost[-1]:
             kept.append(way)
@@ -63,11 +65,11 @@ def pareto(ways: Iterable[Way[ChoiceT]]) -> tuple[Way[ChoiceT], ...]:
 
 def cheapest_way(
     arcs: Sequence[Arc[ChoiceT]],
-    fronts: Sequence[tuple[Way[ChoiceT], ...]],
+    fronts: Sequence[tuple[PathToPlace[ChoiceT], ...]],
     last: int,
     zero: Criteria,
     at_most: int | None = None,
-) -> Way[ChoiceT] | None:
+) -> PathToPlace[ChoiceT] | None:
     """From place 0 to `last`, by the fronts of the arcs; None without a way, or without one of at most that value.
 
     Arcs lead to higher places.
@@ -77,8 +79,8 @@ def cheapest_way(
         if fronts[at]:
             leaving[arc.source].append(at)
     rest = _least_from(arcs, fronts, leaving, zero)
-    reached: list[list[Way[ChoiceT]]] = [[] for _ in range(last + 1)]
-    reached[0].append(Way(zero))
+    reached: list[list[PathToPlace[ChoiceT]]] = [[] for _ in range(last + 1)]
+    reached[0].append(PathToPlace(zero))
     for place in range(last):
         begun = [way for way in pareto(reached[place]) if _may_lead(way, rest[place], at_most)]
         reached[place] = []
@@ -86,14 +88,14 @@ def cheapest_way(
             for way in begun:
                 for step in fronts[at]:
                     cost = tuple(map(int.__add__, way.cost, step.cost))
-                    reached[arcs[at].target].append(Way(cost, step.choice, way))
+                    reached[arcs[at].target].append(PathToPlace(cost, step.choice, way))
     ends = [way for way in pareto(reached[last]) if _may_lead(way, zero, at_most)]
     return min(ends, key=lambda way: way.value, default=None)
 
 
 def _least_from(
     arcs: Sequence[Arc[ChoiceT]],
-    fronts: Sequence[tuple[Way[ChoiceT], ...]],
+    fronts: Sequence[tuple[PathToPlace[ChoiceT], ...]],
     leaving: Sequence[Sequence[int]],
     zero: Criteria,
 ) -> list[Criteria | None]:
@@ -111,7 +113,7 @@ def _least_from(
     return least
 
 
-def _may_lead(way: Way[ChoiceT], rest: Criteria | None, at_most: int | None) -> bool:
+def _may_lead(way: PathToPlace[ChoiceT], rest: Criteria | None, at_most: int | None) -> bool:
     if rest is None:
         return False
     return at_most is None or value_of(tuple(map(int.__add__, way.cost, rest))) <= at_most
