@@ -1,0 +1,128 @@
+"""What a Compute of a program costs: the sum of its operator's loop nests, or reading and writing its operands once."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from fractions import Fraction
+from typing import Final
+
+from onchip.arch.accelerator import Accelerator
+from onchip.arch.memory import DRAM, Direction, Operand
+from onchip.cost.schedule.rates import FEMTOJOULES_PER_PICOJOULE, MemoryRates
+from onchip.errors import UsageError
+
+_BOTH: Final = (Direction.READ, Direction.WRITE)
+
+
+@dataclass(frozen=True, slots=True)
+class NestCost:
+    """What one loop nest costs with its mapping at its homes; energies in pJ, `access_pj` by memory and operand.
+
+    `cycles` are whole; `workspace_bytes` are those of each addressed memory that needs any.
+    """
+
+    energy_pj: float
+    cycles: int
+    dram_read_bits: int
+    dram_written_bits: int
+    workspace_bytes: Mapping[str, int]
+    mac_pj: float
+    access_pj: Mapping[tuple[str, str], float]
+
+
+@dataclass(frozen=True, slots=True)
+class ComputeCost:
+    """What one Compute costs; `energy_fj` is rounded once for all of it.
+
+    `mac_pj` and `access_pj`, by memory and operand, are the energy's parts, not rounded. `workspace_bytes` are the
+    sizes of its workspaces, by addressed memory. Raises UsageError for a negative figure.
+    """
+
+    energy_fj: int
+    cycles: int
+    dram_read_bits: int
+    dram_written_bits: int
+    workspace_bytes: Mapping[str, int]
+    mac_pj: float = 0.0
+    access_pj: Mapping[tuple[str, str], float] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        figures = (self.energy_fj, self.cycles, self.dram_read_bits, self.dram_written_bits)
+        if min(*figures, *self.workspace_bytes.values()) < 0:
+            raise UsageError(f"a Compute costs {figures}", expected="figures of at least 0")
+
+    @property
+    def streams(self) -> bool:
+        """Whether it moves anything from or to DRAM."""
+        return self.dram_read_bits + self.dram_written_bits > 0
+
+
+@dataclass(frozen=True, slots=True)
+class OperandAtHome:
+    """An operand of an operator without a nest: its bits, those of one row, and its home (None: it is streamed)."""
+
+    operand: Operand
+    bits: int
+    row_bits: int
+    home: str | None
+
+
+def cost_of_nests(nests: Sequence[NestCost]) -> ComputeCost:
+    """The cost of nests that run one after the other on the same operands; workspaces are those of the greatest."""
+    energy_pj, mac_pj = 0.0, 0.0
+    parts: dict[tuple[str, str], float] = defaultdict(float)
+    workspaces: dict[str, int] = {}
+    for nest in nests:
+        energy_pj += nest.energy_pj
+        mac_pj += nest.mac_pj
+        for key, part in nest.access_pj.items():
+            parts[key] += part
+        for memory, size in nest.workspace_bytes.items():
+            workspaces[memory] = max(workspaces.get(memory, 0), size)
+    return ComputeCost(
+        round(energy_pj * FEMTOJOULES_PER_PICOJOULE),
+        sum(nest.cycles for nest in nests),
+        sum(nest.dram_read_bits for nest in nests),
+        sum(nest.dram_written_bits for nest in nests),
+        {memory: size for memory, size in workspaces.items() if size},
+        mac_pj,
+        dict(parts),
+    )
+
+
+def cost_without_nest(operands: Iterable[OperandAtHome], accelerator: Accelerator) -> ComputeCost:
+    """The cost of reading every input and writing every output once, each at its home or at DRAM.
+
+    Raises AcceleratorError where a memory does not say what an access costs, or has no port of the direction.
+    """
+    rates = MemoryRates(accelerator)
+    parts: dict[tuple[str, str], Fraction] = defaultdict(Fraction)
+    moved: dict[tuple[str, Direction], int] = defaultdict(int)
+    rows: dict[str, int] = defaultdict(int)
+    for one in operands:
+        memory = one.home or DRAM
+        direction = Direction.WRITE if one.operand is Operand.OUTPUT else Direction.READ
+        parts[memory, one.operand.value] += rates.energy_fj(memory, direction, one.bits)
+        moved[memory, direction] += one.bits
+        if one.home is None and (farthest := _farthest(rates, one.operand)) is not None:
+            rows[farthest] += one.row_bits
+    cycles = {
+        memory: sum(rates.cycles(memory, each, moved.get((memory, each), 0)) for each in _BOTH)
+        for memory in {memory for memory, _ in moved}
+    }
+    return ComputeCost(
+        round(sum(parts.values())),
+        max(cycles.values(), default=0),
+        moved.get((DRAM, Direction.READ), 0),
+        moved.get((DRAM, Direction.WRITE), 0),
+        {memory: -(-bits // 8) for memory, bits in rows.items()},
+        0.0,
+        {key: float(part / FEMTOJOULES_PER_PICOJOULE) for key, part in parts.items()},
+    )
+
+
+def _farthest(rates: MemoryRates, operand: Operand) -> str | None:
+    """The addressed memory farthest from the MACs that holds such operands."""
+    return next((level.memory.name for level in reversed(rates.addressed) if operand in level.memory.holds), None)

@@ -1,0 +1,51 @@
+"""The operands of a tile operator: all bands that it lists of one tensor of the network are one operand."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from onchip.arch.memory import Operand
+from onchip.ir.graph import Graph
+from onchip.ir.operator import Operator
+from onchip.ir.tensor import Role, Tensor
+
+
+@dataclass(frozen=True, slots=True)
+class BandedOperand:
+    """What an operator reads, or writes, of one tensor of the network, each band once.
+
+    `operand` says in which memories it can have its home: a parameter where weights are, what else is read where
+    inputs are, what is written where outputs are.
+    """
+
+    operand: Operand
+    bands: tuple[Tensor, ...]
+
+    @property
+    def bits(self) -> int:
+        """Of all bands, in whole bytes."""
+        return sum(band.size_bytes for band in self.bands) * 8
+
+    @property
+    def row_bits(self) -> int:
+        """Of the last axis of the first band; of all of a band without a shape, or without axes."""
+        first = self.bands[0]
+        if first.shape is None or first.bits is None or not first.shape:
+            return first.size_bytes * 8
+        return first.shape[-1] * first.bits
+
+
+def operands_of(graph: Graph, operator: Operator) -> tuple[BandedOperand, ...]:
+    """The operands of an operator of a tile graph: those that it reads, then those that it writes."""
+    return (*_operands(graph, operator.reads, None), *_operands(graph, operator.outputs, Operand.OUTPUT))
+
+
+def _operands(graph: Graph, names: tuple[str, ...], operand: Operand | None) -> Iterator[BandedOperand]:
+    bands: dict[tuple[Operand, str], dict[str, Tensor]] = {}
+    for name in names:
+        tensor = graph.tensor[name]
+        kind = operand or (Operand.WEIGHT if tensor.role is Role.PARAMETER else Operand.INPUT)
+        bands.setdefault((kind, tensor.part_of or name), {})[name] = tensor
+    for (kind, _), found in bands.items():
+        yield BandedOperand(kind, tuple(found.values()))
