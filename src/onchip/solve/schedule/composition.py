@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from onchip.answer.program import Allocate, Compute, Free, Instruction, Plan
 from onchip.answer.schedule import WORKSPACE, Schedule, ScheduledMapping, ScheduledStack
 from onchip.arch.accelerator import Accelerator
-from onchip.cost.schedule.compute_cost import ComputeCost, cost_of_nests, cost_without_nest
+from onchip.cost.schedule.compute_cost import ComputeCost, OperandAtHome, cost_of_nests, cost_without_nest
 from onchip.cost.schedule.rates import addressed_levels
 from onchip.solve.schedule.addresses import Addressed, addressed
 from onchip.solve.schedule.mapped import KnownMappings, MappedNest
@@ -83,7 +83,10 @@ class Composer:
     def _cost(self, step: Step, homes: Sequence[str | None], mapped: Mapping[NestPlace, MappedNest]) -> ComputeCost:
         if step.nests:
             return cost_of_nests([mapped[nest].cost for nest in step.nest_places(homes)])
-        operands = [operand.at(home) for operand, home in zip(step.operands, homes, strict=True)]
+        operands = [
+            OperandAtHome(one.operand, one.bits, one.row_bits, home)
+            for one, home in zip(step.operands, homes, strict=True)
+        ]
         return cost_without_nest(operands, self.accelerator)
 
 

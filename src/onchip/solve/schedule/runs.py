@@ -4,16 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from math import prod
 
 from onchip.answer.program import Allocate, Compute, Free, Instruction
 from onchip.answer.schedule import Homes
 from onchip.arch.memory import MemoryLevel, Operand
-from onchip.cost.schedule.compute_cost import OperandAtHome
+from onchip.cost.schedule.operands import BandedOperand, operands_of
 from onchip.ir.graph import Graph
 from onchip.ir.layer import Layer
 from onchip.ir.operator import Operator
-from onchip.ir.tensor import Tensor
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,28 +28,13 @@ class NestPlace:
 
 
 @dataclass(frozen=True, slots=True)
-class OperandBands:
-    """The bands of one operand of a step, and as what a memory has to hold them."""
-
-    operand: Operand
-    tensors: tuple[Tensor, ...]
-
-    def at(self, home: str | None) -> OperandAtHome:
-        """All its bits, and those of a row of its first band, at its home."""
-        first = self.tensors[0]
-        bits = sum(_bits(one) for one in self.tensors)
-        row_bits = _bits(first) // prod(first.shape[:-1]) if first.shape else _bits(first)
-        return OperandAtHome(self.operand, bits, row_bits, home)
-
-
-@dataclass(frozen=True, slots=True)
 class Step:
     """A tile operator: its stack, its nests, and its operands: of one with nests input, weight (if any) and output."""
 
     operator: str
     stack: int
     nests: tuple[Layer, ...]
-    operands: tuple[OperandBands, ...]
+    operands: tuple[BandedOperand, ...]
 
     def nest_places(self, homes: Sequence[str | None]) -> Iterator[NestPlace]:
         """Each nest, where the operands have these homes."""
@@ -80,38 +63,26 @@ class Residents:
             elif isinstance(one, Compute):
                 yield tuple(self._home(operand) for operand in steps[one.operator].operands)
 
-    def _home(self, bands: OperandBands) -> str | None:
+    def _home(self, operand: BandedOperand) -> str | None:
         """The memory nearest the MACs that holds such operands and has all the bands."""
-        holding = (level.memory.name for level in self.levels if bands.operand in level.memory.holds)
-        has_all = (name for name in holding if all(name in self._resident.get(one.name, ()) for one in bands.tensors))
+        holding = (level.memory.name for level in self.levels if operand.operand in level.memory.holds)
+        has_all = (name for name in holding if all(name in self._resident.get(one.name, ()) for one in operand.bands))
         return next(has_all, None)
 
 
 def step_of(graph: Graph, operator: Operator, original: Operator, stack: int, nests: tuple[Layer, ...]) -> Step:
     """A tile operator of the tile graph `graph`; `original` is the network's operator of which it is a part."""
-    read = {name: graph.tensor[name] for name in operator.inputs}
-    operands = []
-    for name in dict.fromkeys(original.inputs):
-        bands = tuple(one for one in read.values() if name in (one.part_of, one.name))
-        if bands:
-            operands.append(OperandBands(Operand.INPUT, bands))
-    if nests and len(original.inputs) > len(operands):  # both operands are the same feature map
-        operands.append(operands[0])
-    if nests and all(_is_element_by_element(layer) for layer in nests):
-        operands.sort(key=lambda one: -sum(tensor.size_bytes for tensor in one.tensors))
-    parameters = [OperandBands(Operand.WEIGHT, (graph.tensor[name],)) for name in operator.parameters]
-    outputs = tuple(graph.tensor[name] for name in operator.outputs)
-    groups = (
-        [OperandBands(Operand.OUTPUT, outputs)] if nests else [OperandBands(Operand.OUTPUT, (one,)) for one in outputs]
-    )
-    return Step(operator.name, stack, nests, (*operands, *parameters, *groups))
+    operands = operands_of(graph, operator)
+    if not nests:
+        return Step(operator.name, stack, nests, operands)
+    read = {one.bands[0].part_of or one.bands[0].name: one for one in operands if one.operand is Operand.INPUT}
+    inputs = [read[name] for name in original.inputs if name in read]
+    if all(_is_element_by_element(layer) for layer in nests):
+        inputs.sort(key=lambda one: -one.bits)
+    weights = [one for one in operands if one.operand is Operand.WEIGHT]
+    outputs = [one for one in operands if one.operand is Operand.OUTPUT]
+    return Step(operator.name, stack, nests, (*inputs, *weights, *outputs))
 
 
 def _is_element_by_element(layer: Layer) -> bool:
     return layer.k == layer.c == layer.r == layer.s == 1
-
-
-def _bits(tensor: Tensor) -> int:
-    if tensor.shape is None or tensor.bits is None:
-        return tensor.size_bytes * 8
-    return prod(tensor.shape) * tensor.bits
