@@ -124,6 +124,9 @@ class Graph:
             operator.name: [self.producer[name].name for name in operator.reads if name in self.producer]
             for operator in self.operators
         }
+        # Of large networks, this is much faster than looking for a cycle that is not there.
+        if all(position[before] < position[name] for name, befores in predecessors.items() for before in befores):
+            return
         try:
             tuple(TopologicalSorter(predecessors).static_order())
         except CycleError as error:

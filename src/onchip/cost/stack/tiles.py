@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from onchip.facts.back_calculation_classes import ReadExtent, TileClass, TiledAxis
 from onchip.facts.fusable import FeatureMap, FusableLayer, Stack
+from onchip.facts.tile_layer import layer_of_tile
 from onchip.ir.layer import Layer
 
 
@@ -137,11 +138,9 @@ def _seen(source: FeatureMap, down: ReadExtent, across: ReadExtent, *, padding_i
 
 
 def _layer(fusable: FusableLayer, rows: TileClass, columns: TileClass, at: int, *, stored: bool) -> Layer:
-    """The loop nest over the tile. Where pixels are groups (an addition) these become fewer."""
-    layer, output = fusable.layer, fusable.output
-    height, width = rows.maps[output.name].computed, columns.maps[output.name].computed
-    if (layer.p, layer.q) != (output.rows, output.columns):
-        return replace(layer, g=layer.g // (output.rows * output.columns) * height * width)
+    """The loop nest over the tile."""
+    output = fusable.output
+    tile = rows.maps[output.name].computed, columns.maps[output.name].computed
     down, across = rows.reads[at][0], columns.reads[at][0]
     padding = (down.zeros_before, across.zeros_before, down.zeros_after, across.zeros_after)
-    return replace(layer, p=height, q=width, padding=(0, 0, 0, 0) if stored else padding)
+    return layer_of_tile(fusable.layer, (output.rows, output.columns), tile, (0, 0, 0, 0) if stored else padding)

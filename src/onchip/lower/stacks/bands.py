@@ -8,15 +8,16 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field
 from itertools import pairwise
 
 import numpy as np
 
 from onchip.facts.back_calculation import BackCalculation, MapUse, Spans
 from onchip.facts.fusable import Stack
+from onchip.ir.graph import Graph
 from onchip.ir.region import Range, Region, whole_region
-from onchip.ir.tensor import Tensor
+from onchip.ir.tensor import Tensor, size_in_bytes
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,19 +53,26 @@ class Lines:
 
 @dataclass(frozen=True, slots=True)
 class MapBands:
-    """The bands of a map; a pixel is `scale` (rows, columns) elements of the tensor wide (a transposed convolution)."""
+    """The bands of a map, whose lines count elements of the tensor.
+
+    Tiles count pixels of `scale` (rows, columns) elements each: more than one where a transposed convolution writes it.
+    """
 
     base: Tensor
     rows: Lines
     columns: Lines
     scale: tuple[int, int] = (1, 1)
+    made: dict[tuple[str, Range, Range], Tensor] = field(default_factory=dict, compare=False, repr=False)
 
     def within(self, place: TilePlace, rows: Range, columns: Range) -> tuple[Tensor, ...]:
-        """Those of which a rectangle is made, as the tile at `place` has them, the columns fastest."""
+        """Those of which a rectangle of pixels is made, as the tile at `place` has them, the columns fastest."""
+        mark = self._mark(place)
+        scaled_rows, scaled_columns = (
+            (low * size, high * size) for size, (low, high) in zip(self.scale, (rows, columns), strict=True)
+        )
+        pieces = self.columns.pieces(place.column, scaled_columns)
         return tuple(
-            self._band(place, self.region(down, across))
-            for down in self.rows.pieces(place.row, rows)
-            for across in self.columns.pieces(place.column, columns)
+            self._band(mark, down, across) for down in self.rows.pieces(place.row, scaled_rows) for across in pieces
         )
 
     @property
@@ -79,20 +87,42 @@ class MapBands:
         rows, columns = self.pixels
         return self.within(TilePlace(0, 0, 1), (0, rows), (0, columns))
 
-    def region(self, rows: Range, columns: Range) -> Region:
-        """A rectangle of the map as a region of the tensor, of all channels."""
-        shape = self.base.shape or ()
-        if len(shape) < 4:
-            return whole_region(shape)
-        scaled = ((size * low, size * high) for size, (low, high) in zip(self.scale, (rows, columns), strict=True))
-        return (*whole_region(shape[:2]), *scaled)
-
-    def _band(self, place: TilePlace, region: Region) -> Tensor:
-        """Of what tiles compute again, called after the first tile that has it."""
+    def _mark(self, place: TilePlace) -> str:
+        """What tiles compute again is called after the first tile that has it."""
+        if self.rows.are_shared and self.columns.are_shared:
+            return ""
         first = (0 if self.rows.are_shared else place.row) * place.columns
-        first += 0 if self.columns.are_shared else place.column
-        is_shared = self.rows.are_shared and self.columns.are_shared
-        return band_of_tensor(self.base, region, "" if is_shared else f"#{first}")
+        return f"#{first + (0 if self.columns.are_shared else place.column)}"
+
+    def _band(self, mark: str, rows: Range, columns: Range) -> Tensor:
+        """A rectangle of elements, of all channels; each is made once."""
+        key = mark, rows, columns
+        if key not in self.made:
+            shape = self.base.shape or ()
+            region = (*whole_region(shape[:2]), rows, columns) if len(shape) > 3 else whole_region(shape)
+            self.made[key] = band_of_tensor(self.base, region, mark)
+        return self.made[key]
+
+
+class OutsideLines:
+    """Where maps between stacks are cut, in rows and columns of their tensors; each begins and ends at a line."""
+
+    def __init__(self, graph: Graph, names: Iterable[str]) -> None:
+        self._graph = graph
+        self._lines: dict[str, tuple[set[int], set[int]]] = {}
+        for name in names:
+            height, width = (graph.tensor[name].shape or ())[2:] or (1, 1)
+            self._lines[name] = {0, height}, {0, width}
+
+    def cut(self, name: str, rows: Iterable[int], columns: Iterable[int]) -> None:
+        """Cuts a map at these lines."""
+        for lines, more in zip(self._lines[name], (rows, columns), strict=True):
+            lines.update(more)
+
+    def bands(self, name: str, scale: tuple[int, int] = (1, 1)) -> MapBands:
+        """The bands of a map; tiles count its pixels in squares of `scale` elements."""
+        rows, columns = (Lines((tuple(sorted(lines)),)) for lines in self._lines[name])
+        return MapBands(self._graph.tensor[name], rows, columns, scale)
 
 
 def band_of_tensor(base: Tensor, region: Region, mark: str = "") -> Tensor:
@@ -103,10 +133,10 @@ def band_of_tensor(base: Tensor, region: Region, mark: str = "") -> Tensor:
     ranges = ",".join(
         ":" if each == (0, size) else f"{each[0]}:{each[1]}" for each, size in zip(region, shape, strict=True)
     )
-    sizes = tuple(stop - start for start, stop in region)
-    band = Tensor.of_shape(f"{base.name}{mark}[{ranges}]", sizes, base.bits or 0, base.role)
+    sizes, bits = tuple(stop - start for start, stop in region), base.bits or 0
     aliases = tuple(f"{alias}{mark}[{ranges}]" for alias in base.aliases)
-    return replace(band, aliases=aliases, part_of=base.name, region=region)
+    name, size_bytes = f"{base.name}{mark}[{ranges}]", size_in_bytes(sizes, bits)
+    return Tensor(name, size_bytes, base.role, sizes, bits, aliases, base.name, region)
 
 
 def lines_inside(stack: Stack, found: BackCalculation, *, cached: bool) -> Mapping[str, Lines]:
