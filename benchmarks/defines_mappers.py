@@ -12,6 +12,7 @@ from typing import Final
 from onchip.answer.document import Reading
 from onchip.app.networks import read_network
 from onchip.arch.accelerator import Accelerator
+from onchip.cost.floors.unit_shares import AnyUnrolling, Sharing
 from onchip.cost.layer.cost import LayerCost, layer_cost
 from onchip.cost.layer.latency import Latency
 from onchip.cost.stack.mapper import Mapper
@@ -31,7 +32,7 @@ from onchip.solve.mapping.baselines.loma import solve_as_loma
 from onchip.solve.mapping.exact.exact import solve_exactly
 from onchip.solve.mapping.objective import MappingObjective
 from onchip.solve.run.limits import Run
-from onchip.solve.stacks.unit_shares import AnyUnrolling, GivenUnrolling, Sharing
+from onchip.solve.stacks.given_unrolling import GivenUnrolling
 
 MAPPERS: Final = ("loma", "uneven", "exact")
 PARTIAL_BITS: Final = 16

@@ -29,10 +29,10 @@ from onchip.solve.mapping.baselines.fixed_unrolling import (
 from onchip.solve.run.limits import Limits, Run
 from onchip.solve.run.start import NoAnswerError
 from onchip.solve.stacks.costs import StackCosts
+from onchip.solve.stacks.given_unrolling import GivenUnrolling
 from onchip.solve.stacks.objective import FusionObjective
 from onchip.solve.stacks.options import FusionOptions
 from onchip.solve.stacks.solve import FusionResult, solve_fusion
-from onchip.solve.stacks.unit_shares import GivenUnrolling
 from support.diamond import Ended, Program
 from support.fused_files import CHIP
 

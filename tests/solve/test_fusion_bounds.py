@@ -11,6 +11,8 @@ from hypothesis import strategies as st
 from onchip.answer.stacks import OverlapMode, Tiling
 from onchip.arch.accelerator import Accelerator
 from onchip.arch.memory import Operand
+from onchip.cost.floors.layer_floors import MachineFloors
+from onchip.cost.floors.unit_shares import AnyUnrolling, Sharing
 from onchip.cost.stack.mapper import Mapper, Memoized
 from onchip.facts.fusable import FusableNetwork
 from onchip.formats.own.accelerator_yaml import accelerator_from_yaml, load_accelerator
@@ -25,14 +27,13 @@ from onchip.solve.mapping.baselines.fixed_unrolling import (
 from onchip.solve.mapping.registry import METHODS
 from onchip.solve.run.limits import Run
 from onchip.solve.stacks.costs import StackCosts
-from onchip.solve.stacks.layer_floors import MachineFloors
+from onchip.solve.stacks.given_unrolling import GivenUnrolling
 from onchip.solve.stacks.mappers import LayerMapper
 from onchip.solve.stacks.objective import FusionObjective
 from onchip.solve.stacks.reuse_floors import reuse_floors
 from onchip.solve.stacks.space import StackChoice, StackSpace
 from onchip.solve.stacks.stacks import LayerSpan, legal_spans, stack_of
 from onchip.solve.stacks.tilings import TileBox, TileSizes, boxes_of
-from onchip.solve.stacks.unit_shares import AnyUnrolling, GivenUnrolling, Sharing
 from support import fused_files
 from support.stacks import chain, fsrcnn, random_stack, tilings_of
 

@@ -11,6 +11,7 @@ from onchip.answer.stacks import OverlapMode, Tiling
 from onchip.arch.accelerator import Accelerator
 from onchip.arch.compute import ComputeArray
 from onchip.arch.memory import Access, Direction, Dram, Memory, MemoryLevel, Operand, Port
+from onchip.cost.floors.unit_shares import AnyUnrolling, Sharing
 from onchip.cost.stack.mapper import Mapper, Memoized
 from onchip.facts.fusable import FeatureMap, FusableLayer, FusableNetwork
 from onchip.ir.window import Window
@@ -23,11 +24,11 @@ from onchip.solve.mapping.baselines.fixed_unrolling import (
 from onchip.solve.mapping.registry import METHODS
 from onchip.solve.run.limits import Run
 from onchip.solve.stacks.costs import StackCosts
+from onchip.solve.stacks.given_unrolling import GivenUnrolling
 from onchip.solve.stacks.mappers import LayerMapper
 from onchip.solve.stacks.objective import FusionObjective
 from onchip.solve.stacks.space import StackChoice
 from onchip.solve.stacks.stacks import LayerSpan
-from onchip.solve.stacks.unit_shares import AnyUnrolling, GivenUnrolling, Sharing
 from support.stacks import ONE, convolution, pool
 
 PORTS = (Port(Direction.READ_WRITE, 64),)

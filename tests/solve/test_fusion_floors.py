@@ -17,6 +17,8 @@ from onchip.answer.layer_mapping import LayerMapping, MappingError
 from onchip.answer.stacks import OverlapMode, Tiling
 from onchip.arch.accelerator import Accelerator
 from onchip.arch.memory import Operand
+from onchip.cost.floors.layer_floors import MachineFloors
+from onchip.cost.floors.unit_shares import AnyUnrolling
 from onchip.cost.layer.cost import LayerCost, layer_cost
 from onchip.cost.stack.cost import stack_cost
 from onchip.errors import AcceleratorError, InputError
@@ -30,7 +32,6 @@ from onchip.solve.run.limits import Run
 from onchip.solve.stacks.bounds import StackBounds
 from onchip.solve.stacks.costs import StackCosts
 from onchip.solve.stacks.layer_bounds import skips_nothing
-from onchip.solve.stacks.layer_floors import MachineFloors
 from onchip.solve.stacks.objective import Criteria, FusionObjective
 from onchip.solve.stacks.reuse_floors import reuse_floors
 from onchip.solve.stacks.space import StackChoice, StackSpace
@@ -38,7 +39,6 @@ from onchip.solve.stacks.stacks import LayerSpan, legal_spans, stack_of
 from onchip.solve.stacks.tile_ranges import SizeRange, paced_alike, range_totals
 from onchip.solve.stacks.tile_totals import LayerTotals, axis_totals
 from onchip.solve.stacks.tilings import TileBox, TileSizes, boxes_of
-from onchip.solve.stacks.unit_shares import AnyUnrolling
 from onchip.solve.stacks.workers import Costing
 from oracles.fused_pixels import computed
 from oracles.mapspace import all_mappings, homed_toy, lean_toy, toy

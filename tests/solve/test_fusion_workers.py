@@ -15,10 +15,10 @@ from onchip.solve.mapping.baselines.fixed_unrolling import (
     unrollings_for,
 )
 from onchip.solve.run.limits import Limits, Run
+from onchip.solve.stacks.given_unrolling import GivenUnrolling
 from onchip.solve.stacks.objective import FusionObjective
 from onchip.solve.stacks.space import StackChoice
 from onchip.solve.stacks.stacks import LayerSpan, stack_of
-from onchip.solve.stacks.unit_shares import GivenUnrolling
 from onchip.solve.stacks.workers import Costing, costs_of
 from support.stacks import fsrcnn
 

@@ -14,18 +14,18 @@ from typing import Final, TypeAlias
 from onchip.answer.stacks import Tiling
 from onchip.arch.accelerator import Accelerator
 from onchip.arch.memory import DRAM
+from onchip.cost.floors.layer_floors import MachineFloors
+from onchip.cost.floors.unit_shares import Sharing
 from onchip.errors import InputError
 from onchip.facts.back_calculation import AxisName
 from onchip.facts.fusable import FeatureMap, FusableNetwork, Stack
 from onchip.solve.stacks.layer_bounds import LayerBounds, LayerShare, MapPlaces, shares_of, skips_nothing
-from onchip.solve.stacks.layer_floors import MachineFloors
 from onchip.solve.stacks.objective import Criteria, FusionObjective
 from onchip.solve.stacks.space import StackChoice
 from onchip.solve.stacks.stacks import LayerSpan, legal_spans, stack_of
 from onchip.solve.stacks.tile_ranges import SizeRange, paced_alike, range_totals
 from onchip.solve.stacks.tile_totals import AxisTotals, LayerTotals, axis_totals
 from onchip.solve.stacks.tilings import TileBox
-from onchip.solve.stacks.unit_shares import Sharing
 
 Tiles: TypeAlias = Tiling | TileBox
 Sizes: TypeAlias = int | tuple[int, ...]

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 from onchip.arch.accelerator import Accelerator
 from onchip.arch.memory import DRAM
+from onchip.cost.floors.unit_shares import AnyUnrolling, Sharing
 from onchip.cost.stack.conventions import OURS, Conventions
 from onchip.cost.stack.cost import StackCost, stack_cost
 from onchip.cost.stack.mapper import Mapper
@@ -17,7 +18,6 @@ from onchip.solve.stacks.mappers import UnmappableError
 from onchip.solve.stacks.objective import Criteria, FusionObjective
 from onchip.solve.stacks.space import StackChoice
 from onchip.solve.stacks.stacks import stack_of
-from onchip.solve.stacks.unit_shares import AnyUnrolling, Sharing
 
 
 @dataclass(slots=True)

@@ -11,9 +11,9 @@ from typing import TypeAlias
 import numpy as np
 
 from onchip.arch.memory import DRAM, Operand
+from onchip.cost.floors.layer_floors import MachineFloors, NestFloors, OperandFloor
 from onchip.facts.fusable import FeatureMap, FusableLayer, Read, Stack
 from onchip.ir.layer import Layer
-from onchip.solve.stacks.layer_floors import MachineFloors, NestFloors, OperandFloor
 from onchip.solve.stacks.reuse_floors import ReuseFloors, reuse_floors
 from onchip.solve.stacks.tile_totals import LayerTotals
 

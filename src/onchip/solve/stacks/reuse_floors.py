@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from onchip.arch.memory import DRAM, MemoryLevel, Operand
-from onchip.solve.stacks.layer_floors import NestFloors
+from onchip.cost.floors.layer_floors import NestFloors
 
 Line: TypeAlias = tuple[float, float]
 """Energy in pJ of an element: of each use, and on top of it once."""

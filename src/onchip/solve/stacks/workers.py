@@ -11,6 +11,7 @@ from multiprocessing.pool import Pool
 from typing import Final
 
 from onchip.arch.accelerator import Accelerator
+from onchip.cost.floors.unit_shares import AnyUnrolling, Sharing
 from onchip.cost.layer.accounting import AccountingName
 from onchip.cost.layer.cost import LayerCost
 from onchip.cost.layer.latency import Latency
@@ -23,10 +24,10 @@ from onchip.solve.mapping.registry import method_named
 from onchip.solve.run.limits import Limits, Run
 from onchip.solve.stacks.cost_table import CostingStoppedError
 from onchip.solve.stacks.costs import StackCosts
+from onchip.solve.stacks.given_unrolling import GivenUnrolling
 from onchip.solve.stacks.mappers import EXACT, LOMA, LayerMapper, RuleMapper
 from onchip.solve.stacks.objective import Criteria, FusionObjective
 from onchip.solve.stacks.space import StackChoice
-from onchip.solve.stacks.unit_shares import AnyUnrolling, GivenUnrolling, Sharing
 
 SECONDS_BETWEEN_LOOKS: Final = 0.1
 KEEPING: Final = (EXACT, LOMA)

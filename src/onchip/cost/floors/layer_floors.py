@@ -16,11 +16,11 @@ from onchip.answer.layer_mapping import loops_along
 from onchip.arch.accelerator import Accelerator
 from onchip.arch.compute import ComputeArray
 from onchip.arch.memory import DRAM, MemoryLevel, Operand
+from onchip.cost.floors.unit_shares import Sharing, UnitShares, holders, serves
 from onchip.cost.layer.cost import access_of
 from onchip.cost.layer.limits import array_of
 from onchip.cost.layer.tiles import EPSILON
 from onchip.ir.layer import Layer
-from onchip.solve.stacks.unit_shares import Sharing, UnitShares, holders, serves
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,22 +1,21 @@
-"""How many units an element serves at once: what bounds of layers' costs depend on, whatever the mapping.
+"""How many units an element serves at once, where a rule says what stands on the array.
 
-With any unrolling, or with a given one. The latter stands for mappers that count as DeFiNES does: units in parts, so
-that what a cycle takes of a memory is known; and of what moves only part is counted, as tiles are rounded down.
+It stands for mappers that count as DeFiNES does: units in parts, so that what a cycle takes of a memory is known; and
+of what moves only part is counted, as tiles are rounded down.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from itertools import pairwise, product
 from math import floor, prod
-from typing import Final, Protocol
+from typing import Final
 
-from onchip.answer.layer_mapping import loops_along
 from onchip.arch.accelerator import Accelerator
-from onchip.arch.memory import DRAM, MemoryLevel, Operand
-from onchip.cost.layer.limits import array_of
+from onchip.arch.memory import DRAM, Operand
+from onchip.cost.floors.unit_shares import AXES, UnitShares, holders
 from onchip.cost.layer.parts import nearest
 from onchip.cost.layer.tiles import EPSILON, touched
 from onchip.ir.layer import INPUT, OUTPUT, RELEVANT, WEIGHT, Axis, Layer
@@ -25,7 +24,6 @@ from onchip.solve.mapping.baselines.tiles import Sides, sides_of
 from onchip.solve.mapping.baselines.unrolling import Unrolled, unrolled_as_asked
 from onchip.solve.mapping.factors import divisors
 
-_AXES: Final = (("P", "R"), ("Q", "S"))
 _BESIDE_WINDOWS: Final = {
     Operand.INPUT: [loop for loop in RELEVANT[INPUT] if loop not in "PQRS"],
     Operand.WEIGHT: RELEVANT[WEIGHT],
@@ -33,82 +31,6 @@ _BESIDE_WINDOWS: Final = {
 }
 _LEAST_ROUNDED: Final = 2 / 3
 """Of no number from 1 on rounding to the nearest leaves less."""
-
-
-@dataclass(frozen=True, slots=True)
-class UnitShares:
-    """What is at most so: units at work, and what `moved` is at least so.
-
-    `serving`: by operand and memory, how many units one instance serves with an element in a cycle. `adding`: by memory
-    of outputs, how many products of a sum it gets in a cycle. `moved`: the part that is counted of an operand's
-    elements that move between memories, and of weights that the units take.
-    """
-
-    at_work: float
-    serving: Mapping[Operand, Mapping[str, float]]
-    moved: Mapping[Operand, float]
-    adding: Mapping[str, float]
-
-
-class Sharing(Protocol):
-    """What is known of the mappings that a mapper finds."""
-
-    @property
-    def every_memory_keeps(self) -> bool:
-        """Whether an operand passes each memory that holds it."""
-
-    @property
-    def is_of_every_shape(self) -> bool:
-        """Whether all shapes matter, not only the largest."""
-
-    def of(self, shapes: Sequence[Layer]) -> UnitShares:
-        """Of a layer in tiles of these shapes, the largest first."""
-
-
-@dataclass(slots=True)
-class AnyUnrolling:
-    """The units take whatever loops the array unrolls; counted as the interpreter does."""
-
-    accelerator: Accelerator
-    every_memory_keeps: bool = False
-    _same: Mapping[Operand, Mapping[str, tuple[str, ...]]] = field(init=False)
-
-    def __post_init__(self) -> None:
-        self._same = {operand: self._loops_of_the_same(operand) for operand in Operand}
-
-    @property
-    def is_of_every_shape(self) -> bool:
-        """More to unroll is never worse."""
-        return False
-
-    def of(self, shapes: Sequence[Layer]) -> UnitShares:
-        """Those of the largest."""
-        bounds, array = shapes[0].bounds, array_of(self.accelerator)
-        at_work = prod(
-            min(size, prod(bounds[loop] for loop in loops_along(array, name))) for name, size in array.sizes.items()
-        )
-        serving = {operand: self._serving(bounds, operand) for operand in Operand}
-        return UnitShares(at_work, serving, dict.fromkeys(Operand, 1.0), serving[Operand.OUTPUT])
-
-    def _serving(self, bounds: Mapping[str, int], operand: Operand) -> Mapping[str, float]:
-        sizes, same = array_of(self.accelerator).sizes, self._same[operand]
-        units = {name: min(size, prod(bounds[loop] for loop in same[name])) for name, size in sizes.items()}
-        return {
-            name: prod(count for along, count in units.items() if level is None or serves(level, along))
-            for name, level in holders(self.accelerator, operand)
-        }
-
-    def _loops_of_the_same(self, operand: Operand) -> Mapping[str, tuple[str, ...]]:
-        """By dimension, along which units want the same element.
-
-        Of the input also where windows overlap, both loops unrolled.
-        """
-        array = array_of(self.accelerator)
-        unrolled = {loop for name in array.sizes for loop in loops_along(array, name)}
-        same = {loop for loop in unrolled if loop not in RELEVANT[operand]}
-        if operand is Operand.INPUT:
-            same |= {loop for axis in _AXES if set(axis) <= unrolled for loop in axis}
-        return {name: tuple(loop for loop in loops_along(array, name) if loop in same) for name in array.sizes}
 
 
 @dataclass(slots=True)
@@ -162,7 +84,7 @@ class _Parts:
         self._sides: Sides = sides_of(accelerator, unrolled.beside, unrolled.parts(layer))
         windows = [[self._touched(axis, holder) for axis in self._axes] for holder in range(len(self._sides.within))]
         self._windows = [prod(along) for along in windows]
-        self._spread = [prod(within[loop] for loops in _AXES for loop in loops) for within in self._sides.within]
+        self._spread = [prod(within[loop] for loops in AXES for loop in loops) for within in self._sides.within]
 
     def shares(self) -> UnitShares:
         """Of its own unrolling, exactly; what moves at least."""
@@ -244,16 +166,3 @@ def _least_kept(
         for inner, taps in product(divisors(turns), divisors(turns_of_taps))
     )
     return least * apart / touched(stride, dilation, turns * everywhere, turns_of_taps * taps_everywhere)
-
-
-def holders(accelerator: Accelerator, operand: Operand) -> Iterator[tuple[str, MemoryLevel | None]]:
-    """From where units may take the operand, nearest first; DRAM is no level."""
-    for level in accelerator.levels:
-        if operand in level.memory.holds:
-            yield level.memory.name, level
-    yield DRAM, None
-
-
-def serves(level: MemoryLevel, along: str) -> bool:
-    """Whether one instance has all units along a dimension of the array."""
-    return level.serves is None or along in level.serves
