@@ -5,11 +5,10 @@ from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from onchip.arch.accelerator import Accelerator
 from onchip.arch.compute import ComputeArray
-from onchip.arch.memory import Access, Direction, Dma, Dram, Link, Memory, MemoryLevel, Operand, Port
+from onchip.arch.memory import Access, Direction, Dma, Dram, Memory, MemoryLevel, Operand, Port
 from onchip.errors import AcceleratorError, InputError
 from onchip.formats.own.accelerator_text import accelerator_sha256, accelerator_to_yaml
 from onchip.formats.own.accelerator_yaml import (
@@ -18,6 +17,7 @@ from onchip.formats.own.accelerator_yaml import (
     load_accelerator,
     read_accelerator,
 )
+from support.answer_files import accelerators
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "single.accelerator.yaml"
 FULL = """\
@@ -33,48 +33,6 @@ memories:
 dram: {access_bits: 64, read_energy_pj: 700, write_energy_pj: 750, ports: [{direction: read_write, bits_per_cycle: 64}]}
 dma: {queues: 2, setup_cycles: 10}
 """
-NAMES = st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=8).filter(lambda name: name != "dram")
-POSITIVE = st.integers(1, 2**40)
-ENERGIES = st.floats(0, 1e9)
-PORTS = st.lists(st.builds(Port, st.sampled_from(Direction), POSITIVE), max_size=2).map(tuple)
-UNROLLED = st.lists(st.sampled_from(("N", "K", "C")), min_size=1, unique=True).map(tuple)
-HELD = st.lists(st.sampled_from(Operand), min_size=1, unique=True).map(tuple)
-ACCESSES = st.none() | st.builds(Access, POSITIVE, ENERGIES, ENERGIES, st.none() | st.just(1))
-
-
-@st.composite
-def accelerators(draw: st.DrawFn) -> Accelerator:
-    dimensions = draw(st.dictionaries(NAMES, POSITIVE, max_size=3))
-    energy = draw(st.none() | ENERGIES)
-    array = (
-        ComputeArray(dimensions, None, energy, draw(st.dictionaries(st.sampled_from([*dimensions]), UNROLLED)))
-        if dimensions
-        else draw(st.none() | st.builds(ComputeArray, free=POSITIVE))
-    )
-    levels = tuple(
-        MemoryLevel(
-            Memory(name, draw(POSITIVE), draw(POSITIVE), draw(HELD)),
-            draw(st.none() | st.just(tuple(dimensions))),
-            is_scratchpad=draw(st.booleans()) or index == 0,
-            double_buffered=draw(st.booleans()),
-            access=draw(ACCESSES),
-            ports=draw(PORTS),
-        )
-        for index, name in enumerate(draw(st.lists(NAMES, min_size=1, max_size=3, unique=True)))
-    )
-    scratchpads = tuple(level.memory for level in levels if level.is_scratchpad)
-    ways = [(one.name, other.name) for one in scratchpads for other in scratchpads if one != other]
-    linked = draw(st.lists(st.sampled_from(ways), unique=True)) if ways else []
-    return Accelerator(
-        draw(NAMES),
-        scratchpads,
-        levels,
-        draw(st.none() | st.floats(1, 1e4)),
-        array,
-        draw(st.none() | st.builds(Dram, ACCESSES, PORTS)),
-        draw(st.none() | st.builds(Dma, POSITIVE, POSITIVE)),
-        tuple(Link(source, target, draw(st.none() | POSITIVE)) for source, target in linked),
-    )
 
 
 def test_the_example_is_rewritten_byte_for_byte() -> None:

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from onchip.answer.document import Claim, Granularity, PlanDocument, Reading, Source, Split
 from onchip.answer.problem import Count, Objective, Placement, Problem, Rate, Transfers
-from onchip.answer.program import Allocate, Compute, Copy, Free, Instruction, Plan
+from onchip.answer.program import Copy, Plan
 from onchip.answer.result import Status
 from onchip.arch.memory import DRAM, Memory, Operand
 from onchip.errors import InputError, PlanError
@@ -22,42 +22,35 @@ from onchip.formats.own.graph_json import graph_sha256, read_graph
 from onchip.formats.own.plan_json import plan_from_json, read_plan
 from onchip.formats.own.plan_json_writer import plan_to_json, write_plan
 from onchip.verify.verifier import verify
+from support.answer_files import ANY_TEXT, INSTRUCTIONS, INTEGERS
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 EXAMPLE = EXAMPLES / "diamond.plan.json"
-NAMES = st.text(st.characters(exclude_categories=["Cs"]))
 Json: TypeAlias = Any
-INTEGERS = st.integers(-(2**63) + 1, 2**63 - 1)
-INSTRUCTIONS: st.SearchStrategy[Instruction] = st.one_of(
-    st.builds(Allocate, NAMES, NAMES, INTEGERS),
-    st.builds(Copy, NAMES, NAMES, NAMES),
-    st.builds(Compute, NAMES),
-    st.builds(Free, NAMES, NAMES),
-)
 POSITIVE = st.integers(1, 2**63 - 1)
 HELD = st.lists(st.sampled_from(Operand), min_size=1, unique=True).map(tuple)
-MEMORIES = st.builds(Memory, NAMES.filter(lambda name: name not in ("", "dram")), POSITIVE, POSITIVE, HELD)
+MEMORIES = st.builds(Memory, ANY_TEXT.filter(lambda name: name not in ("", "dram")), POSITIVE, POSITIVE, HELD)
 NOT_NEGATIVE = st.integers(0, 2**63 - 1)
 RATES = st.builds(Rate, NOT_NEGATIVE, st.lists(st.tuples(POSITIVE, NOT_NEGATIVE), max_size=2).map(tuple))
 READINGS = st.builds(
     Reading,
     st.none() | POSITIVE,
-    st.dictionaries(NAMES, POSITIVE, max_size=2),
+    st.dictionaries(ANY_TEXT, POSITIVE, max_size=2),
     st.sampled_from(Granularity),
     st.sampled_from(Count),
     st.sampled_from(Split),
 )
 DOCUMENTS = st.builds(
     PlanDocument,
-    st.builds(Source, NAMES, st.none() | st.just("0123456789abcdef" * 4)),
-    st.builds(Source, NAMES),
+    st.builds(Source, ANY_TEXT, st.none() | st.just("0123456789abcdef" * 4)),
+    st.builds(Source, ANY_TEXT),
     READINGS,
     st.builds(
         Plan,
         st.lists(MEMORIES, min_size=1, max_size=3, unique_by=lambda memory: memory.name).map(tuple),
         st.lists(INSTRUCTIONS, max_size=6).map(tuple),
     ),
-    st.none() | st.builds(Claim, NAMES, st.sampled_from(Status), st.sampled_from(Objective), INTEGERS, INTEGERS),
+    st.none() | st.builds(Claim, ANY_TEXT, st.sampled_from(Status), st.sampled_from(Objective), INTEGERS, INTEGERS),
     placement=st.sampled_from(Placement),
 ).flatmap(lambda document: ways_of(document).map(lambda transfers: replace(document, transfers=transfers)))
 SEVERAL = """{"format": "onchip-plan", "version": 1, "graph": {"name": "g"}, "accelerator": {"name": "a"},

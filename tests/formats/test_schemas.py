@@ -29,20 +29,21 @@ def test_the_schema_files_are_up_to_date() -> None:
     assert written == schema_files()
 
 
-@pytest.mark.parametrize("name", ["onchip-graph", "onchip-plan", "onchip-accelerator"])
+@pytest.mark.parametrize("name", ["graph", "plan", "accelerator", "mapping", "strategy", "schedule"])
 def test_no_object_allows_unknown_fields(name: str) -> None:
-    schema = json.loads((SCHEMA_FOLDER / f"{name}.schema.json").read_bytes())
+    schema = json.loads((SCHEMA_FOLDER / f"onchip-{name}.schema.json").read_bytes())
     objects = list(objects_of(schema))
     assert len(objects) >= 3
     for part in objects:
         assert part["additionalProperties"] is False or "properties" not in part
     assert schema["additionalProperties"] is False
-    assert schema["properties"]["format"]["const"] == name
+    assert schema["properties"]["format"]["const"] == f"onchip-{name}"
     assert schema["properties"]["version"]["const"] == 1
 
 
-def test_an_instruction_is_one_of_four() -> None:
-    schema = json.loads((SCHEMA_FOLDER / "onchip-plan.schema.json").read_bytes())
+@pytest.mark.parametrize("name", ["plan", "schedule"])
+def test_an_instruction_is_one_of_four(name: str) -> None:
+    schema = json.loads((SCHEMA_FOLDER / f"onchip-{name}.schema.json").read_bytes())
     instruction = schema["$defs"]["InstructionFields"]
     assert set(instruction["properties"]) == {"allocate", "copy", "compute", "free"}
     assert (instruction["minProperties"], instruction["maxProperties"]) == (1, 1)

@@ -17,7 +17,7 @@ from onchip.formats.sizes import format_size
 def accelerator_to_yaml(accelerator: Accelerator) -> str:
     """The accelerator file's text: one line for each memory."""
     lines = []
-    for name, value in _accelerator_fields(accelerator).items():
+    for name, value in accelerator_fields(accelerator).items():
         if name == "memories" and isinstance(value, list):
             lines.append("memories:")
             lines.extend(f"  - {_flow(_with_units(entry))}" for entry in value)
@@ -28,10 +28,11 @@ def accelerator_to_yaml(accelerator: Accelerator) -> str:
 
 def accelerator_sha256(accelerator: Accelerator) -> str:
     """SHA-256 of the accelerator's canonical JSON (sizes in bytes, what is absent left out)."""
-    return canonical_sha256(_accelerator_fields(accelerator), AcceleratorError)
+    return canonical_sha256(accelerator_fields(accelerator), AcceleratorError)
 
 
-def _accelerator_fields(accelerator: Accelerator) -> dict[str, object]:
+def accelerator_fields(accelerator: Accelerator) -> dict[str, object]:
+    """The fields of the accelerator file, sizes in bytes; what is absent is left out."""
     array, dram, dma = accelerator.array, accelerator.dram, accelerator.dma
     fields: dict[str, object] = {
         "format": ACCELERATOR_FORMAT.name,

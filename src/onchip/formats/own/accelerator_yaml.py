@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
+from functools import partial
 from importlib.resources import files
 from pathlib import Path
 from typing import Final, Literal, NotRequired
@@ -140,19 +141,38 @@ def accelerator_from_yaml(text: str | bytes, file: str) -> Accelerator:
     try:
         check_format(document.value, ACCELERATOR_FORMAT, file)
         fields = validate(AcceleratorFields, json.dumps(document.value).encode(), ACCELERATOR_FORMAT, file)
-        array = _array(fields["array"]) if "array" in fields else None
-        levels = tuple(_level(entry, field_path(("memories", i))) for i, entry in enumerate(fields["memories"]))
-        dram = _dram(fields["dram"]) if "dram" in fields else None
-        dma = Dma(**fields["dma"]) if "dma" in fields else None
-        links = tuple(_link(entry, field_path(("links", i))) for i, entry in enumerate(fields.get("links", ())))
+        accelerator = _of_parts(fields)
     except InputError as error:
         error.place = document.place(error.place or "")
         raise error.in_file(file) from None
-    scratchpads = tuple(level.memory for level in levels if level.is_scratchpad)
     try:
-        return Accelerator(fields["name"], scratchpads, levels, fields.get("clock_mhz"), array, dram, dma, links)
+        return accelerator()
     except InputError as error:
         raise error.in_file(file) from None
+
+
+def accelerator_of(fields: AcceleratorFields, place: str) -> Accelerator:
+    """The accelerator that the fields say, `place` is theirs in their file; raises InputError with the field."""
+    try:
+        accelerator = _of_parts(fields)
+    except InputError as error:
+        error.place = f"{place}.{error.place}"
+        raise
+    try:
+        return accelerator()
+    except InputError as error:
+        raise placed(error, place) from None
+
+
+def _of_parts(fields: AcceleratorFields) -> partial[Accelerator]:
+    """The accelerator of parts that are sound each by itself; the call raises for parts that do not fit together."""
+    array = _array(fields["array"]) if "array" in fields else None
+    levels = tuple(_level(entry, field_path(("memories", i))) for i, entry in enumerate(fields["memories"]))
+    dram = _dram(fields["dram"]) if "dram" in fields else None
+    dma = Dma(**fields["dma"]) if "dma" in fields else None
+    links = tuple(_link(entry, field_path(("links", i))) for i, entry in enumerate(fields.get("links", ())))
+    scratchpads = tuple(level.memory for level in levels if level.is_scratchpad)
+    return partial(Accelerator, fields["name"], scratchpads, levels, fields.get("clock_mhz"), array, dram, dma, links)
 
 
 def _array(fields: ArrayFields) -> ComputeArray:

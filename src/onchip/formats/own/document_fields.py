@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from re import fullmatch
 from typing import NotRequired
 
@@ -19,6 +19,13 @@ class SourceFields(TypedDict):
 
     name: str
     sha256: NotRequired[str]
+
+
+class PixelFields(TypedDict):
+    """A tile of a stack's last output."""
+
+    columns: int
+    rows: int
 
 
 def source_of(fields: SourceFields, place: str, error: type[InputError]) -> Source:
@@ -41,6 +48,6 @@ def check_sizes(sizes: Mapping[str, int | None], dims: Mapping[str, int], error:
             raise error(f"it is {size}", place=f"reading.{name}", expected="at least 1")
 
 
-def lines(values: Sequence[object], error: type[InputError]) -> str:
+def lines(values: Iterable[object], error: type[InputError]) -> str:
     """The entries of a JSON list, a line for each; raises `error` for what JSON cannot say."""
     return ",".join(f"\n  {to_json(value, error)}" for value in values)

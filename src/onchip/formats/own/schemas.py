@@ -14,6 +14,7 @@ from onchip.formats.own.accelerator_yaml import ACCELERATOR_FORMAT, AcceleratorF
 from onchip.formats.own.graph_json import GRAPH_FORMAT, GraphFields
 from onchip.formats.own.mapping_yaml import MAPPING_FORMAT, MappingFileFields
 from onchip.formats.own.plan_json import PLAN_FORMAT, PlanFields
+from onchip.formats.own.schedule_json import SCHEDULE_FORMAT, ScheduleFields
 from onchip.formats.own.strategy_json import STRATEGY_FORMAT, StrategyFields
 from onchip.formats.validation import Format, strict_adapter
 
@@ -24,6 +25,7 @@ _FORMATS: Final = (
     (ACCELERATOR_FORMAT, AcceleratorFields),
     (MAPPING_FORMAT, MappingFileFields),
     (STRATEGY_FORMAT, StrategyFields),
+    (SCHEDULE_FORMAT, ScheduleFields),
 )
 
 

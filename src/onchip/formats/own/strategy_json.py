@@ -16,7 +16,7 @@ from onchip.answer.stacks import FusionStrategy, OverlapMode, StackStrategy, Str
 from onchip.arch.memory import DRAM
 from onchip.errors import InputError
 from onchip.formats.files import read_file
-from onchip.formats.own.document_fields import SourceFields, check_sizes, source_of
+from onchip.formats.own.document_fields import PixelFields, SourceFields, check_sizes, source_of
 from onchip.formats.validation import Format, field_path, parse, placed
 
 STRATEGY_FORMAT: Final = Format("onchip-strategy", 1, StrategyError)
@@ -35,18 +35,11 @@ class StrategyReadingFields(TypedDict):
     model: NotRequired[CostModel]
 
 
-class TileFields(TypedDict):
-    """Pixels of the last layer's output."""
-
-    columns: int
-    rows: int
-
-
 class StackFields(TypedDict):
     """Layers by name; their last output lies in memory `output`, or in DRAM."""
 
     layers: list[str]
-    tile: TileFields
+    tile: PixelFields
     mode: OverlapMode
     output: NotRequired[str]
 

@@ -1,0 +1,275 @@
+from __future__ import annotations
+
+import gzip
+import json
+import re
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, TypeAlias
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from onchip.answer.document import Claim, Document, Granularity, Reading, ScheduleDocument, Source
+from onchip.answer.layer_mapping import Kept, LayerMapping, Loop
+from onchip.answer.problem import Count
+from onchip.answer.program import Allocate, Compute, Copy, Plan
+from onchip.answer.result import Status
+from onchip.answer.schedule import Homes, Schedule, ScheduledMapping, ScheduledStack, ScheduleError
+from onchip.answer.stacks import OverlapMode, Tiling
+from onchip.arch.accelerator import Accelerator
+from onchip.arch.memory import Memory, Operand
+from onchip.errors import InputError
+from onchip.formats.own.accelerator_text import accelerator_sha256
+from onchip.formats.own.accelerator_yaml import accelerator_from_yaml, bundled_accelerators, load_accelerator
+from onchip.formats.own.schedule_json import DECISIONS, addressed_memories, read_schedule, schedule_from_json
+from onchip.formats.own.schedule_json_writer import schedule_to_json, write_schedule
+from onchip.ir.layer import Layer
+from support.answer_files import ANY_TEXT, INSTRUCTIONS, NAMES, accelerators, mapped_layers
+
+Json: TypeAlias = Any
+TEXT = """\
+{"format": "onchip-schedule", "version": 1, "graph": {"name": "net"},
+ "accelerator": {"format": "onchip-accelerator", "version": 1, "name": "chip",
+  "array": {"dimensions": {"lane": 4, "row": 2}, "mac_energy_pj": 0.5}, "memories": [
+  {"name": "register", "capacity": 4, "holds": ["weight"], "serves": []},
+  {"name": "weights", "capacity": "1KiB", "holds": ["weight"]},
+  {"name": "maps", "capacity": 2048, "scratchpad": true, "alignment": 4, "holds": ["input", "output"]}]},
+ "reading": {"bits": 8, "partial_bits": 20},
+ "stacks": [
+  {"operators": ["a", "b"], "tile": {"columns": 4, "rows": 72}, "mode": "fully-cached"},
+  {"operators": ["c"], "tile": null}],
+ "mappings": [
+  {"stack": 1, "layer": {"loops": {"K": 8, "C": 4}}, "homes": {"input": "maps", "weight": "weights"},
+   "nest": ["K4@lane", "C4", "K2"], "weight": [{"memory": "register", "loops": 1}]}],
+ "instructions": [
+  {"allocate": {"tensor": "x", "memory": "maps", "offset_bytes": 4}},
+  {"copy": {"tensor": "x", "source": "dram", "target": "maps"}},
+  {"compute": "a#0"}],
+ "result": {"method": "composed", "status": "FEASIBLE", "objective": "edp", "objective_value": 3000, "lower_bound": 1,
+  "energy_pj": 1.5, "latency_cycles": 2, "traffic_bytes": 64, "space": {"order": "given", "stacks": "any",
+   "tilings": "any", "homes": "any", "mappings": "any", "residencies": "any", "prefetch": "none"}}}
+"""
+WEIGHTS = Memory("weights", 1024, holds=(Operand.WEIGHT,))
+MAPS = Memory("maps", 2048, 4, (Operand.INPUT, Operand.OUTPUT))
+READING = Reading(8, count=Count.ALL, partial_bits=20)
+
+
+def changed(change: Callable[[Json], object]) -> str:
+    document = json.loads(TEXT)
+    change(document)
+    return json.dumps(document)
+
+
+def test_a_file_written_by_hand() -> None:
+    document = schedule_from_json(TEXT, "s.json")
+    nest = (Loop("K", 4, "lane"), Loop("C", 4), Loop("K", 2))
+    mapping = LayerMapping(nest, weight=(Kept("register", 1),))
+    assert document.answer == Schedule(
+        (ScheduledStack(("a", "b"), Tiling(4, 72, OverlapMode.FULLY_CACHED)), ScheduledStack(("c",))),
+        (ScheduledMapping(1, Layer(k=8, c=4), Homes("maps", "weights"), mapping),),
+        Plan((WEIGHTS, MAPS), (Allocate("x", "maps", 4), Copy("x", "dram", "maps"), Compute("a#0"))),
+    )
+    assert (document.graph, document.reading) == (Source("net"), READING)
+    figures = {"energy_pj": 1.5, "latency_cycles": 2, "traffic_bytes": 64}
+    space = {"order": "given", "stacks": "any", "tilings": "any", "homes": "any", "mappings": "any"}
+    space |= {"residencies": "any", "prefetch": "none"}
+    assert document.claim == Claim("composed", Status.FEASIBLE, "edp", 3000, 1, figures, space)
+
+
+def test_the_program_allocates_in_the_memories_of_which_one_instance_serves_the_whole_array() -> None:
+    assert addressed_memories(schedule_from_json(TEXT, "s.json").accelerator) == (WEIGHTS, MAPS)
+
+
+def test_the_file_shown_in_the_formats_is_rewritten_byte_for_byte() -> None:
+    formats = (Path(__file__).parents[2] / "docs" / "formats.md").read_text(encoding="utf-8")
+    (shown,) = re.findall(r'```json\n(\{"format": "onchip-schedule".*?)```', formats, re.DOTALL)
+    assert schedule_to_json(schedule_from_json(shown, "formats.md")) == shown
+
+
+@st.composite
+def schedules(draw: st.DrawFn, accelerator: Accelerator) -> Schedule:
+    names = draw(st.lists(ANY_TEXT, min_size=1, max_size=6, unique=True))
+    stacks = []
+    while names:
+        operators = tuple(names[: draw(st.integers(1, len(names)))])
+        tilings = st.builds(Tiling, st.integers(1, 99), st.integers(1, 99), st.sampled_from(OverlapMode))
+        stacks.append(ScheduledStack(operators, draw(tilings if len(operators) > 1 else st.none() | tilings)))
+        del names[: len(operators)]
+    homes = st.builds(Homes, *[st.none() | NAMES] * 3)
+    parts = st.tuples(st.integers(0, len(stacks) - 1), mapped_layers(), homes)
+    drawn = draw(st.lists(parts, max_size=3, unique_by=lambda one: (one[0], one[1][0], one[2])))
+    mappings = tuple(ScheduledMapping(stack, layer, homes, mapping) for stack, (layer, mapping), homes in drawn)
+    instructions = tuple(draw(st.lists(INSTRUCTIONS, max_size=6)))
+    return Schedule(tuple(stacks), mappings, Plan(addressed_memories(accelerator), instructions))
+
+
+@st.composite
+def documents(draw: st.DrawFn) -> ScheduleDocument:
+    accelerator = draw(accelerators())
+    sizes, values = st.none() | st.integers(1, 64), st.integers(0, 2**63 - 1)
+    dims, granularity = st.dictionaries(ANY_TEXT, st.integers(1, 9), max_size=2), st.sampled_from(Granularity)
+    reading = st.builds(Reading, sizes, dims, granularity, st.just(Count.ALL), partial_bits=sizes)
+    energies = values.map(lambda femtojoules: femtojoules / 1000)
+    figures = st.fixed_dictionaries({"energy_pj": energies, "latency_cycles": values, "traffic_bytes": values})
+    space = st.fixed_dictionaries(dict.fromkeys(DECISIONS, ANY_TEXT))
+    objective = st.sampled_from(("energy", "latency", "edp", "traffic"))
+    claim = st.builds(Claim, ANY_TEXT, st.sampled_from(Status), objective, values, values, figures, space)
+    graph = Source(draw(ANY_TEXT), draw(st.none() | st.just("0123456789abcdef" * 4)))
+    return Document(graph, accelerator, draw(reading), draw(schedules(accelerator)), draw(st.none() | claim))
+
+
+@settings(max_examples=150, deadline=None)
+@given(documents())
+def test_what_is_written_is_read_again(document: ScheduleDocument) -> None:
+    text = schedule_to_json(document)
+    read = schedule_from_json(text, "s.json")
+    assert read == document
+    assert schedule_to_json(read) == text
+
+
+@pytest.mark.parametrize("name", bundled_accelerators())
+def test_the_accelerator_is_there_as_a_whole_and_is_an_accelerator_file_by_itself(name: str) -> None:
+    accelerator = load_accelerator(name)
+    schedule = Schedule((ScheduledStack(("a",)),), (), Plan(addressed_memories(accelerator), ()))
+    text = schedule_to_json(Document(Source("net"), accelerator, READING, schedule))
+    read = schedule_from_json(text, "s.json").accelerator
+    assert read == accelerator
+    assert accelerator_sha256(read) == accelerator_sha256(accelerator)
+    alone = json.dumps(json.loads(text)["accelerator"])
+    assert accelerator_from_yaml(alone, "alone.yaml") == accelerator
+
+
+def test_a_packed_file_has_no_time_in_it(tmp_path: Path) -> None:
+    document = schedule_from_json(TEXT, "s.json")
+    packed = tmp_path / "s.json.gz"
+    write_schedule(document, packed)
+    first = packed.read_bytes()
+    write_schedule(read_schedule(packed), packed)
+    assert packed.read_bytes() == first
+    assert first[4:8] == bytes(4)  # the header's time stamp
+    assert gzip.decompress(first).decode() == schedule_to_json(document)
+
+
+def test_the_order_of_bound_dimensions_does_not_show() -> None:
+    document = schedule_from_json(TEXT, "s.json")
+    readings = (replace(READING, dims=dims) for dims in ({"a": 1, "b": 2}, {"b": 2, "a": 1}))
+    first, second = (schedule_to_json(replace(document, reading=reading)) for reading in readings)
+    assert first == second
+
+
+def test_another_tool_may_leave_out_hash_dimensions_and_result() -> None:
+    def change(schedule: Json) -> None:
+        del schedule["result"], schedule["reading"]["partial_bits"]
+
+    document = schedule_from_json(changed(change), "s.json")
+    assert document.claim is None
+    assert document.reading == Reading(8, count=Count.ALL)
+
+
+@pytest.mark.parametrize("nest", [["K4@lane", "C4", "K3"], ["K4@lane"]])
+def test_a_mapping_longer_or_shorter_than_its_layer_can_be_read(nest: list[str]) -> None:
+    """Whether it runs its layer is for the verifier to say, and to count as a violation."""
+    text = changed(lambda s: s["mappings"][0].update(nest=nest))
+    assert [str(loop) for loop in schedule_from_json(text, "s.json").answer.mappings[0].mapping.nest] == nest
+
+
+def test_a_product_beyond_64_bits_is_written_as_the_nearest_real_number() -> None:
+    document = schedule_from_json(TEXT, "s.json")
+    assert document.claim is not None
+    claim = replace(document.claim, objective_value=2**70 + 1, lower_bound=2**63 - 1)
+    read = schedule_from_json(schedule_to_json(replace(document, claim=claim)), "s.json").claim
+    assert read is not None
+    assert (read.objective_value, read.lower_bound) == (2.0**70, 2**63 - 1)
+
+
+def test_a_program_over_other_memories_than_those_that_the_accelerator_addresses_is_not_written() -> None:
+    document = schedule_from_json(TEXT, "s.json")
+    other = replace(document.answer, program=replace(document.answer.program, memories=(MAPS,)))
+    with pytest.raises(ScheduleError, match="the program is over maps; expected those that 'chip' addresses"):
+        schedule_to_json(replace(document, answer=other))
+
+
+def test_a_name_that_is_no_unicode_text_cannot_be_written() -> None:
+    document = replace(schedule_from_json(TEXT, "s.json"), graph=Source("\ud800"))
+    with pytest.raises(ScheduleError, match="cannot be written"):
+        schedule_to_json(document)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda s: s.update(version=2), "version: it is 2, newer than this onchip reads; expected 1"),
+        (lambda s: s.update(format="onchip-plan"), 'format: it is "onchip-plan"; expected "onchip-schedule"'),
+        (lambda s: s.update(made_by="x"), "made_by: the field is unknown"),
+        (lambda s: s.pop("stacks"), "stacks: the field is missing"),
+        (lambda s: s["graph"].update(sha256="00"), 'graph.sha256: it is "00"; expected 64 hexadecimal digits'),
+        (lambda s: s["accelerator"].update(version=2), "accelerator.version: it is 2; expected 1"),
+        (lambda s: s["accelerator"].update(mhz=2), "accelerator.mhz: the field is unknown"),
+        (lambda s: s["accelerator"]["memories"][2].update(alignment=0), "accelerator.memories[2].alignment: '0' is"),
+        (lambda s: s["accelerator"]["memories"][2].update(capacity="2XB"), "accelerator.memories[2].capacity: '2XB'"),
+        (lambda s: s["accelerator"]["memories"][0].update(serves=["x"]), "accelerator (memory 'register'): it serves"),
+        (lambda s: s["reading"].pop("bits"), "reading.bits: the field is missing"),
+        (lambda s: s["reading"].update(bits=0), "reading.bits: it is 0; expected at least 1"),
+        (lambda s: s["reading"].update(partial_bits=-1), "reading.partial_bits: it is -1; expected at least 1"),
+        (lambda s: s["reading"].update(dims={"n": 0}), "reading.dims.n: it is 0; expected at least 1"),
+        (lambda s: s["reading"].update(count="all"), "reading.count: the field is unknown"),
+        (lambda s: s["stacks"][0].update(operators=[]), "stacks[0] (stacks): a stack has no operators; expected at"),
+        (lambda s: s["stacks"][0].update(tile=None), "stacks[0]: it has a mode and no tile; expected both or none"),
+        (lambda s: s["stacks"][0].pop("mode"), "stacks[0]: it has a tile and no mode; expected both or none"),
+        (lambda s: s["stacks"][0].pop("tile"), "stacks[0].tile: the field is missing"),
+        (lambda s: s["stacks"][0]["tile"].update(rows=0), "stacks[0] (tile): a tile has 0 rows; expected at least 1"),
+        (lambda s: s["stacks"][0].update(mode="cached"), "stacks[0].mode: it is \"cached\"; expected 'recompute', 'h"),
+        (lambda s: s["stacks"][1].update(operators=["c", "d"]), "stacks[1] (stack of 'c'): 2 operators run without"),
+        (lambda s: s["stacks"][1].update(operators=["b"]), "stacks: operator 'b' is in 2 stacks; expected one"),
+        (lambda s: s["mappings"][0].update(stack=2), "mappings[0].stack: there is no stack 2; expected 0 to 1"),
+        (lambda s: s["mappings"][0].update(stack=-1), "mappings[0].stack: there is no stack -1; expected 0 to 1"),
+        (lambda s: s.update(stacks=[]), "mappings[0].stack: there is no stack 1; expected a stack"),
+        (lambda s: s["mappings"].append(s["mappings"][0]), "mappings of stack 1: 2 mappings are of the same layer and"),
+        (lambda s: s["mappings"][0]["homes"].update(bias="maps"), "mappings[0].homes.bias: the field is unknown"),
+        (lambda s: s["mappings"][0]["homes"].update(output=None), "mappings[0].homes.output: it is null; expected a s"),
+        (lambda s: s["mappings"][0]["layer"]["loops"].update(K=0), "mappings[0].layer (layer): K is 0; expected at le"),
+        (lambda s: s["mappings"][0]["layer"].update(padding=[1]), "mappings[0].layer.padding: it has 1 entries; expe"),
+        (lambda s: s["mappings"][0].update(nest=["4K"]), 'mappings[0].nest[0]: "4K" is no loop; expected one like K4'),
+        (lambda s: s["mappings"][0].update(nest=[]), "mappings[0] (mapping): the tiles of weight span [1] of 0 loops"),
+        (lambda s: s["mappings"][0].update(names=["c"]), "mappings[0].names: the field is unknown"),
+        (lambda s: s["instructions"].insert(1, {}), "instructions[1]: it has no field; expected one of allocate, copy"),
+        (lambda s: s["instructions"][2].update(free={"tensor": "x", "memory": "maps"}), "[2]: it has compute and free"),
+        (lambda s: s["instructions"][0]["allocate"].pop("memory"), "instructions[0].allocate.memory: the field is mis"),
+        (lambda s: s["result"].update(status="BEST"), "result.status: it is \"BEST\"; expected 'OPTIMAL',"),
+        (lambda s: s["result"].update(objective="dram"), "result.objective: it is \"dram\"; expected 'energy', 'laten"),
+        (lambda s: s["result"].update(latency_cycles=1.5), "result.latency_cycles: it is 1.5; expected an integer"),
+        (lambda s: s["result"].pop("energy_pj"), "result.energy_pj: the field is missing"),
+        (lambda s: s["result"]["space"].pop("homes"), "result.space.homes: the field is missing"),
+        (lambda s: s["result"].update(lower_bound=2**63), "result.lower_bound: the integer is too large; expected"),
+    ],
+)
+def test_a_wrong_field_is_named_in_one_line(change: Callable[[Json], object], message: str) -> None:
+    with pytest.raises(InputError) as raised:
+        schedule_from_json(changed(change), "bad.json")
+    assert str(raised.value).startswith("bad.json: ")
+    assert message in str(raised.value)
+    assert "; expected " in str(raised.value)
+    assert "\n" not in str(raised.value)
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [(b"", "malformed JSON"), (b"{", "line 1 column 2"), (b"[]", "expected an object"), (b"\xff", "it is not UTF-8")],
+)
+def test_what_is_no_json_object_is_refused(content: bytes, message: str, tmp_path: Path) -> None:
+    file = tmp_path / "bad.json"
+    file.write_bytes(content)
+    with pytest.raises(ScheduleError, match=message) as raised:
+        read_schedule(file)
+    assert raised.value.file == str(file)
+
+
+def test_a_packed_file_that_is_cut_short_cannot_be_read(tmp_path: Path) -> None:
+    file = tmp_path / "s.json.gz"
+    write_schedule(schedule_from_json(TEXT, "s.json"), file)
+    file.write_bytes(file.read_bytes()[:-9])
+    with pytest.raises(InputError, match="it cannot be read"):
+        read_schedule(file)
