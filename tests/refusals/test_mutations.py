@@ -25,7 +25,7 @@ from support.verdict_table import LEGAL, MISTAKES
 Verify = Callable[[Problem, Plan, Claim | None], Verdict]
 
 PACKAGE = "onchip.verify"
-MODULES = ("figures", "reporting", "names", "placement", "replay", "verifier")
+MODULES = ("figures", "reporting", "names", "placement", "addresses", "replay", "verifier")
 """In the order in which they import each other."""
 
 OTHER_COMPARISONS: Mapping[type[ast.cmpop], tuple[type[ast.cmpop], ...]] = {
@@ -175,6 +175,6 @@ def test_every_mutant_is_killed() -> None:
 
 
 def test_every_rule_is_reported_under_a_condition_and_so_is_switched_off_above() -> None:
-    nodes = (node for module in MODULES for node in ast.walk(source_tree(module)) if isinstance(node, ast.If))
+    nodes = (node for module in MODULES for node in ast.walk(source_tree(module)) if isinstance(node, ast.If | ast.For))
     reported = {part.attr for node in nodes for part in ast.walk(node) if isinstance(part, ast.Attribute)}
     assert {rule.name for rule in reported_by(*MODULES)} <= reported

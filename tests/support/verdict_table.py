@@ -93,6 +93,16 @@ MISTAKES = (
         ((Rule.OVERLAP, "z", 5, 1), (Rule.OVERLAP, "z", 5, 1)),
     ),
     Mistakes(
+        "nothing overlaps what overlaps itself",
+        CHAIN.edited(2, "allocate a sram 0").edited(5, "allocate y sram 2"),
+        ((Rule.OVERLAP, "a", 2, 0),),
+    ),
+    Mistakes(
+        "freeing what overlaps leaves the other where it is",
+        CHAIN.edited(2, "allocate a sram 0", "free a sram", "allocate a sram 0"),
+        ((Rule.OVERLAP, "a", 2, 0), (Rule.OVERLAP, "a", 4, 0)),
+    ),
+    Mistakes(
         "the place of an allocation repeated is the new one",
         CHAIN.edited(2, "allocate x sram 8", "allocate a sram 0").edited(5).edited(5, "allocate y sram 7"),
         ((Rule.ALLOCATED_TWICE, "x", 2, 0), (Rule.OVERLAP, "y", 5, 1)),

@@ -9,6 +9,7 @@ from onchip.answer.program import Allocate, Compute, Copy, Free, Instruction
 from onchip.arch.memory import DRAM, Memory
 from onchip.ir.operator import Operator
 from onchip.ir.tensor import Role, Tensor
+from onchip.verify.addresses import Addresses
 from onchip.verify.figures import ROLES_IN_DRAM, Meter, must_be_loaded
 from onchip.verify.names import Names
 from onchip.verify.placement import Stays
@@ -46,6 +47,7 @@ class Replay:
         self._scratchpads = {memory.name: memory for memory in problem.memories}
         self._names = Names(problem, self.report)
         self._residencies: dict[str, dict[str, Residency]] = {name: {} for name in self._scratchpads}
+        self._addresses = {name: Addresses() for name in self._scratchpads}
         self._in_dram = {tensor.name for tensor in problem.counted_tensors if tensor.role in ROLES_IN_DRAM}
         self._written_outputs: set[str] = set()
         self._been_on_chip: set[str] = set()
@@ -104,6 +106,7 @@ class Replay:
             detail = f"allocated at {new} while resident at {old} of {memory.name!r}"
             self.report.violation(Rule.ALLOCATED_TWICE, tensor.name, detail)
             self.meter.end(tensor)
+            self._addresses[memory.name].release(tensor.name, old.start_bytes)
             new.start_step, new.is_written = old.start_step, old.is_written
 
     def _addresses_lie_in_the_scratchpad(self, tensor: Tensor, memory: Memory, new: Residency) -> None:
@@ -119,11 +122,10 @@ class Replay:
             self.report.violation(Rule.BEYOND_CAPACITY, tensor.name, detail)
 
     def _residencies_do_not_overlap(self, tensor: Tensor, memory: Memory, new: Residency) -> None:
-        """Two half-open ranges share a byte if each starts before the other stops."""
-        for name, other in self._residencies[memory.name].items():
-            if new.start_bytes < other.stop_bytes and other.start_bytes < new.stop_bytes:
-                detail = f"{new} of {memory.name!r} overlaps {name!r} at {other}"
-                self.report.violation(Rule.OVERLAP, tensor.name, detail)
+        """What overlaps is said to, and nothing can then overlap it."""
+        for name in self._addresses[memory.name].take(tensor.name, new.start_bytes, new.stop_bytes):
+            detail = f"{new} of {memory.name!r} overlaps {name!r} at {self._residencies[memory.name][name]}"
+            self.report.violation(Rule.OVERLAP, tensor.name, detail)
 
     def _free(self, free: Free) -> None:
         tensor = self._names.tensor(free.tensor)
@@ -133,6 +135,7 @@ class Replay:
         residency = self._residencies[memory.name].pop(tensor.name, None)
         if residency is not None:
             self.meter.end(tensor)
+            self._addresses[memory.name].release(tensor.name, residency.start_bytes)
             self._stays.end(tensor, self.report.step - residency.start_step)
         else:
             self.report.not_resident(

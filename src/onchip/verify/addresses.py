@@ -1,0 +1,32 @@
+"""The addresses in use of one memory: ranges that share no byte, in the order of their addresses."""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from dataclasses import dataclass, field
+
+
+@dataclass(slots=True)
+class Addresses:
+    """`starts` are sorted; `stops` and `names` belong to them. A range that overlaps another is not taken in."""
+
+    starts: list[int] = field(default_factory=list)
+    stops: list[int] = field(default_factory=list)
+    names: list[str] = field(default_factory=list)
+
+    def take(self, name: str, start: int, stop: int) -> list[str]:
+        """The half-open range is in use from now on, unless others overlap it: their names are returned."""
+        place = bisect_left(self.starts, start)
+        begins_before = place > 0 and self.stops[place - 1] > start
+        overlapped = self.names[place - begins_before : bisect_left(self.starts, stop)]
+        if not overlapped:
+            self.starts.insert(place, start)
+            self.stops.insert(place, stop)
+            self.names.insert(place, name)
+        return overlapped
+
+    def release(self, name: str, start: int) -> None:
+        """The range of that name is free again; nothing happens where it has not been taken in."""
+        place = bisect_left(self.starts, start)
+        if place < len(self.starts) and self.names[place] == name:
+            del self.starts[place], self.stops[place], self.names[place]
