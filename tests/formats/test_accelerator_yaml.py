@@ -10,13 +10,13 @@ from onchip.arch.accelerator import Accelerator
 from onchip.arch.compute import ComputeArray
 from onchip.arch.memory import Access, Direction, Dma, Dram, Memory, MemoryLevel, Operand, Port
 from onchip.errors import AcceleratorError, InputError
-from onchip.formats.own.accelerator_text import accelerator_sha256, accelerator_to_yaml
 from onchip.formats.own.accelerator_yaml import (
     accelerator_from_yaml,
     bundled_accelerators,
     load_accelerator,
     read_accelerator,
 )
+from onchip.formats.own.accelerator_yaml_writer import accelerator_sha256, accelerator_to_yaml
 from support.answer_files import accelerators
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "single.accelerator.yaml"

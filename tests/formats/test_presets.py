@@ -12,12 +12,12 @@ from onchip.app.plan import plan_problem
 from onchip.arch.memory import Access, Direction, Operand, Port
 from onchip.cost.mac_count import SimpleCost
 from onchip.cost.timeline.timeline import time_plan
-from onchip.formats.own.accelerator_text import accelerator_to_yaml
 from onchip.formats.own.accelerator_yaml import (
     accelerator_from_yaml,
     bundled_accelerators,
     load_accelerator,
 )
+from onchip.formats.own.accelerator_yaml_writer import accelerator_to_yaml
 from onchip.formats.own.bundled_networks import load_network
 from onchip.lower.fold.activations import fuse
 

@@ -22,8 +22,8 @@ from onchip.answer.stacks import OverlapMode, Tiling
 from onchip.arch.accelerator import Accelerator
 from onchip.arch.memory import Memory, Operand
 from onchip.errors import InputError
-from onchip.formats.own.accelerator_text import accelerator_sha256
 from onchip.formats.own.accelerator_yaml import accelerator_from_yaml, bundled_accelerators, load_accelerator
+from onchip.formats.own.accelerator_yaml_writer import accelerator_sha256
 from onchip.formats.own.schedule_json import DECISIONS, addressed_memories, read_schedule, schedule_from_json
 from onchip.formats.own.schedule_json_writer import schedule_to_json, write_schedule
 from onchip.ir.layer import Layer

@@ -221,7 +221,7 @@ def _audit_mappings(request: AuditRequest) -> AuditOutcome:
     """Each mapping of the file that comes with a claim."""
     from onchip.audits.mapping import audit_mapping
     from onchip.formats.foreign_files import load_any_accelerator
-    from onchip.formats.own.accelerator_text import accelerator_sha256
+    from onchip.formats.own.accelerator_yaml_writer import accelerator_sha256
     from onchip.formats.own.mapping_yaml import read_mappings
 
     document = read_mappings(request.answer)

@@ -17,8 +17,8 @@ from onchip.cost.stack.cost import StackCost
 from onchip.cost.stack.machine import check_machine
 from onchip.errors import InputError, InternalError, UsageError
 from onchip.facts.fusable import FusableNetwork
-from onchip.formats.own.accelerator_text import accelerator_sha256
 from onchip.formats.own.accelerator_yaml import load_accelerator
+from onchip.formats.own.accelerator_yaml_writer import accelerator_sha256
 from onchip.formats.own.graph_json import graph_sha256
 from onchip.formats.own.strategy_json import STRATEGIES
 from onchip.ir.graph import Graph

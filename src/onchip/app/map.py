@@ -18,7 +18,7 @@ from onchip.cost.layer.cost import access_of, layer_cost
 from onchip.cost.layer.limits import array_of, check_capacities, check_memories
 from onchip.errors import InputError, InternalError, UsageError
 from onchip.formats.foreign_files import layer_file, load_any_accelerator, read_layers
-from onchip.formats.own.accelerator_text import accelerator_sha256
+from onchip.formats.own.accelerator_yaml_writer import accelerator_sha256
 from onchip.ir.layer import Layer
 from onchip.lower.layers.layers_of import NetworkLayers, Precision
 from onchip.reports.mapping.outcome import MappedLayer, MappingOutcome

@@ -267,7 +267,7 @@ def _document(
 ) -> PlanDocument | None:
     if result.answer is None or result.objective_value is None:
         return None
-    from onchip.formats.own.accelerator_text import accelerator_sha256
+    from onchip.formats.own.accelerator_yaml_writer import accelerator_sha256
 
     return PlanDocument(
         Source(problem.graph.name, graph_sha256(problem.graph)),

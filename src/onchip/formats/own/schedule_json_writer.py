@@ -13,7 +13,7 @@ from onchip.answer.schedule import ScheduledMapping, ScheduledStack, ScheduleErr
 from onchip.arch.accelerator import Accelerator
 from onchip.formats.canonical import to_json
 from onchip.formats.files import write_file
-from onchip.formats.own.accelerator_text import accelerator_fields
+from onchip.formats.own.accelerator_yaml_writer import accelerator_fields
 from onchip.formats.own.document_fields import lines, source_fields
 from onchip.formats.own.layer_fields import layer_fields, mapping_fields
 from onchip.formats.own.program_fields import instruction_fields

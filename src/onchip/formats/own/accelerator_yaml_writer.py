@@ -1,4 +1,7 @@
-"""The accelerator file's text, and the hash of what it says; read by `accelerator_yaml`."""
+"""The accelerator file: one line for each memory, and the hash of what it says.
+
+The fields are those that `accelerator_yaml` reads.
+"""
 
 from __future__ import annotations
 
