@@ -99,7 +99,7 @@ def layers_of(graph: Graph) -> NetworkLayers:
     left_out: list[LeftOut] = []
     for operator in graph.operators:
         try:
-            parts = _layers_of_operator(graph, operator)
+            parts = layers_of_operator(graph, operator)
         except (NoLayerError, InputError) as error:
             left_out.append(LeftOut(operator.name, operator.kind, str(error)))
         else:
@@ -107,10 +107,11 @@ def layers_of(graph: Graph) -> NetworkLayers:
     return NetworkLayers(graph.name, layers, tuple(left_out))
 
 
-def _layers_of_operator(graph: Graph, operator: Operator) -> _Parts:
+def layers_of_operator(graph: Graph, operator: Operator) -> Mapping[str, Layer]:
+    """Its loop nests at 8 bits an element, by what tells them apart; raises NoLayerError, or InputError."""
     if any(graph.tensor[name].part_of for name in (*operator.reads, *operator.outputs)):
         raise NoLayerError("it is a tile of a layer")
-    shapes = list(_shapes(graph, operator))
+    shapes = list(shapes_of(graph, operator))
     if len(shapes) < 2:
         raise NoLayerError("it reads nothing")
     match operator.kind:
@@ -135,8 +136,8 @@ def _layers_of_operator(graph: Graph, operator: Operator) -> _Parts:
     raise NoLayerError("its kind is no loop nest of multiply-accumulates")
 
 
-def _shapes(graph: Graph, operator: Operator) -> Iterator[Shape]:
-    """Of the output, then of what is read, inputs first."""
+def shapes_of(graph: Graph, operator: Operator) -> Iterator[Shape]:
+    """The shape of the output, then of what is read, inputs first; raises NoLayerError where one is unknown."""
     for name in (operator.outputs[0], *operator.inputs, *operator.parameters):
         shape = graph.tensor[name].shape
         if shape is None:

@@ -12,9 +12,9 @@ from onchip.lower.layers.sliding_windows import NoLayerError, Shape
 
 def rows_of_weights(shapes: Sequence[Shape]) -> Mapping[str, Layer]:
     """A Gemm: every row of the output meets the same weights, transposed or not."""
-    output, source, *others = shapes
-    weight = next((shape for shape in others if len(shape) >= 2), None)
-    if weight is None or not output or prod(weight) % output[-1]:
+    output, source, *_ = shapes
+    weight = shapes[matrix_place(shapes)]
+    if not output or prod(weight) % output[-1]:
         raise NoLayerError("its weight is no matrix")
     layer = Layer(n=prod(output[:-1]), k=output[-1], c=prod(weight) // output[-1])
     if layer.n * layer.c > prod(source):  # what is read of a larger tensor is a view of it
@@ -24,10 +24,7 @@ def rows_of_weights(shapes: Sequence[Shape]) -> Mapping[str, Layer]:
 
 def product(shapes: Sequence[Shape]) -> Mapping[str, Layer]:
     """A MatMul: matrices that a batch shares are weights, whichever side they stand on; a batch of both is groups."""
-    _, first, *others = shapes
-    second = next((shape for shape in others if len(shape) > 1 or (shape and shape[0] == first[-1])), None)
-    if second is None or not first:
-        raise NoLayerError("its operands are no matrices")
+    first, second = shapes[1], shapes[second_place(shapes)]
     first = (1, *first) if len(first) == 1 else first
     second = (*second, 1) if len(second) == 1 else second
     *batch, rows, depth = first
@@ -36,11 +33,34 @@ def product(shapes: Sequence[Shape]) -> Mapping[str, Layer]:
         raise NoLayerError("its operands do not fit each other")
     if prod(other_batch) == 1:
         return {"": Layer(n=prod(batch) * rows, c=depth, k=columns)}
-    if prod(batch) == 1:  # the second operand's columns are the rows that meet the first one's weights
+    if is_first_shared(shapes):  # the second operand's columns are the rows that meet the first one's weights
         return {"": Layer(n=prod(other_batch) * columns, c=depth, k=rows)}
     if _without_ones(batch) != _without_ones(other_batch):
         raise NoLayerError("its operands share a part of their batch")
     return {"": Layer(n=rows, c=depth, k=columns, g=prod(batch))}
+
+
+def matrix_place(shapes: Sequence[Shape]) -> int:
+    """Where a Gemm's weight stands: after the input the first of two dimensions or more. Raises NoLayerError."""
+    for place, shape in enumerate(shapes[2:], 2):
+        if len(shape) >= 2:
+            return place
+    raise NoLayerError("its weight is no matrix")
+
+
+def second_place(shapes: Sequence[Shape]) -> int:
+    """Where a MatMul's second operand stands, scales and zero points passed over. Raises NoLayerError."""
+    first = shapes[1]
+    for place, shape in enumerate(shapes[2:], 2):
+        if first and (len(shape) > 1 or (shape and shape[0] == first[-1])):
+            return place
+    raise NoLayerError("its operands are no matrices")
+
+
+def is_first_shared(shapes: Sequence[Shape]) -> bool:
+    """Whether a MatMul's second operand alone is a batch of matrices, so that the first one is the weight."""
+    first, second = shapes[1], shapes[second_place(shapes)]
+    return prod(second[:-2]) != 1 == prod(first[:-2])
 
 
 def attention(operator: Operator, shapes: Sequence[Shape]) -> Mapping[str, Layer]:

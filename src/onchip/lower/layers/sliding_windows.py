@@ -9,6 +9,7 @@ from math import prod
 
 from onchip.ir.layer import Layer
 from onchip.ir.operator import Operator
+from onchip.ir.region import Range
 from onchip.ir.window import Window, integer, integers, windows_of
 
 Shape = tuple[int, ...]
@@ -60,10 +61,13 @@ def pool(operator: Operator, shapes: Sequence[Shape]) -> Mapping[str, Layer]:
     return {"": _on_two_axes(channels, output[0], _slides(operator, sizes, source, output))}
 
 
-def transposed_convolution(operator: Operator, shapes: Sequence[Shape]) -> Mapping[str, Layer]:
+def transposed_convolution(
+    operator: Operator, shapes: Sequence[Shape], pixels: Sequence[Range] | None = None
+) -> Mapping[str, Layer]:
     """One convolution of stride 1 for each remainder of an output's place by the stride: no zeros between inputs.
 
     output[i * stride + k - pad] += input[i] * weight[k]; those of remainder f meet the taps f, f + stride, ...
+    Of the outputs in the ranges `pixels`, one for each dimension of space, or of all.
     """
     output, source, weight = shapes[0], shapes[1], _weight(shapes)
     if len(source) != len(output):
@@ -79,7 +83,8 @@ def transposed_convolution(operator: Operator, shapes: Sequence[Shape]) -> Mappi
     channels = Layer(k=output[1] // groups, c=source[1] // groups, g=groups)
     layers = {}
     for remainders in product(*(range(stride) for stride in strides)):
-        sizes = zip(remainders, kernel, strides, pads, source[2:], output[2:], strict=False)
+        ranges = pixels or tuple((0, size) for size in output[2:])
+        sizes = zip(remainders, kernel, strides, pads, source[2:], ranges, strict=False)
         slides = [_phase(*each) for each in sizes]
         if all(slide.outputs and slide.window.kernel for slide in slides):
             name = ", ".join(map(str, remainders)) if max(strides) > 1 else ""
@@ -87,27 +92,34 @@ def transposed_convolution(operator: Operator, shapes: Sequence[Shape]) -> Mappi
     return layers
 
 
-def _phase(remainder: int, kernel: int, stride: int, pad: int, inputs: int, outputs: int) -> Slide:
-    """The outputs o with (o + pad) % stride == remainder.
+def _phase(remainder: int, kernel: int, stride: int, pad: int, inputs: int, outputs: Range) -> Slide:
+    """The outputs o of a range with (o + pad) % stride == remainder.
 
     With t = (o + pad) // stride, from `first` to `last`, such an output sees the inputs t - taps + 1 to t.
     """
     taps = len(range(remainder, kernel, stride))
-    first = -(-(pad - remainder) // stride) if pad > remainder else 0
-    last = (outputs - 1 + pad - remainder) // stride
+    first = max(-(-(outputs[0] + pad - remainder) // stride), 0)
+    last = (outputs[1] - 1 + pad - remainder) // stride
     count = max(last - first + 1, 0)
     begins = first - (taps - 1)
     window = Window(taps, 1, 1, max(-begins, 0))
     return Slide(count, window, max(last + 1 - inputs, 0))
 
 
-def _weight(shapes: Sequence[Shape]) -> Shape:
-    """The first operand after the input that has the output's rank: scales and zero points have not."""
-    output, _, *others = shapes
-    for shape in others:
-        if len(shape) == len(output) > 2:
-            return shape
+def weight_place(shapes: Sequence[Shape]) -> int:
+    """Where the weight stands: after the input the first that has the output's rank; scales and zero points have not.
+
+    Raises NoLayerError where none has.
+    """
+    rank = len(shapes[0])
+    for place, shape in enumerate(shapes[2:], 2):
+        if len(shape) == rank > 2:
+            return place
     raise NoLayerError("its weight does not fit its output")
+
+
+def _weight(shapes: Sequence[Shape]) -> Shape:
+    return shapes[weight_place(shapes)]
 
 
 def _as_read(operator: Operator, shapes: Sequence[Shape], kernel: Shape, channels_of_group: int) -> Shape:

@@ -36,6 +36,8 @@ class EmittedParts:
         """
         for band in (*inputs, *written):
             self.bands.setdefault(place_of(band)[0], {})[band.name] = band
+        if name in self.operators:
+            raise GraphError("a tile of another operator has this name", place=f"operator {name!r}", expected="another")
         if all(band.part_of is None for band in (*inputs, *written)):
             self.operators[operator.name] = operator
             return
@@ -57,8 +59,16 @@ class EmittedParts:
         numbered = (name if not again else f"{name}.{again}" for again in range(len(self.operators) + 1))
         return next(each for each in numbered if each not in self.operators)
 
+    def keep(self, name: str, bands: Iterable[Tensor]) -> None:
+        """Of the tensor of this name in `graph` these are used."""
+        self.bands.setdefault(name, {}).update((band.name, band) for band in bands)
+
     def finished(self, inputs: Mapping[str, Iterable[Tensor]]) -> Graph:
         """The graph of all parts; `inputs` are the bands of network inputs, of which some may be read by nobody."""
+        return Graph(self.graph.name, tuple(self.tensors(inputs)), tuple(self.operators.values()))
+
+    def tensors(self, inputs: Mapping[str, Iterable[Tensor]]) -> list[Tensor]:
+        """Parameters, the bands of network inputs, as given or else whole, and of other tensors what is used."""
         tensors: list[Tensor] = []
         for tensor in self.graph.tensors:
             if tensor.role is Role.PARAMETER:
@@ -67,7 +77,7 @@ class EmittedParts:
                 tensors.extend(inputs.get(tensor.name, (tensor,)))
             else:
                 tensors.extend(self.bands.get(tensor.name, {}).values())
-        return Graph(self.graph.name, tuple(tensors), tuple(self.operators.values()))
+        return tensors
 
     def _ensure_it_runs(self, operator: Operator, inputs: Sequence[Tensor], region: Region) -> None:
         if self._is_all(operator, inputs, region):

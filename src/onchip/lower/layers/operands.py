@@ -1,0 +1,58 @@
+"""Which of an operator's operands a loop nest reads: its input and its weight, and nothing else."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import prod
+from typing import Final
+
+from onchip.ir.graph import Graph
+from onchip.ir.operator import Operator
+from onchip.lower.layers.layers_of import shapes_of
+from onchip.lower.layers.products import is_first_shared, matrix_place, second_place
+from onchip.lower.layers.sliding_windows import Shape, weight_place
+
+_CONVOLUTIONS: Final = frozenset({"Conv", "ConvInteger", "QLinearConv", "ConvTranspose"})
+_PRODUCTS: Final = frozenset({"MatMul", "MatMulInteger", "QLinearMatMul"})
+_OF_ONE_INPUT: Final = frozenset(
+    {"MaxPool", "AveragePool", "LpPool", "GlobalMaxPool", "GlobalAveragePool"}
+    | {"ReduceMax", "ReduceMean", "ReduceMin", "ReduceSum"}
+)
+
+
+@dataclass(frozen=True, slots=True)
+class NestOperands:
+    """The tensors that a loop nest reads, by name; `weight` is None for one that has none."""
+
+    input: str
+    weight: str | None
+
+
+def nest_operands(graph: Graph, operator: Operator) -> NestOperands:
+    """What the loop nests of an operator read; raises NoLayerError for one that has none."""
+    shapes = list(shapes_of(graph, operator))
+    names = (operator.outputs[0], *operator.inputs, *operator.parameters)
+    source, weight = _places(operator.kind, shapes)
+    return NestOperands(names[source], None if weight is None else names[weight])
+
+
+def _places(kind: str, shapes: Sequence[Shape]) -> tuple[int, int | None]:
+    """Where input and weight stand among the operands, the output at place 0."""
+    if kind in _CONVOLUTIONS:
+        return 1, weight_place(shapes)
+    if kind == "Gemm":
+        return 1, matrix_place(shapes)
+    if kind in _PRODUCTS:
+        second = second_place(shapes)
+        return (second, 1) if is_first_shared(shapes) else (1, second)
+    if kind in _OF_ONE_INPUT:
+        return 1, None
+    return _of_elements(shapes)
+
+
+def _of_elements(shapes: Sequence[Shape]) -> tuple[int, int | None]:
+    """Of two operands element by element the larger is the input; a single element beside it is a constant."""
+    first, *others = sorted(range(1, len(shapes)), key=lambda place: -prod(shapes[place]))
+    is_weight = bool(others) and (prod(shapes[others[0]]) > 1 or prod(shapes[0]) == 1)
+    return first, others[0] if is_weight else None

@@ -1,0 +1,78 @@
+"""The loop nests of operators and of their tiles."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Final
+
+from onchip.errors import InputError
+from onchip.facts.tile_layer import Pixels, Sides, layer_of_tile
+from onchip.ir.graph import Graph
+from onchip.ir.layer import Axis, Layer
+from onchip.ir.operator import Operator
+from onchip.ir.region import Range, Region, whole_region
+from onchip.lower.layers.layers_of import Precision, layers_of_operator, shapes_of
+from onchip.lower.layers.operands import NestOperands, nest_operands
+from onchip.lower.layers.sliding_windows import NoLayerError, transposed_convolution
+
+_WITHOUT_NEST: Final = frozenset({"Attention"})
+"""Its two products hand on scores, which are no tensor of the network."""
+_ONE_PIXEL: Final = ((0, 1), (0, 1))
+
+
+@dataclass
+class NestsOfNetwork:
+    """The loop nests of a network's operators, with elements of `precision`."""
+
+    graph: Graph
+    precision: Precision
+    _whole: dict[str, tuple[Layer, ...]] = field(default_factory=dict)
+    _tiles: dict[tuple[str, Pixels, Sides], tuple[Layer, ...]] = field(default_factory=dict)
+    _operands: dict[str, NestOperands | None] = field(default_factory=dict)
+
+    def whole(self, operator: Operator) -> tuple[Layer, ...]:
+        """The operator's loop nests in the order in which they run; none for what no loop nest describes."""
+        if operator.name not in self._whole:
+            self._whole[operator.name] = tuple(map(self.precision.of, self._found(operator)))
+        return self._whole[operator.name]
+
+    def of_region(self, operator: Operator, region: Region) -> tuple[Layer, ...]:
+        """The loop nests over a region of the rows and columns of its output; raises InputError, NoLayerError."""
+        shape = self.graph.tensor[operator.outputs[0]].shape or ()
+        whole = self.whole(operator)
+        if not whole or region == whole_region(shape):
+            return whole
+        rows, columns = region[2:] or _ONE_PIXEL
+        if operator.kind == "ConvTranspose":
+            shapes = list(shapes_of(self.graph, operator))
+            phases = transposed_convolution(operator, shapes, (rows, columns))
+            return tuple(map(self.precision.of, phases.values()))
+        (layer,) = whole
+        down, across = (_zeros(*each) for each in zip(layer.axes, (layer.r, layer.s), (rows, columns), strict=True))
+        pixels = rows[1] - rows[0], columns[1] - columns[0]
+        key = operator.name, pixels, (down[0], across[0], down[1], across[1])
+        if key not in self._tiles:
+            self._tiles[key] = (layer_of_tile(layer, (shape[2], shape[3]), *key[1:]),)
+        return self._tiles[key]
+
+    def operands(self, operator: Operator) -> NestOperands | None:
+        """What the operator's loop nests read; None where it has none."""
+        if operator.name not in self._operands:
+            found = nest_operands(self.graph, operator) if self.whole(operator) else None
+            self._operands[operator.name] = found
+        return self._operands[operator.name]
+
+    def _found(self, operator: Operator) -> tuple[Layer, ...]:
+        if operator.kind in _WITHOUT_NEST:
+            return ()
+        try:
+            return tuple(layers_of_operator(self.graph, operator).values())
+        except (NoLayerError, InputError):
+            return ()
+
+
+def _zeros(axis: Axis, taps: int, outputs: Range) -> Range:
+    """How many zeros the windows of a range of outputs see before the input, and behind it."""
+    first = outputs[0] * axis.stride - axis.padding
+    behind = (outputs[1] - 1) * axis.stride - axis.padding + (taps - 1) * axis.dilation + 1
+    return max(-first, 0), max(behind - axis.size, 0)

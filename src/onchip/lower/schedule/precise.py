@@ -1,0 +1,21 @@
+"""A network whose elements have as many bits as those of the loop nests that compute it."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from onchip.ir.graph import Graph
+from onchip.ir.tensor import Tensor, size_in_bytes
+
+
+def with_elements_of(graph: Graph, bits: int) -> Graph:
+    """The network with `bits` an element; tensors that are given in bytes stay as they are."""
+    if all(tensor.bits in (bits, None) for tensor in graph.tensors):
+        return graph
+    return replace(graph, tensors=tuple(_with_bits(tensor, bits) for tensor in graph.tensors))
+
+
+def _with_bits(tensor: Tensor, bits: int) -> Tensor:
+    if tensor.shape is None:
+        return tensor
+    return replace(tensor, bits=bits, size_bytes=size_in_bytes(tensor.shape, bits))

@@ -1,0 +1,58 @@
+"""The transform from a network and the stacks of a schedule to their tile graph."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Final
+
+from onchip.answer.schedule import ScheduledStack, ScheduleError
+from onchip.ir.graph import Graph
+from onchip.lower.layers.layers_of import Precision
+from onchip.lower.schedule.emission import emitted
+from onchip.lower.schedule.legality import check_stacks
+from onchip.lower.schedule.nests import NestsOfNetwork
+from onchip.lower.schedule.precise import with_elements_of
+from onchip.lower.schedule.tile_graph import TileGraph
+from onchip.lower.schedule.tiled_stacks import tiled_stacks
+
+MOST_TILE_OPERATORS: Final = 50_000
+"""A network in more of them lies outside the space of schedules."""
+
+
+@dataclass(frozen=True, slots=True)
+class Tiled:
+    """The transform from a network to its tile graph.
+
+    It needs stacks of all the network's operators, each once, in an order in which they can run, and tilings only
+    where all are layers over feature maps. It ensures that every element of every tensor that somebody reads, or that
+    leaves, is computed before it is read, and that loop nests have the extents of what their operators compute.
+    """
+
+    stacks: tuple[ScheduledStack, ...]
+    precision: Precision = field(default_factory=Precision)
+
+    def __call__(self, graph: Graph) -> TileGraph:
+        """Raises ScheduleError where the stacks are not the network's, cannot run in tiles, or are too many tiles."""
+        network = with_elements_of(graph, self.precision.bits)
+        check_stacks(network, self.stacks)
+        tiled = tiled_stacks(network, self.stacks)
+        whole = sum(len(stack.operators) for stack in self.stacks if stack.tiling is None)
+        _check_number(network, whole + sum(one.layer_tiles for one in tiled.values()))
+        made = emitted(NestsOfNetwork(network, self.precision), self.stacks, tiled)
+        _check_number(network, len(made.operators))
+        return made
+
+
+def tile_graph(graph: Graph, stacks: Sequence[ScheduledStack], precision: Precision) -> TileGraph:
+    """The network as these stacks run it, with elements of `precision`; docs/schedule.md says what is in it.
+
+    Raises ScheduleError where the stacks are not the network's, cannot run in tiles, or are too many tiles.
+    """
+    return Tiled(tuple(stacks), precision)(graph)
+
+
+def _check_number(graph: Graph, count: int) -> None:
+    if count > MOST_TILE_OPERATORS:
+        expected = f"at most {MOST_TILE_OPERATORS:,}: larger tiles"
+        raise ScheduleError(f"it has {count:,} tile operators", file=graph.name, place="stacks", expected=expected)

@@ -1,0 +1,65 @@
+"""Stacks of a schedule that run in tiles, as depth-first execution sees them: each alone, its inputs from outside."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from onchip.answer.schedule import ScheduledStack, ScheduleError
+from onchip.answer.stacks import Tiling
+from onchip.errors import InputError
+from onchip.facts.fusable import FusableNetwork, Stack
+from onchip.ir.graph import Graph
+from onchip.ir.tensor import Role, Tensor
+from onchip.lower.layers.fusable_of import fusable_of
+from onchip.lower.schedule.legality import place_of_stack
+from onchip.lower.stacks.tiled_stack import TiledStack
+
+
+def tiled_stacks(graph: Graph, stacks: tuple[ScheduledStack, ...]) -> dict[int, TiledStack]:
+    """By number, the stacks that have a tiling: their layers, and what each tile computes and sees of them.
+
+    Raises ScheduleError, with the operator and the reason, for one that cannot run in tiles, or not in these.
+    """
+    found = {}
+    for number, stack in enumerate(stacks):
+        if stack.tiling is not None:
+            try:
+                found[number] = _tiled(_alone(graph, stack), stack, stack.tiling)
+            except InputError as error:
+                raise cannot_run_in_tiles(graph, number, stack, error) from None
+    return found
+
+
+def cannot_run_in_tiles(graph: Graph, number: int, stack: ScheduledStack, why: InputError) -> ScheduleError:
+    """The error of a stack whose layers, or tiles, another room has refused."""
+    reason = why.what.removeprefix("it cannot be fused: ").removeprefix("it cannot run in parts ")
+    of_what = f"{why.place}: " if why.place else ""
+    what = f"it cannot run in tiles: {of_what}{reason}"
+    return ScheduleError(what, file=graph.name, place=place_of_stack(number, stack), expected=why.expected)
+
+
+def _tiled(alone: Graph, stack: ScheduledStack, tiling: Tiling) -> TiledStack:
+    network: FusableNetwork = fusable_of(alone)
+    last, output = stack.operators[-1], network.layers[-1].output
+    if network.layers[-1].name != last:
+        place, expected = f"operator {last!r}", "a stack of its own, or one with its readers"
+        raise ScheduleError("a view leaves the stack", place=place, expected=expected)
+    if tiling.columns > output.columns or tiling.rows > output.rows:
+        what, expected = f"{tiling.columns}x{tiling.rows} is no tile of it", f"at most {output.columns}x{output.rows}"
+        raise ScheduleError(what, place=f"feature map {output.name!r}", expected=expected)
+    return TiledStack.of(Stack(network.inputs, network.layers), tiling)
+
+
+def _alone(graph: Graph, stack: ScheduledStack) -> Graph:
+    """The operators of a stack as a network: what it reads from outside are inputs, its last output is the output."""
+    operators = tuple(graph.operator[name] for name in stack.operators)
+    written = {name for operator in operators for name in operator.outputs}
+    tensors: dict[str, Tensor] = {}
+    for operator in operators:
+        for name in (*operator.reads, *operator.outputs):
+            tensor = graph.tensor[name]
+            is_outside = name not in written and tensor.role is not Role.PARAMETER
+            tensors[name] = replace(tensor, role=Role.INPUT) if is_outside else tensor
+    for name in operators[-1].outputs:
+        tensors[name] = replace(tensors[name], role=Role.OUTPUT)
+    return Graph(graph.name, tuple(tensors.values()), operators)
