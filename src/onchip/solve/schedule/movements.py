@@ -11,10 +11,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from onchip.answer.program import Compute, Copy, Free
-from onchip.arch.memory import DRAM
+from onchip.arch.memory import DRAM, MemoryLevel
 from onchip.ir.graph import Graph
 from onchip.ir.operator import Operator
 from onchip.ir.tensor import Role, Tensor
+from onchip.lower.schedule.tile_graph import TileGraph
 from onchip.solve.schedule.places import Places
 
 
@@ -40,6 +41,14 @@ class TiledNetwork:
     stacks: Mapping[str, int]
     tiles: Mapping[str, int]
     ranks: Mapping[str, int]
+
+    @classmethod
+    def of(cls, tiles: TileGraph, levels: Sequence[MemoryLevel]) -> TiledNetwork:
+        """The tile graph on an accelerator whose addressed levels are `levels`, nearest the MACs first."""
+        names = [level.memory.name for level in levels]
+        stacks = {name: origin.stack for name, origin in tiles.operators.items()}
+        numbers = {name: _tile_number(name, origin.operator) for name, origin in tiles.operators.items()}
+        return cls(tiles.graph, stacks, numbers, {name: rank for rank, name in enumerate([*names, DRAM])})
 
 
 @dataclass(slots=True)
@@ -142,6 +151,11 @@ def movements_of(network: TiledNetwork, places: Places) -> tuple[Movement, ...]:
         for name in operator.reads:
             uses.setdefault(name, []).append(step)
     return tuple(_Walk(network, places, uses).movements())
+
+
+def _tile_number(name: str, original: str) -> int:
+    """Of `conv1#12` or a view's `slice1#12.1`; an operator that stands as it is runs in the first tile."""
+    return 0 if name == original else int(name.removeprefix(f"{original}#").partition(".")[0])
 
 
 def _base(tensor: Tensor) -> str:

@@ -9,9 +9,9 @@ from onchip.answer.program import Allocate, Compute, Free, Instruction
 from onchip.answer.schedule import Homes
 from onchip.arch.memory import MemoryLevel, Operand
 from onchip.cost.schedule.operands import BandedOperand, operands_of
-from onchip.ir.graph import Graph
 from onchip.ir.layer import Layer
 from onchip.ir.operator import Operator
+from onchip.lower.schedule.tile_graph import TileGraph
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,19 +70,13 @@ class Residents:
         return next(has_all, None)
 
 
-def step_of(graph: Graph, operator: Operator, original: Operator, stack: int, nests: tuple[Layer, ...]) -> Step:
-    """A tile operator of the tile graph `graph`; `original` is the network's operator of which it is a part."""
-    operands = operands_of(graph, operator)
-    if not nests:
-        return Step(operator.name, stack, nests, operands)
-    read = {one.bands[0].part_of or one.bands[0].name: one for one in operands if one.operand is Operand.INPUT}
-    inputs = [read[name] for name in original.inputs if name in read]
-    if all(_is_element_by_element(layer) for layer in nests):
-        inputs.sort(key=lambda one: -one.bits)
-    weights = [one for one in operands if one.operand is Operand.WEIGHT]
-    outputs = [one for one in operands if one.operand is Operand.OUTPUT]
-    return Step(operator.name, stack, nests, (*inputs, *weights, *outputs))
-
-
-def _is_element_by_element(layer: Layer) -> bool:
-    return layer.k == layer.c == layer.r == layer.s == 1
+def step_of(tiles: TileGraph, operator: Operator) -> Step:
+    """A tile operator of a tile graph, with what its nests read and write."""
+    origin = tiles.operators[operator.name]
+    operands = operands_of(tiles.graph, operator)
+    if origin.operands is None:
+        return Step(operator.name, origin.stack, (), operands)
+    names = [origin.operands.input, *filter(None, [origin.operands.weight])]
+    read = {one.bands[0].part_of or one.bands[0].name: one for one in operands if one.operand is not Operand.OUTPUT}
+    written = [one for one in operands if one.operand is Operand.OUTPUT]
+    return Step(operator.name, origin.stack, origin.nests, (*(read[name] for name in names), *written))

@@ -1,0 +1,36 @@
+"""What a schedule makes least, in whole numbers."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+from onchip.cost.schedule.figures import ScheduleFigures
+from onchip.solve.mapping.objective import MappingObjective
+
+
+class ScheduleObjective(StrEnum):
+    """Energy in femtojoules, latency in cycles, their product, or the bytes that move from and to DRAM."""
+
+    ENERGY = "energy"
+    LATENCY = "latency"
+    EDP = "edp"
+    TRAFFIC = "traffic"
+
+    @property
+    def unit(self) -> str:
+        """The unit of its value."""
+        return {"energy": "fJ", "latency": "cycles", "edp": "fJ x cycles", "traffic": "bytes"}[self]
+
+    @property
+    def of_layers(self) -> MappingObjective:
+        """What a single nest's mapping makes least; where energy is least, little comes from DRAM."""
+        return MappingObjective.ENERGY if self is ScheduleObjective.TRAFFIC else MappingObjective(self)
+
+    def value_of(self, figures: ScheduleFigures) -> int:
+        """Its value for a schedule with these figures."""
+        return {
+            ScheduleObjective.ENERGY: figures.energy_fj,
+            ScheduleObjective.LATENCY: figures.latency_cycles,
+            ScheduleObjective.EDP: figures.edp,
+            ScheduleObjective.TRAFFIC: figures.traffic_bytes,
+        }[self]
