@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from onchip.arch.memory import MemoryLevel, Operand
@@ -42,7 +42,7 @@ class Improver:
     """Tries where each map may stay, the largest first, and keeps what is better, until nothing is."""
 
     network: Graph
-    stack_of: Callable[[str], int]
+    stack_of: Mapping[str, int]
     levels: Sequence[MemoryLevel]
     composer: Composer
     value_of: Callable[[Composition], int]
@@ -75,8 +75,8 @@ class Improver:
         """Every map in every memory that holds it, for its first readers, one more at a time, and for none."""
         for tensor in self.network.tensors:
             producer = self.network.producer.get(tensor.name)
-            writer = None if producer is None else self.stack_of(producer.name)
-            readers = sorted({self.stack_of(one.name) for one in self.network.readers[tensor.name]})
+            writer = None if producer is None else self.stack_of[producer.name]
+            readers = sorted({self.stack_of[one.name] for one in self.network.readers[tensor.name]})
             memories = [level.memory.name for level in self.levels if _may_hold(level, tensor)]
             yield Stay(tensor.name, writer, frozenset(readers), None)
             for memory in memories:
