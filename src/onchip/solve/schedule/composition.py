@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from onchip.answer.program import Allocate, Compute, Free, Instruction, Plan
 from onchip.answer.schedule import WORKSPACE, Schedule, ScheduledMapping, ScheduledStack
 from onchip.arch.accelerator import Accelerator
 from onchip.cost.schedule.compute_cost import ComputeCost, OperandAtHome, cost_of_nests, cost_without_nest
 from onchip.cost.schedule.rates import addressed_levels
-from onchip.solve.schedule.addresses import Addressed, addressed
 from onchip.solve.schedule.mapped import KnownMappings, MappedNest
-from onchip.solve.schedule.movements import TiledNetwork, movements_of
+from onchip.solve.schedule.movements import Movements, TiledNetwork, movements_of
 from onchip.solve.schedule.places import Places
 from onchip.solve.schedule.runs import NestPlace, Residents, Step
 
@@ -35,20 +34,22 @@ class NoMappingError(Exception):
 
 @dataclass(slots=True)
 class Composer:
-    """Composes schedules of one network in one set of stacks; `steps` are its tile operators by name."""
+    """Composes schedules of one network in one set of stacks."""
 
     stacks: tuple[ScheduledStack, ...]
     network: TiledNetwork
-    steps: Mapping[str, Step]
     accelerator: Accelerator
     mappings: KnownMappings
+    steps: Mapping[str, Step] = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.steps = {step.operator: step for step in self.network.steps}
 
     def composed(self, places: Places) -> Composition:
-        """Raises NoPlaceError and NoMappingError where something does not fit."""
+        """The schedule in which everything lies where `places` says; raises NoMappingError where no mapping fits."""
         levels = addressed_levels(self.accelerator)
-        memories = tuple(level.memory for level in levels)
-        found = addressed(self.network.graph, memories, movements_of(self.network, places))
-        names = [operator.name for operator in self.network.graph.operators]
+        found = movements_of(self.network, levels, places)
+        names = list(self.steps)
         homes = dict(zip(names, Residents(levels).homes(found.instructions, self.steps), strict=True))
         rooms = self._rooms(found, homes)
         mapped = {nest: self._mapped(nest, *room) for nest, room in rooms.items()}
@@ -56,19 +57,20 @@ class Composer:
         for name, free in zip(names, found.free_below, strict=True):
             if any(size > free[memory] for memory, size in costs[name].workspace_bytes.items()):
                 raise NoMappingError(name)
+        memories = tuple(level.memory for level in levels)
         program = Plan(memories, tuple(_with_workspaces(found.instructions, costs)))
         mappings = tuple(ScheduledMapping(one.stack, one.layer, one.homes, mapped[one].mapping) for one in mapped)
         return Composition(Schedule(self.stacks, mappings, program), costs)
 
     def _rooms(
-        self, found: Addressed, homes: Mapping[str, Sequence[str | None]]
+        self, found: Movements, homes: Mapping[str, Sequence[str | None]]
     ) -> Mapping[NestPlace, tuple[str, dict[str, int]]]:
         """Of each nest one of its steps, and the least room of all of them."""
         rooms: dict[NestPlace, tuple[str, dict[str, int]]] = {}
-        for operator, free in zip(self.network.graph.operators, found.free_below, strict=True):
-            for nest in self.steps[operator.name].nest_places(homes[operator.name]):
+        for step, free in zip(self.network.steps, found.free_below, strict=True):
+            for nest in step.nest_places(homes[step.operator]):
                 if nest not in rooms:
-                    rooms[nest] = operator.name, dict(free)
+                    rooms[nest] = step.operator, dict(free)
                 room = rooms[nest][1]
                 for memory, size in free.items():
                     room[memory] = min(room[memory], size)

@@ -9,7 +9,6 @@ from onchip.arch.memory import MemoryLevel, Operand
 from onchip.ir.graph import Graph
 from onchip.ir.tensor import Role, Tensor
 from onchip.solve.run.limits import Run
-from onchip.solve.schedule.addresses import NoPlaceError
 from onchip.solve.schedule.composition import Composer, Composition, NoMappingError
 from onchip.solve.schedule.places import Places
 
@@ -67,7 +66,7 @@ class Improver:
     def _tried(self, places: Places) -> Placed | None:
         try:
             composition = self.composer.composed(places)
-        except (NoPlaceError, NoMappingError):
+        except NoMappingError:
             return None
         return Placed(places, composition, self.value_of(composition))
 

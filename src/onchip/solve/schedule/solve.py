@@ -17,7 +17,6 @@ from onchip.lower.schedule.tile_graph import TileGraph
 from onchip.lower.schedule.tiled import tile_graph
 from onchip.solve.mapping.cache import MappingCache, cache_folder
 from onchip.solve.run.limits import Run
-from onchip.solve.schedule.addresses import NoPlaceError
 from onchip.solve.schedule.composition import Composer, Composition, NoMappingError
 from onchip.solve.schedule.improvement import Improver, Placed
 from onchip.solve.schedule.mapped import KnownMappings
@@ -69,7 +68,7 @@ class ScheduleSolver:
         """The best schedule found; UNKNOWN where not even one operator after the other has mappings in time."""
         try:
             found = self.layer_by_layer()
-        except (NoMappingError, NoPlaceError):
+        except NoMappingError:
             stop = self.run.stop or Stop.COMPLETED
             return Result(Status.UNKNOWN, None, None, self.question.lower_bound, self.run.seconds, METHOD, stop)
         value, bound = self.question.objective.value_of(found.figures), self.question.lower_bound
@@ -85,14 +84,13 @@ class ScheduleSolver:
     def in_stacks(self, stacks: Sequence[ScheduledStack], places: Places) -> FoundSchedule:
         """The best schedule in these stacks that is found from these places on.
 
-        Raises NoPlaceError or NoMappingError where these themselves do not fit.
+        Raises NoMappingError where these themselves do not fit.
         """
         question = self.question
         tiles = tile_graph(question.network, stacks, question.precision)
         levels = addressed_levels(question.accelerator)
-        steps = {operator.name: step_of(tiles, operator) for operator in tiles.graph.operators}
-        network = TiledNetwork.of(tiles, levels)
-        composer = Composer(tuple(stacks), network, steps, question.accelerator, self.mappings)
+        network = TiledNetwork.of(tiles, [step_of(tiles, operator) for operator in tiles.graph.operators])
+        composer = Composer(tuple(stacks), network, question.accelerator, self.mappings)
         composition = composer.composed(places)
 
         def value_of(one: Composition) -> int:
