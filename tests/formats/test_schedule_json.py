@@ -12,7 +12,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from onchip.answer.document import Claim, Document, Granularity, Reading, ScheduleDocument, Source
+from onchip.answer.document import (
+    Claim,
+    Document,
+    Granularity,
+    Reading,
+    ScheduleDocument,
+    Source,
+    schedule_claim_figures,
+)
 from onchip.answer.layer_mapping import Kept, LayerMapping, Loop
 from onchip.answer.problem import Count
 from onchip.answer.program import Allocate, Compute, Copy, Plan
@@ -73,7 +81,7 @@ def test_a_file_written_by_hand() -> None:
         Plan((WEIGHTS, MAPS), (Allocate("x", "maps", 4), Copy("x", "dram", "maps"), Compute("a#0"))),
     )
     assert (document.graph, document.reading) == (Source("net"), READING)
-    figures = {"energy_pj": 1.5, "latency_cycles": 2, "traffic_bytes": 64}
+    figures = schedule_claim_figures(1500, 2, 64)
     space = {"order": "given", "stacks": "any", "tilings": "any", "homes": "any", "mappings": "any"}
     space |= {"residencies": "any", "prefetch": "none"}
     assert document.claim == Claim("composed", Status.FEASIBLE, "edp", 3000, 1, figures, space)
@@ -112,8 +120,7 @@ def documents(draw: st.DrawFn) -> ScheduleDocument:
     sizes, values = st.none() | st.integers(1, 64), st.integers(0, 2**63 - 1)
     dims, granularity = st.dictionaries(ANY_TEXT, st.integers(1, 9), max_size=2), st.sampled_from(Granularity)
     reading = st.builds(Reading, sizes, dims, granularity, st.just(Count.ALL), partial_bits=sizes)
-    energies = values.map(lambda femtojoules: femtojoules / 1000)
-    figures = st.fixed_dictionaries({"energy_pj": energies, "latency_cycles": values, "traffic_bytes": values})
+    figures = st.builds(schedule_claim_figures, values, values, values)
     space = st.fixed_dictionaries(dict.fromkeys(DECISIONS, ANY_TEXT))
     objective = st.sampled_from(("energy", "latency", "edp", "traffic"))
     claim = st.builds(Claim, ANY_TEXT, st.sampled_from(Status), objective, values, values, figures, space)

@@ -83,6 +83,11 @@ def as_written(figure: float) -> float:
     return figure if abs(figure) < 2**63 else float(figure)
 
 
+def schedule_claim_figures(energy_fj: int, latency_cycles: int, traffic_bytes: int) -> dict[str, float]:
+    """What the claim of a schedule says beside its objective; the energy in picojoules is the nearest double."""
+    return {"energy_pj": energy_fj / 1000, "latency_cycles": latency_cycles, "traffic_bytes": traffic_bytes}
+
+
 @dataclass(frozen=True, slots=True)
 class Source:
     """The name and, if known, the SHA-256 of the canonical JSON of what an answer was made from."""
