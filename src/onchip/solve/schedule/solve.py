@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
+from typing import Final
 
 from onchip.answer.result import Result, Status, Stop
 from onchip.answer.schedule import ScheduledStack, ScheduleError
@@ -18,15 +20,20 @@ from onchip.lower.schedule.tiled import tile_graph
 from onchip.solve.mapping.cache import MappingCache, cache_folder
 from onchip.solve.run.limits import Run
 from onchip.solve.schedule.composition import Composer, Composition, NoMappingError
+from onchip.solve.schedule.fused import FusionStart, fusion_start
 from onchip.solve.schedule.improvement import Improver, Placed
 from onchip.solve.schedule.mapped import KnownMappings
 from onchip.solve.schedule.movements import TiledNetwork
 from onchip.solve.schedule.nest_mapper import MethodMapper
 from onchip.solve.schedule.objective import ScheduleObjective
+from onchip.solve.schedule.options import LAYERS, ScheduleOptions
 from onchip.solve.schedule.places import Places
 from onchip.solve.schedule.runs import step_of
+from onchip.solve.stacks.options import FusionOptions
 
-METHOD = "composed"
+METHOD: Final = "composed"
+SHARE_FOR_FUSION: Final = 0.4
+"""Of the time that is left, for the search of stacks in tiles."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +62,7 @@ class ScheduleSolver:
     """Answers one question within one run."""
 
     question: ScheduleQuestion
+    options: ScheduleOptions
     run: Run
     mappings: KnownMappings = field(init=False)
 
@@ -66,9 +74,8 @@ class ScheduleSolver:
 
     def solved(self) -> Result[FoundSchedule]:
         """The best schedule found; UNKNOWN where not even one operator after the other has mappings in time."""
-        try:
-            found = self.layer_by_layer()
-        except NoMappingError:
+        found = min(self._candidates(), key=self._value, default=None)
+        if found is None:
             stop = self.run.stop or Stop.COMPLETED
             return Result(Status.UNKNOWN, None, None, self.question.lower_bound, self.run.seconds, METHOD, stop)
         value, bound = self.question.objective.value_of(found.figures), self.question.lower_bound
@@ -76,10 +83,32 @@ class ScheduleSolver:
         stop = self.run.stop or Stop.COMPLETED
         return Result(status, found, value, bound, self.run.seconds, METHOD, stop)
 
-    def layer_by_layer(self) -> FoundSchedule:
-        """Every operator alone and whole, with the maps between them where they are best kept."""
-        stacks = tuple(ScheduledStack((operator.name,)) for operator in self.question.network.operators)
-        return self.in_stacks(stacks, Places())
+    def _candidates(self) -> Iterator[FoundSchedule]:
+        """Every operator alone, and the stacks of the best fusion strategy, each made better; none that do not fit."""
+        starts: list[tuple[Sequence[ScheduledStack], Places]] = [(_layer_by_layer(self.question.network), Places())]
+        if self.options.stacks != LAYERS and (fused := self._fused()) is not None:
+            starts.append((fused.stacks, fused.places))
+        for stacks, places in starts:
+            with suppress(NoMappingError):
+                yield self.in_stacks(stacks, places)
+
+    def _fused(self) -> FusionStart | None:
+        question, options = self.question, self.options
+        asked = FusionOptions(options.stacks, options.tile, options.mode, maps_stay=options.maps_stay)
+        is_limited = self.run.limits.time_limit_seconds is not None
+        share = self.run.within(SHARE_FOR_FUSION * self.run.seconds_left) if is_limited else self.run
+        return fusion_start(
+            question.network,
+            question.accelerator,
+            question.precision,
+            question.objective,
+            asked,
+            share,
+            uses_cache=question.uses_cache,
+        )
+
+    def _value(self, found: FoundSchedule) -> int:
+        return self.question.objective.value_of(found.figures)
 
     def in_stacks(self, stacks: Sequence[ScheduledStack], places: Places) -> FoundSchedule:
         """The best schedule in these stacks that is found from these places on.
@@ -100,8 +129,8 @@ class ScheduleSolver:
         graph = question.network
         improver = Improver(graph, stack_of, levels, composer, value_of, self.run, question.lower_bound)
         start = Placed(places, composition, value_of(composition))
-        self.run.report(start.value, question.lower_bound, "layer by layer")
-        best = improver.improved(start).composition
+        self.run.report(start.value, question.lower_bound, f"{len(stacks)} stacks")
+        best = improver.improved(start).composition if self.options.maps_stay else composition
         return FoundSchedule(best, tiles, self._figures(tiles, best))
 
     def _figures(self, tiles: TileGraph, composition: Composition) -> ScheduleFigures:
@@ -109,10 +138,17 @@ class ScheduleSolver:
         return schedule_figures(tiles.graph, self.question.accelerator, program, composition.costs)
 
 
-def solve_schedule(question: ScheduleQuestion, run: Run) -> Result[FoundSchedule]:
-    """A schedule of least objective value, as far as the run allows; raises InputError for an unusable accelerator."""
+def solve_schedule(question: ScheduleQuestion, options: ScheduleOptions, run: Run) -> Result[FoundSchedule]:
+    """A schedule of least objective value, as far as the run allows.
+
+    Raises InputError for an accelerator that cannot be used, or options that are not of the network.
+    """
     ensure_usable(question.accelerator)
-    return ScheduleSolver(question, run).solved()
+    return ScheduleSolver(question, options, run).solved()
+
+
+def _layer_by_layer(network: Graph) -> tuple[ScheduledStack, ...]:
+    return tuple(ScheduledStack((operator.name,)) for operator in network.operators)
 
 
 def ensure_usable(accelerator: Accelerator) -> None:

@@ -1,0 +1,153 @@
+"""Scheduling a network, on one page: read, bound, solve, verify, hand out."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+
+from onchip.answer.document import Claim, Granularity, Reading, ScheduleDocument, Source
+from onchip.answer.problem import Count
+from onchip.answer.result import Result
+from onchip.answer.schedule import Schedule, ScheduledStack
+from onchip.app.networks import read_network
+from onchip.arch.accelerator import Accelerator
+from onchip.cost.schedule.relaxation import Relaxation, relaxation
+from onchip.errors import InputError
+from onchip.formats.own.accelerator_yaml import load_accelerator
+from onchip.formats.own.graph_json import graph_sha256
+from onchip.ir.graph import Graph
+from onchip.lower.layers.layers_of import Precision
+from onchip.lower.schedule.tiled import tile_graph
+from onchip.reports.schedule.outcome import ScheduleOutcome, ScheduleSeconds
+from onchip.solve.run.limits import Limits
+from onchip.solve.run.start import RunStarter, silent_run
+from onchip.solve.schedule.objective import ScheduleObjective
+from onchip.solve.schedule.options import ScheduleOptions
+from onchip.solve.schedule.solve import FoundSchedule, ScheduleQuestion, ensure_usable, solve_schedule
+
+NOT_CHECKED = ("energies and cycles of mappings are those of the model that made them",)
+
+
+@dataclass(frozen=True, slots=True)
+class ScheduleRequest:
+    """What is asked: a network by name or file, an accelerator likewise, what is to be least, what is given.
+
+    Elements have `bits`, sums in the making `partial_bits` (None: 16 more, up to 32, as far as memories have room).
+    """
+
+    source: str
+    accelerator: str
+    objective: ScheduleObjective = ScheduleObjective.ENERGY
+    options: ScheduleOptions = field(default_factory=ScheduleOptions)
+    bits: int = 8
+    partial_bits: int | None = None
+    dims: Mapping[str, int] = field(default_factory=dict)
+    granularity: Granularity = Granularity.FUSED
+    limits: Limits = field(default_factory=Limits)
+    uses_cache: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class _ReadQuestion:
+    network: Graph
+    accelerator: Accelerator
+    precision: Precision
+    reading: Reading
+    relaxation: Relaxation
+    seconds: float
+
+
+def schedule_network(request: ScheduleRequest, start: RunStarter = silent_run) -> ScheduleOutcome:
+    """Return the best schedule found, and the bound that is proven for every schedule of the network.
+
+    Raises InputError for a network or an accelerator that cannot be read or used, or options that do not fit them.
+    """
+    asked = _read(request)
+    objective = request.objective
+    question = ScheduleQuestion(
+        asked.network,
+        asked.accelerator,
+        asked.precision,
+        objective,
+        _bound(asked.relaxation, objective),
+        request.uses_cache,
+    )
+    with start(request.limits) as run:
+        found = solve_schedule(question, request.options, run)
+    outcome = ScheduleOutcome(
+        request.source,
+        asked.network,
+        asked.accelerator,
+        objective,
+        objective.unit,
+        _of_schedule(found),
+        asked.relaxation,
+        request.options.space,
+        ScheduleSeconds(asked.seconds, found.seconds, 0.0),
+        not_checked=NOT_CHECKED,
+    )
+    if found.answer is None:
+        return replace(outcome, why_not="no mapping of an operator was found in time")
+    started = time.perf_counter()
+    seconds = replace(outcome.seconds, verify=time.perf_counter() - started)
+    document = _document(asked, outcome, found.answer)
+    return replace(outcome, tiles=found.answer.tiles, figures=found.answer.figures, document=document, seconds=seconds)
+
+
+def _read(request: ScheduleRequest) -> _ReadQuestion:
+    started = time.perf_counter()
+    accelerator = load_accelerator(request.accelerator)
+    try:
+        ensure_usable(accelerator)
+    except InputError as error:
+        raise error.in_file(request.accelerator) from None
+    reading = Reading(request.bits, request.dims, request.granularity, Count.ALL)
+    network = read_network(request.source, reading)
+    precision = Precision(request.bits, request.partial_bits).on(accelerator)
+    whole = tile_graph(network, [ScheduledStack((operator.name,)) for operator in network.operators], precision)
+    nests = {name: origin.nests for name, origin in whole.operators.items()}
+    bound = relaxation(whole.graph, nests, accelerator)
+    reading = replace(reading, partial_bits=precision.partial_bits)
+    return _ReadQuestion(network, accelerator, precision, reading, bound, time.perf_counter() - started)
+
+
+def _bound(parts: Relaxation, objective: ScheduleObjective) -> int:
+    return {
+        ScheduleObjective.ENERGY: parts.energy_fj,
+        ScheduleObjective.LATENCY: parts.latency_cycles,
+        ScheduleObjective.EDP: parts.edp,
+        ScheduleObjective.TRAFFIC: parts.traffic_bytes,
+    }[objective]
+
+
+def _of_schedule(found: Result[FoundSchedule]) -> Result[Schedule]:
+    schedule = None if found.answer is None else found.answer.composition.schedule
+    return Result(
+        found.status,
+        schedule,
+        found.objective_value,
+        found.lower_bound,
+        found.seconds,
+        found.method,
+        found.stopped_by,
+    )
+
+
+def _document(asked: _ReadQuestion, outcome: ScheduleOutcome, found: FoundSchedule) -> ScheduleDocument:
+    result, figures = outcome.result, found.figures
+    claim = Claim(
+        result.method,
+        result.status,
+        outcome.objective,
+        result.objective_value or 0,
+        result.lower_bound,
+        {
+            "energy_pj": figures.energy_fj / 1000,
+            "latency_cycles": figures.latency_cycles,
+            "traffic_bytes": figures.traffic_bytes,
+        },
+        outcome.space,
+    )
+    source = Source(asked.network.name, graph_sha256(asked.network))
+    return ScheduleDocument(source, asked.accelerator, asked.reading, found.composition.schedule, claim)

@@ -1,0 +1,60 @@
+"""What `schedule` found, as it is shown."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from onchip.answer.document import ScheduleDocument
+from onchip.answer.result import Result
+from onchip.answer.schedule import Schedule
+from onchip.arch.accelerator import Accelerator
+from onchip.cost.schedule.figures import ScheduleFigures
+from onchip.cost.schedule.relaxation import Relaxation
+from onchip.ir.graph import Graph
+from onchip.lower.schedule.tile_graph import TileGraph
+
+
+@dataclass(frozen=True, slots=True)
+class ScheduleSeconds:
+    """How long each part took."""
+
+    read: float
+    solve: float
+    verify: float
+
+
+@dataclass(frozen=True, slots=True)
+class ScheduleOutcome:
+    """A scheduled network; without a schedule `tiles`, `figures` and `document` are None, and `why_not` says why.
+
+    `network` has elements of the bits asked for; `space` says what the bound is proven among, `relaxation` its parts.
+    `not_checked` is what the verifier was handed and did not recompute.
+    """
+
+    source: str
+    network: Graph
+    accelerator: Accelerator
+    objective: str
+    unit: str
+    result: Result[Schedule]
+    relaxation: Relaxation
+    space: Mapping[str, str]
+    seconds: ScheduleSeconds
+    tiles: TileGraph | None = None
+    figures: ScheduleFigures | None = None
+    document: ScheduleDocument | None = None
+    not_checked: tuple[str, ...] = ()
+    why_not: str | None = None
+
+    @property
+    def macs(self) -> int:
+        """Multiply-accumulates of all tile operators, those that are computed again among them."""
+        if self.tiles is None:
+            return 0
+        return sum(nest.macs for origin in self.tiles.operators.values() for nest in origin.nests)
+
+    @property
+    def operators_without_nest(self) -> int:
+        """How many tile operators are priced without a loop nest."""
+        return 0 if self.tiles is None else sum(not origin.nests for origin in self.tiles.operators.values())

@@ -1,0 +1,42 @@
+"""What a search of schedules is asked."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from onchip.answer.stacks import OverlapMode
+
+LAYERS: Final = "layers"
+"""Of `stacks`: every operator alone."""
+
+
+@dataclass(frozen=True, slots=True)
+class ScheduleOptions:
+    """What is asked; what is None is searched.
+
+    `stacks` is `optimal`, `layers`, `one`, `greedy`, or says them, as `fuse` does. Without `maps_stay` every operand
+    is streamed from and to DRAM.
+    """
+
+    stacks: str = "optimal"
+    tile: tuple[int, int] | None = None
+    mode: OverlapMode | None = None
+    maps_stay: bool = True
+
+    @property
+    def space(self) -> Mapping[str, str]:
+        """What may be chosen, by name: `any`, or the restriction in words.
+
+        The bound is one over everything, so it holds whatever is given.
+        """
+        return {
+            "order": "any",
+            "stacks": "any" if self.stacks == "optimal" else self.stacks,
+            "tilings": "any" if self.tile is None else f"{self.tile[0]}x{self.tile[1]}",
+            "homes": "any" if self.maps_stay else "DRAM",
+            "mappings": "any",
+            "residencies": "any",
+            "prefetch": "any",
+        }
