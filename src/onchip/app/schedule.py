@@ -6,7 +6,7 @@ import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
-from onchip.answer.document import Claim, Granularity, Reading, ScheduleDocument, Source
+from onchip.answer.document import Claim, Document, Granularity, Reading, ScheduleDocument, Source
 from onchip.answer.problem import Count
 from onchip.answer.result import Result
 from onchip.answer.schedule import Schedule, ScheduledStack
@@ -150,4 +150,4 @@ def _document(asked: _ReadQuestion, outcome: ScheduleOutcome, found: FoundSchedu
         outcome.space,
     )
     source = Source(asked.network.name, graph_sha256(asked.network))
-    return ScheduleDocument(source, asked.accelerator, asked.reading, found.composition.schedule, claim)
+    return Document(source, asked.accelerator, asked.reading, found.composition.schedule, claim)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Final
 
 from onchip.answer.result import Result, Status, Stop
@@ -18,7 +18,7 @@ from onchip.lower.layers.layers_of import Precision
 from onchip.lower.schedule.tile_graph import TileGraph
 from onchip.lower.schedule.tiled import tile_graph
 from onchip.solve.mapping.cache import MappingCache, cache_folder
-from onchip.solve.run.limits import Run
+from onchip.solve.run.limits import Progress, Run
 from onchip.solve.schedule.composition import Composer, Composition, NoMappingError
 from onchip.solve.schedule.fused import FusionStart, fusion_start
 from onchip.solve.schedule.improvement import Improver, Placed
@@ -97,6 +97,7 @@ class ScheduleSolver:
         asked = FusionOptions(options.stacks, options.tile, options.mode, maps_stay=options.maps_stay)
         is_limited = self.run.limits.time_limit_seconds is not None
         share = self.run.within(SHARE_FOR_FUSION * self.run.seconds_left) if is_limited else self.run
+        share = replace(share, listener=self._listen_to_fusion)
         return fusion_start(
             question.network,
             question.accelerator,
@@ -106,6 +107,10 @@ class ScheduleSolver:
             share,
             uses_cache=question.uses_cache,
         )
+
+    def _listen_to_fusion(self, heard: Progress) -> None:
+        """What the model of stacks knows is no schedule, and its bound is none of schedules."""
+        self.run.report(None, self.question.lower_bound, f"stacks in tiles: {heard.phase}")
 
     def _value(self, found: FoundSchedule) -> int:
         return self.question.objective.value_of(found.figures)
