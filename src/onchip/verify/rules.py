@@ -80,6 +80,29 @@ class Rule(StrEnum):
     NO_SUCH_HOME = "no-such-home"  # a map between stacks lies where no memory is
     HOME_EXCEEDED = "home-exceeded"  # the maps that lie in a memory at a time need more than it has
     OUTPUT_NOT_IN_DRAM = "output-not-in-dram"  # an output of the network, or what nobody reads, lies on the chip
+    OPERATOR_IN_NO_STACK = "operator-in-no-stack"  # an operator of the network is in no stack
+    STACK_NOT_CONVEX = "stack-not-convex"  # a path of the network leaves the stack and comes back
+
+    # Tiles: what a schedule's stacks make of the network
+    TOO_MANY_TILES = "too-many-tiles"  # there are more tile operators than a schedule may have
+    TENSOR_DIFFERS = "tensor-differs"  # a tensor is neither one of the network nor a band of one
+    BANDS_DO_NOT_PARTITION = "bands-do-not-partition"  # bands of what is not computed again overlap, or leave a gap
+    TILE_DIFFERS = "tile-differs"  # a tile operator is not the part of an operator of the network that its place says
+    TILE_MISSING = "tile-missing"  # a part of what leaves a stack is computed by no tile operator
+    TILE_OUT_OF_ORDER = "tile-out-of-order"  # a tile operator stands after one that runs later
+    REGION_NOT_WRITTEN = "region-not-written"  # the bands that it writes are not what it computes
+    WINDOW_NOT_READ = "window-not-read"  # the bands that it reads do not have all that its windows see
+    PARAMETERS_DIFFER = "parameters-differ"  # it does not read the parameters that its kind reads
+
+    # Homes, mappings and workspaces
+    TENSOR_NOT_HELD = "tensor-not-held"  # a tensor is allocated in a memory that may not hold it
+    OUTPUT_APART = "output-apart"  # some bands of an output are resident in a memory, and others are not
+    MAPPING_MISSING = "mapping-missing"  # no mapping is for this loop nest of this stack at these homes
+    MAPPING_UNUSED = "mapping-unused"  # no Compute runs by this mapping
+    WORKSPACE_MISSING = "workspace-missing"  # an operator runs without the workspace that its mapping needs
+    WORKSPACE_NOT_NEEDED = "workspace-not-needed"  # its mapping needs none in this memory
+    WORKSPACE_STAYS = "workspace-stays"  # a workspace is resident while another operator runs
+    WORKSPACE_COPIED = "workspace-copied"  # a workspace moves
 
 
 @dataclass(frozen=True, slots=True)

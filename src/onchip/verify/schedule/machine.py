@@ -1,0 +1,81 @@
+"""The accelerator as a program sees it: addressed memories, what they may hold, what moving bits costs there."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from functools import cached_property
+from itertools import pairwise
+
+from onchip.arch.accelerator import Accelerator
+from onchip.arch.memory import DRAM, Access, Direction, Dma, MemoryLevel, Operand, Port
+from onchip.ir.tensor import Role, Tensor
+
+FEMTOJOULES_PER_PICOJOULE = 1000
+
+
+class AddressedMachine:
+    """An accelerator's addressed memories, nearest the MACs first, and its DRAM."""
+
+    def __init__(self, accelerator: Accelerator) -> None:
+        self.accelerator = accelerator
+        self.dma = accelerator.dma or Dma()
+
+    @cached_property
+    def levels(self) -> tuple[MemoryLevel, ...]:
+        """The memories of which one instance serves the array along every dimension that it has."""
+        dimensions = self.accelerator.array.sizes if self.accelerator.array else {}
+        return tuple(
+            level
+            for level in self.accelerator.levels
+            if level.serves is None or all(name in level.serves for name in dimensions)
+        )
+
+    @cached_property
+    def level(self) -> dict[str, MemoryLevel]:
+        """Each addressed memory by its name."""
+        return {level.memory.name: level for level in self.levels}
+
+    def may_hold(self, memory: str, tensor: Tensor) -> bool:
+        """Whether the program may give the tensor a place there: weights for a parameter, else inputs or outputs."""
+        holds = self.level[memory].memory.holds
+        if tensor.role is Role.PARAMETER:
+            return Operand.WEIGHT in holds
+        return Operand.INPUT in holds or Operand.OUTPUT in holds
+
+    def hops(self, tensor: Tensor, source: str, target: str) -> list[tuple[str, str]]:
+        """The ends of each hop of a copy: all addressed memories between that may hold the tensor are passed."""
+        names = [*self.level, DRAM]
+        first, last = names.index(source), names.index(target)
+        between = names[first + 1 : last] if first < last else names[last + 1 : first][::-1]
+        stops = [source, *(name for name in between if self.may_hold(name, tensor)), target]
+        return list(pairwise(stops))
+
+    def bits_per_cycle(self, memory: str, direction: Direction) -> int | None:
+        """Of all ports of the direction together; None where there are none, and moving takes no time."""
+        moving = [port for port in self._ports(memory) if port.direction in (direction, Direction.READ_WRITE)]
+        return sum(port.bits_per_cycle for port in moving) or None
+
+    def cycles(self, memory: str, direction: Direction, bits: int) -> int:
+        """How long the memory's ports take for so many bits, in cycles."""
+        rate = self.bits_per_cycle(memory, direction)
+        return 0 if rate is None else -(-bits // rate)
+
+    def energy_fj(self, memory: str, direction: Direction, bits: int) -> Fraction:
+        """Of moving so many bits at one moment, in shortest accesses; 0 where the file says nothing of energies."""
+        access = self._access(memory)
+        if access is None:
+            return Fraction(0)
+        shortest = access.shortest_access_bits or access.access_bits
+        picojoules = access.read_energy_pj if direction is Direction.READ else access.write_energy_pj
+        moved = -(-bits // shortest) * shortest
+        return Fraction(str(picojoules)) * FEMTOJOULES_PER_PICOJOULE * moved / access.access_bits
+
+    def _ports(self, memory: str) -> tuple[Port, ...]:
+        if memory == DRAM:
+            return self.accelerator.dram.ports if self.accelerator.dram else ()
+        return self.level[memory].ports
+
+    def _access(self, memory: str) -> Access | None:
+        if memory == DRAM:
+            return self.accelerator.dram.access if self.accelerator.dram else None
+        return self.level[memory].access

@@ -1,0 +1,311 @@
+"""The loop nests of an operator, or of the part of it that a tile computes, and what they read (docs/formats.md)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from itertools import product
+from math import prod
+from typing import Final
+
+from onchip.arch.memory import Operand
+from onchip.errors import InputError
+from onchip.ir.graph import Graph
+from onchip.ir.layer import Layer
+from onchip.ir.operator import Operator
+from onchip.ir.region import Range, Region, whole_region
+from onchip.ir.window import integer, integers
+from onchip.verify.schedule.windows import (
+    CONVOLUTIONS,
+    ELEMENTWISE,
+    GLOBAL_POOLS,
+    POOLS,
+    Shape,
+    kernel_of,
+    pads_before,
+)
+
+PRODUCTS: Final = frozenset({"MatMul", "MatMulInteger", "QLinearMatMul"})
+REDUCTIONS: Final = frozenset({"ReduceMax", "ReduceMean", "ReduceMin", "ReduceSum"})
+
+
+class _NoNest(Exception):  # noqa: N818 (no error: it says why an operator is no loop nest)
+    """Why an operator is no loop nest."""
+
+
+@dataclass(frozen=True, slots=True)
+class Nests:
+    """Loop nests that run one after the other on the same operands, which are tensors of the network, by name."""
+
+    layers: tuple[Layer, ...]
+    input: str
+    weight: str | None = None
+
+    @property
+    def operands(self) -> dict[str, Operand]:
+        """What each tensor that is read is to the nests; one that is read twice is the input."""
+        weights = {} if self.weight is None else {self.weight: Operand.WEIGHT}
+        return weights | {self.input: Operand.INPUT}
+
+
+@dataclass(frozen=True, slots=True)
+class _Axis:
+    """A window along one dimension: its outputs, taps, stride, dilation, and the zeros before and behind the input."""
+
+    outputs: int = 1
+    taps: int = 1
+    stride: int = 1
+    dilation: int = 1
+    before: int = 0
+    behind: int = 0
+
+    @property
+    def slides(self) -> bool:
+        """Whether an output sees anything but the one input at its place."""
+        return (self.taps, self.stride, self.before, self.behind) != (1, 1, 0, 0)
+
+
+@dataclass(frozen=True, slots=True)
+class NestDerivation:
+    """Derives loop nests from the network's shapes; elements have their tensor's bits, sums `partial_bits`."""
+
+    network: Graph
+    partial_bits: int
+
+    def of(self, operator: Operator, region: Region | None = None) -> Nests | None:
+        """Of a region of the first output, or of all of it; None for an operator that no loop nest describes."""
+        names = (operator.outputs[0], *operator.inputs, *operator.parameters)
+        shapes = [self.network.tensor[name].shape for name in names]
+        known = [shape for shape in shapes if shape is not None]
+        if len(known) < len(shapes) or len(shapes) < 2:
+            return None
+        try:
+            layers, source, weight = _derived(operator, known, region or whole_region(known[0]))
+        except (_NoNest, InputError, LookupError):
+            return None
+        return Nests(
+            tuple(
+                self._with_bits(layer, names[0], names[source], None if weight is None else names[weight])
+                for layer in layers
+            ),
+            names[source],
+            None if weight is None else names[weight],
+        )
+
+    def _with_bits(self, layer: Layer, output: str, source: str, weight: str | None) -> Layer:
+        bits = {name: self.network.tensor[name].bits or 8 for name in (output, source, weight) if name is not None}
+        return replace(
+            layer,
+            input_bits=bits[source],
+            weight_bits=bits[weight] if weight is not None else bits[source],
+            output_bits=bits[output],
+            partial_bits=max(self.partial_bits, bits[output]),
+        )
+
+
+_Derived = tuple[tuple[Layer, ...], int, int | None]
+"""The nests, and where the input and the weight stand among the operands, the output at place 0."""
+
+
+def _derived(operator: Operator, shapes: Sequence[Shape], region: Region) -> _Derived:
+    match operator.kind:
+        case kind if kind in CONVOLUTIONS:
+            weight = _weight(shapes)
+            return (_convolution(operator, shapes, shapes[weight], region),), 1, weight
+        case "ConvTranspose":
+            weight = _weight(shapes)
+            return tuple(_transposed(operator, shapes, shapes[weight], region)), 1, weight
+        case kind if kind in POOLS:
+            return (_convolution(operator, shapes, None, region),), 1, None
+        case kind if kind in GLOBAL_POOLS and len(shapes[1]) > 2:
+            *rows, columns = shapes[1][2:]
+            return (Layer(n=shapes[1][0], g=shapes[1][1], r=prod(rows), s=columns, has_weight=False),), 1, None
+        case kind if kind in REDUCTIONS and prod(shapes[1]) % prod(shapes[0]) == 0:
+            added = prod(shapes[1]) // prod(shapes[0])
+            return (Layer(g=prod(shapes[0]), c=added, has_weight=False),), 1, None
+        case "Gemm":
+            return _matrix(shapes)
+        case kind if kind in PRODUCTS:
+            return _product(shapes)
+        case kind if kind in ELEMENTWISE:
+            return _element_by_element(shapes, region)
+    raise _NoNest(operator.kind)
+
+
+def _weight(shapes: Sequence[Shape]) -> int:
+    """The first operand behind the input with as many dimensions as the output."""
+    for place in range(2, len(shapes)):
+        if len(shapes[place]) == len(shapes[0]) > 2:
+            return place
+    raise _NoNest("weight")
+
+
+def _convolution(operator: Operator, shapes: Sequence[Shape], weight: Shape | None, region: Region) -> Layer:
+    """Also a pool: it has no weight, and a group for each channel."""
+    output, source = shapes[0], shapes[1]
+    if weight is not None and len(source) != len(output):
+        source = _as_seen(operator, shapes, weight)
+    taps = kernel_of(operator, weight, len(output) - 2)
+    if len(source) != len(output):
+        raise _NoNest("rank")
+    rank = len(taps)
+    strides, dilations = integers(operator, "strides", (1,) * rank), integers(operator, "dilations", (1,) * rank)
+    pads = pads_before(operator, source, taps, output)
+    axes = []
+    for outputs, kernel, stride, dilation, pad, size in zip(
+        region[2:], taps, strides, dilations, pads, source[2:], strict=True
+    ):
+        first = outputs[0] * stride - pad
+        stop = (outputs[1] - 1) * stride - pad + (kernel - 1) * dilation + 1
+        zeros = max(-first, 0), max(stop - size, 0)
+        axes.append(_Axis(outputs[1] - outputs[0], kernel, stride, dilation, *zeros))
+    return _over(axes, _channels(operator, source, weight, output, region))
+
+
+def _channels(operator: Operator, source: Shape, weight: Shape | None, output: Shape, region: Region) -> Layer:
+    """The loops over batch, channels and groups."""
+    batch = region[0][1] - region[0][0]
+    if weight is None:
+        return Layer(n=batch, g=output[1], has_weight=False)
+    groups = integer(operator, "group", 1)
+    if groups < 1 or output[1] % groups or source[1] % groups:
+        raise _NoNest("group")
+    return Layer(n=batch, k=output[1] // groups, c=source[1] // groups, g=groups)
+
+
+def _as_seen(operator: Operator, shapes: Sequence[Shape], weight: Shape) -> Shape:
+    """The shape of an input that is a view of a tensor of another rank: no larger than its elements allow.
+
+    What the windows touch, and of the pixels behind that at most as many as a stride skips.
+    """
+    output = shapes[0]
+    rank = len(output) - 2
+    taps = kernel_of(operator, weight, rank)
+    if operator.attributes.get("auto_pad", "NOTSET") != "NOTSET":
+        raise _NoNest("auto_pad")
+    strides, dilations = integers(operator, "strides", (1,) * rank), integers(operator, "dilations", (1,) * rank)
+    pads = integers(operator, "pads", (0,) * (2 * rank))
+    least = [
+        (output[2 + at] - 1) * strides[at] + (taps[at] - 1) * dilations[at] + 1 - pads[at] - pads[rank + at]
+        for at in range(rank)
+    ]
+    channels = weight[1] * integer(operator, "group", 1)
+    for pixels in product(*(range(size, size + stride) for size, stride in zip(least, strides, strict=True))):
+        if output[0] * channels * prod(pixels) == prod(shapes[1]):
+            return (output[0], channels, *pixels)
+    raise _NoNest("view")
+
+
+def _transposed(operator: Operator, shapes: Sequence[Shape], weight: Shape, region: Region) -> list[Layer]:
+    """A nest of stride 1 for each remainder of an output's place by the stride, if it has outputs and taps."""
+    output, source = shapes[0], shapes[1]
+    rank = len(output) - 2
+    taps = kernel_of(operator, weight, rank)
+    if len(source) != len(output) or integers(operator, "dilations", (1,) * rank) != (1,) * rank:
+        raise _NoNest("dilations")
+    if operator.attributes.get("auto_pad", "NOTSET") not in ("NOTSET", "VALID"):
+        raise _NoNest("auto_pad")
+    strides, pads = integers(operator, "strides", (1,) * rank), integers(operator, "pads", (0,) * (2 * rank))[:rank]
+    channels = _channels(operator, source, weight, output, region)
+    layers = []
+    for remainders in product(*(range(stride) for stride in strides)):
+        sizes = zip(remainders, region[2:], taps, strides, pads, source[2:], strict=True)
+        axes = [_phase(*each) for each in sizes]
+        if all(axis.outputs and axis.taps for axis in axes):
+            layers.append(_over(axes, channels))
+    return layers
+
+
+def _phase(remainder: int, outputs: Range, kernel: int, stride: int, pad: int, size: int) -> _Axis:
+    """Outputs o with (o + pad) % stride == remainder meet the taps remainder, remainder + stride, ...
+
+    Such an output sees the inputs (o + pad) // stride and as many before it as there are further taps.
+    """
+    taps = len(range(remainder, kernel, stride))
+    places = [(o + pad) // stride for o in range(*outputs) if (o + pad) % stride == remainder]
+    if not places or not taps:
+        return _Axis(0, taps)
+    return _Axis(len(places), taps, 1, 1, max(taps - 1 - places[0], 0), max(places[-1] + 1 - size, 0))
+
+
+def _over(axes: Sequence[_Axis], channels: Layer) -> Layer:
+    """Of two dimensions both are axes; of more or fewer those along which something slides.
+
+    The others are like a batch or, beside at most one that slides, the other axis.
+    """
+    sliding, plain = [axis for axis in axes if axis.slides], [axis.outputs for axis in axes if not axis.slides]
+    batch = channels.n
+    if len(axes) == 2:
+        height, width = axes
+    elif len(sliding) == 2:
+        (height, width), batch = sliding, batch * prod(plain)
+    elif len(sliding) == 1:
+        height, width = (sliding[0], _Axis(prod(plain))) if plain else (_Axis(), sliding[0])
+    elif not sliding:
+        height, width = _Axis(prod(plain[:-1])), _Axis(plain[-1])
+    else:
+        raise _NoNest("three dimensions")
+    return replace(
+        channels,
+        n=batch,
+        p=height.outputs,
+        q=width.outputs,
+        r=height.taps,
+        s=width.taps,
+        stride=(height.stride, width.stride),
+        dilation=(height.dilation, width.dilation),
+        padding=(height.before, width.before, height.behind, width.behind),
+    )
+
+
+def _matrix(shapes: Sequence[Shape]) -> _Derived:
+    """A Gemm: rows N, columns K, features C, which the weight says."""
+    output = shapes[0]
+    weight = next((place for place in range(2, len(shapes)) if len(shapes[place]) > 1), None)
+    if weight is None or not output or prod(shapes[weight]) % output[-1]:
+        raise _NoNest("weight")
+    layer = Layer(n=prod(output[:-1]), k=output[-1], c=prod(shapes[weight]) // output[-1])
+    if layer.n * layer.c > prod(shapes[1]):
+        raise _NoNest("view")
+    return (layer,), 1, weight
+
+
+def _product(shapes: Sequence[Shape]) -> _Derived:
+    """Matrices that a batch shares are the weight; where both have the batch, each of its products is a group."""
+    first = shapes[1]
+    second = next(
+        (at for at in range(2, len(shapes)) if len(shapes[at]) > 1 or (first and shapes[at] == first[-1:])), None
+    )
+    if second is None or not first:
+        raise _NoNest("matrices")
+    left = (1, *first) if len(first) == 1 else first
+    right = (*shapes[second], 1) if len(shapes[second]) == 1 else shapes[second]
+    if left[-1] != right[-2]:
+        raise _NoNest("features")
+    batch, others = prod(left[:-2]), prod(right[:-2])
+    rows, depth, columns = left[-2], left[-1], right[-1]
+    if others == 1:
+        return (Layer(n=batch * rows, c=depth, k=columns),), 1, second
+    if batch == 1:
+        return (Layer(n=others * columns, c=depth, k=rows),), second, 1
+    if [size for size in left[:-2] if size > 1] != [size for size in right[:-2] if size > 1]:
+        raise _NoNest("batch")
+    return (Layer(n=rows, c=depth, k=columns, g=batch),), 1, second
+
+
+def _element_by_element(shapes: Sequence[Shape], region: Region) -> _Derived:
+    """Of two operands all loops are groups; the smaller one is the weight, or a constant if it is a single element."""
+    output, extents = shapes[0], tuple(stop - start for start, stop in region)
+    largest, *others = sorted(range(1, len(shapes)), key=lambda place: -prod(shapes[place]))
+    if prod(shapes[largest]) != prod(output) or len(others) > 1:
+        raise _NoNest("operands")
+    smaller = prod(shapes[others[0]]) if others else 0
+    if others and smaller == prod(output):
+        return (Layer(g=prod(extents)),), largest, others[0]
+    if smaller <= 1:
+        batch, channels, *pixels = (*extents, 1, 1)[: max(len(extents), 2)]
+        columns = pixels[-1] if pixels else 1
+        return (Layer(n=batch, g=channels, p=prod(pixels[:-1]), q=columns, has_weight=False),), largest, None
+    if prod(output) % smaller:
+        raise _NoNest("spread")
+    return (Layer(n=prod(extents) // smaller, g=smaller),), largest, others[0]

@@ -1,0 +1,243 @@
+"""Is the network in tiles the network? Every tensor is a band of one, every tile a part that sees enough."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from onchip.answer.schedule import ScheduledStack
+from onchip.ir.graph import Graph
+from onchip.ir.operator import Operator
+from onchip.ir.region import Region, whole_region
+from onchip.ir.tensor import Tensor, size_in_bytes
+from onchip.ir.tile import Part
+from onchip.verify.rules import Rule, Violation
+from onchip.verify.schedule.boxes import cover, partition
+from onchip.verify.schedule.nests import NestDerivation
+from onchip.verify.schedule.stacks import tile_regions
+from onchip.verify.schedule.windows import seen
+
+MOST_TILES = 50_000
+"""Tilings of more tile operators are outside the space of schedules."""
+
+
+@dataclass(frozen=True, slots=True)
+class TileRun:
+    """A tile operator, the network's operator of which it is a part, its stack, and the number of its tile there."""
+
+    operator: Operator
+    original: Operator
+    stack: int
+    number: int
+
+    @property
+    def region(self) -> Region | None:
+        """The part of the first output; None for all of it."""
+        return self.operator.tile.regions[0] if self.operator.tile else None
+
+
+def tile_runs(network: Graph, tiles: Graph, stacks: Sequence[ScheduledStack]) -> tuple[TileRun, ...]:
+    """Every tile operator that is one of the network's, in order; what is none is left out, which `verify_tiles` says.
+
+    A tile operator of a stack in tiles is called by its operator's name and the number of its tile, as in `conv1#3`.
+    """
+    stack_of = {name: number for number, stack in enumerate(stacks) for name in stack.operators}
+    runs = []
+    for operator in tiles.operators:
+        name = operator.tile.operator if operator.tile else operator.name
+        if name not in stack_of or name not in network.operator:
+            continue
+        number = operator.name.removeprefix(f"{name}#")
+        runs.append(TileRun(operator, network.operator[name], stack_of[name], int(number) if number.isdecimal() else 0))
+    return tuple(runs)
+
+
+def verify_tiles(
+    network: Graph, tiles: Graph, stacks: Sequence[ScheduledStack], nests: NestDerivation
+) -> tuple[Violation, ...]:
+    """Return all that is wrong with the network in tiles; the stacks are legal."""
+    runs = tile_runs(network, tiles, stacks)
+    found = [*_number(tiles), *_tensors(network, tiles)]
+    known = {run.operator.name for run in runs}
+    detail = "the network has no operator that it is a part of"
+    strangers = (operator.name for operator in tiles.operators if operator.name not in known)
+    found += [Violation(Rule.TILE_DIFFERS, name, detail) for name in strangers]
+    if not found:
+        for run in runs:
+            found += _Part(network, tiles, stacks[run.stack], nests, run).violations()
+        found += [*_order(stacks, runs), *_what_is_computed(network, stacks, runs), *_bands(network, tiles)]
+    return tuple(found)
+
+
+def _number(tiles: Graph) -> Iterator[Violation]:
+    if len(tiles.operators) > MOST_TILES:
+        detail = f"{len(tiles.operators)} tile operators; a schedule may have {MOST_TILES}"
+        yield Violation(Rule.TOO_MANY_TILES, tiles.name, detail)
+
+
+def _tensors(network: Graph, tiles: Graph) -> Iterator[Violation]:
+    """Each is a tensor of the network, or a band of one: its region's elements, with its role and its bits."""
+    for tensor in tiles.tensors:
+        base = network.tensor.get(tensor.part_of or tensor.name)
+        if base is None:
+            detail = f"the network has no tensor {tensor.part_of or tensor.name!r}"
+        elif tensor.region is None:
+            is_same = (tensor.shape, tensor.size_bytes) == (base.shape, base.size_bytes)
+            detail = "" if is_same else f"it has {tensor.size_bytes} bytes, in the network {base.size_bytes}"
+        else:
+            detail = _why_no_band(tensor, tensor.region, base)
+        if base is not None and not detail and tensor.role is not base.role:
+            detail = f"its role is {tensor.role}, in the network {base.role}"
+        if detail:
+            yield Violation(Rule.TENSOR_DIFFERS, tensor.name, detail)
+
+
+def _why_no_band(tensor: Tensor, region: Region, base: Tensor) -> str:
+    if base.shape is None or base.bits is None or len(region) != len(base.shape):
+        return f"it is a band of {base.name!r}, which has {len(base.shape or ())} dimensions"
+    if any(stop > size for (_, stop), size in zip(region, base.shape, strict=True)):
+        return f"its region reaches beyond {base.name!r}"
+    size_bytes = size_in_bytes(tuple(stop - start for start, stop in region), base.bits)
+    return "" if tensor.size_bytes == size_bytes else f"it has {tensor.size_bytes} bytes, its region {size_bytes}"
+
+
+def _order(stacks: Sequence[ScheduledStack], runs: Sequence[TileRun]) -> Iterator[Violation]:
+    """Stack by stack, in a stack tile by tile, in a tile in the stack's order."""
+    places = {name: place for stack in stacks for place, name in enumerate(stack.operators)}
+    last = (0, 0, -1)
+    for run in runs:
+        key = (run.stack, run.number, places[run.original.name])
+        if key <= last:
+            detail = f"tile {key[1]} of stack {key[0]} stands behind tile {last[1]} of stack {last[0]}"
+            yield Violation(Rule.TILE_OUT_OF_ORDER, run.operator.name, detail)
+        last = max(key, last)
+
+
+def _what_is_computed(network: Graph, stacks: Sequence[ScheduledStack], runs: Sequence[TileRun]) -> Iterator[Violation]:
+    """What leaves a stack is computed whole, every tile its part; of what stays inside, windows say what is needed."""
+    numbers: dict[str, set[int]] = defaultdict(set)
+    for run in runs:
+        numbers[run.original.name].add(run.number)
+    for stack in stacks:
+        last = network.operator[stack.operators[-1]]
+        shape = network.tensor[last.outputs[0]].shape or ()
+        for number, region in enumerate(tile_regions(last, shape, stack)):
+            if number not in numbers[last.name]:
+                yield Violation(Rule.TILE_MISSING, last.name, f"nothing computes tile {number}, {_shown(region)}")
+
+
+def _bands(network: Graph, tiles: Graph) -> Iterator[Violation]:
+    """Bands of what nobody computes make up their tensor, each element once."""
+    regions: dict[str, list[Region]] = defaultdict(list)
+    for tensor in tiles.tensors:
+        if tensor.part_of is not None and tensor.region is not None:
+            regions[tensor.part_of].append(tensor.region)
+    for name, boxes in regions.items():
+        base = network.tensor[name]
+        if name not in network.producer and not partition(whole_region(base.shape or ()), boxes):
+            yield Violation(Rule.BANDS_DO_NOT_PARTITION, name, f"its {len(boxes)} bands overlap or leave a gap")
+
+
+def _shown(region: Region) -> str:
+    return "[" + ", ".join(f"{start}:{stop}" for start, stop in region) + "]"
+
+
+@dataclass(frozen=True, slots=True)
+class _Part:
+    """One tile operator beside the operator of the network that it is a part of."""
+
+    network: Graph
+    tiles: Graph
+    stack: ScheduledStack
+    nests: NestDerivation
+    run: TileRun
+
+    def violations(self) -> Iterator[Violation]:
+        """What is wrong with it; bands are looked at only where it is a part of its operator at all."""
+        if detail := self._difference():
+            yield Violation(Rule.TILE_DIFFERS, self.run.operator.name, detail)
+            return
+        yield from self._parameters()
+        for at, written in enumerate(self.run.original.outputs):
+            boxes = self._boxes(self.run.operator.outputs, written)
+            if not partition(self._region(at), boxes):
+                detail = f"it computes {_shown(self._region(at))} of {written!r}, and writes other bands"
+                yield Violation(Rule.REGION_NOT_WRITTEN, self.run.operator.name, detail)
+        yield from self._windows()
+
+    def _region(self, output: int) -> Region:
+        tile = self.run.operator.tile
+        return tile.regions[output] if tile else whole_region(self._shape(self.run.original.outputs[output]))
+
+    def _shape(self, name: str) -> tuple[int, ...]:
+        return self.network.tensor[name].shape or ()
+
+    def _boxes(self, names: Sequence[str], base: str) -> list[Region]:
+        """The regions of a tensor of the network that bands have; a whole one is all of it."""
+        tensors = [self.tiles.tensor[name] for name in names]
+        return [
+            tensor.region if tensor.region is not None else whole_region(self._shape(base))
+            for tensor in tensors
+            if (tensor.part_of or tensor.name) == base
+        ]
+
+    def _difference(self) -> str:
+        """Why it is no part of its operator, or not the one that its place says; nothing if it is."""
+        operator, original, tile = self.run.operator, self.run.original, self.run.operator.tile
+        if (operator.kind, dict(operator.attributes)) != (original.kind, dict(original.attributes)):
+            return f"kind and attributes are not those of {original.name!r}"
+        known = {*original.reads, *original.outputs}
+        for name in (*operator.reads, *operator.outputs):
+            base = self.tiles.tensor[name].part_of or name
+            if base not in known:
+                return f"{original.name!r} knows no {base!r}"
+        if tile is not None:
+            if (tile.inputs, tile.outputs) != (original.inputs, original.outputs):
+                return f"its operands are not those of {original.name!r}"
+            if any(tile.shape[name] != self._shape(name) for name in (*original.inputs, *original.outputs)):
+                return "its operands have other shapes"
+            if tile.part is not Part.WHOLE or tile.reduction is not None:
+                return "it computes a part of a sum"
+        return self._place()
+
+    def _place(self) -> str:
+        original, number = self.run.original, self.run.number
+        last = self.network.operator[self.stack.operators[-1]]
+        regions = tile_regions(last, self._shape(last.outputs[0]), self.stack)
+        if number >= len(regions):
+            return f"its stack has {len(regions)} tiles"
+        if self.stack.tiling is None and any(
+            self._region(at) != whole_region(self._shape(name)) for at, name in enumerate(original.outputs)
+        ):
+            return "its stack runs whole"
+        if original is last and self._region(0) != regions[number]:
+            return f"it computes {_shown(self._region(0))}, tile {number} is {_shown(regions[number])}"
+        return ""
+
+    def _parameters(self) -> Iterator[Violation]:
+        """A loop nest reads its weight and nothing else; what is none reads all parameters."""
+        original = self.run.original
+        nests = self.nests.of(original)
+        expected = [name for name in original.parameters if nests is None or name in (nests.weight, nests.input)]
+        if list(self.run.operator.parameters) != expected:
+            detail = f"it reads {list(self.run.operator.parameters)}, and {original.kind} reads {expected}"
+            yield Violation(Rule.PARAMETERS_DIFFER, self.run.operator.name, detail)
+
+    def _windows(self) -> Iterator[Violation]:
+        """All that its windows see is in the bands that it reads."""
+        original = self.run.original
+        inputs = [self._shape(name) for name in original.inputs]
+        weights = [shape for shape in map(self._shape, original.parameters) if len(shape) > 2]
+        output = self._shape(original.outputs[0])
+        try:
+            needs = seen(original, inputs, weights[0] if weights else None, output, self._region(0))
+        except LookupError as error:
+            detail = f"what a part of {original.kind} sees is not known: {error}"
+            yield Violation(Rule.TILE_DIFFERS, self.run.operator.name, detail)
+            return
+        for name, need in zip(original.inputs, needs, strict=True):
+            boxes = self._boxes(self.run.operator.inputs, name)
+            if need is not None and not cover(need, boxes):
+                detail = f"it sees {_shown(need)} of {name!r}, and its bands do not have all of that"
+                yield Violation(Rule.WINDOW_NOT_READ, self.run.operator.name, detail)

@@ -1,0 +1,185 @@
+"""Which part of each input a part of an operator's output depends on, kind by kind; an unknown kind says nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import prod
+from typing import Final, TypeAlias
+
+from onchip.ir.operator import Operator
+from onchip.ir.region import Range, Region, whole_region
+from onchip.ir.window import integer, integers
+
+Shape: TypeAlias = tuple[int, ...]
+Needs: TypeAlias = tuple[Region | None, ...]
+"""By input the region that is seen, None where only padding is."""
+
+CONVOLUTIONS: Final = frozenset({"Conv", "ConvInteger", "QLinearConv"})
+POOLS: Final = frozenset({"MaxPool", "AveragePool", "LpPool"})
+GLOBAL_POOLS: Final = frozenset({"GlobalMaxPool", "GlobalAveragePool"})
+ELEMENTWISE: Final = frozenset(
+    {"Abs", "Clip", "Elu", "Erf", "Exp", "Gelu", "HardSigmoid", "HardSwish", "LeakyRelu", "Log", "Mish", "Neg"}
+    | {"Reciprocal", "Relu", "Selu", "Sigmoid", "Silu", "Softplus", "Sqrt", "Swish", "Tanh"}
+    | {"Add", "Div", "Max", "Mean", "Min", "Mul", "Pow", "Sub", "Sum"}
+)
+_PER_CHANNEL: Final = frozenset({"PRelu", "BatchNormalization", "Identity", "Cast", "Dropout"})
+_RESHAPES: Final = frozenset({"Reshape", "Flatten", "Squeeze", "Unsqueeze"})
+
+
+def seen(operator: Operator, inputs: Sequence[Shape], weight: Shape | None, output: Shape, region: Region) -> Needs:
+    """The part of each input that a region of the first output depends on.
+
+    `weight` is the shape of a convolution's weight. Where the kind, or what the attributes say, is not known in parts,
+    a whole output depends on all of every input, and anything less raises LookupError.
+    """
+    try:
+        return _seen(operator, inputs, weight, output, region)
+    except LookupError:
+        if region == whole_region(output):
+            return tuple(map(whole_region, inputs))
+        raise
+
+
+def _seen(operator: Operator, inputs: Sequence[Shape], weight: Shape | None, output: Shape, region: Region) -> Needs:
+    first = inputs[0] if inputs else ()
+    match operator.kind:
+        case kind if kind in CONVOLUTIONS | POOLS and len(first) == len(output) > 2:
+            return _beside(inputs, _slid(operator, first, weight, output, region))
+        case "ConvTranspose" if len(first) == len(output) > 2 and weight is not None:
+            return _beside(inputs, _spread(operator, first, weight, output, region))
+        case kind if kind in GLOBAL_POOLS:
+            return (tuple(region[:2]) + whole_region(first[2:]),)
+        case kind if kind in ELEMENTWISE | _PER_CHANNEL:
+            return tuple(_broadcast(shape, region) for shape in inputs)
+        case "Slice":
+            return (_sliced(operator, first, region),)
+        case "Pad" if operator.attributes.get("mode", "constant") == "constant":
+            return _beside(inputs, _padded(operator, first, output, region))
+        case kind if kind in _RESHAPES:
+            return _beside(inputs, _reshaped(first, output, region))
+    raise LookupError(operator.kind)
+
+
+def _beside(inputs: Sequence[Shape], first: Region | None) -> Needs:
+    """All of every input but the first."""
+    return first, *(whole_region(shape) for shape in inputs[1:])
+
+
+def _slid(operator: Operator, source: Shape, weight: Shape | None, output: Shape, region: Region) -> Region | None:
+    """Output p sees the input's p * stride - pad + k * dilation for every tap k."""
+    rank = len(source) - 2
+    taps = kernel_of(operator, weight, rank)
+    strides, dilations = integers(operator, "strides", (1,) * rank), integers(operator, "dilations", (1,) * rank)
+    pads = pads_before(operator, source, taps, output)
+    ranges = [_channels(operator, source, weight, output, region[1])]
+    for outputs, kernel, stride, dilation, pad, size in zip(
+        region[2:], taps, strides, dilations, pads, source[2:], strict=True
+    ):
+        start = outputs[0] * stride - pad
+        stop = (outputs[1] - 1) * stride - pad + (kernel - 1) * dilation + 1
+        ranges.append((max(start, 0), min(stop, size)))
+    return _stored((region[0], *ranges))
+
+
+def _spread(operator: Operator, source: Shape, weight: Shape, output: Shape, region: Region) -> Region | None:
+    """Input i with tap k adds to the output's i * stride + k * dilation - pad."""
+    rank = len(source) - 2
+    if operator.attributes.get("auto_pad", "NOTSET") not in ("NOTSET", "VALID"):
+        raise LookupError("auto_pad")
+    taps = kernel_of(operator, weight, rank)
+    strides, dilations = integers(operator, "strides", (1,) * rank), integers(operator, "dilations", (1,) * rank)
+    pads = integers(operator, "pads", (0,) * (2 * rank))
+    ranges = [_channels(operator, source, weight, output, region[1])]
+    for outputs, kernel, stride, dilation, pad, size in zip(
+        region[2:], taps, strides, dilations, pads[:rank], source[2:], strict=True
+    ):
+        start = -(-(outputs[0] + pad - (kernel - 1) * dilation) // stride)
+        stop = (outputs[1] - 1 + pad) // stride + 1
+        ranges.append((max(start, 0), min(stop, size)))
+    return _stored((region[0], *ranges))
+
+
+def kernel_of(operator: Operator, weight: Shape | None, rank: int) -> Shape:
+    """The taps along each spatial dimension; raises LookupError where nothing says them."""
+    taps = integers(operator, "kernel_shape", tuple(weight[2:]) if weight else (0,) * rank)
+    if len(taps) != rank or min(taps, default=0) < 1:
+        raise LookupError("kernel_shape")
+    return taps
+
+
+def pads_before(operator: Operator, source: Shape, taps: Shape, output: Shape) -> Shape:
+    """The zeros before the input along each spatial dimension, as `pads` or `auto_pad` say."""
+    rank = len(taps)
+    strides, dilations = integers(operator, "strides", (1,) * rank), integers(operator, "dilations", (1,) * rank)
+    rule = operator.attributes.get("auto_pad", "NOTSET")
+    if rule == "VALID":
+        return (0,) * rank
+    if rule not in ("SAME_UPPER", "SAME_LOWER"):
+        return integers(operator, "pads", (0,) * (2 * rank))[:rank]
+    total = (
+        max((after - 1) * stride + (kernel - 1) * dilation + 1 - before, 0)
+        for before, after, kernel, stride, dilation in zip(
+            source[2:], output[2:], taps, strides, dilations, strict=True
+        )
+    )
+    return tuple(-(-zeros // 2) if rule == "SAME_LOWER" else zeros // 2 for zeros in total)
+
+
+def _channels(operator: Operator, source: Shape, weight: Shape | None, output: Shape, wanted: Range) -> Range:
+    """Each channel of a pool sees its own; those of a group of a convolution see the group's inputs."""
+    if weight is None:
+        return wanted
+    groups = integer(operator, "group", 1)
+    written, read = output[1] // groups, source[1] // groups
+    return wanted[0] // written * read, ((wanted[1] - 1) // written + 1) * read
+
+
+def _broadcast(shape: Shape, region: Region) -> Region:
+    """Dimensions are the last ones of the output; along one of a single element that is seen everywhere."""
+    along = region[len(region) - len(shape) :]
+    return tuple((0, 1) if size == 1 else each for size, each in zip(shape, along, strict=True))
+
+
+def _sliced(operator: Operator, source: Shape, region: Region) -> Region | None:
+    """Element p of an axis is the input's start + p * step."""
+    starts, ends = operator.attributes.get("starts"), operator.attributes.get("ends")
+    if not isinstance(starts, list) or not isinstance(ends, list):
+        raise LookupError("starts")
+    count = len(starts)
+    axes = integers(operator, "axes", tuple(range(count)))
+    steps = integers(operator, "steps", (1,) * count)
+    ranges = list(region)
+    for axis, start, step in zip(axes, integers(operator, "starts", (-1,) * count), steps, strict=True):
+        if step < 1:
+            raise LookupError("steps")
+        size = source[axis]
+        first = min(max(start + size if start < 0 else start, 0), size)
+        wanted = region[axis]
+        ranges[axis] = (first + wanted[0] * step, first + (wanted[1] - 1) * step + 1)
+    return _stored(tuple(ranges))
+
+
+def _padded(operator: Operator, source: Shape, output: Shape, region: Region) -> Region | None:
+    """Element p of a dimension is the input's p - before; a negative pad crops."""
+    rank = len(source)
+    pads = integers(operator, "pads", (0,) * (2 * rank))
+    if any(size + pads[at] + pads[rank + at] != output[at] for at, size in enumerate(source)):
+        raise LookupError("pads")
+    ranges = [
+        (max(start - before, 0), min(stop - before, size))
+        for (start, stop), before, size in zip(region, pads[:rank], source, strict=True)
+    ]
+    return _stored(tuple(ranges))
+
+
+def _reshaped(source: Shape, output: Shape, region: Region) -> Region:
+    """Where only dimensions of a single element come and go, the others keep their ranges."""
+    if [size for size in source if size > 1] != [size for size in output if size > 1]:
+        raise LookupError("shape")
+    ranges = iter(each for each, size in zip(region, output, strict=True) if size > 1)
+    return tuple(next(ranges) if size > 1 else (0, 1) for size in source)
+
+
+def _stored(region: Region) -> Region | None:
+    """None where nothing of it is stored."""
+    return region if prod(max(stop - start, 0) for start, stop in region) else None
