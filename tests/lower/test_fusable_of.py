@@ -357,8 +357,10 @@ def test_a_map_of_three_dimensions_is_refused() -> None:
 
 
 def test_a_network_without_layers_is_refused() -> None:
-    with pytest.raises(InputError, match="made: no operator is a layer"):
+    with pytest.raises(InputError, match="made: Softmax 'op': it cannot be fused: its kind is no loop nest"):
         fusable_of(graph_of(IMAGE, step("op", "Softmax", "x", IMAGE)))
+    with pytest.raises(InputError, match="made: no operator is a layer; expected at least one beside views"):
+        fusable_of(graph_of(IMAGE, step("op", "Identity", "x", IMAGE)))
 
 
 def test_operands_of_different_sizes_are_refused() -> None:

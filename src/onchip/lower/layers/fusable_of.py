@@ -5,6 +5,7 @@ Layers are those of `layers_of`; biases and fused activations cost nothing there
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from math import prod
 from typing import Final
@@ -17,7 +18,7 @@ from onchip.ir.operator import Operator
 from onchip.ir.tensor import Role
 from onchip.ir.window import Window, integers
 from onchip.lower.layers.fusable_views import Sight, cropped, reshaped, shape_of, with_channels
-from onchip.lower.layers.layers_of import NetworkLayers, Precision, layers_of
+from onchip.lower.layers.layers_of import LeftOut, Precision, layers_and_left_out
 from onchip.lower.layers.sliding_windows import NoLayerError
 
 _SLIDING: Final = frozenset({"Conv", "ConvInteger", "QLinearConv", "MaxPool", "AveragePool", "LpPool"})
@@ -42,7 +43,7 @@ def fusable_of(graph: Graph, precision: Precision = Precision()) -> FusableNetwo
     stride), and zeros that a Pad adds to the channels are not read. Where an output of the graph only shows a feature
     map, that map is an output. Raises InputError for any other operator.
     """
-    return _Reading(graph, layers_of(graph), precision).network()
+    return _Reading(graph, *layers_and_left_out(graph), precision).network()
 
 
 @dataclass
@@ -50,7 +51,8 @@ class _Reading:
     """`seen` is what the tensors made so far show of feature maps; what cannot be fused raises NoLayerError."""
 
     graph: Graph
-    found: NetworkLayers
+    layers: Mapping[str, Layer]
+    left_out: tuple[LeftOut, ...]
     precision: Precision
     seen: dict[str, Sight] = field(default_factory=dict)
 
@@ -70,6 +72,8 @@ class _Reading:
             if layer is not None:
                 self.seen[operator.outputs[0]] = Sight.of(layer.output)
                 layers.append(layer)
+        if not layers:
+            raise InputError("no operator is a layer", file=self.graph.name, expected="at least one beside views")
         outputs = dict.fromkeys(self.seen[tensor.name].whole.name for tensor in self.graph.with_role(Role.OUTPUT))
         whole = tuple(self.seen[name].whole for name in inputs)
         return FusableNetwork(self.graph.name, whole, tuple(layers), tuple(outputs))
@@ -162,9 +166,9 @@ class _Reading:
         return FusableLayer(operator.name, layer, output, reads, weight_bits)
 
     def _nest(self, operator: Operator, name: str) -> Layer:
-        if name in self.found.layers:
-            return self.found.layers[name]
-        why = (one.why for one in self.found.left_out if one.operator == operator.name)
+        if name in self.layers:
+            return self.layers[name]
+        why = (one.why for one in self.left_out if one.operator == operator.name)
         raise NoLayerError(next(why, "it is several layers"))
 
     def _whole_input(self, operator: Operator) -> FeatureMap:

@@ -93,8 +93,13 @@ def layers_of(graph: Graph) -> NetworkLayers:
     """Of every operator that is a loop nest, at 8 bits an element.
 
     An operator that is several layers gives each a name of its own, like `up (0, 1)`; what no loop nest describes
-    exactly is left out. Fused activations cost nothing.
+    exactly is left out. Fused activations cost nothing. Raises InputError where no operator is a layer.
     """
+    return NetworkLayers(graph.name, *layers_and_left_out(graph))
+
+
+def layers_and_left_out(graph: Graph) -> tuple[Mapping[str, Layer], tuple[LeftOut, ...]]:
+    """The layers by name, and the operators that are none."""
     layers: dict[str, Layer] = {}
     left_out: list[LeftOut] = []
     for operator in graph.operators:
@@ -104,7 +109,7 @@ def layers_of(graph: Graph) -> NetworkLayers:
             left_out.append(LeftOut(operator.name, operator.kind, str(error)))
         else:
             layers |= {f"{operator.name} ({part})" if part else operator.name: one for part, one in parts.items()}
-    return NetworkLayers(graph.name, layers, tuple(left_out))
+    return layers, tuple(left_out)
 
 
 def layers_of_operator(graph: Graph, operator: Operator) -> Mapping[str, Layer]:

@@ -72,7 +72,7 @@ class _Emission:
             place = f"operator {operator.name!r}"
             raise ScheduleError("a tile of another operator has this name", place=place, expected="another name")
         self.parts.operators[operator.name] = operator
-        self._describe(number, operator, operator.name, self.nests.whole(operator))
+        self._describe(number, operator, operator.name, self.nests.whole(self.nests.graph.operator[operator.name]))
 
     def add_tiles(self, number: int, tiled: TiledStack) -> None:
         """The operators of a stack in tiles; raises InputError, or NoLayerError, where these cannot be."""

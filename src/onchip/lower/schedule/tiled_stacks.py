@@ -32,7 +32,7 @@ def tiled_stacks(graph: Graph, stacks: tuple[ScheduledStack, ...]) -> dict[int, 
 
 def cannot_run_in_tiles(graph: Graph, number: int, stack: ScheduledStack, why: InputError) -> ScheduleError:
     """The error of a stack whose layers, or tiles, another room has refused."""
-    reason = why.what.removeprefix("it cannot be fused: ").removeprefix("it cannot run in parts ")
+    reason = why.what.removeprefix("it cannot be fused: ")
     of_what = f"{why.place}: " if why.place else ""
     what = f"it cannot run in tiles: {of_what}{reason}"
     return ScheduleError(what, file=graph.name, place=place_of_stack(number, stack), expected=why.expected)
