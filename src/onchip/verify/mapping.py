@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import product
 
 from onchip.answer.layer_mapping import Kept, LayerMapping, Loop, loops_along
@@ -88,23 +88,32 @@ def _serves_all_of(upper: MemoryLevel, lower: MemoryLevel) -> bool:
 
 
 def _capacities(layer: Layer, accelerator: Accelerator, mapping: LayerMapping) -> Iterator[Violation]:
-    executed = mapping.layer(layer)
     for level in accelerator.levels:
-        needs: dict[str, int] = {}
-        for operand in executed.operands:
-            if accelerator.home(operand) == level.memory.name:
-                bits = _bits(executed, mapping, operand, len(mapping.kept(operand)), level)
-                needs[operand] = executed.elements(operand) * bits
-            for number, kept in enumerate(mapping.kept(operand)):
-                if kept.memory == level.memory.name:
-                    bits = _bits(executed, mapping, operand, number, level)
-                    needs[operand] = _elements(executed, mapping, operand, kept, level) * bits
-                    if level.double_buffered and _changes(mapping, operand, kept):
-                        needs[operand] *= 2
+        whole = [operand for operand in layer.operands if accelerator.home(operand) == level.memory.name]
+        needs = needed_bits(layer, mapping, level, whole)
         if sum(needs.values()) > level.memory.capacity_bytes * 8:
             parts = ", ".join(f"{operand} {bits}" for operand, bits in needs.items())
             detail = f"{sum(needs.values())} bits ({parts}) in {level.memory.capacity_bytes * 8}"
             yield Violation(Rule.CAPACITY_EXCEEDED, level.memory.name, detail)
+
+
+def needed_bits(
+    layer: Layer, mapping: LayerMapping, level: MemoryLevel, whole: Sequence[str] = ()
+) -> Mapping[str, int]:
+    """The bits that a legal mapping needs in one instance of a memory, by operand; of `whole` operands all lie there."""
+    executed = mapping.layer(layer)
+    needs: dict[str, int] = {}
+    for operand in executed.operands:
+        if operand in whole:
+            bits = _bits(executed, mapping, operand, len(mapping.kept(operand)), level)
+            needs[operand] = executed.elements(operand) * bits
+        for number, kept in enumerate(mapping.kept(operand)):
+            if kept.memory == level.memory.name:
+                bits = _bits(executed, mapping, operand, number, level)
+                needs[operand] = _elements(executed, mapping, operand, kept, level) * bits
+                if level.double_buffered and _changes(mapping, operand, kept):
+                    needs[operand] *= 2
+    return needs
 
 
 def _bits(layer: Layer, mapping: LayerMapping, operand: str, number: int, level: MemoryLevel) -> int:
