@@ -11,19 +11,20 @@ from typing import Annotated
 import typer
 import typer.main
 
-from onchip.commands.audit import audit_command
-from onchip.commands.check import check_command
+from onchip.commands.audit import AuditOptions, audit_command
+from onchip.commands.check import CheckOptions, check_command
 from onchip.commands.defect import contradiction_of, save_case
 from onchip.commands.exit_code import ExitCode, code_of_refusal
-from onchip.commands.explain import explain_command
-from onchip.commands.export import export_command
-from onchip.commands.fuse import fuse_command
-from onchip.commands.info import accelerators_command, info_command, networks_command
-from onchip.commands.map import map_command
-from onchip.commands.pack import pack_command
-from onchip.commands.plan import plan_command
-from onchip.commands.report import report_command
-from onchip.commands.run import run_command, time_command
+from onchip.commands.explain import ExplainOptions, explain_command
+from onchip.commands.export import ExportOptions, export_command
+from onchip.commands.fuse import FuseOptions, fuse_command
+from onchip.commands.info import InfoOptions, ListOptions, accelerators_command, info_command, networks_command
+from onchip.commands.map import MapOptions, map_command
+from onchip.commands.pack import PackOptions, pack_command
+from onchip.commands.plan import PlanOptions, plan_command
+from onchip.commands.report import ReportOptions, report_command
+from onchip.commands.run import RunOptions, TimeOptions, run_command, time_command
+from onchip.commands.verb import add_verb
 from onchip.errors import InputError, InternalError, OnchipError, UsageError
 from onchip.reports.shared.output import write, write_refusal
 from onchip.solve.run.start import StoppedError
@@ -34,20 +35,20 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     add_completion=False,
 )
-app.command("plan")(plan_command)
-app.command("check")(check_command)
-app.command("audit")(audit_command)
-app.command("info")(info_command)
-app.command("run")(run_command)
-app.command("time")(time_command)
-app.command("export")(export_command)
-app.command("report")(report_command)
-app.command("explain")(explain_command)
-app.command("map")(map_command)
-app.command("fuse")(fuse_command)
-app.command("pack")(pack_command)
-app.command("networks")(networks_command)
-app.command("accelerators")(accelerators_command)
+add_verb(app, "plan", PlanOptions, plan_command)
+add_verb(app, "check", CheckOptions, check_command)
+add_verb(app, "audit", AuditOptions, audit_command)
+add_verb(app, "info", InfoOptions, info_command)
+add_verb(app, "run", RunOptions, run_command)
+add_verb(app, "time", TimeOptions, time_command)
+add_verb(app, "export", ExportOptions, export_command)
+add_verb(app, "report", ReportOptions, report_command)
+add_verb(app, "explain", ExplainOptions, explain_command)
+add_verb(app, "map", MapOptions, map_command)
+add_verb(app, "fuse", FuseOptions, fuse_command)
+add_verb(app, "pack", PackOptions, pack_command)
+add_verb(app, "networks", ListOptions, networks_command)
+add_verb(app, "accelerators", ListOptions, accelerators_command)
 
 
 _command = cache(partial(typer.main.get_command, app))

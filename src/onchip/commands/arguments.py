@@ -1,18 +1,31 @@
-"""Arguments that several verbs share, each said once."""
+"""Arguments and options that several verbs share, alone or in groups, each said once.
+
+A group is a dataclass whose fields stand in its place among a verb's (`commands/verb.py`). A verb that says something
+else of a shared option has a group of its own, derived from the shared one.
+"""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, TypeAlias
+from typing import TYPE_CHECKING, Annotated, TypeAlias
 
 import typer
 
+from onchip.answer.document import Granularity, Reading
+from onchip.answer.problem import Count
+from onchip.answer.stacks import OverlapMode, tile_of_text
 from onchip.errors import InputError, UsageError
+from onchip.solve.run.limits import Limits, MipSolver
+
+if TYPE_CHECKING:
+    from onchip.app.target import Target
 
 GREATEST_SEED = 2**31 - 1
 GREATEST_ALIGNMENT = 2**30
+GREATEST_BITS = 64
 
 Network: TypeAlias = Annotated[str, typer.Argument(metavar="NETWORK", help="A bundled name, or .onnx or .json file.")]
 PlanFile: TypeAlias = Annotated[Path, typer.Argument(metavar="PLAN.json", help="A plan file, from whichever tool.")]
@@ -39,7 +52,6 @@ TimeLimit: TypeAlias = Annotated[float | None, typer.Option(metavar="S", help="S
 Workers: TypeAlias = Annotated[int, typer.Option(min=1, metavar="N", help="Parallel workers.")]
 Seed: TypeAlias = Annotated[int, typer.Option(min=0, max=GREATEST_SEED, metavar="N", help="Seed of all choices.")]
 AsJson: TypeAlias = Annotated[bool, typer.Option("--json", help="Print one JSON object and nothing else.")]
-GREATEST_BITS = 64
 ElementBits: TypeAlias = Annotated[
     int, typer.Option("--bits", min=1, max=GREATEST_BITS, metavar="N", help="Bits of an element of every operand.")
 ]
@@ -47,6 +59,113 @@ PartialBits: TypeAlias = Annotated[
     int | None,
     typer.Option(min=1, max=GREATEST_BITS, metavar="N", help="Bits of a sum in the making; else as many as fit."),
 ]
+Detail: TypeAlias = Annotated[Granularity, typer.Option(help="Fuse operators, or leave the nodes.")]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReadingOptions:
+    """How a network becomes a graph."""
+
+    count: Annotated[Count, typer.Option(help="Count all tensors, or all but parameters.")] = Count.ACTIVATIONS
+    bits: Bits = None
+    granularity: Detail = Granularity.FUSED
+    dim: Dims = None
+
+    @property
+    def reading(self) -> Reading:
+        """The reading asked for; raises UsageError where a dimension is bound to nothing, or to two values."""
+        return Reading(self.bits, dims_of(self.dim), self.granularity, self.count)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LayerReadingOptions:
+    """How a network becomes layers; bits are those of an element of every operand, and of a sum in the making."""
+
+    bits: ElementBits = 8
+    partial_bits: PartialBits = None
+    granularity: Detail = Granularity.FUSED
+    dim: Dims = None
+
+    @property
+    def dims(self) -> dict[str, int]:
+        """The symbolic dimensions bound; raises UsageError."""
+        return dims_of(self.dim)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MemoryOptions:
+    """Where a network goes: one scratchpad of a size or a budget, or those of an accelerator."""
+
+    sram: Sram = None
+    accelerator: AcceleratorName = None
+    alignment: Alignment = None
+
+    @property
+    def target(self) -> Target:
+        """What the network is planned for; raises InputError for a size that is none, UsageError for both ways."""
+        from onchip.app.target import Target
+
+        return Target.of_text(self.sram, self.accelerator, self.alignment)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LimitOptions:
+    """How long a search may take, with how many workers, and what its choices follow from."""
+
+    time_limit: TimeLimit = None
+    workers: Workers = 1
+    seed: Seed = 0
+
+    def limits(self, solver: MipSolver = MipSolver.CP_SAT) -> Limits:
+        """Return the limits of a search; raises UsageError for a time that is none."""
+        return Limits(seconds_of(self.time_limit), workers=self.workers, seed=self.seed, solver=solver)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StackOptions:
+    """Which layers run together, in which tiles, and what these share; what is not said is searched."""
+
+    tile: Annotated[
+        str | None, typer.Option(metavar="4x72", help="Columns x rows of a stack's last feature map; else searched.")
+    ] = None
+    mode: Annotated[
+        OverlapMode | None, typer.Option(help="What tiles share instead of computing it again; else searched.")
+    ] = None
+    stacks: Annotated[
+        str,
+        typer.Option(
+            metavar="one|greedy|optimal|layers|0-3,4-7", help="Layers that run together, by number or by name."
+        ),
+    ] = "optimal"
+
+    @property
+    def tile_size(self) -> tuple[int, int] | None:
+        """Columns and rows, None where they are searched; raises UsageError."""
+        try:
+            return None if self.tile is None else tile_of_text(self.tile)
+        except InputError as error:
+            raise UsageError(error.what, place="--tile", expected=error.expected) from None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PackingOptions:
+    """What buffers are packed into, and what is made least; raises UsageError where two things are to be least."""
+
+    capacity: Annotated[str | None, typer.Option(metavar="SIZE", help="Bytes to pack into (1048576, 1MiB).")] = None
+    alignment: Alignment = None
+    minimize: Annotated[bool, typer.Option("--minimize", help="Find the least capacity.")] = False
+    overflow: Annotated[
+        bool, typer.Option("--overflow", help="Keep what can be kept: the least bytes outside the capacity.")
+    ] = False
+
+    def __post_init__(self) -> None:
+        if self.overflow and self.minimize:
+            raise UsageError("it contradicts --minimize", place="--overflow", expected="one of the two")
+
+    @property
+    def capacity_bytes(self) -> int | None:
+        """The capacity; raises InputError for a size that is none."""
+        return bytes_of(self.capacity, "--capacity")
 
 
 def seconds_of(time_limit: float | None) -> float | None:

@@ -2,48 +2,47 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from onchip.commands.arguments import AsJson, Network, PlanFile
-from onchip.commands.check import show_check
+from onchip.commands.check import check_of_legal_plan
 from onchip.commands.exit_code import ExitCode
-from onchip.reports.shared.output import write, write_json
+from onchip.commands.show import show_tables
 
 if TYPE_CHECKING:
     from onchip.answer.result import Result
     from onchip.explanations.history import History
 
 
-def explain_command(
-    plan: PlanFile,
-    network: Network,
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ExplainOptions:
+    """What `onchip explain` is asked."""
+
+    plan: PlanFile
+    network: Network
     time_limit: Annotated[
         float, typer.Option(min=0.001, max=1e9, metavar="S", help="Seconds to look for M_P, where it matters.")
-    ] = 10.0,
-    as_json: AsJson = False,
-) -> int:
+    ] = 10.0
+    as_json: AsJson = False
+
+
+def explain_command(options: ExplainOptions) -> int:
     """Explain PLAN.json in words: what sets M_R, which steps are full, what each spill costs and what caused it.
 
     Also what capacity would make each spill vanish, and all of them.
     """
-    from onchip.app.plan import check_plan
-    from onchip.app.target import Target
     from onchip.explanations.history import History
     from onchip.reports.program.explanation import Explanation, explanation_lines, explanation_object
-    from onchip.reports.program.terminal import show
 
-    check = check_plan(plan, network, Target(), {})
-    if not check.is_legal:
-        show_check(check, as_json=as_json)
+    check = check_of_legal_plan(options.plan, options.network, as_json=options.as_json)
+    if check is None:
         return ExitCode.WRONG
     history = History(check.problem, check.document.answer)
-    explanation = Explanation.of(history, _least_peak(history, time_limit))
-    if as_json:
-        write_json(explanation_object(explanation))
-    else:
-        write(show(*explanation_lines(explanation)))
+    explanation = Explanation.of(history, _least_peak(history, options.time_limit))
+    show_tables(explanation, explanation_object, explanation_lines, as_json=options.as_json)
     return ExitCode.ANSWER
 
 

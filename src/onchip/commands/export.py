@@ -2,60 +2,64 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, TypeAlias
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from onchip.commands.arguments import AsJson, PlanFile
 from onchip.commands.check import show_check
 from onchip.commands.exit_code import code_of_check
+from onchip.commands.show import show_words
 from onchip.errors import UsageError
 from onchip.formats.exports import Export, ExportFormat, files_of
 from onchip.formats.writable import ensure_writable
-from onchip.reports.shared.output import write, write_json
 
 if TYPE_CHECKING:
     from onchip.formats.trace.spans import TraceSpan
     from onchip.reports.program.outcome import Check
 
-NetworkIfNotBundled: TypeAlias = Annotated[
-    str | None,
-    typer.Argument(metavar="[NETWORK]", help="A bundled name, or .onnx or .json file; may be left out if bundled."),
-]
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ExportOptions:
+    """What `onchip export` is asked."""
 
-def export_command(
-    plan: PlanFile,
-    network: NetworkIfNotBundled = None,
-    *,
+    plan: PlanFile
+    network: Annotated[
+        str | None,
+        typer.Argument(metavar="[NETWORK]", help="A bundled name, or .onnx or .json file; may be left out if bundled."),
+    ] = None
     to: Annotated[
         ExportFormat, typer.Option(help="A trace for Perfetto, C99 tables, CSV tables, a model with the plan.")
-    ],
-    output: Annotated[
-        Path, typer.Option("--output", "-o", metavar="FILE", help="Write this; see below for c and csv.")
-    ],
+    ]
+    output: Annotated[Path, typer.Option("--output", "-o", metavar="FILE", help="Write this; see below for c and csv.")]
     accelerator: Annotated[
         str | None, typer.Option(metavar="NAME|FILE", help="Of a trace: time in cycles of this accelerator.")
-    ] = None,
-    as_json: AsJson = False,
-) -> int:
+    ] = None
+    as_json: AsJson = False
+
+    def __post_init__(self) -> None:
+        if self.accelerator is not None and self.to is not ExportFormat.TRACE:
+            raise UsageError(f"{self.to} has no times", place="--accelerator", expected="--to trace")
+
+
+def export_command(options: ExportOptions) -> int:
     """Write PLAN.json, verified, for other tools, and print the names of the files written.
 
     trace: Chrome trace JSON (Perfetto); a millisecond is a step, or a microsecond one of the accelerator's.
     c: FILE is x.h or x.c; both are written. csv: FILE is x.csv; x.residencies.csv and x.transfers.csv are written.
     onnx: NETWORK, an .onnx file, with the plan in its metadata_props; its external data stay where they are.
     """
-    if accelerator is not None and to is not ExportFormat.TRACE:
-        raise UsageError(f"{to} has no times", place="--accelerator", expected="--to trace")
-    source = network or _bundled_network_of(plan)
-    files = files_of(to, output, source)
+    plan, accelerator = options.plan, options.accelerator
+    source = options.network or _bundled_network_of(plan)
+    files = files_of(options.to, options.output, source)
     for file in files:
         ensure_writable(file, inputs=(str(plan), source, accelerator or source))
     check, spans = _checked(plan, source, accelerator)
     if check.is_legal:
-        Export(to, files, check.document, check.problem, source, spans).write()
-    _show(to, files, check, as_json=as_json)
+        Export(options.to, files, check.document, check.problem, source, spans).write()
+    _show(options.to, files, check, as_json=options.as_json)
     return code_of_check(check.is_legal)
 
 
@@ -95,12 +99,11 @@ def _checked(plan: Path, network: str, accelerator: str | None) -> tuple[Check, 
 
 
 def _show(form: ExportFormat, files: tuple[Path, ...], check: Check, *, as_json: bool) -> None:
-    written = [str(file) for file in files] if check.is_legal else []
-    if as_json:
-        from onchip.reports.program.json_view import check_object
+    """Print which files were written, and what is wrong with a plan of which none were."""
+    from onchip.reports.program.json_view import check_object
 
-        write_json({"to": form, "files": written, "check": check_object(check)})
-    elif check.is_legal:
-        write("\n".join(written))
-    else:
+    if not check.is_legal and not as_json:
         show_check(check, as_json=False)
+        return
+    written = [str(file) for file in files] if check.is_legal else []
+    show_words({"to": form, "files": written, "check": check_object(check)}, "\n".join(written), as_json=as_json)

@@ -2,67 +2,84 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from onchip.answer.document import Granularity, Reading
-from onchip.answer.problem import Count
-from onchip.commands.arguments import AsJson, Bits, Dims, Network, dims_of, seconds_of
+from onchip.commands.arguments import AsJson, Network, ReadingOptions, seconds_of
 from onchip.commands.exit_code import ExitCode
 from onchip.commands.progress import watched_run
-from onchip.reports.shared.output import write, write_json
+from onchip.commands.show import show_tables, show_words
 from onchip.solve.run.limits import Limits
 
+if TYPE_CHECKING:
+    from rich.console import RenderableType
 
-def info_command(
-    network: Network,
-    count: Annotated[Count, typer.Option(help="Count all tensors, or all but parameters.")] = Count.ACTIVATIONS,
-    bits: Bits = None,
-    granularity: Annotated[Granularity, typer.Option(help="Fuse operators, or leave the nodes.")] = Granularity.FUSED,
-    dim: Dims = None,
-    time_limit: Annotated[float, typer.Option(metavar="S", help="Seconds to look for M_P.")] = 10.0,
-    as_json: AsJson = False,
-) -> int:
+    from onchip.arch.accelerator import Accelerator
+    from onchip.reports.program.outcome import Description
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class InfoOptions:
+    """What `onchip info` is asked."""
+
+    network: Network
+    read_as: ReadingOptions
+    time_limit: Annotated[float, typer.Option(metavar="S", help="Seconds to look for M_P.")] = 10.0
+    as_json: AsJson = False
+
+
+def info_command(options: InfoOptions) -> int:
     """Say what is in NETWORK: operators, tensors, M_R and the operator that sets it, M_P, the largest tensors."""
     from onchip.app.plan import describe_network
+    from onchip.reports.program.json_view import description_object
 
-    reading = Reading(bits, dims_of(dim), granularity, count)
-    description = describe_network(network, reading, Limits(seconds_of(time_limit)), watched_run)
-    if as_json:
-        from onchip.reports.program.json_view import description_object
-
-        write_json(description_object(description))
-    else:
-        from onchip.reports.program.terminal import description_report, show
-
-        write(show(*description_report(description)))
+    reading, limits = options.read_as.reading, Limits(seconds_of(options.time_limit))
+    description = describe_network(options.network, reading, limits, watched_run)
+    show_tables(description, description_object, _description_tables, as_json=options.as_json)
     return ExitCode.ANSWER
 
 
-def networks_command(as_json: AsJson = False) -> int:
+def _description_tables(description: Description) -> tuple[RenderableType, ...]:
+    from onchip.reports.program.terminal import description_report
+
+    return description_report(description)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ListOptions:
+    """What a verb that lists what is bundled is asked."""
+
+    as_json: AsJson = False
+
+
+def networks_command(options: ListOptions) -> int:
     """List the bundled networks."""
     from onchip.formats.own.bundled_networks import bundled_networks
 
     names = list(bundled_networks())
-    if as_json:
-        write_json({"networks": names})
-    else:
-        write("\n".join(names))
+    show_words({"networks": names}, "\n".join(names), as_json=options.as_json)
     return ExitCode.ANSWER
 
 
-def accelerators_command(as_json: AsJson = False) -> int:
+def accelerators_command(options: ListOptions) -> int:
     """List the bundled accelerators and their scratchpads."""
     from onchip.formats.own.accelerator_yaml import bundled_accelerators, load_accelerator
 
     accelerators = [load_accelerator(name) for name in bundled_accelerators()]
-    if as_json:
-        from onchip.reports.program.json_view import accelerator_object
-
-        write_json({"accelerators": [accelerator_object(accelerator) for accelerator in accelerators]})
-    else:
-        from onchip.reports.program.terminal import accelerators_table, show
-
-        write(show(accelerators_table(accelerators)))
+    show_tables(accelerators, _accelerators_object, _accelerators_tables, as_json=options.as_json)
     return ExitCode.ANSWER
+
+
+def _accelerators_object(accelerators: Sequence[Accelerator]) -> dict[str, object]:
+    from onchip.reports.program.json_view import accelerator_object
+
+    return {"accelerators": [accelerator_object(accelerator) for accelerator in accelerators]}
+
+
+def _accelerators_tables(accelerators: Sequence[Accelerator]) -> tuple[RenderableType, ...]:
+    from onchip.reports.program.terminal import accelerators_table
+
+    return (accelerators_table(accelerators),)

@@ -2,160 +2,147 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from onchip.answer.document import Granularity
-from onchip.commands.arguments import AsJson, Dims, ElementBits, PartialBits, Seed, dims_of, seconds_of
+from onchip.commands.answer_files import AnswerFiles, command_line
+from onchip.commands.arguments import AsJson, LayerReadingOptions, Seed, seconds_of
 from onchip.commands.exit_code import ExitCode, code_of_result
 from onchip.commands.progress import watched_run
+from onchip.commands.show import show_tables
 from onchip.cost.layer.accounting import AccountingName
-from onchip.reports.shared.output import write, write_json
+from onchip.reports.shared.output import write
 from onchip.solve.mapping.objective import MappingObjective
 from onchip.solve.run.limits import Limits, MipSolver
 
 if TYPE_CHECKING:
+    from onchip.app.map import MappingRequest
     from onchip.reports.mapping.outcome import MappingOutcome
 
 GREATEST_PADDING = 100
 
 
-Source = Annotated[
-    str,
-    typer.Argument(
-        metavar="LAYER|NETWORK",
-        help="conv:n1k64c64p56q56r3s3:stride2:pad1, gemm:m64n256k512, a network, NETWORK:LAYER, cosa:resnet50, "
-        "or a layer file of Timeloop or ZigZag.",
-    ),
-]
-Machine = Annotated[
-    str,
-    typer.Option(
-        "--accelerator",
-        metavar="NAME|FILE",
-        help="A bundled name (NAME@64KiB resizes it) or a file, also of Timeloop or ZigZag.",
-    ),
-]
-Mapspace = Annotated[
-    str | None, typer.Option(metavar="FILE", help="Which memory of a Timeloop file keeps what: its mapspace file.")
-]
-Objective = Annotated[MappingObjective, typer.Option(help="Least energy, latency, or product of both.")]
-Method = Annotated[str, typer.Option(metavar="NAME", help="exact, cosa, random, hybrid, loma or uneven.")]
-Counting = Annotated[
-    AccountingName, typer.Option("--accounting", help="Count as the interpreter does, as ZigZag or as DeFiNES.")
-]
-Padding = Annotated[
-    int,
-    typer.Option(
-        min=0,
-        max=GREATEST_PADDING,
-        metavar="PERCENT",
-        help="How much longer --method exact may make a loop whose bound has awkward factors.",
-    ),
-]
-Detail = Annotated[Granularity, typer.Option("--granularity", help="Fuse operators, or leave the nodes.")]
-TimeLimit = Annotated[float | None, typer.Option(metavar="S", help="Seconds for each layer; else until proven.")]
-Solver = Annotated[MipSolver, typer.Option(help="Who solves the program of --method cosa.")]
-Cache = Annotated[
-    bool, typer.Option(" /--no-cache", help="Search anew what was proven in an earlier run.", show_default=False)
-]
-Output = Annotated[Path | None, typer.Option("--output", "-o", metavar="MAPPING.yaml", help="Write the mappings.")]
-Report = Annotated[Path | None, typer.Option(metavar="FILE.html", help="Draw energy, roofline and utilisation.")]
-Show = Annotated[bool, typer.Option("--show", help="Print the loop nests.")]
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MapOptions:
+    """What `onchip map` is asked."""
+
+    context: typer.Context
+    source: Annotated[
+        str,
+        typer.Argument(
+            metavar="LAYER|NETWORK",
+            help="conv:n1k64c64p56q56r3s3:stride2:pad1, gemm:m64n256k512, a network, NETWORK:LAYER, cosa:resnet50, "
+            "or a layer file of Timeloop or ZigZag.",
+        ),
+    ]
+    accelerator: Annotated[
+        str,
+        typer.Option(
+            metavar="NAME|FILE",
+            help="A bundled name (NAME@64KiB resizes it) or a file, also of Timeloop or ZigZag.",
+        ),
+    ]
+    mapspace: Annotated[
+        str | None, typer.Option(metavar="FILE", help="Which memory of a Timeloop file keeps what: its mapspace file.")
+    ] = None
+    objective: Annotated[MappingObjective, typer.Option(help="Least energy, latency, or product of both.")] = (
+        MappingObjective.ENERGY
+    )
+    method: Annotated[str, typer.Option(metavar="NAME", help="exact, cosa, random, hybrid, loma or uneven.")] = "exact"
+    read_as: LayerReadingOptions
+    accounting: Annotated[
+        AccountingName, typer.Option(help="Count as the interpreter does, as ZigZag or as DeFiNES.")
+    ] = AccountingName.INTERPRETER
+    padding: Annotated[
+        int,
+        typer.Option(
+            min=0,
+            max=GREATEST_PADDING,
+            metavar="PERCENT",
+            help="How much longer --method exact may make a loop whose bound has awkward factors.",
+        ),
+    ] = 0
+    time_limit: Annotated[
+        float | None, typer.Option(metavar="S", help="Seconds for each layer; else until proven.")
+    ] = None
+    seed: Seed = 0
+    solver: Annotated[MipSolver, typer.Option(help="Who solves the program of --method cosa.")] = MipSolver.CP_SAT
+    cache: Annotated[
+        bool, typer.Option(" /--no-cache", help="Search anew what was proven in an earlier run.", show_default=False)
+    ] = True
+    output: Annotated[
+        Path | None, typer.Option("--output", "-o", metavar="MAPPING.yaml", help="Write the mappings.")
+    ] = None
+    report: Annotated[Path | None, typer.Option(metavar="FILE.html", help="Draw energy, roofline and utilisation.")] = (
+        None
+    )
+    show: Annotated[bool, typer.Option("--show", help="Print the loop nests.")] = False
+    as_json: AsJson = False
+
+    @property
+    def request(self) -> MappingRequest:
+        """The question; raises InputError for a time or a dimension that is none."""
+        from onchip.app.map import MappingRequest
+
+        return MappingRequest(
+            self.source,
+            self.accelerator,
+            self.objective,
+            self.method,
+            limits=Limits(seconds_of(self.time_limit), seed=self.seed, solver=self.solver),
+            bits=self.read_as.bits,
+            partial_bits=self.read_as.partial_bits,
+            granularity=self.read_as.granularity,
+            dims=self.read_as.dims,
+            use_cache=self.cache,
+            padding_percent=self.padding,
+            mapspace=self.mapspace,
+            accounting=self.accounting,
+        )
+
+    @property
+    def files(self) -> AnswerFiles:
+        """What is written."""
+        return AnswerFiles(
+            tuple(filter(None, (self.source, self.accelerator, self.mapspace))), self.output, self.report
+        )
 
 
-def map_command(
-    context: typer.Context,
-    source: Source,
-    accelerator: Machine,
-    mapspace: Mapspace = None,
-    objective: Objective = MappingObjective.ENERGY,
-    method: Method = "exact",
-    bits: ElementBits = 8,
-    partial_bits: PartialBits = None,
-    accounting: Counting = AccountingName.INTERPRETER,
-    padding: Padding = 0,
-    granularity: Detail = Granularity.FUSED,
-    dim: Dims = None,
-    time_limit: TimeLimit = None,
-    seed: Seed = 0,
-    solver: Solver = MipSolver.CP_SAT,
-    cache: Cache = True,
-    output: Output = None,
-    report: Report = None,
-    show: Show = False,
-    as_json: AsJson = False,
-) -> int:
+def map_command(options: MapOptions) -> int:
     """Map a layer, or each layer of a network, onto the array and the memories of an accelerator.
 
     Identical layers are searched once. Every mapping is verified before it is shown; its energy and cycles are those
     of onchip's cost model, whoever found it. Ctrl-C ends with what there is so far.
     """
-    from onchip.app.map import MappingRequest, map_layers
+    from onchip.app.map import map_layers
+    from onchip.reports.mapping.text import loop_nests, mapping_object, mapping_table
 
-    limits, dims = Limits(seconds_of(time_limit), seed=seed, solver=solver), dims_of(dim)
-    request = MappingRequest(
-        source,
-        accelerator,
-        objective,
-        method,
-        bits,
-        dims,
-        granularity,
-        limits,
-        cache,
-        padding,
-        mapspace,
-        partial_bits,
-        accounting,
-    )
-    _ensure_files_can_be_written(output, report, tuple(filter(None, (source, accelerator, mapspace))))
+    request, files = options.request, options.files
+    files.ensure_they_can_be_written()
     outcome = map_layers(request, watched_run)
-    _write_files(outcome, output, report, context)
-    _show(outcome, with_nests=show, as_json=as_json)
+    if outcome.document.answer:
+        files.write_answer(partial(_write_mappings, outcome))
+        files.write_report(partial(_page, outcome, command_line(options.context)))
+    show_tables(outcome, mapping_object, mapping_table, as_json=options.as_json)
+    if options.show and outcome.document.answer and not options.as_json:
+        write(f"\n{loop_nests(outcome)}")
     return _code_of(outcome)
 
 
-def _ensure_files_can_be_written(output: Path | None, report: Path | None, inputs: tuple[str, ...]) -> None:
-    from onchip.formats.writable import ensure_writable
+def _write_mappings(outcome: MappingOutcome, path: Path) -> None:
+    from onchip.formats.own.mapping_yaml_writer import write_mappings
 
-    if report is not None:
-        from onchip.reports.program.html import ensure_report_can_be_made
-
-        ensure_report_can_be_made()
-    for path in filter(None, (output, report)):
-        ensure_writable(path, inputs=inputs)
+    write_mappings(outcome.document, path)
 
 
-def _write_files(outcome: MappingOutcome, output: Path | None, report: Path | None, context: typer.Context) -> None:
-    """Of what there is: a file without any mapping is not written."""
-    if not outcome.document.answer:
-        return
-    if output is not None:
-        from onchip.formats.own.mapping_yaml_writer import write_mappings
+def _page(outcome: MappingOutcome, typed: str) -> str:
+    from onchip.reports.mapping.html import mapping_html
 
-        write_mappings(outcome.document, output)
-    if report is not None:
-        from onchip.commands.report import command_line
-        from onchip.formats.files import write_file
-        from onchip.reports.mapping.html import mapping_html
-
-        write_file(report, mapping_html(outcome, command_line(context)).encode())
-
-
-def _show(outcome: MappingOutcome, *, with_nests: bool, as_json: bool) -> None:
-    from onchip.reports.mapping.text import loop_nests, mapping_object, mapping_table
-
-    if as_json:
-        write_json(mapping_object(outcome))
-        return
-    from onchip.reports.program.terminal import show
-
-    write(show(*mapping_table(outcome)))
-    if with_nests and outcome.document.answer:
-        write(f"\n{loop_nests(outcome)}")
+    return mapping_html(outcome, typed)
 
 
 def _code_of(outcome: MappingOutcome) -> ExitCode:

@@ -2,74 +2,94 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from onchip.answer.document import Granularity, Reading, Split
+from onchip.answer.document import PlanDocument, Reading, Split
 from onchip.answer.problem import Count, Objective, Order, Placement
-from onchip.commands.arguments import (
-    AcceleratorName,
-    Alignment,
-    AsJson,
-    Bits,
-    Dims,
-    Network,
-    Seed,
-    Sram,
-    TimeLimit,
-    Workers,
-    dims_of,
-    seconds_of,
-)
-from onchip.commands.exit_code import ExitCode, code_of_result
+from onchip.commands.answer_files import AnswerFiles, command_line
+from onchip.commands.arguments import AsJson, LimitOptions, MemoryOptions, Network, ReadingOptions
+from onchip.commands.exit_code import code_of_result
+from onchip.commands.plan_pictures import draw_figure, ensure_figure_can_be_written, page_of_plan
 from onchip.commands.progress import watched_run
-from onchip.commands.report import Pictures
+from onchip.commands.show import show_tables
 from onchip.errors import UsageError
-from onchip.reports.shared.output import write, write_json
-from onchip.solve.run.limits import Limits, MipSolver
+from onchip.solve.run.limits import MipSolver
 
 if TYPE_CHECKING:
+    from rich.console import RenderableType
+
     from onchip.app.plan import Request
     from onchip.reports.program.outcome import Outcome
 
 
-def plan_command(
-    context: typer.Context,
-    network: Network,
-    sram: Sram = None,
-    accelerator: AcceleratorName = None,
-    alignment: Alignment = None,
-    objective: Annotated[
-        Objective, typer.Option(help="Least traffic, DMA cycles or DMA energy; or least arena.")
-    ] = Objective.TRAFFIC,
-    order: Annotated[
-        Order | None, typer.Option(help="Any order, the network's own, or one of least peak.", show_default="as METHOD")
-    ] = None,
-    method: Annotated[str, typer.Option(metavar="NAME", help="How to search.")] = "exact",
-    count: Annotated[Count, typer.Option(help="Plan all tensors, or all but parameters.")] = Count.ACTIVATIONS,
-    bits: Bits = None,
-    granularity: Annotated[Granularity, typer.Option(help="Fuse operators, or leave the nodes.")] = Granularity.FUSED,
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlanReadingOptions(ReadingOptions):
+    """How a network becomes a graph whose operators fit; raises UsageError for two ways at once."""
+
+    count: Annotated[Count, typer.Option(help="Plan all tensors, or all but parameters.")] = Count.ACTIVATIONS
     split: Annotated[
         Split, typer.Option(help="Split operators into tiles: where they do not fit, or not into half the room.")
-    ] = Split.NEVER,
+    ] = Split.NEVER
     cap_tensors: Annotated[
         bool, typer.Option("--cap-tensors", help="Count larger tensors as large as the largest scratchpad.")
-    ] = False,
-    placement: Annotated[
-        Placement, typer.Option(help="Tensors come and go, or have one place for life, or none.")
-    ] = Placement.DYNAMIC,
-    dim: Dims = None,
-    time_limit: TimeLimit = None,
-    workers: Workers = 1,
-    seed: Seed = 0,
-    solver: Annotated[MipSolver, typer.Option(help="Who solves the program of --method paper.")] = MipSolver.CP_SAT,
-    output: Annotated[Path | None, typer.Option("--output", "-o", metavar="PLAN.json", help="Write the plan.")] = None,
-    report: Annotated[Path | None, typer.Option(metavar="FILE.html", help="Draw the plan, as `report` does.")] = None,
-    figure: Annotated[Path | None, typer.Option(metavar="FILE.svg", help="Draw its memory map.")] = None,
-    as_json: AsJson = False,
-) -> int:
+    ] = False
+
+    def __post_init__(self) -> None:
+        if self.cap_tensors and self.split is not Split.NEVER:
+            raise UsageError("both are given", place="--cap-tensors, --split", expected="one of them")
+
+    @property
+    def planned_reading(self) -> Reading:
+        """The reading asked for, with what is done to tensors that fit nowhere; raises UsageError."""
+        return replace(self.reading, split=self.split, cap_tensors=self.cap_tensors)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlanOptions:
+    """What `onchip plan` is asked."""
+
+    context: typer.Context
+    network: Network
+    memories: MemoryOptions
+    objective: Annotated[Objective, typer.Option(help="Least traffic, DMA cycles or DMA energy; or least arena.")] = (
+        Objective.TRAFFIC
+    )
+    order: Annotated[
+        Order | None, typer.Option(help="Any order, the network's own, or one of least peak.", show_default="as METHOD")
+    ] = None
+    method: Annotated[str, typer.Option(metavar="NAME", help="How to search.")] = "exact"
+    read_as: PlanReadingOptions
+    placement: Annotated[Placement, typer.Option(help="Tensors come and go, or have one place for life, or none.")] = (
+        Placement.DYNAMIC
+    )
+    search: LimitOptions
+    solver: Annotated[MipSolver, typer.Option(help="Who solves the program of --method paper.")] = MipSolver.CP_SAT
+    output: Annotated[Path | None, typer.Option("--output", "-o", metavar="PLAN.json", help="Write the plan.")] = None
+    report: Annotated[Path | None, typer.Option(metavar="FILE.html", help="Draw the plan, as `report` does.")] = None
+    figure: Annotated[Path | None, typer.Option(metavar="FILE.svg", help="Draw its memory map.")] = None
+    as_json: AsJson = False
+
+    @property
+    def request(self) -> Request:
+        """The question; raises InputError for a size, a time or a dimension that is none."""
+        from onchip.app.plan import Request
+
+        reading, limits = self.read_as.planned_reading, self.search.limits(self.solver)
+        how = self.objective, self.order, self.method, self.placement
+        return Request(self.network, reading, self.memories.target, *how, limits)
+
+    @property
+    def files(self) -> AnswerFiles:
+        """What is written."""
+        return AnswerFiles((self.network, self.memories.accelerator or self.network), self.output, self.report)
+
+
+def plan_command(options: PlanOptions) -> int:
     """Plan order, addresses and spills of NETWORK in one or several scratchpads.
 
     The budgets m_r, m_h and m_p follow from the network: the greatest need of one operator, half way, the
@@ -77,43 +97,29 @@ def plan_command(
     With --objective peak and neither --sram nor --accelerator, the scratchpad is as large as all tensors together.
     Ctrl-C ends the search with the best plan so far.
     """
-    from onchip.app.plan import Request
-    from onchip.app.target import Target
-
-    if cap_tensors and split is not Split.NEVER:
-        raise UsageError("both are given", place="--cap-tensors, --split", expected="one of them")
-    reading = Reading(bits, dims_of(dim), granularity, count, split, cap_tensors)
-    limits = Limits(seconds_of(time_limit), workers=workers, seed=seed, solver=solver)
-    target = Target.of_text(sram, accelerator, alignment)
-    request = Request(network, reading, target, objective, order, method, placement, limits)
-    return _planned(request, context, output, Pictures(report, figure, accelerator, network), as_json=as_json)
-
-
-def _planned(
-    request: Request, context: typer.Context, output: Path | None, pictures: Pictures, *, as_json: bool
-) -> ExitCode:
     from onchip.app.plan import plan_network
-    from onchip.formats.writable import ensure_writable
+    from onchip.reports.program.json_view import outcome_object
 
-    if output is not None:
-        ensure_writable(output, inputs=pictures.inputs)
-    pictures.ensure_they_can_be_made()
+    request, files = options.request, options.files
+    files.ensure_they_can_be_written()
+    ensure_figure_can_be_written(options.figure, files.inputs)
     outcome = plan_network(request, watched_run)
-    if output is not None and outcome.document is not None:
-        from onchip.formats.own.plan_json_writer import write_plan
-
-        write_plan(outcome.document, output)
-    pictures.draw(context, outcome)
-    _show(outcome, as_json=as_json)
+    if outcome.document is not None:
+        typed = command_line(options.context)
+        files.write_answer(partial(_write_plan, outcome.document))
+        draw_figure(options.figure, outcome)
+        files.write_report(partial(page_of_plan, outcome, options.memories.accelerator, typed))
+    show_tables(outcome, outcome_object, _tables, as_json=options.as_json)
     return code_of_result(outcome.result)
 
 
-def _show(outcome: Outcome, *, as_json: bool) -> None:
-    if as_json:
-        from onchip.reports.program.json_view import outcome_object
+def _write_plan(document: PlanDocument, path: Path) -> None:
+    from onchip.formats.own.plan_json_writer import write_plan
 
-        write_json(outcome_object(outcome))
-    else:
-        from onchip.reports.program.terminal import outcome_table, show
+    write_plan(document, path)
 
-        write(show(outcome_table(outcome)))
+
+def _tables(outcome: Outcome) -> tuple[RenderableType, ...]:
+    from onchip.reports.program.terminal import outcome_table
+
+    return (outcome_table(outcome),)

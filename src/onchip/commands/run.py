@@ -2,29 +2,35 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Annotated
 
 import typer
 
 from onchip.commands.arguments import GREATEST_SEED, AsJson, Network, PlanFile
 from onchip.commands.exit_code import code_of_check
-from onchip.reports.shared.output import write, write_json
+from onchip.commands.show import show_tables
 
 
-def run_command(
-    plan: PlanFile,
-    network: Network,
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunOptions:
+    """What `onchip run` is asked."""
+
+    plan: PlanFile
+    network: Network
     random_weights: Annotated[
         int | None,
         typer.Option(min=0, max=GREATEST_SEED, metavar="SEED", help="Random parameters instead of the model's."),
-    ] = None,
+    ] = None
     given: Annotated[
         list[str] | None,
         typer.Option("--input", metavar="[NAME=]x.npy", help="A network input's value, else random; repeatable."),
-    ] = None,
-    seed: Annotated[int, typer.Option(min=0, max=GREATEST_SEED, metavar="N", help="Seed of random inputs.")] = 0,
-    as_json: AsJson = False,
-) -> int:
+    ] = None
+    seed: Annotated[int, typer.Option(min=0, max=GREATEST_SEED, metavar="N", help="Seed of random inputs.")] = 0
+    as_json: AsJson = False
+
+
+def run_command(options: RunOptions) -> int:
     """Run PLAN.json on real bytes: every tensor, and the bytes moved, must be as they should.
 
     Scratchpads and DRAM are simulated. An .onnx file's operators run in onnxruntime and its outputs are compared
@@ -35,33 +41,29 @@ def run_command(
     from onchip.app.plan import run_plan
     from onchip.reports.program.execution import execution_object, execution_report
 
-    execution = run_plan(plan, network, RunValues(seed, random_weights, tuple(given or ())))
-    if as_json:
-        write_json(execution_object(execution))
-    else:
-        from onchip.reports.program.terminal import show
-
-        write(show(*execution_report(execution)))
+    values = RunValues(options.seed, options.random_weights, tuple(options.given or ()))
+    execution = run_plan(options.plan, options.network, values)
+    show_tables(execution, execution_object, execution_report, as_json=options.as_json)
     return code_of_check(execution.is_right)
 
 
-def time_command(
-    plan: PlanFile,
-    network: Network,
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TimeOptions:
+    """What `onchip time` is asked."""
+
+    plan: PlanFile
+    network: Network
     accelerator: Annotated[
         str, typer.Option(metavar="NAME|FILE", help="A bundled name or a file, with array and DRAM.")
-    ],
-    as_json: AsJson = False,
-) -> int:
+    ]
+    as_json: AsJson = False
+
+
+def time_command(options: TimeOptions) -> int:
     """Time PLAN.json on an accelerator: cycles, waiting for DRAM, utilisation, energy."""
     from onchip.app.plan import time_network
     from onchip.reports.program.timing import timing_object, timing_report
 
-    timing = time_network(plan, network, accelerator)
-    if as_json:
-        write_json(timing_object(timing))
-    else:
-        from onchip.reports.program.terminal import show
-
-        write(show(*timing_report(timing)))
+    timing = time_network(options.plan, options.network, options.accelerator)
+    show_tables(timing, timing_object, timing_report, as_json=options.as_json)
     return code_of_check(timing.check.is_legal)

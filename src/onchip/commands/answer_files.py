@@ -1,0 +1,48 @@
+"""The files a verb writes beside what it prints: the answer (`-o`) and a page that shows it (`--report`)."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import typer
+
+
+@dataclass(frozen=True, slots=True)
+class AnswerFiles:
+    """Where the answer and its page go, None where they are not asked for; `inputs` is what the verb reads."""
+
+    inputs: tuple[str, ...]
+    output: Path | None
+    report: Path | None = None
+
+    def ensure_they_can_be_written(self) -> None:
+        """Raise InputError for a file that cannot be written or is read, UsageError where no page can be drawn."""
+        from onchip.formats.writable import ensure_writable
+
+        if self.report is not None:
+            from onchip.reports.program.html import ensure_report_can_be_made
+
+            ensure_report_can_be_made()
+        for path in filter(None, (self.output, self.report)):
+            ensure_writable(path, inputs=self.inputs)
+
+    def write_answer(self, write_to: Callable[[Path], None]) -> None:
+        """Write the answer, if it is asked for; raises InputError."""
+        if self.output is not None:
+            write_to(self.output)
+
+    def write_report(self, page: Callable[[], str]) -> None:
+        """Draw the page and write it, if it is asked for; raises InputError."""
+        from onchip.formats.files import write_file
+
+        if self.report is not None:
+            write_file(self.report, page().encode())
+
+
+def command_line(context: typer.Context) -> str:
+    """Return what the user typed."""
+    arguments = context.find_root().obj or ()
+    return shlex.join(("onchip", *arguments))

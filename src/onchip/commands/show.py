@@ -1,0 +1,37 @@
+"""How a verb shows what it found: as one JSON object, or in words and tables."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import TYPE_CHECKING, TypeVar
+
+from onchip.reports.shared.output import write, write_json
+
+if TYPE_CHECKING:
+    from rich.console import RenderableType
+
+Found = TypeVar("Found")
+
+
+def show_tables(
+    found: Found,
+    object_of: Callable[[Found], Mapping[str, object]],
+    tables_of: Callable[[Found], Iterable[RenderableType]],
+    *,
+    as_json: bool,
+) -> None:
+    """Print what was found; what tables need is imported for tables alone."""
+    if as_json:
+        write_json(object_of(found))
+        return
+    from onchip.reports.program.terminal import show
+
+    write(show(*tables_of(found)))
+
+
+def show_words(as_object: Mapping[str, object], words: str, *, as_json: bool) -> None:
+    """Print what was found, where a few lines of words are enough."""
+    if as_json:
+        write_json(as_object)
+    else:
+        write(words)

@@ -1,0 +1,54 @@
+"""How a verb gets what the user asked: the fields of one dataclass are its arguments and options."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import MISSING, Field, fields, is_dataclass
+from inspect import Parameter, Signature
+from typing import Any, TypeVar, get_type_hints
+
+import typer
+
+Options = TypeVar("Options")
+
+
+def add_verb(app: typer.Typer, name: str, options: type[Options], command: Callable[[Options], int]) -> None:
+    """Let `onchip NAME` call `command` with its options; the command's docstring is its help.
+
+    A field of `options` is what a parameter of a Typer command is: its type says how it is read, and one of type
+    typer.Context gets the context. A field whose type is a dataclass is a group: the group's fields stand in its
+    place. Raises ValueError where a verb would have two fields of one name.
+    """
+
+    def call(**given: object) -> int:  # Typer hands over every parameter by its name
+        return command(_made(options, given))
+
+    call.__doc__ = command.__doc__
+    vars(call)["__signature__"] = Signature(list(_parameters(options)))
+    app.command(name)(call)
+
+
+def _parameters(options: type) -> Iterator[Parameter]:
+    """Yield a parameter for each field, those of groups included."""
+    for field, kind in _kinds(options):
+        if isinstance(kind, type) and is_dataclass(kind):
+            yield from _parameters(kind)
+        else:
+            default = Parameter.empty if field.default is MISSING else field.default
+            yield Parameter(field.name, Parameter.KEYWORD_ONLY, default=default, annotation=kind)
+
+
+def _made(options: type[Options], given: Mapping[str, object]) -> Options:
+    """Return options, their groups included, made of the values of their fields by name."""
+    values = {
+        field.name: _made(kind, given) if isinstance(kind, type) and is_dataclass(kind) else given[field.name]
+        for field, kind in _kinds(options)
+    }
+    return options(**values)
+
+
+def _kinds(options: type) -> Iterator[tuple[Field[Any], Any]]:
+    """Yield each field with its type, which `from __future__ import annotations` leaves as text."""
+    kinds = get_type_hints(options, include_extras=True)
+    for field in fields(options):
+        yield field, kinds[field.name]
