@@ -10,37 +10,67 @@ from onchip.arch.memory import Memory
 
 @dataclass(slots=True)
 class AddressSpace:
-    """The residencies of one memory: half-open ranges of bytes, in order, and whose they are."""
+    """Who lies where in one memory: half-open ranges of bytes, and the gaps between them.
+
+    Gaps are kept by length and begin, by begin and by end; below `free_below` nothing is resident.
+    """
 
     memory: Memory
-    _ranges: list[tuple[int, int]] = field(default_factory=list)
-    _of_tensors: dict[str, tuple[int, int]] = field(default_factory=dict)
+    free_below: int = field(init=False)
+    _taken: dict[str, tuple[int, int]] = field(default_factory=dict)
+    _gaps: list[tuple[int, int]] = field(default_factory=list)
+    _gap_ends: dict[int, int] = field(default_factory=dict)
+    _gap_begins: dict[int, int] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.free_below = self.memory.capacity_bytes
 
     def take(self, tensor: str, size_bytes: int) -> int | None:
         """The address of the tightest gap between residents, at its upper end; else the highest below them all.
 
         None where there is no such place.
         """
-        alignment, above = self.memory.alignment_bytes, self.memory.capacity_bytes
-        tightest: tuple[int, int] | None = None
-        for start, stop in reversed(self._ranges):
-            offset = (above - size_bytes) // alignment * alignment
-            if offset >= stop and (tightest is None or above - stop < tightest[0]):
-                tightest = above - stop, offset
-            above = start
-        lowest = (above - size_bytes) // alignment * alignment
-        if tightest is None and lowest < 0:
-            return None
-        offset = lowest if tightest is None else tightest[1]
-        self._of_tensors[tensor] = offset, offset + size_bytes
-        insort(self._ranges, self._of_tensors[tensor])
+        for at in range(bisect_left(self._gaps, (size_bytes, -1)), len(self._gaps)):
+            length, begin = self._gaps[at]
+            offset = self._aligned(begin + length - size_bytes)
+            if offset >= begin:
+                self._fill(begin)
+                self._open(begin, offset)
+                self._open(offset + size_bytes, begin + length)
+                break
+        else:
+            offset = self._aligned(self.free_below - size_bytes)
+            if offset < 0:
+                return None
+            self._open(offset + size_bytes, self.free_below)
+            self.free_below = offset
+        self._taken[tensor] = offset, offset + size_bytes
         return offset
 
     def give_back(self, tensor: str) -> None:
         """End the residency of a tensor."""
-        del self._ranges[bisect_left(self._ranges, self._of_tensors.pop(tensor))]
+        begin, end = self._taken.pop(tensor)
+        if end in self._gap_ends:
+            end = self._fill(end)
+        if begin in self._gap_begins:
+            begin = self._gap_begins[begin]
+            self._fill(begin)
+        if begin == self.free_below:
+            self.free_below = end
+        else:
+            self._open(begin, end)
 
-    @property
-    def free_below(self) -> int:
-        """The bytes below all residents."""
-        return self._ranges[0][0] if self._ranges else self.memory.capacity_bytes
+    def _aligned(self, offset: int) -> int:
+        return offset // self.memory.alignment_bytes * self.memory.alignment_bytes
+
+    def _open(self, begin: int, end: int) -> None:
+        if begin < end:
+            insort(self._gaps, (end - begin, begin))
+            self._gap_ends[begin], self._gap_begins[end] = end, begin
+
+    def _fill(self, begin: int) -> int:
+        """Forget a gap; return its end."""
+        end = self._gap_ends.pop(begin)
+        del self._gap_begins[end]
+        del self._gaps[bisect_left(self._gaps, (end - begin, begin))]
+        return end

@@ -7,6 +7,7 @@ from math import ceil
 from typing import Final
 
 from onchip.answer.layer_mapping import LayerMapping, Move
+from onchip.answer.result import Result, Status
 from onchip.arch.accelerator import Accelerator
 from onchip.arch.memory import DRAM, Operand
 from onchip.cost.layer.cost import layer_cost
@@ -17,18 +18,21 @@ from onchip.ir.layer import Layer
 from onchip.solve.mapping.cache import MappingCache
 from onchip.solve.mapping.objective import MappingObjective
 from onchip.solve.mapping.registry import method_named
-from onchip.solve.run.limits import Run
+from onchip.solve.run.limits import Limits, Run
 from onchip.solve.schedule.mapped import MappedNest, Room
 from onchip.solve.schedule.runs import NestPlace
 
+SHARE_OF_A_NEST: Final = 0.2
+"""Of the time that is left, for the proof of one nest's mapping."""
+LOMA_SECONDS: Final = 1.0
+LEAST_SECONDS: Final = 0.01
 _READS: Final = (Move.READ_FOR_BELOW, Move.READ_FOR_ABOVE)
 
 
 @dataclass(frozen=True, slots=True)
-class MethodMapper:
-    """Asks one mapping method for each nest."""
+class BestMapper:
+    """Asks the exact mapper for each nest, and LOMA for what it has not proven in time."""
 
-    method: str
     accelerator: Accelerator
     objective: MappingObjective
     run: Run
@@ -56,12 +60,24 @@ class MethodMapper:
         )
 
     def _mapping(self, layer: Layer, machine: Accelerator) -> LayerMapping | None:
-        method = method_named(self.method)
-        own = Run(self.run.limits, interrupt=self.run.interrupt, started=self.run.started)
+        """What is not proven in its share of the time may be no better than what LOMA finds in milliseconds."""
+        share = SHARE_OF_A_NEST * self.run.seconds_left
+        proven = self._asked("exact", layer, machine, share)
+        if proven is not None and proven.status is Status.OPTIMAL:
+            return proven.answer
+        found = [one for one in (proven, self._asked("loma", layer, machine, LOMA_SECONDS)) if one is not None]
+        answers = [one for one in found if one.answer is not None and one.objective_value is not None]
+        return min(answers, key=lambda one: one.objective_value or 0).answer if answers else None
+
+    def _asked(self, name: str, layer: Layer, machine: Accelerator, seconds: float) -> Result[LayerMapping] | None:
+        method = method_named(name)
+        is_limited = self.run.limits.time_limit_seconds is not None
+        limits = Limits(max(seconds, LEAST_SECONDS)) if is_limited else Limits()
+        own = Run(limits, interrupt=self.run.interrupt)
         try:
             if self.cache is not None:
-                return self.cache.solve(method, layer, machine, self.objective, own).answer
-            return method(layer, machine, self.objective, own).answer
+                return self.cache.solve(method, layer, machine, self.objective, own)
+            return method(layer, machine, self.objective, own)
         except InputError:
             return None
 

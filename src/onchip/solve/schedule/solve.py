@@ -24,7 +24,7 @@ from onchip.solve.schedule.fused import FusionStart, fusion_start
 from onchip.solve.schedule.improvement import Improver, Placed
 from onchip.solve.schedule.mapped import KnownMappings
 from onchip.solve.schedule.movements import TiledNetwork
-from onchip.solve.schedule.nest_mapper import MethodMapper
+from onchip.solve.schedule.nest_mapper import BestMapper
 from onchip.solve.schedule.objective import ScheduleObjective
 from onchip.solve.schedule.options import LAYERS, ScheduleOptions
 from onchip.solve.schedule.places import Places
@@ -57,6 +57,15 @@ class FoundSchedule:
     figures: ScheduleFigures
 
 
+@dataclass(frozen=True, slots=True)
+class _Start:
+    """A schedule to begin with, and what composes others in the same stacks."""
+
+    tiles: TileGraph
+    composer: Composer
+    placed: Placed
+
+
 @dataclass(slots=True)
 class ScheduleSolver:
     """Answers one question within one run."""
@@ -69,28 +78,28 @@ class ScheduleSolver:
     def __post_init__(self) -> None:
         question = self.question
         cache = MappingCache(cache_folder()) if question.uses_cache else None
-        mapper = MethodMapper("exact", question.accelerator, question.objective.of_layers, self.run, cache)
+        mapper = BestMapper(question.accelerator, question.objective.of_layers, self.run, cache)
         self.mappings = KnownMappings(mapper)
 
     def solved(self) -> Result[FoundSchedule]:
         """The best schedule found; UNKNOWN where not even one operator after the other has mappings in time."""
-        found = min(self._candidates(), key=self._value, default=None)
-        if found is None:
-            stop = self.run.stop or Stop.COMPLETED
-            return Result(Status.UNKNOWN, None, None, self.question.lower_bound, self.run.seconds, METHOD, stop)
-        value, bound = self.question.objective.value_of(found.figures), self.question.lower_bound
-        status = Status.OPTIMAL if value == bound else Status.FEASIBLE
+        starts = sorted(self._starts(), key=lambda start: start.placed.value)
+        found = min((self._improved(start) for start in starts), key=self._value, default=None)
         stop = self.run.stop or Stop.COMPLETED
+        bound = self.question.lower_bound
+        if found is None:
+            return Result(Status.UNKNOWN, None, None, bound, self.run.seconds, METHOD, stop)
+        value = self._value(found)
+        status = Status.OPTIMAL if value == bound else Status.FEASIBLE
         return Result(status, found, value, bound, self.run.seconds, METHOD, stop)
 
-    def _candidates(self) -> Iterator[FoundSchedule]:
-        """Every operator alone, and the stacks of the best fusion strategy, each made better; none that do not fit."""
-        starts: list[tuple[Sequence[ScheduledStack], Places]] = [(_layer_by_layer(self.question.network), Places())]
+    def _starts(self) -> Iterator[_Start]:
+        """Every operator alone, everything streamed; the stacks of the best fusion strategy; none that do not fit."""
+        with suppress(NoMappingError):
+            yield self._start(_layer_by_layer(self.question.network), Places())
         if self.options.stacks != LAYERS and (fused := self._fused()) is not None:
-            starts.append((fused.stacks, fused.places))
-        for stacks, places in starts:
-            with suppress(NoMappingError):
-                yield self.in_stacks(stacks, places)
+            with suppress(NoMappingError, ScheduleError):
+                yield self._start(fused.stacks, fused.places)
 
     def _fused(self) -> FusionStart | None:
         question, options = self.question, self.options
@@ -115,28 +124,30 @@ class ScheduleSolver:
     def _value(self, found: FoundSchedule) -> int:
         return self.question.objective.value_of(found.figures)
 
-    def in_stacks(self, stacks: Sequence[ScheduledStack], places: Places) -> FoundSchedule:
-        """The best schedule in these stacks that is found from these places on.
-
-        Raises NoMappingError where these themselves do not fit.
-        """
+    def _start(self, stacks: Sequence[ScheduledStack], places: Places) -> _Start:
+        """Raises NoMappingError where something does not fit, ScheduleError for stacks that are outside the space."""
         question = self.question
         tiles = tile_graph(question.network, stacks, question.precision)
-        levels = addressed_levels(question.accelerator)
         network = TiledNetwork.of(tiles, [step_of(tiles, operator) for operator in tiles.graph.operators])
         composer = Composer(tuple(stacks), network, question.accelerator, self.mappings)
         composition = composer.composed(places)
+        value = question.objective.value_of(self._figures(tiles, composition))
+        self.run.report(value, question.lower_bound, f"{len(stacks)} stacks")
+        return _Start(tiles, composer, Placed(places, composition, value))
 
-        def value_of(one: Composition) -> int:
-            return question.objective.value_of(self._figures(tiles, one))
-
-        stack_of = {name: number for number, stack in enumerate(stacks) for name in stack.operators}
-        graph = question.network
-        improver = Improver(graph, stack_of, levels, composer, value_of, self.run, question.lower_bound)
-        start = Placed(places, composition, value_of(composition))
-        self.run.report(start.value, question.lower_bound, f"{len(stacks)} stacks")
-        best = improver.improved(start).composition if self.options.maps_stay else composition
-        return FoundSchedule(best, tiles, self._figures(tiles, best))
+    def _improved(self, start: _Start) -> FoundSchedule:
+        best = start.placed
+        if self.options.maps_stay:
+            best = Improver(
+                self.question.network,
+                {name: number for number, one in enumerate(start.composer.stacks) for name in one.operators},
+                addressed_levels(self.question.accelerator),
+                start.composer,
+                lambda one: self.question.objective.value_of(self._figures(start.tiles, one)),
+                self.run,
+                self.question.lower_bound,
+            ).improved(best)
+        return FoundSchedule(best.composition, start.tiles, self._figures(start.tiles, best.composition))
 
     def _figures(self, tiles: TileGraph, composition: Composition) -> ScheduleFigures:
         program = composition.schedule.program
