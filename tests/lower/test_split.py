@@ -183,6 +183,28 @@ def test_elements_of_less_than_a_byte_are_not_split() -> None:
         split_operators(problem_of(network.graph(), 30), Split.AUTO)
 
 
+@pytest.mark.parametrize("batches", [(), (2,), (2, 3)])
+@pytest.mark.parametrize("shared", [True, False])
+def test_a_product_of_squares_stays_whole_where_either_may_stand_on_the_left(
+    batches: tuple[int, ...], shared: bool
+) -> None:
+    network = Network(8)
+    weight = network.parameter(*(() if shared else batches), 4, 4)
+    network.add("MatMul", [network.input(*batches, 4, 4)], (*batches, 4, 4), [weight])
+    with pytest.raises(GraphError, match="no split of it fits"):
+        split_operators(problem_of(network.graph(), 20), Split.AUTO)
+
+
+@pytest.mark.parametrize("rows", [3, 4])
+def test_other_products_are_split(rows: int) -> None:
+    """Of two inputs, and of matrices of other shapes, the order is known."""
+    network = Network(8)
+    parameters = [network.parameter(4, 4)] if rows == 3 else []
+    network.add("MatMul", [network.input(rows, 4) for _ in range(2 - len(parameters))], (rows, 4), parameters)
+    graph = split_operators(problem_of(network.graph(), 20), Split.AUTO)
+    assert len(graph.operators) > 1
+
+
 def test_never_is_the_graph_itself() -> None:
     network = Network(8)
     network.add("Relu", [network.input(4, 10)], (4, 10))

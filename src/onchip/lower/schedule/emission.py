@@ -15,14 +15,14 @@ from onchip.ir.tensor import Role, Tensor
 from onchip.ir.tile import Tile
 from onchip.lower.layers.sliding_windows import NoLayerError
 from onchip.lower.schedule.nests import NestsOfNetwork
+from onchip.lower.schedule.stacks_in_tiles import cannot_run_in_tiles
 from onchip.lower.schedule.tile_graph import TileGraph, TileOperator
-from onchip.lower.schedule.tiled_stacks import cannot_run_in_tiles
 from onchip.lower.stacks.bands import MapBands, OutsideLines
 from onchip.lower.stacks.parts import EmittedParts
-from onchip.lower.stacks.tiled_stack import TiledStack
+from onchip.lower.stacks.stack_in_tiles import StackInTiles
 
 
-def emitted(nests: NestsOfNetwork, stacks: Sequence[ScheduledStack], tiled: Mapping[int, TiledStack]) -> TileGraph:
+def emitted(nests: NestsOfNetwork, stacks: Sequence[ScheduledStack], tiled: Mapping[int, StackInTiles]) -> TileGraph:
     """The tile graph of a network whose stacks are legal; `tiled` are those in tiles, by number.
 
     Raises ScheduleError for an operator that cannot run in parts.
@@ -41,7 +41,7 @@ def emitted(nests: NestsOfNetwork, stacks: Sequence[ScheduledStack], tiled: Mapp
     return emission.finished()
 
 
-def _bands_outside(graph: Graph, tiled: Iterable[TiledStack]) -> Mapping[str, MapBands]:
+def _bands_outside(graph: Graph, tiled: Iterable[StackInTiles]) -> Mapping[str, MapBands]:
     """The bands of each map between stacks, or from the network's input, that some stack reads or writes in tiles."""
     found = [each for one in tiled for each in one.lines_outside(graph)]
     lines = OutsideLines(graph, dict.fromkeys(name for name, _ in found))
@@ -74,7 +74,7 @@ class _Emission:
         self.parts.operators[operator.name] = operator
         self._describe(number, operator, operator.name, self.nests.whole(self.nests.graph.operator[operator.name]))
 
-    def add_tiles(self, number: int, tiled: TiledStack) -> None:
+    def add_tiles(self, number: int, tiled: StackInTiles) -> None:
         """The operators of a stack in tiles; raises InputError, or NoLayerError, where these cannot be."""
         graph, output = self.nests.graph, tiled.stack.output.name
         bands = {**self.outside, **tiled.bands_inside(graph)}

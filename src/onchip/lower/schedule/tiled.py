@@ -13,8 +13,8 @@ from onchip.lower.schedule.emission import emitted
 from onchip.lower.schedule.legality import check_stacks
 from onchip.lower.schedule.nests import NestsOfNetwork
 from onchip.lower.schedule.precise import with_elements_of
+from onchip.lower.schedule.stacks_in_tiles import stacks_in_tiles
 from onchip.lower.schedule.tile_graph import TileGraph
-from onchip.lower.schedule.tiled_stacks import tiled_stacks
 
 MOST_TILE_OPERATORS: Final = 50_000
 """A network in more of them lies outside the space of schedules."""
@@ -36,7 +36,7 @@ class Tiled:
         """Raises ScheduleError where the stacks are not the network's, cannot run in tiles, or are too many tiles."""
         network = with_elements_of(graph, self.precision.bits)
         check_stacks(network, self.stacks)
-        tiled = tiled_stacks(network, self.stacks)
+        tiled = stacks_in_tiles(network, self.stacks)
         whole = sum(len(stack.operators) for stack in self.stacks if stack.tiling is None)
         _check_number(network, whole + sum(one.layer_tiles for one in tiled.values()))
         made = emitted(NestsOfNetwork(network, self.precision), self.stacks, tiled)

@@ -223,8 +223,8 @@ def _matmul(outline: _Outline) -> Geometry | None:
         return None
     if (one[-2], other[-1], one[-1]) != (*written[-2:], other[-2]):
         return None
-    if outline.operator.parameters and one == other == written[-2:] and one[0] == one[1]:
-        return None  # which of the two is the parameter, the shapes do not say
+    if outline.operator.parameters and one[-2:] == other[-2:] and one[-1] > 1:
+        return None  # which of the two stands on the left, the shapes do not say
     many = [index for index, size in enumerate(written[:-1]) if size > 1]
     outline.cut_along_output(many[:-2])
     summed = outline.reduce(one[-1])

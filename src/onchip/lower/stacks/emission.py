@@ -16,7 +16,7 @@ from onchip.ir.region import Range, Region, whole_region
 from onchip.ir.tensor import Role, Tensor
 from onchip.lower.stacks.bands import MapBands, OutsideLines, TilePlace
 from onchip.lower.stacks.parts import EmittedParts
-from onchip.lower.stacks.tiled_stack import TiledStack
+from onchip.lower.stacks.stack_in_tiles import StackInTiles
 from onchip.lower.stacks.views import ViewEmission
 
 
@@ -26,7 +26,7 @@ def graph_in_tiles(graph: Graph, network: FusableNetwork, stacks: Sequence[tuple
     Each output of the network, or the map that it shows, ends one of them. Raises GraphError for what cannot run in
     parts.
     """
-    tiled = [TiledStack.of(stack, tiling) for stack, tiling in stacks]
+    tiled = [StackInTiles.of(stack, tiling) for stack, tiling in stacks]
     leaving = tuple(_views_that_leave(graph, network))
     outside = _bands_outside(graph, network, tiled, leaving)
     parts, inputs = EmittedParts(graph), {one.name for one in network.inputs}
@@ -48,7 +48,7 @@ class _LeavingView:
 
 
 def _bands_outside(
-    graph: Graph, network: FusableNetwork, stacks: Sequence[TiledStack], leaving: Sequence[_LeavingView]
+    graph: Graph, network: FusableNetwork, stacks: Sequence[StackInTiles], leaving: Sequence[_LeavingView]
 ) -> Mapping[str, MapBands]:
     """The bands of the network's inputs and the stacks' outputs, cut at the lines of all stacks and views over them."""
     names = dict.fromkeys([*(one.name for one in network.inputs), *(one.stack.output.name for one in stacks)])

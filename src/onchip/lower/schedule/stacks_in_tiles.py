@@ -12,10 +12,10 @@ from onchip.ir.graph import Graph
 from onchip.ir.tensor import Role, Tensor
 from onchip.lower.layers.fusable_of import fusable_of
 from onchip.lower.schedule.legality import place_of_stack
-from onchip.lower.stacks.tiled_stack import TiledStack
+from onchip.lower.stacks.stack_in_tiles import StackInTiles
 
 
-def tiled_stacks(graph: Graph, stacks: tuple[ScheduledStack, ...]) -> dict[int, TiledStack]:
+def stacks_in_tiles(graph: Graph, stacks: tuple[ScheduledStack, ...]) -> dict[int, StackInTiles]:
     """By number, the stacks that have a tiling: their layers, and what each tile computes and sees of them.
 
     Raises ScheduleError, with the operator and the reason, for one that cannot run in tiles, or not in these.
@@ -38,7 +38,7 @@ def cannot_run_in_tiles(graph: Graph, number: int, stack: ScheduledStack, why: I
     return ScheduleError(what, file=graph.name, place=place_of_stack(number, stack), expected=why.expected)
 
 
-def _tiled(alone: Graph, stack: ScheduledStack, tiling: Tiling) -> TiledStack:
+def _tiled(alone: Graph, stack: ScheduledStack, tiling: Tiling) -> StackInTiles:
     network: FusableNetwork = fusable_of(alone)
     last, output = stack.operators[-1], network.layers[-1].output
     if network.layers[-1].name != last:
@@ -47,7 +47,7 @@ def _tiled(alone: Graph, stack: ScheduledStack, tiling: Tiling) -> TiledStack:
     if tiling.columns > output.columns or tiling.rows > output.rows:
         what, expected = f"{tiling.columns}x{tiling.rows} is no tile of it", f"at most {output.columns}x{output.rows}"
         raise ScheduleError(what, place=f"feature map {output.name!r}", expected=expected)
-    return TiledStack.of(Stack(network.inputs, network.layers), tiling)
+    return StackInTiles.of(Stack(network.inputs, network.layers), tiling)
 
 
 def _alone(graph: Graph, stack: ScheduledStack) -> Graph:

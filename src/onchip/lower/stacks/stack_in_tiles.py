@@ -18,7 +18,7 @@ from onchip.lower.stacks.views import ViewEmission
 
 
 @dataclass(frozen=True, slots=True)
-class TiledStack:
+class StackInTiles:
     """A stack, its tiling, and the back-calculation of both axes."""
 
     stack: Stack
@@ -27,7 +27,7 @@ class TiledStack:
     columns: BackCalculation
 
     @classmethod
-    def of(cls, stack: Stack, tiling: Tiling) -> TiledStack:
+    def of(cls, stack: Stack, tiling: Tiling) -> StackInTiles:
         """Raises InputError for a tile larger than the map, and where a tile would see nothing but padding."""
         rows = back_calculation(stack, AxisName.ROWS, tiling.rows, cached=tiling.mode.caches_rows)
         columns = back_calculation(stack, AxisName.COLUMNS, tiling.columns, cached=tiling.mode.caches_columns)

@@ -1,0 +1,60 @@
+"""Tile graphs beside the verifier's own derivation of them, which was made from the text alone."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pytest
+from hypothesis import given, settings
+
+from onchip.answer.schedule import ScheduledStack
+from onchip.answer.stacks import OverlapMode
+from onchip.app.networks import read_network
+from onchip.ir.graph import Graph
+from onchip.lower.layers.layers_of import Precision
+from onchip.lower.schedule.tile_graph import TileGraph
+from onchip.lower.schedule.tiled import tile_graph
+from onchip.verify.schedule.nests import NestDerivation
+from onchip.verify.schedule.stacks import verify_stacks
+from onchip.verify.schedule.tiles import verify_tiles
+from support.fusable_graphs import transposed
+from support.onnx_networks import LIGHT_MODELS
+from support.scheduled_stacks import all_whole, tile_graphs, tiled
+
+
+def assert_both_agree(network: Graph, stacks: Sequence[ScheduledStack], tiles: TileGraph, partial_bits: int) -> None:
+    """Stacks and tiles are legal, and each tile operator has the same loop nests over the same operands."""
+    derivation = NestDerivation(network, partial_bits)
+    assert verify_stacks(network, stacks) == ()
+    assert verify_tiles(network, tiles.graph, stacks, derivation) == ()
+    for operator in tiles.graph.operators:
+        made = tiles.operators[operator.name]
+        region = operator.tile.regions[0] if operator.tile else None
+        nests = derivation.of(network.operator[made.operator], region)
+        assert (nests.layers if nests else ()) == made.nests, operator.name
+        if nests and made.operands:
+            assert (nests.input, nests.weight) == (made.operands.input, made.operands.weight), operator.name
+
+
+@settings(max_examples=150, deadline=None)
+@given(tile_graphs())
+def test_stacks_in_tiles_are_what_the_verifier_derives(
+    case: tuple[Graph, tuple[ScheduledStack, ...], TileGraph],
+) -> None:
+    graph, stacks, tiles = case
+    bits = graph.tensors[0].bits or 8
+    assert_both_agree(graph, stacks, tiles, max(bits, min(bits + 16, 32)))
+
+
+@pytest.mark.parametrize("mode", OverlapMode)
+@pytest.mark.parametrize("tile", ["1x1", "2x1", "3x2", "5x5"])
+def test_a_transposed_convolution_in_tiles_is_what_the_verifier_derives(tile: str, mode: OverlapMode) -> None:
+    stacks = [tiled("conv0 convtranspose1", tile, mode)]
+    assert_both_agree(transposed(5), stacks, tile_graph(transposed(5), stacks, Precision(8)), 24)
+
+
+@pytest.mark.parametrize("name", [*map(str, LIGHT_MODELS), "transformer", "vit_b_16", "lenet5", "fsrcnn-defines"])
+def test_a_network_without_tiles_is_what_the_verifier_derives(name: str) -> None:
+    network = read_network(name).with_bits(8)
+    tiles = tile_graph(network, all_whole(network), Precision(8))
+    assert_both_agree(network, all_whole(network), tiles, 24)
