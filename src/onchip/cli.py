@@ -24,6 +24,7 @@ from onchip.commands.pack import PackOptions, pack_command
 from onchip.commands.plan import PlanOptions, plan_command
 from onchip.commands.report import ReportOptions, report_command
 from onchip.commands.run import RunOptions, TimeOptions, run_command, time_command
+from onchip.commands.schedule import ScheduleVerbOptions, schedule_command
 from onchip.commands.verb import add_verb
 from onchip.errors import InputError, InternalError, OnchipError, UsageError
 from onchip.reports.shared.output import write, write_refusal
@@ -36,6 +37,7 @@ app = typer.Typer(
     add_completion=False,
 )
 add_verb(app, "plan", PlanOptions, plan_command)
+add_verb(app, "schedule", ScheduleVerbOptions, schedule_command)
 add_verb(app, "check", CheckOptions, check_command)
 add_verb(app, "audit", AuditOptions, audit_command)
 add_verb(app, "info", InfoOptions, info_command)
