@@ -21,6 +21,7 @@ from typing import Final
 from zigzag_peer import Peer, PeerCost, peer_inputs
 
 from onchip.answer.layer_mapping import Kept, LayerMapping, Loop, MappingError
+from onchip.answer.layer_problem import LayerProblem
 from onchip.arch.accelerator import Accelerator
 from onchip.arch.memory import Operand
 from onchip.cost.layer.accounting import ZIGZAG, Accounting
@@ -123,12 +124,12 @@ def allocated(layer: Layer, accelerator: Accelerator, nest: list[Loop], random: 
     }
 
     def mapping() -> LayerMapping:
-        kept = {str(o): tuple(Kept(name, cut) for name, cut in cuts[o].items()) for o in Operand}
-        return LayerMapping(tuple(nest), **kept)
+        kept = (tuple(Kept(name, cut) for name, cut in cuts[o].items()) for o in Operand)
+        return LayerMapping(tuple(nest), *kept)
 
     def fits() -> bool:
         try:
-            check_mapping(layer, accelerator, mapping(), ZIGZAG)
+            check_mapping(LayerProblem(layer, accelerator), mapping(), ZIGZAG)
         except MappingError:
             return False
         return True
@@ -165,7 +166,7 @@ def compared(wanted: int) -> Iterator[Compared]:
                     name,
                     mapping,
                     peer.cost(layer, hardware.accelerator, mapping),
-                    layer_cost(layer, hardware.accelerator, mapping, accounting),
+                    layer_cost(LayerProblem(layer, hardware.accelerator), mapping, accounting),
                     costs_that_fit(layer, hardware.accelerator, mapping, less),
                 )
 
@@ -177,7 +178,7 @@ def costs_that_fit(
     found = {}
     for name, accounting in accountings.items():
         try:
-            found[name] = layer_cost(layer, accelerator, mapping, accounting)
+            found[name] = layer_cost(LayerProblem(layer, accelerator), mapping, accounting)
         except MappingError:
             continue
     return found

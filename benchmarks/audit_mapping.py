@@ -14,6 +14,7 @@ from collections import Counter
 from mapping_exact import proven_layers
 
 from onchip.answer.document import Claim
+from onchip.answer.layer_problem import LayerProblem
 from onchip.audits.mapping import audit_mapping
 from onchip.formats.own.accelerator_yaml import load_accelerator
 from onchip.solve.mapping.objective import MappingObjective
@@ -32,7 +33,7 @@ def main(
             started = time.monotonic()
             value = float(result.objective_value or 0)
             claim = Claim(result.method, result.status, str(asked), value, result.lower_bound)
-            finding = audit_mapping(layer, accelerator, claim, left / (len(rows) - number))
+            finding = audit_mapping(LayerProblem(layer, accelerator), claim, left / (len(rows) - number))
             left -= time.monotonic() - started
             rulings[finding.ruling] += 1
             print(f"{asked:8} {name:20} {finding.ruling:10} {claim.lower_bound} {finding.seconds:.1f} s", flush=True)

@@ -23,6 +23,7 @@ import cosa_published as published
 from cosa_against import Compared, compare
 
 from onchip.answer.layer_mapping import LayerMapping
+from onchip.answer.layer_problem import LayerProblem
 from onchip.answer.result import Result, Status
 from onchip.arch.accelerator import Accelerator
 from onchip.cost.layer.cost import layer_cost
@@ -48,7 +49,7 @@ def main() -> int:
         formulation(options.solver)
         return 0
     for method in ("exact", *options.methods):
-        METHODS[method](Layer(k=4, c=4, p=2), load_accelerator("simba"), MappingObjective.EDP, Run())
+        METHODS[method](LayerProblem(Layer(k=4, c=4, p=2), load_accelerator("simba")), MappingObjective.EDP, Run())
     compared = Compared(options.machines, options.workloads, options.objectives, options.methods, options.seconds)
     start = perf_counter()
     wrong = compare(compared)
@@ -77,7 +78,7 @@ def _parser() -> ArgumentParser:
 def formulation(solver: MipSolver) -> None:
     """Print a row for each machine and workload."""
     optima = {name: one["objective"] for name, one in json.loads(OPTIMA.read_text())["optima"].items()}
-    solve_as_cosa(Layer(k=2), load_accelerator("simba-cosa"), Run(Limits(solver=solver)))
+    solve_as_cosa(LayerProblem(Layer(k=2), load_accelerator("simba-cosa")), Run(Limits(solver=solver)))
     print(f"{solver}, one worker. The paper: 4.2 s a layer; Gurobi on the exactly linearised booleans: 0.15 to 1.4 s.")
     print(f"{'machine':20} {'workload':27} layers optimal    mean s     max s  above reference optima   fit really")
     for machine in MACHINES:
@@ -95,7 +96,7 @@ def row(workload: str, accelerator: Accelerator, solver: MipSolver, optima: dict
     optimal = fit = 0
     for name, layer in layer_table(workload).items():
         start = perf_counter()
-        result = solve_as_cosa(layer, accelerator, Run(Limits(solver=solver, time_limit_seconds=60)))
+        result = solve_as_cosa(LayerProblem(layer, accelerator), Run(Limits(solver=solver, time_limit_seconds=60)))
         seconds.append(perf_counter() - start)
         optimal += result.status is Status.OPTIMAL
         if name in optima and result.objective_value is not None:
@@ -110,9 +111,11 @@ def ties() -> None:
     """How much energy the ties of one layer are worth."""
     layer, accelerator = layer_table("resnet50")["_outputs_input.73"], load_accelerator("simba-cosa")
     start = perf_counter()
-    as_found = solve_as_cosa(layer, accelerator, Run())
+    as_found = solve_as_cosa(LayerProblem(layer, accelerator), Run())
     broken = solve_as_cosa(
-        layer, accelerator, Run(), tie_break=lambda some: [energy_pj(layer, accelerator, one) for one in some]
+        LayerProblem(layer, accelerator),
+        Run(),
+        tie_break=lambda some: [energy_pj(layer, accelerator, one) for one in some],
     )
     found, least = (energy_pj(layer, accelerator, answer(result)) for result in (as_found, broken))
     print(
@@ -129,7 +132,7 @@ def answer(result: Result[LayerMapping]) -> LayerMapping | None:
 def energy_pj(layer: Layer, accelerator: Accelerator, mapping: LayerMapping | None) -> float:
     """Infinite where the cost model, which counts halos and partial sums as they are, refuses the mapping."""
     try:
-        return float("inf") if mapping is None else layer_cost(layer, accelerator, mapping).energy_pj
+        return float("inf") if mapping is None else layer_cost(LayerProblem(layer, accelerator), mapping).energy_pj
     except InputError:
         return float("inf")
 

@@ -12,6 +12,7 @@ from time import perf_counter
 import cosa_published as published
 
 from onchip.answer import layer_mapping as plan
+from onchip.answer.layer_problem import LayerProblem
 from onchip.answer.result import Status
 from onchip.arch.accelerator import Accelerator
 from onchip.cost.layer.cost import layer_cost
@@ -101,7 +102,7 @@ def _row(workload: str, accelerator: Accelerator, objective: MappingObjective, c
 
 def _found(method: str, layer: Layer, accelerator: Accelerator, objective: MappingObjective, seconds: float) -> Found:
     start = perf_counter()
-    result = METHODS[method].solve(layer, accelerator, objective, Run(Limits(time_limit_seconds=seconds)))
+    result = METHODS[method].solve(LayerProblem(layer, accelerator), objective, Run(Limits(time_limit_seconds=seconds)))
     took = perf_counter() - start
     value, is_even = inf, True
     if result.answer is not None:
@@ -112,7 +113,7 @@ def _found(method: str, layer: Layer, accelerator: Accelerator, objective: Mappi
 def _value(layer: Layer, accelerator: Accelerator, mapping: plan.LayerMapping, objective: MappingObjective) -> float:
     """Infinite where the cost model, which counts halos and partial sums as they are, refuses the mapping."""
     try:
-        cost = layer_cost(layer, accelerator, mapping)
+        cost = layer_cost(LayerProblem(layer, accelerator), mapping)
     except InputError:
         return inf
     return objective.of(cost.energy_pj, cost.cycles)

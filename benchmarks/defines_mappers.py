@@ -10,6 +10,8 @@ from time import perf_counter
 from typing import Final
 
 from onchip.answer.document import Reading
+from onchip.answer.layer_mapping import LayerMapping
+from onchip.answer.layer_problem import LayerProblem
 from onchip.app.networks import read_network
 from onchip.arch.accelerator import Accelerator
 from onchip.cost.floors.unit_shares import AnyUnrolling, Sharing
@@ -38,7 +40,6 @@ MAPPERS: Final = ("loma", "uneven", "exact")
 PARTIAL_BITS: Final = 16
 """Of sums in the making, in all of DeFiNES's networks."""
 FREE: Final = Latency(0, 0, 0, 0, 0)
-Request = tuple[Layer, Accelerator]
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,11 +50,11 @@ class TileMapper:
     objective: MappingObjective = MappingObjective.ENERGY
     limit: int = 6
 
-    def __call__(self, layer: Layer, accelerator: Accelerator) -> LayerCost | None:
+    def __call__(self, problem: LayerProblem) -> LayerCost | None:
         """None where nothing fits."""
         if self.name == "exact":
-            return self._exactly(layer, accelerator)
-        return FixedUnrolling(TemporalMethod(self.name), objective=self.objective, limit=self.limit)(layer, accelerator)
+            return self._exactly(problem)
+        return FixedUnrolling(TemporalMethod(self.name), objective=self.objective, limit=self.limit)(problem)
 
     def sharing(self, accelerator: Accelerator) -> Sharing:
         """What the bounds of a search of stacks may know."""
@@ -61,14 +62,14 @@ class TileMapper:
             return AnyUnrolling(accelerator, every_memory_keeps=True)
         return GivenUnrolling(unrolling_groups(accelerator), unrollings_for)
 
-    def _exactly(self, layer: Layer, accelerator: Accelerator) -> LayerCost | None:
+    def _exactly(self, problem: LayerProblem) -> LayerCost | None:
         """A layer of too many tile shapes for `exact` is mapped by `loma`, in the same accounting."""
-        given = layer, accelerator, self.objective, Run()
+        given = problem, self.objective, Run()
         try:
             answer = solve_exactly(*given).answer
         except InputError:
             answer = solve_as_loma(*given, self.limit).answer
-        return None if answer is None else layer_cost(layer, accelerator, answer)
+        return None if answer is None else layer_cost(problem, answer)
 
 
 def machine(name: str) -> Accelerator:
@@ -83,19 +84,14 @@ def network(name: str) -> FusableNetwork:
 
 @dataclass(slots=True)
 class Asked:
-    """A mapper that costs nothing: it notes what it is asked, and takes what has room where it lies whole."""
+    """A mapper that costs nothing: it notes what it is asked."""
 
-    requests: dict[Request, None] = field(default_factory=dict)
+    requests: dict[LayerProblem, None] = field(default_factory=dict)
 
-    def __call__(self, layer: Layer, accelerator: Accelerator) -> LayerCost | None:
-        """Nothing where the operands do not fit."""
-        left = {one.memory.name: one.memory.capacity_bytes * 8 for one in accelerator.levels}
-        for operand, memory in accelerator.homes:
-            left[memory] -= layer.elements(operand) * layer.bits(operand)
-        if min(left.values()) < 0:
-            return None
-        self.requests[layer, accelerator] = None
-        return LayerCost(layer.macs, (), {}, 0.0, FREE, 1)
+    def __call__(self, problem: LayerProblem) -> LayerCost | None:
+        """Only what has room where its operands lie whole is asked."""
+        self.requests[problem] = None
+        return LayerCost(LayerMapping(()), problem.layer.macs, (), {}, 0.0, FREE, 1)
 
 
 @dataclass(slots=True)
@@ -103,16 +99,15 @@ class Answers:
     """A mapper that is asked once for the same; some of it ahead, by several processes."""
 
     mapper: TileMapper
-    known: dict[Request, LayerCost | None] = field(default_factory=dict)
+    known: dict[LayerProblem, LayerCost | None] = field(default_factory=dict)
 
-    def __call__(self, layer: Layer, accelerator: Accelerator) -> LayerCost | None:
+    def __call__(self, problem: LayerProblem) -> LayerCost | None:
         """As the mapper itself."""
-        key = layer, accelerator
-        if key not in self.known:
-            self.known[key] = self.mapper(layer, accelerator)
-        return self.known[key]
+        if problem not in self.known:
+            self.known[problem] = self.mapper(problem)
+        return self.known[problem]
 
-    def learn(self, requests: Collection[Request], workers: int) -> None:
+    def learn(self, requests: Collection[LayerProblem], workers: int) -> None:
         """The answers to what is going to be asked."""
         unknown = [one for one in requests if one not in self.known]
         with get_context("spawn").Pool(workers) as pool:
@@ -124,11 +119,11 @@ class Answers:
 class _Answering:
     mapper: TileMapper
 
-    def __call__(self, request: Request) -> LayerCost | None:
-        return self.mapper(*request)
+    def __call__(self, problem: LayerProblem) -> LayerCost | None:
+        return self.mapper(problem)
 
 
-def asked_by(cost: Callable[[Mapper], object]) -> Mapping[Request, None]:
+def asked_by(cost: Callable[[Mapper], object]) -> Mapping[LayerProblem, None]:
     """What a costing asks its mapper, nearly: where a mapping does not fit it goes on to ask elsewhere."""
     asked = Asked()
     cost(asked)
@@ -138,7 +133,7 @@ def asked_by(cost: Callable[[Mapper], object]) -> Mapping[Request, None]:
 def warm(mappers: Iterable[TileMapper]) -> None:
     """Loads what is compiled, so that times are of work alone."""
     for mapper in mappers:
-        mapper(Layer(k=4, c=4, p=4, q=4, partial_bits=PARTIAL_BITS), machine("meta-prototype-df"))
+        mapper(LayerProblem(Layer(k=4, c=4, p=4, q=4, partial_bits=PARTIAL_BITS), machine("meta-prototype-df")))
 
 
 @dataclass(frozen=True, slots=True)

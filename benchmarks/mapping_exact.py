@@ -13,6 +13,7 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from onchip.answer.layer_mapping import LayerMapping
+from onchip.answer.layer_problem import LayerProblem
 from onchip.answer.result import Result, Status
 from onchip.arch.accelerator import Accelerator
 from onchip.formats.own.accelerator_yaml import load_accelerator
@@ -33,10 +34,10 @@ class Row(NamedTuple):
 
 def proven_layers(table: str, accelerator: Accelerator, objective: MappingObjective, seconds: float) -> Iterator[Row]:
     """Yields a row for each layer, after one that compiles."""
-    solve_exactly(Layer(k=4, c=4, p=2), accelerator, objective, Run())
+    solve_exactly(LayerProblem(Layer(k=4, c=4, p=2), accelerator), objective, Run())
     for name, layer in layer_table(table).items():
         run = Run(Limits(time_limit_seconds=seconds))
-        yield Row(name, layer, solve_exactly(layer, accelerator, objective, run))
+        yield Row(name, layer, solve_exactly(LayerProblem(layer, accelerator), objective, run))
 
 
 def main(table: str = "resnet50", accelerator_name: str = "simba", seconds: str = "60") -> None:

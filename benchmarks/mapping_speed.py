@@ -13,6 +13,7 @@ from time import perf_counter
 import numpy as np
 
 from onchip.answer.layer_mapping import Kept, LayerMapping, Loop, loops_along
+from onchip.answer.layer_problem import LayerProblem
 from onchip.arch.accelerator import Accelerator
 from onchip.arch.memory import Operand
 from onchip.cost.layer.batch import LayerCosts
@@ -101,7 +102,7 @@ def row(layer: Layer, accelerator: Accelerator) -> str:
     """The figures of one layer on one accelerator."""
     random = Random(1)
     mappings = [random_mapping(random, layer, accelerator) for _ in range(DIFFERENT)]
-    costs = LayerCosts(layer, accelerator)
+    costs = LayerCosts(LayerProblem(layer, accelerator))
     chosen = costs.encode(mappings)
     status = costs.of_chosen(chosen).status
     repeated = np.random.default_rng(1).integers(0, DIFFERENT, REPEATED)
@@ -112,7 +113,7 @@ def row(layer: Layer, accelerator: Accelerator) -> str:
     start = perf_counter()
     for mapping in mappings[:200]:
         try:
-            layer_cost(layer, accelerator, mapping)
+            layer_cost(LayerProblem(layer, accelerator), mapping)
         except InputError:
             continue
     slow = 200 / (perf_counter() - start)

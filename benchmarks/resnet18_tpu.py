@@ -18,6 +18,7 @@ from typing import Final
 from zigzag_peer import Peer, peer_inputs
 
 from onchip.answer.layer_mapping import LayerMapping
+from onchip.answer.layer_problem import LayerProblem
 from onchip.answer.result import Result, Status
 from onchip.cost.layer.accounting import ZIGZAG
 from onchip.cost.layer.zigzag_batch import ZigzagCosts
@@ -84,12 +85,13 @@ def found(row: Row, hardware: ZigzagHardware, limit: int) -> Found:
     """Both methods on one layer."""
     layer = replace(Layer.of_text(row.text), partial_bits=16)
     accounting = replace(ZIGZAG, systolic=hardware.systolic)
-    given = layer, hardware.accelerator, MappingObjective.ENERGY
+    problem = LayerProblem(layer, hardware.accelerator)
+    given = problem, MappingObjective.ENERGY
     loma = solve_as_loma(*given, Run(), limit, accounting, UNROLLING)
     proven = solve_uneven(*given, Run(), accounting, UNROLLING)
     cycles = -1.0
     if loma.answer is not None:
-        costs = ZigzagCosts(layer, hardware.accelerator, accounting).of([loma.answer])
+        costs = ZigzagCosts(problem, accounting).of([loma.answer])
         cycles = float(costs.cycles[0])
     return Found(row, layer, loma, proven, cycles)
 

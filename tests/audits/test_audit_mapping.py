@@ -11,8 +11,8 @@ import pytest
 
 from onchip.answer.document import Claim
 from onchip.answer.layer_mapping import LayerMapping, Loop, MappingError
+from onchip.answer.layer_problem import LayerProblem
 from onchip.answer.result import Status
-from onchip.arch.accelerator import Accelerator
 from onchip.arch.memory import Operand
 from onchip.audits.finding import Ruling
 from onchip.audits.mapping import audit_mapping
@@ -32,7 +32,7 @@ from oracles.mapspace import homed_toy, lean_toy, least_values, toy
 
 MOST_MAPPINGS = 300
 TOYS = (toy, lean_toy, homed_toy)
-Toy = Callable[[int], tuple[Layer, Accelerator]]
+Toy = Callable[[int], LayerProblem]
 
 
 def claim(objective: MappingObjective, bound: float) -> Claim:
@@ -42,32 +42,30 @@ def claim(objective: MappingObjective, bound: float) -> Claim:
 @pytest.mark.parametrize("make", TOYS)
 @pytest.mark.parametrize("seed", range(100, 135))
 def test_the_truth_is_confirmed_and_a_bound_above_it_refuted(make: Toy, seed: int) -> None:
-    layer, accelerator = make(seed)
-    values = least_values(layer, accelerator, MOST_MAPPINGS)
+    problem = make(seed)
+    values = least_values(problem, MOST_MAPPINGS)
     if values is None:
         pytest.skip("too many mappings to look at each")
     for objective, least in values.items():
         if not isfinite(least):
             nothing = Claim("exact", Status.INFEASIBLE, str(objective), 0, 0)
-            assert audit_mapping(layer, accelerator, nothing, 60).ruling is Ruling.CONFIRMED
+            assert audit_mapping(problem, nothing, 60).ruling is Ruling.CONFIRMED
             continue
-        found = audit_mapping(layer, accelerator, claim(objective, round(least)), 60)
+        found = audit_mapping(problem, claim(objective, round(least)), 60)
         assert found.ruling is Ruling.CONFIRMED, found
         above = round(least) + max(2, round(3e-9 * least))
-        found = audit_mapping(layer, accelerator, claim(objective, above), 60)
+        found = audit_mapping(problem, claim(objective, above), 60)
         assert found.ruling is Ruling.REFUTED, found
         assert isinstance(found.better, LayerMapping)
-        assert verify_mapping(layer, accelerator, found.better) == ()
+        assert verify_mapping(problem, found.better) == ()
         assert found.better_value is not None
         assert least - 1 <= found.better_value < above
 
 
-def random_mapping(
-    random: Random, layer: Layer, accelerator: Accelerator
-) -> tuple[Terms, Chains, list[int], list[Loop]] | None:
+def random_mapping(random: Random, problem: LayerProblem) -> tuple[Terms, Chains, list[int], list[Loop]] | None:
     """A way, its chains and a random chain of tiles in it."""
-    assert accelerator.array is not None
-    ways, terms = Ways.of(layer, accelerator.array), Terms(layer, accelerator)
+    assert problem.accelerator.array is not None
+    ways, terms = Ways.of(problem.layer, problem.accelerator.array), Terms(problem)
     assert ways is not None
     way = random.randrange(len(ways.sizes))
     beside = [
@@ -80,7 +78,7 @@ def random_mapping(
     turns = {loop: size[-1:] for loop, size in grid.sizes.items()}
     arrays = {(str(one.along), one.dimension): np.array([one.size]) for one in beside}
     chain = [0]
-    for _ in accelerator.levels:
+    for _ in problem.levels:
         chain.append(random.choice(grid.larger(chain[-1], "".join(LOOPS)).tolist()))
     return terms, Chains(terms, grid, Tiling(grid.sizes, turns, arrays)), chain[1:], beside
 
@@ -89,20 +87,20 @@ def random_mapping(
 @pytest.mark.parametrize("seed", range(40))
 def test_what_is_ruled_out_by_sums_is_never_below_the_cost(make: Toy, seed: int) -> None:
     """Of random mappings: the floor of the way, of its boundaries, and of the least chain."""
-    layer, accelerator = make(seed)
-    random = Random(seed)
-    found = random_mapping(random, layer, accelerator)
+    problem = make(seed)
+    random, array = Random(seed), problem.accelerator.array
+    found = random_mapping(random, problem)
     assert found is not None
     terms, chains, chain, beside = found
-    ways = Ways.of(layer, accelerator.array) if accelerator.array else None
+    ways = Ways.of(problem.layer, array) if array else None
     assert ways is not None
     units = [[int(terms_size(beside, name, loop)) for loop in LOOPS] for name in ways.dimensions]
     way = next(at for at, sizes in enumerate(ways.sizes.tolist()) if sizes == units)
     tiles = [{loop: int(size[at]) for loop, size in chains.grid.sizes.items()} for at in (0, *chain, -1)]
     base = terms.mac_energy + terms.constant() + chains.fixed()
-    for mapping in mappings_of(layer, accelerator, beside, tiles, is_timed=False):
+    for mapping in mappings_of(problem, beside, tiles, is_timed=False):
         try:
-            energy = layer_cost(layer, accelerator, mapping).energy_pj * 1000 * terms.unit
+            energy = layer_cost(problem, mapping).energy_pj * 1000 * terms.unit
         except MappingError:
             continue
         assert ways.floors(terms)[way] <= energy + 1
@@ -116,8 +114,7 @@ def terms_size(beside: list[Loop], name: str, loop: str) -> int:
 
 
 def test_where_nothing_fits_no_chain_is_below_any_limit() -> None:
-    layer, accelerator = Layer(k=4, c=4), load_accelerator("simba")
-    found = random_mapping(Random(1), layer, accelerator)
+    found = random_mapping(Random(1), LayerProblem(Layer(k=4, c=4), load_accelerator("simba")))
     assert found is not None
     assert found[1].least() < NEVER
     assert Operand.INPUT in found[0].chains
@@ -126,19 +123,25 @@ def test_where_nothing_fits_no_chain_is_below_any_limit() -> None:
 @pytest.mark.parametrize("text", ["conv:n1k64c64p14q14r3s3:pad1", "conv:n1k64c3p56q56r7s7:stride2:pad3x3x2x2"])
 def test_layers_of_simba_are_confirmed_and_one_thousandth_more_is_refuted(text: str) -> None:
     layer, accelerator = Layer.of_text(text), load_accelerator("simba")
-    value = solve_exactly(layer, accelerator, MappingObjective.ENERGY, Run()).objective_value
+    value = solve_exactly(LayerProblem(layer, accelerator), MappingObjective.ENERGY, Run()).objective_value
     assert value is not None
-    assert audit_mapping(layer, accelerator, claim(MappingObjective.ENERGY, value), 300).ruling is Ruling.CONFIRMED
-    found = audit_mapping(layer, accelerator, claim(MappingObjective.ENERGY, round(value * 1.001)), 300)
+    assert (
+        audit_mapping(LayerProblem(layer, accelerator), claim(MappingObjective.ENERGY, value), 300).ruling
+        is Ruling.CONFIRMED
+    )
+    found = audit_mapping(LayerProblem(layer, accelerator), claim(MappingObjective.ENERGY, round(value * 1.001)), 300)
     assert found.ruling is Ruling.REFUTED
 
 
 def test_no_time_leaves_it_undecided() -> None:
     layer, accelerator = Layer(k=64, c=64, p=14), load_accelerator("simba")
-    assert audit_mapping(layer, accelerator, claim(MappingObjective.LATENCY, 10**9), 0).ruling is Ruling.UNDECIDED
+    assert (
+        audit_mapping(LayerProblem(layer, accelerator), claim(MappingObjective.LATENCY, 10**9), 0).ruling
+        is Ruling.UNDECIDED
+    )
 
 
 def test_another_objective_is_not_ruled_on() -> None:
     layer, accelerator = Layer(k=4), load_accelerator("simba")
     asked = Claim("cosa", Status.OPTIMAL, "cosa", 3.5, 3.5)
-    assert audit_mapping(layer, accelerator, asked, 10).ruling is Ruling.UNDECIDED
+    assert audit_mapping(LayerProblem(layer, accelerator), asked, 10).ruling is Ruling.UNDECIDED

@@ -12,11 +12,10 @@ from typing import Any, cast
 import pytest
 
 from onchip.answer.layer_mapping import LayerMapping
+from onchip.answer.layer_problem import LayerProblem
 from onchip.answer.packing import Packing, PackingProblem
 from onchip.answer.result import Result, Status
-from onchip.arch.accelerator import Accelerator
 from onchip.errors import InternalError
-from onchip.ir.layer import Layer
 from onchip.solve.allocation.pack import pack
 from onchip.solve.mapping.objective import MappingObjective
 from onchip.solve.mapping.registry import method_named
@@ -162,8 +161,8 @@ def test_a_mapping_that_costs_something_else_is_a_contradiction(
 ) -> None:
     random = method_named("random")
 
-    def dearer(layer: Layer, machine: Accelerator, objective: MappingObjective, run: Run) -> Result[LayerMapping]:
-        result = random.solve(layer, machine, objective, run)
+    def dearer(problem: LayerProblem, objective: MappingObjective, run: Run) -> Result[LayerMapping]:
+        result = random.solve(problem, objective, run)
         return replace(result, objective_value=(result.objective_value or 0) + 1, status=Status.FEASIBLE)
 
     monkeypatch.setattr("onchip.app.map.method_named", lambda name: replace(random, solve=dearer))

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from onchip.answer.layer_problem import LayerProblem
 from onchip.answer.result import Status, Stop
 from onchip.app.map import MappingRequest, map_layers
 from onchip.cost.layer.cost import layer_cost
@@ -173,8 +174,8 @@ def test_the_file_holds_what_was_shown(onchip: Program, chip: Path, network: Pat
     accelerator = load_accelerator(str(chip))
     assert one.names == ("first", "second")
     assert document.graph.name == "twins"
-    assert verify_mapping(one.layer, accelerator, one.mapping) == ()
-    assert layer_cost(one.layer, accelerator, one.mapping).energy_pj == shown["energy_pj"]
+    assert verify_mapping(LayerProblem(one.layer, accelerator), one.mapping) == ()
+    assert layer_cost(LayerProblem(one.layer, accelerator), one.mapping).energy_pj == shown["energy_pj"]
     assert one.claim is not None
     assert one.claim.objective_value == shown["objective_value"]
     again = tmp_path / "again.yaml"
@@ -214,7 +215,7 @@ def test_from_python(chip: Path) -> None:
     assert one.layer == Layer(n=4, k=8, c=8)
     assert one.mapping is not None
     assert one.cost is not None
-    assert one.cost.energy_pj == layer_cost(one.layer, outcome.accelerator, one.mapping).energy_pj
+    assert one.cost.energy_pj == layer_cost(LayerProblem(one.layer, outcome.accelerator), one.mapping).energy_pj
 
 
 def test_the_report_is_one_file(onchip: Program, chip: Path, network: Path, tmp_path: Path) -> None:

@@ -8,8 +8,9 @@ from random import Random
 
 import pytest
 
+from onchip.answer.layer_mapping import LayerMapping
+from onchip.answer.layer_problem import LayerProblem
 from onchip.answer.stacks import OverlapMode, Tiling
-from onchip.arch.accelerator import Accelerator
 from onchip.arch.memory import DRAM
 from onchip.cost.layer.cost import LayerCost
 from onchip.cost.layer.latency import Latency
@@ -21,7 +22,6 @@ from onchip.cost.stack.sums import Cause
 from onchip.errors import InputError
 from onchip.facts.back_calculation import AxisName, back_calculation
 from onchip.facts.fusable import FeatureMap, Stack
-from onchip.ir.layer import Layer
 from onchip.ir.window import Window
 from support.fused import Noting, plain, small_machine
 from support.stacks import ONE, addition, chain, convolution, random_stack
@@ -108,7 +108,7 @@ def test_a_layer_alone_in_one_tile_costs_what_its_mapping_does() -> None:
     """Where only DRAM has room for its input, nothing is copied."""
     stack, accelerator = chain(16, WINDOW), small_machine(8, 32)
     found = stack_cost(stack, accelerator, Tiling(16, 16, RECOMPUTE), plain).sums
-    alone = plain(replace(stack.layers[0].layer, padding=(1, 1, 1, 1)), accelerator)
+    alone = plain(LayerProblem(replace(stack.layers[0].layer, padding=(1, 1, 1, 1)), accelerator))
     assert alone is not None
     assert found.energy_pj == pytest.approx(alone.energy_pj)
     assert found.cycles == alone.cycles
@@ -169,8 +169,8 @@ def test_stored_padding_is_read_and_takes_room() -> None:
 
 
 def test_offloading_may_be_left_out_of_the_latency() -> None:
-    def mapper(layer: Layer, accelerator: Accelerator) -> LayerCost:
-        return LayerCost(layer.macs, (), {}, 0.0, Latency(4.0, 3.0, 2, 7.0, 5.0, 1), 1)
+    def mapper(problem: LayerProblem) -> LayerCost:
+        return LayerCost(LayerMapping(()), problem.layer.macs, (), {}, 0.0, Latency(4.0, 3.0, 2, 7.0, 5.0, 1), 1)
 
     latencies = [
         stack_cost(chain(4, ONE), small_machine(8, 8), Tiling(4, 4, RECOMPUTE), mapper, one).sums.latency
@@ -239,10 +239,7 @@ def test_what_waits_for_a_later_stack_takes_room_meanwhile() -> None:
     noting = Noting()
     stacks = [(Stack(inputs, (layer,)), Tiling(8, 8, RECOMPUTE)) for inputs, layer in parts]
     network_cost(stacks, small_machine(32), noting, homes={"one": "global"})
-    rooms = [
-        next(each.memory.capacity_bytes for each in machine.levels if each.memory.name == "global")
-        for _, machine in noting.asked
-    ]
+    rooms = [one.usable_bits("global") // 8 for one in noting.asked]
     assert rooms == [1024, 1024, 1024 - 64, 1024]
 
 

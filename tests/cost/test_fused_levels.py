@@ -95,7 +95,7 @@ def test_what_finds_no_mapping_moves_up_its_output_first_then_its_input() -> Non
     stack = chain(4, ONE, ONE)
     noting = Noting(refusals=3)
     stack_cost(stack, small_machine(), Tiling(4, 4, OverlapMode.RECOMPUTE), noting)
-    homes = [(one.home(Operand.INPUT), one.home(Operand.OUTPUT)) for _, one in noting.asked]
+    homes = [(one.home(Operand.INPUT), one.home(Operand.OUTPUT)) for one in noting.asked]
     assert homes[:4] == [("local", "local"), ("local", "global"), ("global", "local"), ("global", "global")]
 
 
@@ -199,7 +199,7 @@ def test_weights_that_stay_leave_less_room_to_others() -> None:
     noting = Noting()
     accelerator = with_capacity(small_machine(), "weights", 14)
     stack_cost(stack, accelerator, Tiling(6, 3, OverlapMode.RECOMPUTE), noting)
-    rooms = [one.levels[0].memory.capacity_bytes for _, one in noting.asked]
+    rooms = [one.usable_bits("weights") // 8 for one in noting.asked]
     assert rooms[:3] == [14 - 4, 14 - 9, 1]
 
 
@@ -331,11 +331,11 @@ def test_an_additions_second_operand_lies_with_the_first() -> None:
     stack = Stack((source,), (through, addition(through.output, source, "sum")))
     noting = Noting()
     stack_cost(stack, small_machine(), Tiling(4, 4, OverlapMode.RECOMPUTE), noting)
-    layer, accelerator = noting.asked[-1]
-    assert layer.g == 16
-    assert {one.memory.name for one in accelerator.levels} == {"local", "global"}
-    assert all(Operand.WEIGHT in one.memory.holds for one in accelerator.levels)
-    assert accelerator.home(Operand.WEIGHT) == accelerator.home(Operand.INPUT) == "local"
+    problem = noting.asked[-1]
+    assert problem.layer.g == 16
+    assert {one.memory.name for one in problem.levels} == {"local", "global"}
+    assert all(Operand.WEIGHT in one.memory.holds for one in problem.levels)
+    assert problem.home(Operand.WEIGHT) == problem.home(Operand.INPUT) == "local"
 
 
 def test_maps_that_stay_take_room_but_not_twice_that_of_their_own_tiles() -> None:
@@ -344,7 +344,7 @@ def test_maps_that_stay_take_room_but_not_twice_that_of_their_own_tiles() -> Non
     for home, output in ((DRAM, DRAM), ("global", DRAM), (DRAM, "global")):
         noting = Noting()
         stack_cost(stack, small_machine(32), tiling, noting, input_homes={"m0": home}, output_home=output)
-        rooms[home, output] = [one.levels[-1].memory.capacity_bytes for _, one in noting.asked]
+        rooms[home, output] = [one.usable_bits("global") // 8 for one in noting.asked]
     assert rooms == {(DRAM, DRAM): [1024, 1024], ("global", DRAM): [1024, 960], (DRAM, "global"): [960, 1024]}
 
 

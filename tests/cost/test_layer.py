@@ -8,6 +8,7 @@ from dataclasses import replace
 import pytest
 
 from onchip.answer.layer_mapping import Kept, LayerMapping, Loop, MappingError, Move
+from onchip.answer.layer_problem import LayerProblem
 from onchip.arch.accelerator import Accelerator
 from onchip.arch.compute import ComputeArray
 from onchip.arch.memory import Access, Direction, Dram, Memory, MemoryLevel, Operand, Port
@@ -34,13 +35,13 @@ def _with_buffer(level: MemoryLevel) -> Accelerator:
 def test_accesses_and_tiles_are_those_that_the_interpreter_counts(first: int) -> None:
     for seed in range(first, first + 25):
         case = random_case(seed, most_macs=200)
-        run = run_nest(case.layer, case.accelerator, case.mapping)
-        counted = layer_accesses(case.layer, case.accelerator, case.mapping)
+        run = run_nest(case.problem, case.mapping)
+        counted = layer_accesses(case.layer, case.problem, case.mapping)
         assert {(one.memory, one.operand, one.move): Counter(dict(one.sizes)) for one in counted} == run.accesses
         tiles = {
             (boundary.lower.memory, operand): boundary.lower_room()
             for operand in case.layer.operands
-            for boundary in boundaries(case.layer, case.accelerator, case.mapping, operand)
+            for boundary in boundaries(case.layer, case.problem, case.mapping, operand)
             if boundary.lower.memory != MACS
         }
         assert {key: size for key, size in tiles.items() if size} == {k: v for k, v in run.peak_elements.items() if v}
@@ -54,7 +55,7 @@ def test_an_access_is_rounded_up_each_time_to_the_shortest() -> None:
 
 def test_energy_is_that_of_each_access_and_of_each_multiplication() -> None:
     mapping = LayerMapping((Loop("P", 2),), input=(Kept("buffer", 1),))
-    cost = layer_cost(Layer(p=2), MACHINE, mapping)
+    cost = layer_cost(LayerProblem(Layer(p=2), MACHINE), mapping)
     assert cost.memory_energy_pj == {
         ("dram", "input"): 2 * 10.0,
         ("buffer", "input"): 1 * 2.0 + 2 * 0.5 * 1.0,
@@ -72,17 +73,21 @@ def test_sums_in_the_making_are_wider_than_finished_ones() -> None:
     for mapping, bits in ((half_way, 24), (all_of_it, 8)):
         (written,) = (
             one
-            for one in layer_accesses(Layer(c=4), MACHINE, mapping)
+            for one in layer_accesses(Layer(c=4), LayerProblem(Layer(c=4), MACHINE), mapping)
             if (one.memory, one.move) == ("dram", Move.WRITE_FROM_BELOW)
         )
         assert written.bits == bits
-    single = layer_accesses(Layer(k=2), MACHINE, LayerMapping((Loop("K", 2),), output=(Kept("buffer", 1),)))
+    problem, mapping = LayerProblem(Layer(k=2), MACHINE), LayerMapping((Loop("K", 2),), output=(Kept("buffer", 1),))
+    single = layer_accesses(problem.layer, problem, mapping)
     assert {one.bits for one in single if one.operand == OUTPUT} == {8}
 
 
 def test_padded_bounds_cost_what_the_longer_layer_costs_but_are_no_useful_work() -> None:
     mapping = LayerMapping((Loop("K", 2, "K"), Loop("P", 4)))
-    padded, whole = layer_cost(Layer(p=3, k=2), MACHINE, mapping), layer_cost(Layer(p=4, k=2), MACHINE, mapping)
+    padded, whole = (
+        layer_cost(LayerProblem(Layer(p=3, k=2), MACHINE), mapping),
+        layer_cost(LayerProblem(Layer(p=4, k=2), MACHINE), mapping),
+    )
     assert padded.energy_pj == whole.energy_pj
     assert padded.cycles == whole.cycles
     assert (padded.macs, padded.utilisation) == (6, 0.75)
@@ -90,19 +95,23 @@ def test_padded_bounds_cost_what_the_longer_layer_costs_but_are_no_useful_work()
 
 def test_what_does_not_fit_is_named_with_need_and_capacity() -> None:
     fits = LayerMapping((Loop("P", 4),), input=(Kept("buffer", 1),))
-    layer_cost(Layer(p=4), MACHINE, fits)
+    layer_cost(LayerProblem(Layer(p=4), MACHINE), fits)
     both = replace(fits, nest=(Loop("P", 4), Loop("K", 2)), output=(Kept("buffer", 2),))
     with pytest.raises(MappingError) as caught:
-        layer_cost(Layer(p=4, k=2), MACHINE, both)
+        layer_cost(LayerProblem(Layer(p=4, k=2), MACHINE), both)
     assert str(caught.value) == "memory 'buffer': tiles need 96 bits, 64 of them output; expected at most 32 bits"
 
 
 def test_double_buffering_needs_room_for_two_tiles_unless_there_is_only_one() -> None:
     machine = _with_buffer(replace(BUFFER, double_buffered=True))
-    layer_cost(Layer(p=4), machine, LayerMapping((Loop("P", 4),), input=(Kept("buffer", 1),)))
-    layer_cost(Layer(p=4), machine, LayerMapping((Loop("P", 2), Loop("P", 2)), input=(Kept("buffer", 1),)))
+    layer_cost(LayerProblem(Layer(p=4), machine), LayerMapping((Loop("P", 4),), input=(Kept("buffer", 1),)))
+    layer_cost(
+        LayerProblem(Layer(p=4), machine), LayerMapping((Loop("P", 2), Loop("P", 2)), input=(Kept("buffer", 1),))
+    )
     with pytest.raises(MappingError, match="tiles need 64 bits, 64 of them input; expected at most 32 bits"):
-        layer_cost(Layer(p=8), machine, LayerMapping((Loop("P", 4), Loop("P", 2)), input=(Kept("buffer", 1),)))
+        layer_cost(
+            LayerProblem(Layer(p=8), machine), LayerMapping((Loop("P", 4), Loop("P", 2)), input=(Kept("buffer", 1),))
+        )
 
 
 @pytest.mark.parametrize(
@@ -117,7 +126,7 @@ def test_double_buffering_needs_room_for_two_tiles_unless_there_is_only_one() ->
 )
 def test_a_mapping_that_is_not_of_this_machine_is_refused_in_one_line(mapping: LayerMapping, message: str) -> None:
     with pytest.raises(MappingError) as caught:
-        layer_cost(Layer(k=4), MACHINE, mapping)
+        layer_cost(LayerProblem(Layer(k=4), MACHINE), mapping)
     assert message in str(caught.value)
 
 
@@ -125,26 +134,26 @@ def test_memories_of_an_operand_stand_in_the_order_of_the_accelerator_and_serve_
     register = MemoryLevel(Memory("register", 8, holds=(Operand.INPUT,)), (), access=Access(8, 1, 1))
     machine = replace(MACHINE, levels=(register, BUFFER))
     up = LayerMapping((), input=(Kept("register", 0), Kept("buffer", 0)))
-    layer_cost(Layer(), machine, up)
+    layer_cost(LayerProblem(Layer(), machine), up)
     with pytest.raises(MappingError, match="memory 'buffer' cannot be filled from memory 'register'"):
-        layer_cost(Layer(), machine, replace(up, input=up.input[::-1]))
+        layer_cost(LayerProblem(Layer(), machine), replace(up, input=up.input[::-1]))
     shrinking = replace(machine, levels=(replace(register, serves=("K",)), replace(BUFFER, serves=())))
     with pytest.raises(MappingError, match="memory 'register' cannot be filled from memory 'buffer'"):
-        layer_cost(Layer(), shrinking, up)
+        layer_cost(LayerProblem(Layer(), shrinking), up)
     with pytest.raises(MappingError, match="weight: memory 'register' does not hold it; expected one of input"):
-        layer_cost(Layer(), machine, LayerMapping((), weight=(Kept("register", 0),)))
+        layer_cost(LayerProblem(Layer(), machine), LayerMapping((), weight=(Kept("register", 0),)))
     with pytest.raises(MappingError, match="the layer has no weight"):
-        layer_cost(Layer(has_weight=False), machine, LayerMapping((), weight=(Kept("buffer", 0),)))
+        layer_cost(LayerProblem(Layer(has_weight=False), machine), LayerMapping((), weight=(Kept("buffer", 0),)))
 
 
 def test_an_accelerator_that_says_too_little_is_refused_with_what_it_lacks() -> None:
     mapping = LayerMapping((), input=(Kept("buffer", 0),))
     with pytest.raises(AcceleratorError, match="memory 'buffer': nothing says what an access costs"):
-        layer_cost(Layer(), _with_buffer(replace(BUFFER, access=None)), mapping)
+        layer_cost(LayerProblem(Layer(), _with_buffer(replace(BUFFER, access=None))), mapping)
     with pytest.raises(AcceleratorError, match="dram: nothing says what an access costs"):
-        layer_cost(Layer(), replace(MACHINE, dram=None), mapping)
+        layer_cost(LayerProblem(Layer(), replace(MACHINE, dram=None)), mapping)
     with pytest.raises(AcceleratorError, match="it has no array to map loops on"):
-        layer_cost(Layer(), replace(MACHINE, array=None), mapping)
+        layer_cost(LayerProblem(Layer(), replace(MACHINE, array=None)), mapping)
     writes_only = _with_buffer(replace(BUFFER, ports=(Port(Direction.WRITE, 8),)))
     with pytest.raises(AcceleratorError, match="memory 'buffer': no port can read; expected one that does"):
-        layer_cost(Layer(), writes_only, mapping)
+        layer_cost(LayerProblem(Layer(), writes_only), mapping)

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from onchip.answer.layer_mapping import Kept, LayerMapping, Loop, Move
+from onchip.answer.layer_problem import LayerProblem
 from onchip.arch.accelerator import Accelerator
 from onchip.arch.compute import ComputeArray
 from onchip.arch.memory import Access, Direction, Dram, Memory, MemoryLevel, Operand, Port
@@ -69,7 +70,12 @@ def test_tiles_span_their_reuse() -> None:
     mapping = LayerMapping((Loop("P", 2), Loop("C", 2), Loop("K", 2)), output=(Kept("buffer", 1),))
     assert settled(mapping).output == (Kept("buffer", 2),)
     bits = [
-        _moved(layer_cost(Layer(p=2, c=2, k=2), _machine(), mapping, one), "dram", "output", Move.WRITE_FROM_BELOW)
+        _moved(
+            layer_cost(LayerProblem(Layer(p=2, c=2, k=2), _machine()), mapping, one),
+            "dram",
+            "output",
+            Move.WRITE_FROM_BELOW,
+        )
         for one in (INTERPRETER, Accounting(tiles_span_their_reuse=True))
     ]
     assert bits == [(4, 24), (4, 8)]  # the tile is whole when it goes
@@ -79,7 +85,7 @@ def test_tiles_from_bounds() -> None:
     layer = Layer(p=4, r=3, padding=(1, 0, 1, 0))
     mapping = LayerMapping((Loop("R", 3), Loop("P", 2), Loop("P", 2)), input=(Kept("buffer", 2),))
     moved = [
-        _moved(layer_cost(layer, _machine(), mapping, one), "buffer", "input", Move.WRITE_FROM_ABOVE)[0]
+        _moved(layer_cost(LayerProblem(layer, _machine()), mapping, one), "buffer", "input", Move.WRITE_FROM_ABOVE)[0]
         for one in (INTERPRETER, Accounting(tiles_from_bounds=True))
     ]
     assert moved == [3 + 3, 4 + 4]  # each of two tiles has one row of zeros
@@ -89,7 +95,7 @@ def test_skipped_rows_are_absent() -> None:
     layer, mapping = Layer(p=4, stride=(2, 1)), LayerMapping((Loop("P", 4),), input=(Kept("buffer", 1),))
     bounds = Accounting(tiles_from_bounds=True)
     moved = [
-        _moved(layer_cost(layer, _machine(), mapping, one), "buffer", "input", Move.WRITE_FROM_ABOVE)[0]
+        _moved(layer_cost(LayerProblem(layer, _machine()), mapping, one), "buffer", "input", Move.WRITE_FROM_ABOVE)[0]
         for one in (bounds, replace(bounds, skipped_rows_are_absent=True))
     ]
     assert moved == [7, 4]
@@ -100,7 +106,7 @@ def test_neighbours_share_no_halo() -> None:
     mapping = LayerMapping((Loop("R", 3), Loop("P", 2, "P")), input=(Kept("register", 1), Kept("buffer", 1)))
     bounds = Accounting(tiles_from_bounds=True)
     moved = [
-        _moved(layer_cost(layer, _machine(), mapping, one), "buffer", "input", Move.READ_FOR_BELOW)[0]
+        _moved(layer_cost(LayerProblem(layer, _machine()), mapping, one), "buffer", "input", Move.READ_FOR_BELOW)[0]
         for one in (INTERPRETER, bounds, replace(bounds, neighbours_share_no_halo=True))
     ]
     assert moved == [4, 4, 6]  # two windows of three rows, two of them in both
@@ -108,15 +114,18 @@ def test_neighbours_share_no_halo() -> None:
 
 def test_units_keep_operands() -> None:
     mapping = LayerMapping((Loop("K", 4), Loop("P", 2)), input=(Kept("buffer", 2),), weight=(Kept("buffer", 2),))
-    kept = layer_cost(Layer(k=4, p=2), _machine(), mapping, Accounting(units_keep_operands=True))
-    plain = layer_cost(Layer(k=4, p=2), _machine(), mapping)
+    kept = layer_cost(LayerProblem(Layer(k=4, p=2), _machine()), mapping, Accounting(units_keep_operands=True))
+    plain = layer_cost(LayerProblem(Layer(k=4, p=2), _machine()), mapping)
     assert [_moved(one, "buffer", "input", Move.READ_FOR_BELOW)[0] for one in (plain, kept)] == [8, 2]
     assert [_moved(one, "buffer", "weight", Move.READ_FOR_BELOW)[0] for one in (plain, kept)] == [8, 8]
 
 
 def test_begun_sums_are_read() -> None:
     layer, mapping = Layer(p=2, c=3), LayerMapping((Loop("P", 2), Loop("C", 3)), output=(Kept("register", 0),))
-    costs = [layer_cost(layer, _machine(), mapping, one) for one in (INTERPRETER, Accounting(begun_sums_are_read=True))]
+    costs = [
+        layer_cost(LayerProblem(layer, _machine()), mapping, one)
+        for one in (INTERPRETER, Accounting(begun_sums_are_read=True))
+    ]
     assert [_moved(one, "dram", "output", Move.READ_FOR_BELOW)[0] for one in costs] == [2 * 2, 2 * 3]
     assert [_moved(one, "register", "output", Move.WRITE_FROM_ABOVE)[0] for one in costs] == [2 * 2, 2 * 3]
 
@@ -124,7 +133,8 @@ def test_begun_sums_are_read() -> None:
 def test_finished_sums_leave_short() -> None:
     layer, mapping = Layer(c=2), LayerMapping((Loop("C", 2),), output=(Kept("buffer", 1),))
     costs = [
-        layer_cost(layer, _machine(), mapping, one) for one in (INTERPRETER, Accounting(finished_sums_leave_short=True))
+        layer_cost(LayerProblem(layer, _machine()), mapping, one)
+        for one in (INTERPRETER, Accounting(finished_sums_leave_short=True))
     ]
     assert [_moved(one, "buffer", "output", Move.READ_FOR_ABOVE) for one in costs] == [(1, 24), (1, 8)]
     assert [_moved(one, "buffer", "output", Move.WRITE_FROM_BELOW) for one in costs] == [(2, 24), (2, 24)]
@@ -140,18 +150,18 @@ USED_AGAIN = LayerMapping((Loop("P", 2), Loop("K", 4), Loop("P", 2)), input=(Kep
 def test_double_buffered_where_room() -> None:
     machine = _machine(4, dram_ports=SLOW_DRAM)
     option = Accounting(double_buffered_where_room=True)
-    assert layer_cost(POOL, machine, USED_AGAIN).latency.stall == 4 - 2
-    assert layer_cost(POOL, machine, USED_AGAIN, option).latency.stall == 0
+    assert layer_cost(LayerProblem(POOL, machine), USED_AGAIN).latency.stall == 4 - 2
+    assert layer_cost(LayerProblem(POOL, machine), USED_AGAIN, option).latency.stall == 0
     narrow = _machine(3, dram_ports=SLOW_DRAM)
-    assert layer_cost(POOL, narrow, USED_AGAIN, option).latency.stall == 4 - 2
+    assert layer_cost(LayerProblem(POOL, narrow), USED_AGAIN, option).latency.stall == 4 - 2
 
 
 def test_windows_end_at_the_level_below() -> None:
     mapping = replace(USED_AGAIN, input=(Kept("register", 2), Kept("buffer", 2)))
     option = Accounting(windows_end_at_the_level_below=True)
-    assert layer_cost(POOL, _machine(dram_ports=SLOW_DRAM), mapping).latency.stall == 4 - 2
-    assert layer_cost(POOL, _machine(dram_ports=SLOW_DRAM), mapping, option).latency.stall == 0
-    assert layer_cost(POOL, _machine(dram_ports=SLOW_DRAM), USED_AGAIN, option).latency.stall == 4 - 2
+    assert layer_cost(LayerProblem(POOL, _machine(dram_ports=SLOW_DRAM)), mapping).latency.stall == 4 - 2
+    assert layer_cost(LayerProblem(POOL, _machine(dram_ports=SLOW_DRAM)), mapping, option).latency.stall == 0
+    assert layer_cost(LayerProblem(POOL, _machine(dram_ports=SLOW_DRAM)), USED_AGAIN, option).latency.stall == 4 - 2
 
 
 def test_last_periods_have_windows() -> None:
@@ -163,7 +173,7 @@ def test_last_periods_have_windows() -> None:
     mapping = LayerMapping(nest, input=(Kept("buffer", 2),), weight=(Kept("register", 1), Kept("buffer", 1)))
     machine = _machine(dram_ports=SLOW_DRAM)
     plain, option = (
-        layer_cost(layer, machine, mapping, one).latency.stall
+        layer_cost(LayerProblem(layer, machine), mapping, one).latency.stall
         for one in (INTERPRETER, Accounting(last_periods_have_windows=True))
     )
     assert plain > option
@@ -173,8 +183,8 @@ def test_first_cycles_are_free() -> None:
     machine = _machine(buffer_ports=(Port(Direction.READ, 4), Port(Direction.WRITE, 64)))
     mapping = LayerMapping((Loop("P", 4),), input=(Kept("buffer", 1),))
     layer = Layer(p=4, has_weight=False)
-    assert layer_cost(layer, machine, mapping).latency.stall == 4
-    assert layer_cost(layer, machine, mapping, Accounting(first_cycles_are_free=True)).latency.stall == 3
+    assert layer_cost(LayerProblem(layer, machine), mapping).latency.stall == 4
+    assert layer_cost(LayerProblem(layer, machine), mapping, Accounting(first_cycles_are_free=True)).latency.stall == 3
 
 
 WHOLE = LayerMapping((Loop("P", 4), Loop("K", 3)), input=(Kept("buffer", 2),), weight=(Kept("register", 2),))
@@ -186,8 +196,10 @@ def test_operands_load_side_by_side() -> None:
     levels = tuple(_for_one(level) for level in machine.levels)
     scratchpads = tuple(level.memory for level in levels if level.is_scratchpad)
     apart = replace(machine, levels=levels, scratchpads=scratchpads)
-    assert layer_cost(layer, apart, WHOLE).latency.preload == 8 + 6
-    assert layer_cost(layer, apart, WHOLE, Accounting(operands_load_side_by_side=True)).latency.preload == 8
+    assert layer_cost(LayerProblem(layer, apart), WHOLE).latency.preload == 8 + 6
+    assert (
+        layer_cost(LayerProblem(layer, apart), WHOLE, Accounting(operands_load_side_by_side=True)).latency.preload == 8
+    )
 
 
 def _for_one(level: MemoryLevel) -> MemoryLevel:
@@ -198,16 +210,16 @@ def _for_one(level: MemoryLevel) -> MemoryLevel:
 def test_whole_operands_load_meanwhile() -> None:
     machine, layer = _machine(dram_ports=SLOW_DRAM), Layer(p=4, k=3)
     mapping = replace(WHOLE, weight=(Kept("register", 1), Kept("buffer", 2)))
-    assert layer_cost(layer, machine, mapping).latency.preload == 8 + 6
+    assert layer_cost(LayerProblem(layer, machine), mapping).latency.preload == 8 + 6
     # Of 12 cycles the port is free. All of the input is the nearest memory's tile; of the weights one of three is.
     option = Accounting(whole_operands_load_meanwhile=True)
-    assert layer_cost(layer, machine, mapping, option).latency.preload == 8 + 2
+    assert layer_cost(LayerProblem(layer, machine), mapping, option).latency.preload == 8 + 2
 
 
 def test_systolic_dimensions_drain() -> None:
     mapping = LayerMapping((Loop("P", 2), Loop("K", 2, "K"), Loop("P", 2, "P")))
-    plain = layer_cost(Layer(k=2, p=4), _machine(), mapping)
-    drained = layer_cost(Layer(k=2, p=4), _machine(), mapping, Accounting(systolic=("K", "P")))
+    plain = layer_cost(LayerProblem(Layer(k=2, p=4), _machine()), mapping)
+    drained = layer_cost(LayerProblem(Layer(k=2, p=4), _machine()), mapping, Accounting(systolic=("K", "P")))
     assert (plain.latency.drain, drained.latency.drain) == (0, 1 + 1)
     assert drained.cycles == plain.cycles + 2
 
@@ -218,13 +230,16 @@ LATE = replace(PARTS, parts_are_cut_late=True)
 
 def _of_input(layer: Layer, mapping: LayerMapping, accounting: Accounting) -> int:
     """Elements that fill the buffer in all."""
-    return _moved(layer_cost(layer, _machine(), mapping, accounting), "buffer", "input", Move.WRITE_FROM_ABOVE)[0]
+    return _moved(
+        layer_cost(LayerProblem(layer, _machine()), mapping, accounting), "buffer", "input", Move.WRITE_FROM_ABOVE
+    )[0]
 
 
 def test_units_in_parts() -> None:
     mapping = LayerMapping((Loop("K", 2, "K"), Loop("K", 2)), weight=(Kept("register", 1), Kept("buffer", 2)))
     whole, parts = (
-        layer_cost(Layer(k=3), _machine(), mapping, one) for one in (Accounting(tiles_from_bounds=True), PARTS)
+        layer_cost(LayerProblem(Layer(k=3), _machine()), mapping, one)
+        for one in (Accounting(tiles_from_bounds=True), PARTS)
     )
     assert [_moved(one, "dram", "weight", Move.READ_FOR_BELOW)[0] for one in (whole, parts)] == [4, 3]
     # Twice, one weight each in 1.5 registers, rounded to two.
@@ -244,7 +259,8 @@ def test_parts_are_cut_late() -> None:
 
 def test_parts_have_whole_room() -> None:
     options = PARTS, replace(PARTS, parts_have_whole_room=True)
-    needs = [needed_bits(Layer(p=7, r=1), _machine(), HALF, one)["buffer", "input"] for one in options]
+    problem = LayerProblem(Layer(p=7, r=1), _machine())
+    needs = [needed_bits(problem.layer, problem, HALF, one)["buffer", "input"] for one in options]
     assert needs == [3 * 8, 4 * 8]
 
 
@@ -261,7 +277,7 @@ def test_accesses_are_of_a_cycle() -> None:
     mapping = LayerMapping((Loop("P", 3),), input=(Kept("buffer", 1),))
     bounds = Accounting(tiles_from_bounds=True)
     energies = [
-        layer_cost(Layer(p=3), machine, mapping, one).memory_energy_pj["dram", "input"]
+        layer_cost(LayerProblem(Layer(p=3), machine), mapping, one).memory_energy_pj["dram", "input"]
         for one in (bounds, replace(bounds, accesses_are_of_a_cycle=True))
     ]
     assert energies == [3.0, 2.0 * 2]  # 24 bits in two cycles, two accesses of 8 in each
@@ -274,9 +290,9 @@ def test_lone_transfers_never_stall() -> None:
         Accounting(lone_transfers_never_stall=True),
     )
     layer = Layer(p=4, has_weight=False)
-    assert layer_cost(layer, machine, mapping, option).latency.stall == 0
+    assert layer_cost(LayerProblem(layer, machine), mapping, option).latency.stall == 0
     shared = replace(mapping, weight=(Kept("buffer", 1),))
-    stalls = [layer_cost(Layer(p=4), machine, shared, one).latency.stall for one in (INTERPRETER, option)]
+    stalls = [layer_cost(LayerProblem(Layer(p=4), machine), shared, one).latency.stall for one in (INTERPRETER, option)]
     assert stalls[0] == stalls[1] > 0
 
 
@@ -284,7 +300,8 @@ def test_last_sums_overlap() -> None:
     machine = _machine(buffer_ports=(Port(Direction.READ, 8), Port(Direction.WRITE, 4)), dram_ports=WIDE)
     mapping = LayerMapping((Loop("P", 4),), output=(Kept("register", 0), Kept("buffer", 1)))
     plain, option = (
-        layer_cost(Layer(p=4), machine, mapping, one) for one in (INTERPRETER, Accounting(last_sums_overlap=True))
+        layer_cost(LayerProblem(Layer(p=4), machine), mapping, one)
+        for one in (INTERPRETER, Accounting(last_sums_overlap=True))
     )
     assert plain.latency.offload == 2 + 4
     assert option.latency.offload == 4 + 1
@@ -415,12 +432,14 @@ def test_zigzag_says_the_same_of_a_systolic_array(
 def _cost_of(
     machine: Accelerator, text: str, nest: str, cuts: tuple[tuple[int, ...], ...], accounting: Accounting
 ) -> LayerCost:
-    kept = {}
+    kept = []
     for operand, own in zip((Operand.INPUT, Operand.WEIGHT, Operand.OUTPUT), cuts, strict=True):
         names = [level.memory.name for level in machine.levels if operand in level.memory.holds]
-        kept[str(operand)] = tuple(Kept(name, cut) for name, cut in zip(names, own, strict=True))
+        kept.append(tuple(Kept(name, cut) for name, cut in zip(names, own, strict=True)))
     loops = tuple(map(_loop, nest.split()))
-    return layer_cost(replace(Layer.of_text(text), partial_bits=16), machine, LayerMapping(loops, **kept), accounting)
+    return layer_cost(
+        LayerProblem(replace(Layer.of_text(text), partial_bits=16), machine), LayerMapping(loops, *kept), accounting
+    )
 
 
 def _loop(text: str) -> Loop:

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from onchip.answer.layer_mapping import LayerMapping, Loop, MappingError
+from onchip.answer.layer_problem import LayerProblem
 from onchip.arch.accelerator import Accelerator
 from onchip.arch.compute import ComputeArray
 from onchip.cost.layer.batch import BlockTable, LayerCosts
@@ -16,7 +17,7 @@ from onchip.cost.layer.cost import layer_cost
 from onchip.cost.layer.kernel import COSTED, INTERLEAVED, OVER_ARRAY, OVER_CAPACITY
 from onchip.errors import InputError
 from onchip.ir.layer import Layer
-from support.nests import Case, random_accelerator, random_case, random_layer, random_mapping
+from support.nests import Case, random_accelerator, random_case, random_layer, random_mapping, random_problem
 
 
 def _tightened(accelerator: Accelerator, random: Random) -> Accelerator:
@@ -30,7 +31,7 @@ def _tightened(accelerator: Accelerator, random: Random) -> Accelerator:
 
 def _assert_equal(case: Case, energy_pj: float, cycles: int, status: int) -> None:
     try:
-        cost = layer_cost(case.layer, case.accelerator, case.mapping)
+        cost = layer_cost(case.problem, case.mapping)
     except MappingError:
         assert (status, cycles, energy_pj) == (OVER_CAPACITY, -1, np.inf), case
         return
@@ -46,10 +47,11 @@ def test_many_mappings_of_one_layer_cost_what_each_costs(seed: int) -> None:
     if seed % 3 == 0:
         accelerator = _tightened(accelerator, random)
     layer = random_layer(random, most_macs=20000)
-    mappings = [random_mapping(random, layer, accelerator) for _ in range(100)]
-    costs = LayerCosts(layer, accelerator).of(mappings)
+    problem = random_problem(random, layer, accelerator)
+    mappings = [random_mapping(random, problem) for _ in range(100)]
+    costs = LayerCosts(problem).of(mappings)
     for row, mapping in enumerate(mappings):
-        case = Case(layer, accelerator, mapping)
+        case = Case(problem, mapping)
         _assert_equal(case, costs.energy_pj[row], int(costs.cycles[row]), int(costs.status[row]))
 
 
@@ -57,7 +59,7 @@ def test_few_mappings_are_left_to_the_other_model_and_most_are_not() -> None:
     statuses = []
     for seed in range(300):
         case = random_case(seed)
-        costs = LayerCosts(case.layer, case.accelerator)
+        costs = LayerCosts(case.problem)
         statuses.append(int(costs.of_chosen(costs.encode([case.mapping])).status[0]))
     assert set(statuses) == {COSTED, INTERLEAVED}
     assert statuses.count(COSTED) > 250
@@ -66,11 +68,12 @@ def test_few_mappings_are_left_to_the_other_model_and_most_are_not() -> None:
 def test_a_table_that_grows_keeps_its_entries() -> None:
     layer = Layer(p=720, q=720, r=6, s=6, padding=(3, 3, 2, 2))
     random, accelerator = Random(1), random_accelerator(Random(1))
-    mappings = [random_mapping(random, layer, accelerator) for _ in range(300)]
-    costs = LayerCosts(layer, accelerator)
+    problem = LayerProblem(layer, accelerator)
+    mappings = [random_mapping(random, problem) for _ in range(300)]
+    costs = LayerCosts(problem)
     costs._table = BlockTable(layer, first_slots=4)
     small, again = costs.of(mappings), costs.of(mappings)
-    large = LayerCosts(layer, accelerator).of(mappings)
+    large = LayerCosts(problem).of(mappings)
     assert np.array_equal(small.energy_pj, large.energy_pj)
     assert np.array_equal(again.energy_pj, large.energy_pj)
     assert np.array_equal(small.cycles, large.cycles)
@@ -78,7 +81,7 @@ def test_a_table_that_grows_keeps_its_entries() -> None:
 
 def test_a_row_that_exceeds_the_array_says_so() -> None:
     accelerator = replace(random_accelerator(Random(0)), array=ComputeArray(free=4))
-    costs = LayerCosts(Layer(k=8), accelerator)
+    costs = LayerCosts(LayerProblem(Layer(k=8), accelerator))
     chosen = costs.encode([LayerMapping((Loop("K", 4, "free"), Loop("K", 2)))])
     assert costs.of_chosen(chosen).status[0] == COSTED
     chosen.spatial_size[0, 0] = 5
@@ -88,6 +91,8 @@ def test_a_row_that_exceeds_the_array_says_so() -> None:
 def test_what_cannot_be_encoded_is_refused() -> None:
     accelerator = random_accelerator(Random(0))
     with pytest.raises(MappingError, match="mapping 1: its loops are not the layer's"):
-        LayerCosts(Layer(k=2), accelerator).encode([LayerMapping((Loop("K", 2),)), LayerMapping((Loop("K", 3),))])
+        LayerCosts(LayerProblem(Layer(k=2), accelerator)).encode(
+            [LayerMapping((Loop("K", 2),)), LayerMapping((Loop("K", 3),))]
+        )
     with pytest.raises(InputError, match="too large for the compiled cost model"):
-        LayerCosts(Layer(p=1 << 16), accelerator)
+        LayerCosts(LayerProblem(Layer(p=1 << 16), accelerator))

@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from onchip.answer.layer_mapping import Kept, LayerMapping, Loop
+from onchip.answer.layer_problem import LayerProblem
 from onchip.arch.accelerator import Accelerator
 from onchip.arch.compute import ComputeArray
 from onchip.arch.memory import Access, Direction, Dram, Memory, MemoryLevel, Operand, Port
@@ -29,14 +30,16 @@ def _machine(*ports: Port, double_buffered: bool = False, dram: tuple[Port, ...]
 
 
 def test_cycles_are_those_of_the_temporal_loops_if_nothing_stalls() -> None:
-    latency = layer_cost(Layer(k=6), _machine(), LayerMapping((Loop("K", 3, "free"), Loop("K", 2)))).latency
+    latency = layer_cost(
+        LayerProblem(Layer(k=6), _machine()), LayerMapping((Loop("K", 3, "free"), Loop("K", 2)))
+    ).latency
     assert (latency.ideal, latency.unused, latency.stall, latency.total) == (1.5, 0.5, 0, 2)
 
 
 def test_units_that_want_more_than_the_port_gives_in_a_cycle_wait() -> None:
     mapping = LayerMapping((Loop("P", 2, "free"), Loop("P", 5)), input=(Kept("buffer", 2),))
-    assert layer_cost(Layer(p=10), _machine(Port(READ, 16), Port(WRITE, 99)), mapping).latency.stall == 0
-    assert layer_cost(Layer(p=10), _machine(Port(READ, 8), Port(WRITE, 99)), mapping).latency.stall == 5
+    assert layer_cost(LayerProblem(Layer(p=10), _machine(Port(READ, 16), Port(WRITE, 99))), mapping).latency.stall == 0
+    assert layer_cost(LayerProblem(Layer(p=10), _machine(Port(READ, 8), Port(WRITE, 99))), mapping).latency.stall == 5
 
 
 def test_the_first_tile_comes_before_the_loops_and_the_last_sums_leave_after_them() -> None:
@@ -44,7 +47,7 @@ def test_the_first_tile_comes_before_the_loops_and_the_last_sums_leave_after_the
     everything = LayerMapping(
         (Loop("P", 4), Loop("C", 2)), (Kept("buffer", 2),), (Kept("buffer", 2),), (Kept("buffer", 2),)
     )
-    latency = layer_cost(layer, machine, everything).latency
+    latency = layer_cost(LayerProblem(layer, machine), everything).latency
     assert latency.preload == 8 + 2  # inputs and weights through the one port of DRAM, 8 bits a cycle
     assert latency.offload == 6  # four sums of 24 bits read 16 at a time, while DRAM takes 8 bits of each
 
@@ -54,13 +57,15 @@ def test_with_room_for_two_tiles_the_next_comes_at_any_time_else_when_this_one_i
     mapping = LayerMapping(nest, input=(Kept("buffer", 2),))
     for double_buffered, stall in ((False, 8 - 4), (True, 0)):
         machine = _machine(Port(READ, 99), Port(WRITE, 4), double_buffered=double_buffered)
-        assert layer_cost(Layer(p=8, k=3), machine, mapping).latency.stall == stall
+        assert layer_cost(LayerProblem(Layer(p=8, k=3), machine), mapping).latency.stall == stall
 
 
 def test_operands_that_share_a_port_wait_for_each_other() -> None:
     mapping = LayerMapping((Loop("P", 4), Loop("P", 2)), (Kept("buffer", 1),), (), (Kept("buffer", 1),))
-    shared = layer_cost(Layer(p=8), _machine(Port(BOTH, 8)), mapping).latency
-    apart = layer_cost(Layer(p=8), _machine(Port(READ, 8), Port(READ, 8), Port(WRITE, 8), Port(WRITE, 8)), mapping)
+    shared = layer_cost(LayerProblem(Layer(p=8), _machine(Port(BOTH, 8))), mapping).latency
+    apart = layer_cost(
+        LayerProblem(Layer(p=8), _machine(Port(READ, 8), Port(READ, 8), Port(WRITE, 8), Port(WRITE, 8))), mapping
+    )
     assert apart.latency.stall == 0
     # Each cycle one input is read and one output written; the second inputs come and the first outputs go, 4 each.
     assert shared.stall == 8 + 8 + 4 + 4 - 8
@@ -69,12 +74,12 @@ def test_operands_that_share_a_port_wait_for_each_other() -> None:
 @pytest.mark.parametrize("seed", range(300))
 def test_wider_ports_are_never_slower_and_no_time_is_below_the_ideal(seed: int) -> None:
     case = random_case(seed)
-    narrow = layer_cost(case.layer, case.accelerator, case.mapping).latency
+    narrow = layer_cost(case.problem, case.mapping).latency
     levels = tuple(
         replace(level, ports=tuple(replace(port, bits_per_cycle=2 * port.bits_per_cycle) for port in level.ports))
         for level in case.accelerator.levels
     )
-    wide = layer_cost(case.layer, replace(case.accelerator, levels=levels), case.mapping).latency
+    wide = layer_cost(replace(case.problem, accelerator=replace(case.accelerator, levels=levels)), case.mapping).latency
     assert wide.total <= narrow.total
     assert narrow.unused >= 0
     assert narrow.total == pytest.approx(round(narrow.total))

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from onchip.answer.layer_mapping import Kept, LayerMapping, Loop, MappingError, loops_along
+from onchip.answer.layer_problem import LayerProblem
 from onchip.arch.accelerator import Accelerator
 from onchip.arch.compute import ComputeArray
 from onchip.arch.memory import Operand
@@ -23,7 +24,7 @@ from onchip.formats.own.accelerator_yaml import load_accelerator
 from onchip.formats.zigzag.hardware import read_zigzag_hardware
 from onchip.ir.layer import Layer
 from onchip.solve.mapping.factors import prime_counts
-from support.nests import Case, random_accelerator, random_layer, random_mapping
+from support.nests import Case, random_accelerator, random_layer, random_mapping, random_problem
 
 SYSTOLIC = Path(__file__).parents[1] / "data" / "zigzag-systolic.yaml"
 
@@ -39,7 +40,7 @@ def _tightened(accelerator: Accelerator, random: Random) -> Accelerator:
 
 def _assert_equal(case: Case, accounting: Accounting, energy_pj: float, cycles: float, status: int) -> bool:
     try:
-        cost = layer_cost(case.layer, case.accelerator, case.mapping, accounting)
+        cost = layer_cost(case.problem, case.mapping, accounting)
     except MappingError:
         assert (status, cycles, energy_pj) == (OVER_CAPACITY, -1, np.inf), case
         return False
@@ -62,10 +63,11 @@ def test_many_mappings_of_one_layer_cost_what_each_costs(seed: int, accounting: 
     if seed % 2:
         accounting = replace(accounting, systolic=tuple(array.sizes))
     layer = random_layer(random, most_macs=20000)
-    mappings = [random_mapping(random, layer, accelerator) for _ in range(50)]
-    costs = ZigzagCosts(layer, accelerator, accounting).of(mappings)
+    problem = random_problem(random, layer, accelerator)
+    mappings = [random_mapping(random, problem) for _ in range(50)]
+    costs = ZigzagCosts(problem, accounting).of(mappings)
     for row, mapping in enumerate(mappings):
-        case = Case(layer, accelerator, mapping)
+        case = Case(problem, mapping)
         _assert_equal(case, accounting, costs.energy_pj[row], costs.cycles[row], int(costs.status[row]))
 
 
@@ -79,9 +81,9 @@ def _larger_layer(random: Random) -> Layer:
     return Layer(n, k, c, p, q, taps, taps, g, (stride, stride), partial_bits=20, has_weight=has_weight)
 
 
-def _mappings_in_parts(random: Random, layer: Layer, accelerator: Accelerator, count: int) -> list[LayerMapping]:
+def _mappings_in_parts(random: Random, problem: LayerProblem, count: int) -> list[LayerMapping]:
     """Of one unrolling, as few turns as its units allow, which its bounds need not divide."""
-    array = accelerator.array or ComputeArray(free=1)
+    layer, array = problem.layer, problem.accelerator.array or ComputeArray(free=1)
     left, beside, turns = dict(array.sizes), list[Loop](), dict(layer.bounds)
     for along in left:
         loops = [one for one in loops_along(array, along) if turns[one] == layer.bounds[one] and turns[one] > 1]
@@ -96,18 +98,18 @@ def _mappings_in_parts(random: Random, layer: Layer, accelerator: Accelerator, c
         for prime, times in prime_counts(bound).items()
         for _ in range(times)
     ]
-    return [_with_cuts(random, layer, accelerator, [*beside, *primes]) for _ in range(count)]
+    return [_with_cuts(random, problem, [*beside, *primes]) for _ in range(count)]
 
 
-def _with_cuts(random: Random, layer: Layer, accelerator: Accelerator, loops: list[Loop]) -> LayerMapping:
+def _with_cuts(random: Random, problem: LayerProblem, loops: list[Loop]) -> LayerMapping:
     nest = random.sample(loops, len(loops))
-    kept = {}
+    kept = []
     for operand in Operand:
-        names = [level.memory.name for level in accelerator.keepers(operand) if operand in layer.operands]
+        names = [level.memory.name for level in problem.keepers(operand) if operand in problem.layer.operands]
         names = [name for name in names if random.random() < 0.8]
         cuts = sorted(random.randint(0, len(nest)) for _ in names)
-        kept[str(operand)] = tuple(Kept(name, cut) for name, cut in zip(names, cuts, strict=True))
-    return LayerMapping(tuple(nest), **kept)
+        kept.append(tuple(Kept(name, cut) for name, cut in zip(names, cuts, strict=True)))
+    return LayerMapping(tuple(nest), *kept)
 
 
 @pytest.mark.parametrize("accounting", ACCOUNTINGS)
@@ -118,22 +120,23 @@ def test_so_do_those_with_units_in_parts(seed: int, accounting: Accounting) -> N
     if seed % 3 == 0:
         accelerator = _tightened(accelerator, random)
     layer = _larger_layer(random)
-    mappings = _mappings_in_parts(random, layer, accelerator, 50)
-    costs = ZigzagCosts(layer, accelerator, accounting).of(mappings)
+    problem = random_problem(random, layer, accelerator)
+    mappings = _mappings_in_parts(random, problem, 50)
+    costs = ZigzagCosts(problem, accounting).of(mappings)
     for row, mapping in enumerate(mappings):
-        case = Case(layer, accelerator, mapping)
+        case = Case(problem, mapping)
         _assert_equal(case, accounting, costs.energy_pj[row], costs.cycles[row], int(costs.status[row]))
 
 
 def test_units_in_parts_need_no_more_turns_than_they_take() -> None:
-    accelerator = replace(random_accelerator(Random(0)), array=ComputeArray(free=4), homes=())
+    accelerator = replace(random_accelerator(Random(0)), array=ComputeArray(free=4))
     mapping = LayerMapping((Loop("K", 4, "free"), Loop("K", 4)))
-    assert layer_cost(Layer(k=4), accelerator, mapping, ZIGZAG).macs == 4
+    assert layer_cost(LayerProblem(Layer(k=4), accelerator), mapping, ZIGZAG).macs == 4
     message = "array: free: 3 iterations of K leave units idle in 16; expected fewer turns"
     with pytest.raises(MappingError, match=message):
-        layer_cost(Layer(k=3), accelerator, mapping, ZIGZAG)
+        layer_cost(LayerProblem(Layer(k=3), accelerator), mapping, ZIGZAG)
     with pytest.raises(MappingError, match=message):
-        ZigzagCosts(Layer(k=3), accelerator).of([mapping])
+        ZigzagCosts(LayerProblem(Layer(k=3), accelerator)).of([mapping])
 
 
 def _can_be_unrolled(accelerator: Accelerator, mapping: LayerMapping) -> bool:
@@ -149,19 +152,20 @@ def _can_be_unrolled(accelerator: Accelerator, mapping: LayerMapping) -> bool:
 def test_so_do_those_on_real_machines(name: str, accounting: Accounting) -> None:
     random, accelerator = Random(name), load_accelerator(name)
     layer = replace(Layer.of_text("conv:k32c8p12q12r3s3:stride2:pad1x1x0x0"), partial_bits=16)
-    drawn = [random_mapping(random, layer, accelerator) for _ in range(2000)]
+    problem = LayerProblem(layer, accelerator)
+    drawn = [random_mapping(random, problem) for _ in range(2000)]
     mappings = [mapping for mapping in drawn if _can_be_unrolled(accelerator, mapping)]
-    costs = ZigzagCosts(layer, accelerator, accounting).of(mappings)
+    costs = ZigzagCosts(problem, accounting).of(mappings)
     fit = [
-        _assert_equal(Case(layer, accelerator, mapping), accounting, energy, cycles, int(status))
+        _assert_equal(Case(problem, mapping), accounting, energy, cycles, int(status))
         for mapping, energy, cycles, status in zip(mappings, *costs, strict=True)
     ]
     assert any(fit)
 
 
 def test_a_row_that_exceeds_the_array_says_so() -> None:
-    accelerator = replace(random_accelerator(Random(0)), array=ComputeArray(free=4), homes=())
-    costs = ZigzagCosts(Layer(k=8), accelerator)
+    accelerator = replace(random_accelerator(Random(0)), array=ComputeArray(free=4))
+    costs = ZigzagCosts(LayerProblem(Layer(k=8), accelerator))
     chosen = costs.encode([LayerMapping((Loop("K", 4, "free"), Loop("K", 2)))])
     assert costs.of_chosen(chosen).status[0] == COSTED
     chosen.spatial_size[0, 0] = 5
@@ -171,7 +175,7 @@ def test_a_row_that_exceeds_the_array_says_so() -> None:
 @pytest.mark.parametrize("accounting", [INTERPRETER, replace(ZIGZAG, units_keep_operands=False)])
 def test_another_accounting_is_refused(accounting: Accounting) -> None:
     with pytest.raises(InputError, match="accounting: the compiled cost model does not know it"):
-        ZigzagCosts(Layer(k=8), random_accelerator(Random(0)), accounting)
+        ZigzagCosts(LayerProblem(Layer(k=8), random_accelerator(Random(0))), accounting)
 
 
 def test_units_in_parts_cost_what_zigzag_says() -> None:
@@ -181,9 +185,9 @@ def test_units_in_parts_cost_what_zigzag_says() -> None:
     names = [level.memory.name for level in hardware.accelerator.levels]
     mapping = LayerMapping(nest, (Kept(names[2], 6),), (Kept(names[0], 4),), (Kept(names[1], 3), Kept(names[2], 6)))
     layer = Layer(k=1000, c=512, partial_bits=16)
-    costs = ZigzagCosts(layer, hardware.accelerator).of([mapping])
+    costs = ZigzagCosts(LayerProblem(layer, hardware.accelerator)).of([mapping])
     # It rounds each memory's accesses down to whole ones.
     assert costs.energy_pj[0] == pytest.approx(45108639.12, rel=2e-5)
-    whole = layer_cost(layer, hardware.accelerator, mapping, replace(ZIGZAG, units_in_parts=False))
+    whole = layer_cost(LayerProblem(layer, hardware.accelerator), mapping, replace(ZIGZAG, units_in_parts=False))
     assert whole.energy_pj > 1.02 * costs.energy_pj[0]
     assert costs.cycles[0] == whole.cycles

@@ -11,9 +11,9 @@ from itertools import pairwise, product
 from math import prod
 
 from onchip.answer.layer_mapping import LayerMapping, Loop, Move
+from onchip.answer.layer_problem import LayerProblem
 from onchip.arch.accelerator import Accelerator
 from onchip.arch.memory import DRAM, Access, MemoryLevel, Port
-from onchip.ir.layer import Layer
 from onchip.simulate.loop_nest import Accesses, run_nest
 
 CHANGES = {"input": "NCPQRSG", "weight": "KCRSG", "output": "NKPQG"}
@@ -45,32 +45,30 @@ class _Transfer:
     crossing: tuple[str, int, bool]
 
 
-def energy_and_cycles(layer: Layer, accelerator: Accelerator, mapping: LayerMapping) -> tuple[float, int]:
+def energy_and_cycles(problem: LayerProblem, mapping: LayerMapping) -> tuple[float, int]:
     """Return the energy in pJ and the cycles of a legal mapping."""
-    accesses = run_nest(layer, accelerator, mapping).accesses
-    transfers = [
-        one for operand in layer.operands for one in _transfers(layer, accelerator, mapping, operand, accesses)
-    ]
+    accesses = run_nest(problem, mapping).accesses
+    transfers = [one for operand in problem.layer.operands for one in _transfers(problem, mapping, operand, accesses)]
     loops = prod(loop.size for loop in mapping.nest if loop.along is None)
     ports = {one.port for one in transfers}
     stall = max((_stall([one for one in transfers if one.port == port], loops) for port in ports), default=0)
     firsts = _one_after_the_other([one for one in transfers if one.is_first])
     lasts = _one_after_the_other([one for one in transfers if one.is_last])
-    return _energy_pj(layer, accelerator, mapping, accesses), loops + stall + firsts + lasts
+    return _energy_pj(problem, mapping, accesses), loops + stall + firsts + lasts
 
 
 # Energy
 
 
-def _energy_pj(layer: Layer, accelerator: Accelerator, mapping: LayerMapping, accesses: Accesses) -> float:
-    array = accelerator.array
-    energy = layer.macs * ((array.mac_energy_pj if array else None) or 0.0)
+def _energy_pj(problem: LayerProblem, mapping: LayerMapping, accesses: Accesses) -> float:
+    array = problem.accelerator.array
+    energy = problem.layer.macs * ((array.mac_energy_pj if array else None) or 0.0)
     for (memory, operand, move), sizes in accesses.items():
-        access = _access(accelerator, memory)
+        access = _access(problem.accelerator, memory)
         shortest = access.shortest_access_bits or access.access_bits
         reads = move in (Move.READ_FOR_BELOW, Move.READ_FOR_ABOVE)
         pj = (access.read_energy_pj if reads else access.write_energy_pj) * shortest / access.access_bits
-        bits = _bits_in(layer, accelerator, mapping, operand, memory)
+        bits = _bits_in(problem, mapping, operand, memory)
         energy += sum(-(-size * bits // shortest) * times for size, times in sizes.items()) * pj
     return energy
 
@@ -83,39 +81,37 @@ def _access(accelerator: Accelerator, memory: str) -> Access:
     return access
 
 
-def _bits_in(layer: Layer, accelerator: Accelerator, mapping: LayerMapping, operand: str, memory: str) -> int:
+def _bits_in(problem: LayerProblem, mapping: LayerMapping, operand: str, memory: str) -> int:
     """Bits of an element in a memory: of an output those of a partial sum unless all sums arrive complete."""
     if operand != "output":
-        return layer.bits(operand)
-    for lower, upper in pairwise(_chain(accelerator, mapping, operand)):
+        return problem.layer.bits(operand)
+    for lower, upper in pairwise(_chain(problem, mapping, operand)):
         if upper.name == memory:
             for at, loop in enumerate(mapping.nest):
                 is_above = at >= lower.cut if loop.along is None else loop.along not in upper.serves
                 if loop.size > 1 and loop.dimension not in CHANGES["output"] and is_above:
-                    return layer.partial_bits
-    return layer.output_bits
+                    return problem.layer.partial_bits
+    return problem.layer.output_bits
 
 
-def _chain(accelerator: Accelerator, mapping: LayerMapping, operand: str) -> list[_Holder]:
-    levels = {level.memory.name: level for level in accelerator.levels}
+def _chain(problem: LayerProblem, mapping: LayerMapping, operand: str) -> list[_Holder]:
+    levels = {level.memory.name: level for level in problem.accelerator.levels}
     everywhere = frozenset(str(loop.along) for loop in mapping.nest if loop.along is not None)
     chain = [_Holder("", 0, frozenset(), None)]
     for kept in mapping.kept(operand):
         level = levels[kept.memory]
         serves = everywhere if level.serves is None else frozenset(level.serves)
         chain.append(_Holder(kept.memory, kept.loops, serves, level))
-    home = accelerator.home(operand)
+    home = problem.home(operand)
     return [*chain, _Holder(home, len(mapping.nest), everywhere, levels.get(home))]
 
 
 # Time
 
 
-def _transfers(
-    layer: Layer, accelerator: Accelerator, mapping: LayerMapping, operand: str, accesses: Accesses
-) -> list[_Transfer]:
+def _transfers(problem: LayerProblem, mapping: LayerMapping, operand: str, accesses: Accesses) -> list[_Transfer]:
     found: list[_Transfer] = []
-    for number, (lower, upper) in enumerate(pairwise(_chain(accelerator, mapping, operand))):
+    for number, (lower, upper) in enumerate(pairwise(_chain(problem, mapping, operand))):
         episodes, distinct, window = _episodes(mapping, operand, lower)
         loops = prod(loop.size for loop in mapping.nest if loop.along is None)
         downs, ups = (Move.READ_FOR_BELOW, Move.WRITE_FROM_ABOVE), (Move.WRITE_FROM_BELOW, Move.READ_FOR_ABOVE)
@@ -124,9 +120,9 @@ def _transfers(
         for moves, times, returns in kinds if operand == "output" else [(downs, episodes - waits, False)]:
             is_first, is_last = bool(waits) and operand != "output", bool(waits) and operand == "output" and not returns
             for holder, move, measured in zip((upper, lower), moves, ups if returns else moves, strict=True):
-                ports = _ports(accelerator, holder)
+                ports = _ports(problem.accelerator, holder)
                 largest = max(accesses.get((holder.name, operand, measured), {0: 1}))
-                bits = largest * _bits_in(layer, accelerator, mapping, operand, holder.name)
+                bits = largest * _bits_in(problem, mapping, operand, holder.name)
                 if ports and bits and (times or is_first or is_last):
                     port = _port(ports, move)
                     busy = -(-bits // ports[port].bits_per_cycle)

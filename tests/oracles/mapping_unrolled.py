@@ -7,6 +7,7 @@ from itertools import combinations_with_replacement, permutations, product
 from math import inf, prod
 
 from onchip.answer.layer_mapping import Kept, LayerMapping, Loop
+from onchip.answer.layer_problem import LayerProblem
 from onchip.arch.accelerator import Accelerator
 from onchip.arch.memory import MemoryLevel
 from onchip.cost.layer.accesses import layer_accesses
@@ -112,14 +113,14 @@ def placed(
         nest.extend(loop for loop in beside if above[loop] == at)
         ends.append(len(nest))
         nest.extend(order[at : at + 1])
-    kept = {
-        operand: tuple(
+    kept = (
+        tuple(
             Kept(level.memory.name, ends[cut])
             for level, cut in zip(_keepers(accelerator, operand), cuts[operand], strict=False)
         )
         for operand in CHANGES
-    }
-    return LayerMapping(tuple(nest), **kept)
+    )
+    return LayerMapping(tuple(nest), *kept)
 
 
 def _keepers(accelerator: Accelerator, operand: str) -> list[MemoryLevel]:
@@ -161,7 +162,7 @@ def _ways(
         }
         nest = (*beside, *order)
         own = tuple(Kept(level.memory.name, len(beside) + cut) for level, cut in zip(keepers, cuts, strict=True))
-        mapping = settled(LayerMapping(nest, **{operand: own}))
+        mapping = settled(LayerMapping(nest, *(own if one == operand else () for one in CHANGES)))
         found.append((_energy_pj(layer, accelerator, mapping, accounting, operand), needs))
     return found
 
@@ -171,7 +172,7 @@ def _energy_pj(
 ) -> float:
     return sum(
         energy_pj(one, access_of(accelerator, one.memory))
-        for one in layer_accesses(layer, accelerator, mapping, accounting)
+        for one in layer_accesses(layer, LayerProblem(layer, accelerator), mapping, accounting)
         if one.operand == operand
     )
 

@@ -14,18 +14,19 @@ from random import Random
 from typing import TypeAlias
 
 from onchip.answer.layer_mapping import Kept, LayerMapping, Loop, MappingError
+from onchip.answer.layer_problem import LayerProblem
 from onchip.arch.accelerator import Accelerator
 from onchip.arch.compute import ComputeArray
 from onchip.arch.memory import Access, Direction, Dram, Memory, MemoryLevel, Operand, Port
 from onchip.cost.layer.cost import layer_cost
-from onchip.ir.layer import LOOPS, OUTPUT, RELEVANT, Layer
+from onchip.ir.layer import LOOPS, OUTPUT, RELEVANT
 from onchip.solve.mapping.objective import MappingObjective
-from support.nests import random_accelerator, random_layer
+from support.nests import beside_operands, random_accelerator, random_layer, random_problem
 
 Orders: TypeAlias = Callable[[list[Loop]], Iterator[list[Loop]]]
 
 
-def toy(seed: int) -> tuple[Layer, Accelerator]:
+def toy(seed: int) -> LayerProblem:
     """Always the same for a seed; two to four levels beside DRAM or fewer, many tiles do not fit."""
     random = Random(seed)
     accelerator = random_accelerator(random)
@@ -34,12 +35,11 @@ def toy(seed: int) -> tuple[Layer, Accelerator]:
         for level in accelerator.levels
     )
     scratchpads = tuple(level.memory for level in levels if level.is_scratchpad)
-    return random_layer(random, random.choice((12, 24, 48))), replace(
-        accelerator, levels=levels, scratchpads=scratchpads
-    )
+    layer = random_layer(random, random.choice((12, 24, 48)))
+    return random_problem(random, layer, replace(accelerator, levels=levels, scratchpads=scratchpads))
 
 
-def lean_toy(seed: int) -> tuple[Layer, Accelerator]:
+def lean_toy(seed: int) -> LayerProblem:
     """A machine after Simba, most memories of which keep one operand; layers are tiny, as levels are many."""
     random = Random(seed)
     array = ComputeArray({"lane": 2, "pe": 2}, None, 0.5)
@@ -66,10 +66,10 @@ def lean_toy(seed: int) -> tuple[Layer, Accelerator]:
     dram = Dram(Access(8, 60, 70), (Port(Direction.READ_WRITE, random.choice((4, 16))),))
     levels[-1] = replace(levels[-1], is_scratchpad=True)
     layer = random_layer(random, random.choice((8, 12, 18)))
-    return layer, Accelerator("lean", (levels[-1].memory,), tuple(levels), None, array, dram)
+    return LayerProblem(layer, Accelerator("lean", (levels[-1].memory,), tuple(levels), None, array, dram))
 
 
-def homed_toy(seed: int) -> tuple[Layer, Accelerator]:
+def homed_toy(seed: int) -> LayerProblem:
     """Operands lie whole in memories that others share: little room is left, often too little for incomplete sums."""
     random = Random(seed)
     layer = random_layer(random, random.choice((16, 24, 36)))
@@ -98,20 +98,22 @@ def homed_toy(seed: int) -> tuple[Layer, Accelerator]:
     levels[-1] = replace(levels[-1], is_scratchpad=True)
     dram = Dram(Access(8, 60, 70), (Port(Direction.READ_WRITE, random.choice((4, 16))),))
     array = ComputeArray({"lane": 2, "pe": 2}, None, 0.5)
-    return layer, Accelerator(
-        "homed", (levels[-1].memory,), tuple(levels), None, array, dram, homes=tuple(homes.items())
-    )
+    machine = Accelerator("homed", (levels[-1].memory,), tuple(levels), None, array, dram)
+    problem = beside_operands(layer, machine, homes)
+    if problem is None:
+        raise ValueError("memories are as large as what lies whole in them, and more")
+    return problem
 
 
-def least_values(layer: Layer, accelerator: Accelerator, most: int) -> dict[MappingObjective, float] | None:
+def least_values(problem: LayerProblem, most: int) -> dict[MappingObjective, float] | None:
     """Infinite where nothing fits; None for more than `most` mappings."""
-    mappings = list(islice(all_mappings(layer, accelerator), most + 1))
+    mappings = list(islice(all_mappings(problem), most + 1))
     if len(mappings) > most:
         return None
     best = dict.fromkeys(MappingObjective, inf)
     for mapping in mappings:
         try:
-            cost = layer_cost(layer, accelerator, mapping)
+            cost = layer_cost(problem, mapping)
         except MappingError:
             continue
         for objective in MappingObjective:
@@ -119,29 +121,29 @@ def least_values(layer: Layer, accelerator: Accelerator, most: int) -> dict[Mapp
     return best
 
 
-def all_mappings(layer: Layer, accelerator: Accelerator, *, in_any_order: bool = False) -> Iterator[LayerMapping]:
+def all_mappings(problem: LayerProblem, *, in_any_order: bool = False) -> Iterator[LayerMapping]:
     """Every split of every bound, every order of the classes of loops at every level.
 
     `in_any_order` lists the orders of all their prime factors instead, those that break a class up among them.
     """
-    units, places = units_of(accelerator), len(accelerator.levels) + 1
+    units, places = units_of(problem.accelerator), len(problem.levels) + 1
     names = list(units)
     splits = [
         [
             split
             for split in _splits(bound, places + len(names))
             if all(
-                size == 1 or loop in unrolled_along(accelerator, name)
+                size == 1 or loop in unrolled_along(problem.accelerator, name)
                 for name, size in zip(names, split[places:], strict=True)
             )
         ]
-        for loop, bound in layer.bounds.items()
+        for loop, bound in problem.layer.bounds.items()
     ]
     orders_of = _orders_of_factors if in_any_order else _orders
     for chosen in product(*splits):
         used = [prod(split[places + at] for split in chosen) for at in range(len(names))]
         if all(side <= units[name] for name, side in zip(names, used, strict=True)):
-            yield from _of_split(layer, accelerator, chosen, orders_of)
+            yield from _of_split(problem, chosen, orders_of)
 
 
 def units_of(accelerator: Accelerator) -> dict[str, int]:
@@ -171,11 +173,9 @@ def _splits(bound: int, parts: int) -> Iterator[tuple[int, ...]]:
                 yield (size, *rest)
 
 
-def _of_split(
-    layer: Layer, accelerator: Accelerator, chosen: tuple[tuple[int, ...], ...], orders_of: Orders
-) -> Iterator[LayerMapping]:
-    places = len(accelerator.levels) + 1
-    beside = _beside(accelerator, chosen)
+def _of_split(problem: LayerProblem, chosen: tuple[tuple[int, ...], ...], orders_of: Orders) -> Iterator[LayerMapping]:
+    places = len(problem.levels) + 1
+    beside = _beside(problem, chosen)
     parts = [
         list(
             orders_of([Loop(loop, split[place]) for loop, split in zip(LOOPS, chosen, strict=True) if split[place] > 1])
@@ -188,17 +188,17 @@ def _of_split(
             nest.extend(order)
             cuts.append(len(nest))
             nest.extend(beside[place + 1])
-        yield LayerMapping(tuple(nest), *(_kept(layer, accelerator, nest, cuts, operand) for operand in Operand))
+        yield LayerMapping(tuple(nest), *(_kept(problem, nest, cuts, operand) for operand in Operand))
 
 
-def _beside(accelerator: Accelerator, chosen: tuple[tuple[int, ...], ...]) -> list[list[Loop]]:
+def _beside(problem: LayerProblem, chosen: tuple[tuple[int, ...], ...]) -> list[list[Loop]]:
     """Loops beside each other above each place: right above the input's last tile that they are not in."""
-    places = len(accelerator.levels) + 1
+    places = len(problem.levels) + 1
     found: list[list[tuple[int, Loop]]] = [[] for _ in range(places + 1)]
-    for at, name in enumerate(units_of(accelerator)):
+    for at, name in enumerate(units_of(problem.accelerator)):
         above, passed = 0, 0
-        for number, level in enumerate(accelerator.levels):
-            if level in accelerator.keepers(Operand.INPUT):
+        for number, level in enumerate(problem.levels):
+            if level in problem.keepers(Operand.INPUT):
                 if level.serves is None or name in level.serves:
                     break
                 above, passed = number + 1, passed + 1
@@ -230,13 +230,11 @@ def _primes(number: int) -> Iterator[int]:
             number //= prime
 
 
-def _kept(
-    layer: Layer, accelerator: Accelerator, nest: list[Loop], cuts: list[int], operand: Operand
-) -> tuple[Kept, ...]:
+def _kept(problem: LayerProblem, nest: list[Loop], cuts: list[int], operand: Operand) -> tuple[Kept, ...]:
     """Tiles also span the loops right above them along which the operand does not change."""
     found = []
-    for level, cut in zip(accelerator.levels, cuts, strict=False):
-        if level in accelerator.keepers(operand) and operand in layer.operands:
+    for level, cut in zip(problem.levels, cuts, strict=False):
+        if level in problem.keepers(operand) and operand in problem.layer.operands:
             at = spanned = cut
             while at < len(nest) and (nest[at].along is not None or nest[at].dimension not in RELEVANT[operand]):
                 at += 1

@@ -11,42 +11,39 @@ from collections.abc import Iterator
 from itertools import groupby, pairwise
 
 from onchip.answer.layer_mapping import Kept, LayerMapping, Loop
-from onchip.arch.accelerator import Accelerator
+from onchip.answer.layer_problem import LayerProblem
 from onchip.arch.memory import Operand
-from onchip.ir.layer import Layer
 from oracles.mapping import CHANGES
 from oracles.mapspace import units_of
 
 
-def like_in_mapspace(
-    layer: Layer, accelerator: Accelerator, mapping: LayerMapping, *, any_order: bool
-) -> LayerMapping | None:
+def like_in_mapspace(problem: LayerProblem, mapping: LayerMapping, *, any_order: bool) -> LayerMapping | None:
     """Return the mapping of the mapspace with the same loops and cuts; None where there is none.
 
     With `any_order` (as for energy) loops of a class may stand apart between two memories.
     """
-    if mapping.bounds != layer.bounds:
+    if mapping.bounds != problem.layer.bounds:
         return None
     temporal = [loop for loop in mapping.nest if loop.along is None and loop.size > 1]
-    for operand in layer.operands:
-        names = [level.memory.name for level in accelerator.keepers(operand)]
+    for operand in problem.layer.operands:
+        names = [level.memory.name for level in problem.keepers(operand)]
         if [kept.memory for kept in mapping.kept(operand)] != names:
             return None
-    cuts = list(_common_cuts(layer, accelerator, mapping, temporal))
-    if len(cuts) != len(accelerator.levels):
+    cuts = list(_common_cuts(problem, mapping, temporal))
+    if len(cuts) != len(problem.levels):
         return None
     pieces = [temporal[lower:upper] for lower, upper in pairwise([0, *cuts, len(temporal)])]
     if not any_order and not all(map(_classes_stand_together, pieces)):
         return None
-    return _built(layer, accelerator, mapping, temporal, cuts)
+    return _built(problem, mapping, temporal, cuts)
 
 
-def _common_cuts(layer: Layer, accelerator: Accelerator, mapping: LayerMapping, temporal: list[Loop]) -> Iterator[int]:
+def _common_cuts(problem: LayerProblem, mapping: LayerMapping, temporal: list[Loop]) -> Iterator[int]:
     """For each level the lowest place at which all its operands may be cut; stops where there is none."""
     lowest = 0
-    for level in accelerator.levels:
+    for level in problem.levels:
         wanted = []
-        for operand in layer.operands:
+        for operand in problem.layer.operands:
             for kept in mapping.kept(operand):
                 if kept.memory == level.memory.name:
                     inside = sum(loop.along is None and loop.size > 1 for loop in mapping.nest[: kept.loops])
@@ -76,16 +73,14 @@ def _classes_stand_together(loops: list[Loop]) -> bool:
     return len(classes) == len(set(classes))
 
 
-def _built(
-    layer: Layer, accelerator: Accelerator, mapping: LayerMapping, temporal: list[Loop], cuts: list[int]
-) -> LayerMapping:
+def _built(problem: LayerProblem, mapping: LayerMapping, temporal: list[Loop], cuts: list[int]) -> LayerMapping:
     """Loops side by side stand right above the input's last tile that they are not in."""
     beside: dict[int, list[Loop]] = {}
     above: dict[str, tuple[int, int]] = {}
-    for name in units_of(accelerator):
+    for name in units_of(problem.accelerator):
         place, passed = 0, 0
-        for level, cut in zip(accelerator.levels, cuts, strict=True):
-            if level in accelerator.keepers(Operand.INPUT):
+        for level, cut in zip(problem.levels, cuts, strict=True):
+            if level in problem.keepers(Operand.INPUT):
                 if level.serves is None or name in level.serves:
                     break
                 place, passed = _extended(temporal, "input", cut), passed + 1
@@ -101,10 +96,10 @@ def _built(
     kept = {
         operand: tuple(
             Kept(level.memory.name, at[_extended(temporal, operand, cut)])
-            for level, cut in zip(accelerator.levels, cuts, strict=True)
-            if level in accelerator.keepers(operand)
+            for level, cut in zip(problem.levels, cuts, strict=True)
+            if level in problem.keepers(operand)
         )
-        if operand in layer.operands
+        if operand in problem.layer.operands
         else ()
         for operand in Operand
     }

@@ -9,6 +9,7 @@ from random import Random
 import pytest
 
 from onchip.answer.layer_mapping import Kept, LayerMapping, Loop, MappingError
+from onchip.answer.layer_problem import LayerProblem
 from onchip.arch.accelerator import Accelerator
 from onchip.arch.compute import ComputeArray
 from onchip.arch.memory import Memory, MemoryLevel, Operand
@@ -237,8 +238,8 @@ TABLE = {
 @pytest.mark.parametrize("name", TABLE)
 def test_the_nearest_legal_mapping_passes_and_the_nearest_illegal_one_does_not(name: str) -> None:
     row = TABLE[name]
-    assert verify_mapping(row.layer, MACHINE, row.legal, may_pad=row.may_pad) == ()
-    violations = verify_mapping(row.illegal_layer or row.layer, MACHINE, row.illegal, may_pad=row.may_pad)
+    assert verify_mapping(LayerProblem(row.layer, MACHINE), row.legal, may_pad=row.may_pad) == ()
+    violations = verify_mapping(LayerProblem(row.illegal_layer or row.layer, MACHINE), row.illegal, may_pad=row.may_pad)
     assert [violation.rule for violation in violations] == [row.rule]
     assert row.detail in f"{violations[0].subject}: {violations[0].detail}"
 
@@ -249,8 +250,8 @@ def test_every_rule_has_a_row() -> None:
 
 def test_an_accelerator_without_an_array_unrolls_nothing() -> None:
     machine = replace(MACHINE, array=None, levels=(BUFFER, TWICE))
-    assert verify_mapping(K4, machine, LayerMapping((Loop("K", 4),))) == ()
-    (violation,) = verify_mapping(Layer(k=2), machine, LayerMapping((Loop("K", 2, "K"),)))
+    assert verify_mapping(LayerProblem(K4, machine), LayerMapping((Loop("K", 4),))) == ()
+    (violation,) = verify_mapping(LayerProblem(Layer(k=2), machine), LayerMapping((Loop("K", 2, "K"),)))
     assert violation.rule is Rule.NO_SUCH_DIMENSION
 
 
@@ -260,17 +261,14 @@ def test_verifier_and_cost_model_agree_to_the_byte_on_what_fits(first: int) -> N
     for seed in range(first, first + 50):
         case, random = random_case(seed), Random(seed)
         needs: dict[str, int] = defaultdict(int)
-        for (memory, _), bits in needed_bits(case.layer, case.accelerator, case.mapping).items():
+        for (memory, _), bits in needed_bits(case.layer, case.problem, case.mapping).items():
             needs[memory] += bits
-        levels = tuple(
-            replace(level, memory=_exactly(level.memory, needs[level.memory.name], random))
-            for level in case.accelerator.levels
-        )
-        pads = tuple(level.memory for level in levels if level.is_scratchpad)
-        machine = replace(case.accelerator, levels=levels, scratchpads=pads)
-        is_legal = not verify_mapping(case.layer, machine, case.mapping)
+        names = [level.memory.name for level in case.problem.levels]
+        room = {name: _exactly(needs[name] - case.problem.resident_bits(name), random) for name in names}
+        problem = replace(case.problem, room_bytes=room)
+        is_legal = not verify_mapping(problem, case.mapping)
         try:
-            check_mapping(case.layer, machine, case.mapping)
+            check_mapping(problem, case.mapping)
         except MappingError:
             assert not is_legal, seed
         else:
@@ -279,7 +277,6 @@ def test_verifier_and_cost_model_agree_to_the_byte_on_what_fits(first: int) -> N
     assert verdicts == {True, False}
 
 
-def _exactly(memory: Memory, need_bits: int, random: Random) -> Memory:
-    """As large as it must be, or now and then a byte smaller."""
-    need_bytes = -(-need_bits // 8) - (random.random() < 0.2)
-    return replace(memory, capacity_bytes=max(need_bytes, 1))
+def _exactly(need_bits: int, random: Random) -> int:
+    """Bytes as many as it must be, or now and then one less."""
+    return max(-(-need_bits // 8) - (random.random() < 0.2), 0)

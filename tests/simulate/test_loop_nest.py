@@ -7,6 +7,7 @@ from collections import Counter
 import pytest
 
 from onchip.answer.layer_mapping import Kept, LayerMapping, Loop, Move
+from onchip.answer.layer_problem import LayerProblem
 from onchip.arch.accelerator import Accelerator
 from onchip.arch.compute import ComputeArray
 from onchip.arch.memory import Memory, MemoryLevel, Operand
@@ -23,14 +24,14 @@ MACHINE = Accelerator("small", (SRAM.memory,), (REGISTER, SRAM), array=ComputeAr
 def test_every_mapping_computes_what_the_layer_says(first: int) -> None:
     for seed in range(first, first + 10):
         case = random_case(seed, most_macs=250)
-        run = run_nest(case.layer, case.accelerator, case.mapping, seed)
+        run = run_nest(case.problem, case.mapping, seed)
         assert run.outputs == outputs_of(case.layer, seed), str(case.mapping)
         assert run.iterations == case.mapping.temporal_iterations
 
 
 def test_what_several_units_want_is_read_once() -> None:
     layer, mapping = Layer(k=2, p=3), LayerMapping((Loop("K", 2, "K"), Loop("P", 3)))
-    accesses = run_nest(layer, MACHINE, mapping).accesses
+    accesses = run_nest(LayerProblem(layer, MACHINE), mapping).accesses
     assert accesses["dram", INPUT, Move.READ_FOR_BELOW] == Counter({1: 3})
     assert accesses["dram", WEIGHT, Move.READ_FOR_BELOW] == Counter({2: 3})
 
@@ -38,14 +39,14 @@ def test_what_several_units_want_is_read_once() -> None:
 def test_a_tile_stays_while_loops_run_that_lead_to_no_other() -> None:
     layer = Layer(k=2, p=3)
     weights = (Kept("register", 0),)
-    inside = run_nest(layer, MACHINE, LayerMapping((Loop("P", 3), Loop("K", 2)), weight=weights))
-    outside = run_nest(layer, MACHINE, LayerMapping((Loop("K", 2), Loop("P", 3)), weight=weights))
+    inside = run_nest(LayerProblem(layer, MACHINE), LayerMapping((Loop("P", 3), Loop("K", 2)), weight=weights))
+    outside = run_nest(LayerProblem(layer, MACHINE), LayerMapping((Loop("K", 2), Loop("P", 3)), weight=weights))
     assert inside.accesses["register", WEIGHT, Move.WRITE_FROM_ABOVE] == Counter({1: 2})
     assert outside.accesses["register", WEIGHT, Move.WRITE_FROM_ABOVE] == Counter({1: 6})
 
 
 def test_a_sum_that_is_only_begun_is_not_read() -> None:
-    run = run_nest(Layer(c=4), MACHINE, LayerMapping((Loop("C", 4),), output=(Kept("register", 1),)))
+    run = run_nest(LayerProblem(Layer(c=4), MACHINE), LayerMapping((Loop("C", 4),), output=(Kept("register", 1),)))
     assert run.accesses["register", OUTPUT, Move.WRITE_FROM_BELOW] == Counter({1: 4})
     assert run.accesses["register", OUTPUT, Move.READ_FOR_BELOW] == Counter({1: 3})
     assert run.accesses["dram", OUTPUT, Move.WRITE_FROM_BELOW] == Counter({1: 1})
@@ -54,14 +55,17 @@ def test_a_sum_that_is_only_begun_is_not_read() -> None:
 
 def test_a_sum_that_left_comes_back_to_be_added_to() -> None:
     nest = (Loop("C", 2), Loop("P", 2), Loop("C", 2))
-    run = run_nest(Layer(c=4, p=2), MACHINE, LayerMapping(nest, output=(Kept("register", 1),)))
+    run = run_nest(LayerProblem(Layer(c=4, p=2), MACHINE), LayerMapping(nest, output=(Kept("register", 1),)))
     assert run.accesses["dram", OUTPUT, Move.WRITE_FROM_BELOW] == Counter({1: 4})
     assert run.accesses["dram", OUTPUT, Move.READ_FOR_BELOW] == Counter({1: 2})
     assert run.accesses["register", OUTPUT, Move.WRITE_FROM_ABOVE] == Counter({1: 2})
 
 
 def test_sums_of_several_instances_are_added_up_on_their_way() -> None:
-    run = run_nest(Layer(c=4), MACHINE, LayerMapping((Loop("C", 2), Loop("C", 2, "C")), output=(Kept("register", 1),)))
+    run = run_nest(
+        LayerProblem(Layer(c=4), MACHINE),
+        LayerMapping((Loop("C", 2), Loop("C", 2, "C")), output=(Kept("register", 1),)),
+    )
     assert run.accesses["register", OUTPUT, Move.READ_FOR_ABOVE] == Counter({1: 2})
     assert run.accesses["dram", OUTPUT, Move.WRITE_FROM_BELOW] == Counter({1: 1})
 
@@ -69,14 +73,16 @@ def test_sums_of_several_instances_are_added_up_on_their_way() -> None:
 def test_of_a_halo_each_tile_fetches_all_and_of_padding_nothing() -> None:
     nest = (Loop("R", 3), Loop("P", 2), Loop("P", 2))
     kept = (Kept("sram", 2),)
-    bare = run_nest(Layer(p=4, r=3), MACHINE, LayerMapping(nest, input=kept))
-    padded = run_nest(Layer(p=4, r=3, padding=(1, 0, 1, 0)), MACHINE, LayerMapping(nest, input=kept))
+    bare = run_nest(LayerProblem(Layer(p=4, r=3), MACHINE), LayerMapping(nest, input=kept))
+    padded = run_nest(LayerProblem(Layer(p=4, r=3, padding=(1, 0, 1, 0)), MACHINE), LayerMapping(nest, input=kept))
     assert bare.accesses["dram", INPUT, Move.READ_FOR_BELOW] == Counter({4: 2})
     assert padded.accesses["dram", INPUT, Move.READ_FOR_BELOW] == Counter({3: 2})
 
 
 def test_rows_that_a_stride_skips_are_part_of_a_tile_but_not_of_what_the_units_read() -> None:
-    run = run_nest(Layer(p=3, stride=(2, 1)), MACHINE, LayerMapping((Loop("P", 3),), input=(Kept("sram", 1),)))
+    run = run_nest(
+        LayerProblem(Layer(p=3, stride=(2, 1)), MACHINE), LayerMapping((Loop("P", 3),), input=(Kept("sram", 1),))
+    )
     assert run.accesses["sram", INPUT, Move.WRITE_FROM_ABOVE] == Counter({5: 1})
     assert run.accesses["sram", INPUT, Move.READ_FOR_BELOW] == Counter({1: 3})
     assert run.peak_elements["sram", INPUT] == 5

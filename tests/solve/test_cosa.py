@@ -13,6 +13,7 @@ from random import Random
 import pytest
 
 from onchip.answer.layer_mapping import LayerMapping, Loop, MappingError, even
+from onchip.answer.layer_problem import LayerProblem
 from onchip.answer.result import Result, Status, Stop
 from onchip.arch.accelerator import Accelerator
 from onchip.arch.compute import ComputeArray
@@ -43,7 +44,7 @@ def answer_of(result: Result[LayerMapping]) -> LayerMapping:
 @pytest.mark.parametrize("name", OPTIMA["optima"])
 def test_a_published_optimum_is_found_or_beaten_within_its_gap(name: str) -> None:
     published = OPTIMA["optima"][name]["objective"]
-    result = solve_as_cosa(RESNET50[name], SIMBA, Run())
+    result = solve_as_cosa(LayerProblem(RESNET50[name], SIMBA), Run())
     assert result.status is Status.OPTIMAL
     assert result.objective_value is not None
     above = result.objective_value / VALUE_PER_BIT - published
@@ -53,7 +54,9 @@ def test_a_published_optimum_is_found_or_beaten_within_its_gap(name: str) -> Non
 def test_the_terms_are_those_published_where_the_optimum_is() -> None:
     for name in ("_outputs_input.8", "_outputs_input.83", "_outputs_input.132"):
         published = OPTIMA["optima"][name]
-        terms = cosa_objective(RESNET50[name], SIMBA, answer_of(solve_as_cosa(RESNET50[name], SIMBA, Run())))
+        terms = cosa_objective(
+            RESNET50[name], SIMBA, answer_of(solve_as_cosa(LayerProblem(RESNET50[name], SIMBA), Run()))
+        )
         found = (terms.utilisation, terms.compute, terms.traffic)
         assert found == pytest.approx([published[term] for term in ("utilisation", "compute", "traffic")], abs=1e-6)
 
@@ -61,7 +64,10 @@ def test_the_terms_are_those_published_where_the_optimum_is() -> None:
 def test_logarithms_above_what_cp_sat_lets_a_variable_be_lose_no_schedule() -> None:
     """In a memory of 1 MiB they are counted so finely that two reused factors are more than 10^7 units."""
     layer, accelerator = RESNET50["_outputs_input.8"], load_accelerator("simba-large-buffers")
-    found = [solve_as_cosa(layer, accelerator, Run(Limits(solver=one))) for one in (MipSolver.CP_SAT, MipSolver.HIGHS)]
+    found = [
+        solve_as_cosa(LayerProblem(layer, accelerator), Run(Limits(solver=one)))
+        for one in (MipSolver.CP_SAT, MipSolver.HIGHS)
+    ]
     assert [result.status for result in found] == [Status.OPTIMAL, Status.OPTIMAL]
     assert found[0].objective_value == found[1].objective_value
 
@@ -69,7 +75,10 @@ def test_logarithms_above_what_cp_sat_lets_a_variable_be_lose_no_schedule() -> N
 @pytest.mark.parametrize("solver", [MipSolver.HIGHS, MipSolver.SCIP])
 def test_solvers_agree(solver: MipSolver) -> None:
     for name in ("_outputs_input.83", "_outputs_input.135"):
-        results = [solve_as_cosa(RESNET50[name], SIMBA, Run(Limits(solver=one))) for one in (MipSolver.CP_SAT, solver)]
+        results = [
+            solve_as_cosa(LayerProblem(RESNET50[name], SIMBA), Run(Limits(solver=one)))
+            for one in (MipSolver.CP_SAT, solver)
+        ]
         assert results[0].objective_value == results[1].objective_value
         assert results[1].status is Status.OPTIMAL
 
@@ -78,10 +87,10 @@ def test_solvers_agree(solver: MipSolver) -> None:
 @pytest.mark.parametrize("text", ["conv:n2k96c48p14q7r3s5", "conv:k64c64p56q56r3s3:groups64", "gemm:m24n1000k77"])
 def test_the_mapping_is_the_layer_on_the_machine(machine: str, text: str) -> None:
     layer, accelerator = Layer.of_text(text), load_accelerator(machine)
-    result = solve_as_cosa(layer, accelerator, Run())
+    result = solve_as_cosa(LayerProblem(layer, accelerator), Run())
     mapping = answer_of(result)
     assert mapping.bounds == layer.bounds
-    check_memories(layer, accelerator, mapping)
+    check_memories(LayerProblem(layer, accelerator), mapping)
     check_array(accelerator, mapping)
     assert result.objective_value == round(cosa_objective(layer, accelerator, mapping).total * VALUE_PER_BIT)
 
@@ -89,7 +98,7 @@ def test_the_mapping_is_the_layer_on_the_machine(machine: str, text: str) -> Non
 def test_tiles_of_weights_and_sums_fit_their_buffers() -> None:
     levels = {level.memory.name: level for level in SIMBA.levels}
     for layer in RESNET50.values():
-        mapping = answer_of(solve_as_cosa(layer, SIMBA, Run()))
+        mapping = answer_of(solve_as_cosa(LayerProblem(layer, SIMBA), Run()))
         for operand, bits in ((WEIGHT, 8), (OUTPUT, 24)):
             for kept in mapping.kept(operand):
                 if kept.memory == "global_buffer":
@@ -102,7 +111,7 @@ def test_tiles_of_weights_and_sums_fit_their_buffers() -> None:
 
 
 def test_a_layer_is_computed_in_no_more_cycles_than_its_compute_term_says() -> None:
-    mapping = answer_of(solve_as_cosa(SMALL, SIMBA, Run()))
+    mapping = answer_of(solve_as_cosa(LayerProblem(SMALL, SIMBA), Run()))
     assert log2(mapping.temporal_iterations) == pytest.approx(cosa_objective(SMALL, SIMBA, mapping).compute)
 
 
@@ -129,12 +138,15 @@ def test_ties_are_broken_as_asked_and_cost_no_objective() -> None:
     layer = RESNET50["_outputs_input.73"]
 
     def energy_pj(mapping: LayerMapping) -> float:
-        return layer_cost(layer, SIMBA, mapping).energy_pj
+        return layer_cost(LayerProblem(layer, SIMBA), mapping).energy_pj
 
     def energies_pj(mappings: Sequence[LayerMapping]) -> list[float]:
         return [energy_pj(mapping) for mapping in mappings]
 
-    as_found, broken = solve_as_cosa(layer, SIMBA, Run()), solve_as_cosa(layer, SIMBA, Run(), tie_break=energies_pj)
+    as_found, broken = (
+        solve_as_cosa(LayerProblem(layer, SIMBA), Run()),
+        solve_as_cosa(LayerProblem(layer, SIMBA), Run(), tie_break=energies_pj),
+    )
     assert as_found.objective_value == broken.objective_value
     assert energy_pj(answer_of(broken)) < energy_pj(answer_of(as_found))
     read = cosa_objective(layer, SIMBA, answer_of(broken)).total
@@ -142,46 +154,49 @@ def test_ties_are_broken_as_asked_and_cost_no_objective() -> None:
 
 
 def test_the_same_layer_gives_the_same_mapping() -> None:
-    assert solve_as_cosa(SMALL, SIMBA, Run()).answer == solve_as_cosa(SMALL, SIMBA, Run()).answer
+    assert (
+        solve_as_cosa(LayerProblem(SMALL, SIMBA), Run()).answer
+        == solve_as_cosa(LayerProblem(SMALL, SIMBA), Run()).answer
+    )
 
 
 def test_large_primes_are_padded_where_asked() -> None:
     layer = Layer(k=79, c=13, p=7)
-    as_is = answer_of(solve_as_cosa(layer, SIMBA, Run()))
-    padded = answer_of(solve_as_cosa(layer, SIMBA, Run(), largest_prime=7))
+    as_is = answer_of(solve_as_cosa(LayerProblem(layer, SIMBA), Run()))
+    padded = answer_of(solve_as_cosa(LayerProblem(layer, SIMBA), Run(), largest_prime=7))
     assert as_is.bounds == layer.bounds
     assert padded.bounds == layer.bounds | {"K": 80, "C": 14}
     assert padded.temporal_iterations < as_is.temporal_iterations
 
 
 def test_groups_are_a_loop_that_every_operand_follows() -> None:
-    mapping = answer_of(solve_as_cosa(Layer(g=64, p=4, q=4, r=3, s=3), SIMBA, Run()))
+    mapping = answer_of(solve_as_cosa(LayerProblem(Layer(g=64, p=4, q=4, r=3, s=3), SIMBA), Run()))
     assert mapping.bounds["G"] == 64
     assert mapping.temporal_iterations < 64 * 16 * 9
 
 
 def test_a_layer_without_weights_is_mapped() -> None:
     layer = Layer(g=64, p=8, q=8, r=2, s=2, stride=(2, 2), has_weight=False)
-    result = solve_as_cosa(layer, SIMBA, Run())
+    result = solve_as_cosa(LayerProblem(layer, SIMBA), Run())
     assert result.status is Status.OPTIMAL
     assert answer_of(result).weight == ()
-    check_memories(layer, SIMBA, answer_of(result))
+    check_memories(LayerProblem(layer, SIMBA), answer_of(result))
 
 
 def test_an_element_too_large_for_its_memory_is_infeasible() -> None:
-    result = solve_as_cosa(replace(SMALL, weight_bits=16), SIMBA, Run())
+    result = solve_as_cosa(LayerProblem(replace(SMALL, weight_bits=16), SIMBA), Run())
     assert (result.status, result.answer, result.stopped_by) == (Status.INFEASIBLE, None, Stop.COMPLETED)
 
 
 def test_a_limit_of_no_time_leaves_no_claim() -> None:
-    result = solve_as_cosa(RESNET50["_outputs_input.83"], SIMBA, Run(Limits(time_limit_seconds=0.0)))
+    result = solve_as_cosa(LayerProblem(RESNET50["_outputs_input.83"], SIMBA), Run(Limits(time_limit_seconds=0.0)))
     assert result.status is not Status.OPTIMAL or result.answer is not None
     assert result.status is not Status.INFEASIBLE
 
 
 def test_a_machine_without_an_array_is_refused() -> None:
     with pytest.raises(AcceleratorError, match=r"no array"):
-        solve_as_cosa(SMALL, load_accelerator("single-2mib"), Run())
+        solve_as_cosa(LayerProblem(SMALL, load_accelerator("single-2mib")), Run())
 
 
 @dataclass(frozen=True, slots=True)
@@ -205,21 +220,21 @@ def test_memories_that_are_no_chain_are_refused(case: Unchained) -> None:
     memories = tuple(level.memory for level in levels)
     accelerator = Accelerator("unchained", memories, levels, None, ComputeArray({"x": 2, "y": 2}))
     with pytest.raises(AcceleratorError) as caught:
-        solve_as_cosa(SMALL, accelerator, Run())
+        solve_as_cosa(LayerProblem(SMALL, accelerator), Run())
     assert str(caught.value).startswith(case.says)
 
 
 def test_an_array_that_unrolls_one_loop_gets_no_other() -> None:
     levels = (MemoryLevel(Memory("sram", 1 << 16), None, is_scratchpad=True),)
     accelerator = Accelerator("fixed", (levels[0].memory,), levels, None, ComputeArray({"K": 8, "OX": 4}))
-    mapping = answer_of(solve_as_cosa(Layer(k=2, c=64, q=2, n=8), accelerator, Run()))
+    mapping = answer_of(solve_as_cosa(LayerProblem(Layer(k=2, c=64, q=2, n=8), accelerator), Run()))
     assert {(loop.dimension, loop.along) for loop in mapping.nest if loop.along} == {("K", "K"), ("Q", "OX")}
 
 
 def test_free_units_run_any_loops() -> None:
     levels = (MemoryLevel(Memory("sram", 1 << 16), None, is_scratchpad=True),)
     accelerator = Accelerator("free", (levels[0].memory,), levels, None, ComputeArray(free=64))
-    mapping = answer_of(solve_as_cosa(Layer(k=4, c=4, q=4), accelerator, Run()))
+    mapping = answer_of(solve_as_cosa(LayerProblem(Layer(k=4, c=4, q=4), accelerator), Run()))
     assert mapping.temporal_iterations == 1
 
 
@@ -235,7 +250,7 @@ def test_an_objective_of_what_does_not_fit_is_refused() -> None:
 
 
 def test_an_objective_of_uneven_cuts_is_refused() -> None:
-    mapping = answer_of(solve_as_cosa(SMALL, SIMBA, Run()))
+    mapping = answer_of(solve_as_cosa(LayerProblem(SMALL, SIMBA), Run()))
     top = mapping.output[-1]
     uneven = replace(mapping, output=(*mapping.output[:-1], replace(top, loops=len(mapping.nest))))
     assert top.loops < len(mapping.nest)
@@ -249,7 +264,7 @@ def test_a_smaller_machine_is_never_better() -> None:
         for level in SIMBA.levels
     ]
     smaller = Accelerator("smaller", (less[-1].memory,), tuple(less), None, SIMBA.array)
-    values = [solve_as_cosa(SMALL, machine, Run()).objective_value for machine in (smaller, SIMBA)]
+    values = [solve_as_cosa(LayerProblem(SMALL, machine), Run()).objective_value for machine in (smaller, SIMBA)]
     assert values[0] is not None
     assert values[1] is not None
     assert values[0] >= values[1]

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 from onchip.answer.layer_mapping import LayerMapping
+from onchip.answer.layer_problem import LayerProblem
 from onchip.formats.own.accelerator_yaml import load_accelerator
 from onchip.ir.layer import Layer
 from onchip.solve.mapping.cosa.cosa import solve_as_cosa
@@ -96,14 +97,14 @@ def test_of_equal_schedules_the_cheapest_is_found_and_no_more_than_asked_are_loo
         looked_at.extend(some)
         return [0.0] * len(some)
 
-    assert solve_as_cosa(layer, accelerator, Run(), tie_break=all_alike).answer == looked_at[0]
+    assert solve_as_cosa(LayerProblem(layer, accelerator), Run(), tie_break=all_alike).answer == looked_at[0]
     assert 1 < len(looked_at) <= MOST_TIES
     assert len(set(looked_at)) > MOST_TIES // 3, "too many schedules differ in the order of loops of one iteration only"
 
     def last_is_best(some: Sequence[LayerMapping]) -> list[float]:
         return [float(one != looked_at[-1]) for one in some]
 
-    assert solve_as_cosa(layer, accelerator, Run(), tie_break=last_is_best).answer == looked_at[-1]
+    assert solve_as_cosa(LayerProblem(layer, accelerator), Run(), tie_break=last_is_best).answer == looked_at[-1]
 
 
 def test_an_impossible_schedule_gives_way_to_any_that_costs_something() -> None:

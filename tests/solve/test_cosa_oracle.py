@@ -7,6 +7,7 @@ from random import Random
 
 import pytest
 
+from onchip.answer.layer_problem import LayerProblem
 from onchip.answer.result import Status
 from onchip.arch.accelerator import Accelerator
 from onchip.arch.compute import ComputeArray
@@ -72,7 +73,7 @@ SEEDS = 60
 @pytest.mark.parametrize("seed", range(SEEDS))
 def test_the_model_finds_the_least_of_all_schedules(seed: int) -> None:
     chain, layer = random_case(seed)
-    result = solve_as_cosa(layer, chain.accelerator(), Run())
+    result = solve_as_cosa(LayerProblem(layer, chain.accelerator()), Run())
     least = least_of(chain, layer)
     assert result.objective_value is not None
     assert result.status is Status.OPTIMAL
@@ -83,7 +84,10 @@ def test_the_model_finds_the_least_of_all_schedules(seed: int) -> None:
 @pytest.mark.parametrize("seed", range(0, SEEDS, 7))
 def test_other_solvers_find_it_too(seed: int, solver: MipSolver) -> None:
     chain, layer = random_case(seed)
-    results = [solve_as_cosa(layer, chain.accelerator(), Run(Limits(solver=s))) for s in (solver, MipSolver.CP_SAT)]
+    results = [
+        solve_as_cosa(LayerProblem(layer, chain.accelerator()), Run(Limits(solver=s)))
+        for s in (solver, MipSolver.CP_SAT)
+    ]
     assert results[0].status is results[1].status is Status.OPTIMAL
     assert results[0].objective_value == results[1].objective_value
 
@@ -100,7 +104,7 @@ def test_other_solvers_find_it_too(seed: int, solver: MipSolver) -> None:
 )
 def test_loops_that_only_the_global_buffer_has_room_for_are_ordered_best(layer: Layer) -> None:
     chain = Chain(({"weight": 1}, {"output": 1}, {"input": 64, "output": 192}), (1, 1, 1))
-    result = solve_as_cosa(layer, chain.accelerator(), Run())
+    result = solve_as_cosa(LayerProblem(layer, chain.accelerator()), Run())
     assert result.objective_value == pytest.approx(least_of(chain, layer) * VALUE_PER_BIT, abs=1)
 
 
@@ -116,6 +120,6 @@ def test_a_buffer_that_weights_share_counts_its_window_as_the_objective_does(see
     p, r, s, k = (random.choice((1, 2, 3)) for _ in range(4))
     layer = Layer(p=p, r=r, s=s, k=k, stride=random.choice(((1, 1), (2, 1))), partial_bits=8)
     least = mapping_cosa.least_objective(layer, accelerator, 10**6)
-    result = solve_as_cosa(layer, accelerator, Run())
+    result = solve_as_cosa(LayerProblem(layer, accelerator), Run())
     assert least is not None
     assert result.objective_value == result.lower_bound == pytest.approx(least * VALUE_PER_BIT, abs=1)

@@ -7,6 +7,8 @@ from functools import cache
 
 import pytest
 
+from onchip.answer.layer_problem import LayerProblem
+from onchip.answer.schedule import Homes
 from onchip.app.unrollings import ARCHITECTURES, NETWORKS, unrolling_of
 from onchip.arch.memory import Operand
 from onchip.cost.layer.accounting import DEFINES, INTERPRETER, ZIGZAG, Accounting
@@ -74,7 +76,7 @@ def test_an_addition_unrolls_its_groups_along_all_dimensions_but_those_of_inputs
 def test_the_cost_is_that_of_the_mapping(method: TemporalMethod, accounting: Accounting) -> None:
     accelerator = unrolling_groups(load_accelerator("meta-prototype-df"))
     mapper = FixedUnrolling(method, accounting)
-    cost, result = mapper(LAYER, accelerator), mapper.result(LAYER, accelerator)
+    cost, result = mapper(LayerProblem(LAYER, accelerator)), mapper.result(LayerProblem(LAYER, accelerator))
     assert cost is not None
     assert result.answer is not None
     assert result.objective_value == pytest.approx(1000 * cost.energy_pj, rel=1e-9)
@@ -83,9 +85,8 @@ def test_the_cost_is_that_of_the_mapping(method: TemporalMethod, accounting: Acc
 
 @pytest.mark.parametrize("method", TemporalMethod)
 def test_nothing_moves_above_where_an_operand_lies(method: TemporalMethod) -> None:
-    homes = tuple((operand, "activation_local_buffer") for operand in (Operand.INPUT, Operand.OUTPUT))
-    accelerator = replace(load_accelerator("meta-prototype-df"), homes=homes)
-    cost = FixedUnrolling(method)(LAYER, accelerator)
+    homes = Homes(input="activation_local_buffer", output="activation_local_buffer")
+    cost = FixedUnrolling(method)(LayerProblem(LAYER, load_accelerator("meta-prototype-df"), homes))
     assert cost is not None
     places = {operand: {one.memory for one in cost.accesses if one.operand == operand} for operand in Operand}
     assert places[Operand.INPUT] == {"activation_local_buffer"}
@@ -95,17 +96,17 @@ def test_nothing_moves_above_where_an_operand_lies(method: TemporalMethod) -> No
 
 @pytest.mark.parametrize("method", TemporalMethod)
 def test_there_is_none_where_nothing_fits(method: TemporalMethod) -> None:
-    homes = ((Operand.INPUT, "activation_local_buffer"),)
-    accelerator = replace(load_accelerator("meta-prototype-df"), homes=homes)
-    assert FixedUnrolling(method)(Layer(c=64, p=33, q=32), accelerator) is None
+    full = {"activation_local_buffer": 0}
+    problem = LayerProblem(Layer(c=64), load_accelerator("meta-prototype-df"), room_bytes=full)
+    assert FixedUnrolling(method)(problem) is None
 
 
 def test_the_interpreter_executes_whole_units() -> None:
     accelerator = load_accelerator("meta-prototype-df")
-    cost = FixedUnrolling(accounting=INTERPRETER)(replace(LAYER, k=33), accelerator)
-    in_parts = FixedUnrolling(accounting=ZIGZAG)(replace(LAYER, k=33), accelerator)
+    cost = FixedUnrolling(accounting=INTERPRETER)(LayerProblem(replace(LAYER, k=33), accelerator))
+    in_parts = FixedUnrolling(accounting=ZIGZAG)(LayerProblem(replace(LAYER, k=33), accelerator))
     assert cost is not None
     assert in_parts is not None
     assert cost.mac_energy_pj > in_parts.mac_energy_pj
     with pytest.raises(InputError, match="expected ZIGZAG or DEFINES"):
-        FixedUnrolling(TemporalMethod.UNEVEN, INTERPRETER)(LAYER, accelerator)
+        FixedUnrolling(TemporalMethod.UNEVEN, INTERPRETER)(LayerProblem(LAYER, accelerator))

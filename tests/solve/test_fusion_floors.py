@@ -14,6 +14,7 @@ import pytest
 from adversary.fusing import graph_file, oracle_network, random_network
 from adversary.fusing_machines import random_machine
 from onchip.answer.layer_mapping import LayerMapping, MappingError
+from onchip.answer.layer_problem import LayerProblem
 from onchip.answer.stacks import OverlapMode, Tiling
 from onchip.arch.accelerator import Accelerator
 from onchip.arch.memory import Operand
@@ -42,11 +43,11 @@ from onchip.solve.stacks.tilings import TileBox, TileSizes, boxes_of
 from onchip.solve.stacks.workers import Costing
 from oracles.fused_pixels import computed
 from oracles.mapspace import all_mappings, homed_toy, lean_toy, toy
-from support.nests import random_accelerator, random_layer, random_mapping
+from support.nests import random_accelerator, random_layer, random_mapping, random_problem
 from support.stacks import tilings_of
 
 ROUNDED = 1 + 1e-9
-Mapped = tuple[Layer, Accelerator, LayerMapping]
+Mapped = tuple[LayerProblem, LayerMapping]
 Maker = Callable[[int], Iterator[Mapped]]
 
 
@@ -60,17 +61,18 @@ def at_random(seed: int) -> Iterator[Mapped]:
     )
     machine = replace(accelerator, levels=levels, scratchpads=tuple(one.memory for one in levels if one.is_scratchpad))
     layer = without_gaps(random_layer(random, 300))
+    problem = random_problem(random, layer, machine)
     for _ in range(20):
-        yield layer, machine, random_mapping(random, layer, machine)
+        yield problem, random_mapping(random, problem)
 
 
 def in_the_mapspace(seed: int) -> Iterator[Mapped]:
     """Some of the mappings in which every memory keeps what it holds."""
-    layer, machine = (toy, lean_toy, homed_toy)[seed % 3](seed)
-    layer = without_gaps(layer)
+    problem = (toy, lean_toy, homed_toy)[seed % 3](seed)
+    problem = replace(problem, layer=without_gaps(problem.layer))
     step = Random(seed).randint(1, 40)
-    for mapping in islice(all_mappings(layer, machine), 0, 4000, step):
-        yield layer, machine, mapping
+    for mapping in islice(all_mappings(problem), 0, 4000, step):
+        yield problem, mapping
 
 
 def without_gaps(layer: Layer) -> Layer:
@@ -78,10 +80,10 @@ def without_gaps(layer: Layer) -> Layer:
     return replace(layer, stride=(1, 1), dilation=(1, 1), padding=(0, 0, 0, 0))
 
 
-def costed(mapped: Iterator[Mapped]) -> Iterator[tuple[Layer, Accelerator, LayerCost]]:
-    for layer, machine, mapping in mapped:
+def costed(mapped: Iterator[Mapped]) -> Iterator[tuple[LayerProblem, LayerCost]]:
+    for problem, mapping in mapped:
         try:
-            yield layer, machine, layer_cost(layer, machine, mapping)
+            yield problem, layer_cost(problem, mapping)
         except (MappingError, AcceleratorError):
             continue
 
@@ -97,20 +99,22 @@ SEEDS = pytest.mark.parametrize("seed", range(60))
 @KINDS
 @SEEDS
 def test_inputs_cost_at_least_their_floor(mapped: Maker, keeps: bool, seed: int) -> None:
-    for layer, machine, cost in costed(mapped(seed)):
+    for problem, cost in costed(mapped(seed)):
+        layer, machine = problem.layer, problem.accelerator
         floors = MachineFloors(machine, AnyUnrolling(machine, every_memory_keeps=keeps))
         floor = floors.of([layer]).floor(Operand.INPUT, layer.k)
         elements = layer.elements(Operand.INPUT)
-        least = layer.macs * floor.per_mac + elements * floor.per_element[machine.home(Operand.INPUT)]
+        least = layer.macs * floor.per_mac + elements * floor.per_element[problem.home(Operand.INPUT)]
         assert least <= energy_of(cost, Operand.INPUT) * ROUNDED
 
 
 @KINDS
 @SEEDS
 def test_sums_cost_at_least_their_floor(mapped: Maker, keeps: bool, seed: int) -> None:
-    for layer, machine, cost in costed(mapped(seed)):
+    for problem, cost in costed(mapped(seed)):
+        layer, machine = problem.layer, problem.accelerator
         floors = MachineFloors(machine, AnyUnrolling(machine, every_memory_keeps=keeps))
-        floor = floors.of([layer]).output_floor()[machine.home(Operand.OUTPUT)]
+        floor = floors.of([layer]).output_floor()[problem.home(Operand.OUTPUT)]
         assert layer.elements(Operand.OUTPUT) * floor <= energy_of(cost, Operand.OUTPUT) * ROUNDED
 
 
@@ -118,13 +122,14 @@ def test_sums_cost_at_least_their_floor(mapped: Maker, keeps: bool, seed: int) -
 @SEEDS
 def test_weights_and_sums_cost_at_least_the_cheapest_case(mapped: Maker, keeps: bool, seed: int) -> None:
     """Of who is used again for long, a weight or a sum."""
-    for layer, machine, cost in costed(mapped(seed)):
+    for problem, cost in costed(mapped(seed)):
+        layer, machine = problem.layer, problem.accelerator
         if not layer.has_weight:
             continue
         floors = MachineFloors(machine, AnyUnrolling(machine, every_memory_keeps=keeps))
         nest = floors.of([layer])
-        reuse, sums = reuse_floors(nest), nest.output_floor()[machine.home(Operand.OUTPUT)]
-        home = floors.homes(Operand.WEIGHT).index(machine.home(Operand.WEIGHT))
+        reuse, sums = reuse_floors(nest), nest.output_floor()[problem.home(Operand.OUTPUT)]
+        home = floors.homes(Operand.WEIGHT).index(problem.home(Operand.WEIGHT))
         outputs, weights = layer.elements(Operand.OUTPUT), layer.elements(Operand.WEIGHT)
         cases = weights * reuse.weight_pj(np.array([float(layer.n * layer.p * layer.q)]))[:, home, 0]
         least = float((cases + reuse.more_per_output * outputs).min()) + outputs * sums
@@ -134,7 +139,8 @@ def test_weights_and_sums_cost_at_least_the_cheapest_case(mapped: Maker, keeps: 
 @KINDS
 @SEEDS
 def test_no_more_units_are_at_work_than_are_counted(mapped: Maker, keeps: bool, seed: int) -> None:
-    for layer, machine, cost in costed(mapped(seed)):
+    for problem, cost in costed(mapped(seed)):
+        layer, machine = problem.layer, problem.accelerator
         shares = AnyUnrolling(machine, every_memory_keeps=keeps).of([layer])
         assert layer.macs / shares.at_work <= cost.cycles * ROUNDED
 

@@ -7,13 +7,13 @@ from collections.abc import Callable
 import pytest
 
 from onchip.answer.layer_mapping import Kept, LayerMapping, Loop
+from onchip.answer.layer_problem import LayerProblem
 from onchip.answer.result import Result, Status, Stop
 from onchip.arch.accelerator import Accelerator
 from onchip.arch.memory import Operand
 from onchip.facts.fusable import FusableNetwork
 from onchip.formats.own.accelerator_yaml import accelerator_from_yaml
 from onchip.formats.own.graph_json import graph_from_json
-from onchip.ir.layer import Layer
 from onchip.lower.layers.fusable_of import fusable_of
 from onchip.lower.layers.layers_of import Precision
 from onchip.solve.mapping.baselines.loma import solve_as_loma
@@ -56,7 +56,7 @@ def exact_that(monkeypatch: pytest.MonkeyPatch, solve: Solve) -> None:
     monkeypatch.setitem(METHODS, "exact", MappingMethod("exact", "", solve))
 
 
-def _interrupted(layer: Layer, accelerator: Accelerator, objective: MappingObjective, run: Run) -> Result[LayerMapping]:
+def _interrupted(problem: LayerProblem, objective: MappingObjective, run: Run) -> Result[LayerMapping]:
     """Until someone presses Ctrl-C."""
     run.interrupt.set()
     return Result(Status.UNKNOWN, None, None, 0, run.seconds, "exact", Stop.INTERRUPTED)
@@ -138,9 +138,9 @@ def _until(layers: int, solve: Solve) -> Solve:
     """Interrupted with so many layers mapped."""
     mapped = [0]
 
-    def counting(layer: Layer, accelerator: Accelerator, objective: MappingObjective, run: Run) -> Result[LayerMapping]:
+    def counting(problem: LayerProblem, objective: MappingObjective, run: Run) -> Result[LayerMapping]:
         mapped[0] += 1
-        result = solve(layer, accelerator, objective, run)
+        result = solve(problem, objective, run)
         if mapped[0] >= layers:
             run.interrupt.set()
         return result
@@ -148,16 +148,14 @@ def _until(layers: int, solve: Solve) -> Solve:
     return counting
 
 
-def _one_element_at_a_time(
-    layer: Layer, accelerator: Accelerator, objective: MappingObjective, run: Run
-) -> Result[LayerMapping]:
+def _one_element_at_a_time(problem: LayerProblem, objective: MappingObjective, run: Run) -> Result[LayerMapping]:
     """In every memory, if that fits."""
-    kept = {
-        str(operand): tuple(Kept(level.memory.name, 0) for level in accelerator.keepers(operand))
+    layer = problem.layer
+    kept = (
+        tuple(Kept(level.memory.name, 0) for level in problem.keepers(operand) if operand in layer.operands)
         for operand in Operand
-        if operand in layer.operands
-    }
-    mapping = LayerMapping(tuple(Loop(name, size) for name, size in layer.bounds.items() if size > 1), **kept)
-    if verify_mapping(layer, accelerator, mapping):
+    )
+    mapping = LayerMapping(tuple(Loop(name, size) for name, size in layer.bounds.items() if size > 1), *kept)
+    if verify_mapping(problem, mapping):
         return Result(Status.UNKNOWN, None, None, 0, run.seconds, "exact")
     return Result(Status.FEASIBLE, mapping, 1, 0, run.seconds, "exact")

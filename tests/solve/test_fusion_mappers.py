@@ -8,8 +8,9 @@ from dataclasses import replace
 import pytest
 
 from onchip.answer.layer_mapping import LayerMapping, Loop
+from onchip.answer.layer_problem import LayerProblem
 from onchip.answer.result import Result, Status
-from onchip.arch.accelerator import Accelerator
+from onchip.answer.schedule import Homes
 from onchip.arch.memory import Operand
 from onchip.cost.layer.accounting import AccountingName
 from onchip.cost.layer.limits import array_of
@@ -32,15 +33,14 @@ from onchip.solve.stacks.mappers import (
 from onchip.verify.mapping import verify_mapping
 from onchip.verify.rules import Rule
 from support.fused_files import CHIP
+from support.nests import beside_operands
 
 MACHINE = load_accelerator("meta-prototype-df")
 LAYER = Layer(k=33, c=12, p=9, q=14, r=3, s=3, partial_bits=16)
-IN_PLACE = replace(MACHINE, homes=((Operand.INPUT, "activation_local_buffer"),))
-"""A map of 64 KiB and more does not fit there."""
 ENERGY = MappingObjective.ENERGY
 
 
-def _refuse(layer: Layer, accelerator: Accelerator, objective: MappingObjective, run: Run) -> Result[LayerMapping]:
+def _refuse(problem: LayerProblem, objective: MappingObjective, run: Run) -> Result[LayerMapping]:
     raise InputError("it is too large", place="layer", expected="a smaller one")
 
 
@@ -53,15 +53,15 @@ def stopped() -> Run:
 def test_what_a_method_refuses_is_said_and_not_taken_for_impossible() -> None:
     mapper = LayerMapper(MappingMethod("picky", "", _refuse), ENERGY, Run())
     with pytest.raises(UnmappableError, match="--method picky: it is too large; expected a smaller one"):
-        mapper(Layer(), load_accelerator("simba"))
+        mapper(LayerProblem(Layer(), load_accelerator("simba")))
 
 
 @pytest.mark.parametrize("method", ["hybrid", "random"])
 def test_nothing_is_kept_at_or_above_where_it_lies_whole(method: str) -> None:
     """Mappings at random once put tiles of an operand into its home, and were refused."""
     chip = accelerator_from_yaml(CHIP, "chip.yaml")
-    homes = tuple((operand, "buffer") for operand in Operand)
-    cost = LayerMapper(METHODS[method], ENERGY, Run())(Layer(k=2, p=2), replace(chip, homes=homes))
+    problem = LayerProblem(Layer(k=2, p=2), chip, Homes("buffer", "buffer", "buffer"))
+    cost = LayerMapper(METHODS[method], ENERGY, Run())(problem)
     assert cost is not None
     assert {one.memory for one in cost.accesses} <= {"register", "buffer"}
 
@@ -69,35 +69,36 @@ def test_nothing_is_kept_at_or_above_where_it_lies_whole(method: str) -> None:
 def test_what_the_rule_refuses_is_said_and_not_taken_for_impossible() -> None:
     mapper = RuleMapper(TemporalMethod.UNEVEN, MappingObjective.LATENCY, Run())
     with pytest.raises(UnmappableError, match="--method uneven: uneven does not know latency; expected energy"):
-        mapper(LAYER, MACHINE)
+        mapper(LayerProblem(LAYER, MACHINE))
 
 
 @pytest.mark.parametrize("method", TemporalMethod)
 def test_a_layer_costs_what_the_mapper_of_the_rule_makes_of_it(method: TemporalMethod) -> None:
-    cost = RuleMapper(method, ENERGY, Run())(LAYER, MACHINE)
+    cost = RuleMapper(method, ENERGY, Run())(LayerProblem(LAYER, MACHINE))
     assert cost is not None
-    assert cost == FixedUnrolling(method)(LAYER, MACHINE)
+    assert cost == FixedUnrolling(method)(LayerProblem(LAYER, MACHINE))
 
 
 @pytest.mark.parametrize("method", TemporalMethod)
 def test_room_is_counted_in_parts_as_units_are(method: TemporalMethod) -> None:
     """Of 14 columns on 4 units the last turn has two: 16 would not fit."""
     layer = Layer(k=56, p=72, q=14, r=5, s=5, partial_bits=16)
-    homes = tuple((operand, "activation_local_buffer") for operand in (Operand.INPUT, Operand.OUTPUT))
-    machine = unrolling_groups(replace(MACHINE, homes=homes))
-    mapping = FixedUnrolling(method).result(layer, machine).answer
+    homes = dict.fromkeys((Operand.INPUT, Operand.OUTPUT), "activation_local_buffer")
+    problem = beside_operands(layer, unrolling_groups(MACHINE), homes)
+    assert problem is not None
+    mapping = FixedUnrolling(method).result(problem).answer
     assert mapping is not None
-    assert [one.rule for one in verify_mapping(mapping.layer(layer), machine, mapping)] == [Rule.CAPACITY_EXCEEDED]
-    assert RuleMapper(method, ENERGY, Run())(layer, machine) is not None
+    assert [one.rule for one in verify_mapping(problem, mapping, may_pad=True)] == [Rule.CAPACITY_EXCEEDED]
+    assert RuleMapper(method, ENERGY, Run())(problem) is not None
 
 
 def test_a_mapping_that_is_not_legal_is_a_defect(monkeypatch: pytest.MonkeyPatch) -> None:
-    def wrong(mapper: FixedUnrolling, layer: Layer, accelerator: Accelerator) -> Result[LayerMapping]:
+    def wrong(mapper: FixedUnrolling, problem: LayerProblem) -> Result[LayerMapping]:
         return Result(Status.OPTIMAL, LayerMapping((Loop("K", 64, "OX"),)), 1, 1, 0.0, "wrong")
 
     monkeypatch.setattr(FixedUnrolling, "result", wrong)
     with pytest.raises(InternalError, match="its mapping is not legal: too-few-iterations"):
-        RuleMapper(TemporalMethod.LOMA, ENERGY, Run())(LAYER, MACHINE)
+        RuleMapper(TemporalMethod.LOMA, ENERGY, Run())(LayerProblem(LAYER, MACHINE))
 
 
 @pytest.mark.parametrize(
@@ -108,13 +109,13 @@ def test_a_mapping_that_is_not_legal_is_a_defect(monkeypatch: pytest.MonkeyPatch
     ],
 )
 def test_a_run_that_has_to_stop_says_nothing_of_a_layer(mapper_in: Callable[[Run], LayerMapper | RuleMapper]) -> None:
-    assert mapper_in(Run())(LAYER, MACHINE) is not None
+    assert mapper_in(Run())(LayerProblem(LAYER, MACHINE)) is not None
     with pytest.raises(CostingStoppedError):
-        mapper_in(stopped())(LAYER, MACHINE)
-    too_large = Layer(c=64, p=33, q=32)
-    assert mapper_in(Run())(too_large, IN_PLACE) is None
+        mapper_in(stopped())(LayerProblem(LAYER, MACHINE))
+    without_room = LayerProblem(Layer(c=64), MACHINE, room_bytes={"activation_local_buffer": 0})
+    assert mapper_in(Run())(without_room) is None
     with pytest.raises(CostingStoppedError):
-        mapper_in(stopped())(too_large, IN_PLACE)
+        mapper_in(stopped())(without_room)
 
 
 @pytest.mark.parametrize(("accounting", "default"), [("interpreter", "exact"), ("defines", "uneven")])

@@ -12,6 +12,7 @@ from random import Random
 import pytest
 
 from onchip.answer.layer_mapping import Kept, LayerMapping, Loop, MappingError
+from onchip.answer.layer_problem import LayerProblem
 from onchip.answer.result import Status
 from onchip.arch.accelerator import Accelerator
 from onchip.arch.compute import ComputeArray
@@ -32,7 +33,7 @@ from onchip.solve.mapping.objective import MappingObjective
 from onchip.solve.run.limits import Limits, Run
 from onchip.verify.mapping import verify_mapping
 from oracles import mapping_unrolled as oracle
-from support.nests import random_layer
+from support.nests import beside_operands, random_layer
 
 SYSTOLIC = Path(__file__).parents[1] / "data" / "zigzag-systolic.yaml"
 PORTS = (Port(Direction.READ, 16), Port(Direction.WRITE, 16))
@@ -49,8 +50,8 @@ RESNET18 = (
 """What ZigZag 3.9.1 says of layers of ResNet18 on its tpu_like, in pJ, limit 6."""
 
 
-def _machine(random: Random) -> Accelerator:
-    """Three levels, some for one operand, small enough that few loops fit; two units along one dimension."""
+def _machine(random: Random) -> tuple[Accelerator, dict[Operand, str]]:
+    """Three levels, some for one operand, small enough that few loops fit; two units; who lies whole in the last."""
     levels = []
     served: tuple[str, ...] | None = ()
     for number in range(3):
@@ -61,18 +62,24 @@ def _machine(random: Random) -> Accelerator:
         access = Access(16, random.choice((1.0, 3.0)) * 4**number, 2.0 * 4**number, 8)
         levels.append(MemoryLevel(memory, served, number == 2, doubled, access, PORTS))
     dram = Dram(Access(16, 100.0, 110.0), (Port(Direction.READ_WRITE, 16),))
-    home = tuple((operand, "memory2") for operand in Operand if random.random() < 0.15)
+    homes = {operand: "memory2" for operand in Operand if random.random() < 0.15}
     array = ComputeArray({"lane": 2}, mac_energy_pj=0.5)
-    return Accelerator("small", (levels[-1].memory,), tuple(levels), None, array, dram, homes=home)
+    return Accelerator("small", (levels[-1].memory,), tuple(levels), None, array, dram), homes
 
 
-def _small(seed: int) -> tuple[Layer, Accelerator, dict[str, dict[str, int]]]:
+def _problem(layer: Layer, accelerator: Accelerator, homes: dict[Operand, str]) -> LayerProblem:
+    """With all in DRAM where what shall lie whole does not fit."""
+    own = {operand: name for operand, name in homes.items() if operand in layer.operands}
+    return beside_operands(layer, accelerator, own) or LayerProblem(layer, accelerator)
+
+
+def _small(seed: int) -> tuple[LayerProblem, dict[str, dict[str, int]]]:
     random = Random(seed)
-    accelerator = _machine(random)
+    machine = _machine(random)
     while True:
         layer = random_layer(random, 300)
         if len(_factors(layer, ())) <= 5:
-            return layer, accelerator, _unrolling(random, layer)
+            return _problem(layer, *machine), _unrolling(random, layer)
 
 
 def _unrolling(random: Random, layer: Layer) -> dict[str, dict[str, int]]:
@@ -113,24 +120,23 @@ def _elements(layer: Layer, operand: str, loops: Sequence[Loop]) -> int:
     return found
 
 
-def _filled(
-    layer: Layer, accelerator: Accelerator, beside: Sequence[Loop], order: Sequence[Loop]
-) -> LayerMapping | None:
+def _filled(problem: LayerProblem, beside: Sequence[Loop], order: Sequence[Loop]) -> LayerMapping | None:
     """Level by level the numbers of further loops by which least comes from above; of equal ones the last."""
+    layer = problem.layer
     cuts = dict.fromkeys(layer.operands, 0)
     kept: dict[str, list[Kept]] = {str(operand): [] for operand in Operand}
-    for level in accelerator.levels:
+    for level in problem.levels:
         held = [
             operand
             for operand in level.memory.holds
             if operand in layer.operands
-            and (level in accelerator.keepers(operand) or accelerator.home(operand) == level.memory.name)
+            and (level in problem.keepers(operand) or problem.home(operand) == level.memory.name)
         ]
         best: tuple[float, tuple[int, ...]] = (inf, ())
         for more in product(*(range(len(order) - cuts[operand] + 1) for operand in held)):
             ends = [cuts[operand] + number for operand, number in zip(held, more, strict=True)]
             if any(
-                accelerator.home(o) == level.memory.name and end < len(order) for o, end in zip(held, ends, strict=True)
+                problem.home(o) == level.memory.name and end < len(order) for o, end in zip(held, ends, strict=True)
             ):
                 continue
             rooms = [
@@ -140,17 +146,17 @@ def _filled(
             moved = sum(
                 room * prod(loop.size for loop in order[end:])
                 for operand, room, end in zip(held, rooms, ends, strict=True)
-                if accelerator.home(operand) != level.memory.name
+                if problem.home(operand) != level.memory.name
             )
-            if sum(rooms) <= level.memory.capacity_bytes * 8 and moved <= best[0]:
+            if sum(rooms) <= problem.usable_bits(level.memory.name) and moved <= best[0]:
                 best = moved, tuple(ends)
         if held and best[0] == inf:
             return None
         for operand, end in zip(held, best[1], strict=True):
             cuts[operand] = end
-            if level in accelerator.keepers(operand):
+            if level in problem.keepers(operand):
                 kept[operand].append(Kept(level.memory.name, len(beside) + end))
-    return LayerMapping((*beside, *order), **{operand: tuple(own) for operand, own in kept.items()})
+    return LayerMapping((*beside, *order), *(tuple(own) for own in kept.values()))
 
 
 def _room(
@@ -168,29 +174,29 @@ def _room(
 
 
 def _energies(
-    layer: Layer, accelerator: Accelerator, mappings: Iterator[LayerMapping | None], accounting: Accounting
+    problem: LayerProblem, mappings: Iterator[LayerMapping | None], accounting: Accounting
 ) -> Iterator[float]:
     for mapping in mappings:
         if mapping is not None:
             try:
-                yield layer_cost(layer, accelerator, mapping, accounting).energy_pj
+                yield layer_cost(problem, mapping, accounting).energy_pj
             except MappingError:
                 continue
 
 
-def _beside(layer: Layer, accelerator: Accelerator, unrolling: dict[str, dict[str, int]]) -> tuple[Loop, ...]:
-    return unrolled_as_asked(layer, accelerator, unrolling).beside
+def _beside(problem: LayerProblem, unrolling: dict[str, dict[str, int]]) -> tuple[Loop, ...]:
+    return unrolled_as_asked(problem.layer, problem.accelerator, unrolling).beside
 
 
 @pytest.mark.parametrize("accounting", [ZIGZAG, DEFINES])
 @pytest.mark.parametrize("seed", range(60))
 def test_all_orders_are_filled_as_the_definition_says(seed: int, accounting: Accounting) -> None:
-    layer, accelerator, unrolling = _small(seed)
-    beside = _beside(layer, accelerator, unrolling)
-    orders = set(permutations(_factors(layer, beside)))
-    mappings = (_filled(layer, accelerator, beside, order) for order in orders)
-    least = min(_energies(layer, accelerator, mappings, accounting), default=inf)
-    result = solve_as_loma(layer, accelerator, MappingObjective.ENERGY, Run(), 6, accounting, unrolling)
+    problem, unrolling = _small(seed)
+    beside = _beside(problem, unrolling)
+    orders = set(permutations(_factors(problem.layer, beside)))
+    mappings = (_filled(problem, beside, order) for order in orders)
+    least = min(_energies(problem, mappings, accounting), default=inf)
+    result = solve_as_loma(problem, MappingObjective.ENERGY, Run(), 6, accounting, unrolling)
     assert (result.objective_value is None) == (least == inf)
     if result.objective_value is not None:
         assert result.objective_value == pytest.approx(1000 * least, rel=1e-9)
@@ -201,43 +207,42 @@ def test_all_orders_are_filled_as_the_definition_says(seed: int, accounting: Acc
 def test_with_stored_room_answers_are_legal_and_the_best_of_those(seed: int, accounting: Accounting) -> None:
     """Rows that a stride skips, which those tools do not count, lie in a tile all the same."""
     random = Random(seed)
-    accelerator, factors = replace(_machine(random), homes=()), 4
+    accelerator, factors = _machine(random)[0], 4
     while not 1 <= factors <= 3:
         layer = replace(random_layer(random, 60), stride=random.choice(((2, 2), (3, 1))), padding=(0, 0, 0, 0))
         factors = len(oracle.factors(oracle.unrolled(layer, accelerator)[1]))
-    given = layer, accelerator, MappingObjective.ENERGY, Run()
+    problem = LayerProblem(layer, accelerator)
+    given = problem, MappingObjective.ENERGY, Run()
     proven = solve_uneven(*given, accounting, has_stored_room=True)
     least = oracle.least_uneven_pj(layer, accelerator, accounting)
     assert proven.status is (Status.INFEASIBLE if least == inf else Status.OPTIMAL)
     filled = solve_as_loma(*given, accounting=accounting, has_stored_room=True)
-    best = min(_energies(layer, accelerator, oracle.filled_mappings(layer, accelerator), accounting), default=inf)
+    best = min(_energies(problem, oracle.filled_mappings(layer, accelerator), accounting), default=inf)
     for result, value in ((proven, least), (filled, best)):
         assert (result.answer is None) == (value == inf)
         if result.answer is not None:
-            assert verify_mapping(layer, accelerator, result.answer) == ()
+            assert verify_mapping(problem, result.answer) == ()
             assert result.objective_value == pytest.approx(1000 * value, rel=1e-9)
 
 
-def _all_cuts(
-    layer: Layer, accelerator: Accelerator, beside: Sequence[Loop], order: Sequence[Loop]
-) -> Iterator[LayerMapping]:
+def _all_cuts(problem: LayerProblem, beside: Sequence[Loop], order: Sequence[Loop]) -> Iterator[LayerMapping]:
     places = range(len(beside), len(beside) + len(order) + 1)
     ways = []
     for operand in Operand:
-        names = [one.memory.name for one in accelerator.keepers(operand)] if operand in layer.operands else []
+        names = [one.memory.name for one in problem.keepers(operand) if operand in problem.layer.operands]
         rising = (cuts for cuts in product(places, repeat=len(names)) if list(cuts) == sorted(cuts))
         ways.append([tuple(Kept(name, cut) for name, cut in zip(names, cuts, strict=True)) for cuts in rising])
     for kept in product(*ways):
         yield LayerMapping((*beside, *order), *kept)
 
 
-def _fits(layer: Layer, accelerator: Accelerator, mapping: LayerMapping, accounting: Accounting) -> bool:
+def _fits(problem: LayerProblem, mapping: LayerMapping, accounting: Accounting) -> bool:
     """With sizes as they are counted, and room for sums as they are while they are added up."""
-    needs = needed_bits(layer, accelerator, mapping, replace(accounting, finished_sums_leave_short=False))
+    needs = needed_bits(problem.layer, problem, mapping, replace(accounting, finished_sums_leave_short=False))
     return all(
         sum(bits for (memory, _), bits in needs.items() if memory == level.memory.name)
-        <= 8 * level.memory.capacity_bytes
-        for level in accelerator.levels
+        <= problem.usable_bits(level.memory.name)
+        for level in problem.levels
     )
 
 
@@ -245,21 +250,20 @@ def _fits(layer: Layer, accelerator: Accelerator, mapping: LayerMapping, account
 @pytest.mark.parametrize("seed", range(40))
 def test_no_order_and_no_cuts_are_better_than_the_proven_ones(seed: int, accounting: Accounting) -> None:
     random = Random(seed)
-    accelerator = _machine(random)
+    accelerator, homes = _machine(random)
     factors: list[Loop] = []
     while not 1 <= len(factors) <= (3 if seed % 10 == 0 else 2):
         layer = random_layer(random, 100)
         layer, unrolling = _undivided(random, layer) if seed % 2 else (layer, _unrolling(random, layer))
         unrolled = unrolled_as_asked(layer, accelerator, unrolling)
         factors = _prime_loops(unrolled.turns)
+    problem = _problem(layer, accelerator, homes)
     mappings = [
-        mapping
-        for order in set(permutations(factors))
-        for mapping in _all_cuts(layer, accelerator, unrolled.beside, order)
+        mapping for order in set(permutations(factors)) for mapping in _all_cuts(problem, unrolled.beside, order)
     ]
-    legal = [mapping for mapping in mappings if _fits(layer, accelerator, mapping, accounting)]
-    least = float(min(ZigzagCosts(layer, accelerator, accounting).of(legal).energy_pj, default=inf))
-    result = solve_uneven(layer, accelerator, MappingObjective.ENERGY, Run(), accounting, unrolling)
+    legal = [mapping for mapping in mappings if _fits(problem, mapping, accounting)]
+    least = float(min(ZigzagCosts(problem, accounting).of(legal).energy_pj, default=inf))
+    result = solve_uneven(problem, MappingObjective.ENERGY, Run(), accounting, unrolling)
     assert result.status is (Status.INFEASIBLE if least == inf else Status.OPTIMAL)
     if result.objective_value is not None:
         assert result.objective_value == pytest.approx(1000 * least, rel=1e-9)
@@ -281,12 +285,14 @@ def test_the_proven_mapping_is_no_worse_than_lomas_whatever_its_limit(seed: int,
     accelerator = load_accelerator("meta-prototype-df")
     homes = ("activation_local_buffer", "activation_global_buffer", "dram")
     at_home = {Operand.INPUT: random.choice(homes), Operand.OUTPUT: random.choice(homes)}
-    chosen = tuple((operand, memory) for operand, memory in at_home.items() if memory != "dram")
-    accelerator = replace(accelerator, homes=chosen)
+    chosen = {operand: memory for operand, memory in at_home.items() if memory != "dram"}
     taps = random.choice((1, 3))
     k, c, p, q = random.choice((12, 33, 56)), random.choice((1, 3, 12)), random.randint(2, 40), random.randint(2, 40)
     layer = Layer(k=k, c=c, p=p, q=q, r=taps, s=taps, partial_bits=16)
-    given = layer, accelerator, MappingObjective.ENERGY, Run()
+    problem = beside_operands(layer, accelerator, chosen)
+    if problem is None:
+        pytest.skip("operands do not fit where they shall lie")
+    given = problem, MappingObjective.ENERGY, Run()
     unrolling = {"K": {"K": 32}, "C": {"C": 2}, "OX": {"Q": 4}, "OY": {"P": 4}}
     proven = solve_uneven(*given, accounting, unrolling)
     for limit in (3, 5, 6, 7):
@@ -301,7 +307,7 @@ def test_zigzags_own_mappings_cost_what_it_says_and_the_proven_ones_no_more(text
     hardware = read_zigzag_hardware(SYSTOLIC)
     layer = replace(Layer.of_text(text), partial_bits=16)
     accounting = replace(ZIGZAG, systolic=hardware.systolic)
-    given = layer, hardware.accelerator, MappingObjective.ENERGY, Run()
+    given = LayerProblem(layer, hardware.accelerator), MappingObjective.ENERGY, Run()
     filled = solve_as_loma(*given, 6, accounting, TPU)
     # It rounds each memory's accesses down to whole ones.
     assert filled.objective_value == pytest.approx(1000 * energy_pj, rel=2e-5)
@@ -316,10 +322,10 @@ def test_zigzags_own_mappings_cost_what_it_says_and_the_proven_ones_no_more(text
 def test_the_proven_mapping_costs_what_it_says() -> None:
     hardware = read_zigzag_hardware(SYSTOLIC)
     layer = replace(Layer.of_text("conv:k128c128p28q28r3s3:pad1"), partial_bits=16)
-    result = solve_uneven(layer, hardware.accelerator, MappingObjective.ENERGY, Run(), ZIGZAG, TPU)
+    result = solve_uneven(LayerProblem(layer, hardware.accelerator), MappingObjective.ENERGY, Run(), ZIGZAG, TPU)
     assert result.answer is not None
-    assert verify_mapping(layer, hardware.accelerator, result.answer) == ()
-    cost = layer_cost(layer, hardware.accelerator, result.answer, ZIGZAG)
+    assert verify_mapping(LayerProblem(layer, hardware.accelerator), result.answer) == ()
+    cost = layer_cost(LayerProblem(layer, hardware.accelerator), result.answer, ZIGZAG)
     assert result.objective_value == round(1000 * cost.energy_pj)
 
 
@@ -328,9 +334,9 @@ def test_the_proven_mapping_costs_what_it_says() -> None:
 def test_the_value_is_that_of_the_cost_model(objective: MappingObjective, accounting: Accounting) -> None:
     hardware = read_zigzag_hardware(SYSTOLIC)
     layer = replace(Layer.of_text("conv:k64c32p14q14r3s3:stride2:pad1x1x0x0"), partial_bits=16)
-    result = solve_as_loma(layer, hardware.accelerator, objective, Run(), 4, accounting, TPU)
+    result = solve_as_loma(LayerProblem(layer, hardware.accelerator), objective, Run(), 4, accounting, TPU)
     assert result.answer is not None
-    cost = layer_cost(layer, hardware.accelerator, result.answer, accounting)
+    cost = layer_cost(LayerProblem(layer, hardware.accelerator), result.answer, accounting)
     assert result.objective_value == pytest.approx(objective.of(cost.energy_pj, cost.cycles), rel=1e-9)
 
 
@@ -354,12 +360,17 @@ def test_bounds_that_the_units_do_not_divide_run_longer() -> None:
     assert (unrolled.turns["K"], unrolled.turns["C"]) == (32, 2)
     assert unrolled.parts(Layer(k=1000, c=48)) == {"K": (1000, 1024)}
     layer = Layer(k=70, c=4, partial_bits=16)
-    executed = solve_as_loma(layer, hardware.accelerator, MappingObjective.ENERGY, Run(), 6, INTERPRETER, TPU)
+    executed = solve_as_loma(
+        LayerProblem(layer, hardware.accelerator), MappingObjective.ENERGY, Run(), 6, INTERPRETER, TPU
+    )
     assert executed.answer is not None
     assert executed.answer.bounds["K"] == 72
-    assert verify_mapping(layer, hardware.accelerator, executed.answer) != ()
-    assert verify_mapping(layer.padded_to(executed.answer.bounds), hardware.accelerator, executed.answer) == ()
-    cost = layer_cost(layer, hardware.accelerator, executed.answer)
+    assert verify_mapping(LayerProblem(layer, hardware.accelerator), executed.answer) != ()
+    assert (
+        verify_mapping(LayerProblem(layer.padded_to(executed.answer.bounds), hardware.accelerator), executed.answer)
+        == ()
+    )
+    cost = layer_cost(LayerProblem(layer, hardware.accelerator), executed.answer)
     assert executed.objective_value == round(1000 * cost.energy_pj)
 
 
@@ -374,24 +385,24 @@ def test_bounds_that_the_units_do_not_divide_run_longer() -> None:
 def test_what_the_array_does_not_unroll_is_refused(unrolling: dict[str, dict[str, int]], message: str) -> None:
     accelerator = read_zigzag_hardware(SYSTOLIC).accelerator
     with pytest.raises(InputError, match=message):
-        solve_as_loma(Layer(k=64), accelerator, MappingObjective.ENERGY, Run(), unrolling=unrolling)
+        solve_as_loma(LayerProblem(Layer(k=64), accelerator), MappingObjective.ENERGY, Run(), unrolling=unrolling)
 
 
 def test_the_proof_is_of_energy_under_zigzags_accounting() -> None:
     accelerator = read_zigzag_hardware(SYSTOLIC).accelerator
     with pytest.raises(UsageError, match="uneven does not know latency; expected energy"):
-        solve_uneven(Layer(k=64), accelerator, MappingObjective.LATENCY, Run())
+        solve_uneven(LayerProblem(Layer(k=64), accelerator), MappingObjective.LATENCY, Run())
     with pytest.raises(InputError, match="accounting: uneven does not know it"):
-        solve_uneven(Layer(k=64), accelerator, MappingObjective.ENERGY, Run(), INTERPRETER)
+        solve_uneven(LayerProblem(Layer(k=64), accelerator), MappingObjective.ENERGY, Run(), INTERPRETER)
 
 
 def test_without_time_there_is_an_answer_and_a_bound() -> None:
     accelerator = read_zigzag_hardware(SYSTOLIC).accelerator
     layer = replace(Layer.of_text("conv:k128c128p28q28r3s3:pad1"), partial_bits=16)
     stopped = solve_uneven(
-        layer, accelerator, MappingObjective.ENERGY, Run(Limits(time_limit_seconds=0.0)), ZIGZAG, TPU
+        LayerProblem(layer, accelerator), MappingObjective.ENERGY, Run(Limits(time_limit_seconds=0.0)), ZIGZAG, TPU
     )
-    proven = solve_uneven(layer, accelerator, MappingObjective.ENERGY, Run(), ZIGZAG, TPU)
+    proven = solve_uneven(LayerProblem(layer, accelerator), MappingObjective.ENERGY, Run(), ZIGZAG, TPU)
     assert stopped.status is Status.FEASIBLE
     assert stopped.objective_value is not None
     assert proven.objective_value is not None

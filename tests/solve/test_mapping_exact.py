@@ -8,8 +8,8 @@ from math import isfinite
 import pytest
 
 from onchip.answer.layer_mapping import Kept, LayerMapping, Loop
+from onchip.answer.layer_problem import LayerProblem
 from onchip.answer.result import Status, Stop
-from onchip.arch.accelerator import Accelerator
 from onchip.arch.memory import Operand
 from onchip.cost.layer.cost import layer_cost
 from onchip.formats.own.accelerator_yaml import load_accelerator
@@ -20,52 +20,55 @@ from onchip.solve.mapping.objective import MappingObjective
 from onchip.solve.run.limits import Limits, Progress, Run
 from onchip.verify.mapping import verify_mapping
 from oracles.mapspace import homed_toy, lean_toy, least_values, toy
+from support.nests import beside_operands
 
 MOST_MAPPINGS = 3000
 
 
 @pytest.mark.parametrize("seed", range(130))
 def test_it_finds_the_best_of_all_mappings(seed: int) -> None:
-    _is_best(*toy(seed))
+    _is_best(toy(seed))
 
 
 @pytest.mark.parametrize("seed", range(40))
 def test_it_finds_the_best_where_memories_keep_one_operand(seed: int) -> None:
-    _is_best(*lean_toy(seed))
+    _is_best(lean_toy(seed))
 
 
 @pytest.mark.parametrize("seed", range(60))
 def test_it_finds_the_best_where_operands_lie_whole_in_tight_memories(seed: int) -> None:
-    _is_best(*homed_toy(seed))
+    _is_best(homed_toy(seed))
 
 
-def _is_best(layer: Layer, accelerator: Accelerator) -> None:
-    best = least_values(layer, accelerator, MOST_MAPPINGS)
+def _is_best(problem: LayerProblem) -> None:
+    best = least_values(problem, MOST_MAPPINGS)
     if best is None:
         pytest.skip("too many mappings to look at each")
     for objective, value in best.items():
-        result = solve_exactly(layer, accelerator, objective, Run())
+        result = solve_exactly(problem, objective, Run())
         if not isfinite(value):
             assert result.status is Status.INFEASIBLE
             continue
         assert result.status is Status.OPTIMAL
         assert result.answer is not None
         assert result.objective_value == pytest.approx(value, rel=1e-9, abs=1)
-        assert verify_mapping(layer, accelerator, result.answer) == ()
+        assert verify_mapping(problem, result.answer) == ()
 
 
 def test_at_least_a_hundred_toys_are_small_enough() -> None:
-    small = sum(least_values(*toy(seed), MOST_MAPPINGS) is not None for seed in range(130))
+    small = sum(least_values(toy(seed), MOST_MAPPINGS) is not None for seed in range(130))
     assert small >= 100
 
 
 def test_in_some_toys_incomplete_sums_find_no_room_where_outputs_lie_whole() -> None:
-    assert sum(_gains_by_room_for_incomplete_sums(*homed_toy(seed)) for seed in range(60)) >= 5
+    assert sum(_gains_by_room_for_incomplete_sums(homed_toy(seed)) for seed in range(60)) >= 5
 
 
-def _gains_by_room_for_incomplete_sums(layer: Layer, accelerator: Accelerator) -> bool:
+def _gains_by_room_for_incomplete_sums(problem: LayerProblem) -> bool:
+    layer, accelerator = problem.layer, problem.accelerator
     more_bytes = layer.elements(OUTPUT) * (layer.partial_bits - layer.output_bits) // 8 + 1
-    home = accelerator.home(OUTPUT)
+    home = problem.home(OUTPUT)
+    room_bytes = {name: room + more_bytes * (name == home) for name, room in problem.room_bytes.items()}
     levels = tuple(
         replace(level, memory=replace(level.memory, capacity_bytes=level.memory.capacity_bytes + more_bytes))
         if level.memory.name == home
@@ -74,7 +77,8 @@ def _gains_by_room_for_incomplete_sums(layer: Layer, accelerator: Accelerator) -
     )
     roomy = replace(accelerator, levels=levels, scratchpads=(levels[-1].memory,))
     tight, wide = (
-        solve_exactly(layer, one, MappingObjective.ENERGY, Run()).objective_value for one in (accelerator, roomy)
+        solve_exactly(one, MappingObjective.ENERGY, Run()).objective_value
+        for one in (problem, replace(problem, accelerator=roomy, room_bytes=room_bytes))
     )
     return wide is not None and (tight is None or wide < tight)
 
@@ -82,20 +86,21 @@ def _gains_by_room_for_incomplete_sums(layer: Layer, accelerator: Accelerator) -
 def test_chains_whose_sums_find_no_room_where_outputs_lie_whole_are_not_looked_into() -> None:
     """There is room for whole outputs and little else, so none for sums that are wider: they complete below."""
     whole = load_accelerator("meta-prototype-df")
-    homes = ((Operand.INPUT, "activation_global_buffer"), (Operand.OUTPUT, "activation_local_buffer"))
-    layer = Layer(k=512, c=512, p=11, q=11, r=3, s=3, partial_bits=16)
-    mapper = ExactMapper(layer, replace(whole, homes=homes), MappingObjective.ENERGY, Run())
+    homes = {Operand.INPUT: "activation_global_buffer", Operand.OUTPUT: "activation_local_buffer"}
+    problem = beside_operands(Layer(k=512, c=512, p=11, q=11, r=3, s=3, partial_bits=16), whole, homes)
+    assert problem is not None
+    mapper = ExactMapper(problem, MappingObjective.ENERGY, Run())
     assert mapper.solve().status is Status.OPTIMAL
     assert mapper.nodes < 100
 
 
 def test_a_layer_on_simba_is_proven_and_costs_what_the_model_says() -> None:
     layer, accelerator = Layer(k=64, c=64, p=14, q=14, r=3, s=3, padding=(1, 1, 1, 1)), load_accelerator("simba")
-    result = solve_exactly(layer, accelerator, MappingObjective.ENERGY, Run())
+    result = solve_exactly(LayerProblem(layer, accelerator), MappingObjective.ENERGY, Run())
     assert result.status is Status.OPTIMAL
     assert result.answer is not None
     assert result.objective_value == result.lower_bound
-    cost = layer_cost(layer, accelerator, result.answer)
+    cost = layer_cost(LayerProblem(layer, accelerator), result.answer)
     assert result.objective_value == pytest.approx(1000 * cost.energy_pj, rel=1e-9)
 
 
@@ -120,16 +125,16 @@ def test_no_known_mapping_of_a_layer_on_simba_takes_less_time() -> None:
         (Kept("register", 0), Kept("weight_buffer", 5)),
         (Kept("accumulation_buffer", 5), Kept("global_buffer", 6)),
     )
-    result = solve_exactly(layer, accelerator, MappingObjective.LATENCY, Run())
+    result = solve_exactly(LayerProblem(layer, accelerator), MappingObjective.LATENCY, Run())
     assert result.status is Status.OPTIMAL
     assert result.objective_value is not None
-    assert result.objective_value <= layer_cost(layer, accelerator, known).cycles
+    assert result.objective_value <= layer_cost(LayerProblem(layer, accelerator), known).cycles
 
 
 def test_a_run_tells_of_better_mappings_and_never_of_a_bound_above_them() -> None:
     told: list[Progress] = []
     layer, accelerator = Layer(k=64, c=64, p=14, q=14, r=3, s=3, padding=(1, 1, 1, 1)), load_accelerator("simba")
-    result = solve_exactly(layer, accelerator, MappingObjective.LATENCY, Run(listener=told.append))
+    result = solve_exactly(LayerProblem(layer, accelerator), MappingObjective.LATENCY, Run(listener=told.append))
     values = [one.best for one in told if one.best is not None]
     assert values == sorted(values, reverse=True)
     assert values[-1] == result.objective_value
@@ -138,14 +143,14 @@ def test_a_run_tells_of_better_mappings_and_never_of_a_bound_above_them() -> Non
 
 @pytest.mark.parametrize("objective", MappingObjective)
 def test_larger_memories_never_cost_more_energy_or_time(objective: MappingObjective) -> None:
-    layer, accelerator = toy(3)
+    layer, accelerator = toy(3).layer, toy(3).accelerator
     levels = tuple(
         replace(level, memory=replace(level.memory, capacity_bytes=4 * level.memory.capacity_bytes))
         for level in accelerator.levels
     )
     larger = replace(accelerator, levels=levels, scratchpads=tuple(one.memory for one in levels if one.is_scratchpad))
-    small = solve_exactly(layer, accelerator, objective, Run()).objective_value
-    large = solve_exactly(layer, larger, objective, Run()).objective_value
+    small = solve_exactly(LayerProblem(layer, accelerator), objective, Run()).objective_value
+    large = solve_exactly(LayerProblem(layer, larger), objective, Run()).objective_value
     assert small is not None
     assert large is not None
     assert large <= small
@@ -154,32 +159,33 @@ def test_larger_memories_never_cost_more_energy_or_time(objective: MappingObject
 @pytest.mark.parametrize("objective", MappingObjective)
 def test_a_run_that_is_cut_short_has_a_bound_below_its_mapping(objective: MappingObjective) -> None:
     layer, accelerator = Layer(k=64, c=64, p=28, q=28, r=3, s=3), load_accelerator("simba")
-    solve_exactly(Layer(k=2, c=2), accelerator, objective, Run())
-    result = solve_exactly(layer, accelerator, objective, Run(Limits(time_limit_seconds=0.5)))
+    solve_exactly(LayerProblem(Layer(k=2, c=2), accelerator), objective, Run())
+    result = solve_exactly(LayerProblem(layer, accelerator), objective, Run(Limits(time_limit_seconds=0.5)))
     assert result.status in (Status.FEASIBLE, Status.OPTIMAL, Status.UNKNOWN)
     assert result.objective_value is None or result.lower_bound <= result.objective_value
     assert (result.status is Status.OPTIMAL) is (result.stopped_by is Stop.COMPLETED)
 
 
 def test_a_mapping_to_begin_with_is_never_made_worse() -> None:
-    layer, accelerator = toy(3)
-    first = solve_exactly(layer, accelerator, MappingObjective.LATENCY, Run())
-    again = solve_exactly(layer, accelerator, MappingObjective.LATENCY, Run(), first.answer)
+    first = solve_exactly(toy(3), MappingObjective.LATENCY, Run())
+    again = solve_exactly(toy(3), MappingObjective.LATENCY, Run(), first.answer)
     assert again.objective_value == first.objective_value
 
 
 def test_a_layer_of_one_multiply_accumulate_has_one_mapping() -> None:
     accelerator = load_accelerator("simba")
-    result = solve_exactly(Layer(), accelerator, MappingObjective.ENERGY, Run())
+    result = solve_exactly(LayerProblem(Layer(), accelerator), MappingObjective.ENERGY, Run())
     assert result.status is Status.OPTIMAL
     assert result.answer is not None
-    assert result.objective_value == round(1000 * layer_cost(Layer(), accelerator, result.answer).energy_pj)
+    assert result.objective_value == round(
+        1000 * layer_cost(LayerProblem(Layer(), accelerator), result.answer).energy_pj
+    )
 
 
 def test_blocks_beside_each_other_along_two_dimensions_of_the_array_have_a_size() -> None:
     """Twenty taps side by side, five along one dimension and four along another, are more than either has units."""
     layer, accelerator = Layer(k=4, p=14, q=7, r=5, s=20, stride=(2, 2)), load_accelerator("simba")
-    blocks, widths = tables_of(layer, accelerator).space.blocks, 1
+    blocks, widths = tables_of(LayerProblem(layer, accelerator)).space.blocks, 1
     place = [blocks.place[loop, size] for loop, size in ((2, 1), (2, 1), (3, 1), (3, 20))]
     found = blocks.entry[(widths, *place)]
     assert found >= 0
@@ -189,12 +195,14 @@ def test_blocks_beside_each_other_along_two_dimensions_of_the_array_have_a_size(
 def test_units_beside_each_other_share_an_input_that_their_windows_divide() -> None:
     """Each unit needs its own outputs' window; hybrid finds 549 cycles, where whole inputs take 800."""
     layer, accelerator = Layer(k=2, c=2, p=28, q=28, r=3, s=3), load_accelerator("eyeriss-like")
-    result = solve_exactly(layer, accelerator, MappingObjective.LATENCY, Run())
+    result = solve_exactly(LayerProblem(layer, accelerator), MappingObjective.LATENCY, Run())
     assert result.status is Status.OPTIMAL
     assert result.objective_value == 496
 
 
 def test_no_bound_of_a_run_that_is_cut_short_is_above_a_mapping_that_divides_the_input() -> None:
     layer, accelerator = Layer(p=32, q=32, r=7, s=7), load_accelerator("eyeriss-like")
-    result = solve_exactly(layer, accelerator, MappingObjective.LATENCY, Run(Limits(time_limit_seconds=1.0)))
+    result = solve_exactly(
+        LayerProblem(layer, accelerator), MappingObjective.LATENCY, Run(Limits(time_limit_seconds=1.0))
+    )
     assert result.lower_bound <= 513

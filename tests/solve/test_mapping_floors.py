@@ -21,6 +21,7 @@ import pytest
 from adversary.levels.map_cases import random_layer as odd_layer
 from adversary.levels.map_cases import random_machine as odd_machine
 from onchip.answer.layer_mapping import LayerMapping
+from onchip.answer.layer_problem import LayerProblem
 from onchip.arch.accelerator import Accelerator
 from onchip.cost.layer.batch import LayerCosts
 from onchip.cost.layer.tables import Integers
@@ -49,15 +50,14 @@ Way = tuple[tuple[int, ...], ...]
 class Bench:
     """A mapper ready to be asked, and what all mappings with each way to use the array cost."""
 
-    layer: Layer
-    accelerator: Accelerator
+    problem: LayerProblem
     costs: dict[Way, list[tuple[float, float]]]
 
     def mapper(self, objective: MappingObjective) -> ExactMapper:
         """With its tables made, as `solve` makes them."""
-        mapper = ExactMapper(self.layer, self.accelerator, objective, Run())
-        tables = tables_of(self.layer, self.accelerator)
-        mapper._tables, mapper._costs = tables, LayerCosts(self.layer, self.accelerator)
+        mapper = ExactMapper(self.problem, objective, Run())
+        tables = tables_of(self.problem)
+        mapper._tables, mapper._costs = tables, LayerCosts(self.problem)
         mapper._criteria = mapper._list_criteria()
         mapper._work = work_of(tables, mapper._criteria.shape[0])
         mapper._room = room_of(tables, mapper._work.volume.size, mapper._work.port, mapper._criteria.shape[0])
@@ -82,30 +82,30 @@ def _floors(mapper: ExactMapper) -> tuple[Integers, list[float], list[float]]:
     return chosen[:count], energy[:count].tolist(), cycles[:count].tolist()
 
 
-def _odd(seed: int) -> tuple[Layer, Accelerator]:
+def _odd(seed: int) -> LayerProblem:
     chance = Random(seed)
     machine = odd_machine(chance)
     layer = Layer.of_text(odd_layer(chance, machine))
-    return layer, accelerator_from_yaml(json.dumps(machine), "odd.yaml")
+    return LayerProblem(layer, accelerator_from_yaml(json.dumps(machine), "odd.yaml"))
 
 
 @lru_cache(maxsize=4)
 def _bench(kind: str, seed: int) -> Bench:
     """Skips what has too many mappings, or a machine that is refused."""
     try:
-        layer, accelerator = {"toy": toy, "lean": lean_toy, "homed": homed_toy, "odd": _odd}[kind](seed)
-        tables_of(layer, accelerator)
+        problem = {"toy": toy, "lean": lean_toy, "homed": homed_toy, "odd": _odd}[kind](seed)
+        tables_of(problem)
     except InputError:
         pytest.skip("refused")
-    mappings = list(islice(all_mappings(layer, accelerator), MOST_MAPPINGS + 1))
+    mappings = list(islice(all_mappings(problem), MOST_MAPPINGS + 1))
     if len(mappings) > MOST_MAPPINGS:
         pytest.skip("too many mappings to look at each")
-    found = LayerCosts(layer, accelerator).of(mappings)
+    found = LayerCosts(problem).of(mappings)
     costs: dict[Way, list[tuple[float, float]]] = defaultdict(list)
     for mapping, energy, cycles in zip(mappings, found.energy_pj.tolist(), found.cycles.tolist(), strict=True):
         if isfinite(energy):
-            costs[_way_of(accelerator, mapping)].append((energy, cycles))
-    return Bench(layer, accelerator, costs)
+            costs[_way_of(problem.accelerator, mapping)].append((energy, cycles))
+    return Bench(problem, costs)
 
 
 def _way_of(accelerator: Accelerator, mapping: LayerMapping) -> Way:
@@ -218,7 +218,7 @@ def _leaves(
             if status != LEAF:
                 break
             bounds = [float(room.bound[depth, room.following[depth] - 1]) for depth in range(room.depth[0] + 1)]
-            yield bounds, mapping_of(tables, work, room, mapper.accelerator)
+            yield bounds, mapping_of(tables, work, room, mapper.problem)
 
 
 def _cost(mapper: ExactMapper, mapping: LayerMapping) -> tuple[np.ndarray, np.ndarray]:

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from onchip.answer.layer_problem import LayerProblem
 from onchip.answer.result import Status
 from onchip.arch.accelerator import Accelerator
 from onchip.arch.compute import ComputeArray
@@ -51,25 +52,26 @@ def accelerator() -> Accelerator:
 def test_a_rivals_mapping_is_legal_and_costs_what_it_says(
     accelerator: Accelerator, method: str, objective: MappingObjective
 ) -> None:
-    result = method_named(method)(LAYER, accelerator, objective, Run(Limits(seed=3)))
+    result = method_named(method)(LayerProblem(LAYER, accelerator), objective, Run(Limits(seed=3)))
     assert result.status is Status.FEASIBLE
     assert result.answer is not None
-    assert verify_mapping(LAYER, accelerator, result.answer) == ()
-    cost = layer_cost(LAYER, accelerator, result.answer)
+    assert verify_mapping(LayerProblem(LAYER, accelerator), result.answer) == ()
+    cost = layer_cost(LayerProblem(LAYER, accelerator), result.answer)
     assert result.objective_value == round(objective.of(cost.energy_pj, cost.cycles))
 
 
 @pytest.mark.parametrize("method", RIVALS)
 def test_the_same_seed_gives_the_same_mapping(accelerator: Accelerator, method: str) -> None:
     first, second = (
-        method_named(method)(LAYER, accelerator, MappingObjective.EDP, Run(Limits(seed=5))) for _ in range(2)
+        method_named(method)(LayerProblem(LAYER, accelerator), MappingObjective.EDP, Run(Limits(seed=5)))
+        for _ in range(2)
     )
     assert first.answer == second.answer
 
 
 def test_another_seed_gives_another_random_mapping(accelerator: Accelerator) -> None:
     answers = {
-        str(solve_at_random(LAYER, accelerator, MappingObjective.ENERGY, Run(Limits(seed=seed))).answer)
+        str(solve_at_random(LayerProblem(LAYER, accelerator), MappingObjective.ENERGY, Run(Limits(seed=seed))).answer)
         for seed in range(6)
     }
     assert len(answers) > 1
@@ -77,7 +79,8 @@ def test_another_seed_gives_another_random_mapping(accelerator: Accelerator) -> 
 
 def test_more_valid_mappings_are_never_worse(accelerator: Accelerator) -> None:
     few, many = (
-        solve_at_random(LAYER, accelerator, MappingObjective.ENERGY, Run(), valid).objective_value for valid in (2, 40)
+        solve_at_random(LayerProblem(LAYER, accelerator), MappingObjective.ENERGY, Run(), valid).objective_value
+        for valid in (2, 40)
     )
     assert few is not None
     assert many is not None
@@ -86,7 +89,9 @@ def test_more_valid_mappings_are_never_worse(accelerator: Accelerator) -> None:
 
 def test_more_threads_and_more_patience_are_never_worse(accelerator: Accelerator) -> None:
     less, more = (
-        solve_as_hybrid(LAYER, accelerator, MappingObjective.ENERGY, Run(), threads, patience).objective_value
+        solve_as_hybrid(
+            LayerProblem(LAYER, accelerator), MappingObjective.ENERGY, Run(), threads, patience
+        ).objective_value
         for threads, patience in ((1, 5), (3, 60))
     )
     assert less is not None
@@ -96,7 +101,8 @@ def test_more_threads_and_more_patience_are_never_worse(accelerator: Accelerator
 
 def test_loma_with_more_loops_is_no_worse_here(accelerator: Accelerator) -> None:
     coarse, fine = (
-        solve_as_loma(LAYER, accelerator, MappingObjective.ENERGY, Run(), limit).objective_value for limit in (3, 6)
+        solve_as_loma(LayerProblem(LAYER, accelerator), MappingObjective.ENERGY, Run(), limit).objective_value
+        for limit in (3, 6)
     )
     assert coarse is not None
     assert fine is not None
@@ -105,8 +111,8 @@ def test_loma_with_more_loops_is_no_worse_here(accelerator: Accelerator) -> None
 
 @pytest.mark.parametrize("method", ["random", "hybrid"])
 def test_no_rival_of_the_same_mapspace_is_better_than_the_proof(accelerator: Accelerator, method: str) -> None:
-    best = METHODS["exact"](LAYER, accelerator, MappingObjective.ENERGY, Run())
-    rival = METHODS[method](LAYER, accelerator, MappingObjective.ENERGY, Run())
+    best = METHODS["exact"](LayerProblem(LAYER, accelerator), MappingObjective.ENERGY, Run())
+    rival = METHODS[method](LayerProblem(LAYER, accelerator), MappingObjective.ENERGY, Run())
     assert best.status is Status.OPTIMAL
     assert rival.objective_value is not None
     assert best.lower_bound <= rival.objective_value
@@ -122,14 +128,18 @@ def test_a_kept_mapping_is_found_again_and_a_false_one_is_not_believed(
 ) -> None:
     cache, method = MappingCache(tmp_path), METHODS["exact"]
     layer = Layer(k=4, c=4, p=2)
-    first = cache.solve(method, layer, accelerator, MappingObjective.ENERGY, Run())
+    first = cache.solve(method, LayerProblem(layer, accelerator), MappingObjective.ENERGY, Run())
     (path,) = (tmp_path / "mappings").iterdir()
-    again = cache.solve(method, layer, accelerator, MappingObjective.ENERGY, Run(Limits(time_limit_seconds=0.0)))
+    again = cache.solve(
+        method, LayerProblem(layer, accelerator), MappingObjective.ENERGY, Run(Limits(time_limit_seconds=0.0))
+    )
     assert (again.answer, again.objective_value) == (first.answer, first.objective_value)
     text = path.read_text(encoding="utf-8")
     for broken in ("", "{}", text.replace('"K"', '"C"'), text.replace('"objective_value": ', '"objective_value": 1')):
         path.write_text(broken, encoding="utf-8")
-        assert cache.solve(method, layer, accelerator, MappingObjective.ENERGY, Run()).answer == first.answer
+        assert (
+            cache.solve(method, LayerProblem(layer, accelerator), MappingObjective.ENERGY, Run()).answer == first.answer
+        )
         assert path.read_text(encoding="utf-8") == text
 
 
@@ -137,5 +147,5 @@ def test_another_objective_or_layer_is_another_file(accelerator: Accelerator, tm
     cache, method = MappingCache(tmp_path), METHODS["exact"]
     for layer in (Layer(k=4), Layer(k=8)):
         for objective in (MappingObjective.ENERGY, MappingObjective.EDP):
-            cache.solve(method, layer, accelerator, objective, Run())
+            cache.solve(method, LayerProblem(layer, accelerator), objective, Run())
     assert len(list((tmp_path / "mappings").iterdir())) == 4

@@ -9,8 +9,8 @@ from math import isfinite
 
 import pytest
 
+from onchip.answer.layer_problem import LayerProblem
 from onchip.answer.result import Status, Stop
-from onchip.arch.accelerator import Accelerator
 from onchip.cost.layer.cost import layer_cost
 from onchip.errors import InputError
 from onchip.formats.own.accelerator_yaml import load_accelerator
@@ -35,7 +35,7 @@ def longer(layer: Layer) -> list[Layer]:
 
 def small(seed: int) -> Layer:
     """With loops of at most 4, most of them of 1, so that every padded layer can be looked at."""
-    layer = toy(seed)[0]
+    layer = toy(seed).layer
     kept = dict(sorted(layer.bounds.items(), key=lambda item: -item[1])[:2])
     n, k, c, p, q, r, s, g = (min(kept.get(loop, 1), 4) for loop in LOOPS)
     return replace(layer, n=n, k=k, c=c, p=p, q=q, r=r, s=s, g=g, padding=(0, 0, 0, 0))
@@ -43,27 +43,27 @@ def small(seed: int) -> Layer:
 
 @pytest.mark.parametrize("seed", SEEDS)
 def test_it_finds_the_best_of_all_mappings_of_all_padded_layers(seed: int) -> None:
-    layer, accelerator = small(seed), toy(seed)[1]
-    each = [least_values(one, accelerator, MOST_MAPPINGS) for one in longer(layer)]
+    layer, accelerator = small(seed), toy(seed).accelerator
+    each = [least_values(LayerProblem(one, accelerator), MOST_MAPPINGS) for one in longer(layer)]
     if None in each:
         pytest.skip("too many mappings to look at each")
     for objective in MappingObjective:
         least = min(values[objective] for values in each if values is not None)
-        result = solve_padded(layer, accelerator, objective, Run(), PERCENT)
+        result = solve_padded(LayerProblem(layer, accelerator), objective, Run(), PERCENT)
         if not isfinite(least):
             assert result.status is Status.INFEASIBLE
             continue
         assert result.status is Status.OPTIMAL
         assert result.objective_value == result.lower_bound == pytest.approx(least, rel=1e-9, abs=1)
         assert result.answer is not None
-        assert verify_mapping(result.answer.layer(layer), accelerator, result.answer) == ()
+        assert verify_mapping(LayerProblem(result.answer.layer(layer), accelerator), result.answer) == ()
 
 
 def test_the_cases_are_small_enough_and_some_are_better_padded() -> None:
     looked_at = better = 0
     for seed in SEEDS:
-        layer, accelerator = small(seed), toy(seed)[1]
-        each = [least_values(one, accelerator, MOST_MAPPINGS) for one in longer(layer)]
+        layer, accelerator = small(seed), toy(seed).accelerator
+        each = [least_values(LayerProblem(one, accelerator), MOST_MAPPINGS) for one in longer(layer)]
         if None not in each:
             latencies = [values[MappingObjective.LATENCY] for values in each if values is not None]
             looked_at += 1
@@ -91,11 +91,11 @@ def test_the_layer_itself_comes_first_and_strides_reach_farther_into_a_padded_in
 
 def test_a_mapping_of_a_padded_layer_costs_the_same_as_of_the_layer_it_pads() -> None:
     layer, accelerator = Layer(k=61, c=64, p=14, q=14, padding=(1, 1, 1, 1)), load_accelerator("simba")
-    result = solve_padded(layer, accelerator, MappingObjective.ENERGY, Run(), 10)
+    result = solve_padded(LayerProblem(layer, accelerator), MappingObjective.ENERGY, Run(), 10)
     assert result.answer is not None
     executed = result.answer.layer(layer)
     assert executed != layer
-    own, padded = (layer_cost(one, accelerator, result.answer) for one in (layer, executed))
+    own, padded = (layer_cost(LayerProblem(one, accelerator), result.answer) for one in (layer, executed))
     assert (own.energy_pj, own.cycles) == (padded.energy_pj, padded.cycles)
     assert own.macs < padded.macs
 
@@ -103,8 +103,10 @@ def test_a_mapping_of_a_padded_layer_costs_the_same_as_of_the_layer_it_pads() ->
 @pytest.mark.parametrize("objective", MappingObjective)
 def test_padding_never_costs_and_helps_a_prime(objective: MappingObjective) -> None:
     layer, accelerator = Layer(n=13, k=31, c=17), load_accelerator("simba")
-    plain = solve_exactly(layer, accelerator, objective, Run()).objective_value
-    values = [solve_padded(layer, accelerator, objective, Run(), percent).objective_value for percent in (0, 4)]
+    plain = solve_exactly(LayerProblem(layer, accelerator), objective, Run()).objective_value
+    values = [
+        solve_padded(LayerProblem(layer, accelerator), objective, Run(), percent).objective_value for percent in (0, 4)
+    ]
     assert plain is not None
     assert values[0] == plain
     assert values[1] is not None
@@ -113,25 +115,27 @@ def test_padding_never_costs_and_helps_a_prime(objective: MappingObjective) -> N
 
 @pytest.mark.parametrize("make", [toy, lean_toy, homed_toy])
 @pytest.mark.parametrize("seed", range(60))
-def test_no_mapping_is_below_the_floor(make: Callable[[int], tuple[Layer, Accelerator]], seed: int) -> None:
-    layer, accelerator = make(seed)
-    least = least_values(layer, accelerator, 500) or {}
+def test_no_mapping_is_below_the_floor(make: Callable[[int], LayerProblem], seed: int) -> None:
+    problem = make(seed)
+    least = least_values(problem, 500) or {}
     for objective, value in least.items():
-        assert objective.of(*floor_of(layer, accelerator)) <= value * (1 + 1e-9)
+        assert objective.of(*floor_of(problem)) <= value * (1 + 1e-9)
 
 
 def test_rows_that_a_stride_skips_are_not_in_the_floor() -> None:
     accelerator = load_accelerator("simba")
     strided, dense = Layer(c=8, p=9, q=9, stride=(2, 2)), Layer(c=8, p=9, q=9)
     assert strided.elements(INPUT) > dense.elements(INPUT)
-    assert floor_of(strided, accelerator) == floor_of(dense, accelerator)
+    assert floor_of(LayerProblem(strided, accelerator)) == floor_of(LayerProblem(dense, accelerator))
 
 
 def test_a_limit_of_no_time_claims_no_more_than_a_floor() -> None:
     layer, accelerator = Layer(k=61, c=64, p=13), load_accelerator("simba")
-    result = solve_padded(layer, accelerator, MappingObjective.ENERGY, Run(Limits(time_limit_seconds=0)), 10)
+    result = solve_padded(
+        LayerProblem(layer, accelerator), MappingObjective.ENERGY, Run(Limits(time_limit_seconds=0)), 10
+    )
     assert (result.status, result.stopped_by) == (Status.UNKNOWN, Stop.TIME_LIMIT)
-    floor = floor_of(layer, accelerator)
+    floor = floor_of(LayerProblem(layer, accelerator))
     assert 0 < result.lower_bound <= MappingObjective.ENERGY.of(*floor)
 
 

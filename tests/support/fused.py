@@ -5,12 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 
 from onchip.answer.layer_mapping import Kept, LayerMapping, Loop, MappingError
+from onchip.answer.layer_problem import LayerProblem
 from onchip.arch.accelerator import Accelerator
 from onchip.arch.compute import ComputeArray
 from onchip.arch.memory import Access, Direction, Dram, Memory, MemoryLevel, Operand, Port
 from onchip.cost.layer.cost import LayerCost, layer_cost
 from onchip.cost.layer.latency import Latency
-from onchip.ir.layer import Layer
 
 READ_AND_WRITE = (Port(Direction.READ, 64), Port(Direction.WRITE, 32))
 DRAM_PORT = (Port(Direction.READ_WRITE, 16),)
@@ -50,26 +50,22 @@ def split_machine() -> Accelerator:
     )
 
 
-def plain(layer: Layer, accelerator: Accelerator) -> LayerCost | None:
+def plain(problem: LayerProblem) -> LayerCost | None:
     """Every memory keeps one element at a time."""
-    nest = tuple(Loop(name, size) for name, size in layer.bounds.items() if size > 1)
-    kept = {
-        str(operand): tuple(Kept(one.memory.name, 0) for one in accelerator.keepers(operand))
+    nest = tuple(Loop(name, size) for name, size in problem.layer.bounds.items() if size > 1)
+    kept = (
+        tuple(Kept(one.memory.name, 0) for one in problem.keepers(operand) if operand in problem.layer.operands)
         for operand in Operand
-        if operand in layer.operands
-    }
+    )
     try:
-        return layer_cost(layer, accelerator, LayerMapping(nest, **kept))
+        return layer_cost(problem, LayerMapping(nest, *kept))
     except MappingError:
         return None
 
 
-def fitting(layer: Layer, accelerator: Accelerator) -> LayerCost | None:
-    """Costs nothing; there is one if the operands have room where they lie whole."""
-    left = {one.memory.name: one.memory.capacity_bytes * 8 for one in accelerator.levels}
-    for operand, memory in accelerator.homes:
-        left[memory] -= layer.elements(operand) * layer.bits(operand)
-    return None if min(left.values()) < 0 else LayerCost(layer.macs, (), {}, 0.0, FREE, 1)
+def fitting(problem: LayerProblem) -> LayerCost | None:
+    """Costs nothing; only what has room where its operands lie whole is asked."""
+    return LayerCost(LayerMapping(()), problem.layer.macs, (), {}, 0.0, FREE, 1)
 
 
 @dataclass(slots=True)
@@ -77,12 +73,12 @@ class Noting:
     """Notes what it is asked, and refuses as often as it is told."""
 
     refusals: int = 0
-    asked: list[tuple[Layer, Accelerator]] = field(default_factory=list)
+    asked: list[LayerProblem] = field(default_factory=list)
 
-    def __call__(self, layer: Layer, accelerator: Accelerator) -> LayerCost | None:
-        self.asked.append((layer, accelerator))
+    def __call__(self, problem: LayerProblem) -> LayerCost | None:
+        self.asked.append(problem)
         self.refusals -= 1
-        return None if self.refusals >= 0 else LayerCost(layer.macs, (), {}, 0.0, FREE, 1)
+        return None if self.refusals >= 0 else fitting(problem)
 
 
 def with_capacity(accelerator: Accelerator, name: str, capacity_bytes: int) -> Accelerator:

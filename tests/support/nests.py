@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from random import Random
 
 from onchip.answer.layer_mapping import Kept, LayerMapping, Loop
+from onchip.answer.layer_problem import LayerProblem
+from onchip.answer.schedule import Homes
 from onchip.arch.accelerator import Accelerator
 from onchip.arch.compute import ComputeArray
 from onchip.arch.memory import Access, Direction, Dram, Memory, MemoryLevel, Operand, Port
@@ -23,9 +26,16 @@ ACCESSES = (Access(8, 1.0, 1.5), Access(64, 3.0, 4.0, 16), Access(128, 5.0, 7.0)
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    layer: Layer
-    accelerator: Accelerator
+    problem: LayerProblem
     mapping: LayerMapping
+
+    @property
+    def layer(self) -> Layer:
+        return self.problem.layer
+
+    @property
+    def accelerator(self) -> Accelerator:
+        return self.problem.accelerator
 
 
 def random_case(seed: int, most_macs: int = 600) -> Case:
@@ -33,7 +43,32 @@ def random_case(seed: int, most_macs: int = 600) -> Case:
     random = Random(seed)
     accelerator = random_accelerator(random)
     layer = random_layer(random, most_macs)
-    return Case(layer, accelerator, random_mapping(random, layer, accelerator))
+    problem = random_problem(random, layer, accelerator)
+    return Case(problem, random_mapping(random, problem))
+
+
+def random_problem(random: Random, layer: Layer, accelerator: Accelerator) -> LayerProblem:
+    """Some operands lie whole in a memory, if they have room there."""
+    homes = {
+        operand: level.memory.name
+        for operand in Operand
+        if operand in layer.operands
+        for level in accelerator.addressed
+        if operand in level.memory.holds and random.random() < 0.2
+    }
+    return beside_operands(layer, accelerator, homes) or LayerProblem(layer, accelerator)
+
+
+def beside_operands(layer: Layer, accelerator: Accelerator, homes: Mapping[Operand, str]) -> LayerProblem | None:
+    """Tiles have what the operands leave that lie whole in a memory; None where they leave less than nothing."""
+    whole = LayerProblem(layer, accelerator, Homes(**{str(operand): name for operand, name in homes.items()}))
+    left = {
+        level.memory.name: level.memory.capacity_bytes * 8 - whole.resident_bits(level.memory.name)
+        for level in accelerator.levels
+    }
+    if min(left.values()) < 0:
+        return None
+    return replace(whole, room_bytes={name: bits // 8 for name, bits in left.items()})
 
 
 def random_layer(random: Random, most_macs: int) -> Layer:
@@ -77,10 +112,7 @@ def random_accelerator(random: Random) -> Accelerator:
         )
     sram = MemoryLevel(Memory("sram", ROOMY), None, is_scratchpad=True, access=ACCESSES[1], ports=random.choice(PORTS))
     dram = Dram(Access(64, 100, 110), (Port(Direction.READ_WRITE, 16),))
-    whole = [level for level in (*levels, sram) if level.serves is None]
-    homes = [(o, level.memory.name) for o in Operand for level in whole if o in level.memory.holds]
-    chosen = {o: name for o, name in homes if random.random() < 0.2}
-    return Accelerator("random", (sram.memory,), (*levels, sram), None, array, dram, homes=tuple(chosen.items()))
+    return Accelerator("random", (sram.memory,), (*levels, sram), None, array, dram)
 
 
 def _serves(random: Random, array: ComputeArray, below: list[MemoryLevel]) -> tuple[str, ...] | None:
@@ -93,8 +125,8 @@ def _serves(random: Random, array: ComputeArray, below: list[MemoryLevel]) -> tu
     return tuple(name for name in array.dimensions if name in least or random.random() < 0.4)
 
 
-def random_mapping(random: Random, layer: Layer, accelerator: Accelerator) -> LayerMapping:
-    array = accelerator.array or ComputeArray(free=1)
+def random_mapping(random: Random, problem: LayerProblem) -> LayerMapping:
+    layer, array = problem.layer, problem.accelerator.array or ComputeArray(free=1)
     temporal, left = _prime_loops(layer), dict(array.sizes)
     allowed = {"K": ("K",), "OX": ("Q",)}
     nest: list[Loop] = []
@@ -107,7 +139,7 @@ def random_mapping(random: Random, layer: Layer, accelerator: Accelerator) -> La
         else:
             nest.append(Loop(dimension, size))
     random.shuffle(nest)
-    kept = {o: _kept(random, accelerator, o, len(nest)) if o in layer.operands else () for o in Operand}
+    kept = {o: _kept(random, problem, o, len(nest)) if o in layer.operands else () for o in Operand}
     return LayerMapping(tuple(nest), kept[Operand.INPUT], kept[Operand.WEIGHT], kept[Operand.OUTPUT])
 
 
@@ -121,8 +153,8 @@ def _prime_loops(layer: Layer) -> list[tuple[str, int]]:
     return loops
 
 
-def _kept(random: Random, accelerator: Accelerator, operand: Operand, loops: int) -> tuple[Kept, ...]:
-    names = [level.memory.name for level in accelerator.keepers(operand)]
+def _kept(random: Random, problem: LayerProblem, operand: Operand, loops: int) -> tuple[Kept, ...]:
+    names = [level.memory.name for level in problem.keepers(operand)]
     names = [name for name in names if random.random() < 0.8]
     cuts = sorted(random.randint(0, loops) for _ in names)
     return tuple(Kept(name, cut) for name, cut in zip(names, cuts, strict=True))

@@ -9,7 +9,7 @@ stands above them all and holds everything.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from math import prod
 
@@ -65,14 +65,22 @@ class Kept:
 
 @dataclass(frozen=True, slots=True)
 class LayerMapping:
-    """`nest` is innermost first; `input`, `weight` and `output` list memories nearest the MACs first, without DRAM."""
+    """`nest` is innermost first; `input`, `weight` and `output` list memories nearest the MACs first, without DRAM.
+
+    `ragged` names loops of the layer that end short: those of the nest may multiply to more than its bound, and what
+    lies beyond the bound is not executed (else the layer is padded, and it is).
+    """
 
     nest: tuple[Loop, ...]
     input: tuple[Kept, ...] = ()
     weight: tuple[Kept, ...] = ()
     output: tuple[Kept, ...] = ()
+    ragged: tuple[str, ...] = field(default=(), kw_only=True)
 
     def __post_init__(self) -> None:
+        if self.ragged != tuple(name for name in LOOPS if name in self.ragged):
+            detail = f"loops {', '.join(self.ragged)} end short"
+            raise MappingError(detail, place="mapping", expected=f"some of {', '.join(LOOPS)}, in this order")
         for operand in Operand:
             cuts = [0, *(kept.loops for kept in self.kept(operand)), len(self.nest)]
             if cuts != sorted(cuts):
@@ -84,7 +92,8 @@ class LayerMapping:
 
     def __str__(self) -> str:
         kept = (f"{o}({', '.join(f'{k.memory}:{k.loops}' for k in self.kept(o))})" for o in Operand)
-        return f"{' '.join(map(str, self.nest))} | {' '.join(kept)}"
+        short = f" | {' '.join(self.ragged)} short" if self.ragged else ""
+        return f"{' '.join(map(str, self.nest))} | {' '.join(kept)}{short}"
 
     def kept(self, operand: str) -> tuple[Kept, ...]:
         """The memories that hold the operand, nearest the MACs first, DRAM not among them."""
@@ -92,7 +101,7 @@ class LayerMapping:
 
     @property
     def bounds(self) -> dict[str, int]:
-        """The product of the loops of each dimension: the layer's bounds, or more where it is padded."""
+        """The product of the loops of each dimension: the layer's bounds, or more where it is padded or ends short."""
         return {name: prod(loop.size for loop in self.nest if loop.dimension == name) for name in LOOPS}
 
     @property
@@ -101,22 +110,27 @@ class LayerMapping:
         return prod(loop.size for loop in self.nest if loop.along is None)
 
     def layer(self, layer: Layer) -> Layer:
-        """The layer that is executed: `layer`, its loops as long as the mapping's; raises MappingError for shorter."""
+        """The layer that is executed: `layer`, padded to the mapping's bounds but for ragged loops.
+
+        Raises MappingError where the mapping's bounds are shorter than the layer's.
+        """
         bounds = self.bounds
         for name, bound in layer.bounds.items():
             if bounds[name] < bound:
                 raise MappingError(f"loop {name} has {bounds[name]} iterations", place="mapping", expected=f"{bound}")
+            if name in self.ragged:
+                bounds[name] = bound
         return layer if bounds == layer.bounds else layer.padded_to(bounds)
 
     def without_loops_of_one(self) -> LayerMapping:
         """The same mapping; a loop of one iteration says nothing."""
-        kept = {
-            str(operand): tuple(
+        kept = (
+            tuple(
                 replace(one, loops=sum(loop.size > 1 for loop in self.nest[: one.loops])) for one in self.kept(operand)
             )
             for operand in Operand
-        }
-        return LayerMapping(tuple(loop for loop in self.nest if loop.size > 1), **kept)
+        )
+        return LayerMapping(tuple(loop for loop in self.nest if loop.size > 1), *kept, ragged=self.ragged)
 
 
 def even(

@@ -12,6 +12,7 @@ from typing import Final
 
 from onchip.answer.document import Claim, MappingDocument, NamedMapping, PlanDocument
 from onchip.answer.layer_mapping import LayerMapping
+from onchip.answer.layer_problem import LayerProblem
 from onchip.answer.packing import Overflow, Packing, PackingProblem
 from onchip.answer.problem import Objective, Order, Problem
 from onchip.answer.program import Compute, Plan
@@ -242,7 +243,7 @@ def _audit_mappings(request: AuditRequest) -> AuditOutcome:
     for number, (one, claim) in enumerate(claimed):
         claim = claim if request.bound is None else replace(claim, lower_bound=request.bound)
         share = (deadline - time.monotonic()) / (len(claimed) - number)
-        finding = audit_mapping(one.layer, accelerator, claim, share)
+        finding = audit_mapping(LayerProblem(one.layer, accelerator), claim, share)
         unit = MAPPING_UNITS.get(claim.objective, "")
         audited.append(_audited(finding, ", ".join(one.names), claim.objective, unit, claim.objective_value))
         if isinstance(finding.better, LayerMapping):

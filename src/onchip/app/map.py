@@ -9,6 +9,7 @@ from functools import partial
 
 from onchip.answer.document import Claim, Document, Granularity, NamedMapping, Reading, Source
 from onchip.answer.layer_mapping import Kept, LayerMapping
+from onchip.answer.layer_problem import LayerProblem
 from onchip.answer.result import Result, Status, Stop
 from onchip.app.layers import layers_named
 from onchip.arch.accelerator import Accelerator
@@ -34,7 +35,7 @@ EXACT = "exact"
 UNITS = {MappingObjective.ENERGY: "fJ", MappingObjective.LATENCY: "cycles", MappingObjective.EDP: "fJ x cycles"}
 GREATEST_MACS = 2**53
 RELATIVE_TOLERANCE = 1e-9
-Solver = Callable[[Layer, Accelerator, MappingObjective, Run], Result[LayerMapping]]
+Solver = Callable[[LayerProblem, MappingObjective, Run], Result[LayerMapping]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,15 +112,15 @@ def _mapped(
     if run.interrupt.is_set():
         unknown: Result[LayerMapping] = Result(Status.UNKNOWN, None, None, 0, 0.0, request.method, Stop.INTERRUPTED)
         return MappedLayer(names, layer, unknown, None, None, None)
+    problem = LayerProblem(layer, accelerator)
     try:
-        result = solver(layer, accelerator, request.objective, run)
+        result = solver(problem, request.objective, run)
     except InputError as error:
         raise _in_layer(error, names[0], request) from None
     claim = _claim(result, request)
     if result.answer is None:
         return MappedLayer(names, layer, result, claim, None, None)
-    executed = result.answer.layer(layer) if request.may_pad else layer
-    if violations := verify_mapping(executed, accelerator, result.answer):
+    if violations := verify_mapping(problem, result.answer, may_pad=request.may_pad):
         if request.method == COSA:
             refusal = f"CoSA's schedule breaks a true limit: {violations[0]}"
             return MappedLayer(names, layer, result, claim, None, None, refusal)
@@ -129,7 +130,7 @@ def _mapped(
         )
     mapping = result.answer.without_loops_of_one()
     try:
-        cost = layer_cost(layer, accelerator, mapping, request.accounting.accounting)
+        cost = layer_cost(problem, mapping, request.accounting.accounting)
     except InputError as error:
         raise _in_layer(error, names[0], request) from None
     if request.method != COSA:
@@ -169,17 +170,18 @@ def _can_be_mapped(layer: Layer, name: str, accelerator: Accelerator, request: M
         partial_bits=layer.partial_bits,
         has_weight=layer.has_weight,
     )
-    kept = {
-        str(operand): tuple(Kept(level.memory.name, 0) for level in accelerator.keepers(operand))
+    problem = LayerProblem(one, accelerator)
+    kept = (
+        tuple(Kept(level.memory.name, 0) for level in problem.keepers(operand) if operand in layer.operands)
         for operand in Operand
-        if operand in layer.operands
-    }
+    )
+    mapping = LayerMapping((), *kept)
     try:
         array_of(accelerator)
         for memory in (*(level.memory.name for level in accelerator.levels), DRAM):
             access_of(accelerator, memory)
-        check_memories(one, accelerator, LayerMapping((), **kept))
-        check_capacities(one, accelerator, LayerMapping((), **kept))
+        check_memories(problem, mapping)
+        check_capacities(problem, mapping)
     except InputError as error:
         raise error.in_file(request.accelerator) from None
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from math import isfinite
 
 from onchip.arch.compute import ComputeArray
-from onchip.arch.memory import DRAM, Direction, Dma, Dram, Link, Memory, MemoryLevel, Operand, Port
+from onchip.arch.memory import DRAM, Direction, Dma, Dram, Link, Memory, MemoryLevel, Port
 from onchip.errors import AcceleratorError
 
 
@@ -16,8 +16,7 @@ class Accelerator:
     """Scratchpads beside one DRAM; for time, energy and layer mapping also the rest of the chip.
 
     `levels` are all memories on the chip, nearest the MACs first; the scratchpads are those of
-    them that software addresses, in the same order. Without levels, each scratchpad is one.
-    `homes`: operands of a layer that lie whole in a memory, by its name, and not in DRAM.
+    them that software addresses for `plan`, in the same order. Without levels, each scratchpad is one.
     """
 
     name: str
@@ -28,7 +27,6 @@ class Accelerator:
     dram: Dram | None = None
     dma: Dma | None = None
     links: tuple[Link, ...] = ()
-    homes: tuple[tuple[Operand, str], ...] = ()
 
     def __post_init__(self) -> None:
         place = f"accelerator {self.name!r}"
@@ -48,18 +46,12 @@ class Accelerator:
             raise AcceleratorError(f"clock_mhz is {self.clock_mhz}", place=place, expected="a finite number above 0")
         self._levels_serve_dimensions_of_the_array()
         self._links_lead_from_scratchpad_to_scratchpad()
-        self._homes_hold_all_of_their_operands()
 
-    def home(self, operand: str) -> str:
-        """Where a layer's operand lies whole before, or after, the layer runs: DRAM unless `homes` says otherwise."""
-        return next((memory for one, memory in self.homes if one == operand), DRAM)
-
-    def keepers(self, operand: str) -> tuple[MemoryLevel, ...]:
-        """The levels that may keep tiles of an operand: all below its home that hold it, nearest the MACs first."""
-        names = [level.memory.name for level in self.levels]
-        home = self.home(operand)
-        below = self.levels[: names.index(home)] if home != DRAM else self.levels
-        return tuple(level for level in below if operand in level.memory.holds)
+    @property
+    def addressed(self) -> tuple[MemoryLevel, ...]:
+        """The levels of which one instance serves the whole array, nearest the MACs first; schedules allocate there."""
+        dimensions = set(self.array.sizes if self.array else ())
+        return tuple(level for level in self.levels if level.serves is None or set(level.serves) == dimensions)
 
     def bits_per_cycle(self, source: str, target: str) -> int:
         """How many move from memory `source` to memory `target`: the slowest of both ends' ports and their link says.
@@ -119,18 +111,6 @@ class Accelerator:
                         place=f"memory {level.memory.name!r}",
                         expected=f"one of {', '.join(dimensions)}" if dimensions else "an array with fixed dimensions",
                     )
-
-    def _homes_hold_all_of_their_operands(self) -> None:
-        levels = {level.memory.name: level for level in self.levels}
-        for operand, name in self.homes:
-            place = f"home of {operand}"
-            fitting = [one for one, level in levels.items() if operand in level.memory.holds and self._is_one(level)]
-            if name not in fitting:
-                expected = f"one of {', '.join(fitting)}"
-                raise AcceleratorError(f"{name!r} is no single memory that holds it", place=place, expected=expected)
-
-    def _is_one(self, level: MemoryLevel) -> bool:
-        return level.serves is None or set(level.serves) == set(self.array.dimensions if self.array else ())
 
     def _links_lead_from_scratchpad_to_scratchpad(self) -> None:
         names = [memory.name for memory in self.scratchpads]

@@ -14,8 +14,8 @@ import numpy as np
 
 from onchip.answer.document import Claim
 from onchip.answer.layer_mapping import LayerMapping, Loop, MappingError
+from onchip.answer.layer_problem import LayerProblem
 from onchip.answer.result import Status
-from onchip.arch.accelerator import Accelerator
 from onchip.audits.finding import Finding, Ruling
 from onchip.audits.mapping_chains import Chains
 from onchip.audits.mapping_nests import mappings_of
@@ -23,7 +23,7 @@ from onchip.audits.mapping_terms import FEMTO, NEVER, Terms, Tiling
 from onchip.audits.mapping_tiles import grid_of
 from onchip.audits.mapping_ways import Ways
 from onchip.cost.layer.cost import layer_cost
-from onchip.ir.layer import LOOPS, Layer
+from onchip.ir.layer import LOOPS
 from onchip.verify.mapping import verify_mapping
 
 SAME = 1e-9
@@ -31,12 +31,12 @@ SAME = 1e-9
 ENERGY, LATENCY, PRODUCT = "energy", "latency", "edp"
 
 
-def audit_mapping(layer: Layer, accelerator: Accelerator, claim: Claim, seconds: float) -> Finding:
+def audit_mapping(problem: LayerProblem, claim: Claim, seconds: float) -> Finding:
     """Say whether a mapping of the mapspace of `exact` is below the claimed bound, or fits where none was said to.
 
     Raises AcceleratorError where the accelerator has no array or does not say what an access costs.
     """
-    return _Audit(layer, accelerator, claim, time.monotonic() + seconds).finding()
+    return _Audit(problem, claim, time.monotonic() + seconds).finding()
 
 
 class _OutOfTimeError(Exception):
@@ -45,8 +45,7 @@ class _OutOfTimeError(Exception):
 
 @dataclass(slots=True)
 class _Audit:
-    layer: Layer
-    accelerator: Accelerator
+    problem: LayerProblem
     claim: Claim
     deadline: float
     started: float = field(default_factory=time.monotonic)
@@ -55,8 +54,8 @@ class _Audit:
         """Look through all ways, those with the least floor first."""
         if self.claim.objective not in (ENERGY, LATENCY, PRODUCT):
             return self._ruled(Ruling.UNDECIDED, f"no model of the objective {self.claim.objective}")
-        array = self.accelerator.array
-        ways = None if array is None else Ways.of(self.layer, array)
+        array = self.problem.accelerator.array
+        ways = None if array is None else Ways.of(self.problem.layer, array)
         if ways is None:
             return self._ruled(Ruling.UNDECIDED, "too many ways to use the array")
         try:
@@ -75,7 +74,7 @@ class _Audit:
         return self.claim.lower_bound - max(0.5, SAME * self.claim.lower_bound)
 
     def _better(self, ways: Ways) -> tuple[float, LayerMapping] | None:
-        terms = Terms(self.layer, self.accelerator)
+        terms = Terms(self.problem)
         floors, cycles = ways.floors(terms), ways.loops_in_time()
         for at in np.argsort(floors if self.claim.objective != LATENCY else cycles, kind="stable").tolist():
             limit = self._energy_limit(terms, int(cycles[at]))
@@ -114,7 +113,7 @@ class _Audit:
         for chain in chains.below(left):
             tiles = [{loop: int(size[tile]) for loop, size in grid.sizes.items()} for tile in (0, *chain, -1)]
             is_timed = self.claim.objective != ENERGY
-            for mapping in mappings_of(self.layer, self.accelerator, beside, tiles, is_timed=is_timed):
+            for mapping in mappings_of(self.problem, beside, tiles, is_timed=is_timed):
                 self._ensure_time()
                 value = self._value(mapping)
                 if value is not None and value < self._limit:
@@ -124,12 +123,12 @@ class _Audit:
     def _value(self, mapping: LayerMapping) -> float | None:
         """What the cost model says, None of a mapping that is not legal."""
         try:
-            cost = layer_cost(self.layer, self.accelerator, mapping)
+            cost = layer_cost(self.problem, mapping)
         except MappingError:
             return None
         energy, cycles = cost.energy_pj * FEMTO, cost.cycles
         value = {ENERGY: energy, LATENCY: cycles, PRODUCT: energy * cycles}[self.claim.objective]
-        if value < self._limit and verify_mapping(self.layer, self.accelerator, mapping):
+        if value < self._limit and verify_mapping(self.problem, mapping):
             return None
         return value
 

@@ -38,7 +38,7 @@ class Chains:
             for number in range(1, len(chain) + 1):
                 found = self.terms.boundary(operand, number, self.tiling)
                 self._paid[operand, number] = np.broadcast_to(found, (self.grid.number,))
-        for level in range(len(self.terms.accelerator.levels)):
+        for level in range(len(self.terms.problem.levels)):
             self._fits.append((self._fitting(level, sums_go_on=False), self._fitting(level, sums_go_on=True)))
 
     def _fitting(self, level: int, *, sums_go_on: bool) -> Whole:
@@ -47,7 +47,7 @@ class Chains:
         for operand, chain in self.terms.chains.items():
             if level in chain:
                 bits = bits + self.terms.room(level, operand, self.tiling, goes_on=sums_go_on)
-        return np.where(bits > 8 * self.terms.accelerator.levels[level].memory.capacity_bytes, NEVER, 0)
+        return np.where(bits > self.terms.usable_bits(level), NEVER, 0)
 
     def fixed(self) -> int:
         """Return what the units take and give, which no tile changes."""

@@ -6,16 +6,16 @@ from collections.abc import Iterator, Sequence
 from itertools import pairwise, permutations, product
 
 from onchip.answer.layer_mapping import Kept, LayerMapping, Loop
-from onchip.arch.accelerator import Accelerator
+from onchip.answer.layer_problem import LayerProblem
 from onchip.arch.memory import Operand
 from onchip.audits.mapping_tiles import CHANGES
-from onchip.ir.layer import LOOPS, Layer
+from onchip.ir.layer import LOOPS
 
 Bounds = dict[str, int]
 
 
 def mappings_of(
-    layer: Layer, accelerator: Accelerator, beside: Sequence[Loop], tiles: Sequence[Bounds], *, is_timed: bool
+    problem: LayerProblem, beside: Sequence[Loop], tiles: Sequence[Bounds], *, is_timed: bool
 ) -> Iterator[LayerMapping]:
     """Yield the mappings whose memories' tiles, the units' first and DRAM's last, span these loops in time.
 
@@ -26,7 +26,7 @@ def mappings_of(
         loops = [Loop(loop, outer[loop] // inner[loop]) for loop in LOOPS if outer[loop] > inner[loop]]
         parts.append(list(_orders(loops, is_timed=is_timed)))
     for orders in product(*parts):
-        yield _mapping(layer, accelerator, beside, orders)
+        yield _mapping(problem, beside, orders)
 
 
 def _orders(loops: Sequence[Loop], *, is_timed: bool) -> Iterator[list[Loop]]:
@@ -40,16 +40,14 @@ def _orders(loops: Sequence[Loop], *, is_timed: bool) -> Iterator[list[Loop]]:
         yield [loop for own in order for loop in own]
 
 
-def _mapping(
-    layer: Layer, accelerator: Accelerator, beside: Sequence[Loop], orders: Sequence[Sequence[Loop]]
-) -> LayerMapping:
+def _mapping(problem: LayerProblem, beside: Sequence[Loop], orders: Sequence[Sequence[Loop]]) -> LayerMapping:
     """Loops beside each other stand right above the last tile of the input that does not span them."""
-    inputs = accelerator.keepers(Operand.INPUT)
+    inputs = problem.keepers(Operand.INPUT)
     above: dict[Loop, int] = {}
     for loop in beside:
         passed = [
             number
-            for number, level in enumerate(accelerator.levels)
+            for number, level in enumerate(problem.levels)
             if level in inputs and level.serves is not None and loop.along not in level.serves
         ]
         above[loop] = max(passed, default=-1)
@@ -59,15 +57,15 @@ def _mapping(
         nest.extend(order)
         cuts.append(len(nest))
         nest.extend(loop for loop in beside if above[loop] == number)
-    kept = {
-        str(operand): tuple(
+    kept = (
+        tuple(
             Kept(level.memory.name, _settled(nest, cut, CHANGES[operand]))
-            for level, cut in zip(accelerator.levels, cuts, strict=False)
-            if operand in layer.operands and level in accelerator.keepers(operand)
+            for level, cut in zip(problem.levels, cuts, strict=False)
+            if operand in problem.layer.operands and level in problem.keepers(operand)
         )
         for operand in Operand
-    }
-    return LayerMapping(tuple(nest), **kept)
+    )
+    return LayerMapping(tuple(nest), *kept)
 
 
 def _settled(nest: Sequence[Loop], cut: int, changing: str) -> int:

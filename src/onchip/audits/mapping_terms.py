@@ -13,7 +13,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from onchip.arch.accelerator import Accelerator
+from onchip.answer.layer_problem import LayerProblem
 from onchip.arch.memory import DRAM, Access, Operand
 from onchip.audits.mapping_tiles import CHANGES, RowCounter, Sizes, Whole
 from onchip.errors import AcceleratorError
@@ -53,10 +53,14 @@ class Tiling:
 
 @dataclass(frozen=True)
 class Terms:
-    """Of one layer on one accelerator; `unit` parts make a femtojoule."""
+    """Of one layer's problem; `unit` parts make a femtojoule."""
 
-    layer: Layer
-    accelerator: Accelerator
+    problem: LayerProblem
+
+    @property
+    def layer(self) -> Layer:
+        """The layer, with its bounds as they are executed."""
+        return self.problem.layer
 
     @cached_property
     def unit(self) -> int:
@@ -70,9 +74,9 @@ class Terms:
     @cached_property
     def chains(self) -> dict[str, tuple[int, ...]]:
         """The levels that keep each operand, nearest the units first."""
-        levels = list(self.accelerator.levels)
+        levels = list(self.problem.levels)
         return {
-            operand: tuple(levels.index(level) for level in self.accelerator.keepers(operand))
+            operand: tuple(levels.index(level) for level in self.problem.keepers(operand))
             for operand in self.layer.operands
         }
 
@@ -85,7 +89,7 @@ class Terms:
     @property
     def mac_energy(self) -> int:
         """Of all multiply-accumulates."""
-        array = self.accelerator.array
+        array = self.problem.accelerator.array
         each_pj = (array.mac_energy_pj or 0.0) if array is not None else 0.0
         return int(self.layer.macs * each_pj * FEMTO * self.unit * DOWN)
 
@@ -120,26 +124,32 @@ class Terms:
         bits = np.full_like(elements, self.layer.bits(operand))
         if operand == Operand.OUTPUT:
             bits = np.where(self._are_left(tiling, serves, goes_on=goes_on), self.layer.partial_bits, bits)
-        if self.accelerator.levels[level].double_buffered:
+        if self.problem.levels[level].double_buffered:
             changes = [tiling.inside[one] < tiling.turns[one] for one in CHANGES[operand]]
             bits = bits * np.where(np.any(np.stack(np.broadcast_arrays(*changes)), axis=0), 2, 1)
         return elements * bits
 
     def room_at_home(self, level: int) -> int:
         """Return the bits of operands that lie whole in a level."""
-        name = self.accelerator.levels[level].memory.name
+        name = self.problem.levels[level].memory.name
         return sum(
             self.layer.elements(one) * self.layer.bits(one)
             for one in self.layer.operands
-            if self.accelerator.home(one) == name
+            if self.problem.home(one) == name
         )
+
+    def usable_bits(self, level: int) -> int:
+        """Return the bits that tiles and operands that lie whole in a level may take together."""
+        memory = self.problem.levels[level].memory
+        room = self.problem.room_bytes.get(memory.name, memory.capacity_bytes)
+        return 8 * room + self.room_at_home(level)
 
     def serves(self, level: int) -> frozenset[str]:
         """Return the dimensions of the array that one instance serves."""
-        names = frozenset(self.accelerator.array.sizes) if self.accelerator.array else frozenset()
+        names = frozenset(self.problem.accelerator.array.sizes) if self.problem.accelerator.array else frozenset()
         if level == UNITS:
             return frozenset()
-        served = None if level == HOME else self.accelerator.levels[level].serves
+        served = None if level == HOME else self.problem.levels[level].serves
         return names if served is None else frozenset(served)
 
     def _ends(self, operand: str, number: int) -> tuple[int, int]:
@@ -248,8 +258,8 @@ class Terms:
         return (access.write_energy_pj if is_write else access.read_energy_pj) * FEMTO * bits / access.access_bits
 
     def _access(self, place: str) -> Access:
-        found = {level.memory.name: level.access for level in self.accelerator.levels}
-        found[DRAM] = self.accelerator.dram.access if self.accelerator.dram else None
+        found = {level.memory.name: level.access for level in self.problem.levels}
+        found[DRAM] = self.problem.accelerator.dram.access if self.problem.accelerator.dram else None
         access = found[place]
         if access is None:
             raise AcceleratorError("nothing says what an access costs", place=place, expected="its energies")
@@ -257,13 +267,13 @@ class Terms:
 
     @property
     def _places(self) -> list[str]:
-        return [DRAM, *(level.memory.name for level in self.accelerator.levels)]
+        return [DRAM, *(level.memory.name for level in self.problem.levels)]
 
     def _place(self, operand: str, level: int) -> str:
-        return self.accelerator.home(operand) if level == HOME else self._name(level)
+        return self.problem.home(operand) if level == HOME else self._name(level)
 
     def _name(self, level: int) -> str:
-        return self.accelerator.levels[level].memory.name
+        return self.problem.levels[level].memory.name
 
 
 def prod_of(factors: list[Whole]) -> Whole:

@@ -16,7 +16,7 @@ from math import prod
 from typing import TypeAlias
 
 from onchip.answer.layer_mapping import LayerMapping, Loop, Move
-from onchip.arch.accelerator import Accelerator
+from onchip.answer.layer_problem import LayerProblem
 from onchip.errors import InternalError
 from onchip.ir.layer import INPUT, OUTPUT, RELEVANT, WEIGHT, Axis, Layer
 
@@ -40,9 +40,9 @@ class NestRun:
     iterations: int
 
 
-def run_nest(layer: Layer, accelerator: Accelerator, mapping: LayerMapping, seed: int = 0) -> NestRun:
+def run_nest(problem: LayerProblem, mapping: LayerMapping, seed: int = 0) -> NestRun:
     """Executes; raises InternalError where a value is missing in a memory that should hold it."""
-    return _NestRunner(mapping.layer(layer), accelerator, mapping, seed).run()
+    return _NestRunner(problem, mapping, seed).run()
 
 
 def outputs_of(layer: Layer, seed: int = 0) -> Buffer:
@@ -97,22 +97,22 @@ class _Holder:
 
 
 class _NestRunner:
-    def __init__(self, layer: Layer, accelerator: Accelerator, mapping: LayerMapping, seed: int) -> None:
-        self._layer = layer
+    def __init__(self, problem: LayerProblem, mapping: LayerMapping, seed: int) -> None:
+        self._layer = mapping.layer(problem.layer)
         self._nest = mapping.nest
         self._seed = seed
         self._accesses: Accesses = defaultdict(Counter)
         self._peaks: dict[tuple[str, str], int] = defaultdict(int)
-        serves = {level.memory.name: level.serves for level in accelerator.levels}
+        serves = {level.memory.name: level.serves for level in problem.levels}
         self._chains = {
             operand: [
                 *(
                     self._holder(operand, kept.memory, kept.loops, serves[kept.memory])
                     for kept in mapping.kept(operand)
                 ),
-                self._holder(operand, accelerator.home(operand), len(mapping.nest), None),
+                self._holder(operand, problem.home(operand), len(mapping.nest), None),
             ]
-            for operand in layer.operands
+            for operand in problem.layer.operands
         }
         self._spatial = [at for at, loop in enumerate(self._nest) if loop.along is not None]
         self._weights = [
@@ -137,7 +137,7 @@ class _NestRunner:
     def run(self) -> NestRun:
         self._put_operands_at_home()
         iterations = 0
-        for digits in self._iterations():
+        for digits in filter(self._is_executed, self._iterations()):
             self._drain_sums(digits)
             for operand in self._layer.operands:
                 self._fill(operand, digits)
@@ -164,6 +164,13 @@ class _NestRunner:
     def _positions(self, loops: Sequence[int]) -> Iterator[Position]:
         return product(*(range(self._nest[at].size) for at in loops))
 
+    def _is_executed(self, digits: Sequence[int]) -> bool:
+        """Whether no loop has ended short before these digits; with spatial digits of 0: for any position at all."""
+        return self._is_within_bounds(self._index(digits))
+
+    def _is_within_bounds(self, index: dict[str, int]) -> bool:
+        return all(index[loop] < bound for loop, bound in self._layer.bounds.items())
+
     def _index(self, digits: Sequence[int]) -> dict[str, int]:
         index = dict.fromkeys(self._layer.bounds, 0)
         for loop, digit, weight in zip(self._nest, digits, self._weights, strict=True):
@@ -180,8 +187,9 @@ class _NestRunner:
     def _block(self, operand: str, holder: _Holder, digits: Digits, instance: Position) -> list[Element]:
         """The elements that belong in one instance: those touched; of the input, the rows and columns between too."""
         start = self._placed(digits, holder.beside, instance)
-        indices = [self._index(self._placed(start, holder.within, at)) for at in self._positions(holder.within)]
-        if operand != INPUT:
+        every = (self._index(self._placed(start, holder.within, at)) for at in self._positions(holder.within))
+        indices = [index for index in every if self._is_within_bounds(index)]
+        if operand != INPUT or not indices:
             return sorted({_element(operand, index) for index in indices})
         rows = []
         for axis in self._layer.axes:
@@ -264,6 +272,8 @@ class _NestRunner:
         for position in self._positions(self._spatial):
             placed = self._placed(digits, self._spatial, position)
             index = self._index(placed)
+            if not self._is_within_bounds(index):
+                continue
             product_of_two = 1
             for operand, element in self._factors(index):
                 source = tuple(placed[at] for at in nearest[operand].beside)

@@ -7,27 +7,43 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import product
 
 from onchip.answer.layer_mapping import Kept, LayerMapping, Loop, loops_along
+from onchip.answer.layer_problem import LayerProblem
 from onchip.arch.accelerator import Accelerator
 from onchip.arch.memory import MemoryLevel, Operand
 from onchip.ir.layer import INPUT, OUTPUT, RELEVANT, Axis, Layer
 from onchip.verify.rules import Rule, Violation
 
 
-def verify_mapping(
-    layer: Layer, accelerator: Accelerator, mapping: LayerMapping, *, may_pad: bool = False
-) -> tuple[Violation, ...]:
+def verify_mapping(problem: LayerProblem, mapping: LayerMapping, *, may_pad: bool = False) -> tuple[Violation, ...]:
     """Return all that is wrong; a mapping is legal exactly when that is nothing.
 
     With `may_pad` the loops may run longer than the layer's. Capacities are measured only where all else is right.
     """
     found = [
-        *_bounds(layer, mapping, may_pad=may_pad),
-        *_array(accelerator, mapping),
-        *_places(layer, accelerator, mapping),
+        *_bounds(problem.layer, mapping, may_pad=may_pad),
+        *_array(problem.accelerator, mapping),
+        *_places(problem, mapping),
     ]
     if not found:
-        found.extend(_capacities(layer, accelerator, mapping))
+        found.extend(_capacities(problem, mapping))
     return tuple(found)
+
+
+def tile_bits(problem: LayerProblem, mapping: LayerMapping) -> dict[str, dict[str, int]]:
+    """By memory and operand, the bits that one instance needs beside what lies whole in it; needs of 0 are left out.
+
+    At the home of an operand that is what it needs there beyond its own elements: its sums in the making may be wider.
+    The mapping has to be legal but for capacities.
+    """
+    layer = problem.layer
+    found: dict[str, dict[str, int]] = {}
+    for level in problem.accelerator.levels:
+        whole = [one for one in layer.operands if problem.homes.of(Operand(one)) == level.memory.name]
+        needs = dict(needed_bits(layer, mapping, level, whole))
+        for operand in whole:
+            needs[operand] -= layer.elements(operand) * layer.bits(operand)
+        found[level.memory.name] = {operand: bits for operand, bits in needs.items() if bits}
+    return found
 
 
 def _bounds(layer: Layer, mapping: LayerMapping, *, may_pad: bool) -> Iterator[Violation]:
@@ -38,8 +54,20 @@ def _bounds(layer: Layer, mapping: LayerMapping, *, may_pad: bool) -> Iterator[V
         detail = f"{iterations} iterations for a bound of {bound}"
         if iterations < bound:
             yield Violation(Rule.TOO_FEW_ITERATIONS, name, detail)
-        if iterations > bound and not may_pad:
+        elif name in mapping.ragged:
+            yield from _last_iteration(name, bound, mapping)
+        elif iterations > bound and not may_pad:
             yield Violation(Rule.TOO_MANY_ITERATIONS, name, detail)
+
+
+def _last_iteration(name: str, bound: int, mapping: LayerMapping) -> Iterator[Violation]:
+    """Without the last iteration of the outermost loop, loops that end short must not reach the bound."""
+    *inner, outermost = [1, *(loop.size for loop in mapping.nest if loop.dimension == name and loop.size > 1)]
+    fewer = outermost - 1
+    for size in inner:
+        fewer *= size
+    if fewer >= bound:
+        yield Violation(Rule.TOO_MANY_ITERATIONS, name, f"{fewer} iterations would do for a bound of {bound}")
 
 
 def _array(accelerator: Accelerator, mapping: LayerMapping) -> Iterator[Violation]:
@@ -58,12 +86,12 @@ def _array(accelerator: Accelerator, mapping: LayerMapping) -> Iterator[Violatio
             yield Violation(Rule.ARRAY_EXCEEDED, name, f"{need} of {units[name]} units")
 
 
-def _places(layer: Layer, accelerator: Accelerator, mapping: LayerMapping) -> Iterator[Violation]:
-    levels = list(accelerator.levels)
+def _places(problem: LayerProblem, mapping: LayerMapping) -> Iterator[Violation]:
+    levels = list(problem.accelerator.levels)
     for operand in Operand:
         before: int | None = None
         for kept in mapping.kept(operand):
-            if operand not in layer.operands:
+            if operand not in problem.layer.operands:
                 yield Violation(Rule.NO_SUCH_OPERAND, operand, f"it is kept in {kept.memory!r}")
                 continue
             places = [at for at, level in enumerate(levels) if level.memory.name == kept.memory]
@@ -71,14 +99,20 @@ def _places(layer: Layer, accelerator: Accelerator, mapping: LayerMapping) -> It
                 yield Violation(Rule.NO_SUCH_MEMORY, kept.memory, f"{operand} is kept in it")
                 continue
             (at,) = places
-            if operand not in levels[at].memory.holds:
+            if not _holds(problem, levels[at], operand):
                 yield Violation(Rule.NOT_HELD, operand, f"{kept.memory!r} does not hold it")
-            if accelerator.home(operand) in [level.memory.name for level in levels[: at + 1]]:
+            if problem.homes.of(operand) in [level.memory.name for level in levels[: at + 1]]:
                 yield Violation(Rule.MISPLACED, operand, f"it lies whole in or below {kept.memory!r}")
             if before is not None and (at <= before or not _serves_all_of(levels[at], levels[before])):
                 detail = f"{kept.memory!r} is not above {levels[before].memory.name!r}"
                 yield Violation(Rule.MISPLACED, operand, detail)
             before = at
+
+
+def _holds(problem: LayerProblem, level: MemoryLevel, operand: Operand) -> bool:
+    if operand is Operand.WEIGHT and problem.weight_is_an_input:
+        return Operand.INPUT in level.memory.holds
+    return operand in level.memory.holds
 
 
 def _serves_all_of(upper: MemoryLevel, lower: MemoryLevel) -> bool:
@@ -87,14 +121,15 @@ def _serves_all_of(upper: MemoryLevel, lower: MemoryLevel) -> bool:
     return lower.serves is not None and all(name in upper.serves for name in lower.serves)
 
 
-def _capacities(layer: Layer, accelerator: Accelerator, mapping: LayerMapping) -> Iterator[Violation]:
-    for level in accelerator.levels:
-        whole = [operand for operand in layer.operands if accelerator.home(operand) == level.memory.name]
-        needs = needed_bits(layer, mapping, level, whole)
-        if sum(needs.values()) > level.memory.capacity_bytes * 8:
-            parts = ", ".join(f"{operand} {bits}" for operand, bits in needs.items())
-            detail = f"{sum(needs.values())} bits ({parts}) in {level.memory.capacity_bytes * 8}"
-            yield Violation(Rule.CAPACITY_EXCEEDED, level.memory.name, detail)
+def _capacities(problem: LayerProblem, mapping: LayerMapping) -> Iterator[Violation]:
+    needs = tile_bits(problem, mapping)
+    for level in problem.accelerator.levels:
+        name = level.memory.name
+        room = 8 * problem.room_bytes.get(name, level.memory.capacity_bytes)
+        need = sum(needs[name].values())
+        if need > room:
+            parts = ", ".join(f"{operand} {bits}" for operand, bits in needs[name].items())
+            yield Violation(Rule.CAPACITY_EXCEEDED, name, f"{need} bits ({parts}) in {room}")
 
 
 def needed_bits(
@@ -150,16 +185,20 @@ def _elements(layer: Layer, mapping: LayerMapping, operand: str, kept: Kept, lev
     along_axes = [name for axis in axes for name in (axis.output_loop, axis.filter_loop)]
     elements = 1
     for loop, is_inside in zip(mapping.nest, inside, strict=True):
-        if is_inside and loop.dimension in RELEVANT[operand] and loop.dimension not in along_axes:
+        is_counted = loop.dimension in RELEVANT[operand] and loop.dimension not in (*along_axes, *mapping.ragged)
+        if is_inside and is_counted:
             elements *= loop.size
+    for name in mapping.ragged:
+        if name in RELEVANT[operand] and name not in along_axes:
+            elements *= max(map(len, _indices(layer, mapping, name, inside)))
     for axis in axes:
-        elements *= _longest(axis, mapping, inside)
+        elements *= _longest(layer, axis, mapping, inside)
     return elements
 
 
-def _longest(axis: Axis, mapping: LayerMapping, inside: list[bool]) -> int:
+def _longest(layer: Layer, axis: Axis, mapping: LayerMapping, inside: list[bool]) -> int:
     """Stored positions from the first to the last that a tile touches, of the longest tile."""
-    outputs, filters = (_indices(mapping, name, inside) for name in (axis.output_loop, axis.filter_loop))
+    outputs, filters = (_indices(layer, mapping, name, inside) for name in (axis.output_loop, axis.filter_loop))
     longest = 0
     for some_outputs, some_filters in product(outputs, filters):
         touched = [o * axis.stride + f * axis.dilation - axis.padding for o in some_outputs for f in some_filters]
@@ -168,8 +207,8 @@ def _longest(axis: Axis, mapping: LayerMapping, inside: list[bool]) -> int:
     return longest
 
 
-def _indices(mapping: LayerMapping, dimension: str, inside: list[bool]) -> list[list[int]]:
-    """The indices of a dimension that each tile touches."""
+def _indices(layer: Layer, mapping: LayerMapping, dimension: str, inside: list[bool]) -> list[list[int]]:
+    """The indices of a dimension that each tile touches; `layer` is the one executed."""
     tiles: dict[tuple[int, ...], list[int]] = defaultdict(list)
     loops = [
         (loop.size, is_in) for loop, is_in in zip(mapping.nest, inside, strict=True) if loop.dimension == dimension
@@ -178,5 +217,6 @@ def _indices(mapping: LayerMapping, dimension: str, inside: list[bool]) -> list[
         index, weight = 0, 1
         for digit, (size, _) in zip(digits, loops, strict=True):
             index, weight = index + digit * weight, weight * size
-        tiles[tuple(digit for digit, (_, is_in) in zip(digits, loops, strict=True) if not is_in)].append(index)
+        if index < layer.bounds[dimension]:
+            tiles[tuple(digit for digit, (_, is_in) in zip(digits, loops, strict=True) if not is_in)].append(index)
     return list(tiles.values())

@@ -10,6 +10,7 @@ from math import inf, isclose
 from adversary.frame import Ended, Facts, Json, Program, Verdict
 from adversary.levels.baselines_cases import machine_of, padded_layers, random_facts, renamed
 from onchip.answer.layer_mapping import Kept, LayerMapping, Loop, MappingError
+from onchip.answer.layer_problem import LayerProblem
 from onchip.arch.accelerator import Accelerator
 from onchip.cost.layer.accounting import AccountingName
 from onchip.cost.layer.cost import layer_cost
@@ -105,12 +106,12 @@ def _fault_of_claim(case: Case) -> str | None:
         return f"the exit code does not fit: {case.ended.code} with {mapping}"
     if mapping is None:
         return None
-    if verify_mapping(mapping.layer(case.layer), case.accelerator, mapping):
+    if verify_mapping(LayerProblem(mapping.layer(case.layer), case.accelerator), mapping):
         return f"illegal mapping: {mapping}"
     if case.facts["question"] == "cosa":
         return None
     accounting = AccountingName(case.facts["accounting"]).accounting
-    cost = layer_cost(case.layer, case.accelerator, mapping, accounting)
+    cost = layer_cost(LayerProblem(case.layer, case.accelerator), mapping, accounting)
     value = case.objective.of(cost.energy_pj, cost.cycles)
     if not isclose(answer["objective_value"], value, rel_tol=CLOSE, abs_tol=1):
         return f"a value that is not its mapping's: {answer['objective_value']} for {value}"
@@ -149,7 +150,7 @@ def _values_of_filled_orders(case: Case) -> Iterator[float]:
     accounting = AccountingName(case.facts["accounting"]).accounting
     for mapping in filled_mappings(case.layer, case.accelerator):
         try:
-            cost = layer_cost(case.layer, case.accelerator, mapping, accounting)
+            cost = layer_cost(LayerProblem(case.layer, case.accelerator), mapping, accounting)
         except MappingError:
             continue
         yield case.objective.of(cost.energy_pj, cost.cycles)
@@ -189,7 +190,7 @@ def _judged_cosa(case: Case) -> str | None:
 def _judged_padding(case: Case) -> str | None:
     least, left = inf, MOST_MAPPINGS
     for one in padded_layers(case.layer, case.facts["percent"]):
-        values = least_values(one, case.accelerator, left)
+        values = least_values(LayerProblem(one, case.accelerator), left)
         if values is None:
             return None
         least = min(least, values[case.objective])
@@ -197,11 +198,12 @@ def _judged_padding(case: Case) -> str | None:
 
 
 def _judged_mapspace(case: Case) -> str | None:
+    problem = LayerProblem(case.layer, case.accelerator)
     for operand in ("input", "weight", "output"):
         kept = [one.memory for one in case.mapping.kept(operand)] if case.mapping is not None else []
-        if case.mapping is not None and kept != [level.memory.name for level in case.accelerator.keepers(operand)]:
+        if case.mapping is not None and kept != [one.memory.name for one in problem.keepers(operand)]:
             return f"kept elsewhere: {operand} in {kept}"
-    values = least_values(case.layer, case.accelerator, MOST_MAPPINGS)
+    values = least_values(LayerProblem(case.layer, case.accelerator), MOST_MAPPINGS)
     return None if values is None else _fault_against(case, values[case.objective])
 
 
@@ -210,7 +212,7 @@ def _judged_random(case: Case) -> str | None:
     answer = case.ended.answer
     if answer["lower_bound"] != 0 or answer["status"] not in ("FEASIBLE", "UNKNOWN"):
         return f"a claim that nobody proved: {answer['status']} {answer['lower_bound']}"
-    values = least_values(case.layer, case.accelerator, MOST_MAPPINGS)
+    values = least_values(LayerProblem(case.layer, case.accelerator), MOST_MAPPINGS)
     if values is None or answer["objective_value"] is None or case.objective is not MappingObjective.ENERGY:
         return None
     least = values[case.objective]
@@ -255,8 +257,7 @@ def _mapping(fields: Json) -> LayerMapping | None:
     for text in fields["nest"]:
         size, _, along = text[1:].partition("@")
         nest.append(Loop(text[0], int(size), along or None))
-    kept = {
-        operand: tuple(Kept(one["memory"], one["loops"]) for one in fields[operand])
-        for operand in ("input", "weight", "output")
-    }
-    return LayerMapping(tuple(nest), **kept)
+    kept = (
+        tuple(Kept(one["memory"], one["loops"]) for one in fields[operand]) for operand in ("input", "weight", "output")
+    )
+    return LayerMapping(tuple(nest), *kept)

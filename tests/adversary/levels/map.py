@@ -14,6 +14,7 @@ from adversary.frame import Ended, Facts, Program, Verdict
 from adversary.levels.map_cases import OPERANDS, random_layer, random_machine
 from adversary.levels.map_told_otherwise import loops_of, renamed, turned_layer, turned_machine, widened
 from onchip.answer.layer_mapping import Kept, LayerMapping, Loop
+from onchip.answer.layer_problem import LayerProblem
 from onchip.arch.accelerator import Accelerator
 from onchip.cost.layer.batch import LayerCosts
 from onchip.errors import InputError
@@ -117,9 +118,14 @@ class _Case:
         """With the bits asked for; sums as wide as there is room in each memory of outputs for one, if not said."""
         layer, bits, partial = Layer.of_text(self.facts["layer"]), self.facts["bits"], self.facts["partial_bits"]
         if partial is None:
-            rooms = [8 * level.memory.capacity_bytes for level in self.accelerator.keepers("output")]
+            rooms = [8 * one.memory.capacity_bytes for one in self.accelerator.levels if "output" in one.memory.holds]
             partial = max(bits, min(max(bits, min(bits + 16, 32)), *rooms, 32))
         return replace(layer, input_bits=bits, weight_bits=bits, output_bits=bits, partial_bits=partial)
+
+    @property
+    def problem(self) -> LayerProblem:
+        """All operands come from DRAM, and tiles may take all of each memory."""
+        return LayerProblem(self.layer, self.accelerator)
 
     def judged(self, objective: str) -> Verdict:
         """For one objective."""
@@ -160,14 +166,14 @@ class _Case:
             return f"ends with {ended.code}: {ended.err[-300:]}"
         if mapping is None:
             return None if ended.code else f"writes no mapping: {ended.out[:200]}"
-        if broken := verify_mapping(self.layer, self.accelerator, mapping):
+        if broken := verify_mapping(self.problem, mapping):
             return f"illegal mapping: {broken[0]}"
         value, bound = ended.answer["objective_value"], ended.answer["lower_bound"]
         if bound > value or (ended.answer["status"] == "OPTIMAL" and bound != value):
             return f"contradiction: bound {bound}, value {value}, {ended.answer['status']}"
         if self.layer.macs > 400:
             return None
-        cost = _value(objective, *energy_and_cycles(self.layer, self.accelerator, mapping))
+        cost = _value(objective, *energy_and_cycles(self.problem, mapping))
         return None if _is_same(value, cost) else f"false cost: {value} for {cost}"
 
     def false_claim(self, objective: str, ended: Ended) -> str | None:
@@ -194,7 +200,7 @@ class _Case:
         if self.listed is None:
             in_any_order = self.facts["question"] == "any order"
             is_bundled = isinstance(self.facts["machine"], str)
-            self.listed = {} if is_bundled else _least_values(self.layer, self.accelerator, in_any_order=in_any_order)
+            self.listed = {} if is_bundled else _least_values(self.problem, in_any_order=in_any_order)
         return self.listed.get(objective)
 
     # The same asked otherwise
@@ -248,10 +254,10 @@ class _Case:
         _, mapping = self.ask(objective, self.facts["baseline"], "--time-limit", SECONDS_OF_A_BASELINE)
         if mapping is None:
             return None
-        like = like_in_mapspace(self.layer, self.accelerator, mapping, any_order=objective == "energy")
-        if like is None or verify_mapping(self.layer, self.accelerator, like):
+        like = like_in_mapspace(self.problem, mapping, any_order=objective == "energy")
+        if like is None or verify_mapping(self.problem, like):
             return None
-        cost = _costs(self.layer, self.accelerator, [like])[objective]
+        cost = _costs(self.problem, [like])[objective]
         status, bound = ended.answer["status"], ended.answer["lower_bound"]
         if status == "INFEASIBLE" or bound > _rounded_up(cost):
             return f"false proof: {status}, at least {bound}, but {cost} by {self.facts['baseline']}"
@@ -263,18 +269,18 @@ def _mapping(fields: Facts) -> LayerMapping:
     for text in fields["nest"]:
         size, _, along = text[1:].partition("@")
         nest.append(Loop(text[0], int(size), along or None))
-    kept = {name: tuple(Kept(one["memory"], one["loops"]) for one in fields.get(name, ())) for name in OPERANDS}
-    return LayerMapping(tuple(nest), **kept)
+    kept = (tuple(Kept(one["memory"], one["loops"]) for one in fields.get(name, ())) for name in OPERANDS)
+    return LayerMapping(tuple(nest), *kept)
 
 
-def _least_values(layer: Layer, accelerator: Accelerator, *, in_any_order: bool) -> dict[str, float]:
+def _least_values(problem: LayerProblem, *, in_any_order: bool) -> dict[str, float]:
     """Of each objective; empty where there are too many mappings."""
-    mappings = list(islice(all_mappings(layer, accelerator, in_any_order=in_any_order), MOST_MAPPINGS + 1))
-    return {} if len(mappings) > MOST_MAPPINGS else _costs(layer, accelerator, mappings)
+    mappings = list(islice(all_mappings(problem, in_any_order=in_any_order), MOST_MAPPINGS + 1))
+    return {} if len(mappings) > MOST_MAPPINGS else _costs(problem, mappings)
 
 
-def _costs(layer: Layer, accelerator: Accelerator, mappings: list[LayerMapping]) -> dict[str, float]:
-    found = LayerCosts(layer, accelerator).of(mappings)
+def _costs(problem: LayerProblem, mappings: list[LayerMapping]) -> dict[str, float]:
+    found = LayerCosts(problem).of(mappings)
     best = dict.fromkeys(OBJECTIVES, inf)
     for energy, cycles in zip(found.energy_pj.tolist(), found.cycles.tolist(), strict=True):
         if isfinite(energy):

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from math import ceil, inf
 
 from onchip.answer.layer_mapping import LayerMapping, Move
+from onchip.answer.layer_problem import LayerProblem
 from onchip.arch.accelerator import Accelerator
 from onchip.arch.memory import Access
 from onchip.cost.layer.accounting import INTERPRETER, Accounting
@@ -48,7 +49,7 @@ class Accesses:
 
 
 def layer_accesses(
-    layer: Layer, accelerator: Accelerator, mapping: LayerMapping, accounting: Accounting = INTERPRETER
+    layer: Layer, problem: LayerProblem, mapping: LayerMapping, accounting: Accounting = INTERPRETER
 ) -> tuple[Accesses, ...]:
     """Of every memory, operand and move; what never happens is left out.
 
@@ -56,8 +57,8 @@ def layer_accesses(
     """
     found: list[Accesses] = []
     for operand in layer.operands:
-        crossed = boundaries(layer, accelerator, mapping, operand, accounting)
-        widths = [_bits_in_a_cycle(boundary, accelerator) for boundary in crossed]
+        crossed = boundaries(layer, problem, mapping, operand, accounting)
+        widths = [_bits_in_a_cycle(boundary, problem.accelerator) for boundary in crossed]
         found.extend(_of_sums(crossed, widths) if operand == OUTPUT else _of_reads(crossed, widths))
     return tuple(accesses for accesses in found if accesses.elements)
 

@@ -8,7 +8,7 @@ from typing import Final
 import numpy as np
 
 from onchip.answer.layer_mapping import LayerMapping, MappingError
-from onchip.arch.accelerator import Accelerator
+from onchip.answer.layer_problem import LayerProblem
 from onchip.cost.layer import kernel
 from onchip.cost.layer.cost import layer_cost
 from onchip.cost.layer.limits import check_array, check_memories
@@ -20,24 +20,24 @@ FIRST_SLOTS: Final = 1 << 12
 
 
 class LayerCosts:
-    """Costs mappings of `layer`, its bounds as they are executed, on one accelerator.
+    """Costs mappings of one layer; `executed` is that layer with its bounds as they are executed, if they are padded.
 
     Raises AcceleratorError where the accelerator says too little, InputError for loops of more than 65,535.
     """
 
-    def __init__(self, layer: Layer, accelerator: Accelerator) -> None:
-        self._layer = layer
-        self._accelerator = accelerator
-        self._shape = shape_of(layer, accelerator)
-        self._machine = machine_of(accelerator)
-        self._table = BlockTable(layer)
+    def __init__(self, problem: LayerProblem, executed: Layer | None = None) -> None:
+        self._problem = problem
+        self._layer = problem.layer if executed is None else executed
+        self._shape = shape_of(self._layer, problem.accelerator)
+        self._machine = machine_of(problem)
+        self._table = BlockTable(self._layer)
 
     def encode(self, mappings: Sequence[LayerMapping]) -> Chosen:
         """In flat arrays, which a search may also fill itself; raises MappingError for what no capacity could mend."""
         for mapping in mappings:
-            check_memories(self._layer, self._accelerator, mapping)
-            check_array(self._accelerator, mapping)
-        return chosen_of(self._layer, self._accelerator, mappings)
+            check_memories(self._problem, mapping)
+            check_array(self._problem.accelerator, mapping)
+        return chosen_of(self._layer, self._problem, mappings)
 
     def of_chosen(self, chosen: Chosen) -> Costs:
         """Energy infinite and cycles -1 for mappings that exceed a capacity or the array (`status` says which).
@@ -59,7 +59,7 @@ class LayerCosts:
         costs = self.of_chosen(self.encode(mappings))
         for row in np.flatnonzero(costs.status == kernel.INTERLEAVED).tolist():
             try:
-                cost = layer_cost(self._layer, self._accelerator, mappings[row])
+                cost = layer_cost(self._problem, mappings[row])
             except MappingError:
                 costs.status[row] = kernel.OVER_CAPACITY
             else:

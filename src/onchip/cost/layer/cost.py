@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from onchip.answer.layer_mapping import LayerMapping, Move
+from onchip.answer.layer_problem import LayerProblem
 from onchip.arch.accelerator import Accelerator
 from onchip.arch.memory import DRAM, Access
 from onchip.cost.layer.accesses import Accesses, layer_accesses
@@ -16,13 +17,13 @@ from onchip.cost.layer.accounting import INTERPRETER, Accounting, settled
 from onchip.cost.layer.latency import Latency, latency
 from onchip.cost.layer.limits import array_of, check_mapping
 from onchip.errors import AcceleratorError
-from onchip.ir.layer import Layer
 
 
 @dataclass(frozen=True, slots=True)
 class LayerCost:
-    """Energies in pJ, by memory and operand and of the MACs; `macs` are those of the layer without padded bounds."""
+    """What `mapping` costs: energies in pJ, by memory and operand and of the MACs; `macs` are without padded bounds."""
 
+    mapping: LayerMapping
     macs: int
     accesses: tuple[Accesses, ...]
     memory_energy_pj: dict[tuple[str, str], float]
@@ -51,27 +52,24 @@ class LayerCost:
         return self.macs / (self.units * self.cycles)
 
 
-def layer_cost(
-    layer: Layer, accelerator: Accelerator, mapping: LayerMapping, accounting: Accounting = INTERPRETER
-) -> LayerCost:
+def layer_cost(problem: LayerProblem, mapping: LayerMapping, accounting: Accounting = INTERPRETER) -> LayerCost:
     """Raises MappingError where the mapping does not fit, AcceleratorError where the accelerator says too little."""
-    check_mapping(layer, accelerator, mapping, accounting)
-    if accounting.tiles_span_their_reuse:
-        mapping = settled(mapping)
-    executed = mapping.layer(layer)
-    counted = layer if accounting.units_in_parts else executed
-    array = array_of(accelerator)
-    accesses = layer_accesses(counted, accelerator, mapping, accounting)
+    check_mapping(problem, mapping, accounting)
+    counted = problem.layer if accounting.units_in_parts else mapping.layer(problem.layer)
+    array = array_of(problem.accelerator)
+    costed = settled(mapping) if accounting.tiles_span_their_reuse else mapping
+    accesses = layer_accesses(counted, problem, costed, accounting)
     energies: dict[tuple[str, str], float] = {}
     for one in accesses:
         key = one.memory, one.operand
-        energies[key] = energies.get(key, 0.0) + energy_pj(one, access_of(accelerator, one.memory))
+        energies[key] = energies.get(key, 0.0) + energy_pj(one, access_of(problem.accelerator, one.memory))
     return LayerCost(
-        layer.macs,
+        mapping,
+        problem.layer.macs,
         accesses,
         energies,
         counted.macs * (array.mac_energy_pj or 0.0),
-        latency(layer, executed, accelerator, mapping, accounting),
+        latency(problem, costed, accounting),
         array.macs,
     )
 

@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from math import ceil, prod
 
 from onchip.answer.layer_mapping import LayerMapping, Move
+from onchip.answer.layer_problem import LayerProblem
 from onchip.arch.accelerator import Accelerator
 from onchip.arch.memory import DRAM
 from onchip.cost.layer.accesses import bits_below, is_pending, output_bits_in
@@ -45,17 +46,16 @@ class Latency:
         return self.ideal + self.unused + self.stall + self.preload + self.offload + self.drain
 
 
-def latency(
-    layer: Layer, whole: Layer, accelerator: Accelerator, mapping: LayerMapping, accounting: Accounting = INTERPRETER
-) -> Latency:
-    """`layer` as it was asked for, `whole` as it is executed (padded bounds): cycles are those of whole units."""
-    ideal = layer.macs / array_of(accelerator).macs
+def latency(problem: LayerProblem, mapping: LayerMapping, accounting: Accounting = INTERPRETER) -> Latency:
+    """Cycles of a layer as it is executed (padded bounds), all units whole; `ideal` are those of the one asked for."""
+    layer, whole = problem.layer, mapping.layer(problem.layer)
+    ideal = layer.macs / array_of(problem.accelerator).macs
     counted = layer if accounting.units_in_parts else whole
     rooms: frozenset[tuple[str, str]] | None = None
     if accounting.double_buffered_where_room:
-        rooms = with_room_for_two(counted, accelerator, mapping, accounting)
-    crossed = list(_crossings(whole, accelerator, mapping, accounting, rooms))
-    crossings = [list(_visits(one, accelerator)) for one in crossed]
+        rooms = with_room_for_two(counted, problem, mapping, accounting)
+    crossed = list(_crossings(whole, problem, mapping, accounting, rooms))
+    crossings = [list(_visits(one, problem.accelerator)) for one in crossed]
     ports: dict[tuple[str, int], list[Visit]] = defaultdict(list)
     for visits in crossings:
         for visit in visits:
@@ -76,7 +76,7 @@ def latency(
     ):
         nearest = {one.boundary.operand: one.lower_bits for one in crossed if one.number == 1 and not one.returns}
         left = _left(crossings, nearest, cycles, stall, accounting)
-        preload, offload = _loaded(left, whole, accelerator, accounting)
+        preload, offload = _loaded(left, problem, accounting)
     return Latency(ideal, cycles - ideal, stall, preload, offload, drain)
 
 
@@ -104,21 +104,19 @@ def _left(
     return {one: one.cycles for one in transfers}
 
 
-def _loaded(
-    left: dict[Transfer, float], whole: Layer, accelerator: Accelerator, accounting: Accounting
-) -> tuple[float, float]:
+def _loaded(left: dict[Transfer, float], problem: LayerProblem, accounting: Accounting) -> tuple[float, float]:
     last = {one: value for one, value in left.items() if one.operand == OUTPUT}
     first = {one: value for one, value in left.items() if one.operand != OUTPUT}
     emptied = overlapping(last) if accounting.last_sums_overlap else None
     if not accounting.operands_load_side_by_side:
         return over_ports(first), over_ports(last) if emptied is None else emptied
-    operands = [operand for operand in (INPUT, WEIGHT) if operand in whole.operands]
-    loaded = side_by_side(first, operands, lambda port: _holds_both(accelerator, port[0]))
+    operands = [operand for operand in (INPUT, WEIGHT) if operand in problem.layer.operands]
+    loaded = side_by_side(first, operands, lambda port: _holds_both(problem, port[0]))
     return loaded, one_by_one(last) if emptied is None else emptied
 
 
-def _holds_both(accelerator: Accelerator, memory: str) -> bool:
-    held = {level.memory.name: set(level.memory.holds) for level in accelerator.levels}
+def _holds_both(problem: LayerProblem, memory: str) -> bool:
+    held = {level.memory.name: set(level.memory.holds) for level in problem.levels}
     return memory == DRAM or {INPUT, WEIGHT} <= held[memory]
 
 
@@ -151,13 +149,13 @@ class _Crossing:
 
 def _crossings(
     layer: Layer,
-    accelerator: Accelerator,
+    problem: LayerProblem,
     mapping: LayerMapping,
     accounting: Accounting,
     rooms: frozenset[tuple[str, str]] | None,
 ) -> Iterator[_Crossing]:
     for operand in layer.operands:
-        crossed = boundaries(layer, accelerator, mapping, operand, accounting)
+        crossed = boundaries(layer, problem, mapping, operand, accounting)
         for number, boundary in enumerate(crossed):
             yield from _crossings_of(crossed, number, boundary, rooms)
 

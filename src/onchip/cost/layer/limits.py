@@ -7,6 +7,7 @@ from itertools import pairwise
 from math import prod
 
 from onchip.answer.layer_mapping import LayerMapping, MappingError, loops_along
+from onchip.answer.layer_problem import LayerProblem
 from onchip.arch.accelerator import Accelerator
 from onchip.arch.compute import ComputeArray
 from onchip.arch.memory import DRAM, MemoryLevel, Operand
@@ -17,13 +18,12 @@ from onchip.errors import AcceleratorError
 from onchip.ir.layer import OUTPUT, Layer
 
 
-def check_mapping(
-    layer: Layer, accelerator: Accelerator, mapping: LayerMapping, accounting: Accounting = INTERPRETER
-) -> None:
+def check_mapping(problem: LayerProblem, mapping: LayerMapping, accounting: Accounting = INTERPRETER) -> None:
     """Raises MappingError for what does not fit, AcceleratorError for one that has no array or no way upwards."""
-    check_memories(layer, accelerator, mapping)
-    check_array(accelerator, mapping)
-    check_capacities(layer, accelerator, mapping, accounting)
+    check_memories(problem, mapping)
+    check_loops_divide(problem.layer, mapping)
+    check_array(problem.accelerator, mapping)
+    check_capacities(problem, mapping, accounting)
 
 
 def array_of(accelerator: Accelerator) -> ComputeArray:
@@ -34,13 +34,21 @@ def array_of(accelerator: Accelerator) -> ComputeArray:
     return accelerator.array
 
 
-def check_memories(layer: Layer, accelerator: Accelerator, mapping: LayerMapping) -> None:
+def check_loops_divide(layer: Layer, mapping: LayerMapping) -> None:
+    """Raises MappingError for loops that end short, which no cost model here counts."""
+    for name in mapping.ragged:
+        if mapping.bounds[name] > layer.bounds[name]:
+            detail = f"loop {name} ends short: {mapping.bounds[name]} iterations for {layer.bounds[name]}"
+            raise MappingError(detail, place="mapping", expected="loops that divide the bound; others are not costed")
+
+
+def check_memories(problem: LayerProblem, mapping: LayerMapping) -> None:
     """Each memory is there and holds the operand; one farther from the MACs serves all that a nearer one serves."""
-    levels = {level.memory.name: level for level in accelerator.levels}
+    levels = {level.memory.name: level for level in problem.levels}
     order = list(levels)
     for operand in Operand:
         names = [kept.memory for kept in mapping.kept(operand)]
-        if names and operand not in layer.operands:
+        if names and operand not in problem.layer.operands:
             raise MappingError(f"the layer has no {operand}", place="mapping", expected="it to be kept nowhere")
         for name in names:
             if name not in levels:
@@ -48,8 +56,8 @@ def check_memories(layer: Layer, accelerator: Accelerator, mapping: LayerMapping
             holds = levels[name].memory.holds
             if operand not in holds:
                 raise MappingError(f"memory {name!r} does not hold it", place=f"{operand}", expected=_one_of(holds))
-            if levels[name] not in accelerator.keepers(operand):
-                detail = f"memory {name!r} is not below {accelerator.home(operand)!r}, where all of it lies"
+            if levels[name] not in problem.keepers(operand):
+                detail = f"memory {name!r} is not below {problem.home(operand)!r}, where all of it lies"
                 raise MappingError(detail, place=f"{operand}", expected="it to be kept below")
         for lower, upper in pairwise(names):
             served, needed = levels[upper].serves, levels[lower].serves
@@ -79,15 +87,13 @@ def check_array(accelerator: Accelerator, mapping: LayerMapping) -> None:
             raise MappingError(detail, place=f"array: {dimension}", expected=f"at most {array.sizes[dimension]}")
 
 
-def check_capacities(
-    layer: Layer, accelerator: Accelerator, mapping: LayerMapping, accounting: Accounting = INTERPRETER
-) -> None:
-    """What each memory holds of all operands together is within its capacity."""
-    executed = mapping.layer(layer)
-    needs = needed_bits(layer if accounting.units_in_parts else executed, accelerator, mapping, accounting)
-    for level in accelerator.levels:
+def check_capacities(problem: LayerProblem, mapping: LayerMapping, accounting: Accounting = INTERPRETER) -> None:
+    """What each memory holds of all operands together is within what they may take of it."""
+    executed = mapping.layer(problem.layer)
+    needs = needed_bits(problem.layer if accounting.units_in_parts else executed, problem, mapping, accounting)
+    for level in problem.levels:
         need = {operand: bits for (memory, operand), bits in needs.items() if memory == level.memory.name}
-        capacity = level.memory.capacity_bytes * 8
+        capacity = problem.usable_bits(level.memory.name)
         if sum(need.values()) > capacity:
             greatest = max(need, key=lambda operand: need[operand])
             raise MappingError(
@@ -98,13 +104,13 @@ def check_capacities(
 
 
 def needed_bits(
-    layer: Layer, accelerator: Accelerator, mapping: LayerMapping, accounting: Accounting = INTERPRETER
+    layer: Layer, problem: LayerProblem, mapping: LayerMapping, accounting: Accounting = INTERPRETER
 ) -> dict[tuple[str, str], int]:
     """What one instance of each memory needs for each operand; `layer` is the one executed or, in parts, asked for."""
     needs = {}
     for operand in layer.operands:
-        crossed = boundaries(layer, accelerator, mapping, operand, accounting)
-        if (home := accelerator.home(operand)) != DRAM:
+        crossed = boundaries(layer, problem, mapping, operand, accounting)
+        if (home := problem.home(operand)) != DRAM:
             bits = output_bits_in(crossed[-1]) if operand == OUTPUT else layer.bits(operand)
             needs[home, operand] = layer.elements(operand) * bits
         for below, boundary in pairwise(crossed):

@@ -7,7 +7,7 @@ from math import prod
 from typing import Final
 
 from onchip.answer.layer_mapping import LayerMapping
-from onchip.arch.accelerator import Accelerator
+from onchip.answer.layer_problem import LayerProblem
 from onchip.cost.layer.accesses import bits_below
 from onchip.cost.layer.accounting import Accounting
 from onchip.cost.layer.tiles import Boundary, boundaries
@@ -18,7 +18,7 @@ ORDER: Final = (OUTPUT, WEIGHT, INPUT)
 
 
 def with_room_for_two(
-    layer: Layer, accelerator: Accelerator, mapping: LayerMapping, accounting: Accounting
+    layer: Layer, problem: LayerProblem, mapping: LayerMapping, accounting: Accounting
 ) -> frozenset[tuple[str, str]]:
     """Pairs of a memory and an operand.
 
@@ -28,14 +28,14 @@ def with_room_for_two(
     """
     in_use: dict[tuple[str, str], int] = {}
     for operand in (operand for operand in ORDER if operand in layer.operands):
-        for below, boundary in pairwise(boundaries(layer, accelerator, mapping, operand, accounting)):
+        for below, boundary in pairwise(boundaries(layer, problem, mapping, operand, accounting)):
             bits = bits_below(boundary, below) if operand == OUTPUT else layer.bits(operand)
             ((size, _),) = boundary.lower_sizes()[-1:]
             in_use[boundary.lower.memory, operand] = size * bits // _outermost_steps(boundary)
-    taken = {level.memory.name: 0 for level in accelerator.levels}
+    taken = {level.memory.name: 0 for level in problem.levels}
     for (memory, _), bits in in_use.items():
         taken[memory] += bits
-    capacities = {level.memory.name: level.memory.capacity_bytes * 8 for level in accelerator.levels}
+    capacities = {level.memory.name: problem.usable_bits(level.memory.name) for level in problem.levels}
     found = set()
     for (memory, operand), bits in in_use.items():
         if 2 * taken[memory] <= capacities[memory]:

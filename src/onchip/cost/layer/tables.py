@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from onchip.answer.layer_mapping import LayerMapping, MappingError, Move
+from onchip.answer.layer_problem import LayerProblem
 from onchip.arch.accelerator import Accelerator
 from onchip.arch.memory import Operand
 from onchip.cost.layer.cost import access_of
@@ -48,7 +49,7 @@ class Machine(NamedTuple):
 
     serves: Flags  # level, dimension of the array
     units: Integers
-    capacity_bits: Integers
+    capacity_bits: Integers  # for tiles, and for operands that lie whole there
     double_buffered: Flags
     shortest: Integers
     shortest_shift: Integers  # its logarithm, or -1
@@ -127,7 +128,7 @@ class Workspace(NamedTuple):
 
 
 def shape_of(layer: Layer, accelerator: Accelerator) -> Shape:
-    """Raises InputError for bounds beyond what the table's keys hold."""
+    """Of a layer as it is executed; raises InputError for bounds beyond what the table's keys hold."""
     if max(layer.p, layer.q) >= MOST_OUTPUTS or max(layer.r, layer.s) >= MOST_FILTERS:
         expected = f"P, Q below {MOST_OUTPUTS}, R, S below {MOST_FILTERS}"
         raise InputError("it is too large for the compiled cost model", place="layer", expected=expected)
@@ -144,10 +145,11 @@ def shape_of(layer: Layer, accelerator: Accelerator) -> Shape:
     )
 
 
-def machine_of(accelerator: Accelerator) -> Machine:
-    """Raises AcceleratorError where it does not say enough."""
+def machine_of(problem: LayerProblem) -> Machine:
+    """Raises AcceleratorError where the accelerator does not say enough."""
+    accelerator = problem.accelerator
     sizes = array_of(accelerator).sizes
-    levels = accelerator.levels
+    levels = problem.levels
     names = [*(level.memory.name for level in levels), "dram"]
     accesses = [access_of(accelerator, name) for name in names]
     shortest = [access.shortest_access_bits or access.access_bits for access in accesses]
@@ -164,7 +166,7 @@ def machine_of(accelerator: Accelerator) -> Machine:
             [*([one.serves is None or name in one.serves for name in sizes] for one in levels), [True] * len(sizes)]
         ),
         np.array(list(sizes.values())),
-        np.array([level.memory.capacity_bytes * 8 for level in levels]),
+        np.array([problem.usable_bits(level.memory.name) for level in levels]),
         np.array([level.double_buffered for level in levels]),
         np.array(shortest),
         _shifts(shortest),
@@ -173,7 +175,7 @@ def machine_of(accelerator: Accelerator) -> Machine:
         np.array(port),
         np.array(bits_per_cycle),
         _shifts(bits_per_cycle),
-        np.array([names.index(accelerator.home(operand)) for operand in OPERANDS]),
+        np.array([names.index(problem.home(operand)) for operand in OPERANDS]),
     )
 
 
@@ -181,10 +183,10 @@ def _shifts(units: Sequence[int]) -> Integers:
     return np.array([unit.bit_length() - 1 if unit.bit_count() == 1 else -1 for unit in units])
 
 
-def chosen_of(layer: Layer, accelerator: Accelerator, mappings: Sequence[LayerMapping]) -> Chosen:
+def chosen_of(layer: Layer, problem: LayerProblem, mappings: Sequence[LayerMapping]) -> Chosen:
     """Mappings of exactly the layer's bounds, their names already checked; raises MappingError for other bounds."""
-    names = [level.memory.name for level in accelerator.levels]
-    along = list(array_of(accelerator).sizes)
+    names = [level.memory.name for level in problem.levels]
+    along = list(array_of(problem.accelerator).sizes)
     loops = max((len(mapping.nest) for mapping in mappings), default=0)
     rows = empty_chosen(len(mappings), loops, len(names))
     for row, mapping in enumerate(mappings):

@@ -11,7 +11,7 @@ from math import ceil, floor, gcd, prod
 from typing import Final, TypeAlias
 
 from onchip.answer.layer_mapping import LayerMapping, Loop
-from onchip.arch.accelerator import Accelerator
+from onchip.answer.layer_problem import LayerProblem
 from onchip.arch.memory import MemoryLevel
 from onchip.cost.layer.accounting import INTERPRETER, Accounting
 from onchip.cost.layer.parts import nearest, sizes_in_parts
@@ -44,10 +44,10 @@ class Holder:
         return at < self.cut if loop.along is None else not self.has_beside_it(loop)
 
 
-def chain_of(accelerator: Accelerator, mapping: LayerMapping, operand: str) -> tuple[Holder, ...]:
+def chain_of(problem: LayerProblem, mapping: LayerMapping, operand: str) -> tuple[Holder, ...]:
     """The MACs, the memories that keep tiles of the operand, its home."""
-    levels = {level.memory.name: level for level in accelerator.levels}
-    home = accelerator.home(operand)
+    levels = {level.memory.name: level for level in problem.levels}
+    home = problem.home(operand)
     return (
         Holder(MACS, 0, ()),
         *(
@@ -250,10 +250,10 @@ class Boundary:
 
 
 def boundaries(
-    layer: Layer, accelerator: Accelerator, mapping: LayerMapping, operand: str, accounting: Accounting = INTERPRETER
+    layer: Layer, problem: LayerProblem, mapping: LayerMapping, operand: str, accounting: Accounting = INTERPRETER
 ) -> tuple[Boundary, ...]:
-    """From the MACs up to the operand's home."""
-    chain = chain_of(accelerator, mapping, operand)
+    """From the MACs up to the operand's home; `layer` is the one executed or, in parts, asked for."""
+    chain = chain_of(problem, mapping, operand)
     cuts = (0, *(holder.cut for holder in chain))
     sizes = None
     if accounting.units_in_parts and layer.bounds != mapping.bounds:

@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 
 from onchip.answer.layer_mapping import LayerMapping
-from onchip.arch.accelerator import Accelerator
+from onchip.answer.layer_problem import LayerProblem
 from onchip.cost.layer import zigzag_kernel as kernel
 from onchip.cost.layer.accounting import DEFINES, ZIGZAG, Accounting
 from onchip.cost.layer.limits import check_array, check_memories
@@ -16,34 +16,32 @@ from onchip.cost.layer.parts import check_parts
 from onchip.cost.layer.tables import Chosen, chosen_of, machine_of, shape_of
 from onchip.cost.layer.zigzag_tables import RealCosts, bench_of, facts_of
 from onchip.errors import InputError
-from onchip.ir.layer import Layer
 
 
 class ZigzagCosts:
-    """Costs mappings of `layer` on one accelerator; `accounting` is ZIGZAG or DEFINES, with any systolic dimensions.
+    """Costs mappings of one layer; `accounting` is ZIGZAG or DEFINES, with any systolic dimensions.
 
-    `layer` has its bounds as they are asked for. Raises AcceleratorError where the accelerator says too little,
+    The layer has its bounds as they are asked for. Raises AcceleratorError where the accelerator says too little,
     InputError for another accounting.
     """
 
-    def __init__(self, layer: Layer, accelerator: Accelerator, accounting: Accounting = ZIGZAG) -> None:
+    def __init__(self, problem: LayerProblem, accounting: Accounting = ZIGZAG) -> None:
         if replace(accounting, systolic=()) not in (ZIGZAG, DEFINES):
             expected = "ZIGZAG or DEFINES, with any systolic dimensions"
             raise InputError("the compiled cost model does not know it", place="accounting", expected=expected)
-        self._layer = layer
-        self._accelerator = accelerator
-        self._shape = shape_of(layer, accelerator)
-        self._machine = machine_of(accelerator)
-        self._facts = facts_of(layer, accelerator, accounting)
+        self._problem = problem
+        self._shape = shape_of(problem.layer, problem.accelerator)
+        self._machine = machine_of(problem)
+        self._facts = facts_of(problem, accounting)
 
     def encode(self, mappings: Sequence[LayerMapping]) -> Chosen:
         """In flat arrays; raises MappingError for what no capacity could mend, and where bounds are not the same."""
         for mapping in mappings:
-            check_memories(self._layer, self._accelerator, mapping)
-            check_array(self._accelerator, mapping)
-            check_parts(self._layer, mapping)
-        executed = mappings[0].layer(self._layer) if mappings else self._layer
-        return chosen_of(executed, self._accelerator, mappings)
+            check_memories(self._problem, mapping)
+            check_array(self._problem.accelerator, mapping)
+            check_parts(self._problem.layer, mapping)
+        executed = mappings[0].layer(self._problem.layer) if mappings else self._problem.layer
+        return chosen_of(executed, self._problem, mappings)
 
     def of_chosen(self, chosen: Chosen) -> RealCosts:
         """Energy infinite and cycles -1 for mappings that exceed a capacity or the array (`status` says which)."""

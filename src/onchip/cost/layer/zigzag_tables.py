@@ -12,12 +12,12 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
-from onchip.arch.accelerator import Accelerator
+from onchip.answer.layer_problem import LayerProblem
 from onchip.arch.memory import Operand
 from onchip.cost.layer.accounting import Accounting
 from onchip.cost.layer.limits import array_of
 from onchip.cost.layer.tables import Flags, Integers, Machine, Reals
-from onchip.ir.layer import LOOPS, Layer
+from onchip.ir.layer import LOOPS
 
 
 class Facts(NamedTuple):
@@ -83,8 +83,9 @@ class Bench(NamedTuple):
 VISIT_ROWS: Final = 10
 
 
-def facts_of(layer: Layer, accelerator: Accelerator, accounting: Accounting) -> Facts:
+def facts_of(problem: LayerProblem, accounting: Accounting) -> Facts:
     """Of a layer as it is asked for."""
+    layer = problem.layer
     both = {Operand.INPUT, Operand.WEIGHT}
     common = [gcd(axis.stride, axis.dilation) for axis in layer.axes]
     return Facts(
@@ -102,8 +103,8 @@ def facts_of(layer: Layer, accelerator: Accelerator, accounting: Accounting) -> 
         not accounting.lone_transfers_never_stall,
         accounting.whole_operands_load_meanwhile,
         accounting.last_sums_overlap,
-        np.array([name in accounting.systolic for name in array_of(accelerator).sizes], np.bool_),
-        np.array([*(both <= set(level.memory.holds) for level in accelerator.levels), True]),
+        np.array([name in accounting.systolic for name in array_of(problem.accelerator).sizes], np.bool_),
+        np.array([*(both <= set(level.memory.holds) for level in problem.levels), True]),
     )
 
 

@@ -8,13 +8,14 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
-from onchip.arch.accelerator import Accelerator
+from onchip.answer.layer_problem import LayerProblem
+from onchip.answer.schedule import Homes
 from onchip.arch.memory import DRAM, Operand
 from onchip.cost.layer.cost import LayerCost
 from onchip.cost.stack.conventions import Conventions
 from onchip.cost.stack.copies import CopiesCost, Copy, copies_cost
 from onchip.cost.stack.levels import CacheLevels
-from onchip.cost.stack.machine import FusedMachine, Homes
+from onchip.cost.stack.machine import FusedMachine
 from onchip.cost.stack.mapper import Mapper
 from onchip.cost.stack.tiles import LayerTile, Made, Seen, StackTile
 from onchip.errors import AcceleratorError
@@ -116,7 +117,8 @@ class _Tile:
             home = inputs[min(lowest + more_inputs, len(inputs) - 1)]
             output = outputs[min(first + more_outputs, len(outputs) - 1)]
             levels = LayerLevels(home, output, self._weights(tile, home) if tile.layer.has_weight else None)
-            cost = self.runner.mapper(tile.layer, self._machine(tile, levels))
+            problem = self._problem(tile, levels)
+            cost = None if problem is None else self.runner.mapper(problem)
             if cost is not None:
                 return self._ran(tile, levels, cost)
             if (home, output) == (inputs[-1], outputs[-1]):
@@ -186,12 +188,10 @@ class _Tile:
         waiting = (one for one in made if one.map.name in later and self.stored[one.map.name] == memory)
         return room - sum(one.computed_bits for one in waiting)
 
-    def _machine(self, tile: LayerTile, levels: LayerLevels) -> Accelerator:
-        homes: Homes = ((Operand.INPUT, levels.input), (Operand.OUTPUT, levels.output))
-        if levels.weight is not None:
-            homes = (*homes, (Operand.WEIGHT, levels.weight))
+    def _problem(self, tile: LayerTile, levels: LayerLevels) -> LayerProblem | None:
+        homes = Homes(*(None if one == DRAM else one for one in (levels.input, levels.weight, levels.output)))
         others = self._others_bits(tile, levels)
-        return self.runner.machine.for_layer(homes, is_addition=tile.is_addition, others_bits=others)
+        return self.runner.machine.problem(tile.layer, homes, is_addition=tile.is_addition, others_bits=others)
 
     def _weights(self, tile: LayerTile, beside: str) -> str:
         """An addition's second operand lies with its first."""

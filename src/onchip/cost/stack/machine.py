@@ -1,16 +1,21 @@
-"""Where data of a stack may lie, and the machine as the mapper of one layer sees it."""
+"""Where data of a stack may lie, and the problem that is put to the mapper of one layer."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from math import inf
+from typing import Final
 
+from onchip.answer.layer_problem import LayerProblem
+from onchip.answer.schedule import Homes
 from onchip.arch.accelerator import Accelerator
-from onchip.arch.memory import DRAM, MemoryLevel, Operand
+from onchip.arch.memory import DRAM, Operand
 from onchip.errors import AcceleratorError
+from onchip.ir.layer import Layer
 
-Homes = tuple[tuple[Operand, str], ...]
+LEAST_BYTES: Final = 1
+"""Of a memory that others fill: nothing of use fits."""
 
 
 @dataclass(slots=True)
@@ -25,7 +30,6 @@ class FusedMachine:
     taken_bits: Mapping[str, int] = field(default_factory=dict)
     _ranks: dict[str, int] = field(init=False)
     _places: dict[Operand, tuple[str, ...]] = field(init=False)
-    _cut: dict[tuple[Homes, bool, tuple[tuple[str, int], ...]], Accelerator] = field(init=False, default_factory=dict)
 
     def __post_init__(self) -> None:
         levels = self.accelerator.levels
@@ -56,42 +60,29 @@ class FusedMachine:
         level = self.accelerator.levels[self._ranks[memory]]
         return level.memory.capacity_bytes * 8 - self.taken_bits.get(memory, 0)
 
-    def for_layer(self, homes: Homes, *, is_addition: bool, others_bits: Mapping[str, int]) -> Accelerator:
-        """The machine cut down to where the operands lie, memories to the room that other data leave of them.
+    def problem(
+        self, layer: Layer, homes: Homes, *, is_addition: bool, others_bits: Mapping[str, int]
+    ) -> LayerProblem | None:
+        """The layer, its operands at `homes`, its tiles in the room that those and other data leave.
 
-        An addition's second operand lives where the first may.
+        An addition's second operand lives where the first may. None where a memory has no room for the operands.
         """
-        key = homes, is_addition, tuple(sorted(others_bits.items()))
-        if key not in self._cut:
-            levels = tuple(
-                one for level in self.accelerator.levels if (one := _level(level, others_bits, is_addition=is_addition))
-            )
-            scratchpads = tuple(level.memory for level in levels if level.is_scratchpad)
-            on_chip = tuple((operand, memory) for operand, memory in homes if memory != DRAM)
-            self._cut[key] = replace(self.accelerator, levels=levels, scratchpads=scratchpads, homes=on_chip)
-        return self._cut[key]
+        at_home = LayerProblem(layer, self.accelerator, homes, weight_is_an_input=is_addition)
+        room_bytes: dict[str, int] = {}
+        for level in self.accelerator.levels:
+            name, capacity_bytes = level.memory.name, level.memory.capacity_bytes
+            if others := others_bits.get(name):
+                capacity_bytes = max(capacity_bytes - -(-others // 8), LEAST_BYTES)
+            left_bits = capacity_bytes * 8 - at_home.resident_bits(name)
+            if left_bits < 0:
+                return None
+            if left_bits // 8 < level.memory.capacity_bytes:
+                room_bytes[name] = left_bits // 8
+        return replace(at_home, room_bytes=room_bytes)
 
     def _places_of(self, operand: Operand) -> tuple[str, ...]:
-        dimensions = set(self.accelerator.array.dimensions if self.accelerator.array else ())
-        single = [
-            level.memory.name
-            for level in self.accelerator.levels
-            if operand in level.memory.holds and (level.serves is None or set(level.serves) == dimensions)
-        ]
+        single = [level.memory.name for level in self.accelerator.addressed if operand in level.memory.holds]
         return (*(single if self.levels_are_skipped else single[-1:]), DRAM)
-
-
-def _level(level: MemoryLevel, others_bits: Mapping[str, int], *, is_addition: bool) -> MemoryLevel | None:
-    """A memory of which nothing is left has a byte: nothing of use fits."""
-    memory = level.memory
-    if others := others_bits.get(memory.name):
-        memory = replace(memory, capacity_bytes=max(memory.capacity_bytes - -(-others // 8), 1))
-    if is_addition:
-        holds = tuple(operand for operand in memory.holds if operand is not Operand.WEIGHT)
-        if not holds:
-            return None
-        memory = replace(memory, holds=(*holds, *([Operand.WEIGHT] if Operand.INPUT in holds else [])))
-    return level if memory is level.memory else replace(level, memory=memory)
 
 
 def check_machine(accelerator: Accelerator) -> None:

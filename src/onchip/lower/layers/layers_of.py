@@ -75,7 +75,7 @@ class Precision:
         """With sums as wide as they are by default, but for what a memory of outputs has no room for."""
         if self.partial_bits is not None:
             return self
-        rooms = [level.memory.capacity_bytes * 8 for level in accelerator.keepers(OUTPUT)]
+        rooms = [level.memory.capacity_bytes * 8 for level in accelerator.levels if OUTPUT in level.memory.holds]
         return replace(self, partial_bits=max(min(self._wide, *rooms) if rooms else self._wide, self.bits))
 
     def of(self, layer: Layer) -> Layer:

@@ -9,6 +9,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 
 from onchip.answer.layer_mapping import LayerMapping, Loop
+from onchip.answer.layer_problem import LayerProblem
 from onchip.arch.accelerator import Accelerator
 from onchip.arch.memory import Operand
 from onchip.cost.layer.limits import needed_bits
@@ -24,7 +25,7 @@ def loop_nest(layer: Layer, accelerator: Accelerator, mapping: LayerMapping) -> 
     A memory's line stands right above the loops that its tile spans. Where operands are cut at different loops, each
     has a line of its own.
     """
-    bits = needed_bits(mapping.layer(layer), accelerator, mapping)
+    bits = needed_bits(mapping.layer(layer), LayerProblem(layer, accelerator), mapping)
     heads = {cut: list(_heads(accelerator, mapping, cut, bits)) for cut in range(len(mapping.nest) + 1)}
     lines, depth = [f"// dram: {', '.join(layer.operands)}"], 0
     for cut in range(len(mapping.nest), -1, -1):

@@ -1,6 +1,6 @@
 """Proven mappings kept between runs; what is read is verified and costed again before it is handed out.
 
-A file for each layer, accelerator, objective, method and version, written beside and moved into place. The claim that
+A file for each problem of a layer, objective, method and version, written beside and moved into place. The claim that
 a mapping is the best is as good as the run that made it: nothing can check that but the run itself.
 """
 
@@ -16,18 +16,17 @@ from pathlib import Path
 from typing import Any, Final
 
 from onchip.answer.layer_mapping import Kept, LayerMapping, Loop
+from onchip.answer.layer_problem import LayerProblem
 from onchip.answer.result import Result, Status
-from onchip.arch.accelerator import Accelerator
 from onchip.cost.layer.cost import layer_cost
 from onchip.errors import InputError
-from onchip.ir.layer import Layer
 from onchip.solve.mapping.objective import MappingObjective
 from onchip.solve.mapping.registry import MappingMethod
 from onchip.solve.run.limits import Run
 from onchip.verify.mapping import verify_mapping
 
 FOLDER_VARIABLE: Final = "ONCHIP_CACHE"
-MODEL_VERSION: Final = 4
+MODEL_VERSION: Final = 5
 """To be raised whenever the cost model or a mapspace changes."""
 
 
@@ -46,25 +45,25 @@ class MappingCache:
     folder: Path
 
     def solve(
-        self, method: MappingMethod, layer: Layer, accelerator: Accelerator, objective: MappingObjective, run: Run
+        self, method: MappingMethod, problem: LayerProblem, objective: MappingObjective, run: Run
     ) -> Result[LayerMapping]:
         """What is kept, or the method's own answer, which is kept if it is optimal."""
-        path = self.folder / "mappings" / f"{_key(method.name, layer, accelerator, objective)}.json"
-        kept = _read(path, layer, accelerator, objective, method.name, run)
+        path = self.folder / "mappings" / f"{_key(method.name, problem, objective)}.json"
+        kept = _read(path, problem, objective, method.name, run)
         if kept is not None:
             return kept
-        result = method(layer, accelerator, objective, run)
+        result = method(problem, objective, run)
         if result.status is Status.OPTIMAL and result.answer is not None and method.name == "exact":
             _write(path, result)
         return result
 
 
-def _key(method: str, layer: Layer, accelerator: Accelerator, objective: MappingObjective) -> str:
+def _key(method: str, problem: LayerProblem, objective: MappingObjective) -> str:
     try:
         release = version("onchip")
     except PackageNotFoundError:
         release = "unreleased"
-    parts = (release, str(MODEL_VERSION), method, str(objective), repr(layer), repr(accelerator))
+    parts = (release, str(MODEL_VERSION), method, str(objective), repr(problem))
     return sha256("\n".join(parts).encode()).hexdigest()
 
 
@@ -90,15 +89,15 @@ def _write(path: Path, result: Result[LayerMapping]) -> None:
 
 
 def _read(
-    path: Path, layer: Layer, accelerator: Accelerator, objective: MappingObjective, method: str, run: Run
+    path: Path, problem: LayerProblem, objective: MappingObjective, method: str, run: Run
 ) -> Result[LayerMapping] | None:
     """None for what is not there, cannot be read, is not legal, or does not cost what it did."""
     try:
         document = json.loads(path.read_text(encoding="utf-8"))
         mapping, kept_value = _mapping(document), document["objective_value"]
-        if verify_mapping(layer, accelerator, mapping):
+        if verify_mapping(problem, mapping):
             return None
-        cost = layer_cost(layer, accelerator, mapping)
+        cost = layer_cost(problem, mapping)
     except (OSError, ValueError, KeyError, TypeError, InputError):
         return None
     value = round(objective.of(cost.energy_pj, cost.cycles))

@@ -8,15 +8,15 @@ added weights, inputs and outputs are stored and moved, zeros as they are.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import product
 from math import inf, isfinite, prod
 from operator import itemgetter
 from typing import Final
 
 from onchip.answer.layer_mapping import LayerMapping
+from onchip.answer.layer_problem import LayerProblem
 from onchip.answer.result import Result, Status, Stop
-from onchip.arch.accelerator import Accelerator
 from onchip.arch.memory import DRAM
 from onchip.cost.layer.cost import access_of
 from onchip.cost.layer.limits import array_of
@@ -56,15 +56,17 @@ def padded_layers(layer: Layer, percent: int) -> Iterator[Layer]:
         yield layer.padded_to(dict(zip(LOOPS, bounds, strict=True)))
 
 
-def solve_padded(
-    layer: Layer, accelerator: Accelerator, objective: MappingObjective, run: Run, percent: int
-) -> Result[LayerMapping]:
+def solve_padded(problem: LayerProblem, objective: MappingObjective, run: Run, percent: int) -> Result[LayerMapping]:
     """The best mapping of all padded layers, OPTIMAL if none of any of them is better.
 
-    Raises what `solve_exactly` and `padded_layers` do.
+    Raises what `solve_exactly` and `padded_layers` do, and InputError for operands that lie whole in a memory, where
+    nothing is padded.
     """
-    unproven = [(objective.of(*floor_of(one, accelerator)), one) for one in padded_layers(layer, percent)]
-    mapper = _PaddedMapper(accelerator, objective, run)
+    if any(problem.homes):
+        raise InputError("an operand lies whole in a memory", place="--padding", expected="all of them in DRAM")
+    padded = (replace(problem, layer=one) for one in padded_layers(problem.layer, percent))
+    unproven = [(objective.of(*floor_of(one)), one) for one in padded]
+    mapper = _PaddedMapper(objective, run)
     each = max(LEAST_SECONDS, min(MOST_SECONDS, run.seconds_left / 2 / len(unproven)))
     unproven = mapper.search(unproven, each)
     return mapper.result(mapper.search(unproven, inf))
@@ -74,13 +76,12 @@ def solve_padded(
 class _PaddedMapper:
     """Of each padded layer only mappings better than the best of all so far are searched."""
 
-    accelerator: Accelerator
     objective: MappingObjective
     run: Run
     best: float = inf
     answer: LayerMapping | None = None
 
-    def search(self, floors: list[tuple[float, Layer]], seconds: float) -> list[tuple[float, Layer]]:
+    def search(self, floors: list[tuple[float, LayerProblem]], seconds: float) -> list[tuple[float, LayerProblem]]:
         """Answers those that took longer, each with what none of its mappings is below; least floors come first."""
         unproven = []
         for number, (floor, padded) in enumerate(sorted(floors, key=itemgetter(0)), start=1):
@@ -92,14 +93,14 @@ class _PaddedMapper:
             best = None if self.answer is None else round(self.best)
             self.run.report(best, int(floor), f"padded layer {number} of {len(floors)}")
             own = self.run.within(seconds) if isfinite(seconds) else self.run
-            found = ExactMapper(padded, self.accelerator, self.objective, own, best=self.best).solve()
+            found = ExactMapper(padded, self.objective, own, best=self.best).solve()
             if found.answer is not None and found.objective_value is not None:
                 self.best, self.answer = float(found.objective_value), found.answer
             if found.stopped_by is not Stop.COMPLETED and found.status is not Status.OPTIMAL:
                 unproven.append((max(floor, found.lower_bound), padded))
         return unproven
 
-    def result(self, unproven: list[tuple[float, Layer]]) -> Result[LayerMapping]:
+    def result(self, unproven: list[tuple[float, LayerProblem]]) -> Result[LayerMapping]:
         """With the least floor of what is not searched through as its bound."""
         bound = min([self.best, *(floor for floor, _ in unproven)])
         stopped_by = self.run.stop or Stop.COMPLETED if unproven else Stop.COMPLETED
@@ -110,13 +111,13 @@ class _PaddedMapper:
         return Result(status, self.answer, int(self.best), int(bound), self.run.seconds, METHOD, stopped_by)
 
 
-def floor_of(layer: Layer, accelerator: Accelerator) -> tuple[float, float]:
+def floor_of(problem: LayerProblem) -> tuple[float, float]:
     """Energy in pJ and cycles that no mapping is below: all multiply-accumulates, every element moved once at DRAM."""
-    array = array_of(accelerator)
+    layer, array = problem.layer, array_of(problem.accelerator)
     energy_pj = layer.macs * (array.mac_energy_pj or 0.0)
-    dram = access_of(accelerator, DRAM)
+    dram = access_of(problem.accelerator, DRAM)
     for operand in layer.operands:
-        if accelerator.home(operand) == DRAM:
+        if problem.home(operand) == DRAM:
             each_pj = dram.write_energy_pj if operand == OUTPUT else dram.read_energy_pj
             energy_pj += _elements(layer, operand) * layer.bits(operand) / dram.access_bits * each_pj
     return energy_pj, layer.macs / array.macs

@@ -7,16 +7,15 @@ from dataclasses import dataclass
 from math import inf, isfinite
 from typing import TypeAlias
 
-from onchip.answer import layer_mapping as plan
+from onchip.answer.layer_mapping import LayerMapping
+from onchip.answer.layer_problem import LayerProblem
 from onchip.answer.result import Result
-from onchip.arch.accelerator import Accelerator
 from onchip.errors import AcceleratorError, InputError, InternalError, UsageError
-from onchip.ir.layer import Layer
 from onchip.solve.mapping.objective import MappingObjective
 from onchip.solve.run.limits import Run
 from onchip.verify.mapping import verify_mapping
 
-Solve: TypeAlias = Callable[[Layer, Accelerator, MappingObjective, Run], Result[plan.LayerMapping]]
+Solve: TypeAlias = Callable[[LayerProblem, MappingObjective, Run], Result[LayerMapping]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,59 +27,57 @@ class MappingMethod:
     solve: Solve
     is_random: bool = False
 
-    def __call__(
-        self, layer: Layer, accelerator: Accelerator, objective: MappingObjective, run: Run
-    ) -> Result[plan.LayerMapping]:
+    def __call__(self, problem: LayerProblem, objective: MappingObjective, run: Run) -> Result[LayerMapping]:
         """Raises InternalError for a mapping that is not legal."""
-        result = self.solve(layer, accelerator, objective, run)
-        violations = verify_mapping(layer, accelerator, result.answer) if result.answer is not None else ()
+        result = self.solve(problem, objective, run)
+        violations = verify_mapping(problem, result.answer) if result.answer is not None else ()
         if violations:
             raise InternalError(f"its mapping is not legal: {violations[0]}", place=f"--method {self.name}")
         return result
 
 
-def _exact(layer: Layer, accelerator: Accelerator, objective: MappingObjective, run: Run) -> Result[plan.LayerMapping]:
+def _exact(problem: LayerProblem, objective: MappingObjective, run: Run) -> Result[LayerMapping]:
     from onchip.solve.mapping.exact.exact import solve_exactly
 
-    return solve_exactly(layer, accelerator, objective, run)
+    return solve_exactly(problem, objective, run)
 
 
-def _random(layer: Layer, accelerator: Accelerator, objective: MappingObjective, run: Run) -> Result[plan.LayerMapping]:
+def _random(problem: LayerProblem, objective: MappingObjective, run: Run) -> Result[LayerMapping]:
     from onchip.solve.mapping.baselines.best_of_random import solve_at_random
 
-    return solve_at_random(layer, accelerator, objective, run)
+    return solve_at_random(problem, objective, run)
 
 
-def _hybrid(layer: Layer, accelerator: Accelerator, objective: MappingObjective, run: Run) -> Result[plan.LayerMapping]:
+def _hybrid(problem: LayerProblem, objective: MappingObjective, run: Run) -> Result[LayerMapping]:
     from onchip.solve.mapping.baselines.hybrid import solve_as_hybrid
 
-    return solve_as_hybrid(layer, accelerator, objective, run)
+    return solve_as_hybrid(problem, objective, run)
 
 
-def _loma(layer: Layer, accelerator: Accelerator, objective: MappingObjective, run: Run) -> Result[plan.LayerMapping]:
+def _loma(problem: LayerProblem, objective: MappingObjective, run: Run) -> Result[LayerMapping]:
     from onchip.solve.mapping.baselines.loma import solve_as_loma
 
-    return solve_as_loma(layer, accelerator, objective, run)
+    return solve_as_loma(problem, objective, run)
 
 
-def _cosa(layer: Layer, accelerator: Accelerator, objective: MappingObjective, run: Run) -> Result[plan.LayerMapping]:
+def _cosa(problem: LayerProblem, objective: MappingObjective, run: Run) -> Result[LayerMapping]:
     """Of schedules that are equal to CoSA the one that costs least; one that does not fit costs infinitely much."""
     from onchip.cost.layer.batch import LayerCosts
     from onchip.solve.mapping.cosa.cosa import solve_as_cosa
 
     try:
-        batch = LayerCosts(layer, accelerator)
+        batch = LayerCosts(problem)
     except AcceleratorError:
         raise
     except InputError:  # loops too long for it
-        return solve_as_cosa(layer, accelerator, run)
+        return solve_as_cosa(problem, run)
 
-    def costs(mappings: Sequence[plan.LayerMapping]) -> list[float]:
+    def costs(mappings: Sequence[LayerMapping]) -> list[float]:
         found = batch.of(mappings)
         values = [objective.of(*one) for one in zip(found.energy_pj.tolist(), found.cycles.tolist(), strict=True)]
         return [value if isfinite(energy) else inf for value, energy in zip(values, found.energy_pj, strict=True)]
 
-    return solve_as_cosa(layer, accelerator, run, tie_break=costs)
+    return solve_as_cosa(problem, run, tie_break=costs)
 
 
 METHODS: Mapping[str, MappingMethod] = {

@@ -16,6 +16,7 @@ from typing import Final
 from onchip.arch.accelerator import Accelerator
 from onchip.arch.memory import DRAM, Operand
 from onchip.cost.floors.unit_shares import AXES, UnitShares, holders
+from onchip.cost.layer.limits import array_of
 from onchip.cost.layer.parts import nearest
 from onchip.cost.layer.tiles import EPSILON, touched
 from onchip.ir.layer import INPUT, OUTPUT, RELEVANT, WEIGHT, Axis, Layer
@@ -81,7 +82,7 @@ class _Parts:
         self._macs = layer.macs
         self._axes = layer.axes
         self._turns = unrolled.turns
-        self._sides: Sides = sides_of(accelerator, unrolled.beside, unrolled.parts(layer))
+        self._sides: Sides = sides_of(array_of(accelerator), accelerator.levels, unrolled.beside, unrolled.parts(layer))
         windows = [[self._touched(axis, holder) for axis in self._axes] for holder in range(len(self._sides.within))]
         self._windows = [prod(along) for along in windows]
         self._spread = [prod(within[loop] for loops in AXES for loop in loops) for within in self._sides.within]

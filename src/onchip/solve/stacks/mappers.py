@@ -7,14 +7,20 @@ from dataclasses import dataclass
 from typing import Final
 
 from onchip.answer.layer_mapping import LayerMapping, loops_along
+from onchip.answer.layer_problem import LayerProblem
 from onchip.answer.result import Result, Stop
 from onchip.arch.accelerator import Accelerator
 from onchip.cost.layer.accounting import DEFINES, AccountingName
 from onchip.cost.layer.cost import LayerCost, layer_cost
 from onchip.cost.layer.limits import array_of
 from onchip.errors import AcceleratorError, InputError, InternalError, UsageError
-from onchip.ir.layer import LOOPS, OTHER_NAMES, Layer
-from onchip.solve.mapping.baselines.fixed_unrolling import FixedUnrolling, TemporalMethod, unrolling_groups
+from onchip.ir.layer import LOOPS, OTHER_NAMES
+from onchip.solve.mapping.baselines.fixed_unrolling import (
+    FixedUnrolling,
+    TemporalMethod,
+    unrolling_groups,
+    with_groups_unrolled,
+)
 from onchip.solve.mapping.cache import MappingCache
 from onchip.solve.mapping.objective import MappingObjective
 from onchip.solve.mapping.registry import MappingMethod
@@ -76,23 +82,23 @@ class LayerMapper:
     run: Run
     cache: MappingCache | None = None
 
-    def __call__(self, layer: Layer, accelerator: Accelerator) -> LayerCost | None:
-        """None where nothing fits.
+    def __call__(self, problem: LayerProblem) -> LayerCost | None:
+        """The best mapping and its cost, None where nothing fits.
 
         Raises CostingStoppedError where the run has to stop first, UnmappableError for a layer that the method refuses.
         """
         try:
-            result = self._result(layer, accelerator)
+            result = self._result(problem)
         except InputError as error:
             raise _unmappable(error, self.method.name) from None
         mapping = _completed(result, self.run)
-        return None if mapping is None else layer_cost(layer, accelerator, mapping)
+        return None if mapping is None else layer_cost(problem, mapping)
 
-    def _result(self, layer: Layer, accelerator: Accelerator) -> Result[LayerMapping]:
+    def _result(self, problem: LayerProblem) -> Result[LayerMapping]:
         own = Run(self.run.limits, interrupt=self.run.interrupt, started=self.run.started)
         if self.cache is not None:
-            return self.cache.solve(self.method, layer, accelerator, self.objective, own)
-        return self.method(layer, accelerator, self.objective, own)
+            return self.cache.solve(self.method, problem, self.objective, own)
+        return self.method(problem, self.objective, own)
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,23 +109,23 @@ class RuleMapper:
     objective: MappingObjective
     run: Run
 
-    def __call__(self, layer: Layer, accelerator: Accelerator) -> LayerCost | None:
+    def __call__(self, problem: LayerProblem) -> LayerCost | None:
         """As `LayerMapper`."""
-        machine = unrolling_groups(accelerator)
+        widened = with_groups_unrolled(problem)
         by_rule = FixedUnrolling(self.method, DEFINES, self.objective, run=self.run)
         try:
-            result = by_rule.result(layer, machine)
+            result = by_rule.result(widened)
         except InputError as error:
             raise _unmappable(error, self.method) from None
         mapping = _completed(result, self.run)
         if mapping is None:
             return None
-        self._ensure_legal(layer, machine, mapping)
-        return layer_cost(layer, machine, mapping, DEFINES)
+        self._ensure_legal(widened, mapping)
+        return layer_cost(widened, mapping, DEFINES)
 
-    def _ensure_legal(self, layer: Layer, machine: Accelerator, mapping: LayerMapping) -> None:
+    def _ensure_legal(self, problem: LayerProblem, mapping: LayerMapping) -> None:
         """Whole units may need more room than the parts that are counted, so that is left to the cost model."""
-        for violation in verify_mapping(layer, machine, mapping, may_pad=True):
+        for violation in verify_mapping(problem, mapping, may_pad=True):
             if violation.rule is not Rule.CAPACITY_EXCEEDED:
                 raise InternalError(f"its mapping is not legal: {violation}", place=f"--method {self.method}")
 

@@ -10,6 +10,8 @@ from multiprocessing import get_context
 from multiprocessing.pool import Pool
 from typing import Final
 
+from onchip.answer.layer_mapping import LayerMapping
+from onchip.answer.layer_problem import LayerProblem
 from onchip.arch.accelerator import Accelerator
 from onchip.cost.floors.unit_shares import AnyUnrolling, Sharing
 from onchip.cost.layer.accounting import AccountingName
@@ -17,7 +19,6 @@ from onchip.cost.layer.cost import LayerCost
 from onchip.cost.layer.latency import Latency
 from onchip.cost.stack.mapper import Mapper, Memoized
 from onchip.facts.fusable import FusableNetwork
-from onchip.ir.layer import Layer
 from onchip.solve.mapping.baselines.fixed_unrolling import TemporalMethod, unrolling_groups, unrollings_for
 from onchip.solve.mapping.cache import MappingCache, cache_folder
 from onchip.solve.mapping.registry import method_named
@@ -98,16 +99,16 @@ class _CostsOfProcesses(StackCosts):
     def costs(self, choices: Sequence[StackChoice]) -> list[Criteria | None]:
         """Raises CostingStoppedError where the run has to stop first."""
         asked = self._asked(choices)
-        pending = [self.pool.apply_async(_mapped, key) for key in asked]
-        for key, one in zip(asked, pending, strict=True):
+        pending = [self.pool.apply_async(_mapped, (problem,)) for problem in asked]
+        for problem, one in zip(asked, pending, strict=True):
             while not one.ready():
                 if self.run.stop is not None:
                     raise CostingStoppedError
                 one.wait(SECONDS_BETWEEN_LOOKS)
-            self.memory.known[key] = one.get()
+            self.memory.known[problem] = one.get()
         return StackCosts.costs(self, choices)
 
-    def _asked(self, choices: Sequence[StackChoice]) -> list[tuple[Layer, Accelerator]]:
+    def _asked(self, choices: Sequence[StackChoice]) -> list[LayerProblem]:
         """What is not known yet, if everything fits where it is tried first."""
         recorder = _Recorder(self.memory)
         rehearsal = StackCosts(self.network, self.accelerator, self.objective, recorder, self.conventions)
@@ -120,17 +121,16 @@ class _Recorder:
     """A mapper that remembers what it is asked, and answers nothing of use unless it is known."""
 
     memory: Memoized
-    asked: dict[tuple[Layer, Accelerator], None] = field(default_factory=dict)
+    asked: dict[LayerProblem, None] = field(default_factory=dict)
 
-    def __call__(self, layer: Layer, accelerator: Accelerator) -> LayerCost | None:
-        key = layer, accelerator
-        if key in self.memory.known:
-            return self.memory.known[key]
-        self.asked[key] = None
+    def __call__(self, problem: LayerProblem) -> LayerCost | None:
+        if problem in self.memory.known:
+            return self.memory.known[problem]
+        self.asked[problem] = None
         return _NOT_YET
 
 
-_NOT_YET: Final = LayerCost(0, (), {}, 0.0, Latency(0, 0, 0, 0, 0, 0), 1)
+_NOT_YET: Final = LayerCost(LayerMapping(()), 0, (), {}, 0.0, Latency(0, 0, 0, 0, 0, 0), 1)
 _here: list[StackCosts] = []
 """What a process of the pool maps with."""
 
@@ -141,5 +141,5 @@ def _begin(costing: Costing, limits: Limits) -> None:
     _here[:] = [costing.costs(Run(limits))]
 
 
-def _mapped(layer: Layer, accelerator: Accelerator) -> LayerCost | None:
-    return _here[0].mapper(layer, accelerator)
+def _mapped(problem: LayerProblem) -> LayerCost | None:
+    return _here[0].mapper(problem)

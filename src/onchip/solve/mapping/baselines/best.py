@@ -10,8 +10,8 @@ from typing import Final
 import numpy as np
 
 from onchip.answer.layer_mapping import Kept, LayerMapping, Loop
+from onchip.answer.layer_problem import LayerProblem
 from onchip.answer.result import Result, Status, Stop
-from onchip.arch.accelerator import Accelerator
 from onchip.arch.memory import Operand
 from onchip.cost.layer.accounting import Accounting
 from onchip.cost.layer.batch import LayerCosts
@@ -19,7 +19,7 @@ from onchip.cost.layer.kernel import INTERLEAVED
 from onchip.cost.layer.limits import array_of, check_memories
 from onchip.cost.layer.tables import Chosen
 from onchip.cost.layer.zigzag_batch import ZigzagCosts
-from onchip.ir.layer import LOOPS, Layer
+from onchip.ir.layer import LOOPS
 from onchip.solve.mapping.baselines.unrolling import Unrolled
 from onchip.solve.mapping.objective import MappingObjective
 from onchip.solve.run.limits import Run
@@ -32,8 +32,8 @@ MOST_WITHOUT_ANY: Final = 100_000
 class Best:
     """Costs mappings of one layer and keeps the best."""
 
-    def __init__(self, layer: Layer, accelerator: Accelerator, objective: MappingObjective) -> None:
-        self._costs = LayerCosts(layer, accelerator)
+    def __init__(self, problem: LayerProblem, objective: MappingObjective) -> None:
+        self._costs = LayerCosts(problem)
         self._objective = objective
         self.value = inf
         self.mapping: LayerMapping | None = None
@@ -62,21 +62,15 @@ class BestRow:
     """The same for mappings in arrays, under any accounting that is compiled."""
 
     def __init__(
-        self,
-        layer: Layer,
-        accelerator: Accelerator,
-        objective: MappingObjective,
-        accounting: Accounting,
-        unrolled: Unrolled,
+        self, problem: LayerProblem, objective: MappingObjective, accounting: Accounting, unrolled: Unrolled
     ) -> None:
-        self._layer = layer
-        self._accelerator = accelerator
+        self._problem = problem
         self._objective = objective
         self._costs: LayerCosts | ZigzagCosts
         if accounting.units_in_parts:
-            self._costs = ZigzagCosts(layer, accelerator, accounting)
+            self._costs = ZigzagCosts(problem, accounting)
         else:
-            self._costs = LayerCosts(layer.padded_to(unrolled.bounds), accelerator)
+            self._costs = LayerCosts(problem, problem.layer.padded_to(unrolled.bounds))
         self.value = self._rounded = self._energy_delay = inf
         self.mapping: LayerMapping | None = None
 
@@ -86,7 +80,7 @@ class BestRow:
         costs = self._costs.of_chosen(chosen)
         scattered = np.flatnonzero(costs.status == INTERLEAVED)
         for row in scattered.tolist():
-            one = self._costs.of([mapping_of(chosen, row, self._accelerator)])
+            one = self._costs.of([mapping_of(chosen, row, self._problem)])
             costs.energy_pj[row], costs.cycles[row] = one.energy_pj[0], one.cycles[0]
         fit = np.flatnonzero(np.isfinite(costs.energy_pj)).tolist()
         for row in fit:
@@ -96,8 +90,8 @@ class BestRow:
                 self._rounded, self._energy_delay = round(value), energy * cycles
                 self.value, kept = value, row
         if kept is not None:
-            self.mapping = mapping_of(chosen, kept, self._accelerator)
-            check_memories(self._layer, self._accelerator, self.mapping)
+            self.mapping = mapping_of(chosen, kept, self._problem)
+            check_memories(self._problem, self.mapping)
 
     def result(self, method: str, run: Run, stop: Stop, lower_bound: int = 0) -> Result[LayerMapping]:
         """What there is; nothing is proven beyond the bound."""
@@ -113,9 +107,9 @@ class BestRow:
         return Result(Status.OPTIMAL, self.mapping, value, value, run.seconds, method, Stop.COMPLETED)
 
 
-def mapping_of(chosen: Chosen, row: int, accelerator: Accelerator) -> LayerMapping:
+def mapping_of(chosen: Chosen, row: int, problem: LayerProblem) -> LayerMapping:
     """A row as a mapping."""
-    along = list(array_of(accelerator).sizes)
+    along = list(array_of(problem.accelerator).sizes)
     nest: list[Loop] = []
     places = [0]
     for at in range(chosen.temporal_count[row] + 1):
@@ -126,15 +120,15 @@ def mapping_of(chosen: Chosen, row: int, accelerator: Accelerator) -> LayerMappi
         if at < chosen.temporal_count[row]:
             nest.append(Loop(LOOPS[chosen.temporal_loop[row, at]], int(chosen.temporal_size[row, at])))
             places.append(len(nest))
-    kept = {
-        str(operand): tuple(
+    kept = (
+        tuple(
             Kept(level.memory.name, places[cut])
-            for level, cut in zip(accelerator.levels, chosen.cut[row, number], strict=True)
+            for level, cut in zip(problem.levels, chosen.cut[row, number], strict=True)
             if cut >= 0
         )
-        for number, operand in enumerate(Operand)
-    }
-    return LayerMapping(tuple(nest), **kept)
+        for number in range(len(Operand))
+    )
+    return LayerMapping(tuple(nest), *kept)
 
 
 def in_chunks(mappings: Iterable[LayerMapping]) -> Iterator[list[LayerMapping]]:

@@ -7,9 +7,8 @@ from random import Random
 from typing import Final
 
 from onchip.answer.layer_mapping import LayerMapping
+from onchip.answer.layer_problem import LayerProblem
 from onchip.answer.result import Result, Stop
-from onchip.arch.accelerator import Accelerator
-from onchip.ir.layer import Layer
 from onchip.solve.mapping.baselines.best import CHUNK, MOST_WITHOUT_ANY, Best, in_chunks
 from onchip.solve.mapping.baselines.tilings import random_orders, random_tiling
 from onchip.solve.mapping.objective import MappingObjective
@@ -22,15 +21,12 @@ MOST_TRIED: Final = 2_000_000
 
 
 def solve_at_random(
-    layer: Layer, accelerator: Accelerator, objective: MappingObjective, run: Run, valid: int = VALID
+    problem: LayerProblem, objective: MappingObjective, run: Run, valid: int = VALID
 ) -> Result[LayerMapping]:
     """The best of the first `valid` mappings that fit; the same for a seed."""
-    random, best = Random(run.limits.seed), Best(layer, accelerator, objective)
-    levels, found = len(accelerator.levels) + 1, 0
-    drawn = (
-        random_tiling(random, layer, accelerator).mapping(layer, accelerator, random_orders(random, levels))
-        for _ in range(MOST_TRIED)
-    )
+    random, best = Random(run.limits.seed), Best(problem, objective)
+    levels, found = len(problem.levels) + 1, 0
+    drawn = (random_tiling(random, problem).mapping(problem, random_orders(random, levels)) for _ in range(MOST_TRIED))
     for chunk, mappings in enumerate(in_chunks(drawn)):
         if not found and chunk * CHUNK >= MOST_WITHOUT_ANY:
             break

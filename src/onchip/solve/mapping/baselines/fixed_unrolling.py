@@ -10,6 +10,7 @@ from math import prod
 from typing import TypeAlias
 
 from onchip.answer.layer_mapping import LayerMapping, loops_along
+from onchip.answer.layer_problem import LayerProblem
 from onchip.answer.result import Result
 from onchip.arch.accelerator import Accelerator
 from onchip.cost.layer.accounting import DEFINES, Accounting
@@ -73,6 +74,11 @@ def unrolling_groups(accelerator: Accelerator) -> Accelerator:
     return replace(accelerator, array=replace(array, unrolls=wider))
 
 
+def with_groups_unrolled(problem: LayerProblem) -> LayerProblem:
+    """The same on such an array."""
+    return replace(problem, accelerator=unrolling_groups(problem.accelerator))
+
+
 @dataclass(frozen=True, slots=True)
 class FixedUnrolling:
     """For `cost.fused`: the cost of the best mapping with a given unrolling, None where nothing fits.
@@ -88,20 +94,21 @@ class FixedUnrolling:
     unrollings: UnrollingsOf = unrollings_for
     run: Run = field(default_factory=Run)
 
-    def __call__(self, layer: Layer, accelerator: Accelerator) -> LayerCost | None:
+    def __call__(self, problem: LayerProblem) -> LayerCost | None:
         """Raises UsageError where `uneven` does not know the objective, InputError where not the accounting."""
-        machine = unrolling_groups(accelerator)
-        mapping = self.result(layer, machine).answer
-        return None if mapping is None else layer_cost(layer, machine, mapping, self.accounting)
+        widened = with_groups_unrolled(problem)
+        mapping = self.result(widened).answer
+        return None if mapping is None else layer_cost(widened, mapping, self.accounting)
 
-    def result(self, layer: Layer, accelerator: Accelerator) -> Result[LayerMapping]:
+    def result(self, problem: LayerProblem) -> Result[LayerMapping]:
         """That of which the cost is; the array must unroll what the rule says."""
-        results = (self._unrolled(layer, accelerator, unrolling) for unrolling in self.unrollings(layer, accelerator))
+        unrollings = self.unrollings(problem.layer, problem.accelerator)
+        results = (self._unrolled(problem, unrolling) for unrolling in unrollings)
         first = next(results)
         return next((one for one in chain([first], results) if one.answer is not None), first)
 
-    def _unrolled(self, layer: Layer, accelerator: Accelerator, unrolling: Unrolling) -> Result[LayerMapping]:
-        given = layer, accelerator, self.objective, self.run
+    def _unrolled(self, problem: LayerProblem, unrolling: Unrolling) -> Result[LayerMapping]:
+        given = problem, self.objective, self.run
         if self.method is TemporalMethod.UNEVEN:
             return solve_uneven(*given, self.accounting, unrolling)
         return solve_as_loma(*given, self.limit, self.accounting, unrolling)

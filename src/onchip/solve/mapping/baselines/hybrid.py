@@ -12,9 +12,9 @@ from random import Random
 from typing import Final
 
 from onchip.answer.layer_mapping import LayerMapping
+from onchip.answer.layer_problem import LayerProblem
 from onchip.answer.result import Result, Stop
-from onchip.arch.accelerator import Accelerator
-from onchip.ir.layer import LOOPS, Layer
+from onchip.ir.layer import LOOPS
 from onchip.solve.mapping.baselines.best import CHUNK, MOST_WITHOUT_ANY, Best, in_chunks
 from onchip.solve.mapping.baselines.tilings import Tiling, random_tiling
 from onchip.solve.mapping.exact.tables import CLASSES
@@ -28,19 +28,18 @@ MOST_TRIED: Final = 2_000_000
 
 
 def solve_as_hybrid(
-    layer: Layer,
-    accelerator: Accelerator,
+    problem: LayerProblem,
     objective: MappingObjective,
     run: Run,
     threads: int = THREADS,
     patience: int = PATIENCE,
 ) -> Result[LayerMapping]:
     """The best of `threads` threads, one after the other; the same for a seed."""
-    best = Best(layer, accelerator, objective)
+    best = Best(problem, objective)
     for thread in range(threads):
         random = Random(f"{run.limits.seed} {thread}")
         own, in_a_row = float("inf"), 0
-        for drawn, mappings in enumerate(in_chunks(_drawn(random, layer, accelerator))):
+        for drawn, mappings in enumerate(in_chunks(_drawn(random, problem))):
             if best.mapping is None and drawn * CHUNK >= MOST_WITHOUT_ANY:
                 return best.result(METHOD, run, Stop.COMPLETED)
             if run.stop is not None:
@@ -56,12 +55,12 @@ def solve_as_hybrid(
     return best.result(METHOD, run, Stop.COMPLETED)
 
 
-def _drawn(random: Random, layer: Layer, accelerator: Accelerator) -> Iterator[LayerMapping]:
+def _drawn(random: Random, problem: LayerProblem) -> Iterator[LayerMapping]:
     tried = 0
     while tried < MOST_TRIED:
-        tiling = random_tiling(random, layer, accelerator)
+        tiling = random_tiling(random, problem)
         for orders in product(*(_orders(tiling, level) for level in range(len(tiling.temporal)))):
-            yield tiling.mapping(layer, accelerator, orders)
+            yield tiling.mapping(problem, orders)
             tried += 1
 
 

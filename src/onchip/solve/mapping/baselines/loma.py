@@ -16,13 +16,13 @@ import numpy as np
 
 from onchip.answer import layer_mapping as plan
 from onchip.answer.layer_mapping import Loop
+from onchip.answer.layer_problem import LayerProblem
 from onchip.answer.result import Result, Stop
-from onchip.arch.accelerator import Accelerator
 from onchip.arch.memory import MemoryLevel, Operand
 from onchip.cost.layer.accounting import DEFINES, INTERPRETER, Accounting
 from onchip.cost.layer.limits import array_of
 from onchip.cost.layer.tables import Chosen, Integers, empty_chosen
-from onchip.ir.layer import LOOPS, OUTPUT, RELEVANT, Layer
+from onchip.ir.layer import LOOPS, OUTPUT, RELEVANT
 from onchip.solve.mapping.baselines.best import BestRow
 from onchip.solve.mapping.baselines.loma_kernel import Desk, Filling, fill_orders
 from onchip.solve.mapping.baselines.tiles import Tiles, TileSizes, sides_of, tiles_of
@@ -41,8 +41,7 @@ ORDER_OF_DEFINES: Final = ("N", "K", "C", "P", "Q", "R", "S", "G")
 
 
 def solve_as_loma(
-    layer: Layer,
-    accelerator: Accelerator,
+    problem: LayerProblem,
     objective: MappingObjective,
     run: Run,
     limit: int = LIMIT,
@@ -58,11 +57,11 @@ def solve_as_loma(
     energy with units in parts. With `has_stored_room` tiles have the room that `verify_mapping` asks for; without it
     what the accounting counts, as those tools do, which is less where a stride skips rows.
     """
-    unrolled = unrolled_greedily(layer, accelerator)
+    unrolled = unrolled_greedily(problem.layer, problem.accelerator)
     if unrolling is not None:
-        unrolled = unrolled_as_asked(layer, accelerator, unrolling)
-    best = BestRow(layer, accelerator, objective, accounting, unrolled)
-    for chosen in filled_orders(layer, accelerator, unrolled, limit, accounting, has_stored_room=has_stored_room):
+        unrolled = unrolled_as_asked(problem.layer, problem.accelerator, unrolling)
+    best = BestRow(problem, objective, accounting, unrolled)
+    for chosen in filled_orders(problem, unrolled, limit, accounting, has_stored_room=has_stored_room):
         best.offer(chosen)
         if run.stop is not None:
             return best.result(METHOD, run, run.stop)
@@ -70,8 +69,7 @@ def solve_as_loma(
 
 
 def filled_orders(
-    layer: Layer,
-    accelerator: Accelerator,
+    problem: LayerProblem,
     unrolled: Unrolled,
     limit: int,
     accounting: Accounting,
@@ -81,12 +79,12 @@ def filled_orders(
     """The mappings of all orders, in arrays that are written again for the next ones."""
     order = ORDER_OF_DEFINES if replace(accounting, systolic=()) == DEFINES else ORDER
     tiles = tiles_of(joined(unrolled.turns, limit, order))
-    executed = layer if accounting.units_in_parts else layer.padded_to(unrolled.bounds)
-    filling = _filling(accelerator, unrolled, tiles, TileSizes(executed, tiles, accounting, has_stored_room))
+    executed = problem.layer if accounting.units_in_parts else problem.layer.padded_to(unrolled.bounds)
+    filling = _filling(problem, unrolled, tiles, TileSizes(executed, tiles, accounting, has_stored_room))
     loops = sum(tiles.counts)
     desk = _desk(tiles, loops)
     size = min(ROWS, _orders(tiles))
-    rows = rows_for(accelerator, unrolled, loops, size)
+    rows = rows_for(problem, unrolled, loops, size)
     count = size
     while count == size:
         count = fill_orders(filling, desk, rows)
@@ -108,10 +106,10 @@ def joined(turns: Mapping[str, int], limit: int, order: Sequence[str] = ORDER) -
     return [Loop(loop, size) for loop, sizes in factors.items() for size in sizes]
 
 
-def rows_for(accelerator: Accelerator, unrolled: Unrolled, loops: int, rows: int) -> Chosen:
+def rows_for(problem: LayerProblem, unrolled: Unrolled, loops: int, rows: int) -> Chosen:
     """Room for mappings of so many loops in time; what stands beside is filled in."""
-    along = list(array_of(accelerator).sizes)
-    chosen = empty_chosen(rows, max(loops, len(unrolled.beside)), len(accelerator.levels))
+    along = list(array_of(problem.accelerator).sizes)
+    chosen = empty_chosen(rows, max(loops, len(unrolled.beside)), len(problem.levels))
     chosen.spatial_count[:] = len(unrolled.beside)
     for at, loop in enumerate(unrolled.beside):
         chosen.spatial_loop[:, at] = LOOPS.index(loop.dimension)
@@ -120,9 +118,9 @@ def rows_for(accelerator: Accelerator, unrolled: Unrolled, loops: int, rows: int
     return chosen
 
 
-def _filling(accelerator: Accelerator, unrolled: Unrolled, tiles: Tiles, sized: TileSizes) -> Filling:
-    levels, layer = accelerator.levels, sized.layer
-    sides = sides_of(accelerator, unrolled.beside, unrolled.parts(layer))
+def _filling(problem: LayerProblem, unrolled: Unrolled, tiles: Tiles, sized: TileSizes) -> Filling:
+    levels, layer = problem.levels, sized.layer
+    sides = sides_of(array_of(problem.accelerator), levels, unrolled.beside, unrolled.parts(layer))
     return Filling(
         np.array([LOOPS.index(kind.dimension) for kind in tiles.kinds], np.int64),
         np.array([kind.size for kind in tiles.kinds], np.int64),
@@ -134,11 +132,11 @@ def _filling(accelerator: Accelerator, unrolled: Unrolled, tiles: Tiles, sized: 
         np.array([layer.bits(operand) for operand in Operand]),
         layer.partial_bits,
         np.array([_adds_beside(level.serves, unrolled.beside) for level in levels]),
-        np.array([level.memory.capacity_bytes * 8 for level in levels]),
+        np.array([problem.usable_bits(level.memory.name) for level in levels]),
         np.array([level.double_buffered for level in levels]),
-        np.array([_held(layer, accelerator, level) for level in levels]),
-        np.array([[accelerator.home(operand) == level.memory.name for level in levels] for operand in Operand]),
-        np.array([last_apart(accelerator, str(loop.along)) for loop in unrolled.beside], np.int64),
+        np.array([_held(problem, level) for level in levels]),
+        np.array([[problem.home(operand) == level.memory.name for level in levels] for operand in Operand]),
+        np.array([last_apart(problem, str(loop.along)) for loop in unrolled.beside], np.int64),
     )
 
 
@@ -148,23 +146,23 @@ def _adds_beside(serves: tuple[str, ...] | None, beside: tuple[Loop, ...]) -> bo
     )
 
 
-def _held(layer: Layer, accelerator: Accelerator, level: MemoryLevel) -> list[int]:
+def _held(problem: LayerProblem, level: MemoryLevel) -> list[int]:
     """In the order of the file, which decides between ways to fill the memory that are equally good."""
     own = [
         list(Operand).index(operand)
         for operand in level.memory.holds
-        if operand in layer.operands
-        and (level in accelerator.keepers(operand) or accelerator.home(operand) == level.memory.name)
+        if operand in problem.layer.operands
+        and (level in problem.keepers(operand) or problem.home(operand) == level.memory.name)
     ]
     return [*own, -1, -1, -1][:3]
 
 
-def last_apart(accelerator: Accelerator, along: str) -> int:
+def last_apart(problem: LayerProblem, along: str) -> int:
     """The last level of inputs of which instances stand along a dimension: such a loop stands right above its tile."""
-    keepers = accelerator.keepers(Operand.INPUT)
+    keepers = problem.keepers(Operand.INPUT)
     apart = [
         number
-        for number, level in enumerate(accelerator.levels)
+        for number, level in enumerate(problem.levels)
         if level in keepers and level.serves is not None and along not in level.serves
     ]
     return max(apart, default=-1)

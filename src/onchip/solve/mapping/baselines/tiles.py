@@ -7,16 +7,16 @@ factor of a kind adds that kind's `step`. Holders are the units, the levels as t
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from math import prod
 
 import numpy as np
 
 from onchip.answer.layer_mapping import Loop
-from onchip.arch.accelerator import Accelerator
+from onchip.arch.compute import ComputeArray
+from onchip.arch.memory import MemoryLevel
 from onchip.cost.layer.accounting import Accounting
-from onchip.cost.layer.limits import array_of
 from onchip.cost.layer.tables import Flags, Integers, Reals
 from onchip.cost.layer.tiles import EPSILON
 from onchip.ir.layer import INPUT, LOOPS, OUTPUT, RELEVANT, Axis, Layer
@@ -75,7 +75,9 @@ class Sides:
     apart: tuple[float, ...]
 
 
-def sides_of(accelerator: Accelerator, beside: Sequence[Loop], parts: Mapping[str, tuple[int, int]]) -> Sides:
+def sides_of(
+    array: ComputeArray, levels: Iterable[MemoryLevel], beside: Sequence[Loop], parts: Mapping[str, tuple[int, int]]
+) -> Sides:
     """`parts`: loops that run longer than asked for, how long both are; the longest of such a loop is shortened."""
     sizes = {(one.dimension, one.along): float(one.size) for one in beside}
     for loop, (asked, executed) in parts.items():
@@ -83,8 +85,8 @@ def sides_of(accelerator: Accelerator, beside: Sequence[Loop], parts: Mapping[st
         if own:
             longest = max(own, key=lambda key: sizes[key])
             sizes[longest] = sizes[longest] * asked / executed
-    names = set(array_of(accelerator).sizes)
-    served = [set[str](), *(names if one.serves is None else set(one.serves) for one in accelerator.levels), names]
+    names = set(array.sizes)
+    served = [set[str](), *(names if one.serves is None else set(one.serves) for one in levels), names]
     within = tuple(
         {loop: prod(size for (own, along), size in sizes.items() if own == loop and along in serves) for loop in LOOPS}
         for serves in served

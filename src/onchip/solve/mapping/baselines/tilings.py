@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from random import Random
 
 from onchip.answer.layer_mapping import LayerMapping, Loop, even, loops_along
-from onchip.arch.accelerator import Accelerator
+from onchip.answer.layer_problem import LayerProblem
 from onchip.arch.memory import Operand
 from onchip.cost.layer.limits import array_of
-from onchip.ir.layer import LOOPS, Layer
+from onchip.ir.layer import LOOPS
 from onchip.solve.mapping.factors import prime_counts
 
 
@@ -21,27 +21,27 @@ class Tiling:
     temporal: tuple[dict[str, int], ...]
     beside: tuple[tuple[Loop, ...], ...]
 
-    def mapping(self, layer: Layer, accelerator: Accelerator, orders: Sequence[Sequence[str]]) -> LayerMapping:
+    def mapping(self, problem: LayerProblem, orders: Sequence[Sequence[str]]) -> LayerMapping:
         """Loops innermost first, as `orders` says for each level."""
         parts = [
             [*beside, *(Loop(loop, sizes[loop]) for loop in order if sizes.get(loop, 1) > 1)]
             for sizes, beside, order in zip(self.temporal, self.beside, orders, strict=True)
         ]
         holders = {
-            str(operand): [one.memory.name for one in accelerator.keepers(operand)]
+            str(operand): [one.memory.name for one in problem.keepers(operand)]
             for operand in Operand
-            if operand in layer.operands
+            if operand in problem.layer.operands
         }
-        names = [one.memory.name for one in accelerator.levels]
+        names = [one.memory.name for one in problem.levels]
         return even(list(zip(names, parts[:-1], strict=True)), holders, parts[-1])
 
 
-def random_tiling(random: Random, layer: Layer, accelerator: Accelerator) -> Tiling:
+def random_tiling(random: Random, problem: LayerProblem) -> Tiling:
     """Each prime factor of each bound at any level, or along any dimension of the array that has room and takes it."""
-    array = array_of(accelerator)
+    array = array_of(problem.accelerator)
     left, beside = dict(array.sizes), dict[tuple[str, str], int]()
-    temporal: list[dict[str, int]] = [{} for _ in range(len(accelerator.levels) + 1)]
-    for loop, bound in layer.bounds.items():
+    temporal: list[dict[str, int]] = [{} for _ in range(len(problem.levels) + 1)]
+    for loop, bound in problem.layer.bounds.items():
         for prime in (prime for prime, count in prime_counts(bound).items() for _ in range(count)):
             fitting = [name for name in left if loop in loops_along(array, name) and prime <= left[name]]
             place = random.randrange(len(fitting) + len(temporal))
@@ -54,7 +54,7 @@ def random_tiling(random: Random, layer: Layer, accelerator: Accelerator) -> Til
                 sizes[loop] = sizes.get(loop, 1) * prime
     standing: list[list[Loop]] = [[] for _ in temporal]
     for (name, loop), size in beside.items():
-        standing[_level_of(accelerator, name)].append(Loop(loop, size, name))
+        standing[_level_of(problem, name)].append(Loop(loop, size, name))
     return Tiling(tuple(temporal), tuple(map(tuple, standing)))
 
 
@@ -63,10 +63,10 @@ def random_orders(random: Random, levels: int) -> list[list[str]]:
     return [random.sample(LOOPS, len(LOOPS)) for _ in range(levels)]
 
 
-def _level_of(accelerator: Accelerator, along: str) -> int:
+def _level_of(problem: LayerProblem, along: str) -> int:
     """Right below the loops of the first memory of inputs that serves a dimension; DRAM's if there is none."""
     start = 0
-    for number, level in enumerate(accelerator.levels):
+    for number, level in enumerate(problem.levels):
         if Operand.INPUT in level.memory.holds:
             if level.serves is None or along in level.serves:
                 return start

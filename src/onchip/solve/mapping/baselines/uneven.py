@@ -14,12 +14,13 @@ from typing import Final
 import numpy as np
 
 from onchip.answer.layer_mapping import LayerMapping
+from onchip.answer.layer_problem import LayerProblem
 from onchip.answer.result import Result
-from onchip.arch.accelerator import Accelerator
 from onchip.cost.layer.accounting import INTERPRETER, ZIGZAG, Accounting
+from onchip.cost.layer.limits import array_of
 from onchip.cost.layer.tables import OPERANDS, Chosen, Flags, Integers
 from onchip.errors import InputError, InternalError, UsageError
-from onchip.ir.layer import INPUT, LOOPS, OUTPUT, Layer
+from onchip.ir.layer import INPUT, LOOPS, OUTPUT
 from onchip.solve.mapping.baselines.best import BestRow
 from onchip.solve.mapping.baselines.loma import LIMIT, filled_orders, joined, last_apart, rows_for
 from onchip.solve.mapping.baselines.tiles import Tiles, TileSizes, sides_of, tiles_of
@@ -42,8 +43,7 @@ CLOSE: Final = 1e-9
 
 
 def solve_uneven(
-    layer: Layer,
-    accelerator: Accelerator,
+    problem: LayerProblem,
     objective: MappingObjective,
     run: Run,
     accounting: Accounting = ZIGZAG,
@@ -62,33 +62,33 @@ def solve_uneven(
     if accounting == INTERPRETER:
         detail = "sums that come back depend on more than one cut"
         raise InputError(f"{METHOD} does not know it: {detail}", place="accounting", expected="ZIGZAG or DEFINES")
-    unrolled = unrolled_greedily(layer, accelerator)
+    unrolled = unrolled_greedily(problem.layer, problem.accelerator)
     if unrolling is not None:
-        unrolled = unrolled_as_asked(layer, accelerator, unrolling)
-    best = BestRow(layer, accelerator, objective, accounting, unrolled)
-    for chosen in filled_orders(layer, accelerator, unrolled, LIMIT, accounting, has_stored_room=has_stored_room):
+        unrolled = unrolled_as_asked(problem.layer, problem.accelerator, unrolling)
+    best = BestRow(problem, objective, accounting, unrolled)
+    for chosen in filled_orders(problem, unrolled, LIMIT, accounting, has_stored_room=has_stored_room):
         best.offer(chosen)
-    return _Search(layer, accelerator, unrolled, accounting, best, has_stored_room=has_stored_room).result(run)
+    return _Search(problem, unrolled, accounting, best, has_stored_room=has_stored_room).result(run)
 
 
 class _Search:
     def __init__(
         self,
-        layer: Layer,
-        accelerator: Accelerator,
+        problem: LayerProblem,
         unrolled: Unrolled,
         accounting: Accounting,
         best: BestRow,
         *,
         has_stored_room: bool,
     ) -> None:
-        self._accelerator = accelerator
+        self._problem = problem
         self._unrolled = unrolled
         self._best = best
         self._tiles = tiles_of(joined(unrolled.turns, limit=prod(unrolled.turns.values())))
-        sides = sides_of(accelerator, unrolled.beside, unrolled.parts(layer))
-        self._cuts = CutTables(TileSizes(layer, self._tiles, accounting, has_stored_room), accelerator, sides).cuts()
-        self._field = _field_of(accelerator, self._tiles, self._cuts, best.value / FEMTO_PER_PICO)
+        layer, array = problem.layer, array_of(problem.accelerator)
+        sides = sides_of(array, problem.levels, unrolled.beside, unrolled.parts(layer))
+        self._cuts = CutTables(TileSizes(layer, self._tiles, accounting, has_stored_room), problem, sides).cuts()
+        self._field = _field_of(problem, self._tiles, self._cuts, best.value / FEMTO_PER_PICO)
 
     def result(self, run: Run) -> Result[LayerMapping]:
         """The best of all, or of those seen until the time is over."""
@@ -118,7 +118,7 @@ class _Search:
 
     def _row(self, actions: list[int]) -> Chosen:
         kinds = self._tiles.kinds
-        chosen = rows_for(self._accelerator, self._unrolled, sum(self._tiles.counts), 1)
+        chosen = rows_for(self._problem, self._unrolled, sum(self._tiles.counts), 1)
         place, placed = 0, [0, 0, 0]
         for action in actions:
             if action < len(kinds):
@@ -133,7 +133,7 @@ class _Search:
                     chosen.cut[0, operand, cut.level] = place
         chosen.temporal_count[0] = place
         for at, loop in enumerate(self._unrolled.beside):
-            level = last_apart(self._accelerator, str(loop.along))
+            level = last_apart(self._problem, str(loop.along))
             chosen.spatial_at[0, at] = chosen.cut[0, OPERANDS.index(INPUT), level] if level >= 0 else 0
         return chosen
 
@@ -154,9 +154,10 @@ def _actions(labels: Labels, last: int) -> list[int]:
     return found[::-1]
 
 
-def _field_of(accelerator: Accelerator, tiles: Tiles, cuts: Cuts, best_pj: float) -> Field:
+def _field_of(problem: LayerProblem, tiles: Tiles, cuts: Cuts, best_pj: float) -> Field:
     every = [cut for own in cuts.of_operands for cut in own]
-    levels = range(len(accelerator.levels))
+    levels = range(len(problem.levels))
+    usable_bits = [problem.usable_bits(level.memory.name) for level in problem.levels]
     needed = {level: [cut.operand for cut in every if level in cut.need_bits] for level in levels}
     sums = OPERANDS.index(OUTPUT)
     shared = [level for level, own in needed.items() if len(own) > 1 or sums in own or level in cuts.fixed_bits]
@@ -185,7 +186,7 @@ def _field_of(accelerator: Accelerator, tiles: Tiles, cuts: Cuts, best_pj: float
         leaves_complete,
         int(np.prod(counts + 1)),
         np.array(
-            [accelerator.levels[level].memory.capacity_bytes * 8 - cuts.fixed_bits.get(level, 0) for level in shared],
+            [usable_bits[level] - cuts.fixed_bits.get(level, 0) for level in shared],
             np.int64,
         ),
         np.concatenate([_open(cuts, shared)] * 2),

@@ -13,8 +13,9 @@ from math import ceil, floor, inf, prod
 
 import numpy as np
 
-from onchip.arch.accelerator import Accelerator
+from onchip.answer.layer_problem import LayerProblem
 from onchip.cost.layer.kernel import READ_FOR_ABOVE, READ_FOR_BELOW, WRITE_FROM_ABOVE, WRITE_FROM_BELOW
+from onchip.cost.layer.limits import array_of
 from onchip.cost.layer.parts import DIGITS, nearest
 from onchip.cost.layer.tables import OPERANDS, Flags, Integers, Machine, Reals, machine_of
 from onchip.cost.layer.tiles import EPSILON
@@ -53,24 +54,24 @@ class Cuts:
 class CutTables:
     """Works them out for one layer on one accelerator."""
 
-    def __init__(self, sized: TileSizes, accelerator: Accelerator, sides: Sides) -> None:
+    def __init__(self, sized: TileSizes, problem: LayerProblem, sides: Sides) -> None:
         tiles = sized.tiles
         self._sized = sized
         self._layer = sized.layer
         self._tiles = tiles
         self._sides = sides
-        self._accelerator = accelerator
-        self._machine: Machine = machine_of(accelerator)
+        self._problem = problem
+        self._machine: Machine = machine_of(problem)
         self._episodes = tiles.iterations[-1] // tiles.iterations
 
     def cuts(self) -> Cuts:
         """Of all operands; what units do not keep moves in every cycle, so that cut is fixed: sums never are kept."""
         found: list[tuple[Cut, ...]] = []
         complete, bits = True, dict[int, int]()
-        fixed = self._layer.macs * ((self._accelerator.array and self._accelerator.array.mac_energy_pj) or 0.0)
-        levels = [level.memory.name for level in self._accelerator.levels]
+        fixed = self._layer.macs * (array_of(self._problem.accelerator).mac_energy_pj or 0.0)
+        levels = [level.memory.name for level in self._problem.levels]
         for number, operand in enumerate(OPERANDS):
-            kept = [levels.index(level.memory.name) for level in self._accelerator.keepers(operand)]
+            kept = [levels.index(level.memory.name) for level in self._problem.keepers(operand)]
             chain = [-1, *kept, int(self._machine.home[number])] if operand in self._layer.operands else []
             own = [self._cut(number, lower, upper) for lower, upper in pairwise(chain)]
             if own and (operand == OUTPUT or not self._sized.accounting.units_keep_operands):

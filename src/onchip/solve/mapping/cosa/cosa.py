@@ -6,9 +6,9 @@ from math import floor
 from typing import Final
 
 from onchip.answer.layer_mapping import LayerMapping
+from onchip.answer.layer_problem import LayerProblem
 from onchip.answer.result import Result, Status
-from onchip.arch.accelerator import Accelerator
-from onchip.errors import InternalError
+from onchip.errors import InputError, InternalError
 from onchip.ir.layer import Layer
 from onchip.solve.joint.mip import solve_mip
 from onchip.solve.mapping.cosa.machine import CosaMachine
@@ -25,8 +25,7 @@ VALUE_PER_BIT: Final = 10_000
 
 
 def solve_as_cosa(
-    layer: Layer,
-    accelerator: Accelerator,
+    problem: LayerProblem,
     run: Run,
     *,
     tie_break: TieBreak | None = None,
@@ -34,11 +33,16 @@ def solve_as_cosa(
 ) -> Result[LayerMapping]:
     """Solve the formulation; raises AcceleratorError for a machine that is no chain of levels.
 
+    Raises InputError where operands lie whole in a memory, or tiles may not take all of one: CoSA knows neither.
+
     Of schedules with the same objective, some hundred, the one with the least `tie_break` is answered (infinite for
     one that another model refuses: CoSA counts capacities its own way). Bounds are padded until no prime factor is
     above `largest_prime`; without it they stay as they are, as in the paper.
     """
-    machine = CosaMachine.of(layer if largest_prime is None else _padded(layer, largest_prime), accelerator)
+    if problem.room_bytes or any(problem.homes):
+        raise InputError("CoSA's tiles have all memories to themselves", place="layer", expected="operands in DRAM")
+    layer = problem.layer if largest_prime is None else _padded(problem.layer, largest_prime)
+    machine = CosaMachine.of(layer, problem.accelerator)
     model = CosaModel(machine, factors_of(machine.layer.bounds))
     outcome = solve_mip(model.model, run, mostly_linear=True)
     bound = (outcome.lower_bound - model.offset) / model.objective_per_bit

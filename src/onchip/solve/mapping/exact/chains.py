@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from onchip.answer.layer_mapping import Kept, LayerMapping, Loop
-from onchip.arch.accelerator import Accelerator
+from onchip.answer.layer_problem import LayerProblem
 from onchip.arch.memory import Operand
 from onchip.cost.layer.limits import array_of
 from onchip.cost.layer.tables import OPERANDS
@@ -15,18 +15,18 @@ from onchip.solve.mapping.exact.tables import CLASSES, Tables
 from onchip.solve.mapping.exact.work import Work
 
 
-def mapping_of(tables: Tables, work: Work, room: Room, accelerator: Accelerator) -> LayerMapping:
+def mapping_of(tables: Tables, work: Work, room: Room, problem: LayerProblem) -> LayerMapping:
     """The mapping at which the descent stands, all its places filled."""
     nest: list[Loop] = []
     stop: dict[int, int] = {}
-    beside = _spatial(tables, work, room, accelerator)
+    beside = _spatial(tables, work, room, problem)
     for tile, loops in _pieces(work, room):
         stop.setdefault(tile, len(nest))
         nest.extend(beside.pop(tile, ()))
         nest.extend(loops)
     stop.setdefault(int(room.tile[-1]), len(nest))
     nest.extend(beside.pop(int(room.tile[-1]), ()))
-    names = [level.memory.name for level in accelerator.levels]
+    names = [level.memory.name for level in problem.levels]
     kept = {
         operand: tuple(
             Kept(name, stop[int(room.cut[number, level])])
@@ -61,12 +61,12 @@ def _pieces(work: Work, room: Room) -> Iterator[tuple[int, list[Loop]]]:
             yield end, between + groups[outer]
 
 
-def _spatial(tables: Tables, work: Work, room: Room, accelerator: Accelerator) -> dict[int, list[Loop]]:
+def _spatial(tables: Tables, work: Work, room: Room, problem: LayerProblem) -> dict[int, list[Loop]]:
     """Above which tile loops beside each other stand: right above the input's tile that they have beside it."""
     found: dict[int, list[tuple[int, Loop]]] = {}
     number = OPERANDS.index(INPUT)
     held = [level for level in range(work.fits.shape[0]) if tables.space.holds[number, level]]
-    for along, name in enumerate(array_of(accelerator).sizes):
+    for along, name in enumerate(array_of(problem.accelerator).sizes):
         below, passed = 0, 0
         for level in held:
             if tables.machine.serves[level, along]:

@@ -13,11 +13,11 @@ from typing import Final
 import numpy as np
 
 from onchip.answer.layer_mapping import LayerMapping
+from onchip.answer.layer_problem import LayerProblem
 from onchip.answer.result import Result, Status, Stop
-from onchip.arch.accelerator import Accelerator
 from onchip.cost.layer.batch import LayerCosts
 from onchip.cost.layer.tables import OPERANDS, Flags, Integers, Reals
-from onchip.ir.layer import INPUT, OUTPUT, WEIGHT, Layer
+from onchip.ir.layer import INPUT, OUTPUT, WEIGHT
 from onchip.solve.mapping.exact import compiled as code
 from onchip.solve.mapping.exact import kernel
 from onchip.solve.mapping.exact.chains import mapping_of
@@ -62,10 +62,9 @@ class Criterion:
 
 @dataclass(slots=True)
 class ExactMapper:
-    """One run on one layer."""
+    """One run on one layer's problem."""
 
-    layer: Layer
-    accelerator: Accelerator
+    problem: LayerProblem
     objective: MappingObjective
     run: Run
     best: float = inf
@@ -86,8 +85,8 @@ class ExactMapper:
 
     def solve(self, start: LayerMapping | None = None) -> Result[LayerMapping]:
         """`start` is a mapping to improve on."""
-        self._tables = tables_of(self.layer, self.accelerator)
-        self._costs = LayerCosts(self.layer, self.accelerator)
+        self._tables = tables_of(self.problem)
+        self._costs = LayerCosts(self.problem)
         if start is not None:
             self._consider([start])
         run_watched(self._search, self._interrupt, self.run)
@@ -181,7 +180,7 @@ class ExactMapper:
                 )  # fmt: skip
                 if status == LEAF:
                     self.leaves += 1
-                    self._consider([mapping_of(tables, work, room, self.accelerator)])
+                    self._consider([mapping_of(tables, work, room, self.problem)])
             is_done &= status == FINISHED
             self.nodes = int(room.nodes[0])
         return is_done
@@ -215,7 +214,7 @@ class ExactMapper:
         """Whether no access of sums is rounded up, and sums are added up at one boundary between memories only."""
         machine = self._tables.machine
         held = np.flatnonzero(self._tables.space.holds[OPERANDS.index(OUTPUT)]).tolist()
-        bits = (self.layer.partial_bits, self.layer.output_bits)
+        bits = (self.problem.layer.partial_bits, self.problem.layer.output_bits)
         is_rounded = any(one % machine.shortest[level] for one in bits for level in (*held, machine.shortest.size - 1))
         return not is_rounded and all(machine.serves[level].all() for level in held[1:])
 
@@ -259,11 +258,11 @@ def _rows(criteria: list[Criterion]) -> Integers:
 
 
 def solve_exactly(
-    layer: Layer, accelerator: Accelerator, objective: MappingObjective, run: Run, start: LayerMapping | None = None
+    problem: LayerProblem, objective: MappingObjective, run: Run, start: LayerMapping | None = None
 ) -> Result[LayerMapping]:
     """The best mapping of MAPSPACE, `start` being one to improve on.
 
     INFEASIBLE says that no mapping there fits. Raises AcceleratorError where the accelerator says too little,
     InputError for a layer with too many tiles.
     """
-    return ExactMapper(layer, accelerator, objective, run).solve(start)
+    return ExactMapper(problem, objective, run).solve(start)

@@ -14,7 +14,9 @@ from typing import Final, NamedTuple
 import numpy as np
 
 from onchip.answer.layer_mapping import loops_along
+from onchip.answer.layer_problem import LayerProblem
 from onchip.arch.accelerator import Accelerator
+from onchip.arch.memory import MemoryLevel
 from onchip.cost.layer.limits import array_of
 from onchip.cost.layer.tables import AXES, OPERANDS, Flags, Integers, Machine, Reals, Shape, machine_of, shape_of
 from onchip.cost.layer.tiles import block_sizes
@@ -76,8 +78,9 @@ class Tables(NamedTuple):
     sides: Sides
 
 
-def tables_of(layer: Layer, accelerator: Accelerator) -> Tables:
+def tables_of(problem: LayerProblem) -> Tables:
     """Raises AcceleratorError where memories of an operand are no chain, InputError for a layer with too many tiles."""
+    layer, accelerator = problem.layer, problem.accelerator
     digits = [(at, prime, count) for at, loop in enumerate(LOOPS) for prime, count in _primes(layer, loop)]
     if prod(count + 1 for _, _, count in digits) > MOST_TILES:
         detail = f"it has more than {MOST_TILES} tile shapes"
@@ -85,9 +88,9 @@ def tables_of(layer: Layer, accelerator: Accelerator) -> Tables:
     loops, primes, copies = (np.array(column, np.int64) for column in zip(*digits, strict=True)) if digits else (
         np.zeros(0, np.int64) for _ in range(3)
     )  # fmt: skip
-    holds = np.array([_held(layer, accelerator, operand) for operand in OPERANDS])
-    machine = _with_homes_reserved(layer, machine_of(accelerator))
-    above = np.array([_above(accelerator, held, int(home)) for held, home in zip(holds, machine.home, strict=True)])
+    holds = np.array([_held(problem, operand) for operand in OPERANDS])
+    machine = _with_homes_reserved(layer, machine_of(problem))
+    above = np.array([_above(problem.levels, held, int(home)) for held, home in zip(holds, machine.home, strict=True)])
     sides = _sides(layer, accelerator)
     blocks = _blocks(layer, prod(array_of(accelerator).sizes.values()))
     space = Space(
@@ -113,9 +116,9 @@ def _touched(layer: Layer, operand: str) -> float:
     return float(found)
 
 
-def _held(layer: Layer, accelerator: Accelerator, operand: str) -> list[bool]:
-    keepers = accelerator.keepers(operand) if operand in layer.operands else ()
-    return [level in keepers for level in accelerator.levels]
+def _held(problem: LayerProblem, operand: str) -> list[bool]:
+    keepers = problem.keepers(operand) if operand in problem.layer.operands else ()
+    return [level in keepers for level in problem.levels]
 
 
 def _with_homes_reserved(layer: Layer, machine: Machine) -> Machine:
@@ -127,8 +130,7 @@ def _with_homes_reserved(layer: Layer, machine: Machine) -> Machine:
     return machine._replace(capacity_bits=left[:-1])
 
 
-def _above(accelerator: Accelerator, held: Flags, home: int) -> list[int]:
-    levels = accelerator.levels
+def _above(levels: Sequence[MemoryLevel], held: Flags, home: int) -> list[int]:
     chain = [-1, *np.flatnonzero(held).tolist(), home]
     for lower, upper in pairwise(chain[1:-1]):
         served, needed = levels[upper].serves, levels[lower].serves

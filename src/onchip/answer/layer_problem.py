@@ -1,0 +1,101 @@
+"""A layer's problem: the loop nest, the accelerator, where its operands lie, how much room its tiles may take."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Final
+
+from onchip.answer.schedule import Homes
+from onchip.arch.accelerator import Accelerator
+from onchip.arch.memory import DRAM, MemoryLevel, Operand
+from onchip.errors import AcceleratorError
+from onchip.ir.layer import Layer
+
+EVERYTHING_STREAMED: Final = Homes()
+
+
+@dataclass(frozen=True, slots=True)
+class LayerProblem:
+    """`layer` is to be mapped on `accelerator`; tiles of an operand lie nearer the MACs than its home.
+
+    `room_bytes`: by memory how many bytes of one instance the tiles may take; of a memory that is not listed, all. What
+    lies whole at its home takes no room of theirs, but what an output's sums are wider there in the making does. With
+    `weight_is_an_input` the layer has two feature maps, and the weight lies wherever a memory holds inputs. `levels`
+    are the memories as this layer sees them, nearest the MACs first. Raises AcceleratorError for a home that is no
+    single memory which holds the operand, and for room that a memory does not have.
+    """
+
+    layer: Layer
+    accelerator: Accelerator
+    homes: Homes = EVERYTHING_STREAMED
+    room_bytes: Mapping[str, int] = field(default_factory=dict, hash=False)
+    weight_is_an_input: bool = False
+    levels: tuple[MemoryLevel, ...] = field(init=False, compare=False, repr=False)
+
+    def __post_init__(self) -> None:
+        levels = self.accelerator.levels
+        if self.weight_is_an_input:
+            levels = tuple(seen for level in levels if (seen := _with_weights_as_inputs(level)) is not None)
+        object.__setattr__(self, "levels", levels)
+        self._operands_have_homes_that_hold_all_of_them()
+        self._room_is_within_the_memories()
+        capacities = {level.memory.name: level.memory.capacity_bytes for level in self.accelerator.levels}
+        listed = {name: self.room_bytes[name] for name in sorted(self.room_bytes)}
+        object.__setattr__(self, "room_bytes", {name: room for name, room in listed.items() if room < capacities[name]})
+
+    def home(self, operand: str) -> str:
+        """Where an operand lies whole before, or after, the layer runs; DRAM, if it is streamed."""
+        return self.homes.of(Operand(operand)) or DRAM
+
+    def keepers(self, operand: str) -> tuple[MemoryLevel, ...]:
+        """The levels that may keep tiles of an operand: all below its home that hold it, nearest the MACs first."""
+        names = [level.memory.name for level in self.levels]
+        home = self.home(operand)
+        below = self.levels[: names.index(home)] if home != DRAM else self.levels
+        return tuple(level for level in below if operand in level.memory.holds)
+
+    def room_bits(self, memory: str) -> int:
+        """What tiles may take of one instance of a memory."""
+        capacities = {level.memory.name: level.memory.capacity_bytes for level in self.accelerator.levels}
+        return self.room_bytes.get(memory, capacities[memory]) * 8
+
+    def resident_bits(self, memory: str) -> int:
+        """What operands take that lie whole in a memory."""
+        here = (operand for operand in self.layer.operands if self.home(operand) == memory)
+        return sum(self.layer.elements(operand) * self.layer.bits(operand) for operand in here)
+
+    def usable_bits(self, memory: str) -> int:
+        """What tiles and the operands that lie whole in a memory may take of it together."""
+        return self.room_bits(memory) + self.resident_bits(memory)
+
+    def _operands_have_homes_that_hold_all_of_them(self) -> None:
+        single = {level.memory.name for level in self.accelerator.addressed}
+        for operand, name in self.homes:
+            place = f"home of {operand}"
+            if operand not in self.layer.operands:
+                raise AcceleratorError(f"the layer has no {operand}", place=place, expected="none")
+            holding = [level.memory.name for level in self.levels if operand in level.memory.holds]
+            fitting = [one for one in holding if one in single]
+            if name not in fitting:
+                expected = f"one of {', '.join(fitting)}" if fitting else "none"
+                raise AcceleratorError(f"{name!r} is no single memory that holds it", place=place, expected=expected)
+
+    def _room_is_within_the_memories(self) -> None:
+        capacities = {level.memory.name: level.memory.capacity_bytes for level in self.accelerator.levels}
+        for name, room in self.room_bytes.items():
+            if name not in capacities:
+                expected = f"one of {', '.join(capacities)}"
+                raise AcceleratorError(f"there is no memory {name!r}", place="room of tiles", expected=expected)
+            if not 0 <= room <= capacities[name]:
+                expected = f"0 to {capacities[name]}"
+                raise AcceleratorError(f"{room} bytes", place=f"room of tiles in {name!r}", expected=expected)
+
+
+def _with_weights_as_inputs(level: MemoryLevel) -> MemoryLevel | None:
+    """None for a memory that holds weights alone."""
+    holds = tuple(operand for operand in level.memory.holds if operand is not Operand.WEIGHT)
+    if not holds:
+        return None
+    also = (Operand.WEIGHT,) if Operand.INPUT in holds else ()
+    return replace(level, memory=replace(level.memory, holds=(*holds, *also)))
