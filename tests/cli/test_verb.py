@@ -1,0 +1,161 @@
+from __future__ import annotations
+
+from dataclasses import dataclass, fields, is_dataclass
+from typing import Annotated, get_type_hints
+
+import pytest
+import typer
+import typer.main
+
+from onchip.commands.arguments import LimitOptions, PackingOptions
+from onchip.commands.fuse import FuseOptions
+from onchip.commands.map import MapOptions
+from onchip.commands.plan import PlanOptions
+from onchip.commands.verb import add_verb
+from onchip.errors import UsageError
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Topping:
+    """A group of two options, one of which refuses nonsense."""
+
+    cheese: Annotated[str, typer.Option(metavar="NAME", help="Which cheese.")] = "brie"
+    grams: Annotated[int, typer.Option(min=1, help="How much.")] = 5
+
+    def __post_init__(self) -> None:
+        if self.cheese == "none":
+            raise UsageError("there is no cheese", place="--cheese", expected="a cheese")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FinerTopping(Topping):
+    """The same group, of which one option is said anew."""
+
+    cheese: Annotated[str, typer.Option(metavar="NAME", help="Which finer cheese.")] = "comte"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Bread:
+    """A required option after an argument, a group between others, and the context."""
+
+    context: typer.Context
+    flour: Annotated[str, typer.Argument(metavar="FLOUR", help="What it is made of.")]
+    topping: FinerTopping
+    heat: Annotated[int, typer.Option(help="How hot.")]
+    seeds: Annotated[list[str] | None, typer.Option("--seed", help="Repeatable.")] = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HeatedTwice:
+    """Two fields of one name: a verb's own, and a group's."""
+
+    grams: Annotated[int, typer.Option(help="How much bread.")] = 1
+    topping: Topping
+
+
+class Baker:
+    """A verb that keeps what it was asked."""
+
+    asked: Bread
+
+    def __call__(self, options: Bread) -> int:
+        self.asked = options
+        return 7
+
+
+@pytest.fixture
+def baker() -> Baker:
+    return Baker()
+
+
+@pytest.fixture
+def bakery(baker: Baker) -> typer.Typer:
+    def bake(options: Bread) -> int:
+        """Bake a bread."""
+        return baker(options)
+
+    app = typer.Typer(rich_markup_mode=None, add_completion=False)
+    add_verb(app, "bake", Bread, bake)
+    add_verb(app, "toast", Bread, bake)
+    return app
+
+
+def bake(app: typer.Typer, *arguments: str) -> int:
+    command = typer.main.get_command(app)
+    with command.make_context("bakery", list(arguments), obj=arguments) as context:
+        code = command.invoke(context)
+    assert isinstance(code, int)
+    return code
+
+
+def test_a_verb_gets_one_dataclass_of_what_was_typed(baker: Baker, bakery: typer.Typer) -> None:
+    assert bake(bakery, "bake", "rye", "--heat", "9", "--grams", "3", "--seed", "flax", "--seed", "sesame") == 7
+
+    assert baker.asked.topping == FinerTopping(cheese="comte", grams=3)
+    assert (baker.asked.flour, baker.asked.heat, baker.asked.seeds) == ("rye", 9, ["flax", "sesame"])
+
+
+def test_a_field_without_a_value_has_its_default(baker: Baker, bakery: typer.Typer) -> None:
+    bake(bakery, "toast", "rye", "--heat", "9")
+
+    assert (baker.asked.topping, baker.asked.seeds) == (FinerTopping(), None)
+
+
+def test_a_verb_that_asks_for_the_context_gets_it(baker: Baker, bakery: typer.Typer) -> None:
+    bake(bakery, "bake", "rye", "--heat", "9")
+
+    assert baker.asked.context.find_root().obj == ("bake", "rye", "--heat", "9")
+
+
+@pytest.mark.parametrize(
+    "arguments", [("rye",), ("--heat", "9"), ("rye", "--heat", "9", "--grams", "0"), ("rye", "--topping", "x")]
+)
+def test_what_a_field_forbids_is_refused_before_the_verb(bakery: typer.Typer, arguments: tuple[str, ...]) -> None:
+    with pytest.raises(typer.TyperException):
+        bake(bakery, "bake", *arguments)
+
+
+def test_a_group_refuses_what_contradicts_itself(bakery: typer.Typer) -> None:
+    with pytest.raises(UsageError, match="there is no cheese"):
+        bake(bakery, "bake", "rye", "--heat", "9", "--cheese", "none")
+
+
+def test_help_has_the_docstring_and_the_fields_of_groups_in_their_place(
+    bakery: typer.Typer, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(typer.Exit):
+        bake(bakery, "bake", "--help")
+
+    told = capsys.readouterr().out
+    places = [
+        told.index(word) for word in ("Bake a bread", "What it is made of", "--cheese", "--grams", "--heat", "--seed")
+    ]
+    assert places == sorted(places)
+    assert "finer cheese" in told
+    assert "--topping" not in told
+
+
+def test_two_fields_of_one_name_are_refused() -> None:
+    with pytest.raises(ValueError, match="grams"):
+        add_verb(typer.Typer(), "toast", HeatedTwice, lambda _: 0)
+
+
+@pytest.mark.parametrize("options", [PlanOptions, MapOptions, FuseOptions])
+def test_groups_of_a_verb_can_be_made_without_a_command_line(options: type) -> None:
+    """Every option that is in a group has a default that serves most."""
+    kinds = get_type_hints(options)
+    groups = [kinds[field.name] for field in fields(options) if is_dataclass(kinds[field.name])]
+    assert groups
+    for group in groups:
+        assert group() == group()
+
+
+def test_a_time_that_is_none_is_refused_by_name() -> None:
+    with pytest.raises(UsageError, match="--time-limit"):
+        LimitOptions(time_limit=0.0).limits()
+
+
+def test_a_packing_has_one_thing_that_is_least() -> None:
+    assert PackingOptions(overflow=True, capacity="1KiB").capacity_bytes == 1024
+    with pytest.raises(UsageError, match="--minimize"):
+        PackingOptions(overflow=True, minimize=True)
