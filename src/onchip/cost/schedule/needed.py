@@ -1,0 +1,126 @@
+"""Which pixels every schedule computes, however the network is cut into tiles.
+
+A tile computes of its stack's inner maps only what its windows see: where strides skip pixels, or windows end before
+the map does, some are never computed. What is said here to be needed is needed in every tiling; there may be more.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from fractions import Fraction
+from math import prod
+from typing import Final
+
+from onchip.ir.graph import Graph
+from onchip.ir.layer import INPUT, Axis, Layer
+from onchip.ir.operator import Operator
+from onchip.ir.tensor import Role, Tensor
+
+VIEWS: Final = frozenset({"Flatten", "Reshape", "Squeeze", "Unsqueeze", "Identity", "Dropout", "Slice", "Pad"})
+"""Kinds without a loop nest that may stand inside a tiled stack, where only what is seen of them is made."""
+_OF_ALL_ELEMENTS: Final = VIEWS - {"Slice", "Pad"}
+_MAP_RANK: Final = 4
+
+
+@dataclass(frozen=True, slots=True)
+class NeededPixels:
+    """Rows and columns of a tensor: every pixel at which they cross. None stands for all, if there are any or not."""
+
+    rows: frozenset[int] | None
+    columns: frozenset[int] | None
+
+    @property
+    def are_all(self) -> bool:
+        """Whether the whole tensor is needed."""
+        return self.rows is None and self.columns is None
+
+    def share(self, tensor: Tensor) -> Fraction:
+        """The part of the tensor's elements that is needed."""
+        shape = tensor.shape or ()
+        found = Fraction(1)
+        for pixels, axis in ((self.rows, -2), (self.columns, -1)):
+            if pixels is not None:
+                found *= Fraction(len(pixels), shape[axis] if len(shape) == _MAP_RANK else 1)
+        return found
+
+
+ALL: Final = NeededPixels(None, None)
+NOTHING: Final = NeededPixels(frozenset(), frozenset())
+
+
+def needed_pixels(graph: Graph, nests: Mapping[str, tuple[Layer, ...]]) -> Mapping[str, NeededPixels]:
+    """Of each tensor of a network what is needed at least; `nests` are those of its operators, by name."""
+    needed = {tensor.name: ALL if tensor.role is Role.OUTPUT else NOTHING for tensor in graph.tensors}
+    for operator in reversed(graph.operators):
+        written = max((needed[name] for name in operator.outputs), key=lambda one: one.are_all)
+        for name in operator.reads:
+            tensor = graph.tensor[name]
+            seen = _seen(graph, operator, nests.get(operator.name, ()), tensor, written)
+            if seen.share(tensor) > needed[name].share(tensor):
+                needed[name] = seen
+    return needed
+
+
+def touched_positions(axis: Axis, outputs: frozenset[int], taps: int) -> frozenset[int]:
+    """The positions, not cut off where the input ends, that these outputs touch through so many taps."""
+    return frozenset(
+        output * axis.stride + tap * axis.dilation - axis.padding for output in outputs for tap in range(taps)
+    )
+
+
+def is_element_by_element(layer: Layer) -> bool:
+    """Whether each output is made of one element of each operand."""
+    return layer.k == layer.c == layer.r == layer.s == 1
+
+
+def _seen(
+    graph: Graph, operator: Operator, nests: tuple[Layer, ...], tensor: Tensor, written: NeededPixels
+) -> NeededPixels:
+    """What the operator reads of a tensor at least, given what is needed of what it writes."""
+    if not nests:
+        is_seen = operator.kind not in VIEWS or (operator.kind in _OF_ALL_ELEMENTS and written.are_all)
+        return ALL if is_seen else NOTHING
+    output = graph.tensor[operator.outputs[0]]
+    if all(is_element_by_element(layer) for layer in nests) and _are_alike(tensor, output):
+        return written
+    if len(nests) == 1 and len(operator.inputs) == 1 and _lies_over(nests[0], tensor, output):
+        return _through_windows(nests[0], tensor, written)
+    if written.are_all and any(_touches_all(layer, tensor) for layer in nests):
+        return ALL
+    return NOTHING
+
+
+def _are_alike(tensor: Tensor, output: Tensor) -> bool:
+    return tensor.shape == output.shape and tensor.shape is not None
+
+
+def _lies_over(layer: Layer, tensor: Tensor, output: Tensor) -> bool:
+    """Whether the nest's windows lie over the rows and columns of a map, and its outputs are those of another."""
+    if tensor.role is Role.PARAMETER or len(tensor.shape or ()) != _MAP_RANK or len(output.shape or ()) != _MAP_RANK:
+        return False
+    rows, columns = layer.axes
+    *channels, height, width = tensor.shape or ()
+    fits = rows.size <= height and columns.size <= width and layer.n * layer.c * layer.g == prod(channels)
+    return fits and (layer.p, layer.q) == (output.shape or ())[-2:]
+
+
+def _through_windows(layer: Layer, tensor: Tensor, written: NeededPixels) -> NeededPixels:
+    found = []
+    axes = zip(layer.axes, (layer.p, layer.q), (layer.r, layer.s), (written.rows, written.columns), strict=True)
+    for (axis, outputs, taps, needed), size in zip(axes, (tensor.shape or ())[-2:], strict=True):
+        positions = touched_positions(axis, frozenset(range(outputs)) if needed is None else needed, taps)
+        inside = frozenset(position for position in positions if 0 <= position < size)
+        found.append(None if len(inside) == size else inside)
+    return NeededPixels(*found)
+
+
+def _touches_all(layer: Layer, tensor: Tensor) -> bool:
+    """Whether a nest of which all is computed has every element of the tensor as an operand."""
+    if tensor.role is Role.PARAMETER or tensor.shape is None:
+        return tensor.role is Role.PARAMETER
+    for axis, outputs, taps in zip(layer.axes, (layer.p, layer.q), (layer.r, layer.s), strict=True):
+        if not frozenset(range(axis.size)) <= touched_positions(axis, frozenset(range(outputs)), taps):
+            return False
+    elements = prod(tensor.shape)
+    return elements in (layer.elements(INPUT), layer.elements("weight"))

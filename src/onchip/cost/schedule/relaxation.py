@@ -1,0 +1,218 @@
+"""What every schedule of a network on an accelerator costs at least (docs/schedule.md, section 8).
+
+The relaxation is over everything: stacks, tilings, homes, mappings, residencies and the order of movements.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from fractions import Fraction
+from math import ceil, prod
+from typing import Final
+
+from onchip.arch.accelerator import Accelerator
+from onchip.arch.memory import DRAM, Direction, Operand
+from onchip.cost.schedule.copies import dram_cycles
+from onchip.cost.schedule.needed import VIEWS, NeededPixels, is_element_by_element, needed_pixels
+from onchip.cost.schedule.nest_floor import FeedingFloors, FloorOfNest, NestOrigins
+from onchip.cost.schedule.nest_work import NestWork, work_of
+from onchip.cost.schedule.operands import BandedOperand, operands_of
+from onchip.cost.schedule.rates import FEMTOJOULES_PER_PICOJOULE, MemoryRates
+from onchip.ir.graph import Graph
+from onchip.ir.layer import Layer
+from onchip.ir.operator import Operator
+from onchip.ir.tensor import Role, Tensor
+
+MOST_TILE_OPERATORS: Final = 50_000
+"""A network in more tiles lies outside the space (docs/schedule.md, section 2)."""
+_MARGIN: Final = 1e-9
+"""More than sums of floating-point numbers are ever wrong by, of their value."""
+_FROM_OUTSIDE: Final = (Role.INPUT, Role.PARAMETER)
+
+
+@dataclass(frozen=True, slots=True)
+class Relaxation:
+    """Lower bounds on a schedule's figures, and their parts.
+
+    Energies in pJ: MACs, feeding of the units by operand (a network output's write to DRAM is part of its feeding),
+    operators without a nest, and the first read of what only DRAM has. Cycles: of the array, and of DRAM.
+    """
+
+    mac_pj: float
+    feeding_pj: Mapping[str, float]
+    without_nest_pj: float
+    dram_read_pj: float
+    dram_read_bits: int
+    dram_written_bits: int
+    computing_cycles: int
+    dram_cycles: int
+    rounding_fj: float = 0.0
+
+    @property
+    def energy_pj(self) -> float:
+        """The sum of the energies."""
+        return self.mac_pj + sum(self.feeding_pj.values()) + self.without_nest_pj + self.dram_read_pj
+
+    @property
+    def energy_fj(self) -> int:
+        """The least energy, less what rounding each Compute and each Copy to femtojoules can make of it."""
+        energy_fj = self.energy_pj * FEMTOJOULES_PER_PICOJOULE
+        return max(ceil(energy_fj * (1 - _MARGIN) - self.rounding_fj), 0)
+
+    @property
+    def latency_cycles(self) -> int:
+        """The least latency: the array's cycles or DRAM's, whichever are more."""
+        return max(self.computing_cycles, self.dram_cycles)
+
+    @property
+    def edp(self) -> int:
+        """The least energy times the least latency, in fJ x cycles."""
+        return self.energy_fj * self.latency_cycles
+
+    @property
+    def traffic_bytes(self) -> int:
+        """The least traffic."""
+        return -(-self.dram_read_bits // 8) + -(-self.dram_written_bits // 8)
+
+
+def relaxation(graph: Graph, nests: Mapping[str, tuple[Layer, ...]], accelerator: Accelerator) -> Relaxation:
+    """The bound of a network of which no operator is in tiles; `nests` are those of its operators, by name.
+
+    Raises AcceleratorError where the accelerator has no array, or does not say what an access costs.
+    """
+    return _Relaxing(graph, nests, accelerator).relaxation()
+
+
+@dataclass(slots=True)
+class _Relaxing:
+    graph: Graph
+    nests: Mapping[str, tuple[Layer, ...]]
+    accelerator: Accelerator
+    mac_pj: float = 0.0
+    feeding_pj: dict[str, float] = field(default_factory=lambda: dict.fromkeys(Operand, 0.0))
+    without_nest_pj: float = 0.0
+    computing: Fraction = Fraction(0)
+    parameter_bits: dict[str, int] = field(default_factory=dict)
+    _rates: MemoryRates = field(init=False)
+    _floors: FeedingFloors = field(init=False)
+    _needed: Mapping[str, NeededPixels] = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._rates = MemoryRates(self.accelerator)
+        self._floors = FeedingFloors(self.accelerator)
+        self._needed = needed_pixels(self.graph, self.nests)
+
+    def relaxation(self) -> Relaxation:
+        for operator in self.graph.operators:
+            if self.nests.get(operator.name):
+                self._add_nests(operator)
+            elif operator.kind not in VIEWS:
+                self._add_without_nest(operator)
+            elif self.graph.tensor[operator.outputs[0]].role is Role.OUTPUT:
+                self.without_nest_pj += self._to_dram_pj(self.graph.tensor[operator.outputs[0]])
+        inputs = [self._needed_bits(tensor) for tensor in self.graph.with_role(Role.INPUT)]
+        read_bits = sum(inputs) + sum(self.parameter_bits.values())
+        written_bits = sum(map(_bits, self.graph.with_role(Role.OUTPUT)))
+        return Relaxation(
+            self.mac_pj,
+            dict(self.feeding_pj),
+            self.without_nest_pj,
+            read_bits * self._pj_of_a_bit(Direction.READ),
+            read_bits,
+            written_bits,
+            ceil(self.computing),
+            dram_cycles(self._rates, read_bits, written_bits),
+            self._rounding_fj(),
+        )
+
+    def _add_nests(self, operator: Operator) -> None:
+        output = self.graph.tensor[operator.outputs[0]]
+        needed, weight_bits = self._needed[output.name], 0
+        for layer in self.nests[operator.name]:
+            work = work_of(layer, needed, output)
+            floor = self._floors.of(layer, work, self._origins(operator, layer))
+            self._add_floor(floor, work)
+            weight_bits += work.weights * layer.weight_bits
+        for name in operator.parameters:
+            most = min(weight_bits, self.graph.tensor[name].size_bytes * 8)
+            self.parameter_bits[name] = max(self.parameter_bits.get(name, 0), most)
+
+    def _add_floor(self, floor: FloorOfNest, work: NestWork) -> None:
+        self.mac_pj += floor.mac_pj
+        self.feeding_pj[Operand.INPUT] += floor.input_pj
+        self.feeding_pj[Operand.WEIGHT] += floor.weight_pj
+        self.feeding_pj[Operand.OUTPUT] += floor.output_pj
+        self.computing += Fraction(work.macs, floor.units)
+
+    def _origins(self, operator: Operator, layer: Layer) -> NestOrigins:
+        """Of two feature maps, and element by element, either may be the nest's input."""
+        roles = [self.graph.tensor[name].role for name in operator.inputs]
+        comes = any(role in _FROM_OUTSIDE for role in roles)
+        either = is_element_by_element(layer) and bool(operator.parameters)
+        return NestOrigins(
+            input_is_in_dram=comes or either,
+            weight_is_in_dram=comes or bool(operator.parameters),
+            weight_is_an_input=not operator.parameters,
+            output_leaves=self.graph.tensor[operator.outputs[0]].role is Role.OUTPUT,
+        )
+
+    def _add_without_nest(self, operator: Operator) -> None:
+        """Each operand where it costs least; what only DRAM has is counted once for all who read it."""
+        least_cycles = 0
+        for operand in operands_of(self.graph, operator):
+            memories = [DRAM, *self._holding(operand.operand)]
+            is_written = operand.operand is Operand.OUTPUT
+            direction = Direction.WRITE if is_written else Direction.READ
+            cycles = [self._rates.cycles(memory, direction, operand.bits) for memory in memories]
+            least_cycles = max(least_cycles, min(cycles))
+            self.without_nest_pj += self._least_pj(operand, memories, direction)
+            for band in operand.bands:
+                if band.role is Role.PARAMETER:
+                    self.parameter_bits[band.name] = band.size_bytes * 8
+        self.computing += least_cycles
+
+    def _least_pj(self, operand: BandedOperand, memories: list[str], direction: Direction) -> float:
+        roles = {band.role for band in operand.bands}
+        if roles & set(_FROM_OUTSIDE):
+            return 0.0
+        if Role.OUTPUT in roles and direction is Direction.WRITE:
+            return sum(map(self._to_dram_pj, operand.bands))
+        least_fj = min(self._rates.energy_fj(memory, direction, operand.bits) for memory in memories)
+        return float(least_fj / FEMTOJOULES_PER_PICOJOULE)
+
+    def _holding(self, operand: Operand) -> list[str]:
+        return [level.memory.name for level in self._rates.addressed if operand in level.memory.holds]
+
+    def _needed_bits(self, tensor: Tensor) -> int:
+        return ceil(_bits(tensor) * self._needed[tensor.name].share(tensor))
+
+    def _to_dram_pj(self, tensor: Tensor) -> float:
+        return _bits(tensor) * self._pj_of_a_bit(Direction.WRITE)
+
+    def _pj_of_a_bit(self, direction: Direction) -> float:
+        shortest_bits, energy_fj = self._rates.shortest_access(DRAM, direction)
+        return float(energy_fj / shortest_bits / FEMTOJOULES_PER_PICOJOULE)
+
+    def _rounding_fj(self) -> float:
+        """What rounding can take away: half a femtojoule of each Compute, and of each Copy that the bound counts.
+
+        These load a parameter, or a band of an input, or write one of an output; bands are at most as many as
+        elements. Nothing is taken away where every access and every multiply-accumulate costs whole femtojoules.
+        """
+        array = self.accelerator.array
+        energies_fj = [Fraction(str((array and array.mac_energy_pj) or 0.0)) * FEMTOJOULES_PER_PICOJOULE]
+        for memory in (*(level.memory.name for level in self.accelerator.levels), DRAM):
+            energies_fj += [self._rates.shortest_access(memory, way)[1] for way in (Direction.READ, Direction.WRITE)]
+        if all(energy.denominator == 1 for energy in energies_fj):
+            return 0.0
+        cut = (*self.graph.with_role(Role.INPUT), *self.graph.with_role(Role.OUTPUT))
+        bands = sum(prod(tensor.shape) if tensor.shape else tensor.size_bytes for tensor in cut)
+        return (MOST_TILE_OPERATORS + bands + len(self.graph.with_role(Role.PARAMETER))) / 2
+
+
+def _bits(tensor: Tensor) -> int:
+    """Of its elements, without what fills the last byte."""
+    if tensor.shape is None or tensor.bits is None:
+        return tensor.size_bytes * 8
+    return prod(tensor.shape) * tensor.bits
