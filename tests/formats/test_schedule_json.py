@@ -176,6 +176,16 @@ def test_another_tool_may_leave_out_hash_dimensions_and_result() -> None:
     assert document.reading == Reading(8, count=Count.ALL)
 
 
+def test_loops_that_end_short_are_named_after_the_tiles_and_only_where_there_are_any() -> None:
+    assert "ragged" not in schedule_to_json(schedule_from_json(TEXT, "s.json"))
+    text = changed(lambda s: s["mappings"][0].update(nest=["K4@lane", "C5", "K3"], ragged=["K", "C"]))
+    document = schedule_from_json(text, "s.json")
+    assert document.answer.mappings[0].mapping.ragged == ("K", "C")
+    written = json.loads(schedule_to_json(document))["mappings"][0]
+    assert [*written][-2:] == ["weight", "ragged"]
+    assert written["ragged"] == ["K", "C"]
+
+
 @pytest.mark.parametrize("nest", [["K4@lane", "C4", "K3"], ["K4@lane"]])
 def test_a_mapping_longer_or_shorter_than_its_layer_can_be_read(nest: list[str]) -> None:
     """Whether it runs its layer is for the verifier to say, and to count as a violation."""
@@ -241,6 +251,11 @@ def test_a_name_that_is_no_unicode_text_cannot_be_written() -> None:
         (lambda s: s["mappings"][0]["layer"].update(padding=[1]), "mappings[0].layer.padding: it has 1 entries; expe"),
         (lambda s: s["mappings"][0].update(nest=["4K"]), 'mappings[0].nest[0]: "4K" is no loop; expected one like K4'),
         (lambda s: s["mappings"][0].update(nest=[]), "mappings[0] (mapping): the tiles of weight span [1] of 0 loops"),
+        (lambda s: s["mappings"][0].update(ragged=["C", "K"]), "mappings[0] (mapping): loops C, K end short; expected"),
+        (
+            lambda s: s["mappings"][0].update(ragged=["OX"]),
+            "mappings[0] (mapping): loops OX end short; expected some",
+        ),
         (lambda s: s["mappings"][0].update(names=["c"]), "mappings[0].names: the field is unknown"),
         (lambda s: s["instructions"].insert(1, {}), "instructions[1]: it has no field; expected one of allocate, copy"),
         (lambda s: s["instructions"][2].update(free={"tensor": "x", "memory": "maps"}), "[2]: it has compute and free"),

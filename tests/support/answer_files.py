@@ -65,7 +65,7 @@ def accelerators(draw: st.DrawFn) -> Accelerator:
 
 @st.composite
 def mapped_layers(draw: st.DrawFn) -> tuple[Layer, LayerMapping]:
-    """A layer, and a mapping whose loops are exactly as long."""
+    """A layer, and a mapping whose loops are exactly as long, or end short."""
     sizes = st.integers(1, 9)
     loops = st.lists(st.tuples(st.sampled_from(LOOPS), sizes, st.none() | st.just("lane")), max_size=8)
     nest = tuple(Loop(*each) for each in draw(loops))
@@ -76,4 +76,6 @@ def mapped_layers(draw: st.DrawFn) -> tuple[Layer, LayerMapping]:
     kept = tuple(Kept(draw(NAMES), cut) for cut in cuts)
     bits = draw(sizes)
     plain = Layer(stride=(draw(sizes), 1), dilation=(1, draw(sizes)), input_bits=bits, has_weight=bits > 4)
-    return plain.padded_to(bounds), LayerMapping(nest, kept, (), kept)
+    ragged = tuple(sorted(draw(st.sets(st.sampled_from(LOOPS))), key=LOOPS.index)) if draw(st.booleans()) else ()
+    layer = plain.padded_to(bounds | {name: -(-bounds[name] * 2 // 3) for name in ragged})
+    return layer, LayerMapping(nest, kept, (), kept, ragged=ragged)

@@ -55,12 +55,13 @@ class KeptFields(TypedDict):
 
 
 class NestFields(TypedDict):
-    """How a layer runs: the nest is innermost first, nearest memories stand first."""
+    """How a layer runs: the nest is innermost first, nearest memories stand first; loops in `ragged` end short."""
 
     nest: list[str]
     input: NotRequired[list[KeptFields]]
     weight: NotRequired[list[KeptFields]]
     output: NotRequired[list[KeptFields]]
+    ragged: NotRequired[list[str]]
 
 
 def layer_of(fields: LayerFields, place: str) -> Layer:
@@ -114,18 +115,18 @@ def mapping_of(fields: NestFields, place: str) -> LayerMapping:
         for entries in (fields.get("input", ()), fields.get("weight", ()), fields.get("output", ()))
     ]
     try:
-        return LayerMapping(nest, *kept)
+        return LayerMapping(nest, *kept, ragged=tuple(fields.get("ragged", ())))
     except InputError as error:
         raise placed(error, place) from None
 
 
 def mapping_fields(mapping: LayerMapping) -> dict[str, object]:
-    """The fields of a mapping; an operand that no memory keeps is left out."""
+    """The fields of a mapping; an operand that no memory keeps is left out, and `ragged` where no loop ends short."""
     fields: dict[str, object] = {"nest": [str(loop) for loop in mapping.nest]}
     for operand in Operand:
         if kept := mapping.kept(operand):
             fields[str(operand)] = [{"memory": each.memory, "loops": each.loops} for each in kept]
-    return fields
+    return fields | {"ragged": list(mapping.ragged)} if mapping.ragged else fields
 
 
 def _pair(values: list[int], place: str) -> tuple[int, int]:

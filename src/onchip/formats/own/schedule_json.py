@@ -133,11 +133,8 @@ def schedule_from_json(text: str | bytes, file: str) -> ScheduleDocument:
 
 
 def addressed_memories(accelerator: Accelerator) -> tuple[Memory, ...]:
-    """The memories in which the program of a schedule allocates: those of which one instance serves the whole array."""
-    dimensions = set(accelerator.array.dimensions if accelerator.array else ())
-    return tuple(
-        level.memory for level in accelerator.levels if level.serves is None or set(level.serves) == dimensions
-    )
+    """The memories in which the program of a schedule allocates."""
+    return tuple(level.memory for level in accelerator.addressed)
 
 
 def _reading(fields: ScheduleReadingFields) -> Reading:
