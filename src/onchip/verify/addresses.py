@@ -1,9 +1,22 @@
-"""The addresses in use of one memory: ranges that share no byte, in the order of their addresses."""
+"""Residencies, and the addresses in use of one memory: ranges that share no byte, in the order of their addresses."""
 
 from __future__ import annotations
 
 from bisect import bisect_left
 from dataclasses import dataclass, field
+
+
+@dataclass(slots=True)
+class Residency:
+    """Addresses [start, stop) of one scratchpad since `start_step`; `is_written` once the tensor's bytes are there."""
+
+    start_bytes: int
+    stop_bytes: int
+    start_step: int
+    is_written: bool = False
+
+    def __str__(self) -> str:
+        return f"[{self.start_bytes}, {self.stop_bytes})"
 
 
 @dataclass(slots=True)

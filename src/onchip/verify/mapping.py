@@ -135,7 +135,7 @@ def _capacities(problem: LayerProblem, mapping: LayerMapping) -> Iterator[Violat
 def needed_bits(
     layer: Layer, mapping: LayerMapping, level: MemoryLevel, whole: Sequence[str] = ()
 ) -> Mapping[str, int]:
-    """The bits that a legal mapping needs in one instance of a memory, by operand; of `whole` operands all lie there."""
+    """By operand, the bits that a legal mapping needs in one instance of a memory; `whole` operands lie there."""
     executed = mapping.layer(layer)
     needs: dict[str, int] = {}
     for operand in executed.operands:

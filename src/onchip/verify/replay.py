@@ -2,32 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from onchip.answer.problem import Order, Problem
 from onchip.answer.program import Allocate, Compute, Copy, Free, Instruction
 from onchip.arch.memory import DRAM, Memory
 from onchip.ir.operator import Operator
 from onchip.ir.tensor import Role, Tensor
-from onchip.verify.addresses import Addresses
+from onchip.verify.addresses import Addresses, Residency
 from onchip.verify.figures import ROLES_IN_DRAM, Meter, must_be_loaded
 from onchip.verify.names import Names
 from onchip.verify.placement import Stays
 from onchip.verify.reporting import Reporting
 from onchip.verify.rules import Rule
-
-
-@dataclass(slots=True)
-class Residency:
-    """Addresses [start, stop) of one scratchpad since `start_step`; `is_written` once the tensor's bytes are there."""
-
-    start_bytes: int
-    stop_bytes: int
-    start_step: int
-    is_written: bool = False
-
-    def __str__(self) -> str:
-        return f"[{self.start_bytes}, {self.stop_bytes})"
 
 
 class Replay:
@@ -90,7 +75,10 @@ class Replay:
         memory = self._names.scratchpad(allocate.tensor, allocate.memory)
         if tensor is None or memory is None:
             return
-        start = allocate.offset_bytes
+        self._begin(tensor, memory, allocate.offset_bytes)
+
+    def _begin(self, tensor: Tensor, memory: Memory, start: int) -> None:
+        """A residency of the tensor begins at address `start`."""
         residency = Residency(start, start + tensor.size_bytes, self.report.step)
         self._a_tensor_is_allocated_once_in_a_scratchpad(tensor, memory, residency)
         self._addresses_lie_in_the_scratchpad(tensor, memory, residency)
@@ -227,11 +215,7 @@ class Replay:
             self.report.violation(Rule.OPERATOR_RUN_TWICE, operator.name, detail)
         else:
             self._operators_run_in_the_order_given(operator)
-            for tensor in self._problem.operands(operator):
-                if tensor.name in operator.outputs:
-                    self._write_output(operator, tensor)
-                else:
-                    self._what_an_operator_reads_is_resident_and_written(operator, tensor)
+            self._operands_are_in_place(operator)
             self._step_of[operator.name] = self.report.step
         self.report.step += 1
 
@@ -244,6 +228,14 @@ class Replay:
                 Rule.OUT_OF_ORDER, operator.name, f"it runs after {later!r}; the given order says before"
             )
         self._last_position = position
+
+    def _operands_are_in_place(self, operator: Operator) -> None:
+        """Nothing streams: what is read is resident and written, and what is written has a place."""
+        for tensor in self._problem.operands(operator):
+            if tensor.name in operator.outputs:
+                self._write_output(operator, tensor)
+            else:
+                self._what_an_operator_reads_is_resident_and_written(operator, tensor)
 
     def _what_an_operator_reads_is_resident_and_written(self, operator: Operator, tensor: Tensor) -> None:
         """In a scratchpad that holds such an operand; what waits in others the array does not read."""

@@ -8,6 +8,7 @@ from itertools import pairwise
 
 from onchip.arch.accelerator import Accelerator
 from onchip.arch.memory import DRAM, Access, Direction, Dma, MemoryLevel, Operand, Port
+from onchip.errors import AcceleratorError
 from onchip.ir.tensor import Role, Tensor
 
 FEMTOJOULES_PER_PICOJOULE = 1000
@@ -51,20 +52,28 @@ class AddressedMachine:
         return list(pairwise(stops))
 
     def bits_per_cycle(self, memory: str, direction: Direction) -> int | None:
-        """Of all ports of the direction together; None where there are none, and moving takes no time."""
-        moving = [port for port in self._ports(memory) if port.direction in (direction, Direction.READ_WRITE)]
-        return sum(port.bits_per_cycle for port in moving) or None
+        """Of all ports of the direction together; None without ports, where moving takes no time of its own.
+
+        Raises AcceleratorError where there are ports, but none of the direction.
+        """
+        ports = self._ports(memory)
+        if not ports:
+            return None
+        rate = sum(port.bits_per_cycle for port in ports if port.direction in (direction, Direction.READ_WRITE))
+        if not rate:
+            raise AcceleratorError(f"no port of it can {direction}", place=f"memory {memory!r}", expected="one")
+        return rate
 
     def cycles(self, memory: str, direction: Direction, bits: int) -> int:
         """How long the memory's ports take for so many bits, in cycles."""
-        rate = self.bits_per_cycle(memory, direction)
+        rate = self.bits_per_cycle(memory, direction) if bits else None
         return 0 if rate is None else -(-bits // rate)
 
     def energy_fj(self, memory: str, direction: Direction, bits: int) -> Fraction:
-        """Of moving so many bits at one moment, in shortest accesses; 0 where the file says nothing of energies."""
+        """Of moving so many bits at one moment, in shortest accesses; raises AcceleratorError if nothing says it."""
         access = self._access(memory)
         if access is None:
-            return Fraction(0)
+            raise AcceleratorError("nothing says what an access costs", place=f"memory {memory!r}", expected="energies")
         shortest = access.shortest_access_bits or access.access_bits
         picojoules = access.read_energy_pj if direction is Direction.READ else access.write_energy_pj
         moved = -(-bits // shortest) * shortest

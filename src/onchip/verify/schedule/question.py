@@ -6,7 +6,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from onchip.answer.schedule import ScheduledMapping
+from onchip.answer.layer_mapping import LayerMapping
+from onchip.answer.layer_problem import LayerProblem
 from onchip.arch.accelerator import Accelerator
 from onchip.errors import UsageError
 from onchip.ir.graph import Graph
@@ -42,5 +43,5 @@ class NestPrice:
             raise UsageError("a loop nest costs less than nothing", expected="figures of at least 0")
 
 
-NestPrices: TypeAlias = Callable[[ScheduledMapping], NestPrice]
+NestPrices: TypeAlias = Callable[[LayerProblem, LayerMapping], NestPrice]
 """The model that prices a mapping; it is asked once for each that is legal."""

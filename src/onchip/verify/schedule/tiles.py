@@ -23,7 +23,7 @@ MOST_TILES = 50_000
 
 
 @dataclass(frozen=True, slots=True)
-class TileRun:
+class TileOfNetwork:
     """A tile operator, the network's operator of which it is a part, its stack, and the number of its tile there."""
 
     operator: Operator
@@ -37,10 +37,11 @@ class TileRun:
         return self.operator.tile.regions[0] if self.operator.tile else None
 
 
-def tile_runs(network: Graph, tiles: Graph, stacks: Sequence[ScheduledStack]) -> tuple[TileRun, ...]:
+def tiles_of_network(network: Graph, tiles: Graph, stacks: Sequence[ScheduledStack]) -> tuple[TileOfNetwork, ...]:
     """Every tile operator that is one of the network's, in order; what is none is left out, which `verify_tiles` says.
 
-    A tile operator of a stack in tiles is called by its operator's name and the number of its tile, as in `conv1#3`.
+    A tile operator of a stack in tiles is called by its operator's name and the number of its tile, as in `conv1#3`;
+    of a view that a tile needs twice, there is a `slice1#3.1`.
     """
     stack_of = {name: number for number, stack in enumerate(stacks) for name in stack.operators}
     runs = []
@@ -49,7 +50,9 @@ def tile_runs(network: Graph, tiles: Graph, stacks: Sequence[ScheduledStack]) ->
         if name not in stack_of or name not in network.operator:
             continue
         number = operator.name.removeprefix(f"{name}#")
-        runs.append(TileRun(operator, network.operator[name], stack_of[name], int(number) if number.isdecimal() else 0))
+        runs.append(
+            TileOfNetwork(operator, network.operator[name], stack_of[name], int(number) if number.isdecimal() else 0)
+        )
     return tuple(runs)
 
 
@@ -57,7 +60,7 @@ def verify_tiles(
     network: Graph, tiles: Graph, stacks: Sequence[ScheduledStack], nests: NestDerivation
 ) -> tuple[Violation, ...]:
     """Return all that is wrong with the network in tiles; the stacks are legal."""
-    runs = tile_runs(network, tiles, stacks)
+    runs = tiles_of_network(network, tiles, stacks)
     found = [*_number(tiles), *_tensors(network, tiles)]
     known = {run.operator.name for run in runs}
     detail = "the network has no operator that it is a part of"
@@ -66,7 +69,7 @@ def verify_tiles(
     if not found:
         for run in runs:
             found += _Part(network, tiles, stacks[run.stack], nests, run).violations()
-        found += [*_order(stacks, runs), *_what_is_computed(network, stacks, runs), *_bands(network, tiles)]
+        found += [*_order(stacks, runs, nests), *_what_is_computed(network, stacks, runs), *_bands(network, tiles)]
     return tuple(found)
 
 
@@ -102,19 +105,26 @@ def _why_no_band(tensor: Tensor, region: Region, base: Tensor) -> str:
     return "" if tensor.size_bytes == size_bytes else f"it has {tensor.size_bytes} bytes, its region {size_bytes}"
 
 
-def _order(stacks: Sequence[ScheduledStack], runs: Sequence[TileRun]) -> Iterator[Violation]:
-    """Stack by stack, in a stack tile by tile, in a tile in the stack's order."""
+def _order(
+    stacks: Sequence[ScheduledStack], runs: Sequence[TileOfNetwork], nests: NestDerivation
+) -> Iterator[Violation]:
+    """Stack by stack, in a stack tile by tile, in a tile in the stack's order; views stand before their readers."""
     places = {name: place for stack in stacks for place, name in enumerate(stack.operators)}
-    last = (0, 0, -1)
+    last = (0, 0, 0)
     for run in runs:
-        key = (run.stack, run.number, places[run.original.name])
-        if key <= last:
+        is_view = stacks[run.stack].tiling is not None and nests.of(run.original) is None
+        key = (run.stack, run.number, last[2] if is_view and (run.stack, run.number) == last[:2] else 0)
+        if not is_view:
+            key = (run.stack, run.number, places[run.original.name])
+        if key < last:
             detail = f"tile {key[1]} of stack {key[0]} stands behind tile {last[1]} of stack {last[0]}"
             yield Violation(Rule.TILE_OUT_OF_ORDER, run.operator.name, detail)
         last = max(key, last)
 
 
-def _what_is_computed(network: Graph, stacks: Sequence[ScheduledStack], runs: Sequence[TileRun]) -> Iterator[Violation]:
+def _what_is_computed(
+    network: Graph, stacks: Sequence[ScheduledStack], runs: Sequence[TileOfNetwork]
+) -> Iterator[Violation]:
     """What leaves a stack is computed whole, every tile its part; of what stays inside, windows say what is needed."""
     numbers: dict[str, set[int]] = defaultdict(set)
     for run in runs:
@@ -151,7 +161,7 @@ class _Part:
     tiles: Graph
     stack: ScheduledStack
     nests: NestDerivation
-    run: TileRun
+    run: TileOfNetwork
 
     def violations(self) -> Iterator[Violation]:
         """What is wrong with it; bands are looked at only where it is a part of its operator at all."""

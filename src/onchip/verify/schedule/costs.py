@@ -1,0 +1,108 @@
+"""What each Compute and each Copy of a schedule costs: energy, cycles, bits from and to DRAM, workspaces."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from fractions import Fraction
+from math import ceil
+
+from onchip.answer.program import Copy
+from onchip.arch.memory import DRAM, Direction, Operand
+from onchip.ir.graph import Graph
+from onchip.ir.tensor import Tensor
+from onchip.verify.schedule.machine import FEMTOJOULES_PER_PICOJOULE, AddressedMachine
+from onchip.verify.schedule.mappings import PricedNest
+from onchip.verify.schedule.operands import TileOperand
+from onchip.verify.schedule.streaming import HomeOf
+
+BITS_PER_BYTE = 8
+
+
+@dataclass(frozen=True, slots=True)
+class Expense:
+    """What one Compute or one Copy costs, in fJ and whole cycles; `dram_cycles` is its turn at DRAM.
+
+    `workspaces` are bytes by addressed memory.
+    """
+
+    energy_fj: int
+    cycles: int
+    dram_read_bits: int = 0
+    dram_written_bits: int = 0
+    dram_cycles: int = 0
+    workspaces: Mapping[str, int] = field(default_factory=dict)
+
+    @property
+    def traffic_bytes(self) -> int:
+        """What is read of DRAM and what is written there, each in whole bytes."""
+        return in_bytes(self.dram_read_bits) + in_bytes(self.dram_written_bits)
+
+
+def in_bytes(bits: int) -> int:
+    """Rounded up."""
+    return -(-bits // BITS_PER_BYTE)
+
+
+def expense_of_nests(machine: AddressedMachine, nests: Sequence[PricedNest]) -> Expense:
+    """Of nests that run one after the other: their sums, and in each memory the greatest workspace."""
+    energy_pj, cycles = sum(nest.price.energy_pj for nest in nests), sum(nest.price.cycles for nest in nests)
+    read = sum(nest.price.dram_read_bits for nest in nests)
+    written = sum(nest.price.dram_written_bits for nest in nests)
+    greatest: dict[str, int] = defaultdict(int)
+    for nest in nests:
+        for memory, bits in nest.workspace_bits.items():
+            greatest[memory] = max(greatest[memory], in_bytes(bits))
+    energy_fj = round(energy_pj * FEMTOJOULES_PER_PICOJOULE)
+    return Expense(energy_fj, ceil(cycles), read, written, _turn(machine, read, written), dict(greatest))
+
+
+def expense_without_nest(
+    machine: AddressedMachine, tiles: Graph, operands: Sequence[TileOperand], homes: HomeOf
+) -> Expense:
+    """Of reading each operand once at its home or DRAM, and writing each output once.
+
+    Of what streams a row lies in the memory farthest from the MACs that holds such operands.
+    """
+    moved: dict[str, dict[Direction, int]] = defaultdict(lambda: defaultdict(int))
+    energy_fj, rows = Fraction(0), defaultdict[str, int](int)
+    for operand in operands:
+        direction = Direction.WRITE if operand.held_as is Operand.OUTPUT else Direction.READ
+        bands = [tiles.tensor[name] for name in operand.bands]
+        bits, home = sum(band.size_bytes for band in bands) * BITS_PER_BYTE, homes[operand.base]
+        energy_fj += machine.energy_fj(home or DRAM, direction, bits)
+        moved[home or DRAM][direction] += bits
+        if home is None:
+            for level in [one for one in machine.levels if operand.held_as in one.memory.holds][-1:]:
+                rows[level.memory.name] += _row_bits(bands[0])
+    cycles = max(
+        (sum(machine.cycles(memory, *each) for each in bits.items()) for memory, bits in moved.items()), default=0
+    )
+    read, written = moved[DRAM][Direction.READ], moved[DRAM][Direction.WRITE]
+    workspaces = {memory: in_bytes(bits) for memory, bits in rows.items()}
+    return Expense(round(energy_fj), cycles, read, written, _turn(machine, read, written), workspaces)
+
+
+def expense_of_copy(machine: AddressedMachine, tensor: Tensor, copy: Copy) -> Expense:
+    """Every hop reads its source and writes its target; a copy lasts its set-up and its slowest hop."""
+    bits = tensor.size_bytes * BITS_PER_BYTE
+    energy_fj, slowest = Fraction(0), 0
+    for source, target in machine.hops(tensor, copy.source, copy.target):
+        for memory, direction in ((source, Direction.READ), (target, Direction.WRITE)):
+            energy_fj += machine.energy_fj(memory, direction, bits)
+            slowest = max(slowest, machine.cycles(memory, direction, bits))
+    read, written = bits * (copy.source == DRAM), bits * (copy.target == DRAM)
+    cycles = machine.dma.setup_cycles + slowest
+    return Expense(round(energy_fj), cycles, read, written, _turn(machine, read, written))
+
+
+def _turn(machine: AddressedMachine, read: int, written: int) -> int:
+    return machine.cycles(DRAM, Direction.READ, read) + machine.cycles(DRAM, Direction.WRITE, written)
+
+
+def _row_bits(band: Tensor) -> int:
+    """The last axis of a band; all of one without a shape."""
+    if not band.shape or band.bits is None:
+        return band.size_bytes * BITS_PER_BYTE
+    return band.shape[-1] * band.bits

@@ -1,0 +1,43 @@
+"""What the operands of a tile operator are: the tensors of each, and in which memories it may have its home."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from onchip.answer.schedule import Homes
+from onchip.arch.memory import Operand
+from onchip.ir.graph import Graph
+from onchip.ir.tensor import Role
+from onchip.verify.schedule.nests import Nests
+from onchip.verify.schedule.tiles import TileOfNetwork
+
+
+@dataclass(frozen=True, slots=True)
+class TileOperand:
+    """Bands of one tensor of the network (`base`); its home is a memory that holds operands such as `held_as`."""
+
+    base: str
+    held_as: Operand
+    bands: tuple[str, ...]
+
+
+def tile_operands(tiles: Graph, run: TileOfNetwork) -> tuple[TileOperand, ...]:
+    """What a tile operator reads, then what it writes, each tensor of the network once.
+
+    A parameter lies where weights do, and what else is read where inputs do, also as the weight of its loop nest.
+    """
+    found: dict[tuple[str, Operand], list[str]] = {}
+    for name in run.operator.reads:
+        tensor = tiles.tensor[name]
+        held_as = Operand.WEIGHT if tensor.role is Role.PARAMETER else Operand.INPUT
+        found.setdefault((tensor.part_of or name, held_as), []).append(name)
+    for name in run.operator.outputs:
+        found.setdefault((tiles.tensor[name].part_of or name, Operand.OUTPUT), []).append(name)
+    return tuple(TileOperand(base, held_as, tuple(bands)) for (base, held_as), bands in found.items())
+
+
+def homes_of_nests(nests: Nests, output: str, homes: Mapping[str, str | None]) -> Homes:
+    """The homes of a loop nest's operands, from those of the network's tensors; None: streamed, or not there."""
+    weight = None if nests.weight is None else homes.get(nests.weight)
+    return Homes(homes.get(nests.input), weight, homes.get(output))

@@ -1,0 +1,177 @@
+"""Replays the program of a schedule: as a plan is replayed, but that operands may stream and workspaces come and go."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from itertools import permutations
+
+from onchip.answer.problem import Count, Order, Problem, Transfers
+from onchip.answer.program import Allocate, Compute, Copy, Free, Instruction
+from onchip.answer.schedule import WORKSPACE
+from onchip.arch.memory import DRAM, Operand
+from onchip.ir.graph import Graph
+from onchip.ir.operator import Operator
+from onchip.ir.tensor import Role, Tensor
+from onchip.verify.addresses import Residency
+from onchip.verify.replay import Replay
+from onchip.verify.rules import Rule
+from onchip.verify.schedule.machine import AddressedMachine
+from onchip.verify.schedule.operands import TileOperand
+
+HomeOf = Mapping[str, str | None]
+"""By tensor of the network the memory in which an operator finds or leaves it; None: DRAM, it streams."""
+
+
+def tile_problem(tiles: Graph, machine: AddressedMachine) -> Problem:
+    """The tile graph in its given order, all tensors counted, between all addressed memories and DRAM.
+
+    Raises UsageError where no memory is addressed.
+    """
+    memories = tuple(level.memory for level in machine.levels)
+    ways = tuple(permutations((memory.name for memory in memories), 2))
+    return Problem(tiles, memories, order=Order.GIVEN, count=Count.ALL, transfers=Transfers(ways))
+
+
+class StreamingReplay(Replay):
+    """The state between two instructions; `homes` says for each operator that has run where its operands were.
+
+    `workspaces` are their bytes, by operator and memory; those of operators of which they are not known are passed
+    over, as homes do not depend on them.
+    """
+
+    def __init__(
+        self,
+        problem: Problem,
+        machine: AddressedMachine,
+        operands: Mapping[str, Sequence[TileOperand]],
+        workspaces: Mapping[str, Mapping[str, int]],
+    ) -> None:
+        super().__init__(problem, wants_least_peak=False)
+        self.homes: dict[str, HomeOf] = {}
+        self._machine = machine
+        self._operands = operands
+        self._workspaces = workspaces
+        self._resident_workspaces: dict[tuple[str, str], Tensor] = {}
+
+    def execute(self, index: int, instruction: Instruction) -> None:
+        """Instruction number `index` happens."""
+        operator = None if isinstance(instruction, Compute) else self._operator_of_workspace(instruction.tensor)
+        if isinstance(instruction, Compute) or operator is None:
+            super().execute(index, instruction)
+        elif operator in self._workspaces:
+            self.report.instruction = index
+            self._workspace(instruction, self._workspaces[operator])
+
+    def finish(self) -> None:
+        """The program ends; workspaces may stay."""
+        for (name, memory), tensor in self._resident_workspaces.items():
+            del self._residencies[memory][name]
+            self.meter.end(tensor)
+        super().finish()
+
+    # Workspaces
+
+    def _operator_of_workspace(self, tensor: str) -> str | None:
+        """None for a tensor of the tile graph, and for a name that is neither."""
+        operator = tensor.removesuffix(WORKSPACE)
+        is_one = tensor.endswith(WORKSPACE) and tensor not in self._graph.tensor and operator in self._graph.operator
+        return operator if is_one else None
+
+    def _workspace(self, instruction: Allocate | Copy | Free, sizes: Mapping[str, int]) -> None:
+        name = instruction.tensor
+        if isinstance(instruction, Copy):
+            detail = f"copied from {instruction.source!r} to {instruction.target!r}; it is no tensor to move"
+            self.report.once(Rule.WORKSPACE_COPIED, name, detail)
+            return
+        memory = self._names.scratchpad(name, instruction.memory)
+        if memory is None:
+            return
+        if memory.name not in sizes:
+            self.report.once(Rule.WORKSPACE_NOT_NEEDED, name, f"its mapping needs none in {memory.name!r}")
+            return
+        tensor = Tensor(name, sizes[memory.name], Role.ACTIVATION)
+        if isinstance(instruction, Allocate):
+            self._begin(tensor, memory, instruction.offset_bytes)
+            self._resident_workspaces[name, memory.name] = tensor
+        elif self._resident_workspaces.pop((name, memory.name), None) is None:
+            detail = f"freed in {memory.name!r}, where it is not resident"
+            self.report.not_resident(Rule.FREED_NOT_RESIDENT, name, detail)
+        else:
+            residency = self._residencies[memory.name].pop(name)
+            self._addresses[memory.name].release(name, residency.start_bytes)
+            self.meter.end(tensor)
+
+    def _workspaces_are_those_of_the_operator_that_runs(self, operator: Operator) -> None:
+        own = operator.name + WORKSPACE
+        for name, memory in self._resident_workspaces:
+            if name != own:
+                detail = f"it is resident in {memory!r} while {operator.name!r} runs"
+                self.report.once(Rule.WORKSPACE_STAYS, name, detail)
+        for memory, size_bytes in self._workspaces.get(operator.name, {}).items():
+            if (own, memory) not in self._resident_workspaces:
+                detail = f"operator {operator.name!r} runs, and its mapping needs {size_bytes} bytes in {memory!r}"
+                self.report.violation(Rule.WORKSPACE_MISSING, own, detail)
+
+    # Allocate
+
+    def _allocate(self, allocate: Allocate) -> None:
+        """A tensor has a place only in a memory that holds such operands."""
+        tensor, memory = self._graph.tensor.get(allocate.tensor), self._scratchpads.get(allocate.memory)
+        if tensor is not None and memory is not None and not self._machine.may_hold(memory.name, tensor):
+            detail = f"allocated in {memory.name!r}, which holds {', '.join(memory.holds)}, as {tensor.role}"
+            self.report.violation(Rule.TENSOR_NOT_HELD, tensor.name, detail)
+        super()._allocate(allocate)
+
+    # Compute
+
+    def _operands_are_in_place(self, operator: Operator) -> None:
+        """Each operand is resident in its home, or streams from or to DRAM."""
+        self._workspaces_are_those_of_the_operator_that_runs(operator)
+        homes = {}
+        for operand in self._operands.get(operator.name, ()):
+            is_written = operand.held_as is Operand.OUTPUT
+            find = self._home_of_what_is_written if is_written else self._home_of_what_is_read
+            homes[operand.base] = find(operator, operand)
+        self.homes[operator.name] = homes
+
+    def _home_of_what_is_read(self, operator: Operator, operand: TileOperand) -> str | None:
+        """The memory nearest the MACs that holds such operands and has all bands; else DRAM has all."""
+        for name, memory in self._scratchpads.items():
+            held = self._residencies[name]
+            if operand.held_as in memory.holds and all(
+                band in held and held[band].is_written for band in operand.bands
+            ):
+                return name
+        for band in operand.bands:
+            if band not in self._in_dram:
+                detail = f"operator {operator.name!r} streams it, but DRAM has no copy of it"
+                self.report.violation(Rule.NOT_IN_DRAM, band, detail)
+                self._in_dram.add(band)
+        return None
+
+    def _home_of_what_is_written(self, operator: Operator, operand: TileOperand) -> str | None:
+        """The one memory in which all bands are resident; if none is resident anywhere, they are written to DRAM."""
+        places = [self._residencies_of(self._graph.tensor[band]) for band in operand.bands]
+        if not any(places):
+            for band in operand.bands:
+                self._the_target_has_a_place(self._graph.tensor[band], DRAM)
+            return None
+        for band, residencies in zip(operand.bands, places, strict=True):
+            self._is_written(band, residencies)
+            if len(residencies) > 1:
+                where = ", ".join(map(repr, residencies))
+                detail = f"operator {operator.name!r} writes it, and it is allocated in {where}: one is written"
+                self.report.violation(Rule.OUTPUT_IN_SEVERAL, band, detail)
+        home = next(name for residencies in places for name in residencies)
+        if any(home not in residencies for residencies in places):
+            detail = f"operator {operator.name!r} writes some bands of it into {home!r}, and others elsewhere"
+            self.report.violation(Rule.OUTPUT_APART, operand.base, detail)
+        elif Operand.OUTPUT not in self._scratchpads[home].holds:
+            detail = f"operator {operator.name!r} writes it into {home!r}, which holds no outputs"
+            self.report.violation(Rule.OUTPUT_NOT_HELD, operand.base, detail)
+        return home
+
+    def _is_written(self, band: str, residencies: Mapping[str, Residency]) -> None:
+        for residency in residencies.values():
+            residency.is_written = True
+        self._been_on_chip.add(band)

@@ -1,0 +1,147 @@
+"""When everything of a schedule has ended: a plain clock that goes through the program once (docs/schedule.md, 7)."""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from onchip.answer.program import Allocate, Compute, Copy, Free, Instruction
+from onchip.answer.schedule import WORKSPACE
+from onchip.arch.memory import DRAM, Dma, Operand
+from onchip.verify.schedule.costs import Expense
+from onchip.verify.schedule.operands import TileOperand
+from onchip.verify.schedule.streaming import HomeOf
+
+
+@dataclass(slots=True)
+class UsedBytes:
+    """When what used the bytes of one memory has ended: the cycle `until` holds from its start to the next start."""
+
+    starts: list[int] = field(default_factory=lambda: [0])
+    until: list[int] = field(default_factory=lambda: [0])
+
+    def latest(self, start: int, stop: int) -> int:
+        """The last cycle in which any of the bytes is in use."""
+        first = bisect_right(self.starts, start) - 1
+        return max(self.until[first : bisect_left(self.starts, stop)])
+
+    def use(self, start: int, stop: int, cycle: int) -> None:
+        """All of the bytes are in use until the cycle, which is none before those known."""
+        self._begin_at(stop)
+        self._begin_at(start)
+        first, last = bisect_left(self.starts, start), bisect_left(self.starts, stop)
+        self.starts[first:last] = [start]
+        self.until[first:last] = [cycle]
+
+    def _begin_at(self, address: int) -> None:
+        place = bisect_left(self.starts, address)
+        if place == len(self.starts) or self.starts[place] != address:
+            self.starts.insert(place, address)
+            self.until.insert(place, self.until[place - 1])
+
+
+@dataclass(slots=True)
+class _TimedPlace:
+    """One residency: when its bytes are free for it, when what it holds is there, and when its last use ends."""
+
+    start: int
+    stop: int
+    free_at: int
+    written_at: int = 0
+    used_until: int | None = None
+
+    def use(self, cycle: int) -> None:
+        self.used_until = max(cycle, self.used_until or 0)
+
+
+@dataclass(slots=True)
+class Clock:
+    """Goes through a legal program once; `sizes` are bytes by tensor and memory, `expenses` by instruction's number."""
+
+    sizes: Mapping[tuple[str, str], int]
+    expenses: Mapping[int, Expense]
+    operands: Mapping[str, Sequence[TileOperand]]
+    homes: Mapping[str, HomeOf]
+    dma: Dma
+    latency_cycles: int = 0
+    _places: dict[tuple[str, str], _TimedPlace] = field(default_factory=dict)
+    _used: dict[str, UsedBytes] = field(default_factory=lambda: defaultdict(UsedBytes))
+    _in_dram_at: dict[str, int] = field(default_factory=dict)
+    _computed_until: int = 0
+    _dram_until: int = 0
+    _queues_until: dict[int, int] = field(default_factory=dict)
+    _copies: int = 0
+
+    def run(self, program: Sequence[Instruction]) -> int:
+        """The cycle in which the last instruction, and the last turn at DRAM, has ended."""
+        for number, instruction in enumerate(program):
+            match instruction:
+                case Allocate(tensor, memory, start):
+                    stop = start + self.sizes[tensor, memory]
+                    self._places[tensor, memory] = _TimedPlace(start, stop, self._used[memory].latest(start, stop))
+                case Free(tensor, memory):
+                    place = self._places.pop((tensor, memory))
+                    if place.used_until is not None:
+                        self._used[memory].use(place.start, place.stop, place.used_until)
+                case Copy():
+                    self._copy(instruction, self.expenses[number])
+                case Compute(operator):
+                    self._compute(operator, self.expenses[number])
+        return self.latency_cycles
+
+    def _copy(self, copy: Copy, expense: Expense) -> None:
+        """Copy k takes its turn in queue k mod queues."""
+        queue = self._copies % self.dma.queues
+        self._copies += 1
+        moments = [self._queues_until.get(queue, 0), self._written_at(copy.tensor, copy.source)]
+        if copy.target != DRAM:
+            moments.append(self._places[copy.tensor, copy.target].free_at)
+        end = self._begin(moments, expense) + expense.cycles
+        self._queues_until[queue] = end
+        if copy.source != DRAM:
+            self._places[copy.tensor, copy.source].use(end)
+        self._write(copy.tensor, copy.target, end)
+
+    def _compute(self, operator: str, expense: Expense) -> None:
+        """Computes take their turns, each where its operands have their homes."""
+        read: list[tuple[str, str]] = []
+        written: list[tuple[str, str]] = []
+        for operand in self.operands[operator]:
+            home = self.homes[operator][operand.base] or DRAM
+            (written if operand.held_as is Operand.OUTPUT else read).extend((band, home) for band in operand.bands)
+        workspaces = [self._places[operator + WORKSPACE, memory] for memory in expense.workspaces]
+        resident = [self._places[band, home] for band, home in written if home != DRAM]
+        moments = [self._computed_until, *(self._written_at(*each) for each in read)]
+        moments += [place.free_at for place in (*resident, *workspaces)]
+        end = self._begin(moments, expense) + expense.cycles
+        self._computed_until = end
+        for band, home in read:
+            if home != DRAM:
+                self._places[band, home].use(end)
+        for place in workspaces:
+            place.use(end)
+        for band, home in written:
+            self._write(band, home, end)
+
+    def _begin(self, moments: Sequence[int], expense: Expense) -> int:
+        """As soon as everything that is waited for has ended; what moves bits from or to DRAM has its turn there."""
+        uses_dram = expense.dram_read_bits + expense.dram_written_bits > 0
+        start = max(*moments, self._dram_until if uses_dram else 0)
+        if uses_dram:
+            self._dram_until = start + expense.dram_cycles
+        self.latency_cycles = max(self.latency_cycles, start + expense.cycles, self._dram_until)
+        return start
+
+    def _written_at(self, tensor: str, memory: str) -> int:
+        return self._in_dram_at.get(tensor, 0) if memory == DRAM else self._places[tensor, memory].written_at
+
+    def _write(self, tensor: str, memory: str, end: int) -> None:
+        """The last that writes there says from when on it is there."""
+        if memory == DRAM:
+            self._in_dram_at[tensor] = end
+        else:
+            place = self._places[tensor, memory]
+            place.written_at = end
+            place.use(end)

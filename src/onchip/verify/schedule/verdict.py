@@ -1,0 +1,50 @@
+"""What has been found of a schedule: violations, figures where it is legal, and what was not checked."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from onchip.verify.rules import Violation
+
+
+@dataclass(frozen=True, slots=True)
+class VerifiedFigures:
+    """The figures of a legal schedule: fJ, bytes, cycles; `arenas` gives each memory its highest end address."""
+
+    energy_fj: int
+    latency_cycles: int
+    traffic_bytes: int
+    peak_bytes: int
+    arenas: tuple[tuple[str, int], ...]
+
+    @property
+    def edp(self) -> int:
+        """Energy times latency, in fJ x cycles."""
+        return self.energy_fj * self.latency_cycles
+
+    def objective_value(self, objective: str) -> int:
+        """Of `energy`, `latency`, `edp` or `traffic`; raises LookupError for another."""
+        values = {
+            "energy": self.energy_fj,
+            "latency": self.latency_cycles,
+            "edp": self.edp,
+            "traffic": self.traffic_bytes,
+        }
+        return values[objective]
+
+
+@dataclass(frozen=True, slots=True)
+class ScheduleVerdict:
+    """A schedule is legal, and what is claimed of it true, exactly when there are no violations.
+
+    `figures` are None where it is not legal. `not_checked` says what has been taken from elsewhere.
+    """
+
+    violations: tuple[Violation, ...]
+    figures: VerifiedFigures | None
+    not_checked: tuple[str, ...]
+
+    @property
+    def is_legal(self) -> bool:
+        """Whether nothing is wrong."""
+        return not self.violations

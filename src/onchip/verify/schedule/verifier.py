@@ -1,0 +1,147 @@
+"""Is a schedule legal, and is what is claimed of it so? Level by level, each only where those above it are right."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from onchip.answer.document import Claim, as_written
+from onchip.answer.program import Compute, Copy
+from onchip.answer.result import Status
+from onchip.answer.schedule import WORKSPACE, Schedule
+from onchip.ir.tensor import Role
+from onchip.verify.rules import Rule, Violation
+from onchip.verify.schedule.costs import Expense, expense_of_copy, expense_of_nests, expense_without_nest
+from onchip.verify.schedule.machine import FEMTOJOULES_PER_PICOJOULE, AddressedMachine
+from onchip.verify.schedule.mappings import MappingsInUse, NestAtHomes
+from onchip.verify.schedule.nests import NestDerivation
+from onchip.verify.schedule.operands import homes_of_nests, tile_operands
+from onchip.verify.schedule.question import NestPrices, ScheduleQuestion
+from onchip.verify.schedule.stacks import verify_stacks
+from onchip.verify.schedule.streaming import HomeOf, StreamingReplay, tile_problem
+from onchip.verify.schedule.tiles import TileOfNetwork, tiles_of_network, verify_tiles
+from onchip.verify.schedule.timeline import Clock
+from onchip.verify.schedule.verdict import ScheduleVerdict, VerifiedFigures
+
+PRICES = "energy, cycles and DRAM bits of {count} mappings are those of the cost model"
+PORTS = "Computes and Copies that use the ports of a scratchpad at the same time do not wait for each other"
+BOUND = "that no schedule of the space is below the lower bound"
+
+
+def verify_schedule(
+    question: ScheduleQuestion, schedule: Schedule, claim: Claim | None, nest_prices: NestPrices
+) -> ScheduleVerdict:
+    """Recompute everything of a schedule, and of what is claimed of it, from network, accelerator and its own parts.
+
+    Raises UsageError for an accelerator without an addressed memory, AcceleratorError for one that does not say what
+    moving bits costs; nothing for whatever a schedule says. What `nest_prices` gives is not checked.
+    """
+    derivation = NestDerivation(question.network, question.partial_bits)
+    found = verify_stacks(question.network, schedule.stacks)
+    found = found or verify_tiles(question.network, question.tiles, schedule.stacks, derivation)
+    if found:
+        return ScheduleVerdict(found, None, ())
+    checked = _RunningSchedule(question, schedule, nest_prices, derivation)
+    figures = checked.figures()
+    violations = tuple(checked.violations)
+    if claim is not None:
+        violations += tuple(claim_violations(claim, figures))
+    prices = PRICES.format(count=checked.mappings.priced)
+    return ScheduleVerdict(violations, figures, (prices, PORTS, *((BOUND,) if claim else ())))
+
+
+class _RunningSchedule:
+    """A schedule whose stacks and tiles are legal; `figures` finds what is wrong with the rest."""
+
+    def __init__(
+        self, question: ScheduleQuestion, schedule: Schedule, nest_prices: NestPrices, derivation: NestDerivation
+    ) -> None:
+        tiles = question.tiles
+        self.violations: list[Violation] = []
+        self.mappings = MappingsInUse(schedule.mappings, question.accelerator, nest_prices)
+        self._question = question
+        self._program = schedule.program.instructions
+        self._derivation = derivation
+        self._machine = AddressedMachine(question.accelerator)
+        self._problem = tile_problem(tiles, self._machine)
+        runs = tiles_of_network(question.network, tiles, schedule.stacks)
+        self._runs = {run.operator.name: run for run in runs}
+        self._operands = {name: tile_operands(tiles, run) for name, run in self._runs.items()}
+
+    def figures(self) -> VerifiedFigures | None:
+        """What the schedule costs; None where something is wrong with it."""
+        homes = self._replayed({}).homes
+        known = {}
+        for name in homes:
+            expense = self._expense_of_compute(self._runs[name], homes[name])
+            if expense is not None:
+                known[name] = expense
+        replay = self._replayed({name: expense.workspaces for name, expense in known.items()})
+        self.violations += [*self.mappings.violations, *self.mappings.unused(), *replay.report.violations]
+        return None if self.violations else self._sums(replay, known)
+
+    def _replayed(self, workspaces: Mapping[str, Mapping[str, int]]) -> StreamingReplay:
+        replay = StreamingReplay(self._problem, self._machine, self._operands, workspaces)
+        for index, instruction in enumerate(self._program):
+            replay.execute(index, instruction)
+        replay.finish()
+        return replay
+
+    def _expense_of_compute(self, run: TileOfNetwork, homes: HomeOf) -> Expense | None:
+        """None where a loop nest has no legal mapping."""
+        operator = run.operator.name
+        nests = self._derivation.of(run.original, run.region)
+        if nests is None:
+            return expense_without_nest(self._machine, self._question.tiles, self._operands[operator], homes)
+        tensors = self._question.network.tensor
+        is_input = nests.weight is not None and tensors[nests.weight].role is not Role.PARAMETER
+        at = homes_of_nests(nests, run.original.outputs[0], homes)
+        found = [self.mappings.run(operator, NestAtHomes(run.stack, layer, at, is_input)) for layer in nests.layers]
+        priced = [one for one in found if one is not None]
+        return expense_of_nests(self._machine, priced) if len(priced) == len(found) else None
+
+    def _sums(self, replay: StreamingReplay, computes: Mapping[str, Expense]) -> VerifiedFigures:
+        """Of a legal program: energy and traffic of every Compute and Copy, and when the last has ended."""
+        tensors = self._question.tiles.tensor
+        expenses = {}
+        for number, instruction in enumerate(self._program):
+            if isinstance(instruction, Compute):
+                expenses[number] = computes[instruction.operator]
+            elif isinstance(instruction, Copy):
+                expenses[number] = expense_of_copy(self._machine, tensors[instruction.tensor], instruction)
+        places = {
+            (tensor.name, memory): tensor.size_bytes for tensor in tensors.values() for memory in self._machine.level
+        }
+        for name, expense in computes.items():
+            places |= {(name + WORKSPACE, memory): size for memory, size in expense.workspaces.items()}
+        clock = Clock(places, expenses, self._operands, replay.homes, self._machine.dma)
+        measured = replay.meter.figures()
+        return VerifiedFigures(
+            sum(expense.energy_fj for expense in expenses.values()),
+            clock.run(self._program),
+            sum(expense.traffic_bytes for expense in expenses.values()),
+            measured.peak_bytes,
+            measured.arenas,
+        )
+
+
+def claim_violations(claim: Claim, figures: VerifiedFigures | None) -> Iterator[Violation]:
+    """Yield what is wrong with what the maker of a schedule says of it; figures are None where it is not legal."""
+    value, bound = claim.objective_value, claim.lower_bound
+    if figures is not None:
+        recomputed = {"energy_pj": figures.energy_fj / FEMTOJOULES_PER_PICOJOULE}
+        recomputed |= {"latency_cycles": figures.latency_cycles, "traffic_bytes": figures.traffic_bytes}
+        for name, figure in recomputed.items():
+            said = claim.figures.get(name, figure)
+            if said != as_written(figure):
+                detail = f"{said} is claimed, and it is {figure}"
+                yield Violation(Rule.FIGURE_DIFFERS, f"result.{name}", detail)
+        if value != as_written(figures.objective_value(claim.objective)):
+            detail = f"{value} is claimed for {claim.objective}, it is {figures.objective_value(claim.objective)}"
+            yield Violation(Rule.OBJECTIVE_DIFFERS, "result.objective_value", detail)
+    detail = f"{bound} is claimed, and an objective value of {value}"
+    if bound > value:
+        yield Violation(Rule.BOUND_ABOVE_OBJECTIVE, "result.lower_bound", detail)
+    if claim.status is Status.OPTIMAL and bound < value:
+        yield Violation(Rule.OPTIMAL_UNPROVEN, "result.status", f"OPTIMAL is claimed; {detail}")
+    if claim.status in (Status.INFEASIBLE, Status.UNKNOWN):
+        yield Violation(Rule.ANSWER_DENIED, "result.status", f"{claim.status} is claimed, but there is a schedule")
