@@ -3,17 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from math import ceil
 from typing import Final
 
-from onchip.answer.layer_mapping import LayerMapping, Move
+from onchip.answer.layer_mapping import LayerMapping
 from onchip.answer.layer_problem import LayerProblem
 from onchip.answer.result import Result, Status
 from onchip.arch.accelerator import Accelerator
-from onchip.arch.memory import DRAM
-from onchip.cost.layer.cost import layer_cost
-from onchip.cost.layer.workspace import workspace_bytes
-from onchip.cost.schedule.compute_cost import NestCost
+from onchip.cost.schedule.nest_cost import nest_cost
 from onchip.errors import InputError
 from onchip.solve.mapping.cache import MappingCache
 from onchip.solve.mapping.layer_at import map_layer_at
@@ -26,7 +22,6 @@ SHARE_OF_A_NEST: Final = 0.2
 """Of the time that is left, for the proof of one nest's mapping."""
 LOMA_SECONDS: Final = 1.0
 LEAST_SECONDS: Final = 0.01
-_READS: Final = (Move.READ_FOR_BELOW, Move.READ_FOR_ABOVE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,20 +39,7 @@ class BestMapper:
         mapping = self._mapping(problem)
         if mapping is None:
             return None
-        cost = layer_cost(problem, mapping)
-        at_dram = [one for one in cost.accesses if one.memory == DRAM]
-        return MappedNest(
-            mapping,
-            NestCost(
-                cost.energy_pj,
-                ceil(cost.cycles),
-                sum(one.elements * one.bits for one in at_dram if one.move in _READS),
-                sum(one.elements * one.bits for one in at_dram if one.move not in _READS),
-                workspace_bytes(problem, mapping),
-                cost.mac_energy_pj,
-                cost.memory_energy_pj,
-            ),
-        )
+        return MappedNest(mapping, nest_cost(problem, mapping))
 
     def _mapping(self, problem: LayerProblem) -> LayerMapping | None:
         """What is not proven in its share of the time may be no better than what LOMA finds in milliseconds."""
