@@ -14,7 +14,7 @@ from onchip.ir.layer import Layer
 from onchip.verify.mapping import tile_bits, verify_mapping
 from onchip.verify.rules import Rule, Violation
 from onchip.verify.schedule.machine import AddressedMachine
-from onchip.verify.schedule.question import NestPrice, NestPrices
+from onchip.verify.schedule.setting import NestPrice, NestPrices
 
 
 @dataclass(frozen=True, slots=True)

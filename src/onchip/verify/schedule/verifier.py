@@ -15,7 +15,7 @@ from onchip.verify.schedule.machine import FEMTOJOULES_PER_PICOJOULE, AddressedM
 from onchip.verify.schedule.mappings import MappingsInUse, NestAtHomes
 from onchip.verify.schedule.nests import NestDerivation
 from onchip.verify.schedule.operands import homes_of_nests, tile_operands
-from onchip.verify.schedule.question import NestPrices, ScheduleQuestion
+from onchip.verify.schedule.setting import NestPrices, ScheduleSetting
 from onchip.verify.schedule.stacks import verify_stacks
 from onchip.verify.schedule.streaming import HomeOf, StreamingReplay, tile_problem
 from onchip.verify.schedule.tiles import TileOfNetwork, tiles_of_network, verify_tiles
@@ -28,19 +28,19 @@ BOUND = "that no schedule of the space is below the lower bound"
 
 
 def verify_schedule(
-    question: ScheduleQuestion, schedule: Schedule, claim: Claim | None, nest_prices: NestPrices
+    setting: ScheduleSetting, schedule: Schedule, claim: Claim | None, nest_prices: NestPrices
 ) -> ScheduleVerdict:
     """Recompute everything of a schedule, and of what is claimed of it, from network, accelerator and its own parts.
 
     Raises UsageError for an accelerator without an addressed memory, AcceleratorError for one that does not say what
     moving bits costs; nothing for whatever a schedule says. What `nest_prices` gives is not checked.
     """
-    derivation = NestDerivation(question.network, question.partial_bits)
-    found = verify_stacks(question.network, schedule.stacks)
-    found = found or verify_tiles(question.network, question.tiles, schedule.stacks, derivation)
+    derivation = NestDerivation(setting.network, setting.partial_bits)
+    found = verify_stacks(setting.network, schedule.stacks)
+    found = found or verify_tiles(setting.network, setting.tiles, schedule.stacks, derivation)
     if found:
         return ScheduleVerdict(found, None, ())
-    checked = _RunningSchedule(question, schedule, nest_prices, derivation)
+    checked = _RunningSchedule(setting, schedule, nest_prices, derivation)
     figures = checked.figures()
     violations = tuple(checked.violations)
     if claim is not None:
@@ -53,17 +53,17 @@ class _RunningSchedule:
     """A schedule whose stacks and tiles are legal; `figures` finds what is wrong with the rest."""
 
     def __init__(
-        self, question: ScheduleQuestion, schedule: Schedule, nest_prices: NestPrices, derivation: NestDerivation
+        self, setting: ScheduleSetting, schedule: Schedule, nest_prices: NestPrices, derivation: NestDerivation
     ) -> None:
-        tiles = question.tiles
+        tiles = setting.tiles
         self.violations: list[Violation] = []
-        self.mappings = MappingsInUse(schedule.mappings, question.accelerator, nest_prices)
-        self._question = question
+        self.mappings = MappingsInUse(schedule.mappings, setting.accelerator, nest_prices)
+        self._setting = setting
         self._program = schedule.program.instructions
         self._derivation = derivation
-        self._machine = AddressedMachine(question.accelerator)
+        self._machine = AddressedMachine(setting.accelerator)
         self._problem = tile_problem(tiles, self._machine)
-        runs = tiles_of_network(question.network, tiles, schedule.stacks)
+        runs = tiles_of_network(setting.network, tiles, schedule.stacks)
         self._runs = {run.operator.name: run for run in runs}
         self._operands = {name: tile_operands(tiles, run) for name, run in self._runs.items()}
 
@@ -91,8 +91,8 @@ class _RunningSchedule:
         operator = run.operator.name
         nests = self._derivation.of(run.original, run.region)
         if nests is None:
-            return expense_without_nest(self._machine, self._question.tiles, self._operands[operator], homes)
-        tensors = self._question.network.tensor
+            return expense_without_nest(self._machine, self._setting.tiles, self._operands[operator], homes)
+        tensors = self._setting.network.tensor
         is_input = nests.weight is not None and tensors[nests.weight].role is not Role.PARAMETER
         at = homes_of_nests(nests, run.original.outputs[0], homes)
         found = [self.mappings.run(operator, NestAtHomes(run.stack, layer, at, is_input)) for layer in nests.layers]
@@ -101,7 +101,7 @@ class _RunningSchedule:
 
     def _sums(self, replay: StreamingReplay, computes: Mapping[str, Expense]) -> VerifiedFigures:
         """Of a legal program: energy and traffic of every Compute and Copy, and when the last has ended."""
-        tensors = self._question.tiles.tensor
+        tensors = self._setting.tiles.tensor
         expenses = {}
         for number, instruction in enumerate(self._program):
             if isinstance(instruction, Compute):
@@ -132,10 +132,10 @@ def claim_violations(claim: Claim, figures: VerifiedFigures | None) -> Iterator[
         recomputed |= {"latency_cycles": figures.latency_cycles, "traffic_bytes": figures.traffic_bytes}
         for name, figure in recomputed.items():
             said = claim.figures.get(name, figure)
-            if said != as_written(figure):
+            if as_written(said) != as_written(figure):
                 detail = f"{said} is claimed, and it is {figure}"
                 yield Violation(Rule.FIGURE_DIFFERS, f"result.{name}", detail)
-        if value != as_written(figures.objective_value(claim.objective)):
+        if as_written(value) != as_written(figures.objective_value(claim.objective)):
             detail = f"{value} is claimed for {claim.objective}, it is {figures.objective_value(claim.objective)}"
             yield Violation(Rule.OBJECTIVE_DIFFERS, "result.objective_value", detail)
     detail = f"{bound} is claimed, and an objective value of {value}"

@@ -4,17 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import Protocol, TypeAlias
 
 from onchip.answer.layer_mapping import LayerMapping
 from onchip.answer.layer_problem import LayerProblem
 from onchip.arch.accelerator import Accelerator
-from onchip.errors import UsageError
 from onchip.ir.graph import Graph
 
 
 @dataclass(frozen=True, slots=True)
-class ScheduleQuestion:
+class ScheduleSetting:
     """A network as it was read, the accelerator, and the network in tiles that was derived from a schedule's stacks.
 
     Sums in the making have `partial_bits`.
@@ -26,21 +25,24 @@ class ScheduleQuestion:
     partial_bits: int
 
 
-@dataclass(frozen=True, slots=True)
-class NestPrice:
-    """What one loop nest costs with its mapping at its homes, in pJ, cycles, and bits that DRAM reads and writes.
+class NestPrice(Protocol):
+    """What one loop nest costs with its mapping at its homes, in pJ, cycles, and bits that DRAM reads and writes."""
 
-    Raises UsageError for a negative figure.
-    """
+    @property
+    def energy_pj(self) -> float:
+        """Of all its accesses and multiply-accumulates."""
 
-    energy_pj: float
-    cycles: float
-    dram_read_bits: int
-    dram_written_bits: int
+    @property
+    def cycles(self) -> float:
+        """From its beginning to its end, its own preloading and offloading among them."""
 
-    def __post_init__(self) -> None:
-        if min(self.energy_pj, self.cycles, self.dram_read_bits, self.dram_written_bits) < 0:
-            raise UsageError("a loop nest costs less than nothing", expected="figures of at least 0")
+    @property
+    def dram_read_bits(self) -> int:
+        """Of what streams, as often as it is read."""
+
+    @property
+    def dram_written_bits(self) -> int:
+        """Of what streams, sums in the making among it."""
 
 
 NestPrices: TypeAlias = Callable[[LayerProblem, LayerMapping], NestPrice]
