@@ -9,7 +9,6 @@ from onchip.answer.program import Allocate, Compute, Free, Instruction, Plan
 from onchip.answer.schedule import WORKSPACE, Schedule, ScheduledMapping, ScheduledStack
 from onchip.arch.accelerator import Accelerator
 from onchip.cost.schedule.compute_cost import ComputeCost, OperandAtHome, cost_of_nests, cost_without_nest
-from onchip.cost.schedule.rates import addressed_levels
 from onchip.solve.schedule.mapped import KnownMappings, MappedNest
 from onchip.solve.schedule.movements import Movements, TiledNetwork, movements_of
 from onchip.solve.schedule.places import Places
@@ -47,7 +46,7 @@ class Composer:
 
     def composed(self, places: Places) -> Composition:
         """The schedule in which everything lies where `places` says; raises NoMappingError where no mapping fits."""
-        levels = addressed_levels(self.accelerator)
+        levels = self.accelerator.addressed
         found = movements_of(self.network, levels, places)
         names = list(self.steps)
         homes = dict(zip(names, Residents(levels).homes(found.instructions, self.steps), strict=True))

@@ -11,7 +11,6 @@ from onchip.answer.result import Result, Status, Stop
 from onchip.answer.schedule import ScheduledStack, ScheduleError
 from onchip.arch.accelerator import Accelerator
 from onchip.cost.schedule.figures import ScheduleFigures, schedule_figures
-from onchip.cost.schedule.rates import addressed_levels
 from onchip.errors import InputError
 from onchip.ir.graph import Graph
 from onchip.lower.layers.layers_of import Precision
@@ -141,7 +140,7 @@ class ScheduleSolver:
             best = Improver(
                 self.question.network,
                 {name: number for number, one in enumerate(start.composer.stacks) for name in one.operators},
-                addressed_levels(self.question.accelerator),
+                self.question.accelerator.addressed,
                 start.composer,
                 lambda one: self.question.objective.value_of(self._figures(start.tiles, one)),
                 self.run,
@@ -169,7 +168,7 @@ def _layer_by_layer(network: Graph) -> tuple[ScheduledStack, ...]:
 
 def ensure_usable(accelerator: Accelerator) -> None:
     """Raise ScheduleError where no program could address anything, InputError where the array is missing."""
-    if not addressed_levels(accelerator):
+    if not accelerator.addressed:
         place = f"accelerator {accelerator.name!r}"
         raise ScheduleError("no memory serves the whole array", place=place, expected="at least one to address")
     if accelerator.array is None:
