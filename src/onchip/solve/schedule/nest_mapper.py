@@ -45,7 +45,7 @@ class BestMapper:
         """What is not proven in its share of the time may be no better than what LOMA finds in milliseconds."""
         share = SHARE_OF_A_NEST * self.run.seconds_left
         proven = self._asked("exact", problem, share)
-        if proven is not None and proven.status is Status.OPTIMAL:
+        if proven is not None and proven.status in (Status.OPTIMAL, Status.INFEASIBLE):
             return proven.answer
         found = [one for one in (proven, self._asked("loma", problem, LOMA_SECONDS)) if one is not None]
         answers = [one for one in found if one.answer is not None and one.objective_value is not None]
