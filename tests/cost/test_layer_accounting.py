@@ -272,6 +272,15 @@ def test_single_taps_are_channels() -> None:
     assert len({_of_input(Layer(p=7, r=2), with_taps, one) for one in (PARTS, option)}) == 1
 
 
+def test_a_tile_of_single_taps_is_at_most_the_stored_input() -> None:
+    layer = Layer(p=5, c=2, padding=(1, 0, 1, 0))
+    mapping = LayerMapping((Loop("P", 5), Loop("C", 2)), input=(Kept("buffer", 1),))
+    option = replace(PARTS, single_taps_are_channels=True)
+    for accounting in (PARTS, option, DEFINES):
+        assert _of_input(layer, mapping, accounting) == 2 * 3
+        assert needed_bits(layer, LayerProblem(layer, _machine()), mapping, accounting)["buffer", "input"] == 3 * 8
+
+
 def test_accesses_are_of_a_cycle() -> None:
     machine = _machine(dram_ports=(Port(Direction.READ, 12), Port(Direction.WRITE, 64)))
     mapping = LayerMapping((Loop("P", 3),), input=(Kept("buffer", 1),))

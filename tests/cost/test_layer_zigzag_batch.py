@@ -71,6 +71,23 @@ def test_many_mappings_of_one_layer_cost_what_each_costs(seed: int, accounting: 
         _assert_equal(case, accounting, costs.energy_pj[row], costs.cycles[row], int(costs.status[row]))
 
 
+@pytest.mark.parametrize("accounting", ACCOUNTINGS)
+@pytest.mark.parametrize("seed", range(20))
+def test_so_do_those_of_one_tap_over_a_padded_input(seed: int, accounting: Accounting) -> None:
+    random = Random(seed)
+    accelerator = random_accelerator(random)
+    if seed % 2:
+        accelerator = _tightened(accelerator, random)
+    padding = random.choice(((1, 1, 1, 1), (2, 0, 1, 1), (0, 1, 1, 0)))
+    layer = replace(random_layer(random, most_macs=2000), p=5, q=4, r=1, s=1, padding=padding)
+    problem = random_problem(random, layer, accelerator)
+    mappings = [random_mapping(random, problem) for _ in range(20)]
+    costs = ZigzagCosts(problem, accounting).of(mappings)
+    for row, mapping in enumerate(mappings):
+        case = Case(problem, mapping)
+        _assert_equal(case, accounting, costs.energy_pj[row], costs.cycles[row], int(costs.status[row]))
+
+
 def _larger_layer(random: Random) -> Layer:
     """With loops that no few units divide."""
     n, k, c, p, q, g = (random.choice((1, 3, 5, 7, 9, 11, 14)) for _ in range(6))

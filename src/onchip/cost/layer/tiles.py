@@ -178,9 +178,10 @@ class Boundary:
         if for_room:
             counts = {name: float(ceil(count - EPSILON)) for name, count in counts.items()}
         elements = 1.0
-        for axis in self.axes:
+        for axis in self.layer.axes if self.operand == INPUT else ():
             outputs, filters = counts.pop(axis.output_loop), counts.pop(axis.filter_loop)
-            elements *= min(self._positions(axis, outputs, filters), axis.size)
+            positions = self._positions(axis, outputs, filters) if self.axes else outputs * filters
+            elements *= min(positions, axis.size)
         return elements * prod(counts.values())
 
     @property

@@ -207,14 +207,16 @@ def elements(
     shape: Shape, facts: Facts, b: Bench, span: Reals, axis_size: Integers, operand: int, holder: int, cut: int
 ) -> float:
     found = 1.0
-    on_axes = operand == INPUT and facts.has_axes
     for loop in range(8):
-        if shape.relevant[operand, loop] and not (on_axes and shape.axis_of[loop] >= 0):
+        if shape.relevant[operand, loop] and not (operand == INPUT and shape.axis_of[loop] >= 0):
             found *= span[holder, loop] * b.inner[loop, cut]
-    if on_axes:
+    if operand == INPUT:
         for axis in range(2):
             outputs = span[holder, 3 + axis] * b.inner[3 + axis, cut]
             filters = span[holder, 5 + axis] * b.inner[5 + axis, cut]
+            if not facts.has_axes:
+                found *= min(outputs * filters, float(axis_size[axis]))
+                continue
             if not facts.cut_late:
                 outputs, filters = floor(outputs + EPSILON), floor(filters + EPSILON)
             found *= min(floor(positions(facts, axis, outputs, filters) + EPSILON), axis_size[axis])
@@ -234,15 +236,15 @@ def room(shape: Shape, facts: Facts, b: Bench, operand: int, at: int) -> int:
     if not facts.whole_room:
         return int(b.size[operand, at, LOWER])
     holder, cut, found = b.holder[operand, at], b.cut[operand, at], 1.0
-    on_axes = operand == INPUT and facts.has_axes
     for loop in range(8):
-        if shape.relevant[operand, loop] and not (on_axes and shape.axis_of[loop] >= 0):
+        if shape.relevant[operand, loop] and not (operand == INPUT and shape.axis_of[loop] >= 0):
             found *= ceil(b.span[holder, loop] * b.inner[loop, cut] - EPSILON)
-    if on_axes:
+    if operand == INPUT:
         for axis in range(2):
-            outputs = ceil(b.span[holder, 3 + axis] * b.inner[3 + axis, cut] - EPSILON)
-            filters = ceil(b.span[holder, 5 + axis] * b.inner[5 + axis, cut] - EPSILON)
-            found *= min(positions(facts, axis, float(outputs), float(filters)), float(facts.axis_size[axis]))
+            outputs = float(ceil(b.span[holder, 3 + axis] * b.inner[3 + axis, cut] - EPSILON))
+            filters = float(ceil(b.span[holder, 5 + axis] * b.inner[5 + axis, cut] - EPSILON))
+            touched = positions(facts, axis, outputs, filters) if facts.has_axes else outputs * filters
+            found *= min(touched, float(facts.axis_size[axis]))
     return int(found)
 
 

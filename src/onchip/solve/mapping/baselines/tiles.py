@@ -121,8 +121,7 @@ class TileSizes:
         return self._of(sizes, operand, is_stored=self.has_stored_room)
 
     def _of(self, sizes: Mapping[str, Reals], operand: str, *, is_stored: bool = False) -> Reals:
-        axes = self.layer.axes if is_stored else self._axes
-        axes = axes if operand == INPUT else ()
+        axes = self.layer.axes if operand == INPUT else ()
         on_axes = {loop for axis in axes for loop in (axis.output_loop, axis.filter_loop)}
         found = np.ones(self.tiles.number)
         for loop in RELEVANT[operand]:
@@ -133,11 +132,6 @@ class TileSizes:
             found = found * np.minimum(positions, axis.size)
         return found
 
-    @property
-    def _axes(self) -> tuple[Axis, ...]:
-        is_plain = self.accounting.single_taps_are_channels and (self.layer.r, self.layer.s) == (1, 1)
-        return () if is_plain else self.layer.axes
-
     @staticmethod
     def _block(axis: Axis, sizes: Mapping[str, Reals]) -> Reals:
         """From the first to the last."""
@@ -146,6 +140,8 @@ class TileSizes:
 
     def _positions(self, axis: Axis, sizes: Mapping[str, Reals]) -> Reals:
         outputs, filters = sizes[axis.output_loop], sizes[axis.filter_loop]
+        if self.accounting.single_taps_are_channels and (self.layer.r, self.layer.s) == (1, 1):
+            return outputs * filters
         if not self.accounting.parts_are_cut_late:
             outputs, filters = np.floor(outputs + EPSILON), np.floor(filters + EPSILON)
         positions = (outputs - 1) * axis.stride + (filters - 1) * axis.dilation + 1
