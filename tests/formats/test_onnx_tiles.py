@@ -62,6 +62,23 @@ def test_tiles_of_a_model_give_what_the_model_gives(
     assert kernels.difference_from_whole_model(inputs, outputs) < 1e-6
 
 
+@pytest.mark.parametrize("operands", [["x", "m"], ["m", "x"]])
+def test_tiles_of_a_product_of_squares_do_not_depend_on_which_stands_on_the_left(
+    tmp_path: Path, operands: list[str]
+) -> None:
+    path = tmp_path / "network.onnx"
+    nodes = [make_node("MatMul", operands, ["y"], "product")]
+    path.write_bytes(model(nodes, [value("x", [3, 4, 4])], ["y"], [constant("m", 4, 4)]).SerializeToString())
+    whole = read_network(str(path), Reading())
+    problem = Problem(whole, (Memory("sram", 192),))
+    tiled = replace(problem, graph=split_operators(problem, Split.AUTO, is_model=True))
+    assert len(tiled.graph.operators) == 3
+    kernels = OnnxTileKernels(tiled.graph, whole, OnnxKernels(whole, path, {}))
+    inputs = {tensor.name: kernels.network_input(tensor) for tensor in tiled.graph.with_role(Role.INPUT)}
+    outputs = run_in_given_order(tiled, kernels, inputs).outputs
+    assert kernels.difference_from_whole_model(inputs, outputs) < 1e-6
+
+
 def test_a_band_of_an_input_is_a_region_of_what_is_handed_in(tmp_path: Path) -> None:
     path = saved_network(tmp_path)
     whole = read_network(str(path), Reading())

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from itertools import pairwise, product
+from math import prod
 
 import pytest
 from hypothesis import assume, given, settings
@@ -184,19 +185,22 @@ def test_elements_of_less_than_a_byte_are_not_split() -> None:
 
 
 @pytest.mark.parametrize("batches", [(), (2,), (2, 3)])
-@pytest.mark.parametrize("shared", [True, False])
-def test_a_product_of_squares_stays_whole_where_either_may_stand_on_the_left(
-    batches: tuple[int, ...], shared: bool
+@pytest.mark.parametrize("own", [True, False])
+def test_where_either_of_two_squares_may_stand_on_the_left_batches_alone_are_cut(
+    batches: tuple[int, ...], *, own: bool
 ) -> None:
     network = Network(8)
-    weight = network.parameter(*(() if shared else batches), 4, 4)
+    weight = network.parameter(*(batches if own else ()), 4, 4)
     network.add("MatMul", [network.input(*batches, 4, 4)], (*batches, 4, 4), [weight])
+    problem = problem_of(network.graph(), 48)
+    tiles = [operator.tile for operator in split_operators(problem, Split.AUTO).operators]
+    assert [tile and tile.regions[0][-2:] for tile in tiles] == [((0, 4), (0, 4)) if batches else None] * prod(batches)
     with pytest.raises(GraphError, match="no split of it fits"):
-        split_operators(problem_of(network.graph(), 20), Split.AUTO)
+        split_operators(problem_of(network.graph(), 47), Split.AUTO)
 
 
 @pytest.mark.parametrize("rows", [3, 4])
-def test_other_products_are_split(rows: int) -> None:
+def test_other_products_are_cut_along_rows_and_columns(rows: int) -> None:
     """Of two inputs, and of matrices of other shapes, the order is known."""
     network = Network(8)
     parameters = [network.parameter(4, 4)] if rows == 3 else []

@@ -94,8 +94,10 @@ def separable(operator: Facts, tensors: dict[str, Facts]) -> Separable | None:
     makers |= {"Gemm": _gemm, "MatMul": _matmul, "Concat": _joined, "Split": _parted, "Transpose": _transposed}
     makers |= {"BatchNormalization": _normalised}
     makers |= dict.fromkeys(("Add", "Mul", "Max", "Sub", "Relu", "Sigmoid", "Identity"), _elementwise)
-    if operator["kind"] not in makers:
+    if operator["kind"] not in makers or any(tensors[name]["bits"] % 8 for name in (*reads, *operator["outputs"])):
         return None
+    if operator["kind"] == "MatMul" and operator.get("parameters") and given[0] == given[1] != (1, 1):
+        return None  # a square beside a square: either may stand on the left
     axes, read, wrote, is_summed = makers[operator["kind"]](given, written, attributes)
     named = [
         Operand(name, "weight" if tensors[name]["role"] == "parameter" else "input", tuple(dimensions))

@@ -145,7 +145,7 @@ class Space:
     def _item(self, name: str, is_output: bool, band: Box) -> Item:
         tensor = self.tensors[name]
         kind = "output" if is_output else "weight" if tensor["role"] == "parameter" else "input"
-        return kind, prod(stop - start for start, stop in band) * tensor["bits"] // 8
+        return kind, -(-prod(stop - start for start, stop in band) * tensor["bits"] // 8)
 
 
 def runs(axes: Shape, sizes: Shape) -> Iterator[list[Tile]]:

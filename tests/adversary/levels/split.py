@@ -196,11 +196,11 @@ def _compulsory_bytes(facts: Facts) -> int:
     graph, total = facts["graph"], 0
     read = {each for one in graph["operators"] for each in (*one["inputs"], *one.get("parameters", []))}
     for tensor in graph["tensors"]:
-        size = tensor["bits"] // 8
+        bits = tensor["bits"]
         for extent in tensor["shape"]:
-            size *= extent
+            bits *= extent
         is_loaded = tensor["role"] == "input" or (tensor["role"] == "parameter" and facts["count"] == "all")
-        total += size if tensor["role"] == "output" or (is_loaded and tensor["name"] in read) else 0
+        total += -(-bits // 8) if tensor["role"] == "output" or (is_loaded and tensor["name"] in read) else 0
     return total
 
 

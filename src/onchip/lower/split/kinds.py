@@ -223,15 +223,15 @@ def _matmul(outline: _Outline) -> Geometry | None:
         return None
     if (one[-2], other[-1], one[-1]) != (*written[-2:], other[-2]):
         return None
-    if outline.operator.parameters and one[-2:] == other[-2:] and one[-1] > 1:
-        return None  # which of the two stands on the left, the shapes do not say
     many = [index for index, size in enumerate(written[:-1]) if size > 1]
     outline.cut_along_output(many[:-2])
-    summed = outline.reduce(one[-1])
     batches = [outline.along_output((*shape[:-2], 1, 1)) for shape in shapes]
     known = _all_known(batches)
     if known is None:
         return None
+    if outline.operator.parameters and one[-2:] == other[-2:]:
+        return _product_of_squares(outline, known)
+    summed = outline.reduce(one[-1])
     rank = len(written)
     features = Span(one[-1], summed)
     return outline.finish(
@@ -240,6 +240,14 @@ def _matmul(outline: _Outline) -> Geometry | None:
             (*known[1][:-2], features, Span(other[-1], rank - 1)),
         ]
     )
+
+
+def _product_of_squares(outline: _Outline, batches: Sequence[tuple[Span, ...]]) -> Geometry:
+    """Cut along batches alone: which of the two matrices stands on the left, the shapes do not say."""
+    outline.axes[-2:] = [Axis(1), Axis(1)]
+    square = tuple(map(Span, outline.written[-2:]))
+    written = [Span(size, at) for at, size in enumerate(outline.written[:-2])]
+    return outline.finish([(*batch[:-2], *square) for batch in batches], [(*written, *square)])
 
 
 def _elementwise(outline: _Outline) -> Geometry | None:
