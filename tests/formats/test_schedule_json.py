@@ -4,7 +4,7 @@ import gzip
 import json
 import re
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -22,6 +22,7 @@ from onchip.answer.document import (
     schedule_claim_figures,
 )
 from onchip.answer.layer_mapping import Kept, LayerMapping, Loop
+from onchip.answer.layer_problem import LayerProblem
 from onchip.answer.problem import Count
 from onchip.answer.program import Allocate, Compute, Copy, Plan
 from onchip.answer.result import Status
@@ -29,12 +30,18 @@ from onchip.answer.schedule import Homes, Schedule, ScheduledMapping, ScheduledS
 from onchip.answer.stacks import OverlapMode, Tiling
 from onchip.arch.accelerator import Accelerator
 from onchip.arch.memory import Memory, Operand
+from onchip.cost.layer.cost import layer_cost
 from onchip.errors import InputError
 from onchip.formats.own.accelerator_yaml import accelerator_from_yaml, bundled_accelerators, load_accelerator
 from onchip.formats.own.accelerator_yaml_writer import accelerator_sha256
 from onchip.formats.own.schedule_json import DECISIONS, addressed_memories, read_schedule, schedule_from_json
 from onchip.formats.own.schedule_json_writer import schedule_to_json, write_schedule
+from onchip.ir.graph import Graph
 from onchip.ir.layer import Layer
+from onchip.ir.operator import AttributeValue, Operator
+from onchip.ir.tensor import Role, Tensor
+from onchip.verify.schedule.setting import ScheduleSetting
+from onchip.verify.schedule.verifier import verify_schedule
 from support.answer_files import ANY_TEXT, INSTRUCTIONS, NAMES, accelerators, mapped_layers
 
 Json: TypeAlias = Any
@@ -91,10 +98,48 @@ def test_the_program_allocates_in_the_memories_of_which_one_instance_serves_the_
     assert addressed_memories(schedule_from_json(TEXT, "s.json").accelerator) == (WEIGHTS, MAPS)
 
 
-def test_the_file_shown_in_the_formats_is_rewritten_byte_for_byte() -> None:
+def shown() -> str:
+    """The file in the documentation."""
     formats = (Path(__file__).parents[2] / "docs" / "formats.md").read_text(encoding="utf-8")
-    (shown,) = re.findall(r'```json\n(\{"format": "onchip-schedule".*?)```', formats, re.DOTALL)
-    assert schedule_to_json(schedule_from_json(shown, "formats.md")) == shown
+    (text,) = re.findall(r'```json\n(\{"format": "onchip-schedule".*?)```', formats, re.DOTALL)
+    return str(text)
+
+
+def test_the_file_shown_in_the_formats_is_rewritten_byte_for_byte() -> None:
+    assert schedule_to_json(schedule_from_json(shown(), "formats.md")) == shown()
+
+
+def test_the_file_shown_in_the_formats_is_legal_and_its_figures_are_counted() -> None:
+    document = schedule_from_json(shown(), "formats.md")
+    attributes: dict[str, AttributeValue] = {"kernel_shape": [3, 3], "pads": [1, 1, 1, 1]}
+    network = Graph(
+        "convolution",
+        (
+            Tensor.of_shape("x", (1, 3, 8, 8), 8, Role.INPUT),
+            Tensor.of_shape("w", (2, 3, 3, 3), 8, Role.PARAMETER),
+            Tensor.of_shape("y", (1, 2, 8, 8), 8, Role.OUTPUT),
+        ),
+        (Operator("conv", "Conv", ("x",), ("y",), ("w",), attributes),),
+    )
+    setting = ScheduleSetting(network, document.accelerator, network, 24)
+    verdict = verify_schedule(setting, document.answer, document.claim, price_at_home)
+    assert verdict.violations == ()
+
+
+@dataclass(frozen=True, slots=True)
+class PriceAtHome:
+    """What a nest of which nothing streams costs."""
+
+    energy_pj: float
+    cycles: float
+    dram_read_bits: int = 0
+    dram_written_bits: int = 0
+
+
+def price_at_home(problem: LayerProblem, mapping: LayerMapping) -> PriceAtHome:
+    """By the cost model."""
+    cost = layer_cost(problem, mapping)
+    return PriceAtHome(cost.energy_pj, cost.cycles)
 
 
 @st.composite
