@@ -55,7 +55,7 @@ def expense_of_nests(machine: AddressedMachine, nests: Sequence[PricedNest]) -> 
         for memory, bits in nest.workspace_bits.items():
             greatest[memory] = max(greatest[memory], in_bytes(bits))
     energy_fj = round(energy_pj * FEMTOJOULES_PER_PICOJOULE)
-    return Expense(energy_fj, ceil(cycles), read, written, _turn(machine, read, written), dict(greatest))
+    return Expense(energy_fj, ceil(cycles), read, written, turn_at_dram(machine, read, written), dict(greatest))
 
 
 def expense_without_nest(
@@ -81,7 +81,7 @@ def expense_without_nest(
     )
     read, written = moved[DRAM][Direction.READ], moved[DRAM][Direction.WRITE]
     workspaces = {memory: in_bytes(bits) for memory, bits in rows.items()}
-    return Expense(round(energy_fj), cycles, read, written, _turn(machine, read, written), workspaces)
+    return Expense(round(energy_fj), cycles, read, written, turn_at_dram(machine, read, written), workspaces)
 
 
 def expense_of_copy(machine: AddressedMachine, tensor: Tensor, copy: Copy) -> Expense:
@@ -94,10 +94,11 @@ def expense_of_copy(machine: AddressedMachine, tensor: Tensor, copy: Copy) -> Ex
             slowest = max(slowest, machine.cycles(memory, direction, bits))
     read, written = bits * (copy.source == DRAM), bits * (copy.target == DRAM)
     cycles = machine.dma.setup_cycles + slowest
-    return Expense(round(energy_fj), cycles, read, written, _turn(machine, read, written))
+    return Expense(round(energy_fj), cycles, read, written, turn_at_dram(machine, read, written))
 
 
-def _turn(machine: AddressedMachine, read: int, written: int) -> int:
+def turn_at_dram(machine: AddressedMachine, read: int, written: int) -> int:
+    """For how many cycles what reads and writes so many bits has DRAM for itself."""
     return machine.cycles(DRAM, Direction.READ, read) + machine.cycles(DRAM, Direction.WRITE, written)
 
 

@@ -127,9 +127,8 @@ class Clock:
 
     def _begin(self, moments: Sequence[int], expense: Expense) -> int:
         """As soon as everything that is waited for has ended; what moves bits from or to DRAM has its turn there."""
-        uses_dram = expense.dram_read_bits + expense.dram_written_bits > 0
-        start = max(*moments, self._dram_until if uses_dram else 0)
-        if uses_dram:
+        start = max(*moments, self._dram_until if expense.dram_cycles else 0)
+        if expense.dram_cycles:
             self._dram_until = start + expense.dram_cycles
         self.latency_cycles = max(self.latency_cycles, start + expense.cycles, self._dram_until)
         return start
