@@ -6,14 +6,23 @@ import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
-from onchip.answer.document import Claim, Document, Granularity, Reading, ScheduleDocument, Source
+from onchip.answer.document import (
+    Claim,
+    Document,
+    Granularity,
+    Reading,
+    ScheduleDocument,
+    Source,
+    schedule_claim_figures,
+)
 from onchip.answer.problem import Count
 from onchip.answer.result import Result
 from onchip.answer.schedule import Schedule, ScheduledStack
 from onchip.app.networks import read_network
 from onchip.arch.accelerator import Accelerator
+from onchip.cost.schedule.nest_cost import nest_cost
 from onchip.cost.schedule.relaxation import Relaxation, relaxation
-from onchip.errors import InputError
+from onchip.errors import InputError, InternalError
 from onchip.formats.own.accelerator_yaml import load_accelerator
 from onchip.formats.own.graph_json import graph_sha256
 from onchip.ir.graph import Graph
@@ -25,8 +34,8 @@ from onchip.solve.run.start import RunStarter, silent_run
 from onchip.solve.schedule.objective import ScheduleObjective
 from onchip.solve.schedule.options import ScheduleOptions
 from onchip.solve.schedule.solve import FoundSchedule, ScheduleQuestion, ensure_usable, solve_schedule
-
-NOT_CHECKED = ("energies and cycles of mappings are those of the model that made them",)
+from onchip.verify.schedule.setting import ScheduleSetting
+from onchip.verify.schedule.verifier import verify_schedule
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,14 +94,31 @@ def schedule_network(request: ScheduleRequest, start: RunStarter = silent_run) -
         asked.relaxation,
         request.options.space,
         ScheduleSeconds(asked.seconds, found.seconds, 0.0),
-        not_checked=NOT_CHECKED,
     )
     if found.answer is None:
         return replace(outcome, why_not="no mapping of an operator was found in time")
     started = time.perf_counter()
-    seconds = replace(outcome.seconds, verify=time.perf_counter() - started)
     document = _document(asked, outcome, found.answer)
-    return replace(outcome, tiles=found.answer.tiles, figures=found.answer.figures, document=document, seconds=seconds)
+    not_checked = _verified(asked, document, found.answer)
+    return replace(
+        outcome,
+        tiles=found.answer.tiles,
+        figures=found.answer.figures,
+        document=document,
+        not_checked=not_checked,
+        seconds=replace(outcome.seconds, verify=time.perf_counter() - started),
+    )
+
+
+def _verified(asked: _ReadQuestion, document: ScheduleDocument, found: FoundSchedule) -> tuple[str, ...]:
+    """What the verifier took as given; raises InternalError for a schedule, or a claim of it, that it does not pass."""
+    partial_bits = asked.precision.partial_bits or asked.precision.bits
+    setting = ScheduleSetting(asked.network, asked.accelerator, found.tiles.graph, partial_bits)
+    verdict = verify_schedule(setting, document.answer, document.claim, nest_cost)
+    if verdict.violations:
+        count, first = len(verdict.violations), verdict.violations[0]
+        raise InternalError(f"its schedule has {count} violations, the first: {first}", place="schedule")
+    return verdict.not_checked
 
 
 def _read(request: ScheduleRequest) -> _ReadQuestion:
@@ -142,11 +168,7 @@ def _document(asked: _ReadQuestion, outcome: ScheduleOutcome, found: FoundSchedu
         outcome.objective,
         result.objective_value or 0,
         result.lower_bound,
-        {
-            "energy_pj": figures.energy_fj / 1000,
-            "latency_cycles": figures.latency_cycles,
-            "traffic_bytes": figures.traffic_bytes,
-        },
+        schedule_claim_figures(figures.energy_fj, figures.latency_cycles, figures.traffic_bytes),
         outcome.space,
     )
     source = Source(asked.network.name, graph_sha256(asked.network))
