@@ -32,12 +32,16 @@ class FloorOfNest:
 
 @dataclass(frozen=True, slots=True)
 class NestOrigins:
-    """Which operands of a nest may come from DRAM alone, so that units may take them there; whether its output goes."""
+    """Which operands of a nest may come from DRAM alone, so that units may take them there; whether its output goes.
+
+    Of a weight with `weight_has_other_readers` what is on the chip may serve these, too.
+    """
 
     input_is_in_dram: bool
     weight_is_in_dram: bool
     weight_is_an_input: bool
     output_leaves: bool
+    weight_has_other_readers: bool = False
 
 
 @dataclass(slots=True)
@@ -79,23 +83,24 @@ def _weight_pj(floors: NestFloors, work: NestWork, origins: NestOrigins) -> floa
     if not work.weights:
         return 0.0
     if origins.weight_is_in_dram:
-        return work.weights * _beyond_the_first_read(floors, work.uses_of_weight)
+        is_shared = origins.weight_has_other_readers
+        return work.weights * _beyond_the_first_read(floors, work.uses_of_weight, is_shared=is_shared)
     floor = floors.floor(Operand.WEIGHT, work.uses_of_weight)
     return work.macs * floor.per_mac + work.weights * min(floor.per_element.values())
 
 
-def _beyond_the_first_read(floors: NestFloors, uses: int) -> float:
+def _beyond_the_first_read(floors: NestFloors, uses: int, *, is_shared: bool) -> float:
     """Of a weight that only DRAM has, with so many uses: what it costs beside one read there.
 
-    Either every use is served by DRAM; or it is written to some memory, and all uses but those that one read of DRAM
-    may serve are fed from there.
+    Either every use is served by DRAM; or it is written to some memory (for all who read it), and all uses but those
+    that one read of DRAM may serve are fed from there.
     """
     bits, machine, serving = floors.layer.weight_bits, floors.machine, floors.shares.serving[Operand.WEIGHT]
     once_pj = bits * machine.read_pj[DRAM]
     more_uses = max(uses - serving[DRAM], 0.0)
     straight_pj = more_uses * once_pj / serving[DRAM]
     by_memories = (
-        bits * machine.write_pj[name] + more_uses * bits * machine.read_pj[name] / serving[name]
+        (0.0 if is_shared else bits * machine.write_pj[name]) + more_uses * bits * machine.read_pj[name] / serving[name]
         for name, level in holders(machine.accelerator, Operand.WEIGHT)
         if level is not None
     )

@@ -150,11 +150,13 @@ class _Relaxing:
         roles = [self.graph.tensor[name].role for name in operator.inputs]
         comes = any(role in _FROM_OUTSIDE for role in roles)
         either = is_element_by_element(layer) and bool(operator.parameters)
+        outside = [name for name in operator.reads if self.graph.tensor[name].role in _FROM_OUTSIDE]
         return NestOrigins(
             input_is_in_dram=comes or either,
             weight_is_in_dram=comes or bool(operator.parameters),
             weight_is_an_input=not operator.parameters,
             output_leaves=self.graph.tensor[operator.outputs[0]].role is Role.OUTPUT,
+            weight_has_other_readers=any(len(self.graph.readers[name]) > 1 for name in outside),
         )
 
     def _add_without_nest(self, operator: Operator) -> None:
