@@ -5,19 +5,21 @@ from __future__ import annotations
 from collections.abc import Sequence
 from itertools import pairwise, product
 
-from onchip.ir.region import Region, common, size_of, whole_region
+from onchip.ir.region import Region, size_of
 
 
 def cover(wanted: Region, boxes: Sequence[Region]) -> bool:
     """Whether every element of a box is in one of the others."""
-    near = [box for box in boxes if common(wanted, box)]
-    if any(common(wanted, box) == size_of(wanted) for box in near):
+    if any(_is_inside(wanted, box) for box in boxes):
         return True
-    return all(any(common(cell, box) for box in near) for cell in _cells(wanted, near))
+    near = [box for box in boxes if _meet(wanted, box)]
+    return all(any(_is_inside(cell, box) for box in near) for cell in _cells(wanted, near))
 
 
 def partition(whole: Region, boxes: Sequence[Region]) -> bool:
     """Whether every element of a box is in exactly one of the others, which reach nowhere else."""
+    if len(boxes) == 1:
+        return boxes[0] == whole
     if sum(map(size_of, boxes)) != size_of(whole):
         return False
     lines = [_lines(whole, boxes, at) for at in range(len(whole))]
@@ -34,9 +36,12 @@ def partition(whole: Region, boxes: Sequence[Region]) -> bool:
     return True
 
 
-def partition_of(shape: Sequence[int], boxes: Sequence[Region]) -> bool:
-    """Whether boxes make up a whole tensor."""
-    return partition(whole_region(shape), boxes)
+def _is_inside(inner: Region, outer: Region) -> bool:
+    return all(span[0] >= other[0] and span[1] <= other[1] for span, other in zip(inner, outer, strict=True))
+
+
+def _meet(one: Region, other: Region) -> bool:
+    return all(span[0] < across[1] and across[0] < span[1] for span, across in zip(one, other, strict=True))
 
 
 def _cells(wanted: Region, boxes: Sequence[Region]) -> product[tuple[tuple[int, int], ...]]:

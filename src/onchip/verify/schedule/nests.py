@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from itertools import product
 from math import prod
 from typing import Final
@@ -71,9 +71,17 @@ class NestDerivation:
 
     network: Graph
     partial_bits: int
+    _whole: dict[str, Nests | None] = field(default_factory=dict, compare=False)
 
     def of(self, operator: Operator, region: Region | None = None) -> Nests | None:
         """Of a region of the first output, or of all of it; None for an operator that no loop nest describes."""
+        if region is not None:
+            return self._of_region(operator, region)
+        if operator.name not in self._whole:
+            self._whole[operator.name] = self._of_region(operator, None)
+        return self._whole[operator.name]
+
+    def _of_region(self, operator: Operator, region: Region | None) -> Nests | None:
         names = (operator.outputs[0], *operator.inputs, *operator.parameters)
         shapes = [self.network.tensor[name].shape for name in names]
         known = [shape for shape in shapes if shape is not None]

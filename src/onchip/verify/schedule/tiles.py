@@ -67,9 +67,10 @@ def verify_tiles(
     strangers = (operator.name for operator in tiles.operators if operator.name not in known)
     found += [Violation(Rule.TILE_DIFFERS, name, detail) for name in strangers]
     if not found:
+        regions = [_regions_of_last(network, stack) for stack in stacks]
         for run in runs:
-            found += _Part(network, tiles, stacks[run.stack], nests, run).violations()
-        found += [*_order(stacks, runs, nests), *_what_is_computed(network, stacks, runs), *_bands(network, tiles)]
+            found += _Part(network, tiles, stacks[run.stack], regions[run.stack], nests, run).violations()
+        found += [*_order(stacks, runs, nests), *_what_is_computed(stacks, regions, runs), *_bands(network, tiles)]
     return tuple(found)
 
 
@@ -122,19 +123,23 @@ def _order(
         last = max(key, last)
 
 
+def _regions_of_last(network: Graph, stack: ScheduledStack) -> Sequence[Region]:
+    last = network.operator[stack.operators[-1]]
+    return tile_regions(last, network.tensor[last.outputs[0]].shape or (), stack)
+
+
 def _what_is_computed(
-    network: Graph, stacks: Sequence[ScheduledStack], runs: Sequence[TileOfNetwork]
+    stacks: Sequence[ScheduledStack], regions: Sequence[Sequence[Region]], runs: Sequence[TileOfNetwork]
 ) -> Iterator[Violation]:
     """What leaves a stack is computed whole, every tile its part; of what stays inside, windows say what is needed."""
     numbers: dict[str, set[int]] = defaultdict(set)
     for run in runs:
         numbers[run.original.name].add(run.number)
-    for stack in stacks:
-        last = network.operator[stack.operators[-1]]
-        shape = network.tensor[last.outputs[0]].shape or ()
-        for number, region in enumerate(tile_regions(last, shape, stack)):
-            if number not in numbers[last.name]:
-                yield Violation(Rule.TILE_MISSING, last.name, f"nothing computes tile {number}, {_shown(region)}")
+    for stack, parts in zip(stacks, regions, strict=True):
+        last = stack.operators[-1]
+        for number, region in enumerate(parts):
+            if number not in numbers[last]:
+                yield Violation(Rule.TILE_MISSING, last, f"nothing computes tile {number}, {_shown(region)}")
 
 
 def _bands(network: Graph, tiles: Graph) -> Iterator[Violation]:
@@ -160,6 +165,7 @@ class _Part:
     network: Graph
     tiles: Graph
     stack: ScheduledStack
+    tiles_of_stack: Sequence[Region]
     nests: NestDerivation
     run: TileOfNetwork
 
@@ -213,15 +219,14 @@ class _Part:
 
     def _place(self) -> str:
         original, number = self.run.original, self.run.number
-        last = self.network.operator[self.stack.operators[-1]]
-        regions = tile_regions(last, self._shape(last.outputs[0]), self.stack)
+        regions = self.tiles_of_stack
         if number >= len(regions):
             return f"its stack has {len(regions)} tiles"
         if self.stack.tiling is None and any(
             self._region(at) != whole_region(self._shape(name)) for at, name in enumerate(original.outputs)
         ):
             return "its stack runs whole"
-        if original is last and self._region(0) != regions[number]:
+        if original.name == self.stack.operators[-1] and self._region(0) != regions[number]:
             return f"it computes {_shown(self._region(0))}, tile {number} is {_shown(regions[number])}"
         return ""
 
