@@ -167,6 +167,24 @@ def test_tensors_in_bytes_and_several_outputs_stand_as_they_are() -> None:
     assert tile_graph(graph, whole("split"), Precision(4)).graph == graph
 
 
+def test_tensors_in_bytes_keep_these_beside_others_that_get_other_bits() -> None:
+    tensors = Tensor("x", 7, Role.INPUT), Tensor.of_shape("a", (5,), 32, Role.OUTPUT)
+    graph = Graph("read", tensors, (Operator("read", "Cast", ("x",), ("a",)),))
+    assert [one.size_bytes for one in tile_graph(graph, whole("read"), Precision(4)).graph.tensors] == [7, 3]
+
+
+@pytest.mark.parametrize("mode", OverlapMode)
+def test_a_fully_connected_layer_in_a_tile_has_the_nest_that_it_has_whole(mode: OverlapMode) -> None:
+    graph = classifier()
+    names = list(graph.operator)
+    stacks = [tiled(names[:2], "2x1", mode), tiled(names[2:4], "1x1", mode), *whole(names[4])]
+    assert differences(graph, stacks) == ()
+    tiles = tile_graph(graph, stacks, EIGHT)
+    (gemm,) = (operator for operator in tiles.graph.operators if tiles.operators[operator.name].operator == names[3])
+    assert gemm.tile is not None
+    assert tiles.operators[gemm.name].nests == (EIGHT.of(layers_of(graph).layers[names[3]]),)
+
+
 def test_elements_have_the_bits_that_are_asked_for() -> None:
     graph = residual(8)
     tiles = tile_graph(graph, [tiled(tuple(graph.operator), "2x2")], Precision(16, 40))
@@ -296,7 +314,28 @@ def test_more_tile_operators_than_the_space_has_are_refused(monkeypatch: pytest.
         tile_graph(graph, stacks, EIGHT)
 
 
-def test_a_million_tiles_are_refused_before_they_are_made() -> None:
+def test_views_in_tiles_count_among_tile_operators(monkeypatch: pytest.MonkeyPatch) -> None:
+    graph = unpadded(9)
+    stacks = [tiled(tuple(graph.operator), "2x2")]
+    count = len(tile_graph(graph, stacks, EIGHT).operators)
+    monkeypatch.setattr(transform, "MOST_TILE_OPERATORS", count - 1)
+    with pytest.raises(ScheduleError, match=f"it has {count} tile operators"):
+        tile_graph(graph, stacks, EIGHT)
+
+
+@pytest.mark.parametrize("is_tile_first", [True, False])
+def test_an_operator_that_has_the_name_of_anothers_tile_is_refused(*, is_tile_first: bool) -> None:
+    image = Tensor.of_shape("x", (1, 1, 4, 4), 8, Role.INPUT)
+    outputs = [Tensor.of_shape(name, (1, 1, 4, 4), 8, Role.OUTPUT) for name in ("a", "b")]
+    operators = Operator("relu", "Relu", ("x",), ("a",)), Operator("relu#0", "Softmax", ("x",), ("b",))
+    graph = Graph("g", (image, *outputs), operators)
+    stacks = [tiled("relu", "2x2"), *whole("relu#0")]
+    with pytest.raises(ScheduleError, match=r"operator 'relu#0': .*a tile of another operator has this name"):
+        tile_graph(graph, stacks if is_tile_first else stacks[::-1], EIGHT)
+
+
+def test_a_million_tiles_are_refused_before_they_are_made(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delattr(transform, "emitted")
     network = Network(8)
     conv(network, network.input(1, 1, 1000, 1000), 1, 1)
     with pytest.raises(ScheduleError, match=r"it has 1,000,000 tile operators; expected at most 50,000: larger tiles"):
