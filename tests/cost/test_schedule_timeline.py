@@ -169,6 +169,27 @@ def test_a_copy_waits_for_a_compute_whose_place_it_takes() -> None:
     assert timeline.parts.waiting_for_data == 10 + 30
 
 
+def test_a_place_that_nobody_wrote_hides_nobody_who_used_its_bytes() -> None:
+    timeline = of_two(
+        Allocate("x", "sram", 60),
+        Copy("x", DRAM, "sram"),
+        Allocate("y", "sram", 70),
+        Compute("first"),
+        Free("x", "sram"),
+        Allocate("w", "sram", 0),
+        Copy("w", DRAM, "sram"),
+        Allocate("z", "sram", 80),
+        Compute("second"),
+        Free("w", "sram"),
+        Allocate("x", "sram", 5),
+        Free("x", "sram"),
+        Allocate("w", "sram", 20),
+        Copy("w", DRAM, "sram"),
+        Copy("z", "sram", DRAM),
+    )
+    assert starts(timeline)[3:5] == [(60, 110), (110, 140)]
+
+
 def test_a_compute_that_streams_has_dram_from_its_beginning_and_may_let_it_go_late() -> None:
     streaming = RESIDENT | {"first": ComputeCost(0, 5, 80, 80, {}), "second": ComputeCost(0, 5, 240, 80, {})}
     timeline = of_two(Compute("first"), Compute("second"), costs=streaming)

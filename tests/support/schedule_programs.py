@@ -175,22 +175,29 @@ class _Writer:
         )
 
     def _prefetch(self) -> None:
-        """Some tensor, which is somewhere, comes to some memory that may hold it."""
+        """Some tensor, which is somewhere, comes to some memory that may hold it; or only its place is kept for it."""
         tensor = self.random.choice(self.graph.tensors)
         if self._sources(tensor.name):
             kinds = {Operand.WEIGHT} if tensor.role is Role.PARAMETER else {Operand.INPUT, Operand.OUTPUT}
             names = [one.memory.name for one in self.levels if kinds & set(one.memory.holds)]
             if names:
-                self._bring(tensor.name, self.random.choice(names), {tensor.name})
+                memory = self.random.choice(names)
+                if self.random.random() < 0.3 and tensor.name not in self.residents[memory]:
+                    self._allocate(tensor.name, memory, tensor.size_bytes, {tensor.name})
+                    if self.random.random() < 0.5:
+                        self._free(tensor.name, memory)
+                else:
+                    self._bring(tensor.name, memory, {tensor.name})
 
     def _sources(self, name: str) -> list[str]:
         held = [memory for memory, residents in self.residents.items() if name in residents and residents[name][2]]
         return [*held, *([DRAM] if name in self.in_dram else [])]
 
     def _bring(self, name: str, memory: str, pinned: set[str]) -> None:
-        if name in self.residents[memory]:
+        if name not in self.residents[memory]:
+            self._allocate(name, memory, self.graph.tensor[name].size_bytes, pinned)
+        elif self.residents[memory][name][2]:
             return
-        self._allocate(name, memory, self.graph.tensor[name].size_bytes, pinned)
         self.instructions.append(Copy(name, self.random.choice(self._sources(name)), memory))
         self.residents[memory][name] = (*self.residents[memory][name][:2], True)
 
