@@ -17,9 +17,10 @@ from onchip.lower.schedule.tiled import tile_graph
 from onchip.verify.schedule.nests import NestDerivation
 from onchip.verify.schedule.stacks import verify_stacks
 from onchip.verify.schedule.tiles import verify_tiles
-from support.fusable_graphs import transposed
+from support.fusable_graphs import conv, crop, transposed
 from support.onnx_networks import LIGHT_MODELS
 from support.scheduled_stacks import all_whole, tile_graphs, tiled
+from support.tiled import Network
 
 
 def assert_both_agree(network: Graph, stacks: Sequence[ScheduledStack], tiles: TileGraph, partial_bits: int) -> None:
@@ -51,6 +52,19 @@ def test_stacks_in_tiles_are_what_the_verifier_derives(
 def test_a_transposed_convolution_in_tiles_is_what_the_verifier_derives(tile: str, mode: OverlapMode) -> None:
     stacks = [tiled("conv0 convtranspose1", tile, mode)]
     assert_both_agree(transposed(5), stacks, tile_graph(transposed(5), stacks, Precision(8)), 24)
+
+
+@pytest.mark.parametrize("mode", OverlapMode)
+def test_several_parts_of_a_view_in_one_tile_are_what_the_verifier_derives(mode: OverlapMode) -> None:
+    network = Network(8)
+    view = crop(network, network.input(1, 1, 9, 9), 1, 1)
+    last = conv(network, network.add("Relu", [view], (1, 1, 7, 7)), 1, 3)
+    network.add("Add", [last, view], (1, 1, 7, 7))
+    graph = network.graph()
+    stacks = [tiled(tuple(graph.operator), "3x3", mode)]
+    tiles = tile_graph(graph, stacks, Precision(8))
+    assert {"slice0#1", "slice0#1.1"} <= tiles.operators.keys()
+    assert_both_agree(graph, stacks, tiles, 24)
 
 
 @pytest.mark.parametrize("name", [*map(str, LIGHT_MODELS), "transformer", "vit_b_16", "lenet5", "fsrcnn-defines"])

@@ -49,7 +49,7 @@ def tiles_of_network(network: Graph, tiles: Graph, stacks: Sequence[ScheduledSta
         name = operator.tile.operator if operator.tile else operator.name
         if name not in stack_of or name not in network.operator:
             continue
-        number = operator.name.removeprefix(f"{name}#")
+        number = operator.name.removeprefix(f"{name}#").partition(".")[0]
         runs.append(
             TileOfNetwork(operator, network.operator[name], stack_of[name], int(number) if number.isdecimal() else 0)
         )
