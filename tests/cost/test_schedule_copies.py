@@ -13,7 +13,6 @@ from onchip.arch.memory import DRAM, Access, Direction, Dma, Dram, Memory, Memor
 from onchip.cost.schedule.compute_cost import ComputeCost, NestCost, OperandAtHome, cost_of_nests, cost_without_nest
 from onchip.cost.schedule.copies import CopyPrices
 from onchip.cost.schedule.operands import BandedOperand, operands_of
-from onchip.cost.schedule.rates import addressed_levels
 from onchip.errors import AcceleratorError, UsageError
 from onchip.ir.graph import Graph
 from onchip.ir.operator import Operator
@@ -41,13 +40,6 @@ CHIP = Accelerator(
     Dma(1, 5),
 )
 PRICES = CopyPrices(CHIP)
-
-
-def test_memories_of_which_one_serves_the_whole_array_are_addressed() -> None:
-    assert addressed_levels(CHIP) == (LOCAL, WEIGHTS, SHARED)
-    assert addressed_levels(replace(CHIP, array=ComputeArray(free=4))) == (LOCAL, WEIGHTS, SHARED)
-    one_lane = replace(REGISTER, serves=("lane",))
-    assert addressed_levels(replace(CHIP, levels=(one_lane, *LEVELS[1:])))[0] == one_lane
 
 
 @pytest.mark.parametrize(

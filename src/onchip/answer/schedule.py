@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Final
 
 from onchip.answer.layer_mapping import LayerMapping
 from onchip.answer.program import Plan
@@ -18,6 +19,8 @@ from onchip.ir.layer import Layer
 
 WORKSPACE = "@workspace"
 """Behind an operator's name: the tensor of what its mapping needs in a memory while it runs."""
+MOST_TILE_OPERATORS: Final = 50_000
+"""A network in more of them lies outside the space of schedules."""
 
 
 class ScheduleError(InputError):

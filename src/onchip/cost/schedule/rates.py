@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from fractions import Fraction
 
 from onchip.arch.accelerator import Accelerator
-from onchip.arch.memory import DRAM, Access, Direction, MemoryLevel, Port
+from onchip.arch.memory import DRAM, Access, Direction, Port
 from onchip.cost.layer.cost import access_of
 from onchip.errors import AcceleratorError
 
@@ -20,7 +20,7 @@ class MemoryRates:
     """Cycles and energies of the addressed memories of an accelerator and of its DRAM, each by its name."""
 
     def __init__(self, accelerator: Accelerator) -> None:
-        self.addressed = addressed_levels(accelerator)
+        self.addressed = accelerator.addressed
         self._accelerator = accelerator
         self._ports: dict[str, Sequence[Port]] = {level.memory.name: level.ports for level in self.addressed}
         self._ports[DRAM] = accelerator.dram.ports if accelerator.dram else ()
@@ -69,16 +69,6 @@ class MemoryRates:
             place = "dram" if memory == DRAM else f"memory {memory!r}"
             raise AcceleratorError(f"no port can {direction}", place=place, expected="one that does, or no ports")
         return found or None
-
-
-def addressed_levels(accelerator: Accelerator) -> tuple[MemoryLevel, ...]:
-    """The levels of which one instance serves the whole array, nearest the MACs first: programs allocate in these."""
-    return tuple(level for level in accelerator.levels if _serves_the_whole_array(accelerator, level))
-
-
-def _serves_the_whole_array(accelerator: Accelerator, level: MemoryLevel) -> bool:
-    sizes = accelerator.array.sizes if accelerator.array else {}
-    return level.serves is None or set(sizes) <= set(level.serves)
 
 
 def _energy_pj(access: Access, direction: Direction) -> float:

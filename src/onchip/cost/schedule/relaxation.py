@@ -11,6 +11,7 @@ from fractions import Fraction
 from math import ceil, prod
 from typing import Final
 
+from onchip.answer.schedule import MOST_TILE_OPERATORS
 from onchip.arch.accelerator import Accelerator
 from onchip.arch.memory import DRAM, Direction, Operand
 from onchip.cost.schedule.copies import dram_cycles
@@ -24,8 +25,6 @@ from onchip.ir.layer import Layer
 from onchip.ir.operator import Operator
 from onchip.ir.tensor import Role, Tensor
 
-MOST_TILE_OPERATORS: Final = 50_000
-"""A network in more tiles lies outside the space (docs/schedule.md, section 2)."""
 _MARGIN: Final = 1e-9
 """More than sums of floating-point numbers are ever wrong by, of their value."""
 _FROM_OUTSIDE: Final = (Role.INPUT, Role.PARAMETER)

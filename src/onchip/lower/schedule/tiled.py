@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Final
 
-from onchip.answer.schedule import ScheduledStack, ScheduleError
+from onchip.answer.schedule import MOST_TILE_OPERATORS, ScheduledStack, ScheduleError
 from onchip.ir.graph import Graph
 from onchip.lower.layers.layers_of import Precision
 from onchip.lower.schedule.emission import emitted
@@ -15,9 +14,6 @@ from onchip.lower.schedule.nests import NestsOfNetwork
 from onchip.lower.schedule.precise import with_elements_of
 from onchip.lower.schedule.stacks_in_tiles import stacks_in_tiles
 from onchip.lower.schedule.tile_graph import TileGraph
-
-MOST_TILE_OPERATORS: Final = 50_000
-"""A network in more of them lies outside the space of schedules."""
 
 
 @dataclass(frozen=True, slots=True)
