@@ -59,3 +59,19 @@ def test_a_dimension_of_the_array_unrolls_what_it_lists_or_is_named_for_or_else_
     assert loops_along(array, "pe") == LOOPS
     assert loops_along(array, "lane") == ("C", "R")
     assert loops_along(ComputeArray(free=64), "free") == LOOPS
+
+
+def test_a_layer_is_not_padded_along_loops_that_end_short() -> None:
+    layer, nest = Layer(k=5, p=3), (Loop("K", 2), Loop("K", 3), Loop("P", 4))
+    mapping = LayerMapping(nest, ragged=("K",))
+    assert mapping.layer(layer) == Layer(k=5, p=4)
+    assert str(mapping) == "K2 K3 P4 | input() weight() output() | K short"
+    assert mapping.without_loops_of_one() == mapping
+    with pytest.raises(MappingError, match="loop K has 6 iterations; expected 7"):
+        mapping.layer(Layer(k=7, p=3))
+
+
+@pytest.mark.parametrize("names", [("OY",), ("C", "K"), ("K", "K")])
+def test_loops_that_end_short_are_named_once_and_in_order(names: tuple[str, ...]) -> None:
+    with pytest.raises(MappingError, match=f"loops {', '.join(names)} end short; expected some of N, K, C, P, Q"):
+        LayerMapping((), ragged=names)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import replace
+from random import Random
 
 import pytest
 
@@ -13,7 +15,9 @@ from onchip.arch.compute import ComputeArray
 from onchip.arch.memory import Memory, MemoryLevel, Operand
 from onchip.ir.layer import INPUT, OUTPUT, WEIGHT, Layer
 from onchip.simulate.loop_nest import outputs_of, run_nest
+from onchip.verify.mapping import tile_bits
 from support.nests import random_case
+from support.ragged_nests import random_ragged_mapping
 
 REGISTER = MemoryLevel(Memory("register", 64, holds=(Operand.WEIGHT, Operand.OUTPUT)), ())
 SRAM = MemoryLevel(Memory("sram", 1024), None, is_scratchpad=True)
@@ -86,3 +90,44 @@ def test_rows_that_a_stride_skips_are_part_of_a_tile_but_not_of_what_the_units_r
     assert run.accesses["sram", INPUT, Move.WRITE_FROM_ABOVE] == Counter({5: 1})
     assert run.accesses["sram", INPUT, Move.READ_FOR_BELOW] == Counter({1: 3})
     assert run.peak_elements["sram", INPUT] == 5
+
+
+@pytest.mark.parametrize("first", range(0, 200, 20))
+def test_loops_that_end_short_compute_the_layer_and_no_padding(first: int) -> None:
+    """Each product is added up once, no tile is larger than the verifier measures, and some is as large."""
+    short = 0
+    for seed in range(first, first + 20):
+        problem = random_case(seed, most_macs=200).problem
+        mapping = random_ragged_mapping(Random(seed), problem)
+        short += mapping.bounds != problem.layer.bounds
+        run = run_nest(problem, mapping, seed)
+        assert run.outputs == outputs_of(problem.layer, seed), str(mapping)
+        assert _largest_tiles(problem, mapping) == {key: size for key, size in run.peak_elements.items() if size}
+    assert short
+
+
+def _largest_tiles(problem: LayerProblem, mapping: LayerMapping) -> dict[tuple[str, str], int]:
+    """In elements, as the verifier measures them."""
+    levels = tuple(replace(level, double_buffered=False) for level in problem.accelerator.levels)
+    layer = replace(problem.layer, partial_bits=problem.layer.output_bits)
+    plain = replace(problem, layer=layer, accelerator=replace(problem.accelerator, levels=levels))
+    return {
+        (memory, operand): bits // layer.bits(operand)
+        for memory, needs in tile_bits(plain, mapping).items()
+        for operand, bits in needs.items()
+    }
+
+
+def test_the_last_turn_of_units_side_by_side_may_be_of_fewer() -> None:
+    mapping = LayerMapping((Loop("K", 2, "K"), Loop("K", 2)), weight=(Kept("register", 1),), ragged=("K",))
+    run = run_nest(LayerProblem(Layer(k=3), MACHINE), mapping)
+    assert run.accesses["register", WEIGHT, Move.WRITE_FROM_ABOVE] == Counter({1: 3})
+    assert run.accesses["dram", OUTPUT, Move.WRITE_FROM_BELOW] == Counter({2: 1, 1: 1})
+    assert run.iterations == 2
+
+
+def test_iterations_beyond_the_bound_are_not_executed() -> None:
+    ragged = LayerMapping((Loop("P", 2), Loop("K", 2), Loop("P", 3)), ragged=("P",))
+    run = run_nest(LayerProblem(Layer(k=2, p=5), MACHINE), ragged)
+    assert run.iterations == 2 * 5
+    assert sorted(run.outputs.values()) == sorted(outputs_of(Layer(k=2, p=5)).values())

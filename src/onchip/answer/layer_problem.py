@@ -40,9 +40,9 @@ class LayerProblem:
         object.__setattr__(self, "levels", levels)
         self._operands_have_homes_that_hold_all_of_them()
         self._room_is_within_the_memories()
-        capacities = {level.memory.name: level.memory.capacity_bytes for level in self.accelerator.levels}
-        listed = {name: self.room_bytes[name] for name in sorted(self.room_bytes)}
-        object.__setattr__(self, "room_bytes", {name: room for name, room in listed.items() if room < capacities[name]})
+        capacities = self._capacities_bytes
+        less = {name: room for name, room in sorted(self.room_bytes.items()) if room < capacities[name]}
+        object.__setattr__(self, "room_bytes", less)
 
     def home(self, operand: str) -> str:
         """Where an operand lies whole before, or after, the layer runs; DRAM, if it is streamed."""
@@ -57,8 +57,8 @@ class LayerProblem:
 
     def room_bits(self, memory: str) -> int:
         """What tiles may take of one instance of a memory."""
-        capacities = {level.memory.name: level.memory.capacity_bytes for level in self.accelerator.levels}
-        return self.room_bytes.get(memory, capacities[memory]) * 8
+        room = self.room_bytes.get(memory)
+        return 8 * (self._capacities_bytes[memory] if room is None else room)
 
     def resident_bits(self, memory: str) -> int:
         """What operands take that lie whole in a memory."""
@@ -68,6 +68,10 @@ class LayerProblem:
     def usable_bits(self, memory: str) -> int:
         """What tiles and the operands that lie whole in a memory may take of it together."""
         return self.room_bits(memory) + self.resident_bits(memory)
+
+    @property
+    def _capacities_bytes(self) -> dict[str, int]:
+        return {level.memory.name: level.memory.capacity_bytes for level in self.accelerator.levels}
 
     def _operands_have_homes_that_hold_all_of_them(self) -> None:
         single = {level.memory.name for level in self.accelerator.addressed}
@@ -82,7 +86,7 @@ class LayerProblem:
                 raise AcceleratorError(f"{name!r} is no single memory that holds it", place=place, expected=expected)
 
     def _room_is_within_the_memories(self) -> None:
-        capacities = {level.memory.name: level.memory.capacity_bytes for level in self.accelerator.levels}
+        capacities = self._capacities_bytes
         for name, room in self.room_bytes.items():
             if name not in capacities:
                 expected = f"one of {', '.join(capacities)}"
