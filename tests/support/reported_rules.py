@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+from collections.abc import Iterator
 from pathlib import Path
 
 import onchip.verify
@@ -11,10 +12,17 @@ from onchip.verify.rules import Rule
 
 def reported_by(*modules: str) -> set[Rule]:
     """The rules that the modules name, `schedule/stacks` among them as `schedule/stacks`."""
-    found: set[Rule] = set()
-    for module in modules:
-        tree = ast.parse((Path(onchip.verify.__path__[0]) / f"{module}.py").read_text(encoding="utf-8"))
-        for node in ast.walk(tree):
-            if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id == "Rule":
-                found.add(Rule[node.attr])
-    return found
+    folder = Path(onchip.verify.__path__[0])
+    return {rule for module in modules for rule in _named_in(folder / f"{module}.py")}
+
+
+def reported_anywhere() -> set[Rule]:
+    """The rules that any file of the program names."""
+    files = Path(onchip.__path__[0]).rglob("*.py")
+    return {rule for file in files for rule in _named_in(file)}
+
+
+def _named_in(file: Path) -> Iterator[Rule]:
+    for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id == "Rule":
+            yield Rule[node.attr]

@@ -1,0 +1,87 @@
+"""For every rule of schedules, the nearest legal schedule and the nearest illegal one."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+import onchip.verify.schedule.tiles
+from onchip.verify.rules import Rule
+from support.reported_rules import reported_anywhere, reported_by
+from support.schedule_cases import HALF, RESIDENT, STREAMED, TILED, ScheduleCase
+from support.schedule_claim_refusals import CLAIM_REFUSALS
+from support.schedule_program_refusals import BANDED, PROGRAM_REFUSALS
+from support.schedule_refusal import ScheduleRefusal
+from support.schedule_structure_refusals import FORKED, FORKED_STACK, STRUCTURE_REFUSALS
+
+SCHEDULE_REFUSALS = (*STRUCTURE_REFUSALS, *PROGRAM_REFUSALS, *CLAIM_REFUSALS)
+MODULES = ("mappings", "stacks", "streaming", "tiles", "verifier")
+
+
+def test_every_rule_of_schedules_has_a_refusal() -> None:
+    reported = reported_by(*(f"schedule/{module}" for module in MODULES))
+    assert {rule for refusal in SCHEDULE_REFUSALS for rule in refusal.rules} >= reported - {Rule.TOO_MANY_TILES}
+
+
+def test_every_rule_there_is_is_reported_somewhere() -> None:
+    assert reported_anywhere() >= set(Rule) - {Rule.LAYER_DIFFERS}
+
+
+@pytest.mark.parametrize("refusal", SCHEDULE_REFUSALS, ids=str)
+def test_the_nearest_legal_schedule_is_accepted(refusal: ScheduleRefusal) -> None:
+    verdict = refusal.legal.verdict()
+    assert verdict.violations == ()
+    assert verdict.is_legal
+    assert verdict.figures is not None
+
+
+@pytest.mark.parametrize("refusal", SCHEDULE_REFUSALS, ids=str)
+def test_the_nearest_illegal_schedule_is_refused_for_that_rule_alone(refusal: ScheduleRefusal) -> None:
+    verdict = refusal.illegal.verdict()
+    assert [violation.rule for violation in verdict.violations] == list(refusal.rules), verdict.violations
+    assert verdict.violations[0].subject == refusal.subject
+    assert not verdict.is_legal
+    assert all("\n" not in str(violation) for violation in verdict.violations)
+
+
+def test_more_tile_operators_than_a_schedule_may_have_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(onchip.verify.schedule.tiles, "MOST_TILES", 4)
+    assert TILED.verdict().is_legal
+    monkeypatch.setattr(onchip.verify.schedule.tiles, "MOST_TILES", 3)
+    assert [violation.rule for violation in TILED.verdict().violations] == [Rule.TOO_MANY_TILES]
+
+
+@pytest.mark.parametrize(
+    ("case", "energy_fj", "latency_cycles", "traffic_bytes", "peak_bytes", "arenas"),
+    [
+        # x: 16 bytes through far, 10 + 2 and 2 + 1 pJ each; y the other way; w1 and w2: 20 bytes, 10 + 2; 2 Computes.
+        # x 0-18, w1 18-38, conv1 38-48; w2 waits for w1's place, 48-52, conv2 52-62, y 62-80.
+        (RESIDENT, 16 * 15_000 * 2 + 20 * 12_000 + 3_000, 80, 52, 130, (("near", 112), ("far", 18))),
+        # Of three operands each twelve or twenty bits: 3 bytes read and 3 written, twice.
+        (STREAMED, 3_000, 20, 12, 0, (("near", 0), ("far", 0))),
+        # w1 0-20, conv1 20-30 (x: 12 bits), conv2 30-40 (w2: 12 bits, y: 20); sums and a tile of x beside a.
+        (HALF, 18 * 12_000 + 3_000, 40, 18 + 2 + 2 + 3, 18 + 32 + 76, (("near", 108), ("far", 26))),
+        (TILED, 6_000, 40, 24, 0, (("near", 0), ("far", 0))),
+        (BANDED, 4_500, 30, 3 + 2 * 5, 96, (("near", 96), ("far", 0))),
+    ],
+)
+def test_figures_of_schedules_are_those_worked_out_by_hand(
+    case: ScheduleCase, energy_fj: int, latency_cycles: int, traffic_bytes: int, peak_bytes: int, arenas: object
+) -> None:
+    figures = case.verdict().figures
+    assert figures is not None
+    assert (figures.energy_fj, figures.latency_cycles) == (energy_fj, latency_cycles)
+    assert figures.edp == energy_fj * latency_cycles
+    assert (figures.traffic_bytes, figures.peak_bytes, figures.arenas) == (traffic_bytes, peak_bytes, arenas)
+
+
+def test_a_fork_runs_operator_by_operator_or_as_one_stack() -> None:
+    assert FORKED.verdict().is_legal
+    assert FORKED_STACK.verdict().is_legal
+
+
+def test_what_a_cost_model_has_said_is_not_checked() -> None:
+    first, *_ = RESIDENT.verdict().not_checked
+    assert first == "energy, cycles and DRAM bits of 2 mappings are those of the cost model"
+    assert replace(RESIDENT, claim=None).verdict().violations == ()

@@ -1,0 +1,221 @@
+"""Per rule of stacks and tiles, the nearest legal schedule and the nearest illegal one."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from onchip.answer.schedule import ScheduledStack
+from onchip.answer.stacks import OverlapMode, Tiling
+from onchip.ir.layer import Layer
+from onchip.ir.tensor import Role
+from onchip.verify.rules import Rule
+from support.schedule_cases import (
+    CONV1,
+    CONV2,
+    FORK,
+    PAIR,
+    STREAMED,
+    STREAMED_HOMES,
+    TILED,
+    ScheduleCase,
+    mapped,
+    whole_stacks,
+)
+from support.schedule_refusal import refusal
+
+RELU = Layer(p=4, q=4, has_weight=False)
+SUM = Layer(g=16)
+FORKED = ScheduleCase(
+    whole_stacks("f", "g", "h", "add"),
+    (*(mapped(number, RELU, STREAMED_HOMES) for number in range(3)), mapped(3, SUM, STREAMED_HOMES)),
+    "compute f\ncompute g\ncompute h\ncompute add",
+    FORK,
+)
+_ONE_TILE = Tiling(4, 4, OverlapMode.RECOMPUTE)
+
+
+def _stacks(case: ScheduleCase, *stacks: tuple[str, ...]) -> ScheduleCase:
+    found = tuple(ScheduledStack(names, None if len(names) == 1 else _ONE_TILE) for names in stacks)
+    return replace(case, stacks=found)
+
+
+def _tiled(columns: int, rows: int) -> ScheduleCase:
+    stack = ScheduledStack(("conv1", "conv2"), Tiling(columns, rows, OverlapMode.RECOMPUTE))
+    return replace(TILED, stacks=(stack,))
+
+
+ONE_TILE = replace(
+    _tiled(4, 4),
+    mappings=(mapped(0, CONV1, STREAMED_HOMES), mapped(0, CONV2, STREAMED_HOMES)),
+    program="compute conv1\ncompute conv2",
+)
+FORKED_STACK = replace(
+    _stacks(FORKED, ("f", "g", "h", "add")),
+    mappings=(mapped(0, RELU, STREAMED_HOMES), mapped(0, SUM, STREAMED_HOMES)),
+)
+FORK_OF_TWO_OUTPUTS = replace(
+    FORK,
+    tensors=tuple(replace(one, role=Role.OUTPUT) if one.name == "c" else one for one in FORK.tensors),
+)
+
+_STACKS = (
+    refusal(
+        Rule.UNKNOWN_OPERATOR,
+        "a stack of an operator that the network has",
+        (STREAMED, replace(STREAMED, stacks=(*STREAMED.stacks, ScheduledStack(("conv3",))))),
+        "conv3",
+    ),
+    refusal(
+        Rule.OPERATOR_IN_NO_STACK,
+        "every operator in a stack",
+        (STREAMED, replace(STREAMED, stacks=STREAMED.stacks[:1], tiles=PAIR)),
+        "conv2",
+    ),
+    refusal(
+        Rule.OUT_OF_ORDER,
+        "stacks in an order in which they can run",
+        (STREAMED, replace(STREAMED, stacks=STREAMED.stacks[::-1])),
+        "conv2",
+    ),
+    refusal(
+        (Rule.STACK_NOT_CONVEX, Rule.OVER_A_BRANCH),
+        "no path that leaves a stack and comes back",
+        (FORKED_STACK, _stacks(FORKED, ("f", "h", "add"), ("g",))),
+        "stack 0",
+    ),
+    refusal(
+        Rule.OVER_A_BRANCH,
+        "what is written inside is read inside",
+        (FORKED_STACK, _stacks(FORKED, ("f", "g"), ("h", "add"))),
+        "f",
+    ),
+    refusal(
+        Rule.OUTPUT_LOST,
+        "no inner output leaves the network",
+        (FORKED_STACK, replace(FORKED_STACK, network=FORK_OF_TWO_OUTPUTS)),
+        "h",
+    ),
+    refusal(Rule.TILE_EXCEEDS_MAP, "tiles as wide as the map", (ONE_TILE, _tiled(5, 4)), "stack 0"),
+    refusal(Rule.TILE_EXCEEDS_MAP, "tiles as high as the map", (ONE_TILE, _tiled(4, 5)), "stack 0"),
+)
+
+_LAST = TILED.tile_graph.operator["conv2#1"]
+_FIRST = TILED.tile_graph.operator["conv1#0"]
+assert _LAST.tile is not None
+assert _FIRST.tile is not None
+_SWAPPED = replace(
+    TILED.tile_graph,
+    operators=tuple(TILED.tile_graph.operator[name] for name in ("conv1#1", "conv2#1", "conv1#0", "conv2#0")),
+)
+_UNFINISHED = replace(
+    TILED.tile_graph,
+    tensors=tuple(one for one in TILED.tile_graph.tensors if one.name not in (*_LAST.inputs, *_LAST.outputs)),
+    operators=TILED.tile_graph.operators[:2],
+)
+_BIAS = (*PAIR.tensors, replace(PAIR.tensor["w2"], name="bias", shape=(1,), size_bytes=1))
+BIASED = replace(
+    PAIR, tensors=_BIAS, operators=(PAIR.operators[0], replace(PAIR.operators[1], parameters=("w2", "bias")))
+)
+_WITH_BIAS = replace(STREAMED, network=BIASED, tiles=replace(PAIR, tensors=_BIAS, operators=BIASED.operators))
+
+_TWO_ROWS = ((0, 1), (0, 1), (0, 2), (0, 4))
+_TILES = (
+    refusal(
+        Rule.TENSOR_DIFFERS,
+        "the network's own sizes",
+        (STREAMED, replace(STREAMED, tiles=PAIR).with_tensor("a", shape=(1, 2, 4, 3), size_bytes=24)),
+        "a",
+    ),
+    refusal(
+        Rule.TENSOR_DIFFERS,
+        "the network's own roles",
+        (TILED, TILED.with_tensor("y[:,:,0:2,:]", role=Role.ACTIVATION)),
+        "y[:,:,0:2,:]",
+    ),
+    refusal(
+        Rule.TENSOR_DIFFERS,
+        "the bytes of a band's region",
+        (TILED, TILED.with_tensor("x[:,:,0:1,:]", shape=(1, 1, 1, 5), size_bytes=5)),
+        "x[:,:,0:1,:]",
+    ),
+    refusal(
+        Rule.TENSOR_DIFFERS,
+        "a region inside its tensor",
+        (TILED, TILED.with_tensor("x[:,:,3:4,:]", region=((0, 1), (0, 1), (3, 4), (1, 5)))),
+        "x[:,:,3:4,:]",
+    ),
+    refusal(
+        (Rule.BANDS_DO_NOT_PARTITION,),
+        "inputs in bands that make them up",
+        (
+            TILED,
+            TILED.with_tensor(
+                "x[:,:,0:1,:]", shape=(1, 1, 2, 4), size_bytes=8, region=((0, 1), (0, 1), (0, 2), (0, 4))
+            ),
+        ),
+        "x",
+    ),
+    refusal(
+        Rule.TILE_DIFFERS,
+        "the kind of its operator",
+        (TILED, TILED.with_tile("conv2#1", kind="QLinearConv")),
+        "conv2#1",
+    ),
+    refusal(
+        Rule.TILE_DIFFERS,
+        "the attributes of its operator",
+        (TILED, TILED.with_tile("conv2#1", attributes={"kernel_shape": [1, 1], "group": 1})),
+        "conv2#1",
+    ),
+    refusal(
+        Rule.TILE_DIFFERS,
+        "an operator of the network",
+        (TILED, TILED.with_tile("conv2#1", tile=replace(_LAST.tile, operator="conv3"))),
+        "conv2#1",
+    ),
+    refusal(
+        Rule.TILE_DIFFERS,
+        "the part that its number says",
+        (
+            TILED,
+            TILED.with_tile("conv2#1", tile=replace(_LAST.tile, regions=(((0, 1), (0, 1), (1, 4), (0, 4)),))),
+        ),
+        "conv2#1",
+    ),
+    refusal(
+        (Rule.TILE_MISSING,),
+        "all that leaves the stack",
+        (TILED, replace(TILED, tiles=_UNFINISHED)),
+        "conv2",
+    ),
+    refusal(
+        (Rule.TILE_OUT_OF_ORDER,) * 2,
+        "tiles from left to right, then down",
+        (TILED, replace(TILED, tiles=_SWAPPED)),
+        "conv1#0",
+    ),
+    refusal(
+        Rule.REGION_NOT_WRITTEN,
+        "all that it computes",
+        (
+            TILED,
+            TILED.with_tile("conv1#0", tile=replace(_FIRST.tile, regions=(((0, 1), (0, 2), (0, 1), (0, 4)),))),
+        ),
+        "conv1#0",
+    ),
+    refusal(
+        Rule.WINDOW_NOT_READ,
+        "the halo that its windows see",
+        (TILED, TILED.with_tile("conv1#0", inputs=("x[:,:,0:1,:]",))),
+        "conv1#0",
+    ),
+    refusal(
+        Rule.PARAMETERS_DIFFER,
+        "the weight, and no bias",
+        (replace(STREAMED, network=BIASED), _WITH_BIAS),
+        "conv2",
+    ),
+)
+
+
+STRUCTURE_REFUSALS = (*_STACKS, *_TILES)
