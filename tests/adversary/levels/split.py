@@ -22,7 +22,7 @@ from oracles.one_scratchpad import KeepOrDrop, least_traffic
 from oracles.split_space import Space
 
 MOST_COMBINATIONS = 1500
-MOST_TILES, MOST_GAPS = 5, 7
+MOST_TILES, MOST_GAPS, MOST_PLACES = 5, 7, 128
 NO_SPLIT = ("no split of it fits", "no combination of splits fits")
 NONE_FOUND = "no combination of splits that fits was found"
 SECONDS, PATIENCE = 20, 2
@@ -205,8 +205,11 @@ def _compulsory_bytes(facts: Facts) -> int:
 
 
 def _optimum(problem: Problem, ended: Ended) -> tuple[int, str | None]:
-    """Of few tiles in one scratchpad."""
-    if len(problem.memories) > 1 or len(problem.graph.operators) > MOST_TILES:
+    """Of few tiles in one scratchpad with few places."""
+    memory, *others = problem.memories
+    if others or memory.capacity_bytes // memory.alignment_bytes > MOST_PLACES:
+        return 0, None
+    if len(problem.graph.operators) > MOST_TILES:
         return 0, None
     if len(KeepOrDrop(problem, problem.graph.operators).gaps) > MOST_GAPS:
         return 0, None
