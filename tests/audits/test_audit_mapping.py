@@ -18,7 +18,7 @@ from onchip.audits.finding import Ruling
 from onchip.audits.mapping import audit_mapping
 from onchip.audits.mapping_chains import Chains
 from onchip.audits.mapping_nests import mappings_of
-from onchip.audits.mapping_terms import NEVER, Terms, Tiling
+from onchip.audits.mapping_terms import NEVER, NestTiling, Terms
 from onchip.audits.mapping_tiles import grid_of
 from onchip.audits.mapping_ways import Ways
 from onchip.cost.layer.cost import layer_cost
@@ -80,7 +80,7 @@ def random_mapping(random: Random, problem: LayerProblem) -> tuple[Terms, Chains
     chain = [0]
     for _ in problem.levels:
         chain.append(random.choice(grid.larger(chain[-1], "".join(LOOPS)).tolist()))
-    return terms, Chains(terms, grid, Tiling(grid.sizes, turns, arrays)), chain[1:], beside
+    return terms, Chains(terms, grid, NestTiling(grid.sizes, turns, arrays)), chain[1:], beside
 
 
 @pytest.mark.parametrize("make", TOYS)

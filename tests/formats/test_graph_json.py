@@ -16,7 +16,7 @@ from onchip.formats.own.graph_json import graph_from_json, graph_sha256, graph_t
 from onchip.ir.graph import Graph
 from onchip.ir.operator import AttributeValue, Operator
 from onchip.ir.tensor import Role, Tensor
-from onchip.ir.tile import Part, Tile
+from onchip.ir.tile import SumPart, Tile
 from support.strategies import graphs
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "diamond.graph.json"
@@ -64,7 +64,7 @@ def test_a_band_with_aliases_survives_the_round_trip(tmp_path: Path) -> None:
     assert read_graph(tmp_path / "bands.json") == graph
 
 
-TILE = Tile("conv", ("x", "x"), ("w",), ("y",), ((4,), (4,), (2, 2), (4,)), (((1, 3),),), (0, 2), Part.START)
+TILE = Tile("conv", ("x", "x"), ("w",), ("y",), ((4,), (4,), (2, 2), (4,)), (((1, 3),),), (0, 2), SumPart.START)
 OLDER = {
     "tile_of": "conv",
     "tile_inputs": ["x", "x"],
@@ -86,7 +86,7 @@ def with_operator(**fields: object) -> str:
     )
 
 
-@pytest.mark.parametrize("tile", [TILE, replace(TILE, reduction=None, part=Part.WHOLE)])
+@pytest.mark.parametrize("tile", [TILE, replace(TILE, reduction=None, part=SumPart.WHOLE)])
 def test_a_tile_survives_the_round_trip(tile: Tile) -> None:
     operator = Operator("conv#0", "Conv", (), ("y",), attributes={"group": 2}, tile=tile)
     graph = Graph("g", (Tensor("y", 3, Role.OUTPUT),), (operator,))
@@ -99,7 +99,7 @@ def test_a_tile_among_attributes_as_earlier_files_have_it_is_read() -> None:
     assert operator.attributes == {"group": 2}
     whole = {**OLDER, "tile_reduction": None, "tile_part": "whole"}
     (operator,) = graph_from_json(with_operator(attributes=whole), "g.json").operators
-    assert operator.tile == replace(TILE, reduction=None, part=Part.WHOLE)
+    assert operator.tile == replace(TILE, reduction=None, part=SumPart.WHOLE)
 
 
 @pytest.mark.parametrize(

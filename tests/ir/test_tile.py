@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from onchip.errors import GraphError
-from onchip.ir.tile import Part, Tile
+from onchip.ir.tile import SumPart, Tile
 
 CONV: dict[str, Any] = {
     "operator": "conv",
@@ -30,7 +30,7 @@ def test_a_tile_knows_the_whole_shape_of_each_operand() -> None:
         ({"regions": (((0, 1), (0, 2), (2, 7), (0, 3)),)}, "'y' has the range [2, 7]; expected a part of [0, 6]"),
         ({"regions": (((0, 1), (0, 2), (2, 2), (0, 3)),)}, "'y' has the range [2, 2]"),
         ({"regions": (((-1, 1), (0, 2), (2, 6), (0, 3)),)}, "'y' has the range [-1, 1]"),
-        ({"reduction": (1, 1), "part": Part.START}, "it sums up the range [1, 1]"),
+        ({"reduction": (1, 1), "part": SumPart.START}, "it sums up the range [1, 1]"),
     ],
 )
 def test_nonsense_is_refused(change: dict[str, Any], message: str) -> None:

@@ -19,8 +19,8 @@ from onchip.formats.own.graph_json import graph_from_json, graph_sha256, graph_t
 from onchip.ir.graph import Graph
 from onchip.ir.region import size_of
 from onchip.ir.tensor import Role, Tensor
-from onchip.ir.tile import Part
-from onchip.lower.split.room import Room, items_of
+from onchip.ir.tile import SumPart
+from onchip.lower.split.room import SplitRoom, items_of
 from onchip.lower.split.split import cap_tensors, split_operators
 from support.tiled import Network, convolution, gemm, networks, pool, problem_of, specialised
 
@@ -70,7 +70,7 @@ def test_bands_partition_the_tensor_they_are_part_of(problem: Problem, when: Spl
 @given(problems(), st.sampled_from((Split.AUTO, Split.ALWAYS)))
 def test_every_operator_fits(problem: Problem, when: Split) -> None:
     tiled = split(problem, when)
-    room = Room.of(problem.memories)
+    room = SplitRoom.of(problem.memories)
     assert all(room.holds(items_of(tiled, operator)) for operator in tiled.graph.operators)
 
 
@@ -78,7 +78,7 @@ def test_every_operator_fits(problem: Problem, when: Split) -> None:
 @given(problems())
 def test_an_operator_that_fits_is_left_whole(problem: Problem) -> None:
     tiled = split(problem)
-    room = Room.of(problem.memories)
+    room = SplitRoom.of(problem.memories)
     for operator in problem.graph.operators:
         fits = room.holds(items_of(problem, operator))
         bands_fit = operator.name in tiled.graph.operator
@@ -156,7 +156,7 @@ def test_the_features_of_a_product_are_split_where_one_row_of_weights_is_too_muc
     gemm(network, network.input(1, 64), 2, is_fused=True)
     graph = split_operators(problem_of(network.graph(), 20), Split.AUTO)
     tiles = [operator.tile for operator in graph.operators]
-    assert {tile.part for tile in tiles if tile is not None} == {Part.START, Part.MIDDLE, Part.END}
+    assert {tile.part for tile in tiles if tile is not None} == {SumPart.START, SumPart.MIDDLE, SumPart.END}
 
 
 def test_sums_are_not_split_where_a_models_nodes_run() -> None:
@@ -262,7 +262,7 @@ def test_larger_tensors_are_capped_at_the_scratchpad() -> None:
 def test_the_thesis_networks_fit_three_scratchpads_of_32_kib(name: str, granularity: Granularity) -> None:
     problem = problem_of(read_network(name, Reading(granularity=granularity)), *[32768] * 3)
     tiled = replace(problem, graph=split_operators(problem, Split.AUTO))
-    room = Room.of(problem.memories)
+    room = SplitRoom.of(problem.memories)
     assert all(room.holds(items_of(tiled, operator)) for operator in tiled.graph.operators)
     assert max(tensor.size_bytes for tensor in tiled.graph.tensors) <= 32768
     assert compulsory_bytes(tiled) == compulsory_bytes(problem)

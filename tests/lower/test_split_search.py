@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from onchip.answer.document import Split as When
+from onchip.answer.document import TileChoice as When
 from onchip.answer.problem import Problem
 from onchip.arch.memory import Memory, Operand
 from onchip.errors import GraphError
@@ -17,10 +17,10 @@ from onchip.facts.geometry import Geometry
 from onchip.ir.graph import Graph
 from onchip.ir.operator import Operator
 from onchip.ir.tensor import Role, Tensor
-from onchip.lower.split.choice import Split, cut
+from onchip.lower.split.choice import TileChoice, cut
 from onchip.lower.split.emission import emitted, operands_of_tiles
 from onchip.lower.split.kinds import geometry_of
-from onchip.lower.split.room import Room, items_of
+from onchip.lower.split.room import SplitRoom, items_of
 from onchip.lower.split.split import split_operators
 from onchip.lower.split.traffic import Splits
 from support.tiled import Network, convolution, networks, problem_of, specialised
@@ -35,13 +35,17 @@ def splits_in(splits: Splits, geometry: Geometry) -> set[tuple[int, ...]]:
 
 def fits_in_any_order(problem: Problem, name: str, geometry: Geometry, sizes: tuple[int, ...]) -> bool:
     """In the bands that it makes alone."""
-    operator, room = problem.graph.operator[name], Room.of(problem.memories)
+    operator, room = problem.graph.operator[name], SplitRoom.of(problem.memories)
     cuts = {tensor.name: [set[int]() for _ in tensor.shape or ()] for tensor in problem.graph.tensors}
-    cut(cuts, Split(geometry, sizes, tuple(range(len(sizes))), 0))
+    cut(cuts, TileChoice(geometry, sizes, tuple(range(len(sizes))), 0))
     own = [axis for axis, size in enumerate(sizes) if size < geometry.axes[axis].size]
     whole = tuple(axis for axis in range(len(sizes)) if axis not in own)
     return any(
-        all(map(room.holds, operands_of_tiles(problem, operator, Split(geometry, sizes, (*whole, *order), 0), cuts)))
+        all(
+            map(
+                room.holds, operands_of_tiles(problem, operator, TileChoice(geometry, sizes, (*whole, *order), 0), cuts)
+            )
+        )
         for order in permutations(own)
     )
 
@@ -60,7 +64,7 @@ def test_a_split_that_is_ruled_out_by_its_first_or_last_tile_does_not_fit(
         geometry = geometry_of(operator, problem.graph, is_model=False)
         if geometry is None:
             continue
-        every = Splits.every(geometry, Room.of(problem.memories), last_resort=True)
+        every = Splits.every(geometry, SplitRoom.of(problem.memories), last_resort=True)
         ruled_out = splits_in(every, geometry) - splits_in(every.that_may_fit(), geometry)
         for sizes in sorted(ruled_out)[:12]:
             assert not fits_in_any_order(problem, operator.name, geometry, sizes)
@@ -73,7 +77,7 @@ def test_a_tensor_read_in_two_places_is_not_counted_twice_by_that_rule() -> None
     geometry = geometry_of(graph.operators[0], graph, is_model=False)
     assert geometry is not None
 
-    room = Room.of((Memory("sram", 12),))
+    room = SplitRoom.of((Memory("sram", 12),))
 
     assert (2, 1, 2, 2) in splits_in(Splits.every(geometry, room, last_resort=True).that_may_fit(), geometry)
 
@@ -88,7 +92,7 @@ def test_in_one_scratchpad_a_further_cut_never_makes_operands_fit(
     sizes: list[int], capacity_bytes: int, alignment_bytes: int, chance: random.Random
 ) -> None:
     """The rule by which a part of a combination that does not fit is given up."""
-    room = Room.of((Memory("s0", capacity_bytes, alignment_bytes),))
+    room = SplitRoom.of((Memory("s0", capacity_bytes, alignment_bytes),))
     items = [(Operand.INPUT, size) for size in sizes]
     at = chance.randrange(len(sizes))
     first = chance.randint(0, sizes[at])
@@ -99,7 +103,7 @@ def test_in_one_scratchpad_a_further_cut_never_makes_operands_fit(
 
 def test_in_two_scratchpads_a_further_cut_can_make_operands_fit() -> None:
     """So there the rule is not used."""
-    room = Room.of((Memory("s0", 5), Memory("s1", 5)))
+    room = SplitRoom.of((Memory("s0", 5), Memory("s1", 5)))
     assert not room.holds([(Operand.INPUT, 6)])
     assert room.holds([(Operand.INPUT, 3), (Operand.INPUT, 3)])
 
@@ -116,7 +120,7 @@ def test_operands_of_tiles_are_those_of_the_graph_in_tiles(
         geometry = geometry_of(operator, problem.graph, is_model=False)
         if geometry is not None:
             halves = tuple(-(-axis.size // 2) for axis in geometry.axes)
-            splits[operator.name] = Split(geometry, halves, tuple(range(len(halves))), 0)
+            splits[operator.name] = TileChoice(geometry, halves, tuple(range(len(halves))), 0)
             cut(cuts, splits[operator.name])
     whole = emitted(problem, splits)
     tiles = [

@@ -10,11 +10,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from onchip.arch.memory import Memory, Operand
-from onchip.facts.geometry import Access, Geometry, tile_sizes, tiles_in_order
+from onchip.facts.geometry import Geometry, OperandAccess, tile_sizes, tiles_in_order
 from onchip.ir.region import Region, common, size_of
 from onchip.lower.split.choice import Chooser
 from onchip.lower.split.kinds import geometry_of
-from onchip.lower.split.room import Item, Room
+from onchip.lower.split.room import Item, SplitRoom
 from onchip.lower.split.traffic import Splits
 from support.tiled import networks
 
@@ -31,7 +31,9 @@ def loaded_bytes(regions: list[Region | None], element_bytes: int) -> int:
     return total * element_bytes
 
 
-def sums_bytes(geometry: Geometry, access: Access, tiles: tuple[tuple[tuple[int, int], ...], ...], passes: bool) -> int:
+def sums_bytes(
+    geometry: Geometry, access: OperandAccess, tiles: tuple[tuple[tuple[int, int], ...], ...], passes: bool
+) -> int:
     """Partial sums written and read again, but those that the very next tile adds to."""
     total, before, seen = 0, None, set()
     for tile in tiles:
@@ -59,7 +61,7 @@ def counted_traffic(
 def greatest_items(geometry: Geometry, sizes: tuple[int, ...]) -> list[Item]:
     tiles = tiles_in_order(geometry, sizes, range(len(sizes)))
 
-    def greatest(access: Access) -> int:
+    def greatest(access: OperandAccess) -> int:
         found = [access.region(tile, geometry.axes) for tile in tiles]
         return max((size_of(region) for region in found if region is not None), default=0) * access.element_bytes
 
@@ -70,7 +72,7 @@ def greatest_items(geometry: Geometry, sizes: tuple[int, ...]) -> list[Item]:
     return items
 
 
-def may_be_held(room: Room, items: list[Item], held: frozenset[int], geometry: Geometry) -> bool:
+def may_be_held(room: SplitRoom, items: list[Item], held: frozenset[int], geometry: Geometry) -> bool:
     """What is held may be spread over the scratchpads, as may the rest: bytes of each kind have room, and each tile."""
     beside = [
         (kind, geometry.reads[index].size_bytes if index in held else size) for index, (kind, size) in enumerate(items)
@@ -81,7 +83,7 @@ def may_be_held(room: Room, items: list[Item], held: frozenset[int], geometry: G
     return all(size <= room.greatest(kind) for index, (kind, size) in enumerate(beside) if index not in held)
 
 
-def least_traffic_by_hand(geometry: Geometry, room: Room) -> int | None:
+def least_traffic_by_hand(geometry: Geometry, room: SplitRoom) -> int | None:
     """Over every tile size, order of axes and set of operands held; axes of last resort only if need be."""
     for last_resort in (False, True):
         choices = [
@@ -114,8 +116,8 @@ def geometries(graph_and: st.DataObject) -> list[Geometry]:
     return [geometry for geometry in found if geometry is not None]
 
 
-def ample() -> Room:
-    return Room.of((Memory("sram", 2**30),))
+def ample() -> SplitRoom:
+    return SplitRoom.of((Memory("sram", 2**30),))
 
 
 @settings(max_examples=150, deadline=None)
@@ -140,7 +142,7 @@ def test_no_split_has_less_traffic(data: st.DataObject) -> None:
     memories = tuple(Memory(f"s{at}", size) for at, size in enumerate(capacities))
     if data.draw(st.booleans()):
         memories = tuple(Memory(kind.value, capacities[0], holds=(kind,)) for kind in Operand)
-    room = Room.of(memories)
+    room = SplitRoom.of(memories)
     for geometry in geometries(data):
         if np.prod([len(tile_sizes(axis.size)) for axis in geometry.axes]) > 200 or len(geometry.reads) > 3:
             continue
@@ -160,17 +162,19 @@ def test_no_split_has_less_traffic(data: st.DataObject) -> None:
     ],
 )
 def test_operands_lie_each_in_one_scratchpad(sizes: tuple[int, ...], capacities: tuple[int, ...], fits: bool) -> None:
-    room = Room.of(tuple(Memory(f"s{at}", size) for at, size in enumerate(capacities)))
+    room = SplitRoom.of(tuple(Memory(f"s{at}", size) for at, size in enumerate(capacities)))
     assert room.holds([(Operand.INPUT, size) for size in sizes]) is fits
 
 
 def test_an_operand_has_room_only_where_it_is_held() -> None:
-    room = Room.of((Memory("a", 9, holds=(Operand.INPUT, Operand.WEIGHT)), Memory("b", 9, holds=(Operand.OUTPUT,))))
+    room = SplitRoom.of(
+        (Memory("a", 9, holds=(Operand.INPUT, Operand.WEIGHT)), Memory("b", 9, holds=(Operand.OUTPUT,)))
+    )
     assert room.holds([(Operand.INPUT, 4), (Operand.WEIGHT, 5), (Operand.OUTPUT, 9)])
     assert not room.holds([(Operand.INPUT, 4), (Operand.WEIGHT, 6), (Operand.OUTPUT, 3)])
 
 
 def test_the_topmost_operand_is_not_rounded_up() -> None:
-    room = Room.of((Memory("a", 21, 8),))
+    room = SplitRoom.of((Memory("a", 21, 8),))
     assert room.holds([(Operand.INPUT, 13), (Operand.OUTPUT, 5)])
     assert not room.holds([(Operand.INPUT, 14), (Operand.OUTPUT, 6)])

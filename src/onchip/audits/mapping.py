@@ -19,7 +19,7 @@ from onchip.answer.result import Status
 from onchip.audits.finding import Finding, Ruling
 from onchip.audits.mapping_chains import Chains
 from onchip.audits.mapping_nests import mappings_of
-from onchip.audits.mapping_terms import FEMTO, NEVER, Terms, Tiling
+from onchip.audits.mapping_terms import FEMTO, NEVER, NestTiling, Terms
 from onchip.audits.mapping_tiles import grid_of
 from onchip.audits.mapping_ways import Ways
 from onchip.cost.layer.cost import layer_cost
@@ -36,7 +36,7 @@ def audit_mapping(problem: LayerProblem, claim: Claim, seconds: float) -> Findin
 
     Raises AcceleratorError where the accelerator has no array or does not say what an access costs.
     """
-    return _Audit(problem, claim, time.monotonic() + seconds).finding()
+    return _MappingAudit(problem, claim, time.monotonic() + seconds).finding()
 
 
 class _OutOfTimeError(Exception):
@@ -44,7 +44,7 @@ class _OutOfTimeError(Exception):
 
 
 @dataclass(slots=True)
-class _Audit:
+class _MappingAudit:
     problem: LayerProblem
     claim: Claim
     deadline: float
@@ -106,7 +106,7 @@ class _Audit:
         grid = grid_of(tuple(ways.turns[way].tolist()))
         turns = {loop: size[-1:] for loop, size in grid.sizes.items()}
         arrays = {(str(one.along), one.dimension): np.array([one.size]) for one in beside}
-        chains = Chains(terms, grid, Tiling(grid.sizes, turns, arrays))
+        chains = Chains(terms, grid, NestTiling(grid.sizes, turns, arrays))
         left = limit - terms.mac_energy - terms.constant() - chains.fixed() if limit < NEVER else NEVER
         if chains.floor() >= left or chains.least() >= left:
             return None

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from onchip.arch.memory import Operand
-from onchip.audits.mapping_terms import NEVER, Terms, Tiling
+from onchip.audits.mapping_terms import NEVER, NestTiling, Terms
 from onchip.audits.mapping_tiles import CHANGES, Grid, Whole
 from onchip.ir.layer import LOOPS
 
@@ -28,7 +28,7 @@ class Chains:
 
     terms: Terms
     grid: Grid
-    tiling: Tiling
+    tiling: NestTiling
     _paid: dict[tuple[str, int], Whole] = field(default_factory=dict)
     _fits: list[tuple[Whole, Whole]] = field(default_factory=list)
     _least: dict[tuple[int, Unpaid], Whole] = field(default_factory=dict)
@@ -53,7 +53,7 @@ class Chains:
         """Return what the units take and give, which no tile changes."""
         one = {loop: np.ones(1, np.int64) for loop in LOOPS}
         turns = {loop: size[-1:] for loop, size in self.grid.sizes.items()}
-        tiling = Tiling(one, turns, self.tiling.beside)
+        tiling = NestTiling(one, turns, self.tiling.beside)
         return sum(int(self.terms.boundary(operand, 0, tiling)[0]) for operand in self.terms.chains)
 
     def floor(self) -> int:

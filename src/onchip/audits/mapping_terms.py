@@ -29,7 +29,7 @@ UNITS, HOME = -1, -2
 
 
 @dataclass(frozen=True, slots=True)
-class Tiling:
+class NestTiling:
     """Many tiles at once: loops in time inside each, all loops in time, and those beside each other, by dimension."""
 
     inside: Sizes
@@ -93,7 +93,7 @@ class Terms:
         each_pj = (array.mac_energy_pj or 0.0) if array is not None else 0.0
         return int(self.layer.macs * each_pj * FEMTO * self.unit * DOWN)
 
-    def boundary(self, operand: str, number: int, tiling: Tiling, *, is_floor: bool = False) -> Whole:
+    def boundary(self, operand: str, number: int, tiling: NestTiling, *, is_floor: bool = False) -> Whole:
         """Return what the operand's boundary of that number costs with each tile below it; 0 is that at the units.
 
         A floor leaves aside that sums on their way are wider than finished ones, and takes each row of the input that
@@ -110,7 +110,7 @@ class Terms:
         each = sum(self._returning(number) for number in range(len(self.chains[Operand.OUTPUT]) + 1))
         return -int(self.layer.elements(Operand.OUTPUT) * each * self.unit * UP) - 1
 
-    def room(self, level: int, operand: str, tiling: Tiling, *, goes_on: bool) -> Whole:
+    def room(self, level: int, operand: str, tiling: NestTiling, *, goes_on: bool) -> Whole:
         """Return the bits that tiles take at least in one instance of a level.
 
         Where an operand's tile goes on to be used by the loops right above, its sums may be complete after them.
@@ -157,7 +157,7 @@ class Terms:
         chain = (UNITS, *self.chains[operand], HOME)
         return chain[number], chain[number + 1]
 
-    def _of_reads(self, operand: str, number: int, tiling: Tiling, *, is_floor: bool) -> Whole:
+    def _of_reads(self, operand: str, number: int, tiling: NestTiling, *, is_floor: bool) -> Whole:
         lower, upper = self._ends(operand, number)
         below, above = self.serves(lower), self.serves(upper)
         bits, place = self.layer.bits(operand), self._place(operand, upper)
@@ -172,7 +172,7 @@ class Terms:
         return found
 
     def _moved(
-        self, operand: str, tiling: Tiling, below: frozenset[str], above: frozenset[str], *, is_floor: bool
+        self, operand: str, tiling: NestTiling, below: frozenset[str], above: frozenset[str], *, is_floor: bool
     ) -> tuple[Whole, Whole, Whole]:
         """Elements over all places of a tile, those of one, and whether all are alike."""
         if operand != Operand.INPUT:
@@ -188,7 +188,7 @@ class Terms:
         return height[0] * width[0] * every, height[1] * width[1] * channels, height[2] * width[2]
 
     def _rows(
-        self, tiling: Tiling, axis: int, below: frozenset[str], above: frozenset[str]
+        self, tiling: NestTiling, axis: int, below: frozenset[str], above: frozenset[str]
     ) -> tuple[Whole, Whole, Whole]:
         output, tap = ("P", "R") if axis == 0 else ("Q", "S")
         inside, beside = [], []
@@ -197,7 +197,7 @@ class Terms:
             beside.append(tiling.within(above, loop) // tiling.within(below, loop))
         return self.counters[axis].of(inside[0], beside[0], inside[1], beside[1])
 
-    def _of_sums(self, number: int, tiling: Tiling, *, is_floor: bool) -> Whole:
+    def _of_sums(self, number: int, tiling: NestTiling, *, is_floor: bool) -> Whole:
         operand = Operand.OUTPUT
         lower, upper = self._ends(operand, number)
         below, above = self.serves(lower), self.serves(upper)
@@ -220,14 +220,14 @@ class Terms:
             found = found - up(left * (each * self.unit))
         return found
 
-    def _bits(self, tiling: Tiling, serves: frozenset[str], *, is_floor: bool) -> Whole:
+    def _bits(self, tiling: NestTiling, serves: frozenset[str], *, is_floor: bool) -> Whole:
         """Of an output where it arrives: narrow if nothing is added to it after these tiles."""
         are_left = self._are_left(tiling, serves)
         if is_floor:
             are_left = np.zeros_like(are_left)
         return np.where(are_left, self.layer.partial_bits, self.layer.output_bits)
 
-    def _are_left(self, tiling: Tiling, serves: frozenset[str], *, goes_on: bool = False) -> NDArray[np.bool_]:
+    def _are_left(self, tiling: NestTiling, serves: frozenset[str], *, goes_on: bool = False) -> NDArray[np.bool_]:
         added = [loop for loop in LOOPS if loop not in CHANGES[Operand.OUTPUT]]
         found = np.array([False])
         for loop in added:

@@ -10,7 +10,7 @@ import numpy as np
 from onchip.answer.layer_mapping import loops_along
 from onchip.arch.compute import ComputeArray
 from onchip.arch.memory import Operand
-from onchip.audits.mapping_terms import Terms, Tiling
+from onchip.audits.mapping_terms import NestTiling, Terms
 from onchip.audits.mapping_tiles import CHANGES, Sizes, Whole, divisors
 from onchip.ir.layer import LOOPS, Layer
 
@@ -51,11 +51,11 @@ class Ways:
         }
         total = np.full(len(self.sizes), terms.mac_energy + terms.constant())
         for operand, chain in terms.chains.items():
-            total = total + terms.boundary(operand, 0, Tiling(nothing, turns, beside))
+            total = total + terms.boundary(operand, 0, NestTiling(nothing, turns, beside))
             for number in range(1, len(chain) + 1):
-                least = terms.boundary(operand, number, Tiling(turns, turns, beside), is_floor=True)
+                least = terms.boundary(operand, number, NestTiling(turns, turns, beside), is_floor=True)
                 if operand == Operand.OUTPUT:  # linear in how often sums come again: least at one of both ends
-                    other = terms.boundary(operand, number, Tiling(outputs, turns, beside), is_floor=True)
+                    other = terms.boundary(operand, number, NestTiling(outputs, turns, beside), is_floor=True)
                     least = np.minimum(least, other)
                 total = total + least
         return total

@@ -15,16 +15,16 @@ from onchip.verify.packing import verify_overflow, verify_packing
 
 def audit_arena(problem: PackingProblem, bound: int, seconds: float, workers: int = 1) -> Finding:
     """Say whether the buffers pack into less than `bound` bytes; the problem's capacity does not count."""
-    return _Audit(problem, bound, time.monotonic() + seconds, workers).of_the_arena()
+    return _PackingAudit(problem, bound, time.monotonic() + seconds, workers).of_the_arena()
 
 
 def audit_overflow(problem: PackingProblem, bound: int, seconds: float, workers: int = 1) -> Finding:
     """Say whether less than `bound` bytes can be left outside the problem's capacity, each buffer wholly in or out."""
-    return _Audit(problem, bound, time.monotonic() + seconds, workers).of_the_overflow()
+    return _PackingAudit(problem, bound, time.monotonic() + seconds, workers).of_the_overflow()
 
 
 @dataclass
-class _Audit:
+class _PackingAudit:
     """One audit: sizes of what lives at a time first, which can only confirm; then offsets."""
 
     problem: PackingProblem

@@ -15,7 +15,7 @@ from onchip.ir.region import Range, Region
 
 
 @dataclass(frozen=True, slots=True)
-class Axis:
+class TileAxis:
     """A dimension of the output, or of what is summed up, that may be cut.
 
     An axis that `is_last_resort` is cut only where no split along the others fits.
@@ -56,7 +56,7 @@ class Span:
 
 
 @dataclass(frozen=True, slots=True)
-class Access:
+class OperandAccess:
     """A tensor that the operator reads or writes, and how each of its dimensions follows from the axes."""
 
     tensor: str
@@ -69,7 +69,7 @@ class Access:
         """Of the whole tensor."""
         return self.element_bytes * prod(span.size for span in self.spans)
 
-    def region(self, tile: Sequence[Range], axes: Sequence[Axis]) -> Region | None:
+    def region(self, tile: Sequence[Range], axes: Sequence[TileAxis]) -> Region | None:
         """What the tile needs; None if that is nothing."""
         ranges = tuple(
             (0, span.size) if span.axis is None else span.range(*tile[span.axis], axes[span.axis].size)
@@ -82,9 +82,9 @@ class Access:
 class Geometry:
     """An operator's axes and accesses; each write's regions partition its tensor. No operand stands twice alike."""
 
-    axes: tuple[Axis, ...]
-    reads: tuple[Access, ...]
-    writes: tuple[Access, ...]
+    axes: tuple[TileAxis, ...]
+    reads: tuple[OperandAccess, ...]
+    writes: tuple[OperandAccess, ...]
 
     @property
     def reduction(self) -> int | None:

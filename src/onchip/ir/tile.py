@@ -10,7 +10,7 @@ from onchip.errors import GraphError
 from onchip.ir.region import Range, Region
 
 
-class Part(StrEnum):
+class SumPart(StrEnum):
     """What a tile writes: the values, or with others a sum of which it is the first, a further or the last part."""
 
     WHOLE = "whole"
@@ -21,12 +21,12 @@ class Part(StrEnum):
     @property
     def adds_to_a_sum(self) -> bool:
         """It reads what the tile before it wrote, as the last of its inputs."""
-        return self in (Part.MIDDLE, Part.END)
+        return self in (SumPart.MIDDLE, SumPart.END)
 
     @property
     def is_complete(self) -> bool:
         """What it writes are the operator's values."""
-        return self in (Part.WHOLE, Part.END)
+        return self in (SumPart.WHOLE, SumPart.END)
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +44,7 @@ class Tile:
     shapes: tuple[tuple[int, ...], ...]
     regions: tuple[Region, ...]
     reduction: Range | None = None
-    part: Part = Part.WHOLE
+    part: SumPart = SumPart.WHOLE
 
     def __post_init__(self) -> None:
         operands = len(self.inputs) + len(self.parameters) + len(self.outputs)

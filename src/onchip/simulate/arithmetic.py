@@ -19,7 +19,7 @@ from onchip.ir.tile import Tile
 from onchip.ir.window import integer, integers, product_of, windows_of
 from onchip.lower.split.kinds import ELEMENTWISE
 from onchip.simulate.modular import limbs, masked, mixed, product_of_limbs
-from onchip.simulate.parts import Integers, Part
+from onchip.simulate.parts import Integers, RegionValues
 
 _ODD = np.uint64(0x9E37)
 
@@ -33,7 +33,7 @@ class Call:
 
     operator: Operator
     tile: Tile
-    parts: tuple[Part | None, ...]
+    parts: tuple[RegionValues | None, ...]
     bits: int
 
     @property
@@ -46,12 +46,14 @@ class Call:
         """The shape of the first output, whole."""
         return self.tile.shape[self.tile.outputs[0]]
 
-    def part(self, index: int) -> Part:
+    def part(self, index: int) -> RegionValues:
         """Of an operand; all zeros, outside everything, where nothing of it is read."""
         found = self.parts[index]
         if found is None:
             shape = self.tile.shapes[index]
-            return Part("", shape, self.bits, tuple((0, 0) for _ in shape), np.zeros([0] * len(shape), np.uint64))
+            return RegionValues(
+                "", shape, self.bits, tuple((0, 0) for _ in shape), np.zeros([0] * len(shape), np.uint64)
+            )
         return found
 
     def along_output(self, index: int, *, channels: bool = False) -> Integers:
@@ -183,7 +185,7 @@ def _matmul(call: Call) -> Integers:
     features = call.tile.reduction or (0, one.shape[-1])
     *batch, rows, columns = call.region
 
-    def batches(part: Part) -> list[Range]:
+    def batches(part: RegionValues) -> list[Range]:
         missing = len(call.written) - len(part.shape)
         sizes = enumerate(part.shape[:-2], start=missing)
         return [batch[at] if size == call.written[at] else (0, 1) for at, size in sizes]

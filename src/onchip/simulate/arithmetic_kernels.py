@@ -24,7 +24,7 @@ from onchip.simulate.arithmetic import Call, computed
 from onchip.simulate.arithmetic_paces import keeps_a_pace, paced
 from onchip.simulate.kernels import Bytes
 from onchip.simulate.modular import masked, mixed
-from onchip.simulate.parts import ELEMENTS, Part, band_of, elements
+from onchip.simulate.parts import ELEMENTS, RegionValues, band_of, elements
 from onchip.simulate.seeded_kernels import SeededKernels
 
 _MOST_REMEMBERED = 4
@@ -96,7 +96,9 @@ class ArithmeticKernels:
         tile = tile or _whole_tile(operator, graph)
         names = (*tile.inputs, *tile.parameters)
         bands = self._bands(operator, tile, operands)
-        parts = tuple(Part.of_bands(name, tile.shape[name], bands[name]) if bands.get(name) else None for name in names)
+        parts = tuple(
+            RegionValues.of_bands(name, tile.shape[name], bands[name]) if bands.get(name) else None for name in names
+        )
         bits = graph.tensor[tile.outputs[0]].bits or 0
         call = Call(original, tile, parts, bits)
         values = (paced(call),) if is_paced else computed(call)
@@ -147,7 +149,7 @@ class ArithmeticKernels:
         whole = {
             name: band_of(graph.tensor[name], part.region, part.values)
             for name in original.reads
-            for part in (Part.of_bands(name, tile.shape[name], bands[name]),)
+            for part in (RegionValues.of_bands(name, tile.shape[name], bands[name]),)
         }
         written = SeededKernels(graph, self._seed).run(original, whole)
         values = tuple(elements(graph.tensor[name], written[name]).astype(np.uint64) for name in original.outputs)

@@ -22,7 +22,7 @@ ELEMENTS = {8: np.uint8, 16: np.uint16, 32: np.uint32, 64: np.uint64}
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class RegionValues:
     """The values of a region of the tensor `name`, whole of `shape`, of `bits` each."""
 
     name: str
@@ -32,7 +32,7 @@ class Part:
     values: Integers
 
     @classmethod
-    def of_bands(cls, name: str, shape: tuple[int, ...], bands: Sequence[tuple[Tensor, Bytes]]) -> Part:
+    def of_bands(cls, name: str, shape: tuple[int, ...], bands: Sequence[tuple[Tensor, Bytes]]) -> RegionValues:
         """The least region around all bands, zero between them."""
         regions = [place_of(tensor)[1] for tensor, _ in bands]
         region = tuple((min(r[0] for r in ranges), max(r[1] for r in ranges)) for ranges in zip(*regions, strict=True))

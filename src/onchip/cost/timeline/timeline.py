@@ -113,7 +113,7 @@ def time_plan(
 
 
 @dataclass(slots=True)
-class _Place:
+class _BusyPlace:
     """Bytes [start, stop) of a scratchpad: whose they are, since when they hold it, until when they are in use."""
 
     start: int
@@ -126,13 +126,13 @@ class _Place:
 class _Memory:
     """The places of one scratchpad, and when those that were freed are no longer in use."""
 
-    held: dict[str, _Place] = field(default_factory=dict)
-    freed: list[_Place] = field(default_factory=list)
+    held: dict[str, _BusyPlace] = field(default_factory=dict)
+    freed: list[_BusyPlace] = field(default_factory=list)
 
     def begin(self, tensor: Tensor, start: int) -> None:
         stop = start + tensor.size_bytes
         below = [place for place in self.freed if place.start < stop and start < place.stop]
-        self.held[tensor.name] = _Place(start, stop, max((place.busy_until for place in below), default=0))
+        self.held[tensor.name] = _BusyPlace(start, stop, max((place.busy_until for place in below), default=0))
         # What the new place covers wholly is done with before the new one is.
         self.freed = [place for place in self.freed if place.start < start or place.stop > stop]
 

@@ -10,7 +10,7 @@ from typing_extensions import TypedDict
 from onchip.errors import GraphError
 from onchip.ir.operator import AttributeValue
 from onchip.ir.region import Range, Region
-from onchip.ir.tile import Part, Tile
+from onchip.ir.tile import SumPart, Tile
 
 _PREFIX: Final = "tile_"
 
@@ -28,7 +28,7 @@ class TileFields(TypedDict):
     shapes: list[list[int]]
     regions: list[list[tuple[int, int]]]
     reduction: NotRequired[tuple[int, int]]
-    part: NotRequired[Part]
+    part: NotRequired[SumPart]
 
 
 def tile_of_fields(fields: TileFields) -> Tile:
@@ -41,7 +41,7 @@ def tile_of_fields(fields: TileFields) -> Tile:
         tuple(map(tuple, fields["shapes"])),
         tuple(map(tuple, fields["regions"])),
         fields.get("reduction"),
-        fields.get("part", Part.WHOLE),
+        fields.get("part", SumPart.WHOLE),
     )
 
 
@@ -59,7 +59,7 @@ def fields_of_tile(tile: Tile) -> TileFields:
         del fields["parameters"]
     if tile.reduction is not None:
         fields["reduction"] = tile.reduction
-    if tile.part is not Part.WHOLE:
+    if tile.part is not SumPart.WHOLE:
         fields["part"] = tile.part
     return fields
 
@@ -80,7 +80,7 @@ def tile_of_attributes(attributes: Mapping[str, AttributeValue]) -> Tile | None:
             tuple(_integers(shape) for shape in _entries(listed.get("shapes"))),
             tuple(_region(region) for region in _entries(listed.get("regions"))),
             _range(reduction) if reduction else None,
-            Part(str(listed.get("part"))),
+            SumPart(str(listed.get("part"))),
         )
     except (ValueError, GraphError) as error:
         what = f"its attributes {_PREFIX}... do not say which tile it is ({error})"

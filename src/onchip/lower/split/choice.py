@@ -10,9 +10,9 @@ from math import prod
 import numpy as np
 import numpy.typing as npt
 
-from onchip.facts.geometry import Access, Geometry, cut_lines, tile_sizes, tiles_in_order
+from onchip.facts.geometry import Geometry, OperandAccess, cut_lines, tile_sizes, tiles_in_order
 from onchip.ir.region import Range
-from onchip.lower.split.room import Room
+from onchip.lower.split.room import SplitRoom
 from onchip.lower.split.traffic import Integers, Order, Splits
 
 Cuts = Mapping[str, Sequence[set[int]]]
@@ -20,7 +20,7 @@ Cuts = Mapping[str, Sequence[set[int]]]
 
 
 @dataclass(frozen=True, slots=True)
-class Split:
+class TileChoice:
     """An operator in tiles: their sizes and the order of the axes, outermost first, and the traffic by estimate."""
 
     geometry: Geometry
@@ -39,7 +39,7 @@ class Split:
         return None if axis is None or self.sizes[axis] == self.geometry.axes[axis].size else axis
 
 
-def cut(cuts: Cuts, split: Split) -> None:
+def cut(cuts: Cuts, split: TileChoice) -> None:
     """Add the boundaries of a split's tiles."""
     for access in (*split.geometry.reads, *split.geometry.writes):
         for span, made in zip(access.spans, cuts[access.tensor], strict=True):
@@ -51,9 +51,9 @@ def cut(cuts: Cuts, split: Split) -> None:
 class Chooser:
     """Remembers what operators of one shape have cost."""
 
-    known: dict[tuple[Geometry, Room, bool], tuple[Splits, Integers, list[Order]]] = field(default_factory=dict)
+    known: dict[tuple[Geometry, SplitRoom, bool], tuple[Splits, Integers, list[Order]]] = field(default_factory=dict)
 
-    def split_of_least_traffic(self, geometry: Geometry, room: Room, cuts: Cuts) -> Split | None:
+    def split_of_least_traffic(self, geometry: Geometry, room: SplitRoom, cuts: Cuts) -> TileChoice | None:
         """None where no split fits. Axes of last resort stay whole if they can."""
         resorts = (False, True) if any(axis.is_last_resort for axis in geometry.axes) else (False,)
         for last_resort in resorts:
@@ -64,8 +64,8 @@ class Chooser:
         return None
 
     def variants_of_splits(
-        self, geometry: Geometry, room: Room, most: int
-    ) -> tuple[tuple[tuple[Split, ...], ...], bool]:
+        self, geometry: Geometry, room: SplitRoom, most: int
+    ) -> tuple[tuple[tuple[TileChoice, ...], ...], bool]:
         """Return splits of which all tiles may fit, those of least traffic first, and whether these are all.
 
         Each split in all the orders of its axes in which tiles may need different room: several where it cuts a
@@ -74,7 +74,7 @@ class Chooser:
         """
         are_all = prod(len(tile_sizes(axis.size)) for axis in geometry.axes) <= most
         uncut = {access.tensor: [set[int]() for _ in access.spans] for access in (*geometry.reads, *geometry.writes)}
-        found: dict[tuple[int, ...], tuple[Split, ...]] = {tuple(axis.size for axis in geometry.axes): ()}
+        found: dict[tuple[int, ...], tuple[TileChoice, ...]] = {tuple(axis.size for axis in geometry.axes): ()}
         for last_resort in (False, True) if are_all else (False,):
             make = Splits.every if are_all else Splits.of
             splits = make(geometry, room, last_resort=last_resort).that_may_fit()
@@ -84,7 +84,9 @@ class Chooser:
                 found.setdefault(split.sizes, tuple(_variants(split)))
         return tuple(found.values())[1:], are_all
 
-    def _evaluated(self, geometry: Geometry, room: Room, last_resort: bool) -> tuple[Splits, Integers, list[Order]]:
+    def _evaluated(
+        self, geometry: Geometry, room: SplitRoom, last_resort: bool
+    ) -> tuple[Splits, Integers, list[Order]]:
         key = (_without_names(geometry), room, last_resort)
         if key not in self.known:
             splits = Splits.of(geometry, room, last_resort=last_resort)
@@ -93,18 +95,18 @@ class Chooser:
 
 
 def _without_names(geometry: Geometry) -> Geometry:
-    def nameless(accesses: tuple[Access, ...]) -> tuple[Access, ...]:
+    def nameless(accesses: tuple[OperandAccess, ...]) -> tuple[OperandAccess, ...]:
         return tuple(replace(access, tensor="") for access in accesses)
 
     return Geometry(geometry.axes, nameless(geometry.reads), nameless(geometry.writes))
 
 
-def _split_at(place: int, splits: Splits, geometry: Geometry, order: Order, traffic_bytes: int) -> Split:
+def _split_at(place: int, splits: Splits, geometry: Geometry, order: Order, traffic_bytes: int) -> TileChoice:
     sizes = tuple(each[int(indices[place])] for each, indices in zip(splits.sizes, splits.indices, strict=True))
-    return Split(geometry, sizes, _every_axis(order, len(sizes)), traffic_bytes)
+    return TileChoice(geometry, sizes, _every_axis(order, len(sizes)), traffic_bytes)
 
 
-def _variants(split: Split) -> Iterator[Split]:
+def _variants(split: TileChoice) -> Iterator[TileChoice]:
     """Yield the split, and where it cuts a sum, it in every other order of the axes that it cuts."""
     yield split
     if split.reduction is None:
@@ -136,7 +138,7 @@ def _from_the_best_on(splits: Splits, traffic: Integers, geometry: Geometry, cut
         remaining[alike] = False
 
 
-def _bands(access: Access, splits: Splits, geometry: Geometry, cuts: Cuts) -> Integers:
+def _bands(access: OperandAccess, splits: Splits, geometry: Geometry, cuts: Cuts) -> Integers:
     """How many bands the tensor falls into, with the cuts that others have made."""
     bands = np.ones(splits.count, np.int64)
     for span, made in zip(access.spans, cuts[access.tensor], strict=True):

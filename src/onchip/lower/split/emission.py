@@ -7,31 +7,31 @@ from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field, replace
 
 from onchip.answer.problem import Problem
-from onchip.facts.geometry import Access
+from onchip.facts.geometry import OperandAccess
 from onchip.ir.graph import Graph
 from onchip.ir.operator import Operator
 from onchip.ir.region import Range, Region
 from onchip.ir.tensor import Role, Tensor
-from onchip.ir.tile import Part, Tile
+from onchip.ir.tile import SumPart, Tile
 from onchip.lower.split.bands import Bands, named_bands
-from onchip.lower.split.choice import Split, cut
+from onchip.lower.split.choice import TileChoice, cut
 from onchip.lower.split.room import Item
 
 BandEdges = Mapping[str, Sequence[AbstractSet[int]]]
 """Of each tensor and dimension, the inner boundaries of its bands."""
 
 
-def emitted(problem: Problem, splits: Mapping[str, Split]) -> Graph:
+def emitted(problem: Problem, splits: Mapping[str, TileChoice]) -> Graph:
     """The graph with these operators in tiles, which stand one after the other in the operator's place."""
     cuts = {tensor.name: [set[int]() for _ in tensor.shape or ()] for tensor in problem.graph.tensors}
     for split in splits.values():
         cut(cuts, split)
     bands = {tensor.name: Bands.of(tensor, cuts[tensor.name]) for tensor in problem.graph.tensors}
-    return _Emission(problem, splits, bands).run()
+    return _SplitEmission(problem, splits, bands).run()
 
 
 def operands_of_tiles(
-    problem: Problem, operator: Operator, split: Split | None, cuts: BandEdges
+    problem: Problem, operator: Operator, split: TileChoice | None, cuts: BandEdges
 ) -> Iterator[list[Item]]:
     """Yield the counted operands of each of the operator's tiles (of itself, where `split` is None).
 
@@ -39,7 +39,7 @@ def operands_of_tiles(
     """
     bands = {name: Bands.of(problem.graph.tensor[name], cuts[name]) for name in (*operator.reads, *operator.outputs)}
     tensors = {name: band for each in bands.values() for name, band in named_bands(each).items()}
-    emission = _Emission(problem, {}, bands)
+    emission = _SplitEmission(problem, {}, bands)
     for tile in emission.tiles(operator, split):
         tensors |= {tensor.name: tensor for tensor in emission.sums[-1:]}
         operands = (tensors[name] for name in dict.fromkeys((*tile.reads, *tile.outputs)))
@@ -47,9 +47,9 @@ def operands_of_tiles(
 
 
 @dataclass
-class _Emission:
+class _SplitEmission:
     problem: Problem
-    splits: Mapping[str, Split]
+    splits: Mapping[str, TileChoice]
     bands: Mapping[str, Bands]
     operators: list[Operator] = field(default_factory=list)
     sums: list[Tensor] = field(default_factory=list)
@@ -61,7 +61,7 @@ class _Emission:
         banded = (band for tensor in graph.tensors for band in self.bands[tensor.name].all)
         return Graph(graph.name, (*banded, *self.sums), tuple(self.operators))
 
-    def tiles(self, operator: Operator, split: Split | None) -> Iterator[Operator]:
+    def tiles(self, operator: Operator, split: TileChoice | None) -> Iterator[Operator]:
         """Yield the operator's tiles, or itself if it is not split."""
         if split is None:
             yield self._with_bands(operator)
@@ -90,7 +90,7 @@ class _Emission:
         shapes = tuple(self.problem.graph.tensor[name].shape or () for name in names)
         return Tile(operator.name, operator.inputs, operator.parameters, operator.outputs, shapes, regions)
 
-    def _tiles(self, operator: Operator, split: Split) -> Iterator[Operator]:
+    def _tiles(self, operator: Operator, split: TileChoice) -> Iterator[Operator]:
         """Those that sum up one region pass the sum on from one to the next, in the order in which they run."""
         geometry, axis = split.geometry, split.reduction
         tiles = split.tiles()
@@ -101,7 +101,7 @@ class _Emission:
             described = self._tile(operator, regions)
             key = _output_part(tile, axis)
             if axis is not None:
-                part = Part.END if last[key] == index else Part.MIDDLE if key in passed else Part.START
+                part = SumPart.END if last[key] == index else SumPart.MIDDLE if key in passed else SumPart.START
                 described = replace(described, reduction=tile[axis], part=part)
             emitted_tile = self._tile_operator(operator, split, tile, described, f"{operator.name}#{index}")
             if described.part.adds_to_a_sum:
@@ -112,7 +112,7 @@ class _Emission:
             yield emitted_tile
 
     def _tile_operator(
-        self, operator: Operator, split: Split, tile: tuple[Range, ...], described: Tile, name: str
+        self, operator: Operator, split: TileChoice, tile: tuple[Range, ...], described: Tile, name: str
     ) -> Operator:
         geometry = split.geometry
         reads = [access for access in geometry.reads if self._is_read(access, split, described.part)]
@@ -128,11 +128,13 @@ class _Emission:
             tile=described,
         )
 
-    def _is_read(self, access: Access, split: Split, part: Part) -> bool:
+    def _is_read(self, access: OperandAccess, split: TileChoice, part: SumPart) -> bool:
         """What does not depend on the part of the sum, such as a bias, is read once, by the first."""
         return not part.adds_to_a_sum or any(span.axis == split.reduction for span in access.spans)
 
-    def _bands_of(self, accesses: Sequence[Access], tile: tuple[Range, ...], split: Split) -> dict[str, str]:
+    def _bands_of(
+        self, accesses: Sequence[OperandAccess], tile: tuple[Range, ...], split: TileChoice
+    ) -> dict[str, str]:
         """Each band that the tile needs, and its base, in the operator's order."""
         found: dict[str, str] = {}
         for access in accesses:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from math import prod
 
 from onchip.arch.memory import Operand
-from onchip.facts.geometry import Access, Axis, Geometry, Span
+from onchip.facts.geometry import Geometry, OperandAccess, Span, TileAxis
 from onchip.ir.graph import Graph
 from onchip.ir.operator import Operator
 from onchip.ir.tensor import Role, Tensor
@@ -63,7 +63,7 @@ class _Outline:
     operator: Operator
     graph: Graph
     is_model: bool
-    axes: list[Axis] = field(default_factory=list)
+    axes: list[TileAxis] = field(default_factory=list)
 
     @property
     def read_names(self) -> tuple[str, ...]:
@@ -81,13 +81,13 @@ class _Outline:
         return self.shape(self.operator.outputs[0])
 
     def cut_along_output(self, last_resorts: Sequence[int] = ()) -> None:
-        self.axes = [Axis(size, is_last_resort=index in last_resorts) for index, size in enumerate(self.written)]
+        self.axes = [TileAxis(size, is_last_resort=index in last_resorts) for index, size in enumerate(self.written)]
 
     def reduce(self, size: int) -> int | None:
         """The axis of a sum of parts; none where the values are a model's, whose nodes are run as they are."""
         if self.is_model or size < 2:
             return None
-        self.axes.append(Axis(size, is_reduction=True))
+        self.axes.append(TileAxis(size, is_reduction=True))
         return len(self.axes) - 1
 
     def finish(self, reads: Sequence[Sequence[Span]], writes: Sequence[Sequence[Span]] | None = None) -> Geometry:
@@ -99,12 +99,12 @@ class _Outline:
             tuple(self._access(name, spans) for name, spans in zip(self.operator.outputs, written, strict=True)),
         )
 
-    def _access(self, name: str, spans: Sequence[Span]) -> Access:
+    def _access(self, name: str, spans: Sequence[Span]) -> OperandAccess:
         tensor = self.graph.tensor[name]
         operand = Operand.WEIGHT if tensor.role is Role.PARAMETER else Operand.INPUT
         if name in self.operator.outputs:
             operand = Operand.OUTPUT
-        return Access(name, operand, (tensor.bits or 0) // 8, tuple(spans))
+        return OperandAccess(name, operand, (tensor.bits or 0) // 8, tuple(spans))
 
     def along_output(self, shape: Shape) -> tuple[Span, ...] | None:
         """Element by element, broadcast as ONNX does (aligned at the last dimension); None where it does not fit."""
@@ -244,7 +244,7 @@ def _matmul(outline: _Outline) -> Geometry | None:
 
 def _product_of_squares(outline: _Outline, batches: Sequence[tuple[Span, ...]]) -> Geometry:
     """Cut along batches alone: which of the two matrices stands on the left, the shapes do not say."""
-    outline.axes[-2:] = [Axis(1), Axis(1)]
+    outline.axes[-2:] = [TileAxis(1), TileAxis(1)]
     square = tuple(map(Span, outline.written[-2:]))
     written = [Span(size, at) for at, size in enumerate(outline.written[:-2])]
     return outline.finish([(*batch[:-2], *square) for batch in batches], [(*written, *square)])
@@ -280,7 +280,7 @@ def _joined(outline: _Outline) -> Geometry | None:
     if sum(part[axis] for part in parts) != whole[axis]:
         return None
     if operator.kind == "Split":
-        outline.axes = [Axis(1 if index == axis else size) for index, size in enumerate(whole)]
+        outline.axes = [TileAxis(1 if index == axis else size) for index, size in enumerate(whole)]
         spans = [tuple(Span(size, None if at == axis else at) for at, size in enumerate(part)) for part in parts]
         return outline.finish([tuple(Span(size, None if at == axis else at) for at, size in enumerate(whole))], spans)
     outline.cut_along_output()

@@ -36,14 +36,14 @@ class _Bin:
 
 
 @dataclass(frozen=True, slots=True)
-class Room:
+class SplitRoom:
     """Scratchpads, with `capacities_bytes` in place of their own."""
 
     memories: tuple[Memory, ...]
     capacities_bytes: tuple[int, ...]
 
     @classmethod
-    def of(cls, memories: tuple[Memory, ...], sixteenths: int = 16) -> Room:
+    def of(cls, memories: tuple[Memory, ...], sixteenths: int = 16) -> SplitRoom:
         """So many sixteenths of every scratchpad."""
         return cls(memories, tuple(memory.capacity_bytes * sixteenths // 16 for memory in memories))
 

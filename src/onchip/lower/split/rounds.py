@@ -10,9 +10,9 @@ from onchip.answer.problem import Problem
 from onchip.facts.geometry import Geometry
 from onchip.ir.graph import Graph
 from onchip.ir.operator import Operator
-from onchip.lower.split.choice import Chooser, Cuts, Split, cut
+from onchip.lower.split.choice import Chooser, Cuts, TileChoice, cut
 from onchip.lower.split.emission import emitted
-from onchip.lower.split.room import Room, items_of
+from onchip.lower.split.room import SplitRoom, items_of
 
 FULL, HALF = 16, 8
 _MOST_ROUNDS = 8
@@ -53,18 +53,18 @@ class Rounds:
             self.withheld.update(misfits)
         return None
 
-    def first(self) -> tuple[dict[str, Split], tuple[str, ...]]:
+    def first(self) -> tuple[dict[str, TileChoice], tuple[str, ...]]:
         """Return the first round's splits, and the operators that have none that fits or do not fit in the bands."""
         splits, rooms = self._chosen()
-        roomy = {operator.name: Room.of(self.problem.memories) for operator in self.problem.graph.operators}
+        roomy = {operator.name: SplitRoom.of(self.problem.memories) for operator in self.problem.graph.operators}
         misfits = self._misfits(emitted(self.problem, splits), roomy)
         return splits, tuple(name for name in roomy if name in misfits or name not in rooms)
 
-    def _chosen(self) -> tuple[dict[str, Split], dict[str, Room]]:
+    def _chosen(self) -> tuple[dict[str, TileChoice], dict[str, SplitRoom]]:
         """Return the split of each operator that is given one, and the room of each for which there is a choice."""
         cuts = {tensor.name: [set[int]() for _ in tensor.shape or ()] for tensor in self.problem.graph.tensors}
-        splits: dict[str, Split] = {}
-        rooms: dict[str, Room] = {}
+        splits: dict[str, TileChoice] = {}
+        rooms: dict[str, SplitRoom] = {}
         for operator in self.problem.graph.operators:
             split, room = self._choice(operator, cuts)
             if room is not None:
@@ -74,22 +74,22 @@ class Rounds:
                 cut(cuts, split)
         return splits, rooms
 
-    def _choice(self, operator: Operator, cuts: Cuts) -> tuple[Split | None, Room | None]:
+    def _choice(self, operator: Operator, cuts: Cuts) -> tuple[TileChoice | None, SplitRoom | None]:
         """Return the split, None to leave it whole, and the room that it has been given, None if nothing fits."""
         withheld, items = self.withheld[operator.name], items_of(self.problem, operator)
         geometry = self.geometries[operator.name]
         for share in self.shares:
-            room = Room.of(self.problem.memories, share)
+            room = SplitRoom.of(self.problem.memories, share)
             if (not withheld or self.leaves_whole) and room.holds(items):
                 return None, room
-            less = Room.of(self.problem.memories, max(share - withheld, 0))
+            less = SplitRoom.of(self.problem.memories, max(share - withheld, 0))
             split = None if geometry is None else self.chooser.split_of_least_traffic(geometry, less, cuts)
             if split is not None:
                 return split, room
-        room = Room.of(self.problem.memories)
+        room = SplitRoom.of(self.problem.memories)
         return None, room if room.holds(items) else None
 
-    def _misfits(self, graph: Graph, rooms: Mapping[str, Room]) -> tuple[str, ...]:
+    def _misfits(self, graph: Graph, rooms: Mapping[str, SplitRoom]) -> tuple[str, ...]:
         """Return the original operators of which a tile does not fit."""
         banded = replace(self.problem, graph=graph)
         found = dict[str, None]()

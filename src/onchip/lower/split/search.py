@@ -13,11 +13,11 @@ from onchip.answer.problem import Problem
 from onchip.facts.bounds import packed_bytes
 from onchip.facts.geometry import Geometry
 from onchip.ir.operator import Operator
-from onchip.lower.split.choice import Chooser, Split, cut
+from onchip.lower.split.choice import Chooser, TileChoice, cut
 from onchip.lower.split.emission import operands_of_tiles
-from onchip.lower.split.room import Item, Room, items_of
+from onchip.lower.split.room import Item, SplitRoom, items_of
 
-Option = tuple[Split | None, ...]
+Option = tuple[TileChoice | None, ...]
 """Splits that cut alike and differ in the order of their tiles; (None,) leaves the operator whole."""
 WHOLE: Option = (None,)
 _Lines = tuple[frozenset[int], ...]
@@ -48,7 +48,7 @@ class CombinationSearch:
     _known: dict[tuple[object, ...], Option] = field(default_factory=dict)
     _lines: dict[tuple[str, tuple[int, ...]], Mapping[str, _Lines]] = field(default_factory=dict)
 
-    def find(self, misfits: Collection[str]) -> dict[str, Split] | None:
+    def find(self, misfits: Collection[str]) -> dict[str, TileChoice] | None:
         """Return the splits of a combination of which every tile fits; None where there is none.
 
         `misfits` are the operators that do not fit in the combination to begin with. Raises OutOfWorkError.
@@ -120,8 +120,8 @@ class CombinationSearch:
         return (WHOLE, *splits) if fits else splits if self._is_monotone else (*splits, WHOLE)
 
     @cached_property
-    def _room(self) -> Room:
-        return Room.of(self.problem.memories)
+    def _room(self) -> SplitRoom:
+        return SplitRoom.of(self.problem.memories)
 
     @property
     def _is_monotone(self) -> bool:
@@ -171,10 +171,10 @@ class CombinationSearch:
             self._known[key] = next(((split,) for split in fitting), ())
         return self._known[key]
 
-    def _fits(self, operator: Operator, split: Split | None, cuts: Mapping[str, _Lines]) -> bool:
+    def _fits(self, operator: Operator, split: TileChoice | None, cuts: Mapping[str, _Lines]) -> bool:
         return all(self._room.holds(items) for items in self._tiles(operator, split, cuts))
 
-    def _tiles(self, operator: Operator, split: Split | None, cuts: Mapping[str, _Lines]) -> Iterator[list[Item]]:
+    def _tiles(self, operator: Operator, split: TileChoice | None, cuts: Mapping[str, _Lines]) -> Iterator[list[Item]]:
         uncounted = {name: self._uncut(name) for name in operator.parameters if name not in cuts}
         for items in operands_of_tiles(self.problem, operator, split, {**uncounted, **cuts}):
             self._work_left -= len(items)
@@ -208,7 +208,7 @@ class CombinationSearch:
         geometry = self.geometries[name]
         if geometry is None:
             return None
-        finest = Split(geometry, (1,) * len(geometry.axes), tuple(range(len(geometry.axes))), 0)
+        finest = TileChoice(geometry, (1,) * len(geometry.axes), tuple(range(len(geometry.axes))), 0)
         before, self.chosen = self.chosen, {}
         try:
             return self._need(name, (finest,))

@@ -8,13 +8,13 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
-from onchip.answer.document import Split as When
+from onchip.answer.document import TileChoice as When
 from onchip.answer.problem import Problem
 from onchip.errors import GraphError
 from onchip.facts.bounds import operator_need
 from onchip.ir.graph import Graph
 from onchip.ir.tensor import Tensor
-from onchip.lower.split.choice import Chooser, Split
+from onchip.lower.split.choice import Chooser, TileChoice
 from onchip.lower.split.emission import emitted
 from onchip.lower.split.kinds import geometry_of
 from onchip.lower.split.rounds import FULL, HALF, Geometries, Rounds
@@ -110,7 +110,7 @@ class _Splitting:
         )
 
 
-def _found(search: CombinationSearch, misfits: tuple[str, ...]) -> dict[str, Split] | None:
+def _found(search: CombinationSearch, misfits: tuple[str, ...]) -> dict[str, TileChoice] | None:
     try:
         return search.find(misfits)
     except OutOfWorkError:

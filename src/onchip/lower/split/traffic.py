@@ -17,8 +17,8 @@ import numpy as np
 import numpy.typing as npt
 
 from onchip.arch.memory import Operand
-from onchip.facts.geometry import Access, Axis, Geometry, Span, tile_sizes
-from onchip.lower.split.room import Room
+from onchip.facts.geometry import Geometry, OperandAccess, Span, TileAxis, tile_sizes
+from onchip.lower.split.room import SplitRoom
 
 Integers: TypeAlias = npt.NDArray[np.int64]
 Order: TypeAlias = tuple[int, ...]
@@ -48,7 +48,7 @@ class Lengths:
 
 
 @lru_cache(maxsize=4096)
-def lengths(axis: Axis, sizes: tuple[int, ...], span: Span | None) -> Lengths:
+def lengths(axis: TileAxis, sizes: tuple[int, ...], span: Span | None) -> Lengths:
     """For every size of tiles along the axis; `span` None: the operand does not depend on it."""
     rows = [_lengths_of_size(axis.size, size, span) for size in sizes]
     return Lengths(*np.array(rows, np.int64).reshape(-1, 7).T)
@@ -112,18 +112,18 @@ class Splits:
     """Splits of one operator that may fit: sizes of tiles along each axis, as indices into `sizes`."""
 
     geometry: Geometry
-    room: Room
+    room: SplitRoom
     sizes: tuple[tuple[int, ...], ...]
     indices: tuple[Integers, ...]
 
     @classmethod
-    def of(cls, geometry: Geometry, room: Room, *, last_resort: bool) -> Splits:
+    def of(cls, geometry: Geometry, room: SplitRoom, *, last_resort: bool) -> Splits:
         """Return all whose operands' greatest regions, as bytes that can be spread over scratchpads, have room."""
         every = cls.every(geometry, room, last_resort=last_resort)
         return every.only(every._have_room(every.items()))
 
     @classmethod
-    def every(cls, geometry: Geometry, room: Room, *, last_resort: bool) -> Splits:
+    def every(cls, geometry: Geometry, room: SplitRoom, *, last_resort: bool) -> Splits:
         """Return all, whether their tiles fit or not."""
         sizes = tuple(
             tile_sizes(axis.size) if last_resort or not axis.is_last_resort else (axis.size,) for axis in geometry.axes
@@ -173,7 +173,7 @@ class Splits:
             may_fit &= self._have_room(items, spread=range(len(items)))
         return self.only(may_fit)
 
-    def _taken_at(self, end: str, access: Access) -> Integers:
+    def _taken_at(self, end: str, access: OperandAccess) -> Integers:
         """The bytes that the first or the last tile takes for certain: none that only some tiles of a sum take."""
         taken, reduction = np.full(self.count, self._whole(access)), self.geometry.reduction
         for each in self._lengths(access, range(len(self.sizes))).values():
@@ -219,35 +219,35 @@ class Splits:
             traffic = traffic + self._written(access, self._lengths(access, order), order)
         return traffic
 
-    def _lengths(self, access: Access, axes: Sequence[int]) -> dict[int, Lengths]:
+    def _lengths(self, access: OperandAccess, axes: Sequence[int]) -> dict[int, Lengths]:
         spans = {span.axis: span for span in access.spans}
         return {
             axis: lengths(self.geometry.axes[axis], self.sizes[axis], spans.get(axis)).at(self.indices[axis])
             for axis in axes
         }
 
-    def _whole(self, access: Access) -> int:
+    def _whole(self, access: OperandAccess) -> int:
         """Bytes for each element along the axes that are cut."""
         return access.element_bytes * prod(span.size for span in access.spans if span.axis is None)
 
-    def _greatest(self, access: Access) -> Integers:
+    def _greatest(self, access: OperandAccess) -> Integers:
         greatest = np.full(self.count, self._whole(access))
         for each in self._lengths(access, range(len(self.sizes))).values():
             greatest = greatest * each.greatest
         return greatest
 
-    def _uncut(self, access: Access) -> int:
+    def _uncut(self, access: OperandAccess) -> int:
         """Bytes for each element along the axes that have several tile sizes here."""
         return access.element_bytes * prod(
             span.size for span in access.spans if span.axis is None or len(self.sizes[span.axis]) == 1
         )
 
-    def _loaded(self, access: Access, by_axis: Mapping[int, Lengths], order: Order) -> Integers:
+    def _loaded(self, access: OperandAccess, by_axis: Mapping[int, Lengths], order: Order) -> Integers:
         if not order:
             return np.full(self.count, access.size_bytes)
         return self._uncut(access) * elements_loaded(order, by_axis)
 
-    def _written(self, access: Access, by_axis: Mapping[int, Lengths], order: Order) -> Integers:
+    def _written(self, access: OperandAccess, by_axis: Mapping[int, Lengths], order: Order) -> Integers:
         """The output once; each partial sum written and read again, unless the next tile adds to it."""
         written = np.full(self.count, access.size_bytes)
         reduction = self.geometry.reduction
@@ -275,7 +275,7 @@ class Splits:
                 beside[index] = (access.operand, np.full(self.count, access.size_bytes))
             yield frozenset(held), self._have_room(beside, spread=held)
 
-    def _is_worth_holding(self, access: Access) -> bool:
+    def _is_worth_holding(self, access: OperandAccess) -> bool:
         """Whether tiles may load any of it twice."""
         used = {span.axis for span in access.spans if span.extent <= span.step and span.per == 1}
         return any(len(sizes) > 1 and axis not in used for axis, sizes in enumerate(self.sizes))
