@@ -1,0 +1,194 @@
+"""What a part of an output sees, against looking at every element and every tap."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from itertools import product
+from operator import le
+from random import Random
+
+import pytest
+
+from onchip.ir.operator import AttributeValue, Operator
+from onchip.ir.region import Region
+from onchip.verify.schedule.windows import Shape, seen
+
+Element = tuple[int, ...]
+
+
+def operator(kind: str, attributes: dict[str, AttributeValue] | None = None) -> Operator:
+    return Operator("f", kind, ("x0", "x1"), ("y",), (), attributes or {})
+
+
+def elements(region: Region) -> Iterator[Element]:
+    return product(*(range(*each) for each in region))
+
+
+def box(found: Sequence[Element]) -> Region | None:
+    """The smallest region around elements; None around none."""
+    if not found:
+        return None
+    return tuple((min(along), max(along) + 1) for along in zip(*found, strict=True))
+
+
+def random_region(random: Random, shape: Shape) -> Region:
+    starts = [random.randrange(size) for size in shape]
+    return tuple((start, random.randint(start + 1, size)) for start, size in zip(starts, shape, strict=True))
+
+
+class Sliding:
+    """A convolution or pool over two axes with everything that attributes can say."""
+
+    def __init__(self, random: Random, *, is_pool: bool) -> None:
+        self.kernel = [random.randint(1, 3) for _ in range(2)]
+        self.strides = [random.randint(1, 3) for _ in range(2)]
+        self.dilations = [random.randint(1, 2) for _ in range(2)]
+        self.pads = [random.randint(0, 2) for _ in range(4)]
+        self.groups = 1 if is_pool else random.choice((1, 2))
+        self.read, self.written = self.groups * random.randint(1, 2), self.groups * random.randint(1, 2)
+        if is_pool:
+            self.written = self.read
+        sizes = [random.randint(3, 7) for _ in range(2)]
+        self.source = (1, self.read, *sizes)
+        self.output = (1, self.written, *(self._outputs(at, size) for at, size in enumerate(sizes)))
+        self.weight = None if is_pool else (self.written, self.read // self.groups, *self.kernel)
+
+    def _outputs(self, at: int, size: int) -> int:
+        reach = (self.kernel[at] - 1) * self.dilations[at] + 1
+        return (size + self.pads[at] + self.pads[2 + at] - reach) // self.strides[at] + 1
+
+    @property
+    def attributes(self) -> dict[str, AttributeValue]:
+        lists = {"kernel_shape": self.kernel, "strides": self.strides, "dilations": self.dilations, "pads": self.pads}
+        return {**{name: [*value] for name, value in lists.items()}, "group": self.groups}
+
+    def seen_by(self, written: Element) -> Iterator[Element]:
+        """Every stored element of the input that an element of the output is made of."""
+        batch, channel, *pixel = written
+        if self.weight is None:
+            channels = [channel]
+        else:
+            group = channel // (self.written // self.groups)
+            channels = [group * (self.read // self.groups) + at for at in range(self.read // self.groups)]
+        for taps in product(*map(range, self.kernel)):
+            place = [pixel[at] * self.strides[at] - self.pads[at] + taps[at] * self.dilations[at] for at in range(2)]
+            if all(0 <= at < size for at, size in zip(place, self.source[2:], strict=True)):
+                yield from ((batch, channel, *place) for channel in channels)
+
+
+@pytest.mark.parametrize("kind", ["Conv", "MaxPool"])
+@pytest.mark.parametrize("seed", range(120))
+def test_a_sliding_window_sees_the_block_around_all_that_its_taps_touch(seed: int, kind: str) -> None:
+    random = Random(seed)
+    window = Sliding(random, is_pool=kind == "MaxPool")
+    if min(window.output) < 1:
+        return
+    region = random_region(random, window.output)
+    touched = [each for written in elements(region) for each in window.seen_by(written)]
+    need = seen(operator(kind, window.attributes), [window.source], window.weight, window.output, region)[0]
+    around = box(touched)
+    if around is None:
+        return  # a block between taps, or between windows, may be stored and touched by none
+    assert need is not None
+    assert all(start <= first and last <= stop for (start, stop), (first, last) in zip(need, around, strict=True))
+    if max(window.dilations) == 1 and all(map(le, window.strides, window.kernel)):
+        assert need == around
+
+
+@pytest.mark.parametrize("seed", range(120))
+def test_a_transposed_convolution_sees_the_block_around_all_that_adds_to_its_outputs(seed: int) -> None:
+    random = Random(seed)
+    kernel, strides = ([random.randint(1, 4) for _ in range(2)] for _ in range(2))
+    pads = [random.randrange(min(each, 2)) if each > 1 else 0 for each in kernel] * 2
+    sizes = [random.randint(1, 5) for _ in range(2)]
+    output = (1, 1, *((sizes[at] - 1) * strides[at] + kernel[at] - 2 * pads[at] for at in range(2)))
+    if min(output) < 1:
+        return
+    region = random_region(random, output)
+    touched = [
+        (0, 0, *place)
+        for place in product(*map(range, sizes))
+        for taps in product(*map(range, kernel))
+        if all(
+            region[2 + at][0] <= place[at] * strides[at] + taps[at] - pads[at] < region[2 + at][1] for at in range(2)
+        )
+    ]
+    attributes: dict[str, AttributeValue] = {"kernel_shape": [*kernel], "strides": [*strides], "pads": [*pads]}
+    need = seen(operator("ConvTranspose", attributes), [(1, 1, *sizes)], (1, 1, *kernel), output, region)[0]
+    around = box(touched)
+    if around is not None:
+        assert need is not None
+        assert all(start <= first and last <= stop for (start, stop), (first, last) in zip(need, around, strict=True))
+        if all(map(le, strides, kernel)):
+            assert need == around
+
+
+@pytest.mark.parametrize(("rule", "expected"), [("SAME_UPPER", (0, 2)), ("SAME_LOWER", (0, 1)), ("VALID", (0, 2))])
+def test_padding_may_be_what_keeps_sizes(rule: str, expected: tuple[int, int]) -> None:
+    """A kernel of 2 over 4 pixels: one zero behind them, or before them, or none."""
+    pixels = 3 if rule == "VALID" else 4
+    conv = operator("Conv", {"kernel_shape": [2, 2], "auto_pad": rule})
+    region = ((0, 1), (0, 1), (0, 1), (0, 1))
+    need = seen(conv, [(1, 1, 4, 4)], (1, 1, 2, 2), (1, 1, pixels, pixels), region)
+    assert need == (((0, 1), (0, 1), expected, expected),)
+
+
+@pytest.mark.parametrize(
+    ("made", "inputs", "output", "region", "expected"),
+    [
+        (operator("Relu"), [(1, 2, 4)], (1, 2, 4), ((0, 1), (1, 2), (1, 3)), (((0, 1), (1, 2), (1, 3)),)),
+        (
+            operator("Add"),
+            [(1, 2, 4), (2, 1)],
+            (1, 2, 4),
+            ((0, 1), (1, 2), (1, 3)),
+            (((0, 1), (1, 2), (1, 3)), ((1, 2), (0, 1))),
+        ),
+        (
+            operator("GlobalAveragePool"),
+            [(1, 4, 3, 5)],
+            (1, 4, 1, 1),
+            ((0, 1), (1, 3), (0, 1), (0, 1)),
+            (((0, 1), (1, 3), (0, 3), (0, 5)),),
+        ),
+        (
+            operator("Slice", {"starts": [1, -4], "ends": [6, 9], "axes": [0, 1], "steps": [2, 1]}),
+            [(7, 6)],
+            (3, 4),
+            ((1, 3), (0, 2)),
+            (((3, 6), (2, 4)),),
+        ),
+        (operator("Slice", {"starts": [2], "ends": [6]}), [(7, 6)], (4, 6), ((1, 2), (0, 6)), (((3, 4), (0, 6)),)),
+        (operator("Pad", {"pads": [0, 1, 0, 2]}), [(2, 4)], (2, 7), ((0, 1), (2, 7)), (((0, 1), (1, 4)),)),
+        (operator("Pad", {"pads": [0, 1, 0, 2]}), [(2, 4)], (2, 7), ((0, 1), (0, 3)), (((0, 1), (0, 2)),)),
+        (operator("Pad", {"pads": [0, 1, 0, 2]}), [(2, 4)], (2, 7), ((0, 1), (5, 7)), (None,)),
+        (operator("Pad", {"pads": [0, -1, 0, 0]}), [(2, 4)], (2, 3), ((0, 1), (0, 2)), (((0, 1), (1, 3)),)),
+        (operator("Flatten"), [(2, 1, 4, 1)], (2, 4), ((1, 2), (1, 3)), (((1, 2), (0, 1), (1, 3), (0, 1)),)),
+        (operator("Softmax"), [(2, 4)], (2, 4), ((0, 2), (0, 4)), (((0, 2), (0, 4)),)),
+        (operator("Reshape"), [(2, 6)], (3, 4), ((0, 3), (0, 4)), (((0, 2), (0, 6)),)),
+    ],
+)
+def test_what_other_kinds_see(
+    made: Operator, inputs: list[Shape], output: Shape, region: Region, expected: tuple[Region | None, ...]
+) -> None:
+    assert seen(made, inputs, None, output, region) == expected
+
+
+@pytest.mark.parametrize(
+    ("made", "source", "output", "region"),
+    [
+        (operator("Softmax"), (2, 4), (2, 4), ((0, 2), (0, 3))),
+        (operator("Pad", {"pads": [0, 1, 0, 2], "mode": "reflect"}), (2, 4), (2, 7), ((0, 1), (0, 7))),
+        (operator("Pad", {"pads": [0, 1, 0, 1]}), (2, 4), (2, 7), ((0, 1), (0, 7))),
+        (operator("Slice", {"starts": [6], "ends": [0], "steps": [-1]}), (7,), (6,), ((0, 2),)),
+        (operator("Slice"), (7,), (6,), ((0, 2),)),
+        (operator("Reshape"), (2, 6), (3, 4), ((0, 1), (0, 4))),
+        (operator("MaxPool"), (1, 1, 4, 4), (1, 1, 3, 3), ((0, 1), (0, 1), (0, 1), (0, 3))),
+        (operator("Conv", {"kernel_shape": [2, 2]}), (1, 16), (1, 1, 3, 3), ((0, 1), (0, 1), (0, 1), (0, 3))),
+    ],
+)
+def test_of_what_is_not_known_in_parts_nothing_is_said(
+    made: Operator, source: Shape, output: Shape, region: Region
+) -> None:
+    with pytest.raises(LookupError):
+        seen(made, [source], None, output, region)
