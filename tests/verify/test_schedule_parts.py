@@ -47,9 +47,8 @@ def test_boxes_partition_what_their_elements_make_up(first: int) -> None:
         random = Random(seed)
         whole = random_box(random)
         cut = random.randint(whole[0][0], whole[0][1])
-        boxes = [
-            one for one in (((whole[0][0], cut), whole[1]), ((cut, whole[0][1]), whole[1])) if one[0][0] < one[0][1]
-        ]
+        (start, stop), across = whole
+        boxes: list[Region] = [(span, across) for span in ((start, cut), (cut, stop)) if span[0] < span[1]]
         for _ in range(random.randint(0, 1)):
             boxes[random.randrange(len(boxes))] = random_box(random)
         listed = [each for one in boxes for each in elements(one)]
