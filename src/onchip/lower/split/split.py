@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
-from onchip.answer.document import TileChoice as When
+from onchip.answer.document import Split as When
 from onchip.answer.problem import Problem
 from onchip.errors import GraphError
 from onchip.facts.bounds import operator_need
