@@ -23,7 +23,7 @@ class AnswerFiles:
         from onchip.formats.writable import ensure_writable
 
         if self.report is not None:
-            from onchip.reports.program.html import ensure_report_can_be_made
+            from onchip.reports.shared.page import ensure_report_can_be_made
 
             ensure_report_can_be_made()
         for path in filter(None, (self.output, self.report)):

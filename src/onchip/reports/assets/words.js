@@ -1,4 +1,4 @@
-"use strict";
+
 // A residency is an array; these are the places of its fields.
 const [TENSOR, MEMORY, OFFSET, START, STOP, BEGAN, SPILL, RELOAD, MOVE] = [0, 1, 2, 3, 4, 5, 6, 7, 8];
 

@@ -4,22 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Final, TypeAlias
+from typing import Final
 
 from onchip.arch.accelerator import Accelerator
 from onchip.arch.memory import DRAM, Operand
 from onchip.cost.layer.cost import LayerCost
 from onchip.reports.mapping.outcome import MappingOutcome
-from onchip.reports.mapping.text import short_energy
-
-Json: TypeAlias = dict[str, object]
+from onchip.reports.shared.bars import MAC_PAINT, energy_bars, memory_paints
+from onchip.reports.shared.page import Json
 
 MACS: Final = "MACs"
-MAC_PAINT: Final = "role-parameter"
-PAINTS: Final = (
-    "role-input", "role-activation", "role-output", "back-activation", "back-output", "role-moved", "back-input",
-    "back-parameter",
-)  # fmt: skip
 OPERAND_PAINTS: Final = {
     Operand.INPUT: "role-input",
     Operand.WEIGHT: "back-activation",
@@ -51,8 +45,7 @@ def energy_by_memory(layers: Sequence[CostedLayer], accelerator: Accelerator) ->
     """A bar for each layer: MACs, then memories from the nearest to DRAM."""
     memories = [*(level.memory.name for level in accelerator.levels), DRAM]
     parts = {name: [_energy(one.cost, memory=name) for one in layers] for name in memories}
-    paints = {name: PAINTS[at % len(PAINTS)] for at, name in enumerate(memories)}
-    return _stacked_energy(layers, parts, paints)
+    return _stacked_energy(layers, parts, memory_paints(memories))
 
 
 def energy_by_operand(layers: Sequence[CostedLayer]) -> Json:
@@ -63,15 +56,7 @@ def energy_by_operand(layers: Sequence[CostedLayer]) -> Json:
 
 def utilisation(layers: Sequence[CostedLayer]) -> Json:
     """A bar for each layer: where its cycles go, as shares of them."""
-    traces = []
-    for part, paint in LATENCY_PAINTS.items():
-        cycles = [getattr(one.cost.latency, part) for one in layers]
-        shares = [part_cycles / one.cost.cycles for part_cycles, one in zip(cycles, layers, strict=True)]
-        hover = [
-            f"{part_cycles:,.0f} of {one.cost.cycles:,.0f} cycles"
-            for part_cycles, one in zip(cycles, layers, strict=True)
-        ]
-        traces.append(_bars(layers, part, paint, shares, hover))
+    traces = [_share_trace(layers, part, paint) for part, paint in LATENCY_PAINTS.items()]
     return {"traces": traces, "x": {"type": "category"}, "y": {"title": "share of the cycles", "tickformat": ".0%"}}
 
 
@@ -122,22 +107,19 @@ def _energy(cost: LayerCost, *, memory: str | None = None, operand: str | None =
 
 def _stacked_energy(layers: Sequence[CostedLayer], parts: dict[str, list[float]], paints: dict[str, str]) -> Json:
     stacked = {MACS: [one.cost.mac_energy_pj for one in layers], **parts}
-    colours = {MACS: MAC_PAINT, **paints}
-    traces = [
-        _bars(layers, name, colours[name], energies, [short_energy(energy) for energy in energies])
-        for name, energies in stacked.items()
-        if any(energies)
-    ]
-    return {"traces": traces, "x": {"type": "category"}, "y": {"title": "pJ"}}
+    return energy_bars([one.name for one in layers], stacked, {MACS: MAC_PAINT, **paints})
 
 
-def _bars(layers: Sequence[CostedLayer], name: str, paint: str, heights: list[float], hover: list[str]) -> Json:
+def _share_trace(layers: Sequence[CostedLayer], part: str, paint: str) -> Json:
+    cycles = [getattr(one.cost.latency, part) for one in layers]
     return {
         "type": "bar",
-        "name": name,
+        "name": part,
         "x": [one.name for one in layers],
-        "y": heights,
-        "customdata": hover,
+        "y": [spent / one.cost.cycles for spent, one in zip(cycles, layers, strict=True)],
+        "customdata": [
+            f"{spent:,.0f} of {one.cost.cycles:,.0f} cycles" for spent, one in zip(cycles, layers, strict=True)
+        ],
         "meta": {"paint": paint},
-        "hovertemplate": f"%{{x}}<br>{name}: %{{customdata}}<extra></extra>",
+        "hovertemplate": f"%{{x}}<br>{part}: %{{customdata}}<extra></extra>",
     }

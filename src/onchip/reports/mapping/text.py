@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Final
 
 from rich.box import SIMPLE
 from rich.console import RenderableType
@@ -14,9 +13,7 @@ from onchip.answer.layer_mapping import LayerMapping
 from onchip.answer.result import Status, Stop
 from onchip.reports.mapping.loop_nest import loop_nest
 from onchip.reports.mapping.outcome import MappedLayer, MappingOutcome, Number, Totals
-from onchip.reports.shared.words import counted, percent, printable
-
-_ENERGIES: Final = ((1e9, "mJ"), (1e6, "uJ"), (1e3, "nJ"), (1.0, "pJ"))
+from onchip.reports.shared.words import counted, percent, printable, short_energy
 
 
 def mapping_table(outcome: MappingOutcome) -> Iterator[RenderableType]:
@@ -136,7 +133,7 @@ def _columns(outcome: MappingOutcome, totals: Totals | None) -> list[tuple[str, 
     cycles = f"{totals.latency_cycles:,}" if totals else ""
     utilisation = f"{totals.utilisation:.1%}" if totals else ""
     count = counted(len(outcome.layers.layers), "layer")
-    bound = "" if totals is None or totals.lower_bound is None else amount(totals.lower_bound, outcome.unit)
+    bound = "" if totals is None or totals.lower_bound is None else objective_words(totals.lower_bound, outcome.unit)
     return [
         ("layer", f"{count} in all", False),
         ("status", "", False),
@@ -159,7 +156,7 @@ def _cells(one: MappedLayer, outcome: MappingOutcome) -> list[str]:
         short_energy(cost.energy_pj) if cost else "",
         f"{round(cost.cycles):,}" if cost else "",
         f"{cost.utilisation:.1%}" if cost else "",
-        amount(shown, outcome.unit),
+        objective_words(shown, outcome.unit),
         "" if gap is None else percent(gap),
         f"{one.result.seconds:.3f}",
     ]
@@ -176,16 +173,8 @@ def _why_not(one: MappedLayer) -> str:
     return "no mapping was found" if stop is Stop.COMPLETED else f"no mapping was found ({stop})"
 
 
-def amount(value: Number, unit: str) -> str:
+def objective_words(value: Number, unit: str) -> str:
     """A value of an objective, short."""
     if unit == "fJ":
         return short_energy(value / 1000)
     return f"{value:,.4f}" if unit == "bits" else f"{value:.4g}" if unit != "cycles" else f"{value:,}"
-
-
-def short_energy(energy_pj: float) -> str:
-    """Four digits and a unit."""
-    for size, unit in _ENERGIES:
-        if energy_pj >= size:
-            return f"{energy_pj / size:.4g} {unit}"
-    return f"{energy_pj:.4g} pJ"

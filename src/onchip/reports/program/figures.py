@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import TypeAlias, TypeVar
+from typing import TypeVar
 
 from onchip.answer.problem import Objective
 from onchip.arch.memory import Memory
@@ -11,10 +11,10 @@ from onchip.cost.timeline.timeline import Activity, Timeline
 from onchip.facts.residencies import Began, Residency, TransferKind
 from onchip.ir.tensor import Role
 from onchip.reports.program.findings import Findings
+from onchip.reports.shared.page import Json
 from onchip.reports.shared.words import exact_bytes, short_bytes
 from onchip.verify.figures import Figures
 
-Json: TypeAlias = dict[str, object]
 T = TypeVar("T")
 
 MOST_NAMED_RESIDENCIES = 300

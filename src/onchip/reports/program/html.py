@@ -2,12 +2,8 @@
 
 from __future__ import annotations
 
-import json
-from importlib.resources import files
-
-from onchip.errors import UsageError
 from onchip.explanations.reload_causes import ReloadPurpose
-from onchip.reports.program.figures import Json, footprint, memory_map, step_cycles, timeline, traffic
+from onchip.reports.program.figures import footprint, memory_map, step_cycles, timeline, traffic
 from onchip.reports.program.findings import Findings
 from onchip.reports.program.memories import memory_title
 from onchip.reports.program.summary import (
@@ -18,60 +14,25 @@ from onchip.reports.program.summary import (
     summary_rows,
     timeline_rows,
 )
+from onchip.reports.shared.page import Json, Page
 from onchip.reports.shared.words import exact_bytes, short_bytes
-
-BUTTONS = {
-    "in": ("+", "Zoom in"),
-    "out": ("\u2212", "Zoom out"),
-    "left": ("\u2190", "Move left"),
-    "right": ("\u2192", "Move right"),
-    "reset": ("Reset", "Show everything"),
-}
-
-
-def ensure_report_can_be_made() -> None:
-    """Raise UsageError unless the packages that make reports are installed."""
-    try:
-        import jinja2
-        import plotly.offline
-    except ImportError as error:
-        raise UsageError(
-            f"{error.name} is not installed",
-            place="report",
-            expected="the extra `report`: pip install 'onchip[report]'",
-        ) from None
-    del jinja2, plotly
 
 
 def report_html(findings: Findings) -> str:
-    """The page's text."""
-    ensure_report_can_be_made()
-    from jinja2 import Environment, PackageLoader, StrictUndefined
-    from plotly.offline import get_plotlyjs
-
-    environment = Environment(
-        loader=PackageLoader("onchip.reports", "assets"),
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
-    environment.filters |= {"bytes": short_bytes, "exact": exact_bytes, "shape": shape_of, "memory": memory_title}
-    return environment.get_template("template.html.j2").render(
-        findings=findings,
-        problem=findings.problem,
-        cards=cards(findings),
-        summary_rows=summary_rows(findings),
-        expensive=most_expensive(findings),
-        timeline_rows=timeline_rows(findings),
-        forced_steps=len({one.tightest_step for one in findings.absences if one.is_forced}),
-        only_detours=all(one.way is not ReloadPurpose.BACK for one in findings.absences),
-        buttons=BUTTONS,
-        style=_text("report.css"),
-        script=_text("words.js") + _text("report.js"),
-        plotly=get_plotlyjs(),
-        facts=_embedded(page_facts(findings)),
-    )
+    """The page's text; raises UsageError where a package is missing that makes pages."""
+    values = {
+        "title": findings.problem.graph.name,
+        "findings": findings,
+        "problem": findings.problem,
+        "cards": cards(findings),
+        "summary_rows": summary_rows(findings),
+        "expensive": most_expensive(findings),
+        "timeline_rows": timeline_rows(findings),
+        "forced_steps": len({one.tightest_step for one in findings.absences if one.is_forced}),
+        "only_detours": all(one.way is not ReloadPurpose.BACK for one in findings.absences),
+    }
+    filters = {"bytes": short_bytes, "exact": exact_bytes, "shape": shape_of, "memory": memory_title}
+    return Page("program.html.j2", ("words.js", "time.js"), page_facts(findings), values, filters).html()
 
 
 def page_facts(findings: Findings) -> Json:
@@ -131,12 +92,3 @@ def _residencies(findings: Findings) -> list[list[object]]:
         ]
         for index, one in enumerate(findings.history.residencies)
     ]
-
-
-def _text(name: str) -> str:
-    return files("onchip.reports.assets").joinpath(name).read_text(encoding="utf-8")
-
-
-def _embedded(value: Json) -> str:
-    """JSON that no HTML parser mistakes for the end of its script."""
-    return json.dumps(value, separators=(",", ":"), allow_nan=False).replace("<", "\\u003c")

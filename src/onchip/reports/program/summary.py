@@ -12,20 +12,11 @@ from onchip.facts.residencies import TransferKind
 from onchip.ir.tensor import Tensor
 from onchip.reports.program.findings import Findings
 from onchip.reports.program.memories import arenas_words, links_words, operand_words
+from onchip.reports.shared.page import Card
 from onchip.reports.shared.words import amount, counted, exact_bytes, percent, short_amount, short_bytes
 
 MOST_EXPENSIVE = 10
 NOT_COMPULSORY = (TransferKind.SPILL, TransferKind.RELOAD, TransferKind.MOVE)
-
-
-@dataclass(frozen=True, slots=True)
-class Card:
-    """One figure in large print."""
-
-    label: str
-    value: str
-    note: str
-    tone: str = ""
 
 
 @dataclass(slots=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 UNITS = ((2**30, "GiB"), (2**20, "MiB"), (2**10, "KiB"))
+ENERGIES = ((1e9, "mJ"), (1e6, "uJ"), (1e3, "nJ"), (1.0, "pJ"))
 
 
 def short_bytes(size_bytes: int) -> str:
@@ -56,3 +57,11 @@ def short_amount(value: int, unit: str) -> str:
             scaled = value / size
             return f"{scaled:,.0f}{name}" if scaled >= 100 else f"{scaled:.3g}{name}"
     return f"{value:,} {unit}" if unit == "fJ" else counted(value, unit.removesuffix("s"))
+
+
+def short_energy(energy_pj: float) -> str:
+    """Four digits and a unit: 12.34 nJ."""
+    for size, unit in ENERGIES:
+        if energy_pj >= size:
+            return f"{energy_pj / size:.4g} {unit}"
+    return f"{energy_pj:.4g} pJ"

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from onchip.answer.stacks import OverlapMode, Tiling
 from onchip.arch.accelerator import Accelerator
 from onchip.arch.memory import DRAM
 from onchip.cost.layer.tiles import MACS
 from onchip.cost.stack.sums import Cause
-from onchip.reports.mapping.figures import PAINTS, Json
-from onchip.reports.mapping.text import amount, short_energy
+from onchip.reports.shared.bars import PAINTS, PartedBars, energy_bars, memory_paints
+from onchip.reports.shared.page import Json
 from onchip.reports.shared.words import short_bytes
 from onchip.reports.stack.outcome import CostedStack, FusionOutcome, TilingValue
+from onchip.reports.stack.text import value_words
 
 CAUSE_PAINTS = {
     Cause.ACTIVATION: "role-activation",
@@ -87,13 +86,13 @@ def energy_by_memory(outcome: FusionOutcome) -> Json:
         ]
         for name in names
     }
-    return _energy_bars(outcome, parts, {name: PAINTS[at % len(PAINTS)] for at, name in enumerate(names)})
+    return energy_bars(labels_of(outcome), parts, memory_paints(names))
 
 
 def energy_by_cause(outcome: FusionOutcome) -> Json:
     """A bar for each stack: activations, weights, copies between memories, multiply-accumulates."""
     parts = {str(cause): [one.cost.sums.energy_of(cause) for one in outcome.stacks] for cause in Cause}
-    return _energy_bars(outcome, parts, {str(cause): paint for cause, paint in CAUSE_PAINTS.items()})
+    return energy_bars(labels_of(outcome), parts, {str(cause): paint for cause, paint in CAUSE_PAINTS.items()})
 
 
 def accesses(outcome: FusionOutcome) -> Json:
@@ -117,19 +116,12 @@ def accesses(outcome: FusionOutcome) -> Json:
 
 def latency(outcome: FusionOutcome) -> Json:
     """A bar for each stack: where its cycles go."""
-    labels = labels_of(outcome)
-    traces = [
-        {
-            "type": "bar",
-            "name": part.replace("_", " "),
-            "x": labels,
-            "y": [getattr(one.cost.sums.latency, part) for one in outcome.stacks],
-            "meta": {"paint": paint},
-            "hovertemplate": f"%{{x}}<br>{part.replace('_', ' ')}: %{{y:,.0f}} cycles<extra></extra>",
-        }
-        for part, paint in LATENCY_PAINTS.items()
-    ]
-    return {"traces": traces, "x": {"type": "category"}, "y": {"title": "cycles"}}
+    parts = {
+        part.replace("_", " "): [getattr(one.cost.sums.latency, part) for one in outcome.stacks]
+        for part in LATENCY_PAINTS
+    }
+    paints = {part.replace("_", " "): paint for part, paint in LATENCY_PAINTS.items()}
+    return PartedBars(labels_of(outcome), parts, paints, "{:,.0f} cycles".format, "cycles").figure()
 
 
 def memory_levels(one: CostedStack, accelerator: Accelerator) -> Json:
@@ -174,7 +166,7 @@ def _named(one: CostedStack) -> str:
 
 
 def _said(each: TilingValue, unit: str) -> str:
-    value = f"{each.value:,} bits" if unit == "bits" else amount(each.value, unit)
+    value = value_words(each.value, unit)
     return value if each.is_costed else f"at least {value}"
 
 
@@ -196,21 +188,3 @@ def _stack_trace(at: int, one: CostedStack, places: dict[str, int]) -> Json:
         "marker": {"size": 18, "symbol": "square"},
         "hovertemplate": "%{customdata}<extra></extra>",
     }
-
-
-def _energy_bars(outcome: FusionOutcome, parts: dict[str, list[float]], paints: dict[str, str]) -> Json:
-    labels: Sequence[str] = labels_of(outcome)
-    traces = [
-        {
-            "type": "bar",
-            "name": name,
-            "x": labels,
-            "y": energies,
-            "customdata": [short_energy(energy) for energy in energies],
-            "meta": {"paint": paints[name]},
-            "hovertemplate": f"%{{x}}<br>{name}: %{{customdata}}<extra></extra>",
-        }
-        for name, energies in parts.items()
-        if any(energies)
-    ]
-    return {"traces": traces, "x": {"type": "category"}, "y": {"title": "pJ"}}

@@ -2,14 +2,9 @@
 
 from __future__ import annotations
 
-import json
-from importlib.resources import files
-
 from onchip.answer.stacks import OverlapMode
-from onchip.reports.mapping.figures import Json
-from onchip.reports.mapping.text import amount, short_energy
-from onchip.reports.program.html import ensure_report_can_be_made
-from onchip.reports.shared.words import counted, percent, short_bytes
+from onchip.reports.shared.page import Card, Json, Page
+from onchip.reports.shared.words import counted, percent, short_bytes, short_energy
 from onchip.reports.stack.figures import (
     accesses,
     energy_by_cause,
@@ -22,33 +17,20 @@ from onchip.reports.stack.figures import (
 )
 from onchip.reports.stack.outcome import CostedStack, FusionOutcome
 from onchip.reports.stack.picture import back_calculated
+from onchip.reports.stack.text import value_words
 
 
 def fusion_html(outcome: FusionOutcome, command_line: str) -> str:
     """The page's text; there is a strategy."""
-    ensure_report_can_be_made()
-    from jinja2 import Environment, PackageLoader, StrictUndefined
-    from plotly.offline import get_plotlyjs
-
-    environment = Environment(
-        loader=PackageLoader("onchip.reports", "assets"),
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
     facts = fusion_facts(outcome)
-    return environment.get_template("fusion_template.html.j2").render(
-        title=f"{outcome.network.name} on {outcome.accelerator.name}",
-        cards=_cards(outcome),
-        command_line=command_line,
-        space=outcome.space,
-        stacks=[_stack(outcome, at, facts) for at in range(len(outcome.stacks))],
-        style=_text("report.css"),
-        script=_text("fusion_report.js"),
-        plotly=get_plotlyjs(),
-        facts=json.dumps(facts, separators=(",", ":"), allow_nan=False).replace("<", "\\u003c"),
-    )
+    values = {
+        "title": f"{outcome.network.name} on {outcome.accelerator.name}",
+        "cards": _cards(outcome),
+        "command_line": command_line,
+        "space": outcome.space,
+        "stacks": [_stack(outcome, at, facts) for at in range(len(outcome.stacks))],
+    }
+    return Page("strategy.html.j2", ("plain.js",), {"figures": facts}, values).html()
 
 
 def fusion_facts(outcome: FusionOutcome) -> Json:
@@ -69,22 +51,22 @@ def fusion_facts(outcome: FusionOutcome) -> Json:
     return facts
 
 
-def _cards(outcome: FusionOutcome) -> list[tuple[str, str, str]]:
-    """Label, value, note."""
+def _cards(outcome: FusionOutcome) -> list[Card]:
+    """What the reader wants to know first."""
     sums, result = outcome.sums, outcome.result
     dram_bytes = outcome.figures.dram_bits // 8 if outcome.figures else 0
     gap = "proven" if not result.gap else f"gap {percent(result.gap)}"
-    bound = f"{result.lower_bound:,} bits" if outcome.unit == "bits" else amount(result.lower_bound, outcome.unit)
+    bound = value_words(result.lower_bound, outcome.unit)
     whole = sum(layer.layer.macs for layer in outcome.network.layers)
     return [
-        ("stacks", f"{len(outcome.stacks)}", f"of {counted(len(outcome.network.layers), 'layer')}"),
-        ("energy", short_energy(sums.energy_pj), f"{sums.energy_pj / sums.macs:.3g} pJ for a MAC"),
-        ("cycles", f"{sums.cycles:,.0f}", f"{sums.latency.ideal / sums.cycles:.1%} of them at full use of the array"),
-        ("MACs", f"{sums.macs / 1e6:,.0f} M", f"{sums.macs / whole:.3f} times those of the network"),
-        ("DRAM", short_bytes(dram_bytes), "read and written"),
-        ("tiles", f"{outcome.tiles:,}", counted(outcome.tile_types, "type")),
-        ("lower bound", bound, f"{gap}, objective {outcome.objective}"),
-        ("search", f"{result.seconds:.2f} s", f"{counted(outcome.costed, 'stack')} costed"),
+        Card("stacks", f"{len(outcome.stacks)}", f"of {counted(len(outcome.network.layers), 'layer')}"),
+        Card("energy", short_energy(sums.energy_pj), f"{sums.energy_pj / sums.macs:.3g} pJ for a MAC"),
+        Card("cycles", f"{sums.cycles:,.0f}", f"{sums.latency.ideal / sums.cycles:.1%} at full use of the array"),
+        Card("MACs", f"{sums.macs / 1e6:,.0f} M", f"{sums.macs / whole:.3f} times those of the network"),
+        Card("DRAM", short_bytes(dram_bytes), "read and written"),
+        Card("tiles", f"{outcome.tiles:,}", counted(outcome.tile_types, "type")),
+        Card("lower bound", bound, f"{gap}, objective {outcome.objective}"),
+        Card("search", f"{result.seconds:.2f} s", f"{counted(outcome.costed, 'stack')} costed"),
     ]
 
 
@@ -106,7 +88,3 @@ def _stack(outcome: FusionOutcome, at: int, facts: Json) -> dict[str, object]:
         "levels": f"levels-{at}",
         "pictures": back_calculated(one) if one.cost.tiles > 1 else [],
     }
-
-
-def _text(name: str) -> str:
-    return files("onchip.reports.assets").joinpath(name).read_text(encoding="utf-8")

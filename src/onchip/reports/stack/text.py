@@ -12,10 +12,9 @@ from rich.text import Text
 from onchip.answer.result import Status
 from onchip.answer.stacks import StrategyFigures
 from onchip.cost.stack.cost import TileTypeCost
-from onchip.cost.stack.layers import LayerLevels
 from onchip.cost.stack.sums import Cause, FusedLatency, FusedSums
-from onchip.reports.mapping.text import amount, short_energy
-from onchip.reports.shared.words import counted, percent, printable, short_amount
+from onchip.reports.mapping.text import objective_words
+from onchip.reports.shared.words import counted, percent, printable, short_amount, short_energy
 from onchip.reports.stack.outcome import CostedStack, FusionOutcome
 from onchip.verify.rules import Violation
 
@@ -37,7 +36,7 @@ def fusion_tables(outcome: FusionOutcome) -> Iterator[RenderableType]:
         what = "no strategy fits" if result.status is Status.INFEASIBLE else "no strategy was found in time"
         yield Text(f"{what}{reason}")
     gap = "" if result.gap is None else f", gap {percent(result.gap)}"
-    bound = amount(result.lower_bound, outcome.unit) if outcome.unit != "bits" else f"{result.lower_bound:,} bits"
+    bound = value_words(result.lower_bound, outcome.unit)
     yield Text(f"{result.status}: lower bound {bound}{gap}; {counted(outcome.costed, 'stack')} costed")
     yield Text(f"among {outcome.space}")
     yield Text(f"{result.seconds:.3f} seconds")
@@ -99,9 +98,9 @@ def check_words(violations: Sequence[Violation], figures: StrategyFigures | None
     )
 
 
-def levels_text(levels: LayerLevels) -> str:
-    """Input, weight, output."""
-    return " ".join(name for name in (levels.input, levels.weight, levels.output) if name is not None)
+def value_words(value: int, unit: str) -> str:
+    """A value of an objective, short, but every bit of DRAM's."""
+    return f"{value:,} bits" if unit == "bits" else objective_words(value, unit)
 
 
 def _stack_object(one: CostedStack) -> dict[str, object]:

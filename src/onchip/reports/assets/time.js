@@ -1,29 +1,22 @@
+// A page of time: maps of addresses, footprints and timelines in which the reader moves, and what is looked at as a whole.
 (() => {
   const facts = JSON.parse(document.getElementById("facts").textContent);
   const { count, short, escaped, steps, lines, hover } = wordsOf(facts);
-  const root = document.documentElement;
-  const plots = Object.keys(facts.figures).filter((id) => document.getElementById(id));
+  const { root, paint, painted, axis } = drawing;
+  const MOVING = ["map", "coarse", "footprint", "traffic", "timeline"]; // all other figures are looked at as a whole
+  const kindOf = (id) => facts.figures[id].kind;
+  const hasAddresses = (id) => ["map", "coarse"].includes(kindOf(id));
+  const stills = Object.keys(facts.figures).filter((id) => !MOVING.includes(kindOf(id)));
+  const plots = Object.keys(facts.figures).filter((id) => MOVING.includes(kindOf(id)));
   const full = {}; // what "show everything" means for each plot
   let inCycles = false;
   let followed = null; // the index of the tensor that is highlighted
   let current = null; // the index of the residency that the keyboard or a click is at
   let syncing = false;
 
-  // Colours and axes
+  // Axes
 
-  const paint = (name) => getComputedStyle(root).getPropertyValue(`--${name}`).trim();
-
-  function painted(trace) {
-    const colour = paint(trace.meta.paint);
-    if (trace.type === "bar") return { ...trace, marker: { ...trace.marker, color: colour, line: { width: 0, color: paint("surface") } } };
-    if (trace.meta.marks) {
-      const marker = { ...trace.marker, color: colour, line: { ...trace.marker.line, color: colour } };
-      return { ...trace, marker };
-    }
-    const line = { ...trace.line, color: colour };
-    return { ...trace, line, ...(trace.stackgroup ? { fillcolor: colour } : {}) };
-  }
-
+  const memoryOf = (id) => facts.memories[+id.split("-")[1]];
   const at = (step) => (inCycles ? facts.cycles[step] : step);
 
   function placed(trace) {
@@ -32,6 +25,7 @@
       const ones = trace.customdata.map((index) => facts.residencies[index]);
       return { ...trace, x: ones.map((r) => (at(r[START]) + at(r[STOP])) / 2), width: ones.map((r) => at(r[STOP]) - at(r[START])) };
     }
+    if (trace.meta.edges) return { ...trace, x: trace.x.map(at) };
     if (trace.meta.level) return { ...trace, x: trace.x.map(at) };
     if (trace.meta.steps) {
       return { ...trace, x: facts.cycles, y: trace.y.slice(1), customdata: trace.customdata.slice(1), line: { ...trace.line, shape: "hv" } };
@@ -46,15 +40,10 @@
     return { tickvals: values, ticktext: values.map(short) };
   }
 
-  function axis(title) {
-    const line = paint("line");
-    return { title: { text: title, standoff: 8 }, gridcolor: paint("grid"), linecolor: line, zerolinecolor: line, ticks: "" };
-  }
-
   function layout(id) {
     const { kind, height } = facts.figures[id];
     const x = axis(kind === "traffic" ? "bytes moved" : kind === "timeline" || inCycles ? "cycle" : "step");
-    const y = axis({ map: "address", footprint: "bytes resident" }[kind] || "");
+    const y = axis({ map: "address", coarse: "address", footprint: "bytes resident" }[kind] || "");
     if (full[id].x) Object.assign(x, { range: [...full[id].x], tickformat: ",d", nticks: 12 });
     if (full[id].y) Object.assign(y, { range: [...full[id].y], tickmode: "array", ...ticks(full[id].y) });
     if (kind === "traffic") {
@@ -62,22 +51,20 @@
       Object.assign(y, { autorange: "reversed", fixedrange: true });
     }
     if (kind === "timeline") Object.assign(y, { fixedrange: true, categoryorder: "array", categoryarray: [...facts.figures[id].lanes].reverse() });
-    return {
+    return drawing.layout({
       height, xaxis: x, yaxis: y, bargap: 0.35, barmode: kind === "traffic" ? "stack" : "overlay",
       hovermode: kind === "footprint" ? "x" : "closest", dragmode: kind === "traffic" ? false : "zoom",
-      margin: { l: kind === "traffic" ? 170 : 92, r: 12, t: 34, b: 44 }, paper_bgcolor: "rgba(0,0,0,0)", plot_bgcolor: "rgba(0,0,0,0)",
-      font: { family: "system-ui, Segoe UI, Roboto, DejaVu Sans, sans-serif", size: 12.5, color: paint("ink") },
-      hoverlabel: { bgcolor: paint("surface"), bordercolor: paint("soft"), font: { color: paint("ink"), size: 12.5 }, align: "left", namelength: -1 },
-      legend: { orientation: "h", x: 0, y: 1.02, yanchor: "bottom", traceorder: "normal" },
-      uniformtext: kind === "map" ? { mode: "hide", minsize: 9 } : undefined, showlegend: true,
-    };
+      margin: { l: kind === "traffic" ? 170 : 92, r: 12, t: 34, b: 44 },
+      uniformtext: kind === "map" ? { mode: "hide", minsize: 9 } : undefined,
+    });
   }
 
   // Drawing
 
   function traces(id, range) {
     const drawn = facts.figures[id].traces.map((trace) => painted(placed(trace)));
-    if (facts.figures[id].kind !== "map") return drawn;
+    if (kindOf(id) === "coarse") return drawn.map(told);
+    if (kindOf(id) !== "map") return drawn;
     const chosen = (trace) => trace.customdata.flatMap((index, at) => (facts.residencies[index][TENSOR] === followed ? [at] : []));
     for (const trace of drawn) {
       if (trace.type !== "bar") continue;
@@ -91,14 +78,19 @@
     return followed === null ? drawn : [...drawn, path(id)];
   }
 
+  function told(trace) { // what lies in each cell of a coarse map, in words
+    if (trace.type !== "heatmap") return trace;
+    return { ...trace, text: trace.z.map((line) => line.map((place) => (place === null ? "free" : trace.meta.labels[place]))) };
+  }
+
   function outline(id, [low, high]) { // none where residencies are as narrow as it
-    const memory = facts.memories[+id.split("-")[1]];
+    const memory = memoryOf(id);
     const shown = facts.residencies.filter((r) => r[MEMORY] === memory && at(r[STOP]) > low && at(r[START]) < high).length;
     return shown < 250 ? 1 : 0;
   }
 
   function path(id) { // from each residency of the followed tensor to the next
-    const memory = facts.memories[+id.split("-")[1]];
+    const memory = memoryOf(id);
     const ones = facts.residencies.filter((r) => r[TENSOR] === followed && r[MEMORY] === memory);
     const half = facts.tensors[followed].bytes / 2;
     const x = [], y = [];
@@ -121,7 +113,8 @@
     const config = { displaylogo: false, responsive: true, displayModeBar: false, doubleClick: false };
     return Plotly.react(plot, traces(id, wanted.xaxis.range), wanted, config);
   }
-  const drawAll = (keepView) => plots.forEach((id) => draw(id, keepView));
+  const drawStills = () => stills.map((id) => drawing.still(id, facts.figures[id]));
+  const drawAll = (keepView) => [...plots.map((id) => draw(id, keepView)), ...drawStills()];
 
   function measure() {
     for (const id of plots) {
@@ -137,7 +130,7 @@
 
   // Moving the view; the map and the footprint share their time
 
-  const sharesTime = (id) => ["map", "footprint"].includes(facts.figures[id].kind);
+  const sharesTime = (id) => hasAddresses(id) || kindOf(id) === "footprint";
 
   function show(id, x, y) {
     const change = { "xaxis.range": x };
@@ -146,7 +139,7 @@
     const done = [Plotly.relayout(id, change)];
     const affected = plots.filter((other) => other === id || (sharesTime(id) && sharesTime(other)));
     affected.filter((other) => other !== id).forEach((other) => done.push(Plotly.relayout(other, { "xaxis.range": x })));
-    affected.filter((other) => facts.figures[other].kind === "map").forEach((other) => done.push(outlined(other)));
+    affected.filter((other) => kindOf(other) === "map").forEach((other) => done.push(outlined(other)));
     return Promise.all(done).finally(() => { syncing = false; });
   }
 
@@ -183,7 +176,7 @@
   function follow(tensor, residency = null) {
     followed = tensor;
     current = residency;
-    for (const id of plots.filter((name) => facts.figures[name].kind === "map")) {
+    for (const id of plots.filter((name) => kindOf(name) === "map")) {
       draw(id, true);
       const panel = document.getElementById(`${id}-detail`);
       panel.dataset.hint = panel.dataset.hint || panel.innerHTML;
@@ -198,7 +191,7 @@
   }
 
   function walk(id, by) {
-    const memory = facts.memories[+id.split("-")[1]];
+    const memory = memoryOf(id);
     const order = facts.residencies.flatMap((r, index) => (r[MEMORY] === memory ? [index] : []));
     const next = order[(order.indexOf(current) + by + order.length) % order.length];
     follow(facts.residencies[next][TENSOR], next);
@@ -206,7 +199,7 @@
 
   function listen(id) {
     const plot = document.getElementById(id);
-    const kind = facts.figures[id].kind;
+    const kind = kindOf(id);
     if (kind === "traffic") return;
     plot.on("plotly_relayout", (event) => {
       if (syncing || !("xaxis.range[0]" in event || "yaxis.range[0]" in event)) return;
@@ -230,16 +223,7 @@
 
   // The page
 
-  function setTheme(theme) {
-    root.dataset.theme = theme;
-    const button = document.getElementById("theme");
-    button.textContent = theme === "dark" ? "Light" : "Dark";
-    if (document.querySelector(".js-plotly-plot")) drawAll(true);
-  }
-
-  const prefersDark = matchMedia("(prefers-color-scheme: dark)");
-  prefersDark.addEventListener("change", () => setTheme(prefersDark.matches ? "dark" : "light"));
-  document.getElementById("theme").addEventListener("click", () => setTheme(root.dataset.theme === "dark" ? "light" : "dark"));
+  const setTheme = drawing.themed(() => drawAll(true));
   document.querySelectorAll("[data-action]").forEach((button) => button.addEventListener("click", () => move(button.dataset.view, button.dataset.action)));
   document.querySelectorAll("[data-follow]").forEach((button) => button.addEventListener("click", () => {
     follow(facts.tensors.findIndex((tensor) => tensor.name === button.dataset.follow));
@@ -256,12 +240,13 @@
     drawAll(false);
   }));
   const names = new Set(facts.residencies.map((one) => facts.tensors[one[TENSOR]].name));
-  document.getElementById("tensor-names").append(...[...names].map((name) => new Option(name, name)));
+  document.getElementById("tensor-names")?.append(...[...names].map((name) => new Option(name, name)));
 
   let themeOnScreen = null;
   addEventListener("beforeprint", () => {
     themeOnScreen = root.dataset.theme;
-    document.querySelector("details.facts").open = true;
+    const figures = document.querySelector("details.facts");
+    if (figures) figures.open = true;
     setTheme("light");
     plots.forEach((id) => Plotly.relayout(id, { width: 1000 }));
   });
@@ -270,11 +255,9 @@
     setTheme(themeOnScreen);
   });
 
-  setTheme(prefersDark.matches ? "dark" : "light");
   measure();
-  Promise.all(plots.map((id) => draw(id, false))).then(() => {
+  Promise.all(drawAll(false)).then(() => {
     plots.forEach(listen);
-    performance.mark("drawn");
-    root.dataset.ready = "yes";
+    drawing.drawn();
   });
 })();

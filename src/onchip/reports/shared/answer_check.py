@@ -1,0 +1,64 @@
+"""A file of an answer that is no program, held against its network, as it is shown."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from onchip.reports.program.json_view import violation_object
+from onchip.reports.shared.words import counted, printable
+from onchip.verify.rules import Violation
+
+if TYPE_CHECKING:
+    from rich.console import RenderableType
+
+
+@dataclass(frozen=True, slots=True)
+class AnswerCheck:
+    """What was found of a mapping file or a strategy file; `kind` is `mapping` or `strategy`.
+
+    `recomputed` has an object for each mapping, `claimed` one for each claim; both are empty where nothing is
+    recomputed or claimed.
+    """
+
+    kind: str
+    network: str
+    accelerator: str
+    violations: Sequence[Violation]
+    recomputed: Sequence[Mapping[str, object]] = ()
+    claimed: Sequence[Mapping[str, object]] = ()
+    not_checked: Sequence[str] = ()
+
+    @property
+    def is_legal(self) -> bool:
+        """Whether nothing at all is to be said against the answer."""
+        return not self.violations
+
+
+def answer_check_object(check: AnswerCheck) -> dict[str, object]:
+    """Say what is wrong with an answer, its figures and its claims."""
+    return {
+        "network": check.network,
+        "accelerator": check.accelerator,
+        "legal": check.is_legal,
+        "violations": [violation_object(violation) for violation in check.violations],
+        "recomputed": list(check.recomputed),
+        "claimed": list(check.claimed),
+        "not_checked": list(check.not_checked),
+    }
+
+
+def answer_check_lines(check: AnswerCheck) -> Iterator[RenderableType]:
+    """Yield a line for each violation, each mapping's figures, and what was not checked."""
+    from rich.text import Text
+
+    for violation in check.violations:
+        yield Text(printable(str(violation)))
+    if check.is_legal:
+        for one in check.recomputed:
+            figures = ", ".join(f"{name} {value:,}" for name, value in one.items() if isinstance(value, int | float))
+            yield Text(printable(f"{one.get('names')}: {figures}"))
+    for what in check.not_checked:
+        yield Text(f"not checked: {what}")
+    yield Text(f"the {check.kind} is legal" if check.is_legal else counted(len(check.violations), "violation"))
