@@ -143,7 +143,7 @@ def check_strategy(
     )
     problem = _read(request, "reading.mapper")
     _ensure_same(document, problem)
-    violations = verify_strategy(_layers(problem.network), problem.accelerator, document.answer)
+    violations = verify_strategy(layers_in_network(problem.network), problem.accelerator, document.answer)
     if violations:
         return violations, None
     spans = spans_of(problem.network, [stack.layers for stack in document.answer.stacks])
@@ -223,14 +223,15 @@ def _ensure_same(document: StrategyDocument, problem: _Problem) -> None:
 
 
 def _ensure_legal(problem: _Problem, strategy: FusionStrategy) -> None:
-    if violations := verify_strategy(_layers(problem.network), problem.accelerator, strategy):
+    if violations := verify_strategy(layers_in_network(problem.network), problem.accelerator, strategy):
         raise InternalError(
             f"its strategy has {len(violations)} violations, the first: {violations[0]}",
             place="fuse",
         )
 
 
-def _layers(network: FusableNetwork) -> tuple[LayerInNetwork, ...]:
+def layers_in_network(network: FusableNetwork) -> tuple[LayerInNetwork, ...]:
+    """Return a network's layers as the verifier of strategies has them."""
     return tuple(
         LayerInNetwork(
             layer.name,

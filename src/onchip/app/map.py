@@ -71,7 +71,7 @@ def map_layers(request: MappingRequest, start: RunStarter = silent_run) -> Mappi
     """Map each distinct layer once; raises InternalError if a mapping found is not legal."""
     solver = _solver(request)
     accelerator = load_any_accelerator(request.accelerator, request.mapspace)
-    layers, is_one_layer = _layers(request, accelerator)
+    layers, is_one_layer = layers_asked_for(request, accelerator)
     for layer, names in layers.distinct.items():
         _can_be_mapped(layer, names[0], accelerator, request)
     mapped: list[MappedLayer] = []
@@ -203,7 +203,7 @@ def _run_of_layer(run: Run, phase: str) -> Run:
     return own
 
 
-def _layers(request: MappingRequest, accelerator: Accelerator) -> tuple[NetworkLayers, bool]:
+def layers_asked_for(request: MappingRequest, accelerator: Accelerator) -> tuple[NetworkLayers, bool]:
     """The layers asked for, and whether it is one rather than a network. ZigZag's files say their own precision."""
     precision, file = Precision(request.bits, request.partial_bits).on(accelerator), layer_file(request.source)
     if file is None:

@@ -13,6 +13,7 @@ from onchip.answer.packing import PackingProblem
 from onchip.answer.problem import Objective, Order, Placement, Problem
 from onchip.answer.program import Compute, Plan
 from onchip.answer.result import Result
+from onchip.app.insisted import ensure_reading_is
 from onchip.app.networks import fitted_to_scratchpads, read_network
 from onchip.app.target import Target, TargetFinder
 from onchip.arch.accelerator import Accelerator
@@ -112,9 +113,7 @@ def check_plan(plan_file: Path, network: str, target: Target, insisted: Mapping[
 
     document = read_plan(plan_file)
     reading = document.reading
-    for name, value in insisted.items():
-        if value != (planned := getattr(reading, name)):
-            raise UsageError(f"{value} contradicts the plan", file=str(plan_file), place=name, expected=f"{planned}")
+    ensure_reading_is(reading, insisted, str(plan_file))
     objective = Objective(document.claim.objective) if document.claim else Objective.TRAFFIC
     planned = Problem(
         read_network(network, reading),

@@ -9,6 +9,11 @@ from enum import StrEnum
 class Rule(StrEnum):
     """The name of each way in which an answer, or what is claimed of it, can be wrong."""
 
+    # What it was made from
+    NETWORK_DIFFERS = "network-differs"  # it was made for another network
+    ACCELERATOR_DIFFERS = "accelerator-differs"  # it was made for another accelerator
+    LAYER_DIFFERS = "layer-differs"  # the network's layer of this name is another
+
     # Names
     UNKNOWN_TENSOR = "unknown-tensor"  # no tensor of the graph has this name (said once per name)
     UNKNOWN_OPERATOR = "unknown-operator"  # no operator of the graph has this name
@@ -84,6 +89,7 @@ class Rule(StrEnum):
     STACK_NOT_CONVEX = "stack-not-convex"  # a path of the network leaves the stack and comes back
 
     # Tiles: what a schedule's stacks make of the network
+    NOT_IN_TILES = "not-in-tiles"  # a stack cannot run in tiles, or makes too many, or its tiles' names are taken
     TOO_MANY_TILES = "too-many-tiles"  # there are more tile operators than a schedule may have
     TENSOR_DIFFERS = "tensor-differs"  # a tensor is neither one of the network nor a band of one
     BANDS_DO_NOT_PARTITION = "bands-do-not-partition"  # bands of what is not computed again overlap, or leave a gap

@@ -1,0 +1,99 @@
+"""A schedule file on one page: read it and its network -> lower -> verify. Nothing is searched."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from onchip.answer.document import ScheduleDocument
+from onchip.answer.schedule import ScheduleError
+from onchip.app.insisted import ensure_reading_is
+from onchip.app.networks import read_network
+from onchip.cost.schedule.nest_cost import nest_cost
+from onchip.errors import InputError
+from onchip.formats.own.accelerator_yaml import load_accelerator
+from onchip.formats.own.accelerator_yaml_writer import accelerator_sha256
+from onchip.formats.own.graph_json import graph_sha256
+from onchip.formats.own.schedule_json import read_schedule
+from onchip.ir.graph import Graph
+from onchip.lower.layers.layers_of import Precision
+from onchip.lower.schedule.tile_graph import TileGraph
+from onchip.lower.schedule.tiled import tile_graph
+from onchip.reports.schedule.check import ScheduleCheck
+from onchip.solve.schedule.solve import ensure_usable
+from onchip.verify.rules import Rule, Violation
+from onchip.verify.schedule.setting import ScheduleSetting
+from onchip.verify.schedule.stacks import verify_stacks
+from onchip.verify.schedule.verdict import ScheduleVerdict
+from onchip.verify.schedule.verifier import verify_schedule
+
+
+@dataclass(frozen=True, slots=True)
+class ScheduleFile:
+    """A schedule file, and what it is held against.
+
+    `accelerator` is that which the file has to be for, None where nothing is said; `insisted` are fields of Reading
+    that the file has to say.
+    """
+
+    path: Path
+    network: str
+    accelerator: str | None = None
+    insisted: Mapping[str, object] = field(default_factory=dict)
+
+
+def check_schedule_file(file: ScheduleFile) -> ScheduleCheck:
+    """Verify a schedule file for its network, which is read as the file says.
+
+    A schedule for another network or accelerator has a violation that says so. Raises InputError for files that
+    cannot be read, UsageError for what contradicts them, AcceleratorError for an accelerator that cannot be used.
+    """
+    document = read_schedule(file.path)
+    ensure_reading_is(document.reading, file.insisted, str(file.path))
+    other = None if file.accelerator is None else accelerator_sha256(load_accelerator(file.accelerator))
+    if other not in (None, accelerator_sha256(document.accelerator)):
+        network = read_network(file.network, document.reading)
+        detail = f"it is for the accelerator {document.accelerator.name!r} that it holds, not for {file.accelerator!r}"
+        differs = Violation(Rule.ACCELERATOR_DIFFERS, document.accelerator.name, detail)
+        return ScheduleCheck(document, network, graph_sha256(network), ScheduleVerdict((differs,), None, ()))
+    try:
+        return check_schedule_document(document, file.network)
+    except InputError as error:
+        raise error if error.file else error.in_file(str(file.path)) from None
+
+
+def check_schedule_document(document: ScheduleDocument, source: str) -> ScheduleCheck:
+    """Verify a schedule for the network `source`; raises InputError as for its file."""
+    network = read_network(source, document.reading)
+    sha256 = graph_sha256(network)
+    if document.graph.sha256 not in (None, sha256):
+        detail = f"it is for {document.graph.name!r} {document.graph.sha256}, and this is {network.name!r} {sha256}"
+        differs = Violation(Rule.NETWORK_DIFFERS, document.graph.name, detail)
+        return ScheduleCheck(document, network, sha256, ScheduleVerdict((differs,), None, ()))
+    ensure_usable(document.accelerator)
+    precision = precision_of(document)
+    stacks = document.answer.stacks
+    if found := verify_stacks(network, stacks):
+        return ScheduleCheck(document, network, sha256, ScheduleVerdict(found, None, ()))
+    try:
+        tiles = tile_graph(network, stacks, precision)
+    except ScheduleError as error:
+        no_tiles = Violation(Rule.NOT_IN_TILES, error.place or "stacks", f"{error.what}; expected {error.expected}")
+        return ScheduleCheck(document, network, sha256, ScheduleVerdict((no_tiles,), None, ()))
+    return ScheduleCheck(document, network, sha256, _verdict(document, network, tiles, precision), tiles)
+
+
+def precision_of(document: ScheduleDocument) -> Precision:
+    """Return the bits that a schedule's elements and sums have; raises ScheduleError where it says none."""
+    bits = document.reading.bits
+    if bits is None:
+        what = "elements of the model's own bits are not scheduled yet"
+        raise ScheduleError(what, place="reading.bits", expected="a number")
+    return Precision(bits, document.reading.partial_bits).on(document.accelerator)
+
+
+def _verdict(document: ScheduleDocument, network: Graph, tiles: TileGraph, precision: Precision) -> ScheduleVerdict:
+    partial_bits = precision.partial_bits or precision.bits
+    setting = ScheduleSetting(network, document.accelerator, tiles.graph, partial_bits)
+    return verify_schedule(setting, document.answer, document.claim, nest_cost)
