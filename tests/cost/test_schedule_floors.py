@@ -229,19 +229,57 @@ def test_what_leaves_costs_a_write_of_each_element_and_its_floor(seed: int) -> N
     assert floor.output_pj <= spent * ROUNDED
 
 
-@pytest.mark.parametrize("seed", range(30))
-def test_no_mapping_of_the_whole_mapspace_costs_less(seed: int) -> None:
-    """Those in which every memory keeps what it holds, of tiny layers; one after the other."""
+def costs_in_the_mapspace(seed: int) -> Iterator[tuple[LayerProblem, LayerCost]]:
+    """Some mappings of tiny layers in which every memory keeps what it holds, with homes here and there."""
     problem = (toy, lean_toy, homed_toy)[seed % 3](seed)
-    layer, machine = problem.layer, problem.accelerator
-    floor = FeedingFloors(machine).of(layer, work_of(layer, ALL, whole_map(layer)), ON_THE_WAY)
-    least = floor.mac_pj + floor.input_pj + floor.weight_pj + floor.output_pj
     for mapping in islice(all_mappings(problem), 0, 3000, Random(seed).randint(5, 40)):
         try:
-            cost = layer_cost(problem, mapping)
+            yield problem, layer_cost(problem, mapping)
         except MappingError:
             continue
-        assert least <= cost.energy_pj * ROUNDED
+
+
+@pytest.mark.parametrize("seed", range(45))
+def test_no_mapping_in_which_every_memory_keeps_what_it_holds_costs_less(seed: int) -> None:
+    for problem, cost in costs_in_the_mapspace(seed):
+        layer, machine = problem.layer, problem.accelerator
+        work = work_of(layer, ALL, whole_map(layer))
+        for keeps in (False, True):
+            floor = FeedingFloors(machine, keeps).of(layer, work, ON_THE_WAY)
+            assert floor.mac_pj + floor.input_pj + floor.weight_pj + floor.output_pj <= cost.energy_pj * ROUNDED
+
+
+def copied_pj(problem: LayerProblem, operand: Operand) -> float:
+    """Of one bit of an operand that lies whole on the chip: its way from DRAM, or to it."""
+    machine, home = problem.accelerator, problem.home(operand)
+    if home == DRAM:
+        return 0.0
+    kinds = {Operand.WEIGHT} if operand is Operand.WEIGHT else {Operand.INPUT, Operand.OUTPUT}
+    names = [one.memory.name for one in machine.addressed]
+    above = [one for one in machine.addressed[names.index(home) + 1 :] if kinds & set(one.memory.holds)]
+    way = [home, *(one.memory.name for one in above), DRAM]
+    lower, upper = operand is not Operand.OUTPUT, operand is Operand.OUTPUT
+    return sum(
+        least_bit_pj(machine, a, is_written=lower) + least_bit_pj(machine, b, is_written=upper)
+        for a, b in pairwise(way)
+    )
+
+
+@pytest.mark.parametrize("seed", range(45))
+def test_from_dram_to_dram_none_costs_less_with_its_copies(seed: int) -> None:
+    for problem, cost in costs_in_the_mapspace(seed):
+        layer, machine = problem.layer, problem.accelerator
+        work = work_of(layer, ALL, whole_map(layer))
+        counts = {Operand.INPUT: work.inputs, Operand.WEIGHT: work.weights, Operand.OUTPUT: work.outputs}
+        read_pj = least_bit_pj(machine, DRAM, is_written=False)
+        for keeps in (False, True):
+            floor = FeedingFloors(machine, keeps).of(layer, work, IN_DRAM)
+            floors = {Operand.INPUT: floor.input_pj, Operand.WEIGHT: floor.weight_pj, Operand.OUTPUT: floor.output_pj}
+            for operand, count in counts.items():
+                bits = count * layer.bits(operand)
+                once_pj = 0.0 if operand is Operand.OUTPUT else bits * read_pj
+                spent = energy_of(cost, operand) + bits * copied_pj(problem, operand)
+                assert floors[operand] + once_pj <= spent * ROUNDED, (operand, keeps)
 
 
 def test_floors_are_not_nothing() -> None:

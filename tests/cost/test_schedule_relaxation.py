@@ -9,7 +9,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from onchip.answer.layer_mapping import LayerMapping, Loop, MappingError
+from onchip.answer.layer_mapping import Kept, LayerMapping, Loop, MappingError
 from onchip.answer.layer_problem import LayerProblem
 from onchip.answer.program import Allocate, Compute, Copy, Instruction, Plan
 from onchip.answer.schedule import Homes
@@ -29,14 +29,28 @@ from onchip.ir.tensor import Role, Tensor
 from onchip.lower.layers.layers_of import Precision
 from onchip.lower.schedule.tile_graph import TileGraph, TileOperator
 from onchip.lower.schedule.tiled import tile_graph
-from support.nests import random_accelerator, random_mapping
+from support.nests import PORTS, random_accelerator, random_mapping
 from support.scheduled_stacks import all_whole, tile_graphs
 
+AT_DRAM = (Access(64, 100, 110), Access(8, 0.5, 0.25), Access(64, 3, 0.5, 8), Access(32, 7.7, 9.9, 4))
 
-def bound_of(network: Graph, machine: Accelerator) -> Relaxation:
+
+def keeping_everywhere(mapping: LayerMapping, problem: LayerProblem, random: Random) -> LayerMapping:
+    """The nest, with tiles of every operand in all memories that may keep some."""
+
+    def kept(operand: Operand) -> tuple[Kept, ...]:
+        names = [one.memory.name for one in problem.keepers(operand)] if operand in problem.layer.operands else []
+        cuts = sorted(random.randint(0, len(mapping.nest)) for _ in names)
+        return tuple(Kept(name, cut) for name, cut in zip(names, cuts, strict=True))
+
+    return LayerMapping(mapping.nest, kept(Operand.INPUT), kept(Operand.WEIGHT), kept(Operand.OUTPUT))
+
+
+def bound_of(network: Graph, machine: Accelerator, *, every_memory_keeps: bool) -> Relaxation:
     """Of the network at its own bits."""
     whole = tile_graph(network, all_whole(network), Precision(network.tensors[0].bits or 8))
-    return relaxation(whole.graph, {name: one.nests for name, one in whole.operators.items()}, machine)
+    nests = {name: one.nests for name, one in whole.operators.items()}
+    return relaxation(whole.graph, nests, machine, every_memory_keeps=every_memory_keeps)
 
 
 @dataclass
@@ -46,6 +60,7 @@ class Scheduled:
     tiles: TileGraph
     machine: Accelerator
     random: Random
+    every_memory_keeps: bool = False
     instructions: list[Instruction] = field(default_factory=list)
     costs: dict[str, ComputeCost] = field(default_factory=dict)
     resident: set[tuple[str, str]] = field(default_factory=set)
@@ -133,21 +148,25 @@ class Scheduled:
         found = []
         for _ in range(6):
             try:
-                found.append(nest_cost(problem, random_mapping(self.random, problem)))
+                mapping = random_mapping(self.random, problem)
+                if self.every_memory_keeps:
+                    mapping = keeping_everywhere(mapping, problem, self.random)
+                found.append(nest_cost(problem, mapping))
             except MappingError:
                 continue
         return min(found, key=lambda one: one.energy_pj, default=None)
 
 
-@settings(max_examples=40, deadline=None, suppress_health_check=list(HealthCheck))
+@pytest.mark.parametrize("keeps", [False, True])
+@settings(max_examples=30, deadline=None, suppress_health_check=list(HealthCheck))
 @given(tile_graphs(), st.integers(0, 10_000))
-def test_no_schedule_costs_less(made: tuple[Graph, object, TileGraph], seed: int) -> None:
+def test_no_schedule_costs_less(keeps: bool, made: tuple[Graph, object, TileGraph], seed: int) -> None:
     network, _, tiles = made
     random = Random(seed)
-    machine = random_accelerator(random)
-    bound = bound_of(network, machine)
+    machine = replace(random_accelerator(random), dram=Dram(random.choice(AT_DRAM), random.choice(PORTS)))
+    bound = bound_of(network, machine, every_memory_keeps=keeps)
     for _ in range(2):
-        figures = Scheduled(tiles, machine, random).figures()
+        figures = Scheduled(tiles, machine, random, keeps).figures()
         if figures is None:
             continue
         assert bound.energy_fj <= figures.energy_fj

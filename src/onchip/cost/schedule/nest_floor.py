@@ -1,7 +1,8 @@
 """What feeding the units costs at least, for the part of a loop nest that every schedule computes.
 
 Energies are in pJ. The floors are those of `cost/floors` per multiply-accumulate and per element; they hold for every
-mapping, every home and every tiling (docs/schedule.md, section 8).
+home and every tiling, and for every mapping, or all in which every memory keeps what it holds (docs/schedule.md,
+section 8).
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from onchip.arch.accelerator import Accelerator
 from onchip.arch.memory import DRAM, MemoryLevel, Operand
 from onchip.cost.floors.layer_floors import MachineFloors, NestFloors
 from onchip.cost.floors.unit_shares import AnyUnrolling, holders
+from onchip.cost.schedule.copies import may_hold
 from onchip.cost.schedule.nest_work import NestWork
 from onchip.ir.layer import Layer
 
@@ -49,11 +51,13 @@ class FeedingFloors:
     """The floors of one machine; raises AcceleratorError without an array or without what an access costs."""
 
     accelerator: Accelerator
+    every_memory_keeps: bool = False
     _machines: dict[bool, MachineFloors] = field(init=False)
 
     def __post_init__(self) -> None:
         machines = {False: self.accelerator, True: _with_weights_where_inputs_are(self.accelerator)}
-        self._machines = {kind: MachineFloors(one, AnyUnrolling(one)) for kind, one in machines.items()}
+        keeps = self.every_memory_keeps
+        self._machines = {kind: MachineFloors(one, AnyUnrolling(one, keeps)) for kind, one in machines.items()}
 
     def of(self, layer: Layer, work: NestWork, origins: NestOrigins) -> FloorOfNest:
         """The floor of the part `work` of a nest."""
@@ -73,6 +77,9 @@ def _input_pj(floors: NestFloors, work: NestWork, origins: NestOrigins) -> float
     if not work.inputs:
         return 0.0
     floor = floors.floor(Operand.INPUT, work.uses_of_input)
+    if origins.input_is_in_dram and _comes_through_memories(floors, Operand.INPUT):
+        on_its_way_pj = _least_way_pj(floors, Operand.INPUT, work.uses_of_input, is_shared=True)
+        return work.macs_with_input * floor.per_mac + work.inputs * on_its_way_pj
     if origins.input_is_in_dram:
         served = floors.shares.serving[Operand.INPUT][DRAM]
         return max(work.macs_with_input - work.inputs * served, 0.0) * floor.per_mac
@@ -82,8 +89,11 @@ def _input_pj(floors: NestFloors, work: NestWork, origins: NestOrigins) -> float
 def _weight_pj(floors: NestFloors, work: NestWork, origins: NestOrigins) -> float:
     if not work.weights:
         return 0.0
+    is_shared = origins.weight_has_other_readers
+    if origins.weight_is_in_dram and _comes_through_memories(floors, Operand.WEIGHT):
+        on_its_way_pj = _least_way_pj(floors, Operand.WEIGHT, work.uses_of_weight, is_shared=is_shared)
+        return work.macs * floors.floor(Operand.WEIGHT, 0).per_mac + work.weights * on_its_way_pj
     if origins.weight_is_in_dram:
-        is_shared = origins.weight_has_other_readers
         return work.weights * _beyond_the_first_read(floors, work.uses_of_weight, is_shared=is_shared)
     floor = floors.floor(Operand.WEIGHT, work.uses_of_weight)
     return work.macs * floor.per_mac + work.weights * min(floor.per_element.values())
@@ -104,7 +114,45 @@ def _beyond_the_first_read(floors: NestFloors, uses: int, *, is_shared: bool) ->
         for name, level in holders(machine.accelerator, Operand.WEIGHT)
         if level is not None
     )
-    return min(straight_pj, *by_memories)
+    return min([straight_pj, *by_memories])
+
+
+def _comes_through_memories(floors: NestFloors, operand: Operand) -> bool:
+    """Whether every memory keeps what it holds, and one on the chip holds the operand."""
+    name, _ = next(holders(floors.machine.accelerator, operand))
+    return floors.machine.sharing.every_memory_keeps and name != DRAM
+
+
+def _least_way_pj(floors: NestFloors, operand: Operand, uses: int, *, is_shared: bool) -> float:
+    """Of each element that only DRAM has: what its way to the units costs at least beside one read there.
+
+    Homes on the chip are filled by Copies, which pass what is addressed above them. Where others may read it, too,
+    these are not counted.
+    """
+    machine, bits = floors.machine, floors.layer.bits(operand)
+    once_pj = bits * machine.read_pj[DRAM]
+    ways = []
+    for home, from_home_pj in floors.floor(operand, uses).per_element.items():
+        if home == DRAM:
+            ways.append(from_home_pj - once_pj)
+        elif is_shared:
+            ways.append(from_home_pj)
+        else:
+            copied_pj = bits * machine.way_pj(_addressed_above(machine, home, operand))
+            ways.append(from_home_pj + copied_pj - once_pj)
+    return max(min(ways), 0.0)
+
+
+def _addressed_above(machine: MachineFloors, home: str, operand: Operand) -> tuple[str, ...]:
+    """The memories that a Copy between a home and DRAM passes, both among them."""
+    is_parameter = operand is Operand.WEIGHT
+    names = [level.memory.name for level in machine.accelerator.levels]
+    passed = [
+        level.memory.name
+        for level in machine.accelerator.addressed
+        if names.index(level.memory.name) > names.index(home) and may_hold(level.memory, is_parameter=is_parameter)
+    ]
+    return (home, *passed, DRAM)
 
 
 def _output_pj(floors: NestFloors, *, leaves: bool) -> float:
@@ -113,22 +161,30 @@ def _output_pj(floors: NestFloors, *, leaves: bool) -> float:
     at_home = floors.output_floor()
     if not leaves:
         return min(at_home.values())
-    to_dram = {home: bits * (machine.read_pj[home] + machine.write_pj[DRAM]) for home in at_home if home != DRAM}
+    to_dram = {
+        home: bits * machine.way_up_pj(_addressed_above(machine, home, Operand.OUTPUT))
+        for home in at_home
+        if home != DRAM
+    }
     return min(floor + to_dram.get(home, 0.0) for home, floor in at_home.items())
 
 
 def _with_weights_where_inputs_are(accelerator: Accelerator) -> Accelerator:
-    """The machine as a product of two feature maps sees it: the second lies wherever the first may.
+    """The machine as a product of two feature maps sees it: the second lies wherever the first may, and only there.
 
-    Memories of weights alone stay as they are, which makes no floor higher.
+    Which memories are scratchpads says nothing here.
     """
-    levels = tuple(_with_weights(level) for level in accelerator.levels)
-    scratchpads = tuple(level.memory for level in levels if level.is_scratchpad)
-    return replace(accelerator, levels=levels, scratchpads=scratchpads)
+    levels = tuple(one for level in accelerator.levels if (one := _with_weights(level)) is not None)
+    if not levels:
+        return accelerator
+    return replace(accelerator, levels=levels, scratchpads=tuple(level.memory for level in levels), links=())
 
 
-def _with_weights(level: MemoryLevel) -> MemoryLevel:
-    holds = level.memory.holds
-    others = tuple(operand for operand in holds if operand is not Operand.WEIGHT)
-    found = (*others, Operand.WEIGHT) if Operand.INPUT in others else others or holds
-    return replace(level, memory=replace(level.memory, holds=found))
+def _with_weights(level: MemoryLevel) -> MemoryLevel | None:
+    """None for a memory of weights alone."""
+    holds: tuple[Operand, ...] = tuple(one for one in level.memory.holds if one is not Operand.WEIGHT)
+    if not holds:
+        return None
+    if Operand.INPUT in holds:
+        holds = (*holds, Operand.WEIGHT)
+    return replace(level, memory=replace(level.memory, holds=holds), is_scratchpad=True)

@@ -75,12 +75,20 @@ class Relaxation:
         return -(-self.dram_read_bits // 8) + -(-self.dram_written_bits // 8)
 
 
-def relaxation(graph: Graph, nests: Mapping[str, tuple[Layer, ...]], accelerator: Accelerator) -> Relaxation:
+def relaxation(
+    graph: Graph,
+    nests: Mapping[str, tuple[Layer, ...]],
+    accelerator: Accelerator,
+    *,
+    every_memory_keeps: bool = False,
+) -> Relaxation:
     """The bound of a network of which no operator is in tiles; `nests` are those of its operators, by name.
 
+    It holds for all mappings, or with `every_memory_keeps` for those in which each memory nearer the MACs than an
+    operand's home keeps tiles of it, if it holds such operands (as in the mapspaces of `exact` and `loma`).
     Raises AcceleratorError where the accelerator has no array, or does not say what an access costs.
     """
-    return _Relaxing(graph, nests, accelerator).relaxation()
+    return _Relaxing(graph, nests, accelerator, every_memory_keeps).relaxation()
 
 
 @dataclass(slots=True)
@@ -88,6 +96,7 @@ class _Relaxing:
     graph: Graph
     nests: Mapping[str, tuple[Layer, ...]]
     accelerator: Accelerator
+    every_memory_keeps: bool
     mac_pj: float = 0.0
     feeding_pj: dict[str, float] = field(default_factory=lambda: dict.fromkeys(Operand, 0.0))
     without_nest_pj: float = 0.0
@@ -99,7 +108,7 @@ class _Relaxing:
 
     def __post_init__(self) -> None:
         self._rates = MemoryRates(self.accelerator)
-        self._floors = FeedingFloors(self.accelerator)
+        self._floors = FeedingFloors(self.accelerator, self.every_memory_keeps)
         self._needed = needed_pixels(self.graph, self.nests)
 
     def relaxation(self) -> Relaxation:
