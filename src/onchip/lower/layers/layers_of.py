@@ -12,7 +12,7 @@ from onchip.errors import InputError, UsageError
 from onchip.ir.graph import Graph
 from onchip.ir.layer import OUTPUT, Layer
 from onchip.ir.operator import Operator
-from onchip.lower.layers.products import attention, product, rows_of_weights
+from onchip.lower.layers.products import attention, product, products_of_heads, rows_of_weights
 from onchip.lower.layers.sliding_windows import NoLayerError, Shape, convolution, pool, transposed_convolution
 
 _ELEMENT_BY_ELEMENT: Final = frozenset(
@@ -136,6 +136,8 @@ def layers_of_operator(graph: Graph, operator: Operator) -> Mapping[str, Layer]:
             return product(shapes)
         case "Attention":
             return attention(operator, shapes)
+        case "HeadProducts":
+            return products_of_heads(operator)
         case kind if kind in _ELEMENT_BY_ELEMENT:
             return _element_by_element(shapes)
     raise NoLayerError("its kind is no loop nest of multiply-accumulates")

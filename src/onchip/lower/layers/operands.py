@@ -33,6 +33,8 @@ def nest_operands(graph: Graph, operator: Operator) -> NestOperands:
     """What the loop nests of an operator read; raises NoLayerError for one that has none."""
     shapes = list(shapes_of(graph, operator))
     names = (operator.outputs[0], *operator.inputs, *operator.parameters)
+    if operator.kind == "HeadProducts":
+        return NestOperands(operator.inputs[0], operator.inputs[1])
     source, weight = _places(operator.kind, shapes)
     return NestOperands(names[source], None if weight is None else names[weight])
 

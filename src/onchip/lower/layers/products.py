@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from math import prod
 
 from onchip.ir.layer import Layer
@@ -63,8 +64,29 @@ def is_first_shared(shapes: Sequence[Shape]) -> bool:
     return prod(second[:-2]) != 1 == prod(first[:-2])
 
 
-def attention(operator: Operator, shapes: Sequence[Shape]) -> Mapping[str, Layer]:
-    """Two products for each head: scores of queries and keys, and their sums of values; the softmax costs nothing.
+@dataclass(frozen=True, slots=True)
+class AttentionHeads:
+    """How attention is cut: `batch` heads in all, each of so many queries and keys; queries and values have widths."""
+
+    batch: int
+    queries: int
+    keys: int
+    query_width: int
+    value_width: int
+
+    @property
+    def scores(self) -> Layer:
+        """Queries times keys."""
+        return Layer(n=self.queries, k=self.keys, c=self.query_width, g=self.batch)
+
+    @property
+    def values(self) -> Layer:
+        """Scores times values."""
+        return Layer(n=self.queries, k=self.value_width, c=self.keys, g=self.batch)
+
+
+def heads_of(operator: Operator, shapes: Sequence[Shape]) -> AttentionHeads:
+    """What an attention does; `shapes` are output, queries, keys, values. Raises NoLayerError where nothing says it.
 
     `input_shapes` of an export says how queries, keys and values are cut into heads.
     """
@@ -76,11 +98,23 @@ def attention(operator: Operator, shapes: Sequence[Shape]) -> Mapping[str, Layer
     (*heads, queries, depth), (*key_heads, keys, key_depth), (*value_heads, values, width) = operands
     if not heads == key_heads == value_heads or depth != key_depth or keys != values:
         raise NoLayerError("its heads share keys or values")
-    groups = prod(heads)
-    return {
-        "scores": Layer(n=queries, k=keys, c=depth, g=groups),
-        "values": Layer(n=queries, k=width, c=keys, g=groups),
-    }
+    return AttentionHeads(prod(heads), queries, keys, depth, width)
+
+
+def products_of_heads(operator: Operator) -> Mapping[str, Layer]:
+    """As its attributes say: `batch` products of `rows` x `depth` times `depth` x `columns`. Raises NoLayerError."""
+    sizes = [operator.attributes.get(name) for name in ("rows", "columns", "depth", "batch")]
+    whole = [size for size in sizes if isinstance(size, int) and size > 0]
+    if len(whole) < len(sizes):
+        raise NoLayerError("nothing says how large its products are")
+    rows, columns, depth, batch = whole
+    return {"": Layer(n=rows, k=columns, c=depth, g=batch)}
+
+
+def attention(operator: Operator, shapes: Sequence[Shape]) -> Mapping[str, Layer]:
+    """Two products for each head: scores of queries and keys, and their sums of values; the softmax costs nothing."""
+    heads = heads_of(operator, shapes)
+    return {"scores": heads.scores, "values": heads.values}
 
 
 def _sizes(shape: object) -> Shape:
