@@ -133,6 +133,9 @@ def _derived(operator: Operator, shapes: Sequence[Shape], region: Region) -> _De
             return (Layer(g=prod(shapes[0]), c=added, has_weight=False),), 1, None
         case "Gemm":
             return _matrix(shapes)
+        case "HeadProducts":
+            rows, columns, depth, batch = (integer(operator, name, 0) for name in ("rows", "columns", "depth", "batch"))
+            return (Layer(n=rows, k=columns, c=depth, g=batch),), 1, 2
         case kind if kind in PRODUCTS:
             return _product(shapes)
         case kind if kind in ELEMENTWISE:
