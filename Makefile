@@ -6,7 +6,7 @@ SOURCES := src tests benchmarks examples tools
 
 SECONDS ?= 240
 
-.PHONY: demo test check adversary planted extras format bench bench-all clean
+.PHONY: demo test check adversary planted mutate extras format bench bench-all clean
 
 demo: $(VENV)/.installed
 	$(BIN)/python -m onchip plan "$$($(BIN)/python examples/light_model.py resnet50)" --bits 8 --sram 2400KiB
@@ -27,6 +27,10 @@ adversary: $(VENV)/.installed-test
 # Plants faults one at a time, and shows that the adversary finds each.
 planted: $(VENV)/.installed-test
 	PYTHONPATH=tests $(BIN)/python -m adversary.plant
+
+# Makes every module of the verifier wrong in one thing at a time: what no test finds out is listed. Hours.
+mutate: $(VENV)/.installed-test
+	PYTHONPATH=tests $(BIN)/python -m mutation
 
 format: $(VENV)/.installed-test
 	$(BIN)/ruff format $(SOURCES)
