@@ -48,7 +48,9 @@ TESTS = {
     "strategy": ("tests/refusals/test_strategy_refusals.py",),
     "mapping": ("tests/refusals/test_mapping_refusals.py", "tests/refusals/test_schedule_refusals.py"),
     **dict.fromkeys(("schedule/boxes", "schedule/costs", "schedule/machine", "schedule/mappings"), _SCHEDULES[:4]),
-    **dict.fromkeys(("schedule/nests", "schedule/windows", "schedule/tiles", "schedule/stacks"), _SCHEDULES),
+    **dict.fromkeys(
+        ("schedule/nests", "schedule/products", "schedule/windows", "schedule/tiles", "schedule/stacks"), _SCHEDULES
+    ),
     **dict.fromkeys(("schedule/operands", "schedule/streaming", "schedule/timeline"), _SCHEDULES[:4]),
     **dict.fromkeys(("schedule/verdict", "schedule/verifier"), _SCHEDULES[:4]),
 }

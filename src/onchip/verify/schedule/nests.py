@@ -15,6 +15,7 @@ from onchip.ir.layer import Layer
 from onchip.ir.operator import Operator
 from onchip.ir.region import Range, Region, whole_region
 from onchip.ir.window import integer, integers
+from onchip.verify.schedule.products import Derived, NoNest, element_by_element, matrix, matrix_product
 from onchip.verify.schedule.windows import (
     CONVOLUTIONS,
     ELEMENTWISE,
@@ -27,10 +28,6 @@ from onchip.verify.schedule.windows import (
 
 PRODUCTS: Final = frozenset({"MatMul", "MatMulInteger", "QLinearMatMul"})
 REDUCTIONS: Final = frozenset({"ReduceMax", "ReduceMean", "ReduceMin", "ReduceSum"})
-
-
-class _NoNest(Exception):  # noqa: N818 (no error: it says why an operator is no loop nest)
-    """Why an operator is no loop nest."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,7 +86,7 @@ class NestDerivation:
             return None
         try:
             layers, source, weight = _derived(operator, known, region or whole_region(known[0]))
-        except (_NoNest, InputError, LookupError):
+        except (NoNest, InputError, LookupError):
             return None
         return Nests(
             tuple(
@@ -111,11 +108,7 @@ class NestDerivation:
         )
 
 
-_Derived = tuple[tuple[Layer, ...], int, int | None]
-"""The nests, and where the input and the weight stand among the operands, the output at place 0."""
-
-
-def _derived(operator: Operator, shapes: Sequence[Shape], region: Region) -> _Derived:
+def _derived(operator: Operator, shapes: Sequence[Shape], region: Region) -> Derived:
     match operator.kind:
         case kind if kind in CONVOLUTIONS:
             weight = _weight(shapes)
@@ -126,21 +119,21 @@ def _derived(operator: Operator, shapes: Sequence[Shape], region: Region) -> _De
         case kind if kind in POOLS:
             return (_convolution(operator, shapes, None, region),), 1, None
         case kind if kind in GLOBAL_POOLS and len(shapes[1]) > 2:
-            *rows, columns = shapes[1][2:]
-            return (Layer(n=shapes[1][0], g=shapes[1][1], r=prod(rows), s=columns, has_weight=False),), 1, None
+            *down, across = shapes[1][2:]
+            return (Layer(n=shapes[1][0], g=shapes[1][1], r=prod(down), s=across, has_weight=False),), 1, None
         case kind if kind in REDUCTIONS and prod(shapes[1]) % prod(shapes[0]) == 0:
             added = prod(shapes[1]) // prod(shapes[0])
             return (Layer(g=prod(shapes[0]), c=added, has_weight=False),), 1, None
         case "Gemm":
-            return _matrix(shapes)
+            return matrix(shapes)
         case "HeadProducts":
             rows, columns, depth, batch = (integer(operator, name, 0) for name in ("rows", "columns", "depth", "batch"))
             return (Layer(n=rows, k=columns, c=depth, g=batch),), 1, 2
         case kind if kind in PRODUCTS:
-            return _product(shapes)
+            return matrix_product(shapes)
         case kind if kind in ELEMENTWISE:
-            return _element_by_element(shapes, region)
-    raise _NoNest(operator.kind)
+            return element_by_element(shapes, region)
+    raise NoNest(operator.kind)
 
 
 def _weight(shapes: Sequence[Shape]) -> int:
@@ -148,7 +141,7 @@ def _weight(shapes: Sequence[Shape]) -> int:
     for place in range(2, len(shapes)):
         if len(shapes[place]) == len(shapes[0]) > 2:
             return place
-    raise _NoNest("weight")
+    raise NoNest("weight")
 
 
 def _convolution(operator: Operator, shapes: Sequence[Shape], weight: Shape | None, region: Region) -> Layer:
@@ -158,7 +151,7 @@ def _convolution(operator: Operator, shapes: Sequence[Shape], weight: Shape | No
         source = _as_seen(operator, shapes, weight)
     taps = kernel_of(operator, weight, len(output) - 2)
     if len(source) != len(output):
-        raise _NoNest("rank")
+        raise NoNest("rank")
     rank = len(taps)
     strides, dilations = integers(operator, "strides", (1,) * rank), integers(operator, "dilations", (1,) * rank)
     pads = pads_before(operator, source, taps, output)
@@ -180,7 +173,7 @@ def _channels(operator: Operator, source: Shape, weight: Shape | None, output: S
         return Layer(n=batch, g=output[1], has_weight=False)
     groups = integer(operator, "group", 1)
     if groups < 1 or output[1] % groups or source[1] % groups:
-        raise _NoNest("group")
+        raise NoNest("group")
     return Layer(n=batch, k=output[1] // groups, c=source[1] // groups, g=groups)
 
 
@@ -193,7 +186,7 @@ def _as_seen(operator: Operator, shapes: Sequence[Shape], weight: Shape) -> Shap
     rank = len(output) - 2
     taps = kernel_of(operator, weight, rank)
     if operator.attributes.get("auto_pad", "NOTSET") != "NOTSET":
-        raise _NoNest("auto_pad")
+        raise NoNest("auto_pad")
     strides, dilations = integers(operator, "strides", (1,) * rank), integers(operator, "dilations", (1,) * rank)
     pads = integers(operator, "pads", (0,) * (2 * rank))
     least = [
@@ -204,7 +197,7 @@ def _as_seen(operator: Operator, shapes: Sequence[Shape], weight: Shape) -> Shap
     for pixels in product(*(range(size, size + stride) for size, stride in zip(least, strides, strict=True))):
         if output[0] * channels * prod(pixels) == prod(shapes[1]):
             return (output[0], channels, *pixels)
-    raise _NoNest("view")
+    raise NoNest("view")
 
 
 def _transposed(operator: Operator, shapes: Sequence[Shape], weight: Shape, region: Region) -> list[Layer]:
@@ -213,9 +206,9 @@ def _transposed(operator: Operator, shapes: Sequence[Shape], weight: Shape, regi
     rank = len(output) - 2
     taps = kernel_of(operator, weight, rank)
     if len(source) != len(output) or integers(operator, "dilations", (1,) * rank) != (1,) * rank:
-        raise _NoNest("dilations")
+        raise NoNest("dilations")
     if operator.attributes.get("auto_pad", "NOTSET") not in ("NOTSET", "VALID"):
-        raise _NoNest("auto_pad")
+        raise NoNest("auto_pad")
     strides, pads = integers(operator, "strides", (1,) * rank), integers(operator, "pads", (0,) * (2 * rank))[:rank]
     channels = _channels(operator, source, weight, output, region)
     layers = []
@@ -255,7 +248,7 @@ def _over(axes: Sequence[_Axis], channels: Layer) -> Layer:
     elif not sliding:
         height, width = _Axis(prod(plain[:-1])), _Axis(plain[-1])
     else:
-        raise _NoNest("three dimensions")
+        raise NoNest("three dimensions")
     return replace(
         channels,
         n=batch,
@@ -267,56 +260,3 @@ def _over(axes: Sequence[_Axis], channels: Layer) -> Layer:
         dilation=(height.dilation, width.dilation),
         padding=(height.before, width.before, height.behind, width.behind),
     )
-
-
-def _matrix(shapes: Sequence[Shape]) -> _Derived:
-    """A Gemm: rows N, columns K, features C, which the weight says."""
-    output = shapes[0]
-    weight = next((place for place in range(2, len(shapes)) if len(shapes[place]) > 1), None)
-    if weight is None or not output or prod(shapes[weight]) % output[-1]:
-        raise _NoNest("weight")
-    layer = Layer(n=prod(output[:-1]), k=output[-1], c=prod(shapes[weight]) // output[-1])
-    if layer.n * layer.c > prod(shapes[1]):
-        raise _NoNest("view")
-    return (layer,), 1, weight
-
-
-def _product(shapes: Sequence[Shape]) -> _Derived:
-    """Matrices that a batch shares are the weight; where both have the batch, each of its products is a group."""
-    first = shapes[1]
-    second = next(
-        (at for at in range(2, len(shapes)) if len(shapes[at]) > 1 or (first and shapes[at] == first[-1:])), None
-    )
-    if second is None or not first:
-        raise _NoNest("matrices")
-    left = (1, *first) if len(first) == 1 else first
-    right = (*shapes[second], 1) if len(shapes[second]) == 1 else shapes[second]
-    if left[-1] != right[-2]:
-        raise _NoNest("features")
-    batch, others = prod(left[:-2]), prod(right[:-2])
-    rows, depth, columns = left[-2], left[-1], right[-1]
-    if others == 1:
-        return (Layer(n=batch * rows, c=depth, k=columns),), 1, second
-    if batch == 1:
-        return (Layer(n=others * columns, c=depth, k=rows),), second, 1
-    if [size for size in left[:-2] if size > 1] != [size for size in right[:-2] if size > 1]:
-        raise _NoNest("batch")
-    return (Layer(n=rows, c=depth, k=columns, g=batch),), 1, second
-
-
-def _element_by_element(shapes: Sequence[Shape], region: Region) -> _Derived:
-    """Of two operands all loops are groups; the smaller one is the weight, or a constant if it is a single element."""
-    output, extents = shapes[0], tuple(stop - start for start, stop in region)
-    largest, *others = sorted(range(1, len(shapes)), key=lambda place: -prod(shapes[place]))
-    if prod(shapes[largest]) != prod(output) or len(others) > 1:
-        raise _NoNest("operands")
-    smaller = prod(shapes[others[0]]) if others else 0
-    if others and smaller == prod(output):
-        return (Layer(g=prod(extents)),), largest, others[0]
-    if smaller <= 1:
-        batch, channels, *pixels = (*extents, 1, 1)[: max(len(extents), 2)]
-        columns = pixels[-1] if pixels else 1
-        return (Layer(n=batch, g=channels, p=prod(pixels[:-1]), q=columns, has_weight=False),), largest, None
-    if prod(output) % smaller:
-        raise _NoNest("spread")
-    return (Layer(n=prod(extents) // smaller, g=smaller),), largest, others[0]

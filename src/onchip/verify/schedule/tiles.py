@@ -11,7 +11,7 @@ from onchip.ir.graph import Graph
 from onchip.ir.operator import Operator
 from onchip.ir.region import Region, whole_region
 from onchip.ir.tensor import Tensor, size_in_bytes
-from onchip.ir.tile import Part
+from onchip.ir.tile import SumPart
 from onchip.verify.rules import Rule, Violation
 from onchip.verify.schedule.boxes import cover, partition
 from onchip.verify.schedule.nests import NestDerivation
@@ -213,7 +213,7 @@ class _Part:
                 return f"its operands are not those of {original.name!r}"
             if any(tile.shape[name] != self._shape(name) for name in (*original.inputs, *original.outputs)):
                 return "its operands have other shapes"
-            if tile.part is not Part.WHOLE or tile.reduction is not None:
+            if tile.part is not SumPart.WHOLE or tile.reduction is not None:
                 return "it computes a part of a sum"
         return self._place()
 
