@@ -86,6 +86,29 @@ def _model_kernels(network: str, reading: Reading, graph: Graph, whole: Graph, v
     return OnnxTileKernels(graph, whole, kernels)
 
 
+def kernels_of_schedule(
+    network: str, reading: Reading, graph: Graph, whole: Graph, values: RunValues
+) -> NetworkKernels:
+    """Return what runs the operators of `graph`, the tile graph of `whole`, which is `network` as it is read.
+
+    A model's own nodes run where elements have the bits that they have in the model, else integers of as many bits.
+    Raises UsageError for random weights where there are none to replace.
+    """
+    if network.endswith(".onnx") and whole == read_network(network, replace(reading, bits=None)):
+        from onchip.formats.onnx.kernels import OnnxKernels
+        from onchip.formats.onnx.tiles import OnnxTileKernels
+
+        seed, weights = values.seed, values.random_weights
+        kernels = OnnxKernels(whole, Path(network), reading.dims, seed=seed, random_weights=weights)
+        return OnnxTileKernels(graph, whole, kernels)
+    if values.random_weights is not None:
+        what = f"it runs at {reading.bits} bits an element, without the model's weights"
+        raise UsageError(what, file=network, place="--random-weights", expected="--seed")
+    from onchip.simulate.arithmetic_kernels import ArithmeticKernels
+
+    return ArithmeticKernels(graph, values.seed, whole)
+
+
 def network_inputs(
     graph: Graph, kernels: NetworkKernels, given: Mapping[str, npt.NDArray[np.generic]]
 ) -> dict[str, Bytes]:

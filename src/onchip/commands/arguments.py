@@ -29,6 +29,9 @@ GREATEST_BITS = 64
 
 Network: TypeAlias = Annotated[str, typer.Argument(metavar="NETWORK", help="A bundled name, or .onnx or .json file.")]
 PlanFile: TypeAlias = Annotated[Path, typer.Argument(metavar="PLAN.json", help="A plan file, from whichever tool.")]
+PlanOrScheduleFile: TypeAlias = Annotated[
+    Path, typer.Argument(metavar="FILE", help="A plan or schedule file, from whichever tool.")
+]
 Sram: TypeAlias = Annotated[
     str | None,
     typer.Option(metavar="SIZE|m_r|m_h|m_p", help="One scratchpad of this size (512KiB, 1.5MB, 1048576) or budget."),

@@ -1,22 +1,27 @@
-"""`onchip run` and `onchip time`: what a plan computes, and how long it takes."""
+"""`onchip run` and `onchip time`: what a plan or a schedule computes, and how long it takes."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from onchip.commands.arguments import GREATEST_SEED, AsJson, Network, PlanFile
-from onchip.commands.exit_code import code_of_check
+from onchip.commands.arguments import GREATEST_SEED, AsJson, Network, PlanOrScheduleFile
+from onchip.commands.exit_code import ExitCode, code_of_check
 from onchip.commands.show import show_tables
+from onchip.errors import UsageError
+from onchip.formats.own.answer_format import AnswerFormat, format_of_answer
+
+if TYPE_CHECKING:
+    from onchip.app.kernels import RunValues
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunOptions:
     """What `onchip run` is asked."""
 
-    plan: PlanFile
+    file: PlanOrScheduleFile
     network: Network
     random_weights: Annotated[
         int | None,
@@ -31,19 +36,33 @@ class RunOptions:
 
 
 def run_command(options: RunOptions) -> int:
-    """Run PLAN.json on real bytes: every tensor, and the bytes moved, must be as they should.
+    """Run a plan or a schedule on real bytes: every tensor, and the bytes moved, must be as they should.
 
     Scratchpads and DRAM are simulated. An .onnx file's operators run in onnxruntime and its outputs are compared
     with those of the whole model; a network without a model runs made-up kernels. Every tensor is compared, bit for
-    bit, with a run without a plan.
+    bit, with a run without a plan. A schedule runs tile by tile, and its outputs are compared with those of the whole
+    network; a model runs in onnxruntime where the schedule has its elements' own bits.
     """
     from onchip.app.kernels import RunValues
+
+    values = RunValues(options.seed, options.random_weights, tuple(options.given or ()))
+    if format_of_answer(options.file) is AnswerFormat.SCHEDULE:
+        return _run_schedule(options, values)
     from onchip.app.plan import run_plan
     from onchip.reports.program.execution import execution_object, execution_report
 
-    values = RunValues(options.seed, options.random_weights, tuple(options.given or ()))
-    execution = run_plan(options.plan, options.network, values)
+    execution = run_plan(options.file, options.network, values)
     show_tables(execution, execution_object, execution_report, as_json=options.as_json)
+    return code_of_check(execution.is_right)
+
+
+def _run_schedule(options: RunOptions, values: RunValues) -> ExitCode:
+    from onchip.app.check_schedule import ScheduleFile
+    from onchip.app.run_schedule import run_schedule
+    from onchip.reports.schedule.execution import schedule_execution_object, schedule_execution_tables
+
+    execution = run_schedule(ScheduleFile(options.file, options.network), values)
+    show_tables(execution, schedule_execution_object, schedule_execution_tables, as_json=options.as_json)
     return code_of_check(execution.is_right)
 
 
@@ -51,19 +70,41 @@ def run_command(options: RunOptions) -> int:
 class TimeOptions:
     """What `onchip time` is asked."""
 
-    plan: PlanFile
+    file: PlanOrScheduleFile
     network: Network
     accelerator: Annotated[
-        str, typer.Option(metavar="NAME|FILE", help="A bundled name or a file, with array and DRAM.")
-    ]
+        str | None,
+        typer.Option(
+            metavar="NAME|FILE",
+            help="Of a plan: a bundled name or a file, with array and DRAM; a schedule has it.",
+        ),
+    ] = None
     as_json: AsJson = False
 
 
 def time_command(options: TimeOptions) -> int:
-    """Time PLAN.json on an accelerator: cycles, waiting for DRAM, utilisation, energy."""
+    """Time a plan on an accelerator, or a schedule on its own: cycles, waiting for DRAM, utilisation, energy.
+
+    A plan has no mappings: an operator takes its multiply-accumulates over the array, and what moves within the array
+    and its own memories is not counted. Of a schedule everything is.
+    """
+    if format_of_answer(options.file) is AnswerFormat.SCHEDULE:
+        return _time_schedule(options)
     from onchip.app.plan import time_network
     from onchip.reports.program.timing import timing_object, timing_report
 
-    timing = time_network(options.plan, options.network, options.accelerator)
+    if options.accelerator is None:
+        raise UsageError("a plan is timed on one", place="--accelerator", expected="a name or a file")
+    timing = time_network(options.file, options.network, options.accelerator)
     show_tables(timing, timing_object, timing_report, as_json=options.as_json)
+    return code_of_check(timing.check.is_legal)
+
+
+def _time_schedule(options: TimeOptions) -> ExitCode:
+    from onchip.app.check_schedule import ScheduleFile
+    from onchip.app.run_schedule import time_schedule_file
+    from onchip.reports.schedule.timing import schedule_timing_object, schedule_timing_tables
+
+    timing = time_schedule_file(ScheduleFile(options.file, options.network, options.accelerator))
+    show_tables(timing, schedule_timing_object, schedule_timing_tables, as_json=options.as_json)
     return code_of_check(timing.check.is_legal)

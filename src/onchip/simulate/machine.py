@@ -72,7 +72,7 @@ class MachineRun:
 
 
 @dataclass(slots=True)
-class _Place:
+class BytePlace:
     """Bytes [start, stop) of a scratchpad; `is_written` once something has been put there."""
 
     start: int
@@ -84,7 +84,11 @@ def run_plan_on_machine(
     problem: Problem, plan: Plan, kernels: Kernels, inputs: Mapping[str, Bytes], reference: Reference
 ) -> MachineRun:
     """Execute `plan` in the scratchpads of `problem`; raises MachineError."""
-    machine = _Machine(problem, kernels, inputs, reference)
+    return run_on(ProgramMachine(problem, kernels, inputs, reference), plan)
+
+
+def run_on(machine: ProgramMachine, plan: Plan) -> MachineRun:
+    """Execute a program, instruction by instruction; raises MachineError that says at which."""
     for index, instruction in enumerate(plan.instructions):
         try:
             machine.execute(index, instruction)
@@ -97,7 +101,7 @@ def run_plan_on_machine(
         machine.finish()
     outputs = {
         tensor.name: machine.dram[tensor.name]
-        for tensor in problem.graph.with_role(Role.OUTPUT)
+        for tensor in machine.problem.graph.with_role(Role.OUTPUT)
         if tensor.name in machine.dram
     }
     moved = (machine.loads, machine.write_backs, machine.moved)
@@ -111,21 +115,24 @@ def _filled(capacity_bytes: int) -> Bytes:
     return room[start : start + capacity_bytes]
 
 
-class _Machine:
+class ProgramMachine:
+    """Scratchpads, DRAM, and what an instruction of a plan does to them; a schedule's does more to them."""
+
     def __init__(self, problem: Problem, kernels: Kernels, inputs: Mapping[str, Bytes], reference: Reference) -> None:
         self.dram: dict[str, Bytes] = dict(inputs)
         self.loads = self.write_backs = self.moved = self.step = 0
         self.compared: set[str] = set()
         self.difference: Difference | None = None
-        self._problem = problem
-        self._kernels = kernels
+        self.problem = problem
+        self.kernels = kernels
         self._fingerprints = reference.fingerprints
         self._memories = {memory.name: memory for memory in problem.memories}
         self._scratchpads = {memory.name: _filled(memory.capacity_bytes) for memory in problem.memories}
-        self._places: dict[str, dict[str, _Place]] = {name: {} for name in self._memories}
+        self.places: dict[str, dict[str, BytePlace]] = {name: {} for name in self._memories}
         self._instruction = 0
 
     def execute(self, index: int, instruction: Instruction) -> None:
+        """Do what an instruction, the program's number `index`, says; raises MachineError."""
         self._instruction = index
         match instruction:
             case Allocate(tensor, memory, offset_bytes):
@@ -139,7 +146,7 @@ class _Machine:
 
     def finish(self) -> None:
         """Every network output lies in DRAM, and is what it should be."""
-        for tensor in self._problem.graph.with_role(Role.OUTPUT):
+        for tensor in self.problem.graph.with_role(Role.OUTPUT):
             if tensor.name not in self.dram:
                 raise MachineError(f"the plan has ended and DRAM has no network output {tensor.name!r}")
             if self.difference is None:
@@ -148,23 +155,23 @@ class _Machine:
     # Allocate, Free, Copy
 
     def _allocate(self, tensor: Tensor, memory: Memory, offset_bytes: int) -> None:
-        place = _Place(offset_bytes, offset_bytes + tensor.size_bytes)
+        place = BytePlace(offset_bytes, offset_bytes + tensor.size_bytes)
         where = f"[{place.start}, {place.stop}) of {memory.name!r}"
         if place.start < 0 or place.stop > memory.capacity_bytes:
             raise MachineError(f"{tensor.name!r} at {where} is outside its {memory.capacity_bytes} bytes")
         if place.start % memory.alignment_bytes:
             raise MachineError(f"{tensor.name!r} at {where} is at no multiple of {memory.alignment_bytes}")
-        if tensor.name in self._places[memory.name]:
+        if tensor.name in self.places[memory.name]:
             raise MachineError(f"{tensor.name!r} has a place in {memory.name!r} already")
-        self._places[memory.name][tensor.name] = place
+        self.places[memory.name][tensor.name] = place
         self._bytes_at(memory.name, place)[:] = FILL
 
     def _free(self, tensor: Tensor, memory: Memory) -> None:
         self._bytes_at(memory.name, self._place(tensor, memory.name))[:] = FILL
-        del self._places[memory.name][tensor.name]
+        del self.places[memory.name][tensor.name]
 
     def _copy(self, tensor: Tensor, source: str, target: str) -> None:
-        if (source == DRAM) is (target == DRAM) and (source, target) not in self._problem.transfers.links:
+        if not self._is_a_way(source, target):
             raise MachineError(f"no link leads from {source!r} to {target!r}")
         content = self._stored(tensor) if source == DRAM else self._content(tensor, source)
         if target == DRAM:
@@ -179,6 +186,10 @@ class _Machine:
         else:
             self.moved += tensor.size_bytes
 
+    def _is_a_way(self, source: str, target: str) -> bool:
+        """Whether something can move: from or to DRAM, and where a link leads."""
+        return (source == DRAM) is not (target == DRAM) or (source, target) in self.problem.transfers.links
+
     def _content(self, tensor: Tensor, memory: str) -> Bytes:
         return self._bytes_at(memory, self._place(tensor, self._memory(memory).name))
 
@@ -187,20 +198,21 @@ class _Machine:
             return self.dram[tensor.name]
         if tensor.role is not Role.PARAMETER:
             raise MachineError(f"DRAM has no {tensor.name!r}")
-        return self._kernels.parameter(tensor)
+        return self.kernels.parameter(tensor)
 
     # Compute
 
     def _compute(self, operator: Operator) -> None:
+        """Run an operator on the bytes in place; raises MachineError where one of its operands has none."""
         operands: dict[str, Bytes] = {}
-        for tensor in self._problem.operands(operator):
+        for tensor in self.problem.operands(operator):
             if tensor.name not in operator.outputs:
                 operands[tensor.name] = self._read(operator, tensor)
         if self.difference is not None:
             return
-        written = self._kernels.run(operator, operands)
+        written = self.kernels.run(operator, operands)
         for name in operator.outputs:
-            tensor = self._problem.graph.tensor[name]
+            tensor = self.problem.graph.tensor[name]
             if len(written[name]) != tensor.size_bytes:
                 raise MachineError(
                     f"{operator.name!r} wrote {len(written[name])} bytes of {name!r}", expected=str(tensor.size_bytes)
@@ -210,15 +222,15 @@ class _Machine:
             place.is_written = True
         # Compared only now, so that outputs on top of each other are found out.
         for name in operator.outputs:
-            tensor = self._problem.graph.tensor[name]
+            tensor = self.problem.graph.tensor[name]
             memory, place = self._place_written(operator, tensor)
             self._compare(tensor, self._bytes_at(memory, place), WrongBytes.WRITTEN, operator)
         self.step += 1
 
-    def _place_written(self, operator: Operator, tensor: Tensor) -> tuple[str, _Place]:
+    def _place_written(self, operator: Operator, tensor: Tensor) -> tuple[str, BytePlace]:
         """The one place of an output: the array writes to one scratchpad at a time."""
         places = self._places_of(operator, tensor)
-        allocated = [memory for memory, held in self._places.items() if tensor.name in held]
+        allocated = [memory for memory, held in self.places.items() if tensor.name in held]
         if len(allocated) > 1:
             raise MachineError(
                 f"{operator.name!r} writes {tensor.name!r}, which has places in {', '.join(map(repr, allocated))}",
@@ -245,21 +257,21 @@ class _Machine:
 
     # What is where
 
-    def _bytes_at(self, memory: str, place: _Place) -> Bytes:
+    def _bytes_at(self, memory: str, place: BytePlace) -> Bytes:
         return self._scratchpads[memory][place.start : place.stop]
 
-    def _place(self, tensor: Tensor, memory: str) -> _Place:
-        place = self._places[memory].get(tensor.name)
+    def _place(self, tensor: Tensor, memory: str) -> BytePlace:
+        place = self.places[memory].get(tensor.name)
         if place is None:
             raise MachineError(f"{tensor.name!r} has no place in {memory!r}")
         return place
 
-    def _places_of(self, operator: Operator, tensor: Tensor) -> list[tuple[str, _Place]]:
+    def _places_of(self, operator: Operator, tensor: Tensor) -> list[tuple[str, BytePlace]]:
         """Where the array reaches it: only the scratchpads that hold such an operand are wired to it."""
-        operand = self._problem.operand(operator, tensor)
+        operand = self.problem.operand(operator, tensor)
         places = [
             (memory, held[tensor.name])
-            for memory, held in self._places.items()
+            for memory, held in self.places.items()
             if tensor.name in held and operand in self._memories[memory].holds
         ]
         if not places:
@@ -269,8 +281,8 @@ class _Machine:
         return places
 
     def _tensor(self, name: str) -> Tensor:
-        tensor = self._problem.graph.tensor.get(name)
-        if tensor is None or not self._problem.counts(tensor):
+        tensor = self.problem.graph.tensor.get(name)
+        if tensor is None or not self.problem.counts(tensor):
             raise MachineError(f"there is no tensor {name!r} in this plan's memories")
         return tensor
 
@@ -280,7 +292,7 @@ class _Machine:
         return self._memories[name]
 
     def _operator(self, name: str) -> Operator:
-        operator = self._problem.graph.operator.get(name)
+        operator = self.problem.graph.operator.get(name)
         if operator is None:
             raise MachineError(f"there is no operator {name!r}")
         return operator

@@ -1,0 +1,99 @@
+"""What a legal schedule costs, part by part, from its document: each Compute's cost by the mappings that it runs by."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from onchip.answer.document import ScheduleDocument
+from onchip.answer.layer_problem import LayerProblem
+from onchip.answer.program import Allocate, Compute, Copy, Free, Plan
+from onchip.answer.schedule import Homes, ScheduledMapping
+from onchip.arch.accelerator import Accelerator
+from onchip.arch.memory import DRAM, MemoryLevel, Operand
+from onchip.cost.schedule.compute_cost import ComputeCost, NestCost, OperandAtHome, cost_of_nests, cost_without_nest
+from onchip.cost.schedule.figures import ScheduleFigures, schedule_figures
+from onchip.cost.schedule.nest_cost import nest_cost
+from onchip.cost.schedule.operands import BandedOperand
+from onchip.ir.layer import Layer
+from onchip.lower.schedule.tile_graph import TileGraph
+from onchip.solve.schedule.runs import NestPlace, Step, step_of
+
+
+@dataclass(frozen=True, slots=True)
+class PricedSchedule:
+    """What each Compute of a legal schedule costs, by tile operator, and all figures."""
+
+    costs: Mapping[str, ComputeCost]
+    figures: ScheduleFigures
+
+
+def priced_schedule(document: ScheduleDocument, tiles: TileGraph) -> PricedSchedule:
+    """Price a schedule that the verifier has passed; its mappings say all, nothing is searched."""
+    schedule, accelerator = document.answer, document.accelerator
+    steps = {operator.name: step_of(tiles, operator) for operator in tiles.graph.operators}
+    prices = _Prices(accelerator, schedule.mappings)
+    homes = homes_of_computes(accelerator.addressed, schedule.program, steps)
+    costs = {name: prices.of(steps[name], at) for name, at in homes}
+    return PricedSchedule(costs, schedule_figures(tiles.graph, accelerator, schedule.program, costs))
+
+
+def homes_of_computes(
+    levels: Sequence[MemoryLevel], program: Plan, steps: Mapping[str, Step]
+) -> Iterator[tuple[str, tuple[str | None, ...]]]:
+    """Yield each Compute's operator and the homes of its operands: where all bands are, and what is read is written."""
+    there: dict[str, dict[str, bool]] = {level.memory.name: {} for level in levels}
+
+    def home(operand: BandedOperand) -> str | None:
+        is_output = operand.operand is Operand.OUTPUT
+        for level in levels:
+            held = there[level.memory.name]
+            if operand.operand in level.memory.holds and all(
+                band.name in held and (is_output or held[band.name]) for band in operand.bands
+            ):
+                return level.memory.name
+        return None
+
+    for instruction in program.instructions:
+        match instruction:
+            case Allocate(tensor, memory, _):
+                there[memory][tensor] = False
+            case Free(tensor, memory):
+                del there[memory][tensor]
+            case Copy(tensor, _, target) if target != DRAM:
+                there[target][tensor] = True
+            case Compute(name):
+                yield name, tuple(home(operand) for operand in steps[name].operands)
+                written = [band for one in steps[name].operands if one.operand is Operand.OUTPUT for band in one.bands]
+                for held in there.values():
+                    held.update({band.name: True for band in written if band.name in held})
+
+
+@dataclass(slots=True)
+class _Prices:
+    """Prices Computes; each nest by its mapping, once."""
+
+    accelerator: Accelerator
+    mappings: Sequence[ScheduledMapping]
+    _nests: dict[NestPlace, NestCost] = field(default_factory=dict)
+    _mapping_of: dict[tuple[int, Layer, Homes], ScheduledMapping] = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._mapping_of = {(one.stack, one.layer, one.homes): one for one in self.mappings}
+
+    def of(self, step: Step, homes: Sequence[str | None]) -> ComputeCost:
+        """The cost of a Compute whose operands have these homes."""
+        if step.nests:
+            return cost_of_nests([self._nest(nest) for nest in step.nest_places(homes)])
+        operands = [
+            OperandAtHome(one.operand, one.bits, one.row_bits, home)
+            for one, home in zip(step.operands, homes, strict=True)
+        ]
+        return cost_without_nest(operands, self.accelerator)
+
+    def _nest(self, nest: NestPlace) -> NestCost:
+        if nest not in self._nests:
+            one = self._mapping_of[nest.stack, nest.layer, nest.homes]
+            problem = LayerProblem(one.layer, self.accelerator, one.homes, weight_is_an_input=nest.weight_is_an_input)
+            self._nests[nest] = nest_cost(problem, one.mapping)
+        return self._nests[nest]

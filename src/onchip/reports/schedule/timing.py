@@ -1,0 +1,111 @@
+"""How long a schedule takes and what it costs, as it is shown."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from onchip.cost.schedule.figures import ScheduleFigures
+from onchip.reports.schedule.check import ScheduleCheck, schedule_check_object, schedule_check_tables
+
+if TYPE_CHECKING:
+    from rich.console import RenderableType
+
+    from onchip.cost.schedule.activity import ScheduledActivity
+
+FEMTOJOULES_PER_PICOJOULE = 1000
+
+
+@dataclass(frozen=True, slots=True)
+class ScheduleTiming:
+    """A schedule that was verified and, if legal, timed; `figures` are None where it is not legal."""
+
+    check: ScheduleCheck
+    figures: ScheduleFigures | None = None
+
+    @property
+    def milliseconds(self) -> float | None:
+        """None where the accelerator has no clock."""
+        clock_mhz = self.check.document.accelerator.clock_mhz
+        if self.figures is None or clock_mhz is None:
+            return None
+        return self.figures.latency_cycles / clock_mhz / 1000
+
+
+def schedule_timing_object(timing: ScheduleTiming) -> dict[str, object]:
+    """Say what `time` found, every activity included; `check` is as `onchip check` says it."""
+    figures, accelerator = timing.figures, timing.check.document.accelerator.name
+    if figures is None:
+        return {"accelerator": accelerator, "timeline": None, "check": schedule_check_object(timing.check)}
+    parts = figures.latency
+    return {
+        "network": timing.check.network.name,
+        "accelerator": accelerator,
+        "total_cycles": figures.latency_cycles,
+        "milliseconds": timing.milliseconds,
+        "latency_parts": {
+            "computing": parts.computing,
+            "waiting_for_data": parts.waiting_for_data,
+            "waiting_for_places": parts.waiting_for_places,
+            "waiting_for_dram": parts.waiting_for_dram,
+            "after_last_compute": parts.after_last_compute,
+        },
+        "energy_pj": {
+            "total": figures.energy_fj / FEMTOJOULES_PER_PICOJOULE,
+            "mac": figures.energy.mac_pj,
+            "memories": dict(figures.energy.by_memory_pj),
+        },
+        "traffic_bytes": figures.traffic_bytes,
+        "timeline": [_activity_object(activity) for activity in figures.timeline.activities],
+    }
+
+
+def schedule_timing_tables(timing: ScheduleTiming) -> Iterator[RenderableType]:
+    """Yield what `time` found, or what is wrong with a schedule that was not timed."""
+    from rich.text import Text
+
+    from onchip.reports.program.terminal import facts
+
+    figures = timing.figures
+    if figures is None:
+        yield from schedule_check_tables(timing.check)
+        yield Text("the schedule is not legal: it was not timed")
+        return
+    milliseconds = "" if timing.milliseconds is None else f", {timing.milliseconds:,.3f} ms"
+    parts, energy = figures.latency, figures.energy
+    yield facts(
+        [
+            ("network", repr(timing.check.network.name)),
+            ("accelerator", timing.check.document.accelerator.name),
+            ("time", f"{figures.latency_cycles:,} cycles{milliseconds}"),
+            ("computing", f"{parts.computing:,} cycles"),
+            ("waiting for data", f"{parts.waiting_for_data:,} cycles"),
+            ("waiting for places", f"{parts.waiting_for_places:,} cycles"),
+            ("waiting for DRAM", f"{parts.waiting_for_dram:,} cycles"),
+            ("after the last operator", f"{parts.after_last_compute:,} cycles"),
+            ("energy", _microjoules(figures.energy_fj / FEMTOJOULES_PER_PICOJOULE)),
+            ("  of the MACs", _microjoules(energy.mac_pj)),
+            *((f"  of {name}", _microjoules(part)) for name, part in energy.by_memory_pj.items()),
+            ("traffic", f"{figures.traffic_bytes:,} bytes"),
+        ]
+    )
+
+
+def _activity_object(activity: ScheduledActivity) -> dict[str, object]:
+    return {
+        "instruction": activity.instruction,
+        "subject": activity.subject,
+        "start": activity.start,
+        "stop": activity.stop,
+        "queue": activity.queue,
+        "source": activity.source,
+        "target": activity.target,
+        "waited_for": activity.waited_for,
+        "idle_cycles": activity.idle_cycles,
+        "dram_cycles": activity.dram_cycles,
+    }
+
+
+def _microjoules(picojoules: float) -> str:
+    return f"{picojoules / 1e6:,.3f} uJ"
