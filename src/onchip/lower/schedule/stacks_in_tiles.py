@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from onchip.answer.schedule import ScheduledStack, ScheduleError
 from onchip.answer.stacks import Tiling
 from onchip.errors import InputError
 from onchip.facts.fusable import FusableNetwork, Stack
 from onchip.ir.graph import Graph
-from onchip.ir.tensor import Role, Tensor
 from onchip.lower.layers.fusable_of import fusable_of
 from onchip.lower.schedule.legality import place_of_stack
+from onchip.lower.schedule.part_of_network import part_of_network
 from onchip.lower.stacks.stack_in_tiles import StackInTiles
 
 
@@ -24,7 +22,7 @@ def stacks_in_tiles(graph: Graph, stacks: tuple[ScheduledStack, ...]) -> dict[in
     for number, stack in enumerate(stacks):
         if stack.tiling is not None:
             try:
-                found[number] = _tiled(_alone(graph, stack), stack, stack.tiling)
+                found[number] = _tiled(part_of_network(graph, stack.operators), stack, stack.tiling)
             except InputError as error:
                 raise cannot_run_in_tiles(graph, number, stack, error) from None
     return found
@@ -48,18 +46,3 @@ def _tiled(alone: Graph, stack: ScheduledStack, tiling: Tiling) -> StackInTiles:
         what, expected = f"{tiling.columns}x{tiling.rows} is no tile of it", f"at most {output.columns}x{output.rows}"
         raise ScheduleError(what, place=f"feature map {output.name!r}", expected=expected)
     return StackInTiles.of(Stack(network.inputs, network.layers), tiling)
-
-
-def _alone(graph: Graph, stack: ScheduledStack) -> Graph:
-    """The operators of a stack as a network: what it reads from outside are inputs, its last output is the output."""
-    operators = tuple(graph.operator[name] for name in stack.operators)
-    written = {name for operator in operators for name in operator.outputs}
-    tensors: dict[str, Tensor] = {}
-    for operator in operators:
-        for name in (*operator.reads, *operator.outputs):
-            tensor = graph.tensor[name]
-            is_outside = name not in written and tensor.role is not Role.PARAMETER
-            tensors[name] = replace(tensor, role=Role.INPUT) if is_outside else tensor
-    for name in operators[-1].outputs:
-        tensors[name] = replace(tensors[name], role=Role.OUTPUT)
-    return Graph(graph.name, tuple(tensors.values()), operators)

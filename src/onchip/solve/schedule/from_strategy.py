@@ -44,8 +44,12 @@ def places_of_strategy(
     network: FusableNetwork,
     costs: Sequence[tuple[StackChoice, StackCost]],
 ) -> Places:
-    """Inputs, outputs, weights and caches where most tiles of each stack have them; what it does not say is in DRAM."""
-    number_of = {name: at for at, stack in enumerate(stacks) for name in stack.operators}
+    """Inputs, outputs, weights and caches where most tiles of each stack have them; what it does not say is in DRAM.
+
+    `graph` may be a part of the network whose `stacks` these are.
+    """
+    every = {name: at for at, stack in enumerate(stacks) for name in stack.operators}
+    number_of = {operator.name: every[operator.name] for operator in graph.operators}
     layers = {layer.name for layer in network.layers}
     views = {name: number for name, number in number_of.items() if name not in layers}
     read: dict[StackMap, str] = {}

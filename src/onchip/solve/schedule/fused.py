@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Final, TypeAlias
 
 from onchip.answer.schedule import ScheduledStack
 from onchip.arch.accelerator import Accelerator
+from onchip.cost.schedule.needed import VIEWS
+from onchip.cost.stack.cost import StackCost
 from onchip.errors import InputError
+from onchip.facts.fusable import FusableNetwork
 from onchip.ir.graph import Graph
 from onchip.lower.layers.fusable_of import fusable_of
 from onchip.lower.layers.layers_of import Precision
+from onchip.lower.schedule.part_of_network import part_of_network
 from onchip.solve.run.limits import Run
 from onchip.solve.schedule.from_strategy import places_of_strategy, stacks_of_strategy
 from onchip.solve.schedule.objective import ScheduleObjective
@@ -19,9 +24,10 @@ from onchip.solve.stacks.anytime import solve_in_time
 from onchip.solve.stacks.mappers import EXACT, UnmappableError
 from onchip.solve.stacks.objective import FusionObjective
 from onchip.solve.stacks.options import FusionOptions
+from onchip.solve.stacks.space import StackChoice
 from onchip.solve.stacks.workers import Costing
 
-FUSION_OBJECTIVES = {
+FUSION_OBJECTIVES: Final = {
     ScheduleObjective.ENERGY: FusionObjective.ENERGY,
     ScheduleObjective.LATENCY: FusionObjective.LATENCY,
     ScheduleObjective.EDP: FusionObjective.EDP,
@@ -37,24 +43,98 @@ class FusionStart:
     places: Places
 
 
-def fusion_start(
-    network: Graph,
-    accelerator: Accelerator,
-    precision: Precision,
-    objective: ScheduleObjective,
-    options: FusionOptions,
-    run: Run,
-    *,
-    uses_cache: bool,
-) -> FusionStart | None:
-    """The best strategy that is found in time; None for a network that cannot be fused, or where nothing fits."""
-    try:
-        fusable = fusable_of(network, precision)
-        costing = Costing(fusable, accelerator, FUSION_OBJECTIVES[objective], EXACT, uses_cache)
-        found = solve_in_time(costing, options, run).found
-    except (InputError, UnmappableError):
-        return None
-    if found.result.answer is None:
-        return None
-    stacks = stacks_of_strategy(network, fusable, [choice for choice, _ in found.stacks])
-    return FusionStart(stacks, places_of_strategy(network, stacks, fusable, found.stacks))
+_Strategy: TypeAlias = tuple[tuple[StackChoice, StackCost], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class FusableRun:
+    """Operators of the network as a network of their own, and the same as fused stacks see it."""
+
+    graph: Graph
+    network: FusableNetwork
+
+
+@dataclass(frozen=True, slots=True)
+class _FoundRun:
+    part: FusableRun
+    strategy: _Strategy
+
+
+@dataclass(frozen=True, slots=True)
+class FusionSearch:
+    """Finds stacks in tiles of a network, run by run of operators that can be fused."""
+
+    network: Graph
+    accelerator: Accelerator
+    precision: Precision
+    objective: ScheduleObjective
+    options: FusionOptions
+    uses_cache: bool
+
+    def start(self, run: Run) -> FusionStart | None:
+        """The best strategies that are found in time; None where there are none.
+
+        Each run of operators has the share of the time that it has of the operators.
+        """
+        found: dict[str, _FoundRun] = {}
+        runs = tuple(self._runs())
+        for at, part in enumerate(runs):
+            left = sum(len(one.network.layers) for one in runs[at:])
+            share = len(part.network.layers) / left
+            is_limited = run.limits.time_limit_seconds is not None
+            strategy = self._strategy(part.network, run.within(share * run.seconds_left) if is_limited else run)
+            if strategy:
+                found[part.graph.operators[0].name] = _FoundRun(part, strategy)
+        return self._joined(found) if found else None
+
+    def _strategy(self, network: FusableNetwork, run: Run) -> _Strategy:
+        costing = Costing(network, self.accelerator, FUSION_OBJECTIVES[self.objective], EXACT, self.uses_cache)
+        try:
+            return solve_in_time(costing, self.options, run).found.stacks
+        except (InputError, UnmappableError):
+            return ()
+
+    def _runs(self) -> Iterator[FusableRun]:
+        """Operators one after the other that can be fused each for itself; runs of one layer are left out."""
+        names: list[str] = []
+        for operator in self.network.operators:
+            if operator.kind not in VIEWS and self._fusable([operator.name]) is None:
+                yield from self._cut(names)
+                names = []
+            else:
+                names.append(operator.name)
+        yield from self._cut(names)
+
+    def _cut(self, names: Sequence[str]) -> Iterator[FusableRun]:
+        """Where they cannot be fused together, in halves."""
+        found = self._fusable(names) if names else None
+        if found is not None and len(found.network.layers) > 1:
+            yield found
+        elif found is None and len(names) > 1:
+            middle = len(names) // 2
+            yield from self._cut(names[:middle])
+            yield from self._cut(names[middle:])
+
+    def _fusable(self, names: Sequence[str]) -> FusableRun | None:
+        part = part_of_network(self.network, names)
+        try:
+            return FusableRun(part, fusable_of(part, self.precision))
+        except InputError:
+            return None
+
+    def _joined(self, found: Mapping[str, _FoundRun]) -> FusionStart:
+        """The stacks of the runs, and between them every operator alone."""
+        stacks: list[ScheduledStack] = []
+        inside: set[str] = set()
+        for operator in self.network.operators:
+            if operator.name in found:
+                one = found[operator.name]
+                choices = [choice for choice, _ in one.strategy]
+                stacks += stacks_of_strategy(one.part.graph, one.part.network, choices)
+                inside |= {each.name for each in one.part.graph.operators}
+            elif operator.name not in inside:
+                stacks.append(ScheduledStack((operator.name,)))
+        places = Places()
+        for one in found.values():
+            places = places.with_all(places_of_strategy(one.part.graph, stacks, one.part.network, one.strategy))
+        return FusionStart(tuple(stacks), places)

@@ -34,3 +34,9 @@ class Places:
             read |= {(stack, tensor): memory for stack in readers}
             written |= {} if writer is None else {(writer, tensor): memory}
         return Places(read, written, self.waiting)
+
+    def with_all(self, others: Places) -> Places:
+        """These and others, of other stacks."""
+        return Places(
+            {**self.read, **others.read}, {**self.written, **others.written}, {**self.waiting, **others.waiting}
+        )

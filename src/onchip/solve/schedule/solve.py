@@ -19,7 +19,7 @@ from onchip.lower.schedule.tiled import tile_graph
 from onchip.solve.mapping.cache import MappingCache, cache_folder
 from onchip.solve.run.limits import Progress, Run
 from onchip.solve.schedule.composition import Composer, Composition, NoMappingError
-from onchip.solve.schedule.fused import FusionStart, fusion_start
+from onchip.solve.schedule.fused import FusionSearch, FusionStart
 from onchip.solve.schedule.improvement import Improver, Placed
 from onchip.solve.schedule.mapped import KnownMappings
 from onchip.solve.schedule.movements import TiledNetwork
@@ -102,19 +102,17 @@ class ScheduleSolver:
 
     def _fused(self) -> FusionStart | None:
         question, options = self.question, self.options
-        asked = FusionOptions(options.stacks, options.tile, options.mode, maps_stay=options.maps_stay)
-        is_limited = self.run.limits.time_limit_seconds is not None
-        share = self.run.within(SHARE_FOR_FUSION * self.run.seconds_left) if is_limited else self.run
-        share = replace(share, listener=self._listen_to_fusion)
-        return fusion_start(
+        search = FusionSearch(
             question.network,
             question.accelerator,
             question.precision,
             question.objective,
-            asked,
-            share,
-            uses_cache=question.uses_cache,
+            FusionOptions(options.stacks, options.tile, options.mode, maps_stay=options.maps_stay),
+            question.uses_cache,
         )
+        is_limited = self.run.limits.time_limit_seconds is not None
+        share = self.run.within(SHARE_FOR_FUSION * self.run.seconds_left) if is_limited else self.run
+        return search.start(replace(share, listener=self._listen_to_fusion))
 
     def _listen_to_fusion(self, heard: Progress) -> None:
         """What the model of stacks knows is no schedule, and its bound is none of schedules."""
