@@ -9,7 +9,7 @@ from pathlib import Path
 from onchip.answer.document import ScheduleDocument
 from onchip.answer.schedule import ScheduleError
 from onchip.app.insisted import ensure_reading_is
-from onchip.app.networks import read_network
+from onchip.app.networks import network_to_schedule
 from onchip.cost.schedule.nest_cost import nest_cost
 from onchip.errors import InputError
 from onchip.formats.own.accelerator_yaml import load_accelerator
@@ -53,7 +53,7 @@ def check_schedule_file(file: ScheduleFile) -> ScheduleCheck:
     ensure_reading_is(document.reading, file.insisted, str(file.path))
     other = None if file.accelerator is None else accelerator_sha256(load_accelerator(file.accelerator))
     if other not in (None, accelerator_sha256(document.accelerator)):
-        network = read_network(file.network, document.reading)
+        network = network_to_schedule(file.network, document.reading)
         detail = f"it is for the accelerator {document.accelerator.name!r} that it holds, not for {file.accelerator!r}"
         differs = Violation(Rule.ACCELERATOR_DIFFERS, document.accelerator.name, detail)
         return ScheduleCheck(document, network, graph_sha256(network), ScheduleVerdict((differs,), None, ()))
@@ -65,7 +65,7 @@ def check_schedule_file(file: ScheduleFile) -> ScheduleCheck:
 
 def check_schedule_document(document: ScheduleDocument, source: str) -> ScheduleCheck:
     """Verify a schedule for the network `source`; raises InputError as for its file."""
-    network = read_network(source, document.reading)
+    network = network_to_schedule(source, document.reading)
     sha256 = graph_sha256(network)
     if document.graph.sha256 not in (None, sha256):
         detail = f"it is for {document.graph.name!r} {document.graph.sha256}, and this is {network.name!r} {sha256}"

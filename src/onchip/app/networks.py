@@ -14,6 +14,7 @@ from onchip.formats.own.graph_json import read_graph
 from onchip.formats.sizes import GREATEST_TOTAL_BYTES
 from onchip.ir.graph import Graph
 from onchip.lower.fold.activations import fuse
+from onchip.lower.layers.attention_apart import AttentionApart
 from onchip.lower.split.split import cap_tensors, split_operators
 
 
@@ -28,6 +29,11 @@ def read_network(source: str, reading: Reading = Reading()) -> Graph:  # noqa: B
         return fuse(sized) if reading.granularity is Granularity.FUSED else sized
     except GraphError as error:
         raise error if error.file else error.in_file(source) from None
+
+
+def network_to_schedule(source: str, reading: Reading) -> Graph:
+    """The network as schedules have it: as `read_network` reads it, attention taken apart."""
+    return AttentionApart()(read_network(source, reading))
 
 
 def fitted_to_scratchpads(problem: Problem, source: str, reading: Reading) -> Problem:

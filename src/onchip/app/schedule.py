@@ -18,7 +18,7 @@ from onchip.answer.document import (
 from onchip.answer.problem import Count
 from onchip.answer.result import Result
 from onchip.answer.schedule import Schedule, ScheduledStack
-from onchip.app.networks import read_network
+from onchip.app.networks import network_to_schedule
 from onchip.arch.accelerator import Accelerator
 from onchip.cost.schedule.nest_cost import nest_cost
 from onchip.cost.schedule.relaxation import Relaxation, relaxation
@@ -105,6 +105,7 @@ def schedule_network(request: ScheduleRequest, start: RunStarter = silent_run) -
         tiles=found.answer.tiles,
         figures=found.answer.figures,
         document=document,
+        compute_costs=found.answer.composition.costs,
         not_checked=not_checked,
         seconds=replace(outcome.seconds, verify=time.perf_counter() - started),
     )
@@ -129,11 +130,11 @@ def _read(request: ScheduleRequest) -> _ReadQuestion:
     except InputError as error:
         raise error.in_file(request.accelerator) from None
     reading = Reading(request.bits, request.dims, request.granularity, Count.ALL)
-    network = read_network(request.source, reading)
+    network = network_to_schedule(request.source, reading)
     precision = Precision(request.bits, request.partial_bits).on(accelerator)
     whole = tile_graph(network, [ScheduledStack((operator.name,)) for operator in network.operators], precision)
     nests = {name: origin.nests for name, origin in whole.operators.items()}
-    bound = relaxation(whole.graph, nests, accelerator)
+    bound = relaxation(whole.graph, nests, accelerator, every_memory_keeps=True)
     reading = replace(reading, partial_bits=precision.partial_bits)
     return _ReadQuestion(network, accelerator, precision, reading, bound, time.perf_counter() - started)
 

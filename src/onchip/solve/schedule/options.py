@@ -29,14 +29,14 @@ class ScheduleOptions:
     def space(self) -> Mapping[str, str]:
         """What may be chosen, by name: `any`, or the restriction in words.
 
-        The bound is one over everything, so it holds whatever is given.
+        The bound is one over everything but mappings that leave out a memory, so it holds whatever is given.
         """
         return {
             "order": "any",
             "stacks": "any" if self.stacks == "optimal" else self.stacks,
             "tilings": "any" if self.tile is None else f"{self.tile[0]}x{self.tile[1]}",
             "homes": "any" if self.maps_stay else "DRAM",
-            "mappings": "any",
+            "mappings": "every memory keeps what it holds",
             "residencies": "any",
             "prefetch": "any",
         }
