@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 from onchip.answer.layer_mapping import Kept, LayerMapping, Loop
+from onchip.answer.layer_problem import LayerProblem
 from onchip.app.map import MappingRequest, map_layers
 from onchip.arch.memory import DRAM
 from onchip.formats.own.accelerator_yaml import load_accelerator
@@ -44,7 +45,7 @@ def test_a_loop_nest_reads_like_listing_1_of_cosa() -> None:
         (Kept("register", 1), Kept("weight_buffer", 3)),
         (Kept("accumulation_buffer", 3), Kept("global_buffer", 5)),
     )
-    assert loop_nest(layer, SIMBA, mapping).splitlines() == [
+    assert loop_nest(LayerProblem(layer, SIMBA), mapping).splitlines() == [
         "// dram: input, weight, output",
         "// global_buffer: output 24 bytes",
         "spatial_for k1 = [0 : 2) :  // along pe",

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from onchip.answer.document import ScheduleDocument
-from onchip.commands.answer_files import AnswerFiles
+from onchip.commands.answer_files import AnswerFiles, command_line
 from onchip.commands.arguments import AsJson, LayerReadingOptions, LimitOptions, Network, StackOptions
 from onchip.commands.exit_code import code_of_result
 from onchip.commands.progress import watched_run
@@ -21,6 +21,7 @@ from onchip.solve.schedule.options import ScheduleOptions
 
 if TYPE_CHECKING:
     from onchip.app.schedule import ScheduleRequest
+    from onchip.reports.schedule.outcome import ScheduleOutcome
 
 
 class HomesOption(StrEnum):
@@ -34,6 +35,7 @@ class HomesOption(StrEnum):
 class ScheduleVerbOptions:
     """What `onchip schedule` is asked."""
 
+    context: typer.Context
     network: Network
     accelerator: Annotated[
         str, typer.Option(metavar="NAME|FILE", help="A bundled name (NAME@64KiB resizes it) or a file.")
@@ -52,6 +54,9 @@ class ScheduleVerbOptions:
     ] = True
     output: Annotated[
         Path | None, typer.Option("--output", "-o", metavar="SCHEDULE.json[.gz]", help="Write the schedule.")
+    ] = None
+    report: Annotated[
+        Path | None, typer.Option(metavar="FILE.html", help="Draw stacks, energy, timeline, memory maps and mappings.")
     ] = None
     as_json: AsJson = False
 
@@ -78,7 +83,7 @@ class ScheduleVerbOptions:
     @property
     def files(self) -> AnswerFiles:
         """What is written."""
-        return AnswerFiles((self.network, self.accelerator), self.output)
+        return AnswerFiles((self.network, self.accelerator), self.output, self.report)
 
 
 def schedule_command(options: ScheduleVerbOptions) -> int:
@@ -95,6 +100,7 @@ def schedule_command(options: ScheduleVerbOptions) -> int:
     outcome = schedule_network(request, watched_run)
     if outcome.document is not None:
         files.write_answer(partial(_write, outcome.document))
+        files.write_report(partial(_page, outcome, command_line(options.context)))
     show_tables(outcome, schedule_object, schedule_tables, as_json=options.as_json)
     return code_of_result(outcome.result)
 
@@ -103,3 +109,9 @@ def _write(document: ScheduleDocument, path: Path) -> None:
     from onchip.formats.own.schedule_json_writer import write_schedule
 
     write_schedule(document, path)
+
+
+def _page(outcome: ScheduleOutcome, typed: str) -> str:
+    from onchip.reports.schedule.html import schedule_html
+
+    return schedule_html(outcome, typed)

@@ -221,6 +221,15 @@
     });
   }
 
+  function opening(id) { // what a click on a mark unfolds further down
+    document.getElementById(id).on("plotly_click", ({ points: [{ data, pointNumber }] }) => {
+      const found = data.meta.opens && document.getElementById(data.meta.opens[pointNumber]);
+      if (!found) return;
+      found.open = true;
+      found.scrollIntoView();
+    });
+  }
+
   // The page
 
   const setTheme = drawing.themed(() => drawAll(true));
@@ -258,6 +267,7 @@
   measure();
   Promise.all(drawAll(false)).then(() => {
     plots.forEach(listen);
+    stills.forEach(opening);
     drawing.drawn();
   });
 })();

@@ -15,19 +15,20 @@ function wordsOf(facts) {
   };
   const clipped = (text, most = 60) => (text.length > most ? `${text.slice(0, most / 2)}…${text.slice(1 - most / 2)}` : text);
   const escaped = (text) => text.replace(/[&<>"]/g, (c) => ({ "&": "&amp;", "<": "&lt;", ">": "&gt;", '"': "&quot;" })[c]);
-  const operator = (step) => (step === null ? "the network's input" : clipped(facts.operators[step].join(" · ")));
+  const outside = { parameter: "a parameter", input: "the network's input" };
+  const operator = (step, role = "input") => (step === null ? outside[role] : clipped(facts.operators[step].join(" · ")));
   const steps = (one) => (one[STOP] - one[START] > 1 ? `steps ${one[START]} to ${one[STOP] - 1}` : `step ${one[START]}`);
 
   function lines(index) {
     const one = facts.residencies[index];
     const tensor = facts.tensors[one[TENSOR]];
     const end = one[OFFSET] + tensor.bytes;
-    const readers = tensor.read.slice(0, 4).map(operator).join(",\n");
+    const readers = tensor.read.slice(0, 4).map((step) => operator(step)).join(",\n");
     const more = tensor.read.length > 4 ? ` and ${tensor.read.length - 4} more` : "";
     return [
       ["", `${clipped(tensor.name, 80)} (${tensor.role})`],
       ["shape", `${tensor.shape}, ${bytes(tensor.bytes)}`],
-      ["made by", operator(tensor.made)],
+      ["made by", operator(tensor.made, tensor.role)],
       ["read by", readers ? readers + more : "nobody"],
       ["here", `${steps(one)}, ${facts.memories.length > 1 ? `${one[MEMORY]}, ` : ""}addresses ${number.format(one[OFFSET])} to ${number.format(end)}, ${one[BEGAN]}`],
       ["spill", one[SPILL] ? `costs ${cost(one[SPILL])}` : "none"],

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from onchip.answer.layer_problem import LayerProblem
 from onchip.reports.mapping.figures import (
     costed_layers,
     energy_by_memory,
@@ -73,5 +74,5 @@ def _row(outcome: MappingOutcome, one: MappedLayer) -> dict[str, object]:
         "gap": NOTHING if gap is None else percent(gap),
         "seconds": f"{one.result.seconds:.3f}",
         "refusal": one.refusal,
-        "nest": None if one.mapping is None else loop_nest(one.layer, outcome.accelerator, one.mapping),
+        "nest": one.mapping and loop_nest(LayerProblem(one.layer, outcome.accelerator), one.mapping),
     }

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping
 from onchip.answer.layer_mapping import LayerMapping, Loop
 from onchip.answer.layer_problem import LayerProblem
 from onchip.arch.accelerator import Accelerator
-from onchip.arch.memory import Operand
+from onchip.arch.memory import DRAM, Operand
 from onchip.cost.layer.limits import needed_bits
 from onchip.ir.layer import INPUT, RELEVANT, WEIGHT, Layer
 from onchip.reports.shared.words import short_bytes
@@ -19,21 +19,30 @@ from onchip.reports.shared.words import short_bytes
 INDENT = "  "
 
 
-def loop_nest(layer: Layer, accelerator: Accelerator, mapping: LayerMapping) -> str:
+def loop_nest(problem: LayerProblem, mapping: LayerMapping) -> str:
     """One line for each loop and memory; the loops of a dimension are numbered from the innermost, from 0.
 
     A memory's line stands right above the loops that its tile spans. Where operands are cut at different loops, each
-    has a line of its own.
+    has a line of its own. First come the operands where they lie whole: at DRAM or at their homes.
     """
-    bits = needed_bits(mapping.layer(layer), LayerProblem(layer, accelerator), mapping)
-    heads = {cut: list(_heads(accelerator, mapping, cut, bits)) for cut in range(len(mapping.nest) + 1)}
-    lines, depth = [f"// dram: {', '.join(layer.operands)}"], 0
+    layer = problem.layer
+    bits = needed_bits(mapping.layer(layer), problem, mapping)
+    heads = {cut: list(_heads(problem.accelerator, mapping, cut, bits)) for cut in range(len(mapping.nest) + 1)}
+    lines, depth = [f"// {head}" for head in _homes(problem)], 0
     for cut in range(len(mapping.nest), -1, -1):
         lines += [f"{INDENT * depth}// {head}" for head in heads[cut]]
         if cut:
             lines.append(f"{INDENT * depth}{_loop(mapping.nest, cut - 1)}")
             depth += 1
     return "\n".join([*lines, f"{INDENT * depth}{_body(layer)}"])
+
+
+def _homes(problem: LayerProblem) -> Iterator[str]:
+    """DRAM first, then the memory farthest from the MACs."""
+    operands = problem.layer.operands
+    for memory in (DRAM, *(level.memory.name for level in reversed(problem.accelerator.levels))):
+        if here := [operand for operand in operands if problem.home(operand) == memory]:
+            yield f"{memory}: {', '.join(here)}"
 
 
 def _heads(

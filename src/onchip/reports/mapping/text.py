@@ -10,6 +10,7 @@ from rich.table import Table
 from rich.text import Text
 
 from onchip.answer.layer_mapping import LayerMapping
+from onchip.answer.layer_problem import LayerProblem
 from onchip.answer.result import Status, Stop
 from onchip.reports.mapping.loop_nest import loop_nest
 from onchip.reports.mapping.outcome import MappedLayer, MappingOutcome, Number, Totals
@@ -43,7 +44,7 @@ def loop_nests(outcome: MappingOutcome) -> str:
     for one in outcome.mapped:
         if one.mapping is not None:
             head = f"{printable(one.names[0])}{_times(one)}"
-            parts.append(f"{head}\n{loop_nest(one.layer, outcome.accelerator, one.mapping)}")
+            parts.append(f"{head}\n{loop_nest(LayerProblem(one.layer, outcome.accelerator), one.mapping)}")
     return "\n\n".join(parts)
 
 

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from onchip.answer.document import ScheduleDocument
 from onchip.answer.result import Result
 from onchip.answer.schedule import Schedule
 from onchip.arch.accelerator import Accelerator
+from onchip.cost.schedule.compute_cost import ComputeCost
 from onchip.cost.schedule.figures import ScheduleFigures
 from onchip.cost.schedule.relaxation import Relaxation
 from onchip.ir.graph import Graph
@@ -29,7 +30,8 @@ class ScheduleOutcome:
     """A scheduled network; without a schedule `tiles`, `figures` and `document` are None, and `why_not` says why.
 
     `network` has elements of the bits asked for; `space` says what the bound is proven among, `relaxation` its parts.
-    `not_checked` is what the verifier was handed and did not recompute.
+    `compute_costs` are those of each tile operator, by name. `not_checked` is what the verifier was handed and did not
+    recompute.
     """
 
     source: str
@@ -44,6 +46,7 @@ class ScheduleOutcome:
     tiles: TileGraph | None = None
     figures: ScheduleFigures | None = None
     document: ScheduleDocument | None = None
+    compute_costs: Mapping[str, ComputeCost] = field(default_factory=dict)
     not_checked: tuple[str, ...] = ()
     why_not: str | None = None
 

@@ -1,0 +1,158 @@
+"""The page of a schedule: one HTML file that opens offline."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from onchip.arch.memory import Memory
+from onchip.cost.schedule.figures import ScheduleFigures
+from onchip.errors import InternalError
+from onchip.ir.layer import Layer
+from onchip.reports.mapping.loop_nest import loop_nest
+from onchip.reports.program.memories import memory_title
+from onchip.reports.schedule.cost_figures import (
+    cycles_of_stacks,
+    energy_by_memory_and_cause,
+    energy_of_stacks_by_cause,
+    energy_of_stacks_by_memory,
+    traffic_of_stacks,
+)
+from onchip.reports.schedule.history import ScheduleHistory
+from onchip.reports.schedule.memory_figures import MOST_RECTANGLES, coarse_map, footprint, memory_map
+from onchip.reports.schedule.network_figure import network_figure, tiling_words
+from onchip.reports.schedule.operator_figures import (
+    MappedNestOfOperator,
+    OperatorFigures,
+    figures_of_operators,
+    mapped_nests,
+)
+from onchip.reports.schedule.outcome import ScheduleOutcome
+from onchip.reports.schedule.resident_tensors import DrawnResidencies
+from onchip.reports.schedule.stack_figures import StackFigures, figures_of_stacks
+from onchip.reports.schedule.summary import bound_rows, cards, stack_rows, summary_rows
+from onchip.reports.schedule.text import schedule_object
+from onchip.reports.schedule.timeline_figure import timeline_figure
+from onchip.reports.shared.page import Json, Page
+from onchip.reports.shared.words import short_energy
+
+MOST_NESTS: Final = 20
+"""Of one operator: its further kinds of tiles, at the edges of its map, are counted and not shown."""
+
+
+def schedule_html(outcome: ScheduleOutcome, typed: str) -> str:
+    """The page's text; `typed` is the command line.
+
+    Raises InternalError for an outcome without a schedule, UsageError where a package is missing that makes pages.
+    """
+    page = _ScheduledPage.of(outcome)
+    values = {
+        "title": f"{outcome.network.name} on {outcome.accelerator.name}",
+        "cards": cards(outcome, page.figures),
+        "summary_rows": summary_rows(outcome, page.figures, typed),
+        "bound_rows": bound_rows(outcome),
+        "stacks": stack_rows(page.stacks),
+        "memories": page.memory_rows(),
+        "operators": [page.operator_row(one) for one in page.operators],
+    }
+    return Page("schedule.html.j2", ("words.js", "time.js"), page.facts(), values).html()
+
+
+@dataclass(frozen=True)
+class _ScheduledPage:
+    outcome: ScheduleOutcome
+    figures: ScheduleFigures
+    history: ScheduleHistory
+    stacks: Sequence[StackFigures]
+    operators: Sequence[OperatorFigures]
+    drawn: DrawnResidencies
+
+    @classmethod
+    def of(cls, outcome: ScheduleOutcome) -> _ScheduledPage:
+        document, tiles, figures = outcome.document, outcome.tiles, outcome.figures
+        if document is None or tiles is None or figures is None:
+            raise InternalError("there is no schedule to draw", place="report")
+        history = ScheduleHistory(document.answer, tiles, outcome.accelerator, outcome.compute_costs)
+        stacks = figures_of_stacks(history, figures.timeline)
+        operators = figures_of_operators(outcome.network, history)
+        return cls(outcome, figures, history, stacks, operators, DrawnResidencies.of(history, MOST_RECTANGLES))
+
+    @property
+    def memories(self) -> list[Memory]:
+        """Those that the program addresses."""
+        return [level.memory for level in self.outcome.accelerator.addressed]
+
+    def facts(self) -> Json:
+        """What the page's script draws and looks up; `answer` is what `--json` says."""
+        history = self.history
+        starts = [one.start for one in self.figures.timeline.activities if one.queue is None]
+        graph = history.tiles.graph
+        return {
+            "figures": self._figures(),
+            "cycles": [*starts, self.figures.latency_cycles],
+            "operators": [[name, graph.operator[name].kind] for name in history.operators],
+            "unit": "bytes",
+            "memories": [memory.name for memory in self.memories],
+            "tensors": self.drawn.tensors(),
+            "residencies": self.drawn.rows(),
+            "answer": schedule_object(self.outcome),
+        }
+
+    def memory_rows(self) -> list[Json]:
+        """Each addressed memory's title, whether its map is coarse, and how many residencies it has."""
+        return [
+            {
+                "name": memory.name,
+                "title": memory_title(memory),
+                "kind": "coarse" if memory.name in self.drawn.coarse else "map",
+                "residencies": self.drawn.count(memory.name),
+            }
+            for memory in self.memories
+        ]
+
+    def operator_row(self, one: OperatorFigures) -> Json:
+        """An operator with its loop nests."""
+        nests = mapped_nests(one, self.history)
+        return {
+            "name": one.name,
+            "kind": one.kind,
+            "stack": one.stack,
+            "tiling": tiling_words(one.scheduled),
+            "energy": short_energy(one.energy_fj / 1000),
+            "cycles": f"{one.cycles:,}",
+            "nests": [_nest_row(each) for each in nests[:MOST_NESTS]],
+            "further": len(nests[MOST_NESTS:]),
+        }
+
+    def _figures(self) -> Json:
+        accelerator, stacks = self.outcome.accelerator, self.stacks
+        figures: Json = {
+            "network-plot": network_figure(self.outcome.network, self.operators, self.history.tensors_in_dram),
+            "energy-plot": energy_by_memory_and_cause(stacks, accelerator),
+            "stacks-by-memory": energy_of_stacks_by_memory(stacks, accelerator),
+            "stacks-by-cause": energy_of_stacks_by_cause(stacks),
+            "cycles-plot": cycles_of_stacks(stacks),
+            "traffic-of-stacks": traffic_of_stacks(stacks),
+            "timeline-plot": timeline_figure(self.figures.timeline, accelerator.dma.queues if accelerator.dma else 1),
+        }
+        for number, memory in enumerate(self.memories):
+            is_coarse = memory.name in self.drawn.coarse
+            indices = self.drawn.indices(memory.name)
+            drawn = coarse_map(self.history, memory) if is_coarse else memory_map(self.history, memory, indices)
+            figures[f"map-{number}"] = drawn
+            peak_bytes = self.figures.memories[memory.name].peak_bytes
+            figures[f"footprint-{number}"] = footprint(self.history, memory, peak_bytes)
+        return figures
+
+
+def _nest_row(one: MappedNestOfOperator) -> Json:
+    return {
+        "title": _extents(one.problem.layer),
+        "times": one.times,
+        "text": loop_nest(one.problem, one.mapping),
+    }
+
+
+def _extents(layer: Layer) -> str:
+    return ", ".join(f"{name} {size}" for name, size in layer.bounds.items() if size > 1) or "one element"

@@ -1,0 +1,86 @@
+"""What each operator of the network costs in a schedule, over all its tiles, and how its nests are mapped."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from onchip.answer.layer_mapping import LayerMapping
+from onchip.answer.layer_problem import LayerProblem
+from onchip.answer.schedule import Homes, ScheduledStack
+from onchip.ir.graph import Graph
+from onchip.ir.layer import Layer
+from onchip.reports.schedule.history import ScheduleHistory
+from onchip.solve.schedule.runs import NestPlace
+
+
+@dataclass
+class OperatorFigures:
+    """Of one operator of the network the sums over its tile operators; `nests` counts how often each nest runs.
+
+    The energy is that of its Computes alone: Copies are of tensors.
+    """
+
+    name: str
+    kind: str
+    stack: int
+    scheduled: ScheduledStack
+    written_bytes: int
+    tile_operators: int = 0
+    macs: int = 0
+    energy_fj: int = 0
+    cycles: int = 0
+    nests: dict[NestPlace, int] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class MappedNestOfOperator:
+    """One kind of loop nest of an operator, with its mapping, and how many of its tile operators run it."""
+
+    problem: LayerProblem
+    mapping: LayerMapping
+    times: int
+
+
+def figures_of_operators(network: Graph, history: ScheduleHistory) -> tuple[OperatorFigures, ...]:
+    """The figures of each operator of the network, in the network's order."""
+    stacks = history.schedule.stacks
+    stack_of = {name: number for number, stack in enumerate(stacks) for name in stack.operators}
+    found = {
+        one.name: OperatorFigures(
+            one.name,
+            one.kind,
+            stack_of[one.name],
+            stacks[stack_of[one.name]],
+            sum(network.tensor[name].size_bytes for name in one.outputs),
+        )
+        for one in network.operators
+    }
+    for name in history.operators:
+        origin, cost = history.tiles.operators[name], history.compute_costs[name]
+        one = found[origin.operator]
+        one.tile_operators += 1
+        one.macs += sum(nest.macs for nest in origin.nests)
+        one.energy_fj += cost.energy_fj
+        one.cycles += cost.cycles
+        for nest in history.nest_places[name]:
+            one.nests[nest] = one.nests.get(nest, 0) + 1
+    return tuple(found.values())
+
+
+def mapped_nests(one: OperatorFigures, history: ScheduleHistory) -> Sequence[MappedNestOfOperator]:
+    """The kinds of nests of an operator, those that run most often first."""
+    mappings = _mappings(history)
+    by_times = sorted(one.nests.items(), key=lambda nest: -nest[1])
+    return [
+        MappedNestOfOperator(
+            LayerProblem(nest.layer, history.accelerator, nest.homes, {}, nest.weight_is_an_input),
+            mappings[nest.stack, nest.layer, nest.homes],
+            times,
+        )
+        for nest, times in by_times
+    ]
+
+
+def _mappings(history: ScheduleHistory) -> Mapping[tuple[int, Layer, Homes], LayerMapping]:
+    return {(one.stack, one.layer, one.homes): one.mapping for one in history.schedule.mappings}

@@ -1,0 +1,136 @@
+"""What each stack of a schedule costs: the figures of the whole, taken apart.
+
+A Copy counts in the stack of the Compute after it; those after the last Compute in the last stack. Summed up over the
+stacks every figure is that of the schedule.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Final
+
+from onchip.answer.schedule import ScheduledStack
+from onchip.arch.accelerator import Accelerator
+from onchip.arch.memory import DRAM
+from onchip.cost.schedule.activity import ScheduleTimeline, Wait
+from onchip.cost.schedule.compute_cost import ComputeCost
+from onchip.cost.schedule.copies import CopyCost, CopyPrices
+from onchip.ir.tensor import Role
+from onchip.reports.schedule.history import ScheduleHistory
+
+MACS: Final = "MACs"
+COPIES: Final = "copies"
+COMPUTING: Final = "computing"
+AFTER_LAST: Final = "after the last Compute"
+WAITS: Final = {Wait.DATA: "waiting for data", Wait.PLACE: "waiting for places", Wait.DRAM: "waiting for DRAM"}
+TRAFFIC: Final = ("loads", "write-backs", "streamed in", "streamed out")
+
+
+@dataclass
+class StackFigures:
+    """One stack: energies in pJ by memory and cause, cycles by what they go by with, bytes of DRAM by what moves them.
+
+    `energy_fj` is rounded for each Compute and each Copy, as the schedule's is; the energies in pJ are not.
+    """
+
+    number: int
+    stack: ScheduledStack
+    tile_operators: int = 0
+    macs: int = 0
+    energy_fj: int = 0
+    energy_pj: dict[tuple[str, str], float] = field(default_factory=lambda: defaultdict(float))
+    cycles: dict[str, int] = field(default_factory=lambda: defaultdict(int))
+    traffic: dict[str, int] = field(default_factory=lambda: defaultdict(int))
+
+    @property
+    def label(self) -> str:
+        """Its number, and its first and last operator."""
+        names = self.stack.operators
+        return f"{self.number}: {names[0]}" if len(names) == 1 else f"{self.number}: {names[0]} \u2013 {names[-1]}"
+
+    @property
+    def traffic_bytes(self) -> int:
+        """All bytes from and to DRAM."""
+        return sum(self.traffic.values())
+
+    @property
+    def latency_cycles(self) -> int:
+        """From the end of the stack before it to its own."""
+        return sum(self.cycles.values())
+
+    def energy_at(self, memory: str) -> float:
+        """Picojoules of one memory, of DRAM, or of the MACs."""
+        return sum(part for (place, _), part in self.energy_pj.items() if place == memory)
+
+    def energy_for(self, cause: str) -> float:
+        """Picojoules of one cause: an operand that a Compute moves, Copies, or the MACs."""
+        return sum(part for (_, why), part in self.energy_pj.items() if why == cause)
+
+    def add_compute(self, cost: ComputeCost, macs: int) -> None:
+        """Count one tile operator."""
+        self.tile_operators += 1
+        self.macs += macs
+        self.energy_fj += cost.energy_fj
+        self.energy_pj[MACS, MACS] += cost.mac_pj
+        for key, part in cost.access_pj.items():
+            self.energy_pj[key] += part
+        self.traffic["streamed in"] += -(-cost.dram_read_bits // 8)
+        self.traffic["streamed out"] += -(-cost.dram_written_bits // 8)
+
+    def add_copy(self, cost: CopyCost) -> None:
+        """Count one Copy."""
+        self.energy_fj += cost.energy_fj
+        for memory, part in cost.access_pj.items():
+            self.energy_pj[memory, COPIES] += part
+        self.traffic["loads"] += cost.dram_read_bits // 8
+        self.traffic["write-backs"] += cost.dram_written_bits // 8
+
+
+def figures_of_stacks(history: ScheduleHistory, timeline: ScheduleTimeline) -> tuple[StackFigures, ...]:
+    """The figures of each stack, in the order in which they run."""
+    found = tuple(StackFigures(number, stack) for number, stack in enumerate(history.schedule.stacks))
+    origins = history.tiles.operators
+    stack_of = [origins[name].stack for name in history.operators]
+    for name, number in zip(history.operators, stack_of, strict=True):
+        macs = sum(nest.macs for nest in origins[name].nests)
+        found[number].add_compute(history.compute_costs[name], macs)
+    prices = CopyPrices(history.accelerator)
+    for copy in history.copies:
+        tensor = history.tiles.graph.tensor[copy.tensor]
+        is_parameter = tensor.role is Role.PARAMETER
+        price = prices.of(tensor.size_bytes, copy.source, copy.target, is_parameter=is_parameter)
+        found[stack_of[min(copy.step, len(stack_of) - 1)]].add_copy(price)
+    _add_cycles(found, timeline, stack_of)
+    return found
+
+
+def memory_names(accelerator: Accelerator) -> list[str]:
+    """Nearest the MACs first, DRAM last."""
+    return [*(level.memory.name for level in accelerator.levels), DRAM]
+
+
+def causes(found: Sequence[StackFigures]) -> list[str]:
+    """Every cause that any energy has."""
+    present = {why for one in found for _, why in one.energy_pj}
+    return [why for why in (MACS, "input", "weight", "output", COPIES) if why in present]
+
+
+def total_energy(found: Sequence[StackFigures]) -> Mapping[tuple[str, str], float]:
+    """Picojoules of all stacks, by memory and cause."""
+    total: dict[tuple[str, str], float] = defaultdict(float)
+    for one in found:
+        for key, part in one.energy_pj.items():
+            total[key] += part
+    return total
+
+
+def _add_cycles(found: Sequence[StackFigures], timeline: ScheduleTimeline, stack_of: Sequence[int]) -> None:
+    computes = [one for one in timeline.activities if one.queue is None]
+    for activity, number in zip(computes, stack_of, strict=True):
+        found[number].cycles[COMPUTING] += activity.cycles
+        if activity.idle_cycles:
+            found[number].cycles[WAITS[activity.waited_for]] += activity.idle_cycles
+    if stack_of:
+        found[stack_of[-1]].cycles[AFTER_LAST] += timeline.parts.after_last_compute
