@@ -99,7 +99,7 @@ def test_the_python_of_the_readme_runs() -> None:
 
 
 def test_the_files_shown_in_the_formats_are_what_the_program_reads(tmp_path: Path) -> None:
-    graph, plan = blocks(FORMATS, "json")
+    graph, plan, *_ = blocks(FORMATS, "json")
     (accelerator,) = blocks(FORMATS, "yaml")
     for name, text in (("graph.json", graph), ("plan.json", plan), ("accelerator.yaml", accelerator)):
         (tmp_path / name).write_text(text)
