@@ -24,7 +24,7 @@ from oracles.mapspace import homed_toy, lean_toy, least_values, toy
 
 MOST_MAPPINGS = 1500
 PERCENT = 50
-SEEDS = range(40)
+SEEDS = range(20, 60)
 
 
 def longer(layer: Layer) -> list[Layer]:
