@@ -28,13 +28,13 @@ def tile_regions(operator: Operator, shape: Sequence[int], stack: ScheduledStack
 
     Tiles that do not fill the output are made up for by one smaller tile, the first of a row or column.
     """
-    if stack.tiling is None or len(shape) < 4:
+    if stack.tiling is None or len(shape) != 4:
         return [whole_region(shape)]
     unit = pixel_of(operator)
     down = _ranges(shape[2], stack.tiling.rows, unit[0])
     across = _ranges(shape[3], stack.tiling.columns, unit[1])
     rest = whole_region(shape)
-    return [(*rest[:2], rows, columns, *rest[4:]) for rows in down for columns in across]
+    return [(*rest[:2], rows, columns) for rows in down for columns in across]
 
 
 def pixel_of(operator: Operator) -> tuple[int, int]:

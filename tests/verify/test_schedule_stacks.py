@@ -1,0 +1,84 @@
+"""Which part of a stack's output each tile computes, and how large a tile may be."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from onchip.answer.schedule import ScheduledStack
+from onchip.answer.stacks import OverlapMode, Tiling
+from onchip.ir.graph import Graph
+from onchip.ir.operator import Operator
+from onchip.ir.region import Region
+from onchip.ir.tensor import Role
+from onchip.verify.rules import Rule
+from onchip.verify.schedule.stacks import tile_regions, verify_stacks
+from support.schedule_cases import FORK, tensor
+
+RELU = Operator("f", "Relu", ("x",), ("y",))
+UP = replace(RELU, kind="ConvTranspose", parameters=("w",), attributes={"strides": [2, 3], "kernel_shape": [2, 3]})
+
+
+def stack(columns: int, rows: int) -> ScheduledStack:
+    return ScheduledStack(("f",), Tiling(columns, rows, OverlapMode.RECOMPUTE))
+
+
+def pixels(rows: tuple[int, int], columns: tuple[int, int]) -> Region:
+    return ((0, 1), (0, 8), rows, columns)
+
+
+def test_tiles_go_from_left_to_right_then_down_and_the_first_is_smaller() -> None:
+    assert tile_regions(RELU, (1, 8, 5, 7), stack(3, 2)) == [
+        pixels(rows, columns) for rows in ((0, 1), (1, 3), (3, 5)) for columns in ((0, 1), (1, 4), (4, 7))
+    ]
+
+
+def test_tiles_that_fill_the_map_are_alike() -> None:
+    assert tile_regions(RELU, (1, 8, 4, 6), stack(6, 2)) == [pixels((0, 2), (0, 6)), pixels((2, 4), (0, 6))]
+
+
+def test_a_pixel_of_a_transposed_convolution_is_a_square_of_outputs() -> None:
+    assert tile_regions(UP, (1, 8, 6, 8), stack(2, 2)) == [
+        pixels(rows, columns) for rows in ((0, 2), (2, 6)) for columns in ((0, 3), (3, 8))
+    ]
+
+
+@pytest.mark.parametrize("shape", [(8, 4), (8,), (1, 8, 9), (1, 8, 2, 2, 2)])
+def test_what_has_no_rows_and_columns_is_one_tile(shape: tuple[int, ...]) -> None:
+    assert tile_regions(RELU, shape, stack(1, 1)) == [tuple((0, size) for size in shape)]
+
+
+def test_without_a_tiling_there_is_one_tile() -> None:
+    assert tile_regions(RELU, (1, 8, 5, 7), ScheduledStack(("f",))) == [pixels((0, 5), (0, 7))]
+
+
+def network(operator: Operator, source: tuple[int, ...], output: tuple[int, ...]) -> Graph:
+    weights = [tensor("w", (8, 8, 2, 3), Role.PARAMETER)] if operator.parameters else []
+    return Graph("one", (tensor("x", source, Role.INPUT), *weights, tensor("y", output, Role.OUTPUT)), (operator,))
+
+
+@pytest.mark.parametrize(
+    ("made", "largest"),
+    [
+        (network(RELU, (1, 8, 5, 7), (1, 8, 5, 7)), (7, 5)),
+        (network(UP, (1, 8, 3, 3), (1, 8, 6, 8)), (3, 3)),
+        (network(RELU, (8, 4), (8, 4)), (1, 1)),
+        (network(RELU, (1, 8, 9), (1, 8, 9)), (1, 1)),
+    ],
+)
+def test_a_tile_may_be_as_large_as_the_map(made: Graph, largest: tuple[int, int]) -> None:
+    columns, rows = largest
+    assert verify_stacks(made, [stack(columns, rows)]) == ()
+    for larger in (stack(columns + 1, rows), stack(columns, rows + 1)):
+        (violation,) = verify_stacks(made, [larger])
+        assert violation.rule is Rule.TILE_EXCEEDS_MAP
+        assert f"in a map of {columns} x {rows}" in violation.detail
+
+
+def test_what_is_read_outside_names_the_stack_by_its_last_operator() -> None:
+    names = ("f", "g", "h")
+    stacks = [ScheduledStack(names, Tiling(1, 1, OverlapMode.RECOMPUTE)), ScheduledStack(("add",))]
+    (violation,) = verify_stacks(FORK, stacks)
+    assert (violation.rule, violation.subject) == (Rule.OVER_A_BRANCH, "f")
+    assert violation.detail == "'add' reads 'a' outside the stack that ends with 'h'"
