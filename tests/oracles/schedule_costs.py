@@ -1,0 +1,288 @@
+"""What Computes and Copies of a tiny schedule cost, read aloud from docs/schedule.md: every mapping of every nest.
+
+A network here is rows of small numbers: tensors by number, operators by what they read and write. Of `src` it takes the
+nests that lowering derives (the verifier derives them anew) and the cost of one mapping of a layer, which is
+held against its execution elsewhere.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from itertools import islice, pairwise, product
+from math import ceil, inf
+
+from onchip.answer.layer_mapping import LayerMapping
+from onchip.answer.layer_problem import LayerProblem
+from onchip.answer.schedule import Homes, ScheduledStack
+from onchip.arch.accelerator import Accelerator
+from onchip.arch.memory import Access
+from onchip.cost.layer.batch import LayerCosts
+from onchip.ir.graph import Graph
+from onchip.ir.layer import Layer
+from onchip.ir.operator import Operator
+from onchip.ir.tensor import Role
+from onchip.lower.layers.layers_of import Precision
+from onchip.lower.schedule.tiled import tile_graph
+from oracles.mapspace import all_mappings
+from oracles.packing import TooLargeError
+from oracles.schedule_workspaces import workspace
+
+MOST_MAPPINGS = 2500
+"""Of one nest at one choice of homes."""
+Rooms = tuple[int, ...]
+"""Bytes in each addressed memory, nearest the MACs first."""
+
+
+@dataclass(frozen=True)
+class ToyTensor:
+    name: str
+    size_bytes: int
+    row_bits: int
+    is_parameter: bool
+    is_given: bool
+    is_output: bool
+
+
+@dataclass(frozen=True)
+class ToyOperand:
+    """`kind` says which memories can be its home; `role` what it is to the nest."""
+
+    kind: str
+    role: str
+    tensor: int
+
+
+@dataclass(frozen=True)
+class ToyOperator:
+    name: str
+    nests: tuple[Layer, ...]
+    operands: tuple[ToyOperand, ...]
+
+    @property
+    def reads(self) -> list[ToyOperand]:
+        return [one for one in self.operands if one.kind != "output"]
+
+    @property
+    def writes(self) -> list[ToyOperand]:
+        return [one for one in self.operands if one.kind == "output"]
+
+
+@dataclass(frozen=True)
+class ToyMemory:
+    name: str
+    holds: frozenset[str]
+    capacity: int
+    alignment: int
+
+
+@dataclass(frozen=True)
+class Choice:
+    """One way to run a Compute: its mappings, its figures, and its workspaces."""
+
+    energy_fj: int
+    cycles: int
+    read_bits: int
+    written_bits: int
+    room: Rooms
+    mappings: tuple[tuple[Layer, Homes, LayerMapping], ...] = ()
+
+    @property
+    def traffic_bytes(self) -> int:
+        return -(-self.read_bits // 8) - (-self.written_bits // 8)
+
+
+class Toy:
+    """A tiny network whose operators run alone and whole, in their order, on a tiny machine."""
+
+    def __init__(self, network: Graph, accelerator: Accelerator, precision: Precision) -> None:
+        tiles = tile_graph(network, [ScheduledStack((one.name,)) for one in network.operators], precision)
+        self.accelerator = accelerator
+        graph = self.graph = tiles.graph
+        sizes = set(accelerator.array.sizes) if accelerator.array else set()
+        single = [one for one in accelerator.levels if one.serves is None or sizes <= set(one.serves)]
+        self.memories = [
+            ToyMemory(one.name, frozenset(map(str, one.holds)), one.capacity_bytes, one.alignment_bytes)
+            for one in (level.memory for level in single)
+        ]
+        self.tensors = [
+            ToyTensor(
+                tensor.name,
+                tensor.size_bytes,
+                tensor.shape[-1] * tensor.bits if tensor.shape and tensor.bits else tensor.size_bytes * 8,
+                tensor.role is Role.PARAMETER,
+                tensor.role in (Role.PARAMETER, Role.INPUT),
+                tensor.role is Role.OUTPUT,
+            )
+            for tensor in graph.tensors
+        ]
+        self.operators = []
+        for operator in graph.operators:
+            nests = tiles.operators[operator.name].nests
+            self.operators.append(ToyOperator(operator.name, nests, tuple(self._operands(operator, nests))))
+        self.known: dict[tuple[int, tuple[str | None, ...]], list[Choice]] = {}
+
+    def _operands(self, operator: Operator, nests: Sequence[Layer]) -> Iterator[ToyOperand]:
+        """What it reads, each once, then what it writes; element by element the larger is the input."""
+        numbers = {tensor.name: at for at, tensor in enumerate(self.tensors)}
+        read = [numbers[name] for name in dict.fromkeys(operator.reads)]
+        weights = [one for one in read if self.tensors[one].is_parameter] or read[1:]
+        if nests and all(nests[0].bounds[loop] == 1 for loop in "KCRS"):
+            weights = sorted(read, key=lambda one: -self.tensors[one].size_bytes)[1:]
+        for tensor in read:
+            kind = "weight" if self.tensors[tensor].is_parameter else "input"
+            is_weight = bool(nests) and nests[0].has_weight and tensor in weights
+            yield ToyOperand(
+                kind, "weight" if is_weight else "other" if tensor in weights and nests else "input", tensor
+            )
+        yield from (ToyOperand("output", "output", numbers[name]) for name in operator.outputs)
+
+    # Copies
+
+    def may_hold(self, memory: int, tensor: int) -> bool:
+        wanted = {"weight"} if self.tensors[tensor].is_parameter else {"input", "output"}
+        return bool(wanted & self.memories[memory].holds)
+
+    def copy_fj(self, tensor: int, source: int, target: int) -> int:
+        """Memories by number; DRAM's is above all."""
+        low, high = sorted((source, target))
+        way = [low, *(one for one in range(low + 1, high) if self.may_hold(one, tensor)), high]
+        way = way if low == source else way[::-1]
+        bits = self.tensors[tensor].size_bytes * 8
+        hops = pairwise(way)
+        return round(sum(self.access_fj(a, bits, reads=True) + self.access_fj(b, bits, reads=False) for a, b in hops))
+
+    def access_fj(self, memory: int, bits: int, *, reads: bool) -> Fraction:
+        """In shortest accesses, with the decimal numbers of the file."""
+        access = self._access(memory)
+        shortest = access.shortest_access_bits or access.access_bits
+        energy = Fraction(str(access.read_energy_pj if reads else access.write_energy_pj)) * 1000
+        return -(-bits // shortest) * energy * shortest / access.access_bits
+
+    def _access(self, memory: int) -> Access:
+        found = self.accelerator.dram.access if self.accelerator.dram else None
+        if memory < len(self.memories):
+            (level,) = [one for one in self.accelerator.levels if one.memory.name == self.memories[memory].name]
+            found = level.access
+        if found is None:
+            raise ValueError("nothing says what an access costs")
+        return found
+
+    def cycles(self, memory: int, bits: int, *, reads: bool) -> int:
+        ports = self.accelerator.dram.ports if self.accelerator.dram else ()
+        if memory < len(self.memories):
+            (level,) = [one for one in self.accelerator.levels if one.memory.name == self.memories[memory].name]
+            ports = level.ports
+        wanted = ("read" if reads else "write", "read_write")
+        rate = sum(port.bits_per_cycle for port in ports if port.direction in wanted)
+        return -(-bits // rate) if ports and bits else 0
+
+    # Computes
+
+    def choices(self, number: int, homes: tuple[str | None, ...]) -> list[Choice]:
+        """All ways to run an operator whose operands have these homes (None: streamed)."""
+        if (number, homes) not in self.known:
+            operator = self.operators[number]
+            found = self._of_nests(operator, homes) if operator.nests else [self._without_nest(operator, homes)]
+            self.known[number, homes] = found
+        return self.known[number, homes]
+
+    def _of_nests(self, operator: ToyOperator, homes: tuple[str | None, ...]) -> list[Choice]:
+        fronts = [self._of_nest(self.problem(operator, layer, homes)) for layer in operator.nests]
+        found = []
+        for parts in product(*fronts):
+            energy_pj = 0.0
+            for _, one in parts:
+                energy_pj += one
+            figures = [one for one, _ in parts]
+            found.append(
+                Choice(
+                    round(energy_pj * 1000),
+                    sum(one.cycles for one in figures),
+                    sum(one.read_bits for one in figures),
+                    sum(one.written_bits for one in figures),
+                    tuple(max(one) for one in zip(*(one.room for one in figures), strict=True)),
+                    tuple(mapping for one in figures for mapping in one.mappings),
+                )
+            )
+        return found
+
+    def problem(self, operator: ToyOperator, layer: Layer, homes: tuple[str | None, ...]) -> LayerProblem:
+        """A nest of an operator whose operands have these homes."""
+        at = {one.role: home for one, home in zip(operator.operands, homes, strict=True)}
+        weight = at.get("weight", at["input"]) if layer.has_weight else None
+        is_input = layer.has_weight and all(one.kind == "input" for one in operator.reads)
+        return LayerProblem(layer, self.accelerator, Homes(at["input"], weight, at["output"]), {}, is_input)
+
+    def room(self, problem: LayerProblem, mapping: LayerMapping) -> Rooms:
+        """The bytes of its workspaces."""
+        return tuple(workspace(problem, mapping, memory.name) for memory in self.memories)
+
+    def _of_nest(self, problem: LayerProblem) -> list[tuple[Choice, float]]:
+        """Of one nest every mapping, with its energy in pJ; but of those alike in all figures one."""
+        layer, homes = problem.layer, problem.homes
+        mappings = list(islice(all_mappings(problem), MOST_MAPPINGS + 1))
+        if len(mappings) > MOST_MAPPINGS:
+            raise TooLargeError
+        found: dict[tuple[object, ...], tuple[Choice, float]] = {}
+        for mapping, (energy_pj, cycles, read, written) in zip(mappings, _figures(problem, mappings), strict=True):
+            if energy_pj < inf:
+                room = self.room(problem, mapping)
+                key = (energy_pj, cycles, read, written, room)
+                found.setdefault(key, (Choice(0, cycles, read, written, room, ((layer, homes, mapping),)), energy_pj))
+        return _best(list(found.values()))
+
+    def _without_nest(self, operator: ToyOperator, homes: tuple[str | None, ...]) -> Choice:
+        """Each operand read or written once at its home; a row of each streamed one as workspace."""
+        names, dram = [one.name for one in self.memories], len(self.memories)
+        energy, moved, rows = Fraction(0), dict[tuple[int, bool], int](), [0] * dram
+        for one, home in zip(operator.operands, homes, strict=True):
+            tensor, reads = self.tensors[one.tensor], one.kind != "output"
+            memory = dram if home is None else names.index(home)
+            energy += self.access_fj(memory, tensor.size_bytes * 8, reads=reads)
+            moved[memory, reads] = moved.get((memory, reads), 0) + tensor.size_bytes * 8
+            holding = [at for at, other in enumerate(self.memories) if one.kind in other.holds]
+            if home is None and holding:
+                rows[holding[-1]] += tensor.row_bits
+        cycles = [
+            sum(self.cycles(memory, moved.get((memory, reads), 0), reads=reads) for reads in (True, False))
+            for memory in range(dram + 1)
+        ]
+        bits = moved.get((dram, True), 0), moved.get((dram, False), 0)
+        return Choice(round(energy), max(cycles), *bits, tuple(-(-one // 8) for one in rows))
+
+
+def _best(found: list[tuple[Choice, float]]) -> list[tuple[Choice, float]]:
+    """Leaves out what is worse than another in nothing less and in something more: it serves no objective."""
+
+    def figures(one: tuple[Choice, float]) -> tuple[float, ...]:
+        return (one[1], one[0].cycles, one[0].read_bits, one[0].written_bits, *one[0].room)
+
+    kept: list[tuple[Choice, float]] = []
+    for one in sorted(found, key=figures):
+        if not any(all(a <= b for a, b in zip(figures(other), figures(one), strict=True)) for other in kept):
+            kept.append(one)
+    return kept
+
+
+def _figures(problem: LayerProblem, mappings: Sequence[LayerMapping]) -> list[tuple[float, int, int, int]]:
+    """Of each mapping pJ (infinite where it has no room), cycles, bits that DRAM reads and writes.
+
+    The bits are what the mapping costs on a machine where one bit of DRAM read, or written, costs 1 and all else 0.
+    """
+    costs = LayerCosts(problem).of(mappings)
+    reads, writes = (LayerCosts(_priced(problem, *each)).of(mappings).energy_pj.tolist() for each in ((1, 0), (0, 1)))
+    cycles = [ceil(round(one, 6)) for one in costs.cycles.tolist()]
+    bits = [[0 if one == inf else round(one) for one in found] for found in (reads, writes)]
+    return list(zip(costs.energy_pj.tolist(), cycles, *bits, strict=True))
+
+
+def _priced(problem: LayerProblem, read_pj: float, write_pj: float) -> LayerProblem:
+    machine, dram = problem.accelerator, problem.accelerator.dram
+    if dram is None or machine.array is None:
+        raise ValueError("nothing says what DRAM and the array cost")
+    free = tuple(replace(level, access=Access(1, 0, 0)) for level in machine.levels)
+    array = replace(machine.array, mac_energy_pj=0.0)
+    priced = replace(machine, levels=free, array=array, dram=replace(dram, access=Access(1, read_pj, write_pj)))
+    return LayerProblem(problem.layer, priced, problem.homes, problem.room_bytes, problem.weight_is_an_input)
