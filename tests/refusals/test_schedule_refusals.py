@@ -13,7 +13,7 @@ from support.schedule_cases import HALF, RESIDENT, STREAMED, TILED, ScheduleCase
 from support.schedule_claim_refusals import CLAIM_REFUSALS
 from support.schedule_program_refusals import BANDED, PROGRAM_REFUSALS
 from support.schedule_refusal import ScheduleRefusal
-from support.schedule_structure_refusals import FORKED, FORKED_STACK, STRUCTURE_REFUSALS
+from support.schedule_structure_refusals import ADDED_AT_HOME, FORKED, FORKED_STACK, STRUCTURE_REFUSALS
 
 SCHEDULE_REFUSALS = (*STRUCTURE_REFUSALS, *PROGRAM_REFUSALS, *CLAIM_REFUSALS)
 MODULES = ("mappings", "stacks", "streaming", "tiles", "verifier")
@@ -79,6 +79,13 @@ def test_figures_of_schedules_are_those_worked_out_by_hand(
 def test_a_fork_runs_operator_by_operator_or_as_one_stack() -> None:
     assert FORKED.verdict().is_legal
     assert FORKED_STACK.verdict().is_legal
+
+
+def test_the_second_map_of_an_addition_lies_where_inputs_do() -> None:
+    verdict = ADDED_AT_HOME.verdict()
+    assert verdict.violations == ()
+    assert verdict.figures is not None
+    assert verdict.figures.traffic_bytes == 3 * (2 + 3) + 2 * 16 + 3
 
 
 def test_what_a_cost_model_has_said_is_not_checked() -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from onchip.answer.schedule import ScheduledStack
+from onchip.answer.schedule import Homes, ScheduledStack
 from onchip.answer.stacks import OverlapMode, Tiling
 from onchip.ir.layer import Layer
 from onchip.ir.tensor import Role
@@ -31,6 +31,21 @@ FORKED = ScheduleCase(
     "compute f\ncompute g\ncompute h\ncompute add",
     FORK,
 )
+ADDED_AT_HOME = replace(
+    FORKED,
+    mappings=(*FORKED.mappings[:3], mapped(3, SUM, Homes("near", "near", None))),
+    program="""
+    compute f
+    compute g
+    compute h
+    allocate a near 0
+    copy a dram near
+    allocate c near 16
+    copy c dram near
+    compute add
+    """,
+)
+"""The second map of an addition is its nest's weight, and lies in a memory that holds inputs, and no weights."""
 _ONE_TILE = Tiling(4, 4, OverlapMode.RECOMPUTE)
 
 
