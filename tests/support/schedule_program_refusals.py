@@ -134,6 +134,18 @@ _PROGRAM = (
         "conv1@workspace",
     ),
     refusal(
+        Rule.DRAM_ALLOCATED,
+        "a workspace on the chip",
+        (RESIDENT, RESIDENT.edited(5, "allocate conv1@workspace dram 0", "allocate conv1@workspace near 48")),
+        "conv1@workspace",
+    ),
+    refusal(
+        Rule.UNKNOWN_MEMORY,
+        "a workspace in an addressed memory",
+        (RESIDENT, RESIDENT.edited(5, "allocate conv1@workspace register 0", "allocate conv1@workspace near 48")),
+        "register",
+    ),
+    refusal(
         Rule.UNKNOWN_TENSOR,
         "a workspace of an operator",
         (RESIDENT, RESIDENT.edited(5, "allocate conv3@workspace far 100", "allocate conv1@workspace near 48")),

@@ -127,6 +127,11 @@ _UNFINISHED = replace(
     tensors=tuple(one for one in TILED.tile_graph.tensors if one.name not in (*_LAST.inputs, *_LAST.outputs)),
     operators=TILED.tile_graph.operators[:2],
 )
+_TWICE = replace(
+    TILED.tile_graph,
+    tensors=(*TILED.tile_graph.tensors, replace(TILED.tile_graph.tensor["y[:,:,2:4,:]"], name="again")),
+    operators=(*TILED.tile_graph.operators, replace(_LAST, name="conv2#01", outputs=("again",))),
+)
 _BIAS = (*PAIR.tensors, replace(PAIR.tensor["w2"], name="bias", shape=(1,), size_bytes=1))
 BIASED = replace(
     PAIR, tensors=_BIAS, operators=(PAIR.operators[0], replace(PAIR.operators[1], parameters=("w2", "bias")))
@@ -198,7 +203,7 @@ _TILES = (
         "conv2#1",
     ),
     refusal(
-        (Rule.TILE_MISSING,),
+        (Rule.TILE_MISSING, Rule.BANDS_DO_NOT_PARTITION),
         "all that leaves the stack",
         (TILED, replace(TILED, tiles=_UNFINISHED)),
         "conv2",
@@ -208,6 +213,12 @@ _TILES = (
         "tiles from left to right, then down",
         (TILED, replace(TILED, tiles=_SWAPPED)),
         "conv1#0",
+    ),
+    refusal(
+        (Rule.TILE_OUT_OF_ORDER, Rule.BANDS_DO_NOT_PARTITION),
+        "each tile once",
+        (TILED, replace(TILED, tiles=_TWICE)),
+        "conv2#01",
     ),
     refusal(
         Rule.REGION_NOT_WRITTEN,

@@ -70,7 +70,11 @@ def verify_tiles(
         regions = [_regions_of_last(network, stack) for stack in stacks]
         for run in runs:
             found += _Part(network, tiles, stacks[run.stack], regions[run.stack], nests, run).violations()
-        found += [*_order(stacks, runs, nests), *_what_is_computed(stacks, regions, runs), *_bands(network, tiles)]
+        found += [
+            *_order(stacks, runs, nests),
+            *_what_is_computed(stacks, regions, runs),
+            *_bands(network, tiles, stacks),
+        ]
     return tuple(found)
 
 
@@ -111,14 +115,14 @@ def _order(
 ) -> Iterator[Violation]:
     """Stack by stack, in a stack tile by tile, in a tile in the stack's order; views stand before their readers."""
     places = {name: place for stack in stacks for place, name in enumerate(stack.operators)}
-    last = (0, 0, 0)
+    last = (0, 0, -1)
     for run in runs:
         is_view = stacks[run.stack].tiling is not None and nests.of(run.original) is None
         key = (run.stack, run.number, last[2] if is_view and (run.stack, run.number) == last[:2] else 0)
         if not is_view:
             key = (run.stack, run.number, places[run.original.name])
-        if key < last:
-            detail = f"tile {key[1]} of stack {key[0]} stands behind tile {last[1]} of stack {last[0]}"
+        if key < last or (key == last and not is_view):
+            detail = f"tile {key[1]} of stack {key[0]} stands behind one of tile {last[1]} of stack {last[0]}"
             yield Violation(Rule.TILE_OUT_OF_ORDER, run.operator.name, detail)
         last = max(key, last)
 
@@ -142,15 +146,17 @@ def _what_is_computed(
                 yield Violation(Rule.TILE_MISSING, last, f"nothing computes tile {number}, {_shown(region)}")
 
 
-def _bands(network: Graph, tiles: Graph) -> Iterator[Violation]:
-    """Bands of what nobody computes make up their tensor, each element once."""
+def _bands(network: Graph, tiles: Graph, stacks: Sequence[ScheduledStack]) -> Iterator[Violation]:
+    """Bands of what is not computed inside a stack make up their tensor, each element once."""
+    inside = {
+        written for stack in stacks for name in stack.operators[:-1] for written in network.operator[name].outputs
+    }
     regions: dict[str, list[Region]] = defaultdict(list)
     for tensor in tiles.tensors:
-        if tensor.part_of is not None and tensor.region is not None:
-            regions[tensor.part_of].append(tensor.region)
+        shape = network.tensor[tensor.part_of or tensor.name].shape
+        regions[tensor.part_of or tensor.name].append(tensor.region or whole_region(shape or ()))
     for name, boxes in regions.items():
-        base = network.tensor[name]
-        if name not in network.producer and not partition(whole_region(base.shape or ()), boxes):
+        if name not in inside and not partition(whole_region(network.tensor[name].shape or ()), boxes):
             yield Violation(Rule.BANDS_DO_NOT_PARTITION, name, f"its {len(boxes)} bands overlap or leave a gap")
 
 
