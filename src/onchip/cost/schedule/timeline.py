@@ -46,7 +46,7 @@ def time_schedule(
 
 
 @dataclass(slots=True)
-class _Place:
+class _WrittenPlace:
     """Bytes [start, stop) of a memory under one residency.
 
     They may be written from `free_at` on (None: nobody has asked yet), are in use until `busy_until`, and hold what
@@ -64,10 +64,10 @@ class _Place:
 class _Residents:
     """The residencies of one memory, and what is known of those that ended."""
 
-    places: dict[str, _Place] = field(default_factory=dict)
+    places: dict[str, _WrittenPlace] = field(default_factory=dict)
     freed: FreedPlaces = field(default_factory=FreedPlaces)
 
-    def free_at(self, place: _Place) -> int:
+    def free_at(self, place: _WrittenPlace) -> int:
         """From when on the place may be written."""
         if place.free_at is None:
             place.free_at = self.freed.take(place.start, place.stop)
@@ -121,7 +121,7 @@ class _ProgramClock:
             size_bytes = self._costs[tensor.removesuffix(WORKSPACE)].workspace_bytes[memory]
         else:
             size_bytes = self._graph.tensor[tensor].size_bytes
-        self._residents[memory].places[tensor] = _Place(offset_bytes, offset_bytes + size_bytes)
+        self._residents[memory].places[tensor] = _WrittenPlace(offset_bytes, offset_bytes + size_bytes)
 
     def end(self, tensor: str, memory: str) -> None:
         """A residency ends; if nobody wrote it, its bytes are as they were."""
@@ -203,26 +203,26 @@ class _ProgramClock:
             return None not in found
         return all(place is not None and place.written_at is not None for place in found)
 
-    def _workspaces(self, name: str, cost: ComputeCost) -> Iterator[tuple[str, _Place]]:
+    def _workspaces(self, name: str, cost: ComputeCost) -> Iterator[tuple[str, _WrittenPlace]]:
         for memory in cost.workspace_bytes:
             place = self._residents[memory].places.get(f"{name}{WORKSPACE}")
             if place is not None:
                 yield memory, place
 
-    def _place(self, tensor: str, memory: str) -> _Place | None:
+    def _place(self, tensor: str, memory: str) -> _WrittenPlace | None:
         return None if memory == DRAM else self._residents[memory].places[tensor]
 
-    def _written_at(self, tensor: str, place: _Place | None) -> int:
+    def _written_at(self, tensor: str, place: _WrittenPlace | None) -> int:
         """When the bytes are there; those of inputs and parameters are in DRAM from the start."""
         return self._in_dram_at.get(tensor, 0) if place is None else place.written_at or 0
 
-    def _write(self, tensor: str, place: _Place | None, cycle: int) -> None:
+    def _write(self, tensor: str, place: _WrittenPlace | None, cycle: int) -> None:
         if place is None:
             self._in_dram_at[tensor] = cycle
         else:
             place.written_at = cycle
 
 
-def _use(places: Sequence[_Place], until: int) -> None:
+def _use(places: Sequence[_WrittenPlace], until: int) -> None:
     for place in places:
         place.busy_until = max(place.busy_until, until)
