@@ -46,6 +46,7 @@ def test_the_nearest_illegal_schedule_is_refused_for_that_rule_alone(refusal: Sc
 
 
 def test_more_tile_operators_than_a_schedule_may_have_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert onchip.verify.schedule.tiles.MOST_TILES == 50_000
     monkeypatch.setattr(onchip.verify.schedule.tiles, "MOST_TILES", 4)
     assert TILED.verdict().is_legal
     monkeypatch.setattr(onchip.verify.schedule.tiles, "MOST_TILES", 3)

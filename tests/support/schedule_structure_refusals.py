@@ -142,6 +142,12 @@ _TWO_ROWS = ((0, 1), (0, 1), (0, 2), (0, 4))
 _TILES = (
     refusal(
         Rule.TENSOR_DIFFERS,
+        "a tensor of the network",
+        (TILED, TILED.with_tensor("x[:,:,0:1,:]", part_of="ghost")),
+        "x[:,:,0:1,:]",
+    ),
+    refusal(
+        Rule.TENSOR_DIFFERS,
         "the network's own sizes",
         (STREAMED, replace(STREAMED, tiles=PAIR).with_tensor("a", shape=(1, 2, 4, 3), size_bytes=24)),
         "a",
