@@ -9,7 +9,9 @@ SECONDS ?= 240
 .PHONY: demo test check adversary planted mutate extras format bench bench-all clean
 
 demo: $(VENV)/.installed
-	$(BIN)/python -m onchip plan "$$($(BIN)/python examples/light_model.py resnet50)" --bits 8 --sram 2400KiB
+	$(BIN)/python -m onchip schedule "$$($(BIN)/python examples/light_model.py squeezenet)" --accelerator simba \
+		-o squeezenet.schedule.json.gz --report squeezenet.html
+	@echo "the page is squeezenet.html, the schedule squeezenet.schedule.json.gz"
 
 test: $(VENV)/.installed-test
 	$(BIN)/python -m pytest -n auto
@@ -57,7 +59,7 @@ $(BIN)/python:
 	$(PYTHON) -m venv $(VENV)
 
 $(VENV)/.installed: $(BIN)/python pyproject.toml constraints.txt
-	$(PIP) --editable .
+	$(PIP) --editable '.[report,run]'
 	touch $@
 
 $(VENV)/.installed-test: $(VENV)/.installed
