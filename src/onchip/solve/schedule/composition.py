@@ -51,6 +51,7 @@ class Composer:
         names = list(self.steps)
         homes = dict(zip(names, Residents(levels).homes(found.instructions, self.steps), strict=True))
         rooms = self._rooms(found, homes)
+        self.mappings.expect(len(rooms))
         mapped = {nest: self._mapped(nest, *room) for nest, room in rooms.items()}
         costs = {name: self._cost(self.steps[name], homes[name], mapped) for name in names}
         for name, free in zip(names, found.free_below, strict=True):

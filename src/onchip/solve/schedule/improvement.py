@@ -49,15 +49,17 @@ class Improver:
     lower_bound: int
 
     def improved(self, start: Placed) -> Placed:
-        """The best found before the run has to stop."""
-        best, is_better = start, True
+        """The best found before the run has to stop; what would take as long as is left is not begun."""
+        best, is_better, longest = start, True, 0.0
         stays = sorted(self._stays(), key=lambda stay: -self._weight(stay))
         while is_better and self.run.stop is None:
             is_better = False
             for stay in stays:
-                if self.run.stop is not None:
-                    break
+                if self.run.stop is not None or self.run.seconds_left < longest:
+                    return best
+                begun = self.run.seconds
                 found = self._tried(stay.applied(best.places))
+                longest = max(longest, self.run.seconds - begun)
                 if found is not None and found.value < best.value:
                     best, is_better = found, True
                     self.run.report(best.value, self.lower_bound, f"keep {stay.tensor!r} in {stay.memory or 'DRAM'}")

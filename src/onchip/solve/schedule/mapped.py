@@ -17,10 +17,11 @@ Room = Mapping[str, int]
 
 @dataclass(frozen=True, slots=True)
 class MappedNest:
-    """A mapping, and what the nest costs with it."""
+    """A mapping, and what the nest costs with it; a makeshift one was not searched for: the time was over."""
 
     mapping: LayerMapping
     cost: NestCost
+    is_makeshift: bool = False
 
     def fits(self, room: Room) -> bool:
         """Whether its workspaces are within the room."""
@@ -29,6 +30,10 @@ class MappedNest:
 
 NestMapper = Callable[[NestPlace, Room], MappedNest | None]
 """The best mapping of a nest within a room; None if none fits."""
+
+
+def _nobody_is_told(_count: int) -> None:
+    """A mapper that shares out no time."""
 
 
 @dataclass(slots=True)
@@ -40,16 +45,19 @@ class KnownMappings:
     """
 
     mapper: NestMapper
+    expect: Callable[[int], None] = field(default=_nobody_is_told)
+    """Is told how many nests the mapper will be asked for next."""
     _found: dict[tuple[Layer, Homes, bool], list[tuple[Room, MappedNest | None]]] = field(default_factory=dict)
 
     def best(self, nest: NestPlace, room: Room) -> MappedNest | None:
         """Of a nest in a room; None if none fits."""
-        known = self._found.setdefault((nest.layer, nest.homes, nest.weight_is_an_input), [])
-        for larger, mapped in known:
+        key = (nest.layer, nest.homes, nest.weight_is_an_input)
+        for larger, mapped in self._found.get(key, []):
             if _is_within(room, larger) and (mapped is None or mapped.fits(room)):
                 return mapped
         found = self.mapper(nest, room)
-        known.append((room, found))
+        if found is None or not found.is_makeshift:
+            self._found.setdefault(key, []).append((room, found))
         return found
 
 

@@ -8,6 +8,8 @@ from typing import Final
 
 from onchip.answer.stacks import OverlapMode
 
+OPTIMAL: Final = "optimal"
+"""Of `stacks`: they are searched."""
 LAYERS: Final = "layers"
 """Of `stacks`: every operator alone."""
 
@@ -20,10 +22,20 @@ class ScheduleOptions:
     is streamed from and to DRAM.
     """
 
-    stacks: str = "optimal"
+    stacks: str = OPTIMAL
     tile: tuple[int, int] | None = None
     mode: OverlapMode | None = None
     maps_stay: bool = True
+
+    @property
+    def leaves_stacks_open(self) -> bool:
+        """Whether nothing is said of stacks and tiles."""
+        return self.stacks == OPTIMAL and self.tile is None and self.mode is None
+
+    @property
+    def runs_layers_whole(self) -> bool:
+        """Whether every operator is to run alone, and without tiles as far as is said."""
+        return self.stacks == LAYERS and self.tile is None and self.mode is None
 
     @property
     def space(self) -> Mapping[str, str]:
@@ -33,7 +45,7 @@ class ScheduleOptions:
         """
         return {
             "order": "any",
-            "stacks": "any" if self.stacks == "optimal" else self.stacks,
+            "stacks": "any" if self.stacks == OPTIMAL else self.stacks,
             "tilings": "any" if self.tile is None else f"{self.tile[0]}x{self.tile[1]}",
             "homes": "any" if self.maps_stay else "DRAM",
             "mappings": "every memory keeps what it holds",

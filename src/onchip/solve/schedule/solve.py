@@ -25,7 +25,7 @@ from onchip.solve.schedule.mapped import KnownMappings
 from onchip.solve.schedule.movements import TiledNetwork
 from onchip.solve.schedule.nest_mapper import BestMapper
 from onchip.solve.schedule.objective import ScheduleObjective
-from onchip.solve.schedule.options import LAYERS, ScheduleOptions
+from onchip.solve.schedule.options import ScheduleOptions
 from onchip.solve.schedule.places import Places
 from onchip.solve.schedule.runs import step_of
 from onchip.solve.stacks.options import FusionOptions
@@ -78,7 +78,7 @@ class ScheduleSolver:
         question = self.question
         cache = MappingCache(cache_folder()) if question.uses_cache else None
         mapper = BestMapper(question.accelerator, question.objective.of_layers, self.run, cache)
-        self.mappings = KnownMappings(mapper)
+        self.mappings = KnownMappings(mapper, mapper.expect)
 
     def solved(self) -> Result[FoundSchedule]:
         """The best schedule found; UNKNOWN where not even one operator after the other has mappings in time."""
@@ -93,24 +93,38 @@ class ScheduleSolver:
         return Result(status, found, value, bound, self.run.seconds, METHOD, stop)
 
     def _starts(self) -> Iterator[_Start]:
-        """Every operator alone, everything streamed; the stacks of the best fusion strategy; none that do not fit."""
-        with suppress(NoMappingError):
-            yield self._start(_layer_by_layer(self.question.network), Places())
-        if self.options.stacks != LAYERS and (fused := self._fused()) is not None:
+        """Every operator alone, everything streamed; the stacks of the best fusion strategy; none that do not fit.
+
+        Where stacks or tiles are given, operators alone are there for want of them.
+        """
+        if self.options.leaves_stacks_open or self.options.runs_layers_whole:
+            yield from self._layer_by_layer()
+        if self.options.runs_layers_whole or self.run.stop is not None:
+            return
+        has_stacks = False
+        if (fused := self._fused()) is not None and self.run.stop is None:
             with suppress(NoMappingError, ScheduleError):
                 yield self._start(fused.stacks, fused.places)
+                has_stacks = True
+        if not has_stacks and not self.options.leaves_stacks_open:
+            yield from self._layer_by_layer()
+
+    def _layer_by_layer(self) -> Iterator[_Start]:
+        with suppress(NoMappingError):
+            yield self._start(_every_operator_alone(self.question.network), Places())
 
     def _fused(self) -> FusionStart | None:
         question, options = self.question, self.options
+        is_limited = self.run.limits.time_limit_seconds is not None
+        asked = FusionOptions(options.stacks, options.tile, options.mode, maps_stay=options.maps_stay)
         search = FusionSearch(
             question.network,
             question.accelerator,
             question.precision,
             question.objective,
-            FusionOptions(options.stacks, options.tile, options.mode, maps_stay=options.maps_stay),
+            replace(asked, needs_bound=not is_limited),
             question.uses_cache,
         )
-        is_limited = self.run.limits.time_limit_seconds is not None
         share = self.run.within(SHARE_FOR_FUSION * self.run.seconds_left) if is_limited else self.run
         return search.start(replace(share, listener=self._listen_to_fusion))
 
@@ -160,7 +174,7 @@ def solve_schedule(question: ScheduleQuestion, options: ScheduleOptions, run: Ru
     return ScheduleSolver(question, options, run).solved()
 
 
-def _layer_by_layer(network: Graph) -> tuple[ScheduledStack, ...]:
+def _every_operator_alone(network: Graph) -> tuple[ScheduledStack, ...]:
     return tuple(ScheduledStack((operator.name,)) for operator in network.operators)
 
 

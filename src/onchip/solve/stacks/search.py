@@ -32,12 +32,17 @@ class FoundWay(Generic[ChoiceT]):
     stopped_by: Stop
 
 
+class NoBoundError(Exception):
+    """There was no time to look at everything, so that nothing is proven."""
+
+
 @dataclass(slots=True)
 class LazySearch(Generic[ChoiceT]):
     """Ways from place 0 to `last`. So many choices are costed at a time (`ahead`), where there are as many.
 
     Where one stands for many choices, or the run has to stop, these are looked at only when the cheapest way leads
-    over it.
+    over it. All is looked at before anything is proven, whatever the time, unless no bound is needed: then
+    NoBoundError is raised where the run has to stop.
     """
 
     arcs: Sequence[Arc[ChoiceT]]
@@ -46,6 +51,7 @@ class LazySearch(Generic[ChoiceT]):
     ledger: Ledger[ChoiceT]
     ahead: int = 1
     run: Run = field(default_factory=Run)
+    needs_bound: bool = True
     way: PathToPlace[ChoiceT] | None = field(init=False)
     best: PathToPlace[ChoiceT] | None = field(init=False, default=None)
     _fronts: list[tuple[PathToPlace[ChoiceT], ...]] = field(init=False)
@@ -58,6 +64,8 @@ class LazySearch(Generic[ChoiceT]):
         self._fronts = [() for _ in self.arcs]
         self._choices = [[] for _ in self.arcs]
         for at, arc in enumerate(self.arcs):
+            if not self.needs_bound and self.run.stop is not None:
+                raise NoBoundError
             for choice in arc.choices:
                 self._take(at, self._parts_of_few(choice) or [choice])
             self._look_at(at)

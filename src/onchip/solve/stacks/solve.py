@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from onchip.answer.result import Result, Status
+from onchip.answer.result import Result, Status, Stop
 from onchip.answer.stacks import FusionStrategy, OverlapMode, StackStrategy
 from onchip.arch.accelerator import Accelerator
 from onchip.arch.memory import DRAM
@@ -17,7 +17,7 @@ from onchip.solve.stacks.costs import StackCosts
 from onchip.solve.stacks.guided import Estimates, GuidedSearch
 from onchip.solve.stacks.objective import Criteria
 from onchip.solve.stacks.options import OPTIMAL, Combination, FusionOptions
-from onchip.solve.stacks.search import FoundWay, LazySearch, best_of
+from onchip.solve.stacks.search import FoundWay, LazySearch, NoBoundError, best_of
 from onchip.solve.stacks.space import StackChoice, StackSpace
 from onchip.solve.stacks.spaces import (
     FewTilings,
@@ -53,7 +53,7 @@ def solve_fusion(
     """The strategy of least objective value in the space that the options span; raises UsageError for bad ones."""
     spans = spans_of_option(network, accelerator, options.stacks)
     ensure_a_tile_fits(network, spans, options)
-    solver = Solver(Ledger[StackChoice](costs), costs.objective.zero, options.ahead, run)
+    solver = Solver(Ledger[StackChoice](costs), costs.objective.zero, options.ahead, run, options.needs_bound)
     space = space_of(network, accelerator, spans, options)
     if options.combination is Combination.BEST:
         found = solver.best(space)
@@ -86,16 +86,32 @@ class Solver:
     zero: Criteria
     ahead: int
     run: Run
+    needs_bound: bool = True
 
     def best(self, space: StackSpace) -> FoundWay[StackChoice]:
         """Begins with few stacks in few tiles."""
         few = few_stacks(space)
         fewest = replace(few, tilings=FewTilings(space))
+        if not self.needs_bound:
+            return self._best_in_time((fewest, few, space))
         start = self._no_worse(fewest, self._better(fewest, None))
         search = self._search(space)
         start = self._no_worse(few, self._better(space, self._better(few, start)))
         search.refresh()
         return best_of([search], self.run, "strategies", start)
+
+    def _best_in_time(self, spaces: Sequence[StackSpace]) -> FoundWay[StackChoice]:
+        """The last space has all strategies; where there is no time to look at all, nothing is proven of them."""
+        start: PathToPlace[StackChoice] | None = None
+        try:
+            for space in spaces:
+                start = self._better(space, start)
+            for space in spaces[:-1]:
+                start = self._no_worse(space, start)
+            return best_of([self._search(spaces[-1])], self.run, "strategies", start)
+        except NoBoundError:
+            status = Status.UNKNOWN if start is None else Status.FEASIBLE
+            return FoundWay(status, start, 0, self.run.stop or Stop.TIME_LIMIT)
 
     def best_shared(self, space: StackSpace, parts: Iterator[StackSpace]) -> FoundWay[StackChoice]:
         """Of the parts of a space, in each of which all stacks share a tiling; stopped early, a bound of all of it."""
@@ -109,7 +125,9 @@ class Solver:
         return best_of(searches, self.run, "strategies")
 
     def _search(self, space: StackSpace) -> LazySearch[StackChoice]:
-        return LazySearch(*space.arcs(), self.zero, self.ledger, self.ahead, self.run)
+        if not self.needs_bound and self.run.stop is not None:
+            raise NoBoundError
+        return LazySearch(*space.arcs(), self.zero, self.ledger, self.ahead, self.run, self.needs_bound)
 
     def _no_worse(self, space: StackSpace, best: PathToPlace[StackChoice] | None) -> PathToPlace[StackChoice] | None:
         """No worse than any of the space, proven if there is time; what is proven of it is not of a larger one."""
@@ -119,6 +137,8 @@ class Solver:
 
     def _better(self, space: StackSpace, best: PathToPlace[StackChoice] | None) -> PathToPlace[StackChoice] | None:
         """The best that estimates lead to, or that there is."""
+        if not self.needs_bound and self.run.stop is not None:
+            return best
         arcs, last = replace(space, tilings=ThinnedTilings(space.tilings)).arcs()
         every = [replace(arc, choices=tuple(one for choice in arc.choices for one in choice.singly())) for arc in arcs]
         search = GuidedSearch(every, last, self.zero, Estimates(self.ledger, _kind), self.ahead, best)
