@@ -11,7 +11,6 @@ from onchip.arch.memory import DRAM
 from onchip.formats.own.accelerator_yaml import load_accelerator
 from onchip.ir.layer import Layer
 from onchip.reports.mapping.figures import (
-    Json,
     costed_layers,
     energy_by_memory,
     energy_by_operand,
@@ -21,6 +20,7 @@ from onchip.reports.mapping.figures import (
 from onchip.reports.mapping.html import mapping_html
 from onchip.reports.mapping.loop_nest import loop_nest
 from onchip.reports.mapping.outcome import MappingOutcome
+from onchip.reports.shared.page import Json
 
 SIMBA = load_accelerator("simba")
 

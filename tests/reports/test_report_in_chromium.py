@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import shutil
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -17,43 +16,22 @@ from onchip.ir.graph import Graph
 from onchip.ir.operator import Operator
 from onchip.ir.tensor import Role, Tensor
 from onchip.reports.program.html import report_html
+from support.browser import logged, needs_chromium, no_error, open_page, script, started, time_range, wait_for
 from support.reports import diamond_graph, findings_of, findings_of_outcome, in_two_scratchpads
 from support.several import LINKED, outcome_of
 
 if TYPE_CHECKING:
     from selenium.webdriver import Chrome
 
-CHROMIUM, CHROMEDRIVER = shutil.which("chromium"), shutil.which("chromedriver")
-FLAGS = (
-    "--headless",
-    "--no-sandbox",
-    "--disable-gpu",
-    "--disable-quic",
-    "--no-first-run",
-    "--disable-background-networking",
-    "--disable-component-update",
-    "--disable-sync",
-    "--window-size=1280,900",
-)
 MOST_SECONDS = 3.0
 ACCELERATOR_OF = {"roles": "nvdla-like", "linked": LINKED}
 
-pytestmark = pytest.mark.skipif(
-    not (CHROMIUM and CHROMEDRIVER), reason="chromium and chromium-driver are not installed"
-)
+pytestmark = needs_chromium
 
 
 @pytest.fixture(scope="module")
 def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Chrome]:
-    webdriver = pytest.importorskip("selenium.webdriver")
-    options = webdriver.ChromeOptions()
-    options.binary_location = CHROMIUM
-    for flag in (*FLAGS, f"--user-data-dir={tmp_path_factory.mktemp('chromium')}"):
-        options.add_argument(flag)
-    options.set_capability("goog:loggingPrefs", {"browser": "ALL", "performance": "ALL"})
-    driver = webdriver.Chrome(options=options, service=webdriver.ChromeService(CHROMEDRIVER))
-    yield driver
-    driver.quit()
+    yield from started(tmp_path_factory.mktemp("chromium"))
 
 
 @pytest.fixture(scope="module")
@@ -81,45 +59,6 @@ def long_graph(count: int) -> Graph:
     edges = zip(("x", *names), names, strict=False)
     operators = (Operator(f"conv_{index}", "Conv", (read,), (written,)) for index, (read, written) in enumerate(edges))
     return Graph("long", tensors, tuple(operators))
-
-
-def script(browser: Chrome, text: str, *arguments: object) -> Any:  # noqa: ANN401 (what the script gives)
-    return browser.execute_script(text, *arguments)
-
-
-def open_page(browser: Chrome, page: Path, theme: str = "light") -> None:
-    """Wait until everything is drawn; whatever was logged before is dropped."""
-    from selenium.webdriver.support.ui import WebDriverWait
-
-    features = [{"name": "prefers-color-scheme", "value": theme}]
-    browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": features})
-    logged(browser, "browser")
-    logged(browser, "performance")
-    browser.get(page.as_uri())
-    WebDriverWait(browser, 20).until(lambda _: script(browser, "return document.documentElement.dataset.ready"))
-
-
-def logged(browser: Chrome, kind: str) -> list[dict[str, str]]:
-    """What a log has got since it was last asked for."""
-    lines: list[dict[str, str]] = browser.get_log(kind)  # type: ignore[no-untyped-call]
-    return lines
-
-
-def no_error(browser: Chrome) -> bool:
-    return [line for line in logged(browser, "browser") if line["level"] != "INFO"] == []
-
-
-def time_range(browser: Chrome, plot: str) -> list[float]:
-    found = script(browser, "return document.getElementById(arguments[0]).layout.xaxis.range", plot)
-    assert isinstance(found, list)
-    return found
-
-
-def wait_for(browser: Chrome, condition: str, *arguments: object) -> Any:  # noqa: ANN401 (what the condition gives)
-    """Until a condition in JavaScript holds; what it gave."""
-    from selenium.webdriver.support.ui import WebDriverWait
-
-    return WebDriverWait(browser, 10).until(lambda _: script(browser, f"return {condition}", *arguments))
 
 
 def press(browser: Chrome, plot: str, *keys: str) -> None:

@@ -10,7 +10,7 @@ const drawing = (() => {
     const colour = (place) => paint(paints ? paints[place] : place === last ? "capacity" : CLOSE_TO_FAR[place % CLOSE_TO_FAR.length]);
     const colorscale = labels.flatMap((_, place) => [[place / labels.length, colour(place)], [(place + 1) / labels.length, colour(place)]]);
     const colorbar = { tickvals: labels.map((_, place) => place), ticktext: labels, tickfont: { color: paint("ink") } };
-    return { ...trace, zmin: -0.5, zmax: last + 0.5, colorscale, colorbar };
+    return { ...trace, zmin: -0.5, zmax: last + 0.5, colorscale, colorbar, showscale: !paints };
   }
 
   function heat(trace) {
@@ -45,9 +45,9 @@ const drawing = (() => {
     };
   }
 
-  function stillAxis({ title, type, tickformat, hidden, is_reversed, lowest, highest }) {
+  function stillAxis({ title, type, tickformat, tickvals, ticktext, hidden, is_reversed, lowest, highest }) {
     const range = highest ? [Math.log10(lowest), Math.log10(highest)] : undefined;
-    return axis(title, { type, tickformat, range, visible: !hidden, autorange: range ? false : is_reversed ? "reversed" : true, automargin: true });
+    return axis(title, { type, tickformat, tickvals, ticktext, range, visible: !hidden, autorange: range ? false : is_reversed ? "reversed" : true, automargin: true });
   }
 
   function still(id, { traces, x, y, height, bars }) {

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from onchip.explanations.reload_causes import ReloadPurpose
 from onchip.reports.program.figures import footprint, memory_map, step_cycles, timeline, traffic
 from onchip.reports.program.findings import Findings
@@ -31,7 +33,12 @@ def report_html(findings: Findings) -> str:
         "forced_steps": len({one.tightest_step for one in findings.absences if one.is_forced}),
         "only_detours": all(one.way is not ReloadPurpose.BACK for one in findings.absences),
     }
-    filters = {"bytes": short_bytes, "exact": exact_bytes, "shape": shape_of, "memory": memory_title}
+    filters: dict[str, Callable[..., str]] = {
+        "bytes": short_bytes,
+        "exact": exact_bytes,
+        "shape": shape_of,
+        "memory": memory_title,
+    }
     return Page("program.html.j2", ("words.js", "time.js"), page_facts(findings), values, filters).html()
 
 

@@ -41,6 +41,16 @@ class Outcome:
     document: PlanDocument | None = None
 
     @property
+    def answer(self) -> Plan | None:
+        """The plan; None where there is none."""
+        return self.result.answer
+
+    @property
+    def gap(self) -> float | None:
+        """How far the plan may be from the best, by its objective value; None where there is none."""
+        return self.result.gap
+
+    @property
     def capacity_bytes(self) -> int:
         """The bytes of all scratchpads together."""
         return sum(memory.capacity_bytes for memory in self.problem.memories)

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from itertools import accumulate
 
 from onchip.answer.program import Allocate, Compute, Copy, Free
 from onchip.answer.schedule import WORKSPACE, Schedule
@@ -103,13 +105,13 @@ class ScheduleHistory:
 
     def footprint(self, memory: str) -> Mapping[str, Sequence[int]]:
         """By role the bytes resident in a memory in each step."""
-        changes: dict[str, list[int]] = {}
+        changes: dict[str, list[int]] = defaultdict(lambda: [0] * (self.step_count + 1))
         for one in self.residencies:
             if one.memory == memory:
-                change = changes.setdefault(self.role(one.tensor), [0] * (self.step_count + 1))
+                change = changes[self.role(one.tensor)]
                 change[one.start_step] += one.size_bytes
                 change[one.stop_step] -= one.size_bytes
-        return {role: _running_sums(change)[:-1] for role, change in changes.items()}
+        return {role: list(accumulate(change))[:-1] for role, change in changes.items()}
 
     @cached_property
     def _replay(self) -> _Replay:
@@ -193,11 +195,3 @@ class _Replay:
                 one.is_spilled,
             )
         )
-
-
-def _running_sums(changes: Sequence[int]) -> list[int]:
-    sums, total = [], 0
-    for change in changes:
-        total += change
-        sums.append(total)
-    return sums

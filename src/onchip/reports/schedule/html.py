@@ -137,6 +137,8 @@ class _ScheduledPage:
             "timeline-plot": timeline_figure(self.figures.timeline, accelerator.dma.queues if accelerator.dma else 1),
         }
         for number, memory in enumerate(self.memories):
+            if not self.drawn.count(memory.name):
+                continue
             is_coarse = memory.name in self.drawn.coarse
             indices = self.drawn.indices(memory.name)
             drawn = coarse_map(self.history, memory) if is_coarse else memory_map(self.history, memory, indices)

@@ -6,6 +6,7 @@ takes most of it. A footprint of very many steps shows of each group of neighbou
 
 from __future__ import annotations
 
+from bisect import bisect_left, bisect_right
 from collections.abc import Mapping, Sequence
 from itertools import pairwise
 from typing import Final
@@ -47,34 +48,30 @@ def memory_map(history: ScheduleHistory, memory: Memory, indices: Mapping[int, i
 
 def coarse_map(history: ScheduleHistory, memory: Memory) -> Json:
     """Step against address: of each cell the kind that takes most of it, nothing where most of it is free."""
-    edges = _edges(history.step_count, COARSE_STEPS)
+    steps = _edges(history.step_count, COARSE_STEPS)
     addresses = _edges(memory.capacity_bytes, COARSE_ADDRESSES)
     kinds = list(KIND_PAINTS)
-    taken = np.zeros((len(kinds), len(addresses) - 1, len(edges) - 1))
+    taken = np.zeros((len(kinds), len(addresses) - 1, len(steps) - 1))
     for one in history.residencies:
-        if one.memory == memory.name:
-            down = _shares(addresses, one.offset_bytes, one.end_bytes)
-            across = _shares(edges, one.start_step, one.stop_step)
-            rows, columns = np.nonzero(down)[0], np.nonzero(across)[0]
-            if rows.size and columns.size:
-                area = np.outer(down[rows], across[columns])
-                taken[kinds.index(_kind(history, one)), rows[0] : rows[-1] + 1, columns[0] : columns[-1] + 1] += area
-    free = 1 - taken.sum(axis=0)
+        if one.memory == memory.name and one.start_step < one.stop_step:
+            rows, of_rows = _shares(addresses, one.offset_bytes, one.end_bytes)
+            columns, of_columns = _shares(steps, one.start_step, one.stop_step)
+            taken[kinds.index(_kind(history, one)), rows, columns] += np.outer(of_rows, of_columns)
     most = taken.argmax(axis=0)
-    cells = [
-        [None if free[row, column] >= taken[most[row, column], row, column] else int(most[row, column])
-         for column in range(len(edges) - 1)]
-        for row in range(len(addresses) - 1)
-    ]  # fmt: skip
-    trace = {
+    is_free = taken.max(axis=0) <= 1 - taken.sum(axis=0)
+    trace: Json = {
         "type": "heatmap",
-        "x": edges,
+        "x": steps,
         "y": addresses,
-        "z": cells,
+        "z": [
+            [None if free else int(kind) for kind, free in zip(*cells, strict=True)]
+            for cells in zip(most, is_free, strict=True)
+        ],
         "meta": {"scale": "levels", "labels": kinds, "paints": list(KIND_PAINTS.values()), "edges": True},
         "hovertemplate": "about step %{x:,.0f}, address %{y:,.0f}<br>mostly %{text}<extra></extra>",
     }
-    return _addressed("coarse", [trace, _capacity(history, memory)], history, memory)
+    keys = [_key(kind) for number, kind in enumerate(kinds) if (most[~is_free] == number).any()]
+    return _addressed("coarse", [trace, *keys, _capacity(history, memory)], history, memory)
 
 
 def footprint(history: ScheduleHistory, memory: Memory, peak_bytes: int) -> Json:
@@ -124,6 +121,21 @@ def _bars(
     return trace
 
 
+def _key(kind: str) -> Json:
+    """A mark in the legend alone, as cells have none."""
+    marker = {"size": 12, "symbol": "square"}
+    meta = {"paint": KIND_PAINTS[kind]}
+    return {
+        "type": "scatter",
+        "mode": "markers",
+        "name": kind,
+        "x": [None],
+        "y": [None],
+        "marker": marker,
+        "meta": meta,
+    }
+
+
 def _area(role: str, values: Sequence[int], edges: Sequence[int], shown: Sequence[int]) -> Json:
     """Each value from one edge to the next; the last point closes the last step."""
     notes = [[step, exact_bytes(value)] for step, value in zip(shown, values, strict=True)]
@@ -164,11 +176,11 @@ def _edges(length: int, most: int) -> list[int]:
     return [length * number // count for number in range(count + 1)]
 
 
-def _shares(edges: Sequence[int], start: int, stop: int) -> np.ndarray:
-    """Of each range the share that [start, stop) covers."""
-    bounds = np.asarray(edges, dtype=float)
-    covered = np.minimum(bounds[1:], stop) - np.maximum(bounds[:-1], start)
-    return np.clip(covered, 0, None) / np.diff(bounds)
+def _shares(edges: Sequence[int], start: int, stop: int) -> tuple[slice, list[float]]:
+    """The ranges that [start, stop) reaches into, and of each the share that it covers; it is not empty."""
+    first, end = bisect_right(edges, start) - 1, bisect_left(edges, stop)
+    ranges = pairwise(edges[first : end + 1])
+    return slice(first, end), [(min(high, stop) - max(low, start)) / (high - low) for low, high in ranges]
 
 
 def _fullest(resident: Mapping[str, Sequence[int]], edges: Sequence[int]) -> list[int]:

@@ -19,6 +19,9 @@ END_DEPTH: Final = -0.4
 """How far below the operators the lines from network inputs begin, and those to outputs end."""
 ARC_HEIGHT: Final = 0.25
 
+MOST_NAMED: Final = 24
+"""Of more operators the names are in the hover only."""
+
 Point = tuple[float, float]
 
 
@@ -33,12 +36,19 @@ def network_figure(network: Graph, found: Sequence[OperatorFigures], maps_in_dra
         _edges("feature maps of which DRAM has any", "streams", in_dram),
         *_markers(found),
     ]
-    return {"traces": traces, "x": {"title": "operators in their order"}, "y": {"hidden": True}, "height": 260}
+    return {"traces": traces, "x": _axis(found), "y": {"hidden": True}, "height": 260}
 
 
 def tiling_words(stack: ScheduledStack) -> str:
     """`4x72 fully-cached`, or that it runs whole."""
     return "whole" if stack.tiling is None else str(stack.tiling)
+
+
+def _axis(found: Sequence[OperatorFigures]) -> Json:
+    """Names where there is room for them, else places."""
+    if len(found) > MOST_NAMED:
+        return {"title": "operators in their order"}
+    return {"tickvals": list(range(len(found))), "ticktext": [one.name for one in found]}
 
 
 def _lines(network: Graph, places: dict[str, int]) -> Iterator[tuple[str, list[Point]]]:

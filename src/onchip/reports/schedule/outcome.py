@@ -51,6 +51,16 @@ class ScheduleOutcome:
     why_not: str | None = None
 
     @property
+    def answer(self) -> Schedule | None:
+        """The schedule; None where none was found."""
+        return self.result.answer
+
+    @property
+    def gap(self) -> float | None:
+        """How far the schedule may be from the best, by its objective value; None where none was found."""
+        return self.result.gap
+
+    @property
     def macs(self) -> int:
         """Multiply-accumulates of all tile operators, those that are computed again among them."""
         if self.tiles is None:

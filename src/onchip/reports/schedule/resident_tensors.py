@@ -48,6 +48,7 @@ class DrawnResidencies:
         step = {name: number for number, name in enumerate(self.history.operators)}
         graph, sizes = self.history.tiles.graph, self._sizes
         found: list[Json] = []
+        made: int | None
         for name in self._names:
             tensor = graph.tensor.get(name)
             if tensor is None:

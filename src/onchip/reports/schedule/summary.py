@@ -23,14 +23,14 @@ def cards(outcome: ScheduleOutcome, figures: ScheduleFigures) -> tuple[Card, ...
     tone = "good" if result.status is Status.OPTIMAL else "fair"
     gap = "" if result.gap is None else f"gap {percent(result.gap)}"
     stacks = () if outcome.document is None else outcome.document.answer.stacks
-    operators = len(outcome.network.operators)
+    cycles, operators = figures.latency_cycles, len(outcome.network.operators)
     tiled = sum(stack.tiling is not None for stack in stacks)
     capacities = {level.memory.name: level.memory.capacity_bytes for level in outcome.accelerator.levels}
     return (
         Card("Status", str(result.status), f"least {outcome.objective}, {result.method}", tone),
         Card("Lower bound", short_amount(result.lower_bound, unit), gap),
         Card("Energy", short_energy(figures.energy_fj / 1000), amount(figures.energy_fj, "fJ")),
-        Card("Latency", short_amount(figures.latency_cycles, "cycles"), f"{figures.latency_cycles:,} cycles"),
+        Card("Latency", short_amount(cycles, "cycles").removesuffix(" cycles"), f"{cycles:,} cycles"),
         Card("DRAM traffic", short_bytes(figures.traffic_bytes), exact_bytes(figures.traffic_bytes)),
         Card("Stacks", f"{len(stacks):,}", f"{tiled:,} in tiles, of {counted(operators, 'operator')}"),
         Card("MACs", f"{outcome.macs:,}", f"{figures.energy_fj / 1000 / max(outcome.macs, 1):.3g} pJ for each"),

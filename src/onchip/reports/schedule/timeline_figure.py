@@ -1,8 +1,13 @@
-"""The timeline of a schedule: the array, each DMA queue and DRAM over the cycles, as a plotly figure in plain dicts."""
+"""The timeline of a schedule: the array, each DMA queue and DRAM over the cycles, as a plotly figure in plain dicts.
+
+What is too much to be told apart is drawn in equal periods: of each, how high a part of the lane a kind takes is its
+share of the cycles.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -10,78 +15,97 @@ from onchip.arch.memory import DRAM
 from onchip.cost.schedule.activity import ScheduledActivity, ScheduleTimeline
 from onchip.reports.shared.page import Json
 
-MOST_SLICES: Final = 1500
-"""More than so many of a lane cannot be told apart: those without a visible gap between them are drawn as one."""
-KINDS: Final = {"compute": "slice-compute", "load": "slice-load", "write-back": "slice-spill", "move": "slice-move"}
-TURN: Final = "turn at DRAM"
-TURN_PAINT: Final = "kept"
+MOST_SLICES: Final = 3000
+PERIODS: Final = 500
+HEIGHT: Final = 0.7
+"""Of a lane, of which the next is one above."""
 ARRAY: Final = "array"
+TURN: Final = "turn at DRAM"
+KIND_PAINTS: Final = {
+    "compute": "slice-compute",
+    "load": "slice-load",
+    "write-back": "slice-spill",
+    "move": "slice-move",
+    TURN: "kept",
+}
 
 
 @dataclass(frozen=True, slots=True)
 class Slice:
-    """Cycles [start, stop) of one lane in which `count` activities of a kind run, busy for `cycles` of them."""
+    """Cycles [start, stop) of one lane; `kind` takes [bottom, bottom + height) of the lane's height."""
 
     lane: str
+    kind: str
     start: int
     stop: int
-    cycles: int
-    count: int
     words: str
+    bottom: float = 0.0
+    height: float = HEIGHT
+
+    @property
+    def cycles(self) -> int:
+        """How long it is."""
+        return self.stop - self.start
 
 
 def timeline_figure(timeline: ScheduleTimeline, queues: int) -> Json:
     """A lane for the array, one for each DMA queue, and one for the turns at DRAM."""
     total = max(timeline.latency_cycles, 1)
     lanes = [ARRAY, *(f"DMA {queue}" for queue in range(queues)), "DRAM"]
-    visible = total // MOST_SLICES
-    by_kind: dict[str, list[Slice]] = {kind: [] for kind in KINDS}
-    for one in timeline.activities:
-        by_kind[_kind(one)].append(_slice(one, one.stop))
-    turns = sorted((_turn(one) for one in timeline.activities if one.dram_cycles), key=lambda one: one.start)
-    drawn = {**by_kind, TURN: turns}
-    paints = {**KINDS, TURN: TURN_PAINT}
-    traces = [_trace(kind, paints[kind], merged(slices, visible)) for kind, slices in drawn.items() if slices]
+    slices = list(slices_of(timeline.activities))
+    drawn = slices if len(slices) <= MOST_SLICES else list(in_periods(slices, total))
+    traces = [
+        _trace(kind, paint, chosen)
+        for kind, paint in KIND_PAINTS.items()
+        if (chosen := [one for one in drawn if one.kind == kind])
+    ]
     return {"kind": "timeline", "traces": traces, "height": 130 + 46 * len(lanes), "x": [0, total], "lanes": lanes}
 
 
-def merged(slices: Sequence[Slice], visible_cycles: int) -> list[Slice]:
-    """Slices of one kind by lane; neighbours with a gap below `visible_cycles` become one, if there are too many."""
-    if len(slices) <= MOST_SLICES:
-        return list(slices)
-    lanes: dict[str, list[Slice]] = {}
-    for one in slices:
-        lanes.setdefault(one.lane, []).append(one)
-    return [joined for lane in lanes.values() for joined in _joined(lane, visible_cycles)]
-
-
-def _joined(lane: Sequence[Slice], visible_cycles: int) -> Iterator[Slice]:
-    last = lane[0]
-    for one in lane[1:]:
-        if one.start - last.stop <= visible_cycles:
-            stop, words = max(last.stop, one.stop), last.words
-            last = Slice(last.lane, last.start, stop, last.cycles + one.cycles, last.count + one.count, words)
+def slices_of(activities: Iterable[ScheduledActivity]) -> Iterator[Slice]:
+    """Each Compute and each Copy, and its turn at DRAM."""
+    for one in activities:
+        name = one.subject.replace("<", "&lt;")
+        if one.queue is None:
+            yield Slice(ARRAY, "compute", one.start, one.stop, _when(name, one.start, one.stop))
         else:
-            yield last
-            last = one
-    yield last
+            way = f"{name}<br>{one.source} to {one.target}"
+            yield Slice(f"DMA {one.queue}", _kind_of_copy(one), one.start, one.stop, _when(way, one.start, one.stop))
+        if one.dram_cycles:
+            stop = one.start + one.dram_cycles
+            yield Slice("DRAM", TURN, one.start, stop, _when(name, one.start, stop))
 
 
-def _kind(one: ScheduledActivity) -> str:
-    if one.queue is None:
-        return "compute"
+def in_periods(slices: Sequence[Slice], total_cycles: int) -> Iterator[Slice]:
+    """Of each period, lane and kind a slice as high as its share; the kinds of a lane stand upon each other."""
+    count = min(PERIODS, total_cycles)
+    edges = [total_cycles * number // count for number in range(count + 1)]
+    busy: dict[tuple[int, str], dict[str, int]] = defaultdict(lambda: defaultdict(int))
+    for one in slices:
+        period = min(one.start * count // total_cycles, count - 1)
+        while edges[period] > one.start:
+            period -= 1
+        while edges[period + 1] <= one.start:
+            period += 1
+        while period < count and edges[period] < one.stop:
+            within = min(one.stop, edges[period + 1]) - max(one.start, edges[period])
+            busy[period, one.lane][one.kind] += within
+            period += 1
+    for (period, lane), kinds in busy.items():
+        start, stop, bottom = edges[period], edges[period + 1], 0.0
+        for kind, cycles in sorted(kinds.items()):
+            height = HEIGHT * cycles / (stop - start)
+            words = _when(f"{cycles:,} of {stop - start:,} cycles", start, stop)
+            yield Slice(lane, kind, start, stop, words, bottom, height)
+            bottom += height
+
+
+def _kind_of_copy(one: ScheduledActivity) -> str:
     return "load" if one.source == DRAM else "write-back" if one.target == DRAM else "move"
 
 
-def _slice(one: ScheduledActivity, stop: int) -> Slice:
-    lane = ARRAY if one.queue is None else f"DMA {one.queue}"
-    way = "" if one.queue is None else f"<br>{one.source} to {one.target}"
-    return Slice(lane, one.start, stop, stop - one.start, 1, one.subject.replace("<", "&lt;") + way)
-
-
-def _turn(one: ScheduledActivity) -> Slice:
-    stop = one.start + one.dram_cycles
-    return Slice("DRAM", one.start, stop, one.dram_cycles, 1, one.subject.replace("<", "&lt;"))
+def _when(name: str, start: int, stop: int) -> str:
+    return f"{name}<br>cycles {start:,} to {stop:,} ({stop - start:,})"
 
 
 def _trace(kind: str, paint: str, slices: Sequence[Slice]) -> Json:
@@ -90,15 +114,11 @@ def _trace(kind: str, paint: str, slices: Sequence[Slice]) -> Json:
         "orientation": "h",
         "name": kind,
         "base": [one.start for one in slices],
-        "x": [one.stop - one.start for one in slices],
+        "x": [one.cycles for one in slices],
         "y": [one.lane for one in slices],
-        "width": 0.7,
-        "customdata": [_words(one) for one in slices],
+        "offset": [round(one.bottom - HEIGHT / 2, 4) for one in slices],
+        "width": [round(one.height, 4) for one in slices],
+        "customdata": [one.words for one in slices],
         "hovertemplate": f"{kind}: %{{customdata}}<extra></extra>",
         "meta": {"paint": paint},
     }
-
-
-def _words(one: Slice) -> str:
-    more = f" and {one.count - 1:,} more" if one.count > 1 else ""
-    return f"{one.words}{more}<br>cycles {one.start:,} to {one.stop:,} ({one.cycles:,})"

@@ -1,0 +1,255 @@
+from __future__ import annotations
+
+import json
+import re
+from collections import Counter, defaultdict
+from dataclasses import replace
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from onchip.answer.program import Allocate
+from onchip.answer.schedule import WORKSPACE
+from onchip.errors import InternalError
+from onchip.reports.mapping.loop_nest import loop_nest
+from onchip.reports.schedule.html import schedule_html
+from onchip.reports.schedule.memory_figures import KIND_PAINTS, coarse_map, footprint, memory_map
+from onchip.reports.schedule.operator_figures import figures_of_operators, mapped_nests
+from onchip.reports.schedule.outcome import ScheduleOutcome
+from onchip.reports.schedule.resident_tensors import DrawnResidencies
+from onchip.reports.schedule.text import schedule_object
+from support.diamond import Json
+from support.reports import facts_of
+from support.schedule_outcomes import history_of, long_outcome, three_in_tiles, three_streamed
+
+MOST_BYTES = 8_000_000
+TYPED = "onchip schedule <three> --accelerator chip"
+STACKED = ("stacks-by-memory", "stacks-by-cause")
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("scheduled")
+
+
+@pytest.fixture(scope="module", params=[three_in_tiles, three_streamed], ids=["in tiles", "streamed"])
+def outcome(request: pytest.FixtureRequest, folder: Path) -> ScheduleOutcome:
+    found = request.param(folder)
+    assert isinstance(found, ScheduleOutcome)
+    return found
+
+
+@pytest.fixture(scope="module")
+def page(outcome: ScheduleOutcome) -> str:
+    return schedule_html(outcome, TYPED)
+
+
+@pytest.fixture(scope="module")
+def figures(page: str) -> Json:
+    found = facts_of(page)["figures"]
+    assert isinstance(found, dict)
+    return found
+
+
+def heights(figure: Json) -> dict[str, dict[str, float]]:
+    """By part the height of each bar."""
+    return {trace["name"]: dict(zip(trace["x"], trace["y"], strict=True)) for trace in figure["traces"]}
+
+
+def total(figure: Json) -> float:
+    return float(sum(sum(part.values()) for part in heights(figure).values()))
+
+
+def rectangles(outcome: ScheduleOutcome, memory: str) -> list[tuple[str, range, range]]:
+    """Kind of residency, steps and addresses, as the history has them."""
+    history = history_of(outcome)
+    return [
+        (history.role(one.tensor), range(one.start_step, one.stop_step), range(one.offset_bytes, one.end_bytes))
+        for one in history.residencies
+        if one.memory == memory
+    ]
+
+
+def test_the_page_holds_what_json_says(outcome: ScheduleOutcome, page: str) -> None:
+    assert facts_of(page)["answer"] == json.loads(json.dumps(schedule_object(outcome)))
+
+
+def test_bars_of_energy_are_those_of_json_by_memory_and_cause(outcome: ScheduleOutcome, figures: Json) -> None:
+    energies: Any = schedule_object(outcome)["energies"]
+    bars = heights(figures["energy-plot"])
+
+    assert bars["MACs"]["MACs"] == pytest.approx(energies["macs"])
+    for memory, operands in energies["computes"].items():
+        for operand, energy_pj in operands.items():
+            assert bars.get(operand, {}).get(memory, 0.0) == pytest.approx(energy_pj)
+    for memory, energy_pj in energies["copies"].items():
+        assert bars["copies"][memory] == pytest.approx(energy_pj)
+
+
+def test_bars_of_stacks_add_up_to_the_schedule(outcome: ScheduleOutcome, figures: Json) -> None:
+    found: Any = schedule_object(outcome)
+
+    for name in ("energy-plot", *STACKED):
+        assert total(figures[name]) == pytest.approx(found["energy_pj"])
+    assert total(figures["cycles-plot"]) == found["latency_cycles"]
+    assert total(figures["traffic-of-stacks"]) == found["traffic"]["total"]
+    by_part = {part: sum(bars.values()) for part, bars in heights(figures["traffic-of-stacks"]).items()}
+    names = {"loads": "loads", "write_backs": "write-backs", "streamed_reads": "streamed in"}
+    for field, part in (names | {"streamed_writes": "streamed out"}).items():
+        assert by_part.get(part, 0) == found["traffic"][field]
+    waits = {part: sum(bars.values()) for part, bars in heights(figures["cycles-plot"]).items()}
+    parts = found["latency_parts"]
+    assert waits["computing"] == parts["computing"]
+    assert waits.get("waiting for data", 0) == parts["waiting_for_data"]
+    assert waits.get("waiting for places", 0) == parts["waiting_for_places"]
+    assert waits.get("waiting for DRAM", 0) == parts["waiting_for_dram"]
+
+
+def test_the_summary_says_every_figure_of_json_digit_by_digit(outcome: ScheduleOutcome, page: str) -> None:
+    found: Any = schedule_object(outcome)
+    rows = re.findall(r"<dt>(.*?)</dt><dd>(.*?)</dd>", page)
+    said = {name: value.replace(",", "") for name, value in rows}
+
+    assert said["energy"].startswith(f"{round(found['energy_pj'] * 1000)} fJ")
+    assert said["objective"].startswith(f"least energy: {found['objective_value']} fJ")
+    assert said["lower bound"].startswith(f"{found['lower_bound']} fJ")
+    assert said["latency"] == f"{found['latency_cycles']} cycles"
+    assert said["traffic"] == f"{found['traffic']['total']} bytes"
+    assert said["MACs"] == f"{found['macs']}"
+    numbers = re.findall(r"\d+", said["traffic by"] + said["cycles of"])
+    assert [int(one) for one in numbers] == [*list(found["traffic"].values())[1:], *found["latency_parts"].values()]
+    for memory, peak_bytes in found["peak_bytes"].items():
+        words = f"peak {peak_bytes} bytes arena {found['arena_bytes'][memory]} bytes"
+        assert said[memory].startswith(words.replace("1 bytes", "1 byte"))
+
+
+def test_every_residency_is_one_rectangle_and_workspaces_are_among_them(outcome: ScheduleOutcome, page: str) -> None:
+    facts = facts_of(page)
+    drawn: Counter[tuple[str, str, int, int]] = Counter()
+    for number, memory in enumerate(facts["memories"]):
+        for trace in facts["figures"].get(f"map-{number}", {"traces": []})["traces"]:
+            if trace["type"] == "bar":
+                for base, height, index in zip(trace["base"], trace["y"], trace["customdata"], strict=True):
+                    tensor = facts["tensors"][facts["residencies"][index][0]]
+                    drawn[tensor["name"], memory, base, height] += 1
+    assert outcome.document is not None
+    allocated = [one for one in outcome.document.answer.program.instructions if isinstance(one, Allocate)]
+    history = history_of(outcome)
+    assert drawn == Counter(
+        (one.tensor, one.memory, one.offset_bytes, history.size_bytes(one.tensor, one.memory)) for one in allocated
+    )
+    assert any(one.tensor.endswith(WORKSPACE) for one in allocated)
+
+
+def test_rectangles_of_one_memory_share_no_byte_in_any_step(outcome: ScheduleOutcome) -> None:
+    for level in outcome.accelerator.addressed:
+        taken: set[tuple[int, int]] = set()
+        for _, steps, addresses in rectangles(outcome, level.memory.name):
+            cells = {(step, address) for step in steps for address in addresses}
+            assert not cells & taken
+            taken |= cells
+
+
+def test_footprints_are_the_heights_of_the_rectangles_and_reach_no_more_than_the_peak(outcome: ScheduleOutcome) -> None:
+    assert outcome.figures is not None
+    history = history_of(outcome)
+    for level in outcome.accelerator.addressed:
+        expected: dict[str, list[int]] = defaultdict(lambda: [0] * history.step_count)
+        for kind, steps, addresses in rectangles(outcome, level.memory.name):
+            for step in steps:
+                expected[kind][step] += len(addresses)
+        peak_bytes = outcome.figures.memories[level.memory.name].peak_bytes
+        figure: Any = footprint(history, level.memory, peak_bytes)
+        areas = {trace["name"]: trace["y"] for trace in figure["traces"] if "stackgroup" in trace}
+        assert areas == {kind: [*sizes, sizes[-1]] for kind, sizes in expected.items() if any(sizes)}
+        assert max((sum(sizes) for sizes in zip(*areas.values(), strict=True)), default=0) <= peak_bytes
+
+
+def test_a_coarse_map_shows_in_each_cell_what_takes_most_of_it(folder: Path) -> None:
+    outcome = three_in_tiles(folder)
+    history, kinds = history_of(outcome), list(KIND_PAINTS)
+    (memory,) = (level.memory for level in outcome.accelerator.addressed if level.memory.name == "buffer")
+    figure: Any = coarse_map(history, memory)
+    heat = figure["traces"][0]
+    bytes_in: dict[tuple[int, int], Counter[int | None]] = defaultdict(Counter)
+    places: dict[tuple[int, int], int] = {}
+    exact: Any = memory_map(history, memory, DrawnResidencies.of(history, 10**6).indices("buffer"))
+    for trace in exact["traces"]:
+        for x, width, base, height in zip(*(trace.get(name, []) for name in ("x", "width", "base", "y")), strict=False):
+            for step in range(round(x - width / 2), round(x + width / 2)):
+                places |= {(step, address): kinds.index(trace["name"]) for address in range(base, base + height)}
+    for row, (low, high) in enumerate(pairwise(heat["y"])):
+        for step in range(history.step_count):
+            bytes_in[row, step].update(places.get((step, address)) for address in range(low, high))
+    assert heat["x"] == list(range(history.step_count + 1))
+    assert len({cell for line in heat["z"] for cell in line}) > 2
+    for (row, step), counts in bytes_in.items():
+        assert counts[heat["z"][row][step]] == max(counts.values())
+
+
+def test_a_map_has_at_most_ten_traces(figures: Json) -> None:
+    assert all(len(figure["traces"]) <= 10 for figure in figures.values())
+
+
+def test_lines_of_the_network_say_which_maps_stay_on_the_chip(folder: Path) -> None:
+    def ends(outcome: ScheduleOutcome, name: str) -> set[tuple[float, float]]:
+        traces = facts_of(schedule_html(outcome, TYPED))["figures"]["network-plot"]["traces"]
+        (lines,) = (trace for trace in traces if trace["name"].startswith(name))
+        points = "".join("|" if x is None else f"{x} " for x in lines["x"]).split("|")
+        return {(float(one.split()[0]), float(one.split()[-1])) for one in points if one}
+
+    inside = {(0.0, 1.0), (0.0, 2.0), (1.0, 2.0)}
+    outside = {(-0.4, 0.0), (2.0, 2.4)}
+    assert ends(three_in_tiles(folder), "feature maps that stay") == inside
+    assert ends(three_in_tiles(folder), "feature maps of which") == outside
+    assert ends(three_streamed(folder), "feature maps that stay") == set()
+    assert ends(three_streamed(folder), "feature maps of which") == inside | outside
+
+
+def test_each_mapping_of_the_schedule_stands_under_its_operator(outcome: ScheduleOutcome, page: str) -> None:
+    assert outcome.document is not None
+    shown = [
+        (nest.problem.layer, nest.problem.homes, nest.times, loop_nest(nest.problem, nest.mapping))
+        for one in figures_of_operators(outcome.network, history_of(outcome))
+        for nest in mapped_nests(one, history_of(outcome))
+    ]
+    mappings = outcome.document.answer.mappings
+    assert {(layer, homes) for layer, homes, _, _ in shown} == {(one.layer, one.homes) for one in mappings}
+    assert sum(times for _, _, times, _ in shown) == len(history_of(outcome).operators)
+    nests = re.findall(r"<pre>(.*?)</pre>", page, re.DOTALL)
+    assert sorted(nests) == sorted(text for _, _, _, text in shown)
+
+
+def test_a_mark_of_the_network_opens_the_operator_of_its_name(outcome: ScheduleOutcome, page: str) -> None:
+    traces = facts_of(page)["figures"]["network-plot"]["traces"]
+    names = [one.name for one in outcome.network.operators]
+    for trace in traces:
+        for place, opened in zip(trace["x"], trace["meta"].get("opens", []), strict=False):
+            assert f'id="{opened}"><summary>{names[place]} (' in page
+    assert sorted(one for trace in traces for one in trace["meta"].get("opens", [])) == [
+        f"operator-{place}" for place in range(len(names))
+    ]
+
+
+def test_the_page_loads_nothing_and_escapes_what_was_typed(page: str) -> None:
+    head = page.split('<script type="application/json"', 1)[0]
+    assert "onchip schedule &lt;three&gt;" in head
+    assert "src=" not in head
+    assert re.findall(r"@import|url\(", head) == []
+
+
+def test_15360_tile_operators_make_a_page_below_8_mb_with_coarse_maps(folder: Path) -> None:
+    page = schedule_html(long_outcome(folder, 15_360), TYPED)
+    figures = facts_of(page)["figures"]
+
+    assert len(page.encode()) < MOST_BYTES
+    assert figures["map-0"]["kind"] == "coarse"
+    assert "46,080 residencies are too many" in page
+    assert all(len(figure["traces"]) <= 10 for figure in figures.values())
+
+
+def test_an_outcome_without_a_schedule_has_no_page(folder: Path) -> None:
+    with pytest.raises(InternalError, match="there is no schedule to draw"):
+        schedule_html(replace(three_streamed(folder), document=None), TYPED)
