@@ -44,6 +44,8 @@ class BestMapper:
     objective: MappingObjective
     run: Run
     cache: MappingCache | None = None
+    seconds: float = field(default=0.0, init=False)
+    """How long all mappings have taken."""
     _until: float = field(default=float("inf"), init=False)
     _waiting: int = field(default=1, init=False)
 
@@ -54,6 +56,12 @@ class BestMapper:
 
     def __call__(self, nest: NestPlace, room: Room) -> MappedNest | None:
         """None where nothing fits, or nothing was found in time."""
+        begun = self.run.seconds
+        found = self._mapped(nest, room)
+        self.seconds += self.run.seconds - begun
+        return found
+
+    def _mapped(self, nest: NestPlace, room: Room) -> MappedNest | None:
         problem = LayerProblem(nest.layer, self.accelerator, nest.homes, room, nest.weight_is_an_input)
         share = min((self._until - self.run.seconds) / self._waiting, SHARE_OF_A_NEST * self.run.seconds_left)
         self._waiting = max(1, self._waiting - 1)

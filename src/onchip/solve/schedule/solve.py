@@ -63,6 +63,7 @@ class _Start:
     tiles: TileGraph
     composer: Composer
     placed: Placed
+    figures: ScheduleFigures
 
 
 @dataclass(slots=True)
@@ -73,12 +74,14 @@ class ScheduleSolver:
     options: ScheduleOptions
     run: Run
     mappings: KnownMappings = field(init=False)
+    _mapper: BestMapper = field(init=False)
+    _seconds_an_operator: float = field(default=0.0, init=False)
 
     def __post_init__(self) -> None:
         question = self.question
         cache = MappingCache(cache_folder()) if question.uses_cache else None
-        mapper = BestMapper(question.accelerator, question.objective.of_layers, self.run, cache)
-        self.mappings = KnownMappings(mapper, mapper.expect)
+        self._mapper = BestMapper(question.accelerator, question.objective.of_layers, self.run, cache)
+        self.mappings = KnownMappings(self._mapper, self._mapper.expect)
 
     def solved(self) -> Result[FoundSchedule]:
         """The best schedule found; UNKNOWN where not even one operator after the other has mappings in time."""
@@ -136,15 +139,23 @@ class ScheduleSolver:
         return self.question.objective.value_of(found.figures)
 
     def _start(self, stacks: Sequence[ScheduledStack], places: Places) -> _Start:
-        """Raises NoMappingError where something does not fit, ScheduleError for stacks that are outside the space."""
-        question = self.question
+        """Raises NoMappingError where something does not fit, ScheduleError for stacks that are outside the space.
+
+        And for so many tiles that, at the pace of an earlier start, there is no time to compose them.
+        """
+        question, begun, mapping = self.question, self.run.seconds, self._mapper.seconds
         tiles = tile_graph(question.network, stacks, question.precision)
+        count = len(tiles.graph.operators)
+        if count * self._seconds_an_operator > self.run.seconds_left:
+            raise ScheduleError(f"no time for {count:,} tile operators", place="stacks", expected="fewer, or more time")
         network = TiledNetwork.of(tiles, [step_of(tiles, operator) for operator in tiles.graph.operators])
         composer = Composer(tuple(stacks), network, question.accelerator, self.mappings)
         composition = composer.composed(places)
-        value = question.objective.value_of(self._figures(tiles, composition))
+        figures = self._figures(tiles, composition)
+        value = question.objective.value_of(figures)
         self.run.report(value, question.lower_bound, f"{len(stacks)} stacks")
-        return _Start(tiles, composer, Placed(places, composition, value))
+        self._seconds_an_operator = (self.run.seconds - begun - (self._mapper.seconds - mapping)) / count
+        return _Start(tiles, composer, Placed(places, composition, value), figures)
 
     def _improved(self, start: _Start) -> FoundSchedule:
         best = start.placed
@@ -158,7 +169,9 @@ class ScheduleSolver:
                 self.run,
                 self.question.lower_bound,
             ).improved(best)
-        return FoundSchedule(best.composition, start.tiles, self._figures(start.tiles, best.composition))
+        is_new = best is not start.placed
+        figures = self._figures(start.tiles, best.composition) if is_new else start.figures
+        return FoundSchedule(best.composition, start.tiles, figures)
 
     def _figures(self, tiles: TileGraph, composition: Composition) -> ScheduleFigures:
         program = composition.schedule.program
