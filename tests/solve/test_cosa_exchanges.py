@@ -15,10 +15,10 @@ from onchip.answer.layer_problem import LayerProblem
 from onchip.formats.own.accelerator_yaml import load_accelerator
 from onchip.ir.layer import Layer
 from onchip.solve.mapping.cosa.cosa import solve_as_cosa
-from onchip.solve.mapping.cosa.exchanges import Column, Exchanges, Schedule
+from onchip.solve.mapping.cosa.exchanges import Column, CosaSchedule, Exchanges
 from onchip.solve.mapping.cosa.machine import CosaMachine, Place
 from onchip.solve.mapping.cosa.objective import fits, objective_of
-from onchip.solve.mapping.cosa.placement import GIVEN_ORDER, Factor, Placement, factors_of
+from onchip.solve.mapping.cosa.placement import GIVEN_ORDER, Factor, FactorPlacement, factors_of
 from onchip.solve.mapping.cosa.ties import MOST_TIES, best_of_equals
 from onchip.solve.run.limits import Run
 
@@ -33,7 +33,7 @@ Change: TypeAlias = tuple[Factor, Place, Place]
 CASES = list(product(range(len(LAYERS)), MACHINES, range(4)))
 
 
-def drawn(number: int, name: str, seed: int) -> tuple[CosaMachine, Placement]:
+def drawn(number: int, name: str, seed: int) -> tuple[CosaMachine, FactorPlacement]:
     """Every copy of every factor anywhere it may be, whether it fits or not; some order at the global buffer."""
     random = Random(f"{number} {name} {seed}")
     machine = CosaMachine.of(LAYERS[number], load_accelerator(name))
@@ -44,7 +44,7 @@ def drawn(number: int, name: str, seed: int) -> tuple[CosaMachine, Placement]:
             place = random.choice(places)
             counts[factor, place] = counts.get((factor, place), 0) + 1
     order = tuple(random.sample(GIVEN_ORDER, len(GIVEN_ORDER)))
-    return machine, Placement(counts, {machine.shared: order})
+    return machine, FactorPlacement(counts, {machine.shared: order})
 
 
 @pytest.mark.parametrize(("number", "name", "seed"), CASES)
@@ -55,7 +55,7 @@ def test_objectives_and_fit_are_those_of_each_placement(number: int, name: str, 
     assert exchanges.placement(own) == placement
     rows = np.concatenate([own.counts[None], exchanges.moved(own.counts)])
     order = placement.order(machine.shared)
-    each = [exchanges.placement(Schedule(row, placement.orders)) for row in rows]
+    each = [exchanges.placement(CosaSchedule(row, placement.orders)) for row in rows]
     totals = [objective_of(machine, one).total for one in each]
     assert exchanges.objectives(rows, order).tolist() == pytest.approx(totals, abs=1e-9)
     assert exchanges.fits(rows).tolist() == [fits(machine, one) for one in each]
@@ -77,11 +77,11 @@ def test_exchanges_are_all_moves_of_a_copy_and_all_exchanges_of_two_of_a_prime(
             expected.add(_changed(placement, ((one, here, there), (two, there, here))))
     exchanges = Exchanges.of(machine, placement)
     own = exchanges.schedule(placement)
-    found = {frozenset(exchanges.placement(Schedule(row)).counts.items()) for row in exchanges.moved(own.counts)}
+    found = {frozenset(exchanges.placement(CosaSchedule(row)).counts.items()) for row in exchanges.moved(own.counts)}
     assert found == expected
 
 
-def _changed(placement: Placement, moves: Sequence[Change]) -> frozenset[tuple[Column, int]]:
+def _changed(placement: FactorPlacement, moves: Sequence[Change]) -> frozenset[tuple[Column, int]]:
     counts = dict(placement.counts)
     for factor, source, target in moves:
         counts[factor, source] -= 1

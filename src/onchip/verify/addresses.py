@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 
 @dataclass(slots=True)
-class Residency:
+class LiveResidency:
     """Addresses [start, stop) of one scratchpad since `start_step`; `is_written` once the tensor's bytes are there."""
 
     start_bytes: int

@@ -7,7 +7,7 @@ from onchip.answer.program import Allocate, Compute, Copy, Free, Instruction
 from onchip.arch.memory import DRAM, Memory
 from onchip.ir.operator import Operator
 from onchip.ir.tensor import Role, Tensor
-from onchip.verify.addresses import Addresses, Residency
+from onchip.verify.addresses import Addresses, LiveResidency
 from onchip.verify.figures import ROLES_IN_DRAM, Meter, must_be_loaded
 from onchip.verify.names import Names
 from onchip.verify.placement import Stays
@@ -31,7 +31,7 @@ class Replay:
         self._wants_least_peak = wants_least_peak
         self._scratchpads = {memory.name: memory for memory in problem.memories}
         self._names = Names(problem, self.report)
-        self._residencies: dict[str, dict[str, Residency]] = {name: {} for name in self._scratchpads}
+        self._residencies: dict[str, dict[str, LiveResidency]] = {name: {} for name in self._scratchpads}
         self._addresses = {name: Addresses() for name in self._scratchpads}
         self._in_dram = {tensor.name for tensor in problem.counted_tensors if tensor.role in ROLES_IN_DRAM}
         self._written_outputs: set[str] = set()
@@ -79,7 +79,7 @@ class Replay:
 
     def _begin(self, tensor: Tensor, memory: Memory, start: int) -> None:
         """A residency of the tensor begins at address `start`."""
-        residency = Residency(start, start + tensor.size_bytes, self.report.step)
+        residency = LiveResidency(start, start + tensor.size_bytes, self.report.step)
         self._a_tensor_is_allocated_once_in_a_scratchpad(tensor, memory, residency)
         self._addresses_lie_in_the_scratchpad(tensor, memory, residency)
         self._residencies_do_not_overlap(tensor, memory, residency)
@@ -87,7 +87,7 @@ class Replay:
         self.report.no_excuse(tensor.name)
         self.meter.begin(tensor, memory.name, residency.stop_bytes)
 
-    def _a_tensor_is_allocated_once_in_a_scratchpad(self, tensor: Tensor, memory: Memory, new: Residency) -> None:
+    def _a_tensor_is_allocated_once_in_a_scratchpad(self, tensor: Tensor, memory: Memory, new: LiveResidency) -> None:
         """Otherwise the new residency takes the place, and the bytes, of the old one."""
         old = self._residencies[memory.name].pop(tensor.name, None)
         if old is not None:
@@ -97,7 +97,7 @@ class Replay:
             self._addresses[memory.name].release(tensor.name, old.start_bytes)
             new.start_step, new.is_written = old.start_step, old.is_written
 
-    def _addresses_lie_in_the_scratchpad(self, tensor: Tensor, memory: Memory, new: Residency) -> None:
+    def _addresses_lie_in_the_scratchpad(self, tensor: Tensor, memory: Memory, new: LiveResidency) -> None:
         """0 <= start, start a multiple of the alignment, stop <= capacity."""
         where = f"{new} of {memory.name!r}"
         if new.start_bytes < 0:
@@ -109,7 +109,7 @@ class Replay:
             detail = f"{where} ends beyond the capacity of {memory.capacity_bytes}"
             self.report.violation(Rule.BEYOND_CAPACITY, tensor.name, detail)
 
-    def _residencies_do_not_overlap(self, tensor: Tensor, memory: Memory, new: Residency) -> None:
+    def _residencies_do_not_overlap(self, tensor: Tensor, memory: Memory, new: LiveResidency) -> None:
         """What overlaps is said to, and nothing can then overlap it."""
         for name in self._addresses[memory.name].take(tensor.name, new.start_bytes, new.stop_bytes):
             detail = f"{new} of {memory.name!r} overlaps {name!r} at {self._residencies[memory.name][name]}"
@@ -269,11 +269,11 @@ class Replay:
             residency.is_written = True
         self._been_on_chip.add(tensor.name)
 
-    def _residencies_of(self, tensor: Tensor) -> dict[str, Residency]:
+    def _residencies_of(self, tensor: Tensor) -> dict[str, LiveResidency]:
         """By the scratchpad in which they are."""
         return {name: held[tensor.name] for name, held in self._residencies.items() if tensor.name in held}
 
-    def _held_residencies(self, operator: Operator, tensor: Tensor) -> list[Residency]:
+    def _held_residencies(self, operator: Operator, tensor: Tensor) -> list[LiveResidency]:
         """Those that the array reaches for such an operand."""
         operand = self._problem.operand(operator, tensor)
         residencies = self._residencies_of(tensor)

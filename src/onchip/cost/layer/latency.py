@@ -17,7 +17,7 @@ from onchip.arch.memory import DRAM
 from onchip.cost.layer.accesses import bits_below, is_pending, output_bits_in
 from onchip.cost.layer.accounting import INTERPRETER, Accounting
 from onchip.cost.layer.limits import array_of
-from onchip.cost.layer.loading import Transfer, one_by_one, over_ports, overlapping, side_by_side, unhidden
+from onchip.cost.layer.loading import PortTransfer, one_by_one, over_ports, overlapping, side_by_side, unhidden
 from onchip.cost.layer.ports import port_for
 from onchip.cost.layer.room import with_room_for_two
 from onchip.cost.layer.stall import Visit, stall_at
@@ -82,10 +82,10 @@ def latency(problem: LayerProblem, mapping: LayerMapping, accounting: Accounting
 
 def _left(
     crossings: Sequence[Sequence[Visit]], nearest: dict[str, int], cycles: int, stall: int, accounting: Accounting
-) -> dict[Transfer, float]:
+) -> dict[PortTransfer, float]:
     """Cycles of the first and last transfers; `nearest` are the bits of the nearest memory's tile by operand."""
     transfers = [
-        Transfer(
+        PortTransfer(
             visit.operand,
             visit.boundary or None,
             (visit.memory, visit.port),
@@ -104,7 +104,7 @@ def _left(
     return {one: one.cycles for one in transfers}
 
 
-def _loaded(left: dict[Transfer, float], problem: LayerProblem, accounting: Accounting) -> tuple[float, float]:
+def _loaded(left: dict[PortTransfer, float], problem: LayerProblem, accounting: Accounting) -> tuple[float, float]:
     last = {one: value for one, value in left.items() if one.operand == OUTPUT}
     first = {one: value for one, value in left.items() if one.operand != OUTPUT}
     emptied = overlapping(last) if accounting.last_sums_overlap else None

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True)
-class Transfer:
+class PortTransfer:
     """One kind of transfer at one port: `cycles` each time.
 
     `least` cycles are those of the nearest memory's tile, which nothing can hide; `average_bits` are what it moves in
@@ -26,13 +26,13 @@ class Transfer:
     once: bool
 
 
-def unhidden(transfers: Sequence[Transfer], cycles: int) -> dict[Transfer, float]:
+def unhidden(transfers: Sequence[PortTransfer], cycles: int) -> dict[PortTransfer, float]:
     """What is left of each transfer where those that come once use what the others leave of their port in `cycles`.
 
     The longest is hidden first.
     """
-    left: dict[Transfer, float] = {one: one.cycles for one in transfers}
-    ports: dict[tuple[str, int], list[Transfer]] = defaultdict(list)
+    left: dict[PortTransfer, float] = {one: one.cycles for one in transfers}
+    ports: dict[tuple[str, int], list[PortTransfer]] = defaultdict(list)
     for one in transfers:
         ports[one.port].append(one)
     for at_port in ports.values():
@@ -47,7 +47,7 @@ def unhidden(transfers: Sequence[Transfer], cycles: int) -> dict[Transfer, float
 
 
 def side_by_side(
-    left: Mapping[Transfer, float], operands: Sequence[str], is_shared: Callable[[tuple[str, int]], bool]
+    left: Mapping[PortTransfer, float], operands: Sequence[str], is_shared: Callable[[tuple[str, int]], bool]
 ) -> float:
     """Cycles until all operands are loaded: one after the other where both ends share ports, else side by side."""
     shared, apart = defaultdict[str, float](float), defaultdict[str, float](float)
@@ -61,7 +61,7 @@ def side_by_side(
     return min(shared[one] + max(shared[two] + apart[two], apart[one]) for one, two in orders)
 
 
-def over_ports(left: Mapping[Transfer, float]) -> float:
+def over_ports(left: Mapping[PortTransfer, float]) -> float:
     """Cycles where an operand's transfers follow each other and different operands wait for a port they share."""
     operands, ports = defaultdict[str, float](float), defaultdict[tuple[str, int], float](float)
     for (operand, _), ends in _ends(left).items():
@@ -71,19 +71,19 @@ def over_ports(left: Mapping[Transfer, float]) -> float:
     return max([*operands.values(), *ports.values()], default=0)
 
 
-def one_by_one(left: Mapping[Transfer, float]) -> float:
+def one_by_one(left: Mapping[PortTransfer, float]) -> float:
     """Cycles of transfers from boundary to boundary."""
     return sum(max(left[one] for one in ends) for ends in _ends(left).values())
 
 
-def overlapping(left: Mapping[Transfer, float]) -> float:
+def overlapping(left: Mapping[PortTransfer, float]) -> float:
     """Cycles where only the transfer to the topmost memory takes time, and one more for each memory below it."""
     hops = {boundary: max(left[one] for one in ends) for (_, boundary), ends in _ends(left).items()}
     return hops[max(hops)] + len(hops) - 1 if hops else 0.0
 
 
-def _ends(transfers: Iterable[Transfer]) -> dict[tuple[str, int], list[Transfer]]:
-    found: dict[tuple[str, int], list[Transfer]] = defaultdict(list)
+def _ends(transfers: Iterable[PortTransfer]) -> dict[tuple[str, int], list[PortTransfer]]:
+    found: dict[tuple[str, int], list[PortTransfer]] = defaultdict(list)
     for one in transfers:
         if one.boundary is not None:
             found[one.operand, one.boundary].append(one)

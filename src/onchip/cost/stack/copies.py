@@ -17,7 +17,7 @@ from onchip.cost.layer.ports import port_for
 
 
 @dataclass(frozen=True, slots=True)
-class Copy:
+class MapCopy:
     """From where they lie as one operand to where they are wanted as another; `bits` are those of one element."""
 
     elements: int
@@ -45,7 +45,7 @@ class _End:
     move: Move
 
 
-def copies_cost(copies: Iterable[Copy], accelerator: Accelerator) -> CopiesCost:
+def copies_cost(copies: Iterable[MapCopy], accelerator: Accelerator) -> CopiesCost:
     """All begin together; hops of one copy follow each other, and both ends of a hop are busy until the slower is done.
 
     A port is free when the last that uses it has ended, and not before all that it has to do has been done one after
@@ -68,7 +68,7 @@ def copies_cost(copies: Iterable[Copy], accelerator: Accelerator) -> CopiesCost:
     return CopiesCost(tuple(accesses), max((_end_of(intervals) for intervals in busy.values()), default=0))
 
 
-def _hops(copy: Copy, accelerator: Accelerator) -> Iterator[tuple[_End, _End]]:
+def _hops(copy: MapCopy, accelerator: Accelerator) -> Iterator[tuple[_End, _End]]:
     """Upwards data are what they are where they lie, downwards what they are wanted as."""
     ranks = {level.memory.name: rank for rank, level in enumerate(accelerator.levels)} | {DRAM: len(accelerator.levels)}
     for sender, receiver in pairwise(_way(copy, accelerator)):
@@ -79,7 +79,7 @@ def _hops(copy: Copy, accelerator: Accelerator) -> Iterator[tuple[_End, _End]]:
         yield _End(sender, operand, moves[0]), _End(receiver, operand, moves[1])
 
 
-def _way(copy: Copy, accelerator: Accelerator) -> list[str]:
+def _way(copy: MapCopy, accelerator: Accelerator) -> list[str]:
     """Up to the lowest memory that both operands share, then down, through all memories that hold the operand."""
     names = [*(level.memory.name for level in accelerator.levels), DRAM]
     rising = _holders(accelerator, copy.source_operand)
@@ -94,7 +94,7 @@ def _holders(accelerator: Accelerator, operand: Operand) -> frozenset[str]:
     return frozenset((*(level.memory.name for level in accelerator.levels if operand in level.memory.holds), DRAM))
 
 
-def _cycles(copy: Copy, end: _End, accelerator: Accelerator) -> int:
+def _cycles(copy: MapCopy, end: _End, accelerator: Accelerator) -> int:
     """A memory without ports keeps up with any other."""
     ports = _ports(end.memory, accelerator)
     if not ports:

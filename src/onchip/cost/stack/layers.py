@@ -13,7 +13,7 @@ from onchip.answer.schedule import Homes
 from onchip.arch.memory import DRAM, Operand
 from onchip.cost.layer.cost import LayerCost
 from onchip.cost.stack.conventions import Conventions
-from onchip.cost.stack.copies import CopiesCost, Copy, copies_cost
+from onchip.cost.stack.copies import CopiesCost, MapCopy, copies_cost
 from onchip.cost.stack.levels import CacheLevels
 from onchip.cost.stack.machine import FusedMachine
 from onchip.cost.stack.mapper import Mapper
@@ -67,13 +67,13 @@ class TileRunner:
     mapper: Mapper
     homes: StackHomes
     conventions: Conventions
-    _copied: dict[tuple[Copy, ...], CopiesCost] = field(default_factory=dict)
+    _copied: dict[tuple[MapCopy, ...], CopiesCost] = field(default_factory=dict)
 
     def run(self, tile: StackTile, caches: CacheLevels, *, is_first_tile: bool) -> TileRun:
         """The first tile of all takes its weights from DRAM."""
         return _Tile(self, tile, caches, is_first_tile).run()
 
-    def cost_of(self, copies: list[Copy]) -> CopiesCost:
+    def cost_of(self, copies: list[MapCopy]) -> CopiesCost:
         """At the same time."""
         key = tuple(copy for copy in copies if copy.elements)
         if key not in self._copied:
@@ -90,7 +90,7 @@ class _Tile:
     caches: CacheLevels
     is_first_tile: bool
     stored: dict[str, str] = field(default_factory=dict)
-    pending: list[Copy] = field(default_factory=list)
+    pending: list[MapCopy] = field(default_factory=list)
 
     def run(self) -> TileRun:
         loads = tuple(self._loaded(made) for made in self.tile.inputs)
@@ -104,7 +104,7 @@ class _Tile:
         self.stored[made.map.name] = level
         if not self.runner.conventions.stack_inputs_are_cached_for_free:
             self.pending += self._to_caches(made, level, Operand.INPUT, already=home)
-        load = Copy(made.computed, made.map.bits, home, Operand.INPUT, level, Operand.INPUT)
+        load = MapCopy(made.computed, made.map.bits, home, Operand.INPUT, level, Operand.INPUT)
         return self.runner.cost_of([load] if home != level else [])
 
     def _layer(self, number: int) -> LayerRun:
@@ -133,27 +133,27 @@ class _Tile:
         self.pending = list(self._to_caches(tile.made, levels.output, Operand.OUTPUT))
         return LayerRun(tile, levels, self.runner.cost_of(copies), cost)
 
-    def _collected(self, seen: Seen, level: str) -> Iterator[Copy]:
+    def _collected(self, seen: Seen, level: str) -> Iterator[MapCopy]:
         """To where the layer's input lies; what comes from outside may stay below that."""
         machine, source, bits = self.runner.machine, seen.source.name, seen.source.bits
         stored = self.stored.get(source, level)
         comes_from_outside = any(made.map.name == source for made in self.tile.inputs)
         if machine.rank(stored) > machine.rank(level) or (stored != level and not comes_from_outside):
             was = Operand.INPUT if comes_from_outside else Operand.OUTPUT
-            yield Copy(seen.new, bits, stored, was, level, Operand.INPUT)
+            yield MapCopy(seen.new, bits, stored, was, level, Operand.INPUT)
         for cache, elements in ((self.caches.columns_from, seen.from_columns), (self.caches.rows_from, seen.from_rows)):
             if cache not in (None, level):
-                yield Copy(elements, bits, str(cache), Operand.INPUT, level, Operand.INPUT)
+                yield MapCopy(elements, bits, str(cache), Operand.INPUT, level, Operand.INPUT)
 
-    def _to_caches(self, made: Made, level: str, operand: Operand, already: str | None = None) -> Iterator[Copy]:
+    def _to_caches(self, made: Made, level: str, operand: Operand, already: str | None = None) -> Iterator[MapCopy]:
         """What goes to the rows' cache needs no second way to that of the columns, which is at most as high."""
         rows, columns, bits = self.caches.rows_to, self.caches.columns_to, made.map.bits
         to_columns = made.to_columns
         if rows not in (None, level, already):
-            yield Copy(made.to_rows, bits, level, operand, str(rows), operand)
+            yield MapCopy(made.to_rows, bits, level, operand, str(rows), operand)
             to_columns -= made.to_both
         if columns not in (None, level, already):
-            yield Copy(to_columns, bits, level, operand, str(columns), operand)
+            yield MapCopy(to_columns, bits, level, operand, str(columns), operand)
 
     def _input_places(self, tile: LayerTile) -> list[str]:
         """Nothing moves above where it lies whole."""

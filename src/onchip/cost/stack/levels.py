@@ -46,7 +46,7 @@ class PlacedTile:
 
 
 @dataclass(frozen=True, slots=True)
-class Placement:
+class TilePlacement:
     """All tiles of a stack, the first one first, and where each layer's weights lie once they have come from DRAM."""
 
     tiles: tuple[PlacedTile, ...]
@@ -84,7 +84,7 @@ class _Own:
     room_for_weights: float
 
 
-def placement(tiled: TiledStack, machine: FusedMachine) -> Placement:
+def placement(tiled: TiledStack, machine: FusedMachine) -> TilePlacement:
     """The caches of columns lie at the higher level of both neighbours; those of rows, and weights, at one for all.
 
     Where `cache_levels_are_the_next_tiles`, the neighbour to the right decides, and for rows the last tile of all.
@@ -95,7 +95,7 @@ def placement(tiled: TiledStack, machine: FusedMachine) -> Placement:
     placed: Counter[tuple[int, int, CacheLevels, bool]] = Counter()
     for row, column, caches, is_first, times in _placed(tiled, own, rows, kinds, machine):
         placed[row, column, caches, is_first] += times
-    return Placement(
+    return TilePlacement(
         tuple(PlacedTile(*key, times) for key, times in placed.items()),
         _weights(tiled, machine, list(own.values())),
     )

@@ -21,7 +21,7 @@ from onchip.cost.layer.parts import nearest
 from onchip.cost.layer.tiles import EPSILON, touched
 from onchip.ir.layer import INPUT, OUTPUT, RELEVANT, WEIGHT, Axis, Layer
 from onchip.solve.mapping.baselines.fixed_unrolling import UnrollingsOf
-from onchip.solve.mapping.baselines.tiles import Sides, sides_of
+from onchip.solve.mapping.baselines.tiles import SideBySide, sides_of
 from onchip.solve.mapping.baselines.unrolling import Unrolled, unrolled_as_asked
 from onchip.solve.mapping.factors import divisors
 
@@ -82,7 +82,9 @@ class _Parts:
         self._macs = layer.macs
         self._axes = layer.axes
         self._turns = unrolled.turns
-        self._sides: Sides = sides_of(array_of(accelerator), accelerator.levels, unrolled.beside, unrolled.parts(layer))
+        self._sides: SideBySide = sides_of(
+            array_of(accelerator), accelerator.levels, unrolled.beside, unrolled.parts(layer)
+        )
         windows = [[self._touched(axis, holder) for axis in self._axes] for holder in range(len(self._sides.within))]
         self._windows = [prod(along) for along in windows]
         self._spread = [prod(within[loop] for loops in AXES for loop in loops) for within in self._sides.within]

@@ -12,7 +12,7 @@ from onchip.arch.memory import DRAM, Operand
 from onchip.ir.graph import Graph
 from onchip.ir.operator import Operator
 from onchip.ir.tensor import Role, Tensor
-from onchip.verify.addresses import Residency
+from onchip.verify.addresses import LiveResidency
 from onchip.verify.replay import Replay
 from onchip.verify.rules import Rule
 from onchip.verify.schedule.machine import AddressedMachine
@@ -171,7 +171,7 @@ class StreamingReplay(Replay):
             self.report.violation(Rule.OUTPUT_NOT_HELD, operand.base, detail)
         return home
 
-    def _is_written(self, band: str, residencies: Mapping[str, Residency]) -> None:
+    def _is_written(self, band: str, residencies: Mapping[str, LiveResidency]) -> None:
         for residency in residencies.values():
             residency.is_written = True
         self._been_on_chip.add(band)

@@ -16,7 +16,7 @@ from onchip.answer.layer_problem import LayerProblem
 from onchip.answer.result import Result, Stop
 from onchip.ir.layer import LOOPS
 from onchip.solve.mapping.baselines.best import CHUNK, MOST_WITHOUT_ANY, Best, in_chunks
-from onchip.solve.mapping.baselines.tilings import Tiling, random_tiling
+from onchip.solve.mapping.baselines.tilings import LevelSizes, random_tiling
 from onchip.solve.mapping.exact.tables import CLASSES
 from onchip.solve.mapping.objective import MappingObjective
 from onchip.solve.run.limits import Run
@@ -64,7 +64,7 @@ def _drawn(random: Random, problem: LayerProblem) -> Iterator[LayerMapping]:
             tried += 1
 
 
-def _orders(tiling: Tiling, level: int) -> list[list[str]]:
+def _orders(tiling: LevelSizes, level: int) -> list[list[str]]:
     """One for each class of loops that may be innermost: the rest decides nothing about reuse."""
     present = [(loop, own) for loop, own in zip(LOOPS, CLASSES, strict=True) if tiling.temporal[level].get(loop, 1) > 1]
     return [

@@ -24,8 +24,8 @@ from onchip.cost.layer.limits import array_of
 from onchip.cost.layer.tables import Chosen, Integers, empty_chosen
 from onchip.ir.layer import LOOPS, OUTPUT, RELEVANT
 from onchip.solve.mapping.baselines.best import BestRow
-from onchip.solve.mapping.baselines.loma_kernel import Desk, Filling, fill_orders
-from onchip.solve.mapping.baselines.tiles import Tiles, TileSizes, sides_of, tiles_of
+from onchip.solve.mapping.baselines.loma_kernel import Desk, LevelFilling, fill_orders
+from onchip.solve.mapping.baselines.tiles import TileElements, Tiles, sides_of, tiles_of
 from onchip.solve.mapping.baselines.unrolling import Unrolled, Unrolling, unrolled_as_asked, unrolled_greedily
 from onchip.solve.mapping.factors import prime_counts
 from onchip.solve.mapping.objective import MappingObjective
@@ -80,7 +80,7 @@ def filled_orders(
     order = ORDER_OF_DEFINES if replace(accounting, systolic=()) == DEFINES else ORDER
     tiles = tiles_of(joined(unrolled.turns, limit, order))
     executed = problem.layer if accounting.units_in_parts else problem.layer.padded_to(unrolled.bounds)
-    filling = _filling(problem, unrolled, tiles, TileSizes(executed, tiles, accounting, has_stored_room))
+    filling = _filling(problem, unrolled, tiles, TileElements(executed, tiles, accounting, has_stored_room))
     loops = sum(tiles.counts)
     desk = _desk(tiles, loops)
     size = min(ROWS, _orders(tiles))
@@ -118,10 +118,10 @@ def rows_for(problem: LayerProblem, unrolled: Unrolled, loops: int, rows: int) -
     return chosen
 
 
-def _filling(problem: LayerProblem, unrolled: Unrolled, tiles: Tiles, sized: TileSizes) -> Filling:
+def _filling(problem: LayerProblem, unrolled: Unrolled, tiles: Tiles, sized: TileElements) -> LevelFilling:
     levels, layer = problem.levels, sized.layer
     sides = sides_of(array_of(problem.accelerator), levels, unrolled.beside, unrolled.parts(layer))
-    return Filling(
+    return LevelFilling(
         np.array([LOOPS.index(kind.dimension) for kind in tiles.kinds], np.int64),
         np.array([kind.size for kind in tiles.kinds], np.int64),
         np.array(tiles.steps, np.int64),

@@ -14,7 +14,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 OUTPUT = 2
 
 
-class Filling(NamedTuple):
+class LevelFilling(NamedTuple):
     """What decides how far a memory is filled; tiles are numbered as in `tiles`."""
 
     kind_loop: Integers
@@ -53,7 +53,7 @@ def compiled(function: F) -> F:
 
 
 @compiled
-def fill_orders(filling: Filling, desk: Desk, chosen: Chosen) -> int:
+def fill_orders(filling: LevelFilling, desk: Desk, chosen: Chosen) -> int:
     """Writes the next mappings into the rows of `chosen`; returns how many, fewer than rows only at the end."""
     row, rows = 0, chosen.temporal_count.size
     while row < rows:
@@ -85,7 +85,7 @@ def next_order(order: Integers) -> bool:
 
 
 @compiled
-def fill(filling: Filling, desk: Desk, chosen: Chosen, row: int) -> bool:
+def fill(filling: LevelFilling, desk: Desk, chosen: Chosen, row: int) -> bool:
     """Whether everything fits: a memory holds at least the loops of the one below, a home all of them."""
     loops = desk.order.size
     desk.tile[0] = 0
@@ -112,7 +112,7 @@ def fill(filling: Filling, desk: Desk, chosen: Chosen, row: int) -> bool:
 
 
 @compiled
-def fill_level(filling: Filling, desk: Desk, level: int) -> bool:
+def fill_level(filling: LevelFilling, desk: Desk, level: int) -> bool:
     """As many more loops of each operand as move least from above; of equal ones the last."""
     for slot in range(3):
         if not measure(filling, desk, level, slot):
@@ -135,7 +135,7 @@ def fill_level(filling: Filling, desk: Desk, level: int) -> bool:
 
 
 @compiled
-def measure(filling: Filling, desk: Desk, level: int, slot: int) -> bool:
+def measure(filling: LevelFilling, desk: Desk, level: int, slot: int) -> bool:
     """Bits of an operand's tiles with more and more loops, up to the largest that fits; whether any may be chosen.
 
     In a double-buffered memory the last tile, which none follows, may fit where a smaller one does not.
@@ -163,7 +163,7 @@ def measure(filling: Filling, desk: Desk, level: int, slot: int) -> bool:
 
 
 @compiled
-def traffic(filling: Filling, desk: Desk, level: int, slot: int, more: int) -> float:
+def traffic(filling: LevelFilling, desk: Desk, level: int, slot: int, more: int) -> float:
     """Bits that come from above in all, as the tile and the loops outside it say."""
     operand = filling.held[level, slot]
     if operand < 0 or filling.is_home[operand, level]:

@@ -68,7 +68,7 @@ def tiles_of(factors: Sequence[Loop]) -> Tiles:
 
 
 @dataclass(frozen=True, slots=True)
-class Sides:
+class SideBySide:
     """What stands side by side: within one instance of each holder by loop, and how many instances there are."""
 
     within: tuple[dict[str, float], ...]
@@ -77,7 +77,7 @@ class Sides:
 
 def sides_of(
     array: ComputeArray, levels: Iterable[MemoryLevel], beside: Sequence[Loop], parts: Mapping[str, tuple[int, int]]
-) -> Sides:
+) -> SideBySide:
     """`parts`: loops that run longer than asked for, how long both are; the longest of such a loop is shortened."""
     sizes = {(one.dimension, one.along): float(one.size) for one in beside}
     for loop, (asked, executed) in parts.items():
@@ -92,11 +92,11 @@ def sides_of(
         for serves in served
     )
     apart = tuple(prod(size for (_, along), size in sizes.items() if along not in serves) for serves in served)
-    return Sides(within, apart)
+    return SideBySide(within, apart)
 
 
 @dataclass(frozen=True, slots=True)
-class TileSizes:
+class TileElements:
     """How many elements tiles have, from bounds alone, as `accounting` counts; `layer` has the bounds that count.
 
     With `has_stored_room` tiles of the input take room from their first row to their last, as `verify_mapping` asks,

@@ -15,7 +15,7 @@ from onchip.solve.mapping.factors import prime_counts
 
 
 @dataclass(frozen=True, slots=True)
-class Tiling:
+class LevelSizes:
     """Sizes of loops at each level, DRAM's last, and loops beside each other by the level at which they stand."""
 
     temporal: tuple[dict[str, int], ...]
@@ -36,7 +36,7 @@ class Tiling:
         return even(list(zip(names, parts[:-1], strict=True)), holders, parts[-1])
 
 
-def random_tiling(random: Random, problem: LayerProblem) -> Tiling:
+def random_tiling(random: Random, problem: LayerProblem) -> LevelSizes:
     """Each prime factor of each bound at any level, or along any dimension of the array that has room and takes it."""
     array = array_of(problem.accelerator)
     left, beside = dict(array.sizes), dict[tuple[str, str], int]()
@@ -55,7 +55,7 @@ def random_tiling(random: Random, problem: LayerProblem) -> Tiling:
     standing: list[list[Loop]] = [[] for _ in temporal]
     for (name, loop), size in beside.items():
         standing[_level_of(problem, name)].append(Loop(loop, size, name))
-    return Tiling(tuple(temporal), tuple(map(tuple, standing)))
+    return LevelSizes(tuple(temporal), tuple(map(tuple, standing)))
 
 
 def random_orders(random: Random, levels: int) -> list[list[str]]:

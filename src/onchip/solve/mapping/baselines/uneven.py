@@ -23,7 +23,7 @@ from onchip.errors import InputError, InternalError, UsageError
 from onchip.ir.layer import INPUT, LOOPS, OUTPUT
 from onchip.solve.mapping.baselines.best import BestRow
 from onchip.solve.mapping.baselines.loma import LIMIT, filled_orders, joined, last_apart, rows_for
-from onchip.solve.mapping.baselines.tiles import Tiles, TileSizes, sides_of, tiles_of
+from onchip.solve.mapping.baselines.tiles import TileElements, Tiles, sides_of, tiles_of
 from onchip.solve.mapping.baselines.uneven_kernel import Field, Labels, grow
 from onchip.solve.mapping.baselines.uneven_tables import Cuts, CutTables, least_to_come
 from onchip.solve.mapping.baselines.unrolling import Unrolled, Unrolling, unrolled_as_asked, unrolled_greedily
@@ -87,7 +87,7 @@ class _Search:
         self._tiles = tiles_of(joined(unrolled.turns, limit=prod(unrolled.turns.values())))
         layer, array = problem.layer, array_of(problem.accelerator)
         sides = sides_of(array, problem.levels, unrolled.beside, unrolled.parts(layer))
-        self._cuts = CutTables(TileSizes(layer, self._tiles, accounting, has_stored_room), problem, sides).cuts()
+        self._cuts = CutTables(TileElements(layer, self._tiles, accounting, has_stored_room), problem, sides).cuts()
         self._field = _field_of(problem, self._tiles, self._cuts, best.value / FEMTO_PER_PICO)
 
     def result(self, run: Run) -> Result[LayerMapping]:

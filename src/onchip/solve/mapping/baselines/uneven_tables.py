@@ -20,7 +20,7 @@ from onchip.cost.layer.parts import DIGITS, nearest
 from onchip.cost.layer.tables import OPERANDS, Flags, Integers, Machine, Reals, machine_of
 from onchip.cost.layer.tiles import EPSILON
 from onchip.ir.layer import OUTPUT, RELEVANT
-from onchip.solve.mapping.baselines.tiles import Sides, Tiles, TileSizes
+from onchip.solve.mapping.baselines.tiles import SideBySide, TileElements, Tiles
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +54,7 @@ class Cuts:
 class CutTables:
     """Works them out for one layer on one accelerator."""
 
-    def __init__(self, sized: TileSizes, problem: LayerProblem, sides: Sides) -> None:
+    def __init__(self, sized: TileElements, problem: LayerProblem, sides: SideBySide) -> None:
         tiles = sized.tiles
         self._sized = sized
         self._layer = sized.layer

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from onchip.ir.layer import INPUT
 from onchip.solve.mapping.cosa.machine import RELATED, WINDOWS, CosaMachine, Place
 from onchip.solve.mapping.cosa.objective import added_by, window_weight
-from onchip.solve.mapping.cosa.placement import GIVEN_ORDER, Factor, Placement
+from onchip.solve.mapping.cosa.placement import GIVEN_ORDER, Factor, FactorPlacement
 
 Counts: TypeAlias = NDArray[np.int64]
 Reals: TypeAlias = NDArray[np.float64]
@@ -26,7 +26,7 @@ Column: TypeAlias = tuple[Factor, Place]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Schedule:
+class CosaSchedule:
     """A placement as a row of counts; `orders` are those of `Placement`."""
 
     counts: Counts
@@ -65,7 +65,7 @@ class Exchanges:
     windows: tuple[tuple[Counts, Counts, Reals], ...]
 
     @classmethod
-    def of(cls, machine: CosaMachine, placement: Placement) -> Exchanges:
+    def of(cls, machine: CosaMachine, placement: FactorPlacement) -> Exchanges:
         """For schedules of the same factors; a factor of 1 stays where it is."""
         factors = list(dict.fromkeys(factor for factor, _ in placement.counts))
         held = [key for key in placement.counts if key[0][1] == 1]
@@ -90,14 +90,14 @@ class Exchanges:
             tuple(_windows(machine, columns)),
         )  # fmt: skip
 
-    def schedule(self, placement: Placement) -> Schedule:
+    def schedule(self, placement: FactorPlacement) -> CosaSchedule:
         """The placement's row."""
-        return Schedule(np.array([placement.counts.get(column, 0) for column in self.columns]), placement.orders)
+        return CosaSchedule(np.array([placement.counts.get(column, 0) for column in self.columns]), placement.orders)
 
-    def placement(self, schedule: Schedule) -> Placement:
+    def placement(self, schedule: CosaSchedule) -> FactorPlacement:
         """The row's placement."""
         held = np.flatnonzero(schedule.counts).tolist()
-        return Placement({self.columns[at]: int(schedule.counts[at]) for at in held}, schedule.orders)
+        return FactorPlacement({self.columns[at]: int(schedule.counts[at]) for at in held}, schedule.orders)
 
     def moved(self, counts: Counts) -> Counts:
         """A row for each copy that may move, and for each two copies of one prime that may change places."""

@@ -15,7 +15,7 @@ from onchip.ir.layer import INPUT, OUTPUT, WEIGHT
 from onchip.solve.joint.mip import MipOutcome
 from onchip.solve.mapping.cosa.machine import RELATED, WINDOWS, CosaMachine, Place
 from onchip.solve.mapping.cosa.objective import TRAFFIC_WEIGHT, added_by, window_weight
-from onchip.solve.mapping.cosa.placement import GIVEN_ORDER, Factor, Placement
+from onchip.solve.mapping.cosa.placement import GIVEN_ORDER, Factor, FactorPlacement
 
 if TYPE_CHECKING:
     from ortools.math_opt.python import mathopt
@@ -61,11 +61,11 @@ class CosaModel:
         self._one_order_of_loops_is_chosen()
         self._minimise_the_weighted_sum()
 
-    def placement(self, outcome: MipOutcome) -> Placement:
+    def placement(self, outcome: MipOutcome) -> FactorPlacement:
         """What a solution says."""
         counts = {key: outcome.integer(variable) for key, variable in self.placed.items()}
         order = _order(self.innermost, outcome)
-        return Placement({key: count for key, count in counts.items() if count}, {self.machine.shared: order})
+        return FactorPlacement({key: count for key, count in counts.items() if count}, {self.machine.shared: order})
 
     def _make_variables(self) -> None:
         self.placed: dict[tuple[Factor, Place], mathopt.Variable] = {

@@ -12,7 +12,7 @@ from typing import Final
 
 from onchip.ir.layer import INPUT, WEIGHT
 from onchip.solve.mapping.cosa.machine import RELATED, WINDOWS, CosaMachine, Place
-from onchip.solve.mapping.cosa.placement import Factor, Placement
+from onchip.solve.mapping.cosa.placement import Factor, FactorPlacement
 
 UTILISATION_WEIGHT: Final = 0.1
 COMPUTE_WEIGHT: Final = 10.0
@@ -41,12 +41,12 @@ class CosaObjective:
         return -UTILISATION_WEIGHT * self.utilisation + COMPUTE_WEIGHT * self.compute + TRAFFIC_WEIGHT * self.traffic
 
 
-def objective_of(machine: CosaMachine, placement: Placement) -> CosaObjective:
+def objective_of(machine: CosaMachine, placement: FactorPlacement) -> CosaObjective:
     """The terms of Eq. 12."""
     return CosaObjective(utilisation(machine, placement), compute(machine, placement), traffic(machine, placement))
 
 
-def tile_elements(machine: CosaMachine, placement: Placement, level: int, operand: str) -> int:
+def tile_elements(machine: CosaMachine, placement: FactorPlacement, level: int, operand: str) -> int:
     """Of an operand in a memory: its factors up to this level (Eq. 1); strides multiply for each factor."""
     inside = [place for place in machine.places if place.level <= level]
     sizes = placement.sizes(inside)
@@ -55,7 +55,7 @@ def tile_elements(machine: CosaMachine, placement: Placement, level: int, operan
     return int(prod(sizes[loop] for loop in RELATED[operand]) * steps * halo)
 
 
-def window(machine: CosaMachine, placement: Placement) -> int:
+def window(machine: CosaMachine, placement: FactorPlacement) -> int:
     """What R and S add to the input buffer's tile: 2 per factor on the chip if outputs are inside, else the factor.
 
     The program counts here all factors that are not at DRAM, those at the global buffer too.
@@ -71,7 +71,7 @@ def window(machine: CosaMachine, placement: Placement) -> int:
     )
 
 
-def fits(machine: CosaMachine, placement: Placement) -> bool:
+def fits(machine: CosaMachine, placement: FactorPlacement) -> bool:
     """Whether tiles fit their memories (Eq. 2) and side-by-side factors the array (Eq. 4)."""
     return all(
         tile_elements(machine, placement, level, operand) <= most
@@ -80,7 +80,7 @@ def fits(machine: CosaMachine, placement: Placement) -> bool:
     ) and all(prod(placement.sizes((place,)).values()) <= most for place, most in machine.units.items())
 
 
-def utilisation(machine: CosaMachine, placement: Placement) -> float:
+def utilisation(machine: CosaMachine, placement: FactorPlacement) -> float:
     """The logarithms of all tiles below the global buffer (Eq. 5)."""
     return sum(
         log2(tile_elements(machine, placement, level, operand))
@@ -95,12 +95,12 @@ def window_weight(machine: CosaMachine) -> float:
     return UTILISATION_WEIGHT * (WEIGHT_BUFFER_FACTOR if machine.input_level == machine.weight_level else 1)
 
 
-def compute(machine: CosaMachine, placement: Placement) -> float:
+def compute(machine: CosaMachine, placement: FactorPlacement) -> float:
     """The iterations one after the other (Eq. 6)."""
     return log2(prod(placement.sizes(Place(level) for level in range(machine.dram + 1)).values()))
 
 
-def traffic(machine: CosaMachine, placement: Placement) -> float:
+def traffic(machine: CosaMachine, placement: FactorPlacement) -> float:
     """Data size, spatial factors and iterations of each operand (Eq. 11), and the iterations at DRAM."""
     from_dram = log2(prod(placement.sizes((Place(machine.dram),)).values()))
     return sum(
@@ -111,7 +111,7 @@ def traffic(machine: CosaMachine, placement: Placement) -> float:
     )
 
 
-def data_size(machine: CosaMachine, placement: Placement, operand: str) -> float:
+def data_size(machine: CosaMachine, placement: FactorPlacement, operand: str) -> float:
     """What moves at once to below the global buffer (Eq. 7), each level with its factor."""
     total = 0.0
     for level in range(machine.shared):
@@ -125,13 +125,13 @@ def level_factor(level: int) -> float:
     return NEAREST_LEVEL_FACTOR + FACTOR_PER_LEVEL * level
 
 
-def spatial_size(machine: CosaMachine, placement: Placement) -> float:
+def spatial_size(machine: CosaMachine, placement: FactorPlacement) -> float:
     """The factors side by side at the global buffer (Eq. 8; the program leaves A out, so unrelated ones count too)."""
     spatial = (place for place in machine.units if place.level == machine.shared)
     return log2(prod(placement.sizes(spatial).values()))
 
 
-def iterations(machine: CosaMachine, placement: Placement, operand: str) -> float:
+def iterations(machine: CosaMachine, placement: FactorPlacement, operand: str) -> float:
     """The global buffer's loops from the innermost related one on outwards (Eqs. 9 and 10)."""
     sizes = placement.sizes((Place(machine.shared),))
     total, moves = 0.0, False

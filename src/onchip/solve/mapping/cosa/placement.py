@@ -18,7 +18,7 @@ GIVEN_ORDER: Final = ("R", "S", "P", "Q", "C", "K", "N", "G")
 
 
 @dataclass(frozen=True, slots=True)
-class Placement:
+class FactorPlacement:
     """`orders` are those of a level's temporal loops, innermost first, where they are not GIVEN_ORDER.
 
     CoSA decides the global buffer's alone.

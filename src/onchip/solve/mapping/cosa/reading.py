@@ -10,7 +10,7 @@ from onchip.arch.accelerator import Accelerator
 from onchip.ir.layer import Layer
 from onchip.solve.mapping.cosa.machine import CosaMachine, Place
 from onchip.solve.mapping.cosa.objective import CosaObjective, fits, objective_of
-from onchip.solve.mapping.cosa.placement import GIVEN_ORDER, Factor, Placement, factors_of
+from onchip.solve.mapping.cosa.placement import GIVEN_ORDER, Factor, FactorPlacement, factors_of
 from onchip.solve.mapping.factors import prime_counts
 
 
@@ -27,7 +27,7 @@ def cosa_objective(layer: Layer, accelerator: Accelerator, mapping: LayerMapping
     return min(found, key=lambda objective: objective.total)
 
 
-def _placements(machine: CosaMachine, mapping: LayerMapping) -> Iterator[Placement]:
+def _placements(machine: CosaMachine, mapping: LayerMapping) -> Iterator[FactorPlacement]:
     counts: dict[tuple[Factor, Place], int] = {}
     levels = _levels(machine, mapping)
     first_at: dict[int, dict[str, None]] = {}
@@ -43,7 +43,7 @@ def _placements(machine: CosaMachine, mapping: LayerMapping) -> Iterator[Placeme
     choices = [[place for place in machine.places if machine.may_hold(place, *factor)] for factor in ones]
     for chosen in product(*choices):
         placed = dict.fromkeys(zip(ones, chosen, strict=True), 1)
-        yield Placement(counts | placed, orders)
+        yield FactorPlacement(counts | placed, orders)
 
 
 def _levels(machine: CosaMachine, mapping: LayerMapping) -> list[int]:

@@ -14,9 +14,9 @@ from typing import Final
 import numpy as np
 
 from onchip.answer.layer_mapping import LayerMapping
-from onchip.solve.mapping.cosa.exchanges import Exchanges, Schedule
+from onchip.solve.mapping.cosa.exchanges import CosaSchedule, Exchanges
 from onchip.solve.mapping.cosa.machine import CosaMachine, Place
-from onchip.solve.mapping.cosa.placement import Placement
+from onchip.solve.mapping.cosa.placement import FactorPlacement
 
 TieBreak = Callable[[Sequence[LayerMapping]], Sequence[float]]
 """The costs of some mappings; infinite for one that does not really fit."""
@@ -26,7 +26,9 @@ SAME: Final = 1e-9
 """Objectives that differ by less are equal: only the order of summation differs."""
 
 
-def best_of_equals(machine: CosaMachine, placement: Placement, tie_break: TieBreak, most: int = MOST_TIES) -> Placement:
+def best_of_equals(
+    machine: CosaMachine, placement: FactorPlacement, tie_break: TieBreak, most: int = MOST_TIES
+) -> FactorPlacement:
     """The least `tie_break` of up to `most` placements with the same objective, each one exchange from another."""
     exchanges = Exchanges.of(machine, placement)
     first = exchanges.schedule(placement)
@@ -48,14 +50,14 @@ def best_of_equals(machine: CosaMachine, placement: Placement, tie_break: TieBre
     return best
 
 
-def _equals(exchanges: Exchanges, near: Schedule, objective: float) -> Iterator[Schedule]:
+def _equals(exchanges: Exchanges, near: CosaSchedule, objective: float) -> Iterator[CosaSchedule]:
     """What fits and costs CoSA the same, after an exchange of factors or of two neighbouring loops of a level."""
     shared = exchanges.machine.shared
     moved = exchanges.moved(near.counts)
     is_equal = np.abs(exchanges.objectives(moved, near.order(shared)) - objective) <= SAME
     equal = moved[is_equal]
     for counts in equal[exchanges.fits(equal)]:
-        yield Schedule(counts, near.orders)
+        yield CosaSchedule(counts, near.orders)
     placement = exchanges.placement(near)
     for level in range(exchanges.machine.dram + 1):
         sizes, order = placement.sizes((Place(level),)), near.order(level)
@@ -66,4 +68,4 @@ def _equals(exchanges: Exchanges, near: Schedule, objective: float) -> Iterator[
                 value = exchanges.objectives(near.counts[None], swapped)[0]
                 if abs(value - objective) > SAME:
                     continue
-            yield Schedule(near.counts, {**near.orders, level: swapped})
+            yield CosaSchedule(near.counts, {**near.orders, level: swapped})

@@ -17,7 +17,7 @@ from onchip.solve.mapping.exact.compiled import (
     compiled,
     inlined,
 )
-from onchip.solve.mapping.exact.tables import Sides, Space
+from onchip.solve.mapping.exact.tables import Space, UnrollingWays
 from onchip.solve.mapping.exact.work import Work
 
 
@@ -28,7 +28,7 @@ def axis_loop(at: int) -> int:
 
 
 @compiled
-def choose(space: Space, machine: Machine, sides: Sides, w: Work) -> bool:
+def choose(space: Space, machine: Machine, sides: UnrollingWays, w: Work) -> bool:
     """Works out what the ways in `w.way` mean at each boundary; False where loops run out."""
     for loop in range(8):
         side = 1
@@ -45,7 +45,7 @@ def choose(space: Space, machine: Machine, sides: Sides, w: Work) -> bool:
 
 
 @inlined
-def share(space: Space, machine: Machine, sides: Sides, w: Work, operand: int, boundary: int) -> None:
+def share(space: Space, machine: Machine, sides: UnrollingWays, w: Work, operand: int, boundary: int) -> None:
     """Of the units: what a boundary has inside a tile, beside it, elsewhere."""
     upper = space.above[operand, boundary]
     part = w.share[operand, boundary]

@@ -10,12 +10,12 @@ from onchip.arch.memory import Operand
 from onchip.cost.layer.limits import array_of
 from onchip.cost.layer.tables import OPERANDS
 from onchip.ir.layer import INPUT, LOOPS
-from onchip.solve.mapping.exact.room import Room
+from onchip.solve.mapping.exact.room import DescentState
 from onchip.solve.mapping.exact.tables import CLASSES, Tables
 from onchip.solve.mapping.exact.work import Work
 
 
-def mapping_of(tables: Tables, work: Work, room: Room, problem: LayerProblem) -> LayerMapping:
+def mapping_of(tables: Tables, work: Work, room: DescentState, problem: LayerProblem) -> LayerMapping:
     """The mapping at which the descent stands, all its places filled."""
     nest: list[Loop] = []
     stop: dict[int, int] = {}
@@ -38,7 +38,7 @@ def mapping_of(tables: Tables, work: Work, room: Room, problem: LayerProblem) ->
     return LayerMapping(tuple(nest), *(kept[operand] for operand in Operand))
 
 
-def _pieces(work: Work, room: Room) -> Iterator[tuple[int, list[Loop]]]:
+def _pieces(work: Work, room: DescentState) -> Iterator[tuple[int, list[Loop]]]:
     """From the units up: a tile, and the loops right above it up to the next tile at which anything may be cut."""
     for place in range(room.tile.size - 1):
         lower, upper = int(room.tile[place]), int(room.tile[place + 1])
@@ -61,7 +61,7 @@ def _pieces(work: Work, room: Room) -> Iterator[tuple[int, list[Loop]]]:
             yield end, between + groups[outer]
 
 
-def _spatial(tables: Tables, work: Work, room: Room, problem: LayerProblem) -> dict[int, list[Loop]]:
+def _spatial(tables: Tables, work: Work, room: DescentState, problem: LayerProblem) -> dict[int, list[Loop]]:
     """Above which tile loops beside each other stand: right above the input's tile that they have beside it."""
     found: dict[int, list[tuple[int, Loop]]] = {}
     number = OPERANDS.index(INPUT)

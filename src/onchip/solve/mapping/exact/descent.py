@@ -17,7 +17,7 @@ from onchip.solve.mapping.exact.compiled import (
 )
 from onchip.solve.mapping.exact.link import state_of
 from onchip.solve.mapping.exact.orders import NO_LOOPS, is_inner, is_outer, lengthens, narrows, sole_run
-from onchip.solve.mapping.exact.room import Room
+from onchip.solve.mapping.exact.room import DescentState
 from onchip.solve.mapping.exact.stall import account, stall
 from onchip.solve.mapping.exact.tables import NO_CLASS, Space
 from onchip.solve.mapping.exact.work import Work
@@ -29,7 +29,7 @@ OF_ENERGY, OF_LATENCY, OF_PRODUCT = range(3)
 
 
 @inlined
-def begin(w: Work, room: Room) -> None:
+def begin(w: Work, room: DescentState) -> None:
     """Stands above the first memory, with all to try."""
     levels = w.fits.shape[0]
     room.depth[0] = 0
@@ -39,7 +39,7 @@ def begin(w: Work, room: Room) -> None:
 
 @compiled
 def descend(
-    space: Space, machine: Machine, w: Work, room: Room, criteria: Integers, objective: int,
+    space: Space, machine: Machine, w: Work, room: DescentState, criteria: Integers, objective: int,
     limit: float, most_nodes: int, stop: Flags,
 ) -> int:  # fmt: skip
     """Goes on to the next whole chain whose bound is below the limit, best first at each place."""
@@ -67,7 +67,7 @@ def descend(
 
 @compiled
 def expand(
-    space: Space, machine: Machine, w: Work, room: Room, criteria: Integers, objective: int, limit: float
+    space: Space, machine: Machine, w: Work, room: DescentState, criteria: Integers, objective: int, limit: float
 ) -> None:
     """Lists what may stand at the next place, in the order of the bounds."""
     depth = room.depth[0]
@@ -105,7 +105,7 @@ def sort(bound: Reals, code: Integers, count: int) -> None:
 
 
 @inlined
-def next_inside(w: Work, room: Room, tile: int) -> int:
+def next_inside(w: Work, room: DescentState, tile: int) -> int:
     """The next tile that divides the one around it; -1 after the last."""
     for digit in range(room.most.size):
         if room.exponent[digit] < room.most[digit]:
@@ -117,7 +117,7 @@ def next_inside(w: Work, room: Room, tile: int) -> int:
 
 
 @inlined
-def put(space: Space, w: Work, room: Room, place: int, tile: int, inner: int, outer: int) -> None:
+def put(space: Space, w: Work, room: DescentState, place: int, tile: int, inner: int, outer: int) -> None:
     """A tile at a place, with the orders of the loops above it."""
     around = room.tile[place + 1]
     room.tile[place], room.inner[place], room.outer[place] = tile, inner, outer
@@ -141,7 +141,7 @@ def put(space: Space, w: Work, room: Room, place: int, tile: int, inner: int, ou
 
 @inlined
 def try_orders(
-    space: Space, machine: Machine, w: Work, room: Room, criteria: Integers, objective: int, limit: float,
+    space: Space, machine: Machine, w: Work, room: DescentState, criteria: Integers, objective: int, limit: float,
     place: int, tile: int,
 ) -> None:  # fmt: skip
     """Each pair of classes innermost and outermost that makes a difference."""
@@ -172,7 +172,7 @@ def try_orders(
 
 @inlined
 def consider(
-    space: Space, machine: Machine, w: Work, room: Room, criteria: Integers, objective: int, limit: float,
+    space: Space, machine: Machine, w: Work, room: DescentState, criteria: Integers, objective: int, limit: float,
     place: int, tile: int, inner: int, outer: int,
 ) -> None:  # fmt: skip
     """Lists a tile with an order if its bound is below the limit: by sums first, then by its ports."""
@@ -212,7 +212,7 @@ def consider(
 
 
 @inlined
-def joint(room: Room, criteria: Integers, objective: int) -> float:
+def joint(room: DescentState, criteria: Integers, objective: int) -> float:
     """One number of all criteria: energy, the most cycles, or their product."""
     energy, cycles = 1.0, 0.0
     for one in range(criteria.shape[0]):
@@ -224,7 +224,7 @@ def joint(room: Room, criteria: Integers, objective: int) -> float:
 
 
 @compiled
-def paid(space: Space, w: Work, room: Room, criteria: Integers, one: int, lowest: int) -> float:
+def paid(space: Space, w: Work, room: DescentState, criteria: Integers, one: int, lowest: int) -> float:
     """What the boundaries above the levels from `lowest` on come to; of cycles after `account`."""
     kind, port, preload = criteria[one, 0], criteria[one, 1], criteria[one, 2]
     if kind == ENERGY:
@@ -244,7 +244,7 @@ def paid(space: Space, w: Work, room: Room, criteria: Integers, one: int, lowest
 
 
 @inlined
-def rest(space: Space, w: Work, room: Room, one: int, place: int) -> float:
+def rest(space: Space, w: Work, room: DescentState, one: int, place: int) -> float:
     """The least that the levels below the place's own can add, whether its run goes on or not."""
     level = place - 2
     if level < 0:

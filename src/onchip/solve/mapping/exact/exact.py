@@ -22,7 +22,7 @@ from onchip.solve.mapping.exact import compiled as code
 from onchip.solve.mapping.exact import kernel
 from onchip.solve.mapping.exact.chains import mapping_of
 from onchip.solve.mapping.exact.descent import FINISHED, LEAF, OF_ENERGY, OF_LATENCY, OF_PRODUCT
-from onchip.solve.mapping.exact.room import Room, room_of
+from onchip.solve.mapping.exact.room import DescentState, room_of
 from onchip.solve.mapping.exact.tables import Tables, tables_of
 from onchip.solve.mapping.exact.work import Work, work_of
 from onchip.solve.mapping.objective import MappingObjective
@@ -77,7 +77,7 @@ class ExactMapper:
     _tables: Tables = field(init=False)
     _costs: LayerCosts = field(init=False)
     _work: Work = field(init=False)
-    _room: Room = field(init=False)
+    _room: DescentState = field(init=False)
     _criteria: Integers = field(init=False)
     _used: Integers = field(init=False)
     _value: Reals = field(init=False)

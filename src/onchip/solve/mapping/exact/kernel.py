@@ -11,8 +11,8 @@ from onchip.solve.mapping.exact.descent import begin, descend
 from onchip.solve.mapping.exact.floor import floor_of_cycles, floor_of_energy
 from onchip.solve.mapping.exact.link import link
 from onchip.solve.mapping.exact.price import measure, price_cycles, price_reads, price_sums, time_moves
-from onchip.solve.mapping.exact.room import Room
-from onchip.solve.mapping.exact.tables import Sides, Space
+from onchip.solve.mapping.exact.room import DescentState
+from onchip.solve.mapping.exact.tables import Space, UnrollingWays
 from onchip.solve.mapping.exact.work import Work
 
 
@@ -49,7 +49,7 @@ def may_take_less(space: Space, machine: Machine, shape: Shape, w: Work, first: 
 
 @compiled_entry
 def prepare(
-    space: Space, machine: Machine, shape: Shape, sides: Sides, w: Work, room: Room, complete_from: int,
+    space: Space, machine: Machine, shape: Shape, sides: UnrollingWays, w: Work, room: DescentState, complete_from: int,
     criteria: Integers, used: Integers, value: Reals, kept: int, limit: float,
 ) -> int:  # fmt: skip
     """Makes ready for a descent: lists the tiles for the ways in `w.way` and the least values of `used` criteria.
@@ -104,7 +104,7 @@ def select(
 
 @compiled_entry
 def floors(
-    space: Space, machine: Machine, shape: Shape, sides: Sides, w: Work, is_exact: bool, is_timed: bool,
+    space: Space, machine: Machine, shape: Shape, sides: UnrollingWays, w: Work, is_exact: bool, is_timed: bool,
     from_ways: Integers, chosen: Integers, energy: Reals, cycles: Reals,
 ) -> int:  # fmt: skip
     """Lists ways to use the array with their floors, from `from_ways` on, until done or no room is left."""
@@ -131,7 +131,7 @@ def floors(
 
 @compiled_entry
 def next_below(
-    space: Space, machine: Machine, shape: Shape, sides: Sides, w: Work, patterns: int, chosen: Integers,
+    space: Space, machine: Machine, shape: Shape, sides: UnrollingWays, w: Work, patterns: int, chosen: Integers,
     floor: Reals, cycles: Reals, start: int, limit: float, criteria: Integers, stop: Flags,
 ) -> int:  # fmt: skip
     """The first way from `start` on with no criterion at the limit; how many there are, if none or floors end it.
@@ -189,7 +189,7 @@ def may_be_below(
 
 @compiled_entry
 def next_chain(
-    space: Space, machine: Machine, w: Work, room: Room, criteria: Integers, objective: int,
+    space: Space, machine: Machine, w: Work, room: DescentState, criteria: Integers, objective: int,
     limit: float, most_nodes: int, stop: Flags,
 ) -> int:  # fmt: skip
     """Leaves in `room` the next chain whose bound is below the limit; FINISHED, LEAF or PAUSED."""

@@ -6,7 +6,7 @@ from typing import Final
 
 from onchip.cost.layer.tables import Machine
 from onchip.solve.mapping.exact.compiled import inlined
-from onchip.solve.mapping.exact.room import Room
+from onchip.solve.mapping.exact.room import DescentState
 from onchip.solve.mapping.exact.tables import NO_CLASS, Space
 from onchip.solve.mapping.exact.work import Work
 
@@ -23,7 +23,7 @@ def is_inner(w: Work, inner: int, tile: int, around: int) -> bool:
 
 
 @inlined
-def sole_run(space: Space, w: Work, room: Room, place: int) -> int:
+def sole_run(space: Space, w: Work, room: DescentState, place: int) -> int:
     """The operand that the memory above a place holds alone, if its run begins right above that; else -1.
 
     Then the loops below need a part in the run's class that is not outermost: else the tile might span the run.
@@ -56,7 +56,7 @@ def lengthens(space: Space, place: int, inner: int) -> bool:
 
 
 @inlined
-def narrows(space: Space, machine: Machine, w: Work, room: Room, place: int, outer: int) -> bool:
+def narrows(space: Space, machine: Machine, w: Work, room: DescentState, place: int, outer: int) -> bool:
     """Whether loops of the class right below the next place leave a tile there, or above, a narrower window."""
     if outer >= NO_CLASS:
         return False

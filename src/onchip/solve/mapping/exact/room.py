@@ -13,7 +13,7 @@ ORDERS: Final = 13
 """Pairs of an innermost and an outermost class of loops, or none, between two tiles: at most so many."""
 
 
-class Room(NamedTuple):
+class DescentState(NamedTuple):
     """A chain has places: 0 the units, level + 1 for the levels, and all loops. Loops stand above their place.
 
     Per depth, from 0 (the memory next to all loops), candidates are kept in the order of their bounds.
@@ -47,7 +47,7 @@ class Room(NamedTuple):
     is_always_open: Flags  # port: whether it serves the units in every cycle
 
 
-def room_of(tables: Tables, tiles: int, ports: Integers, criteria: int) -> Room:
+def room_of(tables: Tables, tiles: int, ports: Integers, criteria: int) -> DescentState:
     """`ports` by operand, boundary and move."""
     levels, digits, machine = tables.machine.capacity_bits.size, tables.space.copies.size, tables.machine
     count, visits = machine.bits_per_cycle.size, 12 * (levels + 1)
@@ -59,7 +59,7 @@ def room_of(tables: Tables, tiles: int, ports: Integers, criteria: int) -> Room:
     def whole(*sizes: int) -> Integers:
         return np.zeros(sizes, np.int64)
 
-    return Room(
+    return DescentState(
         whole(1), whole(1), whole(levels + 2), whole(levels + 2), whole(levels + 2),
         np.full(levels + 2, -1), whole(levels + 2), whole(3, levels), whole(digits), whole(digits),
         whole(levels + 1), whole(levels + 1), whole(levels + 1, ORDERS * tiles), np.zeros((levels + 1, ORDERS * tiles)),

@@ -9,13 +9,13 @@ import numpy as np
 
 from onchip.cost.layer.tables import Machine
 from onchip.solve.mapping.exact.compiled import OUTPUT, READ_FOR_BELOW, WRITE_FROM_ABOVE, compiled, inlined
-from onchip.solve.mapping.exact.room import Room
+from onchip.solve.mapping.exact.room import DescentState
 from onchip.solve.mapping.exact.tables import Space
 from onchip.solve.mapping.exact.work import Work
 
 
 @compiled
-def account(space: Space, machine: Machine, w: Work, room: Room, place: int) -> None:
+def account(space: Space, machine: Machine, w: Work, room: DescentState, place: int) -> None:
     """Of the units and the levels whose tiles stand at `place`, the lowest that is filled, or above."""
     room.alone[:] = 0.0
     room.busy[:] = 0.0
@@ -38,7 +38,7 @@ def account(space: Space, machine: Machine, w: Work, room: Room, place: int) -> 
 
 
 @inlined
-def add_level(w: Work, room: Room, operand: int, level: int, window: float) -> None:
+def add_level(w: Work, room: DescentState, operand: int, level: int, window: float) -> None:
     """What the boundary above a level adds."""
     tile, last, slowest = room.cut[operand, level], w.tiles[0] - 1, 0.0
     episodes = w.volume[last] / w.volume[tile]
@@ -58,7 +58,7 @@ def add_level(w: Work, room: Room, operand: int, level: int, window: float) -> N
 
 
 @inlined
-def window_of(machine: Machine, w: Work, room: Room, operand: int, level: int, filled: int) -> float:
+def window_of(machine: Machine, w: Work, room: DescentState, operand: int, level: int, filled: int) -> float:
     """Of a tile's period the cycles in which the next may come; where loops are open, as if they left it wide."""
     if machine.double_buffered[level]:
         return float(w.volume[room.cut[operand, level]])
@@ -76,7 +76,7 @@ def window_of(machine: Machine, w: Work, room: Room, operand: int, level: int, f
 
 
 @compiled
-def stall(space: Space, machine: Machine, w: Work, room: Room, place: int) -> float:
+def stall(space: Space, machine: Machine, w: Work, room: DescentState, place: int) -> float:
     """Of the port that waits longest; exact for the ports that serve no boundary further down."""
     loops, longest = w.volume[w.tiles[0] - 1], 0.0
     for port in range(room.alone.size):
@@ -91,7 +91,7 @@ def stall(space: Space, machine: Machine, w: Work, room: Room, place: int) -> fl
 
 
 @compiled
-def covered_cycles(space: Space, machine: Machine, w: Work, room: Room, port: int, place: int) -> int:
+def covered_cycles(space: Space, machine: Machine, w: Work, room: DescentState, port: int, place: int) -> int:
     """In the window of at least one transfer of a port that does not serve the units."""
     count = list_windows(space, machine, w, room, port, place)
     if count and room.period[0] == 1:
@@ -107,7 +107,7 @@ def covered_cycles(space: Space, machine: Machine, w: Work, room: Room, port: in
 
 
 @compiled
-def list_windows(space: Space, machine: Machine, w: Work, room: Room, port: int, place: int) -> int:
+def list_windows(space: Space, machine: Machine, w: Work, room: DescentState, port: int, place: int) -> int:
     """Of what comes more than once, ascending by period and window."""
     count, last = 0, w.tiles[0] - 1
     for operand in range(3):
@@ -142,7 +142,7 @@ def uses(w: Work, port: int, operand: int, level: int, tile: int) -> bool:
 
 
 @inlined
-def covered(room: Room, count: int, cycles: int) -> int:
+def covered(room: DescentState, count: int, cycles: int) -> int:
     """In the first `cycles` of a period of visit `count - 1`, by it and those with shorter periods."""
     total = 0
     while count and cycles:

@@ -59,7 +59,7 @@ class Space(NamedTuple):
     blocks: Blocks
 
 
-class Sides(NamedTuple):
+class UnrollingWays(NamedTuple):
     """For each dimension of the array the ways to unroll loops along it; `first` is where a dimension's ways start."""
 
     first: Integers
@@ -75,7 +75,7 @@ class Tables(NamedTuple):
     space: Space
     shape: Shape
     machine: Machine
-    sides: Sides
+    sides: UnrollingWays
 
 
 def tables_of(problem: LayerProblem) -> Tables:
@@ -146,7 +146,7 @@ def _above(levels: Sequence[MemoryLevel], held: Flags, home: int) -> list[int]:
     return above
 
 
-def _sides(layer: Layer, accelerator: Accelerator) -> Sides:
+def _sides(layer: Layer, accelerator: Accelerator) -> UnrollingWays:
     array = array_of(accelerator)
     first, ways = [0], list[tuple[int, ...]]()
     for along, units in array.sizes.items():
@@ -159,7 +159,9 @@ def _sides(layer: Layer, accelerator: Accelerator) -> Sides:
     copies = [np.where(classes == operand, sizes, 1).prod(axis=1) for operand in range(3)]
     relevant = [np.where(classes != operand, sizes, 1).prod(axis=1) for operand in range(3)]
     relevant[0] //= sizes[:, axes].prod(axis=1)
-    return Sides(np.array(first), sizes, np.array(relevant).T.copy(), np.array(copies).T.copy(), sizes[:, axes].copy())
+    return UnrollingWays(
+        np.array(first), sizes, np.array(relevant).T.copy(), np.array(copies).T.copy(), sizes[:, axes].copy()
+    )
 
 
 def _within(of_bounds: Sequence[Sequence[int]], units: int) -> Iterator[tuple[int, ...]]:
