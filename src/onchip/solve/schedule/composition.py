@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from onchip.answer.layer_mapping import LayerMapping
 from onchip.answer.program import Allocate, Compute, Free, Instruction, Plan
-from onchip.answer.schedule import WORKSPACE, Schedule, ScheduledMapping, ScheduledStack
+from onchip.answer.schedule import WORKSPACE, Homes, Schedule, ScheduledMapping, ScheduledStack
 from onchip.arch.accelerator import Accelerator
 from onchip.cost.schedule.compute_cost import ComputeCost, OperandAtHome, cost_of_nests, cost_without_nest
+from onchip.ir.layer import Layer
 from onchip.solve.schedule.mapped import KnownMappings, MappedNest
 from onchip.solve.schedule.movements import Movements, TiledNetwork, movements_of
 from onchip.solve.schedule.places import Places
@@ -59,7 +61,7 @@ class Composer:
                 raise NoMappingError(name)
         memories = tuple(level.memory for level in levels)
         program = Plan(memories, tuple(_with_workspaces(found.instructions, costs)))
-        mappings = tuple(ScheduledMapping(one.stack, one.layer, one.homes, mapped[one].mapping) for one in mapped)
+        mappings = tuple(_of_schedule(mapped, rooms))
         return Composition(Schedule(self.stacks, mappings, program), costs)
 
     def _rooms(
@@ -90,6 +92,19 @@ class Composer:
             for one, home in zip(step.operands, homes, strict=True)
         ]
         return cost_without_nest(operands, self.accelerator)
+
+
+def _of_schedule(
+    mapped: Mapping[NestPlace, MappedNest], rooms: Mapping[NestPlace, tuple[str, dict[str, int]]]
+) -> Iterator[ScheduledMapping]:
+    """One for each stack, layer and homes; raises NoMappingError where a parameter and a map ask for two."""
+    known: dict[tuple[int, Layer, Homes], LayerMapping] = {}
+    for nest, found in mapped.items():
+        key = nest.stack, nest.layer, nest.homes
+        if key not in known:
+            yield ScheduledMapping(*key, found.mapping)
+        if known.setdefault(key, found.mapping) != found.mapping:
+            raise NoMappingError(rooms[nest][0])
 
 
 def _with_workspaces(instructions: Sequence[Instruction], costs: Mapping[str, ComputeCost]) -> Iterator[Instruction]:

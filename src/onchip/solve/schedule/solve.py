@@ -19,6 +19,7 @@ from onchip.lower.schedule.tiled import tile_graph
 from onchip.solve.mapping.cache import MappingCache, cache_folder
 from onchip.solve.run.limits import Progress, Run
 from onchip.solve.schedule.composition import Composer, Composition, NoMappingError
+from onchip.solve.schedule.first_places import FirstPlaces
 from onchip.solve.schedule.fused import FusionSearch, FusionStart
 from onchip.solve.schedule.improvement import Improver, Placed
 from onchip.solve.schedule.mapped import KnownMappings
@@ -113,8 +114,16 @@ class ScheduleSolver:
             yield from self._layer_by_layer()
 
     def _layer_by_layer(self) -> Iterator[_Start]:
-        with suppress(NoMappingError):
-            yield self._start(_every_operator_alone(self.question.network), Places())
+        network = self.question.network
+        others = FirstPlaces(network, self.question.accelerator.addressed)
+        places: Places | None = Places()
+        while places is not None:
+            try:
+                yield self._start(_every_operator_alone(network), places)
+                return
+            except NoMappingError as error:
+                may_go_on = self.options.maps_stay and self.run.stop is None
+                places = others.after(error.operator) if may_go_on else None
 
     def _fused(self) -> FusionStart | None:
         question, options = self.question, self.options
