@@ -104,7 +104,9 @@ def row_of(network: NetworkToSchedule, accelerator: str, seconds: float) -> Sche
         layers = schedule_network(replace(request, options=ScheduleOptions(stacks=LAYERS)))
     except OnchipError as error:
         return replace(row, error=f"{type(error).__name__}: {error}")
-    return replace(row, layers_mj=layers.figures and layers.figures.energy_fj / FEMTOJOULES_PER_MILLIJOULE)
+    if layers.figures is None:
+        return row
+    return replace(row, layers_mj=layers.figures.energy_fj / FEMTOJOULES_PER_MILLIJOULE)
 
 
 def _filled(row: ScheduleRow, outcome: ScheduleOutcome) -> ScheduleRow:

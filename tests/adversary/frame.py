@@ -63,12 +63,14 @@ class Verdict:
 
     `proofs` counts claims that were held against an oracle (OPTIMAL, INFEASIBLE, a bound), `fault` says what is
     wrong (None: nothing), beginning with a few words that stay the same while the case is made smaller, then a
-    colon. A case that the program refuses as bad input is `refused` and counts for nothing.
+    colon. A case that the program refuses as bad input is `refused` and counts for nothing. `above` says by what
+    share of the least each answer is above it, where a level's method claims no optimum: a figure, and no fault.
     """
 
     proofs: int = 0
     fault: str | None = None
     refused: bool = False
+    above: tuple[float, ...] = ()
 
     @property
     def kind(self) -> str | None:

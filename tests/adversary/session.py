@@ -12,6 +12,7 @@ import time
 from collections.abc import Sequence
 from multiprocessing.process import BaseProcess
 from pathlib import Path
+from statistics import median
 
 from adversary.found import FOLDER, Found
 from adversary.levels import LEVELS
@@ -96,6 +97,7 @@ def _add(total: dict[str, Tally], path: Path) -> None:
         tally.proofs += fields["proofs"]
         tally.seconds += fields["seconds"]
         tally.faults += fields["faults"]
+        tally.above += fields["above"]
 
 
 def table(tallies: dict[str, Tally]) -> str:
@@ -108,4 +110,12 @@ def table(tallies: dict[str, Tally]) -> str:
     cases, proofs = sum(t.cases for t in tallies.values()), sum(t.proofs for t in tallies.values())
     failures, seconds = sum(len(t.faults) for t in tallies.values()), sum(t.seconds for t in tallies.values())
     refused = sum(t.refused for t in tallies.values())
-    return "\n".join((*rows, f"| all | {cases:,} | {refused:,} | {proofs:,} | {failures} | {seconds:.0f} |"))
+    rows.append(f"| all | {cases:,} | {refused:,} | {proofs:,} | {failures} | {seconds:.0f} |")
+    return "\n".join((*rows, *(_above_the_least(name, one.above) for name, one in tallies.items() if one.above)))
+
+
+def _above_the_least(name: str, above: Sequence[float]) -> str:
+    """How often answers are the least that there is, and how far the others are above it."""
+    more = sorted(one for one in above if one > 0)
+    text = f"{name}: of {len(above):,} answers {len(above) - len(more):,} are the least that there is"
+    return f"{text}; the others are {median(more):.1%} above it (median), at most {more[-1]:.1%}" if more else text

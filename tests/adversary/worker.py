@@ -29,6 +29,7 @@ class Tally:
     proofs: int = 0
     seconds: float = 0.0
     faults: list[str] = field(default_factory=list)
+    above: list[float] = field(default_factory=list)
 
 
 @dataclass(slots=True)
@@ -73,6 +74,7 @@ class Worker:
         tally.cases += 1
         tally.proofs += verdict.proofs
         tally.refused += verdict.refused
+        tally.above += verdict.above
         if verdict.kind is not None:
             self._keep(level, facts, verdict, program, tally)
         tally.seconds += time.monotonic() - started

@@ -11,6 +11,7 @@ from adversary.levels.fuse import FuseLevel
 from adversary.levels.map import MapLevel
 from adversary.levels.pack import PackLevel
 from adversary.levels.plan import PlanLevel
+from adversary.levels.schedule import ScheduleLevel
 from adversary.levels.scratchpads import ScratchpadsLevel
 from adversary.levels.split import SplitLevel
 
@@ -23,4 +24,5 @@ LEVELS: Final[tuple[Level, ...]] = (
     ScratchpadsLevel(),
     SplitLevel(),
     AuditLevel(),
+    ScheduleLevel(),
 )
