@@ -1,0 +1,43 @@
+"""Faults of whole schedules."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from adversary.plant import Planted
+
+FLOORS = "src/onchip/cost/schedule/nest_floor.py"
+FIGURES = "src/onchip/cost/schedule/figures.py"
+WORKSPACES = "src/onchip/cost/layer/workspace.py"
+SOLVE = "src/onchip/solve/schedule/solve.py"
+
+FAULTS: Final = (
+    Planted(
+        "in the bound a map comes from the home that is dearest",
+        FLOORS,
+        "return work.macs_with_input * floor.per_mac + work.inputs * min(floor.per_element.values())",
+        "return work.macs_with_input * floor.per_mac + work.inputs * max(floor.per_element.values())",
+        "schedule",
+    ),
+    Planted(
+        "loads of parameters are not traffic",
+        FIGURES,
+        "self.loads += tensor.size_bytes if copy.source == DRAM else 0",
+        "self.loads += tensor.size_bytes if copy.source == DRAM and not is_parameter else 0",
+        "schedule",
+    ),
+    Planted(
+        "tiles of sums have no workspace",
+        WORKSPACES,
+        "bits = sum(need for (memory, _), need in needs.items() if memory == name) - problem.resident_bits(name)",
+        'bits = sum(need for (memory, one), need in needs.items() if memory == name and one != "output")',
+        "schedule",
+    ),
+    Planted(
+        "operators alone are not among what stacks are compared with",
+        SOLVE,
+        "if self.options.leaves_stacks_open or self.options.runs_layers_whole:",
+        "if self.options.runs_layers_whole:",
+        "schedule",
+    ),
+)
