@@ -27,7 +27,7 @@ from onchip.commands.run import RunOptions, TimeOptions, run_command, time_comma
 from onchip.commands.schedule import ScheduleVerbOptions, schedule_command
 from onchip.commands.verb import add_verb
 from onchip.errors import InputError, InternalError, OnchipError, UsageError
-from onchip.reports.shared.output import write, write_refusal
+from onchip.reports.shared.output import write, write_error
 from onchip.solve.run.start import StoppedError
 
 app = typer.Typer(
@@ -102,7 +102,7 @@ def run(arguments: Sequence[str]) -> int:
         refusal = InputError(error.strerror or str(error), file=error.filename and str(error.filename))
     except Exception as error:  # whatever else is raised is a defect
         return _end_of_defect(error, arguments)
-    write_refusal(refusal, as_json="--json" in arguments)
+    write_error(refusal, as_json="--json" in arguments)
     return code_of_refusal(refusal)
 
 
@@ -111,7 +111,7 @@ def _end_of_defect(error: Exception, arguments: Sequence[str]) -> int:
     refusal, saved = contradiction_of(error), save_case(arguments, error)
     case = "with what was asked (no folder could be written to)" if saved is None else f"with {saved}"
     refusal.expected = f"no such defect of onchip: please report it {case}"
-    write_refusal(refusal, as_json="--json" in arguments, saved=None if saved is None else str(saved))
+    write_error(refusal, as_json="--json" in arguments, saved=None if saved is None else str(saved))
     return code_of_refusal(refusal)
 
 

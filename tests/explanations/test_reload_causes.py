@@ -12,7 +12,7 @@ from onchip.answer.program import Allocate, Compute, Free, Plan
 from onchip.app.plan import plan_problem
 from onchip.arch.memory import Memory, Operand
 from onchip.explanations.history import History
-from onchip.explanations.reload_causes import ReloadPurpose, absences, full_steps, moves, operators_that_need_most
+from onchip.explanations.reload_causes import ReloadPurpose, full_steps, moves, operators_that_need_most, reload_causes
 from onchip.facts.bounds import greatest_need
 from onchip.formats.own.graph_json import graph_from_json
 from onchip.ir.graph import Graph
@@ -50,31 +50,31 @@ def resident_in_step(plan: Plan) -> list[set[str]]:
 
 def test_the_spill_of_the_diamond_is_the_first_side_s_pushed_out_by_the_second() -> None:
     history = diamond(130)
-    (absence,) = absences(history)
+    (cause,) = reload_causes(history)
 
-    assert absence.tensor.name in "lr"
-    assert (absence.spill_cost, absence.reload_cost, absence.cost) == (50, 50, 100)
-    assert (absence.left, absence.returned, absence.tightest_step) == (2, 3, 2)
-    assert {one.tensor for one in absence.pushed_out_by} == {"s", "l", "r"} - {absence.tensor.name}
-    assert absence.bytes_to_stay == 160
-    assert absence.is_forced
+    assert cause.tensor.name in "lr"
+    assert (cause.spill_cost, cause.reload_cost, cause.cost) == (50, 50, 100)
+    assert (cause.left, cause.returned, cause.tightest_step) == (2, 3, 2)
+    assert {one.tensor for one in cause.pushed_out_by} == {"s", "l", "r"} - {cause.tensor.name}
+    assert cause.bytes_to_stay == 160
+    assert cause.is_forced
 
 
 def test_with_the_capacity_that_makes_it_vanish_it_vanishes() -> None:
-    assert absences(diamond(159)) != ()
-    assert absences(diamond(160)) == ()
+    assert reload_causes(diamond(159)) != ()
+    assert reload_causes(diamond(160)) == ()
 
 
 def test_what_a_spill_needs_to_vanish_is_rounded_up_to_the_alignment() -> None:
-    (absence,) = absences(diamond(160, 16))
+    (cause,) = reload_causes(diamond(160, 16))
 
-    assert absence.bytes_to_stay == 64 + 64 + 64
+    assert cause.bytes_to_stay == 64 + 64 + 64
 
 
 def test_the_step_that_pushes_out_is_full_and_so_is_one_without_a_free_byte() -> None:
     history = diamond(130)
 
-    full = full_steps(history, absences(history))
+    full = full_steps(history, reload_causes(history))
 
     assert [(one.step, one.footprint_bytes, one.free_bytes) for one in full] == [(2, 110, 20), (3, 130, 0)]
 
@@ -82,7 +82,7 @@ def test_the_step_that_pushes_out_is_full_and_so_is_one_without_a_free_byte() ->
 def test_no_step_is_full_where_there_is_room() -> None:
     history = diamond(1000)
 
-    assert full_steps(history, absences(history)) == ()
+    assert full_steps(history, reload_causes(history)) == ()
 
 
 def test_every_operator_of_the_greatest_need_is_named() -> None:
@@ -112,7 +112,7 @@ def test_absences_account_for_all_that_is_not_compulsory(graph: Graph, slack: in
     history = History(problem, result.answer)
     figures = verify(problem, result.answer).figures
 
-    assert sum(absence.cost for absence in absences(history)) == figures.non_compulsory
+    assert sum(cause.cost for cause in reload_causes(history)) == figures.non_compulsory
 
 
 @settings(max_examples=40, deadline=None)
@@ -190,26 +190,26 @@ COPIED = Case(
 
 def test_what_no_scratchpad_passes_on_goes_through_dram_however_much_room_there_is() -> None:
     history = history_of_case(DETOUR)
-    (absence,) = absences(history)
+    (cause,) = reload_causes(history)
 
-    assert (absence.tensor.name, absence.way, absence.target) == ("a", ReloadPurpose.DETOUR, "inputs")
-    assert (absence.left, absence.returned, absence.spill_cost, absence.reload_cost) == (1, 1, 3, 3)
-    assert not absence.is_forced
-    assert full_steps(history, (absence,)) == ()
+    assert (cause.tensor.name, cause.way, cause.target) == ("a", ReloadPurpose.DETOUR, "inputs")
+    assert (cause.left, cause.returned, cause.spill_cost, cause.reload_cost) == (1, 1, 3, 3)
+    assert not cause.is_forced
+    assert full_steps(history, (cause,)) == ()
 
 
 def test_where_a_link_leads_on_the_same_plan_is_a_choice() -> None:
-    (absence,) = absences(history_of_case(linked(DETOUR, ("outputs", "inputs"))))
+    (cause,) = reload_causes(history_of_case(linked(DETOUR, ("outputs", "inputs"))))
 
-    assert absence.way is ReloadPurpose.BACK
-    assert not absence.is_forced
+    assert cause.way is ReloadPurpose.BACK
+    assert not cause.is_forced
 
 
 def test_a_tensor_that_is_still_in_another_scratchpad_is_not_away() -> None:
-    (absence,) = absences(history_of_case(COPIED))
+    (cause,) = reload_causes(history_of_case(COPIED))
 
-    assert (absence.tensor.name, absence.way, absence.target) == ("x", ReloadPurpose.COPY, "right")
-    assert (absence.left, absence.returned, absence.tightest_step) == (1, 1, None)
+    assert (cause.tensor.name, cause.way, cause.target) == ("x", ReloadPurpose.COPY, "right")
+    assert (cause.left, cause.returned, cause.tightest_step) == (1, 1, None)
 
 
 def test_a_move_is_no_absence() -> None:
@@ -217,16 +217,16 @@ def test_a_move_is_no_absence() -> None:
         history = history_of_case(case)
         (move,) = moves(history)
 
-        assert absences(history) == ()
+        assert reload_causes(history) == ()
         assert (move.tensor, move.source, move.target) == (tensor, source, target)
 
 
 def test_a_tensor_could_stay_in_the_scratchpad_with_most_room() -> None:
     problem = replace(SPILLED.problem, memories=(Memory("sram", 12), Memory("other", 3)))
-    (absence,) = absences(history_of_case(replace(SPILLED, problem=problem)))
+    (cause,) = reload_causes(history_of_case(replace(SPILLED, problem=problem)))
 
     # In step 1, x and b take 8 of 12 bytes and nothing takes any of 3: it is 1 byte too large for the other.
-    assert (absence.memory.name, absence.bytes_to_stay, absence.is_forced) == ("sram", 12, False)
+    assert (cause.memory.name, cause.bytes_to_stay, cause.is_forced) == ("sram", 12, False)
 
 
 def test_without_spills_each_tensor_takes_what_the_alignments_have_in_common() -> None:
@@ -241,7 +241,7 @@ def test_without_spills_each_tensor_takes_what_the_alignments_have_in_common() -
 def test_absences_and_moves_account_for_all_that_is_not_compulsory_in_several_scratchpads(name: str) -> None:
     problem, plan = real_plan(name)
     history = History(problem, plan)
-    costs = sum(absence.cost for absence in absences(history)) + sum(map(history.cost, moves(history)))
+    costs = sum(cause.cost for cause in reload_causes(history)) + sum(map(history.cost, moves(history)))
 
     assert costs == verify(problem, plan).figures.non_compulsory_cost
 

@@ -7,7 +7,7 @@ from onchip.answer.problem import Count, Problem
 from onchip.arch.memory import Memory, Operand
 from onchip.facts.fitting import places_of_operands
 from onchip.facts.indexed import IndexedProblem
-from onchip.facts.infeasible_operator import misfit_of
+from onchip.facts.infeasible_operator import infeasible_operator
 from onchip.ir.graph import Graph
 from support.programs import graph, sram
 from support.strategies import graphs
@@ -21,14 +21,15 @@ def problem(*memories: Memory) -> Problem:
 
 
 def test_an_operator_that_fits_is_no_misfit() -> None:
-    assert misfit_of(problem(*sram(60))) is None
+    assert infeasible_operator(problem(*sram(60))) is None
 
 
 def test_in_one_scratchpad_the_operator_that_needs_most_is_named_with_what_is_missing() -> None:
-    misfit = misfit_of(problem(*sram(59)))
+    infeasible = infeasible_operator(problem(*sram(59)))
 
-    assert misfit is not None
-    assert (misfit.operator.name, misfit.need_bytes, misfit.excess_bytes, misfit.oversize) == ("f", 60, 1, None)
+    assert infeasible is not None
+    assert (infeasible.operator.name, infeasible.need_bytes) == ("f", 60)
+    assert (infeasible.excess_bytes, infeasible.oversize) == (1, None)
 
 
 def test_a_tensor_too_large_for_all_that_may_hold_it_is_named_with_the_largest_of_these() -> None:
@@ -37,29 +38,29 @@ def test_a_tensor_too_large_for_all_that_may_hold_it_is_named_with_the_largest_o
         Memory("large", 16, holds=(Operand.WEIGHT,)),
         Memory("other", 100, holds=(Operand.INPUT, Operand.OUTPUT)),
     )
-    misfit = misfit_of(problem(*memories))
+    infeasible = infeasible_operator(problem(*memories))
 
-    assert misfit is not None
-    assert misfit.oversize is not None
-    assert (misfit.oversize.tensor.name, misfit.oversize.operand) == ("w", Operand.WEIGHT)
-    assert misfit.oversize.largest == memories[1]
-    assert misfit.excess_bytes == misfit.oversize.excess_bytes == 30 - 16
+    assert infeasible is not None
+    assert infeasible.oversize is not None
+    assert (infeasible.oversize.tensor.name, infeasible.oversize.operand) == ("w", Operand.WEIGHT)
+    assert infeasible.oversize.largest == memories[1]
+    assert infeasible.excess_bytes == infeasible.oversize.excess_bytes == 30 - 16
 
 
 def test_an_operand_that_no_scratchpad_holds_is_too_large_by_all_its_bytes() -> None:
-    misfit = misfit_of(problem(Memory("all but weights", 100, holds=(Operand.INPUT, Operand.OUTPUT))))
+    infeasible = infeasible_operator(problem(Memory("all but weights", 100, holds=(Operand.INPUT, Operand.OUTPUT))))
 
-    assert misfit is not None
-    assert misfit.oversize is not None
-    assert (misfit.oversize.largest, misfit.oversize.largest_bytes, misfit.excess_bytes) == (None, 0, 30)
+    assert infeasible is not None
+    assert infeasible.oversize is not None
+    assert (infeasible.oversize.largest, infeasible.oversize.largest_bytes, infeasible.excess_bytes) == (None, 0, 30)
 
 
 def test_operands_that_fit_alone_and_in_sum_but_not_together_exceed_nothing() -> None:
-    misfit = misfit_of(problem(Memory("left", 31), Memory("right", 29)))
+    infeasible = infeasible_operator(problem(Memory("left", 31), Memory("right", 29)))
 
-    assert misfit is not None
-    assert (misfit.operator.name, misfit.oversize, misfit.excess_bytes) == ("f", None, 0)
-    assert misfit.need_bytes == 60 == misfit.capacity_bytes
+    assert infeasible is not None
+    assert (infeasible.operator.name, infeasible.oversize, infeasible.excess_bytes) == ("f", None, 0)
+    assert infeasible.need_bytes == 60 == infeasible.capacity_bytes
 
 
 @settings(max_examples=100, deadline=None)
@@ -71,19 +72,20 @@ def test_what_is_said_to_be_too_large_has_no_place_even_alone(
     asked = Problem(network, memories, count=Count.ALL)
     indexed = IndexedProblem.of(asked)
     fits = [places_of_operands(indexed, o) is not None for o in range(len(network.operators))]
-    misfit = misfit_of(asked)
+    infeasible = infeasible_operator(asked)
 
-    assert (misfit is None) == all(fits)
-    if misfit is not None:
-        assert misfit.excess_bytes >= 0
+    assert (infeasible is None) == all(fits)
+    if infeasible is not None:
+        assert infeasible.excess_bytes >= 0
         alone = [
             tensor.name
-            for tensor in misfit.operands
+            for tensor in infeasible.operands
             if not any(
-                tensor.size_bytes <= memory.capacity_bytes and asked.operand(misfit.operator, tensor) in memory.holds
+                tensor.size_bytes <= memory.capacity_bytes
+                and asked.operand(infeasible.operator, tensor) in memory.holds
                 for memory in memories
             )
         ]
-        assert (misfit.oversize is None) == (not alone)
-        assert misfit.oversize is None or misfit.oversize.tensor.name in alone
-        assert misfit.excess_bytes > 0 or (not alone and misfit.need_bytes <= misfit.capacity_bytes)
+        assert (infeasible.oversize is None) == (not alone)
+        assert infeasible.oversize is None or infeasible.oversize.tensor.name in alone
+        assert infeasible.excess_bytes > 0 or (not alone and infeasible.need_bytes <= infeasible.capacity_bytes)

@@ -17,7 +17,7 @@ from onchip.errors import UsageError
 from onchip.ir.graph import Graph
 from onchip.ir.operator import Operator
 from onchip.ir.tensor import Role, Tensor
-from onchip.reports.program.findings import Findings, Rival
+from onchip.reports.program.findings import BaselinePlan, Findings
 from onchip.reports.program.html import report_html
 from onchip.reports.program.summary import cards, most_expensive, summary_rows
 from support.diamond import Json
@@ -139,9 +139,9 @@ def test_the_parts_of_the_traffic_add_up(spilled: Findings) -> None:
     assert parts == {"compulsory": [70], "spilled": [50], "reloaded": [50]}
 
 
-def test_rivals_stand_beside_the_plan_and_those_without_a_plan_are_named(spilled: Findings) -> None:
-    rivals = (Rival("slow", Status.FEASIBLE, spilled.figures), Rival("late", Status.UNKNOWN, None))
-    text = report_html(replace(spilled, rivals=rivals))
+def test_baselines_stand_beside_the_plan_and_those_without_a_plan_are_named(spilled: Findings) -> None:
+    baselines = (BaselinePlan("slow", Status.FEASIBLE, spilled.figures), BaselinePlan("late", Status.UNKNOWN, None))
+    text = report_html(replace(spilled, baselines=baselines))
 
     assert bars(facts_of(text), "traffic-plot")[0]["y"] == ["this plan", "slow"]
     assert "late found no plan: UNKNOWN" in text

@@ -7,19 +7,26 @@ from random import Random
 
 import pytest
 
-from onchip.reports.schedule.timeline_figure import HEIGHT, PERIODS, Slice, in_periods, slices_of, timeline_figure
+from onchip.reports.schedule.timeline_figure import (
+    HEIGHT,
+    PERIODS,
+    TimelineSlice,
+    in_periods,
+    slices_of,
+    timeline_figure,
+)
 from support.diamond import Json
 from support.schedule_outcomes import three_in_tiles
 
 
-def random_slices(seed: int, total_cycles: int) -> list[Slice]:
+def random_slices(seed: int, total_cycles: int) -> list[TimelineSlice]:
     """Two lanes, on each one slice after the other, some of no length."""
-    random, found = Random(seed), list[Slice]()
+    random, found = Random(seed), list[TimelineSlice]()
     for lane in ("array", "DMA 0"):
         at = random.randint(0, 5)
         while at < total_cycles:
             stop = min(at + random.choice((0, 1, 2, 50, 700)), total_cycles)
-            found.append(Slice(lane, random.choice(("load", "move")), at, stop, "x"))
+            found.append(TimelineSlice(lane, random.choice(("load", "move")), at, stop, "x"))
             at = stop + random.choice((0, 0, 1, 30))
             if stop == at and random.random() < 0.05:
                 at += 1

@@ -147,6 +147,6 @@ def _page(outcome: MappingOutcome, typed: str) -> str:
 
 def _code_of(outcome: MappingOutcome) -> ExitCode:
     """An answer only if every layer has one; a schedule that breaks a true limit is wrong."""
-    codes = {ExitCode.WRONG if one.refusal else code_of_result(one.result) for one in outcome.mapped}
+    codes = {ExitCode.WRONG if one.why_not else code_of_result(one.result) for one in outcome.mapped}
     order = (ExitCode.INFEASIBLE, ExitCode.INTERRUPTED, ExitCode.NO_ANSWER, ExitCode.WRONG)
     return next((code for code in order if code in codes), ExitCode.ANSWER)

@@ -17,7 +17,7 @@ from onchip.commands.show import show_words
 if TYPE_CHECKING:
     from onchip.answer.problem import Problem
     from onchip.arch.accelerator import Accelerator
-    from onchip.reports.program.findings import Findings, Rival
+    from onchip.reports.program.findings import BaselinePlan, Findings
     from onchip.reports.program.outcome import Check
 
 BASELINES = (("belady", "given"), ("belady", "min-peak"), ("greedy", "given"), ("greedy", "min-peak"))
@@ -52,15 +52,15 @@ def report_command(options: ReportOptions) -> int:
     check = check_of_legal_plan(options.plan, options.network, as_json=options.as_json)
     if check is None:
         return ExitCode.WRONG
-    rivals = _rivals(check.problem, options.time_limit) if options.compare else ()
-    page = report_html(_findings(check, chip, rivals, command_line(options.context)))
+    baselines = _baselines(check.problem, options.time_limit) if options.compare else ()
+    page = report_html(_findings(check, chip, baselines, command_line(options.context)))
     files.write_report(lambda: page)
     written = {"network": check.problem.graph.name, "report": str(options.output), "bytes": len(page.encode())}
     show_words(written, str(options.output), as_json=options.as_json)
     return ExitCode.ANSWER
 
 
-def _findings(check: Check, chip: Accelerator | None, rivals: tuple[Rival, ...], typed: str) -> Findings:
+def _findings(check: Check, chip: Accelerator | None, baselines: tuple[BaselinePlan, ...], typed: str) -> Findings:
     from onchip.app.plan import timeline_of
     from onchip.facts.bounds import greatest_need
     from onchip.reports.program.findings import Findings
@@ -68,26 +68,26 @@ def _findings(check: Check, chip: Accelerator | None, rivals: tuple[Rival, ...],
     problem, document = check.problem, check.document
     timed = None if chip is None else timeline_of(problem, document.answer, chip)
     need = greatest_need(problem)
-    return Findings(problem, document, check.verdict.figures, need, typed, rivals=rivals, timeline=timed)
+    return Findings(problem, document, check.verdict.figures, need, typed, baselines=baselines, timeline=timed)
 
 
-def _rivals(problem: Problem, seconds: float) -> tuple[Rival, ...]:
+def _baselines(problem: Problem, seconds: float) -> tuple[BaselinePlan, ...]:
     """Run the baselines that are registered; each plan is verified before its figures count."""
     from dataclasses import replace
 
     from onchip.answer.problem import Objective, Order
     from onchip.app.plan import plan_problem
-    from onchip.reports.program.findings import Rival
+    from onchip.reports.program.findings import BaselinePlan
     from onchip.solve.run.limits import Limits
     from onchip.solve.run.registry import METHODS
     from onchip.verify.verifier import verify
 
-    rivals = []
+    baselines = []
     objective = Objective.TRAFFIC if problem.objective is Objective.PEAK else problem.objective
     for name, order in BASELINES:
         method, asked = METHODS[name], replace(problem, order=Order(order), objective=objective)
         if method.supports(asked):
             result = plan_problem(asked, name, Limits(seconds))
             figures = None if result.answer is None else verify(asked, result.answer).figures
-            rivals.append(Rival(f"{name}, {order} order", result.status, figures))
-    return tuple(rivals)
+            baselines.append(BaselinePlan(f"{name}, {order} order", result.status, figures))
+    return tuple(baselines)

@@ -32,7 +32,7 @@ class ReloadPurpose(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Absence:
+class ReloadCause:
     """A tensor is away in the steps [left, returned), and its way back, into scratchpad `target`, is paid.
 
     `spill_cost` is 0 where DRAM had a copy. `memory` is the scratchpad, of those that its next reader takes it from,
@@ -80,21 +80,21 @@ class FullStep:
         return self.memory.capacity_bytes - self.footprint_bytes
 
 
-def absences(history: History) -> tuple[Absence, ...]:
+def reload_causes(history: History) -> tuple[ReloadCause, ...]:
     """Every reload of a plan with what led to it, the most expensive first."""
-    found = [absence for by_tensor in _by_tensor(history).values() for absence in _absences_of(history, by_tensor)]
-    return tuple(sorted(found, key=lambda absence: (-absence.cost, absence.left, absence.tensor.name)))
+    found = [cause for by_tensor in _by_tensor(history).values() for cause in _causes_of(history, by_tensor)]
+    return tuple(sorted(found, key=lambda cause: (-cause.cost, cause.left, cause.tensor.name)))
 
 
-def full_steps(history: History, found: tuple[Absence, ...]) -> tuple[FullStep, ...]:
+def full_steps(history: History, found: tuple[ReloadCause, ...]) -> tuple[FullStep, ...]:
     """The full steps, in order; `found` are the plan's absences."""
     steps = []
     for memory in history.problem.memories:
         largest_absent = [1] * history.step_count
-        for absence in found:
-            if absence.memory == memory and absence.way is ReloadPurpose.BACK:
-                for step in range(absence.left, absence.returned):
-                    largest_absent[step] = max(largest_absent[step], absence.tensor.size_bytes)
+        for cause in found:
+            if cause.memory == memory and cause.way is ReloadPurpose.BACK:
+                for step in range(cause.left, cause.returned):
+                    largest_absent[step] = max(largest_absent[step], cause.tensor.size_bytes)
         for step, footprint_bytes in enumerate(history.footprint(memory.name)):
             if memory.capacity_bytes - footprint_bytes < largest_absent[step]:
                 steps.append(FullStep(step, history.operators[step], memory, footprint_bytes))
@@ -120,23 +120,23 @@ def _by_tensor(history: History) -> dict[str, list[Transfer]]:
     return transfers
 
 
-def _absences_of(history: History, transfers: list[Transfer]) -> Iterator[Absence]:
+def _causes_of(history: History, transfers: list[Transfer]) -> Iterator[ReloadCause]:
     """Of one tensor, given its transfers; a spill is paid for by the next reload."""
     spill_cost = 0
     for transfer in transfers:
         if transfer.kind is TransferKind.SPILL:
             spill_cost += history.cost(transfer)
         elif transfer.kind is TransferKind.RELOAD:
-            yield _absence(history, transfer, spill_cost)
+            yield _cause(history, transfer, spill_cost)
             spill_cost = 0
 
 
-def _absence(history: History, reload: Transfer, spill_cost: int) -> Absence:
+def _cause(history: History, reload: Transfer, spill_cost: int) -> ReloadCause:
     tensor = history.problem.graph.tensor[reload.tensor]
     way, left = _way(history, reload)
     stays = [_stay(history, reload, left, memory) for memory in _next_scratchpads(history, reload)]
     memory, tightest, bytes_to_stay = min(stays, key=lambda stay: stay[2] - stay[0].capacity_bytes)
-    return Absence(
+    return ReloadCause(
         tensor=tensor,
         target=reload.target,
         memory=memory,

@@ -33,7 +33,7 @@ class Oversize:
 
 
 @dataclass(frozen=True, slots=True)
-class Misfit:
+class InfeasibleOperator:
     """An operator without places for its operands, which take `need_bytes` packed; there are `capacity_bytes` in all.
 
     `oversize` is the operand that is too large by itself, by the most bytes; None where each fits alone.
@@ -52,14 +52,14 @@ class Misfit:
         return beyond_all if beyond_all > 0 else self.oversize.excess_bytes if self.oversize else 0
 
 
-def misfit_of(problem: Problem) -> Misfit | None:
+def infeasible_operator(problem: Problem) -> InfeasibleOperator | None:
     """Return, of the operators that do not fit, the first of those that need most; None where all fit."""
     unfit = operators_that_do_not_fit(IndexedProblem.of(problem))
     needs = [operator_need(problem, problem.graph.operators[index]) for index in unfit]
     if not needs:
         return None
     need = max(needs, key=lambda need: need.need_bytes)
-    return Misfit(
+    return InfeasibleOperator(
         need.operator,
         problem.operands(need.operator),
         need.need_bytes,

@@ -73,6 +73,6 @@ def _row(outcome: MappingOutcome, one: MappedLayer) -> dict[str, object]:
         "bound": objective_words(one.lower_bound, outcome.unit),
         "gap": NOTHING if gap is None else percent(gap),
         "seconds": f"{one.result.seconds:.3f}",
-        "refusal": one.refusal,
+        "why_not": one.why_not,
         "nest": one.mapping and loop_nest(LayerProblem(one.layer, outcome.accelerator), one.mapping),
     }

@@ -21,7 +21,7 @@ Number: TypeAlias = "int | float"
 class MappedLayer:
     """One layer, and the names of all that are like it.
 
-    `mapping` and `cost` are None where there is no legal mapping; `refusal` says why the one of a method that has
+    `mapping` and `cost` are None where there is no legal mapping; `why_not` says why the one of a method that has
     capacities of its own is none. `claim` is then still what the method says.
     """
 
@@ -31,7 +31,7 @@ class MappedLayer:
     claim: Claim | None
     mapping: LayerMapping | None
     cost: LayerCost | None
-    refusal: str | None = None
+    why_not: str | None = None
 
     @property
     def lower_bound(self) -> Number:

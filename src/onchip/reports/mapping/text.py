@@ -28,8 +28,8 @@ def mapping_table(outcome: MappingOutcome) -> Iterator[RenderableType]:
         table.add_row(*_cells(one, outcome))
     yield table
     for one in outcome.mapped:
-        if one.refusal is not None:
-            yield Text(f"{printable(one.names[0])}: {one.refusal}")
+        if one.why_not is not None:
+            yield Text(f"{printable(one.names[0])}: {one.why_not}")
         elif one.mapping is None:
             yield Text(f"{printable(one.names[0])}: {_why_not(one)}")
     if left_out := outcome.layers.left_out:
@@ -90,7 +90,7 @@ def _layer_object(name: str, one: MappedLayer, outcome: MappingOutcome, *, is_fi
         "bounds": one.layer.bounds,
         "mapping": one.mapping and mapping_fields(one.mapping),
         "seconds": one.result.seconds if is_first else 0.0,
-        "error": one.refusal,
+        "error": one.why_not,
     }
     if cost is not None:
         fields["mac_energy_pj"] = cost.mac_energy_pj
@@ -153,7 +153,7 @@ def _cells(one: MappedLayer, outcome: MappingOutcome) -> list[str]:
     shown = one.claim.objective_value if is_cosa and one.claim else one.lower_bound
     return [
         f"{printable(one.names[0])}{_times(one)}",
-        f"{one.result.status}{'' if one.refusal is None else ' (refused)'}",
+        f"{one.result.status}{'' if one.why_not is None else ' (refused)'}",
         short_energy(cost.energy_pj) if cost else "",
         f"{round(cost.cycles):,}" if cost else "",
         f"{cost.utilisation:.1%}" if cost else "",

@@ -11,13 +11,13 @@ from onchip.answer.result import Result, Status
 from onchip.arch.memory import Memory
 from onchip.explanations.history import History
 from onchip.explanations.reload_causes import (
-    Absence,
     FullStep,
+    ReloadCause,
     ReloadPurpose,
-    absences,
     full_steps,
     moves,
     operators_that_need_most,
+    reload_causes,
 )
 from onchip.facts.bounds import OperatorNeed
 from onchip.facts.residencies import Transfer
@@ -36,7 +36,7 @@ class Explanation:
     """Of a legal plan. `least_peak` is M_P as far as it was found, None where nobody asked."""
 
     history: History
-    absences: tuple[Absence, ...]
+    reload_causes: tuple[ReloadCause, ...]
     full_steps: tuple[FullStep, ...]
     needs: tuple[OperatorNeed, ...]
     moves: tuple[Transfer, ...]
@@ -45,7 +45,7 @@ class Explanation:
     @classmethod
     def of(cls, history: History, least_peak: Result[tuple[int, ...]] | None = None) -> Explanation:
         """Explain the plan of `history`."""
-        found = absences(history)
+        found = reload_causes(history)
         needs = operators_that_need_most(history.problem)
         return cls(history, found, full_steps(history, found), needs, moves(history), least_peak)
 
@@ -77,33 +77,33 @@ def explanation_object(explanation: Explanation) -> Json:
             }
             for full in explanation.full_steps
         ],
-        "absences": [_absence_object(history, absence) for absence in explanation.absences],
+        "absences": [_cause_object(history, cause) for cause in explanation.reload_causes],
         "moves": [_move_object(history, move) for move in explanation.moves],
         "spill_free_bytes": {"this_order": history.bytes_without_spills, "any_order": explanation.min_peak_bytes},
     }
 
 
-def _absence_object(history: History, absence: Absence) -> Json:
-    step = absence.tightest_step
+def _cause_object(history: History, cause: ReloadCause) -> Json:
+    step = cause.tightest_step
     return {
-        "tensor": absence.tensor.name,
-        "bytes": absence.tensor.size_bytes,
-        "memory": absence.memory.name,
-        "target": absence.target,
-        "way": absence.way,
-        "left_step": absence.left,
-        "returned_step": absence.returned,
-        "cost": absence.cost,
-        "spill_cost": absence.spill_cost,
-        "reload_cost": absence.reload_cost,
-        "forced": absence.is_forced,
+        "tensor": cause.tensor.name,
+        "bytes": cause.tensor.size_bytes,
+        "memory": cause.memory.name,
+        "target": cause.target,
+        "way": cause.way,
+        "left_step": cause.left,
+        "returned_step": cause.returned,
+        "cost": cause.cost,
+        "spill_cost": cause.spill_cost,
+        "reload_cost": cause.reload_cost,
+        "forced": cause.is_forced,
         "tightest_step": step,
         "tightest_operator": None if step is None else history.operators[step].name,
         "pushed_out_by": [
             {"tensor": one.tensor, "bytes": one.size_bytes, "operand": one.tensor in _operands(history, step)}
-            for one in absence.pushed_out_by
+            for one in cause.pushed_out_by
         ],
-        "stays_with_bytes": absence.bytes_to_stay,
+        "stays_with_bytes": cause.bytes_to_stay,
     }
 
 
@@ -165,22 +165,22 @@ def _full_step(full: FullStep, *, is_named: bool) -> str:
 
 
 def _spills(explanation: Explanation) -> Iterator[str]:
-    found, history = explanation.absences, explanation.history
+    found, history = explanation.reload_causes, explanation.history
     if not found:
         where = "the scratchpad" if len(history.problem.memories) == 1 else "the scratchpads"
         yield f"Nothing leaves {where} before its last use."
         return
-    tensors = len({absence.tensor.name for absence in found})
-    cost = _cost(history, sum(absence.cost for absence in found))
+    tensors = len({cause.tensor.name for cause in found})
+    cost = _cost(history, sum(cause.cost for cause in found))
     times = counted(len(found), "time")
     yield f"{counted(tensors, 'tensor')} left before the last use and came back, {times}, at a cost of {cost}:"
-    for absence in found[:MOST_SHOWN]:
+    for cause in found[:MOST_SHOWN]:
         yield ""
-        yield from _spill(history, absence)
+        yield from _spill(history, cause)
     if len(found) > MOST_SHOWN:
         rest = found[MOST_SHOWN:]
-        yield f"\nAnd {counted(len(rest), 'time')} more, at {sum(absence.cost for absence in rest):,}; --json has all."
-    if all(absence.way is not ReloadPurpose.BACK for absence in found):
+        yield f"\nAnd {counted(len(rest), 'time')} more, at {sum(cause.cost for absence in rest):,}; --json has all."
+    if all(cause.way is not ReloadPurpose.BACK for cause in found):
         return
     least = exact_bytes(history.bytes_without_spills)
     where = "" if len(history.problem.memories) == 1 else " in all scratchpads together"
@@ -207,47 +207,47 @@ def _cost(history: History, cost: int) -> str:
     return f"{cost:,}" if unit == "bytes" else amount(cost, unit)
 
 
-def _spill(history: History, absence: Absence) -> Iterator[str]:
-    paid = f"spill {absence.spill_cost:,} + reload {absence.reload_cost:,}"
-    if not absence.spill_cost:
-        paid = f"reload {absence.reload_cost:,}; DRAM had a copy"
-    yield f"{absence.tensor.name} ({exact_bytes(absence.tensor.size_bytes)}) costs {absence.cost:,}: {paid}"
-    step = absence.tightest_step
-    if absence.way is not ReloadPurpose.BACK:
-        yield f"  {_why_not_back(history, absence)}"
+def _spill(history: History, cause: ReloadCause) -> Iterator[str]:
+    paid = f"spill {cause.spill_cost:,} + reload {cause.reload_cost:,}"
+    if not cause.spill_cost:
+        paid = f"reload {cause.reload_cost:,}; DRAM had a copy"
+    yield f"{cause.tensor.name} ({exact_bytes(cause.tensor.size_bytes)}) costs {cause.cost:,}: {paid}"
+    step = cause.tightest_step
+    if cause.way is not ReloadPurpose.BACK:
+        yield f"  {_why_not_back(history, cause)}"
         return
     if step is None:
         what = "address" if len(history.problem.memories) == 1 else "place"
-        yield f"  away between steps {absence.left - 1} and {absence.left}: it only moves to another {what}"
+        yield f"  away between steps {cause.left - 1} and {cause.left}: it only moves to another {what}"
         return
-    last = absence.returned - 1
-    yield f"  away in {f'steps {absence.left} to {last}' if last > absence.left else f'step {absence.left}'}"
-    if not absence.is_forced:
-        yield f"  its bytes would fit all that time{_in(history, absence.memory)}: {_unforced(history)}"
+    last = cause.returned - 1
+    yield f"  away in {f'steps {cause.left} to {last}' if last > cause.left else f'step {cause.left}'}"
+    if not cause.is_forced:
+        yield f"  its bytes would fit all that time{_in(history, cause.memory)}: {_unforced(history)}"
         return
     operands = _operands(history, step)
-    needed = [f"{one.tensor} ({one.size_bytes:,})" for one in absence.pushed_out_by if one.tensor in operands]
-    kept = [f"{one.tensor} ({one.size_bytes:,})" for one in absence.pushed_out_by if one.tensor not in operands]
+    needed = [f"{one.tensor} ({one.size_bytes:,})" for one in cause.pushed_out_by if one.tensor in operands]
+    kept = [f"{one.tensor} ({one.size_bytes:,})" for one in cause.pushed_out_by if one.tensor not in operands]
     beside = f", beside {_listed(kept)} kept for later" if kept else ""
     by = f"by its operands {_listed(needed)}{beside}" if needed else f"by {_listed(kept)} kept for later"
-    yield f"  pushed out{_of(history, absence.memory)} in {_step(history, step)} {by}"
-    more = absence.bytes_to_stay - absence.memory.capacity_bytes
-    with_bytes = f"{exact_bytes(absence.bytes_to_stay)}{_in(history, absence.memory)}"
+    yield f"  pushed out{_of(history, cause.memory)} in {_step(history, step)} {by}"
+    more = cause.bytes_to_stay - cause.memory.capacity_bytes
+    with_bytes = f"{exact_bytes(cause.bytes_to_stay)}{_in(history, cause.memory)}"
     yield f"  it could stay with {with_bytes}, {more:,} more, all else as it is"
 
 
-def _why_not_back(history: History, absence: Absence) -> str:
-    if absence.way is ReloadPurpose.COPY:
-        return f"it is still in another scratchpad: {absence.target} gets a copy before step {absence.returned}"
+def _why_not_back(history: History, cause: ReloadCause) -> str:
+    if cause.way is ReloadPurpose.COPY:
+        return f"it is still in another scratchpad: {cause.target} gets a copy before step {cause.returned}"
     return (
-        f"goes through DRAM between steps {absence.left - 1} and {absence.returned}: nothing leads from where "
-        f"{_user(history, absence)} may leave it to a scratchpad from which its next reader takes it"
+        f"goes through DRAM between steps {cause.left - 1} and {cause.returned}: nothing leads from where "
+        f"{_user(history, cause)} may leave it to a scratchpad from which its next reader takes it"
     )
 
 
-def _user(history: History, absence: Absence) -> str:
+def _user(history: History, cause: ReloadCause) -> str:
     """The operator before the absence that wrote the tensor."""
-    return history.problem.graph.producer[absence.tensor.name].name
+    return history.problem.graph.producer[cause.tensor.name].name
 
 
 def _unforced(history: History) -> str:

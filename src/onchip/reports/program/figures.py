@@ -64,7 +64,7 @@ def footprint(findings: Findings, memory: Memory) -> Json:
 def traffic(findings: Findings) -> Json:
     """A bar for the plan and one for each baseline that found a plan: compulsory, spilled, reloaded, moved on chip."""
     rows: list[tuple[str, Figures]] = [("this plan", findings.figures)]
-    rows += [(rival.name, rival.figures) for rival in findings.rivals if rival.figures is not None]
+    rows += [(baseline.name, baseline.figures) for baseline in findings.baselines if baseline.figures is not None]
     names = [name for name, _ in rows]
     parts = {
         "compulsory": [figures.compulsory for _, figures in rows],
@@ -200,10 +200,10 @@ def _level(steps: int, value: int, name: str, paint: str, *, dash: str) -> Json:
 def _forced(findings: Findings, memory: Memory, total: Sequence[int]) -> Iterator[Json]:
     """The steps in which an absent tensor does not fit beside those there."""
     away: dict[int, list[str]] = {}
-    for absence in findings.absences:
-        if absence.memory == memory and absence.is_forced and absence.tightest_step is not None:
-            name = f"{absence.tensor.name} ({short_bytes(absence.tensor.size_bytes)})"
-            away.setdefault(absence.tightest_step, []).append(name)
+    for cause in findings.reload_causes:
+        if cause.memory == memory and cause.is_forced and cause.tightest_step is not None:
+            name = f"{cause.tensor.name} ({short_bytes(cause.tensor.size_bytes)})"
+            away.setdefault(cause.tightest_step, []).append(name)
     if away:
         steps = sorted(away)
         yield {

@@ -9,13 +9,13 @@ from onchip.answer.problem import Problem
 from onchip.answer.result import Status
 from onchip.cost.timeline.timeline import Timeline
 from onchip.explanations.history import History
-from onchip.explanations.reload_causes import Absence, absences
+from onchip.explanations.reload_causes import ReloadCause, reload_causes
 from onchip.facts.bounds import OperatorNeed
 from onchip.verify.figures import Figures
 
 
 @dataclass(frozen=True, slots=True)
-class Rival:
+class BaselinePlan:
     """What a baseline method made of the same problem; `figures` is None where it found no plan."""
 
     name: str
@@ -37,16 +37,16 @@ class Findings:
     required: OperatorNeed
     command_line: str
     facts: tuple[tuple[str, str], ...] = ()
-    rivals: tuple[Rival, ...] = ()
+    baselines: tuple[BaselinePlan, ...] = ()
     timeline: Timeline | None = None
     no_timeline: str = "no accelerator was named: --accelerator adds it"
     history: History = field(init=False)
-    absences: tuple[Absence, ...] = field(init=False)
+    reload_causes: tuple[ReloadCause, ...] = field(init=False)
 
     def __post_init__(self) -> None:
         history = History(self.problem, self.document.answer)
         object.__setattr__(self, "history", history)
-        object.__setattr__(self, "absences", absences(history))
+        object.__setattr__(self, "reload_causes", reload_causes(history))
 
     @property
     def claim(self) -> Claim | None:

@@ -30,8 +30,8 @@ def report_html(findings: Findings) -> str:
         "summary_rows": summary_rows(findings),
         "expensive": most_expensive(findings),
         "timeline_rows": timeline_rows(findings),
-        "forced_steps": len({one.tightest_step for one in findings.absences if one.is_forced}),
-        "only_detours": all(one.way is not ReloadPurpose.BACK for one in findings.absences),
+        "forced_steps": len({one.tightest_step for one in findings.reload_causes if one.is_forced}),
+        "only_detours": all(one.way is not ReloadPurpose.BACK for one in findings.reload_causes),
     }
     filters: dict[str, Callable[..., str]] = {
         "bytes": short_bytes,

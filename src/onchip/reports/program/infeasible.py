@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from onchip.answer.problem import Objective
-from onchip.facts.infeasible_operator import Misfit, Oversize, misfit_of
+from onchip.facts.infeasible_operator import InfeasibleOperator, Oversize, infeasible_operator
 from onchip.reports.program.outcome import Outcome
 from onchip.reports.shared.words import exact_bytes, printable
 
@@ -15,9 +15,9 @@ MOST_OPERANDS = 10
 
 def infeasible_object(outcome: Outcome) -> Mapping[str, object]:
     """What `plan --json` adds to an answer that there is no plan."""
-    misfit = misfit_of(outcome.problem)
-    found: dict[str, object] = {"error": infeasible_words(outcome, misfit)}
-    if misfit is None:
+    infeasible = infeasible_operator(outcome.problem)
+    found: dict[str, object] = {"error": infeasible_words(outcome, infeasible)}
+    if infeasible is None:
         excess_bytes = max(0, outcome.need_bytes - outcome.capacity_bytes)
         return found | {
             "expected": f"--objective {Objective.TRAFFIC}",
@@ -28,10 +28,10 @@ def infeasible_object(outcome: Outcome) -> Mapping[str, object]:
         }
     return found | {
         "expected": SPLIT,
-        "operator": misfit.operator.name,
-        "need_bytes": misfit.need_bytes,
-        "excess_bytes": misfit.excess_bytes,
-        **_oversize_object(misfit.oversize),
+        "operator": infeasible.operator.name,
+        "need_bytes": infeasible.need_bytes,
+        "excess_bytes": infeasible.excess_bytes,
+        **_oversize_object(infeasible.oversize),
     }
 
 
@@ -45,23 +45,24 @@ def _oversize_object(oversize: Oversize | None) -> Mapping[str, object]:
     }
 
 
-def infeasible_words(outcome: Outcome, misfit: Misfit | None) -> str:
+def infeasible_words(outcome: Outcome, infeasible: InfeasibleOperator | None) -> str:
     """One sentence for people."""
-    if misfit is None:
+    if infeasible is None:
         return _without_spills(outcome)
-    operator, needed = printable(misfit.operator.name), exact_bytes(misfit.need_bytes)
-    if misfit.oversize is not None:
-        return f"operator {operator} needs {needed}{_beyond_all(misfit)}; {_oversize_words(misfit.oversize)}"
-    if misfit.need_bytes > misfit.capacity_bytes:
-        return f"operator {operator} needs {needed}{_beyond_all(misfit)}"
+    operator, needed = printable(infeasible.operator.name), exact_bytes(infeasible.need_bytes)
+    if infeasible.oversize is not None:
+        return f"operator {operator} needs {needed}{_beyond_all(infeasible)}; {_oversize_words(infeasible.oversize)}"
+    if infeasible.need_bytes > infeasible.capacity_bytes:
+        return f"operator {operator} needs {needed}{_beyond_all(infeasible)}"
     return (
-        f"operator {operator} needs {needed} of {misfit.capacity_bytes:,}, but its operands have no places together: "
-        f"{_operands(misfit, outcome)}"
+        f"operator {operator} needs {needed} of {infeasible.capacity_bytes:,}, "
+        f"but its operands have no places together: "
+        f"{_operands(infeasible, outcome)}"
     )
 
 
-def _beyond_all(misfit: Misfit) -> str:
-    excess_bytes = misfit.need_bytes - misfit.capacity_bytes
+def _beyond_all(infeasible: InfeasibleOperator) -> str:
+    excess_bytes = infeasible.need_bytes - infeasible.capacity_bytes
     return f", {exact_bytes(excess_bytes)} too many" if excess_bytes > 0 else ""
 
 
@@ -73,10 +74,11 @@ def _oversize_words(oversize: Oversize) -> str:
     return f"{tensor} is larger than {largest}, the largest scratchpad that may hold it"
 
 
-def _operands(misfit: Misfit, outcome: Outcome) -> str:
-    problem, shown = outcome.problem, misfit.operands[:MOST_OPERANDS]
-    words = [f"{printable(one.name)} ({problem.operand(misfit.operator, one)}, {one.size_bytes:,})" for one in shown]
-    more = len(misfit.operands) - len(shown)
+def _operands(infeasible: InfeasibleOperator, outcome: Outcome) -> str:
+    problem, shown = outcome.problem, infeasible.operands[:MOST_OPERANDS]
+    operator = infeasible.operator
+    words = [f"{printable(one.name)} ({problem.operand(operator, one)}, {one.size_bytes:,})" for one in shown]
+    more = len(infeasible.operands) - len(shown)
     return ", ".join(words) + (f" and {more:,} more" if more else "")
 
 

@@ -13,7 +13,7 @@ from onchip.answer.problem import Objective, Placement
 from onchip.answer.result import Status, Stop
 from onchip.arch.accelerator import Accelerator
 from onchip.arch.memory import Memory
-from onchip.facts.infeasible_operator import misfit_of
+from onchip.facts.infeasible_operator import infeasible_operator
 from onchip.ir.tensor import Role
 from onchip.reports.program.infeasible import SPLIT, infeasible_words
 from onchip.reports.program.json_view import largest_tensors
@@ -98,10 +98,10 @@ def _status(outcome: Outcome) -> str:
     why = "" if result.stopped_by is Stop.COMPLETED else f" ({result.stopped_by})"
     if result.status is not Status.INFEASIBLE:
         return f"{result.status}{why}"
-    misfit = misfit_of(outcome.problem)
-    if misfit is None:
-        return f"INFEASIBLE {infeasible_words(outcome, misfit)}"
-    return f"INFEASIBLE: {infeasible_words(outcome, misfit)}; {SPLIT} cuts operators into tiles"
+    infeasible = infeasible_operator(outcome.problem)
+    if infeasible is None:
+        return f"INFEASIBLE {infeasible_words(outcome, infeasible)}"
+    return f"INFEASIBLE: {infeasible_words(outcome, infeasible)}; {SPLIT} cuts operators into tiles"
 
 
 def check_report(check: Check) -> tuple[RenderableType, ...]:

@@ -31,7 +31,7 @@ KIND_PAINTS: Final = {
 
 
 @dataclass(frozen=True, slots=True)
-class Slice:
+class TimelineSlice:
     """Cycles [start, stop) of one lane; `kind` takes [bottom, bottom + height) of the lane's height."""
 
     lane: str
@@ -62,21 +62,21 @@ def timeline_figure(timeline: ScheduleTimeline, queues: int) -> Json:
     return {"kind": "timeline", "traces": traces, "height": 130 + 46 * len(lanes), "x": [0, total], "lanes": lanes}
 
 
-def slices_of(activities: Iterable[ScheduledActivity]) -> Iterator[Slice]:
+def slices_of(activities: Iterable[ScheduledActivity]) -> Iterator[TimelineSlice]:
     """Each Compute and each Copy, and its turn at DRAM."""
     for one in activities:
         name = one.subject.replace("<", "&lt;")
         if one.queue is None:
-            yield Slice(ARRAY, "compute", one.start, one.stop, _when(name, one.start, one.stop))
+            yield TimelineSlice(ARRAY, "compute", one.start, one.stop, _when(name, one.start, one.stop))
         else:
-            way = f"{name}<br>{one.source} to {one.target}"
-            yield Slice(f"DMA {one.queue}", _kind_of_copy(one), one.start, one.stop, _when(way, one.start, one.stop))
+            words = _when(f"{name}<br>{one.source} to {one.target}", one.start, one.stop)
+            yield TimelineSlice(f"DMA {one.queue}", _kind_of_copy(one), one.start, one.stop, words)
         if one.dram_cycles:
             stop = one.start + one.dram_cycles
-            yield Slice("DRAM", TURN, one.start, stop, _when(name, one.start, stop))
+            yield TimelineSlice("DRAM", TURN, one.start, stop, _when(name, one.start, stop))
 
 
-def in_periods(slices: Sequence[Slice], total_cycles: int) -> Iterator[Slice]:
+def in_periods(slices: Sequence[TimelineSlice], total_cycles: int) -> Iterator[TimelineSlice]:
     """Of each period, lane and kind a slice as high as its share; the kinds of a lane stand upon each other."""
     count = min(PERIODS, total_cycles)
     edges = [total_cycles * number // count for number in range(count + 1)]
@@ -96,7 +96,7 @@ def in_periods(slices: Sequence[Slice], total_cycles: int) -> Iterator[Slice]:
         for kind, cycles in sorted(kinds.items()):
             height = HEIGHT * cycles / (stop - start)
             words = _when(f"{cycles:,} of {stop - start:,} cycles", start, stop)
-            yield Slice(lane, kind, start, stop, words, bottom, height)
+            yield TimelineSlice(lane, kind, start, stop, words, bottom, height)
             bottom += height
 
 
@@ -108,7 +108,7 @@ def _when(name: str, start: int, stop: int) -> str:
     return f"{name}<br>cycles {start:,} to {stop:,} ({stop - start:,})"
 
 
-def _trace(kind: str, paint: str, slices: Sequence[Slice]) -> Json:
+def _trace(kind: str, paint: str, slices: Sequence[TimelineSlice]) -> Json:
     return {
         "type": "bar",
         "orientation": "h",

@@ -23,12 +23,12 @@ def write_json(value: Mapping[str, object]) -> None:
     write(json.dumps(value, indent=2, allow_nan=False))
 
 
-def write_refusal(error: OnchipError, *, as_json: bool, saved: str | None = None) -> None:
+def write_error(error: OnchipError, *, as_json: bool, saved: str | None = None) -> None:
     """Write one line to standard error, and with `as_json` one object to standard output.
 
     `saved` is the file in which the case of a defect was saved: a field of its own, of defects alone.
     """
     print(f"onchip: {error}", file=sys.stderr)
     if as_json:
-        refusal = {"error": error.what, "file": error.file, "place": error.place, "expected": error.expected}
-        write_json({**refusal, "saved": saved} if isinstance(error, InternalError) else refusal)
+        fields = {"error": error.what, "file": error.file, "place": error.place, "expected": error.expected}
+        write_json({**fields, "saved": saved} if isinstance(error, InternalError) else fields)
