@@ -12,11 +12,12 @@ def test_every_public_name_is_there() -> None:
 
 
 def test_there_are_no_more_public_names_than_these() -> None:
-    types = {"Accelerator", "Graph", "Memory", "Operator", "Plan", "Problem", "Result", "Tensor"}
+    types = {"Accelerator", "Elements", "Graph", "Memory", "Operator", "Plan", "Problem", "Result", "Tensor"}
     choices = {"Count", "Limits", "Objective", "Order", "Reading", "Role", "Status"}
     instructions = {"Allocate", "Compute", "Copy", "Free"}
-    functions = {"audit", "plan_problem", "read_network", "verify_plan"}
-    assert set(onchip.__all__) == types | choices | instructions | functions | {"OnchipError"}
+    verbs = {"audit", "check", "explain", "fuse", "map_layer", "pack", "plan", "run", "schedule"}
+    functions = {"plan_problem", "read_network", "verify_plan"}
+    assert set(onchip.__all__) == types | choices | instructions | verbs | functions | {"OnchipError"}
 
 
 def test_an_unknown_name_is_an_attribute_error() -> None:

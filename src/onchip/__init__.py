@@ -17,6 +17,7 @@ from onchip.ir.tensor import Role, Tensor
 
 if TYPE_CHECKING:
     from onchip.app.audit import audit
+    from onchip.app.library import Elements, check, explain, fuse, map_layer, pack, plan, run, schedule
     from onchip.app.networks import read_network
     from onchip.app.plan import plan_problem
     from onchip.solve.run.limits import Limits
@@ -28,6 +29,7 @@ __all__ = [
     "Compute",
     "Copy",
     "Count",
+    "Elements",
     "Free",
     "Graph",
     "Limits",
@@ -44,16 +46,33 @@ __all__ = [
     "Status",
     "Tensor",
     "audit",
+    "check",
+    "explain",
+    "fuse",
+    "map_layer",
+    "pack",
+    "plan",
     "plan_problem",
     "read_network",
+    "run",
+    "schedule",
     "verify_plan",
 ]
 
 _IMPORTED_WHEN_USED = {
+    "Elements": ("onchip.app.library", "Elements"),
     "Limits": ("onchip.solve.run.limits", "Limits"),
     "audit": ("onchip.app.audit", "audit"),
+    "check": ("onchip.app.library", "check"),
+    "explain": ("onchip.app.library", "explain"),
+    "fuse": ("onchip.app.library", "fuse"),
+    "map_layer": ("onchip.app.library", "map_layer"),
+    "pack": ("onchip.app.library", "pack"),
+    "plan": ("onchip.app.library", "plan"),
     "plan_problem": ("onchip.app.plan", "plan_problem"),
     "read_network": ("onchip.app.networks", "read_network"),
+    "run": ("onchip.app.library", "run"),
+    "schedule": ("onchip.app.library", "schedule"),
     "verify_plan": ("onchip.verify.verifier", "verify"),
 }
 

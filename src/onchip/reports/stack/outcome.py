@@ -56,6 +56,16 @@ class FusionOutcome:
     accounting: str = "interpreter"
 
     @property
+    def answer(self) -> FusionStrategy | None:
+        """The strategy; None where there is none."""
+        return self.result.answer
+
+    @property
+    def gap(self) -> float | None:
+        """How far the strategy may be from the best, by its objective value; None where there is none."""
+        return self.result.gap
+
+    @property
     def sums(self) -> FusedSums:
         """Of all stacks."""
         return total(one.cost.sums for one in self.stacks)

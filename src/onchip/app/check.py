@@ -1,0 +1,73 @@
+"""An answer file of whichever kind, verified: told apart by its `format`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, TypeAlias
+
+from onchip.answer.document import Reading
+from onchip.app.target import Target
+from onchip.errors import UsageError
+from onchip.formats.own.answer_format import AnswerFormat, format_of_answer
+
+if TYPE_CHECKING:
+    from onchip.reports.program.outcome import Check
+    from onchip.reports.schedule.check import ScheduleCheck
+    from onchip.reports.shared.answer_check import AnswerCheck
+
+Checked: TypeAlias = "Check | ScheduleCheck | AnswerCheck"
+
+
+@dataclass(frozen=True, slots=True)
+class CheckRequest:
+    """What `check` is asked: an answer file, its network, and what is said beside the file.
+
+    `target` stands in for a plan's memories, and names the accelerator of a mapping or a strategy; `insisted` are
+    fields of Reading that the file has to say. A mapping file says nothing of it: there they are how to read.
+    """
+
+    file: Path
+    network: str
+    target: Target = field(default_factory=Target)
+    insisted: Mapping[str, object] = field(default_factory=dict)
+
+    @property
+    def accelerator(self) -> str | None:
+        """The accelerator of what is no plan; raises UsageError for a scratchpad, which only a plan is for."""
+        if self.target.sram is not None or self.target.alignment_bytes is not None:
+            what = "only a plan is checked in a scratchpad"
+            raise UsageError(what, place="--sram, --alignment", expected="--accelerator, or nothing")
+        return self.target.accelerator
+
+
+def check_file(request: CheckRequest) -> Checked:
+    """Verify a plan, schedule, strategy or mapping file; raises InputError for what cannot be read, or contradicts."""
+    file, network = request.file, request.network
+    match format_of_answer(file):
+        case AnswerFormat.SCHEDULE:
+            from onchip.app.check_schedule import ScheduleFile, check_schedule_file
+
+            return check_schedule_file(ScheduleFile(file, network, request.accelerator, request.insisted))
+        case AnswerFormat.STRATEGY:
+            from onchip.app.check_strategy import StrategyFile, check_strategy_file
+
+            insisted = {name: value for name, value in request.insisted.items() if name != "count"}
+            return check_strategy_file(StrategyFile(file, network, request.accelerator, insisted))
+        case AnswerFormat.MAPPING:
+            from onchip.app.check_mapping import MappingFile, check_mapping_file
+
+            return check_mapping_file(MappingFile(file, network, request.accelerator, _reading(request.insisted)))
+        case AnswerFormat.PLAN:
+            from onchip.app.plan import check_plan
+
+            return check_plan(file, network, request.target, request.insisted)
+
+
+def _reading(said: Mapping[str, object]) -> Reading:
+    """How layers are read; their bits are those of the file."""
+    for name in ("bits", "count"):
+        if name in said:
+            raise UsageError("a mapping file says it of each layer", place=name, expected="nothing")
+    return Reading(**said)  # type: ignore[arg-type]  # dims and granularity

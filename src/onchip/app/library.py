@@ -1,0 +1,210 @@
+"""The functions of `import onchip`: what the verbs do, on Python's terms.
+
+Each returns what its verb shows; `answer`, `gap` and the like are there by the names of a result's fields.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, TypeAlias, TypeVar
+
+from onchip.answer.document import Granularity, Reading
+from onchip.answer.problem import Objective
+from onchip.errors import UsageError
+from onchip.reports.schedule.outcome import ScheduleOutcome
+from onchip.solve.run.limits import Limits
+
+if TYPE_CHECKING:
+    from onchip.app.check import Checked
+    from onchip.reports.mapping.outcome import MappingOutcome
+    from onchip.reports.packing import PackingOutcome
+    from onchip.reports.program.execution import Execution
+    from onchip.reports.program.explanation import Explanation
+    from onchip.reports.program.outcome import Outcome
+    from onchip.reports.schedule.execution import ScheduleExecution
+    from onchip.reports.stack.outcome import FusionOutcome
+    from onchip.solve.schedule.options import ScheduleOptions
+    from onchip.solve.stacks.options import FusionOptions
+
+ChoiceT = TypeVar("ChoiceT", bound=StrEnum)
+File: TypeAlias = str | Path
+
+
+@dataclass(frozen=True, slots=True)
+class Elements:
+    """How a network becomes layers: bits of an element and of a sum in the making (None: as many as there is room for).
+
+    `dims` binds the symbolic dimensions of an ONNX file.
+    """
+
+    bits: int = 8
+    partial_bits: int | None = None
+    dims: Mapping[str, int] = field(default_factory=dict)
+    granularity: Granularity = Granularity.FUSED
+
+
+def schedule(
+    network: File,
+    accelerator: File,
+    objective: str = "energy",
+    *,
+    options: ScheduleOptions | None = None,
+    elements: Elements = Elements(),
+    limits: Limits = Limits(),  # noqa: B008 (frozen)
+) -> ScheduleOutcome:
+    """Schedule a network on an accelerator, each a bundled name or a file, for least energy, latency, edp or traffic.
+
+    Raises InputError for what cannot be read or used, UsageError for an objective that is none.
+    """
+    from onchip.app.schedule import ScheduleRequest, schedule_network
+    from onchip.solve.schedule.objective import ScheduleObjective
+    from onchip.solve.schedule.options import ScheduleOptions
+
+    read_as = elements.bits, elements.partial_bits, elements.dims, elements.granularity
+    wanted = _one_of(ScheduleObjective, objective)
+    asked = str(network), str(accelerator), wanted, options or ScheduleOptions()
+    return schedule_network(ScheduleRequest(*asked, *read_as, limits))
+
+
+def plan(
+    network: File,
+    *,
+    sram: int | str | None = None,
+    accelerator: File | None = None,
+    objective: str = "traffic",
+    reading: Reading = Reading(),  # noqa: B008 (frozen)
+    limits: Limits = Limits(),  # noqa: B008 (frozen)
+) -> Outcome:
+    """Plan a network for one scratchpad (bytes, `512KiB`, or a budget: `m_r`, `m_h`, `m_p`) or an accelerator's own.
+
+    Raises InputError for what cannot be read, UsageError where both or neither are given.
+    """
+    from onchip.app.plan import Request, plan_network
+    from onchip.app.target import Target
+
+    chip = None if accelerator is None else str(accelerator)
+    target = Target(sram, chip) if isinstance(sram, int) else Target.of_text(sram, chip, None)
+    return plan_network(Request(str(network), reading, target, _one_of(Objective, objective), limits=limits))
+
+
+def map_layer(
+    layer: str,
+    accelerator: File,
+    objective: str = "energy",
+    *,
+    method: str = "exact",
+    elements: Elements = Elements(),
+    limits: Limits = Limits(),  # noqa: B008 (frozen)
+) -> MappingOutcome:
+    """Map a layer (`conv:n1k64c64p56q56r3s3:pad1`, `NETWORK:LAYER`), or each layer of a network, onto an accelerator.
+
+    Raises InputError for what cannot be read or mapped.
+    """
+    from onchip.app.map import MappingRequest, map_layers
+    from onchip.solve.mapping.objective import MappingObjective
+
+    wanted = _one_of(MappingObjective, objective)
+    request = MappingRequest(
+        layer,
+        str(accelerator),
+        wanted,
+        method,
+        elements.bits,
+        elements.dims,
+        elements.granularity,
+        limits,
+        partial_bits=elements.partial_bits,
+    )
+    return map_layers(request)
+
+
+def fuse(
+    network: File,
+    accelerator: File,
+    objective: str = "energy",
+    *,
+    options: FusionOptions | None = None,
+    elements: Elements = Elements(),
+    limits: Limits = Limits(),  # noqa: B008 (frozen)
+) -> FusionOutcome:
+    """Find which layers of a network run together tile by tile; raises InputError for what cannot be read or fused."""
+    from onchip.app.fuse import FusionRequest, fuse_network
+    from onchip.solve.stacks.objective import FusionObjective
+    from onchip.solve.stacks.options import FusionOptions
+
+    read_as = elements.bits, elements.partial_bits, elements.dims, elements.granularity
+    asked = str(network), str(accelerator), _one_of(FusionObjective, objective), options or FusionOptions()
+    return fuse_network(FusionRequest(*asked, None, *read_as, limits))
+
+
+def pack(buffers: File, capacity_bytes: int | None = None, *, limits: Limits = Limits()) -> PackingOutcome:  # noqa: B008
+    """Pack the buffers of a CSV file into a capacity, or into as little as possible; raises InputError."""
+    from onchip.app.plan import pack_file
+
+    return pack_file(Path(buffers), capacity_bytes, None, limits, minimize=capacity_bytes is None)
+
+
+def check(answer: ScheduleOutcome | File, network: File | None = None, accelerator: File | None = None) -> Checked:
+    """Verify an answer file for a network, or a schedule as `schedule` returns it, and search nothing.
+
+    A mapping or a strategy file needs an accelerator unless it names a bundled one. Raises InputError for files that
+    cannot be read, UsageError where there is no answer, or no network is named for a file.
+    """
+    from onchip.app.check import CheckRequest, check_file
+    from onchip.app.check_schedule import check_schedule_document
+    from onchip.app.target import Target
+
+    if isinstance(answer, ScheduleOutcome):
+        if answer.document is None:
+            raise UsageError("there is no schedule to check", place="answer", expected="one that was found")
+        return check_schedule_document(answer.document, str(network or answer.source))
+    chip = None if accelerator is None else str(accelerator)
+    return check_file(CheckRequest(Path(answer), _named(network), Target(accelerator=chip)))
+
+
+def run(answer: ScheduleOutcome | File, network: File | None = None, *, seed: int = 0) -> ScheduleExecution | Execution:
+    """Execute a schedule, or a plan or schedule file, on real bytes beside a run without it.
+
+    Raises InputError for files that cannot be read, UsageError where there is no answer, or no network is named.
+    """
+    from onchip.app.check_schedule import ScheduleFile, check_schedule_document
+    from onchip.app.kernels import RunValues
+    from onchip.app.plan import run_plan
+    from onchip.app.run_schedule import execution_of, run_schedule
+    from onchip.formats.own.answer_format import AnswerFormat, format_of_answer
+
+    values = RunValues(seed)
+    if isinstance(answer, ScheduleOutcome):
+        if answer.document is None:
+            raise UsageError("there is no schedule to run", place="answer", expected="one that was found")
+        source = str(network or answer.source)
+        return execution_of(check_schedule_document(answer.document, source), source, values)
+    if format_of_answer(Path(answer)) is AnswerFormat.SCHEDULE:
+        return run_schedule(ScheduleFile(Path(answer), _named(network)), values)
+    return run_plan(Path(answer), _named(network), values)
+
+
+def explain(outcome: Outcome) -> Explanation:
+    """Say why a plan moves what it moves; raises UsageError where there is no plan."""
+    from onchip.reports.program.explanation import Explanation
+
+    if outcome.history is None:
+        raise UsageError("there is no plan to explain", place="outcome", expected="one that was found")
+    return Explanation.of(outcome.history)
+
+
+def _one_of(choices: type[ChoiceT], name: str) -> ChoiceT:
+    try:
+        return choices(name)
+    except ValueError:
+        expected = f"one of {', '.join(choices)}"
+        raise UsageError(f"it is {name!r}", place="objective", expected=expected) from None
+
+
+def _named(network: File | None) -> str:
+    if network is None:
+        raise UsageError("it does not say where its network is", place="network", expected="a bundled name or a file")
+    return str(network)

@@ -1,0 +1,57 @@
+"""Files of a small network on a small machine, and schedules of it: layer by layer, and fused in tiles."""
+
+from __future__ import annotations
+
+from functools import cache
+from pathlib import Path
+from tempfile import mkdtemp
+
+from onchip.answer.document import ScheduleDocument
+from onchip.answer.stacks import OverlapMode
+from onchip.app.schedule import ScheduleRequest, schedule_network
+from onchip.formats.own.schedule_json_writer import schedule_to_json
+from onchip.reports.schedule.outcome import ScheduleOutcome
+from onchip.solve.schedule.options import ScheduleOptions
+from support.fused_files import CHIP, three_convolutions
+
+IN_TILES = ScheduleOptions("one", (4, 4), OverlapMode.FULLY_CACHED)
+LAYER_BY_LAYER = ScheduleOptions("layers")
+
+
+@cache
+def folder() -> Path:
+    """A folder with `three.json` and `chip.yaml`."""
+    found = Path(mkdtemp(prefix="schedules-"))
+    (found / "three.json").write_text(three_convolutions())
+    (found / "chip.yaml").write_text(CHIP)
+    return found
+
+
+def three() -> str:
+    """The network's file."""
+    return str(folder() / "three.json")
+
+
+def chip() -> str:
+    """The machine's file."""
+    return str(folder() / "chip.yaml")
+
+
+@cache
+def outcome(*, in_tiles: bool) -> ScheduleOutcome:
+    """The best that is found without a limit."""
+    options = IN_TILES if in_tiles else LAYER_BY_LAYER
+    return schedule_network(ScheduleRequest(three(), chip(), options=options, uses_cache=False))
+
+
+def document(*, in_tiles: bool) -> ScheduleDocument:
+    """The same as a file holds it."""
+    found = outcome(in_tiles=in_tiles).document
+    assert found is not None
+    return found
+
+
+@cache
+def schedule_text(*, in_tiles: bool) -> str:
+    """The file's text."""
+    return schedule_to_json(document(in_tiles=in_tiles))
