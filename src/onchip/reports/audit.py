@@ -38,7 +38,7 @@ class AuditedClaim:
 
     @property
     def words(self) -> str:
-        """One line for people."""
+        """Say in one line what the audit found."""
         bound, value = self._amount(self.lower_bound), self._amount(self.objective_value)
         if self.ruling == CONFIRMED:
             whole = "the answer attains it, and is optimal" if self.is_whole else f"the answer has {value}"
@@ -54,7 +54,7 @@ class AuditedClaim:
 
     @property
     def as_object(self) -> dict[str, object]:
-        """What `--json` prints of it."""
+        """Return what `--json` prints of the finding."""
         return {
             "subject": self.subject,
             "objective": self.objective,
@@ -91,7 +91,7 @@ class AuditOutcome:
 
     @property
     def as_object(self) -> dict[str, object]:
-        """What `--json` prints."""
+        """Return what `--json` prints of the audit."""
         return {
             "answer": str(self.answer),
             "ruling": self.ruling,

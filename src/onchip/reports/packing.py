@@ -21,7 +21,7 @@ class PackingOutcome:
 
     @property
     def words(self) -> str:
-        """One line for people."""
+        """Say in one line whether the buffers fit, and how high they reach."""
         result = self.result
         capacity = "" if self.capacity_bytes is None else f" in {self.capacity_bytes:,} bytes"
         if result.answer is not None:
@@ -34,7 +34,7 @@ class PackingOutcome:
 
 
 def packing_object(outcome: PackingOutcome) -> dict[str, object]:
-    """Return what `--json` prints."""
+    """Return what `--json` prints of a packing."""
     result = outcome.result
     offsets = None
     if result.answer is not None:
@@ -64,7 +64,7 @@ class OverflowOutcome:
 
     @property
     def outside(self) -> list[str]:
-        """The names of the buffers outside."""
+        """Return the names of the buffers that have no place."""
         return [self.ids[index] for index in self.result.answer.outside] if self.result.answer else []
 
     @property

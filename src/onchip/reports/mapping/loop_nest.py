@@ -48,7 +48,7 @@ def _homes(problem: LayerProblem) -> Iterator[str]:
 def _heads(
     accelerator: Accelerator, mapping: LayerMapping, cut: int, bits: Mapping[tuple[str, str], int]
 ) -> Iterator[str]:
-    """Farthest from the MACs first."""
+    """Yield each memory with the tiles that begin at this cut, the memory farthest from the MACs first."""
     for level in reversed(accelerator.levels):
         memory = level.memory.name
         tiles = [

@@ -81,7 +81,7 @@ class MappingOutcome:
 
     @property
     def seconds(self) -> float:
-        """Of all searches."""
+        """The seconds of all searches together."""
         return sum(one.result.seconds for one in self.mapped)
 
 

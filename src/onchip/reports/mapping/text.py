@@ -175,7 +175,7 @@ def _why_not(one: MappedLayer) -> str:
 
 
 def objective_words(value: Number, unit: str) -> str:
-    """A value of an objective, short."""
+    """Say an objective's value in few digits, with its unit where that is not clear."""
     if unit == "fJ":
         return short_energy(value / 1000)
     return f"{value:,.4f}" if unit == "bits" else f"{value:.4g}" if unit != "cycles" else f"{value:,}"

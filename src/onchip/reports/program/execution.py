@@ -80,7 +80,7 @@ def _bytes_object(execution: Execution, counted: MachineRun | Figures) -> Json:
 
 
 def execution_report(execution: Execution) -> tuple[RenderableType, ...]:
-    """Say what `run` found."""
+    """Return the tables of what `run` found: values, bytes that moved, seconds."""
     from rich.text import Text
 
     from onchip.reports.program.terminal import check_report, facts

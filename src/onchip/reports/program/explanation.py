@@ -57,7 +57,7 @@ class Explanation:
 
 
 def explanation_object(explanation: Explanation) -> Json:
-    """Everything, nothing left out."""
+    """Return everything that is known of why the plan moves what it moves, for `--json`."""
     history = explanation.history
     steps = {operator.name: step for step, operator in enumerate(history.operators)}
     return {
@@ -202,7 +202,7 @@ def _moves(explanation: Explanation) -> Iterator[str]:
 
 
 def _cost(history: History, cost: int) -> str:
-    """Bytes go without saying."""
+    """Say a cost, with its unit unless that is bytes."""
     unit = history.problem.objective.unit
     return f"{cost:,}" if unit == "bytes" else amount(cost, unit)
 
@@ -257,7 +257,7 @@ def _unforced(history: History) -> str:
 
 
 def _in(history: History, memory: Memory) -> str:
-    """Where there is a choice."""
+    """Say in which scratchpad, where there are several."""
     return f" in {memory.name}" if len(history.problem.memories) > 1 else ""
 
 

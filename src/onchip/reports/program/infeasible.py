@@ -46,7 +46,7 @@ def _oversize_object(oversize: Oversize | None) -> Mapping[str, object]:
 
 
 def infeasible_words(outcome: Outcome, infeasible: InfeasibleOperator | None) -> str:
-    """One sentence for people."""
+    """Say in one sentence which operator does not fit, and by how many bytes."""
     if infeasible is None:
         return _without_spills(outcome)
     operator, needed = printable(infeasible.operator.name), exact_bytes(infeasible.need_bytes)

@@ -23,12 +23,12 @@ def memory_title(memory: Memory) -> str:
 
 
 def operand_words(memory: Memory) -> str:
-    """`input and weight`."""
+    """Name what a memory holds: `input and weight`."""
     return " and ".join(memory.holds)
 
 
 def links_words(problem: Problem) -> str:
-    """`left -> right, right -> left`."""
+    """Name the ways between scratchpads: `left -> right, right -> left`."""
     return ", ".join(f"{source} -> {target}" for source, target in problem.transfers.links)
 
 

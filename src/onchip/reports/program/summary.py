@@ -31,12 +31,12 @@ class TensorCost:
 
     @property
     def total(self) -> int:
-        """All of it."""
+        """All bytes that it moves."""
         return self.compulsory + self.beyond_compulsory
 
     @property
     def beyond_compulsory(self) -> int:
-        """What a plan could do without."""
+        """The bytes beyond the compulsory ones."""
         return self.spilled + self.reloaded + self.moved
 
 
@@ -83,7 +83,7 @@ def _claims(findings: Findings) -> tuple[Card, ...]:
 
 
 def summary_rows(findings: Findings) -> tuple[tuple[str, str], ...]:
-    """Everything, line by line."""
+    """Return each figure of the plan with its name, in every digit."""
     problem, figures, claim, required = findings.problem, findings.figures, findings.claim, findings.required
     reading, source = findings.document.reading, findings.document.graph
     element = "the model's own element sizes" if reading.bits is None else f"{reading.bits} bits per element"
@@ -164,7 +164,7 @@ def most_expensive(findings: Findings) -> tuple[TensorCost, ...]:
 
 
 def timeline_rows(findings: Findings) -> tuple[tuple[str, str], ...]:
-    """What the clock says, in words."""
+    """Return the cycles and shares of use of the timeline; nothing without one."""
     timed = findings.timeline
     if timed is None:
         return ()
@@ -180,7 +180,7 @@ def timeline_rows(findings: Findings) -> tuple[tuple[str, str], ...]:
 
 
 def shape_of(tensor: Tensor) -> str:
-    """1x3x224x224."""
+    """Say a shape like 1x3x224x224."""
     return "not known" if tensor.shape is None else "\u00d7".join(map(str, tensor.shape)) or "scalar"
 
 

@@ -36,7 +36,7 @@ def show(*renderables: RenderableType) -> str:
 
 
 def outcome_table(outcome: Outcome) -> RenderableType:
-    """Say what `plan` found."""
+    """Return the table of what `plan` found."""
     problem, result, figures = outcome.problem, outcome.result, outcome.figures
     rows = [("network", f"{printable(problem.graph.name)}, {_operators(len(problem.graph.operators))}")]
     rows += [("scratchpad", _memory(memory)) for memory in problem.memories]
@@ -60,7 +60,7 @@ def outcome_table(outcome: Outcome) -> RenderableType:
 
 
 def _objective(objective: Objective) -> list[tuple[str, str]]:
-    """Least traffic goes without saying."""
+    """Say what is least, unless that is the traffic."""
     least = {
         Objective.PEAK: "least peak, no spills",
         Objective.DMA_CYCLES: "least cycles of DMA",
@@ -142,7 +142,7 @@ def _figures_table(check: Check) -> Table:
 
 
 def description_report(description: Description) -> tuple[RenderableType, ...]:
-    """Say what is in a network."""
+    """Return the tables of what is in a network."""
     graph, required = description.problem.graph, description.required
     rows = [("network", printable(graph.name)), ("operators", f"{len(graph.operators):,}")]
     for role in Role:

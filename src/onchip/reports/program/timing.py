@@ -76,7 +76,7 @@ def timing_object(timing: Timing) -> Json:
 
 
 def timing_report(timing: Timing) -> tuple[RenderableType, ...]:
-    """Say what `time` found."""
+    """Return the table of what `time` found: cycles, shares of use, energies."""
     from rich.text import Text
 
     from onchip.reports.program.terminal import check_report, facts

@@ -54,7 +54,7 @@ class ScheduleHistory:
 
     @cached_property
     def copies(self) -> tuple[StepCopy, ...]:
-        """In the program's order."""
+        """The Copies in the program's order."""
         return tuple(self._replay.copies)
 
     @cached_property
@@ -90,7 +90,7 @@ class ScheduleHistory:
 
     @property
     def step_count(self) -> int:
-        """How many tile operators run."""
+        """The number of tile operators that run."""
         return len(self.operators)
 
     def size_bytes(self, tensor: str, memory: str) -> int:

@@ -80,7 +80,7 @@ class _ScheduledPage:
 
     @property
     def memories(self) -> list[Memory]:
-        """Those that the program addresses."""
+        """The memories that the program addresses, nearest the MACs first."""
         return [level.memory for level in self.outcome.accelerator.addressed]
 
     def facts(self) -> Json:
@@ -112,7 +112,7 @@ class _ScheduledPage:
         ]
 
     def operator_row(self, one: OperatorFigures) -> Json:
-        """An operator with its loop nests."""
+        """What the section of mappings says of an operator, with the texts of its loop nests."""
         nests = mapped_nests(one, self.history)
         return {
             "name": one.name,

@@ -18,7 +18,7 @@ from onchip.lower.schedule.tile_graph import TileGraph
 
 @dataclass(frozen=True, slots=True)
 class ScheduleSeconds:
-    """How long each part took."""
+    """The seconds that reading, solving and verifying took."""
 
     read: float
     solve: float

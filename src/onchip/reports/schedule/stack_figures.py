@@ -107,7 +107,7 @@ def figures_of_stacks(history: ScheduleHistory, timeline: ScheduleTimeline) -> t
 
 
 def memory_names(accelerator: Accelerator) -> list[str]:
-    """Nearest the MACs first, DRAM last."""
+    """The names of all memories, nearest the MACs first, DRAM last."""
     return [*(level.memory.name for level in accelerator.levels), DRAM]
 
 

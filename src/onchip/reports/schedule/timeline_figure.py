@@ -44,7 +44,7 @@ class TimelineSlice:
 
     @property
     def cycles(self) -> int:
-        """How long it is."""
+        """The cycles from start to stop."""
         return self.stop - self.start
 
 

@@ -48,7 +48,7 @@ class PartedBars:
 
 
 def energy_bars(labels: Sequence[str], parts: Mapping[str, Sequence[float]], paints: Mapping[str, str]) -> Json:
-    """Bars of energies in picojoules."""
+    """Draw energies in picojoules: a bar for each label, in parts."""
     return PartedBars(labels, parts, paints, short_energy, "pJ").figure()
 
 

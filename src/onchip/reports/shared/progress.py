@@ -36,7 +36,7 @@ class ProgressLine:
         )
 
     def clear(self) -> None:
-        """Take the line away."""
+        """Take the line off the terminal."""
         if self._is_shown:
             print(CLEAR_LINE, end="", file=self.stream, flush=True)
             self._is_shown = False

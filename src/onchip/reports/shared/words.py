@@ -7,7 +7,7 @@ ENERGIES = ((1e9, "mJ"), (1e6, "uJ"), (1e3, "nJ"), (1.0, "pJ"))
 
 
 def short_bytes(size_bytes: int) -> str:
-    """Three digits and a unit: 3.75 MiB."""
+    """Say a size in three digits and a unit: 3.75 MiB."""
     for unit, name in UNITS:
         if size_bytes >= unit:
             value = size_bytes / unit
@@ -16,27 +16,27 @@ def short_bytes(size_bytes: int) -> str:
 
 
 def exact_bytes(size_bytes: int) -> str:
-    """Every digit: 3,932,160 bytes."""
+    """Say a size in every digit: 3,932,160 bytes."""
     return counted(size_bytes, "byte")
 
 
 def counted(count: int, noun: str) -> str:
-    """1 step, 2 steps."""
+    """Say how many of a noun: 1 step, 2 steps."""
     return f"{count:,} {noun}{'' if count == 1 else 's'}"
 
 
 def printable(name: str) -> str:
-    """A name on one line, without what would steer a terminal."""
+    """Return a name on one line, without what would steer a terminal."""
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in name)
 
 
 def percent(gap: float) -> str:
-    """A gap that is not zero never reads as zero."""
+    """Say a gap in percent; one that is not zero never reads as zero."""
     return "below 0.1 %" if 0 < gap < 0.001 else f"{gap:.1%}"
 
 
 def amount(value: int, unit: str) -> str:
-    """Every digit of an objective's value: 1,500 bytes, 1,500 cycles, 1,500 fJ (1.5 pJ)."""
+    """Say an objective's value in every digit: 1,500 bytes, 1,500 cycles, 1,500 fJ (1.5 pJ)."""
     if unit != "fJ":
         return counted(value, unit.removesuffix("s"))
     whole, thousandths = divmod(value, 1000)
@@ -45,7 +45,7 @@ def amount(value: int, unit: str) -> str:
 
 
 def short_amount(value: int, unit: str) -> str:
-    """Three digits and a unit: 3.75 MiB, 1.2M cycles, 3.4 nJ."""
+    """Say a value in three digits and a unit: 3.75 MiB, 1.2M cycles, 3.4 nJ."""
     if unit == "bytes":
         return short_bytes(value)
     if unit == "fJ":
@@ -60,7 +60,7 @@ def short_amount(value: int, unit: str) -> str:
 
 
 def short_energy(energy_pj: float) -> str:
-    """Four digits and a unit: 12.34 nJ."""
+    """Say an energy in four digits and a unit: 12.34 nJ."""
     for size, unit in ENERGIES:
         if energy_pj >= size:
             return f"{energy_pj / size:.4g} {unit}"

@@ -78,7 +78,7 @@ def network(outcome: FusionOutcome) -> Json:
 
 
 def energy_by_memory(outcome: FusionOutcome) -> Json:
-    """A bar for each stack."""
+    """Draw the picojoules of each stack in a bar, by memory and MACs."""
     names = [MACS, *memories_of(outcome.accelerator)]
     parts = {
         name: [
@@ -151,12 +151,12 @@ def memory_levels(one: CostedStack, accelerator: Accelerator) -> Json:
 
 
 def memories_of(accelerator: Accelerator) -> list[str]:
-    """Nearest the units first, DRAM last."""
+    """Return the names of all memories, nearest the units first, DRAM last."""
     return [*(level.memory.name for level in accelerator.levels), DRAM]
 
 
 def labels_of(outcome: FusionOutcome) -> list[str]:
-    """Of each stack."""
+    """Return the name of each stack: its number, first and last layer."""
     return [f"{at}: {_named(one)}" for at, one in enumerate(outcome.stacks)]
 
 

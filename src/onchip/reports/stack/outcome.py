@@ -67,22 +67,22 @@ class FusionOutcome:
 
     @property
     def sums(self) -> FusedSums:
-        """Of all stacks."""
+        """The sums of all stacks together: energies, cycles, accesses."""
         return total(one.cost.sums for one in self.stacks)
 
     @property
     def latency(self) -> FusedLatency:
-        """In its parts."""
+        """The cycles of all stacks, in their parts."""
         return self.sums.latency
 
     @property
     def tile_types(self) -> int:
-        """Of all stacks together."""
+        """The number of kinds of tiles of all stacks."""
         return sum(one.cost.tile_types for one in self.stacks)
 
     @property
     def tiles(self) -> int:
-        """Of all stacks together."""
+        """The number of tiles of all stacks."""
         return sum(one.cost.tiles for one in self.stacks)
 
     def layer_of_each(self) -> Iterator[tuple[int, str]]:

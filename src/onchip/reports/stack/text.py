@@ -76,7 +76,7 @@ def fusion_object(outcome: FusionOutcome) -> dict[str, object]:
 
 
 def check_object(violations: Sequence[Violation], figures: StrategyFigures | None) -> dict[str, object]:
-    """Of `--check`."""
+    """Return what `--json` prints of a strategy that is checked."""
     return {
         "legal": not violations,
         "violations": [{"rule": one.rule, "subject": one.subject, "detail": one.detail} for one in violations],
