@@ -166,6 +166,7 @@ def test_padding_may_be_what_keeps_sizes(rule: str, expected: tuple[int, int]) -
         (operator("Flatten"), [(2, 1, 4, 1)], (2, 4), ((1, 2), (1, 3)), (((1, 2), (0, 1), (1, 3), (0, 1)),)),
         (operator("Softmax"), [(2, 4)], (2, 4), ((0, 2), (0, 4)), (((0, 2), (0, 4)),)),
         (operator("Reshape"), [(2, 6)], (3, 4), ((0, 3), (0, 4)), (((0, 2), (0, 6)),)),
+        (operator("Mul"), [(1, 6, 1), (6, 1)], (1, 6), ((0, 1), (0, 6)), (((0, 1), (0, 6), (0, 1)), ((0, 6), (0, 1)))),
     ],
 )
 def test_what_other_kinds_see(
@@ -183,6 +184,7 @@ def test_what_other_kinds_see(
         (operator("Slice", {"starts": [6], "ends": [0], "steps": [-1]}), (7,), (6,), ((0, 2),)),
         (operator("Slice"), (7,), (6,), ((0, 2),)),
         (operator("Reshape"), (2, 6), (3, 4), ((0, 1), (0, 4))),
+        (operator("Relu"), (1, 6, 1), (1, 6), ((0, 1), (0, 4))),
         (operator("MaxPool"), (1, 1, 4, 4), (1, 1, 3, 3), ((0, 1), (0, 1), (0, 1), (0, 3))),
         (operator("Conv", {"kernel_shape": [2, 2]}), (1, 16), (1, 1, 3, 3), ((0, 1), (0, 1), (0, 1), (0, 3))),
     ],

@@ -49,7 +49,7 @@ def _seen(operator: Operator, inputs: Sequence[Shape], weight: Shape | None, out
             return _beside(inputs, _spread(operator, first, weight, output, region))
         case kind if kind in GLOBAL_POOLS:
             return (tuple(region[:2]) + whole_region(first[2:]),)
-        case kind if kind in ELEMENTWISE | _PER_CHANNEL:
+        case kind if kind in ELEMENTWISE | _PER_CHANNEL and all(_is_broadcast(shape, output) for shape in inputs):
             return tuple(_broadcast(shape, region) for shape in inputs)
         case "Slice":
             return (_sliced(operator, first, region),)
@@ -132,6 +132,12 @@ def _channels(operator: Operator, source: Shape, weight: Shape | None, output: S
     groups = integer(operator, "group", 1)
     written, read = output[1] // groups, source[1] // groups
     return wanted[0] // written * read, ((wanted[1] - 1) // written + 1) * read
+
+
+def _is_broadcast(shape: Shape, output: Shape) -> bool:
+    """Not where a fused view gives the output another shape."""
+    along = output[len(output) - len(shape) :]
+    return len(shape) <= len(output) and all(size in (1, of) for size, of in zip(shape, along, strict=True))
 
 
 def _broadcast(shape: Shape, region: Region) -> Region:
