@@ -104,6 +104,8 @@ def row_of(network: NetworkToSchedule, accelerator: str, seconds: float) -> Sche
         layers = schedule_network(replace(request, options=ScheduleOptions(stacks=LAYERS)))
     except OnchipError as error:
         return replace(row, error=f"{type(error).__name__}: {error}")
+    except Exception as error:  # a defect is a row, too
+        return replace(row, status="broken", error=f"{type(error).__name__}: {error}")
     if layers.figures is None:
         return row
     return replace(row, layers_mj=layers.figures.energy_fj / FEMTOJOULES_PER_MILLIJOULE)
