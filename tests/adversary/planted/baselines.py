@@ -40,8 +40,8 @@ FAULTS: Final = (
     Planted(
         "rows that a stride skips take no room",
         f"{FOLDER}/baselines/tiles.py",
-        "axes = self.layer.axes if is_stored else self._axes",
-        "axes, is_stored = self._axes, False",
+        "positions = self._block(axis, sizes) if is_stored else self._positions(axis, sizes)",
+        "positions = self._positions(axis, sizes)",
         "baselines",
     ),
     Planted(

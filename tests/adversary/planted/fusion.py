@@ -59,8 +59,8 @@ FAULTS: Final = (
     Planted(
         "what goes on to the cache of rows is not loaded",
         LAYERS,
-        "load = Copy(made.computed, made.map.bits",
-        "load = Copy(made.computed - made.to_rows, made.map.bits",
+        "load = MapCopy(made.computed, made.map.bits",
+        "load = MapCopy(made.computed - made.to_rows, made.map.bits",
         "fuse",
     ),
 )
