@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from onchip.answer.document import TileChoice as When
+from onchip.answer.document import Split as When
 from onchip.answer.problem import Problem
 from onchip.arch.memory import Memory, Operand
 from onchip.errors import GraphError

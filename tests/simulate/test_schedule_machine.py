@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import replace
+from functools import partial
 
 import pytest
 
@@ -69,14 +70,14 @@ def test_bytes_of_others_in_a_workspace_are_found_out(in_tiles: bool) -> None:
     for scratch, beside in _beside_workspaces(list(program))[:6]:
         moved = replace(scratch, offset_bytes=beside.offset_bytes)
         with suppress(MachineError):  # it does not fit there
-            found.append(on_machine(in_tiles, lambda program, pair=(scratch, moved): _replaced(program, *pair)))
+            found.append(on_machine(in_tiles, partial(_replaced, scratch, moved)))
     assert found
     for run in found:
         assert run.difference is not None
         assert run.difference.found in (WrongBytes.READ, WrongBytes.WRITTEN)
 
 
-def _replaced(program: list[Instruction], old: Instruction, new: Instruction) -> list[Instruction]:
+def _replaced(old: Instruction, new: Instruction, program: list[Instruction]) -> list[Instruction]:
     return [new if one == old else one for one in program]
 
 
