@@ -117,6 +117,10 @@ def _no_level_for_outputs(fields: Json) -> None:
         memory["serves"] = ["OX"]
 
 
+def _no_array(fields: Json) -> None:
+    del fields["accelerator"]["array"]
+
+
 @pytest.mark.parametrize(
     ("change", "place", "expected"),
     [

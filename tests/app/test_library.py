@@ -1,0 +1,85 @@
+"""`import onchip`: the functions do what the verbs do."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+import onchip
+from onchip.app.library import Elements
+from onchip.reports.program.outcome import Check
+from onchip.reports.schedule.check import ScheduleCheck
+from onchip.reports.shared.answer_check import AnswerCheck
+from support.small_schedules import IN_TILES, LAYER_BY_LAYER, chip, schedule_text, three
+
+
+def test_a_schedule_has_an_answer_and_a_gap_and_is_checked_and_run() -> None:
+    found = onchip.schedule(three(), accelerator=chip(), objective="energy", options=LAYER_BY_LAYER)
+
+    assert found.answer is not None
+    assert found.gap is not None
+    assert 0 <= found.gap < 1
+    checked = onchip.check(found)
+    assert isinstance(checked, ScheduleCheck)
+    assert checked.is_legal
+    assert onchip.run(found, seed=1).is_right
+
+
+def test_what_python_schedules_is_what_the_command_writes(tmp_path: Path) -> None:
+    path = tmp_path / "schedule.json"
+    path.write_text(schedule_text(in_tiles=True))
+    found = onchip.schedule(three(), chip(), options=IN_TILES)
+
+    assert found.document is not None
+    read = onchip.check(path, three())
+    assert isinstance(read, ScheduleCheck)
+    assert read.document == found.document
+    assert onchip.run(path, three()).is_right
+
+
+def test_a_plan_is_made_and_explained(tmp_path: Path) -> None:
+    found = onchip.plan(three(), sram=768)
+    assert found.answer is not None
+    assert found.gap == 0
+    assert onchip.explain(found).history.problem is found.problem
+    assert onchip.plan(three(), sram="m_r").capacity_bytes == found.required.need_bytes
+
+
+def test_a_plan_file_is_checked(tmp_path: Path) -> None:
+    from onchip.formats.own.plan_json_writer import write_plan
+
+    found = onchip.plan(three(), sram=1024)
+    assert found.document is not None
+    write_plan(found.document, tmp_path / "plan.json")
+    checked = onchip.check(tmp_path / "plan.json", three())
+    assert isinstance(checked, Check)
+    assert checked.is_legal
+    assert onchip.run(tmp_path / "plan.json", three()).is_right
+
+
+def test_layers_are_mapped_and_checked(tmp_path: Path) -> None:
+    from onchip.formats.own.mapping_yaml_writer import write_mappings
+
+    found = onchip.map_layer(three(), chip(), method="loma", elements=Elements(bits=8))
+    write_mappings(found.document, tmp_path / "mappings.yaml")
+    checked = onchip.check(tmp_path / "mappings.yaml", three(), chip())
+    assert isinstance(checked, AnswerCheck)
+    assert checked.is_legal
+
+
+def test_buffers_are_packed(tmp_path: Path) -> None:
+    path = tmp_path / "buffers.csv"
+    path.write_text("id,lower,upper,size\na,0,2,4\nb,1,3,5\nc,2,4,4\n")
+    assert onchip.pack(path).result.objective_value == 9
+    assert onchip.pack(path, 9).result.status is onchip.Status.OPTIMAL
+
+
+def test_bad_arguments_say_what_was_expected(tmp_path: Path) -> None:
+    with pytest.raises(onchip.OnchipError, match="objective: it is 'beauty'; expected one of energy, latency"):
+        onchip.schedule(three(), chip(), "beauty")
+    path = tmp_path / "schedule.json"
+    path.write_text(schedule_text(in_tiles=False))
+    for function in (onchip.check, onchip.run):
+        with pytest.raises(onchip.OnchipError, match="network: it does not say where its network is"):
+            function(path)
