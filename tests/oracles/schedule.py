@@ -2,7 +2,8 @@
 
 The space: the given order; stacks of one operator without tiles; before each Compute any copies, evictions and loads;
 every choice of homes that follows from them; every mapping of `oracles.mapspace` whose workspaces have room; every
-aligned address. What is least is added up over instructions (energy, traffic).
+aligned address. What is least is added up over instructions: energy, traffic, or the cycles that they take one after
+another (`latency`: no least, as some run beside others; but a schedule that takes no longer).
 
 Left out, because a schedule without it costs no more:
 
@@ -40,7 +41,7 @@ class Least:
 
 
 class LeastSchedule:
-    """Searches one tiny network for `energy` or `traffic`; raises TooLargeError where that would take minutes."""
+    """Searches one tiny network for `energy`, `traffic` or `latency`; raises TooLargeError where it would take minutes."""
 
     def __init__(self, toy: Toy, objective: str, *, may_stay: bool = True) -> None:
         self.toy, self.objective, self.may_stay = toy, objective, may_stay
@@ -154,8 +155,9 @@ class LeastSchedule:
     def _copied(self, state: State, tensor: int, source: int, target: int) -> Iterator[tuple[Action, float, State]]:
         action, is_outside = Action("copy", tensor, (source, target)), self.dram in (source, target)
         cost = self.toy.tensors[tensor].size_bytes if is_outside else 0
-        if self.objective == "energy":
-            cost = self.toy.copy_fj(tensor, source, target)
+        if self.objective != "traffic":
+            price = self.toy.copy_fj if self.objective == "energy" else self.toy.copy_cycles
+            cost = price(tensor, source, target)
         if target == self.dram:
             yield action, cost, self._tidy(State(state.step, state.resident, state.in_dram | {tensor}))
             return
@@ -181,19 +183,20 @@ class LeastSchedule:
             own = (*homes, *(None if at is None else self.toy.memories[at].name for at in places))
             for choice in self._front(state.step, own):
                 if self._has_room(during, choice.room):
-                    cost = choice.energy_fj if self.objective == "energy" else choice.traffic_bytes
+                    cost = self._cost(choice)
                     action = Action("compute", state.step, (NOWHERE, NOWHERE), choice, own)
                     yield action, cost, self._tidy(State(state.step + 1, resident, in_dram))
 
     def _front(self, step: int, homes: tuple[str | None, ...]) -> list[Choice]:
         """What costs more and needs no less room than another serves nothing."""
         kept: list[Choice] = []
-        is_energy = self.objective == "energy"
-        figures = [(one.energy_fj if is_energy else one.traffic_bytes, one) for one in self.toy.choices(step, homes)]
-        for _, one in sorted(figures, key=lambda pair: (pair[0], pair[1].room)):
+        for one in sorted(self.toy.choices(step, homes), key=lambda one: (self._cost(one), one.room)):
             if not any(all(a <= b for a, b in zip(other.room, one.room, strict=True)) for other in kept):
                 kept.append(one)
         return kept
+
+    def _cost(self, choice: Choice) -> int:
+        return {"energy": choice.energy_fj, "traffic": choice.traffic_bytes, "latency": choice.cycles}[self.objective]
 
     def _tidy(self, state: State) -> State:
         alive = frozenset(one for one in state.resident if self._is_alive(one[0], state))

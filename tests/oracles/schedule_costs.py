@@ -146,12 +146,19 @@ class Toy:
 
     def copy_fj(self, tensor: int, source: int, target: int) -> int:
         """Memories by number; DRAM's is above all."""
+        bits, hops = self.tensors[tensor].size_bytes * 8, self._hops(tensor, source, target)
+        return round(sum(self.access_fj(a, bits, reads=True) + self.access_fj(b, bits, reads=False) for a, b in hops))
+
+    def copy_cycles(self, tensor: int, source: int, target: int) -> int:
+        """The set-up and the slowest hop."""
+        bits, hops = self.tensors[tensor].size_bytes * 8, self._hops(tensor, source, target)
+        slowest = max(max(self.cycles(a, bits, reads=True), self.cycles(b, bits, reads=False)) for a, b in hops)
+        return slowest + (self.accelerator.dma.setup_cycles if self.accelerator.dma else 0)
+
+    def _hops(self, tensor: int, source: int, target: int) -> list[tuple[int, int]]:
         low, high = sorted((source, target))
         way = [low, *(one for one in range(low + 1, high) if self.may_hold(one, tensor)), high]
-        way = way if low == source else way[::-1]
-        bits = self.tensors[tensor].size_bytes * 8
-        hops = pairwise(way)
-        return round(sum(self.access_fj(a, bits, reads=True) + self.access_fj(b, bits, reads=False) for a, b in hops))
+        return list(pairwise(way if low == source else way[::-1]))
 
     def access_fj(self, memory: int, bits: int, *, reads: bool) -> Fraction:
         """In shortest accesses, with the decimal numbers of the file."""

@@ -164,13 +164,13 @@ class ScheduleCase:
             "latency": figures.latency_cycles,
             "edp": figures.energy_fj * figures.latency_cycles,
         }[self.objective]
-        slack = figures.computes if self.objective == "energy" else 0
-        is_false = bound is not None and self.objective != "edp" and bound > attained + slack
+        slack = {"energy": figures.computes, "edp": figures.computes * figures.latency_cycles}.get(self.objective, 0)
+        is_false = bound is not None and bound > attained + slack
         return f"false bound: {bound} above {attained}" if is_false else None
 
     def _a_schedule(self) -> Least | None:
         """The least by the objective, or by one that the oracle can add up."""
-        return self.least(self.objective if self.objective in COUNTED else "energy")
+        return self.least("energy" if self.objective == "edp" else self.objective)
 
     def _wrong_figures(self, ended: Ended, schedule: Schedule) -> str | None:
         """Each figure, counted by executing every mapping element by element; energies are rounded at each Compute."""
