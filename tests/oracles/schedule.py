@@ -41,7 +41,7 @@ class Least:
 
 
 class LeastSchedule:
-    """Searches one tiny network for `energy`, `traffic` or `latency`; raises TooLargeError where it would take minutes."""
+    """Searches one tiny network for `energy`, `traffic` or `latency`; raises TooLargeError if that takes minutes."""
 
     def __init__(self, toy: Toy, objective: str, *, may_stay: bool = True) -> None:
         self.toy, self.objective, self.may_stay = toy, objective, may_stay
