@@ -1,4 +1,4 @@
-"""`onchip export`: a plan for other tools."""
+"""`onchip export`: a plan or a schedule for other tools."""
 
 from __future__ import annotations
 
@@ -8,12 +8,13 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from onchip.commands.arguments import AsJson, PlanFile
-from onchip.commands.check import show_check
+from onchip.commands.arguments import AsJson, PlanOrScheduleFile
+from onchip.commands.check import show_check, show_schedule_check
 from onchip.commands.exit_code import code_of_check
 from onchip.commands.show import show_words
 from onchip.errors import UsageError
 from onchip.formats.exports import Export, ExportFormat, files_of
+from onchip.formats.own.answer_format import AnswerFormat, format_of_answer
 from onchip.formats.writable import ensure_writable
 
 if TYPE_CHECKING:
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
 class ExportOptions:
     """What `onchip export` is asked."""
 
-    plan: PlanFile
+    file: PlanOrScheduleFile
     network: Annotated[
         str | None,
         typer.Argument(metavar="[NETWORK]", help="A bundled name, or .onnx or .json file; may be left out if bundled."),
@@ -45,17 +46,20 @@ class ExportOptions:
 
 
 def export_command(options: ExportOptions) -> int:
-    """Write PLAN.json, verified, for other tools, and print the names of the files written.
+    """Write a plan or a schedule, verified, for other tools, and print the names of the files written.
 
     trace: Chrome trace JSON (Perfetto); a millisecond is a step, or a microsecond one of the accelerator's.
     c: FILE is x.h or x.c; both are written. csv: FILE is x.csv; x.residencies.csv and x.transfers.csv are written.
     onnx: NETWORK, an .onnx file, with the plan in its metadata_props; its external data stay where they are.
+    Of a schedule there are traces, in time, and tables; both have its workspaces as tensors.
     """
-    plan, accelerator = options.plan, options.accelerator
+    plan, accelerator = options.file, options.accelerator
     source = options.network or _bundled_network_of(plan)
     files = files_of(options.to, options.output, source)
     for file in files:
         ensure_writable(file, inputs=(str(plan), source, accelerator or source))
+    if format_of_answer(plan) is AnswerFormat.SCHEDULE:
+        return _export_schedule(options, source, files)
     check, spans = _checked(plan, source, accelerator)
     if check.is_legal:
         Export(options.to, files, check.document, check.problem, source, spans).write()
@@ -63,11 +67,28 @@ def export_command(options: ExportOptions) -> int:
     return code_of_check(check.is_legal)
 
 
+def _export_schedule(options: ExportOptions, source: str, files: tuple[Path, ...]) -> int:
+    from onchip.app.check_schedule import ScheduleFile
+    from onchip.app.export_schedule import export_schedule
+    from onchip.reports.schedule.check import schedule_check_object
+
+    check = export_schedule(ScheduleFile(options.file, source, options.accelerator), options.to, files)
+    written = [str(file) for file in files] if check.is_legal else []
+    if check.is_legal or options.as_json:
+        found = {"to": options.to, "files": written, "check": schedule_check_object(check)}
+        show_words(found, "\n".join(written), as_json=options.as_json)
+    else:
+        show_schedule_check(check, as_json=False)
+    return code_of_check(check.is_legal)
+
+
 def _bundled_network_of(plan: Path) -> str:
     from onchip.formats.own.bundled_networks import bundled_networks
     from onchip.formats.own.plan_json import read_plan
+    from onchip.formats.own.schedule_json import read_schedule
 
-    name = read_plan(plan).graph.name
+    is_schedule = format_of_answer(plan) is AnswerFormat.SCHEDULE
+    name = (read_schedule(plan) if is_schedule else read_plan(plan)).graph.name
     if name not in bundled_networks():
         raise UsageError(f"its network, {name!r}, is not bundled", file=str(plan), expected="NETWORK beside the plan")
     return name

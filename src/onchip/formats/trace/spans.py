@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
+from itertools import islice
 from typing import TypeAlias
 
 from onchip.answer.problem import Problem
@@ -93,10 +94,10 @@ def spans_of_activities(problem: Problem, plan: Plan, activities: Mapping[int, T
 
 
 def _places_read(problem: Problem, operator: Operator, written: AbstractSet[Place]) -> Iterator[Place]:
-    """Of each tensor, the first scratchpad that holds what it is to the operator and has its bytes."""
+    """Of each tensor, the first scratchpad that holds what it is to the operator and has its bytes; else it streams."""
     for tensor in problem.operands(operator):
         if tensor.name not in operator.outputs:
-            yield next(place for place in _places(problem, operator, tensor) if place in written)
+            yield from islice((place for place in _places(problem, operator, tensor) if place in written), 1)
 
 
 def _places_written(problem: Problem, operator: Operator, taken: AbstractSet[Place]) -> Iterator[Place]:

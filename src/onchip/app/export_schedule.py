@@ -1,0 +1,82 @@
+"""A schedule as other tools see it: its program over the network in tiles, with workspaces as tensors, in time."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+
+from onchip.answer.document import PlanDocument, Source
+from onchip.answer.problem import Count, Problem
+from onchip.answer.program import Allocate, Free, Instruction, Plan
+from onchip.answer.schedule import WORKSPACE
+from onchip.app.check_schedule import ScheduleFile, check_schedule_file
+from onchip.app.schedule_figures import PricedSchedule, priced_schedule
+from onchip.cost.schedule.activity import ScheduledActivity
+from onchip.errors import UsageError
+from onchip.formats.exports import Export, ExportFormat
+from onchip.formats.trace.spans import TraceSpan, spans_of_activities
+from onchip.ir.graph import Graph
+from onchip.ir.operator import Operator
+from onchip.ir.tensor import Role, Tensor
+from onchip.reports.schedule.check import ScheduleCheck
+
+
+def export_schedule(file: ScheduleFile, form: ExportFormat, files: tuple[Path, ...]) -> ScheduleCheck:
+    """Verify a schedule file and, if it is legal, write its program for other tools: a trace, or tables.
+
+    A workspace is a tensor `OPERATOR@workspace@MEMORY` that its operator writes and nobody reads. Times are in
+    microseconds of the accelerator's clock, or cycles where it has none. Raises InputError for what cannot be read,
+    UsageError for a form that schedules do not have.
+    """
+    if form not in (ExportFormat.TRACE, ExportFormat.CSV):
+        raise UsageError(f"a schedule has no {form} yet", place="--to", expected="trace or csv")
+    check = check_schedule_file(file)
+    if check.tiles is None or not check.is_legal:
+        return check
+    document = check.document
+    priced = priced_schedule(document, check.tiles)
+    workspaces = {name: cost.workspace_bytes for name, cost in priced.costs.items()}
+    graph = _with_workspaces(check.tiles.graph, workspaces)
+    own = document.answer.program
+    program = Plan(own.memories, tuple(map(_of_one_memory, own.instructions)))
+    problem = Problem(graph, program.memories, count=Count.ALL)
+    plan = PlanDocument(document.graph, Source(document.accelerator.name), document.reading, program)
+    spans = _spans(problem, program, priced, document.accelerator.clock_mhz)
+    Export(form, files, plan, problem, file.network, spans).write()
+    return check
+
+
+def _name_of(workspace: str, memory: str) -> str:
+    return f"{workspace}@{memory}"
+
+
+def _of_one_memory(instruction: Instruction) -> Instruction:
+    """In each memory a workspace has a size of its own: there it is a tensor of its own."""
+    match instruction:
+        case Allocate(name, memory, _) | Free(name, memory) if name.endswith(WORKSPACE):
+            return replace(instruction, tensor=_name_of(name, memory))
+    return instruction
+
+
+def _with_workspaces(graph: Graph, workspaces: Mapping[str, Mapping[str, int]]) -> Graph:
+    tensors: list[Tensor] = []
+    operators: list[Operator] = []
+    for operator in graph.operators:
+        own = workspaces[operator.name]
+        found = [Tensor(_name_of(operator.name + WORKSPACE, memory), own[memory], Role.ACTIVATION) for memory in own]
+        tensors += found
+        outputs = (*operator.outputs, *(tensor.name for tensor in found))
+        operators.append(replace(operator, outputs=outputs))
+    return Graph(graph.name, (*graph.tensors, *tensors), tuple(operators))
+
+
+def _spans(problem: Problem, program: Plan, priced: PricedSchedule, clock_mhz: float | None) -> tuple[TraceSpan, ...]:
+    microseconds = 1 / (clock_mhz or 1.0)
+    activities = priced.figures.timeline.activities
+    return spans_of_activities(problem, program, {one.instruction: _span(one, microseconds) for one in activities})
+
+
+def _span(activity: ScheduledActivity, microseconds: float) -> TraceSpan:
+    lane = None if activity.queue is None else f"DMA queue {activity.queue}"
+    return TraceSpan(activity.start * microseconds, activity.stop * microseconds, lane)
