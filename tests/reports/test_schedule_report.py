@@ -14,6 +14,7 @@ from onchip.answer.program import Allocate
 from onchip.answer.schedule import WORKSPACE
 from onchip.errors import InternalError
 from onchip.reports.mapping.loop_nest import loop_nest
+from onchip.reports.schedule import memory_figures
 from onchip.reports.schedule.html import schedule_html
 from onchip.reports.schedule.memory_figures import KIND_PAINTS, coarse_map, footprint, memory_map
 from onchip.reports.schedule.operator_figures import figures_of_operators, mapped_nests
@@ -187,6 +188,25 @@ def test_a_coarse_map_shows_in_each_cell_what_takes_most_of_it(folder: Path) -> 
     assert len({cell for line in heat["z"] for cell in line}) > 2
     for (row, step), counts in bytes_in.items():
         assert counts[heat["z"][row][step]] == max(counts.values())
+
+
+@pytest.mark.parametrize("groups", [1, 4, 5])
+def test_of_too_many_steps_a_footprint_shows_the_fullest_of_each_group(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, groups: int
+) -> None:
+    outcome = three_in_tiles(folder)
+    history, memory = history_of(outcome), outcome.accelerator.addressed[0].memory
+    sizes = [sum(each) for each in zip(*history.footprint(memory.name).values(), strict=True)]
+    monkeypatch.setattr(memory_figures, "MOST_FOOTPRINT_STEPS", groups)
+
+    figure: Any = footprint(history, memory, max(sizes))
+
+    areas = [trace for trace in figure["traces"] if "stackgroup" in trace]
+    edges = areas[0]["x"]
+    assert edges == [12 * group // groups for group in range(groups + 1)]
+    shown = [sum(each) for each in zip(*(area["y"] for area in areas), strict=True)]
+    assert shown[:-1] == [max(sizes[start:stop]) for start, stop in pairwise(edges)]
+    assert len(set(sizes)) > 2
 
 
 def test_a_map_has_at_most_ten_traces(figures: Json) -> None:

@@ -53,7 +53,7 @@ def coarse_map(history: ScheduleHistory, memory: Memory) -> Json:
     kinds = list(KIND_PAINTS)
     taken = np.zeros((len(kinds), len(addresses) - 1, len(steps) - 1))
     for one in history.residencies:
-        if one.memory == memory.name and one.start_step < one.stop_step:
+        if one.memory == memory.name:
             rows, of_rows = _shares(addresses, one.offset_bytes, one.end_bytes)
             columns, of_columns = _shares(steps, one.start_step, one.stop_step)
             taken[kinds.index(_kind(history, one)), rows, columns] += np.outer(of_rows, of_columns)
