@@ -16,6 +16,7 @@ from onchip.answer.result import Result
 from onchip.app.insisted import ensure_reading_is
 from onchip.app.networks import fitted_to_scratchpads, read_network
 from onchip.app.target import Target, TargetFinder
+from onchip.app.time_left import left_of
 from onchip.arch.accelerator import Accelerator
 from onchip.cost.transfer import transfers_of
 from onchip.errors import InputError, InternalError, UsageError
@@ -64,7 +65,7 @@ def plan_network(request: Request, start: RunStarter = silent_run) -> Outcome:
     method = method_named(request.method)
     count = request.reading.count
     graph, read_seconds = _timed(lambda: read_network(request.network, request.reading))
-    finder = TargetFinder(graph, count, _left_of(request.limits, began), start)
+    finder = TargetFinder(graph, count, left_of(request.limits, began), start)
     (accelerator, min_peak_bytes), budget_seconds = _timed(
         lambda: finder.accelerator(request.target, request.objective)
     )
@@ -74,7 +75,7 @@ def plan_network(request: Request, start: RunStarter = silent_run) -> Outcome:
     memories, objective = accelerator.scratchpads, request.objective
     whole = Problem(graph, memories, objective, order, count, transfers, request.placement)
     problem, split_seconds = _timed(lambda: fitted_to_scratchpads(whole, request.network, request.reading))
-    with start(_left_of(request.limits, began)) as run:
+    with start(left_of(request.limits, began)) as run:
         result, solve_seconds = _timed(lambda: _with_problem(method(problem, run), problem))
     figures, verify_seconds = _timed(lambda: _verified(problem, result))
     return Outcome(
@@ -87,13 +88,6 @@ def plan_network(request: Request, start: RunStarter = silent_run) -> Outcome:
         figures,
         _document(request.reading, accelerator, problem, result),
     )
-
-
-def _left_of(limits: Limits, began: float) -> Limits:
-    """Return the limits with what is left of the time since the verb began."""
-    if limits.time_limit_seconds is None:
-        return limits
-    return replace(limits, time_limit_seconds=max(0.0, limits.time_limit_seconds - (time.perf_counter() - began)))
 
 
 def plan_problem(problem: Problem, method: str = "exact", limits: Limits | None = None) -> Result[Plan]:

@@ -19,6 +19,7 @@ from onchip.answer.problem import Count
 from onchip.answer.result import Result
 from onchip.answer.schedule import Schedule, ScheduledStack
 from onchip.app.networks import network_to_schedule
+from onchip.app.time_left import left_of
 from onchip.arch.accelerator import Accelerator
 from onchip.cost.schedule.nest_cost import nest_cost
 from onchip.cost.schedule.relaxation import Relaxation, relaxation
@@ -72,6 +73,7 @@ def schedule_network(request: ScheduleRequest, start: RunStarter = silent_run) -
 
     Raises InputError for a network or an accelerator that cannot be read or used, or options that do not fit them.
     """
+    began = time.perf_counter()
     asked = _read(request)
     objective = request.objective
     question = ScheduleQuestion(
@@ -82,7 +84,7 @@ def schedule_network(request: ScheduleRequest, start: RunStarter = silent_run) -
         _bound(asked.relaxation, objective),
         request.uses_cache,
     )
-    with start(request.limits) as run:
+    with start(left_of(request.limits, began)) as run:
         found = solve_schedule(question, request.options, run)
     outcome = ScheduleOutcome(
         request.source,

@@ -155,7 +155,7 @@ class ScheduleSolver:
         question, begun, mapping = self.question, self.run.seconds, self._mapper.seconds
         tiles = tile_graph(question.network, stacks, question.precision)
         count = len(tiles.graph.operators)
-        if count * self._seconds_an_operator > self.run.seconds_left:
+        if self._seconds_an_operator and count * self._seconds_an_operator > self.run.seconds_left:
             raise ScheduleError(f"no time for {count:,} tile operators", place="stacks", expected="fewer, or more time")
         network = TiledNetwork.of(tiles, [step_of(tiles, operator) for operator in tiles.graph.operators])
         composer = Composer(tuple(stacks), network, question.accelerator, self.mappings)
