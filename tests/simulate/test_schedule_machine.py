@@ -22,6 +22,7 @@ from onchip.simulate.reference import run_in_given_order
 from onchip.simulate.schedule_machine import ScheduledProgram, run_schedule_on_machine
 from support.small_schedules import document, three
 
+ENOUGH = 4
 BOTH = pytest.mark.parametrize("in_tiles", [False, True])
 
 
@@ -67,7 +68,9 @@ def test_every_tensor_of_the_tile_graph_that_an_operator_touches_is_compared(in_
 def test_bytes_of_others_in_a_workspace_are_found_out(in_tiles: bool) -> None:
     program = document(in_tiles=in_tiles).answer.program.instructions
     found = []
-    for scratch, beside in _beside_workspaces(list(program))[:6]:
+    for scratch, beside in _beside_workspaces(list(program)):
+        if len(found) == ENOUGH:
+            break
         moved = replace(scratch, offset_bytes=beside.offset_bytes)
         with suppress(MachineError):  # it does not fit there
             found.append(on_machine(in_tiles, partial(_replaced, scratch, moved)))
