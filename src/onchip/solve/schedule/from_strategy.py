@@ -66,7 +66,8 @@ def places_of_strategy(
             if levels.weight is not None:
                 read |= {(number, name): levels.weight for name in operator.parameters}
             if common.caches.rows_to is not None:
-                waiting[number, layer.output.name] = common.caches.rows_to
+                rows_to = common.caches.rows_to
+                waiting[number, layer.output.name] = None if rows_to == DRAM else rows_to
     for view, number in views.items():
         for name in graph.operator[view].outputs:
             written |= {(number, name): read[number, name]} if (number, name) in read else {}
