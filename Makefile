@@ -24,7 +24,7 @@ check: $(VENV)/.installed-test
 
 # Fresh random cases at every level, held against oracles: `make adversary SECONDS=3600` is the long run.
 adversary: $(VENV)/.installed-test
-	PYTHONPATH=tests $(BIN)/python -m adversary --seconds $(SECONDS)
+	PYTHONPATH=tests $(BIN)/python -m adversary --seconds $(SECONDS) $(if $(LEVELS),--levels $(LEVELS))
 
 # Plants faults one at a time, and shows that the adversary finds each.
 planted: $(VENV)/.installed-test

@@ -265,6 +265,20 @@ def test_pixels_that_a_stride_skips_are_not_needed() -> None:
     assert bound.mac_pj == (9 * 9 + 9) * 0.5
 
 
+def test_windows_of_one_tap_over_padding_are_not_element_by_element() -> None:
+    """Of three pixels with a zero before and two behind, one tap at every second place sees the middle one alone."""
+    seeing = replace(CONV, p=3, q=3, r=1, s=1, stride=(2, 2), padding=(1, 1, 2, 2))
+    graph = of_maps(
+        ("x", (1, 1, 3, 3)),
+        ("wfirst", (1, 1, 1, 1)),
+        ("y", (1, 1, 3, 3)),
+        operators=(conv("first", "x", "y"),),
+        out="y",
+    )
+    middle = frozenset((1,))
+    assert needed_pixels(graph, {"first": (seeing,)})["x"] == NeededPixels(middle, middle)
+
+
 def test_what_one_reader_skips_another_may_need() -> None:
     skipping = replace(CONV, p=3, q=3, r=1, s=1, stride=(2, 2), padding=(0, 0, 0, 0))
     sizes = (("wsecond", (1, 1, 1, 1)), ("z", (1, 1, 3, 3)), ("wthird", (1, 1, 3, 3)), ("u", (1, 1, 6, 6)))

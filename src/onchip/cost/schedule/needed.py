@@ -70,8 +70,9 @@ def touched_positions(axis: Axis, outputs: frozenset[int], taps: int) -> frozens
 
 
 def is_element_by_element(layer: Layer) -> bool:
-    """Whether each output is made of one element of each operand."""
-    return layer.k == layer.c == layer.r == layer.s == 1
+    """Whether each output is made of the elements of the operands that are at its own place."""
+    has_windows = max(layer.stride) > 1 or max(layer.padding) > 0
+    return layer.k == layer.c == layer.r == layer.s == 1 and not has_windows
 
 
 def _seen(
