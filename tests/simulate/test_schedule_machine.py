@@ -67,7 +67,7 @@ def test_every_tensor_of_the_tile_graph_that_an_operator_touches_is_compared(in_
 @BOTH
 def test_bytes_of_others_in_a_workspace_are_found_out(in_tiles: bool) -> None:
     program = document(in_tiles=in_tiles).answer.program.instructions
-    found = []
+    found: list[MachineRun] = []
     for scratch, beside in _beside_workspaces(list(program)):
         if len(found) == ENOUGH:
             break
