@@ -35,13 +35,13 @@ PRELOADED = (
 """What tests import and takes long; nothing of it imports the verifier."""
 
 _PLANS = ("tests/refusals/test_verifier_refusals.py", "tests/verify/test_figures.py")
-_SCHEDULES = ("tests/refusals/test_schedule_refusals.py", "tests/verify")
+_SCHEDULES = ("tests/refusals/test_schedule_rules.py", "tests/verify")
 _IN_TILES = (*_SCHEDULES, "tests/lower/test_tile_graph_verified.py")
 TESTS = {
     **dict.fromkeys(("figures", "reporting", "names", "placement", "addresses", "replay", "verifier"), _PLANS),
     "packing": ("tests/refusals/test_packing_refusals.py",),
     "strategy": ("tests/refusals/test_strategy_refusals.py",),
-    "mapping": ("tests/refusals/test_mapping_refusals.py", "tests/refusals/test_schedule_refusals.py"),
+    "mapping": ("tests/refusals/test_mapping_refusals.py", "tests/refusals/test_schedule_rules.py"),
     **dict.fromkeys(("schedule/boxes", "schedule/costs", "schedule/machine", "schedule/mappings"), _SCHEDULES),
     **dict.fromkeys(("schedule/operands", "schedule/streaming", "schedule/timeline"), _SCHEDULES),
     **dict.fromkeys(("schedule/verdict", "schedule/verifier"), _SCHEDULES),
