@@ -16,7 +16,7 @@ from onchip.answer.document import (
     schedule_claim_figures,
 )
 from onchip.answer.problem import Count
-from onchip.answer.result import Result
+from onchip.answer.result import Result, Stop
 from onchip.answer.schedule import Schedule, ScheduledStack
 from onchip.app.networks import network_to_schedule
 from onchip.app.time_left import left_of
@@ -69,7 +69,7 @@ class _ReadQuestion:
 
 
 def schedule_network(request: ScheduleRequest, start: RunStarter = silent_run) -> ScheduleOutcome:
-    """Return the best schedule found, and the bound that is proven for every schedule of the network.
+    """Return the best schedule found, and the bound that is proven for all of the space that it names.
 
     Raises InputError for a network or an accelerator that cannot be read or used, or options that do not fit them.
     """
@@ -98,16 +98,22 @@ def schedule_network(request: ScheduleRequest, start: RunStarter = silent_run) -
         ScheduleSeconds(asked.seconds, found.seconds, 0.0),
     )
     if found.answer is None:
-        return replace(outcome, why_not="no mapping of an operator was found in time")
+        fits = "fits" if found.stopped_by is Stop.COMPLETED else "was found in time"
+        return replace(outcome, why_not=f"no mapping of an operator {fits}")
+    return _with_schedule(outcome, asked, found.answer)
+
+
+def _with_schedule(outcome: ScheduleOutcome, asked: _ReadQuestion, found: FoundSchedule) -> ScheduleOutcome:
+    """The outcome with the schedule that was found, once the verifier has passed it."""
     started = time.perf_counter()
-    document = _document(asked, outcome, found.answer)
-    not_checked = _verified(asked, document, found.answer)
+    document = _document(asked, outcome, found)
+    not_checked = _verified(asked, document, found)
     return replace(
         outcome,
-        tiles=found.answer.tiles,
-        figures=found.answer.figures,
+        tiles=found.tiles,
+        figures=found.figures,
         document=document,
-        compute_costs=found.answer.composition.costs,
+        compute_costs=found.composition.costs,
         not_checked=not_checked,
         seconds=replace(outcome.seconds, verify=time.perf_counter() - started),
     )

@@ -89,8 +89,8 @@ class ScheduleVerbOptions:
 def schedule_command(options: ScheduleVerbOptions) -> int:
     """Schedule a network on an accelerator: stacks, tiles, mappings, addresses and movements in one program.
 
-    The schedule is verified before it is shown, and can be executed as a whole. Its bound holds for every schedule of
-    the network. Ctrl-C ends with the best so far.
+    The schedule is verified before it is shown, and can be executed as a whole. Its bound holds for
+    the whole space that it names. Ctrl-C ends with the best so far.
     """
     from onchip.app.schedule import schedule_network
     from onchip.reports.schedule.text import schedule_object, schedule_tables

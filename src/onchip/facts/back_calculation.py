@@ -46,7 +46,7 @@ class Spans:
 
     @property
     def lengths(self) -> Integers:
-        """In pixels."""
+        """How many pixels each tile has along the axis."""
         return self.stops - self.starts
 
 

@@ -84,5 +84,5 @@ class Stack:
 
     @property
     def output(self) -> FeatureMap:
-        """What is tiled."""
+        """The feature map that the last layer writes, and that tiles cut."""
         return self.layers[-1].output

@@ -28,7 +28,7 @@ class Oversize:
 
     @property
     def excess_bytes(self) -> int:
-        """At least 1."""
+        """How many bytes more it needs than there are, at least 1."""
         return self.tensor.size_bytes - self.largest_bytes
 
 

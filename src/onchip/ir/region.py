@@ -21,5 +21,5 @@ def size_of(region: Region) -> int:
 
 
 def common(one: Region, other: Region) -> int:
-    """Elements in both."""
+    """How many elements lie in both regions, which have as many dimensions."""
     return prod(max(0, min(a[1], b[1]) - max(a[0], b[0])) for a, b in zip(one, other, strict=True))
