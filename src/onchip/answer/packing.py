@@ -63,5 +63,5 @@ class Overflow:
 
     @property
     def kept(self) -> tuple[int, ...]:
-        """The other buffers."""
+        """The buffers that have an offset, by number."""
         return tuple(index for index, offset in enumerate(self.offsets_bytes) if offset is not None)

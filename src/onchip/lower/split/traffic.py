@@ -132,7 +132,7 @@ class Splits:
         return cls(geometry, room, sizes, tuple(grid.reshape(-1) for grid in grids))
 
     def only(self, chosen: npt.NDArray[np.bool_] | Integers) -> Splits:
-        """Some of them."""
+        """The splits that are chosen, by a mask over all of them or by number."""
         return Splits(self.geometry, self.room, self.sizes, tuple(each[chosen] for each in self.indices))
 
     @property
