@@ -6,7 +6,7 @@ SOURCES := src tests benchmarks examples tools
 
 SECONDS ?= 240
 
-.PHONY: demo test check adversary planted mutate extras format bench bench-all clean
+.PHONY: demo test test-all check adversary planted mutate extras format bench bench-all clean
 
 demo: $(VENV)/.installed
 	$(BIN)/python -m onchip schedule "$$($(BIN)/python examples/light_model.py squeezenet)" --accelerator simba \
@@ -14,6 +14,9 @@ demo: $(VENV)/.installed
 	@echo "the page is squeezenet.html, the schedule squeezenet.schedule.json.gz"
 
 test: $(VENV)/.installed-test
+	$(BIN)/python -m pytest -n auto -m "not slow"
+
+test-all: $(VENV)/.installed-test
 	$(BIN)/python -m pytest -n auto
 
 check: $(VENV)/.installed-test
@@ -30,7 +33,7 @@ adversary: $(VENV)/.installed-test
 planted: $(VENV)/.installed-test
 	PYTHONPATH=tests $(BIN)/python -m adversary.plant
 
-# Makes every module of the verifier wrong in one thing at a time: what no test finds out is listed. Hours.
+# Makes every module of the verifier wrong in one thing at a time, and lists what no test finds out (docs/adversary.md).
 mutate: $(VENV)/.installed-test
 	PYTHONPATH=tests $(BIN)/python -m mutation
 

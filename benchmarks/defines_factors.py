@@ -12,10 +12,10 @@ from defines_fsrcnn import MILLION, NETWORK, PJ_OF_MJ, case_study_tilings, conve
 from defines_mappers import Answers, Clock, TileMapper, machine, network, peak_mib
 
 from onchip.answer.stacks import OverlapMode, Tiling
+from onchip.answer.strategy import EnergyCause
 from onchip.arch.memory import DRAM
 from onchip.cost.stack.conventions import Conventions
 from onchip.cost.stack.cost import StackCost, stack_cost
-from onchip.cost.stack.sums import Cause
 from onchip.solve.mapping.objective import MappingObjective
 from onchip.solve.stacks.objective import FusionObjective
 from onchip.solve.stacks.stacks import LayerSpan, single_layers, stack_of
@@ -135,7 +135,7 @@ def _dram_bits(cost: StackCost) -> int:
 
 
 def _activation_energy(cost: StackCost) -> float:
-    return cost.sums.energy_of(Cause.ACTIVATION) + cost.sums.energy_of(Cause.COPY)
+    return cost.sums.energy_of(EnergyCause.ACTIVATION) + cost.sums.energy_of(EnergyCause.COPY)
 
 
 def features() -> None:

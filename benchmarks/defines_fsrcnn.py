@@ -12,12 +12,12 @@ import defines_published as published
 from defines_mappers import Answers, Clock, TileMapper, asked_by, machine, network, peak_mib, warm
 
 from onchip.answer.stacks import OverlapMode, Tiling
+from onchip.answer.strategy import EnergyCause
 from onchip.arch.accelerator import Accelerator
 from onchip.arch.memory import DRAM
 from onchip.cost.stack.conventions import DEFINES, OURS, Conventions
 from onchip.cost.stack.cost import StackCost, stack_cost
 from onchip.cost.stack.mapper import Mapper
-from onchip.cost.stack.sums import Cause
 from onchip.facts.fusable import Stack
 from onchip.solve.run.limits import Run
 from onchip.solve.stacks.costs import StackCosts
@@ -28,7 +28,7 @@ from onchip.solve.stacks.stacks import LayerSpan, stack_of
 from onchip.solve.stacks.tilings import CASE_STUDY_COLUMNS, CASE_STUDY_ROWS, whole
 
 NETWORK: Final = "fsrcnn-defines"
-CAUSES: Final = (Cause.COPY, Cause.ACTIVATION, Cause.WEIGHT)
+CAUSES: Final = (EnergyCause.COPY, EnergyCause.ACTIVATION, EnergyCause.WEIGHT)
 PJ_OF_MJ: Final = 1e9
 MILLION: Final = 1e6
 POINTS_OF_CASE_STUDY: Final = 108

@@ -6,7 +6,8 @@
 Nine light models of the onnx package, bundled networks, and three models that ordinary wheels carry, if they are in
 FOLDER (`pip download --no-deps -d FOLDER magika==1.0.3 rapidocr-onnxruntime==1.4.4 silero-vad==6.2.3`), each on five
 bundled accelerators; energy, 8 bits an element, so many seconds each, and once more layer by layer. Each row is a
-process of its own, compiled code warm. `fsrcnn` is FSRCNN, searched, against what the model of stacks alone says.
+process of its own, compiled code warm, nothing known of earlier runs. `fsrcnn` is FSRCNN, searched, against what the
+model of stacks alone says.
 """
 
 from __future__ import annotations
@@ -98,7 +99,7 @@ def networks(wheels: Path | None, folder: Path) -> Iterator[NetworkToSchedule]:
 def row_of(network: NetworkToSchedule, accelerator: str, seconds: float) -> ScheduleRow:
     """Schedule it freely, and layer by layer; whatever fails is in the row."""
     row = ScheduleRow(network.name, accelerator, "refused")
-    request = ScheduleRequest(network.source, accelerator, dims=network.dims, limits=Limits(seconds))
+    request = ScheduleRequest(network.source, accelerator, dims=network.dims, limits=Limits(seconds), uses_cache=False)
     try:
         row = _filled(row, schedule_network(request))
         layers = schedule_network(replace(request, options=ScheduleOptions(stacks=LAYERS)))

@@ -17,7 +17,7 @@ from onchip.ir.tensor import Role, Tensor
 
 if TYPE_CHECKING:
     from onchip.app.audit import audit
-    from onchip.app.library import Elements, check, explain, fuse, map_layer, pack, plan, run, schedule
+    from onchip.app.library import Elements, check, explain, fuse, map_layer, pack, plan, report, run, schedule
     from onchip.app.networks import read_network
     from onchip.app.plan import plan_problem
     from onchip.solve.run.limits import Limits
@@ -54,6 +54,7 @@ __all__ = [
     "plan",
     "plan_problem",
     "read_network",
+    "report",
     "run",
     "schedule",
     "verify_plan",
@@ -71,6 +72,7 @@ _IMPORTED_WHEN_USED = {
     "plan": ("onchip.app.library", "plan"),
     "plan_problem": ("onchip.app.plan", "plan_problem"),
     "read_network": ("onchip.app.networks", "read_network"),
+    "report": ("onchip.app.library", "report"),
     "run": ("onchip.app.library", "run"),
     "schedule": ("onchip.app.library", "schedule"),
     "verify_plan": ("onchip.verify.verifier", "verify"),

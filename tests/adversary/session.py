@@ -10,6 +10,7 @@ import secrets
 import tempfile
 import time
 from collections.abc import Sequence
+from dataclasses import dataclass, field
 from multiprocessing.process import BaseProcess
 from pathlib import Path
 from statistics import median
@@ -46,14 +47,10 @@ def _arguments() -> argparse.Namespace:
 
 
 def _run(asked: argparse.Namespace, seed: str, folder: Path) -> dict[str, Tally]:
-    context = multiprocessing.get_context("spawn")
-    places = [folder / str(number) for number in range(asked.workers)]
-    workers = [context.Process(target=_work, args=(asked, f"{seed}:{place.name}", place)) for place in places]
-    for worker in workers:
-        worker.start()
-    endless = _watch(workers, places, stop_at_first=asked.stop_at_first)
+    crew = Crew(asked, seed, folder)
+    endless = crew.found_endless()
     total = {level.name: Tally() for level in LEVELS if level.name in (asked.levels or [one.name for one in LEVELS])}
-    for place in places:
+    for place in crew.places:
         _add(total, place / "tallies.json")
     for found in endless:
         total[found.level].faults.append(found.fault)
@@ -61,32 +58,75 @@ def _run(asked: argparse.Namespace, seed: str, folder: Path) -> dict[str, Tally]
     return total
 
 
-def _work(asked: argparse.Namespace, seed: str, place: Path) -> None:
+def _work(asked: argparse.Namespace, seed: str, place: Path, seconds: float) -> None:
     place.mkdir()
     os.environ["ONCHIP_CACHE"] = str(place / "cache")
     levels = [level for level in LEVELS if asked.levels is None or level.name in asked.levels]
     worker = Worker(levels, seed, place, place / "note.json", place / "tallies.json", asked.found, asked.shrink_seconds)
-    worker.work(asked.seconds, stop_at_first=asked.stop_at_first)
+    worker.work(seconds, stop_at_first=asked.stop_at_first)
 
 
-def _watch(workers: Sequence[BaseProcess], places: list[Path], *, stop_at_first: bool) -> list[Found]:
-    """Wait for all; a worker whose case never ends is killed and its case returned."""
-    endless = []
-    while any(worker.is_alive() for worker in workers):
-        time.sleep(0.5)
-        for worker, place in zip(workers, places, strict=True):
-            note = place / "note.json"
-            if worker.is_alive() and note.exists() and time.time() - note.stat().st_mtime > SECONDS_OF_A_CASE:
-                worker.kill()
-                fields = json.loads(note.read_text())
-                fault = f"never ends: seed {fields['seed']} was at it for {SECONDS_OF_A_CASE:g} seconds"
-                endless.append(Found(fields["level"], fault, fields["facts"]))
-            if not worker.is_alive() and worker.exitcode and worker.exitcode > 0:
-                raise RuntimeError(f"a process of the adversary ended with {worker.exitcode}")
-        if stop_at_first and any(not worker.is_alive() for worker in workers):
-            for worker in workers:
-                worker.terminate()
-    return endless
+@dataclass(slots=True)
+class Crew:
+    """So many processes at a time; one whose case never ends is killed, and another takes its place.
+
+    `places` are the folders of all that there were.
+    """
+
+    asked: argparse.Namespace
+    seed: str
+    folder: Path
+    places: list[Path] = field(default_factory=list)
+    _workers: dict[Path, BaseProcess] = field(default_factory=dict)
+    _started: float = field(default_factory=time.monotonic)
+
+    def found_endless(self) -> list[Found]:
+        """Wait for all; return the cases that never ended."""
+        for _ in range(self.asked.workers):
+            self._hire()
+        endless = []
+        while self._workers:
+            time.sleep(0.5)
+            for place, worker in list(self._workers.items()):
+                if self._is_stuck(place, worker):
+                    worker.kill()
+                    endless.append(_never_ends(place / "note.json"))
+                    self._hire()
+                if not worker.is_alive():
+                    self._dismiss(place, worker)
+        return endless
+
+    def _hire(self) -> None:
+        seconds = self.asked.seconds - (time.monotonic() - self._started)
+        if seconds <= 0:
+            return
+        number = len(self.places)
+        place = self.folder / str(number)
+        worker = multiprocessing.get_context("spawn").Process(
+            target=_work, args=(self.asked, f"{self.seed}:{number}", place, seconds)
+        )
+        worker.start()
+        self.places.append(place)
+        self._workers[place] = worker
+
+    def _dismiss(self, place: Path, worker: BaseProcess) -> None:
+        worker.join()
+        del self._workers[place]
+        if worker.exitcode and worker.exitcode > 0:
+            raise RuntimeError(f"a process of the adversary ended with {worker.exitcode}")
+        if self.asked.stop_at_first:
+            for other in self._workers.values():
+                other.terminate()
+
+    def _is_stuck(self, place: Path, worker: BaseProcess) -> bool:
+        note = place / "note.json"
+        return worker.is_alive() and note.exists() and time.time() - note.stat().st_mtime > SECONDS_OF_A_CASE
+
+
+def _never_ends(note: Path) -> Found:
+    fields = json.loads(note.read_text())
+    fault = f"never ends: seed {fields['seed']} was at it for {SECONDS_OF_A_CASE:g} seconds"
+    return Found(fields["level"], fault, fields["facts"])
 
 
 def _add(total: dict[str, Tally], path: Path) -> None:

@@ -20,7 +20,7 @@ LEVELS = (
     MemoryLevel(Memory("global", 1000), is_scratchpad=True),
 )
 MACHINE = Accelerator("small", (LEVELS[3].memory,), LEVELS, array=ComputeArray({"K": 2, "C": 2}))
-LAYER = Layer(k=4, c=2, p=3)
+LAYER = Layer(k=4, c=2, p=3, partial_bits=16)
 
 
 def names(levels: tuple[MemoryLevel, ...]) -> list[str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
@@ -11,7 +12,8 @@ from onchip.app.library import Elements
 from onchip.reports.program.outcome import Check
 from onchip.reports.schedule.check import ScheduleCheck
 from onchip.reports.shared.answer_check import AnswerCheck
-from support.small_schedules import IN_TILES, LAYER_BY_LAYER, chip, schedule_text, three
+from support.reports import facts_of
+from support.small_schedules import IN_TILES, LAYER_BY_LAYER, chip, outcome, schedule_text, three
 
 
 def test_a_schedule_has_an_answer_and_a_gap_and_is_checked_and_run() -> None:
@@ -83,3 +85,33 @@ def test_bad_arguments_say_what_was_expected(tmp_path: Path) -> None:
     for function in (onchip.check, onchip.run):
         with pytest.raises(onchip.OnchipError, match="network: it does not say where its network is"):
             function(path)
+
+
+def test_elements_of_each_tensor_s_own_bits_are_for_schedules_alone() -> None:
+    own = Elements(bits=None, partial_bits=24)
+    found = onchip.schedule(three(), chip(), options=LAYER_BY_LAYER, elements=own)
+    assert found.document is not None
+    assert found.document.reading.bits is None
+    for ask in (onchip.map_layer, onchip.fuse):
+        with pytest.raises(onchip.OnchipError, match="it says nothing; expected a number"):
+            ask(three(), chip(), elements=own)
+
+
+def test_a_schedule_is_drawn_and_explained_as_it_was_found_or_from_its_file(tmp_path: Path) -> None:
+    found, path = outcome(in_tiles=True), tmp_path / "schedule.json"
+    path.write_text(schedule_text(in_tiles=True))
+    for answer, network in ((found, None), (path, three())):
+        page = tmp_path / "page.html"
+        onchip.report(answer, page, network)
+        shown = facts_of(page.read_text())["answer"]
+        explained = onchip.explain(answer, network)
+        assert shown["energy_pj"] == explained.figures.energy_fj / 1000
+        assert found.figures is not None
+        assert explained.figures.energy_fj == found.figures.energy_fj
+    fields = json.loads(path.read_text())
+    fields["instructions"] = [one for one in fields["instructions"] if "compute" not in one]
+    path.write_text(json.dumps(fields))
+    with pytest.raises(onchip.OnchipError, match="it is not legal: "):
+        onchip.explain(path, three())
+    with pytest.raises(onchip.OnchipError, match="it does not say where its network is"):
+        onchip.report(path, tmp_path / "page.html")

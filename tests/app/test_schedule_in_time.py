@@ -14,6 +14,7 @@ from onchip.lower.layers.layers_of import Precision
 from onchip.solve.mapping.objective import MappingObjective
 from onchip.solve.run.limits import Limits, Run
 from onchip.solve.schedule.nest_mapper import BestMapper
+from onchip.solve.schedule.options import ScheduleOptions
 from onchip.solve.schedule.runs import NestPlace
 from onchip.verify.mapping import verify_mapping
 from support.small_schedules import chip, document, three
@@ -61,3 +62,13 @@ def test_given_stacks_and_tiles_are_those_of_the_answer() -> None:
     assert stack.tiling == Tiling(4, 4, OverlapMode.FULLY_CACHED)
     whole = document(in_tiles=False).answer.stacks
     assert [(one.operators, one.tiling) for one in whole] == [(("conv0",), None), (("conv1",), None), (("add",), None)]
+
+
+def test_stacks_that_are_not_found_in_time_are_not_said_to_be_there() -> None:
+    asked = onchip.schedule(
+        three(), chip(), options=ScheduleOptions("one", (4, 4), OverlapMode.FULLY_CACHED), limits=NO_TIME
+    )
+    assert asked.answer is not None
+    assert [one.tiling for one in asked.answer.stacks] == [None, None, None]
+    assert asked.space["stacks"] == "layers"
+    assert asked.remark == "no stacks as asked for in time: every operator runs alone"

@@ -28,10 +28,10 @@ from onchip.solve.mapping.exact.exact import solve_exactly
 from onchip.solve.mapping.objective import MappingObjective
 from onchip.solve.run.limits import Run
 from onchip.verify.mapping import verify_mapping
-from oracles.mapspace import homed_toy, lean_toy, least_values, toy
+from oracles.mapspace import homed_toy, lean_toy, least_values, narrow_toy, toy
 
 MOST_MAPPINGS = 300
-TOYS = (toy, lean_toy, homed_toy)
+TOYS = (toy, lean_toy, homed_toy, narrow_toy)
 Toy = Callable[[int], LayerProblem]
 
 
@@ -120,7 +120,14 @@ def test_where_nothing_fits_no_chain_is_below_any_limit() -> None:
     assert Operand.INPUT in found[0].chains
 
 
-@pytest.mark.parametrize("text", ["conv:n1k64c64p14q14r3s3:pad1", "conv:n1k64c3p56q56r7s7:stride2:pad3x3x2x2"])
+@pytest.mark.parametrize(
+    "text",
+    [
+        "conv:n1k64c64p14q14r3s3:pad1",
+        "conv:n1k16c3p9q9r5s5:stride2:pad2x2x1x1",
+        pytest.param("conv:n1k64c3p56q56r7s7:stride2:pad3x3x2x2", marks=pytest.mark.slow),
+    ],
+)
 def test_layers_of_simba_are_confirmed_and_one_thousandth_more_is_refuted(text: str) -> None:
     layer, accelerator = Layer.of_text(text), load_accelerator("simba")
     value = solve_exactly(LayerProblem(layer, accelerator), MappingObjective.ENERGY, Run()).objective_value

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from onchip.answer.document import CostModel, Reading
-from onchip.app.fuse import FusionRequest, check_strategy, fuse_network
+from onchip.app.fuse import FusionRequest, check_mapped_again, fuse_network
 from onchip.app.networks import read_network
 from onchip.cost.layer.accounting import AccountingName
 from onchip.cost.stack.mapper import Memoized
@@ -102,10 +102,12 @@ def test_a_strategy_is_checked_as_it_was_counted(fuse: Program, tmp_path: Path, 
     out = tmp_path / "s.json"
     answer = fuse("--json", *BY_DEFINES, "--method", method, "--objective", objective, "-o", out).json
     assert read_strategy(out).model is CostModel.DEFINES
-    ended = fuse("--check", out, "--json")
-    assert (ended.code, ended.json["legal"], ended.json["accounting"]) == (0, True, "defines")
-    assert ended.json["energy_pj"] == answer["energy_pj"]
-    assert ended.json["objective_value"] == answer["objective_value"]
+    for options in ((), ("--map-again",)):
+        ended = fuse("--check", out, "--json", *options)
+        (recomputed,) = ended.json["recomputed"]
+        assert (ended.code, ended.json["legal"], recomputed["accounting"]) == (0, True, "defines")
+        assert recomputed["energy_pj"] == pytest.approx(answer["energy_pj"], rel=1e-12)
+        assert recomputed["objective_value"] == answer["objective_value"]
 
 
 def test_a_strategy_is_not_what_it_claims_where_it_is_counted_otherwise(fuse: Program, tmp_path: Path) -> None:
@@ -115,6 +117,8 @@ def test_a_strategy_is_not_what_it_claims_where_it_is_counted_otherwise(fuse: Pr
     fields["reading"]["model"] = "onchip"
     out.write_text(json.dumps(fields))
     ended = fuse("--check", out)
+    assert ended.code == 1
+    ended = fuse("--check", out, "--map-again")
     assert ended.code == 1
     assert "figure-differs: 'result.energy_pj'" in ended.out
 
@@ -135,7 +139,7 @@ def test_a_file_whose_mapper_counts_otherwise_is_refused(
     fields = json.loads(out.read_text())
     fields["reading"] |= changes
     out.write_text(json.dumps(fields))
-    ended = fuse("--check", out)
+    ended = fuse("--check", out, "--map-again")
     assert (ended.code, ended.out) == (2, "")
     assert message in ended.err
     assert ended.err.count("\n") == 1
@@ -150,7 +154,7 @@ def test_a_file_that_does_not_say_how_it_was_counted_is_as_the_interpreter_count
     assert fields["reading"].pop("model") == "onchip"
     out.write_text(json.dumps(fields))
     ended = fuse("--check", out, "--json", *BY_DEFINES)
-    assert (ended.code, ended.json["accounting"]) == (0, "interpreter")
+    assert (ended.code, ended.json["recomputed"][0]["accounting"]) == (0, "interpreter")
 
 
 def test_its_tiles_are_planned_checked_and_run(fuse: Program, onchip: Program, tmp_path: Path) -> None:
@@ -196,10 +200,13 @@ def test_an_array_on_which_the_rule_unrolls_nothing_is_refused_with_its_file(fus
     )
 
 
-def test_where_nothing_fits_there_is_no_strategy(fuse: Program) -> None:
-    """A weight register of one byte has no room for 16 bits."""
-    ended = fuse(*BY_DEFINES, "--bits", "16", "--json")
+def test_where_nothing_fits_there_is_no_strategy(fuse: Program, chip: Path) -> None:
+    """Buffers have room for an element of each operand, but not for those that the rule has side by side."""
+    chip.write_text(CHIP.replace("512B", "6B").replace("1KiB", "6B"))
+    ended = fuse(*BY_DEFINES, "--json")
     assert (ended.code, ended.json["status"]) == (3, "INFEASIBLE")
+    assert ended.json["stacks"] == []
+    assert "no mapping" in ended.json["error"]
 
 
 def test_other_programs_cannot_ask_for_a_search_without_bounds(network: Path, chip: Path) -> None:
@@ -218,4 +225,4 @@ def test_a_run_that_has_to_stop_has_a_bound_and_checks_nothing(network: Path, ch
     document = fuse_network(request).document
     assert document is not None
     with pytest.raises(NoAnswerError, match="its cost was not found in time"):
-        check_strategy(document, request, ended)
+        check_mapped_again(document, request, ended)

@@ -125,7 +125,8 @@ def test_a_stack_over_an_output_is_refused(fuse_it: Program, two_outputs: Path, 
     fields["stacks"] = [{**fields["stacks"][-1], "layers": ["conv0", "conv1", "add"]}]
     strategy.write_text(json.dumps(fields))
     ended = fuse_it(two_outputs, "--check", strategy, "--emit-graph", tiled)
-    assert (ended.code, ended.out) == (1, "output-lost: 'conv0': 'm0' leaves the network\n")
+    assert ended.code == 1
+    assert ended.out.startswith("output-lost: 'conv0': 'm0' leaves the network\n")
     assert not tiled.exists()
 
 

@@ -64,10 +64,19 @@ def test_a_memory_that_nothing_can_reach(onchip: Program, tmp_path: Path) -> Non
     assert "chip.yaml: weight: memory 'register' cannot be filled from memory 'buffer'" in ended.err
 
 
-def test_a_layer_too_large_for_every_level(onchip: Program, chip: Path) -> None:
-    ended = onchip("map", "gemm:m2n2k2", "--accelerator", chip, "--bits", "64")
-    assert ended.code == 2
-    assert "chip.yaml: memory 'register': tiles need 64 bits" in ended.err
+@pytest.mark.parametrize(
+    ("bits", "buffer", "keepers"),
+    [("32", "2KiB", ["register", "buffer"]), ("64", "2KiB", ["buffer"]), ("64", "4B", [])],
+)
+def test_elements_wider_than_a_memory_are_no_refusal(
+    onchip: Program, tmp_path: Path, bits: str, buffer: str, keepers: list[str]
+) -> None:
+    """Mappings leave that memory out; where none has room, everything comes from DRAM."""
+    path = tmp_path / "chip.yaml"
+    path.write_text(CHIP.replace("2KiB", buffer))
+    ended = onchip("map", "gemm:m2n2k2", "--accelerator", path, "--bits", bits, "--json")
+    assert (ended.code, ended.json["status"]) == (0, "OPTIMAL")
+    assert [kept["memory"] for kept in ended.json["mapping"]["weight"]] == keepers
 
 
 @pytest.mark.parametrize(

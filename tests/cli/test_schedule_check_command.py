@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import gzip
 import json
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -119,12 +121,24 @@ def mappings(onchip: Program, tmp_path: Path) -> Path:
     return path
 
 
-def test_a_strategys_structure_is_checked_and_its_figures_are_not(onchip: Program, strategy: Path) -> None:
+def test_a_strategy_is_replayed_by_its_own_mappings(onchip: Program, strategy: Path) -> None:
+    ended = onchip("check", strategy, three(), "--accelerator", chip(), "--json")
+
+    assert ended.code == 0
+    (recomputed,), (claimed,) = ended.json["recomputed"], ended.json["claimed"]
+    assert all(recomputed[name] == claimed[name] for name in ("objective_value", "macs", "dram_bits", "peak_bytes"))
+    assert recomputed["energy_pj"] == pytest.approx(claimed["energy_pj"])
+
+
+def test_of_an_older_strategy_without_mappings_only_the_structure_is_checked(onchip: Program, strategy: Path) -> None:
+    fields: Json = json.loads(strategy.read_text())
+    del fields["mappings"]
+    strategy.write_text(json.dumps(fields))
     ended = onchip("check", strategy, three(), "--accelerator", chip(), "--json")
 
     assert ended.code == 0
     assert ended.json["recomputed"] == []
-    assert "what the strategy costs" in ended.json["not_checked"][0]
+    assert "what the strategy costs: the file has no mappings" in ended.json["not_checked"][0]
 
 
 @pytest.mark.parametrize(
@@ -186,3 +200,13 @@ def test_the_accelerator_of_a_mapping_is_to_be_given_unless_it_is_bundled(onchip
     other = onchip("check", mappings, three(), "--accelerator", "simba", "--json")
     assert other.code == 1
     assert [one["rule"] for one in other.json["violations"]] == ["accelerator-differs"]
+
+
+def test_checking_loads_no_solver_and_compiles_nothing(scheduled: Path) -> None:
+    program = "import sys; from onchip.cli import run; run(sys.argv[1:]); print(' '.join(sys.modules))"
+    command = [sys.executable, "-c", program, "check", str(scheduled), three()]
+    ended = subprocess.run(command, capture_output=True, text=True, check=True, timeout=60)
+
+    loaded = set(ended.stdout.splitlines()[-1].split())
+    assert "onchip.verify.schedule.verifier" in loaded
+    assert not {"numba", "ortools", "onnx", "onchip.solve.schedule.solve"} & loaded

@@ -128,7 +128,6 @@ def _no_array(fields: Json) -> None:
         (lambda fields: fields.pop("stacks"), "stacks", "the field"),
         (lambda fields: fields["stacks"][0].update(mode="recompute"), "stacks[0]", "both or none"),
         (lambda fields: fields["mappings"][0].update(stack=9), "mappings[0].stack", "0 to 2"),
-        (lambda fields: fields["reading"].update(bits=None), "reading.bits", "a number"),
         (
             lambda fields: fields["accelerator"].pop("array"),
             "accelerator (memory 'register')",

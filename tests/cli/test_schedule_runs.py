@@ -66,12 +66,12 @@ def test_an_fsrcnn_cut_small_runs_fused_and_tiled(onchip: Program, machine: Path
     assert compared > len(small.tensors)
 
 
-@pytest.mark.parametrize("name", ["squeezenet", "shufflenet"])
+@pytest.mark.parametrize(("name", "bits"), [("squeezenet", 32), ("shufflenet", "model")])
 def test_a_model_runs_on_its_own_nodes_where_elements_have_their_own_bits(
-    onchip: Program, machine: Path, name: str
+    onchip: Program, machine: Path, name: str, bits: object
 ) -> None:
     (model,) = (path for path in LIGHT_MODELS if path.name == f"light_{name}.onnx")
-    own = ("--bits", 32, "--partial-bits", 32, "--stacks", "layers", "--homes", "dram")
+    own = ("--bits", bits, "--partial-bits", 32, "--stacks", "layers", "--homes", "dram")
     assert schedule_and_run(onchip, model, machine, *own)[0] == "onnxruntime"
 
 

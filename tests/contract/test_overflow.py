@@ -103,7 +103,7 @@ def hard(percent: int = 80) -> PackingProblem:
     return PackingProblem(read_buffers(MINIMALLOC / "A.1048576.csv").buffers, 1048576 * percent // 100)
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=120, deadline=None)
 @given(problem=problems())
 def test_it_agrees_with_trying_every_choice(problem: PackingProblem) -> None:
     assert is_optimal(problem, least_overflow(problem, Run()))
@@ -149,7 +149,7 @@ def test_it_agrees_where_no_reason_is_found_at_once(most_set_aside: int, monkeyp
     assert max(settled) <= most_set_aside
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(problem=problems(), more=st.integers(1, 5))
 def test_more_capacity_never_leaves_more_outside(problem: PackingProblem, more: int) -> None:
     larger = replace(problem, capacity_bytes=problem.capacity_bytes + more)
@@ -159,7 +159,7 @@ def test_more_capacity_never_leaves_more_outside(problem: PackingProblem, more: 
     assert values[1] <= values[0]
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(problem=problems())
 def test_nothing_is_outside_exactly_where_all_packs(problem: PackingProblem) -> None:
     result = least_overflow(problem, Run())
@@ -167,7 +167,7 @@ def test_nothing_is_outside_exactly_where_all_packs(problem: PackingProblem) -> 
     assert (result.objective_value == 0) is oracle_packs(problem, range(len(problem.buffers)))
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(problem=problems())
 def test_the_bounds_are_below_the_least(problem: PackingProblem) -> None:
     by_bytes_alone = KeptBuffers(problem).solve(Run()).objective_value
@@ -176,7 +176,7 @@ def test_the_bounds_are_below_the_least(problem: PackingProblem) -> None:
     assert bytes_surely_outside(problem) <= by_bytes_alone <= oracle_outside_bytes(problem)
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(problem=problems())
 def test_sections_keep_who_meets_whom(problem: PackingProblem) -> None:
     sections = in_sections(problem)
@@ -186,7 +186,7 @@ def test_sections_keep_who_meets_whom(problem: PackingProblem) -> None:
         assert meets == [in_section.overlaps(other) for other in sections.buffers]
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(problem=problems(), seed=st.integers(0, 99))
 def test_filling_is_legal_and_leaves_out_only_what_finds_no_gap(problem: PackingProblem, seed: int) -> None:
     order = random.Random(seed).sample(range(len(problem.buffers)), len(problem.buffers))

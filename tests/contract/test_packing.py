@@ -65,7 +65,7 @@ def instance(name: str) -> PackingProblem:
     return PackingProblem(read_buffers(INSTANCES / f"{name}.{CAPACITY}.csv").buffers, CAPACITY)
 
 
-@settings(max_examples=600, deadline=None)
+@settings(max_examples=240, deadline=None)
 @given(problem=problems())
 def test_the_exact_search_alone_agrees_with_trying_every_place(problem: PackingProblem) -> None:
     search = BranchingSearch(problem, Run())
@@ -76,7 +76,7 @@ def test_the_exact_search_alone_agrees_with_trying_every_place(problem: PackingP
     assert is_legal(problem, search.packing) is (finding is Knowledge.PACKED)
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=120, deadline=None)
 @given(problem=problems())
 def test_pack_agrees_with_trying_every_place(problem: PackingProblem) -> None:
     result = pack(problem, Run())
@@ -118,7 +118,7 @@ def test_brimful_problems_are_packed_or_proven_unpackable() -> None:
     assert findings.count(Knowledge.UNPACKABLE) >= 20
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(problem=problems())
 def test_the_core_packs_exactly_if_the_whole_does(problem: PackingProblem) -> None:
     core = core_of(problem)
@@ -139,7 +139,7 @@ def test_cp_sat_agrees_with_trying_every_place(problem: PackingProblem) -> None:
         assert is_legal(problem, result.answer)
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(problem=problems(greatest_size=4))
 def test_the_least_capacity_is_the_least_at_which_the_oracle_packs(problem: PackingProblem) -> None:
     roomy = PackingProblem(problem.buffers, sum(b.size_bytes + 3 for b in problem.buffers), problem.alignment_bytes)
@@ -163,7 +163,7 @@ def test_no_packing_is_below_the_bound(problem: PackingProblem) -> None:
     assert below.capacity_bytes == 0 or not oracle_packs(below)
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(problem=problems())
 def test_an_unpackable_stretch_is_unpackable_and_so_is_the_whole(problem: PackingProblem) -> None:
     stretch = unpackable_stretch(problem, Run(), problem.buffers[0].start)

@@ -11,6 +11,7 @@ import pytest
 from onchip.answer.layer_mapping import LayerMapping
 from onchip.answer.layer_problem import LayerProblem
 from onchip.answer.stacks import OverlapMode, Tiling
+from onchip.answer.strategy import EnergyCause
 from onchip.arch.memory import DRAM
 from onchip.cost.layer.cost import LayerCost
 from onchip.cost.layer.latency import Latency
@@ -18,7 +19,6 @@ from onchip.cost.stack.conventions import DEFINES, OURS, Conventions
 from onchip.cost.stack.cost import StackCost, stack_cost
 from onchip.cost.stack.mapper import Memoized
 from onchip.cost.stack.network import homes_between, network_cost
-from onchip.cost.stack.sums import Cause
 from onchip.errors import InputError
 from onchip.facts.back_calculation import AxisName, back_calculation
 from onchip.facts.fusable import FeatureMap, Stack
@@ -52,10 +52,10 @@ def random_cost(seed: int, conventions: Conventions = OURS) -> tuple[Stack, Tili
 @pytest.mark.parametrize("seed", range(40))
 def test_energy_is_the_sum_of_its_parts(seed: int) -> None:
     _, _, found = random_cost(seed)
-    assert found.sums.energy_pj == pytest.approx(sum(found.sums.energy_of(cause) for cause in Cause))
+    assert found.sums.energy_pj == pytest.approx(sum(found.sums.energy_of(cause) for cause in EnergyCause))
     assert found.sums.energy_pj == pytest.approx(sum(one.times * one.sums.energy_pj for one in found.placed))
     assert found.sums.cycles == pytest.approx(sum(one.times * one.sums.cycles for one in found.placed))
-    assert found.sums.energy_of(Cause.MAC) == pytest.approx(0.5 * found.sums.macs)
+    assert found.sums.energy_of(EnergyCause.MAC) == pytest.approx(0.5 * found.sums.macs)
 
 
 @pytest.mark.parametrize("seed", range(40))
@@ -75,10 +75,10 @@ def test_dram_gives_every_pixel_that_a_tile_computes_of_the_input_and_takes_the_
     across = back_calculation(stack, AxisName.COLUMNS, tiling.columns, cached=mode.caches_columns)
     (source,) = stack.inputs
     loaded = down.maps[source.name].computed.lengths.sum() * across.maps[source.name].computed.lengths.sum()
-    taken = found.sums.accesses[DRAM, "input", Cause.COPY]
+    taken = found.sums.accesses[DRAM, "input", EnergyCause.COPY]
     if all(layer.levels.input != DRAM for one in found.placed for layer in one.layers):
         assert taken == loaded * source.channels
-    written = found.sums.accesses[DRAM, "output", Cause.ACTIVATION]
+    written = found.sums.accesses[DRAM, "output", EnergyCause.ACTIVATION]
     assert written >= stack.output.rows * stack.output.columns * stack.output.channels
 
 
@@ -112,7 +112,7 @@ def test_a_layer_alone_in_one_tile_costs_what_its_mapping_does() -> None:
     assert alone is not None
     assert found.energy_pj == pytest.approx(alone.energy_pj)
     assert found.cycles == alone.cycles
-    assert found.energy_of(Cause.COPY) == 0
+    assert found.energy_of(EnergyCause.COPY) == 0
 
 
 @pytest.mark.parametrize("conventions", [OURS, DEFINES])
@@ -151,8 +151,8 @@ def test_the_second_operand_of_an_addition_is_an_activation() -> None:
     through = convolution(source, "through", WINDOW, WINDOW, 1)
     stack = Stack((source,), (through, addition(through.output, source, "sum")))
     found = stack_cost(stack, small_machine(), Tiling(4, 4, RECOMPUTE), plain).sums
-    assert found.accesses["local", "weight", Cause.ACTIVATION] == 16
-    assert {memory for memory, _, cause in found.accesses if cause is Cause.WEIGHT} == {"weights", DRAM}
+    assert found.accesses["local", "weight", EnergyCause.ACTIVATION] == 16
+    assert {memory for memory, _, cause in found.accesses if cause is EnergyCause.WEIGHT} == {"weights", DRAM}
 
 
 def test_stored_padding_is_read_and_takes_room() -> None:
@@ -163,7 +163,7 @@ def test_stored_padding_is_read_and_takes_room() -> None:
         ).sums
         for stored in (False, True)
     }
-    reads = {stored: one.accesses["local", "input", Cause.ACTIVATION] for stored, one in found.items()}
+    reads = {stored: one.accesses["local", "input", EnergyCause.ACTIVATION] for stored, one in found.items()}
     assert reads[True] == 9 * 36
     assert reads[False] == (6 * 3 - 2) ** 2
 
@@ -260,5 +260,5 @@ def test_sums_in_the_making_are_as_wide_in_dram_as_they_are() -> None:
     wide = replace(one, layer=replace(one.layer, partial_bits=16))
     tiling = Tiling(2, 2, RECOMPUTE)
     found = [stack_cost(replace(stack, layers=(layer,)), small_machine(), tiling, PLAIN).sums for layer in (one, wide)]
-    assert [sums.accesses[DRAM, "output", Cause.ACTIVATION] for sums in found] == [24, 24]
+    assert [sums.accesses[DRAM, "output", EnergyCause.ACTIVATION] for sums in found] == [24, 24]
     assert found[1].moved_bits[DRAM] - found[0].moved_bits[DRAM] == 24 * (16 - one.layer.partial_bits)

@@ -8,12 +8,12 @@ from dataclasses import replace
 import pytest
 
 from onchip.answer.stacks import OverlapMode, Tiling
+from onchip.answer.strategy import EnergyCause
 from onchip.arch.accelerator import Accelerator
 from onchip.arch.memory import DRAM, Operand
 from onchip.cost.stack.conventions import DEFINES, Conventions
 from onchip.cost.stack.cost import StackCost, TileTypeCost, stack_cost
 from onchip.cost.stack.levels import peak_bits
-from onchip.cost.stack.sums import Cause
 from onchip.cost.stack.tiles import stack_tile
 from onchip.errors import AcceleratorError
 from onchip.facts.back_calculation import AxisName
@@ -71,10 +71,10 @@ def test_tile_types_and_multiplications_are_those_of_defines(columns: int, mode:
 def test_copies_are_those_of_defines(columns: int, millions: float) -> None:
     """It counts a memory once for each copy that passes it; those through the global buffer are the stack's input."""
     found = cost(fsrcnn(), load_accelerator("meta-prototype-df"), columns, 72, "fully-cached", DEFINES).sums
-    loaded = found.accesses_of(DRAM, Cause.COPY)
+    loaded = found.accesses_of(DRAM, EnergyCause.COPY)
     assert loaded == 974 * 554
-    assert round((found.accesses_of(GLOBAL, Cause.COPY) - loaded) / 1e6, 2) == millions
-    assert round(found.accesses_of(LOCAL, Cause.COPY) / 1e6, 2) == millions
+    assert round((found.accesses_of(GLOBAL, EnergyCause.COPY) - loaded) / 1e6, 2) == millions
+    assert round(found.accesses_of(LOCAL, EnergyCause.COPY) / 1e6, 2) == millions
 
 
 def test_an_input_has_the_lowest_room_and_its_output_what_is_left() -> None:
@@ -107,8 +107,8 @@ def test_where_no_mapping_fits_the_layer_is_named() -> None:
 def test_an_output_that_is_read_elsewhere_is_copied_there() -> None:
     """A map of 64 bytes leaves beside its input for the global buffer, and fits the local one as input."""
     found = cost(chain(8, ONE, ONE, ONE), with_capacity(small_machine(), "local", 127), 8, 8, "recompute").sums
-    assert found.accesses["global", "input", Cause.COPY] == 64 + 64 + 2 * 64
-    assert found.accesses[DRAM, "input", Cause.COPY] == 64
+    assert found.accesses["global", "input", EnergyCause.COPY] == 64 + 64 + 2 * 64
+    assert found.accesses[DRAM, "input", EnergyCause.COPY] == 64
 
 
 def test_without_skipping_levels_data_stay_in_the_largest_memory() -> None:
@@ -155,8 +155,8 @@ def test_rows_for_later_tiles_are_written_once_and_read_once() -> None:
     found = cost(chain(16, WINDOW, WINDOW), small_machine(local=200, shared=1 << 16), 16, 4, "fully-cached")
     assert {one.caches.rows_to for one in found.placed} == {"global", None}
     sums, pixels, loaded = found.sums.accesses, 3 * 2 * 16, 16 * 16
-    assert sums["local", "output", Cause.COPY] == sums["global", "output", Cause.COPY] == pixels
-    assert sums["global", "input", Cause.COPY] == 2 * loaded + pixels + 2 * pixels
+    assert sums["local", "output", EnergyCause.COPY] == sums["global", "output", EnergyCause.COPY] == pixels
+    assert sums["global", "input", EnergyCause.COPY] == 2 * loaded + pixels + 2 * pixels
 
 
 def test_weights_lie_beside_features_where_these_leave_room() -> None:
@@ -274,7 +274,7 @@ ROWS_AND_COLUMNS = 3 * 2 * 16 + 3 * 2 * 16 - 9 * 4
 def test_what_goes_to_both_caches_is_written_once() -> None:
     found = cost(chain(16, WINDOW, WINDOW), small_machine(62, 4096), 4, 4, "fully-cached")
     assert {layer.levels.output for one in found.placed for layer in one.layers} == {"local", DRAM}
-    assert found.sums.accesses["local", "output", Cause.COPY] == ROWS_AND_COLUMNS
+    assert found.sums.accesses["local", "output", EnergyCause.COPY] == ROWS_AND_COLUMNS
 
 
 def test_the_input_is_written_to_a_cache_unless_all_of_it_lies_there() -> None:
@@ -288,7 +288,7 @@ def test_the_input_is_written_to_a_cache_unless_all_of_it_lies_there() -> None:
             (Conventions(stack_inputs_are_cached_for_free=True), {}),
         )
     )
-    key = "local", "input", Cause.COPY
+    key = "local", "input", EnergyCause.COPY
     assert from_dram.accesses[key] - from_global.accesses[key] == ROWS_AND_COLUMNS
     assert from_dram.accesses[key] - free.accesses[key] == ROWS_AND_COLUMNS
 
@@ -300,7 +300,7 @@ def test_what_comes_from_outside_stays_below_where_the_input_lies() -> None:
     """
     found = cost(chain(16, WINDOW), small_machine(24, 4096), 4, 4, "fully-cached")
     assert {one.layers[0].levels.input for one in found.placed} == {"global"}
-    assert found.sums.accesses["local", "input", Cause.COPY] == 16 * 16 - 25 + ROWS_AND_COLUMNS - 16
+    assert found.sums.accesses["local", "input", EnergyCause.COPY] == 16 * 16 - 25 + ROWS_AND_COLUMNS - 16
 
 
 def test_an_input_that_stays_on_the_chip_is_read_there() -> None:

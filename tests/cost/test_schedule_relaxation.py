@@ -29,7 +29,8 @@ from onchip.ir.tensor import Role, Tensor
 from onchip.lower.layers.layers_of import Precision
 from onchip.lower.schedule.tile_graph import TileGraph, TileOperator
 from onchip.lower.schedule.tiled import tile_graph
-from support.nests import PORTS, random_accelerator, random_mapping
+from onchip.verify.mapping import verify_mapping
+from support.nests import PORTS, one_after_the_other, random_accelerator, random_mapping
 from support.scheduled_stacks import all_whole, tile_graphs
 
 AT_DRAM = (Access(64, 100, 110), Access(8, 0.5, 0.25), Access(64, 3, 0.5, 8), Access(32, 7.7, 9.9, 4))
@@ -145,7 +146,7 @@ class Scheduled:
         weight = read[-1] if layer.has_weight else None
         is_input = layer.has_weight and not operator.parameters
         problem = LayerProblem(layer, self.machine, Homes(read[0], weight, written), {}, is_input)
-        found = []
+        found = [nest_cost(problem, one) for one in [one_after_the_other(problem)] if not verify_mapping(problem, one)]
         for _ in range(6):
             try:
                 mapping = random_mapping(self.random, problem)
@@ -157,13 +158,25 @@ class Scheduled:
         return min(found, key=lambda one: one.energy_pj, default=None)
 
 
+def narrowed(machine: Accelerator, random: Random) -> Accelerator:
+    """With memories in which no element has room, or hardly one."""
+    levels = tuple(
+        replace(one, memory=replace(one.memory, capacity_bytes=random.choice((1, 2, 8, one.memory.capacity_bytes))))
+        for one in machine.levels
+    )
+    return replace(machine, levels=levels, scratchpads=tuple(one.memory for one in levels if one.is_scratchpad))
+
+
+@pytest.mark.parametrize("is_narrow", [False, True])
 @pytest.mark.parametrize("keeps", [False, True])
 @settings(max_examples=30, deadline=None, suppress_health_check=list(HealthCheck))
 @given(tile_graphs(), st.integers(0, 10_000))
-def test_no_schedule_costs_less(keeps: bool, made: tuple[Graph, object, TileGraph], seed: int) -> None:
+def test_no_schedule_costs_less(keeps: bool, is_narrow: bool, made: tuple[Graph, object, TileGraph], seed: int) -> None:
     network, _, tiles = made
     random = Random(seed)
     machine = replace(random_accelerator(random), dram=Dram(random.choice(AT_DRAM), random.choice(PORTS)))
+    if is_narrow:
+        machine = narrowed(machine, random)
     bound = bound_of(network, machine, every_memory_keeps=keeps)
     for _ in range(2):
         figures = Scheduled(tiles, machine, random, keeps).figures()

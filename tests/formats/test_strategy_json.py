@@ -10,18 +10,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from onchip.answer.document import Claim, CostModel, Granularity, Reading, Source, StrategyDocument
+from onchip.answer.layer_mapping import Kept, LayerMapping, Loop
 from onchip.answer.result import Status
-from onchip.answer.stacks import (
-    FusionStrategy,
-    OverlapMode,
-    StackStrategy,
-    StrategyError,
-    StrategyFigures,
-    Tiling,
-)
+from onchip.answer.schedule import Homes
+from onchip.answer.stacks import OverlapMode, StackStrategy, StrategyError, Tiling
+from onchip.answer.strategy import EnergyCause, FusionStrategy, StrategyFigures, TileMapping
 from onchip.errors import InputError
 from onchip.formats.own.strategy_json import strategy_from_json
 from onchip.formats.own.strategy_json_writer import strategy_to_json
+from onchip.ir.layer import LOOPS, Layer
 
 TEXT = """\
 {"format": "onchip-strategy", "version": 1, "network": {"name": "net"}, "accelerator": {"name": "chip"},
@@ -59,6 +56,18 @@ def test_a_file_says_how_its_layers_are_counted(said: str, model: str) -> None:
 
 
 @st.composite
+def tile_mappings(draw: st.DrawFn, stacks: int) -> TileMapping:
+    sizes, names = st.integers(1, 9), st.text("abc", min_size=1, max_size=2)
+    layer = Layer(k=draw(sizes), c=draw(sizes), stride=(1, draw(sizes)), has_weight=draw(st.booleans()))
+    nest = tuple(Loop(draw(st.sampled_from(LOOPS)), draw(sizes), draw(st.none() | names)) for _ in range(2))
+    mapping = LayerMapping(nest, (Kept(draw(names), 0), Kept(draw(names), draw(st.integers(0, 2)))), (), ())
+    homes = Homes(*(draw(st.none() | names) for _ in range(3)))
+    room = draw(st.dictionaries(names, st.integers(0, 9)))
+    listed = tuple(draw(st.lists(names, min_size=1, max_size=2)))
+    return TileMapping(draw(st.integers(0, stacks)), listed, layer, homes, mapping, room)
+
+
+@st.composite
 def documents(draw: st.DrawFn) -> StrategyDocument:
     sizes, values = st.integers(1, 10**6), st.integers(0, 10**15) | st.floats(0, 1e15)
     names = st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=5)
@@ -69,7 +78,9 @@ def documents(draw: st.DrawFn) -> StrategyDocument:
         tiling = Tiling(draw(sizes), draw(sizes), draw(st.sampled_from(OverlapMode)))
         stacks.append(StackStrategy(tuple(layers[:length]), tiling, draw(names)))
         del layers[:length]
-    figures = StrategyFigures(draw(values), draw(values), draw(values), draw(sizes), draw(sizes))
+    energies = st.dictionaries(st.tuples(names, st.sampled_from([str(one) for one in EnergyCause])), values)
+    sums = draw(values), draw(values), draw(values), draw(sizes), draw(sizes)
+    figures = StrategyFigures(*sums, draw(energies), draw(st.dictionaries(names, sizes)))
     mapper, space = (
         draw(names),
         draw(st.just({}) | st.builds(lambda text: {"strategies": text}, st.text("ab ,;", min_size=1))),
@@ -81,7 +92,7 @@ def documents(draw: st.DrawFn) -> StrategyDocument:
     reading = Reading(draw(sizes), dims, granularity, partial_bits=draw(st.none() | sizes))
     sha256 = draw(st.none() | st.just("0" * 64))
     sources = Source(draw(names), sha256), Source(draw(names))
-    strategy = FusionStrategy(tuple(stacks))
+    strategy = FusionStrategy(tuple(stacks), tuple(draw(st.lists(tile_mappings(len(stacks)), max_size=3))))
     return StrategyDocument(*sources, reading, strategy, draw(st.none() | st.just(claim)), mapper, model)
 
 
@@ -127,6 +138,34 @@ def test_a_bad_file_is_refused_with_its_field(old: str, new: str, message: str) 
     assert isinstance(caught.value, InputError)
     assert caught.value.file == "s.json"
     assert "\n" not in str(caught.value)
+
+
+MAPPING = {"stack": 0, "names": ["a"], "layer": {"loops": {"K": 2}}, "homes": {"input": "near"}, "nest": ["K2"]}
+
+
+def test_a_mapping_written_by_hand() -> None:
+    entry = MAPPING | {"room": {"near": 7}, "weight": [{"memory": "near", "loops": 1}]}
+    text = json.dumps(json.loads(TEXT) | {"mappings": [entry]})
+    mapping = LayerMapping((Loop("K", 2),), (), (Kept("near", 1),), ())
+    expected = TileMapping(0, ("a",), Layer(k=2), Homes("near"), mapping, {"near": 7})
+    assert strategy_from_json(text, "s.json").answer.mappings == (expected,)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"names": []}, r"mappings\[0\].*it is for no layer; expected a name"),
+        ({"nest": ["X2"]}, r"mappings\[0\].nest\[0\].*'X' is no loop of a layer"),
+        ({"homes": {"inputs": "near"}}, r"mappings\[0\].homes.inputs: the field is unknown"),
+        ({"layer": {"loops": {"K": 0}}}, r"mappings\[0\].layer.*K is 0; expected at least 1"),
+        ({"room": {"near": "7"}}, r"mappings\[0\].room.near: it is \"7\"; expected an integer"),
+    ],
+)
+def test_a_bad_mapping_is_refused_with_its_field(change: dict[str, object], message: str) -> None:
+    text = json.dumps(json.loads(TEXT) | {"mappings": [MAPPING | change]})
+    with pytest.raises(InputError, match=message) as caught:
+        strategy_from_json(text, "s.json")
+    assert caught.value.file == "s.json"
 
 
 def test_a_strategy_without_stacks_is_refused() -> None:

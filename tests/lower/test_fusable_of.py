@@ -384,3 +384,32 @@ def test_an_operator_of_several_outputs_is_refused() -> None:
     graph = Graph("made", (image, *tensors, Tensor.of_shape("c", IMAGE, 8, Role.OUTPUT)), (add, split))
     with pytest.raises(InputError, match="Split 'op': it cannot be fused: it writes 2 tensors"):
         fusable_of(graph)
+
+
+def test_with_each_tensor_s_own_bits_maps_and_loop_nests_have_those() -> None:
+    found = fusable_of(of_bits({"x": 8, "w": 16, "y": 32}), Precision(None, 20))
+    (layer,) = found.layers
+    assert (found.inputs[0].bits, layer.output.bits) == (8, 32)
+    assert (layer.layer.input_bits, layer.layer.weight_bits, layer.layer.output_bits) == (8, 16, 32)
+    assert layer.layer.partial_bits == 32
+    assert layer.weight_bits == 2 * 3 * 16
+
+
+def test_a_view_of_other_bits_than_what_it_shows_is_not_fused() -> None:
+    bits = {"x": 8, "w": 16, "y": 32, "flat": 16}
+    assert fusable_of(of_bits({**bits, "flat": 32}), Precision(None)).maps
+    with pytest.raises(InputError, match="it has other bits than 'y', which it shows"):
+        fusable_of(of_bits(bits), Precision(None))
+
+
+def of_bits(bits: dict[str, int]) -> Graph:
+    """A convolution of 1 x 1 and, if `flat` is named, a view of what it writes."""
+    shapes = {"x": (1, 3, 4, 4), "w": (2, 3, 1, 1), "y": (1, 2, 4, 4), "flat": (1, 32)}
+    roles = {"x": Role.INPUT, "w": Role.PARAMETER, "y": Role.OUTPUT, "flat": Role.OUTPUT}
+    if "flat" in bits:
+        roles["y"] = Role.ACTIVATION
+    tensors = tuple(Tensor.of_shape(name, shapes[name], size, roles[name]) for name, size in bits.items())
+    operators = [Operator("conv", "Conv", ("x",), ("y",), ("w",))]
+    if "flat" in bits:
+        operators.append(Operator("flatten", "Flatten", ("y",), ("flat",)))
+    return Graph("tiny", tensors, tuple(operators))

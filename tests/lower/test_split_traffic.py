@@ -120,7 +120,7 @@ def ample() -> SplitRoom:
     return SplitRoom.of((Memory("sram", 2**30),))
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(st.data())
 def test_traffic_in_closed_form_is_that_counted_tile_by_tile(data: st.DataObject) -> None:
     for geometry in geometries(data):

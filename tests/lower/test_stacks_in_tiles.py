@@ -101,14 +101,14 @@ def executed(problem: Problem, plan: Plan, kernels: ArithmeticKernels) -> tuple[
     return run, kernels.difference_from_whole_model(inputs, run.outputs)
 
 
-@settings(max_examples=250, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(tiled_graphs(), st.integers(0, 2))
 def test_tiles_give_the_values_of_the_network(case: tuple[Graph, Cut, Graph], seed: int) -> None:
     graph, _, tiled = case
     assert whole_tensor_differences(tiled, graph, seed) == ()
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(tiled_graphs())
 def test_tiles_compute_the_multiplications_that_are_costed(case: tuple[Graph, Cut, Graph]) -> None:
     graph, cut, tiled = case
@@ -116,7 +116,7 @@ def test_tiles_compute_the_multiplications_that_are_costed(case: tuple[Graph, Cu
     assert macs_of(tiled, graph) == sum(stack_cost(stack, roomy, tiling, fitting).sums.macs for stack, tiling in cut)
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(tiled_graphs())
 def test_what_leaves_a_stack_and_what_is_cached_is_computed_once(case: tuple[Graph, Cut, Graph]) -> None:
     graph, cut, tiled = case
@@ -134,7 +134,7 @@ def test_what_leaves_a_stack_and_what_is_cached_is_computed_once(case: tuple[Gra
         assert sum(name == last.name for name, _ in computed) == prod(graph.tensor[last.outputs[0]].shape or ())
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(tiled_graphs())
 def test_a_tile_reads_each_pixel_that_it_sees_once_and_no_other(case: tuple[Graph, Cut, Graph]) -> None:
     graph, _, tiled = case
@@ -171,7 +171,7 @@ def test_a_slice_reads_from_its_first_to_its_last_pixel(mode: OverlapMode) -> No
         assert {pixel[2:] for _, pixel in read} == set(product(*seen))
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(tiled_graphs())
 def test_bands_of_what_is_not_computed_again_partition_it(case: tuple[Graph, Cut, Graph]) -> None:
     graph, cut, tiled = case
@@ -185,7 +185,7 @@ def test_bands_of_what_is_not_computed_again_partition_it(case: tuple[Graph, Cut
         assert sum(base == name for base, _ in times) == prod(graph.tensor[name].shape or ())
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(tiled_graphs())
 def test_the_network_is_told_from_its_tiles(case: tuple[Graph, Cut, Graph]) -> None:
     graph, _, tiled = case

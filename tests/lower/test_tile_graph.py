@@ -44,14 +44,14 @@ def original_of(tiles: TileGraph, network: Graph, name: str) -> Operator:
     return network.operator[tiles.operators[name].operator]
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(tile_graphs(), st.integers(0, 2))
 def test_tiles_of_any_stacks_give_the_values_of_the_network(case: Case, seed: int) -> None:
     graph, _, tiles = case
     assert whole_tensor_differences(with_all_parameters(tiles, graph), graph, seed) == ()
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(tile_graphs())
 def test_each_map_between_stacks_is_partitioned_by_its_bands(case: Case) -> None:
     graph, stacks, tiles = case
@@ -63,7 +63,7 @@ def test_each_map_between_stacks_is_partitioned_by_its_bands(case: Case) -> None
         assert all(times[tensor.name, pixel] == 1 for pixel in product(*map(range, tensor.shape or ())))
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(tile_graphs())
 def test_stacks_run_one_after_another_tile_by_tile_and_each_operator_computes_all_its_pixels(case: Case) -> None:
     graph, stacks, tiles = case
@@ -87,7 +87,7 @@ def test_stacks_run_one_after_another_tile_by_tile_and_each_operator_computes_al
         assert len(computed[last.name]) == prod(graph.tensor[last.outputs[0]].shape or ())
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(tile_graphs())
 def test_a_tile_reads_the_pixels_from_its_first_to_its_last_tap_and_its_nest_as_many(case: Case) -> None:
     """Oracle: every tap of every output pixel, one by one."""
@@ -124,7 +124,7 @@ def taps_of(graph: Graph, operator: Operator, axis: int, outputs: tuple[int, int
     ]
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(tile_graphs())
 def test_nests_multiply_what_their_tiles_compute(case: Case) -> None:
     """Each output element takes as many products in a tile as in the whole operator; views take none."""
@@ -149,7 +149,7 @@ def layers_there(graph: Graph) -> Iterator[bool]:
         yield False
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(tile_graphs())
 def test_the_same_network_without_tiling_is_itself_without_what_no_nest_reads(case: Case) -> None:
     graph, _, _ = case
@@ -166,7 +166,7 @@ def test_the_same_network_without_tiling_is_itself_without_what_no_nest_reads(ca
     assert set(tiles.not_counted) == {one.name for one in graph.with_role(Role.PARAMETER)} - read
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(tiled_graphs())
 def test_stacks_of_layers_have_the_tiles_that_their_strategy_has(case: tuple[Graph, Cut, Graph]) -> None:
     graph, cut, expected = case

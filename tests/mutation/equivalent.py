@@ -2,13 +2,56 @@
 
 from __future__ import annotations
 
+from support.mutants import Mutant
+
 _FASTER = "a shorter way to the same answer"
-_NEARER = "boxes that are not near cover no cell"
-EQUIVALENT: dict[str, str] = {
-    "if any((_is_inside(wanted, box) for box in boxes)): return True -> if False: return True": _FASTER,
-    "if len(boxes) == 1: return boxes[0] == whole -> if False: return boxes[0] == whole": _FASTER,
-    "span[0] < across[1] and across[0] < span[1] -> span[0] < across[1] or across[0] < span[1]": _NEARER,
-    "span[0] < across[1] and across[0] < span[1] -> span[0] < across[1]": _NEARER,
-    "span[0] < across[1] and across[0] < span[1] -> across[0] < span[1]": _NEARER,
+_UNCOMPARED = "derivations are not compared"
+_ARRAY = "without an array there are no units"
+_BITS = "what has a shape has bits"
+_STRICT = "the lengths are equal wherever it stands; strict says so to the reader"
+
+EQUIVALENT: dict[str, dict[str, str]] = {
+    "mapping": {
+        "_array: accelerator.array is None or loop.along not in units -> loop.along not in units": _ARRAY,
+    },
+    "schedule/stacks": {
+        "_order: places[writer] > place -> places[writer] >= place": "no operator reads what it writes",
+    },
+    "schedule/verifier": {
+        "_RunningSchedule._expenses_of_program: if key not in copies: -> if True:": _FASTER,
+        "_RunningSchedule._expense_of_compute: if key not in self._expenses: -> if True:": _FASTER,
+    },
+    "schedule/boxes": {
+        "cover: if wanted in parts: -> if False:": _FASTER,
+        "_common: first >= behind -> first > behind": "a part without elements has no cells",
+    },
+    "schedule/tiles": {
+        "_order: -1 -> -2": "both are below the first place",
+    },
+    "schedule/timeline": {
+        "module: written_at: int = 0 -> written_at: int = 1": "what is read has been written, which says when",
+        "module: _copies: int = 0 -> _copies: int = 1": "queues are alike, whichever takes the first copy",
+        (
+            "UsedBytes._begin_at: if place == len(self.starts) or self.starts[place] != address: -> if True:"
+        ): "an empty range more changes no maximum",
+    },
+    "schedule/nests": {
+        "module: compare=False -> compare=True": _UNCOMPARED,
+        "module: compare=False -> compare=True (2)": _UNCOMPARED,
+        "NestDerivation.of: if region is not None: -> if True:": _FASTER,
+        "NestDerivation.of: if operator.name not in self._whole: -> if True:": _FASTER,
+        "NestDerivation._of_region: if (operator.name, layers) not in self._known: -> if True:": _FASTER,
+        "NestDerivation._with_bits: self.network.tensor[name].bits or 8 -> self.network.tensor[name].bits or 9": _BITS,
+        "NestDerivation._with_bits: self.network.tensor[name].bits or 8 -> self.network.tensor[name].bits": _BITS,
+        "_phase: not places or not taps -> not places": "outputs without taps make no nest, whatever else is said",
+        "_as_seen: output[0] -> output[1]": "the batch of a nest is that of the region",
+    },
 }
-"""By what stands instead of what, without the place."""
+"""By module and key."""
+
+
+def explanation(mutant: Mutant) -> str | None:
+    """Why no input tells the mutant from the module; None where nobody has said so."""
+    if mutant.change.partition(" (")[0] == "strict=True -> strict=False":
+        return _STRICT
+    return EQUIVALENT.get(mutant.module, {}).get(mutant.key)

@@ -10,8 +10,10 @@ from dataclasses import dataclass
 from itertools import permutations, product
 from math import inf, log2, prod
 
+from onchip.answer.layer_problem import LayerProblem
 from onchip.arch.accelerator import Accelerator
 from onchip.ir.layer import Layer
+from oracles.kept_operands import standing_levels
 from oracles.mapping_unrolled import loops_along, primes_of
 
 RELATED = {"weight": "RSCKG", "input": "PQCNG", "output": "PQKNG"}
@@ -31,16 +33,17 @@ class Chain:
 
     @classmethod
     def of(cls, layer: Layer, accelerator: Accelerator) -> Chain:
-        """The same shares and widths as CoSA's program has."""
+        """The same shares and widths as CoSA's program has, of memories with room for an element."""
+        standing = standing_levels(LayerProblem(layer, accelerator))
         sizes = dict(accelerator.array.sizes) if accelerator.array else {}
         entries, dimensions, served = [], [], set[str]()
-        for number, level in enumerate(accelerator.levels):
+        for number, level in enumerate(standing.levels):
             now = set(sizes) if level.serves is None else set(level.serves)
             dimensions.append({name: units for name, units in sizes.items() if name in now - served})
             served = now
-            held = [operand for operand in ("input", "weight", "output") if operand in level.memory.holds]
+            held = [operand for operand in ("input", "weight", "output") if level in standing.keepers[operand]]
             shares = {"input": (1, 4), "output": (3, 4)} if set(held) == {"input", "output"} else {}
-            is_last = number == len(accelerator.levels) - 1
+            is_last = number == len(standing.levels) - 1
             room = {}
             for operand in held:
                 bits = layer.partial_bits if operand == "output" and not is_last else layer.bits(operand)

@@ -14,6 +14,7 @@ from onchip.cost.layer.accesses import layer_accesses
 from onchip.cost.layer.accounting import Accounting, settled
 from onchip.cost.layer.cost import access_of, energy_pj
 from onchip.ir.layer import LOOPS, Layer
+from oracles.kept_operands import levels_with_room
 
 CHANGES = {"input": "NCPQRSG", "weight": "KCRSG", "output": "NKPQG"}
 """The loops along which an operand has other elements."""
@@ -97,13 +98,18 @@ def room_bits(
 
 
 def placed(
-    accelerator: Accelerator, beside: Sequence[Loop], order: Sequence[Loop], cuts: dict[str, tuple[int, ...]]
+    layer: Layer,
+    accelerator: Accelerator,
+    beside: Sequence[Loop],
+    order: Sequence[Loop],
+    cuts: dict[str, tuple[int, ...]],
 ) -> LayerMapping:
     """The mapping; a loop beside stands right above the last tile of the input that it is not in."""
-    inputs = [level for level in accelerator.levels if "input" in level.memory.holds]
+    keepers = _keepers(layer, accelerator)
     above = {
         loop: max(
-            (cut for level, cut in zip(inputs, cuts["input"], strict=False) if not serves(level, loop)), default=0
+            (cut for level, cut in zip(keepers["input"], cuts["input"], strict=False) if not serves(level, loop)),
+            default=0,
         )
         for loop in beside
     }
@@ -114,17 +120,14 @@ def placed(
         ends.append(len(nest))
         nest.extend(order[at : at + 1])
     kept = (
-        tuple(
-            Kept(level.memory.name, ends[cut])
-            for level, cut in zip(_keepers(accelerator, operand), cuts[operand], strict=False)
-        )
+        tuple(Kept(level.memory.name, ends[cut]) for level, cut in zip(keepers[operand], cuts[operand], strict=False))
         for operand in CHANGES
     )
     return LayerMapping(tuple(nest), *kept)
 
 
-def _keepers(accelerator: Accelerator, operand: str) -> list[MemoryLevel]:
-    return [level for level in accelerator.levels if operand in level.memory.holds]
+def _keepers(layer: Layer, accelerator: Accelerator) -> dict[str, list[MemoryLevel]]:
+    return levels_with_room(LayerProblem(layer, accelerator))
 
 
 def least_uneven_pj(layer: Layer, accelerator: Accelerator, accounting: Accounting) -> float:
@@ -153,7 +156,7 @@ def _ways(
     operand: str,
 ) -> list[tuple[float, dict[str, int]]]:
     """Of one operand, its energy and what it needs of each memory, for all cuts."""
-    keepers, found = _keepers(accelerator, operand), []
+    keepers, found = _keepers(layer, accelerator)[operand], []
     for cuts in combinations_with_replacement(range(len(order) + 1), len(keepers)):
         belows = (0, *cuts)
         needs = {
@@ -187,22 +190,24 @@ def _fit(accelerator: Accelerator, needs: Sequence[dict[str, int]]) -> bool:
 def filled_mappings(layer: Layer, accelerator: Accelerator) -> Iterator[LayerMapping]:
     """LOMA's: every order of the factors, each memory filled from the units up, so that least bits come from above."""
     beside, turns = unrolled(layer, accelerator)
+    keepers = _keepers(layer, accelerator)
     for order in orders(factors(turns)):
         cuts: dict[str, tuple[int, ...]] | None = dict.fromkeys(CHANGES, ())
         for level in accelerator.levels:
-            cuts = _filled(layer, level, beside, order, cuts) if cuts is not None else None
+            held = [str(one) for one in level.memory.holds if level in keepers[one]]
+            cuts = _filled(layer, level, held, beside, order, cuts) if cuts is not None else None
         if cuts is not None:
-            yield placed(accelerator, beside, order, cuts)
+            yield placed(layer, accelerator, beside, order, cuts)
 
 
 def _filled(
     layer: Layer,
     level: MemoryLevel,
+    held: Sequence[str],
     beside: Sequence[Loop],
     order: Sequence[Loop],
     cuts: dict[str, tuple[int, ...]],
 ) -> dict[str, tuple[int, ...]] | None:
-    held = [str(operand) for operand in level.memory.holds if operand in layer.operands]
     below = [max(cuts[operand], default=0) for operand in held]
     best: tuple[float, tuple[int, ...]] | None = None
     for ends in product(*(range(first, len(order) + 1) for first in below)):

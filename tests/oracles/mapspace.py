@@ -21,6 +21,7 @@ from onchip.arch.memory import Access, Direction, Dram, Memory, MemoryLevel, Ope
 from onchip.cost.layer.cost import layer_cost
 from onchip.ir.layer import LOOPS, OUTPUT, RELEVANT
 from onchip.solve.mapping.objective import MappingObjective
+from oracles.kept_operands import StandingLevels, standing_levels
 from support.nests import beside_operands, random_accelerator, random_layer, random_problem
 
 Orders: TypeAlias = Callable[[list[Loop]], Iterator[list[Loop]]]
@@ -105,6 +106,41 @@ def homed_toy(seed: int) -> LayerProblem:
     return problem
 
 
+def narrow_toy(seed: int) -> LayerProblem:
+    """Registers, and now and then larger memories, in which an element of some operand or a sum has no room."""
+    random = Random(seed)
+    both = (Operand.INPUT, Operand.OUTPUT)
+    array = ComputeArray({"lane": 2, "pe": 2}, None, 0.5)
+    bits, partial_bits = random.choice(((8, 8), (8, 16), (12, 20), (16, 24), (24, 24)))
+
+    def level(
+        name: str, holds: tuple[Operand, ...], serves: tuple[str, ...] | None, *capacities_bytes: int
+    ) -> MemoryLevel:
+        memory = Memory(name, random.choice(capacities_bytes), holds=holds)
+        access = Access(8, random.choice((1, 3, 10)), random.choice((1, 4, 9)), random.choice((None, 4)))
+        ports = (Port(Direction.READ, random.choice((4, 8))), Port(Direction.WRITE, random.choice((4, 8))))
+        return MemoryLevel(memory, serves, access=access, ports=ports, double_buffered=random.random() < 0.2)
+
+    levels = [
+        level("register", random.choice(((Operand.WEIGHT,), both, tuple(Operand))), (), 1, 2, 3, 6),
+        level("sums", (Operand.OUTPUT,), random.choice(((), ("lane",))), 1, 2, 3, 6),
+        level(
+            "local", random.choice((both, tuple(Operand), (Operand.INPUT,))), random.choice((("lane",), None)), 2, 5, 16
+        ),
+        level("global", random.choice((both, tuple(Operand))), None, 4, 64),
+    ]
+    for _ in range(random.choice((1, 1, 2))):
+        del levels[random.randrange(len(levels))]
+    levels[-1] = replace(levels[-1], serves=None, is_scratchpad=True)
+    dram = Dram(Access(8, 60, 70), (Port(Direction.READ_WRITE, random.choice((4, 16))),))
+    layer = replace(
+        random_layer(random, random.choice((8, 12, 24))),
+        input_bits=bits, weight_bits=random.choice((bits, 4)), output_bits=bits, partial_bits=partial_bits,
+    )  # fmt: skip
+    machine = Accelerator("narrow", (levels[-1].memory,), tuple(levels), None, array, dram)
+    return random_problem(random, layer, machine)
+
+
 def least_values(problem: LayerProblem, most: int) -> dict[MappingObjective, float] | None:
     """Infinite where nothing fits; None for more than `most` mappings."""
     mappings = list(islice(all_mappings(problem), most + 1))
@@ -121,12 +157,18 @@ def least_values(problem: LayerProblem, most: int) -> dict[MappingObjective, flo
     return best
 
 
+def are_few(problem: LayerProblem, most: int) -> bool:
+    """Whether there are at most `most` mappings; none of them is costed."""
+    return next(islice(all_mappings(problem), most, None), None) is None
+
+
 def all_mappings(problem: LayerProblem, *, in_any_order: bool = False) -> Iterator[LayerMapping]:
     """Every split of every bound, every order of the classes of loops at every level.
 
     `in_any_order` lists the orders of all their prime factors instead, those that break a class up among them.
     """
-    units, places = units_of(problem.accelerator), len(problem.levels) + 1
+    standing = standing_levels(problem)
+    units, places = units_of(problem.accelerator), len(standing.levels) + 1
     names = list(units)
     splits = [
         [
@@ -143,7 +185,7 @@ def all_mappings(problem: LayerProblem, *, in_any_order: bool = False) -> Iterat
     for chosen in product(*splits):
         used = [prod(split[places + at] for split in chosen) for at in range(len(names))]
         if all(side <= units[name] for name, side in zip(names, used, strict=True)):
-            yield from _of_split(problem, chosen, orders_of)
+            yield from _of_split(problem, standing, chosen, orders_of)
 
 
 def units_of(accelerator: Accelerator) -> dict[str, int]:
@@ -173,9 +215,11 @@ def _splits(bound: int, parts: int) -> Iterator[tuple[int, ...]]:
                 yield (size, *rest)
 
 
-def _of_split(problem: LayerProblem, chosen: tuple[tuple[int, ...], ...], orders_of: Orders) -> Iterator[LayerMapping]:
-    places = len(problem.levels) + 1
-    beside = _beside(problem, chosen)
+def _of_split(
+    problem: LayerProblem, standing: StandingLevels, chosen: tuple[tuple[int, ...], ...], orders_of: Orders
+) -> Iterator[LayerMapping]:
+    places = len(standing.levels) + 1
+    beside = _beside(problem, standing, chosen)
     parts = [
         list(
             orders_of([Loop(loop, split[place]) for loop, split in zip(LOOPS, chosen, strict=True) if split[place] > 1])
@@ -188,17 +232,17 @@ def _of_split(problem: LayerProblem, chosen: tuple[tuple[int, ...], ...], orders
             nest.extend(order)
             cuts.append(len(nest))
             nest.extend(beside[place + 1])
-        yield LayerMapping(tuple(nest), *(_kept(problem, nest, cuts, operand) for operand in Operand))
+        yield LayerMapping(tuple(nest), *(_kept(standing, nest, cuts, operand) for operand in Operand))
 
 
-def _beside(problem: LayerProblem, chosen: tuple[tuple[int, ...], ...]) -> list[list[Loop]]:
+def _beside(problem: LayerProblem, standing: StandingLevels, chosen: tuple[tuple[int, ...], ...]) -> list[list[Loop]]:
     """Loops beside each other above each place: right above the input's last tile that they are not in."""
-    places = len(problem.levels) + 1
+    places = len(standing.levels) + 1
     found: list[list[tuple[int, Loop]]] = [[] for _ in range(places + 1)]
     for at, name in enumerate(units_of(problem.accelerator)):
         above, passed = 0, 0
-        for number, level in enumerate(problem.levels):
-            if level in problem.keepers(Operand.INPUT):
+        for number, level in enumerate(standing.levels):
+            if level in standing.keepers["input"]:
                 if level.serves is None or name in level.serves:
                     break
                 above, passed = number + 1, passed + 1
@@ -230,11 +274,11 @@ def _primes(number: int) -> Iterator[int]:
             number //= prime
 
 
-def _kept(problem: LayerProblem, nest: list[Loop], cuts: list[int], operand: Operand) -> tuple[Kept, ...]:
+def _kept(standing: StandingLevels, nest: list[Loop], cuts: list[int], operand: Operand) -> tuple[Kept, ...]:
     """Tiles also span the loops right above them along which the operand does not change."""
     found = []
-    for level, cut in zip(problem.levels, cuts, strict=False):
-        if level in problem.keepers(operand) and operand in problem.layer.operands:
+    for level, cut in zip(standing.levels, cuts, strict=False):
+        if level in standing.keepers[operand]:
             at = spanned = cut
             while at < len(nest) and (nest[at].along is not None or nest[at].dimension not in RELEVANT[operand]):
                 at += 1

@@ -8,11 +8,15 @@ time, what runs side by side, and where memories are cut; from these its like in
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import suppress
 from itertools import groupby, pairwise
 
 from onchip.answer.layer_mapping import Kept, LayerMapping, Loop
 from onchip.answer.layer_problem import LayerProblem
+from onchip.answer.schedule import Schedule
+from onchip.arch.accelerator import Accelerator
 from onchip.arch.memory import Operand
+from onchip.errors import AcceleratorError
 from oracles.mapping import CHANGES
 from oracles.mapspace import units_of
 
@@ -36,6 +40,17 @@ def like_in_mapspace(problem: LayerProblem, mapping: LayerMapping, *, any_order:
     if not any_order and not all(map(_classes_stand_together, pieces)):
         return None
     return _built(problem, mapping, temporal, cuts)
+
+
+def has_uneven_tiles(accelerator: Accelerator, schedule: Schedule) -> bool:
+    """Whether a mapping cuts operands at their own places, as LOMA does: it has no like in the mapspace."""
+    for one in schedule.mappings:
+        for weight_is_an_input in (False, True):
+            with suppress(AcceleratorError):
+                problem = LayerProblem(one.layer, accelerator, one.homes, weight_is_an_input=weight_is_an_input)
+                if like_in_mapspace(problem, one.mapping, any_order=False) is None:
+                    return True
+    return False
 
 
 def _common_cuts(problem: LayerProblem, mapping: LayerMapping, temporal: list[Loop]) -> Iterator[int]:

@@ -15,6 +15,7 @@ from onchip.arch.memory import Memory
 from onchip.ir.graph import Graph
 from onchip.ir.operator import Operator
 from onchip.ir.tensor import Role, Tensor
+from oracles.packing import MOST_STATES, TooLargeError
 
 Rectangle = tuple[int, int, int]  # start, stop (half-open steps), bytes
 
@@ -188,7 +189,10 @@ def _fits_at_each_step(memory: Memory, rectangles: tuple[Rectangle, ...], steps:
 
 @cache
 def packs(rectangles: tuple[Rectangle, ...], memory: Memory) -> bool:
-    """Whether offsets within the capacity exist: each rectangle, as it begins, at every free place."""
+    """Whether offsets within the capacity exist: each rectangle, as it begins, at every free place.
+
+    Raises TooLargeError after so many states that it would take minutes.
+    """
     by_start = sorted(rectangles)
     hopeless: set[tuple[object, ...]] = set()
 
@@ -205,6 +209,8 @@ def packs(rectangles: tuple[Rectangle, ...], memory: Memory) -> bool:
             ):
                 return True
         hopeless.add((index, live))
+        if len(hopeless) > MOST_STATES:
+            raise TooLargeError
         return False
 
     return place(0, ())

@@ -11,11 +11,11 @@ from functools import cache
 import pytest
 
 from onchip.answer.stacks import OverlapMode, Tiling
+from onchip.answer.strategy import EnergyCause
 from onchip.arch.memory import DRAM
 from onchip.cost.stack.conventions import DEFINES
 from onchip.cost.stack.cost import StackCost, stack_cost
 from onchip.cost.stack.mapper import Memoized
-from onchip.cost.stack.sums import Cause
 from onchip.formats.own.accelerator_yaml import load_accelerator
 from onchip.solve.mapping.baselines.fixed_unrolling import FixedUnrolling, TemporalMethod
 from support.stacks import fsrcnn
@@ -60,7 +60,7 @@ def test_the_proven_mappings_never_cost_more(columns: int, rows: int, mode: str,
 def test_accesses_to_dram_are_those_of_defines(columns: int) -> None:
     """Elements, of copies, layers' activations, weights."""
     sums = cost(columns, 72, "fully-cached", TemporalMethod.LOMA).sums
-    found = [sums.accesses_of(DRAM, cause) for cause in (Cause.COPY, Cause.ACTIVATION, Cause.WEIGHT)]
+    found = [sums.accesses_of(DRAM, cause) for cause in (EnergyCause.COPY, EnergyCause.ACTIVATION, EnergyCause.WEIGHT)]
     assert [round(count / 1e6, 5) for count in found] == [0.5396, 8.2944, 0.01599]
 
 
@@ -68,9 +68,11 @@ def test_accesses_to_dram_are_those_of_defines(columns: int) -> None:
 def test_accesses_to_both_buffers_are_nearly_those_of_defines(columns: int, shared: float, local: float) -> None:
     """Of activations, and of weights, in millions; it has them from multiplications over uses, not from tiles."""
     sums = cost(columns, 72, "fully-cached", TemporalMethod.LOMA).sums
-    activations = [sums.accesses_of(f"activation_{one}_buffer", Cause.ACTIVATION) / 1e6 for one in ("global", "local")]
+    activations = [
+        sums.accesses_of(f"activation_{one}_buffer", EnergyCause.ACTIVATION) / 1e6 for one in ("global", "local")
+    ]
     assert activations == pytest.approx([shared, local], rel=4e-4)
-    weights = [sums.accesses_of(f"weight_{one}_buffer", Cause.WEIGHT) / 1e6 for one in ("global", "local")]
+    weights = [sums.accesses_of(f"weight_{one}_buffer", EnergyCause.WEIGHT) / 1e6 for one in ("global", "local")]
     assert weights == pytest.approx([0.03198, 523.7], rel=2e-4)
 
 

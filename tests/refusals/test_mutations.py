@@ -71,10 +71,10 @@ def test_every_mutant_is_killed() -> None:
     codes = {module: compiled(module, source_tree(module)) for module in MODULES}
     assert list(failures(verifier_made_of(codes))) == []
     survivors = [
-        what
+        str(mutant)
         for module in MODULES
-        for what, code in mutants(module)
-        if not is_killed(verifier_made_of({**codes, module: code}))
+        for mutant in mutants(module)
+        if not is_killed(verifier_made_of({**codes, module: mutant.compiled()}))
     ]
     assert not survivors, "\n".join(survivors)
 

@@ -140,3 +140,29 @@ def test_an_arena_that_is_not_the_highest_end_is_refused() -> None:
 
 def test_a_packing_may_be_full_to_the_last_byte() -> None:
     assert verify_packing(PackingProblem((Buffer(0, 1, 3), Buffer(0, 1, 5)), 8), Packing((5, 0))) == ()
+
+
+def test_without_buffers_the_arena_is_empty() -> None:
+    nothing = PackingProblem((), 8)
+    assert verify_packing(nothing, Packing(()), 0) == ()
+    (violation,) = verify_packing(nothing, Packing(()), 1)
+    assert violation.detail == "the arena is said to be 1 bytes, it is 0"
+
+
+def test_of_offsets_that_are_miscounted_nothing_else_is_said() -> None:
+    (violation,) = verify_packing(problem(), Packing((0, 4)), 8)
+    assert (violation.rule, violation.detail) == (Rule.OFFSETS_MISCOUNTED, "2 offsets for 3 buffers")
+
+
+def test_a_buffer_may_take_the_bytes_of_one_that_is_listed_before_and_lives_after() -> None:
+    later_first = PackingProblem((Buffer(2, 4, 8), Buffer(0, 2, 8)), 8)
+    assert verify_packing(later_first, Packing((0, 0))) == ()
+    (violation,) = verify_packing(PackingProblem((Buffer(2, 4, 8), Buffer(0, 3, 8)), 8), Packing((0, 0)))
+    assert violation.rule is Rule.OVERLAP
+
+
+def test_what_ends_above_the_capacity_says_where() -> None:
+    (violation,) = verify_packing(problem(), Packing((6, 0, 4)))
+    assert violation.detail == "it ends at 10, above 8"
+    (violation,) = verify_packing(problem(3), Packing((4, 0, 5)))
+    assert violation.detail == "it is at 5, no multiple of 2"

@@ -7,11 +7,12 @@ from dataclasses import replace
 import pytest
 
 import onchip.verify.schedule.tiles
+from onchip.answer.result import Status
 from onchip.verify.rules import Rule
 from support.reported_rules import reported_anywhere, reported_by
 from support.schedule_cases import HALF, RESIDENT, STREAMED, TILED, ScheduleCase
 from support.schedule_claim_refusals import CLAIM_REFUSALS
-from support.schedule_program_refusals import BANDED, PROGRAM_REFUSALS
+from support.schedule_program_refusals import BANDED, PROGRAM_REFUSALS, ROWS, WEIGHED
 from support.schedule_refusal import ScheduleRefusal
 from support.schedule_structure_refusals import ADDED_AT_HOME, FORKED, FORKED_STACK, STRUCTURE_REFUSALS
 
@@ -65,6 +66,10 @@ def test_more_tile_operators_than_a_schedule_may_have_are_refused(monkeypatch: p
         (HALF, 18 * 12_000 + 3_000, 40, 18 + 2 + 2 + 3, 18 + 32 + 76, (("near", 108), ("far", 26))),
         (TILED, 6_000, 40, 24, 0, (("near", 0), ("far", 0))),
         (BANDED, 4_500, 30, 3 + 2 * 5, 96, (("near", 96), ("far", 0))),
+        # w1 0-20, conv1 20-30 (x: 12 bits, a: 20), conv2 30-40 (24 bits and 20).
+        (WEIGHED, 18 * 12_000 + 3_000, 40, 18 + 2 + 3 + 3 + 3, 18, (("near", 0), ("weights", 18))),
+        # 12 bytes in and 12 out, a row of each of 6.
+        (ROWS, 24 * 10_000, 24, 24, 12, (("near", 0), ("far", 12))),
     ],
 )
 def test_figures_of_schedules_are_those_worked_out_by_hand(
@@ -90,6 +95,20 @@ def test_the_second_map_of_an_addition_lies_where_inputs_do() -> None:
 
 
 def test_what_a_cost_model_has_said_is_not_checked() -> None:
-    first, *_ = RESIDENT.verdict().not_checked
-    assert first == "energy, cycles and DRAM bits of 2 mappings are those of the cost model"
-    assert replace(RESIDENT, claim=None).verdict().violations == ()
+    claimed, unclaimed = RESIDENT.verdict(), replace(RESIDENT, claim=None).verdict()
+    assert claimed.not_checked[0] == "energy, cycles and DRAM bits of 2 mappings are those of the cost model"
+    assert unclaimed.violations == ()
+    assert claimed.not_checked == (*unclaimed.not_checked, "that no schedule of the space is below the lower bound")
+
+
+def test_a_feasible_schedule_may_have_any_bound_below_its_value() -> None:
+    feasible = RESIDENT.claimed(status=Status.FEASIBLE, lower_bound=0)
+    assert feasible.verdict().violations == ()
+    assert feasible.claimed(lower_bound=723_000).verdict().violations == ()
+
+
+def test_what_is_wrong_with_a_workspace_stands_at_its_instruction() -> None:
+    copied = RESIDENT.edited(6, "compute conv1", "copy conv1@workspace near dram")
+    assert [(one.instruction, one.step) for one in copied.verdict().violations] == [(7, 1)]
+    misplaced = RESIDENT.edited(5, "allocate conv1@workspace near 48", "allocate conv1@workspace far 100")
+    assert [(one.instruction, one.step) for one in misplaced.verdict().violations] == [(6, 0)]

@@ -9,9 +9,11 @@ import pytest
 
 from onchip.answer.document import Claim
 from onchip.answer.result import Status
-from onchip.answer.stacks import FusionStrategy, LayerInNetwork, OverlapMode, StackStrategy, StrategyFigures, Tiling
+from onchip.answer.stacks import LayerInNetwork, OverlapMode, StackStrategy, Tiling
+from onchip.answer.strategy import FusionStrategy, StrategyFigures
 from onchip.formats.own.accelerator_yaml import accelerator_from_yaml
 from onchip.verify.rules import Rule
+from onchip.verify.stack.objective import RunCost, objective_range
 from onchip.verify.strategy import verify_strategy, verify_strategy_claim
 
 CHIP = accelerator_from_yaml(
@@ -41,7 +43,8 @@ LEGAL = FusionStrategy(
         StackStrategy(("d",), Tiling(4, 3, OverlapMode.RECOMPUTE)),
     )
 )
-FIGURES = StrategyFigures(1500, 1.5, 7.0, 3, 64)
+ENERGIES = {("buffer", "copy"): 1.0, ("a.b", "weight"): 0.25, ("macs", "mac"): 0.25}
+FIGURES = StrategyFigures(1500, 1.5, 7.0, 3, 64, ENERGIES, {"buffer": 64, "a.b": 8})
 CLAIM = Claim("exact", Status.OPTIMAL, "energy", 1500, 1500, FIGURES.named)
 
 
@@ -140,12 +143,82 @@ def test_a_map_that_is_read_no_more_takes_no_room() -> None:
             Rule.FIGURE_DIFFERS,
             "result.objective_value",
         ),
+        (
+            replace(CLAIM, objective_value=1501),
+            Rule.FIGURE_DIFFERS,
+            "result.objective_value",
+        ),
+        (
+            replace(CLAIM, figures=FIGURES.named | {"energies_pj.a.b.weight": 0.5}),
+            Rule.FIGURE_DIFFERS,
+            "result.energies_pj.a.b.weight",
+        ),
+        (
+            replace(CLAIM, figures=FIGURES.named | {"energies_pj.buffer.weight": 0.5}),
+            Rule.FIGURE_DIFFERS,
+            "result.energies_pj.buffer.weight",
+        ),
+        (
+            replace(CLAIM, figures={name: one for name, one in FIGURES.named.items() if "copy" not in name}),
+            Rule.FIGURE_DIFFERS,
+            "result.energies_pj.buffer.copy",
+        ),
+        (
+            replace(CLAIM, figures=FIGURES.named | {"peak_bytes.a.b": 7}),
+            Rule.FIGURE_DIFFERS,
+            "result.peak_bytes.a.b",
+        ),
         (replace(CLAIM, lower_bound=1501), Rule.BOUND_ABOVE_OBJECTIVE, "result.lower_bound"),
         (replace(CLAIM, lower_bound=1499), Rule.OPTIMAL_UNPROVEN, "result.lower_bound"),
         (replace(CLAIM, status=Status.UNKNOWN), Rule.ANSWER_DENIED, "result.status"),
     ],
 )
 def test_each_claim_is_held_against_the_figures(claim: Claim, rule: Rule, subject: str) -> None:
-    (found,) = verify_strategy_claim(claim, FIGURES)
+    every = verify_strategy_claim(claim, FIGURES)
+    found = every[0]
     assert (found.rule, found.subject) == (rule, subject)
+    assert {one.rule for one in every[1:]} <= {Rule.OPTIMAL_UNPROVEN}
     assert "\n" not in str(found)
+
+
+def test_a_claim_that_says_no_parts_is_held_against_the_sums_alone() -> None:
+    sums = {name: one for name, one in FIGURES.named.items() if "." not in name}
+    assert verify_strategy_claim(replace(CLAIM, figures=sums), FIGURES) == ()
+
+
+def test_without_figures_only_what_contradicts_itself_is_found() -> None:
+    other = replace(CLAIM, figures=FIGURES.named | {"macs": 9})
+    assert verify_strategy_claim(other, None) == ()
+    (found,) = verify_strategy_claim(replace(other, lower_bound=1501), None)
+    assert found.rule is Rule.BOUND_ABOVE_OBJECTIVE
+
+
+def test_whole_figures_are_held_to_the_last_digit_and_real_ones_to_the_twelfth() -> None:
+    large = StrategyFigures(10**15, 1e12, 1e12, 10**15, 10**15)
+    claim = Claim("exact", Status.FEASIBLE, "energy", 10**15, 0, large.named)
+    wrong = {
+        name: verify_strategy_claim(replace(claim, figures=large.named | {name: said}), large)
+        for name, said in (("macs", 10**15 + 1), ("dram_bits", 10**15 - 1), ("energy_pj", 1e12 + 2))
+    }
+    assert {name: [one.subject for one in found] for name, found in wrong.items()} == {
+        name: [f"result.{name}"] for name in wrong
+    }
+    near = replace(claim, figures=large.named | {"energy_pj": 1e12 + 0.5, "latency_cycles": 1e12 - 0.5})
+    assert verify_strategy_claim(near, large) == ()
+
+
+def test_an_objective_that_rounding_leads_to_is_so() -> None:
+    """Energies of 1.5 and 2.5 femtojoules are 3 to 5 together by their last digits, and 4 as they are rounded."""
+    objectives = objective_range("energy", [RunCost(0.0015, 3, 8), RunCost(0.0025, 4.5, 9)])
+    assert (objectives.least, objectives.nearest, objectives.greatest) == (3, 4, 5)
+    for said, is_so in ((2, False), (3, True), (4, True), (5, True), (6, False)):
+        claim = Claim("exact", Status.FEASIBLE, "energy", said, 0, {})
+        assert (verify_strategy_claim(claim, FIGURES, objectives) == ()) == is_so
+
+
+@pytest.mark.parametrize(("objective", "value"), [("energy", 4000), ("latency", 7), ("edp", 28000), ("dram", 17)])
+def test_an_objective_is_a_sum_over_stacks_or_a_product_of_sums(objective: str, value: int) -> None:
+    found = objective_range(objective, [RunCost(1.5, 3, 8), RunCost(2.5, 4, 9)])
+    assert (found.least, found.nearest, found.greatest) == (value, value, value)
+    with pytest.raises(ValueError, match="power"):
+        objective_range("power", [])

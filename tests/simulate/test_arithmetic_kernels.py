@@ -26,7 +26,7 @@ from support.tiled import Attributes, Network, convolution, gemm, networks, prob
 MASK = 2**16 - 1
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=120, deadline=None)
 @given(
     networks(),
     st.lists(st.integers(20, 500), min_size=1, max_size=3),

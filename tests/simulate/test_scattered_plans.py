@@ -28,7 +28,7 @@ NO_MATTER_OF_BYTES = {
 """What a machine may carry out without a byte being wrong."""
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(scattered_plans())
 def test_a_good_plan_over_several_scratchpads_is_legal_and_moves_what_the_verifier_says(
     case: tuple[Problem, Plan],
@@ -46,7 +46,7 @@ def test_a_good_plan_over_several_scratchpads_is_legal_and_moves_what_the_verifi
     assert figures.transfer_cost == sum(size[copy.tensor] for copy in copies)
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=160, deadline=None)
 @given(corrupted_plans())
 def test_what_the_verifier_passes_the_machine_carries_out_and_what_it_refuses_the_machine_feels(
     case: tuple[Problem, Plan],
@@ -68,7 +68,7 @@ def test_what_the_verifier_passes_the_machine_carries_out_and_what_it_refuses_th
         assert (run.loads, run.write_backs, run.moved) == (figures.loads, figures.write_backs, figures.moved)
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(scattered_plans())
 def test_placement_is_static_where_every_tensor_stays_or_comes_for_one_operator(case: tuple[Problem, Plan]) -> None:
     problem, plan = case
@@ -81,7 +81,7 @@ def test_placement_is_static_where_every_tensor_stays_or_comes_for_one_operator(
     assert sorted(violation.subject for violation in violations) == sorted(moving)
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(scattered_plans())
 def test_moves_are_the_transfers_that_dram_has_no_part_in(case: tuple[Problem, Plan]) -> None:
     problem, plan = case

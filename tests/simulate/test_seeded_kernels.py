@@ -25,6 +25,7 @@ from onchip.verify.verifier import verify
 from support.runs import run_seeded
 
 SIZES = st.integers(1, 40)
+QUICKLY_PLANNED = ("darts_v2", "densenet121", "lenet5", "lstm", "minerva", "mobilenetv1", "transformer", "vgg_cifar")
 
 
 def graph(kind: str, read_bytes: tuple[int, ...], written_bytes: int) -> Graph:
@@ -99,7 +100,10 @@ def test_an_input_handed_in_must_have_the_tensors_bytes() -> None:
         kernels.given_input(network.tensor["x0"], np.zeros(4, np.uint8))
 
 
-@pytest.mark.parametrize("network", bundled_networks())
+@pytest.mark.parametrize(
+    "network",
+    [pytest.param(name, marks=[] if name in QUICKLY_PLANNED else [pytest.mark.slow]) for name in bundled_networks()],
+)
 def test_a_plan_of_each_bundled_network_at_its_least_capacity_runs(network: str) -> None:
     plan_runs(read_network(network, Reading(bits=8)))
 

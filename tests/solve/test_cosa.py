@@ -140,17 +140,22 @@ def test_ties_are_broken_as_asked_and_cost_no_objective() -> None:
     def energy_pj(mapping: LayerMapping) -> float:
         return layer_cost(LayerProblem(layer, SIMBA), mapping).energy_pj
 
-    def energies_pj(mappings: Sequence[LayerMapping]) -> list[float]:
+    def least_first(mappings: Sequence[LayerMapping]) -> list[float]:
         return [energy_pj(mapping) for mapping in mappings]
 
-    as_found, broken = (
-        solve_as_cosa(LayerProblem(layer, SIMBA), Run()),
-        solve_as_cosa(LayerProblem(layer, SIMBA), Run(), tie_break=energies_pj),
+    def greatest_first(mappings: Sequence[LayerMapping]) -> list[float]:
+        return [-energy_pj(mapping) for mapping in mappings]
+
+    as_found, least, greatest = (
+        solve_as_cosa(LayerProblem(layer, SIMBA), Run(), tie_break=tie_break)
+        for tie_break in (None, least_first, greatest_first)
     )
-    assert as_found.objective_value == broken.objective_value
-    assert energy_pj(answer_of(broken)) < energy_pj(answer_of(as_found))
-    read = cosa_objective(layer, SIMBA, answer_of(broken)).total
-    assert round(read * VALUE_PER_BIT) == broken.objective_value
+    energies = [energy_pj(answer_of(one)) for one in (least, as_found, greatest)]
+    assert energies == sorted(energies)
+    assert energies[0] < energies[-1]
+    for one in (least, as_found, greatest):
+        read = cosa_objective(layer, SIMBA, answer_of(one)).total
+        assert round(read * VALUE_PER_BIT) == one.objective_value == as_found.objective_value
 
 
 def test_the_same_layer_gives_the_same_mapping() -> None:
@@ -183,8 +188,12 @@ def test_a_layer_without_weights_is_mapped() -> None:
     check_memories(LayerProblem(layer, SIMBA), answer_of(result))
 
 
-def test_an_element_too_large_for_its_memory_is_infeasible() -> None:
-    result = solve_as_cosa(LayerProblem(replace(SMALL, weight_bits=16), SIMBA), Run())
+def test_an_element_too_large_for_its_share_of_a_memory_is_infeasible() -> None:
+    """CoSA gives inputs a quarter of the global buffer, in which here an element has room, but not in the quarter."""
+    levels = (*SIMBA.levels[:-1], replace(SIMBA.levels[-1], memory=replace(SIMBA.levels[-1].memory, capacity_bytes=6)))
+    tight = replace(SIMBA, levels=levels, scratchpads=(levels[-1].memory,))
+    layer = replace(SMALL, input_bits=16, weight_bits=8)
+    result = solve_as_cosa(LayerProblem(layer, tight), Run())
     assert (result.status, result.answer, result.stopped_by) == (Status.INFEASIBLE, None, Stop.COMPLETED)
 
 

@@ -54,8 +54,7 @@ REGISTERS = accelerator_from_yaml(
 )
 
 
-PARTS = accelerator_from_yaml(
-    """
+PARTS_CHIP = """
 format: onchip-accelerator
 version: 1
 name: parts
@@ -70,9 +69,12 @@ memories:
   - {name: buffer, capacity: 256B, scratchpad: true, access_bits: 8, read_energy_pj: 5,
      write_energy_pj: 6, ports: [{direction: read_write, bits_per_cycle: 64}]}
 dram: {access_bits: 8, read_energy_pj: 20, write_energy_pj: 25, ports: [{direction: read_write, bits_per_cycle: 64}]}
-""",
-    "p.yaml",
-)
+"""
+PARTS = accelerator_from_yaml(PARTS_CHIP, "p.yaml")
+_NARROW_SUMS = PARTS_CHIP.replace("sums, capacity: 4B", "sums, capacity: 1B")
+_NARROW_BOTH = _NARROW_SUMS.replace("weights, capacity: 2B", "weights, capacity: 1B, double_buffered: true")
+NARROW = tuple(accelerator_from_yaml(text, "n.yaml") for text in (_NARROW_SUMS, _NARROW_BOTH))
+"""A sum, or also two weights, have no room near the units."""
 
 
 @dataclass(frozen=True)
@@ -126,7 +128,7 @@ def choices_on(network: FusableNetwork, accelerator: Accelerator) -> Sequence[St
 @settings(max_examples=60, deadline=None)
 @given(
     st.integers(0, 10**6),
-    st.sampled_from([SMALL, FREE, WIDE, REGISTERS, PARTS]),
+    st.sampled_from([SMALL, FREE, WIDE, REGISTERS, PARTS, *NARROW]),
     st.sampled_from([(kind, one) for kind in KINDS for one in FusionObjective if kind != "uneven" or one == "energy"]),
     st.data(),
 )
@@ -184,7 +186,7 @@ def test_where_pixels_are_skipped_a_smaller_tile_may_load_less_than_the_whole_ma
 @settings(max_examples=60, deadline=None)
 @given(
     st.integers(0, 10**6),
-    st.sampled_from([SMALL, FREE, WIDE, REGISTERS, PARTS]),
+    st.sampled_from([SMALL, FREE, WIDE, REGISTERS, PARTS, *NARROW]),
     st.sampled_from(FusionObjective),
     st.data(),
 )

@@ -42,7 +42,7 @@ from onchip.solve.stacks.tile_totals import LayerTotals, axis_totals
 from onchip.solve.stacks.tilings import TileBox, TileSizes, boxes_of
 from onchip.solve.stacks.workers import Costing
 from oracles.fused_pixels import computed
-from oracles.mapspace import all_mappings, homed_toy, lean_toy, toy
+from oracles.mapspace import all_mappings, homed_toy, lean_toy, narrow_toy, toy
 from support.nests import random_accelerator, random_layer, random_mapping, random_problem
 from support.stacks import tilings_of
 
@@ -68,7 +68,15 @@ def at_random(seed: int) -> Iterator[Mapped]:
 
 def in_the_mapspace(seed: int) -> Iterator[Mapped]:
     """Some of the mappings in which every memory keeps what it holds."""
-    problem = (toy, lean_toy, homed_toy)[seed % 3](seed)
+    yield from _of_mapspace((toy, lean_toy, homed_toy)[seed % 3](seed), seed)
+
+
+def in_the_mapspace_of_a_narrow_machine(seed: int) -> Iterator[Mapped]:
+    """The same where elements are wider than some memories, which keep nothing of them."""
+    yield from _of_mapspace(narrow_toy(seed), seed)
+
+
+def _of_mapspace(problem: LayerProblem, seed: int) -> Iterator[Mapped]:
     problem = replace(problem, layer=without_gaps(problem.layer))
     step = Random(seed).randint(1, 40)
     for mapping in islice(all_mappings(problem), 0, 4000, step):
@@ -92,7 +100,10 @@ def energy_of(cost: LayerCost, operand: Operand) -> float:
     return sum(energy for (_, one), energy in cost.memory_energy_pj.items() if one == operand)
 
 
-KINDS = pytest.mark.parametrize(("mapped", "keeps"), [(at_random, False), (in_the_mapspace, True)])
+KINDS = pytest.mark.parametrize(
+    ("mapped", "keeps"),
+    [(at_random, False), (in_the_mapspace, True), (in_the_mapspace_of_a_narrow_machine, True)],
+)
 SEEDS = pytest.mark.parametrize("seed", range(60))
 
 

@@ -11,7 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from onchip.answer.result import Status
-from onchip.answer.stacks import FusionStrategy, LayerInNetwork, OverlapMode, Tiling
+from onchip.answer.stacks import LayerInNetwork, OverlapMode, Tiling
+from onchip.answer.strategy import FusionStrategy
 from onchip.arch.accelerator import Accelerator
 from onchip.facts.fusable import FeatureMap, FusableNetwork
 from onchip.formats.own.accelerator_yaml import accelerator_from_yaml

@@ -407,3 +407,18 @@ def test_without_time_there_is_an_answer_and_a_bound() -> None:
     assert stopped.objective_value is not None
     assert proven.objective_value is not None
     assert stopped.lower_bound <= proven.objective_value <= stopped.objective_value
+
+
+def test_without_any_memory_for_its_operands_everything_comes_from_dram() -> None:
+    """A product of two feature maps where the one memory holds weights alone."""
+    memory = Memory("weights", 8, holds=(Operand.WEIGHT,))
+    level = MemoryLevel(memory, access=Access(8, 1.0, 1.0), is_scratchpad=True)
+    array = ComputeArray({"D1": 2}, mac_energy_pj=1.0)
+    machine = Accelerator("one", (memory,), levels=(level,), array=array, dram=Dram(Access(8, 10.0, 10.0)))
+    problem = LayerProblem(Layer(g=4, n=3), machine, weight_is_an_input=True)
+    assert problem.levels == ()
+
+    found = solve_as_loma(problem, MappingObjective.ENERGY, Run(Limits()))
+
+    assert found.answer is not None
+    assert verify_mapping(problem, found.answer) == ()

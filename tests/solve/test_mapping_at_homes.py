@@ -18,7 +18,7 @@ from onchip.errors import UsageError
 from onchip.formats.own.accelerator_yaml import load_accelerator
 from onchip.ir.layer import Layer
 from onchip.solve.mapping.cache import MappingCache
-from onchip.solve.mapping.layer_at import map_layer_at
+from onchip.solve.mapping.layer_at import best_mapping_at, map_layer_at
 from onchip.solve.mapping.objective import MappingObjective
 from onchip.solve.run.limits import Run
 from onchip.verify.mapping import tile_bits
@@ -99,6 +99,28 @@ def test_what_is_kept_between_runs_is_kept_by_homes_and_room(tmp_path: Path) -> 
     assert len(list(tmp_path.glob("mappings/*.json"))) == 3
     assert len({one.objective_value for one in first}) == 3
     assert found() == first
+
+
+@pytest.mark.parametrize("seed", range(10))
+@pytest.mark.parametrize("objective", MappingObjective)
+def test_the_best_of_both_is_no_worse_than_loma_or_exact_alone(seed: int, objective: MappingObjective) -> None:
+    problem = homed_toy(seed)
+    alone = [map_layer_at(problem, objective, Run(), method).objective_value for method in ("loma", "exact")]
+    found = best_mapping_at(problem, objective, Run())
+
+    assert found.objective_value == min((one for one in alone if one is not None), default=None)
+    assert (found.status is Status.INFEASIBLE) == (found.objective_value is None)
+
+
+def test_the_best_of_both_is_kept_beside_what_exact_alone_finds(tmp_path: Path) -> None:
+    machine, cache = load_accelerator("tpu-like-df"), MappingCache(tmp_path)
+    problem = LayerProblem(Layer(k=8, c=8, p=8, q=8, r=3, s=3, partial_bits=16), machine)
+    exact = [map_layer_at(problem, ENERGY, Run(), cache=cache).objective_value for _ in range(2)]
+    both = [best_mapping_at(problem, ENERGY, Run(), cache).objective_value for _ in range(2)]
+
+    assert len(list(tmp_path.glob("mappings/*.json"))) == 2
+    assert exact[0] == exact[1]
+    assert both[0] == both[1] is not None
 
 
 def test_another_method_is_refused() -> None:

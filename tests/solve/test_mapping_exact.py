@@ -19,13 +19,15 @@ from onchip.solve.mapping.exact.tables import tables_of
 from onchip.solve.mapping.objective import MappingObjective
 from onchip.solve.run.limits import Limits, Progress, Run
 from onchip.verify.mapping import verify_mapping
-from oracles.mapspace import homed_toy, lean_toy, least_values, toy
+from oracles.mapspace import are_few, homed_toy, lean_toy, least_values, toy
 from support.nests import beside_operands
 
 MOST_MAPPINGS = 3000
+TOYS = range(60)
+"""The adversary looks at as many others as there is time for."""
 
 
-@pytest.mark.parametrize("seed", range(130))
+@pytest.mark.parametrize("seed", TOYS)
 def test_it_finds_the_best_of_all_mappings(seed: int) -> None:
     _is_best(toy(seed))
 
@@ -35,7 +37,7 @@ def test_it_finds_the_best_where_memories_keep_one_operand(seed: int) -> None:
     _is_best(lean_toy(seed))
 
 
-@pytest.mark.parametrize("seed", range(60))
+@pytest.mark.parametrize("seed", range(40))
 def test_it_finds_the_best_where_operands_lie_whole_in_tight_memories(seed: int) -> None:
     _is_best(homed_toy(seed))
 
@@ -55,9 +57,8 @@ def _is_best(problem: LayerProblem) -> None:
         assert verify_mapping(problem, result.answer) == ()
 
 
-def test_at_least_a_hundred_toys_are_small_enough() -> None:
-    small = sum(least_values(toy(seed), MOST_MAPPINGS) is not None for seed in range(130))
-    assert small >= 100
+def test_most_toys_are_small_enough() -> None:
+    assert sum(are_few(toy(seed), MOST_MAPPINGS) for seed in TOYS) >= 45
 
 
 def test_in_some_toys_incomplete_sums_find_no_room_where_outputs_lie_whole() -> None:

@@ -56,8 +56,8 @@ class Bench:
     def mapper(self, objective: MappingObjective) -> ExactMapper:
         """With its tables made, as `solve` makes them."""
         mapper = ExactMapper(self.problem, objective, Run())
-        tables = tables_of(self.problem)
-        mapper._tables, mapper._costs = tables, LayerCosts(self.problem)
+        tables = tables_of(mapper.problem)
+        mapper._tables, mapper._costs = tables, LayerCosts(mapper.problem)
         mapper._criteria = mapper._list_criteria()
         mapper._work = work_of(tables, mapper._criteria.shape[0])
         mapper._room = room_of(tables, mapper._work.volume.size, mapper._work.port, mapper._criteria.shape[0])
@@ -94,7 +94,7 @@ def _bench(kind: str, seed: int) -> Bench:
     """Skips what has too many mappings, or a machine that is refused."""
     try:
         problem = {"toy": toy, "lean": lean_toy, "homed": homed_toy, "odd": _odd}[kind](seed)
-        tables_of(problem)
+        tables_of(problem.without_memories_of_no_use())
     except InputError:
         pytest.skip("refused")
     mappings = list(islice(all_mappings(problem), MOST_MAPPINGS + 1))

@@ -3,22 +3,19 @@
 from __future__ import annotations
 
 import random
-from dataclasses import replace
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 
 import pytest
 
+from onchip.answer.layer_mapping import LayerMapping
 from onchip.answer.layer_problem import LayerProblem
 from onchip.answer.schedule import ScheduledStack
 from onchip.answer.stacks import OverlapMode, Tiling
 from onchip.arch.accelerator import Accelerator
-from onchip.arch.compute import ComputeArray
-from onchip.arch.memory import Access, Direction, Dram, Memory, MemoryLevel, Operand, Port
+from onchip.arch.memory import Operand
 from onchip.cost.schedule.figures import ScheduleFigures, schedule_figures
 from onchip.cost.schedule.nest_cost import nest_cost
-from onchip.ir.graph import Graph
-from onchip.ir.operator import AttributeValue, Operator
-from onchip.ir.tensor import Role, Tensor
-from onchip.lower.layers.layers_of import Precision
 from onchip.lower.schedule.tile_graph import TileGraph
 from onchip.lower.schedule.tiled import tile_graph
 from onchip.solve.mapping.layer_at import map_layer_at
@@ -30,47 +27,12 @@ from onchip.solve.schedule.movements import TiledNetwork
 from onchip.solve.schedule.objective import ScheduleObjective
 from onchip.solve.schedule.options import ScheduleOptions
 from onchip.solve.schedule.places import Places
+from onchip.solve.schedule.question import ScheduleQuestion
 from onchip.solve.schedule.runs import NestPlace, step_of
-from onchip.solve.schedule.solve import ScheduleQuestion, solve_schedule
+from onchip.solve.schedule.solve import solve_schedule
 from onchip.verify.schedule.setting import ScheduleSetting
 from onchip.verify.schedule.verifier import verify_schedule
-
-PRECISION = Precision(8, 16)
-PORTS = (Port(Direction.READ_WRITE, 16),)
-
-
-def machine(near_bytes: int = 40, far_bytes: int = 90) -> Accelerator:
-    near = MemoryLevel(Memory("near", near_bytes), access=Access(8, 1, 1), ports=PORTS)
-    far = MemoryLevel(Memory("far", far_bytes, 2), is_scratchpad=True, access=Access(8, 5, 5), ports=PORTS)
-    array = ComputeArray({"K": 2}, None, 0.5)
-    return Accelerator("tiny", (far.memory,), (near, far), None, array, Dram(Access(8, 100, 100), PORTS))
-
-
-def network(rows: int = 4, columns: int = 4) -> Graph:
-    """A chain of convolutions with a skip connection over one, then a softmax, which has no nest."""
-
-    def activation(name: str, role: Role = Role.ACTIVATION) -> Tensor:
-        return Tensor.of_shape(name, (1, 2, rows, columns), 8, role)
-
-    weights = tuple(Tensor.of_shape(f"w{at}", (2, 2, 3, 3), 8, Role.PARAMETER) for at in range(2))
-    attributes: dict[str, AttributeValue] = {
-        "kernel_shape": [3, 3],
-        "pads": [1, 1, 1, 1],
-        "strides": [1, 1],
-        "dilations": [1, 1],
-        "group": 1,
-    }
-    return Graph(
-        "skip",
-        (activation("x", Role.INPUT), *weights, *map(activation, "abc"), activation("y", Role.OUTPUT)),
-        (
-            Operator("first", "Conv", ("x",), ("a",), ("w0",), attributes),
-            Operator("second", "Conv", ("a",), ("b",), ("w1",), attributes),
-            Operator("add", "Add", ("a", "b"), ("c",)),
-            Operator("soft", "Softmax", ("c",), ("y",)),
-        ),
-    )
-
+from support.skip_network import PRECISION, skip_chip, skip_network
 
 STACKS = {
     "layers": tuple(ScheduledStack((name,)) for name in ("first", "second", "add", "soft")),
@@ -85,16 +47,27 @@ STACKS = {
 }
 
 
-def composer(stacks: tuple[ScheduledStack, ...], accelerator: Accelerator) -> tuple[TileGraph, Composer]:
-    tiles = tile_graph(network(), stacks, PRECISION)
-    steps = [step_of(tiles, operator) for operator in tiles.graph.operators]
+@dataclass(slots=True)
+class ProvenMapper:
+    """Finds the best mapping of each nest."""
 
-    def mapped(nest: NestPlace, room: Room) -> MappedNest | None:
-        problem = LayerProblem(nest.layer, accelerator, nest.homes, room, nest.weight_is_an_input)
+    accelerator: Accelerator
+    is_quick: bool = False
+
+    def __call__(self, nest: NestPlace, room: Room, similar: Sequence[LayerMapping]) -> MappedNest | None:
+        problem = LayerProblem(nest.layer, self.accelerator, nest.homes, room, nest.weight_is_an_input)
         found = map_layer_at(problem, MappingObjective.ENERGY, Run()).answer
         return None if found is None else MappedNest(found, nest_cost(problem, found))
 
-    return tiles, Composer(stacks, TiledNetwork.of(tiles, steps), accelerator, KnownMappings(mapped))
+    def expect(self, count: int) -> None:
+        """It shares out no time."""
+
+
+def composer(stacks: tuple[ScheduledStack, ...], accelerator: Accelerator) -> tuple[TileGraph, Composer]:
+    tiles = tile_graph(skip_network(), stacks, PRECISION)
+    steps = [step_of(tiles, operator) for operator in tiles.graph.operators]
+    network = TiledNetwork.of(tiles, steps)
+    return tiles, Composer(stacks, network, accelerator, KnownMappings(ProvenMapper(accelerator)))
 
 
 def random_places(chance: random.Random, stacks: tuple[ScheduledStack, ...]) -> Places:
@@ -115,13 +88,13 @@ def test_whatever_the_places_the_schedule_is_legal_and_costs_what_the_verifier_s
     stacks: tuple[ScheduledStack, ...], seed: int
 ) -> None:
     chance = random.Random(seed)
-    accelerator = machine(chance.choice((8, 40, 60)), chance.choice((60, 90, 400)))
+    accelerator = skip_chip(chance.choice((8, 40, 60)), chance.choice((60, 90, 400)))
     tiles, composing = composer(stacks, accelerator)
     try:
         found = composing.composed(random_places(chance, stacks))
     except NoMappingError:
         found = composing.composed(Places())
-    setting = ScheduleSetting(network(), accelerator, tiles.graph, 16)
+    setting = ScheduleSetting(skip_network(), accelerator, tiles.graph, 16)
 
     verdict = verify_schedule(setting, found.schedule, None, nest_cost)
 
@@ -137,16 +110,16 @@ def test_whatever_the_places_the_schedule_is_legal_and_costs_what_the_verifier_s
 
 
 def test_with_everything_in_dram_nothing_is_copied() -> None:
-    tiles, composing = composer(STACKS["layers"], machine())
+    tiles, composing = composer(STACKS["layers"], skip_chip())
 
-    found = figures_of(tiles, machine(), composing.composed(Places()))
+    found = figures_of(tiles, skip_chip(), composing.composed(Places()))
 
     assert found.traffic.loads == found.traffic.write_backs == 0
     assert found.traffic_bytes > 0
 
 
 def test_a_map_that_stays_on_the_chip_is_not_read_from_dram() -> None:
-    accelerator = machine(40, 400)
+    accelerator = skip_chip(40, 400)
     tiles, composing = composer(STACKS["layers"], accelerator)
     streamed = figures_of(tiles, accelerator, composing.composed(Places()))
 
@@ -158,7 +131,7 @@ def test_a_map_that_stays_on_the_chip_is_not_read_from_dram() -> None:
 
 
 def test_what_has_no_room_near_lies_farther_from_the_units() -> None:
-    accelerator = machine(8, 400)  # no map of 32 bytes fits the near memory
+    accelerator = skip_chip(8, 400)  # no map of 32 bytes fits the near memory
     _, composing = composer(STACKS["layers"], accelerator)
     near, far = (
         composing.composed(Places().with_map("a", 0, frozenset({1, 2}), memory)).schedule.program
@@ -172,7 +145,7 @@ def test_what_has_no_room_near_lies_farther_from_the_units() -> None:
 def test_an_answer_is_never_worse_than_everything_streamed_and_never_below_its_bound(
     objective: ScheduleObjective,
 ) -> None:
-    question = ScheduleQuestion(network(), machine(40, 400), PRECISION, objective, uses_cache=False)
+    question = ScheduleQuestion(skip_network(), skip_chip(40, 400), PRECISION, objective, uses_cache=False)
 
     best = solve_schedule(question, ScheduleOptions(), Run()).objective_value
     streamed = solve_schedule(question, ScheduleOptions("layers", maps_stay=False), Run()).objective_value
@@ -185,9 +158,9 @@ def test_an_answer_is_never_worse_than_everything_streamed_and_never_below_its_b
 
 
 def test_where_no_memory_has_room_for_a_tile_there_is_no_schedule() -> None:
-    accelerator = machine(1, 2)
+    accelerator = skip_chip(1, 2)
     found = solve_schedule(
-        ScheduleQuestion(network(), accelerator, PRECISION, ScheduleObjective.ENERGY, uses_cache=False),
+        ScheduleQuestion(skip_network(), accelerator, PRECISION, ScheduleObjective.ENERGY, uses_cache=False),
         ScheduleOptions("layers"),
         Run(Limits()),
     )
@@ -196,7 +169,7 @@ def test_where_no_memory_has_room_for_a_tile_there_is_no_schedule() -> None:
 
 
 def test_only_what_holds_an_operand_is_its_home() -> None:
-    both = machine(400, 400)
+    both = skip_chip(400, 400)
     levels = tuple(
         replace(level, memory=replace(level.memory, holds=(Operand.WEIGHT,))) if level.memory.name == "near" else level
         for level in both.levels
@@ -208,5 +181,5 @@ def test_only_what_holds_an_operand_is_its_home() -> None:
 
     assert {one.homes.input for one in found.schedule.mappings} <= {None, "far"}
     assert not verify_schedule(
-        ScheduleSetting(network(), accelerator, tiles.graph, 16), found.schedule, None, nest_cost
+        ScheduleSetting(skip_network(), accelerator, tiles.graph, 16), found.schedule, None, nest_cost
     ).violations

@@ -15,7 +15,8 @@ from onchip.solve.run.limits import Run
 from onchip.solve.schedule.first_places import FirstPlaces
 from onchip.solve.schedule.objective import ScheduleObjective
 from onchip.solve.schedule.options import LAYERS, ScheduleOptions
-from onchip.solve.schedule.solve import ScheduleQuestion, solve_schedule
+from onchip.solve.schedule.question import ScheduleQuestion
+from onchip.solve.schedule.solve import solve_schedule
 
 MAPS = (Operand.INPUT, Operand.OUTPUT)
 ROWS = Memory("rows", 8)

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import ast
 import copy
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from types import CodeType
 
 import onchip.verify
+from support.source_places import SourcePlace, source_places
 
 OTHER_COMPARISONS: Mapping[type[ast.cmpop], tuple[type[ast.cmpop], ...]] = {
     ast.Lt: (ast.LtE, ast.GtE),
@@ -25,34 +28,64 @@ OTHER_COMPARISONS: Mapping[type[ast.cmpop], tuple[type[ast.cmpop], ...]] = {
 }
 
 
+@dataclass(frozen=True, slots=True)
+class Mutant:
+    """A module with one thing wrong: `change` says in a line what stands instead of what.
+
+    `place` says which lines of the file run where the change is, and in which function; `compiled` makes all of it.
+    """
+
+    module: str
+    change: str
+    place: SourcePlace
+    compiled: Callable[[], CodeType]
+
+    @property
+    def key(self) -> str:
+        """The change and its function, without a line number: it stays as long as they do."""
+        return f"{self.place.function or 'module'}: {self.change}"
+
+    def __str__(self) -> str:
+        return f"{self.module} line {self.place.lines.start}: {self.key}"
+
+
 def source_tree(module: str) -> ast.Module:
-    return ast.parse((Path(onchip.verify.__path__[0]) / f"{module}.py").read_text(encoding="utf-8"))
+    return ast.parse(source_file(module).read_text(encoding="utf-8"))
 
 
-def mutants(module: str) -> Iterator[tuple[str, CodeType]]:
-    """The module with one node of its syntax tree replaced at a time, and what was replaced."""
-    tree = source_tree(module)
+def source_file(module: str) -> Path:
+    return Path(onchip.verify.__path__[0]) / f"{module}.py"
+
+
+def mutants(module: str, tree: ast.Module | None = None) -> Iterator[Mutant]:
+    """The module with one node of its syntax tree replaced at a time."""
+    tree = tree or source_tree(module)
+    places, known = source_places(tree), Counter[str]()
     decorators = {id(part) for node in ast.walk(tree) for part in parts_of_decorators(node)}
-    for node, put_in_place in tuple(places(tree)):
+    for node, put_in_place in tuple(replaceable_nodes(tree)):
         if id(node) in decorators:
             continue
+        place = places[id(node)]
+        before = shown(place.shown)
         for replacement in replacements(node):
             put_in_place(ast.fix_missing_locations(ast.copy_location(replacement, node)))
-            yield (
-                f"{module} line {getattr(node, 'lineno', 0)}: {shown(node)} -> {shown(replacement)}",
-                compiled(module, tree),
-            )
+            change = f"{before} -> {shown(replacement if place.shown is node else place.shown)}"
+            known[f"{place.function}: {change}"] += 1
+            count = known[f"{place.function}: {change}"]
             put_in_place(node)
+            wrong = partial(_compiled_with, module, tree, put_in_place, (replacement, node))
+            yield Mutant(module, change if count == 1 else f"{change} ({count})", place, wrong)
 
 
-def places(tree: ast.Module) -> Iterator[tuple[ast.AST, Callable[[ast.AST], None]]]:
+def replaceable_nodes(tree: ast.Module) -> Iterator[tuple[ast.AST, Callable[[ast.AST], None]]]:
     """Each node with what puts another in its place."""
     for parent in ast.walk(tree):
         for field, value in ast.iter_fields(parent):
             if isinstance(value, ast.AST):
                 yield value, partial(setattr, parent, field)
             elif isinstance(value, list):
-                yield from ((node, partial(value.__setitem__, index)) for index, node in enumerate(value))
+                places = ((node, partial(value.__setitem__, index)) for index, node in enumerate(value))
+                yield from (place for place in places if isinstance(place[0], ast.AST))
 
 
 def parts_of_decorators(node: ast.AST) -> Iterator[ast.AST]:
@@ -99,8 +132,21 @@ def with_fields(node: ast.AST, **fields: object) -> ast.AST:
 
 
 def shown(node: ast.AST) -> str:
-    return " ".join(ast.unparse(node).split())[:100]
+    """In one line; of a statement with a body, what stands above the body."""
+    head = with_fields(node, body=[ast.Pass()], orelse=[]) if isinstance(node, ast.If | ast.For) else node
+    return " ".join(ast.unparse(head).split()).removesuffix(" pass")
 
 
 def compiled(module: str, tree: ast.Module) -> CodeType:
     return compile(tree, f"<{module}>", "exec")
+
+
+def _compiled_with(
+    module: str, tree: ast.Module, put_in_place: Callable[[ast.AST], None], nodes: tuple[ast.AST, ast.AST]
+) -> CodeType:
+    """With the first node where the second one stands, and stands again afterwards."""
+    replacement, node = nodes
+    put_in_place(replacement)
+    code = compiled(module, tree)
+    put_in_place(node)
+    return code

@@ -158,3 +158,15 @@ def _kept(random: Random, problem: LayerProblem, operand: Operand, loops: int) -
     names = [name for name in names if random.random() < 0.8]
     cuts = sorted(random.randint(0, loops) for _ in names)
     return tuple(Kept(name, cut) for name, cut in zip(names, cuts, strict=True))
+
+
+def one_after_the_other(problem: LayerProblem) -> LayerMapping:
+    """Every memory that keeps tiles keeps one element, of an output until nothing more is added to it."""
+    summed = ("R", "S", "C")
+    order = (*summed, *(name for name in LOOPS if name not in summed))
+    nest = tuple(Loop(name, problem.layer.bounds[name]) for name in order)
+    kept = (
+        tuple(Kept(level.memory.name, len(summed) * (operand is Operand.OUTPUT)) for level in problem.keepers(operand))
+        for operand in Operand
+    )
+    return LayerMapping(nest, *kept)

@@ -16,12 +16,12 @@ from onchip.arch.memory import DRAM
 from onchip.cost.schedule.compute_cost import ComputeCost
 from onchip.cost.schedule.figures import schedule_figures
 from onchip.cost.schedule.relaxation import Relaxation
+from onchip.explanations.schedule_history import ScheduleHistory
 from onchip.formats.own.accelerator_yaml import load_accelerator
 from onchip.ir.graph import Graph
 from onchip.ir.operator import Operator
 from onchip.ir.tensor import Role, Tensor
 from onchip.lower.schedule.tile_graph import TileGraph, TileOperator
-from onchip.reports.schedule.history import ScheduleHistory
 from onchip.reports.schedule.outcome import ScheduleOutcome, ScheduleSeconds
 from onchip.solve.schedule.options import ScheduleOptions
 from support.fused_files import CHIP, three_convolutions

@@ -7,8 +7,12 @@ from dataclasses import replace
 from onchip.answer.schedule import Homes, ScheduledStack
 from onchip.answer.stacks import OverlapMode, Tiling
 from onchip.arch.memory import Operand
+from onchip.ir.graph import Graph
+from onchip.ir.operator import Operator
+from onchip.ir.tensor import Role
 from onchip.verify.rules import Rule
 from support.schedule_cases import (
+    ACTIVATIONS,
     CONV1,
     CONV2,
     HALF,
@@ -20,9 +24,11 @@ from support.schedule_cases import (
     level,
     machine,
     mapped,
+    tensor,
     whole_stacks,
 )
 from support.schedule_refusal import refusal
+from support.schedule_structure_refusals import FORKED
 
 SPILLED = ScheduleCase(
     whole_stacks("conv1", "conv2"),
@@ -50,9 +56,52 @@ BANDED = ScheduleCase(
     compute conv2#1
     """,
 )
+ROWS = ScheduleCase(
+    whole_stacks("f"),
+    (),
+    """
+    allocate f@workspace far 0
+    compute f
+    free f@workspace far
+    """,
+    Graph(
+        "rows",
+        (tensor("x", (2, 6), Role.INPUT), tensor("y", (2, 6), Role.OUTPUT)),
+        (Operator("f", "Softmax", ("x",), ("y",)),),
+    ),
+)
+"""Without a loop nest: a row of what it reads and one of what it writes lie in far, both streamed."""
+WEIGHED = STREAMED.of(
+    accelerator=machine(level("near", 128, 1.0, ACTIVATIONS), level("weights", 64, 2.0, (Operand.WEIGHT,))),
+    mappings=(mapped(0, CONV1, Homes(None, "weights", None)), STREAMED.mappings[1]),
+    program="allocate w1 weights 0\ncopy w1 dram weights\ncompute conv1\ncompute conv2",
+)
+READ_TWICE = FORKED.of(
+    mappings=(replace(FORKED.mappings[0], homes=Homes(None, None, "near")), *FORKED.mappings[1:]),
+    program="allocate a near 0\ncompute f\ncopy a near dram\nfree a near\ncompute g\ncompute h\ncompute add",
+)
 NO_OUTPUTS_NEAR = machine(level("near", 128, 1.0, (Operand.INPUT,)), level("far", 256, 2.0))
 
 _PROGRAM = (
+    refusal(
+        (Rule.MAPPING_UNUSED, Rule.OPERATOR_NEVER_RUN, Rule.OUTPUT_NEVER_WRITTEN),
+        "every tile operator",
+        (STREAMED, STREAMED.edited(1)),
+        "mapping 1",
+    ),
+    refusal(Rule.OUTPUT_NEVER_WRITTEN, "network outputs in DRAM", (RESIDENT, RESIDENT.edited(16)), "y"),
+    refusal(Rule.WORKSPACE_MISSING, "rows of what streams", (ROWS, ROWS.edited(2).edited(0)), "f@workspace"),
+    refusal(
+        Rule.WORKSPACE_NOT_NEEDED,
+        "no rows of what is resident",
+        (
+            ROWS,
+            ROWS.edited(
+                0, "allocate x far 12", "copy x dram far", "allocate y far 24", "allocate f@workspace far 0"
+            ).edited(5, "free f@workspace far", "copy y far dram"),
+        ),
+        "f@workspace",
+    ),
     refusal(
         Rule.TENSOR_NOT_HELD,
         "a parameter where weights are held",
@@ -60,6 +109,7 @@ _PROGRAM = (
         "w2",
     ),
     refusal(Rule.NOT_IN_DRAM, "what streams has a copy in DRAM", (SPILLED, SPILLED.edited(4)), "a"),
+    refusal(Rule.NOT_IN_DRAM, "what streams twice has a copy in DRAM", (READ_TWICE, READ_TWICE.edited(2)), "a"),
     refusal(
         Rule.OUTPUT_IN_SEVERAL,
         "an output in one memory",
@@ -83,6 +133,12 @@ _PROGRAM = (
         "an output that streams is in DRAM",
         (STREAMED, STREAMED.edited(1, "compute conv2", "allocate y near 0", "copy y dram near", "copy y near dram")),
         "y",
+    ),
+    refusal(
+        (Rule.MAPPING_MISSING, Rule.MAPPING_UNUSED, Rule.TENSOR_NOT_HELD),
+        "a parameter where weights alone are held",
+        (WEIGHED, WEIGHED.edited(1, "copy w1 dram near").edited(0, "allocate w1 near 0")),
+        "conv1",
     ),
     refusal(
         Rule.OUT_OF_ORDER,

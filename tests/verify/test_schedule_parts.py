@@ -65,6 +65,14 @@ def test_equal_sizes_are_no_partition() -> None:
     assert not partition(whole, [((0, 2), (0, 1)), ((1, 3), (0, 1))])
 
 
+def test_a_box_beside_the_whole_is_no_part_of_it() -> None:
+    assert partition(((0, 2),), [((0, 1),), ((1, 2),)])
+    assert not partition(((0, 2),), [((0, 2),), ((2, 3),)])
+    assert not partition(((1, 2),), [((0, 1),), ((1, 2),)])
+    assert not partition(((0, 2),), [((0, 3),)])
+    assert not partition(((0, 2),), [])
+
+
 @pytest.mark.parametrize("seed", range(200))
 def test_bytes_in_use_are_those_of_an_array(seed: int) -> None:
     random, used, plain = Random(seed), UsedBytes(), [0] * 20

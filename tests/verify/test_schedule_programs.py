@@ -2,38 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
 from random import Random
 
 import pytest
 
-from onchip.answer.program import Allocate, Compute, Copy, Instruction
+from onchip.answer.program import Allocate, Compute, Copy
 from onchip.answer.schedule import WORKSPACE
 from onchip.cost.schedule.figures import schedule_figures
-from onchip.ir.graph import Graph
 from onchip.ir.tensor import Role
 from onchip.verify.rules import Rule
 from onchip.verify.schedule.costs import Expense, expense_of_copy, turn_at_dram
 from onchip.verify.schedule.machine import AddressedMachine
-from onchip.verify.schedule.operands import TileOperand, tile_operands
-from onchip.verify.schedule.streaming import StreamingReplay, tile_problem
-from onchip.verify.schedule.tiles import TileOfNetwork
 from onchip.verify.schedule.timeline import Clock
+from support.replayed_programs import operands_of, replayed
 from support.schedule_programs import ProgramCase, random_program
-
-
-def operands_of(graph: Graph) -> Mapping[str, Sequence[TileOperand]]:
-    return {one.name: tile_operands(graph, TileOfNetwork(one, one, 0, 0)) for one in graph.operators}
-
-
-def replayed(case: ProgramCase, instructions: Sequence[Instruction]) -> StreamingReplay:
-    machine = AddressedMachine(case.accelerator)
-    workspaces = {name: cost.workspace_bytes for name, cost in case.costs.items()}
-    replay = StreamingReplay(tile_problem(case.graph, machine), machine, operands_of(case.graph), workspaces)
-    for index, instruction in enumerate(instructions):
-        replay.execute(index, instruction)
-    replay.finish()
-    return replay
 
 
 def expenses_of(case: ProgramCase) -> dict[int, Expense]:

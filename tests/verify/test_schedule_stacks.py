@@ -11,9 +11,9 @@ from onchip.answer.stacks import OverlapMode, Tiling
 from onchip.ir.graph import Graph
 from onchip.ir.operator import Operator
 from onchip.ir.region import Region
-from onchip.ir.tensor import Role
+from onchip.ir.tensor import Role, Tensor
 from onchip.verify.rules import Rule
-from onchip.verify.schedule.stacks import tile_regions, verify_stacks
+from onchip.verify.schedule.stacks import pixel_of, tile_regions, verify_stacks
 from support.schedule_cases import FORK, tensor
 
 RELU = Operator("f", "Relu", ("x",), ("y",))
@@ -82,3 +82,30 @@ def test_what_is_read_outside_names_the_stack_by_its_last_operator() -> None:
     (violation,) = verify_stacks(FORK, stacks)
     assert (violation.rule, violation.subject) == (Rule.OVER_A_BRANCH, "f")
     assert violation.detail == "'add' reads 'a' outside the stack that ends with 'h'"
+
+
+def test_a_transposed_convolution_that_says_no_stride_has_pixels_of_one_output() -> None:
+    made = network(Operator("f", "ConvTranspose", ("x",), ("y",), ("w",)), (1, 8, 4, 4), (1, 8, 6, 6))
+    assert pixel_of(made.operator["f"]) == (1, 1)
+    assert verify_stacks(made, [stack(6, 6)]) == ()
+    assert [one.rule for one in verify_stacks(made, [stack(7, 6)])] == [Rule.TILE_EXCEEDS_MAP]
+    assert [one.rule for one in verify_stacks(made, [stack(6, 7)])] == [Rule.TILE_EXCEEDS_MAP]
+
+
+def test_what_has_no_shape_is_one_tile() -> None:
+    tensors = (Tensor("x", 8, Role.INPUT), Tensor("y", 8, Role.OUTPUT))
+    made = Graph("in bytes", tensors, (Operator("f", "Odd", ("x",), ("y",)),))
+    assert verify_stacks(made, [stack(1, 1)]) == ()
+    (violation,) = verify_stacks(made, [stack(2, 1)])
+    assert violation.detail == "tiles of 2 x 1 in a map of 1 x 1"
+
+
+def test_what_nobody_reads_leaves_no_stack_from_inside() -> None:
+    tensors = (tensor("x", (4,), Role.INPUT), *(tensor(name, (4,)) for name in "ab"), tensor("y", (4,), Role.OUTPUT))
+    operators = (Operator("f", "Split", ("x",), ("a", "b")), Operator("g", "Relu", ("a",), ("y",)))
+    made = Graph("unread", tensors, operators)
+    assert verify_stacks(made, [ScheduledStack(("f",)), ScheduledStack(("g",))]) == ()
+    together = ScheduledStack(("f", "g"), Tiling(1, 1, OverlapMode.RECOMPUTE))
+    (violation,) = verify_stacks(made, [together])
+    assert (violation.rule, violation.subject) == (Rule.OUTPUT_LOST, "f")
+    assert violation.detail == "'b' leaves the network"

@@ -12,7 +12,7 @@ from onchip.answer.problem import Count, Order, Placement, Transfers
 from onchip.answer.program import Plan
 from onchip.answer.result import Status
 from onchip.answer.schedule import Schedule
-from onchip.answer.stacks import FusionStrategy
+from onchip.answer.strategy import FusionStrategy
 from onchip.arch.accelerator import Accelerator
 from onchip.ir.layer import Layer
 

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Final
 
+from onchip.answer.operands_kept import operands_kept
 from onchip.answer.schedule import Homes
 from onchip.arch.accelerator import Accelerator
 from onchip.arch.memory import DRAM, MemoryLevel, Operand
@@ -22,8 +23,9 @@ class LayerProblem:
     `room_bytes`: by memory how many bytes of one instance the tiles may take; of a memory that is not listed, all. What
     lies whole at its home takes no room of theirs, but what an output's sums are wider there in the making does. With
     `weight_is_an_input` the layer has two feature maps, and the weight lies wherever a memory holds inputs. `levels`
-    are the memories as this layer sees them, nearest the MACs first. Raises AcceleratorError for a home that is no
-    single memory which holds the operand, and for room that a memory does not have.
+    are the memories as this layer sees them, nearest the MACs first; `kept` are the operands of which each has room for
+    an element (`operands_kept`). Raises AcceleratorError for a home that is no single memory which holds the operand,
+    and for room that a memory does not have.
     """
 
     layer: Layer
@@ -32,12 +34,14 @@ class LayerProblem:
     room_bytes: Mapping[str, int] = field(default_factory=dict, hash=False)
     weight_is_an_input: bool = False
     levels: tuple[MemoryLevel, ...] = field(init=False, compare=False, repr=False)
+    kept: tuple[frozenset[Operand], ...] = field(init=False, compare=False, repr=False)
 
     def __post_init__(self) -> None:
         levels = self.accelerator.levels
         if self.weight_is_an_input:
             levels = tuple(seen for level in levels if (seen := _with_weights_as_inputs(level)) is not None)
         object.__setattr__(self, "levels", levels)
+        object.__setattr__(self, "kept", operands_kept(levels, self.layer))
         self._operands_have_homes_that_hold_all_of_them()
         self._room_is_within_the_memories()
         capacities = self._capacities_bytes
@@ -48,12 +52,38 @@ class LayerProblem:
         """Where an operand lies whole before, or after, the layer runs; DRAM, if it is streamed."""
         return self.homes.of(Operand(operand)) or DRAM
 
-    def keepers(self, operand: str) -> tuple[MemoryLevel, ...]:
-        """The levels that may keep tiles of an operand: all below its home that hold it, nearest the MACs first."""
+    def below_home(self, operand: str) -> tuple[MemoryLevel, ...]:
+        """The levels nearer the MACs than an operand's home, nearest first; all, if it is streamed."""
         names = [level.memory.name for level in self.levels]
         home = self.home(operand)
-        below = self.levels[: names.index(home)] if home != DRAM else self.levels
-        return tuple(level for level in below if operand in level.memory.holds)
+        return self.levels[: names.index(home)] if home != DRAM else self.levels
+
+    def keepers(self, operand: str) -> tuple[MemoryLevel, ...]:
+        """The levels in which mappers keep tiles of an operand: all below its home with room for it, nearest first.
+
+        A mapping may be legal that leaves out some of these, or has its only tile in a memory that is not among them.
+        """
+        below = zip(self.below_home(operand), self.kept, strict=False)
+        return tuple(level for level, operands in below if operand in operands)
+
+    def without_memories_of_no_use(self) -> LayerProblem:
+        """The same problem on a machine without the memories that have room for nothing and are nobody's home.
+
+        A mapping costs the same on both. Where no memory is of use, all stay: a machine has at least one.
+        """
+        homes = {name for _, name in self.homes}
+        of_no_use = {level.memory.name for level, kept in zip(self.levels, self.kept, strict=True) if not kept} - homes
+        used = tuple(
+            replace(level, is_scratchpad=True)
+            for level in self.accelerator.levels
+            if level.memory.name not in of_no_use
+        )
+        if not used or not of_no_use:
+            return self
+        machine = replace(self.accelerator, levels=used, scratchpads=tuple(level.memory for level in used), links=())
+        names = {level.memory.name for level in used}
+        room_bytes = {name: room for name, room in self.room_bytes.items() if name in names}
+        return replace(self, accelerator=machine, room_bytes=room_bytes)
 
     def room_bits(self, memory: str) -> int:
         """What tiles may take of one instance of a memory."""

@@ -26,7 +26,7 @@ class Objective(StrEnum):
 
     @property
     def unit(self) -> str:
-        """Of the objective value."""
+        """Return the unit of the objective's value: bytes, cycles or fJ."""
         return {Objective.DMA_CYCLES: "cycles", Objective.DMA_ENERGY: "fJ"}.get(self, "bytes")
 
 
@@ -70,7 +70,7 @@ class Rate:
             )
 
     def cost(self, size_bytes: int) -> int:
-        """Of moving so many bytes."""
+        """Return what moving so many bytes costs, in the unit of the objective."""
         return self.setup + sum(-(-size_bytes * 8 // unit_bits) * cost for unit_bits, cost in self.terms)
 
 
@@ -88,7 +88,7 @@ class Transfers:
 
 @dataclass(frozen=True)
 class Problem:
-    """One planning problem."""
+    """One planning problem: a graph, the scratchpads that it may use, and what is to be least."""
 
     graph: Graph
     memories: tuple[Memory, ...]

@@ -31,7 +31,7 @@ class Copy:
 
 @dataclass(frozen=True, slots=True)
 class Compute:
-    """`operator` runs: a step."""
+    """`operator` runs and takes one step; what it reads and writes is resident then."""
 
     operator: str
 

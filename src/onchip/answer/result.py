@@ -21,7 +21,7 @@ class Status(StrEnum):
 
 
 class Stop(StrEnum):
-    """Why the method stopped."""
+    """Why the method stopped: it had finished, or a limit or the user ended it."""
 
     COMPLETED = "completed"
     TIME_LIMIT = "time limit"

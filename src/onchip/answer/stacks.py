@@ -1,4 +1,4 @@
-"""A fusion strategy: which layers run together as a stack, in which tiles, and what overlapping tiles share.
+"""Stacks of a fusion strategy: which layers run together, in which tiles, and what overlapping tiles share.
 
 After DeFiNES (Mei, Goetschalckx et al., HPCA 2023), its three axes: tile size, overlap mode, fuse depth. Tiles run from
 left to right, then from top to bottom; each is computed through all layers of its stack before the next one.
@@ -6,7 +6,6 @@ left to right, then from top to bottom; each is computed through all layers of i
 
 from __future__ import annotations
 
-from collections import Counter
 from dataclasses import dataclass
 from enum import StrEnum
 from re import fullmatch
@@ -91,19 +90,6 @@ class StackStrategy:
 
 
 @dataclass(frozen=True, slots=True)
-class FusionStrategy:
-    """Stacks in the order in which they run; every layer is in one of them."""
-
-    stacks: tuple[StackStrategy, ...]
-
-    def __post_init__(self) -> None:
-        names = Counter(name for stack in self.stacks for name in stack.layers)
-        for name, times in names.items():
-            if times > 1:
-                raise StrategyError(f"layer {name!r} is in {times} stacks", place="strategy", expected="one")
-
-
-@dataclass(frozen=True, slots=True)
 class LayerInNetwork:
     """What a strategy has to respect of a layer: the feature maps that it reads and writes, by name.
 
@@ -118,27 +104,3 @@ class LayerInNetwork:
     rows: int
     output_bits: int
     is_output: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class StrategyFigures:
-    """What running a network as a strategy says costs; `macs` with those that are computed again.
-
-    The objective is in femtojoules, cycles, the product of both, or the bits that DRAM reads and writes.
-    """
-
-    objective_value: float
-    energy_pj: float
-    latency_cycles: float
-    macs: int
-    dram_bits: int
-
-    @property
-    def named(self) -> dict[str, float]:
-        """All but the objective value, by the names of a strategy file's fields."""
-        return {
-            "energy_pj": self.energy_pj,
-            "latency_cycles": self.latency_cycles,
-            "macs": self.macs,
-            "dram_bits": self.dram_bits,
-        }

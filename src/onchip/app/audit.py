@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
@@ -70,19 +69,17 @@ def audit_answer(request: AuditRequest) -> AuditOutcome:
         return _audit_packing(request)
     if name.endswith((".yaml", ".yml")):
         return _audit_mappings(request)
-    _is_no_strategy(request.answer)
+    _is_a_plan(request.answer)
     return _audit_plan_file(request)
 
 
-def _is_no_strategy(answer: Path) -> None:
-    from onchip.formats.files import read_file
+def _is_a_plan(answer: Path) -> None:
+    """Raise UsageError for a schedule or a strategy; whoever reads anything else says what is wrong with it."""
+    from onchip.formats.own.answer_format import AnswerFormat, format_of_answer
 
-    try:
-        fields = json.loads(read_file(answer))
-    except ValueError:
-        return  # whoever reads it says what is wrong
-    if isinstance(fields, dict) and fields.get("format") == "onchip-strategy":
-        raise UsageError("strategies are not audited yet", file=str(answer), expected="a plan, a packing or a mapping")
+    what = {AnswerFormat.SCHEDULE: "schedules", AnswerFormat.STRATEGY: "strategies"}.get(format_of_answer(answer))
+    if what is not None:
+        raise UsageError(f"{what} are not audited yet", file=str(answer), expected="a plan, a packing or a mapping")
 
 
 # Plans

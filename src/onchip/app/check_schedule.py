@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from onchip.answer.document import ScheduleDocument
@@ -16,12 +16,14 @@ from onchip.formats.own.accelerator_yaml import load_accelerator
 from onchip.formats.own.accelerator_yaml_writer import accelerator_sha256
 from onchip.formats.own.graph_json import graph_sha256
 from onchip.formats.own.schedule_json import read_schedule
+from onchip.formats.without_collecting import without_collecting
 from onchip.ir.graph import Graph
 from onchip.lower.layers.layers_of import Precision
 from onchip.lower.schedule.tile_graph import TileGraph
 from onchip.lower.schedule.tiled import tile_graph
 from onchip.reports.schedule.check import ScheduleCheck
-from onchip.solve.schedule.solve import ensure_usable
+from onchip.solve.schedule.usable import ensure_usable
+from onchip.verify.outside_checks import outside_violations
 from onchip.verify.rules import Rule, Violation
 from onchip.verify.schedule.setting import ScheduleSetting
 from onchip.verify.schedule.stacks import verify_stacks
@@ -43,6 +45,7 @@ class ScheduleFile:
     insisted: Mapping[str, object] = field(default_factory=dict)
 
 
+@without_collecting()
 def check_schedule_file(file: ScheduleFile) -> ScheduleCheck:
     """Verify a schedule file for its network, which is read as the file says.
 
@@ -85,15 +88,14 @@ def check_schedule_document(document: ScheduleDocument, source: str) -> Schedule
 
 
 def precision_of(document: ScheduleDocument) -> Precision:
-    """Return the bits that a schedule's elements and sums have; raises ScheduleError where it says none."""
-    bits = document.reading.bits
-    if bits is None:
-        what = "elements of the model's own bits are not scheduled yet"
-        raise ScheduleError(what, place="reading.bits", expected="a number")
-    return Precision(bits, document.reading.partial_bits).on(document.accelerator)
+    """Return the bits that a schedule's elements (None: each tensor's own) and sums have."""
+    reading = document.reading
+    return Precision(reading.bits, reading.partial_bits).on(document.accelerator)
 
 
 def _verdict(document: ScheduleDocument, network: Graph, tiles: TileGraph, precision: Precision) -> ScheduleVerdict:
-    partial_bits = precision.partial_bits or precision.bits
-    setting = ScheduleSetting(network, document.accelerator, tiles.graph, partial_bits)
-    return verify_schedule(setting, document.answer, document.claim, nest_cost)
+    setting = ScheduleSetting(network, document.accelerator, tiles.graph, precision.sum_bits)
+    verdict = verify_schedule(setting, document.answer, document.claim, nest_cost)
+    if verdict.is_legal and (found := outside_violations(setting, document.answer)):
+        return replace(verdict, violations=found, figures=None)
+    return verdict

@@ -1,18 +1,23 @@
-"""A strategy file on one page: read it, its network and its accelerator -> verify its structure, search nothing."""
+"""A strategy file on one page: read it, its network and its accelerator -> verify -> replay. Nothing is searched."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Final
 
-from onchip.answer.document import Claim, Reading, StrategyDocument
-from onchip.answer.stacks import StrategyFigures
+from onchip.answer.document import Claim, CostModel, Reading, StrategyDocument
+from onchip.answer.strategy import StrategyFigures, nested_figures
 from onchip.app.check_mapping import accelerator_named
-from onchip.app.fuse import layers_in_network
 from onchip.app.insisted import ensure_reading_is
 from onchip.app.networks import read_network
 from onchip.arch.accelerator import Accelerator
+from onchip.cost.layer.accounting import AccountingName
+from onchip.cost.stack.machine import ensure_tiles_can_be_costed
+from onchip.cost.stack.tile_price import tile_prices_by
+from onchip.errors import InputError
+from onchip.facts.fusable import FusableNetwork
 from onchip.formats.own.accelerator_yaml import load_accelerator
 from onchip.formats.own.accelerator_yaml_writer import accelerator_sha256
 from onchip.formats.own.graph_json import graph_sha256
@@ -20,11 +25,19 @@ from onchip.formats.own.strategy_json import read_strategy
 from onchip.ir.graph import Graph
 from onchip.lower.layers.fusable_of import fusable_of
 from onchip.lower.layers.layers_of import Precision
+from onchip.lower.stacks.replayed_network import layers_in_network, network_to_replay
 from onchip.reports.shared.answer_check import AnswerCheck
 from onchip.verify.rules import Rule, Violation
+from onchip.verify.stack.objective import ObjectiveRange
+from onchip.verify.stack.verifier import StrategySetting, replay_strategy
 from onchip.verify.strategy import verify_strategy, verify_strategy_claim
 
-FIGURES = "what the strategy costs: `onchip fuse --check` maps its layers again and costs it"
+MODEL_OF: Final = {AccountingName.INTERPRETER: CostModel.ONCHIP, AccountingName.DEFINES: CostModel.DEFINES}
+NO_MAPPINGS = (
+    "what the strategy costs: the file has no mappings; `onchip fuse --check FILE --map-again` maps its layers again"
+)
+PRICES = "energy, cycles and DRAM bits of {count} mappings are those of the cost model"
+LAYERS = "that layers and their windows are those of the network: they are as `fuse` reads them"
 BOUND = "that no strategy of the space is below the lower bound"
 
 
@@ -38,28 +51,74 @@ class StrategyFile:
     insisted: Mapping[str, object] = field(default_factory=dict)
 
 
-def check_strategy_file(file: StrategyFile) -> AnswerCheck:
-    """Verify the stacks, tiles and homes of a strategy file, and that its claim does not contradict itself.
+@dataclass(slots=True)
+class StrategyReplay:
+    """What is found out about a strategy; figures are None where it is not legal, or says nothing of its mappings."""
 
-    Raises InputError for what cannot be read, UsageError for what contradicts the file, or where no accelerator is
-    named that is bundled.
+    violations: tuple[Violation, ...]
+    figures: StrategyFigures | None = None
+    objectives: ObjectiveRange | None = None
+    not_checked: tuple[str, ...] = ()
+
+
+def check_strategy_file(file: StrategyFile) -> AnswerCheck:
+    """Verify the stacks, tiles, homes and mappings of a strategy file, and recompute all figures that it claims.
+
+    Of a file without mappings only stacks, tiles and homes are verified, and that its claim does not contradict
+    itself. Raises InputError for what cannot be read, UsageError for what contradicts the file, or where no accelerator
+    is named that is bundled, AcceleratorError for one on which no tile can be costed.
     """
     document = read_strategy(file.path)
     reading = document.reading
     ensure_reading_is(reading, file.insisted, str(file.path))
-    accelerator = load_accelerator(accelerator_named(file.accelerator, document.accelerator.name, file.path))
-    network = read_network(file.network, Reading(dims=reading.dims, granularity=reading.granularity))
-    violations = tuple(_made_for_others(document, network, accelerator))
-    if not violations:
-        precision = Precision(reading.bits or 8, reading.partial_bits).on(accelerator)
-        layers = layers_in_network(fusable_of(network, precision))
-        violations = verify_strategy(layers, accelerator, document.answer)
+    named = accelerator_named(file.accelerator, document.accelerator.name, file.path)
+    accelerator = load_accelerator(named)
+    graph = read_network(file.network, Reading(dims=reading.dims, granularity=reading.granularity))
     claim = document.claim
+    found = StrategyReplay(tuple(_made_for_others(document, graph, accelerator)))
+    if not found.violations:
+        precision = Precision(reading.bits or 8, reading.partial_bits).on(accelerator)
+        try:
+            found = replayed(document, fusable_of(graph, precision), accelerator)
+        except InputError as error:
+            raise error if error.file else error.in_file(named) from None
+    recomputed = (strategy_figures_object(found.figures, accounting_of(document)),) if found.figures else ()
+    not_checked = (*found.not_checked, *((BOUND,) if claim else ()))
+    claimed = (strategy_claim_object(claim),) if claim else ()
+    return AnswerCheck("strategy", graph.name, accelerator.name, found.violations, recomputed, claimed, not_checked)
+
+
+def accounting_of(document: StrategyDocument) -> AccountingName:
+    """Return the name of the accounting by which a strategy is costed."""
+    return next(name for name, model in MODEL_OF.items() if model is document.model)
+
+
+def replayed(document: StrategyDocument, network: FusableNetwork, accelerator: Accelerator) -> StrategyReplay:
+    """Verify a strategy for its network, and hold what is claimed of it against what its own mappings cost.
+
+    Raises AcceleratorError for a machine on which no tile can be costed.
+    """
+    strategy, claim, claimed = document.answer, document.claim, tuple[Violation, ...]()
+    found = StrategyReplay(verify_strategy(layers_in_network(network), accelerator, strategy))
+    if not found.violations and not strategy.mappings:
+        found.not_checked = (NO_MAPPINGS,)
+    elif not found.violations:
+        found = _run_by_mappings(document, network, accelerator)
     if claim is not None:
-        violations += verify_strategy_claim(claim, _as_claimed(claim))
-    not_checked = (FIGURES, *((BOUND,) if claim else ()))
-    claimed = (_claim_object(claim),) if claim else ()
-    return AnswerCheck("strategy", network.name, accelerator.name, violations, (), claimed, not_checked)
+        claimed = verify_strategy_claim(claim, found.figures, found.objectives)
+    return replace(found, violations=(*found.violations, *claimed))
+
+
+def _run_by_mappings(document: StrategyDocument, network: FusableNetwork, accelerator: Accelerator) -> StrategyReplay:
+    strategy, accounting = document.answer, accounting_of(document)
+    ensure_tiles_can_be_costed(accelerator)
+    objective = document.claim.objective if document.claim else "energy"
+    counts_parts = accounting is AccountingName.DEFINES
+    setting = StrategySetting(network_to_replay(network), accelerator, objective, counts_parts)
+    found = replay_strategy(setting, strategy, tile_prices_by(accounting.accounting))
+    return StrategyReplay(
+        found.violations, found.figures, found.objectives, (PRICES.format(count=found.priced), LAYERS)
+    )
 
 
 def _made_for_others(document: StrategyDocument, network: Graph, accelerator: Accelerator) -> Iterator[Violation]:
@@ -71,24 +130,19 @@ def _made_for_others(document: StrategyDocument, network: Graph, accelerator: Ac
         yield Violation(Rule.ACCELERATOR_DIFFERS, document.accelerator.name, detail)
 
 
-def _as_claimed(claim: Claim) -> StrategyFigures:
-    """The figures of the claim themselves: so that only what contradicts itself is found."""
-    said = claim.figures
-    return StrategyFigures(
-        int(claim.objective_value),
-        said["energy_pj"],
-        said["latency_cycles"],
-        int(said["macs"]),
-        int(said["dram_bits"]),
-    )
+def strategy_figures_object(figures: StrategyFigures, accounting: AccountingName) -> dict[str, object]:
+    """Return what a strategy costs as `check` prints it."""
+    head = {"names": "all stacks", "accounting": accounting, "objective_value": figures.objective_value}
+    return head | nested_figures(figures.named)
 
 
-def _claim_object(claim: Claim) -> dict[str, object]:
+def strategy_claim_object(claim: Claim) -> dict[str, object]:
+    """Return what is claimed of a strategy as `check` prints it."""
     return {
         "method": claim.method,
         "status": claim.status,
         "objective": claim.objective,
         "objective_value": claim.objective_value,
         "lower_bound": claim.lower_bound,
-        **claim.figures,
+        **nested_figures(claim.figures),
     }

@@ -5,16 +5,24 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from onchip.answer.document import Claim, CostModel, Granularity, Reading, Source, StrategyDocument
-from onchip.answer.stacks import FusionStrategy, LayerInNetwork, StrategyFigures
+from onchip.answer.document import Claim, Granularity, Reading, Source, StrategyDocument
+from onchip.answer.strategy import FusionStrategy, StrategyFigures
+from onchip.app.check_strategy import (
+    BOUND,
+    MODEL_OF,
+    accounting_of,
+    replayed,
+    strategy_claim_object,
+    strategy_figures_object,
+)
 from onchip.app.networks import read_network
 from onchip.arch.accelerator import Accelerator
-from onchip.arch.memory import DRAM
 from onchip.cost.layer.accounting import AccountingName
-from onchip.cost.layer.cost import access_of
 from onchip.cost.layer.limits import array_of
 from onchip.cost.stack.cost import StackCost
-from onchip.cost.stack.machine import check_machine
+from onchip.cost.stack.machine import ensure_tiles_can_be_costed
+from onchip.cost.stack.peaks import peak_bytes_of
+from onchip.cost.stack.sums import total
 from onchip.errors import InputError, InternalError, UsageError
 from onchip.facts.fusable import FusableNetwork
 from onchip.formats.own.accelerator_yaml import load_accelerator
@@ -25,6 +33,8 @@ from onchip.ir.graph import Graph
 from onchip.lower.layers.fusable_of import fusable_of
 from onchip.lower.layers.layers_of import Precision
 from onchip.lower.stacks.emission import graph_in_tiles
+from onchip.lower.stacks.replayed_network import layers_in_network
+from onchip.reports.shared.answer_check import AnswerCheck
 from onchip.reports.stack.outcome import CostedStack, FusionOutcome, TilingValue
 from onchip.solve.run.limits import Limits
 from onchip.solve.run.start import NoAnswerError, RunStarter, StoppedError, silent_run
@@ -34,20 +44,19 @@ from onchip.solve.stacks.costs import dram_bits_of
 from onchip.solve.stacks.mappers import check_rule_unrolls, mapper_named
 from onchip.solve.stacks.objective import FusionObjective, sum_of, value_of
 from onchip.solve.stacks.options import FusionOptions
-from onchip.solve.stacks.solve import FusionResult, choices_of, strategy_of
+from onchip.solve.stacks.solve import FusionResult, choices_of
 from onchip.solve.stacks.stacks import spans_of, stack_of
 from onchip.solve.stacks.workers import Costing
-from onchip.verify.rules import Violation
 from onchip.verify.strategy import verify_strategy, verify_strategy_claim
 
-MODELS = {AccountingName.INTERPRETER: CostModel.ONCHIP, AccountingName.DEFINES: CostModel.DEFINES}
+MAPPED_AGAIN = "the mappings of the file, if it has any: the layers were mapped again by {mapper!r}"
 WIDTHS_THAT_RUN = (8, 16, 32, 64)
 """Bits of an element of a graph in tiles: it can be cut between any two, and its values can be computed."""
 
 
 @dataclass(frozen=True, slots=True)
 class FusionRequest:
-    """What `fuse` is asked.
+    """What `fuse` is asked: a network and an accelerator by name or file, an objective, what is given.
 
     `bits` are those of an element of every operand, `partial_bits` those of a sum in the making (None: as the machine
     has room for); `mapper` maps each layer of a tile (None: `exact`, or `uneven` as DeFiNES counts).
@@ -108,32 +117,49 @@ def fuse_network(request: FusionRequest, start: RunStarter = silent_run) -> Fusi
     )
     if found.result.answer is None:
         return replace(outcome, why_not=in_time.why_not)
-    _ensure_legal(problem, found.result.answer)
     figures = _figures(problem, [cost for _, cost in found.stacks])
     if figures.objective_value != found.result.objective_value:
         what = f"its strategy costs {figures.objective_value}, and it claims {found.result.objective_value}"
         raise InternalError(what, place="fuse")
+    document = _document(problem, found.result.answer, found, figures)
+    _ensure_legal(problem, document)
     return replace(
         outcome,
         stacks=_costed(problem.network, found.result.answer, found),
         figures=figures,
-        document=_document(problem, found, figures),
+        document=document,
     )
 
 
-def check_strategy(
+def check_mapped_again(
     document: StrategyDocument, request: FusionRequest, start: RunStarter = silent_run
-) -> tuple[tuple[Violation, ...], StrategyFigures | None]:
-    """All that is wrong with a strategy and what is claimed of it, and what it costs if it is legal.
+) -> AnswerCheck:
+    """Verify a strategy's stacks, tiles and homes, and hold its claim against what it costs with new mappings.
 
-    Costs are those of the document's mapper and model, its claim's objective and the network read as it says. Raises
-    UsageError where the network or the accelerator is another than the document's, NoAnswerError without time to cost.
+    Its layers are mapped by the document's mapper for its claim's objective and counted by its model; its own mappings
+    are not looked at. Raises UsageError where the network or the accelerator is another than the document's,
+    NoAnswerError without time to cost.
     """
-    objective = FusionObjective(document.claim.objective) if document.claim else request.objective
+    problem = _read(_asked_by(document, request), "reading.mapper")
+    _ensure_same(document, problem)
+    violations = verify_strategy(layers_in_network(problem.network), problem.accelerator, document.answer)
+    figures = None if violations else _figures_mapped_again(document, problem, start)
+    claim = document.claim
+    if claim is not None:
+        violations += verify_strategy_claim(claim, figures)
+    recomputed = (strategy_figures_object(figures, problem.request.accounting),) if figures else ()
+    claimed = (strategy_claim_object(claim),) if claim else ()
+    names = problem.network.name, problem.accelerator.name
+    not_checked = (MAPPED_AGAIN.format(mapper=problem.mapper), *((BOUND,) if claim else ()))
+    return AnswerCheck("strategy", *names, violations, recomputed, claimed, not_checked)
+
+
+def _asked_by(document: StrategyDocument, request: FusionRequest) -> FusionRequest:
+    """The request with what the file says in its place."""
     reading = document.reading
-    request = replace(
+    return replace(
         request,
-        objective=objective,
+        objective=FusionObjective(document.claim.objective) if document.claim else request.objective,
         mapper=document.mapper,
         bits=request.bits if reading.bits is None else reading.bits,
         partial_bits=reading.partial_bits,
@@ -141,26 +167,18 @@ def check_strategy(
         granularity=reading.granularity,
         accounting=accounting_of(document),
     )
-    problem = _read(request, "reading.mapper")
-    _ensure_same(document, problem)
-    violations = verify_strategy(layers_in_network(problem.network), problem.accelerator, document.answer)
-    if violations:
-        return violations, None
+
+
+def _figures_mapped_again(document: StrategyDocument, problem: _Problem, start: RunStarter) -> StrategyFigures:
     spans = spans_of(problem.network, [stack.layers for stack in document.answer.stacks])
-    with start(request.limits) as run:
+    with start(problem.request.limits) as run:
         costs = problem.costing.costs(run)
         try:
             found = [costs.cost(one) for one in choices_of(problem.network, document.answer, spans)]
         except CostingStoppedError:
             error = StoppedError if run.interrupt.is_set() else NoAnswerError
             raise error("its cost was not found in time") from None
-    figures = _figures(problem, found)
-    return verify_strategy_claim(document.claim, figures) if document.claim else (), figures
-
-
-def accounting_of(document: StrategyDocument) -> AccountingName:
-    """By which a strategy is costed."""
-    return next(name for name, model in MODELS.items() if model is document.model)
+    return _figures(problem, found)
 
 
 def network_to_tile(source: str, reading: Reading) -> Graph:
@@ -200,14 +218,12 @@ def _read(request: FusionRequest, place: str | None = None) -> _Problem:
 
 
 def _ensure_tiles_can_be_costed(accelerator: Accelerator, request: FusionRequest) -> None:
-    """Raise for what no tile could mend: no usable array, no level for an operand, energies that are not said."""
+    """Raise for what no tile could mend."""
     try:
         array_of(accelerator)
         if request.accounting is AccountingName.DEFINES:
             check_rule_unrolls(accelerator)
-        check_machine(accelerator)
-        for memory in (*(level.memory.name for level in accelerator.levels), DRAM):
-            access_of(accelerator, memory)
+        ensure_tiles_can_be_costed(accelerator)
     except InputError as error:
         raise error.in_file(request.accelerator) from None
 
@@ -222,28 +238,13 @@ def _ensure_same(document: StrategyDocument, problem: _Problem) -> None:
             raise UsageError(f"the strategy is for another {name}", place=f"{name}.sha256", expected=is_so)
 
 
-def _ensure_legal(problem: _Problem, strategy: FusionStrategy) -> None:
-    if violations := verify_strategy(layers_in_network(problem.network), problem.accelerator, strategy):
+def _ensure_legal(problem: _Problem, document: StrategyDocument) -> None:
+    """Replay a strategy by its own mappings: it has to be legal, and to cost what is claimed of it."""
+    if violations := replayed(document, problem.network, problem.accelerator).violations:
         raise InternalError(
             f"its strategy has {len(violations)} violations, the first: {violations[0]}",
             place="fuse",
         )
-
-
-def layers_in_network(network: FusableNetwork) -> tuple[LayerInNetwork, ...]:
-    """Return a network's layers as the verifier of strategies has them."""
-    return tuple(
-        LayerInNetwork(
-            layer.name,
-            tuple(read.source for read in layer.reads),
-            layer.output.name,
-            layer.output.columns,
-            layer.output.rows,
-            layer.output.size_bits,
-            layer.output.name in network.outputs,
-        )
-        for layer in network.layers
-    )
 
 
 def _figures(problem: _Problem, costs: Sequence[StackCost]) -> StrategyFigures:
@@ -256,6 +257,8 @@ def _figures(problem: _Problem, costs: Sequence[StackCost]) -> StrategyFigures:
         sum(cycles for _, cycles, _ in rows),
         sum(one.sums.macs for one in costs),
         sum(dram_bits for _, _, dram_bits in rows),
+        total(one.sums for one in costs).energies_by_name_pj,
+        peak_bytes_of(costs),
     )
 
 
@@ -278,7 +281,9 @@ def _space(described: str, accounting: AccountingName) -> str:
     return f"{described}; each layer unrolled by DeFiNES's rule and counted as DeFiNES does"
 
 
-def _document(problem: _Problem, found: FusionResult, figures: StrategyFigures) -> StrategyDocument:
+def _document(
+    problem: _Problem, answer: FusionStrategy, found: FusionResult, figures: StrategyFigures
+) -> StrategyDocument:
     request, result = problem.request, found.result
     reading = Reading(request.bits, request.dims, request.granularity, partial_bits=request.partial_bits)
     value, space = figures.objective_value, {STRATEGIES: found.space}
@@ -287,8 +292,8 @@ def _document(problem: _Problem, found: FusionResult, figures: StrategyFigures) 
         Source(problem.network.name, graph_sha256(problem.graph)),
         Source(problem.accelerator.name, accelerator_sha256(problem.accelerator)),
         reading,
-        strategy_of(problem.network, [choice for choice, _ in found.stacks]),
+        answer,
         claim,
         problem.mapper,
-        MODELS[request.accounting],
+        MODEL_OF[request.accounting],
     )

@@ -25,10 +25,10 @@ class NetworkKernels(Kernels, Protocol):
 
     @property
     def name(self) -> str:
-        """What runs the operators."""
+        """Return the name of what runs the operators."""
 
     def network_input(self, tensor: Tensor) -> Bytes:
-        """Made of the seed."""
+        """Return the bytes of a network input, made of the seed."""
 
     def given_input(self, tensor: Tensor, array: npt.NDArray[np.generic]) -> Bytes:
         """A value handed in for the network input, of which the tensor may be a band; raises InputError."""
@@ -47,7 +47,7 @@ class RunValues:
 
 
 def kernels_of(network: str, reading: Reading, graph: Graph, values: RunValues) -> NetworkKernels:
-    """Return what runs the operators of `graph`, which is `network` as it is read, in tiles or not."""
+    """Return what runs the operators of `graph`, which is `network` as read, in tiles or not; raises UsageError."""
     whole = read_network(network, reading)
     if reading.cap_tensors:
         whole = graph

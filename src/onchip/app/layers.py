@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import Final
 
 from onchip.answer.document import Reading
-from onchip.app.networks import read_network
+from onchip.app.networks import NETWORK_READERS, read_network
 from onchip.errors import InputError
 from onchip.formats.own.bundled_networks import bundled_networks
 from onchip.formats.own.layer_tables import layer_table
@@ -42,9 +42,10 @@ def _split(source: str) -> tuple[str, str | None]:
         table, _, layer = source.removeprefix(TABLE).partition(":")
         return f"{TABLE}{table}", layer or None
     parts = source.split(":")
+    files = (*_FILES, *(f".{name}" for name in NETWORK_READERS.names))
     for count in range(len(parts), 0, -1):
         network = ":".join(parts[:count])
-        if network in bundled_networks() or network.endswith(_FILES):
+        if network in bundled_networks() or network.endswith(files):
             return network, ":".join(parts[count:]) or None
     expected = "conv:..., gemm:..., cosa:TABLE, a network, or NETWORK:LAYER"
     raise InputError("no such layer or network", place=source, expected=expected)

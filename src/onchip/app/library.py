@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, TypeAlias, TypeVar, overload
 
 from onchip.answer.document import Granularity, Reading
 from onchip.answer.problem import Objective
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from onchip.reports.program.explanation import Explanation
     from onchip.reports.program.outcome import Outcome
     from onchip.reports.schedule.execution import ScheduleExecution
+    from onchip.reports.schedule.explanation import ScheduleExplanation
     from onchip.reports.stack.outcome import FusionOutcome
     from onchip.solve.schedule.options import ScheduleOptions
     from onchip.solve.stacks.options import FusionOptions
@@ -37,10 +38,11 @@ File: TypeAlias = str | Path
 class Elements:
     """How a network becomes layers: bits of an element and of a sum in the making (None: as many as there is room for).
 
-    `dims` binds the symbolic dimensions of an ONNX file.
+    Without `bits`, of which `schedule` alone knows, each tensor has its own. `dims` binds the symbolic dimensions of an
+    ONNX file.
     """
 
-    bits: int = 8
+    bits: int | None = 8
     partial_bits: int | None = None
     dims: Mapping[str, int] = field(default_factory=dict)
     granularity: Granularity = Granularity.FUSED
@@ -112,7 +114,7 @@ def map_layer(
         str(accelerator),
         wanted,
         method,
-        elements.bits,
+        _said(elements.bits),
         elements.dims,
         elements.granularity,
         limits,
@@ -135,7 +137,7 @@ def fuse(
     from onchip.solve.stacks.objective import FusionObjective
     from onchip.solve.stacks.options import FusionOptions
 
-    read_as = elements.bits, elements.partial_bits, elements.dims, elements.granularity
+    read_as = _said(elements.bits), elements.partial_bits, elements.dims, elements.granularity
     asked = str(network), str(accelerator), _one_of(FusionObjective, objective), options or FusionOptions()
     return fuse_network(FusionRequest(*asked, None, *read_as, limits))
 
@@ -187,13 +189,56 @@ def run(answer: ScheduleOutcome | File, network: File | None = None, *, seed: in
     return run_plan(Path(answer), _named(network), values)
 
 
-def explain(outcome: Outcome) -> Explanation:
-    """Say why a plan moves what it moves; raises UsageError where there is no plan."""
-    from onchip.reports.program.explanation import Explanation
+@overload
+def explain(answer: Outcome) -> Explanation: ...
 
-    if outcome.history is None:
+
+@overload
+def explain(answer: ScheduleOutcome | File, network: File | None = None) -> ScheduleExplanation: ...
+
+
+def explain(answer: Outcome | ScheduleOutcome | File, network: File | None = None) -> Explanation | ScheduleExplanation:
+    """Say why a plan moves what it moves, or where the energy of a schedule, or of a schedule file, goes.
+
+    Raises InputError for files that cannot be read, UsageError where there is no answer, or no network is named.
+    """
+    from onchip.reports.program.explanation import Explanation
+    from onchip.reports.schedule.explanation import ScheduleExplanation
+
+    if isinstance(answer, (ScheduleOutcome, str, Path)):
+        return ScheduleExplanation.of(_shown(answer, network))
+    if answer.history is None:
         raise UsageError("there is no plan to explain", place="outcome", expected="one that was found")
-    return Explanation.of(outcome.history)
+    return Explanation.of(answer.history)
+
+
+def report(answer: ScheduleOutcome | File, output: File, network: File | None = None) -> None:
+    """Draw a schedule, or a schedule file, as one HTML file that opens offline.
+
+    Raises InputError for files that cannot be read or written, UsageError where there is no answer, or no network is
+    named for a file.
+    """
+    from onchip.formats.files import write_file
+    from onchip.reports.schedule.html import schedule_html
+
+    page = schedule_html(_shown(answer, network), f"onchip.report(..., {str(output)!r})")
+    write_file(Path(output), page.encode())
+
+
+def _shown(answer: ScheduleOutcome | File, network: File | None) -> ScheduleOutcome:
+    """The schedule as it was found, or as its file says it; raises UsageError where there is none, or it is illegal."""
+    if isinstance(answer, ScheduleOutcome):
+        if answer.document is None:
+            raise UsageError("there is no schedule to show", place="answer", expected="one that was found")
+        return answer
+    from onchip.app.check_schedule import ScheduleFile
+    from onchip.app.show_schedule import schedule_to_show
+
+    shown = schedule_to_show(ScheduleFile(Path(answer), _named(network)))
+    if shown.outcome is None:
+        first = shown.check.verdict.violations[0]
+        raise UsageError(f"it is not legal: {first}", file=str(answer), expected="a legal schedule")
+    return shown.outcome
 
 
 def _one_of(choices: type[ChoiceT], name: str) -> ChoiceT:
@@ -202,6 +247,12 @@ def _one_of(choices: type[ChoiceT], name: str) -> ChoiceT:
     except ValueError:
         expected = f"one of {', '.join(choices)}"
         raise UsageError(f"it is {name!r}", place="objective", expected=expected) from None
+
+
+def _said(bits: int | None) -> int:
+    if bits is None:
+        raise UsageError("it says nothing", place="elements.bits", expected="a number: `schedule` alone has others")
+    return bits
 
 
 def _named(network: File | None) -> str:

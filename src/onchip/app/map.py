@@ -16,7 +16,7 @@ from onchip.arch.accelerator import Accelerator
 from onchip.arch.memory import DRAM, Operand
 from onchip.cost.layer.accounting import AccountingName
 from onchip.cost.layer.cost import access_of, layer_cost
-from onchip.cost.layer.limits import array_of, check_capacities, check_memories
+from onchip.cost.layer.limits import array_of, check_memories
 from onchip.errors import InputError, InternalError, UsageError
 from onchip.formats.foreign_files import layer_file, load_any_accelerator, read_layers
 from onchip.formats.own.accelerator_yaml_writer import accelerator_sha256
@@ -159,7 +159,7 @@ def _claim(result: Result[LayerMapping], request: MappingRequest) -> Claim | Non
 
 
 def _can_be_mapped(layer: Layer, name: str, accelerator: Accelerator, request: MappingRequest) -> None:
-    """Raise for what no mapping could mend: no array, energies that are not said, one element that does not fit."""
+    """Raise for what no mapping could mend: no array, energies that are not said, a memory that nothing can reach."""
     if layer.macs > GREATEST_MACS:
         error = InputError(f"it has {layer.macs} multiply-accumulates", expected=f"at most {GREATEST_MACS}")
         raise _in_layer(error, name, request)
@@ -181,7 +181,6 @@ def _can_be_mapped(layer: Layer, name: str, accelerator: Accelerator, request: M
         for memory in (*(level.memory.name for level in accelerator.levels), DRAM):
             access_of(accelerator, memory)
         check_memories(problem, mapping)
-        check_capacities(problem, mapping)
     except InputError as error:
         raise error.in_file(request.accelerator) from None
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
+from typing import Final
 
 from onchip.answer.document import Granularity, Reading
 from onchip.answer.problem import Problem
@@ -16,10 +17,14 @@ from onchip.ir.graph import Graph
 from onchip.lower.fold.activations import fuse
 from onchip.lower.layers.attention_apart import AttentionApart
 from onchip.lower.split.split import cap_tensors, split_operators
+from onchip.plugins import PluginGroup
+
+NETWORK_READERS: Final = PluginGroup[[Path, Mapping[str, int]], Graph]("onchip.readers", Graph)
+"""By the end of a file's name, without its dot, a function of the file and of the symbolic dimensions bound."""
 
 
 def read_network(source: str, reading: Reading = Reading()) -> Graph:  # noqa: B008 (frozen)
-    """Read a bundled network, an .onnx file or a graph file, as `reading` says but for what the scratchpads decide."""
+    """Read a network as `reading` says, but for what the scratchpads decide; raises InputError, PluginError."""
     try:
         graph = _read_raw(source, reading.dims)
         if not graph.operators:
@@ -61,12 +66,15 @@ def _read_raw(source: str, dims: Mapping[str, int]) -> Graph:
         from onchip.formats.onnx.model import read_onnx
 
         return read_onnx(Path(source), dims)
+    is_graph_file = source.endswith((".json", ".json.gz"))
+    if not is_graph_file and (read := NETWORK_READERS.find(Path(source).suffix[1:])) is not None:
+        return read(Path(source), dims)
     if dims:
         raise UsageError("it has no symbolic dimensions", file=source, place="--dim", expected="an .onnx file")
-    if source.endswith((".json", ".json.gz")):
+    if is_graph_file:
         return read_graph(Path(source))
     if source not in bundled_networks():
-        raise InputError(
-            "no such network", file=source, expected="an .onnx or .json file, or a name `onchip networks` lists"
-        )
+        files = ", ".join((".onnx", *(f".{name}" for name in NETWORK_READERS.names)))
+        expected = f"an {files} or .json file, or a name `onchip networks` lists"
+        raise InputError("no such network", file=source, expected=expected)
     return load_network(source)

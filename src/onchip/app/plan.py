@@ -155,24 +155,25 @@ def run_plan(plan_file: Path, network: str, values: RunValues) -> Execution:
     return Execution(check, kernels.name, run, relative, time.perf_counter() - started)
 
 
-def time_network(plan_file: Path, network: str, accelerator: str) -> Timing:
-    """Verify a plan and, if it is legal, say when each operator and transfer runs on an accelerator."""
+def time_network(plan_file: Path, network: str, accelerator: str, cost: str = "macs") -> Timing:
+    """Verify a plan and, if it is legal, say when each operator and transfer runs, by the cost model of that name."""
     from onchip.formats.own.accelerator_yaml import load_accelerator
 
     chip = load_accelerator(accelerator)
     check = check_plan(plan_file, network, Target(), {})
     if not check.is_legal:
         return Timing(check, chip)
-    return Timing(check, chip, timeline_of(check.problem, check.document.answer, chip))
+    return Timing(check, chip, timeline_of(check.problem, check.document.answer, chip, cost))
 
 
-def timeline_of(problem: Problem, plan: Plan, chip: Accelerator) -> Timeline:
-    """Time a legal plan; raises AcceleratorError where the accelerator does not say enough."""
+def timeline_of(problem: Problem, plan: Plan, chip: Accelerator, cost: str = "macs") -> Timeline:
+    """Time a legal plan; raises AcceleratorError where the accelerator, UsageError where `cost` says too little."""
     from onchip.cost.mac_count import SimpleCost
+    from onchip.cost.operator_cycles import cycles_by_model
     from onchip.cost.timeline.timeline import time_plan
 
-    cost = SimpleCost(problem.graph, chip)
-    return time_plan(problem, plan, chip, cost.cycles, cost.macs)
+    cycles = cycles_by_model(cost, problem.graph, chip)
+    return time_plan(problem, plan, chip, cycles, SimpleCost(problem.graph, chip).macs)
 
 
 def describe_network(network: str, reading: Reading, limits: Limits, start: RunStarter = silent_run) -> Description:

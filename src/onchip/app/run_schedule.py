@@ -33,7 +33,7 @@ def execution_of(check: ScheduleCheck, source: str, values: RunValues) -> Schedu
 
     started = time.perf_counter()
     priced = priced_schedule(check.document, check.tiles)
-    whole = with_elements_of(check.network, check.document.reading.bits or 8)
+    whole = with_elements_of(check.network, check.document.reading.bits)
     executed = with_all_parameters(check.tiles, whole)
     workspaces = {name: cost.workspace_bytes for name, cost in priced.costs.items()}
     scheduled = ScheduledProgram(check.document.answer.program, check.tiles.graph, executed, workspaces)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from typing import Final
 
 from onchip.answer.document import (
     Claim,
@@ -33,8 +34,10 @@ from onchip.reports.schedule.outcome import ScheduleOutcome, ScheduleSeconds
 from onchip.solve.run.limits import Limits
 from onchip.solve.run.start import RunStarter, silent_run
 from onchip.solve.schedule.objective import ScheduleObjective
-from onchip.solve.schedule.options import ScheduleOptions
-from onchip.solve.schedule.solve import FoundSchedule, ScheduleQuestion, ensure_usable, solve_schedule
+from onchip.solve.schedule.options import LAYERS, ScheduleOptions
+from onchip.solve.schedule.question import FoundSchedule, ScheduleQuestion
+from onchip.solve.schedule.solve import solve_schedule
+from onchip.solve.schedule.usable import ensure_usable
 from onchip.verify.schedule.setting import ScheduleSetting
 from onchip.verify.schedule.verifier import verify_schedule
 
@@ -43,19 +46,24 @@ from onchip.verify.schedule.verifier import verify_schedule
 class ScheduleRequest:
     """What is asked: a network by name or file, an accelerator likewise, what is to be least, what is given.
 
-    Elements have `bits`, sums in the making `partial_bits` (None: 16 more, up to 32, as far as memories have room).
+    Elements have `bits` (None: each tensor's own), sums in the making `partial_bits` (None: 16 more, up to 32, as far
+    as memories have room).
     """
 
     source: str
     accelerator: str
     objective: ScheduleObjective = ScheduleObjective.ENERGY
     options: ScheduleOptions = field(default_factory=ScheduleOptions)
-    bits: int = 8
+    bits: int | None = 8
     partial_bits: int | None = None
     dims: Mapping[str, int] = field(default_factory=dict)
     granularity: Granularity = Granularity.FUSED
     limits: Limits = field(default_factory=Limits)
     uses_cache: bool = True
+
+
+ALONE: Final = ScheduleOptions(stacks=LAYERS)
+"""What is answered where stacks as asked for were not found in time."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,6 +108,10 @@ def schedule_network(request: ScheduleRequest, start: RunStarter = silent_run) -
     if found.answer is None:
         fits = "fits" if found.stopped_by is Stop.COMPLETED else "was found in time"
         return replace(outcome, why_not=f"no mapping of an operator {fits}")
+    if found.answer.lacks_given_stacks:
+        outcome = replace(
+            outcome, space=ALONE.space, remark="no stacks as asked for in time: every operator runs alone"
+        )
     return _with_schedule(outcome, asked, found.answer)
 
 
@@ -121,8 +133,7 @@ def _with_schedule(outcome: ScheduleOutcome, asked: _ReadQuestion, found: FoundS
 
 def _verified(asked: _ReadQuestion, document: ScheduleDocument, found: FoundSchedule) -> tuple[str, ...]:
     """What the verifier took as given; raises InternalError for a schedule, or a claim of it, that it does not pass."""
-    partial_bits = asked.precision.partial_bits or asked.precision.bits
-    setting = ScheduleSetting(asked.network, asked.accelerator, found.tiles.graph, partial_bits)
+    setting = ScheduleSetting(asked.network, asked.accelerator, found.tiles.graph, asked.precision.sum_bits)
     verdict = verify_schedule(setting, document.answer, document.claim, nest_cost)
     if verdict.violations:
         count, first = len(verdict.violations), verdict.violations[0]

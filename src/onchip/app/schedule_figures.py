@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from onchip.answer.document import ScheduleDocument
 from onchip.answer.layer_problem import LayerProblem
-from onchip.answer.program import Allocate, Compute, Copy, Free, Plan
 from onchip.answer.schedule import Homes, ScheduledMapping
 from onchip.arch.accelerator import Accelerator
-from onchip.arch.memory import DRAM, MemoryLevel, Operand
 from onchip.cost.schedule.compute_cost import ComputeCost, NestCost, OperandAtHome, cost_of_nests, cost_without_nest
 from onchip.cost.schedule.figures import ScheduleFigures, schedule_figures
+from onchip.cost.schedule.homes import homes_of_computes
 from onchip.cost.schedule.nest_cost import nest_cost
-from onchip.cost.schedule.operands import BandedOperand
 from onchip.ir.layer import Layer
 from onchip.lower.schedule.tile_graph import TileGraph
 from onchip.solve.schedule.runs import NestPlace, Step, step_of
@@ -33,40 +31,10 @@ def priced_schedule(document: ScheduleDocument, tiles: TileGraph) -> PricedSched
     schedule, accelerator = document.answer, document.accelerator
     steps = {operator.name: step_of(tiles, operator) for operator in tiles.graph.operators}
     prices = _Prices(accelerator, schedule.mappings)
-    homes = homes_of_computes(accelerator.addressed, schedule.program, steps)
+    operands = {name: step.operands for name, step in steps.items()}
+    homes = homes_of_computes(accelerator.addressed, schedule.program, operands)
     costs = {name: prices.of(steps[name], at) for name, at in homes}
     return PricedSchedule(costs, schedule_figures(tiles.graph, accelerator, schedule.program, costs))
-
-
-def homes_of_computes(
-    levels: Sequence[MemoryLevel], program: Plan, steps: Mapping[str, Step]
-) -> Iterator[tuple[str, tuple[str | None, ...]]]:
-    """Yield each Compute's operator and the homes of its operands: where all bands are, and what is read is written."""
-    there: dict[str, dict[str, bool]] = {level.memory.name: {} for level in levels}
-
-    def home(operand: BandedOperand) -> str | None:
-        is_output = operand.operand is Operand.OUTPUT
-        for level in levels:
-            held = there[level.memory.name]
-            if operand.operand in level.memory.holds and all(
-                band.name in held and (is_output or held[band.name]) for band in operand.bands
-            ):
-                return level.memory.name
-        return None
-
-    for instruction in program.instructions:
-        match instruction:
-            case Allocate(tensor, memory, _):
-                there[memory][tensor] = False
-            case Free(tensor, memory):
-                del there[memory][tensor]
-            case Copy(tensor, _, target) if target != DRAM:
-                there[target][tensor] = True
-            case Compute(name):
-                yield name, tuple(home(operand) for operand in steps[name].operands)
-                written = [band for one in steps[name].operands if one.operand is Operand.OUTPUT for band in one.bands]
-                for held in there.values():
-                    held.update({band.name: True for band in written if band.name in held})
 
 
 @dataclass(slots=True)

@@ -46,7 +46,7 @@ class Target:
 
     @property
     def is_open(self) -> bool:
-        """Whether neither is given."""
+        """Whether neither a size nor an accelerator is given."""
         return self.sram is None and self.accelerator is None
 
 
@@ -81,7 +81,7 @@ class TargetFinder:
         raise self._no_scratchpad(alignment_bytes)
 
     def memories(self, target: Target, planned: tuple[Memory, ...]) -> tuple[Memory, ...]:
-        """Return the memories a plan is held against: its own, unless the target says otherwise."""
+        """Return a plan's own memories, sized or replaced as the target says; raises UsageError to size several."""
         own = _aligned(planned, target)
         if target.is_open:
             return own

@@ -36,7 +36,7 @@ def audit_mapping(problem: LayerProblem, claim: Claim, seconds: float) -> Findin
 
     Raises AcceleratorError where the accelerator has no array or does not say what an access costs.
     """
-    return _MappingAudit(problem, claim, time.monotonic() + seconds).finding()
+    return _MappingAudit(problem.without_memories_of_no_use(), claim, time.monotonic() + seconds).finding()
 
 
 class _OutOfTimeError(Exception):

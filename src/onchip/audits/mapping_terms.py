@@ -82,13 +82,13 @@ class Terms:
 
     @cached_property
     def counters(self) -> tuple[RowCounter, RowCounter]:
-        """Of rows and of columns of the input."""
+        """Return what counts the rows, and what counts the columns, of the input."""
         height, width = self.layer.axes
         return RowCounter(height, self.layer.p, self.layer.r), RowCounter(width, self.layer.q, self.layer.s)
 
     @property
     def mac_energy(self) -> int:
-        """Of all multiply-accumulates."""
+        """Return the energy of all multiply-accumulates, in parts of a femtojoule (`unit`), rounded down."""
         array = self.problem.accelerator.array
         each_pj = (array.mac_energy_pj or 0.0) if array is not None else 0.0
         return int(self.layer.macs * each_pj * FEMTO * self.unit * DOWN)

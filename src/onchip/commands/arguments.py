@@ -96,6 +96,33 @@ class LayerReadingOptions:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ScheduledElementOptions:
+    """How a network becomes layers of a schedule: as LayerReadingOptions, but that elements may have their own bits."""
+
+    bits: Annotated[
+        str, typer.Option(metavar="N|model", help="Bits of an element of every operand; model: each tensor's own.")
+    ] = "8"
+    partial_bits: PartialBits = None
+    granularity: Detail = Granularity.FUSED
+    dim: Dims = None
+
+    @property
+    def element_bits(self) -> int | None:
+        """Bits of an element, None for each tensor's own; raises UsageError."""
+        if self.bits == "model":
+            return None
+        if not self.bits.isdecimal() or len(self.bits) > 9 or not 1 <= int(self.bits) <= GREATEST_BITS:
+            expected = f"1 to {GREATEST_BITS}, or model"
+            raise UsageError(f"it is {self.bits!r}", place="--bits", expected=expected)
+        return int(self.bits)
+
+    @property
+    def dims(self) -> dict[str, int]:
+        """The symbolic dimensions bound; raises UsageError."""
+        return dims_of(self.dim)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class MemoryOptions:
     """Where a network goes: one scratchpad of a size or a budget, or those of an accelerator."""
 

@@ -52,7 +52,7 @@ class AuditOptions:
 
     @property
     def inputs(self) -> tuple[str, ...]:
-        """What is read."""
+        """Return the names of all that is read; none of them is written to."""
         return (str(self.answer), self.network, *filter(None, (self.accelerator,)))
 
     @property

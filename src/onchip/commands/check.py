@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
     from onchip.reports.program.outcome import Check
     from onchip.reports.schedule.check import ScheduleCheck
+    from onchip.reports.schedule.outcome import ScheduleOutcome
     from onchip.reports.shared.answer_check import AnswerCheck
 
 
@@ -55,7 +56,6 @@ def check_command(options: CheckOptions) -> int:
 
     Nothing is searched. NETWORK is read as the file says. --sram, --accelerator and --alignment stand in for a plan's
     own memories; a mapping or a strategy needs --accelerator unless it names a bundled one; a schedule holds its own.
-    What a strategy costs is found by `onchip fuse --check`.
     """
     from onchip.app.check import CheckRequest, check_file
     from onchip.reports.program.outcome import Check
@@ -67,7 +67,7 @@ def check_command(options: CheckOptions) -> int:
     elif isinstance(checked, ScheduleCheck):
         show_schedule_check(checked, as_json=options.as_json)
     else:
-        _show_answer(checked, as_json=options.as_json)
+        show_answer_check(checked, as_json=options.as_json)
     return code_of_check(checked.is_legal)
 
 
@@ -81,6 +81,19 @@ def check_of_legal_plan(plan: Path, network: str, *, as_json: bool) -> Check | N
         return check
     show_check(check, as_json=as_json)
     return None
+
+
+def outcome_of_legal_schedule(
+    schedule: Path, network: str, accelerator: str | None, *, as_json: bool
+) -> ScheduleOutcome | None:
+    """Return a schedule file as `schedule` shows it; None where it is not legal, and what is wrong is printed."""
+    from onchip.app.check_schedule import ScheduleFile
+    from onchip.app.show_schedule import schedule_to_show
+
+    shown = schedule_to_show(ScheduleFile(schedule, network, accelerator))
+    if shown.outcome is None:
+        show_schedule_check(shown.check, as_json=as_json)
+    return shown.outcome
 
 
 def show_check(check: Check, *, as_json: bool) -> None:
@@ -97,7 +110,8 @@ def show_schedule_check(check: ScheduleCheck, *, as_json: bool) -> None:
     show_tables(check, schedule_check_object, schedule_check_tables, as_json=as_json)
 
 
-def _show_answer(check: AnswerCheck, *, as_json: bool) -> None:
+def show_answer_check(check: AnswerCheck, *, as_json: bool) -> None:
+    """Print what the verifier found of a mapping file or a strategy file."""
     from onchip.reports.shared.answer_check import answer_check_lines, answer_check_object
 
     show_tables(check, answer_check_object, answer_check_lines, as_json=as_json)

@@ -7,6 +7,7 @@ from typing import TypeVar
 
 from onchip.answer.result import Result, Status, Stop
 from onchip.errors import InputError, OnchipError
+from onchip.plugins import PluginError
 from onchip.solve.run.start import NoAnswerError, StoppedError
 
 Answer = TypeVar("Answer")
@@ -25,12 +26,12 @@ class ExitCode(IntEnum):
 
 
 def code_of_check(is_right: bool) -> ExitCode:
-    """Of a verb that holds a plan against something."""
+    """Return how a verb ends that holds an answer against something."""
     return ExitCode.ANSWER if is_right else ExitCode.WRONG
 
 
 def code_of_result(result: Result[Answer]) -> ExitCode:
-    """Of a verb that searches."""
+    """Return how a verb ends that searches: with an answer, without one, or with a proof that there is none."""
     if result.answer is not None:
         return ExitCode.ANSWER
     if result.status is Status.INFEASIBLE:
@@ -39,9 +40,10 @@ def code_of_result(result: Result[Answer]) -> ExitCode:
 
 
 def code_of_refusal(error: OnchipError) -> ExitCode:
-    """Of a verb that raised."""
+    """Return how a verb ends that raised an error."""
     by_kind = {
         InputError: ExitCode.BAD_INPUT,
+        PluginError: ExitCode.BAD_INPUT,
         NoAnswerError: ExitCode.NO_ANSWER,
         StoppedError: ExitCode.INTERRUPTED,
     }

@@ -1,4 +1,4 @@
-"""`onchip explain`: why a plan spills."""
+"""`onchip explain`: why a plan spills, or a schedule costs what it costs."""
 
 from __future__ import annotations
 
@@ -7,10 +7,12 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from onchip.commands.arguments import AsJson, Network, PlanFile
-from onchip.commands.check import check_of_legal_plan
+from onchip.commands.arguments import AsJson, Network, PlanOrScheduleFile
+from onchip.commands.check import check_of_legal_plan, outcome_of_legal_schedule
 from onchip.commands.exit_code import ExitCode
 from onchip.commands.show import show_tables
+from onchip.errors import UsageError
+from onchip.formats.own.answer_format import AnswerFormat, format_of_answer
 
 if TYPE_CHECKING:
     from onchip.answer.result import Result
@@ -21,28 +23,49 @@ if TYPE_CHECKING:
 class ExplainOptions:
     """What `onchip explain` is asked."""
 
-    plan: PlanFile
+    file: PlanOrScheduleFile
     network: Network
+    tensor: Annotated[
+        str | None, typer.Option(metavar="NAME", help="Of a schedule: where this tensor lies, and why it moves.")
+    ] = None
     time_limit: Annotated[
-        float, typer.Option(min=0.001, max=1e9, metavar="S", help="Seconds to look for M_P, where it matters.")
+        float, typer.Option(min=0.001, max=1e9, metavar="S", help="Of a plan: seconds to look for M_P, if it matters.")
     ] = 10.0
     as_json: AsJson = False
 
 
 def explain_command(options: ExplainOptions) -> int:
-    """Explain PLAN.json in words: what sets M_R, which steps are full, what each spill costs and what caused it.
+    """Explain a plan in words: what sets M_R, which steps are full, what each spill costs and what caused it.
 
-    Also what capacity would make each spill vanish, and all of them.
+    Also what capacity would make each spill vanish, and all of them. Of a schedule: where the energy goes, the most
+    expensive operators, what is copied or streamed and why, and what would have to be smaller for it to stay.
     """
+    if format_of_answer(options.file) is AnswerFormat.SCHEDULE:
+        return _explain_schedule(options)
+    if options.tensor is not None:
+        raise UsageError("a plan is explained as a whole", place="--tensor", expected="a schedule")
     from onchip.explanations.history import History
     from onchip.reports.program.explanation import Explanation, explanation_lines, explanation_object
 
-    check = check_of_legal_plan(options.plan, options.network, as_json=options.as_json)
+    check = check_of_legal_plan(options.file, options.network, as_json=options.as_json)
     if check is None:
         return ExitCode.WRONG
     history = History(check.problem, check.document.answer)
     explanation = Explanation.of(history, _least_peak(history, options.time_limit))
     show_tables(explanation, explanation_object, explanation_lines, as_json=options.as_json)
+    return ExitCode.ANSWER
+
+
+def _explain_schedule(options: ExplainOptions) -> int:
+    from onchip.reports.schedule.explanation import ScheduleExplanation
+    from onchip.reports.schedule.explanation_object import schedule_explanation_object
+    from onchip.reports.schedule.explanation_text import schedule_explanation_tables
+
+    outcome = outcome_of_legal_schedule(options.file, options.network, None, as_json=options.as_json)
+    if outcome is None:
+        return ExitCode.WRONG
+    explanation = ScheduleExplanation.of(outcome, options.tensor)
+    show_tables(explanation, schedule_explanation_object, schedule_explanation_tables, as_json=options.as_json)
     return ExitCode.ANSWER
 
 

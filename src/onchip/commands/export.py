@@ -32,7 +32,11 @@ class ExportOptions:
         typer.Argument(metavar="[NETWORK]", help="A bundled name, or .onnx or .json file; may be left out if bundled."),
     ] = None
     to: Annotated[
-        ExportFormat, typer.Option(help="A trace for Perfetto, C99 tables, CSV tables, a model with the plan.")
+        str,
+        typer.Option(
+            metavar="trace|c|csv|onnx|NAME",
+            help="A trace for Perfetto, C99 tables, CSV tables, a model with the plan, or what a plug-in makes.",
+        ),
     ]
     output: Annotated[Path, typer.Option("--output", "-o", metavar="FILE", help="Write this; see below for c and csv.")]
     accelerator: Annotated[
@@ -41,7 +45,7 @@ class ExportOptions:
     as_json: AsJson = False
 
     def __post_init__(self) -> None:
-        if self.accelerator is not None and self.to is not ExportFormat.TRACE:
+        if self.accelerator is not None and self.to != ExportFormat.TRACE:
             raise UsageError(f"{self.to} has no times", place="--accelerator", expected="--to trace")
 
 
@@ -51,7 +55,7 @@ def export_command(options: ExportOptions) -> int:
     trace: Chrome trace JSON (Perfetto); a millisecond is a step, or a microsecond one of the accelerator's.
     c: FILE is x.h or x.c; both are written. csv: FILE is x.csv; x.residencies.csv and x.transfers.csv are written.
     onnx: NETWORK, an .onnx file, with the plan in its metadata_props; its external data stay where they are.
-    Of a schedule there are traces, in time, and tables; both have its workspaces as tensors.
+    Of a schedule there are traces, in time, C and tables, all with its workspaces as tensors; C has its mappings, too.
     """
     plan, accelerator = options.file, options.accelerator
     source = options.network or _bundled_network_of(plan)
@@ -119,7 +123,7 @@ def _checked(plan: Path, network: str, accelerator: str | None) -> tuple[Check, 
     return timing.check, spans_of_activities(timing.check.problem, timing.check.document.answer, spans)
 
 
-def _show(form: ExportFormat, files: tuple[Path, ...], check: Check, *, as_json: bool) -> None:
+def _show(form: str, files: tuple[Path, ...], check: Check, *, as_json: bool) -> None:
     """Print which files were written, and what is wrong with a plan of which none were."""
     from onchip.reports.program.json_view import check_object
 

@@ -15,8 +15,9 @@ from onchip.commands.arguments import AsJson, LayerReadingOptions, LimitOptions,
 from onchip.commands.emitted_graph import EmittedGraph
 from onchip.commands.exit_code import ExitCode, code_of_check, code_of_result
 from onchip.commands.progress import watched_run
-from onchip.commands.show import show_tables, show_words
+from onchip.commands.show import show_tables
 from onchip.cost.layer.accounting import AccountingName
+from onchip.errors import UsageError
 from onchip.solve.stacks.objective import FusionObjective
 from onchip.solve.stacks.options import Combination, FusionOptions
 from onchip.solve.stacks.tilings import TileSizes
@@ -97,8 +98,17 @@ class FuseOptions:
         Path | None, typer.Option(metavar="FILE.html", help="Draw heat maps, stacks, memory levels and energy.")
     ] = None
     check: Annotated[
-        Path | None, typer.Option(metavar="STRATEGY.json", help="Verify a strategy and cost it, instead of searching.")
+        Path | None,
+        typer.Option(metavar="STRATEGY.json", help="Verify a strategy by its own mappings, instead of searching."),
     ] = None
+    map_again: Annotated[
+        bool,
+        typer.Option(
+            "--map-again",
+            help="With --check: map every layer anew, as for a file without mappings, and cost these. It may take "
+            "as long as a search.",
+        ),
+    ] = False
     as_json: AsJson = False
 
     @property
@@ -113,7 +123,7 @@ class FuseOptions:
 
     @property
     def files(self) -> AnswerFiles:
-        """What is written."""
+        """Return the files that are read and written."""
         return AnswerFiles((self.network, self.accelerator), self.output, self.report)
 
 
@@ -126,6 +136,8 @@ def fuse_command(options: FuseOptions) -> int:
     from onchip.reports.stack.text import fusion_object, fusion_tables
 
     request, files = options.request, options.files
+    if options.map_again and options.check is None:
+        raise UsageError("there is no strategy to map again", place="--map-again", expected="--check with it")
     if options.check is not None:
         return _check(options.check, request, options)
     files.ensure_they_can_be_written()
@@ -142,19 +154,23 @@ def fuse_command(options: FuseOptions) -> int:
 
 
 def _check(strategy: Path, request: FusionRequest, options: FuseOptions) -> ExitCode:
-    from onchip.app.fuse import accounting_of, check_strategy
+    from onchip.app.check_strategy import StrategyFile, check_strategy_file
+    from onchip.commands.check import show_answer_check
     from onchip.formats.own.strategy_json import read_strategy
-    from onchip.reports.stack.text import check_object, check_words
 
     document = read_strategy(strategy)
     inputs = options.network, options.accelerator, str(strategy)
     emitted = EmittedGraph.to(options.emit_graph, document.reading, *inputs)
-    violations, figures = check_strategy(document, request, watched_run)
-    if emitted is not None and figures is not None:
+    if options.map_again:
+        from onchip.app.fuse import check_mapped_again
+
+        checked = check_mapped_again(document, request, watched_run)
+    else:
+        checked = check_strategy_file(StrategyFile(strategy, options.network, options.accelerator))
+    if emitted is not None and checked.is_legal:
         emitted.write(document)
-    found = {**check_object(violations, figures), "accounting": accounting_of(document)}
-    show_words(found, check_words(violations, figures), as_json=options.as_json)
-    return code_of_check(not violations)
+    show_answer_check(checked, as_json=options.as_json)
+    return code_of_check(checked.is_legal)
 
 
 def _write_strategy(document: StrategyDocument, path: Path) -> None:

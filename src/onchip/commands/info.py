@@ -56,7 +56,7 @@ class ListOptions:
 
 
 def networks_command(options: ListOptions) -> int:
-    """List the bundled networks."""
+    """List the names of the bundled networks, a line each."""
     from onchip.formats.own.bundled_networks import bundled_networks
 
     names = list(bundled_networks())

@@ -106,7 +106,7 @@ class MapOptions:
 
     @property
     def files(self) -> AnswerFiles:
-        """What is written."""
+        """Return the files that are read and written."""
         return AnswerFiles(
             tuple(filter(None, (self.source, self.accelerator, self.mapspace))), self.output, self.report
         )

@@ -85,7 +85,7 @@ class PlanOptions:
 
     @property
     def files(self) -> AnswerFiles:
-        """What is written."""
+        """Return the files that are read and written."""
         return AnswerFiles((self.network, self.memories.accelerator or self.network), self.output, self.report)
 
 

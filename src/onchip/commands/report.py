@@ -1,4 +1,4 @@
-"""`onchip report`: a plan as one page."""
+"""`onchip report`: a plan or a schedule as one page."""
 
 from __future__ import annotations
 
@@ -9,10 +9,12 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from onchip.commands.answer_files import AnswerFiles, command_line
-from onchip.commands.arguments import AsJson, Network, PlanFile
-from onchip.commands.check import check_of_legal_plan
+from onchip.commands.arguments import AsJson, Network, PlanOrScheduleFile
+from onchip.commands.check import check_of_legal_plan, outcome_of_legal_schedule
 from onchip.commands.exit_code import ExitCode
 from onchip.commands.show import show_words
+from onchip.errors import UsageError
+from onchip.formats.own.answer_format import AnswerFormat, format_of_answer
 
 if TYPE_CHECKING:
     from onchip.answer.problem import Problem
@@ -28,13 +30,14 @@ class ReportOptions:
     """What `onchip report` is asked."""
 
     context: typer.Context
-    plan: PlanFile
+    file: PlanOrScheduleFile
     network: Network
     output: Annotated[Path, typer.Option("--output", "-o", metavar="FILE.html", help="Write this.")]
     accelerator: Annotated[
-        str | None, typer.Option(metavar="NAME|FILE", help="Adds a timeline: cycles of this accelerator.")
+        str | None,
+        typer.Option(metavar="NAME|FILE", help="Of a plan: adds a timeline, in cycles of it; a schedule has its own."),
     ] = None
-    compare: Annotated[bool, typer.Option("--compare", help="Beside the plans of the baseline methods.")] = False
+    compare: Annotated[bool, typer.Option("--compare", help="Of a plan: beside those of the baseline methods.")] = False
     time_limit: Annotated[
         float, typer.Option(min=0.001, max=1e9, metavar="S", help="Seconds for each baseline method.")
     ] = 10.0
@@ -42,20 +45,41 @@ class ReportOptions:
 
 
 def report_command(options: ReportOptions) -> int:
-    """Draw PLAN.json as one HTML file that opens offline: memory map, footprint, traffic, timeline, summary."""
+    """Draw a plan or a schedule as one HTML file that opens offline: memory map, footprint, traffic, timeline, summary.
+
+    Of a schedule also its stacks, energy and mappings, as by `onchip schedule --report`. Nothing is searched.
+    """
+    files = AnswerFiles((str(options.file), options.network), None, options.output)
+    files.ensure_they_can_be_written()
+    if format_of_answer(options.file) is AnswerFormat.SCHEDULE:
+        return _report_schedule(options, files)
     from onchip.formats.own.accelerator_yaml import load_accelerator
     from onchip.reports.program.html import report_html
 
-    files = AnswerFiles((str(options.plan), options.network), None, options.output)
-    files.ensure_they_can_be_written()
     chip = None if options.accelerator is None else load_accelerator(options.accelerator)
-    check = check_of_legal_plan(options.plan, options.network, as_json=options.as_json)
+    check = check_of_legal_plan(options.file, options.network, as_json=options.as_json)
     if check is None:
         return ExitCode.WRONG
     baselines = _baselines(check.problem, options.time_limit) if options.compare else ()
     page = report_html(_findings(check, chip, baselines, command_line(options.context)))
+    return _written(options, files, check.problem.graph.name, page)
+
+
+def _report_schedule(options: ReportOptions, files: AnswerFiles) -> int:
+    if options.compare:
+        raise UsageError("a schedule is compared with no baselines", place="--compare", expected="a plan")
+    from onchip.reports.schedule.html import schedule_html
+
+    outcome = outcome_of_legal_schedule(options.file, options.network, options.accelerator, as_json=options.as_json)
+    if outcome is None:
+        return ExitCode.WRONG
+    page = schedule_html(outcome, command_line(options.context))
+    return _written(options, files, outcome.network.name, page)
+
+
+def _written(options: ReportOptions, files: AnswerFiles, network: str, page: str) -> int:
     files.write_report(lambda: page)
-    written = {"network": check.problem.graph.name, "report": str(options.output), "bytes": len(page.encode())}
+    written = {"network": network, "report": str(options.output), "bytes": len(page.encode())}
     show_words(written, str(options.output), as_json=options.as_json)
     return ExitCode.ANSWER
 

@@ -79,6 +79,9 @@ class TimeOptions:
             help="Of a plan: a bundled name or a file, with array and DRAM; a schedule has it.",
         ),
     ] = None
+    cost: Annotated[
+        str, typer.Option(metavar="NAME", help="Of a plan: which cost model times operators; macs, or a plug-in.")
+    ] = "macs"
     as_json: AsJson = False
 
 
@@ -95,7 +98,7 @@ def time_command(options: TimeOptions) -> int:
 
     if options.accelerator is None:
         raise UsageError("a plan is timed on one", place="--accelerator", expected="a name or a file")
-    timing = time_network(options.file, options.network, options.accelerator)
+    timing = time_network(options.file, options.network, options.accelerator, options.cost)
     show_tables(timing, timing_object, timing_report, as_json=options.as_json)
     return code_of_check(timing.check.is_legal)
 

@@ -12,7 +12,7 @@ import typer
 
 from onchip.answer.document import ScheduleDocument
 from onchip.commands.answer_files import AnswerFiles, command_line
-from onchip.commands.arguments import AsJson, LayerReadingOptions, LimitOptions, Network, StackOptions
+from onchip.commands.arguments import AsJson, LimitOptions, Network, ScheduledElementOptions, StackOptions
 from onchip.commands.exit_code import code_of_result
 from onchip.commands.progress import watched_run
 from onchip.commands.show import show_tables
@@ -47,7 +47,7 @@ class ScheduleVerbOptions:
     homes: Annotated[
         HomesOption, typer.Option(help="Maps stay on the chip where that is best, or all is streamed from DRAM.")
     ] = HomesOption.SEARCH
-    read_as: LayerReadingOptions
+    read_as: ScheduledElementOptions
     search: LimitOptions
     cache: Annotated[
         bool, typer.Option(" /--no-cache", help="Map anew what was proven in an earlier run.", show_default=False)
@@ -62,7 +62,7 @@ class ScheduleVerbOptions:
 
     @property
     def request(self) -> ScheduleRequest:
-        """The question; raises InputError for a tile, a time or a dimension that is none."""
+        """The question; raises InputError for a tile, a time, bits or a dimension that is none."""
         from onchip.app.schedule import ScheduleRequest
 
         stacks, read_as = self.stacks, self.read_as
@@ -72,7 +72,7 @@ class ScheduleVerbOptions:
             self.accelerator,
             self.objective,
             ScheduleOptions(stacks.stacks, stacks.tile_size, stacks.mode, may_stay),
-            read_as.bits,
+            read_as.element_bits,
             read_as.partial_bits,
             read_as.dims,
             read_as.granularity,
@@ -82,7 +82,7 @@ class ScheduleVerbOptions:
 
     @property
     def files(self) -> AnswerFiles:
-        """What is written."""
+        """Return the files that are read and written."""
         return AnswerFiles((self.network, self.accelerator), self.output, self.report)
 
 

@@ -59,7 +59,7 @@ class SimpleCost:
         return prod(loops.values()) if loops else 0
 
     def cycles(self, operator: Operator) -> int:
-        """At least 1."""
+        """Return the cycles that the operator takes on the array, at least 1."""
         loops = self.loops(operator)
         if loops is None:
             return ceil(self._elements_visited(operator) / self._array.macs)

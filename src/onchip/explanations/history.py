@@ -34,17 +34,17 @@ class History:
 
     @cached_property
     def residencies(self) -> tuple[Residency, ...]:
-        """In the order in which they begin."""
+        """Return all residencies, in the order in which they begin."""
         return residencies_of(self.plan, self.problem.graph)
 
     @cached_property
     def transfers(self) -> tuple[Transfer, ...]:
-        """In the plan's order."""
+        """Return all transfers, in the order of the plan's instructions."""
         return transfers_of(self.plan, self.problem.graph)
 
     @property
     def step_count(self) -> int:
-        """How many operators run."""
+        """Return how many steps there are: one for each operator."""
         return len(self.operators)
 
     def cost(self, transfer: Transfer) -> int:
@@ -58,7 +58,7 @@ class History:
         return tuple(sorted(present, key=lambda one: (-one.size_bytes, one.start_instruction)))
 
     def footprint(self, memory: str) -> tuple[int, ...]:
-        """Per step the bytes resident in a scratchpad."""
+        """Return for each step the bytes that are resident in a scratchpad."""
         return self._bytes_per_step((one, one.size_bytes) for one in self.residencies if one.memory == memory)
 
     @cached_property

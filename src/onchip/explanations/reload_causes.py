@@ -56,7 +56,7 @@ class ReloadCause:
 
     @property
     def cost(self) -> int:
-        """Of the spill and the reload."""
+        """Return what the spill and the reload cost together, in the unit of the objective."""
         return self.spill_cost + self.reload_cost
 
     @property

@@ -22,7 +22,7 @@ class FeatureMap:
 
     @property
     def size_bits(self) -> int:
-        """Of all of it."""
+        """Return the bits of all channels, rows and columns."""
         return self.channels * self.rows * self.columns * self.bits
 
 

@@ -66,7 +66,7 @@ class OperandAccess:
 
     @property
     def size_bytes(self) -> int:
-        """Of the whole tensor."""
+        """Return the bytes of the whole tensor, not of a tile."""
         return self.element_bytes * prod(span.size for span in self.spans)
 
     def region(self, tile: Sequence[Range], axes: Sequence[TileAxis]) -> Region | None:

@@ -60,7 +60,7 @@ class IndexedProblem:
 
     @classmethod
     def of(cls, problem: Problem) -> IndexedProblem:
-        """Index a problem."""
+        """Index a problem: its tensors and operators become their places in lists."""
         tensors = problem.counted_tensors
         index = {tensor.name: i for i, tensor in enumerate(tensors)}
         operators = problem.graph.operators
@@ -151,7 +151,7 @@ class IndexedProblem:
         )
 
     def uses(self, order: Sequence[int]) -> list[list[int]]:
-        """Per tensor the steps that need it, ascending."""
+        """Return for each tensor the steps that need it, ascending."""
         uses: list[list[int]] = [[] for _ in self.tensors]
         for step, operator in enumerate(order):
             for tensor in self.operand_lists[operator]:
@@ -170,17 +170,17 @@ class IndexedProblem:
 
     @cached_property
     def read_lists(self) -> tuple[tuple[int, ...], ...]:
-        """Per operator the tensors it reads."""
+        """Return for each operator the tensors that it reads."""
         return tuple(tuple(bits(mask)) for mask in self.reads)
 
     @cached_property
     def write_lists(self) -> tuple[tuple[int, ...], ...]:
-        """Per operator the tensors it writes."""
+        """Return for each operator the tensors that it writes."""
         return tuple(tuple(bits(mask)) for mask in self.writes)
 
     @cached_property
     def operand_lists(self) -> tuple[tuple[int, ...], ...]:
-        """Per operator its operands."""
+        """Return for each operator the tensors that it reads or writes."""
         return tuple(tuple(bits(mask)) for mask in self.operands)
 
     @cached_property

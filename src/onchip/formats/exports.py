@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
+from typing import Final
 
 from onchip.answer.document import PlanDocument
 from onchip.answer.problem import Problem
 from onchip.errors import UsageError
 from onchip.formats.files import write_file
 from onchip.formats.trace.spans import TraceSpan
+from onchip.plugins import PluginGroup
 
 
 class ExportFormat(StrEnum):
@@ -23,15 +25,19 @@ class ExportFormat(StrEnum):
     ONNX = "onnx"
 
 
+OUTSIDE_EXPORTS: Final = PluginGroup[[PlanDocument, Problem], bytes]("onchip.exports", bytes)
+"""By name a function that returns what the one file holds."""
+
+
 @dataclass(frozen=True, slots=True)
 class Export:
-    """A legal plan, where it goes and what it is made from.
+    """A legal plan, where it goes and what it is made from; `form` is an ExportFormat or the name of a plug-in.
 
     `network` is the file the plan is for; `spans` are the times of a trace, one for each instruction, else it counts
     steps.
     """
 
-    form: ExportFormat
+    form: str
     files: tuple[Path, ...]
     document: PlanDocument
     problem: Problem
@@ -39,7 +45,7 @@ class Export:
     spans: Sequence[TraceSpan] | None = None
 
     def write(self) -> None:
-        """Write all files, or none where one cannot be made; raises InputError."""
+        """Write all files, or none where one cannot be made; raises InputError, PluginError for a broken plug-in."""
         contents = self._contents()
         for path, content in zip(self.files, contents, strict=True):
             write_file(path, content)
@@ -62,6 +68,7 @@ class Export:
 
                 metadata = metadata_of(self.document, graph)
                 return (model_with_metadata(Path(self.network), metadata, self.files[0]),)
+        return (_outside_export(self.form)(self.document, self.problem),)
 
     def _header_and_source(self) -> tuple[bytes, bytes]:
         from onchip.formats.c.header import header_of
@@ -73,20 +80,30 @@ class Export:
         return header_of(program).encode(), source_of(program, header.name).encode()
 
 
-def files_of(form: ExportFormat, output: Path, network: str) -> tuple[Path, ...]:
-    """The files that `form` makes of `output`; raises UsageError where it cannot."""
-    if form is ExportFormat.C:
+def files_of(form: str, output: Path, network: str) -> tuple[Path, ...]:
+    """The files that `form` makes of `output`; raises UsageError where it cannot, or is unknown."""
+    if form not in tuple(ExportFormat):
+        _outside_export(form)
+    if form == ExportFormat.C:
         _ends_in(output, (".h", ".c"))
         _can_be_included(output)
         return output.with_suffix(".h"), output.with_suffix(".c")
-    if form is ExportFormat.CSV:
+    if form == ExportFormat.CSV:
         _ends_in(output, (".csv",))
         return output.with_suffix(".residencies.csv"), output.with_suffix(".transfers.csv")
-    if form is ExportFormat.ONNX:
+    if form == ExportFormat.ONNX:
         if not network.endswith(".onnx"):
             raise UsageError("there is no model to put the plan in", file=network, expected="an .onnx file")
         _ends_in(output, (".onnx",))
     return (output,)
+
+
+def _outside_export(form: str) -> Callable[[PlanDocument, Problem], bytes]:
+    export = OUTSIDE_EXPORTS.find(form)
+    if export is None:
+        expected = ", ".join((*ExportFormat, *OUTSIDE_EXPORTS.names))
+        raise UsageError(f"nothing is exported to {form!r}", place="--to", expected=expected)
+    return export
 
 
 def _ends_in(output: Path, endings: tuple[str, ...]) -> None:

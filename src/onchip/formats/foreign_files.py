@@ -47,7 +47,7 @@ def layer_file(source: str) -> tuple[Path, str | None] | None:
 
 
 def read_layers(path: Path) -> Mapping[str, Layer]:
-    """The layer of a problem file of Timeloop, called like the file, or those of a workload file of ZigZag."""
+    """The layer of a file of Timeloop, called like the file, or those of one of ZigZag; raises InputError."""
     fields = _fields(path)
     if "problem" in fields or fields >= TIMELOOP_LOOPS:
         return {path.stem: read_timeloop_problem(path)}

@@ -52,7 +52,7 @@ def parse(shape: type[ShapeT], file_format: Format, text: str | bytes, file: str
 
 
 def validate(shape: type[ShapeT], encoded: bytes, file_format: Format, file: str) -> ShapeT:
-    """The same for JSON that is known to be sound."""
+    """The same for JSON that is known to be sound; raises the format's error, with file and place."""
     from pydantic import ValidationError
 
     try:
@@ -211,7 +211,7 @@ def _refused_values(value: object) -> Iterator[tuple[Location, _Refused]]:
 
 
 def check_format(value: object, file_format: Format, file: str) -> None:
-    """Format and version first: what they say decides how the rest is to be read."""
+    """Raise the format's error for another format or version, which decide how the rest is to be read."""
     if not isinstance(value, dict):
         raise file_format.error(f"it is {quoted(value)}", file=file, place="the whole file", expected="an object")
     if value.get("format") != file_format.name:

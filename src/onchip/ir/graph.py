@@ -77,18 +77,19 @@ class Graph:
 
     def _operands_are_known(self) -> None:
         for operator in self.operators:
-            place = f"operator {operator.name!r}"
-            for name in (*operator.reads, *operator.outputs):
-                if name not in self.tensor:
-                    raise GraphError(f"tensor {name!r} is unknown", place=place, expected="a tensor of the graph")
+            for names in (operator.inputs, operator.parameters, operator.outputs):
+                for name in names:
+                    if name not in self.tensor:
+                        place, expected = f"operator {operator.name!r}", "a tensor of the graph"
+                        raise GraphError(f"tensor {name!r} is unknown", place=place, expected=expected)
             for names, is_parameter in ((operator.inputs, False), (operator.parameters, True)):
                 for name in names:
-                    if (self.tensor[name].role is Role.PARAMETER) is not is_parameter:
-                        role = self.tensor[name].role
+                    role = self.tensor[name].role
+                    if (role is Role.PARAMETER) is not is_parameter:
                         listed = "parameters" if is_parameter else "inputs"
                         raise GraphError(
                             f"{name!r} of role {role} stands among its {listed}",
-                            place=place,
+                            place=f"operator {operator.name!r}",
                             expected="parameters among parameters, all else among inputs",
                         )
 
@@ -120,13 +121,16 @@ class Graph:
 
     def _the_given_order_is_topological(self) -> None:
         position = {operator.name: index for index, operator in enumerate(self.operators)}
+        written = {name: index for index, operator in enumerate(self.operators) for name in operator.outputs}
+        # Of large networks, this is much faster than looking for a cycle that is not there.
+        if all(
+            written.get(name, -1) < index for index, operator in enumerate(self.operators) for name in operator.inputs
+        ):
+            return
         predecessors = {
             operator.name: [self.producer[name].name for name in operator.reads if name in self.producer]
             for operator in self.operators
         }
-        # Of large networks, this is much faster than looking for a cycle that is not there.
-        if all(position[before] < position[name] for name, befores in predecessors.items() for before in befores):
-            return
         try:
             tuple(TopologicalSorter(predecessors).static_order())
         except CycleError as error:

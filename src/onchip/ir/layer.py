@@ -70,17 +70,15 @@ class Layer:
     has_weight: bool = True
 
     def __post_init__(self) -> None:
-        positive = dict(self.bounds) | {"stride": min(self.stride), "dilation": min(self.dilation)}
-        positive |= {f"bits of {operand}": self.bits(operand) for operand in RELEVANT}
-        for name, value in positive.items():
-            if value < 1:
-                raise InputError(f"{name} is {value}", place="layer", expected="at least 1")
+        loops = (self.n, self.k, self.c, self.p, self.q, self.r, self.s, self.g)
+        if min(*loops, *self.stride, *self.dilation, self.input_bits, self.weight_bits, self.output_bits) < 1:
+            raise self._error_of_what_is_below_one()
         if min(self.padding) < 0:
             raise InputError(f"padding is {self.padding}", place="layer", expected="at least 0 on each side")
         if self.partial_bits < self.output_bits:
             detail = f"partial sums have {self.partial_bits} bits"
             raise InputError(detail, place="layer", expected=f"at least those of the output ({self.output_bits})")
-        if min(axis.size for axis in self.axes) < 1:
+        if min(self.input_pixels) < 1:
             raise InputError(f"padding {self.padding} leaves no input", place="layer", expected="less padding")
 
     @classmethod
@@ -116,18 +114,24 @@ class Layer:
         return tuple(RELEVANT) if self.has_weight else (INPUT, OUTPUT)
 
     @property
-    def axes(self) -> tuple[Axis, Axis]:
-        """Height and width of the input."""
+    def input_pixels(self) -> tuple[int, int]:
+        """Height and width of the input, without padded zeros."""
         top, left, bottom, right = self.padding
         height = (self.p - 1) * self.stride[0] + (self.r - 1) * self.dilation[0] + 1 - top - bottom
         width = (self.q - 1) * self.stride[1] + (self.s - 1) * self.dilation[1] + 1 - left - right
+        return height, width
+
+    @property
+    def axes(self) -> tuple[Axis, Axis]:
+        """Height and width of the input."""
+        height, width = self.input_pixels
         return (
-            Axis("P", "R", self.stride[0], self.dilation[0], top, height),
-            Axis("Q", "S", self.stride[1], self.dilation[1], left, width),
+            Axis("P", "R", self.stride[0], self.dilation[0], self.padding[0], height),
+            Axis("Q", "S", self.stride[1], self.dilation[1], self.padding[1], width),
         )
 
     def bits(self, operand: str) -> int:
-        """Of one finished element."""
+        """Return the bits of one finished element of an operand."""
         return {INPUT: self.input_bits, WEIGHT: self.weight_bits, OUTPUT: self.output_bits}[operand]
 
     def elements(self, operand: str) -> int:
@@ -153,6 +157,12 @@ class Layer:
                 raise InputError(f"{loop} has {bounds[loop]} iterations", place="layer", expected=f"at least {bound}")
         n, k, c, p, q, r, s, g = (bounds[loop] for loop in LOOPS)
         return replace(self, n=n, k=k, c=c, p=p, q=q, r=r, s=s, g=g)
+
+    def _error_of_what_is_below_one(self) -> InputError:
+        values = self.bounds | {"stride": min(self.stride), "dilation": min(self.dilation)}
+        values |= {f"bits of {operand}": self.bits(operand) for operand in RELEVANT}
+        name, value = next((name, value) for name, value in values.items() if value < 1)
+        return InputError(f"{name} is {value}", place="layer", expected="at least 1")
 
 
 def _sizes(text: str, letters: str, place: str) -> dict[str, int]:

@@ -33,21 +33,20 @@ class Operator:
     def __post_init__(self) -> None:
         if not self.name:
             raise GraphError("an operator has no name", expected="a name")
-        place = f"operator {self.name!r}"
         if not self.kind:
-            raise GraphError("it has no kind", place=place, expected="a kind, such as 'Conv'")
+            raise self._error("it has no kind", "a kind, such as 'Conv'")
         if not self.outputs:
-            raise GraphError("it writes nothing", place=place, expected="at least one output")
-        if len(set(self.outputs)) != len(self.outputs):
-            raise GraphError("it writes one tensor twice", place=place, expected="distinct outputs")
-        if in_place := set(self.outputs) & {*self.inputs, *self.parameters}:
-            raise GraphError(
-                f"it reads and writes {min(in_place)!r}",
-                place=place,
-                expected="no operator in place",
-            )
+            raise self._error("it writes nothing", "at least one output")
+        written = set(self.outputs)
+        if len(written) != len(self.outputs):
+            raise self._error("it writes one tensor twice", "distinct outputs")
+        if in_place := written & {*self.inputs, *self.parameters}:
+            raise self._error(f"it reads and writes {min(in_place)!r}", "no operator in place")
 
     @property
     def reads(self) -> tuple[str, ...]:
         """Inputs and parameters, each once, in order."""
         return tuple(dict.fromkeys((*self.inputs, *self.parameters)))
+
+    def _error(self, what: str, expected: str) -> GraphError:
+        return GraphError(what, place=f"operator {self.name!r}", expected=expected)

@@ -11,12 +11,12 @@ Region: TypeAlias = tuple[Range, ...]
 
 
 def whole_region(shape: Sequence[int]) -> Region:
-    """All of a tensor."""
+    """Return the region that is all of a tensor of that shape."""
     return tuple((0, size) for size in shape)
 
 
 def size_of(region: Region) -> int:
-    """Elements in a region."""
+    """Return how many elements are in a region."""
     return prod(stop - start for start, stop in region)
 
 

@@ -38,25 +38,22 @@ class Tensor:
     region: tuple[tuple[int, int], ...] | None = None
 
     def __post_init__(self) -> None:
-        place = f"tensor {self.name!r}"
         if not self.name:
             raise GraphError("a tensor has no name", expected="a name")
         if self.size_bytes <= 0:
-            raise GraphError(f"its size is {self.size_bytes} bytes", place=place, expected="at least 1 byte")
+            raise self._error(f"its size is {self.size_bytes} bytes", "at least 1 byte")
         if (self.shape is None) != (self.bits is None):
-            raise GraphError("shape and bits stand together", place=place, expected="both or neither")
+            raise self._error("shape and bits stand together", "both or neither")
         if self.shape is not None and self.bits is not None:
             expected_bytes = size_in_bytes(self.shape, self.bits)
             if self.size_bytes != expected_bytes:
-                raise GraphError(
-                    f"its size is {self.size_bytes} bytes",
-                    place=place,
-                    expected=f"{expected_bytes} for {list(self.shape)} of {self.bits} bits",
-                )
+                expected = f"{expected_bytes} for {list(self.shape)} of {self.bits} bits"
+                raise self._error(f"its size is {self.size_bytes} bytes", expected)
         if (self.part_of is None) != (self.region is None):
-            raise GraphError("part_of and region stand together", place=place, expected="both or neither")
-        if any(start < 0 or stop <= start for start, stop in self.region or ()):
-            raise GraphError("a range of its region is empty", place=place, expected="0 <= start < stop")
+            raise self._error("part_of and region stand together", "both or neither")
+        for start, stop in self.region or ():
+            if start < 0 or stop <= start:
+                raise self._error("a range of its region is empty", "0 <= start < stop")
 
     @classmethod
     def of_shape(cls, name: str, shape: tuple[int, ...], bits: int, role: Role) -> Self:
@@ -71,6 +68,9 @@ class Tensor:
         if bits <= 0:
             raise GraphError(f"its elements have {bits} bits", place=f"tensor {name!r}", expected="at least 1")
         return cls(name, size_in_bytes(shape, bits), role, shape, bits)
+
+    def _error(self, what: str, expected: str) -> GraphError:
+        return GraphError(what, place=f"tensor {self.name!r}", expected=expected)
 
 
 def size_in_bytes(shape: tuple[int, ...], bits: int) -> int:

@@ -47,10 +47,10 @@ def windows_of(operator: Operator, kernel: Shape, before: Shape, after: Shape) -
 def integers(operator: Operator, name: str, default: Shape) -> Shape:
     """An attribute that lists integers; `default` where it is absent or something else."""
     value = operator.attributes.get(name)
-    if isinstance(value, list) and len(value) == len(default):
-        listed = tuple(entry for entry in value if isinstance(entry, int))
-        return listed if len(listed) == len(default) else default
-    return default
+    if not isinstance(value, list):
+        return default
+    listed = tuple([entry for entry in value if isinstance(entry, int)])
+    return listed if len(listed) == len(value) == len(default) else default
 
 
 def integer(operator: Operator, name: str, default: int) -> int:

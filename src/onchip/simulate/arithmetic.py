@@ -38,7 +38,7 @@ class Call:
 
     @property
     def region(self) -> Region:
-        """Of the first output."""
+        """Return the region of the first output that the call computes."""
         return self.tile.regions[0]
 
     @cached_property

@@ -145,7 +145,7 @@ class ProgramMachine:
                 self._compute(self._operator(operator))
 
     def finish(self) -> None:
-        """Every network output lies in DRAM, and is what it should be."""
+        """Raise MachineError unless every network output lies in DRAM, and is what it should be."""
         for tensor in self.problem.graph.with_role(Role.OUTPUT):
             if tensor.name not in self.dram:
                 raise MachineError(f"the plan has ended and DRAM has no network output {tensor.name!r}")

@@ -58,7 +58,7 @@ def _pieces(size: int, most: int) -> list[slice]:
 
 
 def masked(values: Integers, bits: int) -> Integers:
-    """Modulo 2^bits."""
+    """Return the values modulo 2^bits, element by element."""
     return values & np.uint64(2**bits - 1)
 
 

@@ -36,7 +36,7 @@ class Figures:
 
     @property
     def total(self) -> int:
-        """The traffic."""
+        """Return the traffic in bytes: loads and write-backs."""
         return self.loads + self.write_backs
 
     @property
@@ -65,13 +65,18 @@ class Meter:
     def __init__(self, problem: Problem) -> None:
         self._problem = problem
         self._loads = self._write_backs = self._reloads = self._moved = self._transfer_cost = 0
-        self._resident_bytes = self._peak_bytes = 0
+        self._resident_bytes = self.peak_bytes = 0
         self._arenas = {memory.name: 0 for memory in problem.memories}
+
+    @property
+    def arenas(self) -> tuple[tuple[str, int], ...]:
+        """The highest end address so far of each scratchpad."""
+        return tuple(self._arenas.items())
 
     def begin(self, tensor: Tensor, memory: str, stop_bytes: int) -> None:
         """A residency of `tensor` begins that ends at address `stop_bytes`."""
         self._resident_bytes += tensor.size_bytes
-        self._peak_bytes = max(self._peak_bytes, self._resident_bytes)
+        self.peak_bytes = max(self.peak_bytes, self._resident_bytes)
         self._arenas[memory] = max(self._arenas[memory], stop_bytes)
 
     def end(self, tensor: Tensor) -> None:
@@ -79,13 +84,13 @@ class Meter:
         self._resident_bytes -= tensor.size_bytes
 
     def load(self, tensor: Tensor, target: str, *, was_on_chip: bool) -> None:
-        """DRAM -> scratchpad `target`."""
+        """Count a Copy of a tensor from DRAM to scratchpad `target`."""
         self._loads += tensor.size_bytes
         self._reloads += tensor.size_bytes if was_on_chip else 0
         self._transfer_cost += self._problem.transfer_cost(tensor, DRAM, target)
 
     def write_back(self, tensor: Tensor, source: str) -> None:
-        """Scratchpad `source` -> DRAM."""
+        """Count a Copy of a tensor from scratchpad `source` to DRAM."""
         self._write_backs += tensor.size_bytes
         self._transfer_cost += self._problem.transfer_cost(tensor, source, DRAM)
 
@@ -110,8 +115,8 @@ class Meter:
             compulsory=sum(tensor.size_bytes for tensor in (*loaded, *written)),
             transfer_cost=self._transfer_cost,
             compulsory_cost=sum(load_costs) + sum(write_costs),
-            peak_bytes=self._peak_bytes,
-            arenas=tuple(self._arenas.items()),
+            peak_bytes=self.peak_bytes,
+            arenas=self.arenas,
         )
 
 

@@ -173,7 +173,8 @@ def _changes(mapping: LayerMapping, operand: str, kept: Kept) -> bool:
 
 
 def _is_served(loop: Loop, level: MemoryLevel) -> bool:
-    return loop.along is not None and (level.serves is None or loop.along in level.serves)
+    """Whether one instance has what all units along the spatial loop have."""
+    return level.serves is None or loop.along in level.serves
 
 
 def _elements(layer: Layer, mapping: LayerMapping, operand: str, kept: Kept, level: MemoryLevel) -> int:

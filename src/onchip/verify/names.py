@@ -16,16 +16,15 @@ class Names:
         self._problem = problem
         self._report = report
         self._scratchpads = {memory.name: memory for memory in problem.memories}
+        self._counted = {tensor.name: tensor for tensor in problem.counted_tensors}
 
     def tensor(self, name: str) -> Tensor | None:
         """The tensor of that name, if it may appear in the plan."""
-        tensor = self._problem.graph.tensor.get(name)
-        if tensor is None:
-            self._report.once(Rule.UNKNOWN_TENSOR, name, "no tensor of the graph has this name")
-            return None
-        if not self._problem.counts(tensor):
+        tensor = self._counted.get(name)
+        if tensor is None and name in self._problem.graph.tensor:
             self._report.once(Rule.UNCOUNTED_PARAMETER, name, "a parameter, and only activations count")
-            return None
+        elif tensor is None:
+            self._report.once(Rule.UNKNOWN_TENSOR, name, "no tensor of the graph has this name")
         return tensor
 
     def scratchpad(self, tensor: str, memory: str) -> Memory | None:

@@ -42,7 +42,7 @@ class Replay:
         self._stays = Stays(problem)
 
     def execute(self, index: int, instruction: Instruction) -> None:
-        """Instruction number `index` happens."""
+        """Change the state as instruction number `index` does, and report what it breaks."""
         self.report.instruction = index
         match instruction:
             case Allocate():
@@ -99,14 +99,14 @@ class Replay:
 
     def _addresses_lie_in_the_scratchpad(self, tensor: Tensor, memory: Memory, new: LiveResidency) -> None:
         """0 <= start, start a multiple of the alignment, stop <= capacity."""
-        where = f"{new} of {memory.name!r}"
         if new.start_bytes < 0:
-            self.report.violation(Rule.NEGATIVE_OFFSET, tensor.name, f"{where} starts below address 0")
+            detail = f"{new} of {memory.name!r} starts below address 0"
+            self.report.violation(Rule.NEGATIVE_OFFSET, tensor.name, detail)
         if new.start_bytes % memory.alignment_bytes != 0:
-            detail = f"{where} starts at no multiple of {memory.alignment_bytes}"
+            detail = f"{new} of {memory.name!r} starts at no multiple of {memory.alignment_bytes}"
             self.report.violation(Rule.MISALIGNED, tensor.name, detail)
         if new.stop_bytes > memory.capacity_bytes:
-            detail = f"{where} ends beyond the capacity of {memory.capacity_bytes}"
+            detail = f"{new} of {memory.name!r} ends beyond the capacity of {memory.capacity_bytes}"
             self.report.violation(Rule.BEYOND_CAPACITY, tensor.name, detail)
 
     def _residencies_do_not_overlap(self, tensor: Tensor, memory: Memory, new: LiveResidency) -> None:

@@ -16,11 +16,11 @@ class Reporting:
         self._said_once: set[tuple[Rule, str]] = set()
 
     def violation(self, rule: Rule, subject: str, detail: str) -> None:
-        """Of the instruction that is executed."""
+        """Report a violation of the instruction that is executed."""
         self.violations.append(Violation(rule, subject, detail, self.instruction, self.step))
 
     def of_plan(self, rule: Rule, subject: str, detail: str) -> None:
-        """Of the whole plan."""
+        """Report a violation of the whole plan."""
         self.violations.append(Violation(rule, subject, detail))
 
     def once(self, rule: Rule, subject: str, detail: str) -> None:

@@ -110,6 +110,9 @@ class Rule(StrEnum):
     WORKSPACE_STAYS = "workspace-stays"  # a workspace is resident while another operator runs
     WORKSPACE_COPIED = "workspace-copied"  # a workspace moves
 
+    # Beyond what is legal
+    OUTSIDE_CHECK_FAILED = "outside-check-failed"  # a check that a plug-in adds has found something
+
 
 @dataclass(frozen=True, slots=True)
 class Violation:

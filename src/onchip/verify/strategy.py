@@ -1,6 +1,6 @@
 """Is a fusion strategy legal, and is what is claimed of it so? Every layer is held against every other.
 
-A strategy costs what a cost model says; the model's figures are handed in.
+What it costs is handed in; `stack.verifier` finds that by the strategy's own mappings.
 """
 
 from __future__ import annotations
@@ -8,14 +8,17 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from math import isclose
 
-from onchip.answer.document import Claim
+from onchip.answer.document import Claim, as_written
 from onchip.answer.result import Status
-from onchip.answer.stacks import FusionStrategy, LayerInNetwork, StackStrategy, StrategyFigures
+from onchip.answer.stacks import LayerInNetwork, StackStrategy
+from onchip.answer.strategy import ENERGIES, FusionStrategy, StrategyFigures
 from onchip.arch.accelerator import Accelerator
 from onchip.arch.memory import DRAM, Operand
 from onchip.verify.rules import Rule, Violation
+from onchip.verify.stack.objective import RELATIVE_TOLERANCE, ObjectiveRange
 
-RELATIVE_TOLERANCE = 1e-9
+REAL_FIGURES = ("energy_pj", "latency_cycles", ENERGIES)
+"""Sums of real numbers, which differ in their last digits by the order of adding."""
 
 
 def verify_strategy(
@@ -28,16 +31,16 @@ def verify_strategy(
     return tuple(found)
 
 
-def verify_strategy_claim(claim: Claim, figures: StrategyFigures) -> tuple[Violation, ...]:
-    """Return what the claim says that the figures, of the same objective, do not; OPTIMAL is taken as claimed."""
+def verify_strategy_claim(
+    claim: Claim, figures: StrategyFigures | None, objectives: ObjectiveRange | None = None
+) -> tuple[Violation, ...]:
+    """Return what the claim says that the figures, of the same objective, do not; OPTIMAL is taken as claimed.
+
+    Figures are None where nothing is known of them: then only what contradicts itself is found. `objectives` are the
+    values that rounding allows; without them it is that of the figures.
+    """
+    found = [] if figures is None else [*_wrong_figures(claim, figures, objectives)]
     claimed = claim.objective_value
-    pairs = {"objective_value": (claimed, figures.objective_value)}
-    pairs |= {name: (claim.figures[name], figure) for name, figure in figures.named.items()}
-    found = [
-        Violation(Rule.FIGURE_DIFFERS, f"result.{name}", f"{said} is claimed, and it is {is_so}")
-        for name, (said, is_so) in pairs.items()
-        if not isclose(said, is_so, rel_tol=RELATIVE_TOLERANCE)
-    ]
     bound = f"{claim.lower_bound} with an objective value of {claimed}"
     if claim.lower_bound > claimed:
         found.append(Violation(Rule.BOUND_ABOVE_OBJECTIVE, "result.lower_bound", bound))
@@ -46,6 +49,24 @@ def verify_strategy_claim(claim: Claim, figures: StrategyFigures) -> tuple[Viola
     if claim.status not in (Status.OPTIMAL, Status.FEASIBLE):
         found.append(Violation(Rule.ANSWER_DENIED, "result.status", f"it is {claim.status}"))
     return tuple(found)
+
+
+def _wrong_figures(claim: Claim, figures: StrategyFigures, objectives: ObjectiveRange | None) -> Iterator[Violation]:
+    """What is whole is held to the last digit; energies by cause and peaks only where the claim says any."""
+    value = figures.objective_value
+    least, greatest = (objectives.least, objectives.greatest) if objectives else (value, value)
+    if not as_written(least) <= claim.objective_value <= as_written(greatest):
+        detail = f"{claim.objective_value} is claimed, and it is {value}"
+        yield Violation(Rule.FIGURE_DIFFERS, "result.objective_value", detail)
+    said, is_so = claim.figures, figures.named
+    for name in dict.fromkeys((*is_so, *said)):
+        group = name.split(".")[0]
+        if not any(other.split(".")[0] == group for other in said):
+            continue
+        one, other = said.get(name, 0), is_so.get(name, 0)
+        is_whole = group not in REAL_FIGURES
+        if one != other if is_whole else not isclose(one, other, rel_tol=RELATIVE_TOLERANCE):
+            yield Violation(Rule.FIGURE_DIFFERS, f"result.{name}", f"{one} is claimed, and it is {other}")
 
 
 def _cover(layers: Sequence[LayerInNetwork], strategy: FusionStrategy) -> Iterator[Violation]:

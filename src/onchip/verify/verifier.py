@@ -23,7 +23,7 @@ class Verdict:
 
     @property
     def is_legal(self) -> bool:
-        """Whether nothing is wrong."""
+        """Whether nothing is wrong with the plan, or with its claim."""
         return not self.violations
 
 

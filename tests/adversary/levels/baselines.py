@@ -235,7 +235,7 @@ _JUDGES: dict[str, Callable[[Case], str | None]] = {
 def _fault_of_variant(case: Case, program: Program) -> str | None:
     """Ask again: the same seed gives the same mapping, other names the same value."""
     facts, answer = case.facts, case.ended.answer
-    if facts["variant"] is None or answer["stopped_by"] != "completed":
+    if facts.get("variant") is None or answer["stopped_by"] != "completed":
         return None
     if facts["variant"] == "again":
         again = _asked(facts, program).answer

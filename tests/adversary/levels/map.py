@@ -15,6 +15,7 @@ from adversary.levels.map_cases import OPERANDS, random_layer, random_machine
 from adversary.levels.map_told_otherwise import loops_of, renamed, turned_layer, turned_machine, widened
 from onchip.answer.layer_mapping import Kept, LayerMapping, Loop
 from onchip.answer.layer_problem import LayerProblem
+from onchip.answer.operands_kept import leaves_something_out
 from onchip.arch.accelerator import Accelerator
 from onchip.cost.layer.batch import LayerCosts
 from onchip.errors import InputError
@@ -226,7 +227,9 @@ class _Case:
         return self._otherwise(objective, ended, renamed(self.facts["machine"], random.Random(self.facts["seed"])))
 
     def wider(self, objective: str, ended: Ended) -> str | None:
-        """More capacity or faster ports are never worse."""
+        """More capacity or faster ports are never worse, unless a memory has to keep what it had no room for."""
+        if leaves_something_out(self.problem.levels, self.problem.layer):
+            return None
         machine = widened(self.facts["machine"], random.Random(self.facts["seed"]))
         return self._otherwise(objective, ended, machine, may_be_less=True)
 

@@ -12,11 +12,13 @@ from typing import Final
 
 from adversary.frame import Ended, Facts, Program, Verdict
 from adversary.scheduling import random_scheduling_machine, random_scheduling_network, schedule_graph_file
+from onchip.answer.operands_kept import leaves_something_out
 from onchip.answer.schedule import Schedule
 from onchip.formats.own.accelerator_yaml import accelerator_from_yaml
 from onchip.formats.own.graph_json import graph_from_json
 from onchip.formats.own.schedule_json import read_schedule
 from onchip.lower.layers.layers_of import Precision
+from oracles.mapspace_members import has_uneven_tiles
 from oracles.packing import TooLargeError
 from oracles.schedule import Least, LeastSchedule
 from oracles.schedule_costs import Toy
@@ -142,7 +144,9 @@ class ScheduleCase:
         if not isfinite(least.cost):
             return f"impossible: {value}, but nothing fits"
         is_below = self.objective in COUNTED and value < least.cost
-        return f"impossible value: {value} below {least.cost}" if is_below else None
+        if is_below and (schedule is None or not has_uneven_tiles(self.toy.accelerator, schedule)):
+            return f"impossible value: {value} below {least.cost}"
+        return None
 
     def wrong_claims(self, ended: Ended) -> str | None:
         """Whether an answer contradicts itself, or a schedule that the oracle knows."""
@@ -219,7 +223,7 @@ def _given_tiles(case: ScheduleCase, layers: Ended) -> str | None:
 
 def _from_dram(case: ScheduleCase, layers: Ended) -> str | None:
     """Where all is streamed the answer is the best of that, and never better than where maps may stay."""
-    ended, _ = case.ask(*LAYERS, "--homes", "dram")
+    ended, streamed = case.ask(*LAYERS, "--homes", "dram")
     fault = case.wrong_claims(ended)
     value, free = _value(ended), _value(layers)
     if fault is None and value is not None and (free is None or free > value):
@@ -227,12 +231,18 @@ def _from_dram(case: ScheduleCase, layers: Ended) -> str | None:
     least = case.least(case.objective, may_stay=False) if case.objective in COUNTED else None
     if fault is None and least is not None and case.objective == "energy":
         truth = least.cost if isfinite(least.cost) else None
+        is_better = truth is not None and value is not None and value < truth
+        if is_better and streamed is not None and has_uneven_tiles(case.toy.accelerator, streamed):
+            return None
         return None if value == truth else f"streamed layers are not the best: {value} for {truth}"
     return fault
 
 
 def _on_a_better_machine(case: ScheduleCase, layers: Ended) -> str | None:
-    """More capacity, cheaper or faster DRAM: the bound is no higher."""
+    """More capacity, cheaper or faster DRAM: the bound is no higher, unless a memory keeps what it had no room for."""
+    nests = [nest for one in case.toy.operators for nest in one.nests]
+    if any(leaves_something_out(case.toy.accelerator.levels, nest) for nest in nests):
+        return None
     chance = random.Random(json.dumps(case.facts["machine"]))
     machine: Facts = deepcopy(case.facts["machine"])
     for memory in machine["memories"]:
@@ -241,7 +251,7 @@ def _on_a_better_machine(case: ScheduleCase, layers: Ended) -> str | None:
         machine["dram"][key] *= chance.choice((0, 0.5, 1))
     for port in machine["dram"].get("ports", ()):
         port["bits_per_cycle"] *= chance.choice((1, 2))
-    partial = max((nest.partial_bits for one in case.toy.operators for nest in one.nests), default=8)
+    partial = max((nest.partial_bits for nest in nests), default=8)
     ended, _ = case.ask(*LAYERS, facts={**case.facts, "machine": machine, "partial_bits": partial})
     if ended.code not in (0, 4):
         return f"a better machine ends with {int(ended.code)}: {ended.err[-300:]}"

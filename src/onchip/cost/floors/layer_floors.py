@@ -13,6 +13,7 @@ from itertools import combinations, pairwise
 from math import inf, prod
 
 from onchip.answer.layer_mapping import loops_along
+from onchip.answer.operands_kept import operands_kept
 from onchip.arch.accelerator import Accelerator
 from onchip.arch.compute import ComputeArray
 from onchip.arch.memory import DRAM, MemoryLevel, Operand
@@ -40,18 +41,22 @@ class OperandFloor:
 class MachineFloors:
     """What follows from the machine alone; raises AcceleratorError without an array.
 
-    Energies of a read and of a write are those of one bit, by memory.
+    Energies of a read and of a write are those of one bit, by memory. In the memories that are `passed_by` no tiles of
+    an operand lie where else every memory keeps some, as they have no room for an element: no way leads through them.
     """
 
     accelerator: Accelerator
     sharing: Sharing
+    passed_by: frozenset[tuple[str, Operand]] = frozenset()
     array: ComputeArray = field(init=False)
     read_pj: Mapping[str, float] = field(init=False)
     write_pj: Mapping[str, float] = field(init=False)
     _ways: dict[tuple[Operand, str], Sequence[tuple[str, ...]]] = field(init=False)
     _beside_sums: Mapping[str, tuple[tuple[int, tuple[str, ...]], ...]] = field(init=False)
+    _with_others_passed_by: dict[frozenset[tuple[str, Operand]], MachineFloors] = field(init=False)
 
     def __post_init__(self) -> None:
+        self._with_others_passed_by = {self.passed_by: self}
         self.array = array_of(self.accelerator)
         names = [*(level.memory.name for level in self.accelerator.levels), DRAM]
         accesses = {name: access_of(self.accelerator, name) for name in names}
@@ -71,12 +76,13 @@ class MachineFloors:
 
     @property
     def mac_energy_pj(self) -> float:
-        """Of one multiply-accumulate."""
+        """Return the energy of one multiply-accumulate in pJ, 0 where none is said."""
         return self.array.mac_energy_pj or 0.0
 
     def of(self, shapes: Sequence[Layer]) -> NestFloors:
         """Of a layer in tiles of these shapes, the largest first."""
-        return NestFloors(self, shapes[0], self.sharing.of(shapes))
+        machine = self._for_elements_of(shapes[0]) if self.sharing.every_memory_keeps else self
+        return NestFloors(machine, shapes[0], self.sharing.of(shapes))
 
     def homes(self, operand: Operand) -> list[str]:
         """Single memories that hold the operand, and DRAM."""
@@ -93,7 +99,7 @@ class MachineFloors:
         return sum(self.read_pj[upper] + self.write_pj[lower] for lower, upper in pairwise(ways))
 
     def way_up_pj(self, ways: Sequence[str]) -> float:
-        """Of a bit that goes up."""
+        """Return the energy in pJ of a bit that goes up through these memories, the lowest first."""
         return sum(self.read_pj[lower] + self.write_pj[upper] for lower, upper in pairwise(ways))
 
     def up_to_pj(self, memory: str, cache: str) -> float:
@@ -107,19 +113,29 @@ class MachineFloors:
 
     def nearest(self, operand: Operand) -> Sequence[tuple[str, MemoryLevel | None]]:
         """Memories from which the units may take the operand."""
-        every = list(holders(self.accelerator, operand))
-        return every[:1] if self.sharing.every_memory_keeps else every
+        first = {way[0] for home in self.homes(operand) for way in self.ways(operand, home)}
+        return [(name, level) for name, level in holders(self.accelerator, operand) if name in first]
 
     def instances_beside(self, bounds: Mapping[str, int], memory: str) -> int:
         """Of a memory, in which the same sum may begin."""
         return prod(min(size, prod(bounds[loop] for loop in loops)) for size, loops in self._beside_sums[memory])
 
+    def _for_elements_of(self, layer: Layer) -> MachineFloors:
+        levels = self.accelerator.levels
+        passed_by = frozenset(
+            (level.memory.name, operand)
+            for level, kept in zip(levels, operands_kept(levels, layer), strict=True)
+            for operand in set(level.memory.holds) - kept
+        )
+        if passed_by not in self._with_others_passed_by:
+            self._with_others_passed_by[passed_by] = MachineFloors(self.accelerator, self.sharing, passed_by)
+        return self._with_others_passed_by[passed_by]
+
     def _ways_of(self, operand: Operand, home: str) -> Sequence[tuple[str, ...]]:
         names = [name for name, _ in holders(self.accelerator, operand)]
-        reach = names[: names.index(home) + 1]
+        below = names[: names.index(home)]
         if self.sharing.every_memory_keeps:
-            return [tuple(reach)]
-        below = reach[:-1]
+            return [(*(name for name in below if (name, operand) not in self.passed_by), home)]
         return [(home,), *((name, home) for name in below), *((*pair, home) for pair in combinations(below, 2))]
 
 
@@ -191,5 +207,5 @@ class NestFloors:
 
     @property
     def additions(self) -> int:
-        """To one output."""
+        """Return how many products are added up to one output."""
         return self.layer.c * self.layer.r * self.layer.s

@@ -64,7 +64,7 @@ class AnyUnrolling:
         return False
 
     def of(self, shapes: Sequence[Layer]) -> UnitShares:
-        """Those of the largest."""
+        """Return the shares of the largest shape, which are at least those of the others."""
         bounds, array = shapes[0].bounds, array_of(self.accelerator)
         at_work = prod(
             min(size, prod(bounds[loop] for loop in loops_along(array, name))) for name, size in array.sizes.items()

@@ -33,7 +33,7 @@ class Accesses:
 
     @property
     def elements(self) -> int:
-        """In all."""
+        """Return how many elements are accessed in all tiles together."""
         return sum(size * times for size, times in self.sizes)
 
     def words(self, access: Access) -> float:

@@ -55,7 +55,7 @@ class LayerCosts:
         return costs
 
     def of(self, mappings: Sequence[LayerMapping]) -> Costs:
-        """As `of_chosen`, and INTERLEAVED ones through `layer_cost`."""
+        """Return costs as `of_chosen` does, those of INTERLEAVED mappings by `layer_cost`."""
         costs = self.of_chosen(self.encode(mappings))
         for row in np.flatnonzero(costs.status == kernel.INTERLEAVED).tolist():
             try:

@@ -33,17 +33,17 @@ class LayerCost:
 
     @property
     def energy_pj(self) -> float:
-        """All of it."""
+        """Return the energy of all memories and multiply-accumulates together, in pJ."""
         return sum(self.memory_energy_pj.values()) + self.mac_energy_pj
 
     @property
     def cycles(self) -> float:
-        """All of them."""
+        """Return the cycles from the beginning of preloading to the end of offloading."""
         return self.latency.total
 
     @property
     def energy_delay_pj_cycles(self) -> float:
-        """The energy-delay product."""
+        """Return the energy-delay product, in pJ times cycles."""
         return self.energy_pj * self.cycles
 
     @property
@@ -75,7 +75,7 @@ def layer_cost(problem: LayerProblem, mapping: LayerMapping, accounting: Account
 
 
 def energy_pj(accesses: Accesses, access: Access) -> float:
-    """Of one memory, operand and move."""
+    """Return the energy in pJ that one memory takes for one operand and move."""
     reads = accesses.move in (Move.READ_FOR_BELOW, Move.READ_FOR_ABOVE)
     return accesses.words(access) * (access.read_energy_pj if reads else access.write_energy_pj)
 

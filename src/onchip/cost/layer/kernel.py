@@ -337,7 +337,7 @@ def blocks(machine: Machine, table: Table, height: int, width: int, bits: int, l
 
 @compiled
 def size_tiles(machine: Machine, w: Workspace, operand: int, at: int) -> None:
-    """Of weights or outputs: tiles have one size."""
+    """Write the size of the tiles of weights or outputs at boundary `at`: all are alike."""
     lower, upper, cut = w.chain[LEVEL, at], w.chain[LEVEL, at + 1], w.chain[CUT, at]
     within, joint, outside = w.relevant[operand, cut], 1, w.chain[EPISODES, at]
     copies_lower, copies_upper = 1, 1

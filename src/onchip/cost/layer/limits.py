@@ -43,7 +43,7 @@ def check_loops_divide(layer: Layer, mapping: LayerMapping) -> None:
 
 
 def check_memories(problem: LayerProblem, mapping: LayerMapping) -> None:
-    """Each memory is there and holds the operand; one farther from the MACs serves all that a nearer one serves."""
+    """Raise MappingError unless each memory holds its operand, and farther ones serve all that nearer ones do."""
     levels = {level.memory.name: level for level in problem.levels}
     order = list(levels)
     for operand in Operand:
@@ -56,7 +56,7 @@ def check_memories(problem: LayerProblem, mapping: LayerMapping) -> None:
             holds = levels[name].memory.holds
             if operand not in holds:
                 raise MappingError(f"memory {name!r} does not hold it", place=f"{operand}", expected=_one_of(holds))
-            if levels[name] not in problem.keepers(operand):
+            if levels[name] not in problem.below_home(operand):
                 detail = f"memory {name!r} is not below {problem.home(operand)!r}, where all of it lies"
                 raise MappingError(detail, place=f"{operand}", expected="it to be kept below")
         for lower, upper in pairwise(names):
@@ -69,7 +69,7 @@ def check_memories(problem: LayerProblem, mapping: LayerMapping) -> None:
 
 
 def check_array(accelerator: Accelerator, mapping: LayerMapping) -> None:
-    """Spatial loops are those a dimension unrolls, and no more than it has units."""
+    """Raise MappingError unless spatial loops are those a dimension unrolls, on no more units than it has."""
     array = array_of(accelerator)
     for dimension in {loop.along for loop in mapping.nest if loop.along is not None}:
         if dimension not in array.sizes:
@@ -88,7 +88,7 @@ def check_array(accelerator: Accelerator, mapping: LayerMapping) -> None:
 
 
 def check_capacities(problem: LayerProblem, mapping: LayerMapping, accounting: Accounting = INTERPRETER) -> None:
-    """What each memory holds of all operands together is within what they may take of it."""
+    """Raise MappingError where operands together take more of a memory than they may."""
     executed = mapping.layer(problem.layer)
     needs = needed_bits(problem.layer if accounting.units_in_parts else executed, problem, mapping, accounting)
     for level in problem.levels:

@@ -12,7 +12,7 @@ from onchip.errors import AcceleratorError
 
 
 def port_for(memory: str, ports: Sequence[Port], move: Move) -> int:
-    """The first port of the direction serves the side of the MACs, the last that of DRAM; one alone serves both."""
+    """Return the first port of the direction towards the MACs, the last to DRAM; raises AcceleratorError for none."""
     reads = move in (Move.READ_FOR_BELOW, Move.READ_FOR_ABOVE)
     wanted = (Direction.READ if reads else Direction.WRITE, Direction.READ_WRITE)
     fitting = [index for index, port in enumerate(ports) if port.direction in wanted]

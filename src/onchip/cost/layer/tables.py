@@ -227,7 +227,7 @@ def empty_chosen(rows: int, loops: int, levels: int) -> Chosen:
 
 
 def workspace_of(machine: Machine, loops: int) -> Workspace:
-    """For mappings of at most so many loops."""
+    """Return arrays, all zeros, in which mappings of at most so many loops are costed."""
     levels, dimensions = machine.capacity_bits.size + 2, machine.units.size
     ports, visits = machine.bits_per_cycle.size, 12 * levels
 

@@ -52,5 +52,5 @@ class ZigzagCosts:
         return costs
 
     def of(self, mappings: Sequence[LayerMapping]) -> RealCosts:
-        """Of `mappings` in their order."""
+        """Return the costs of `mappings` in their order, as ZigZag counts them."""
         return self.of_chosen(self.encode(mappings))

@@ -198,7 +198,7 @@ def whole_neighbours(facts: Facts, count: float) -> int:
 
 @compiled
 def nearest(count: float) -> int:
-    """As `layer_parts.nearest`."""
+    """Return the whole number next to a count, as `layer_parts.nearest` does."""
     return int(np.round(np.round(count, DIGITS)))
 
 
@@ -225,7 +225,7 @@ def elements(
 
 @compiled
 def positions(facts: Facts, axis: int, outputs: float, filters: float) -> float:
-    """Without those that a stride skips."""
+    """Return how many positions of the input so many outputs and taps touch, without those that a stride skips."""
     skipped = max(0.0, filters - facts.stride[axis]) * max(0.0, outputs - facts.dilation[axis])
     return float(outputs * filters - skipped)
 
@@ -339,7 +339,7 @@ def words_of_cycles(machine: Machine, level: int, bits: int, most: float) -> int
 
 @compiled
 def words(machine: Machine, level: int, bits: int) -> int:
-    """Rounded up."""
+    """Return how many of the memory's shortest accesses so many bits take, rounded up."""
     unit, shift = machine.shortest[level], machine.shortest_shift[level]
     return int((bits + unit - 1) >> shift if shift >= 0 else (bits + unit - 1) // unit)
 

@@ -84,7 +84,7 @@ VISIT_ROWS: Final = 10
 
 
 def facts_of(problem: LayerProblem, accounting: Accounting) -> Facts:
-    """Of a layer as it is asked for."""
+    """Return what the kernel needs to know of a layer as it is asked for, in arrays."""
     layer = problem.layer
     both = {Operand.INPUT, Operand.WEIGHT}
     common = [gcd(axis.stride, axis.dilation) for axis in layer.axes]

@@ -37,7 +37,7 @@ class ScheduledActivity:
 
     @property
     def cycles(self) -> int:
-        """How long it takes."""
+        """Return for how many cycles it lasts."""
         return self.stop - self.start
 
 
@@ -86,6 +86,6 @@ class LatencyParts:
 
     @property
     def total(self) -> int:
-        """The latency."""
+        """Return the latency in cycles: all parts together."""
         waiting = self.waiting_for_data + self.waiting_for_places + self.waiting_for_dram
         return self.computing + waiting + self.after_last_compute

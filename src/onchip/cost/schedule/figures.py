@@ -32,7 +32,7 @@ class EnergyParts:
 
     @property
     def total_pj(self) -> float:
-        """Their sum."""
+        """Return the energy of multiply-accumulates and of all accesses together, in pJ."""
         return self.mac_pj + sum(self.compute_access_pj.values()) + sum(self.copy_access_pj.values())
 
     @property
@@ -57,7 +57,7 @@ class TrafficParts:
 
     @property
     def total(self) -> int:
-        """All of them."""
+        """Return the bytes of all four parts together."""
         return self.loads + self.write_backs + self.streamed_reads + self.streamed_writes
 
 
@@ -107,6 +107,26 @@ def schedule_figures(
 
     Raises AcceleratorError where the accelerator does not say what an access costs, or a memory has no port for it.
     """
+    sums = _summed(graph, accelerator, program, compute_costs)
+    timeline = time_schedule(graph, accelerator, program, compute_costs)
+    energy = EnergyParts(sums.mac_pj, dict(sums.compute_access_pj), dict(sums.copy_access_pj))
+    return ScheduleFigures(
+        sums.energy_fj, energy, sums.traffic, timeline, memory_figures(graph, program, compute_costs)
+    )
+
+
+def energy_and_traffic(
+    graph: Graph, accelerator: Accelerator, program: Plan, compute_costs: Mapping[str, ComputeCost]
+) -> tuple[int, int]:
+    """Of the same figures the energy in femtojoules and the bytes from and to DRAM, which need no timeline.
+
+    Raises AcceleratorError where the accelerator does not say what an access costs.
+    """
+    sums = _summed(graph, accelerator, program, compute_costs)
+    return sums.energy_fj, sums.traffic.total
+
+
+def _summed(graph: Graph, accelerator: Accelerator, program: Plan, compute_costs: Mapping[str, ComputeCost]) -> _Sums:
     sums = _Sums(graph, accelerator)
     for instruction in program.instructions:
         match instruction:
@@ -114,10 +134,7 @@ def schedule_figures(
                 sums.add_compute(compute_costs[operator])
             case Copy():
                 sums.add_copy(instruction)
-    timeline = time_schedule(graph, accelerator, program, compute_costs)
-    energy = EnergyParts(sums.mac_pj, dict(sums.compute_access_pj), dict(sums.copy_access_pj))
-    traffic = TrafficParts(sums.loads, sums.write_backs, sums.streamed_reads, sums.streamed_writes)
-    return ScheduleFigures(sums.energy_fj, energy, traffic, timeline, memory_figures(graph, program, compute_costs))
+    return sums
 
 
 def memory_figures(
@@ -155,6 +172,10 @@ class _Sums:
         self.loads = self.write_backs = self.streamed_reads = self.streamed_writes = 0
         self._graph = graph
         self._prices = CopyPrices(accelerator)
+
+    @property
+    def traffic(self) -> TrafficParts:
+        return TrafficParts(self.loads, self.write_backs, self.streamed_reads, self.streamed_writes)
 
     def add_compute(self, cost: ComputeCost) -> None:
         self.energy_fj += cost.energy_fj

@@ -118,9 +118,8 @@ def _beyond_the_first_read(floors: NestFloors, uses: int, *, is_shared: bool) ->
 
 
 def _comes_through_memories(floors: NestFloors, operand: Operand) -> bool:
-    """Whether every memory keeps what it holds, and one on the chip holds the operand."""
-    name, _ = next(holders(floors.machine.accelerator, operand))
-    return floors.machine.sharing.every_memory_keeps and name != DRAM
+    """Whether every memory keeps what it holds, and one on the chip keeps the operand on its way from DRAM."""
+    return floors.machine.sharing.every_memory_keeps and floors.machine.ways(operand, DRAM)[0][0] != DRAM
 
 
 def _least_way_pj(floors: NestFloors, operand: Operand, uses: int, *, is_shared: bool) -> float:

@@ -24,7 +24,7 @@ class BandedOperand:
 
     @property
     def bits(self) -> int:
-        """Of all bands, in whole bytes."""
+        """Return the bits of all bands together, each in whole bytes."""
         return sum(band.size_bytes for band in self.bands) * 8
 
     @property

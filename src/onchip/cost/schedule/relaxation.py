@@ -71,7 +71,7 @@ class Relaxation:
 
     @property
     def traffic_bytes(self) -> int:
-        """The least traffic."""
+        """Return the least traffic in bytes: what DRAM reads and what it writes, each rounded up."""
         return -(-self.dram_read_bits // 8) + -(-self.dram_written_bits // 8)
 
 
@@ -136,14 +136,17 @@ class _Relaxing:
 
     def _add_nests(self, operator: Operator) -> None:
         output = self.graph.tensor[operator.outputs[0]]
-        needed, weight_bits = self._needed[output.name], 0
+        needed, weights = self._needed[output.name], 0
         for layer in self.nests[operator.name]:
             work = work_of(layer, needed, output)
             floor = self._floors.of(layer, work, self._origins(operator, layer))
             self._add_floor(floor, work)
-            weight_bits += work.weights * layer.weight_bits
+            weights += work.weights
         for name in operator.parameters:
-            most = min(weight_bits, self.graph.tensor[name].size_bytes * 8)
+            tensor = self.graph.tensor[name]
+            # Element by element the parameter may be the nest's input: of it no fewer elements are read.
+            bits = min(layer.weight_bits if tensor.bits is None else tensor.bits for layer in self.nests[operator.name])
+            most = min(weights * bits, tensor.size_bytes * 8)
             self.parameter_bits[name] = max(self.parameter_bits.get(name, 0), most)
 
     def _add_floor(self, floor: FloorOfNest, work: NestWork) -> None:

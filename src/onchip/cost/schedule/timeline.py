@@ -116,7 +116,7 @@ class _ProgramClock:
         self._in_dram_at: dict[str, int] = {}
 
     def begin(self, tensor: str, memory: str, offset_bytes: int) -> None:
-        """A residency begins."""
+        """Note that a tensor, or a workspace, takes its place in a memory; raises KeyError for one of neither."""
         if tensor.endswith(WORKSPACE) and tensor not in self._graph.tensor:
             size_bytes = self._costs[tensor.removesuffix(WORKSPACE)].workspace_bytes[memory]
         else:
@@ -137,7 +137,7 @@ class _ProgramClock:
         price = self._prices.of(tensor.size_bytes, copy.source, copy.target, is_parameter=is_parameter)
         queue = self._copies % len(self._queue_free)
         self._copies += 1
-        source, target = (self._place(copy.tensor, memory) for memory in (copy.source, copy.target))
+        source, target = self._place(copy.tensor, copy.source), self._place(copy.tensor, copy.target)
         moments = [(self._written_at(copy.tensor, source), Wait.DATA)]
         if target is not None:
             moments.append((self._residents[copy.target].free_at(target), Wait.PLACE))
@@ -154,15 +154,16 @@ class _ProgramClock:
         read, written = [], []
         moments: list[_Moment] = []
         for operand in operands_of(self._graph, self._graph.operator[name]):
-            for tensor, memory in self._at_home(operand):
-                place = None if memory is None else self._residents[memory].places[tensor]
+            home = self._home(operand)
+            for band in operand.bands:
+                place = None if home is None else home.places[band.name]
                 if operand.operand is not Operand.OUTPUT:
-                    moments.append((self._written_at(tensor, place), Wait.DATA))
-                    read.append((tensor, place))
+                    moments.append((self._written_at(band.name, place), Wait.DATA))
+                    read.append((band.name, place))
                     continue
-                written.append((tensor, place))
-                if memory is not None and place is not None:
-                    moments.append((self._residents[memory].free_at(place), Wait.PLACE))
+                written.append((band.name, place))
+                if home is not None and place is not None:
+                    moments.append((home.free_at(place), Wait.PLACE))
         scratch = list(self._workspaces(name, cost))
         moments.extend((self._residents[memory].free_at(place), Wait.PLACE) for memory, place in scratch)
         turn = dram_cycles(self._rates, cost.dram_read_bits, cost.dram_written_bits)
@@ -176,32 +177,20 @@ class _ProgramClock:
 
     def _begun(self, turn: int, moments: Iterable[_Moment], turn_cycles: int) -> _Beginning:
         """When all moments have come, and DRAM's if so many cycles of it are wanted; takes these."""
-        every = [(turn, Wait.TURN), *moments]
+        start, cause = turn, Wait.TURN
+        for cycle, wait in moments:
+            if cycle > start or (cycle == start and _RANK[wait] < _RANK[cause]):
+                start, cause = cycle, wait
         if turn_cycles:
-            every.append((self._dram_free, Wait.DRAM))
-        start = max(cycle for cycle, _ in every)
-        cause = min((wait for cycle, wait in every if cycle == start), key=_RANK.__getitem__)
-        if turn_cycles:
+            if self._dram_free > start:
+                start, cause = self._dram_free, Wait.DRAM
             self._dram_free = start + turn_cycles
         return _Beginning(start, cause, start - turn, turn_cycles)
 
-    def _at_home(self, operand: BandedOperand) -> Iterator[tuple[str, str | None]]:
-        """Each band with the memory that is the operand's home, or None where it is streamed."""
-        home = None
-        for memory in self._holding[operand.operand]:
-            if self._are_there(operand, memory):
-                home = memory
-                break
-        for band in operand.bands:
-            yield band.name, home
-
-    def _are_there(self, operand: BandedOperand, memory: str) -> bool:
-        """Whether a memory has all bands, and of what is read their bytes, too."""
-        places = self._residents[memory].places
-        found = [places.get(band.name) for band in operand.bands]
-        if operand.operand is Operand.OUTPUT:
-            return None not in found
-        return all(place is not None and place.written_at is not None for place in found)
+    def _home(self, operand: BandedOperand) -> _Residents | None:
+        """The residents of the memory that is the operand's home; None where it is streamed."""
+        homes = (self._residents[memory] for memory in self._holding[operand.operand])
+        return next((home for home in homes if _are_there(operand, home.places)), None)
 
     def _workspaces(self, name: str, cost: ComputeCost) -> Iterator[tuple[str, _WrittenPlace]]:
         for memory in cost.workspace_bytes:
@@ -226,3 +215,12 @@ class _ProgramClock:
 def _use(places: Sequence[_WrittenPlace], until: int) -> None:
     for place in places:
         place.busy_until = max(place.busy_until, until)
+
+
+def _are_there(operand: BandedOperand, places: Mapping[str, _WrittenPlace]) -> bool:
+    """Whether a memory with these places has all bands, and of what is read their bytes, too."""
+    for band in operand.bands:
+        place = places.get(band.name)
+        if place is None or (place.written_at is None and operand.operand is not Operand.OUTPUT):
+            return False
+    return True

@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
+from onchip.answer.layer_mapping import LayerMapping
+from onchip.answer.layer_problem import LayerProblem
 from onchip.answer.stacks import Tiling
 from onchip.arch.accelerator import Accelerator
 from onchip.arch.memory import DRAM, Operand
@@ -27,12 +29,14 @@ from onchip.facts.fusable import Stack
 
 @dataclass(frozen=True, slots=True)
 class LayerInTile:
-    """A layer of one tile type: pixels that it computes, and the memories in which its operands lie whole."""
+    """A layer of one tile type: pixels that it computes, the memories in which its operands lie whole, how it runs."""
 
     name: str
     rows: int
     columns: int
     levels: LayerLevels
+    problem: LayerProblem
+    mapping: LayerMapping
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +67,7 @@ class StackCost:
 
     @property
     def tiles(self) -> int:
-        """All."""
+        """Return how many tiles the stack has in all."""
         return sum(one.times for one in self.placed)
 
 
@@ -119,7 +123,7 @@ def _tile_type(tiled: TiledStack, placed: PlacedTile, run: TileRun, sums: FusedS
     for layer in run.layers:
         fusable = tiled.stack.layers[layer.tile.at]
         rows, columns = down[fusable.output.name].computed, across[fusable.output.name].computed
-        layers.append(LayerInTile(fusable.name, rows, columns, layer.levels))
+        layers.append(LayerInTile(fusable.name, rows, columns, layer.levels, layer.problem, layer.cost.mapping))
     output = tiled.stack.output.name
     size = down[output].computed, across[output].computed
     return TileTypeCost(*size, placed.times, placed.is_first_tile, placed.caches, tuple(layers), sums)

@@ -33,11 +33,12 @@ class LayerLevels:
 
 @dataclass(frozen=True, slots=True)
 class LayerRun:
-    """A layer in a tile: `copies` come before it."""
+    """A layer in a tile: `copies` come before it; `cost` is of the mapping that was found for `problem`."""
 
     tile: LayerTile
     levels: LayerLevels
     copies: CopiesCost
+    problem: LayerProblem
     cost: LayerCost
 
 
@@ -74,7 +75,7 @@ class TileRunner:
         return _Tile(self, tile, caches, is_first_tile).run()
 
     def cost_of(self, copies: list[MapCopy]) -> CopiesCost:
-        """At the same time."""
+        """Return what copies at the same time cost; what moves no element is left out."""
         key = tuple(copy for copy in copies if copy.elements)
         if key not in self._copied:
             self._copied[key] = copies_cost(key, self.machine.accelerator)
@@ -119,19 +120,19 @@ class _Tile:
             levels = LayerLevels(home, output, self._weights(tile, home) if tile.layer.has_weight else None)
             problem = self._problem(tile, levels)
             cost = None if problem is None else self.runner.mapper(problem)
-            if cost is not None:
-                return self._ran(tile, levels, cost)
+            if problem is not None and cost is not None:
+                return self._ran(tile, levels, problem, cost)
             if (home, output) == (inputs[-1], outputs[-1]):
                 break
         name = self.runner.stack.layers[tile.at].name
         place = f"layer {name!r}"
         raise AcceleratorError("no mapping of a tile fits, wherever it lies", place=place, expected="larger memories")
 
-    def _ran(self, tile: LayerTile, levels: LayerLevels, cost: LayerCost) -> LayerRun:
+    def _ran(self, tile: LayerTile, levels: LayerLevels, problem: LayerProblem, cost: LayerCost) -> LayerRun:
         copies = [*self.pending, *(copy for seen in tile.seen for copy in self._collected(seen, levels.input))]
         self.stored[tile.made.map.name] = levels.output
         self.pending = list(self._to_caches(tile.made, levels.output, Operand.OUTPUT))
-        return LayerRun(tile, levels, self.runner.cost_of(copies), cost)
+        return LayerRun(tile, levels, self.runner.cost_of(copies), problem, cost)
 
     def _collected(self, seen: Seen, level: str) -> Iterator[MapCopy]:
         """To where the layer's input lies; what comes from outside may stay below that."""

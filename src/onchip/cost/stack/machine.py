@@ -11,6 +11,8 @@ from onchip.answer.layer_problem import LayerProblem
 from onchip.answer.schedule import Homes
 from onchip.arch.accelerator import Accelerator
 from onchip.arch.memory import DRAM, Operand
+from onchip.cost.layer.cost import access_of
+from onchip.cost.layer.limits import array_of
 from onchip.errors import AcceleratorError
 from onchip.ir.layer import Layer
 
@@ -50,11 +52,11 @@ class FusedMachine:
         return self._ranks[memory]
 
     def higher(self, memories: Iterable[str]) -> str:
-        """The one nearest DRAM."""
+        """Return that one of the memories which is nearest DRAM."""
         return max(memories, key=self.rank)
 
     def room_bits(self, memory: str) -> float:
-        """Without what the maps between stacks take."""
+        """Return the bits of a memory that the maps between stacks leave; DRAM has infinitely many."""
         if memory == DRAM:
             return inf
         level = self.accelerator.levels[self._ranks[memory]]
@@ -83,6 +85,14 @@ class FusedMachine:
     def _places_of(self, operand: Operand) -> tuple[str, ...]:
         single = [level.memory.name for level in self.accelerator.addressed if operand in level.memory.holds]
         return (*(single if self.levels_are_skipped else single[-1:]), DRAM)
+
+
+def ensure_tiles_can_be_costed(accelerator: Accelerator) -> None:
+    """Raise AcceleratorError for what no tile could mend: no array, no level for an operand, energies not said."""
+    array_of(accelerator)
+    check_machine(accelerator)
+    for memory in (*(level.memory.name for level in accelerator.levels), DRAM):
+        access_of(accelerator, memory)
 
 
 def check_machine(accelerator: Accelerator) -> None:

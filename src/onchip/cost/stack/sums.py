@@ -5,23 +5,14 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from enum import StrEnum
 
+from onchip.answer.strategy import EnergyCause
 from onchip.arch.memory import Operand
 from onchip.cost.layer.accesses import Accesses
 from onchip.cost.layer.cost import LayerCost
 from onchip.cost.layer.tiles import MACS
 from onchip.cost.stack.copies import CopiesCost
 from onchip.cost.stack.layers import LayerRun, TileRun
-
-
-class Cause(StrEnum):
-    """Why energy is spent, or memories are accessed; an addition's second operand is an activation."""
-
-    ACTIVATION = "activation"
-    WEIGHT = "weight"
-    COPY = "copy"
-    MAC = "mac"
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,12 +31,12 @@ class FusedLatency:
 
     @property
     def preparation(self) -> float:
-        """Of data."""
+        """Return the cycles in which data are prepared: preloaded, offloaded or copied."""
         return self.preload_and_offload + self.copies
 
     @property
     def total(self) -> float:
-        """All of it."""
+        """Return the cycles of all parts together."""
         return self.ideal + self.unused + self.stall + self.drain + self.preparation
 
     def __add__(self, other: FusedLatency) -> FusedLatency:
@@ -67,35 +58,40 @@ class FusedSums:
     `macs` are those of the layers' tiles, what is recomputed among them.
     """
 
-    energies_pj: dict[tuple[str, Cause], float] = field(default_factory=dict)
-    accesses: dict[tuple[str, str, Cause], int] = field(default_factory=dict)
+    energies_pj: dict[tuple[str, EnergyCause], float] = field(default_factory=dict)
+    accesses: dict[tuple[str, str, EnergyCause], int] = field(default_factory=dict)
     latency: FusedLatency = FusedLatency()
     macs: int = 0
     moved_bits: dict[str, int] = field(default_factory=dict)
 
     @property
     def energy_pj(self) -> float:
-        """All of it."""
+        """Return the energy of all memories and causes together, in pJ."""
         return sum(self.energies_pj.values())
 
     @property
     def cycles(self) -> float:
-        """All of them."""
+        """Return the cycles of all parts of the latency together."""
         return self.latency.total
 
-    def energy_of(self, cause: Cause) -> float:
-        """In pJ, over all memories."""
+    @property
+    def energies_by_name_pj(self) -> dict[tuple[str, str], float]:
+        """Energies in pJ by memory and the cause's name."""
+        return {(memory, str(cause)): energy for (memory, cause), energy in self.energies_pj.items()}
+
+    def energy_of(self, cause: EnergyCause) -> float:
+        """Return the energy in pJ that one cause takes in all memories together."""
         return sum(energy for (_, one), energy in self.energies_pj.items() if one is cause)
 
-    def accesses_of(self, memory: str, cause: Cause) -> int:
+    def accesses_of(self, memory: str, cause: EnergyCause) -> int:
         """Elements read and written, of all operands."""
         return sum(count for (one, _, why), count in self.accesses.items() if (one, why) == (memory, cause))
 
 
 def total(parts: Iterable[FusedSums]) -> FusedSums:
-    """All together."""
-    energies: dict[tuple[str, Cause], float] = defaultdict(float)
-    accesses: dict[tuple[str, str, Cause], int] = defaultdict(int)
+    """Return the sums of all parts, which run one after the other."""
+    energies: dict[tuple[str, EnergyCause], float] = defaultdict(float)
+    accesses: dict[tuple[str, str, EnergyCause], int] = defaultdict(int)
     moved_bits: dict[str, int] = defaultdict(int)
     latency, macs = FusedLatency(), 0
     for part in parts:
@@ -111,7 +107,7 @@ def total(parts: Iterable[FusedSums]) -> FusedSums:
 
 
 def times(part: FusedSums, count: int) -> FusedSums:
-    """The same, `count` times."""
+    """Return the sums of what runs `count` times in the same way."""
     one = part.latency
     return FusedSums(
         {place: energy * count for place, energy in part.energies_pj.items()},
@@ -138,7 +134,7 @@ class Sums:
     _copies: dict[int, tuple[CopiesCost, FusedSums]] = field(default_factory=dict)
 
     def of(self, run: TileRun) -> FusedSums:
-        """Of one tile."""
+        """Return the sums of one tile: its layers and its copies."""
         copies = (*run.loads, *(layer.copies for layer in run.layers))
         return total([*map(self._of_layer, run.layers), *map(self._of_copies, copies)])
 
@@ -158,16 +154,16 @@ class Sums:
 
 
 def sums_of_layer(cost: LayerCost, *, is_addition: bool, offloading_is_free: bool) -> FusedSums:
-    """By cause."""
+    """Return the cost of a layer by cause; an addition's weights are activations."""
 
-    def cause(operand: str) -> Cause:
-        return Cause.WEIGHT if operand == Operand.WEIGHT and not is_addition else Cause.ACTIVATION
+    def cause(operand: str) -> EnergyCause:
+        return EnergyCause.WEIGHT if operand == Operand.WEIGHT and not is_addition else EnergyCause.ACTIVATION
 
-    energies: dict[tuple[str, Cause], float] = defaultdict(float)
+    energies: dict[tuple[str, EnergyCause], float] = defaultdict(float)
     for (memory, operand), energy in cost.memory_energy_pj.items():
         energies[memory, cause(operand)] += energy
-    energies[MACS, Cause.MAC] = cost.mac_energy_pj
-    accesses: dict[tuple[str, str, Cause], int] = defaultdict(int)
+    energies[MACS, EnergyCause.MAC] = cost.mac_energy_pj
+    accesses: dict[tuple[str, str, EnergyCause], int] = defaultdict(int)
     for one in cost.accesses:
         accesses[one.memory, str(one.operand), cause(one.operand)] += one.elements
     own = cost.latency
@@ -177,12 +173,12 @@ def sums_of_layer(cost: LayerCost, *, is_addition: bool, offloading_is_free: boo
 
 
 def sums_of_copies(cost: CopiesCost) -> FusedSums:
-    """Of copies at the same time."""
-    energies: dict[tuple[str, Cause], float] = defaultdict(float)
-    accesses: dict[tuple[str, str, Cause], int] = defaultdict(int)
+    """Return the sums of copies that run at the same time."""
+    energies: dict[tuple[str, EnergyCause], float] = defaultdict(float)
+    accesses: dict[tuple[str, str, EnergyCause], int] = defaultdict(int)
     for one, energy in cost.accesses:
-        energies[one.memory, Cause.COPY] += energy
-        accesses[one.memory, str(one.operand), Cause.COPY] += one.elements
+        energies[one.memory, EnergyCause.COPY] += energy
+        accesses[one.memory, str(one.operand), EnergyCause.COPY] += one.elements
     latency, moved_bits = FusedLatency(copies=cost.cycles), _moved_bits(one for one, _ in cost.accesses)
     return FusedSums(dict(energies), dict(accesses), latency, moved_bits=moved_bits)
 

@@ -26,7 +26,7 @@ class Seen:
 
     @property
     def all_bits(self) -> int:
-        """Of what it sees."""
+        """Return the bits of all pixels that the layer sees."""
         return self.all * self.source.bits
 
 
@@ -42,7 +42,7 @@ class Made:
 
     @property
     def computed_bits(self) -> int:
-        """Of what the tile computes or loads."""
+        """Return the bits of what the tile computes or loads."""
         return self.computed * self.map.bits
 
 
@@ -58,7 +58,7 @@ class LayerTile:
 
     @property
     def seen_bits(self) -> int:
-        """Of all inputs."""
+        """Return the bits of what is seen of all inputs together."""
         return sum(seen.all_bits for seen in self.seen)
 
 

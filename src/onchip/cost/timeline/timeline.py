@@ -46,7 +46,7 @@ class Activity:
 
     @property
     def cycles(self) -> int:
-        """How long it takes."""
+        """Return for how many cycles it lasts."""
         return self.stop - self.start
 
 
@@ -67,7 +67,7 @@ class Timeline:
 
     @property
     def compute_cycles(self) -> int:
-        """In which the array runs an operator."""
+        """Return for how many cycles the array runs operators."""
         return sum(activity.cycles for activity in self.activities if activity.queue is None)
 
     @property
@@ -77,7 +77,7 @@ class Timeline:
 
     @property
     def transfer_cycles(self) -> int:
-        """Of all queues together."""
+        """Return for how many cycles transfers last, those of all queues added up."""
         return sum(activity.cycles for activity in self.activities if activity.queue is not None)
 
     @property

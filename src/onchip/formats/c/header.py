@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from typing import Final
 
 from onchip.formats.c.names import number
 from onchip.formats.c.program import CProgram
@@ -51,16 +52,19 @@ struct {stem}_instruction {{
 extern const struct {stem}_memory {stem}_memories[{prefix}_MEMORIES]; /* DRAM, the first, has no size */
 extern const struct {stem}_tensor {stem}_tensors[{prefix}_TENSORS];
 extern const char *const {stem}_operators[{prefix}_OPERATORS];
-extern const struct {stem}_residency {stem}_residencies[{prefix}_RESIDENCIES];
+extern const struct {stem}_residency {stem}_residencies[{prefix}_RESIDENCIES + !{prefix}_RESIDENCIES];
 extern const struct {stem}_instruction {stem}_program[{prefix}_INSTRUCTIONS];
 """
 
 
-def header_of(program: CProgram) -> str:
-    """The header; raises PlanError for numbers beyond 64 bits."""
+PLAN_TITLE: Final = "A memory plan, written by onchip: how a network uses scratchpads."
+
+
+def header_of(program: CProgram, title: str = PLAN_TITLE, further: Sequence[str] = ()) -> str:
+    """The header, with further declarations behind those of a program; raises PlanError for numbers beyond 64 bits."""
     guard = f"ONCHIP_{program.prefix}_H"
     parts = [
-        "/* A memory plan, written by onchip: how a network uses scratchpads. */",
+        f"/* {title} */",
         f"#ifndef {guard}\n#define {guard}\n\n#include <stdint.h>",
         '#ifdef __cplusplus\nextern "C" {\n#endif',
         "\n".join(_counts(program)),
@@ -69,6 +73,7 @@ def header_of(program: CProgram) -> str:
         _enumeration(program, "tensor_id", program.tensor_identifiers),
         _enumeration(program, "operator_id", program.operator_identifiers),
         _TYPES.strip("\n").format(stem=program.stem, prefix=program.prefix, bytes_type=program.bytes_type),
+        *further,
         "#ifdef __cplusplus\n}\n#endif",
         f"#endif /* {guard} */",
     ]

@@ -34,7 +34,7 @@ def unique_identifiers(prefix: str, names: Iterable[str]) -> list[str]:
 
 
 def string(text: str) -> str:
-    r"""A string literal; bytes that are not plain ASCII are octal, and `\?` keeps trigraphs away."""
+    r"""A string literal: what is not plain ASCII is octal, `\?` keeps trigraphs away; raises PlanError if too long."""
     encoded = text.encode(errors="surrogatepass")
     if len(encoded) >= _LONGEST_STRING_BYTES:
         raise PlanError(f"a name has {len(encoded)} bytes", place=text[:20], expected="names that fit a C string")

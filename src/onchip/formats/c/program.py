@@ -32,14 +32,19 @@ class CProgram:
 
     @property
     def prefix(self) -> str:
-        """What constants begin with."""
+        """Return what the names of all constants begin with."""
         return self.stem.upper()
 
     @property
     def memory_identifier(self) -> dict[str, str]:
-        """Of each memory, by its name."""
+        """Return for the name of each memory, DRAM among them, its identifier in C."""
         names = (DRAM, *(memory.name for memory in self.plan.memories))
         return dict(zip(names, self.memory_identifiers, strict=True))
+
+    @property
+    def tensor_identifier(self) -> dict[str, str]:
+        """Return for the name of each tensor its identifier in C."""
+        return dict(zip((tensor.name for tensor in self.tensors), self.tensor_identifiers, strict=True))
 
     def arena_bytes(self, memory: Memory) -> int:
         """The highest end address of any residency in it."""

@@ -124,13 +124,13 @@ class Line:
 
     @classmethod
     def of(cls, number: int, columns: list[str], row: list[str]) -> Line:
-        """Return the line, if it has as many fields as there are columns."""
+        """Return the line; raises InputError unless it has as many fields as there are columns."""
         if len(row) != len(columns):
             raise InputError(f"it has {len(row)} fields", place=f"line {number}", expected=f"{len(columns)}")
         return cls(number, {column: field.strip() for column, field in zip(columns, row, strict=True)})
 
     def buffer(self) -> Buffer:
-        """Return the buffer it describes."""
+        """Return the buffer that the line describes; raises InputError for gaps, and for what no buffer can be."""
         start = self.integer("lower", 0, GREATEST_STEP)
         last = "end" if "end" in self.fields else "upper"
         stop = self.integer(last, 0, GREATEST_STEP) + (last == "end")
@@ -143,7 +143,7 @@ class Line:
             raise self.refusal("", error.what, error.expected or "") from None
 
     def integer(self, column: str, least: int, greatest: int) -> int:
-        """Return the whole number in a column."""
+        """Return the whole number in a column; raises InputError for another text, or one out of range."""
         field = self.fields[column]
         if not (field.isascii() and field.isdecimal() and len(field) < 20 and least <= int(field) <= greatest):
             shown = field if len(field) <= 40 else f"{field[:37]}..."

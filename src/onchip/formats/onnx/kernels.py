@@ -69,7 +69,7 @@ class OnnxKernels:
         return content
 
     def network_input(self, tensor: Tensor) -> Bytes:
-        """Random, of the seed."""
+        """Return random bytes of the input's type, which follow from its name and the seed."""
         dtype, shape = self._native_type(tensor.name)
         return _bytes_of(random_array(tensor.name, dtype, shape, self._seed))
 

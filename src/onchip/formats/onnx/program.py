@@ -71,7 +71,7 @@ class Network:
         return name in self.types.constants
 
     def part(self, wanted: Sequence[str], given: Collection[str]) -> NodeProgram:
-        """What computes `wanted` from `given`; views and dequantised weights are computed on the way."""
+        """What computes `wanted` from `given`, views and dequantised weights on the way; raises GraphError."""
         indices: set[int] = set()
         constants: dict[str, None] = {}
         met: dict[str, None] = {}

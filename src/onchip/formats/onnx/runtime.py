@@ -35,7 +35,7 @@ class Session:
             raise self._refusal(error) from None
 
     def run(self, outputs: Sequence[str], feeds: Mapping[str, Array]) -> list[Array]:
-        """The arrays of `outputs`; the same feeds give the same bits."""
+        """The arrays of `outputs`, bit for bit the same for the same feeds; raises GraphError where it cannot run."""
         try:
             results: list[Array] = self._session.run(list(outputs), dict(feeds))
         except Exception as error:  # see above

@@ -37,7 +37,7 @@ class ArrayFields(TypedDict):
 
 
 class PortFields(TypedDict):
-    """A port."""
+    """The fields of a memory's port, in bits a cycle."""
 
     direction: Direction
     bits_per_cycle: int

@@ -13,7 +13,7 @@ SUFFIX = ".json.gz"
 
 
 def bundled_networks() -> tuple[str, ...]:
-    """Their names, sorted."""
+    """Return the names of all bundled networks, sorted."""
     entries = (entry.name for entry in files("onchip.data").joinpath("graphs").iterdir())
     return tuple(sorted(name.removesuffix(SUFFIX) for name in entries if name.endswith(SUFFIX)))
 

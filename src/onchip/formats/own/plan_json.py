@@ -70,7 +70,7 @@ class RateFields(TypedDict):
 
 
 class PlanResultFields(TypedDict):
-    """What the maker claims."""
+    """What the maker of a plan claims of it."""
 
     method: str
     status: Status
@@ -80,7 +80,7 @@ class PlanResultFields(TypedDict):
 
 
 class PlanFields(TypedDict):
-    """A plan file."""
+    """The fields of a plan file, version 1."""
 
     format: Literal["onchip-plan"]
     version: Literal[1]

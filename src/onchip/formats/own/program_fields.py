@@ -12,7 +12,7 @@ from onchip.formats.validation import field_path
 
 
 class AllocateFields(TypedDict):
-    """A residency begins."""
+    """A residency begins at an offset in bytes."""
 
     tensor: str
     memory: str
@@ -28,7 +28,7 @@ class CopyFields(TypedDict):
 
 
 class FreeFields(TypedDict):
-    """A residency ends."""
+    """The tensor's residency in a memory ends."""
 
     tensor: str
     memory: str

@@ -25,6 +25,7 @@ from onchip.formats.own.document_fields import PixelFields, SourceFields, check_
 from onchip.formats.own.layer_fields import LayerFields, NestFields, layer_of, mapping_of
 from onchip.formats.own.program_fields import InstructionFields, instructions_of
 from onchip.formats.validation import Format, field_path, parse, placed
+from onchip.formats.without_collecting import without_collecting
 
 SCHEDULE_FORMAT: Final = Format("onchip-schedule", 1, ScheduleError)
 DECISIONS: Final = ("order", "stacks", "tilings", "homes", "mappings", "residencies", "prefetch")
@@ -34,7 +35,10 @@ FIGURES: Final = ("energy_pj", "latency_cycles", "traffic_bytes")
 
 
 class ScheduleReadingFields(TypedDict):
-    """How the network was read; null: an element has the model's own bits, a sum in the making 16 more, up to 32."""
+    """How the network was read; null: an element has the model's own bits, a sum in the making 16 more, up to 32.
+
+    Beside the model's own bits a sum has 32, if nothing is said; it never has fewer than its output.
+    """
 
     bits: int | None
     partial_bits: NotRequired[int | None]
@@ -106,6 +110,7 @@ class ScheduleFields(TypedDict):
     result: NotRequired[ScheduleResultFields]
 
 
+@without_collecting()
 def read_schedule(path: Path) -> ScheduleDocument:
     """What a schedule file says, unpacked where `path` ends in `.gz`; raises InputError."""
     return schedule_from_json(read_file(path), str(path))

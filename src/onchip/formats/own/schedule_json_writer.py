@@ -26,7 +26,7 @@ def write_schedule(document: ScheduleDocument, path: Path) -> None:
 
 
 def schedule_to_json(document: ScheduleDocument) -> str:
-    """The schedule file's text.
+    """Return the text of the schedule's file.
 
     Raises ScheduleError for names that are not Unicode text, and for a program over other memories than the
     accelerator's addressed ones: the file could not say which.

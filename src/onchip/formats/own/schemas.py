@@ -35,7 +35,7 @@ def schema_files() -> dict[str, str]:
 
 
 def write_schemas(folder: Path = SCHEMA_FOLDER) -> None:
-    """Writes every schema file."""
+    """Write the JSON schema of every format of our own into a folder."""
     folder.mkdir(exist_ok=True)
     for name, text in schema_files().items():
         (folder / name).write_text(text, encoding="utf-8")

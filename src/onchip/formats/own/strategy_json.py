@@ -1,4 +1,4 @@
-"""The strategy file: stacks of layers, their tiles and modes, and what their maker claims.
+"""The strategy file: stacks of layers, their tiles and modes, how the layers run in them, what their maker claims.
 
 Read here, written by `strategy_json_writer`. Whether a strategy is legal is the verifier's to say.
 """
@@ -12,11 +12,15 @@ from typing_extensions import TypedDict
 
 from onchip.answer.document import Claim, CostModel, Granularity, Reading, StrategyDocument
 from onchip.answer.result import Status
-from onchip.answer.stacks import FusionStrategy, OverlapMode, StackStrategy, StrategyError, Tiling
+from onchip.answer.schedule import Homes
+from onchip.answer.stacks import OverlapMode, StackStrategy, StrategyError, Tiling
+from onchip.answer.strategy import EnergyCause, FusionStrategy, TileMapping, named_parts
 from onchip.arch.memory import DRAM
 from onchip.errors import InputError
 from onchip.formats.files import read_file
 from onchip.formats.own.document_fields import PixelFields, SourceFields, check_sizes, source_of
+from onchip.formats.own.layer_fields import LayerFields, NestFields, layer_of, mapping_of
+from onchip.formats.own.schedule_json import HomesFields
 from onchip.formats.validation import Format, field_path, parse, placed
 
 STRATEGY_FORMAT: Final = Format("onchip-strategy", 1, StrategyError)
@@ -44,8 +48,21 @@ class StackFields(TypedDict):
     output: NotRequired[str]
 
 
+class TileMappingFields(NestFields):
+    """How the layers `names` of a stack run in tiles in which their loop nest is `layer`; stacks are numbered from 0.
+
+    `room` are the bytes left to tiles in one instance of a memory, by its name; what is left out is all theirs.
+    """
+
+    stack: int
+    names: list[str]
+    layer: LayerFields
+    homes: HomesFields
+    room: NotRequired[dict[str, int]]
+
+
 class StrategyResultFields(TypedDict):
-    """What the maker claims."""
+    """What the maker of a strategy claims of it."""
 
     status: Status
     objective: Literal["energy", "latency", "edp", "dram"]
@@ -55,6 +72,8 @@ class StrategyResultFields(TypedDict):
     latency_cycles: int | float
     macs: int
     dram_bits: int
+    energies_pj: NotRequired[dict[str, dict[EnergyCause, int | float]]]
+    peak_bytes: NotRequired[dict[str, int]]
     space: NotRequired[str]
 
 
@@ -67,6 +86,7 @@ class StrategyFields(TypedDict):
     accelerator: SourceFields
     reading: NotRequired[StrategyReadingFields]
     stacks: list[StackFields]
+    mappings: NotRequired[list[TileMappingFields]]
     result: NotRequired[StrategyResultFields]
 
 
@@ -84,11 +104,13 @@ def strategy_from_json(text: str | bytes, file: str) -> StrategyDocument:
         reading = fields.get("reading", {})
         mapper = reading.get("mapper", "exact")
         stacks = [_stack(entry, field_path(("stacks", index))) for index, entry in enumerate(fields["stacks"])]
+        entries = enumerate(fields.get("mappings", ()))
+        mappings = [_mapping(entry, field_path(("mappings", index))) for index, entry in entries]
         return StrategyDocument(
             source_of(fields["network"], "network", StrategyError),
             source_of(fields["accelerator"], "accelerator", StrategyError),
             _reading(reading),
-            FusionStrategy(tuple(stacks)),
+            FusionStrategy(tuple(stacks), tuple(mappings)),
             _claim(fields["result"], mapper) if "result" in fields else None,
             mapper,
             reading.get("model", CostModel.ONCHIP),
@@ -111,6 +133,15 @@ def _stack(fields: StackFields, place: str) -> StackStrategy:
         raise placed(error, place) from None
 
 
+def _mapping(fields: TileMappingFields, place: str) -> TileMapping:
+    layer, mapping = layer_of(fields["layer"], f"{place}.layer"), mapping_of(fields, place)
+    try:
+        homes, room = Homes(**fields["homes"]), fields.get("room", {})
+        return TileMapping(fields["stack"], tuple(fields["names"]), layer, homes, mapping, room)
+    except InputError as error:
+        raise placed(error, place) from None
+
+
 def _claim(fields: StrategyResultFields, mapper: str) -> Claim:
     figures: dict[str, float] = {
         "energy_pj": fields["energy_pj"],
@@ -118,6 +149,12 @@ def _claim(fields: StrategyResultFields, mapper: str) -> Claim:
         "macs": fields["macs"],
         "dram_bits": fields["dram_bits"],
     }
+    by_cause = {
+        (memory, str(cause)): energy
+        for memory, energies in fields.get("energies_pj", {}).items()
+        for cause, energy in energies.items()
+    }
+    figures |= named_parts(by_cause, fields.get("peak_bytes", {}))
     space = {STRATEGIES: fields["space"]} if fields.get("space") else {}
     value, bound = fields["objective_value"], fields["lower_bound"]
     return Claim(mapper, fields["status"], fields["objective"], value, bound, figures, space)

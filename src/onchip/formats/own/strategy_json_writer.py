@@ -1,4 +1,4 @@
-"""The strategy file: one line for each stack, the same bytes for the same strategy.
+"""The strategy file: one line for each stack and each mapping, the same bytes for the same strategy.
 
 The fields are those that `strategy_json` reads.
 """
@@ -9,10 +9,12 @@ from pathlib import Path
 
 from onchip.answer.document import Claim, StrategyDocument, as_written
 from onchip.answer.stacks import StackStrategy, StrategyError
+from onchip.answer.strategy import TileMapping, nested_figures
 from onchip.arch.memory import DRAM
 from onchip.formats.canonical import to_json
 from onchip.formats.files import write_file
 from onchip.formats.own.document_fields import lines, source_fields
+from onchip.formats.own.layer_fields import layer_fields, mapping_fields
 from onchip.formats.own.strategy_json import STRATEGIES, STRATEGY_FORMAT
 
 
@@ -31,6 +33,8 @@ def strategy_to_json(document: StrategyDocument) -> str:
         f'"reading": {_json(_reading_fields(document))}',
         f'"stacks": [{stacks}]',
     ]
+    if document.answer.mappings:
+        fields.append(f'"mappings": [{lines(map(_mapping_fields, document.answer.mappings), StrategyError)}]')
     if document.claim is not None:
         fields.append(f'"result": {_json(_claim_fields(document.claim))}')
     return "{" + ",\n ".join(fields) + "}\n"
@@ -44,6 +48,17 @@ def stack_fields(stack: StackStrategy) -> dict[str, object]:
         "mode": stack.tiling.mode,
     }
     return fields if stack.output_home == DRAM else fields | {"output": stack.output_home}
+
+
+def _mapping_fields(one: TileMapping) -> dict[str, object]:
+    fields: dict[str, object] = {
+        "stack": one.stack,
+        "names": list(one.names),
+        "layer": layer_fields(one.layer),
+        "homes": {str(operand): home for operand, home in one.homes},
+    }
+    room: dict[str, object] = {"room": dict(sorted(one.room_bytes.items()))} if one.room_bytes else {}
+    return fields | room | mapping_fields(one.mapping)
 
 
 def _reading_fields(document: StrategyDocument) -> dict[str, object]:
@@ -60,17 +75,13 @@ def _reading_fields(document: StrategyDocument) -> dict[str, object]:
 
 
 def _claim_fields(claim: Claim) -> dict[str, object]:
-    figures = claim.figures
     fields: dict[str, object] = {
         "status": claim.status,
         "objective": claim.objective,
         "objective_value": as_written(claim.objective_value),
         "lower_bound": as_written(claim.lower_bound),
-        "energy_pj": as_written(figures["energy_pj"]),
-        "latency_cycles": as_written(figures["latency_cycles"]),
-        "macs": figures["macs"],
-        "dram_bits": figures["dram_bits"],
     }
+    fields |= nested_figures({name: as_written(figure) for name, figure in claim.figures.items()})
     return fields | {"space": claim.space[STRATEGIES]} if claim.space else fields
 
 

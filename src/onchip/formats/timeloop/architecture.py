@@ -34,7 +34,7 @@ def read_timeloop_architecture(path: Path, keeps: Keeps | None = None) -> Accele
 
 
 def timeloop_architecture(text: str | bytes, file: str, keeps: Keeps | None = None) -> Accelerator:
-    """What `text` says; `file` is its name in errors.
+    """What `text` says; `file` is its name in errors. Raises InputError.
 
     `keeps` says which operands a memory keeps; without it the file's own `mapspace` does, else each keeps all. Software
     addresses the last memory that keeps inputs, or the last.

@@ -53,7 +53,7 @@ def read_timeloop_bypass(path: Path) -> Keeps:
 
 
 def timeloop_bypass(text: str | bytes, file: str) -> Keeps:
-    """What `text` says; `file` is its name in errors."""
+    """What `text` says; `file` is its name in errors. Raises InputError."""
     document = parse_yaml(as_utf8(text, MAPSPACE_FILE, file).decode(), MAPSPACE_FILE, file)
     try:
         _refuse_other_constraints(document.value)

@@ -89,7 +89,7 @@ class Component:
         return None if value is None else int(value)
 
     def number(self, *names: str) -> float | None:
-        """The same for what may have a fraction."""
+        """The same for what may have a fraction; raises InputError for what is no number above 0."""
         found = attribute(self.attributes, names)
         if found is None:
             return None

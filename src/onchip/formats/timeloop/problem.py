@@ -46,7 +46,7 @@ def read_timeloop_problem(path: Path) -> Layer:
 
 
 def timeloop_problem(text: str | bytes, file: str) -> Layer:
-    """What `text` says; `file` is its name in errors. Images are as large as the loops reach, without padding."""
+    """What `text` says; raises InputError that names `file`. Images are as large as the loops reach, unpadded."""
     document = parse_yaml(as_utf8(text, PROBLEM, file).decode(), PROBLEM, file)
     is_flat = isinstance(document.value, dict) and "problem" not in document.value
     value = {"problem": document.value} if is_flat else document.value

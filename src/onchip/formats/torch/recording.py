@@ -43,7 +43,7 @@ class Recording:
         return storage_of(value) in self.tensor_in
 
     def held_by(self, value: torch.Tensor) -> Tensor:
-        """The tensor that lies in the value's storage now."""
+        """The tensor that lies in the value's storage now; raises InternalError for a storage never written."""
         if not self.knows(value):
             raise InternalError("a value lies in a storage that no operator wrote")
         return self.tensors[self.tensor_in[storage_of(value)]]

@@ -28,7 +28,7 @@ OVERWRITING = frozenset({"copy", "fill", "zero"})
 def exported(
     module: torch.nn.Module | torch.export.ExportedProgram, example_inputs: Sequence[object]
 ) -> torch.export.ExportedProgram:
-    """The program of a module as at inference; an `ExportedProgram` as it is."""
+    """The program of a module as at inference, or an `ExportedProgram` as it is; raises GraphError."""
     if isinstance(module, torch.export.ExportedProgram):
         return module
     parameter = next(iter(module.parameters()), None)

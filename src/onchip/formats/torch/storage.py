@@ -18,7 +18,7 @@ def storage_of(value: torch.Tensor) -> int:
 
 
 def bits_of(value: torch.Tensor) -> int:
-    """Bits of one element."""
+    """Return the bits of one element of a tensor."""
     return 8 * int(value.element_size())
 
 

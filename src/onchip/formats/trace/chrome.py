@@ -25,7 +25,7 @@ PROGRAM_PROCESS = 1
 
 
 def trace_to_json(problem: Problem, plan: Plan, spans: Sequence[TraceSpan] | None = None) -> str:
-    """The trace of a legal plan; `spans` has one entry for each instruction, else time is counted in steps."""
+    """The trace of a legal plan, in steps without `spans`; raises PlanError unless each instruction has a span."""
     times = spans_in_steps(plan) if spans is None else spans
     if len(times) != len(plan.instructions):
         raise PlanError(f"{len(times)} spans for {len(plan.instructions)} instructions", expected="one for each")

@@ -84,7 +84,7 @@ def read_zigzag_hardware(path: Path) -> ZigzagHardware:
 
 
 def zigzag_hardware(text: str | bytes, file: str) -> ZigzagHardware:
-    """What `text` says; `file` is its name in errors.
+    """What `text` says; `file` is its name in errors. Raises AcceleratorError, InputError.
 
     The last memory is DRAM. Software addresses the scratchpad: of the others the last that holds inputs, or the last.
     """

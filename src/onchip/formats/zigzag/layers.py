@@ -75,7 +75,7 @@ def read_zigzag_workload(path: Path) -> tuple[ZigzagLayer, ...]:
 
 
 def zigzag_workload(text: str | bytes, file: str) -> tuple[ZigzagLayer, ...]:
-    """What `text` says; `file` is its name in errors."""
+    """What `text` says; `file` is its name in errors. Raises InputError."""
     found = []
     for fields in read_fields(ZigzagLayerFields, WORKLOAD, text, file):
         name = fields.get("name") or str(fields["id"])
@@ -93,7 +93,7 @@ def read_zigzag_mapping(path: Path) -> tuple[ZigzagMapping, ...]:
 
 
 def zigzag_mapping(text: str | bytes, file: str) -> tuple[ZigzagMapping, ...]:
-    """What `text` says; `file` is its name in errors."""
+    """What `text` says; `file` is its name in errors. Raises InputError."""
     found = []
     for fields in read_fields(ZigzagMappingFields, MAPPING, text, file):
         try:

@@ -15,10 +15,12 @@ from onchip.facts.fusable import FeatureMap, FusableLayer, FusableNetwork, Read
 from onchip.ir.graph import Graph
 from onchip.ir.layer import WEIGHT, Layer
 from onchip.ir.operator import Operator
+from onchip.ir.operator_kinds import OWN_KINDS
 from onchip.ir.tensor import Role
 from onchip.ir.window import Window, integers
 from onchip.lower.layers.fusable_views import Sight, cropped, reshaped, shape_of, with_channels
-from onchip.lower.layers.layers_of import LeftOut, Precision, layers_and_left_out
+from onchip.lower.layers.layers_of import PLAIN_BITS, LeftOut, Precision, layers_and_left_out
+from onchip.lower.layers.operands import nest_operands
 from onchip.lower.layers.sliding_windows import NoLayerError
 
 _SLIDING: Final = frozenset({"Conv", "ConvInteger", "QLinearConv", "MaxPool", "AveragePool", "LpPool"})
@@ -84,6 +86,8 @@ class _Reading:
             raise NoLayerError(f"it writes {len(operator.outputs)} tensors")
         sight = self._sight_changed(operator)
         if sight is not None:
+            if self._bits(operator.outputs[0]) != sight.whole.bits:
+                raise NoLayerError(f"it has other bits than {sight.whole.name!r}, which it shows")
             self.seen[operator.outputs[0]] = sight
             return None
         if operator.kind == "ConvTranspose":
@@ -97,6 +101,8 @@ class _Reading:
             if (layer.p, layer.q) != (1, 1) or layer.n * layer.k * layer.g != output.channels:
                 raise NoLayerError("it does not leave one pixel a channel")
             return self._through_windows(operator, _over_all_pixels(layer, self._whole_input(operator)), output)
+        if operator.kind not in OWN_KINDS:
+            raise NoLayerError("which part of its input a tile sees is not known of a plug-in's kind")
         return self._element_by_element(operator, layer, output)
 
     def _sight_changed(self, operator: Operator) -> Sight | None:
@@ -161,9 +167,17 @@ class _Reading:
         return self._through_windows(operator, layer, low)
 
     def _finished(self, operator: Operator, layer: Layer, output: FeatureMap, reads: tuple[Read, ...]) -> FusableLayer:
-        layer = self.precision.of(layer)
+        layer = self._precise(operator, layer)
         weight_bits = layer.elements(WEIGHT) * layer.weight_bits if len(reads) == 1 else 0
         return FusableLayer(operator.name, layer, output, reads, weight_bits)
+
+    def _precise(self, operator: Operator, layer: Layer) -> Layer:
+        """The layer with the bits that are asked for, or those of its operands."""
+        if self.precision.bits is not None:
+            return self.precision.of(layer)
+        tensor, operands = self.graph.tensor, nest_operands(self.graph, operator)
+        weight = None if operands.weight is None else tensor[operands.weight]
+        return self.precision.of_tensors(layer, tensor[operands.input], weight, tensor[operator.outputs[0]])
 
     def _nest(self, operator: Operator, name: str) -> Layer:
         if name in self.layers:
@@ -184,7 +198,11 @@ class _Reading:
         if len(shape) not in (2, 4):
             raise NoLayerError(f"{name!r} is {list(shape)}, not batch, channels, rows and columns")
         rows, columns = shape[2:] or (1, 1)
-        return FeatureMap(name, prod(shape[:2]), rows, columns, self.precision.bits)
+        return FeatureMap(name, prod(shape[:2]), rows, columns, self._bits(name))
+
+    def _bits(self, name: str) -> int:
+        """Of an element of a tensor."""
+        return self.precision.bits or self.graph.tensor[name].bits or PLAIN_BITS
 
 
 def _over_all_pixels(layer: Layer, source: FeatureMap) -> Layer:

@@ -29,7 +29,7 @@ class Sight:
 
     @classmethod
     def of(cls, whole: FeatureMap) -> Self:
-        """All of a map."""
+        """Return the sight of all of a map, unchanged."""
         return cls(whole, (whole.channels, whole.rows, whole.columns))
 
     def __str__(self) -> str:

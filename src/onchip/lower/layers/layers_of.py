@@ -10,11 +10,16 @@ from typing import Final
 from onchip.arch.accelerator import Accelerator
 from onchip.errors import InputError, UsageError
 from onchip.ir.graph import Graph
-from onchip.ir.layer import OUTPUT, Layer
+from onchip.ir.layer import INPUT, OUTPUT, RELEVANT, WEIGHT, Layer
 from onchip.ir.operator import Operator
+from onchip.ir.operator_kinds import nests_of_plugin
+from onchip.ir.tensor import Tensor
 from onchip.lower.layers.products import attention, product, products_of_heads, rows_of_weights
 from onchip.lower.layers.sliding_windows import NoLayerError, Shape, convolution, pool, transposed_convolution
 
+PLAIN_BITS: Final = 8
+"""Of an element, where nothing says it."""
+_WIDEST_SUM: Final = 32
 _ELEMENT_BY_ELEMENT: Final = frozenset(
     {"Abs", "Clip", "Elu", "Erf", "Exp", "Gelu", "HardSigmoid", "HardSwish", "LeakyRelu", "Log", "Mish", "Neg"}
     | {"Reciprocal", "Relu", "Selu", "Sigmoid", "Silu", "Softplus", "Sqrt", "Swish", "Tanh"}
@@ -66,9 +71,13 @@ class NetworkLayers:
 
 @dataclass(frozen=True, slots=True)
 class Precision:
-    """Bits of an element of every operand, and of a sum in the making (None: 16 more, up to 32)."""
+    """Bits of an element of every operand (None: each tensor's own), and of a sum in the making.
 
-    bits: int = 8
+    Without `partial_bits` a sum has 16 more than an element, up to 32; 32 where elements have their tensor's own. It
+    never has fewer than the output.
+    """
+
+    bits: int | None = 8
     partial_bits: int | None = None
 
     def on(self, accelerator: Accelerator) -> Precision:
@@ -76,17 +85,38 @@ class Precision:
         if self.partial_bits is not None:
             return self
         rooms = [level.memory.capacity_bytes * 8 for level in accelerator.levels if OUTPUT in level.memory.holds]
-        return replace(self, partial_bits=max(min(self._wide, *rooms) if rooms else self._wide, self.bits))
+        return replace(self, partial_bits=max(min(self._wide, *rooms) if rooms else self._wide, self.bits or 1))
+
+    @property
+    def sum_bits(self) -> int:
+        """Of a sum in the making whose output has no more."""
+        return self._wide if self.partial_bits is None else self.partial_bits
 
     def of(self, layer: Layer) -> Layer:
-        """The layer with elements of so many bits."""
-        partial_bits = self._wide if self.partial_bits is None else self.partial_bits
-        bits = self.bits
-        return replace(layer, input_bits=bits, weight_bits=bits, output_bits=bits, partial_bits=partial_bits)
+        """The layer with elements of so many bits; its own where these are each tensor's."""
+        return self._with(layer, {operand: self.bits or layer.bits(operand) for operand in RELEVANT})
+
+    def of_tensors(self, layer: Layer, source: Tensor, weight: Tensor | None, output: Tensor) -> Layer:
+        """The layer with elements of so many bits, or of those of its tensors; 8 where these are given in bytes.
+
+        A weight that the layer does not have is as wide as its input.
+        """
+        own = {INPUT: source, WEIGHT: weight or source, OUTPUT: output}
+        return self._with(layer, {operand: self.bits or one.bits or PLAIN_BITS for operand, one in own.items()})
+
+    def _with(self, layer: Layer, bits: Mapping[str, int]) -> Layer:
+        partial_bits = self.sum_bits if self.bits is not None else max(self.sum_bits, bits[OUTPUT])
+        return replace(
+            layer,
+            input_bits=bits[INPUT],
+            weight_bits=bits[WEIGHT],
+            output_bits=bits[OUTPUT],
+            partial_bits=partial_bits,
+        )
 
     @property
     def _wide(self) -> int:
-        return max(self.bits, min(self.bits + 16, 32))
+        return _WIDEST_SUM if self.bits is None else max(self.bits, min(self.bits + 16, _WIDEST_SUM))
 
 
 def layers_of(graph: Graph) -> NetworkLayers:
@@ -140,7 +170,10 @@ def layers_of_operator(graph: Graph, operator: Operator) -> Mapping[str, Layer]:
             return products_of_heads(operator)
         case kind if kind in _ELEMENT_BY_ELEMENT:
             return _element_by_element(shapes)
-    raise NoLayerError("its kind is no loop nest of multiply-accumulates")
+    nests = nests_of_plugin(operator, tuple(shapes))
+    if nests is None:
+        raise NoLayerError("its kind is no loop nest of multiply-accumulates")
+    return {str(at) if len(nests.layers) > 1 else "": layer for at, layer in enumerate(nests.layers)}
 
 
 def shapes_of(graph: Graph, operator: Operator) -> Iterator[Shape]:

@@ -9,6 +9,7 @@ from typing import Final
 
 from onchip.ir.graph import Graph
 from onchip.ir.operator import Operator
+from onchip.ir.operator_kinds import nests_of_plugin
 from onchip.lower.layers.layers_of import shapes_of
 from onchip.lower.layers.products import is_first_shared, matrix_place, second_place
 from onchip.lower.layers.sliding_windows import Shape, weight_place
@@ -35,7 +36,8 @@ def nest_operands(graph: Graph, operator: Operator) -> NestOperands:
     names = (operator.outputs[0], *operator.inputs, *operator.parameters)
     if operator.kind == "HeadProducts":
         return NestOperands(operator.inputs[0], operator.inputs[1])
-    source, weight = _places(operator.kind, shapes)
+    outside = nests_of_plugin(operator, tuple(shapes))
+    source, weight = (outside.input, outside.weight) if outside else _places(operator.kind, shapes)
     return NestOperands(names[source], None if weight is None else names[weight])
 
 

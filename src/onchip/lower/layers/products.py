@@ -12,7 +12,7 @@ from onchip.lower.layers.sliding_windows import NoLayerError, Shape
 
 
 def rows_of_weights(shapes: Sequence[Shape]) -> Mapping[str, Layer]:
-    """A Gemm: every row of the output meets the same weights, transposed or not."""
+    """A Gemm: every row of the output meets the same weights. Raises NoLayerError where shapes do not fit."""
     output, source, *_ = shapes
     weight = shapes[matrix_place(shapes)]
     if not output or prod(weight) % output[-1]:
@@ -24,7 +24,7 @@ def rows_of_weights(shapes: Sequence[Shape]) -> Mapping[str, Layer]:
 
 
 def product(shapes: Sequence[Shape]) -> Mapping[str, Layer]:
-    """A MatMul: matrices that a batch shares are weights, whichever side they stand on; a batch of both is groups."""
+    """A MatMul: matrices that a batch shares are weights, a batch of both is groups. Raises NoLayerError."""
     first, second = shapes[1], shapes[second_place(shapes)]
     first = (1, *first) if len(first) == 1 else first
     second = (*second, 1) if len(second) == 1 else second
@@ -76,12 +76,12 @@ class AttentionHeads:
 
     @property
     def scores(self) -> Layer:
-        """Queries times keys."""
+        """Return the loop nest of queries times keys, a group for each head."""
         return Layer(n=self.queries, k=self.keys, c=self.query_width, g=self.batch)
 
     @property
     def values(self) -> Layer:
-        """Scores times values."""
+        """Return the loop nest of scores times values, a group for each head."""
         return Layer(n=self.queries, k=self.value_width, c=self.keys, g=self.batch)
 
 

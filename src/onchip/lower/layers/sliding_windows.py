@@ -51,7 +51,7 @@ def convolution(operator: Operator, shapes: Sequence[Shape]) -> Mapping[str, Lay
 
 
 def pool(operator: Operator, shapes: Sequence[Shape]) -> Mapping[str, Layer]:
-    """Channels are groups: each output of one sees its own inputs, without weights."""
+    """A pool has a group for each channel, without weights; raises NoLayerError where shapes do not fit."""
     output, source = shapes[0], shapes[1]
     kernel = operator.attributes.get("kernel_shape")
     sizes = tuple(size for size in kernel if isinstance(size, int)) if isinstance(kernel, list) else ()
@@ -64,7 +64,7 @@ def pool(operator: Operator, shapes: Sequence[Shape]) -> Mapping[str, Layer]:
 def transposed_convolution(
     operator: Operator, shapes: Sequence[Shape], pixels: Sequence[Range] | None = None
 ) -> Mapping[str, Layer]:
-    """One convolution of stride 1 for each remainder of an output's place by the stride: no zeros between inputs.
+    """A convolution of stride 1 for each remainder of an output's place by the stride; raises NoLayerError.
 
     output[i * stride + k - pad] += input[i] * weight[k]; those of remainder f meet the taps f, f + stride, ...
     Of the outputs in the ranges `pixels`, one for each dimension of space, or of all.

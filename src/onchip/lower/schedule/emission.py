@@ -10,15 +10,13 @@ from onchip.errors import InputError
 from onchip.ir.graph import Graph
 from onchip.ir.layer import Layer
 from onchip.ir.operator import Operator
-from onchip.ir.region import whole_region
 from onchip.ir.tensor import Role, Tensor
-from onchip.ir.tile import Tile
 from onchip.lower.layers.sliding_windows import NoLayerError
 from onchip.lower.schedule.nests import NestsOfNetwork
 from onchip.lower.schedule.stacks_in_tiles import cannot_run_in_tiles
 from onchip.lower.schedule.tile_graph import TileGraph, TileOperator
 from onchip.lower.stacks.bands import MapBands, OutsideLines
-from onchip.lower.stacks.parts import EmittedParts
+from onchip.lower.stacks.parts import EmittedParts, whole_tile
 from onchip.lower.stacks.stack_in_tiles import StackInTiles
 
 
@@ -60,19 +58,21 @@ class _Emission:
     origins: dict[str, TileOperator] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        self.parts = EmittedParts(self.nests.graph)
+        parameters = {operator.name: self._parameters_read(operator) for operator in self.nests.graph.operators}
+        self.parts = EmittedParts(self.nests.graph, parameters)
 
     def add_whole(self, number: int, operator: Operator) -> None:
         """An operator of a stack without tiling: as it stands, but that it lists all bands of a map that has some."""
         inputs, outputs = self._all_bands(operator.inputs), self._all_bands(operator.outputs)
         if inputs != operator.inputs or outputs != operator.outputs:
-            tile = operator.tile or _all_of(operator, self.nests.graph)
+            tile = operator.tile or whole_tile(operator, self.nests.graph)
             operator = replace(operator, inputs=tuple(dict.fromkeys(inputs)), outputs=outputs, tile=tile)
         if operator.name in self.parts.operators:
             place = f"operator {operator.name!r}"
             raise ScheduleError("a tile of another operator has this name", place=place, expected="another name")
-        self.parts.operators[operator.name] = operator
-        self._describe(number, operator, operator.name, self.nests.whole(self.nests.graph.operator[operator.name]))
+        self.parts.operators[operator.name] = replace(operator, parameters=self.parts.parameters[operator.name])
+        original = self.nests.graph.operator[operator.name]
+        self._describe(number, operator.name, original, self.nests.whole(original))
 
     def add_tiles(self, number: int, tiled: StackInTiles) -> None:
         """The operators of a stack in tiles; raises InputError, or NoLayerError, where these cannot be."""
@@ -85,7 +85,7 @@ class _Emission:
             tile = operator.tile
             original = graph.operator[operator.name if tile is None else tile.operator]
             nests = self.nests.whole(original) if tile is None else self.nests.of_region(original, tile.regions[0])
-            self._describe(number, operator, original.name, nests)
+            self._describe(number, operator.name, original, nests)
 
     def finished(self) -> TileGraph:
         """The tile graph of all stacks."""
@@ -98,14 +98,16 @@ class _Emission:
         graph = Graph(self.nests.graph.name, kept, tuple(operators.values()))
         return TileGraph(graph, self.origins, tuple(one.name for one in tensors if one.name in is_left_out))
 
-    def _describe(self, number: int, operator: Operator, original: str, nests: tuple[Layer, ...]) -> None:
-        """Says of which operator a new one is a part, and drops the parameters that its nests do not read."""
-        operands = self.nests.operands(self.nests.graph.operator[original])
-        if operands is not None:
-            read = {operands.input, operands.weight}
-            parameters = tuple(name for name in operator.parameters if name in read)
-            self.parts.operators[operator.name] = replace(operator, parameters=parameters)
-        self.origins[operator.name] = TileOperator(number, original, nests, operands)
+    def _describe(self, number: int, name: str, original: Operator, nests: tuple[Layer, ...]) -> None:
+        """Says of which operator a new one is a part."""
+        self.origins[name] = TileOperator(number, original.name, nests, self.nests.operands(original))
+
+    def _parameters_read(self, operator: Operator) -> tuple[str, ...]:
+        """Those of its nests' operands; all where there are no nests."""
+        operands = self.nests.operands(operator)
+        if operands is None:
+            return operator.parameters
+        return tuple(name for name in operator.parameters if name in (operands.input, operands.weight))
 
     def _all_bands(self, names: Sequence[str]) -> tuple[str, ...]:
         """Of maps that are cut all bands; other tensors are kept whole."""
@@ -115,11 +117,3 @@ class _Emission:
             self.parts.keep(name, bands)
             found += bands
         return tuple(band.name for band in found)
-
-
-def _all_of(operator: Operator, graph: Graph) -> Tile:
-    """The tile that is the whole operator."""
-    names = (*operator.inputs, *operator.parameters, *operator.outputs)
-    shapes = tuple(graph.tensor[name].shape or () for name in names)
-    regions = tuple(whole_region(graph.tensor[name].shape or ()) for name in operator.outputs)
-    return Tile(operator.name, operator.inputs, operator.parameters, operator.outputs, shapes, regions)

@@ -33,7 +33,7 @@ class NestsOfNetwork:
     def whole(self, operator: Operator) -> tuple[Layer, ...]:
         """The operator's loop nests in the order in which they run; none for what no loop nest describes."""
         if operator.name not in self._whole:
-            self._whole[operator.name] = tuple(map(self.precision.of, self._found(operator)))
+            self._whole[operator.name] = tuple(self._precise(operator, layer) for layer in self._found(operator))
         return self._whole[operator.name]
 
     def of_region(self, operator: Operator, region: Region) -> tuple[Layer, ...]:
@@ -46,7 +46,7 @@ class NestsOfNetwork:
         if operator.kind == "ConvTranspose":
             shapes = list(shapes_of(self.graph, operator))
             phases = transposed_convolution(operator, shapes, (rows, columns))
-            return tuple(map(self.precision.of, phases.values()))
+            return tuple(self._precise(operator, layer) for layer in phases.values())
         (layer,) = whole
         down, across = (_zeros(*each) for each in zip(layer.axes, (layer.r, layer.s), (rows, columns), strict=True))
         pixels = rows[1] - rows[0], columns[1] - columns[0]
@@ -61,6 +61,14 @@ class NestsOfNetwork:
             found = nest_operands(self.graph, operator) if self.whole(operator) else None
             self._operands[operator.name] = found
         return self._operands[operator.name]
+
+    def _precise(self, operator: Operator, layer: Layer) -> Layer:
+        """The layer with the bits that are asked for, or those of its operands."""
+        if self.precision.bits is not None:
+            return self.precision.of(layer)
+        tensor, operands = self.graph.tensor, nest_operands(self.graph, operator)
+        weight = None if operands.weight is None else tensor[operands.weight]
+        return self.precision.of_tensors(layer, tensor[operands.input], weight, tensor[operator.outputs[0]])
 
     def _found(self, operator: Operator) -> tuple[Layer, ...]:
         if operator.kind in _WITHOUT_NEST:

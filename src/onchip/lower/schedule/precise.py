@@ -8,9 +8,9 @@ from onchip.ir.graph import Graph
 from onchip.ir.tensor import Tensor, size_in_bytes
 
 
-def with_elements_of(graph: Graph, bits: int) -> Graph:
-    """The network with `bits` an element; tensors that are given in bytes stay as they are."""
-    if all(tensor.bits in (bits, None) for tensor in graph.tensors):
+def with_elements_of(graph: Graph, bits: int | None) -> Graph:
+    """The network with `bits` an element (None: as it is); tensors that are given in bytes stay as they are."""
+    if bits is None or all(tensor.bits in (bits, None) for tensor in graph.tensors):
         return graph
     return replace(graph, tensors=tuple(_with_bits(tensor, bits) for tensor in graph.tensors))
 

@@ -29,7 +29,7 @@ class TileChoice:
     traffic_bytes: int
 
     def tiles(self) -> tuple[tuple[Range, ...], ...]:
-        """In the order in which they run."""
+        """Return the tiles' ranges along each axis, in the order in which they run."""
         return tiles_in_order(self.geometry, self.sizes, self.order)
 
     @property

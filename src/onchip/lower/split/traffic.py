@@ -137,7 +137,7 @@ class Splits:
 
     @property
     def count(self) -> int:
-        """How many there are."""
+        """Return how many splits there are."""
         return len(self.indices[0])
 
     def tiles(self) -> Integers:

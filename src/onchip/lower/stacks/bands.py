@@ -10,6 +10,7 @@ from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from itertools import pairwise
+from typing import Final
 
 import numpy as np
 
@@ -18,6 +19,9 @@ from onchip.facts.fusable import Stack
 from onchip.ir.graph import Graph
 from onchip.ir.region import Range, Region, whole_region
 from onchip.ir.tensor import Tensor, size_in_bytes
+
+_WHOLE: Final = ":"
+"""How a band's name shows a dimension that is not cut."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +43,7 @@ class Lines:
     """Where a map is cut along one axis, in pixels: for each tile its own lines, or one tuple for all tiles."""
 
     of_tiles: tuple[tuple[int, ...], ...]
+    known: dict[tuple[int, Range], tuple[Range, ...]] = field(default_factory=dict, compare=False, repr=False)
 
     @property
     def are_shared(self) -> bool:
@@ -46,9 +51,13 @@ class Lines:
         return len(self.of_tiles) == 1
 
     def pieces(self, tile: int, within: Range) -> tuple[Range, ...]:
-        """The ranges between lines that make up `within`, whose ends are lines."""
-        lines = self.of_tiles[0 if self.are_shared else tile]
-        return tuple(pairwise(lines[bisect_left(lines, within[0]) : bisect_left(lines, within[1]) + 1]))
+        """The ranges between lines that make up `within`, whose ends are lines; all tiles of a row ask for the same."""
+        key = 0 if self.are_shared else tile, within
+        if key not in self.known:
+            lines = self.of_tiles[key[0]]
+            inside = lines[bisect_left(lines, within[0]) : bisect_left(lines, within[1]) + 1]
+            self.known[key] = tuple(pairwise(inside))
+        return self.known[key]
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,17 +72,18 @@ class MapBands:
     columns: Lines
     scale: tuple[int, int] = (1, 1)
     made: dict[tuple[str, Range, Range], Tensor] = field(default_factory=dict, compare=False, repr=False)
+    whole: Region = field(init=False, compare=False, repr=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "whole", whole_region(self.base.shape or ()))
 
     def within(self, place: TilePlace, rows: Range, columns: Range) -> tuple[Tensor, ...]:
         """Those of which a rectangle of pixels is made, as the tile at `place` has them, the columns fastest."""
+        high, wide = self.scale
+        downwards = self.rows.pieces(place.row, (rows[0] * high, rows[1] * high))
+        sideways = self.columns.pieces(place.column, (columns[0] * wide, columns[1] * wide))
         mark = self._mark(place)
-        scaled_rows, scaled_columns = (
-            (low * size, high * size) for size, (low, high) in zip(self.scale, (rows, columns), strict=True)
-        )
-        pieces = self.columns.pieces(place.column, scaled_columns)
-        return tuple(
-            self._band(mark, down, across) for down in self.rows.pieces(place.row, scaled_rows) for across in pieces
-        )
+        return tuple([self._band(mark, down, across) for down in downwards for across in sideways])
 
     @property
     def pixels(self) -> tuple[int, int]:
@@ -97,11 +107,11 @@ class MapBands:
     def _band(self, mark: str, rows: Range, columns: Range) -> Tensor:
         """A rectangle of elements, of all channels; each is made once."""
         key = mark, rows, columns
-        if key not in self.made:
-            shape = self.base.shape or ()
-            region = (*whole_region(shape[:2]), rows, columns) if len(shape) > 3 else whole_region(shape)
-            self.made[key] = band_of_tensor(self.base, region, mark)
-        return self.made[key]
+        band = self.made.get(key)
+        if band is None:
+            region = (*self.whole[:2], rows, columns) if len(self.whole) > 3 else self.whole
+            band = self.made[key] = band_of_tensor(self.base, region, mark)
+        return band
 
 
 class OutsideLines:
@@ -128,15 +138,17 @@ class OutsideLines:
 def band_of_tensor(base: Tensor, region: Region, mark: str = "") -> Tensor:
     """Called like `conv1#3[:,:,0:8,0:16]`, `#3` being the mark; the tensor itself where it is all of it, unmarked."""
     shape = base.shape or ()
-    if not mark and region == whole_region(shape):
+    shown = [
+        _WHOLE if start == 0 and stop == size else f"{start}:{stop}"
+        for (start, stop), size in zip(region, shape, strict=True)
+    ]
+    if not mark and shown.count(_WHOLE) == len(shown):
         return base
-    ranges = ",".join(
-        ":" if each == (0, size) else f"{each[0]}:{each[1]}" for each, size in zip(region, shape, strict=True)
-    )
-    sizes, bits = tuple(stop - start for start, stop in region), base.bits or 0
-    aliases = tuple(f"{alias}{mark}[{ranges}]" for alias in base.aliases)
-    name, size_bytes = f"{base.name}{mark}[{ranges}]", size_in_bytes(sizes, bits)
-    return Tensor(name, size_bytes, base.role, sizes, bits, aliases, base.name, region)
+    ending = f"{mark}[{','.join(shown)}]"
+    sizes, bits = tuple([stop - start for start, stop in region]), base.bits or 0
+    aliases = tuple([alias + ending for alias in base.aliases])
+    size_bytes = size_in_bytes(sizes, bits)
+    return Tensor(base.name + ending, size_bytes, base.role, sizes, bits, aliases, base.name, region)
 
 
 def lines_inside(stack: Stack, found: BackCalculation, *, cached: bool) -> Mapping[str, Lines]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from math import prod
@@ -22,12 +23,17 @@ _RUN_IN_PARTS: frozenset[str] = frozenset({"ConvTranspose"})
 
 @dataclass
 class EmittedParts:
-    """Operators by name; of each tensor of `graph` the bands that are used, by name."""
+    """Operators by name; of each tensor of `graph` the bands that are used, by name.
+
+    `parameters` are those that the parts of an operator read, by its name; of an operator that it does not name, all.
+    """
 
     graph: Graph
+    parameters: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     operators: dict[str, Operator] = field(default_factory=dict)
-    bands: dict[str, dict[str, Tensor]] = field(default_factory=dict)
+    bands: dict[str, dict[str, Tensor]] = field(default_factory=lambda: defaultdict(dict))
     _runs_in_parts: dict[str, bool] = field(default_factory=dict)
+    _whole_tiles: dict[str, Tile] = field(default_factory=dict)
 
     def add(self, operator: Operator, name: str, inputs: Sequence[Tensor], written: Sequence[Tensor]) -> None:
         """The part of an operator that writes these bands, called `name`; the operator itself where all is whole.
@@ -35,23 +41,24 @@ class EmittedParts:
         Raises GraphError for a kind that cannot run in parts.
         """
         for band in (*inputs, *written):
-            self.bands.setdefault(place_of(band)[0], {})[band.name] = band
+            self.bands[band.part_of or band.name][band.name] = band
         if name in self.operators:
             raise GraphError("a tile of another operator has this name", place=f"operator {name!r}", expected="another")
+        parameters = self.parameters.get(operator.name, operator.parameters)
         if all(band.part_of is None for band in (*inputs, *written)):
-            self.operators[operator.name] = operator
+            self.operators[operator.name] = replace(operator, parameters=parameters)
             return
-        region = _around(written)
+        region = _region_of(written)
         self._ensure_it_runs(operator, inputs, region)
-        names = (*operator.inputs, *operator.parameters, *operator.outputs)
-        shapes = tuple(self.graph.tensor[each].shape or () for each in names)
-        tile = Tile(operator.name, operator.inputs, operator.parameters, operator.outputs, shapes, (region,))
-        self.operators[name] = replace(
-            operator,
-            name=name,
-            inputs=tuple(dict.fromkeys(band.name for band in inputs)),
-            outputs=tuple(band.name for band in written),
-            tile=tile,
+        self.operators[name] = Operator(
+            name,
+            operator.kind,
+            tuple(dict.fromkeys([band.name for band in inputs])),
+            tuple([band.name for band in written]),
+            parameters,
+            operator.attributes,
+            operator.members,
+            replace(self._whole_tile(operator), regions=(region,)),
         )
 
     def fresh_name(self, name: str) -> str:
@@ -61,7 +68,7 @@ class EmittedParts:
 
     def keep(self, name: str, bands: Iterable[Tensor]) -> None:
         """Of the tensor of this name in `graph` these are used."""
-        self.bands.setdefault(name, {}).update((band.name, band) for band in bands)
+        self.bands[name].update((band.name, band) for band in bands)
 
     def finished(self, inputs: Mapping[str, Iterable[Tensor]]) -> Graph:
         """The graph of all parts; `inputs` are the bands of network inputs, of which some may be read by nobody."""
@@ -76,11 +83,17 @@ class EmittedParts:
             elif tensor.role is Role.INPUT:
                 tensors.extend(inputs.get(tensor.name, (tensor,)))
             else:
-                tensors.extend(self.bands.get(tensor.name, {}).values())
+                tensors.extend(self.bands[tensor.name].values())
         return tensors
 
+    def _whole_tile(self, operator: Operator) -> Tile:
+        """The tile that is all of an operator; each of its tiles differs from it in the region alone."""
+        if operator.name not in self._whole_tiles:
+            self._whole_tiles[operator.name] = whole_tile(operator, self.graph)
+        return self._whole_tiles[operator.name]
+
     def _ensure_it_runs(self, operator: Operator, inputs: Sequence[Tensor], region: Region) -> None:
-        if self._is_all(operator, inputs, region):
+        if self._runs_in_parts.get(operator.name) or self._is_all(operator, inputs, region):
             return
         if operator.name not in self._runs_in_parts:
             source, written = (
@@ -108,7 +121,15 @@ class EmittedParts:
         return is_read and size_of(region) == prod(self.graph.tensor[operator.outputs[0]].shape or ())
 
 
-def _around(bands: Sequence[Tensor]) -> Region:
-    """The least region with all bands; all of a tensor that is no band."""
-    regions = [band.region or whole_region(band.shape or ()) for band in bands]
-    return tuple((min(each[0] for each in one), max(each[1] for each in one)) for one in zip(*regions, strict=True))
+def whole_tile(operator: Operator, graph: Graph) -> Tile:
+    """The tile that is the whole operator."""
+    names = (*operator.inputs, *operator.parameters, *operator.outputs)
+    shapes = tuple(graph.tensor[name].shape or () for name in names)
+    regions = tuple(whole_region(graph.tensor[name].shape or ()) for name in operator.outputs)
+    return Tile(operator.name, operator.inputs, operator.parameters, operator.outputs, shapes, regions)
+
+
+def _region_of(bands: Sequence[Tensor]) -> Region:
+    """Of bands that make up a rectangle, row by row: from where the first begins to where the last ends."""
+    first, last = (band.region or whole_region(band.shape or ()) for band in (bands[0], bands[-1]))
+    return tuple([(begin[0], end[1]) for begin, end in zip(first, last, strict=True)])

@@ -35,7 +35,7 @@ class MappedLayer:
 
     @property
     def lower_bound(self) -> Number:
-        """As claimed, in the unit of the objective."""
+        """Return the lower bound as claimed, in the unit of the objective."""
         return self.claim.lower_bound if self.claim else self.result.lower_bound
 
 

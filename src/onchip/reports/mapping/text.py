@@ -39,7 +39,7 @@ def mapping_table(outcome: MappingOutcome) -> Iterator[RenderableType]:
 
 
 def loop_nests(outcome: MappingOutcome) -> str:
-    """Of each distinct layer that is mapped."""
+    """Return the loop nests of each distinct layer that is mapped, as text."""
     parts = []
     for one in outcome.mapped:
         if one.mapping is not None:

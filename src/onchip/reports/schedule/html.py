@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import json
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
 from onchip.arch.memory import Memory
 from onchip.cost.schedule.figures import ScheduleFigures
 from onchip.errors import InternalError
+from onchip.explanations.schedule_history import ScheduleHistory
 from onchip.ir.layer import Layer
+from onchip.plugins import PluginError, PluginGroup
 from onchip.reports.mapping.loop_nest import loop_nest
 from onchip.reports.program.memories import memory_title
 from onchip.reports.schedule.cost_figures import (
@@ -19,7 +22,6 @@ from onchip.reports.schedule.cost_figures import (
     energy_of_stacks_by_memory,
     traffic_of_stacks,
 )
-from onchip.reports.schedule.history import ScheduleHistory
 from onchip.reports.schedule.memory_figures import MOST_RECTANGLES, coarse_map, footprint, memory_map
 from onchip.reports.schedule.network_figure import network_figure, tiling_words
 from onchip.reports.schedule.operator_figures import (
@@ -40,11 +42,15 @@ from onchip.reports.shared.words import short_energy
 MOST_NESTS: Final = 20
 """Of one operator: its further kinds of tiles, at the edges of its map, are counted and not shown."""
 
+PICTURES: Final = PluginGroup[[ScheduleOutcome], Mapping[str, object]]("onchip.pictures", Mapping)
+"""By name, which is the picture's title, a function that returns a figure as `reports/shared/bars.py` makes them."""
+
 
 def schedule_html(outcome: ScheduleOutcome, typed: str) -> str:
     """The page's text; `typed` is the command line.
 
-    Raises InternalError for an outcome without a schedule, UsageError where a package is missing that makes pages.
+    Raises InternalError for an outcome without a schedule, UsageError where a package is missing that makes pages,
+    PluginError where an outside picture cannot be drawn.
     """
     page = _ScheduledPage.of(outcome)
     values = {
@@ -55,6 +61,7 @@ def schedule_html(outcome: ScheduleOutcome, typed: str) -> str:
         "stacks": stack_rows(page.stacks),
         "memories": page.memory_rows(),
         "operators": [page.operator_row(one) for one in page.operators],
+        "pictures": PICTURES.names,
     }
     return Page("schedule.html.j2", ("words.js", "time.js"), page.facts(), values).html()
 
@@ -145,7 +152,23 @@ class _ScheduledPage:
             figures[f"map-{number}"] = drawn
             peak_bytes = self.figures.memories[memory.name].peak_bytes
             figures[f"footprint-{number}"] = footprint(self.history, memory, peak_bytes)
-        return figures
+        return figures | self._outside_pictures()
+
+    def _outside_pictures(self) -> Json:
+        names = enumerate(PICTURES.names)
+        return {f"outside-{number}": _outside_picture(name, self.outcome) for number, name in names}
+
+
+def _outside_picture(name: str, outcome: ScheduleOutcome) -> Json:
+    """The figure that a plug-in draws; raises PluginError for one that cannot stand in a page."""
+    draw = PICTURES.find(name)
+    figure: Json = {} if draw is None else dict(draw(outcome))
+    try:
+        json.dumps(figure, allow_nan=False)
+    except (TypeError, ValueError) as error:
+        place, expected = f"plug-in {name!r} of {PICTURES.name}", "dictionaries, lists, text and finite numbers"
+        raise PluginError(f"its figure is not JSON: {error}", place=place, expected=expected) from error
+    return figure
 
 
 def _nest_row(one: MappedNestOfOperator) -> Json:

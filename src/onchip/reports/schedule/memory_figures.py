@@ -14,8 +14,8 @@ from typing import Final
 import numpy as np
 
 from onchip.arch.memory import Memory
+from onchip.explanations.schedule_history import ScheduleHistory
 from onchip.facts.residencies import Began, Residency
-from onchip.reports.schedule.history import ScheduleHistory
 from onchip.reports.shared.page import Json
 from onchip.reports.shared.words import exact_bytes, short_bytes
 

@@ -8,9 +8,10 @@ from dataclasses import dataclass, field
 from onchip.answer.layer_mapping import LayerMapping
 from onchip.answer.layer_problem import LayerProblem
 from onchip.answer.schedule import Homes, ScheduledStack
+from onchip.explanations.schedule_history import ScheduleHistory
 from onchip.ir.graph import Graph
 from onchip.ir.layer import Layer
-from onchip.reports.schedule.history import ScheduleHistory
+from onchip.reports.schedule.stack_figures import MACS
 from onchip.solve.schedule.runs import NestPlace
 
 
@@ -18,7 +19,7 @@ from onchip.solve.schedule.runs import NestPlace
 class OperatorFigures:
     """Of one operator of the network the sums over its tile operators; `nests` counts how often each nest runs.
 
-    The energy is that of its Computes alone: Copies are of tensors.
+    The energy is that of its Computes alone: Copies are of tensors. `energy_pj` are its parts, by memory and cause.
     """
 
     name: str
@@ -31,6 +32,7 @@ class OperatorFigures:
     energy_fj: int = 0
     cycles: int = 0
     nests: dict[NestPlace, int] = field(default_factory=dict)
+    energy_pj: dict[tuple[str, str], float] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +65,8 @@ def figures_of_operators(network: Graph, history: ScheduleHistory) -> tuple[Oper
         one.macs += sum(nest.macs for nest in origin.nests)
         one.energy_fj += cost.energy_fj
         one.cycles += cost.cycles
+        for key, part in (((MACS, MACS), cost.mac_pj), *cost.access_pj.items()):
+            one.energy_pj[key] = one.energy_pj.get(key, 0.0) + part
         for nest in history.nest_places[name]:
             one.nests[nest] = one.nests.get(nest, 0) + 1
     return tuple(found.values())

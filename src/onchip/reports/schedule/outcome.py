@@ -31,7 +31,8 @@ class ScheduleOutcome:
 
     `network` has elements of the bits asked for; `space` says what the bound is proven among, `relaxation` its parts.
     `compute_costs` are those of each tile operator, by name. `not_checked` is what the verifier was handed and did not
-    recompute.
+    recompute. A `remark` says in what the answer differs from what was asked. One that `is_from_file` was searched for
+    by whoever made the file: its status and bound are claims.
     """
 
     source: str
@@ -49,6 +50,8 @@ class ScheduleOutcome:
     compute_costs: Mapping[str, ComputeCost] = field(default_factory=dict)
     not_checked: tuple[str, ...] = ()
     why_not: str | None = None
+    remark: str | None = None
+    is_from_file: bool = False
 
     @property
     def answer(self) -> Schedule | None:

@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from onchip.answer.schedule import WORKSPACE
+from onchip.explanations.schedule_history import ScheduleHistory
 from onchip.facts.residencies import Began, Residency
-from onchip.reports.schedule.history import ScheduleHistory
 from onchip.reports.shared.page import Json
 
 

@@ -17,8 +17,8 @@ from onchip.arch.memory import DRAM
 from onchip.cost.schedule.activity import ScheduleTimeline, Wait
 from onchip.cost.schedule.compute_cost import ComputeCost
 from onchip.cost.schedule.copies import CopyCost, CopyPrices
+from onchip.explanations.schedule_history import ScheduleHistory
 from onchip.ir.tensor import Role
-from onchip.reports.schedule.history import ScheduleHistory
 
 MACS: Final = "MACs"
 COPIES: Final = "copies"
@@ -69,7 +69,7 @@ class StackFigures:
         return sum(part for (_, why), part in self.energy_pj.items() if why == cause)
 
     def add_compute(self, cost: ComputeCost, macs: int) -> None:
-        """Count one tile operator."""
+        """Count the energy, the MACs and the traffic of one tile operator."""
         self.tile_operators += 1
         self.macs += macs
         self.energy_fj += cost.energy_fj
@@ -80,7 +80,7 @@ class StackFigures:
         self.traffic["streamed out"] += -(-cost.dram_written_bits // 8)
 
     def add_copy(self, cost: CopyCost) -> None:
-        """Count one Copy."""
+        """Count the energy and the traffic of one Copy."""
         self.energy_fj += cost.energy_fj
         for memory, part in cost.access_pj.items():
             self.energy_pj[memory, COPIES] += part

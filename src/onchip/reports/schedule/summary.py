@@ -47,12 +47,13 @@ def summary_rows(outcome: ScheduleOutcome, figures: ScheduleFigures, typed: str)
     return [
         ("network", f"{outcome.network.name}, {counted(len(outcome.network.operators), 'operator')}"),
         ("accelerator", outcome.accelerator.name),
-        ("status", f"{result.status}, by method {result.method}, stopped: {result.stopped_by}"),
+        ("status", _status(outcome)),
         ("objective", f"least {outcome.objective}: {amount(result.objective_value or 0, outcome.unit)}"),
         ("lower bound", amount(result.lower_bound, outcome.unit)),
         *_figure_rows(figures),
         *_size_rows(outcome),
         *_memory_rows(outcome, figures),
+        *((("remark", outcome.remark),) if outcome.remark is not None else ()),
         ("among", "; ".join(f"{what}: {how}" for what, how in outcome.space.items())),
         ("verified", "every rule of a legal schedule, and every figure, recomputed by the verifier"),
         *(("not checked", what) for what in outcome.not_checked),
@@ -93,6 +94,16 @@ def stack_rows(found: Sequence[StackFigures]) -> list[Json]:
         }
         for one in found
     ]
+
+
+def _status(outcome: ScheduleOutcome) -> str:
+    result = outcome.result
+    if not outcome.is_from_file:
+        return f"{result.status}, by method {result.method}, stopped: {result.stopped_by}"
+    is_claimed = outcome.document is not None and outcome.document.claim is not None
+    return (
+        f"{result.status}, by method {result.method}, as its file claims" if is_claimed else "its file claims nothing"
+    )
 
 
 def _figure_rows(figures: ScheduleFigures) -> Rows:

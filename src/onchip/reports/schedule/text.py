@@ -30,6 +30,8 @@ def schedule_tables(outcome: ScheduleOutcome) -> Iterator[RenderableType]:
     restricted = {what: how for what, how in outcome.space.items() if how != "any"}
     if restricted:
         yield Text("among " + "; ".join(f"{what}: {how}" for what, how in restricted.items()))
+    if outcome.remark is not None:
+        yield Text(outcome.remark)
     for what in outcome.not_checked:
         yield Text(f"not checked: {what}")
     seconds = outcome.seconds
@@ -46,17 +48,17 @@ def schedule_object(outcome: ScheduleOutcome) -> dict[str, object]:
         "objective": outcome.objective,
         "objective_unit": outcome.unit,
         "status": result.status,
-        "stopped_by": result.stopped_by,
+        "stopped_by": None if outcome.is_from_file else result.stopped_by,
         "objective_value": result.objective_value,
         "lower_bound": result.lower_bound,
         "gap": result.gap,
         "space": dict(outcome.space),
         "bound_parts": _bound_object(outcome),
         "energy_pj": figures and figures.energy_fj / FEMTOJOULES_PER_PICOJOULE,
-        "energies": figures and _energies(figures),
+        "energies": figures and energies_object(figures),
         "latency_cycles": figures and figures.latency_cycles,
-        "latency_parts": figures and _latency_parts(figures),
-        "traffic": figures and _traffic(figures),
+        "latency_parts": figures and latency_object(figures),
+        "traffic": figures and traffic_object(figures),
         "macs": outcome.macs if figures else None,
         "operators": len(outcome.network.operators),
         "tile_operators": outcome.tiles and len(outcome.tiles.operators),
@@ -74,6 +76,7 @@ def schedule_object(outcome: ScheduleOutcome) -> dict[str, object]:
             "verify": outcome.seconds.verify,
         },
         "error": outcome.why_not,
+        "remark": outcome.remark,
     }
 
 
@@ -134,7 +137,8 @@ def _bound_object(outcome: ScheduleOutcome) -> Mapping[str, object]:
     }
 
 
-def _energies(figures: ScheduleFigures) -> Mapping[str, object]:
+def energies_object(figures: ScheduleFigures) -> Mapping[str, object]:
+    """Picojoules of MACs, of Computes' accesses by memory and operand, and of Copies by memory."""
     energy = figures.energy
     computes: dict[str, dict[str, float]] = {}
     for (memory, operand), part in energy.compute_access_pj.items():
@@ -142,7 +146,8 @@ def _energies(figures: ScheduleFigures) -> Mapping[str, object]:
     return {"macs": energy.mac_pj, "computes": computes, "copies": dict(energy.copy_access_pj)}
 
 
-def _latency_parts(figures: ScheduleFigures) -> Mapping[str, int]:
+def latency_object(figures: ScheduleFigures) -> Mapping[str, int]:
+    """Cycles, by what they go by with."""
     parts = figures.latency
     return {
         "computing": parts.computing,
@@ -153,7 +158,8 @@ def _latency_parts(figures: ScheduleFigures) -> Mapping[str, int]:
     }
 
 
-def _traffic(figures: ScheduleFigures) -> Mapping[str, int]:
+def traffic_object(figures: ScheduleFigures) -> Mapping[str, int]:
+    """Bytes from and to DRAM, by what moves them."""
     traffic = figures.traffic
     return {
         "total": traffic.total,

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from onchip.answer.stacks import OverlapMode, Tiling
+from onchip.answer.strategy import EnergyCause
 from onchip.arch.accelerator import Accelerator
 from onchip.arch.memory import DRAM
 from onchip.cost.layer.tiles import MACS
-from onchip.cost.stack.sums import Cause
 from onchip.reports.shared.bars import PAINTS, PartedBars, energy_bars, memory_paints
 from onchip.reports.shared.page import Json
 from onchip.reports.shared.words import short_bytes
@@ -14,10 +14,10 @@ from onchip.reports.stack.outcome import CostedStack, FusionOutcome, TilingValue
 from onchip.reports.stack.text import value_words
 
 CAUSE_PAINTS = {
-    Cause.ACTIVATION: "role-activation",
-    Cause.WEIGHT: "back-activation",
-    Cause.COPY: "role-moved",
-    Cause.MAC: "role-parameter",
+    EnergyCause.ACTIVATION: "role-activation",
+    EnergyCause.WEIGHT: "back-activation",
+    EnergyCause.COPY: "role-moved",
+    EnergyCause.MAC: "role-parameter",
 }
 LATENCY_PAINTS = {
     "ideal": "slice-compute",
@@ -91,7 +91,7 @@ def energy_by_memory(outcome: FusionOutcome) -> Json:
 
 def energy_by_cause(outcome: FusionOutcome) -> Json:
     """A bar for each stack: activations, weights, copies between memories, multiply-accumulates."""
-    parts = {str(cause): [one.cost.sums.energy_of(cause) for one in outcome.stacks] for cause in Cause}
+    parts = {str(cause): [one.cost.sums.energy_of(cause) for one in outcome.stacks] for cause in EnergyCause}
     return energy_bars(labels_of(outcome), parts, {str(cause): paint for cause, paint in CAUSE_PAINTS.items()})
 
 
@@ -108,7 +108,7 @@ def accesses(outcome: FusionOutcome) -> Json:
             "meta": {"paint": CAUSE_PAINTS[cause]},
             "hovertemplate": f"%{{x}}<br>{cause}: %{{y:,}} elements<extra></extra>",
         }
-        for cause in Cause
+        for cause in EnergyCause
         if any(counts := [sums.accesses_of(name, cause) for name in names])
     ]
     return {"traces": traces, "x": {"type": "category"}, "y": {"title": "elements", "type": "log"}, "bars": "group"}

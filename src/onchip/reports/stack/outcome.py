@@ -7,7 +7,8 @@ from dataclasses import dataclass
 
 from onchip.answer.document import StrategyDocument
 from onchip.answer.result import Result
-from onchip.answer.stacks import FusionStrategy, StackStrategy, StrategyFigures, Tiling
+from onchip.answer.stacks import StackStrategy, Tiling
+from onchip.answer.strategy import FusionStrategy, StrategyFigures
 from onchip.arch.accelerator import Accelerator
 from onchip.cost.stack.cost import StackCost
 from onchip.cost.stack.sums import FusedLatency, FusedSums, total

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 
 from rich.box import SIMPLE
 from rich.console import RenderableType
@@ -10,13 +10,12 @@ from rich.table import Table
 from rich.text import Text
 
 from onchip.answer.result import Status
-from onchip.answer.stacks import StrategyFigures
+from onchip.answer.strategy import EnergyCause
 from onchip.cost.stack.cost import TileTypeCost
-from onchip.cost.stack.sums import Cause, FusedLatency, FusedSums
+from onchip.cost.stack.sums import FusedLatency, FusedSums
 from onchip.reports.mapping.text import objective_words
 from onchip.reports.shared.words import counted, percent, printable, short_amount, short_energy
 from onchip.reports.stack.outcome import CostedStack, FusionOutcome
-from onchip.verify.rules import Violation
 
 LATENCY_PARTS = ("ideal", "unused", "stall", "drain", "preload_and_offload", "copies")
 
@@ -64,6 +63,7 @@ def fusion_object(outcome: FusionOutcome) -> dict[str, object]:
         "latency_parts": sums and _latency_object(sums.latency),
         "macs": figures and figures.macs,
         "dram_bits": figures and figures.dram_bits,
+        "peak_bytes": figures and dict(figures.peak_bytes),
         "tiles": outcome.tiles if sums else None,
         "tile_types": outcome.tile_types if sums else None,
         "energies": sums and _energies(sums),
@@ -73,29 +73,6 @@ def fusion_object(outcome: FusionOutcome) -> dict[str, object]:
         "seconds": result.seconds,
         "error": outcome.why_not,
     }
-
-
-def check_object(violations: Sequence[Violation], figures: StrategyFigures | None) -> dict[str, object]:
-    """Return what `--json` prints of a strategy that is checked."""
-    return {
-        "legal": not violations,
-        "violations": [{"rule": one.rule, "subject": one.subject, "detail": one.detail} for one in violations],
-        "objective_value": figures and figures.objective_value,
-        "energy_pj": figures and figures.energy_pj,
-        "latency_cycles": figures and round(figures.latency_cycles),
-        "macs": figures and figures.macs,
-        "dram_bits": figures and figures.dram_bits,
-    }
-
-
-def check_words(violations: Sequence[Violation], figures: StrategyFigures | None) -> str:
-    """A line for each violation, or what the strategy costs."""
-    if violations or figures is None:
-        return "\n".join(printable(str(one)) for one in violations)
-    return (
-        f"legal: {short_energy(figures.energy_pj)}, {round(figures.latency_cycles):,} cycles, "
-        f"{counted(figures.macs, 'MAC')}, {counted(figures.dram_bits, 'bit')} from and to DRAM"
-    )
 
 
 def value_words(value: int, unit: str) -> str:
@@ -174,7 +151,7 @@ def _columns(outcome: FusionOutcome) -> list[tuple[str, str, bool]]:
         ("MACs", f"{sums.macs:,}", True),
         ("energy", short_energy(sums.energy_pj), True),
         ("cycles", f"{round(sums.cycles):,}", True),
-        ("copies", short_energy(sums.energy_of(Cause.COPY)), True),
+        ("copies", short_energy(sums.energy_of(EnergyCause.COPY)), True),
         ("output", f"DRAM {dram}", False),
     ]
 
@@ -191,6 +168,6 @@ def _cells(one: CostedStack) -> list[str]:
         f"{cost.sums.macs:,}",
         short_energy(cost.sums.energy_pj),
         f"{round(cost.sums.cycles):,}",
-        short_energy(cost.sums.energy_of(Cause.COPY)),
+        short_energy(cost.sums.energy_of(EnergyCause.COPY)),
         one.strategy.output_home,
     ]

@@ -27,7 +27,7 @@ LEAST_ROOM = 1 << 10
 
 
 class Knowledge(Enum):
-    """What the search knows."""
+    """What the search knows of a problem: a packing, that there is none, or neither."""
 
     PACKED = "packed"
     UNPACKABLE = "unpackable"

@@ -48,7 +48,7 @@ class BranchingTables(NamedTuple):
 
 
 class BranchingState(NamedTuple):
-    """What the search writes.
+    """What the search writes, in arrays by buffer or by section.
 
     `support[b]` is the top of the highest placed neighbour, `low[b]` the least offset not ruled
     out; the two are equal unless the buffer was passed over. `total` (of what is left), `floor`
@@ -96,7 +96,7 @@ class Frames(NamedTuple):
 
 
 class BranchingWork(NamedTuple):
-    """Everything at once."""
+    """All arrays of one search together."""
 
     tables: BranchingTables
     state: BranchingState
@@ -227,7 +227,7 @@ def _frames(room: int, parts: int) -> Frames:
 
 
 def numbers(length: int) -> Integers:
-    """Return so many zeros."""
+    """Return an array of so many zeros, 64 bits each."""
     return np.zeros(length, dtype=np.int64)
 
 

@@ -35,7 +35,7 @@ class TooManyResidentsError(Exception):
 
 
 class CompiledSearch:
-    """`BestFirstSearch`, compiled.
+    """The compiled form of `BestFirstSearch`, with the same answers.
 
     With `greed`, each executed operator counts as so much cost saved: plans are found at once, and only an exhausted
     search proves anything. Another `seed` breaks ties otherwise, so that another of several optima is found.

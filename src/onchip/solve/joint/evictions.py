@@ -80,7 +80,7 @@ class Evictions:
         )
 
     def holds(self, everything: int, evicted: int, left_units: int) -> bool:
-        """Whether the rest fits."""
+        """Whether what is not evicted fits, beside units that are left."""
         return self._room.holds(everything & ~evicted, left_units)
 
     def least_units(self, everything: int, left_units: int) -> int:

@@ -109,7 +109,7 @@ def empty_workspace(indexed: IndexedProblem) -> SearchWorkspace:
 
 
 def tables_of(indexed: IndexedProblem) -> JointTables:
-    """Flatten a problem."""
+    """Flatten an indexed problem into the arrays that the kernel reads."""
     chance = np.random.default_rng(0)
     reads_at, reads = _flat(indexed.read_lists)
     writes_at, writes = _flat(indexed.write_lists)

@@ -30,7 +30,7 @@ class TimedCopy:
 
 
 class LinkedProgram:
-    """The instructions so far."""
+    """The instructions so far of a plan whose scratchpads may be linked."""
 
     def __init__(self, indexed: IndexedProblem) -> None:
         self._indexed = indexed

@@ -17,6 +17,7 @@ from typing import Any, Final
 
 from onchip.answer.layer_mapping import Kept, LayerMapping, Loop
 from onchip.answer.layer_problem import LayerProblem
+from onchip.answer.operands_kept import leaves_something_out
 from onchip.answer.result import Result, Status
 from onchip.cost.layer.cost import layer_cost
 from onchip.errors import InputError
@@ -48,14 +49,22 @@ class MappingCache:
         self, method: MappingMethod, problem: LayerProblem, objective: MappingObjective, run: Run
     ) -> Result[LayerMapping]:
         """What is kept, or the method's own answer, which is kept if it is optimal."""
-        path = self.folder / "mappings" / f"{_key(method.name, problem, objective)}.json"
-        kept = _read(path, problem, objective, method.name, run)
+        kept = self.known(method, problem, objective, run)
         if kept is not None:
             return kept
         result = method(problem, objective, run)
-        if result.status is Status.OPTIMAL and result.answer is not None and method.name == "exact":
-            _write(path, result)
+        if result.status is Status.OPTIMAL and result.answer is not None and method.is_proof:
+            _write(self._path(method, problem, objective), result)
         return result
+
+    def known(
+        self, method: MappingMethod, problem: LayerProblem, objective: MappingObjective, run: Run
+    ) -> Result[LayerMapping] | None:
+        """What is kept of an earlier run; None for what is not there."""
+        return _read(self._path(method, problem, objective), problem, objective, method.name, run)
+
+    def _path(self, method: MappingMethod, problem: LayerProblem, objective: MappingObjective) -> Path:
+        return self.folder / "mappings" / f"{_key(method.name, problem, objective)}.json"
 
 
 def _key(method: str, problem: LayerProblem, objective: MappingObjective) -> str:
@@ -63,7 +72,9 @@ def _key(method: str, problem: LayerProblem, objective: MappingObjective) -> str
         release = version("onchip")
     except PackageNotFoundError:
         release = "unreleased"
-    parts = (release, str(MODEL_VERSION), method, str(objective), repr(problem))
+    parts = [release, str(MODEL_VERSION), method, str(objective), repr(problem)]
+    if leaves_something_out(problem.levels, problem.layer):  # once every memory had to keep what it holds
+        parts.append("without memories that have no room for an element")
     return sha256("\n".join(parts).encode()).hexdigest()
 
 

@@ -25,7 +25,7 @@ def padded_bound(bound: int, largest_prime: int) -> int:
 
 
 def divisors(bound: int) -> list[int]:
-    """All of them, ascending."""
+    """Return all divisors of a bound, ascending."""
     found = [1]
     for prime, count in prime_counts(bound).items():
         found = [one * prime**power for one in found for power in range(count + 1)]

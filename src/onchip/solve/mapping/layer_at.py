@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 from onchip.answer.layer_mapping import LayerMapping
 from onchip.answer.layer_problem import LayerProblem
 from onchip.answer.result import Result
+from onchip.errors import InputError
 from onchip.solve.mapping.cache import MappingCache
 from onchip.solve.mapping.objective import MappingObjective
-from onchip.solve.mapping.registry import method_named
+from onchip.solve.mapping.registry import MappingMethod, method_named
 from onchip.solve.run.limits import Run
+
+SECONDS_OF_LOMA: Final = 1.0
+"""Of a limited run: it mostly takes milliseconds."""
 
 
 def map_layer_at(
@@ -23,5 +29,47 @@ def map_layer_at(
     Raises UsageError for another method, AcceleratorError where the accelerator says too little, InputError for a
     layer that the method refuses.
     """
-    solve = method_named(method)
-    return solve(problem, objective, run) if cache is None else cache.solve(solve, problem, objective, run)
+    return _asked(method_named(method), problem, objective, run, cache)
+
+
+def best_mapping_at(
+    problem: LayerProblem, objective: MappingObjective, run: Run, cache: MappingCache | None = None
+) -> Result[LayerMapping]:
+    """LOMA's mapping, or a better one of the exact mapspace: OPTIMAL says that there is no better one there.
+
+    It is no worse than what either finds alone, since LOMA cuts operands at their own places and `exact` does not.
+    Raises AcceleratorError where the accelerator says too little, InputError for a layer that both refuse.
+    """
+    return _asked(_EXACT_FROM_LOMA, problem, objective, run, cache)
+
+
+def known_mapping_at(
+    problem: LayerProblem, objective: MappingObjective, run: Run, cache: MappingCache
+) -> Result[LayerMapping] | None:
+    """What `best_mapping_at` has proven in an earlier run; None where nothing is kept of it."""
+    return cache.known(_EXACT_FROM_LOMA, problem, objective, run)
+
+
+def _asked(
+    method: MappingMethod, problem: LayerProblem, objective: MappingObjective, run: Run, cache: MappingCache | None
+) -> Result[LayerMapping]:
+    return method(problem, objective, run) if cache is None else cache.solve(method, problem, objective, run)
+
+
+def _exact_from_loma(problem: LayerProblem, objective: MappingObjective, run: Run) -> Result[LayerMapping]:
+    from onchip.solve.mapping.exact.exact import solve_exactly
+
+    is_limited = run.limits.time_limit_seconds is not None
+    try:
+        first = method_named("loma")(problem, objective, run.within(SECONDS_OF_LOMA) if is_limited else run)
+    except InputError:
+        return solve_exactly(problem, objective, run)
+    try:
+        return solve_exactly(problem, objective, run, first.answer)
+    except InputError:
+        return first
+
+
+_EXACT_FROM_LOMA: Final = MappingMethod(
+    "exact-from-loma", "LOMA's mapping, or a better one of the exact mapspace", _exact_from_loma, is_proof=True
+)

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import inf, isfinite
-from typing import TypeAlias
+from typing import Final, TypeAlias
 
 from onchip.answer.layer_mapping import LayerMapping
 from onchip.answer.layer_problem import LayerProblem
 from onchip.answer.result import Result
 from onchip.errors import AcceleratorError, InputError, InternalError, UsageError
+from onchip.plugins import PluginGroup, guarded
 from onchip.solve.mapping.objective import MappingObjective
 from onchip.solve.run.limits import Run
 from onchip.verify.mapping import verify_mapping
@@ -20,12 +21,16 @@ Solve: TypeAlias = Callable[[LayerProblem, MappingObjective, Run], Result[LayerM
 
 @dataclass(frozen=True, slots=True)
 class MappingMethod:
-    """`objective_value` is in the unit of the objective, for `cosa` CoSA's own."""
+    """`objective_value` is in the unit of the objective, for `cosa` CoSA's own.
+
+    What is OPTIMAL by a method that is a proof is so for ever: it may be kept between runs.
+    """
 
     name: str
     summary: str
     solve: Solve
     is_random: bool = False
+    is_proof: bool = False
 
     def __call__(self, problem: LayerProblem, objective: MappingObjective, run: Run) -> Result[LayerMapping]:
         """Raises InternalError for a mapping that is not legal."""
@@ -83,7 +88,7 @@ def _cosa(problem: LayerProblem, objective: MappingObjective, run: Run) -> Resul
 METHODS: Mapping[str, MappingMethod] = {
     method.name: method
     for method in (
-        MappingMethod("exact", "the best mapping of its mapspace, proven", _exact),
+        MappingMethod("exact", "the best mapping of its mapspace, proven", _exact, is_proof=True),
         MappingMethod("cosa", "CoSA's formulation (ISCA 2021), ties broken by the cost model", _cosa),
         MappingMethod("hybrid", "Timeloop-Hybrid's rule: random tilings, pruned orders of loops", _hybrid, True),
         MappingMethod("random", "the best of a few random mappings that fit", _random, True),
@@ -92,8 +97,17 @@ METHODS: Mapping[str, MappingMethod] = {
 }
 
 
+MAPPING_METHOD_PLUGINS: Final = PluginGroup[[], MappingMethod]("onchip.mapping_methods", MappingMethod)
+"""By name a function without arguments that returns the method; what it proves is not kept between runs."""
+
+
 def method_named(name: str) -> MappingMethod:
-    """Raises UsageError for another name."""
-    if name not in METHODS:
-        raise UsageError(f"there is no method {name!r}", place="--method", expected=f"one of {', '.join(METHODS)}")
-    return METHODS[name]
+    """Return the method of that name; raises UsageError for an unknown one, PluginError for one that is broken."""
+    if name in METHODS:
+        return METHODS[name]
+    plugin = MAPPING_METHOD_PLUGINS.find(name)
+    if plugin is None:
+        expected = f"one of {', '.join((*METHODS, *MAPPING_METHOD_PLUGINS.names))}"
+        raise UsageError(f"there is no method {name!r}", place="--method", expected=expected)
+    method, place = plugin(), f"method {name!r} of {MAPPING_METHOD_PLUGINS.name}"
+    return replace(method, name=name, is_proof=False, solve=guarded(method.solve, Result, place))

@@ -32,7 +32,7 @@ class Budgets:
 
     @property
     def required_bytes(self) -> int:
-        """M_R."""
+        """Return M_R in bytes: the greatest need of one operator."""
         return self.required.need_bytes
 
     @property

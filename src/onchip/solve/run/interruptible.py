@@ -26,7 +26,7 @@ def cp_sat_is_within_reach(run: Run) -> bool:
 
 
 def run_watched(work: Callable[[], T], stop: Callable[[], None], run: Run) -> T:
-    """Return what `work` returns, in a thread of its own; tell it to `stop` when the run has to.
+    """Return what `work` returns in a thread, or raise what it raises; tell it to `stop` when the run has to.
 
     `work` has to release the interpreter lock most of the time and to return soon after `stop`.
     """
@@ -77,7 +77,7 @@ def solve_for_result(
     extract: Callable[[], T],
     seconds: float = float("inf"),
 ) -> Result[T]:
-    """Solve as `solve_interruptibly` does and say what CP-SAT claims; `extract` reads the solution where there is one.
+    """Solve as `solve_interruptibly`; say what CP-SAT claims and `extract` reads; raises InternalError for a bad model.
 
     Objective and bound are whole numbers of at least 0, both 0 where the model has no objective.
     """

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Final
 
 from onchip.answer.problem import Objective, Order, Placement, Problem
 from onchip.answer.program import Plan
 from onchip.answer.result import Result
 from onchip.errors import UsageError
+from onchip.plugins import PluginGroup, guarded
 from onchip.solve.joint.divide import solve_by_dividing
 from onchip.solve.joint.exact import solve_exactly
 from onchip.solve.joint.paper import solve_as_paper
@@ -147,8 +149,17 @@ METHODS: Mapping[str, Method] = {
 }
 
 
+METHOD_PLUGINS: Final = PluginGroup[[], Method]("onchip.methods", Method)
+"""By name a function without arguments that returns the method."""
+
+
 def method_named(name: str) -> Method:
-    """Return the method of that name; raises UsageError for an unknown one."""
-    if name not in METHODS:
-        raise UsageError(f"no method is called {name!r}", place="--method", expected=", ".join(METHODS))
-    return METHODS[name]
+    """Return the method of that name; raises UsageError for an unknown one, PluginError for one that is broken."""
+    if name in METHODS:
+        return METHODS[name]
+    plugin = METHOD_PLUGINS.find(name)
+    if plugin is None:
+        expected = ", ".join((*METHODS, *METHOD_PLUGINS.names))
+        raise UsageError(f"no method is called {name!r}", place="--method", expected=expected)
+    method = plugin()
+    return replace(method, name=name, solve=guarded(method.solve, Result, f"method {name!r} of {METHOD_PLUGINS.name}"))

@@ -17,12 +17,23 @@ from onchip.solve.schedule.places import Places
 from onchip.solve.schedule.runs import NestPlace, Residents, Step
 
 
+@dataclass(slots=True)
+class NestRoom:
+    """A nest at its homes: one of its steps, how many steps there are, and the least room that all of them have."""
+
+    operator: str
+    room: dict[str, int]
+    times: int = 0
+
+
 @dataclass(frozen=True, slots=True)
 class Composition:
-    """A schedule, and what each of its Computes costs, by operator."""
+    """A schedule, what each of its Computes costs, by operator, and the rooms and mappings of its nests."""
 
     schedule: Schedule
     costs: Mapping[str, ComputeCost]
+    rooms: Mapping[NestPlace, NestRoom]
+    mapped: Mapping[NestPlace, MappedNest]
 
 
 class NoMappingError(Exception):
@@ -42,6 +53,7 @@ class Composer:
     accelerator: Accelerator
     mappings: KnownMappings
     steps: Mapping[str, Step] = field(init=False)
+    _without_nest: dict[tuple[str, tuple[str | None, ...]], ComputeCost] = field(default_factory=dict, init=False)
 
     def __post_init__(self) -> None:
         self.steps = {step.operator: step for step in self.network.steps}
@@ -53,8 +65,8 @@ class Composer:
         names = list(self.steps)
         homes = dict(zip(names, Residents(levels).homes(found.instructions, self.steps), strict=True))
         rooms = self._rooms(found, homes)
-        self.mappings.expect(len(rooms))
-        mapped = {nest: self._mapped(nest, *room) for nest, room in rooms.items()}
+        self.mappings.announce((nest, one.room) for nest, one in rooms.items())
+        mapped = {nest: self._mapped(nest, one) for nest, one in rooms.items()}
         costs = {name: self._cost(self.steps[name], homes[name], mapped) for name in names}
         for name, free in zip(names, found.free_below, strict=True):
             if any(size > free[memory] for memory, size in costs[name].workspace_bytes.items()):
@@ -62,40 +74,39 @@ class Composer:
         memories = tuple(level.memory for level in levels)
         program = Plan(memories, tuple(_with_workspaces(found.instructions, costs)))
         mappings = tuple(_of_schedule(mapped, rooms))
-        return Composition(Schedule(self.stacks, mappings, program), costs)
+        return Composition(Schedule(self.stacks, mappings, program), costs, rooms, mapped)
 
-    def _rooms(
-        self, found: Movements, homes: Mapping[str, Sequence[str | None]]
-    ) -> Mapping[NestPlace, tuple[str, dict[str, int]]]:
-        """Of each nest one of its steps, and the least room of all of them."""
-        rooms: dict[NestPlace, tuple[str, dict[str, int]]] = {}
+    def _rooms(self, found: Movements, homes: Mapping[str, Sequence[str | None]]) -> Mapping[NestPlace, NestRoom]:
+        rooms: dict[NestPlace, NestRoom] = {}
         for step, free in zip(self.network.steps, found.free_below, strict=True):
             for nest in step.nest_places(homes[step.operator]):
-                if nest not in rooms:
-                    rooms[nest] = step.operator, dict(free)
-                room = rooms[nest][1]
+                one = rooms.setdefault(nest, NestRoom(step.operator, dict(free)))
+                one.times += 1
                 for memory, size in free.items():
-                    room[memory] = min(room[memory], size)
+                    one.room[memory] = min(one.room[memory], size)
         return rooms
 
-    def _mapped(self, nest: NestPlace, operator: str, room: Mapping[str, int]) -> MappedNest:
-        mapped = self.mappings.best(nest, room)
+    def _mapped(self, nest: NestPlace, one: NestRoom) -> MappedNest:
+        mapped = self.mappings.best(nest, one.room)
         if mapped is None:
-            raise NoMappingError(operator)
+            raise NoMappingError(one.operator)
         return mapped
 
     def _cost(self, step: Step, homes: Sequence[str | None], mapped: Mapping[NestPlace, MappedNest]) -> ComputeCost:
         if step.nests:
             return cost_of_nests([mapped[nest].cost for nest in step.nest_places(homes)])
-        operands = [
-            OperandAtHome(one.operand, one.bits, one.row_bits, home)
-            for one, home in zip(step.operands, homes, strict=True)
-        ]
-        return cost_without_nest(operands, self.accelerator)
+        key = step.operator, tuple(homes)
+        if key not in self._without_nest:
+            operands = [
+                OperandAtHome(one.operand, one.bits, one.row_bits, home)
+                for one, home in zip(step.operands, homes, strict=True)
+            ]
+            self._without_nest[key] = cost_without_nest(operands, self.accelerator)
+        return self._without_nest[key]
 
 
 def _of_schedule(
-    mapped: Mapping[NestPlace, MappedNest], rooms: Mapping[NestPlace, tuple[str, dict[str, int]]]
+    mapped: Mapping[NestPlace, MappedNest], rooms: Mapping[NestPlace, NestRoom]
 ) -> Iterator[ScheduledMapping]:
     """One for each stack, layer and homes; raises NoMappingError where a parameter and a map ask for two."""
     known: dict[tuple[int, Layer, Homes], LayerMapping] = {}
@@ -104,7 +115,7 @@ def _of_schedule(
         if key not in known:
             yield ScheduledMapping(*key, found.mapping)
         if known.setdefault(key, found.mapping) != found.mapping:
-            raise NoMappingError(rooms[nest][0])
+            raise NoMappingError(rooms[nest].operator)
 
 
 def _with_workspaces(instructions: Sequence[Instruction], costs: Mapping[str, ComputeCost]) -> Iterator[Instruction]:

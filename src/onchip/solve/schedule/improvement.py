@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
 
 from onchip.arch.memory import MemoryLevel, Operand
 from onchip.ir.graph import Graph
@@ -38,32 +38,49 @@ class Stay:
 
 @dataclass(slots=True)
 class Improver:
-    """Tries where each map may stay, the largest first, and keeps what is better, until nothing is."""
+    """Tries where each map may stay, the largest first, again and again, and keeps what is better.
+
+    `best` is the best so far. It is over when nothing is better any more.
+    """
 
     network: Graph
-    stack_of: Mapping[str, int]
-    levels: Sequence[MemoryLevel]
     composer: Composer
     value_of: Callable[[Composition], int]
-    run: Run
     lower_bound: int
+    best: Placed
+    _stays: Sequence[Stay] = field(init=False)
+    _next: int = field(default=0, init=False)
+    _in_vain: int = field(default=0, init=False)
+    """How many stays one after the other were no better."""
+    _longest: float = field(default=0.0, init=False)
 
-    def improved(self, start: Placed) -> Placed:
-        """The best found before the run has to stop; what would take as long as is left is not begun."""
-        best, is_better, longest = start, True, 0.0
-        stays = sorted(self._stays(), key=lambda stay: -self._weight(stay))
-        while is_better and self.run.stop is None:
-            is_better = False
-            for stay in stays:
-                if self.run.stop is not None or self.run.seconds_left < longest:
-                    return best
-                begun = self.run.seconds
-                found = self._tried(stay.applied(best.places))
-                longest = max(longest, self.run.seconds - begun)
-                if found is not None and found.value < best.value:
-                    best, is_better = found, True
-                    self.run.report(best.value, self.lower_bound, f"keep {stay.tensor!r} in {stay.memory or 'DRAM'}")
-        return best
+    def __post_init__(self) -> None:
+        self._stays = sorted(self._all_stays(), key=lambda stay: -self._weight(stay))
+
+    @property
+    def is_over(self) -> bool:
+        """Whether no single stay makes the best one better."""
+        return self._in_vain >= len(self._stays)
+
+    def begin_again(self) -> None:
+        """What was in vain may not be any more: mappings are better known."""
+        self._next = self._in_vain = 0
+
+    def improve(self, run: Run) -> None:
+        """Until it is over or the run has to stop; what would take as long as is left is not begun."""
+        while not self.is_over and run.stop is None and run.seconds_left >= self._longest:
+            stay = self._stays[self._next]
+            self._next = (self._next + 1) % len(self._stays)
+            self._in_vain += 1
+            places = stay.applied(self.best.places)
+            if places == self.best.places:
+                continue
+            begun = run.seconds
+            found = self._tried(places)
+            self._longest = max(self._longest, run.seconds - begun)
+            if found is not None and found.value < self.best.value:
+                self.best, self._in_vain = found, 0
+                run.report(found.value, self.lower_bound, f"keep {stay.tensor!r} in {stay.memory or 'DRAM'}")
 
     def _tried(self, places: Places) -> Placed | None:
         try:
@@ -72,17 +89,21 @@ class Improver:
             return None
         return Placed(places, composition, self.value_of(composition))
 
-    def _stays(self) -> Iterator[Stay]:
+    def _all_stays(self) -> Iterator[Stay]:
         """Every map in every memory that holds it, for its first readers, one more at a time, and for none."""
+        stacks = self.composer.stacks
+        stack_of = {name: number for number, one in enumerate(stacks) for name in one.operators}
         for tensor in self.network.tensors:
             producer = self.network.producer.get(tensor.name)
-            writer = None if producer is None else self.stack_of[producer.name]
-            readers = sorted({self.stack_of[one.name] for one in self.network.readers[tensor.name]})
-            memories = [level.memory.name for level in self.levels if _may_hold(level, tensor)]
+            writer = None if producer is None else stack_of[producer.name]
+            readers = sorted({stack_of[one.name] for one in self.network.readers[tensor.name]})
             yield Stay(tensor.name, writer, frozenset(readers), None)
-            for memory in memories:
-                for count in range(1, len(readers) + 1):
-                    yield Stay(tensor.name, writer, frozenset(readers[:count]), memory)
+            users = {*readers, *(() if writer is None else (writer,))}
+            is_whole = all(stacks[number].tiling is None for number in users)
+            for level in self.composer.accelerator.addressed:
+                if _may_hold(level, tensor) and not (is_whole and tensor.size_bytes > level.memory.capacity_bytes):
+                    for count in range(1, len(readers) + 1):
+                        yield Stay(tensor.name, writer, frozenset(readers[:count]), level.memory.name)
 
     def _weight(self, stay: Stay) -> int:
         return self.network.tensor[stay.tensor].size_bytes * len(stay.readers)

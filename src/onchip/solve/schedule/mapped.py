@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Protocol
 
 from onchip.answer.layer_mapping import LayerMapping
 from onchip.answer.schedule import Homes
@@ -17,23 +18,33 @@ Room = Mapping[str, int]
 
 @dataclass(frozen=True, slots=True)
 class MappedNest:
-    """A mapping, and what the nest costs with it; a makeshift one was not searched for: the time was over."""
+    """A mapping, and what the nest costs with it.
+
+    A makeshift one was not searched for, since the time was over; for a quick one only what is known and LOMA were
+    asked. Beside one that is not proven there may be better ones.
+    """
 
     mapping: LayerMapping
     cost: NestCost
     is_makeshift: bool = False
+    is_quick: bool = False
+    is_proven: bool = False
 
     def fits(self, room: Room) -> bool:
         """Whether its workspaces are within the room."""
         return all(room.get(memory, 0) >= size for memory, size in self.cost.workspace_bytes.items())
 
 
-NestMapper = Callable[[NestPlace, Room], MappedNest | None]
-"""The best mapping of a nest within a room; None if none fits."""
+class NestMapper(Protocol):
+    """Finds mappings of nests; a quick one takes the first that it has."""
 
+    is_quick: bool
 
-def _nobody_is_told(_count: int) -> None:
-    """A mapper that shares out no time."""
+    def __call__(self, nest: NestPlace, room: Room, similar: Sequence[LayerMapping]) -> MappedNest | None:
+        """The best mapping of a nest within a room; None if none fits. `similar` are of its layer at other homes."""
+
+    def expect(self, count: int) -> None:
+        """So many nests are asked for next."""
 
 
 @dataclass(slots=True)
@@ -45,20 +56,57 @@ class KnownMappings:
     """
 
     mapper: NestMapper
-    expect: Callable[[int], None] = field(default=_nobody_is_told)
-    """Is told how many nests the mapper will be asked for next."""
-    _found: dict[tuple[Layer, Homes, bool], list[tuple[Room, MappedNest | None]]] = field(default_factory=dict)
+    _found: dict[tuple[Layer, Homes, bool], list[_Found]] = field(default_factory=dict)
 
     def best(self, nest: NestPlace, room: Room) -> MappedNest | None:
         """Of a nest in a room; None if none fits."""
-        key = (nest.layer, nest.homes, nest.weight_is_an_input)
-        for larger, mapped in self._found.get(key, []):
-            if _is_within(room, larger) and (mapped is None or mapped.fits(room)):
-                return mapped
-        found = self.mapper(nest, room)
+        known = self._known(nest, room)
+        if known is not None:
+            return known.mapped
+        found = self.mapper(nest, room, self._similar(nest))
         if found is None or not found.is_makeshift:
-            self._found.setdefault(key, []).append((room, found))
+            is_quick = self.mapper.is_quick if found is None else found.is_quick
+            self._found.setdefault(_key(nest), []).insert(0, _Found(room, found, is_quick))
         return found
+
+    def announce(self, asked: Iterable[tuple[NestPlace, Room]]) -> None:
+        """Say which nests in which rooms are asked for next, so that the mapper can share its time among new ones."""
+        self.mapper.expect(sum(self._known(nest, room) is None for nest, room in asked))
+
+    def replace(self, nest: NestPlace, room: Room, better: MappedNest) -> None:
+        """From now on this one is the best of the nest in the room, and wherever it fits in a smaller one."""
+        self._found.setdefault(_key(nest), []).insert(0, _Found(room, better, better.is_quick))
+
+    def _known(self, nest: NestPlace, room: Room) -> _Found | None:
+        """What was found in a larger room, if it is what would be found in this one."""
+        is_quick = self.mapper.is_quick
+        found = self._found.get(_key(nest), [])
+        return next((one for one in found if one.holds_within(room) and (is_quick or not one.is_quick)), None)
+
+    def _similar(self, nest: NestPlace) -> list[LayerMapping]:
+        """The last that was found of the same layer at each choice of homes."""
+        mapped = (
+            next((one.mapped for one in found if one.mapped is not None), None)
+            for (layer, _, is_input), found in self._found.items()
+            if (layer, is_input) == (nest.layer, nest.weight_is_an_input)
+        )
+        return [one.mapping for one in mapped if one is not None]
+
+
+@dataclass(frozen=True, slots=True)
+class _Found:
+    """What was found in a room, quickly or not; None: nothing fits."""
+
+    room: Room
+    mapped: MappedNest | None
+    is_quick: bool
+
+    def holds_within(self, room: Room) -> bool:
+        return _is_within(room, self.room) and (self.mapped is None or self.mapped.fits(room))
+
+
+def _key(nest: NestPlace) -> tuple[Layer, Homes, bool]:
+    return nest.layer, nest.homes, nest.weight_is_an_input
 
 
 def _is_within(room: Room, larger: Room) -> bool:

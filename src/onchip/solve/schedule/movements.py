@@ -7,12 +7,12 @@ memory has no room for an operand, the next one farther from the MACs takes it.
 
 from __future__ import annotations
 
-from bisect import bisect_right
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from typing import TypeAlias
 
 from onchip.answer.program import Allocate, Compute, Copy, Free, Instruction
-from onchip.arch.memory import DRAM, MemoryLevel
+from onchip.arch.memory import DRAM, MemoryLevel, Operand
 from onchip.cost.schedule.operands import BandedOperand
 from onchip.ir.graph import Graph
 from onchip.ir.tensor import Role, Tensor
@@ -21,25 +21,34 @@ from onchip.solve.schedule.addresses import AddressSpace
 from onchip.solve.schedule.places import Places
 from onchip.solve.schedule.runs import Step
 
+TensorInUse: TypeAlias = tuple[Tensor, int | None]
+"""A tensor that a step reads or writes, and the number of the next step that reads it; None if none does."""
+
 
 @dataclass(frozen=True, slots=True)
 class TiledNetwork:
-    """A tile graph as a program runs it: each tile operator's step, the number of its tile, when tensors are read."""
+    """A tile graph as a program runs it: each tile operator's step, the number of its tile, what it uses."""
 
     graph: Graph
     steps: tuple[Step, ...]
     tile_numbers: tuple[int, ...]
-    uses: Mapping[str, Sequence[int]]
+    in_use: tuple[tuple[TensorInUse, ...], ...]
 
     @classmethod
     def of(cls, tiles: TileGraph, steps: Sequence[Step]) -> TiledNetwork:
         """The steps of a tile graph, in its order."""
         numbers = (_tile_number(step.operator, tiles.operators[step.operator].operator) for step in steps)
-        uses: dict[str, list[int]] = {}
-        for at, operator in enumerate(tiles.graph.operators):
-            for name in operator.reads:
-                uses.setdefault(name, []).append(at)
-        return cls(tiles.graph, tuple(steps), tuple(numbers), uses)
+        return cls(tiles.graph, tuple(steps), tuple(numbers), tuple(_in_use(tiles.graph))[::-1])
+
+
+def _in_use(graph: Graph) -> Iterator[tuple[TensorInUse, ...]]:
+    """What each step uses, the last one first."""
+    next_read: dict[str, int] = {}
+    for at in reversed(range(len(graph.operators))):
+        operator = graph.operators[at]
+        names = dict.fromkeys((*operator.reads, *operator.outputs))
+        yield tuple([(graph.tensor[name], next_read.get(name)) for name in names])
+        next_read |= dict.fromkeys(operator.reads, at)
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,140 +59,133 @@ class Movements:
     free_below: tuple[Mapping[str, int], ...]
 
 
-@dataclass(slots=True)
 class _Walk:
-    """`resident`: for each tensor on the chip, the memories that have it."""
+    """Goes from step to step; `resident`: for each tensor on the chip, the memories that have it."""
 
-    network: TiledNetwork
-    levels: Sequence[MemoryLevel]
-    places: Places
-    spaces: Mapping[str, AddressSpace]
-    resident: dict[str, list[str]] = field(default_factory=dict)
-    in_dram: set[str] = field(default_factory=set)
-    free_below: list[Mapping[str, int]] = field(default_factory=list)
+    def __init__(self, network: TiledNetwork, levels: Sequence[MemoryLevel], places: Places) -> None:
+        self.instructions: list[Instruction] = []
+        self.free_below: list[Mapping[str, int]] = []
+        self._network = network
+        self._places = places
+        self._spaces = {level.memory.name: AddressSpace(level.memory) for level in levels}
+        self._distance = {name: at for at, name in enumerate(self._spaces)}
+        self._farther = {
+            (level.memory.name, operand): _from(levels[at:], operand)
+            for at, level in enumerate(levels)
+            for operand in Operand
+        }
+        self._resident: dict[str, list[str]] = {}
+        self._in_dram = {one.name for one in network.graph.tensors if one.role in (Role.INPUT, Role.PARAMETER)}
 
-    def instructions(self) -> Iterator[Instruction]:
-        graph = self.network.graph
-        self.in_dram |= {one.name for one in graph.tensors if one.role in (Role.INPUT, Role.PARAMETER)}
-        for at, step in enumerate(self.network.steps):
-            written = set(graph.operators[at].outputs)
+    def go(self) -> None:
+        """Write down what happens before and after each step."""
+        for at, step in enumerate(self._network.steps):
             for operand in step.operands:
-                bands = [one for one in operand.bands if one.name not in written]
-                if bands:
-                    yield from self._bring(operand, self.places.read.get((step.stack, _base(bands[0]))))
+                if operand.operand is not Operand.OUTPUT:
+                    self._bring(operand, self._places.read.get((step.stack, _base(operand.bands[0]))))
             for operand in step.operands:
-                if operand.bands[0].name in written:
-                    yield from self._make_room(operand, self.places.written.get((step.stack, _base(operand.bands[0]))))
-            self.free_below.append({name: space.free_below for name, space in self.spaces.items()})
-            yield Compute(step.operator)
-            for name in dict.fromkeys((*graph.operators[at].reads, *graph.operators[at].outputs)):
-                yield from self._settle(graph.tensor[name], at)
+                if operand.operand is Operand.OUTPUT:
+                    self._make_room(operand, self._places.written.get((step.stack, _base(operand.bands[0]))))
+            self.free_below.append({name: space.free_below for name, space in self._spaces.items()})
+            self.instructions.append(Compute(step.operator))
+            for tensor, next_read in self._network.in_use[at]:
+                if tensor.name in self._resident:
+                    self._settle(tensor, at, next_read)
 
-    def _bring(self, operand: BandedOperand, memory: str | None) -> Iterator[Instruction]:
+    def _bring(self, operand: BandedOperand, memory: str | None) -> None:
         """To the memory in which it is read, or one farther from the MACs; else to DRAM, if it is not there."""
-        for name in self._from(memory, operand):
-            missing = [band for band in operand.bands if name not in self.resident.get(band.name, ())]
+        for name in self._farther[memory, operand.operand] if memory is not None else ():
+            missing = [band for band in operand.bands if name not in self._resident.get(band.name, ())]
             offsets = self._taken(name, missing)
             if offsets is not None:
                 for band, offset in zip(missing, offsets, strict=True):
-                    held = self.resident.setdefault(band.name, [])
-                    source = min(held, key=lambda one: self._distance(one, name), default=DRAM)
-                    yield Allocate(band.name, name, offset)
-                    yield Copy(band.name, source, name)
-                    held.append(name)
+                    self._load(band, name, offset)
                 return
         for band in operand.bands:
-            yield from self._to_dram(band)
+            self._to_dram(band)
 
-    def _make_room(self, operand: BandedOperand, memory: str | None) -> Iterator[Instruction]:
-        for name in self._from(memory, operand):
+    def _load(self, band: Tensor, memory: str, offset: int) -> None:
+        """From the nearest memory that has it."""
+        held = self._resident.setdefault(band.name, [])
+        rank = self._distance[memory]
+        source = min(held, key=lambda one: abs(self._distance[one] - rank)) if held else DRAM
+        self.instructions += (Allocate(band.name, memory, offset), Copy(band.name, source, memory))
+        held.append(memory)
+
+    def _make_room(self, operand: BandedOperand, memory: str | None) -> None:
+        for name in self._farther[memory, operand.operand] if memory is not None else ():
             offsets = self._taken(name, operand.bands)
             if offsets is not None:
                 for band, offset in zip(operand.bands, offsets, strict=True):
-                    yield Allocate(band.name, name, offset)
-                    self.resident[band.name] = [name]
+                    self.instructions.append(Allocate(band.name, name, offset))
+                    self._resident[band.name] = [name]
                 return
-        self.in_dram |= {band.name for band in operand.bands}
+        self._in_dram |= {band.name for band in operand.bands}
 
-    def _settle(self, tensor: Tensor, at: int) -> Iterator[Instruction]:
-        """After a step that used it: it stays, waits elsewhere, or leaves."""
-        held = self.resident.get(tensor.name)
-        if held is None:
-            return
-        next_use = self._next_use(tensor.name, at)
-        if next_use is None:
+    def _settle(self, tensor: Tensor, at: int, next_read: int | None) -> None:
+        """After a step that used it, what is resident stays, waits elsewhere, or leaves."""
+        held = self._resident[tensor.name]
+        if next_read is None:
             if tensor.role is Role.OUTPUT:
-                yield from self._to_dram(tensor)
-            yield from self._freed(tensor, tuple(held))
+                self._to_dram(tensor)
+            self._free(tensor, tuple(held))
             return
-        key = self.network.steps[at].stack, _base(tensor)
-        if not self.places.waits_elsewhere(key) or self._is_soon(at, next_use):
+        key = self._network.steps[at].stack, _base(tensor)
+        if not self._places.waits_elsewhere(key) or self._is_soon(at, next_read):
             return
-        memory = self.places.waiting[key]
+        memory = self._places.waiting[key]
         if memory is None:
-            yield from self._to_dram(tensor)
+            self._to_dram(tensor)
         elif memory not in held:
             offsets = self._taken(memory, (tensor,))
             if offsets is None:
                 return
-            yield Allocate(tensor.name, memory, offsets[0])
-            yield Copy(tensor.name, held[0], memory)
+            self.instructions += (Allocate(tensor.name, memory, offsets[0]), Copy(tensor.name, held[0], memory))
             held.append(memory)
-        yield from self._freed(tensor, tuple(one for one in held if one != memory))
-
-    def _from(self, memory: str | None, operand: BandedOperand) -> Iterator[str]:
-        """The memory and those farther from the MACs that hold such operands; none for DRAM."""
-        if memory is not None:
-            names = [level.memory.name for level in self.levels]
-            for level in self.levels[names.index(memory) :]:
-                if operand.operand in level.memory.holds:
-                    yield level.memory.name
+        self._free(tensor, tuple(one for one in held if one != memory))
 
     def _taken(self, memory: str, bands: Sequence[Tensor]) -> list[int] | None:
         """Addresses for all of them; None, and nothing taken, where not all have a place."""
-        offsets: list[int] = []
+        space, offsets = self._spaces[memory], list[int]()
         for band in bands:
-            offset = self.spaces[memory].take(band.name, band.size_bytes)
+            offset = space.take(band.name, band.size_bytes)
             if offset is None:
                 for taken in bands[: len(offsets)]:
-                    self.spaces[memory].give_back(taken.name)
+                    space.give_back(taken.name)
                 return None
             offsets.append(offset)
         return offsets
 
     def _is_soon(self, at: int, next_use: int) -> bool:
         """In the same tile of the same stack, or the next one."""
-        steps, numbers = self.network.steps, self.network.tile_numbers
+        steps, numbers = self._network.steps, self._network.tile_numbers
         return steps[at].stack == steps[next_use].stack and numbers[next_use] <= numbers[at] + 1
 
-    def _to_dram(self, tensor: Tensor) -> Iterator[Instruction]:
-        if tensor.name not in self.in_dram:
-            yield Copy(tensor.name, self.resident[tensor.name][0], DRAM)
-            self.in_dram.add(tensor.name)
+    def _to_dram(self, tensor: Tensor) -> None:
+        if tensor.name not in self._in_dram:
+            self.instructions.append(Copy(tensor.name, self._resident[tensor.name][0], DRAM))
+            self._in_dram.add(tensor.name)
 
-    def _freed(self, tensor: Tensor, memories: Sequence[str]) -> Iterator[Instruction]:
+    def _free(self, tensor: Tensor, memories: Sequence[str]) -> None:
+        held = self._resident[tensor.name]
         for memory in memories:
-            yield Free(tensor.name, memory)
-            self.spaces[memory].give_back(tensor.name)
-            self.resident[tensor.name].remove(memory)
-        if not self.resident[tensor.name]:
-            del self.resident[tensor.name]
-
-    def _next_use(self, tensor: str, at: int) -> int | None:
-        steps = self.network.uses.get(tensor, ())
-        place = bisect_right(steps, at)
-        return steps[place] if place < len(steps) else None
-
-    def _distance(self, source: str, target: str) -> int:
-        names = [level.memory.name for level in self.levels]
-        return abs(names.index(source) - names.index(target))
+            self.instructions.append(Free(tensor.name, memory))
+            self._spaces[memory].give_back(tensor.name)
+            held.remove(memory)
+        if not held:
+            del self._resident[tensor.name]
 
 
 def movements_of(network: TiledNetwork, levels: Sequence[MemoryLevel], places: Places) -> Movements:
     """What happens when every tensor lies where `places` says, as far as there is room, in its order."""
-    spaces = {level.memory.name: AddressSpace(level.memory) for level in levels}
-    walk = _Walk(network, levels, places, spaces)
-    return Movements(tuple(walk.instructions()), tuple(walk.free_below))
+    walk = _Walk(network, levels, places)
+    walk.go()
+    return Movements(tuple(walk.instructions), tuple(walk.free_below))
+
+
+def _from(levels: Sequence[MemoryLevel], operand: Operand) -> tuple[str, ...]:
+    """Of a memory and those farther from the MACs the ones that hold such operands."""
+    return tuple(level.memory.name for level in levels if operand in level.memory.holds)
 
 
 def _tile_number(name: str, original: str) -> int:

@@ -1,8 +1,10 @@
-"""The best mapping of a nest at its homes in the room that is left: proven, or in time the best that LOMA has."""
+"""The best mapping of a nest at its homes in the room that is left: proven, or the best that is found in time."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
 from typing import Final
 
 from onchip.answer.layer_mapping import Kept, LayerMapping, Loop
@@ -11,23 +13,22 @@ from onchip.answer.result import Result, Status
 from onchip.arch.accelerator import Accelerator
 from onchip.arch.memory import Operand
 from onchip.cost.schedule.nest_cost import nest_cost
-from onchip.errors import InputError
+from onchip.errors import AcceleratorError, InputError
 from onchip.solve.mapping.cache import MappingCache
-from onchip.solve.mapping.layer_at import map_layer_at
+from onchip.solve.mapping.layer_at import SECONDS_OF_LOMA, best_mapping_at, known_mapping_at, map_layer_at
 from onchip.solve.mapping.objective import MappingObjective
 from onchip.solve.run.limits import Limits, Run
+from onchip.solve.schedule.adapted import adapted
 from onchip.solve.schedule.mapped import MappedNest, Room
 from onchip.solve.schedule.runs import NestPlace
+from onchip.verify.mapping import verify_mapping
 
-SHARE_OF_A_COMPOSITION: Final = 0.4
+SHARE_OF_A_COMPOSITION: Final = 0.25
 """Of the time that is left, for all nests of a schedule that are not mapped yet."""
 SHARE_OF_A_NEST: Final = 0.1
 """Of the time that is left, at most for one nest."""
-SHARE_OF_A_PROOF: Final = 0.7
-"""Of a nest's time, for the mapper that proves; LOMA has the rest."""
-LOMA_SECONDS: Final = 1.0
-LEAST_LOMA_SECONDS: Final = 0.2
-LEAST_SECONDS_OF_A_PROOF: Final = 0.02
+LEAST_SECONDS: Final = 0.1
+"""Of a nest, while there is any time: LOMA's mapping is found in it, and mostly the proof."""
 SUMMED: Final = ("S", "R", "C")
 INNERMOST_FIRST: Final = (*SUMMED, "Q", "P", "K", "G", "N")
 """Loops over what is summed up come first, so that sums in the making stay near the MACs."""
@@ -35,7 +36,7 @@ INNERMOST_FIRST: Final = (*SUMMED, "Q", "P", "K", "G", "N")
 
 @dataclass(slots=True)
 class BestMapper:
-    """Asks the exact mapper for each nest, and LOMA for what it has not proven in its share of the time.
+    """Asks for the best mapping of each nest, within its share of the time.
 
     Once the time is over a nest runs one multiply-accumulate after the other: it is a schedule, if a bad one.
     """
@@ -44,51 +45,94 @@ class BestMapper:
     objective: MappingObjective
     run: Run
     cache: MappingCache | None = None
+    is_quick: bool = field(default=False, init=False)
+    """Whether what is known, and LOMA, will do for now."""
     seconds: float = field(default=0.0, init=False)
     """How long all mappings have taken."""
     _until: float = field(default=float("inf"), init=False)
     _waiting: int = field(default=1, init=False)
+
+    @contextmanager
+    def quick(self, *, is_quick: bool = True) -> Iterator[None]:
+        """Within it what is known, and LOMA, will do."""
+        before, self.is_quick = self.is_quick, is_quick
+        try:
+            yield
+        finally:
+            self.is_quick = before
 
     def expect(self, count: int) -> None:
         """Share the time among so many nests that are asked for next."""
         self._waiting = max(1, count)
         self._until = self.run.seconds + SHARE_OF_A_COMPOSITION * max(0.0, self.run.seconds_left)
 
-    def __call__(self, nest: NestPlace, room: Room) -> MappedNest | None:
+    def __call__(self, nest: NestPlace, room: Room, similar: Sequence[LayerMapping] = ()) -> MappedNest | None:
         """None where nothing fits, or nothing was found in time."""
         begun = self.run.seconds
-        found = self._mapped(nest, room)
-        self.seconds += self.run.seconds - begun
-        return found
-
-    def _mapped(self, nest: NestPlace, room: Room) -> MappedNest | None:
-        problem = LayerProblem(nest.layer, self.accelerator, nest.homes, room, nest.weight_is_an_input)
-        share = min((self._until - self.run.seconds) / self._waiting, SHARE_OF_A_NEST * self.run.seconds_left)
+        try:
+            problem = LayerProblem(nest.layer, self.accelerator, nest.homes, room, nest.weight_is_an_input)
+        except AcceleratorError:  # a parameter that is the nest's input lies where only weights may
+            return None
+        share = min((self._until - begun) / self._waiting, SHARE_OF_A_NEST * self.run.seconds_left)
         self._waiting = max(1, self._waiting - 1)
-        found = self._searched(problem, share) if self.run.stop is None else None
-        if found is not None and (found.answer is not None or found.status is Status.INFEASIBLE):
-            return None if found.answer is None else MappedNest(found.answer, nest_cost(problem, found.answer))
-        return self._makeshift(problem, room)
+        found: MappedNest | Status = Status.UNKNOWN
+        if self.run.stop is None:
+            found = self._quickly(problem) if self.is_quick else self._searched(problem, max(share, LEAST_SECONDS))
+        best = self._best(found, *self._adapted(problem, similar))
+        if best is None and found is not Status.INFEASIBLE and not (self.is_quick and self.run.stop is None):
+            best = self._makeshift(problem, room)
+        self.seconds += self.run.seconds - begun
+        return best
 
-    def _searched(self, problem: LayerProblem, share: float) -> Result[LayerMapping] | None:
-        """What is not proven in its share of the time may be no better than what LOMA finds in milliseconds."""
-        of_proof = SHARE_OF_A_PROOF * share
-        proven = self._asked("exact", problem, of_proof) if of_proof >= LEAST_SECONDS_OF_A_PROOF else None
-        if proven is not None and proven.status in (Status.OPTIMAL, Status.INFEASIBLE):
-            return proven
-        of_loma = min(max(share, LEAST_LOMA_SECONDS), LOMA_SECONDS)
-        found = [one for one in (proven, self._asked("loma", problem, of_loma)) if one is not None]
-        answers = [one for one in found if one.answer is not None and one.objective_value is not None]
-        return min(answers, key=lambda one: one.objective_value or 0) if answers else None
+    def longer(self, nest: NestPlace, room: Room, seconds: float) -> MappedNest | None:
+        """What is found in so much time, at most all that is left; None where that is nothing."""
+        begun = self.run.seconds
+        problem = LayerProblem(nest.layer, self.accelerator, nest.homes, room, nest.weight_is_an_input)
+        found = self._searched(problem, seconds)
+        self.seconds += self.run.seconds - begun
+        return found if isinstance(found, MappedNest) else None
 
-    def _asked(self, name: str, problem: LayerProblem, seconds: float) -> Result[LayerMapping] | None:
+    def value_of(self, mapped: MappedNest) -> float:
+        """What the nest costs, in the objective's unit."""
+        return self.objective.of(mapped.cost.energy_pj, mapped.cost.cycles)
+
+    def _quickly(self, problem: LayerProblem) -> MappedNest | Status:
+        """What is kept of an earlier run, or LOMA's."""
+        run = self._run(SECONDS_OF_LOMA)
+        kept = known_mapping_at(problem, self.objective, run, self.cache) if self.cache is not None else None
+        try:
+            found = kept or map_layer_at(problem, self.objective, run, "loma")
+        except InputError:
+            return Status.UNKNOWN
+        return _mapped(problem, found)
+
+    def _searched(self, problem: LayerProblem, seconds: float) -> MappedNest | Status:
+        """What is found in so much time, if there is a limit; else INFEASIBLE, or UNKNOWN, says why there is none."""
+        try:
+            found = best_mapping_at(problem, self.objective, self._run(seconds), self.cache)
+        except InputError:
+            return Status.UNKNOWN
+        return _mapped(problem, found)
+
+    def _run(self, seconds: float) -> Run:
+        """A run of its own, of so many seconds if there is a limit."""
         is_limited = self.run.limits.time_limit_seconds is not None
         limits = Limits(max(0.0, min(seconds, self.run.seconds_left))) if is_limited else Limits()
-        own = Run(limits, interrupt=self.run.interrupt)
-        try:
-            return map_layer_at(problem, self.objective, own, name, self.cache)
-        except InputError:
-            return None
+        return Run(limits, interrupt=self.run.interrupt)
+
+    def _adapted(self, problem: LayerProblem, similar: Sequence[LayerMapping]) -> Iterator[MappedNest]:
+        """Mappings of the same layer at other homes that are legal at these."""
+        for other in similar:
+            mapping = adapted(other, problem)
+            if not verify_mapping(problem, mapping):
+                yield MappedNest(mapping, nest_cost(problem, mapping))
+
+    def _best(self, found: MappedNest | Status, *others: MappedNest) -> MappedNest | None:
+        """Proven if the one that was searched for is; where two are equally good, the first."""
+        is_proven = isinstance(found, MappedNest) and found.is_proven
+        mapped = [found, *others] if isinstance(found, MappedNest) else others
+        best = min(mapped, key=self.value_of, default=None)
+        return best and replace(best, is_proven=is_proven, is_quick=self.is_quick and not is_proven)
 
     def _makeshift(self, problem: LayerProblem, room: Room) -> MappedNest | None:
         """One multiply-accumulate after the other; each memory keeps one element of what it holds, if that has room."""
@@ -106,3 +150,10 @@ class BestMapper:
         except InputError:
             return None
         return mapped if mapped.fits(room) else None
+
+
+def _mapped(problem: LayerProblem, found: Result[LayerMapping]) -> MappedNest | Status:
+    """With what it costs; without a mapping, why there is none."""
+    if found.answer is None:
+        return found.status
+    return MappedNest(found.answer, nest_cost(problem, found.answer), is_proven=found.status is Status.OPTIMAL)

@@ -26,6 +26,11 @@ class ScheduleObjective(StrEnum):
         """What a single nest's mapping makes least; where energy is least, little comes from DRAM."""
         return MappingObjective.ENERGY if self is ScheduleObjective.TRAFFIC else MappingObjective(self)
 
+    @property
+    def is_timed(self) -> bool:
+        """Whether its value depends on when things happen."""
+        return self in (ScheduleObjective.LATENCY, ScheduleObjective.EDP)
+
     def value_of(self, figures: ScheduleFigures) -> int:
         """Its value for a schedule with these figures."""
         return {

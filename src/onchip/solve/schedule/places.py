@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import TypeVar
 
+_Place = TypeVar("_Place", str, str | None)
 StackMap = tuple[int, str]
 """The number of a stack, and a tensor of the network that it reads or writes, by name."""
 
@@ -40,3 +42,11 @@ class Places:
         return Places(
             {**self.read, **others.read}, {**self.written, **others.written}, {**self.waiting, **others.waiting}
         )
+
+    def renumbered(self, numbers: Mapping[int, int]) -> Places:
+        """The same of some stacks, by their old numbers, under new ones."""
+
+        def moved(places: Mapping[StackMap, _Place]) -> dict[StackMap, _Place]:
+            return {(numbers[stack], name): one for (stack, name), one in places.items() if stack in numbers}
+
+        return Places(moved(self.read), moved(self.written), moved(self.waiting))

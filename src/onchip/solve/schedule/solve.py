@@ -2,69 +2,47 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from contextlib import suppress
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final
 
 from onchip.answer.result import Result, Status, Stop
 from onchip.answer.schedule import ScheduledStack, ScheduleError
-from onchip.arch.accelerator import Accelerator
-from onchip.cost.schedule.figures import ScheduleFigures, schedule_figures
-from onchip.errors import InputError
 from onchip.ir.graph import Graph
-from onchip.lower.layers.layers_of import Precision
-from onchip.lower.schedule.tile_graph import TileGraph
-from onchip.lower.schedule.tiled import tile_graph
 from onchip.solve.mapping.cache import MappingCache, cache_folder
 from onchip.solve.run.limits import Progress, Run
-from onchip.solve.schedule.composition import Composer, Composition, NoMappingError
+from onchip.solve.schedule.attempt import AttemptMaker, ScheduleAttempt
+from onchip.solve.schedule.composition import NoMappingError
 from onchip.solve.schedule.first_places import FirstPlaces
 from onchip.solve.schedule.fused import FusionSearch, FusionStart
-from onchip.solve.schedule.improvement import Improver, Placed
 from onchip.solve.schedule.mapped import KnownMappings
-from onchip.solve.schedule.movements import TiledNetwork
 from onchip.solve.schedule.nest_mapper import BestMapper
-from onchip.solve.schedule.objective import ScheduleObjective
 from onchip.solve.schedule.options import ScheduleOptions
 from onchip.solve.schedule.places import Places
-from onchip.solve.schedule.runs import step_of
+from onchip.solve.schedule.question import FoundSchedule, ScheduleQuestion
+from onchip.solve.schedule.restacking import Restacker
+from onchip.solve.schedule.usable import ensure_usable
 from onchip.solve.stacks.options import FusionOptions
 
 METHOD: Final = "composed"
-SHARE_FOR_FUSION: Final = 0.4
+SHARE_OF_LAYERS: Final = 0.5
+"""Of the time that is left, at most to improve what runs layer by layer, before stacks in tiles are looked for."""
+SHARE_OF_EARLY_PROOFS: Final = 0.3
+"""Of the time that is left, for the mappings of what runs layer by layer, before stacks in tiles are looked for."""
+SHARE_OF_FIRST_STACKS: Final = 0.25
+"""Of the time that is left, to improve what runs in the first stacks, before others are tried."""
+SHARE_OF_FUSION: Final = 0.4
 """Of the time that is left, for the search of stacks in tiles."""
-
-
-@dataclass(frozen=True, slots=True)
-class ScheduleQuestion:
-    """The network as read, the accelerator, the bits of elements and partial sums, and what is to be least."""
-
-    network: Graph
-    accelerator: Accelerator
-    precision: Precision
-    objective: ScheduleObjective
-    lower_bound: int = 0
-    uses_cache: bool = True
-
-
-@dataclass(frozen=True, slots=True)
-class FoundSchedule:
-    """A schedule with what its Computes cost, the tile graph that it runs, and its figures."""
-
-    composition: Composition
-    tiles: TileGraph
-    figures: ScheduleFigures
-
-
-@dataclass(frozen=True, slots=True)
-class _Start:
-    """A schedule to begin with, and what composes others in the same stacks."""
-
-    tiles: TileGraph
-    composer: Composer
-    placed: Placed
-    figures: ScheduleFigures
+SHARE_OF_STACKS: Final = 0.6
+"""Of the time that is left, to try other stacks in tiles by the schedule's own figures."""
+SHARE_OF_MAPPINGS: Final = 0.15
+"""Of the time that is left, kept for the mappings that are not proven."""
+SHARE_OF_FIRST_PROOFS: Final = 0.5
+"""Of the time that is left, to prove the mappings of the best before it is improved once more."""
+SECONDS_OF_A_LONGER_LOOK: Final = 0.5
+"""At least, for the mapping of a nest: in less than it had at first nothing new is found."""
+VERIFYING: Final = 1.0
+"""How long it takes to verify a schedule, in times of composing it."""
 
 
 @dataclass(slots=True)
@@ -76,115 +54,158 @@ class ScheduleSolver:
     run: Run
     mappings: KnownMappings = field(init=False)
     _mapper: BestMapper = field(init=False)
-    _seconds_an_operator: float = field(default=0.0, init=False)
+    _maker: AttemptMaker = field(init=False)
+    _alone: ScheduleAttempt | None = field(default=None, init=False)
+    """Every operator alone, if there is room for it."""
+    _attempts: list[ScheduleAttempt] = field(default_factory=list, init=False)
 
     def __post_init__(self) -> None:
         question = self.question
         cache = MappingCache(cache_folder()) if question.uses_cache else None
         self._mapper = BestMapper(question.accelerator, question.objective.of_layers, self.run, cache)
-        self.mappings = KnownMappings(self._mapper, self._mapper.expect)
+        self.mappings = KnownMappings(self._mapper)
+        self._maker = AttemptMaker(question, self.mappings, self._mapper, self.run)
 
     def solved(self) -> Result[FoundSchedule]:
         """The best schedule found; UNKNOWN where not even one operator after the other has mappings in time."""
-        starts = sorted(self._starts(), key=lambda start: start.placed.value)
-        found = min((self._improved(start) for start in starts), key=self._value, default=None)
+        if self.options.leaves_stacks_open or self.options.runs_layers_whole:
+            self._layer_by_layer()
+        if not self.options.runs_layers_whole and self.run.stop is None:
+            self._in_stacks()
+        lacks_stacks = not self._attempts and not self.options.runs_layers_whole
+        if lacks_stacks:
+            self._layer_by_layer()
+        is_late = lacks_stacks and self.run.stop is not None
+        best = self._improve_all()
+        return self._result(None if best is None else replace(best.found(), lacks_given_stacks=is_late))
+
+    def _result(self, found: FoundSchedule | None) -> Result[FoundSchedule]:
         stop = self.run.stop or Stop.COMPLETED
         bound = self.question.lower_bound
         if found is None:
             return Result(Status.UNKNOWN, None, None, bound, self.run.seconds, METHOD, stop)
-        value = self._value(found)
+        value = self.question.objective.value_of(found.figures)
         status = Status.OPTIMAL if value == bound else Status.FEASIBLE
         return Result(status, found, value, bound, self.run.seconds, METHOD, stop)
 
-    def _starts(self) -> Iterator[_Start]:
-        """Every operator alone, everything streamed; the stacks of the best fusion strategy; none that do not fit.
-
-        Where stacks or tiles are given, operators alone are there for want of them.
-        """
-        if self.options.leaves_stacks_open or self.options.runs_layers_whole:
-            yield from self._layer_by_layer()
-        if self.options.runs_layers_whole or self.run.stop is not None:
-            return
-        has_stacks = False
-        if (fused := self._fused()) is not None and self.run.stop is None:
-            with suppress(NoMappingError, ScheduleError):
-                yield self._start(fused.stacks, fused.places)
-                has_stacks = True
-        if not has_stacks and not self.options.leaves_stacks_open:
-            yield from self._layer_by_layer()
-
-    def _layer_by_layer(self) -> Iterator[_Start]:
+    def _layer_by_layer(self) -> None:
+        """Every operator alone, everything streamed, but for what has no room so."""
         network = self.question.network
         others = FirstPlaces(network, self.question.accelerator.addressed)
         places: Places | None = Places()
         while places is not None:
             try:
-                yield self._start(_every_operator_alone(network), places)
+                self._alone = self._add(_every_operator_alone(network), places)
                 return
             except NoMappingError as error:
                 may_go_on = self.options.maps_stay and self.run.stop is None
                 places = others.after(error.operator) if may_go_on else None
 
+    def _in_stacks(self) -> None:
+        """The stacks of the best fusion strategy, then others in their place; none that do not fit.
+
+        They are not looked for where what runs layer by layer is not even improved in its share of the time: so
+        more freedom is no worse.
+        """
+        if self._alone is not None:
+            if not self._is_improved(self._alone, SHARE_OF_LAYERS):
+                return
+            if self._is_limited:
+                self._map_longer(self._alone, SHARE_OF_EARLY_PROOFS)
+        fused = self._fused()
+        if fused is None or self.run.stop is not None:
+            return
+        try:
+            self._add(fused.stacks, fused.places)
+        except (NoMappingError, ScheduleError):
+            return
+        self._improve(self._attempts[-1], SHARE_OF_FIRST_STACKS)
+        self._attempts[-1] = self._restacked(self._attempts[-1])
+
+    def _add(self, stacks: Sequence[ScheduledStack], places: Places) -> ScheduleAttempt:
+        attempt = self._maker.made(stacks, places)
+        self._attempts.append(attempt)
+        self.run.report(attempt.value, self.question.lower_bound, f"{len(stacks)} stacks")
+        return attempt
+
     def _fused(self) -> FusionStart | None:
         question, options = self.question, self.options
-        is_limited = self.run.limits.time_limit_seconds is not None
         asked = FusionOptions(options.stacks, options.tile, options.mode, maps_stay=options.maps_stay)
         search = FusionSearch(
             question.network,
             question.accelerator,
             question.precision,
             question.objective,
-            replace(asked, needs_bound=not is_limited),
+            replace(asked, needs_bound=not self._is_limited),
             question.uses_cache,
         )
-        share = self.run.within(SHARE_FOR_FUSION * self.run.seconds_left) if is_limited else self.run
-        return search.start(replace(share, listener=self._listen_to_fusion))
+        return search.start(replace(self._share(SHARE_OF_FUSION), listener=self._listen_to_fusion))
 
     def _listen_to_fusion(self, heard: Progress) -> None:
         """What the model of stacks knows is no schedule, and its bound is none of schedules."""
-        self.run.report(None, self.question.lower_bound, f"stacks in tiles: {heard.phase}")
+        best = min((one.value for one in self._attempts), default=None)
+        self.run.report(best, self.question.lower_bound, f"stacks in tiles: {heard.phase}")
 
-    def _value(self, found: FoundSchedule) -> int:
-        return self.question.objective.value_of(found.figures)
+    def _improve_all(self) -> ScheduleAttempt | None:
+        """The best first, as long as there is time. Then the best of all once more, with mappings that are proven."""
+        for attempt in sorted(self._attempts, key=lambda one: one.value):
+            self._improve(attempt, 1 - SHARE_OF_MAPPINGS)
+        best = min(self._attempts, key=lambda one: one.value, default=None)
+        if best is None or not self._is_limited:
+            return best
+        self._map_longer(best, SHARE_OF_FIRST_PROOFS)
+        best = self._restacked(best, is_quick=False)
+        best.improver.begin_again()
+        self._improve(best, 1 - SHARE_OF_MAPPINGS, is_quick=False)
+        self._map_longer(best, 1.0)
+        return best
 
-    def _start(self, stacks: Sequence[ScheduledStack], places: Places) -> _Start:
-        """Raises NoMappingError where something does not fit, ScheduleError for stacks that are outside the space.
+    def _restacked(self, start: ScheduleAttempt, *, is_quick: bool = True) -> ScheduleAttempt:
+        """Other stacks in the place of those in tiles, if none are given."""
+        if not self.options.leaves_stacks_open:
+            return start
+        with self._mapper.quick(is_quick=is_quick and self._is_limited):
+            return Restacker(self._maker, self._alone).improved(start, self._share(SHARE_OF_STACKS))
 
-        And for so many tiles that, at the pace of an earlier start, there is no time to compose them.
-        """
-        question, begun, mapping = self.question, self.run.seconds, self._mapper.seconds
-        tiles = tile_graph(question.network, stacks, question.precision)
-        count = len(tiles.graph.operators)
-        if self._seconds_an_operator and count * self._seconds_an_operator > self.run.seconds_left:
-            raise ScheduleError(f"no time for {count:,} tile operators", place="stacks", expected="fewer, or more time")
-        network = TiledNetwork.of(tiles, [step_of(tiles, operator) for operator in tiles.graph.operators])
-        composer = Composer(tuple(stacks), network, question.accelerator, self.mappings)
-        composition = composer.composed(places)
-        figures = self._figures(tiles, composition)
-        value = question.objective.value_of(figures)
-        self.run.report(value, question.lower_bound, f"{len(stacks)} stacks")
-        self._seconds_an_operator = (self.run.seconds - begun - (self._mapper.seconds - mapping)) / count
-        return _Start(tiles, composer, Placed(places, composition, value), figures)
+    def _is_improved(self, attempt: ScheduleAttempt, share: float) -> bool:
+        self._improve(attempt, share)
+        return attempt.improver.is_over or not self.options.maps_stay
 
-    def _improved(self, start: _Start) -> FoundSchedule:
-        best = start.placed
+    def _improve(self, attempt: ScheduleAttempt, share: float, *, is_quick: bool = True) -> None:
+        """In limited time mappings that are found at once show what is worth it."""
         if self.options.maps_stay:
-            best = Improver(
-                self.question.network,
-                {name: number for number, one in enumerate(start.composer.stacks) for name in one.operators},
-                self.question.accelerator.addressed,
-                start.composer,
-                lambda one: self.question.objective.value_of(self._figures(start.tiles, one)),
-                self.run,
-                self.question.lower_bound,
-            ).improved(best)
-        is_new = best is not start.placed
-        figures = self._figures(start.tiles, best.composition) if is_new else start.figures
-        return FoundSchedule(best.composition, start.tiles, figures)
+            with self._mapper.quick(is_quick=is_quick and self._is_limited):
+                attempt.improver.improve(self._share(share))
 
-    def _figures(self, tiles: TileGraph, composition: Composition) -> ScheduleFigures:
-        program = composition.schedule.program
-        return schedule_figures(tiles.graph, self.question.accelerator, program, composition.costs)
+    def _map_longer(self, best: ScheduleAttempt, share: float) -> None:
+        """Ask again for mappings that are not proven, those first that cost most."""
+        found = best.improver.best.composition
+        waiting = [nest for nest, mapped in found.mapped.items() if not mapped.is_proven]
+        waiting.sort(key=lambda nest: -found.rooms[nest].times * found.mapped[nest].cost.energy_pj)
+        left = self._share(share)
+        for at, nest in enumerate(waiting):
+            if left.stop is not None:
+                break
+            known, room = found.mapped[nest], found.rooms[nest].room
+            seconds = max(left.seconds_left / (len(waiting) - at), SECONDS_OF_A_LONGER_LOOK)
+            mapped = self._mapper.longer(nest, room, min(seconds, left.seconds_left))
+            if mapped is not None:
+                better = min(mapped, known, key=self._mapper.value_of)
+                self.mappings.replace(nest, room, replace(better, is_quick=False, is_proven=mapped.is_proven))
+        if waiting:
+            with self._mapper.quick():  # those for which there was no time stay as they are
+                best.compose_again()
+
+    @property
+    def _is_limited(self) -> bool:
+        return self.run.limits.time_limit_seconds is not None
+
+    def _share(self, share: float) -> Run:
+        """The run with a share of the time that is left, but for that of verifying the largest schedule so far."""
+        if not self._is_limited:
+            return self.run
+        verifying = VERIFYING * max((one.seconds for one in self._attempts), default=0.0)
+        return self.run.within(share * max(0.0, self.run.seconds_left - verifying))
 
 
 def solve_schedule(question: ScheduleQuestion, options: ScheduleOptions, run: Run) -> Result[FoundSchedule]:
@@ -198,12 +219,3 @@ def solve_schedule(question: ScheduleQuestion, options: ScheduleOptions, run: Ru
 
 def _every_operator_alone(network: Graph) -> tuple[ScheduledStack, ...]:
     return tuple(ScheduledStack((operator.name,)) for operator in network.operators)
-
-
-def ensure_usable(accelerator: Accelerator) -> None:
-    """Raise ScheduleError where no program could address anything, InputError where the array is missing."""
-    if not accelerator.addressed:
-        place = f"accelerator {accelerator.name!r}"
-        raise ScheduleError("no memory serves the whole array", place=place, expected="at least one to address")
-    if accelerator.array is None:
-        raise InputError("it has no array", place=f"accelerator {accelerator.name!r}", expected="`array` in its file")

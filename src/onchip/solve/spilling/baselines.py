@@ -55,12 +55,12 @@ RANKS: tuple[Rank, ...] = (
 
 
 def solve_by_belady(problem: Problem, run: Run) -> Result[Plan]:
-    """Farthest next use."""
+    """Evict what is needed again last (Belady), step by step."""
     return _solve(problem, run, "belady", belady_moves)
 
 
 def solve_greedily(problem: Problem, run: Run) -> Result[Plan]:
-    """Locally cheapest eviction."""
+    """Evict what costs least at each step, whatever comes after."""
     return _solve(problem, run, "greedy", greedy_moves)
 
 

@@ -94,7 +94,7 @@ class Registers:
 
     @property
     def count(self) -> int:
-        """How many there are."""
+        """Return how many pseudo-registers there are in all scratchpads."""
         return sum(self._counts.values())
 
     def first_free(self, taken: Iterable[Register]) -> Register | None:

@@ -10,5 +10,5 @@ from onchip.solve.spilling.pinned import solve_by_pinning_whole_lives
 
 
 def solve_naively(problem: Problem, run: Run) -> Result[Plan]:
-    """Pin nothing."""
+    """Keep nothing on chip between operators: every operand is streamed."""
     return solve_by_pinning_whole_lives(problem, run, "naive", lambda _pins, _run: ())

@@ -67,7 +67,7 @@ class Pins:
             self._pinned_in[step][memory] |= 1 << tensor
 
     def unpin(self, tensor: int) -> None:
-        """It is streamed again."""
+        """Take a tensor's place away; it is streamed again."""
         memory = self._memory_of.pop(tensor)
         for step in self.life(tensor):
             self._pinned_in[step][memory] &= ~(1 << tensor)

@@ -32,7 +32,7 @@ class FoundInTime:
 
 
 def solve_in_time(costing: Costing, options: FusionOptions, run: Run) -> FoundInTime:
-    """As `solve_fusion`; raises UsageError for bad options."""
+    """Solve as `solve_fusion` does, with a first answer at once; raises UsageError for bad options."""
     first = _first(costing, options, run)
     own = run if first is None else _knowing(run, first)
     with costs_of(costing, own) as costs:

@@ -13,7 +13,7 @@ ChoiceT = TypeVar("ChoiceT", bound=Hashable)
 
 
 class ChoiceCosts(Protocol[ChoiceT]):
-    """Of choices; all have equally many criteria."""
+    """What says the costs of choices; all have equally many criteria."""
 
     def bound(self, choice: ChoiceT, /) -> Criteria | None:
         """At most the cost, in each criterion; cheap. None for a choice that cannot be."""

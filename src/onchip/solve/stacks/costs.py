@@ -55,7 +55,7 @@ class StackCosts:
         return choice.parts()
 
     def costs(self, choices: Sequence[StackChoice]) -> list[Criteria | None]:
-        """One after the other."""
+        """Return the cost of each choice, None for one that cannot be, one after the other."""
         return [self._criteria(choice) for choice in choices]
 
     def _criteria(self, choice: StackChoice) -> Criteria | None:
@@ -88,7 +88,7 @@ class StackCosts:
         )
 
     def criteria_of(self, cost: StackCost) -> Criteria:
-        """In whole numbers."""
+        """Return a cost in whole numbers, one for each criterion of the objective."""
         return self.objective.criteria(cost.sums.energy_pj, cost.sums.cycles, dram_bits_of(cost))
 
 

@@ -9,10 +9,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
-from itertools import pairwise, product
+from itertools import combinations, pairwise, product
 from math import floor, prod
 from typing import Final
 
+from onchip.answer.operands_kept import leaves_something_out
 from onchip.arch.accelerator import Accelerator
 from onchip.arch.memory import DRAM, Operand
 from onchip.cost.floors.unit_shares import AXES, UnitShares, holders
@@ -44,7 +45,7 @@ class GivenUnrolling:
 
     @property
     def every_memory_keeps(self) -> bool:
-        """As LOMA has it."""
+        """Whether every memory that holds an operand keeps a tile of it: LOMA's mappings do."""
         return True
 
     @property
@@ -53,7 +54,7 @@ class GivenUnrolling:
         return True
 
     def of(self, shapes: Sequence[Layer]) -> UnitShares:
-        """The best of all."""
+        """Return for each share the best of all shapes and unrollings."""
         every = [one for shape in shapes for one in self._of_shape(shape)]
         return UnitShares(
             max(one.at_work for one in every),
@@ -82,6 +83,7 @@ class _Parts:
         self._macs = layer.macs
         self._axes = layer.axes
         self._turns = unrolled.turns
+        self._leaves_something_out = leaves_something_out(accelerator.levels, layer)
         self._sides: SideBySide = sides_of(
             array_of(accelerator), accelerator.levels, unrolled.beside, unrolled.parts(layer)
         )
@@ -101,7 +103,8 @@ class _Parts:
             serving[operand] = {
                 name: self._macs / (cycles * taken[numbers[name]]) for name, _ in holders(self._accelerator, operand)
             }
-            pairs = pairwise([0, *chain] if operand is Operand.WEIGHT else chain)
+            ends = [0, *chain] if operand is Operand.WEIGHT else chain
+            pairs = combinations(ends, 2) if self._leaves_something_out else pairwise(ends)
             parts = (self._moved(operand, *pair, elements[pair[1]] / elements[pair[0]]) for pair in pairs)
             moved[operand] = min(parts, default=1.0)
         adding = {

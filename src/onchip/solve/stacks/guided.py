@@ -35,7 +35,7 @@ class Estimates(Generic[ChoiceT]):
     _ratios: dict[Hashable, tuple[float, ...]] = field(default_factory=dict)
 
     def learn(self) -> None:
-        """From all that is known by now."""
+        """Estimate anew, by all costs that are known by now."""
         sums: dict[Hashable, list[list[int]]] = {}
         for choice, cost in self.ledger.known.items():
             bound = self.ledger.bound(choice)

@@ -75,7 +75,7 @@ class LayerShare:
 
 @dataclass(slots=True)
 class LayerBounds:
-    """Of layers on one machine."""
+    """Lower bounds of what layers cost on one machine, over all mappings."""
 
     machine: MachineFloors
     capacities: Mapping[str, float] = field(init=False)

@@ -23,7 +23,7 @@ class FusionObjective(StrEnum):
 
     @property
     def unit(self) -> str:
-        """Of its value."""
+        """Return the unit of the objective's value: fJ, cycles, fJ x cycles or bits."""
         return {"energy": "fJ", "latency": "cycles", "edp": "fJ x cycles", "dram": "bits"}[self]
 
     @property
@@ -33,11 +33,11 @@ class FusionObjective(StrEnum):
 
     @property
     def zero(self) -> Criteria:
-        """Of no stack."""
+        """Return the criteria of no stack at all."""
         return (0, 0) if self is FusionObjective.EDP else (0,)
 
     def criteria(self, energy_pj: float, cycles: float, dram_bits: float) -> Criteria:
-        """Of one stack."""
+        """Return the criteria of one stack: fJ, cycles or bits, two of them for the energy-delay product."""
         energy_fj = round(MappingObjective.ENERGY.of(energy_pj, cycles))
         match self:
             case FusionObjective.ENERGY:
@@ -51,7 +51,7 @@ class FusionObjective(StrEnum):
 
 
 def value_of(criteria: Criteria) -> int:
-    """In the unit of the objective."""
+    """Return the value of criteria, in the unit of the objective."""
     return prod(criteria)
 
 

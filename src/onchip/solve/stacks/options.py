@@ -43,5 +43,5 @@ class FusionOptions:
 
     @property
     def modes(self) -> tuple[OverlapMode, ...]:
-        """Those that are tried."""
+        """Return the overlap modes that are tried."""
         return tuple(OverlapMode) if self.mode is None else (self.mode,)

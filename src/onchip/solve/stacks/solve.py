@@ -6,7 +6,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from onchip.answer.result import Result, Status, Stop
-from onchip.answer.stacks import FusionStrategy, OverlapMode, StackStrategy
+from onchip.answer.stacks import OverlapMode, StackStrategy
+from onchip.answer.strategy import FusionStrategy
 from onchip.arch.accelerator import Accelerator
 from onchip.arch.memory import DRAM
 from onchip.cost.stack.cost import StackCost
@@ -30,6 +31,7 @@ from onchip.solve.stacks.spaces import (
     spans_of_option,
 )
 from onchip.solve.stacks.stacks import LayerSpan
+from onchip.solve.stacks.tile_mappings import tile_mappings
 from onchip.solve.stacks.ways import PathToPlace
 
 
@@ -60,9 +62,10 @@ def solve_fusion(
     else:
         found = solver.best_shared(space, shared_spaces(space, options))
     choices = found.way.choices if found.way else ()
+    stacks = tuple((choice, costs.found[choice]) for choice in choices)
     result = Result(
         found.status,
-        strategy_of(network, choices) if found.way else None,
+        strategy_of(network, choices, [cost for _, cost in stacks]) if found.way else None,
         found.way.value if found.way else None,
         found.lower_bound,
         run.seconds,
@@ -71,7 +74,7 @@ def solve_fusion(
     )
     return FusionResult(
         result,
-        tuple((choice, costs.found[choice]) for choice in choices),
+        stacks,
         len(solver.ledger.known),
         space_described(network, spans, options),
         _values_beside(choices, solver.ledger),
@@ -162,18 +165,19 @@ def _kind(choice: StackChoice) -> tuple[OverlapMode, int]:
     return choice.tiling.mode, choice.span.length.bit_length()
 
 
-def strategy_of(network: FusableNetwork, choices: Sequence[StackChoice]) -> FusionStrategy:
-    """By names."""
-    return FusionStrategy(
-        tuple(
-            StackStrategy(
-                tuple(layer.name for layer in network.layers[one.span.start : one.span.stop]),
-                one.tiling,
-                one.output_home,
-            )
-            for one in choices
+def strategy_of(
+    network: FusableNetwork, choices: Sequence[StackChoice], costs: Sequence[StackCost] = ()
+) -> FusionStrategy:
+    """Return the stacks that were chosen, layers by name, with the mappings that their costs are of."""
+    stacks = tuple(
+        StackStrategy(
+            tuple(layer.name for layer in network.layers[one.span.start : one.span.stop]),
+            one.tiling,
+            one.output_home,
         )
+        for one in choices
     )
+    return FusionStrategy(stacks, tile_mappings(costs))
 
 
 def choices_of(network: FusableNetwork, strategy: FusionStrategy, spans: Sequence[LayerSpan]) -> Iterator[StackChoice]:

@@ -137,7 +137,7 @@ def _has(tilings: Tiling | TileBox, one: Tiling) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class ThinnedTilings:
-    """Of boxes of many tilings some."""
+    """A space of tilings with only some of each box of many."""
 
     tilings: TilingsOf
 

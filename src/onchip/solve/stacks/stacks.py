@@ -25,7 +25,7 @@ class LayerSpan:
 
     @property
     def length(self) -> int:
-        """How many layers."""
+        """Return how many layers the span has."""
         return self.stop - self.start
 
 
@@ -69,7 +69,7 @@ def one_stack(network: FusableNetwork) -> tuple[LayerSpan, ...]:
 
 
 def single_layers(network: FusableNetwork) -> tuple[LayerSpan, ...]:
-    """Each layer alone."""
+    """Return a span of its own for each layer."""
     return tuple(LayerSpan(at, at + 1) for at in range(len(network.layers)))
 
 

@@ -45,7 +45,7 @@ class SizeRange:
 
     @property
     def fewest_tiles(self) -> int:
-        """That cover the output."""
+        """Return how many tiles of the greatest size cover the output."""
         return -(-self.pixels // self.most)
 
     @property

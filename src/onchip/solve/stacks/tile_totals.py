@@ -42,7 +42,7 @@ class LayerTotals:
 
     @property
     def computed(self) -> int:
-        """In all tiles together."""
+        """Return how many pixels are computed in all tiles together."""
         return self.total[0]
 
     def new(self, read: int) -> int:

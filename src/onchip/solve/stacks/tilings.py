@@ -34,12 +34,12 @@ class TileSizes(StrEnum):
     ALL = "all"
 
     def along_columns(self, pixels: int) -> tuple[int, ...]:
-        """In rising order."""
+        """Return the widths of tiles that are tried for so many pixels, ascending."""
         published = {TileSizes.CASE_STUDY: CASE_STUDY_COLUMNS, TileSizes.SWEEP: SWEEP_COLUMNS}
         return _within(published.get(self) or self._sizes(pixels), pixels)
 
     def along_rows(self, pixels: int) -> tuple[int, ...]:
-        """In rising order."""
+        """Return the heights of tiles that are tried for so many pixels, ascending."""
         published = {TileSizes.CASE_STUDY: CASE_STUDY_ROWS, TileSizes.SWEEP: SWEEP_ROWS}
         return _within(published.get(self) or self._sizes(pixels), pixels)
 
@@ -62,12 +62,12 @@ class TileBox:
 
     @property
     def count(self) -> int:
-        """Of tilings."""
+        """Return how many tilings are in the box."""
         return len(self.columns) * len(self.rows)
 
     @property
     def tilings(self) -> tuple[Tiling, ...]:
-        """One by one."""
+        """Return all tilings of the box, by columns, then by rows."""
         return tuple(Tiling(columns, rows, self.mode) for columns in self.columns for rows in self.rows)
 
     def quarters(self) -> tuple[TileBox, ...]:

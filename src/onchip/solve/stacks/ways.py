@@ -30,12 +30,12 @@ class PathToPlace(Generic[ChoiceT]):
 
     @property
     def value(self) -> int:
-        """In the unit of the objective."""
+        """Return what the path costs, in the unit of the objective."""
         return value_of(self.cost)
 
     @property
     def choices(self) -> tuple[ChoiceT, ...]:
-        """First to last."""
+        """Return the choices along the path, the first one first."""
         found: list[ChoiceT] = []
         at: PathToPlace[ChoiceT] | None = self
         while at is not None and at.choice is not None:

@@ -47,7 +47,7 @@ class Costing:
     accounting: AccountingName = AccountingName.INTERPRETER
 
     def costs(self, run: Run) -> StackCosts:
-        """In this process."""
+        """Return what costs stacks in this process, each mapping searched once."""
         mapper = Memoized(self._mapper(run))
         return StackCosts(self.network, self.accelerator, self.objective, mapper, sharing=self._sharing)
 

@@ -3,54 +3,54 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from itertools import pairwise, product
+from itertools import product
+from math import prod
 
-from onchip.ir.region import Region, size_of
+from onchip.ir.region import Region
 
 
 def cover(wanted: Region, boxes: Sequence[Region]) -> bool:
     """Whether every element of a box is in one of the others."""
-    if any(_is_inside(wanted, box) for box in boxes):
+    parts = [part for box in boxes if (part := _common(wanted, box)) is not None]
+    if wanted in parts:
         return True
-    near = [box for box in boxes if _meet(wanted, box)]
-    return all(any(_is_inside(cell, box) for box in near) for cell in _cells(wanted, near))
+    number, taken = _cells(wanted, parts)
+    return len(set(taken)) == number
 
 
 def partition(whole: Region, boxes: Sequence[Region]) -> bool:
     """Whether every element of a box is in exactly one of the others, which reach nowhere else."""
-    if len(boxes) == 1:
-        return boxes[0] == whole
-    if sum(map(size_of, boxes)) != size_of(whole):
+    if any(_common(whole, box) != box for box in boxes):
         return False
-    lines = [_lines(whole, boxes, at) for at in range(len(whole))]
-    places = [{line: number for number, line in enumerate(along)} for along in lines]
-    taken: set[tuple[int, ...]] = set()
+    number, taken = _cells(whole, boxes)
+    return len(taken) == len(set(taken)) == number
+
+
+def _common(one: Region, other: Region) -> Region | None:
+    """What is in both; None if nothing is."""
+    found = []
+    for (start, stop), (start_other, stop_other) in zip(one, other, strict=True):
+        first = start if start > start_other else start_other
+        behind = stop if stop < stop_other else stop_other
+        if first >= behind:
+            return None
+        found.append((first, behind))
+    return tuple(found)
+
+
+def _cells(whole: Region, boxes: Sequence[Region]) -> tuple[int, list[tuple[int, ...]]]:
+    """How many cells the lines at which boxes begin or end make of the whole, and those that lie in each box.
+
+    A cell is inside or outside of each box. Along an axis that no box cuts there is one.
+    """
+    cut = [axis for axis, span in enumerate(whole) if any(box[axis] != span for box in boxes)]
+    number_of_line: list[dict[int, int]] = []
+    for axis in cut:
+        lines = {line for box in boxes for line in box[axis]}.union(whole[axis])
+        number_of_line.append({line: number for number, line in enumerate(sorted(lines))})
+    taken: list[tuple[int, ...]] = []
     for box in boxes:
-        if any(start not in known or stop not in known for (start, stop), known in zip(box, places, strict=True)):
-            return False
-        spans = (range(known[start], known[stop]) for (start, stop), known in zip(box, places, strict=True))
-        for cell in product(*spans):
-            if cell in taken:
-                return False
-            taken.add(cell)
-    return True
-
-
-def _is_inside(inner: Region, outer: Region) -> bool:
-    return all(span[0] >= other[0] and span[1] <= other[1] for span, other in zip(inner, outer, strict=True))
-
-
-def _meet(one: Region, other: Region) -> bool:
-    return all(span[0] < across[1] and across[0] < span[1] for span, across in zip(one, other, strict=True))
-
-
-def _cells(wanted: Region, boxes: Sequence[Region]) -> product[tuple[tuple[int, int], ...]]:
-    """The parts of a box between all lines at which others begin or end: each is inside or outside of each of them."""
-    along = [_lines(wanted, boxes, at) for at in range(len(wanted))]
-    return product(*(list(pairwise(lines)) for lines in along))
-
-
-def _lines(wanted: Region, boxes: Sequence[Region], at: int) -> list[int]:
-    start, stop = wanted[at]
-    inner = {line for box in boxes for line in box[at] if start < line < stop}
-    return [start, *sorted(inner), stop]
+        sides = [box[axis] for axis in cut]
+        spans = zip(sides, number_of_line, strict=True)
+        taken += product(*[range(numbers[start], numbers[stop]) for (start, stop), numbers in spans])
+    return prod(len(numbers) - 1 for numbers in number_of_line), taken

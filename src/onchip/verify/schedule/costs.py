@@ -29,9 +29,9 @@ class Expense:
 
     energy_fj: int
     cycles: int
-    dram_read_bits: int = 0
-    dram_written_bits: int = 0
-    dram_cycles: int = 0
+    dram_read_bits: int
+    dram_written_bits: int
+    dram_cycles: int
     workspaces: Mapping[str, int] = field(default_factory=dict)
 
     @property
@@ -41,7 +41,7 @@ class Expense:
 
 
 def in_bytes(bits: int) -> int:
-    """Rounded up."""
+    """Return the bytes of so many bits, rounded up."""
     return -(-bits // BITS_PER_BYTE)
 
 
@@ -76,9 +76,7 @@ def expense_without_nest(
         if home is None:
             for level in [one for one in machine.levels if operand.held_as in one.memory.holds][-1:]:
                 rows[level.memory.name] += _row_bits(bands[0])
-    cycles = max(
-        (sum(machine.cycles(memory, *each) for each in bits.items()) for memory, bits in moved.items()), default=0
-    )
+    cycles = max(sum(machine.cycles(memory, *each) for each in bits.items()) for memory, bits in moved.items())
     read, written = moved[DRAM][Direction.READ], moved[DRAM][Direction.WRITE]
     workspaces = {memory: in_bytes(bits) for memory, bits in rows.items()}
     return Expense(round(energy_fj), cycles, read, written, turn_at_dram(machine, read, written), workspaces)

@@ -8,11 +8,11 @@ from itertools import product
 from math import prod
 from typing import Final
 
-from onchip.arch.memory import Operand
 from onchip.errors import InputError
 from onchip.ir.graph import Graph
 from onchip.ir.layer import Layer
 from onchip.ir.operator import Operator
+from onchip.ir.operator_kinds import nests_of_plugin
 from onchip.ir.region import Range, Region, whole_region
 from onchip.ir.window import integer, integers
 from onchip.verify.schedule.products import Derived, NoNest, element_by_element, matrix, matrix_product
@@ -23,7 +23,7 @@ from onchip.verify.schedule.windows import (
     POOLS,
     Shape,
     kernel_of,
-    pads_before,
+    sliding_windows,
 )
 
 PRODUCTS: Final = frozenset({"MatMul", "MatMulInteger", "QLinearMatMul"})
@@ -37,12 +37,6 @@ class Nests:
     layers: tuple[Layer, ...]
     input: str
     weight: str | None = None
-
-    @property
-    def operands(self) -> dict[str, Operand]:
-        """What each tensor that is read is to the nests; one that is read twice is the input."""
-        weights = {} if self.weight is None else {self.weight: Operand.WEIGHT}
-        return weights | {self.input: Operand.INPUT}
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,6 +63,7 @@ class NestDerivation:
     network: Graph
     partial_bits: int
     _whole: dict[str, Nests | None] = field(default_factory=dict, compare=False)
+    _known: dict[tuple[str, tuple[Layer, ...]], Nests] = field(default_factory=dict, compare=False)
 
     def of(self, operator: Operator, region: Region | None = None) -> Nests | None:
         """Of a region of the first output, or of all of it; None for an operator that no loop nest describes."""
@@ -88,14 +83,11 @@ class NestDerivation:
             layers, source, weight = _derived(operator, known, region or whole_region(known[0]))
         except (NoNest, InputError, LookupError):
             return None
-        return Nests(
-            tuple(
-                self._with_bits(layer, names[0], names[source], None if weight is None else names[weight])
-                for layer in layers
-            ),
-            names[source],
-            None if weight is None else names[weight],
-        )
+        if (operator.name, layers) not in self._known:
+            read = names[source], None if weight is None else names[weight]
+            precise = tuple(self._with_bits(layer, names[0], *read) for layer in layers)
+            self._known[operator.name, layers] = Nests(precise, *read)
+        return self._known[operator.name, layers]
 
     def _with_bits(self, layer: Layer, output: str, source: str, weight: str | None) -> Layer:
         bits = {name: self.network.tensor[name].bits or 8 for name in (output, source, weight) if name is not None}
@@ -133,6 +125,8 @@ def _derived(operator: Operator, shapes: Sequence[Shape], region: Region) -> Der
             return matrix_product(shapes)
         case kind if kind in ELEMENTWISE:
             return element_by_element(shapes, region)
+    if (outside := nests_of_plugin(operator, tuple(shapes))) is not None:
+        return outside.layers, outside.input, outside.weight
     raise NoNest(operator.kind)
 
 
@@ -149,20 +143,14 @@ def _convolution(operator: Operator, shapes: Sequence[Shape], weight: Shape | No
     output, source = shapes[0], shapes[1]
     if weight is not None and len(source) != len(output):
         source = _as_seen(operator, shapes, weight)
-    taps = kernel_of(operator, weight, len(output) - 2)
     if len(source) != len(output):
         raise NoNest("rank")
-    rank = len(taps)
-    strides, dilations = integers(operator, "strides", (1,) * rank), integers(operator, "dilations", (1,) * rank)
-    pads = pads_before(operator, source, taps, output)
     axes = []
-    for outputs, kernel, stride, dilation, pad, size in zip(
-        region[2:], taps, strides, dilations, pads, source[2:], strict=True
-    ):
-        first = outputs[0] * stride - pad
-        stop = (outputs[1] - 1) * stride - pad + (kernel - 1) * dilation + 1
+    windows = sliding_windows(operator, source, weight, output)
+    for outputs, window, size in zip(region[2:], windows, source[2:], strict=True):
+        first, stop = window.seen(outputs)
         zeros = max(-first, 0), max(stop - size, 0)
-        axes.append(_Axis(outputs[1] - outputs[0], kernel, stride, dilation, *zeros))
+        axes.append(_Axis(outputs[1] - outputs[0], window.taps, window.stride, window.dilation, *zeros))
     return _over(axes, _channels(operator, source, weight, output, region))
 
 
@@ -249,14 +237,17 @@ def _over(axes: Sequence[_Axis], channels: Layer) -> Layer:
         height, width = _Axis(prod(plain[:-1])), _Axis(plain[-1])
     else:
         raise NoNest("three dimensions")
-    return replace(
-        channels,
+    return Layer(
         n=batch,
+        k=channels.k,
+        c=channels.c,
         p=height.outputs,
         q=width.outputs,
         r=height.taps,
         s=width.taps,
+        g=channels.g,
         stride=(height.stride, width.stride),
         dilation=(height.dilation, width.dilation),
         padding=(height.before, width.before, height.behind, width.behind),
+        has_weight=channels.has_weight,
     )

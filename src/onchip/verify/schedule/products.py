@@ -19,7 +19,7 @@ Derived = tuple[tuple[Layer, ...], int, int | None]
 
 
 def matrix(shapes: Sequence[Shape]) -> Derived:
-    """A Gemm: rows N, columns K, features C, which the weight says."""
+    """A Gemm: rows N, columns K, features C, which the weight says. Raises NoNest where shapes do not fit."""
     output = shapes[0]
     weight = next((place for place in range(2, len(shapes)) if len(shapes[place]) > 1), None)
     if weight is None or not output or prod(shapes[weight]) % output[-1]:
@@ -31,11 +31,9 @@ def matrix(shapes: Sequence[Shape]) -> Derived:
 
 
 def matrix_product(shapes: Sequence[Shape]) -> Derived:
-    """Matrices that a batch shares are the weight; where both have the batch, each of its products is a group."""
+    """Matrices that a batch shares are the weight, a batch of both is groups. Raises NoNest."""
     first = shapes[1]
-    second = next(
-        (at for at in range(2, len(shapes)) if len(shapes[at]) > 1 or (first and shapes[at] == first[-1:])), None
-    )
+    second = next((at for at in range(2, len(shapes)) if len(shapes[at]) > 1 or shapes[at] == first[-1:]), None)
     if second is None or not first:
         raise NoNest("matrices")
     left = (1, *first) if len(first) == 1 else first
@@ -54,7 +52,7 @@ def matrix_product(shapes: Sequence[Shape]) -> Derived:
 
 
 def element_by_element(shapes: Sequence[Shape], region: Region) -> Derived:
-    """Of two operands all loops are groups; the smaller one is the weight, or a constant if it is a single element."""
+    """Of two operands all loops are groups; the smaller is weight, or a constant if one element. Raises NoNest."""
     output, extents = shapes[0], tuple(stop - start for start, stop in region)
     largest, *others = sorted(range(1, len(shapes)), key=lambda place: -prod(shapes[place]))
     if prod(shapes[largest]) != prod(output) or len(others) > 1:

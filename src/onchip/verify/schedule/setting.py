@@ -30,7 +30,7 @@ class NestPrice(Protocol):
 
     @property
     def energy_pj(self) -> float:
-        """Of all its accesses and multiply-accumulates."""
+        """Return the energy of all accesses and multiply-accumulates, in pJ."""
 
     @property
     def cycles(self) -> float:

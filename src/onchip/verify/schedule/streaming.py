@@ -12,7 +12,6 @@ from onchip.arch.memory import DRAM, Operand
 from onchip.ir.graph import Graph
 from onchip.ir.operator import Operator
 from onchip.ir.tensor import Role, Tensor
-from onchip.verify.addresses import LiveResidency
 from onchip.verify.replay import Replay
 from onchip.verify.rules import Rule
 from onchip.verify.schedule.machine import AddressedMachine
@@ -52,30 +51,26 @@ class StreamingReplay(Replay):
         self._operands = operands
         self._workspaces = workspaces
         self._resident_workspaces: dict[tuple[str, str], Tensor] = {}
+        names = {operator.name + WORKSPACE: operator.name for operator in self._graph.operators}
+        self._operator_of = {name: of for name, of in names.items() if name not in self._graph.tensor}
 
     def execute(self, index: int, instruction: Instruction) -> None:
-        """Instruction number `index` happens."""
-        operator = None if isinstance(instruction, Compute) else self._operator_of_workspace(instruction.tensor)
-        if isinstance(instruction, Compute) or operator is None:
+        """Change the state as instruction number `index` does; workspaces have rules of their own."""
+        if isinstance(instruction, Compute) or instruction.tensor not in self._operator_of:
             super().execute(index, instruction)
-        elif operator in self._workspaces:
+            return
+        operator = self._operator_of[instruction.tensor]
+        if operator in self._workspaces:
             self.report.instruction = index
             self._workspace(instruction, self._workspaces[operator])
 
     def finish(self) -> None:
         """The program ends; workspaces may stay."""
-        for (name, memory), tensor in self._resident_workspaces.items():
+        for name, memory in self._resident_workspaces:
             del self._residencies[memory][name]
-            self.meter.end(tensor)
         super().finish()
 
     # Workspaces
-
-    def _operator_of_workspace(self, tensor: str) -> str | None:
-        """None for a tensor of the tile graph, and for a name that is neither."""
-        operator = tensor.removesuffix(WORKSPACE)
-        is_one = tensor.endswith(WORKSPACE) and tensor not in self._graph.tensor and operator in self._graph.operator
-        return operator if is_one else None
 
     def _workspace(self, instruction: Allocate | Copy | Free, sizes: Mapping[str, int]) -> None:
         name = instruction.tensor
@@ -157,7 +152,8 @@ class StreamingReplay(Replay):
                 self._the_target_has_a_place(self._graph.tensor[band], DRAM)
             return None
         for band, residencies in zip(operand.bands, places, strict=True):
-            self._is_written(band, residencies)
+            for residency in residencies.values():
+                residency.is_written = True
             if len(residencies) > 1:
                 where = ", ".join(map(repr, residencies))
                 detail = f"operator {operator.name!r} writes it, and it is allocated in {where}: one is written"
@@ -170,8 +166,3 @@ class StreamingReplay(Replay):
             detail = f"operator {operator.name!r} writes it into {home!r}, which holds no outputs"
             self.report.violation(Rule.OUTPUT_NOT_HELD, operand.base, detail)
         return home
-
-    def _is_written(self, band: str, residencies: Mapping[str, LiveResidency]) -> None:
-        for residency in residencies.values():
-            residency.is_written = True
-        self._been_on_chip.add(band)

@@ -16,7 +16,7 @@ from onchip.verify.rules import Rule, Violation
 from onchip.verify.schedule.boxes import cover, partition
 from onchip.verify.schedule.nests import NestDerivation
 from onchip.verify.schedule.stacks import tile_regions
-from onchip.verify.schedule.windows import seen
+from onchip.verify.schedule.windows import Needs, seen
 
 MOST_TILES = 50_000
 """Tilings of more tile operators are outside the space of schedules."""
@@ -40,14 +40,15 @@ class TileOfNetwork:
 def tiles_of_network(network: Graph, tiles: Graph, stacks: Sequence[ScheduledStack]) -> tuple[TileOfNetwork, ...]:
     """Every tile operator that is one of the network's, in order; what is none is left out, which `verify_tiles` says.
 
-    A tile operator of a stack in tiles is called by its operator's name and the number of its tile, as in `conv1#3`;
-    of a view that a tile needs twice, there is a `slice1#3.1`.
+    The stacks are legal: their operators are those of the network. A tile operator of a stack in tiles is called by
+    its operator's name and the number of its tile, as in `conv1#3`; of a view that a tile needs twice, there is a
+    `slice1#3.1`.
     """
     stack_of = {name: number for number, stack in enumerate(stacks) for name in stack.operators}
     runs = []
     for operator in tiles.operators:
         name = operator.tile.operator if operator.tile else operator.name
-        if name not in stack_of or name not in network.operator:
+        if name not in stack_of:
             continue
         number = operator.name.removeprefix(f"{name}#").partition(".")[0]
         runs.append(
@@ -68,8 +69,13 @@ def verify_tiles(
     found += [Violation(Rule.TILE_DIFFERS, name, detail) for name in strangers]
     if not found:
         regions = [_regions_of_last(network, stack) for stack in stacks]
+        originals = {
+            name: _Original(network, stack, regions[number], nests, network.operator[name])
+            for number, stack in enumerate(stacks)
+            for name in stack.operators
+        }
         for run in runs:
-            found += _Part(network, tiles, stacks[run.stack], regions[run.stack], nests, run).violations()
+            found += _Part(originals[run.original.name], tiles, run).violations()
         found += [
             *_order(stacks, runs, nests),
             *_what_is_computed(stacks, regions, runs),
@@ -164,15 +170,42 @@ def _shown(region: Region) -> str:
     return "[" + ", ".join(f"{start}:{stop}" for start, stop in region) + "]"
 
 
+class _Original:
+    """An operator of the network in its stack, of whose last output each tile has one of `tiles_of_stack`."""
+
+    def __init__(
+        self,
+        network: Graph,
+        stack: ScheduledStack,
+        tiles_of_stack: Sequence[Region],
+        nests: NestDerivation,
+        operator: Operator,
+    ) -> None:
+        self.operator = operator
+        self.runs_whole = stack.tiling is None
+        self.ends_its_stack = operator.name == stack.operators[-1]
+        self.tiles_of_stack = tiles_of_stack
+        self.shapes = {name: network.tensor[name].shape or () for name in (*operator.reads, *operator.outputs)}
+        self.whole = {name: whole_region(shape) for name, shape in self.shapes.items()}
+        derived = nests.of(operator)
+        self.parameters = tuple(
+            name for name in operator.parameters if derived is None or name in (derived.weight, derived.input)
+        )
+
+    def sees(self, region: Region) -> Needs:
+        """What a region of the first output depends on; raises LookupError where that is not known."""
+        operator = self.operator
+        inputs = [self.shapes[name] for name in operator.inputs]
+        weights = [self.shapes[name] for name in operator.parameters if len(self.shapes[name]) > 2]
+        return seen(operator, inputs, weights[0] if weights else None, self.shapes[operator.outputs[0]], region)
+
+
 @dataclass(frozen=True, slots=True)
 class _Part:
     """One tile operator beside the operator of the network that it is a part of."""
 
-    network: Graph
+    original: _Original
     tiles: Graph
-    stack: ScheduledStack
-    tiles_of_stack: Sequence[Region]
-    nests: NestDerivation
     run: TileOfNetwork
 
     def violations(self) -> Iterator[Violation]:
@@ -190,16 +223,13 @@ class _Part:
 
     def _region(self, output: int) -> Region:
         tile = self.run.operator.tile
-        return tile.regions[output] if tile else whole_region(self._shape(self.run.original.outputs[output]))
-
-    def _shape(self, name: str) -> tuple[int, ...]:
-        return self.network.tensor[name].shape or ()
+        return tile.regions[output] if tile else self.original.whole[self.run.original.outputs[output]]
 
     def _boxes(self, names: Sequence[str], base: str) -> list[Region]:
         """The regions of a tensor of the network that bands have; a whole one is all of it."""
         tensors = [self.tiles.tensor[name] for name in names]
         return [
-            tensor.region if tensor.region is not None else whole_region(self._shape(base))
+            tensor.region if tensor.region is not None else self.original.whole[base]
             for tensor in tensors
             if (tensor.part_of or tensor.name) == base
         ]
@@ -207,52 +237,47 @@ class _Part:
     def _difference(self) -> str:
         """Why it is no part of its operator, or not the one that its place says; nothing if it is."""
         operator, original, tile = self.run.operator, self.run.original, self.run.operator.tile
-        if (operator.kind, dict(operator.attributes)) != (original.kind, dict(original.attributes)):
+        if operator.kind != original.kind or operator.attributes != original.attributes:
             return f"kind and attributes are not those of {original.name!r}"
-        known = {*original.reads, *original.outputs}
-        for name in (*operator.reads, *operator.outputs):
-            base = self.tiles.tensor[name].part_of or name
-            if base not in known:
-                return f"{original.name!r} knows no {base!r}"
+        for names in (operator.inputs, operator.parameters, operator.outputs):
+            for name in names:
+                base = self.tiles.tensor[name].part_of or name
+                if base not in self.original.shapes:
+                    return f"{original.name!r} knows no {base!r}"
         if tile is not None:
             if (tile.inputs, tile.outputs) != (original.inputs, original.outputs):
                 return f"its operands are not those of {original.name!r}"
-            if any(tile.shape[name] != self._shape(name) for name in (*original.inputs, *original.outputs)):
+            shapes = tile.shape
+            if any(shapes[name] != self.original.shapes[name] for name in (*original.inputs, *original.outputs)):
                 return "its operands have other shapes"
             if tile.part is not SumPart.WHOLE or tile.reduction is not None:
                 return "it computes a part of a sum"
         return self._place()
 
     def _place(self) -> str:
-        original, number = self.run.original, self.run.number
-        regions = self.tiles_of_stack
+        number, regions = self.run.number, self.original.tiles_of_stack
         if number >= len(regions):
             return f"its stack has {len(regions)} tiles"
-        if self.stack.tiling is None and any(
-            self._region(at) != whole_region(self._shape(name)) for at, name in enumerate(original.outputs)
+        if self.original.runs_whole and any(
+            self._region(at) != self.original.whole[name] for at, name in enumerate(self.run.original.outputs)
         ):
             return "its stack runs whole"
-        if original.name == self.stack.operators[-1] and self._region(0) != regions[number]:
+        if self.original.ends_its_stack and self._region(0) != regions[number]:
             return f"it computes {_shown(self._region(0))}, tile {number} is {_shown(regions[number])}"
         return ""
 
     def _parameters(self) -> Iterator[Violation]:
         """A loop nest reads its weight and nothing else; what is none reads all parameters."""
-        original = self.run.original
-        nests = self.nests.of(original)
-        expected = [name for name in original.parameters if nests is None or name in (nests.weight, nests.input)]
-        if list(self.run.operator.parameters) != expected:
-            detail = f"it reads {list(self.run.operator.parameters)}, and {original.kind} reads {expected}"
+        read, expected = self.run.operator.parameters, self.original.parameters
+        if read != expected:
+            detail = f"it reads {list(read)}, and {self.run.original.kind} reads {list(expected)}"
             yield Violation(Rule.PARAMETERS_DIFFER, self.run.operator.name, detail)
 
     def _windows(self) -> Iterator[Violation]:
         """All that its windows see is in the bands that it reads."""
         original = self.run.original
-        inputs = [self._shape(name) for name in original.inputs]
-        weights = [shape for shape in map(self._shape, original.parameters) if len(shape) > 2]
-        output = self._shape(original.outputs[0])
         try:
-            needs = seen(original, inputs, weights[0] if weights else None, output, self._region(0))
+            needs = self.original.sees(self._region(0))
         except LookupError as error:
             detail = f"what a part of {original.kind} sees is not known: {error}"
             yield Violation(Rule.TILE_DIFFERS, self.run.operator.name, detail)

@@ -30,7 +30,6 @@ class UsedBytes:
     def use(self, start: int, stop: int, cycle: int) -> None:
         """All of the bytes are in use until the cycle, which is none before those known."""
         self._begin_at(stop)
-        self._begin_at(start)
         first, last = bisect_left(self.starts, start), bisect_left(self.starts, stop)
         self.starts[first:last] = [start]
         self.until[first:last] = [cycle]
@@ -110,17 +109,15 @@ class Clock:
         written: list[tuple[str, str]] = []
         for operand in self.operands[operator]:
             home = self.homes[operator][operand.base] or DRAM
-            (written if operand.held_as is Operand.OUTPUT else read).extend((band, home) for band in operand.bands)
-        workspaces = [self._places[operator + WORKSPACE, memory] for memory in expense.workspaces]
-        resident = [self._places[band, home] for band, home in written if home != DRAM]
-        moments = [self._computed_until, *(self._written_at(*each) for each in read)]
-        moments += [place.free_at for place in (*resident, *workspaces)]
+            (written if operand.held_as is Operand.OUTPUT else read).extend([(band, home) for band in operand.bands])
+        used = [self._places[operator + WORKSPACE, memory] for memory in expense.workspaces]
+        moments = [self._computed_until, *[place.free_at for place in used]]
+        moments += [self._places[each].free_at for each in written if each[1] != DRAM]
+        moments += [self._written_at(*each) for each in read]
+        used += [self._places[each] for each in read if each[1] != DRAM]
         end = self._begin(moments, expense) + expense.cycles
         self._computed_until = end
-        for band, home in read:
-            if home != DRAM:
-                self._places[band, home].use(end)
-        for place in workspaces:
+        for place in used:
             place.use(end)
         for band, home in written:
             self._write(band, home, end)

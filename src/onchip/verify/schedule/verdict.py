@@ -46,5 +46,5 @@ class ScheduleVerdict:
 
     @property
     def is_legal(self) -> bool:
-        """Whether nothing is wrong."""
+        """Whether nothing is wrong with the schedule."""
         return not self.violations

@@ -5,15 +5,17 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from onchip.answer.document import Claim, as_written
-from onchip.answer.program import Compute, Copy
+from onchip.answer.program import Allocate, Compute, Copy
 from onchip.answer.result import Status
-from onchip.answer.schedule import WORKSPACE, Schedule
+from onchip.answer.schedule import WORKSPACE, Homes, Schedule
+from onchip.ir.operator_kinds import kinds_of_plugins
 from onchip.ir.tensor import Role
 from onchip.verify.rules import Rule, Violation
 from onchip.verify.schedule.costs import Expense, expense_of_copy, expense_of_nests, expense_without_nest
+from onchip.verify.schedule.homes import HomesOfProgram
 from onchip.verify.schedule.machine import FEMTOJOULES_PER_PICOJOULE, AddressedMachine
 from onchip.verify.schedule.mappings import MappingsInUse, NestAtHomes
-from onchip.verify.schedule.nests import NestDerivation
+from onchip.verify.schedule.nests import NestDerivation, Nests
 from onchip.verify.schedule.operands import homes_of_nests, tile_operands
 from onchip.verify.schedule.setting import NestPrices, ScheduleSetting
 from onchip.verify.schedule.stacks import verify_stacks
@@ -24,6 +26,7 @@ from onchip.verify.schedule.verdict import ScheduleVerdict, VerifiedFigures
 
 PRICES = "energy, cycles and DRAM bits of {count} mappings are those of the cost model"
 PORTS = "Computes and Copies that use the ports of a scratchpad at the same time do not wait for each other"
+NESTS = "loop nests of operators of kind {kinds} are those that a plug-in says"
 BOUND = "that no schedule of the space is below the lower bound"
 
 
@@ -46,7 +49,8 @@ def verify_schedule(
     if claim is not None:
         violations += tuple(claim_violations(claim, figures))
     prices = PRICES.format(count=checked.mappings.priced)
-    return ScheduleVerdict(violations, figures, (prices, PORTS, *((BOUND,) if claim else ())))
+    nests = [NESTS.format(kinds=", ".join(kinds)) for kinds in [kinds_of_plugins(setting.network)] if kinds]
+    return ScheduleVerdict(violations, figures, (prices, PORTS, *nests, *((BOUND,) if claim else ())))
 
 
 class _RunningSchedule:
@@ -66,28 +70,26 @@ class _RunningSchedule:
         runs = tiles_of_network(setting.network, tiles, schedule.stacks)
         self._runs = {run.operator.name: run for run in runs}
         self._operands = {name: tile_operands(tiles, run) for name, run in self._runs.items()}
+        self._expenses: dict[tuple[int, Nests, Homes], Expense] = {}
 
     def figures(self) -> VerifiedFigures | None:
         """What the schedule costs; None where something is wrong with it."""
-        homes = self._replayed({}).homes
+        homes = HomesOfProgram(self._problem.memories, self._operands).run(self._program)
         known = {}
         for name in homes:
             expense = self._expense_of_compute(self._runs[name], homes[name])
             if expense is not None:
                 known[name] = expense
-        replay = self._replayed({name: expense.workspaces for name, expense in known.items()})
-        self.violations += [*self.mappings.violations, *self.mappings.unused(), *replay.report.violations]
-        return None if self.violations else self._sums(replay, known)
-
-    def _replayed(self, workspaces: Mapping[str, Mapping[str, int]]) -> StreamingReplay:
+        workspaces = {name: expense.workspaces for name, expense in known.items()}
         replay = StreamingReplay(self._problem, self._machine, self._operands, workspaces)
         for index, instruction in enumerate(self._program):
             replay.execute(index, instruction)
         replay.finish()
-        return replay
+        self.violations += [*self.mappings.violations, *self.mappings.unused(), *replay.report.violations]
+        return None if self.violations else self._sums(replay, known)
 
     def _expense_of_compute(self, run: TileOfNetwork, homes: HomeOf) -> Expense | None:
-        """None where a loop nest has no legal mapping."""
+        """None where a loop nest has no legal mapping; tiles with the same nests at the same homes cost the same."""
         operator = run.operator.name
         nests = self._derivation.of(run.original, run.region)
         if nests is None:
@@ -95,33 +97,53 @@ class _RunningSchedule:
         tensors = self._setting.network.tensor
         is_input = nests.weight is not None and tensors[nests.weight].role is not Role.PARAMETER
         at = homes_of_nests(nests, run.original.outputs[0], homes)
-        found = [self.mappings.run(operator, NestAtHomes(run.stack, layer, at, is_input)) for layer in nests.layers]
-        priced = [one for one in found if one is not None]
-        return expense_of_nests(self._machine, priced) if len(priced) == len(found) else None
+        key = run.stack, nests, at
+        if key not in self._expenses:
+            found = [self.mappings.run(operator, NestAtHomes(run.stack, layer, at, is_input)) for layer in nests.layers]
+            priced = [one for one in found if one is not None]
+            if len(priced) < len(found):
+                return None
+            self._expenses[key] = expense_of_nests(self._machine, priced)
+        return self._expenses[key]
 
     def _sums(self, replay: StreamingReplay, computes: Mapping[str, Expense]) -> VerifiedFigures:
         """Of a legal program: energy and traffic of every Compute and Copy, and when the last has ended."""
-        tensors = self._setting.tiles.tensor
-        expenses = {}
-        for number, instruction in enumerate(self._program):
-            if isinstance(instruction, Compute):
-                expenses[number] = computes[instruction.operator]
-            elif isinstance(instruction, Copy):
-                expenses[number] = expense_of_copy(self._machine, tensors[instruction.tensor], instruction)
-        places = {
-            (tensor.name, memory): tensor.size_bytes for tensor in tensors.values() for memory in self._machine.level
-        }
-        for name, expense in computes.items():
-            places |= {(name + WORKSPACE, memory): size for memory, size in expense.workspaces.items()}
-        clock = Clock(places, expenses, self._operands, replay.homes, self._machine.dma)
-        measured = replay.meter.figures()
+        expenses = self._expenses_of_program(computes)
+        clock = Clock(self._sizes(computes), expenses, self._operands, replay.homes, self._machine.dma)
         return VerifiedFigures(
             sum(expense.energy_fj for expense in expenses.values()),
             clock.run(self._program),
             sum(expense.traffic_bytes for expense in expenses.values()),
-            measured.peak_bytes,
-            measured.arenas,
+            replay.meter.peak_bytes,
+            replay.meter.arenas,
         )
+
+    def _expenses_of_program(self, computes: Mapping[str, Expense]) -> dict[int, Expense]:
+        """By the number of its Computes and Copies; Copies of as many bytes between the same ends cost the same."""
+        found: dict[int, Expense] = {}
+        copies: dict[tuple[int, Role, str, str], Expense] = {}
+        for number, instruction in enumerate(self._program):
+            if isinstance(instruction, Compute):
+                found[number] = computes[instruction.operator]
+            elif isinstance(instruction, Copy):
+                tensor = self._setting.tiles.tensor[instruction.tensor]
+                key = tensor.size_bytes, tensor.role, instruction.source, instruction.target
+                if key not in copies:
+                    copies[key] = expense_of_copy(self._machine, tensor, instruction)
+                found[number] = copies[key]
+        return found
+
+    def _sizes(self, computes: Mapping[str, Expense]) -> dict[tuple[str, str], int]:
+        """The bytes of every tensor, and of every workspace, where the program allocates it."""
+        tensors = self._setting.tiles.tensor
+        sizes = {
+            (instruction.tensor, instruction.memory): tensors[instruction.tensor].size_bytes
+            for instruction in self._program
+            if isinstance(instruction, Allocate) and instruction.tensor in tensors
+        }
+        for name, expense in computes.items():
+            sizes.update(((name + WORKSPACE, memory), size) for memory, size in expense.workspaces.items())
+        return sizes
 
 
 def claim_violations(claim: Claim, figures: VerifiedFigures | None) -> Iterator[Violation]:

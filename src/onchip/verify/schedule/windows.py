@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import lru_cache
 from math import prod
 from typing import Final, TypeAlias
 
@@ -60,6 +62,33 @@ def _seen(operator: Operator, inputs: Sequence[Shape], weight: Shape | None, out
     raise LookupError(operator.kind)
 
 
+@dataclass(frozen=True, slots=True)
+class SlidingWindow:
+    """Along one dimension output p sees the input's p * stride - pad + k * dilation for every k below `taps`."""
+
+    taps: int
+    stride: int
+    dilation: int
+    pad: int
+
+    def seen(self, outputs: Range) -> Range:
+        """From the first place that outputs see to behind the last; some are zeros before the input, or behind it."""
+        first = outputs[0] * self.stride - self.pad
+        return first, (outputs[1] - 1) * self.stride - self.pad + (self.taps - 1) * self.dilation + 1
+
+
+@lru_cache(maxsize=1024)
+def sliding_windows(
+    operator: Operator, source: Shape, weight: Shape | None, output: Shape
+) -> tuple[SlidingWindow, ...]:
+    """Of a convolution or a pool, along each spatial dimension; raises LookupError where nothing says the taps."""
+    rank = len(source) - 2
+    taps = kernel_of(operator, weight, rank)
+    strides, dilations = integers(operator, "strides", (1,) * rank), integers(operator, "dilations", (1,) * rank)
+    pads = pads_before(operator, source, taps, output)
+    return tuple(SlidingWindow(*each) for each in zip(taps, strides, dilations, pads, strict=True))
+
+
 def _beside(inputs: Sequence[Shape], first: Region | None) -> Needs:
     """All of every input but the first."""
     return first, *(whole_region(shape) for shape in inputs[1:])
@@ -67,16 +96,10 @@ def _beside(inputs: Sequence[Shape], first: Region | None) -> Needs:
 
 def _slid(operator: Operator, source: Shape, weight: Shape | None, output: Shape, region: Region) -> Region | None:
     """Output p sees the input's p * stride - pad + k * dilation for every tap k."""
-    rank = len(source) - 2
-    taps = kernel_of(operator, weight, rank)
-    strides, dilations = integers(operator, "strides", (1,) * rank), integers(operator, "dilations", (1,) * rank)
-    pads = pads_before(operator, source, taps, output)
+    windows = sliding_windows(operator, source, weight, output)
     ranges = [_channels(operator, source, weight, output, region[1])]
-    for outputs, kernel, stride, dilation, pad, size in zip(
-        region[2:], taps, strides, dilations, pads, source[2:], strict=True
-    ):
-        start = outputs[0] * stride - pad
-        stop = (outputs[1] - 1) * stride - pad + (kernel - 1) * dilation + 1
+    for outputs, window, size in zip(region[2:], windows, source[2:], strict=True):
+        start, stop = window.seen(outputs)
         ranges.append((max(start, 0), min(stop, size)))
     return _stored((region[0], *ranges))
 
@@ -148,14 +171,15 @@ def _broadcast(shape: Shape, region: Region) -> Region:
 
 def _sliced(operator: Operator, source: Shape, region: Region) -> Region | None:
     """Element p of an axis is the input's start + p * step."""
-    starts, ends = operator.attributes.get("starts"), operator.attributes.get("ends")
-    if not isinstance(starts, list) or not isinstance(ends, list):
+    listed = operator.attributes.get("starts")
+    starts = [start for start in listed if isinstance(start, int)] if isinstance(listed, list) else []
+    if starts != listed:
         raise LookupError("starts")
     count = len(starts)
     axes = integers(operator, "axes", tuple(range(count)))
     steps = integers(operator, "steps", (1,) * count)
     ranges = list(region)
-    for axis, start, step in zip(axes, integers(operator, "starts", (-1,) * count), steps, strict=True):
+    for axis, start, step in zip(axes, starts, steps, strict=True):
         if step < 1:
             raise LookupError("steps")
         size = source[axis]

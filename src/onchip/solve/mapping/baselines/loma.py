@@ -57,15 +57,27 @@ def solve_as_loma(
     energy with units in parts. With `has_stored_room` tiles have the room that `verify_mapping` asks for; without it
     what the accounting counts, as those tools do, which is less where a stride skips rows.
     """
-    unrolled = unrolled_greedily(problem.layer, problem.accelerator)
-    if unrolling is not None:
-        unrolled = unrolled_as_asked(problem.layer, problem.accelerator, unrolling)
+    unrolled = unrolled_for(problem, unrolling)
     best = BestRow(problem, objective, accounting, unrolled)
     for chosen in filled_orders(problem, unrolled, limit, accounting, has_stored_room=has_stored_room):
         best.offer(chosen)
         if run.stop is not None:
             return best.result(METHOD, run, run.stop)
     return best.result(METHOD, run, Stop.COMPLETED)
+
+
+def unrolled_for(problem: LayerProblem, unrolling: Unrolling | None) -> Unrolled:
+    """As asked, else greedily; what stands beside each other within one memory stands inside what has memories apart.
+
+    Else of a loop that stands on two dimensions an instance would have every second iteration, and not neighbours,
+    which take less room.
+    """
+    if unrolling is None:
+        unrolled = unrolled_greedily(problem.layer, problem.accelerator)
+    else:
+        unrolled = unrolled_as_asked(problem.layer, problem.accelerator, unrolling)
+    beside = sorted(unrolled.beside, key=lambda loop: last_apart(problem, str(loop.along)))
+    return replace(unrolled, beside=tuple(beside))
 
 
 def filled_orders(
@@ -121,21 +133,22 @@ def rows_for(problem: LayerProblem, unrolled: Unrolled, loops: int, rows: int) -
 def _filling(problem: LayerProblem, unrolled: Unrolled, tiles: Tiles, sized: TileElements) -> LevelFilling:
     levels, layer = problem.levels, sized.layer
     sides = sides_of(array_of(problem.accelerator), levels, unrolled.beside, unrolled.parts(layer))
-    return LevelFilling(
+    rooms = [[sized.room(within, operand) for within in sides.within[1:-1]] for operand in Operand]
+    return LevelFilling(  # shapes and types are said: there may be no levels
         np.array([LOOPS.index(kind.dimension) for kind in tiles.kinds], np.int64),
         np.array([kind.size for kind in tiles.kinds], np.int64),
         np.array(tiles.steps, np.int64),
         tiles.iterations,
         tiles.sums_are_left,
         np.array([tiles.is_left(RELEVANT[operand]) for operand in Operand]),
-        np.array([[sized.room(within, operand) for within in sides.within[1:-1]] for operand in Operand]),
+        np.array(rooms, np.float64).reshape(len(Operand), len(levels), tiles.number),
         np.array([layer.bits(operand) for operand in Operand]),
         layer.partial_bits,
-        np.array([_adds_beside(level.serves, unrolled.beside) for level in levels]),
-        np.array([problem.usable_bits(level.memory.name) for level in levels]),
-        np.array([level.double_buffered for level in levels]),
-        np.array([_held(problem, level) for level in levels]),
-        np.array([[problem.home(operand) == level.memory.name for level in levels] for operand in Operand]),
+        np.array([_adds_beside(level.serves, unrolled.beside) for level in levels], np.bool_),
+        np.array([problem.usable_bits(level.memory.name) for level in levels], np.int64),
+        np.array([level.double_buffered for level in levels], np.bool_),
+        np.array([_held(problem, level) for level in levels], np.int64).reshape(len(levels), len(Operand)),
+        np.array([[problem.home(operand) == level.memory.name for level in levels] for operand in Operand], np.bool_),
         np.array([last_apart(problem, str(loop.along)) for loop in unrolled.beside], np.int64),
     )
 

@@ -38,7 +38,7 @@ class Tiles:
 
     @property
     def iterations(self) -> Integers:
-        """Of the loops inside."""
+        """Return for each tile the product of its loops."""
         found: Integers = np.prod([self.inner[loop] for loop in LOOPS], axis=0, dtype=np.int64)
         return found
 
@@ -53,7 +53,7 @@ class Tiles:
 
 
 def tiles_of(factors: Sequence[Loop]) -> Tiles:
-    """Of loops in time, in any order."""
+    """Return all tiles that some of these loops in time make, in whatever order."""
     counted = Counter(factors)
     steps: list[int] = []
     digits: list[Integers] = []

@@ -66,8 +66,8 @@ def random_orders(random: Random, levels: int) -> list[list[str]]:
 def _level_of(problem: LayerProblem, along: str) -> int:
     """Right below the loops of the first memory of inputs that serves a dimension; DRAM's if there is none."""
     start = 0
-    for number, level in enumerate(problem.levels):
-        if Operand.INPUT in level.memory.holds:
+    for number, (level, kept) in enumerate(zip(problem.levels, problem.kept, strict=True)):
+        if Operand.INPUT in kept:
             if level.serves is None or along in level.serves:
                 return start
             start = number + 1

@@ -22,19 +22,19 @@ from onchip.cost.layer.tables import OPERANDS, Chosen, Flags, Integers
 from onchip.errors import InputError, InternalError, UsageError
 from onchip.ir.layer import INPUT, LOOPS, OUTPUT
 from onchip.solve.mapping.baselines.best import BestRow
-from onchip.solve.mapping.baselines.loma import LIMIT, filled_orders, joined, last_apart, rows_for
+from onchip.solve.mapping.baselines.loma import LIMIT, filled_orders, joined, last_apart, rows_for, unrolled_for
 from onchip.solve.mapping.baselines.tiles import TileElements, Tiles, sides_of, tiles_of
 from onchip.solve.mapping.baselines.uneven_kernel import Field, Labels, grow
 from onchip.solve.mapping.baselines.uneven_tables import Cuts, CutTables, least_to_come
-from onchip.solve.mapping.baselines.unrolling import Unrolled, Unrolling, unrolled_as_asked, unrolled_greedily
+from onchip.solve.mapping.baselines.unrolling import Unrolled, Unrolling
 from onchip.solve.mapping.objective import FEMTO_PER_PICO, MappingObjective
 from onchip.solve.run.limits import Run
 
 METHOD: Final = "uneven"
 MAPSPACE: Final = (
     "all orders of the prime factors of the loops in time, beside one way to unroll the array; every memory keeps each "
-    "operand that it holds, each operand with its own cut anywhere; sums take the room of partial ones wherever they "
-    "arrive incomplete, tiles of the input room from their first row to their last"
+    "operand that it holds, if it has room for an element, each operand with its own cut anywhere; sums take the room "
+    "of partial ones wherever they arrive incomplete, tiles of the input room from their first row to their last"
 )
 FIRST_LABELS: Final = 1 << 16
 TILES_AT_ONCE: Final = 256
@@ -62,9 +62,7 @@ def solve_uneven(
     if accounting == INTERPRETER:
         detail = "sums that come back depend on more than one cut"
         raise InputError(f"{METHOD} does not know it: {detail}", place="accounting", expected="ZIGZAG or DEFINES")
-    unrolled = unrolled_greedily(problem.layer, problem.accelerator)
-    if unrolling is not None:
-        unrolled = unrolled_as_asked(problem.layer, problem.accelerator, unrolling)
+    unrolled = unrolled_for(problem, unrolling)
     best = BestRow(problem, objective, accounting, unrolled)
     for chosen in filled_orders(problem, unrolled, LIMIT, accounting, has_stored_room=has_stored_room):
         best.offer(chosen)

@@ -27,7 +27,7 @@ class Unrolled:
 
     @property
     def bounds(self) -> dict[str, int]:
-        """Of the layer as it is executed."""
+        """Return by loop the bounds of the layer as it is executed."""
         return {loop: turns * _side(self.beside, loop) for loop, turns in self.turns.items()}
 
     def parts(self, layer: Layer) -> dict[str, tuple[int, int]]:

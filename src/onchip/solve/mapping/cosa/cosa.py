@@ -10,7 +10,7 @@ from onchip.answer.layer_problem import LayerProblem
 from onchip.answer.result import Result, Status
 from onchip.errors import InputError, InternalError
 from onchip.ir.layer import Layer
-from onchip.solve.joint.mip import solve_mip
+from onchip.solve.joint.mip import MipOutcome, solve_mip
 from onchip.solve.mapping.cosa.machine import CosaMachine
 from onchip.solve.mapping.cosa.model import CosaModel
 from onchip.solve.mapping.cosa.objective import fits, objective_of
@@ -44,7 +44,12 @@ def solve_as_cosa(
     layer = problem.layer if largest_prime is None else _padded(problem.layer, largest_prime)
     machine = CosaMachine.of(layer, problem.accelerator)
     model = CosaModel(machine, factors_of(machine.layer.bounds))
-    outcome = solve_mip(model.model, run, mostly_linear=True)
+    return _answered(model, solve_mip(model.model, run, mostly_linear=True), run, tie_break)
+
+
+def _answered(model: CosaModel, outcome: MipOutcome, run: Run, tie_break: TieBreak | None) -> Result[LayerMapping]:
+    """What the solver found, held against CoSA's own objective and capacities."""
+    machine = model.machine
     bound = (outcome.lower_bound - model.offset) / model.objective_per_bit
     if outcome.values is None:
         status = Status.INFEASIBLE if outcome.is_infeasible else Status.UNKNOWN

@@ -38,7 +38,7 @@ class CosaSchedule:
         return self.counts.tobytes(), frozenset(self.orders.items())
 
     def order(self, level: int) -> tuple[str, ...]:
-        """As in `Placement`."""
+        """Return the order of loops at a level, as in `FactorPlacement`."""
         return self.orders.get(level, GIVEN_ORDER)
 
 
@@ -91,11 +91,11 @@ class Exchanges:
         )  # fmt: skip
 
     def schedule(self, placement: FactorPlacement) -> CosaSchedule:
-        """The placement's row."""
+        """Return a placement as counts by column."""
         return CosaSchedule(np.array([placement.counts.get(column, 0) for column in self.columns]), placement.orders)
 
     def placement(self, schedule: CosaSchedule) -> FactorPlacement:
-        """The row's placement."""
+        """Return the placement that the counts of a schedule say."""
         held = np.flatnonzero(schedule.counts).tolist()
         return FactorPlacement({self.columns[at]: int(schedule.counts[at]) for at in held}, schedule.orders)
 

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Final
 
 from onchip.answer.layer_mapping import loops_along
+from onchip.answer.layer_problem import LayerProblem
+from onchip.answer.operands_kept import operands_kept
 from onchip.arch.accelerator import Accelerator
 from onchip.arch.memory import MemoryLevel
 from onchip.errors import AcceleratorError
@@ -50,7 +52,11 @@ class CosaMachine:
 
     @classmethod
     def of(cls, layer: Layer, accelerator: Accelerator) -> CosaMachine:
-        """Raises AcceleratorError where there is no array, or the memories are no chain of ever fewer instances."""
+        """Without the memories that have no room for anything.
+
+        Raises AcceleratorError where there is no array, or the memories are no chain of ever fewer instances.
+        """
+        accelerator = LayerProblem(layer, accelerator).without_memories_of_no_use().accelerator
         array = accelerator.array
         if array is None:
             place = f"accelerator {accelerator.name!r}"
@@ -66,14 +72,17 @@ class CosaMachine:
         return cls(
             layer,
             tuple(level.memory.name for level in accelerator.levels),
-            tuple(_entries(layer, level, is_last=level is accelerator.levels[-1]) for level in accelerator.levels),
+            tuple(
+                _entries(layer, level, kept, is_last=level is accelerator.levels[-1])
+                for level, kept in zip(accelerator.levels, operands_kept(accelerator.levels, layer), strict=True)
+            ),
             units,
             {place: loops_along(array, place.along or "") for place in units},
         )
 
     @property
     def dram(self) -> int:
-        """The level of DRAM."""
+        """Return the number of DRAM's level, the highest."""
         return len(self.names)
 
     @property
@@ -83,7 +92,7 @@ class CosaMachine:
 
     @property
     def places(self) -> tuple[Place, ...]:
-        """All of them."""
+        """Return all places for factors: the levels, DRAM among them, then the units."""
         return (*(Place(level) for level in range(self.dram + 1)), *self.units)
 
     @property
@@ -127,9 +136,9 @@ def _serves_at_least(level: MemoryLevel, served: set[str], needed: set[str]) -> 
         )
 
 
-def _entries(layer: Layer, level: MemoryLevel, *, is_last: bool) -> dict[str, int]:
+def _entries(layer: Layer, level: MemoryLevel, kept: Collection[str], *, is_last: bool) -> dict[str, int]:
     """Sums in the making are counted in the global buffer as if they were finished."""
-    held = [operand for operand in layer.operands if operand in level.memory.holds]
+    held = [operand for operand in layer.operands if operand in kept]
     shares = {operand: 1 / len(held) for operand in held}
     if set(held) == {INPUT, OUTPUT}:
         shares = {INPUT: INPUT_SHARE_BESIDE_OUTPUT, OUTPUT: 1 - INPUT_SHARE_BESIDE_OUTPUT}

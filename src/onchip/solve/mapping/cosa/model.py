@@ -22,8 +22,6 @@ if TYPE_CHECKING:
 
 LEAST_PER_BIT: Final = 10**6
 """Logarithms are integers in units of this or a tenth, hundredth ... of it, as fine as capacities ask for."""
-GREATEST: Final = 10**7
-"""Of a variable: CP-SAT cuts off what is above, so that larger amounts are two variables."""
 OBJECTIVE_PER_UNIT: Final = 10
 """The objective is an integer in tenths of these units: its weights are, where they meet variables."""
 FINE_OBJECTIVE_PER_UNIT: Final = 1000
@@ -56,13 +54,13 @@ class CosaModel:
         self._make_variables()
         self._each_factor_has_one_place()
         self._factors_side_by_side_fit_the_array()
-        self._tiles_fit_their_memories()
         self._filter_taps_widen_the_window()
+        self._tiles_fit_their_memories()
         self._one_order_of_loops_is_chosen()
         self._minimise_the_weighted_sum()
 
     def placement(self, outcome: MipOutcome) -> FactorPlacement:
-        """What a solution says."""
+        """Return where a solution of the program places each factor."""
         counts = {key: outcome.integer(variable) for key, variable in self.placed.items()}
         order = _order(self.innermost, outcome)
         return FactorPlacement({key: count for key, count in counts.items() if count}, {self.machine.shared: order})
@@ -75,10 +73,7 @@ class CosaModel:
             if self.machine.may_hold(place, loop, prime)
         }
         self.outputs_inside = {taps: self.model.add_binary_variable() for taps in self._windows()}
-        self.window = {taps: self._amount(self._widest(taps)) for taps in self._windows()}
         self.innermost = {name: self.model.add_binary_variable() for name, _ in REUSED}
-        self.most_reused = 2 * sum(self._bits(factor) * count for factor, count in self.factors.items())
-        self.reused = self._amount(self.most_reused)
 
     def _each_factor_has_one_place(self) -> None:
         """The sum over places of each factor's copies is how many there are (Eq. 3)."""
@@ -100,39 +95,51 @@ class CosaModel:
                 self.model.add_linear_constraint(self._tile(level, operand) <= self._bound(most))
 
     def _filter_taps_widen_the_window(self) -> None:
-        """The halo: each factor of R (S) counts as 2 if any of P (Q) is in the input buffer, else as itself."""
+        """The halo: each factor of R (S) counts as 2 if any of P (Q) is in the input buffer, else as itself.
+
+        `counted_as_two` are the copies of such a factor if any of P (Q) is inside, else 0: sums of small integers,
+        since CP-SAT may try the values of a variable that stands for a logarithm one after the other.
+        """
         most_level = self.machine.input_level or 0
+        self.window: dict[str, mathopt.LinearBase] = {}
         for taps, outputs in self._windows().items():
             inside = [
                 variable
                 for ((loop, _), place), variable in self.placed.items()
                 if loop == outputs and place.level <= most_level
             ]
-            flag, most, window = self.outputs_inside[taps], self._widest(taps), self.window[taps]
+            flag = self.outputs_inside[taps]
             for variable in inside:
                 self.model.add_linear_constraint(variable <= variable.upper_bound * flag)
             self.model.add_linear_constraint(flag <= self._total(inside))
-            own = [(f, v) for (f, place), v in self.placed.items() if f[0] == taps and place in self.on_chip]
-            for flag_is_off, width in (
-                (flag, self._total(self._bits(f) * v for f, v in own)),
-                (1 - flag, self._total(self.per_bit * v for _, v in own)),
-            ):
-                self.model.add_linear_constraint(window - width <= most * flag_is_off)
-                self.model.add_linear_constraint(width - window <= most * flag_is_off)
+            terms: list[mathopt.LinearTypes] = []
+            for (factor, place), variable in self.placed.items():
+                if factor[0] == taps and place in self.on_chip:
+                    counted_as_two = self._product(variable, flag)
+                    terms += [self._bits(factor) * variable, (self.per_bit - self._bits(factor)) * counted_as_two]
+            self.window[taps] = self._total(terms)
 
     def _one_order_of_loops_is_chosen(self) -> None:
-        """Y[v,z] (Eq. 9) leaves three orders of the global buffer's loops; what they save is at most `reused`."""
+        """Y[v,z] (Eq. 9) leaves three orders of the global buffer's loops; `reused` is what the chosen one saves.
+
+        It adds up, of each factor there, the copies that the chosen order saves: at most all, and of one order only.
+        """
         self.model.add_linear_constraint(self._total(self.innermost.values()) == 1)
-        most = self.most_reused
-        for name, kept in REUSED:
-            saved = [
-                self._bits(f) * variable
-                for (f, place), variable in self.placed.items()
-                if place == Place(self.machine.shared)
-                for operand, loops in kept.items()
-                if operand in self.machine.layer.operands and f[0] in loops
-            ]
-            self.model.add_linear_constraint(self.reused <= self._total(saved) + most * (1 - self.innermost[name]))
+        terms: list[mathopt.LinearTypes] = []
+        for (factor, place), variable in self.placed.items():
+            if place != Place(self.machine.shared):
+                continue
+            saved: list[mathopt.Variable] = []
+            for name, kept in REUSED:
+                times = sum(factor[0] in loops for one, loops in kept.items() if one in self.machine.layer.operands)
+                if times:
+                    copies = self.model.add_integer_variable(lb=0, ub=variable.upper_bound)
+                    self.model.add_linear_constraint(copies <= variable.upper_bound * self.innermost[name])
+                    saved.append(copies)
+                    terms.append(times * self._bits(factor) * copies)
+            if saved:
+                self.model.add_linear_constraint(self._total(saved) <= variable)
+        self.reused = self._total(terms)
 
     def _minimise_the_weighted_sum(self) -> None:
         """-w_U Util + w_C Comp + w_T Traf (Eq. 12); Traf is linear but for the loops that reuse (Eq. 10).
@@ -148,12 +155,14 @@ class CosaModel:
         self.offset -= sum(min(0, cost) * self.factors[factor] for (factor, _), cost in costs.items())
         self.model.minimize(self._total([*terms, *widened, reused, float(self.offset)]))
 
-    def _amount(self, most: int) -> mathopt.LinearBase:
-        """Of logarithms, from 0 to `most`, or a little above where that is more than one variable can be."""
-        if most <= GREATEST:
-            return self.model.add_variable(lb=0, ub=most)
-        whole = self.model.add_integer_variable(lb=0, ub=most // GREATEST)
-        return GREATEST * whole + self.model.add_variable(lb=0, ub=GREATEST)
+    def _product(self, variable: mathopt.Variable, flag: mathopt.Variable) -> mathopt.Variable:
+        """Another variable: the first where the flag is 1, else 0."""
+        most = variable.upper_bound
+        product = self.model.add_integer_variable(lb=0, ub=most)
+        self.model.add_linear_constraint(product <= variable)
+        self.model.add_linear_constraint(product <= most * flag)
+        self.model.add_linear_constraint(product >= variable - most * (1 - flag))
+        return product
 
     def _tile(self, level: int, operand: str) -> mathopt.LinearBase:
         terms: list[mathopt.LinearTypes] = [

@@ -32,10 +32,11 @@ from onchip.solve.run.limits import Run
 METHOD: Final = "exact"
 MAPSPACE: Final = (
     "all splits of the loop bounds into whole factors over time and the dimensions of the array; every memory keeps "
-    "each operand that it holds; the tiles of a memory's operands span the same loops, and of each operand also "
-    "those right above along which it does not change; loops beside each other split what the input's tile above them "
-    "spans into neighbouring tiles; between two memories any order of loops (for latency and energy-delay product: of "
-    "classes of loops next to each other, a class being the loops along which the same operand does not change)"
+    "each operand that it holds, if it has room for an element; the tiles of a memory's operands span the same loops, "
+    "and of each operand also those right above along which it does not change; loops beside each other split what the "
+    "input's tile above them spans into neighbouring tiles; between two memories any order of loops (for latency and "
+    "energy-delay product: of classes of loops next to each other, a class being the loops along which the same "
+    "operand does not change)"
 )
 WAYS_AT_ONCE: Final = 1 << 20
 TIME_CRITERIA: Final = 4
@@ -62,7 +63,7 @@ class Criterion:
 
 @dataclass(slots=True)
 class ExactMapper:
-    """One run on one layer's problem."""
+    """One run on one layer's problem, on the machine without the memories that have no room for anything."""
 
     problem: LayerProblem
     objective: MappingObjective
@@ -82,6 +83,9 @@ class ExactMapper:
     _used: Integers = field(init=False)
     _value: Reals = field(init=False)
     _count: int = 0
+
+    def __post_init__(self) -> None:
+        self.problem = self.problem.without_memories_of_no_use()
 
     def solve(self, start: LayerMapping | None = None) -> Result[LayerMapping]:
         """`start` is a mapping to improve on."""

@@ -38,7 +38,7 @@ def channels(w: Work, tile: int) -> float:
 
 @inlined
 def entry(space: Space, w: Work, boundary: int, tile: int, axis: int, beside: bool) -> int:
-    """Of the sizes of blocks along an axis."""
+    """Return the place of the sizes of blocks along an axis in the table of blocks."""
     outputs, taps = 2 * axis, 2 * axis + 1
     inside = w.axis_inside[boundary]
     more, more_taps = (w.axis_beside[boundary, outputs], w.axis_beside[boundary, taps]) if beside else (1, 1)

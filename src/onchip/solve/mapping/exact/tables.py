@@ -70,7 +70,7 @@ class UnrollingWays(NamedTuple):
 
 
 class Tables(NamedTuple):
-    """All of them."""
+    """All tables that the kernels read, those of a space, a layer and a machine."""
 
     space: Space
     shape: Shape
@@ -243,5 +243,5 @@ def _sizes(axis: Axis, outputs: int, filters: int, sizes: tuple[int, ...]) -> tu
 
 
 def sizes_of(bounds: Mapping[str, int]) -> Integers:
-    """In the order of LOOPS."""
+    """Return the bounds in the order of LOOPS."""
     return np.array([bounds[loop] for loop in LOOPS])

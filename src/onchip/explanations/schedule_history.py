@@ -13,10 +13,11 @@ from onchip.answer.schedule import WORKSPACE, Schedule
 from onchip.arch.accelerator import Accelerator
 from onchip.arch.memory import DRAM
 from onchip.cost.schedule.compute_cost import ComputeCost
+from onchip.cost.schedule.homes import homes_of_computes
 from onchip.facts.residencies import Began, Residency
 from onchip.ir.tensor import Role
 from onchip.lower.schedule.tile_graph import TileGraph
-from onchip.solve.schedule.runs import NestPlace, Residents, Step, step_of
+from onchip.solve.schedule.runs import NestPlace, Step, step_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,8 +62,8 @@ class ScheduleHistory:
     def nest_places(self) -> Mapping[str, tuple[NestPlace, ...]]:
         """Of each tile operator its nests, and where their operands are: by this a Compute finds its mappings."""
         return {
-            name: tuple(self._steps[name].nest_places(homes)) if self._steps[name].nests else ()
-            for name, homes in self._homes.items()
+            name: tuple(self.steps[name].nest_places(homes)) if self.steps[name].nests else ()
+            for name, homes in self.homes.items()
         }
 
     @cached_property
@@ -72,21 +73,22 @@ class ScheduleHistory:
         copied = (tensors[one.tensor] for one in self.copies if DRAM in (one.source, one.target))
         streamed = (
             operand.bands[0]
-            for name, homes in self._homes.items()
-            for operand, home in zip(self._steps[name].operands, homes, strict=True)
+            for name, homes in self.homes.items()
+            for operand, home in zip(self.steps[name].operands, homes, strict=True)
             if home is None
         )
         return frozenset(one.part_of or one.name for one in (*copied, *streamed))
 
     @cached_property
-    def _steps(self) -> Mapping[str, Step]:
+    def steps(self) -> Mapping[str, Step]:
+        """Return for each tile operator its nests and operands."""
         return {one.name: step_of(self.tiles, one) for one in self.tiles.graph.operators}
 
     @cached_property
-    def _homes(self) -> Mapping[str, tuple[str | None, ...]]:
+    def homes(self) -> Mapping[str, tuple[str | None, ...]]:
         """Of each tile operator, in the order in which they run, where its operands are; None: in DRAM."""
-        replayed = Residents(self.accelerator.addressed).homes(self.schedule.program.instructions, self._steps)
-        return dict(zip(self.operators, replayed, strict=True))
+        operands = {name: step.operands for name, step in self.steps.items()}
+        return dict(homes_of_computes(self.accelerator.addressed, self.schedule.program, operands))
 
     @property
     def step_count(self) -> int:

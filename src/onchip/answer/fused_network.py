@@ -1,0 +1,66 @@
+"""A network as the verifier of fusion strategies has it: loop nests, and through which windows each sees its inputs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from onchip.ir.layer import Layer
+from onchip.ir.window import Window
+
+
+@dataclass(frozen=True, slots=True)
+class MapInNetwork:
+    """A feature map of `channels` (batch included) times `rows` x `columns` pixels, of `bits` an element."""
+
+    name: str
+    channels: int
+    rows: int
+    columns: int
+    bits: int
+
+    @property
+    def size_bits(self) -> int:
+        """What the whole map takes, in bits."""
+        return self.channels * self.rows * self.columns * self.bits
+
+
+@dataclass(frozen=True, slots=True)
+class ReadInNetwork:
+    """A feature map, by name, that a layer sees through a window along each axis; a negative pad crops."""
+
+    source: str
+    rows: Window
+    columns: Window
+
+
+@dataclass(frozen=True, slots=True)
+class NestInNetwork:
+    """A layer: its loop nest over all that it writes, and the bits of all its weights together.
+
+    Of two maps that a layer with an operand `weight` reads, the second is that operand.
+    """
+
+    name: str
+    nest: Layer
+    reads: tuple[ReadInNetwork, ...]
+    writes: MapInNetwork
+    weight_bits: int
+
+    @property
+    def is_addition(self) -> bool:
+        """Whether the weight is a feature map."""
+        return len(self.reads) > 1 and self.nest.has_weight
+
+
+@dataclass(frozen=True, slots=True)
+class FusedNetwork:
+    """Layers in an order in which they can run; `inputs` come from outside."""
+
+    inputs: tuple[MapInNetwork, ...]
+    layers: tuple[NestInNetwork, ...]
+
+    @property
+    def maps(self) -> Mapping[str, MapInNetwork]:
+        """All feature maps, by name."""
+        return {one.name: one for one in (*self.inputs, *(layer.writes for layer in self.layers))}

@@ -1,0 +1,96 @@
+"""A schedule file as `schedule` would show it: read -> verify -> price -> bound. Nothing is searched."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from math import ceil
+from typing import Final
+
+from onchip.answer.document import Claim
+from onchip.answer.result import Result, Status
+from onchip.answer.schedule import Schedule, ScheduledStack
+from onchip.app.check_schedule import ScheduleFile, check_schedule_file, precision_of
+from onchip.app.schedule_figures import PricedSchedule, priced_schedule
+from onchip.cost.schedule.relaxation import Relaxation, relaxation
+from onchip.formats.own.schedule_json import DECISIONS
+from onchip.lower.schedule.tiled import tile_graph
+from onchip.reports.schedule.check import ScheduleCheck
+from onchip.reports.schedule.outcome import ScheduleOutcome, ScheduleSeconds
+from onchip.solve.schedule.objective import ScheduleObjective
+
+ANYTHING: Final[Mapping[str, str]] = dict.fromkeys(DECISIONS, "any")
+"""What the bound of a file that claims none is proven among."""
+NOT_SAID: Final = "not said"
+"""The method of a schedule that claims nothing."""
+
+
+@dataclass(frozen=True, slots=True)
+class ShownSchedule:
+    """What the verifier found of a schedule file, and the same as `schedule` shows it; None where it is not legal."""
+
+    check: ScheduleCheck
+    outcome: ScheduleOutcome | None = None
+
+
+def schedule_to_show(file: ScheduleFile) -> ShownSchedule:
+    """Verify a schedule file and, if it is legal, find its figures and the parts of the bound.
+
+    One without `result` is shown for least energy, with the bound over everything. Raises InputError for what cannot
+    be read, UsageError for what contradicts the file.
+    """
+    started = time.perf_counter()
+    check = check_schedule_file(file)
+    verified = time.perf_counter()
+    if check.tiles is None or not check.is_legal:
+        return ShownSchedule(check)
+    priced = priced_schedule(check.document, check.tiles)
+    parts = _relaxation(check)
+    seconds = ScheduleSeconds(time.perf_counter() - verified, 0.0, verified - started)
+    return ShownSchedule(check, _outcome(check, priced, parts, file.network, seconds))
+
+
+def _outcome(
+    check: ScheduleCheck, priced: PricedSchedule, parts: Relaxation, source: str, seconds: ScheduleSeconds
+) -> ScheduleOutcome:
+    document = check.document
+    claim = document.claim
+    objective = ScheduleObjective.ENERGY if claim is None else ScheduleObjective(claim.objective)
+    value = objective.value_of(priced.figures)
+    result = _result(document.answer, claim, value, parts)
+    return ScheduleOutcome(
+        source,
+        check.network,
+        document.accelerator,
+        objective,
+        objective.unit,
+        result,
+        parts,
+        ANYTHING if claim is None else claim.space,
+        seconds,
+        check.tiles,
+        priced.figures,
+        document,
+        priced.costs,
+        check.verdict.not_checked,
+        is_from_file=True,
+    )
+
+
+def _result(schedule: Schedule, claim: Claim | None, value: int, parts: Relaxation) -> Result[Schedule]:
+    """What is claimed; a file has a bound of more than 64 bits as the nearest double, maybe above the value itself."""
+    if claim is None:
+        return Result(Status.FEASIBLE, schedule, value, min(parts.energy_fj, value), 0.0, NOT_SAID)
+    bound = value if claim.status is Status.OPTIMAL else min(ceil(claim.lower_bound), value)
+    return Result(claim.status, schedule, value, bound, 0.0, claim.method)
+
+
+def _relaxation(check: ScheduleCheck) -> Relaxation:
+    """The parts of the bound for the mappings that the claim is about."""
+    network, document = check.network, check.document
+    stacks = [ScheduledStack((operator.name,)) for operator in network.operators]
+    whole = tile_graph(network, stacks, precision_of(document))
+    nests = {name: origin.nests for name, origin in whole.operators.items()}
+    keeps = document.claim is not None and document.claim.space["mappings"] != "any"
+    return relaxation(whole.graph, nests, document.accelerator, every_memory_keeps=keeps)

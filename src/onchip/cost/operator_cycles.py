@@ -1,0 +1,39 @@
+"""Which cost model says how many cycles the operators of a plan take: the simple rule, or a plug-in."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Final
+
+from onchip.arch.accelerator import Accelerator
+from onchip.cost.mac_count import SimpleCost
+from onchip.errors import UsageError
+from onchip.ir.graph import Graph
+from onchip.ir.operator import Operator
+from onchip.plugins import PluginError, PluginGroup
+
+MACS: Final = "macs"
+"""The rule of `SimpleCost`."""
+OPERATOR_COSTS: Final = PluginGroup[[Graph, Accelerator], Mapping[str, int]]("onchip.costs", Mapping)
+"""By name a function that returns whole cycles, at least 1, for the name of each operator of the graph."""
+
+
+def cycles_by_model(name: str, graph: Graph, accelerator: Accelerator) -> Callable[[Operator], int]:
+    """Return a function that says how many cycles an operator of the graph takes, by the cost model of that name.
+
+    Raises UsageError for an unknown name, AcceleratorError where `macs` has no array to count on, PluginError for a
+    plug-in that is broken or leaves an operator out.
+    """
+    if name == MACS:
+        return SimpleCost(graph, accelerator).cycles
+    model = OPERATOR_COSTS.find(name)
+    if model is None:
+        expected = ", ".join((MACS, *OPERATOR_COSTS.names))
+        raise UsageError(f"no cost model is called {name!r}", place="--cost", expected=expected)
+    cycles = model(graph, accelerator)
+    for operator in graph.operators:
+        said = cycles.get(operator.name)
+        if not isinstance(said, int) or said < 1:
+            place, expected = f"plug-in {name!r} of {OPERATOR_COSTS.name}", "whole cycles, at least 1"
+            raise PluginError(f"it says {said!r} for operator {operator.name!r}", place=place, expected=expected)
+    return lambda operator: cycles[operator.name]

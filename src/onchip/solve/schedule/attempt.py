@@ -1,0 +1,107 @@
+"""A schedule in stacks that are given, and all that its improvement needs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from functools import partial
+
+from onchip.answer.schedule import ScheduledStack, ScheduleError
+from onchip.cost.schedule.figures import ScheduleFigures, energy_and_traffic, schedule_figures
+from onchip.lower.schedule.tile_graph import TileGraph
+from onchip.lower.schedule.tiled import tile_graph
+from onchip.solve.run.limits import Run
+from onchip.solve.schedule.composition import Composer, Composition, NoMappingError
+from onchip.solve.schedule.improvement import Improver, Placed
+from onchip.solve.schedule.mapped import KnownMappings
+from onchip.solve.schedule.movements import TiledNetwork
+from onchip.solve.schedule.nest_mapper import BestMapper
+from onchip.solve.schedule.objective import ScheduleObjective
+from onchip.solve.schedule.places import Places
+from onchip.solve.schedule.question import FoundSchedule, ScheduleQuestion
+from onchip.solve.schedule.runs import step_of
+
+
+@dataclass(frozen=True, slots=True)
+class ScheduleAttempt:
+    """A schedule in some stacks, with what makes it better; composing it once more takes about `seconds`."""
+
+    question: ScheduleQuestion
+    tiles: TileGraph
+    improver: Improver
+    seconds: float
+
+    @property
+    def stacks(self) -> Sequence[ScheduledStack]:
+        """Return the stacks in the order in which they run."""
+        return self.improver.composer.stacks
+
+    @property
+    def places(self) -> Places:
+        """Where everything lies in the best schedule so far."""
+        return self.improver.best.places
+
+    @property
+    def value(self) -> int:
+        """Of the best schedule so far, in the objective's unit."""
+        return self.improver.best.value
+
+    def found(self) -> FoundSchedule:
+        """The best schedule so far, with its figures."""
+        composition = self.improver.best.composition
+        return FoundSchedule(composition, self.tiles, _figures(self.question, self.tiles, composition))
+
+    def compose_again(self) -> None:
+        """With the mappings that are known now, everything where it is; the better schedule is the best from now on."""
+        try:
+            composition = self.improver.composer.composed(self.places)
+        except NoMappingError:
+            return
+        value = _value(self.question, self.tiles, composition)
+        if value < self.value:
+            self.improver.best = Placed(self.places, composition, value)
+
+
+@dataclass(slots=True)
+class AttemptMaker:
+    """Composes first schedules; what has been mapped for one is known for all."""
+
+    question: ScheduleQuestion
+    mappings: KnownMappings
+    mapper: BestMapper
+    run: Run
+    _seconds_an_operator: float = field(default=0.0, init=False)
+
+    def made(self, stacks: Sequence[ScheduledStack], places: Places) -> ScheduleAttempt:
+        """Raises NoMappingError where something does not fit, ScheduleError for stacks that are outside the space.
+
+        And for so many tiles that, at the pace of an earlier attempt, there is no time to compose them.
+        """
+        question, begun, mapping = self.question, self.run.seconds, self.mapper.seconds
+        tiles = tile_graph(question.network, stacks, question.precision)
+        count = len(tiles.graph.operators)
+        if self._seconds_an_operator and count * self._seconds_an_operator > self.run.seconds_left:
+            raise ScheduleError(f"no time for {count:,} tile operators", place="stacks", expected="fewer, or more time")
+        network = TiledNetwork.of(tiles, [step_of(tiles, operator) for operator in tiles.graph.operators])
+        composer = Composer(tuple(stacks), network, question.accelerator, self.mappings)
+        composition = composer.composed(places)
+        value_of = partial(_value, question, tiles)
+        best = Placed(places, composition, value_of(composition))
+        improver = Improver(question.network, composer, value_of, question.lower_bound, best)
+        seconds = self.run.seconds - begun - (self.mapper.seconds - mapping)
+        self._seconds_an_operator = seconds / count
+        return ScheduleAttempt(question, tiles, improver, seconds)
+
+
+def _figures(question: ScheduleQuestion, tiles: TileGraph, composition: Composition) -> ScheduleFigures:
+    program = composition.schedule.program
+    return schedule_figures(tiles.graph, question.accelerator, program, composition.costs)
+
+
+def _value(question: ScheduleQuestion, tiles: TileGraph, composition: Composition) -> int:
+    """The objective's value, without a timeline where it needs none."""
+    if question.objective.is_timed:
+        return question.objective.value_of(_figures(question, tiles, composition))
+    program = composition.schedule.program
+    energy_fj, traffic_bytes = energy_and_traffic(tiles.graph, question.accelerator, program, composition.costs)
+    return energy_fj if question.objective is ScheduleObjective.ENERGY else traffic_bytes

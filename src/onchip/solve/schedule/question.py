@@ -1,0 +1,39 @@
+"""What a search of schedules is asked about, and what it finds."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from onchip.arch.accelerator import Accelerator
+from onchip.cost.schedule.figures import ScheduleFigures
+from onchip.ir.graph import Graph
+from onchip.lower.layers.layers_of import Precision
+from onchip.lower.schedule.tile_graph import TileGraph
+from onchip.solve.schedule.composition import Composition
+from onchip.solve.schedule.objective import ScheduleObjective
+
+
+@dataclass(frozen=True, slots=True)
+class ScheduleQuestion:
+    """The network as read, the accelerator, the bits of elements and partial sums, and what is to be least."""
+
+    network: Graph
+    accelerator: Accelerator
+    precision: Precision
+    objective: ScheduleObjective
+    lower_bound: int = 0
+    uses_cache: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class FoundSchedule:
+    """A schedule with what its Computes cost, the tile graph that it runs, and its figures.
+
+    Where stacks are given and none were found, every operator runs alone; `lacks_given_stacks` says that the time was
+    over before.
+    """
+
+    composition: Composition
+    tiles: TileGraph
+    figures: ScheduleFigures
+    lacks_given_stacks: bool = False

@@ -1,0 +1,180 @@
+"""Where the caches of a stack lie, and its weights: the lowest place with room (docs/fused.md, section 2)."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from onchip.answer.fused_network import MapInNetwork
+from onchip.answer.stacks import OverlapMode
+from onchip.arch.memory import DRAM, Operand
+from onchip.verify.stack.chip import ChipInUse
+from onchip.verify.stack.parts import StackPart, column_caches_bits, corner_bits, row_caches_bits, stack_part
+from onchip.verify.stack.running import RunningStack
+from onchip.verify.stack.strips import Axis1D, TiledLength, tiled_length
+
+
+@dataclass(frozen=True, slots=True)
+class CachePlaces:
+    """The memories from which a tile takes cached pixels, and to which it writes them; None where it does not."""
+
+    columns_from: str | None
+    columns_to: str | None
+    rows_from: str | None
+    rows_to: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class AlikeTiles:
+    """So many tiles that compute the same, with caches at the same places; the first of all stands for itself."""
+
+    part: StackPart
+    caches: CachePlaces
+    is_first: bool
+    times: int
+
+
+@dataclass(frozen=True, slots=True)
+class _Wish:
+    """What one tile would choose for itself; `spare_bits` are left of the highest memory of weights on the chip."""
+
+    columns: str
+    rows: str
+    weights: str
+    spare_bits: float
+
+
+class TiledStackOnChip:
+    """A stack in its tiles on a chip; raises PaddingAloneError where a tile sees nothing of a map."""
+
+    def __init__(self, stack: RunningStack, chip: ChipInUse) -> None:
+        tiling = stack.tiling
+        self._stack, self._chip, self._mode = stack, chip, tiling.mode
+        caches_rows = tiling.mode is OverlapMode.FULLY_CACHED
+        caches_columns = tiling.mode is not OverlapMode.RECOMPUTE
+        self._caches_rows, self._caches_columns = caches_rows, caches_columns
+        self._rows = self._axis(tiling.rows, is_rows=True, is_cached=caches_rows)
+        self._columns = self._axis(tiling.columns, is_rows=False, is_cached=caches_columns)
+        self._parts = {
+            (row, column): stack_part(stack.layers, stack.inputs, down, across)
+            for row, down in enumerate(self._rows.strips)
+            for column, across in enumerate(self._columns.strips)
+        }
+        kinds = dict.fromkeys((column, at == 0) for at, column in enumerate(self._columns.order))
+        self._wishes = {
+            (row, column, begins): self._wish(row, column, begins_row=begins)
+            for row in range(len(self._rows.strips))
+            for column, begins in kinds
+        }
+
+    def _axis(self, tile: int, *, is_rows: bool, is_cached: bool) -> TiledLength:
+        axis = Axis1D(self._stack.layers, self._stack.inputs, is_rows)
+        return tiled_length(axis, tile, is_cached=is_cached)
+
+    @property
+    def _maps(self) -> Sequence[MapInNetwork]:
+        return (*self._stack.inputs, *(layer.writes for layer in self._stack.layers))
+
+    def tiles(self) -> Iterator[AlikeTiles]:
+        """All tiles; neighbours have the cache of columns between them at the higher of both their places.
+
+        All rows have theirs at the highest place that any tile wishes.
+        """
+        places = self._chip.farther(wish.rows for wish in self._wishes.values())
+        columns = self._columns.order
+        for row, strip in enumerate(self._rows.strips):
+            takes = self._caches_rows and any(sight.cached for own in strip.reads for sight in own)
+            gives = self._caches_rows and any(one.written for one in strip.maps.values())
+            alike: Counter[tuple[int, str | None, str | None, bool]] = Counter()
+            for at, column in enumerate(columns):
+                before, behind = self._between(row, at), self._between(row, at + 1)
+                alike[column, before, behind, at == 0] += 1
+            in_rows = self._rows.order.count(row)
+            for (column, before, behind, begins), in_columns in alike.items():
+                caches = CachePlaces(before, behind, places if takes else None, places if gives else None)
+                part, times = self._parts[row, column], in_rows * in_columns
+                if begins and row == self._rows.order[0]:
+                    yield AlikeTiles(part, caches, is_first=True, times=1)
+                    times -= 1
+                if times:
+                    yield AlikeTiles(part, caches, is_first=False, times=times)
+
+    def weights(self) -> tuple[str, ...]:
+        """Where each layer's weights lie once they have come from DRAM.
+
+        Where no place has room for all of them, as many as there is room for, the largest first, are in the highest
+        memory of weights, beside one weight for each unit.
+        """
+        layers, chip = self._stack.layers, self._chip
+        together = chip.farther(wish.weights for wish in self._wishes.values())
+        on_chip = chip.places(Operand.WEIGHT)[:-1]
+        is_one_tile = len(self._rows.order) * len(self._columns.order) == 1
+        array = chip.accelerator.array
+        if together != DRAM or not on_chip or is_one_tile or array is None:
+            return tuple(together for _ in layers)
+        left = min(wish.spare_bits for wish in self._wishes.values())
+        left -= array.macs * max(layer.nest.weight_bits for layer in layers)
+        places = dict.fromkeys(range(len(layers)), DRAM)
+        for number, layer in sorted(enumerate(layers), key=lambda one: -one[1].weight_bits):
+            if layer.weight_bits <= left:
+                places[number] = on_chip[-1]
+                left -= layer.weight_bits
+        return tuple(places[number] for number in range(len(layers)))
+
+    def _between(self, row: int, at: int) -> str | None:
+        """The place of the cache of columns between a tile and the one before it; None at an edge."""
+        order = self._columns.order
+        if not self._caches_columns or not 0 < at < len(order):
+            return None
+        both = (self._wishes[row, order[one], one == 0] for one in (at - 1, at))
+        return self._chip.farther(wish.columns for wish in both)
+
+    def _wish(self, row: int, column: int, *, begins_row: bool) -> _Wish:
+        """The first tile of a row fills the caches of columns one by one; in all others they are all there."""
+        part, chip, maps = self._parts[row, column], self._chip, self._maps
+        alive = with_columns = most_alive_bits(part, {})
+        if self._caches_columns:
+            beside = column_caches_bits(maps, self._rows.strips[row], self._columns)
+            with_columns = most_alive_bits(part, beside) if begins_row else alive + sum(beside.values())
+        columns = rows = self._lowest_for_caches(with_columns)
+        taken = dict.fromkeys(self._up_to(self._lowest_for_caches(alive)), alive)
+        if self._caches_columns:
+            taken[columns] = with_columns
+        if self._caches_rows:
+            with_rows = with_columns + row_caches_bits(maps, self._rows, self._columns)
+            corner = corner_bits(maps, self._rows, self._columns)
+            rows = self._lowest_for_caches(with_rows, {columns: corner})
+            taken[rows] = with_rows - (corner if rows == columns else 0)
+        needed = sum(layer.weight_bits for layer in self._stack.layers)
+        left = {place: chip.room_bits(place) - taken.get(place, 0) for place in chip.places(Operand.WEIGHT)}
+        weights = next(place for place, room in left.items() if room >= needed)
+        return _Wish(columns, rows, weights, [0, *left.values()][-2])
+
+    def _lowest_for_caches(self, bits: int, less: Mapping[str, int] | None = None) -> str:
+        """What is cached is written as an output, and read as an input."""
+        places = self._chip.places(Operand.INPUT, Operand.OUTPUT)
+        saved = less or {}
+        return next(place for place in places if self._chip.room_bits(place) >= bits - saved.get(place, 0))
+
+    def _up_to(self, top: str) -> Iterator[str]:
+        places = self._chip.places(Operand.OUTPUT)
+        return (place for place in places if self._chip.rank(place) <= self._chip.rank(top))
+
+
+def most_alive_bits(part: StackPart, caches: Mapping[str, int]) -> int:
+    """The most bits at a time of what layers see and make, of maps that wait, and of the caches of maps made so far."""
+    readers = [layer.sources for layer in part.layers]
+    made = {one.map.name: one.bits for one in part.loaded}
+    cached = sum(caches.get(name, 0) for name in made)
+    most = sum(made.values()) + cached
+    for number, layer in enumerate(part.layers):
+        still_read = frozenset[str]().union(*readers[number:])
+        never_read = frozenset(name for name in made if not any(name in one for one in readers))
+        waiting = sum(
+            bits for name, bits in made.items() if name not in layer.sources and name in still_read | never_read
+        )
+        most = max(most, waiting + layer.seen_bits + layer.made.bits + cached)
+        made[layer.made.map.name] = layer.made.bits
+        cached += caches.get(layer.made.map.name, 0)
+    return most

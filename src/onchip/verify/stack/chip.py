@@ -1,0 +1,85 @@
+"""The accelerator while a stack runs: places where operands may lie, and the room that maps between stacks leave."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from math import inf
+
+from onchip.answer.layer_mapping import loops_along
+from onchip.arch.accelerator import Accelerator
+from onchip.arch.memory import DRAM, Access, Direction, MemoryLevel, Operand, Port
+from onchip.errors import AcceleratorError
+
+
+class ChipInUse:
+    """Single memories nearest the MACs first, then DRAM; `taken_bits` are those of whole maps, by memory."""
+
+    def __init__(self, accelerator: Accelerator, taken_bits: Mapping[str, int]) -> None:
+        self.accelerator = accelerator
+        self.taken_bits = taken_bits
+        self.names = (*(level.memory.name for level in accelerator.levels), DRAM)
+        self._levels = {level.memory.name: level for level in accelerator.levels}
+        dimensions = set(accelerator.array.sizes if accelerator.array else ())
+        self._single = [one for one in accelerator.levels if one.serves is None or set(one.serves) == dimensions]
+
+    @property
+    def levels(self) -> tuple[MemoryLevel, ...]:
+        """All memories on the chip, nearest the MACs first."""
+        return self.accelerator.levels
+
+    def places(self, *operands: Operand) -> tuple[str, ...]:
+        """Where all of these operands may lie whole."""
+        holding = (one for one in self._single if all(operand in one.memory.holds for operand in operands))
+        return (*(one.memory.name for one in holding), DRAM)
+
+    def rank(self, memory: str) -> int:
+        """How far a memory is from the MACs; 0 is the nearest."""
+        return self.names.index(memory)
+
+    def farther(self, memories: Iterable[str]) -> str:
+        """The memory that is the farthest from the MACs."""
+        return max(memories, key=self.rank)
+
+    def room_bits(self, memory: str) -> float:
+        """What maps between stacks leave of a memory; DRAM has any room."""
+        if memory == DRAM:
+            return inf
+        return self._levels[memory].memory.capacity_bytes * 8 - self.taken_bits.get(memory, 0)
+
+    def lowest(self, places: Iterable[str], bits: int) -> str | None:
+        """The first of the places that has so much room."""
+        return next((place for place in places if self.room_bits(place) >= bits), None)
+
+    def may_hold(self, memory: str, operand: Operand) -> bool:
+        """Whether data pass a memory as this operand."""
+        return memory == DRAM or operand in self._levels[memory].memory.holds
+
+    def access(self, memory: str) -> Access:
+        """What an access costs; raises AcceleratorError where that is not said."""
+        dram = self.accelerator.dram
+        access = (dram.access if dram else None) if memory == DRAM else self._levels[memory].access
+        if access is None:
+            raise AcceleratorError("nothing says what an access costs", place=f"memory {memory!r}", expected="energies")
+        return access
+
+    def port(self, memory: str, direction: Direction, *, towards_macs: bool) -> tuple[int, Port] | None:
+        """The port that a copy takes on that side, with its number: the first serves the MACs, the last DRAM.
+
+        None without any ports. Raises AcceleratorError where none has that direction.
+        """
+        dram = self.accelerator.dram
+        ports = (dram.ports if dram else ()) if memory == DRAM else self._levels[memory].ports
+        fitting = [one for one in enumerate(ports) if one[1].direction in (direction, Direction.READ_WRITE)]
+        if ports and not fitting:
+            raise AcceleratorError(f"no port can {direction}", place=f"memory {memory!r}", expected="one that does")
+        return (fitting[0] if towards_macs else fitting[-1]) if fitting else None
+
+
+def with_groups_along_all(accelerator: Accelerator) -> Accelerator:
+    """The same, with an array of which every dimension may unroll groups, too, as DeFiNES's rule does."""
+    if accelerator.array is None:
+        return accelerator
+    array = accelerator.array
+    wider = {name: tuple(dict.fromkeys((*loops_along(array, name), "G"))) for name in array.dimensions}
+    return replace(accelerator, array=replace(array, unrolls=wider))

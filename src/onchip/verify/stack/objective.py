@@ -1,0 +1,52 @@
+"""The objective value of a strategy: sums over stacks of whole femtojoules, cycles or bits, or a product of sums."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+FEMTOJOULES_IN_A_PICOJOULE = 1000
+RELATIVE_TOLERANCE = 1e-12
+"""Energies and cycles are sums of real numbers, which differ in their last digits by the order of adding."""
+
+
+@dataclass(frozen=True, slots=True)
+class RunCost:
+    """What one stack costs: pJ, cycles, and bits from and to DRAM."""
+
+    energy_pj: float
+    cycles: float
+    dram_bits: int
+
+
+@dataclass(frozen=True, slots=True)
+class ObjectiveRange:
+    """The value as it is rounded here, and the least and greatest that another order of adding leads to."""
+
+    nearest: int
+    least: int
+    greatest: int
+
+
+def objective_range(objective: str, stacks: Sequence[RunCost]) -> ObjectiveRange:
+    """The objective value, in fJ, cycles, their product, or bits; raises ValueError for another objective."""
+    energies = _rounded([FEMTOJOULES_IN_A_PICOJOULE * one.energy_pj for one in stacks])
+    cycles = _rounded([one.cycles for one in stacks])
+    match objective:
+        case "energy":
+            return ObjectiveRange(*energies)
+        case "latency":
+            return ObjectiveRange(*cycles)
+        case "edp":
+            return ObjectiveRange(*(one * other for one, other in zip(energies, cycles, strict=True)))
+        case "dram":
+            bits = sum(one.dram_bits for one in stacks)
+            return ObjectiveRange(bits, bits, bits)
+        case _:
+            raise ValueError(objective)
+
+
+def _rounded(values: Sequence[float]) -> tuple[int, int, int]:
+    least = sum(round(value * (1 - RELATIVE_TOLERANCE)) for value in values)
+    greatest = sum(round(value * (1 + RELATIVE_TOLERANCE)) for value in values)
+    return sum(map(round, values)), least, greatest

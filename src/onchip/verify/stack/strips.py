@@ -1,0 +1,183 @@
+"""Which pixels the tiles of a stack compute and see along one axis, tile by tile (docs/fused.md, section 1).
+
+All intervals are half-open.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from onchip.answer.fused_network import MapInNetwork, NestInNetwork, ReadInNetwork
+from onchip.ir.window import Window
+
+Interval: TypeAlias = tuple[int, int]
+
+
+class PaddingAloneError(Exception):
+    """A tile sees nothing of a feature map but padding; its text names the map."""
+
+
+@dataclass(frozen=True, slots=True)
+class PixelsOfMap:
+    """Of a map along an axis: pixels from the first to the last that is seen, and those that the tile computes.
+
+    Of what is there when the tile is done `kept` wait in a cache for later tiles; `written` of them are new in it.
+    """
+
+    needed: int
+    computed: int
+    kept: int
+    written: int
+
+
+@dataclass(frozen=True, slots=True)
+class PixelsSeen:
+    """Of a layer's input along an axis: stored pixels, those of them from a cache, and zeros before and behind."""
+
+    seen: int
+    cached: int
+    before: int
+    behind: int
+
+
+@dataclass(frozen=True, slots=True)
+class Strip:
+    """One tile along an axis: maps by name, the reads of each layer."""
+
+    maps: Mapping[str, PixelsOfMap]
+    reads: tuple[tuple[PixelsSeen, ...], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class TiledLength:
+    """All tiles along an axis: the different ones in the order in which they first stand, and which stands where.
+
+    `kept` is the most that any tile keeps of each map, `whole` how much of it all tiles compute.
+    """
+
+    strips: tuple[Strip, ...]
+    order: tuple[int, ...]
+    kept: Mapping[str, int]
+    whole: Mapping[str, int]
+
+
+@dataclass(frozen=True, slots=True)
+class Axis1D:
+    """The layers of a stack along their rows, or their columns; only the last one's output leaves."""
+
+    layers: Sequence[NestInNetwork]
+    inputs: Sequence[MapInNetwork]
+    is_rows: bool
+
+    def length(self, one: MapInNetwork) -> int:
+        """How many pixels a map has along this axis."""
+        return one.rows if self.is_rows else one.columns
+
+    def window(self, read: ReadInNetwork) -> Window:
+        """Through which a layer sees a map along this axis."""
+        return read.rows if self.is_rows else read.columns
+
+    def readers(self, name: str) -> Iterator[tuple[str, Window]]:
+        """What the layers that read a map write, and their windows."""
+        for layer in self.layers:
+            yield from ((layer.writes.name, self.window(read)) for read in layer.reads if read.source == name)
+
+
+def tiled_length(axis: Axis1D, tile: int, *, is_cached: bool) -> TiledLength:
+    """Tiles of `tile` pixels of the output, a smaller one first; cached, no pixel is computed twice.
+
+    Raises PaddingAloneError where a tile of a layer sees none of its input.
+    """
+    output = axis.layers[-1].writes
+    length = axis.length(output)
+    ends = range(length % tile or tile, length + 1, tile)
+    computed = {output.name: [(max(end - tile, 0), end) for end in ends]}
+    maps = {output.name: [PixelsOfMap(end - begin, end - begin, 0, 0) for begin, end in computed[output.name]]}
+    for one in (*(layer.writes for layer in reversed(axis.layers[:-1])), *axis.inputs):
+        computed[one.name], maps[one.name] = _of_map(axis, one, computed, is_cached=is_cached)
+    reads = [[_seen_by(axis, layer, read, computed, is_cached) for read in layer.reads] for layer in axis.layers]
+    strips = [
+        Strip(
+            {name: pixels[at] for name, pixels in maps.items()},
+            tuple(tuple(sight[at] for sight in own) for own in reads),
+        )
+        for at in range(len(ends))
+    ]
+    different: list[Strip] = []
+    order: list[int] = []
+    numbers: dict[object, int] = {}
+    for strip in strips:
+        key = tuple(strip.maps.values()), strip.reads
+        if key not in numbers:
+            numbers[key] = len(different)
+            different.append(strip)
+        order.append(numbers[key])
+    kept = {name: max(one.kept for one in pixels) for name, pixels in maps.items()}
+    whole = {name: max(end for _, end in own) - min(begin for begin, _ in own) for name, own in computed.items()}
+    return TiledLength(tuple(different), tuple(order), kept, whole)
+
+
+def _of_map(
+    axis: Axis1D, one: MapInNetwork, computed: Mapping[str, Sequence[Interval]], *, is_cached: bool
+) -> tuple[list[Interval], list[PixelsOfMap]]:
+    """What of a map each tile computes, from what its readers compute."""
+    size = axis.length(one)
+    readers = [(window, computed[name]) for name, window in axis.readers(one.name)]
+    found: list[Interval] = []
+    pixels: list[PixelsOfMap] = []
+    for at in range(len(readers[0][1])):
+        looks = [_look(window, own[at], size) for window, own in readers]
+        busy = [look for look, (_, own) in zip(looks, readers, strict=True) if own[at][0] < own[at][1]]
+        if any(begin >= end for begin, end in busy):
+            raise PaddingAloneError(one.name)
+        begin, end = min(look[0] for look in looks), max(look[1] for look in looks)
+        if is_cached and found:
+            begin = found[-1][1]
+        found.append((begin, end))
+        needed = max(look[1] for look in busy) - min(look[0] for look in busy) if busy else 0
+        kept = max(end - min(_seen_next(window, own, at, size) for window, own in readers), 0) if is_cached else 0
+        pixels.append(PixelsOfMap(needed, end - begin, kept, min(kept, end - begin)))
+    return found, pixels
+
+
+def _look(window: Window, own: Interval, size: int) -> Interval:
+    """The stored pixels that a reader's own take; a reader that computes nothing is where it has ended."""
+    begin, end = _unclipped(window, own)
+    ended = _clipped(end, size)
+    return (_clipped(begin, size) if own[0] < own[1] else ended), ended
+
+
+def _unclipped(window: Window, own: Interval) -> Interval:
+    return own[0] * window.stride - window.pad, (own[1] - 1) * window.stride - window.pad + window.reach
+
+
+def _clipped(position: int, size: int) -> int:
+    return min(max(position, 0), size)
+
+
+def _seen_next(window: Window, own: Sequence[Interval], at: int, size: int) -> int:
+    """The first stored pixel that a reader takes in later tiles; the map's end where it is done."""
+    end = own[at][1]
+    return _clipped(end * window.stride - window.pad, size) if end < own[-1][1] else size
+
+
+def _seen_by(
+    axis: Axis1D,
+    layer: NestInNetwork,
+    read: ReadInNetwork,
+    computed: Mapping[str, Sequence[Interval]],
+    is_cached: bool,
+) -> list[PixelsSeen]:
+    every = (*axis.inputs, *(each.writes for each in axis.layers))
+    size = next(axis.length(one) for one in every if one.name == read.source)
+    window, found = axis.window(read), list[PixelsSeen]()
+    for own, there in zip(computed[layer.writes.name], computed[read.source], strict=True):
+        begin, end = _look(window, own, size)
+        cached = max(min(end, there[0]) - begin, 0) if is_cached else 0
+        first, behind = _unclipped(window, own)
+        is_busy = own[0] < own[1]
+        zeros = (max(-first, 0), max(behind - size, 0)) if is_busy else (0, 0)
+        found.append(PixelsSeen(end - begin, cached, *zeros))
+    return found

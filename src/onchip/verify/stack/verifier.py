@@ -1,0 +1,143 @@
+"""What does a fusion strategy cost by its mappings? Tile by tile, as docs/fused.md says, with nothing searched."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from math import fsum
+
+from onchip.answer.fused_network import FusedNetwork
+from onchip.answer.strategy import EnergyCause, FusionStrategy, StrategyFigures
+from onchip.arch.accelerator import Accelerator
+from onchip.arch.memory import Operand
+from onchip.verify.rules import Rule, Violation
+from onchip.verify.stack.caches import AlikeTiles, TiledStackOnChip
+from onchip.verify.stack.chip import ChipInUse
+from onchip.verify.stack.mappings import MappingsOfStrategy, TilePrices
+from onchip.verify.stack.objective import ObjectiveRange, RunCost, objective_range
+from onchip.verify.stack.running import RunningStack, running_stacks
+from onchip.verify.stack.strips import PaddingAloneError
+from onchip.verify.stack.tile_run import LayerRunByMapping, MappingMissingError, StackOnChip, TileRunByMappings
+
+MACS = "macs"
+"""Where multiply-accumulates are, beside the memories."""
+
+
+@dataclass(frozen=True, slots=True)
+class StrategySetting:
+    """What a strategy is replayed on: its network, an accelerator, what is least, and whether units work in parts."""
+
+    network: FusedNetwork
+    accelerator: Accelerator
+    objective: str
+    counts_parts: bool
+
+
+@dataclass(frozen=True, slots=True)
+class ReplayedStrategy:
+    """What is wrong with a strategy's mappings, and what it costs if that is nothing; `priced` mappings are its own.
+
+    Energies are rounded to femtojoules, and cycles to whole ones, for each stack: where that may go either way, the
+    objective value is anywhere in `objectives`.
+    """
+
+    violations: tuple[Violation, ...]
+    figures: StrategyFigures | None
+    objectives: ObjectiveRange | None
+    priced: int
+
+
+def replay_strategy(setting: StrategySetting, strategy: FusionStrategy, prices: TilePrices) -> ReplayedStrategy:
+    """Run every layer of every tile by the strategy's mappings; the strategy's structure has to be legal.
+
+    Raises AcceleratorError for an accelerator that does not say what moving data costs; nothing for what a strategy
+    says. What `prices` gives is not checked.
+    """
+    mappings = MappingsOfStrategy(strategy, prices, counts_parts=setting.counts_parts)
+    tallies: list[_Tally] = []
+    for stack in running_stacks(setting.network, strategy):
+        try:
+            tallies.append(_replayed(stack, setting.accelerator, mappings))
+        except PaddingAloneError as error:
+            detail = f"a tile sees nothing of {str(error)!r} but padding"
+            mappings.violations.append(Violation(Rule.NOT_IN_TILES, f"stack {stack.number}", detail))
+        except MappingMissingError as error:
+            detail = f"stack {stack.number} has no mapping of one of its tiles, wherever its operands lie"
+            mappings.violations.append(Violation(Rule.MAPPING_MISSING, str(error), detail))
+    violations = mappings.violations or list(mappings.unused())
+    if violations:
+        return ReplayedStrategy(tuple(violations), None, None, mappings.priced)
+    objectives = objective_range(setting.objective, [tally.cost for tally in tallies])
+    return ReplayedStrategy((), _figures(tallies, objectives), objectives, mappings.priced)
+
+
+@dataclass(slots=True)
+class _Tally:
+    """What a stack costs; energies are lists of what is to be added up."""
+
+    energies_pj: dict[tuple[str, str], list[float]] = field(default_factory=lambda: defaultdict(list))
+    cycles: list[float] = field(default_factory=list)
+    macs: int = 0
+    dram_bits: int = 0
+    peak_bytes: dict[str, int] = field(default_factory=dict)
+
+    @property
+    def cost(self) -> RunCost:
+        """What the objective is made of."""
+        energy_pj = fsum(one for energies in self.energies_pj.values() for one in energies)
+        return RunCost(energy_pj, fsum(self.cycles), self.dram_bits)
+
+    def add_layer(self, layer: LayerRunByMapping, times: int) -> None:
+        """A layer that has a price, in so many tiles."""
+        self.macs += times * layer.macs
+        if layer.priced is None:
+            return
+        price = layer.priced.price
+        for (memory, operand), energy_pj in price.memory_energy_pj.items():
+            is_weight = operand == Operand.WEIGHT and not layer.weights_are_maps
+            cause = EnergyCause.WEIGHT if is_weight else EnergyCause.ACTIVATION
+            self.energies_pj[memory, cause].append(times * energy_pj)
+        self.energies_pj[MACS, EnergyCause.MAC].append(times * price.mac_energy_pj)
+        self.cycles.append(times * price.cycles)
+        self.dram_bits += times * price.dram_bits
+        for memory, size in layer.priced.taken_bytes.items():
+            self.peak_bytes[memory] = max(self.peak_bytes.get(memory, 0), size)
+
+
+def _replayed(stack: RunningStack, accelerator: Accelerator, mappings: MappingsOfStrategy) -> _Tally:
+    chip = ChipInUse(accelerator, stack.taken_bits)
+    tiled = TiledStackOnChip(stack, chip)
+    on_chip, tally = StackOnChip(stack, chip, mappings, tiled.weights()), _Tally()
+    for tile in tiled.tiles():
+        _add_tile(tally, TileRunByMappings(on_chip, tile), tile)
+    return tally
+
+
+def _add_tile(tally: _Tally, run: TileRunByMappings, tile: AlikeTiles) -> None:
+    for layer in run.layers:
+        tally.add_layer(layer, tile.times)
+    for moved in run.copies:
+        for memory, energy_pj in moved.energies_pj:
+            tally.energies_pj[memory, EnergyCause.COPY].append(tile.times * energy_pj)
+        tally.cycles.append(tile.times * moved.cycles)
+        tally.dram_bits += tile.times * moved.dram_bits
+
+
+def _figures(tallies: Sequence[_Tally], objectives: ObjectiveRange) -> StrategyFigures:
+    energies: dict[tuple[str, str], list[float]] = defaultdict(list)
+    peaks: dict[str, int] = {}
+    for tally in tallies:
+        for place, found in tally.energies_pj.items():
+            energies[place] += found
+        for memory, size in tally.peak_bytes.items():
+            peaks[memory] = max(peaks.get(memory, 0), size)
+    return StrategyFigures(
+        objectives.nearest,
+        fsum(one for found in energies.values() for one in found),
+        fsum(one for tally in tallies for one in tally.cycles),
+        sum(tally.macs for tally in tallies),
+        sum(tally.dram_bits for tally in tallies),
+        {place: fsum(found) for place, found in energies.items()},
+        peaks,
+    )

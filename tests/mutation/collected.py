@@ -1,0 +1,190 @@
+"""All tests of the verifier in one process: collected once, then each mutant runs those that it may fail, after a fork.
+
+A process for each mutant leaves nothing of it behind, and nothing is imported twice.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import resource
+import signal
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+from _pytest.runner import runtestprotocol
+from hypothesis import Phase, settings
+
+import onchip.verify
+from mutation.touched import LinesByModule, lines_run
+
+SECONDS_AT_LEAST = 2.0
+TIMES_AS_LONG = 10
+"""A test that computes so much longer than without a mutant has found it out."""
+
+SECONDS_OF_ALL = 300.0
+"""So long collecting tests and running them may compute together."""
+
+LONGEST_NAME = 4096
+PREPARED = "before the first test"
+
+MOST_BYTES = 4 << 30
+"""What a mutant that goes on for ever may take until then."""
+
+TESTS = ("tests/refusals", "tests/verify", "tests/lower/test_tile_graph_verified.py")
+NOT_OF_ONE_MUTANT = ("tests/refusals/test_mutations.py", "tests/refusals/test_mutants_explained.py")
+"""They make mutants themselves."""
+
+
+@dataclass(frozen=True, slots=True)
+class Trace:
+    """What a test runs of the verifier, and for how long it computes, in seconds."""
+
+    lines: LinesByModule
+    seconds: float
+
+    def touches(self, module: str, lines: range) -> bool:
+        return any(line in lines for line in self.lines.get(module, ()))
+
+
+class CollectedTests:
+    """A plugin of pytest that collects the tests and then, instead of running them, does what it is told."""
+
+    def __init__(self, then: Callable[[CollectedTests], None]) -> None:
+        self._then = then
+        self._items: dict[str, pytest.Item] = {}
+
+    def collect(self) -> None:
+        """Collects, and does what it was told; an error of collecting leaves that undone."""
+        pytest.main(["-q", "--no-summary", "-p", "no:cacheprovider", "-p", "no:xdist", *TESTS], plugins=[self])
+
+    @property
+    def names(self) -> Sequence[str]:
+        return tuple(self._items)
+
+    def pytest_sessionstart(self) -> None:
+        """Examples are the same each time, nothing is made smaller, nothing stored."""
+        settings.register_profile(
+            "mutants", deadline=None, derandomize=True, database=None, phases=(Phase.explicit, Phase.generate)
+        )
+        settings.load_profile("mutants")
+
+    def pytest_runtestloop(self, session: pytest.Session) -> bool:
+        if session.testsfailed:
+            raise session.Interrupted("not all tests are collected")
+        self._items = {item.nodeid: item for item in session.items if not item.nodeid.startswith(NOT_OF_ONE_MUTANT)}
+        self._then(self)
+        return True
+
+    def traces_here(self) -> dict[str, list[Any]]:
+        """By test the lines that it runs, None where it fails, and its seconds; in this process."""
+        folder = onchip.verify.__path__[0]
+        modules = {str(path): str(path.relative_to(folder).with_suffix("")) for path in Path(folder).rglob("*.py")}
+        found: dict[str, list[Any]] = {}
+        for name, item in self._items.items():
+            begin = time.process_time()
+            with lines_run(modules) as lines:
+                passes = _passes(item)
+            found[name] = [lines if passes else None, time.process_time() - begin]
+        return found
+
+    def first_failure(
+        self, prepare: Callable[[], None], tests: Sequence[str], traces: Mapping[str, Trace]
+    ) -> str | None:
+        """The first of the tests that fails after `prepare`, in a process of its own; None where all pass.
+
+        Raises RuntimeError where `prepare` fails.
+        """
+
+        def run() -> str:
+            prepare()
+            os.pwrite(begun, PREPARED.ljust(LONGEST_NAME).encode(), 0)
+            resource.setrlimit(resource.RLIMIT_AS, (MOST_BYTES, MOST_BYTES))
+            for name in tests:
+                os.pwrite(begun, name.ljust(LONGEST_NAME).encode(), 0)
+                _compute_no_longer_than(SECONDS_AT_LEAST + TIMES_AS_LONG * traces[name].seconds)
+                if not _passes(self._items[name]):
+                    return name
+            return ""
+
+        begun = os.memfd_create("begun")
+        failed = _in_a_process(run)
+        last = os.pread(begun, LONGEST_NAME, 0).decode().strip()
+        os.close(begun)
+        if not last:
+            raise RuntimeError("a mutant cannot be put in place")
+        return last if failed is None else failed or None
+
+    def first_failure_here(self, tests: Sequence[str]) -> str | None:
+        """The same in this process."""
+        return next((name for name in tests if not _passes(self._items[name])), None)
+
+
+def first_failure_at_import(prepare: Callable[[], None], tests: Sequence[str]) -> str | None:
+    """The first of the tests that fails after `prepare`, which comes before anything imports the verifier."""
+    found: list[str | None] = ["collecting the tests"]
+
+    def run() -> str:
+        prepare()
+        _compute_no_longer_than(SECONDS_OF_ALL)
+        CollectedTests(lambda collected: found.__setitem__(0, collected.first_failure_here(tests))).collect()
+        return found[0] or ""
+
+    failed = _in_a_process(run)
+    return "a test that goes on for ever" if failed is None else failed or None
+
+
+def traces_of_all() -> dict[str, Trace]:
+    """Each test's, run one after another in a process of their own; raises RuntimeError where one fails."""
+    found: dict[str, list[Any]] = {}
+
+    def run() -> dict[str, list[Any]]:
+        CollectedTests(lambda collected: found.update(collected.traces_here())).collect()
+        return found
+
+    traced = _in_a_process(run)
+    failing = [name for name, (lines, _) in (traced or {}).items() if lines is None]
+    if failing or not traced:
+        raise RuntimeError(f"fails without a mutant: {failing or 'collecting the tests'}")
+    return {name: Trace(*each) for name, each in traced.items()}
+
+
+def _compute_no_longer_than(seconds: float) -> None:
+    """The process ends when it has."""
+    signal.setitimer(signal.ITIMER_VIRTUAL, seconds)
+
+
+def _passes(item: pytest.Item) -> bool:
+    return not any(report.failed for report in runtestprotocol(item, nextitem=None, log=False))
+
+
+def _in_a_process(run: Callable[[], Any]) -> Any:  # noqa: ANN401 (JSON)
+    """What `run` returns in a child, as JSON has it; None where the child comes to an end of its own."""
+    reading, writing = os.pipe()
+    child = os.fork()
+    if child == 0:
+        status = 1
+        try:
+            os.close(reading)
+            _silence()
+            answer = json.dumps(run()).encode()
+            with os.fdopen(writing, "wb") as pipe:
+                pipe.write(answer)
+            status = 0
+        finally:
+            os._exit(status)
+    os.close(writing)
+    with os.fdopen(reading, "rb") as pipe:
+        answer = pipe.read()
+    os.waitpid(child, 0)
+    return json.loads(answer) if answer else None
+
+
+def _silence() -> None:
+    with Path(os.devnull).open("w") as nowhere:
+        for stream in (1, 2):
+            os.dup2(nowhere.fileno(), stream)

@@ -1,0 +1,71 @@
+"""What became of each mutant: written down as it is found, so that a run that is broken off goes on where it was."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, astuple, dataclass
+from pathlib import Path
+
+from mutation.equivalent import explanation
+from support.mutants import Mutant
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """The test that found a mutant out, None if it survived, of the sources and tests with that digest."""
+
+    module: str
+    key: str
+    killer: str | None
+    digest: str
+
+
+class Outcomes:
+    """The last outcome of each mutant, in a file with one a line."""
+
+    def __init__(self, file: Path) -> None:
+        self._file = file
+        self._last: dict[tuple[str, str], Outcome] = {}
+        if file.exists():
+            for line in file.read_text(encoding="utf-8").splitlines():
+                outcome = Outcome(**json.loads(line))
+                self._last[outcome.module, outcome.key] = outcome
+
+    def of(self, mutant: Mutant) -> Outcome | None:
+        return self._last.get((mutant.module, mutant.key))
+
+    def add(self, outcome: Outcome) -> None:
+        self._last[outcome.module, outcome.key] = outcome
+        with self._file.open("a", encoding="utf-8") as file:
+            file.write(json.dumps(asdict(outcome)) + "\n")
+
+
+@dataclass(slots=True)
+class Tally:
+    """How many mutants of a module there are, and what became of those that were tried."""
+
+    mutants: int = 0
+    killed: int = 0
+    explained: int = 0
+    survivors: int = 0
+
+    def __str__(self) -> str:
+        return f"{self.mutants} mutants, {self.killed} killed, {self.explained} explained, {self.survivors} survive"
+
+    def count(self, mutant: Mutant, killer: str | None) -> None:
+        self.mutants += 1
+        if killer is not None:
+            self.killed += 1
+        elif explanation(mutant) is not None:
+            self.explained += 1
+        else:
+            self.survivors += 1
+
+
+def table(tallies: Mapping[str, Tally]) -> str:
+    """A line for each module and one for all, as Markdown has it."""
+    rows = [(module, *astuple(tally)) for module, tally in tallies.items()]
+    total = ("all", *(sum(column) for column in list(zip(*rows, strict=True))[1:]))
+    head = "| module | mutants | killed | explained | survivors |\n|---|---|---|---|---|"
+    return "\n".join([head, *("| " + " | ".join(map(str, row)) + " |" for row in (*rows, total))])

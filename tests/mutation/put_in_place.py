@@ -1,0 +1,91 @@
+"""A mutant in place of a module: of one that is imported a function's code, of one that is not yet all of it."""
+
+from __future__ import annotations
+
+import gc
+import sys
+from collections import defaultdict
+from collections.abc import Iterator
+from functools import _lru_cache_wrapper
+from importlib.abc import Loader, MetaPathFinder
+from importlib.machinery import ModuleSpec
+from types import CodeType, FunctionType, ModuleType
+
+import onchip.verify
+from support.mutants import Mutant
+
+MADE_BY_DATACLASS = "<string>"
+"""The file of functions that no file has."""
+
+
+class CannotReplaceError(Exception):
+    """The function that the mutant changes is not found once in the process."""
+
+
+class ImportedFunctions:
+    """The functions of all modules of the verifier that are imported, found once: looking for them takes long."""
+
+    def __init__(self) -> None:
+        self._found: dict[tuple[str, str], list[FunctionType]] = defaultdict(list)
+        everything = gc.get_objects()
+        self._cached = [one for one in everything if isinstance(one, _lru_cache_wrapper) and is_of_verifier(one)]
+        for one in everything:
+            if isinstance(one, FunctionType) and one.__code__.co_filename != MADE_BY_DATACLASS:
+                self._found[one.__module__, one.__code__.co_qualname].append(one)
+
+    def replace(self, mutant: Mutant) -> None:
+        """Every caller runs the mutant's code from now on; raises CannotReplaceError where no function has it.
+
+        What has been computed before without the mutant is forgotten.
+        """
+        for cached in self._cached:
+            cached.cache_clear()
+        found = self._found[module_name(mutant), mutant.place.function or ""]
+        code = next((one for one in _codes(mutant.compiled()) if one.co_qualname == mutant.place.function), None)
+        if code is None or len(found) != 1:
+            raise CannotReplaceError(str(mutant))
+        if code.co_freevars == found[0].__code__.co_freevars:
+            found[0].__code__ = code
+        else:
+            _replace_method(found[0], code)
+
+
+def import_instead(mutant: Mutant) -> None:
+    """Whoever imports the module from now on gets the mutant."""
+    sys.meta_path.insert(0, _MutantFinder(module_name(mutant), mutant.compiled()))
+
+
+def module_name(mutant: Mutant) -> str:
+    return f"onchip.verify.{mutant.module.replace('/', '.')}"
+
+
+def _replace_method(method: FunctionType, code: CodeType) -> None:
+    """By one whose code names no outer variables any more, as it has lost its `super()`."""
+    owner = getattr(sys.modules[method.__module__], code.co_qualname.split(".")[0])
+    other = FunctionType(code, method.__globals__, code.co_name, method.__defaults__)
+    other.__kwdefaults__ = method.__kwdefaults__
+    setattr(owner, code.co_name, other)
+
+
+def is_of_verifier(function: _lru_cache_wrapper[object]) -> bool:
+    return function.__wrapped__.__module__.startswith(onchip.verify.__name__)
+
+
+def _codes(code: CodeType) -> Iterator[CodeType]:
+    for constant in code.co_consts:
+        if isinstance(constant, CodeType):
+            yield constant
+            yield from _codes(constant)
+
+
+class _MutantFinder(MetaPathFinder, Loader):
+    """Imports one module from other code than its file's."""
+
+    def __init__(self, name: str, code: CodeType) -> None:
+        self._name, self._code = name, code
+
+    def find_spec(self, fullname: str, path: object = None, target: object = None) -> ModuleSpec | None:
+        return ModuleSpec(fullname, self) if fullname == self._name else None
+
+    def exec_module(self, module: ModuleType) -> None:
+        exec(self._code, module.__dict__)

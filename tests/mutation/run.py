@@ -1,0 +1,156 @@
+"""Goes through the modules of the verifier, mutant by mutant, and counts what became of them."""
+
+from __future__ import annotations
+
+import argparse
+import gc
+import hashlib
+import json
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
+from importlib import import_module
+from pathlib import Path
+
+import onchip.verify
+from mutation.collected import TESTS, CollectedTests, Trace, first_failure_at_import, traces_of_all
+from mutation.equivalent import EQUIVALENT, explanation
+from mutation.outcomes import Outcome, Outcomes, Tally, table
+from mutation.put_in_place import ImportedFunctions, import_instead
+from support.mutants import Mutant, mutants, source_tree
+
+RESULTS = Path(".mutation")
+"""What runs have found, in the folder in which they are begun."""
+
+PRELOADED = (
+    "hypothesis",
+    "numpy",
+    "onchip.lower.schedule.tiled",
+    "onchip.cost.schedule.figures",
+    "onchip.app.networks",
+)
+"""What tests import and takes long; nothing of it imports the verifier."""
+
+MODULES = tuple(
+    str(path.relative_to(onchip.verify.__path__[0]).with_suffix(""))
+    for path in sorted(Path(onchip.verify.__path__[0]).rglob("*.py"))
+    if path.stem not in ("__init__", "rules", "setting")
+)
+"""All that compute anything."""
+
+BEGIN_LINE = "\r\x1b[K" if sys.stderr.isatty() else ""
+"""A terminal shows how far a module is in a line that is written over."""
+
+RECENT = 12
+"""So many tests that found out mutants nearby are tried first."""
+
+
+class MutationRun:
+    """One run over the modules asked for; what an earlier one found of the same files is not tried again."""
+
+    def __init__(self, asked: argparse.Namespace) -> None:
+        self._asked = asked
+        self._digest = digest_of_sources()
+        RESULTS.mkdir(exist_ok=True)
+        self._outcomes = Outcomes(RESULTS / "outcomes.jsonl")
+        self._trees = {module: source_tree(module) for module in asked.modules or MODULES}
+        self._tallies = {module: Tally() for module in self._trees}
+        self._recent: list[str] = []
+        self.is_anything_wrong = False
+
+    def start(self) -> None:
+        """First what runs when the verifier is imported, as nothing has imported it yet; then its functions."""
+        for name in PRELOADED:
+            import_module(name)
+        traces = self._traces()
+        for module in self._trees:
+            self._stale(module)
+            quickest = sorted((name for name in traces if module in traces[name].lines), key=_seconds(traces))
+            for mutant in self._to_try(module, of_functions=False):
+                ordered = self._promising(mutant, quickest)
+                self._found(mutant, first_failure_at_import(partial(import_instead, mutant), ordered))
+        CollectedTests(partial(self._functions, traces)).collect()
+
+    def table(self) -> str:
+        """How many mutants each module has, and what became of them."""
+        return table(self._tallies)
+
+    def _functions(self, traces: Mapping[str, Trace], tests: CollectedTests) -> None:
+        functions = ImportedFunctions()
+        gc.freeze()
+        for module in self._trees:
+            for mutant in self._to_try(module, of_functions=True):
+                touching = [name for name in tests.names if traces[name].touches(module, mutant.place.lines)]
+                ordered = self._promising(mutant, sorted(touching, key=_seconds(traces)))
+                put_in_place = partial(functions.replace, mutant)
+                self._found(mutant, tests.first_failure(put_in_place, ordered, traces) if ordered else None)
+            print(f"{BEGIN_LINE}{module}: {self._tallies[module]}", file=sys.stderr, flush=True)
+
+    def _to_try(self, module: str, *, of_functions: bool) -> Iterator[Mutant]:
+        """What is known is counted at once."""
+        for number, mutant in enumerate(mutants(module, self._trees[module])):
+            if number % self._asked.every or (mutant.place.function is not None) is not of_functions:
+                continue
+            last = self._outcomes.of(mutant)
+            if last is not None and (last.digest == self._digest or (self._asked.survivors and last.killer)):
+                self._count(mutant, last.killer)
+            elif explanation(mutant) is not None and not self._asked.explained:
+                self._tallies[module].count(mutant, None)
+            else:
+                yield mutant
+
+    def _promising(self, mutant: Mutant, touching: Sequence[str]) -> list[str]:
+        """First what found it out before, then what found out others lately, then the quickest."""
+        last = self._outcomes.of(mutant)
+        first = [last.killer] if last and last.killer else []
+        known = set(touching)
+        return list(dict.fromkeys(name for name in (*first, *self._recent, *touching) if name in known))
+
+    def _found(self, mutant: Mutant, killer: str | None) -> None:
+        self._outcomes.add(Outcome(mutant.module, mutant.key, killer, self._digest))
+        if killer is not None:
+            self._recent = [killer, *(name for name in self._recent if name != killer)][:RECENT]
+        self._count(mutant, killer)
+
+    def _count(self, mutant: Mutant, killer: str | None) -> None:
+        tally = self._tallies[mutant.module]
+        tally.count(mutant, killer)
+        if sys.stderr.isatty():
+            print(f"{BEGIN_LINE}{mutant.module}: {tally}", end="", file=sys.stderr, flush=True)
+        if killer is None and explanation(mutant) is None:
+            self._tell(f"survives: {mutant}")
+        if killer is not None and explanation(mutant) is not None:
+            self._tell(f"explained, and found out by {killer}: {mutant}")
+
+    def _stale(self, module: str) -> None:
+        keys = {mutant.key for mutant in mutants(module, self._trees[module])}
+        for key in EQUIVALENT.get(module, {}).keys() - keys:
+            self._tell(f"explained, and there is none: {module} {key}")
+
+    def _tell(self, what: str) -> None:
+        self.is_anything_wrong = True
+        print(f"{BEGIN_LINE if sys.stdout.isatty() else ''}{what}", flush=True)
+
+    def _traces(self) -> dict[str, Trace]:
+        """Traced once for the same sources and tests."""
+        file = RESULTS / f"lines-{self._digest}.json"
+        if not file.exists():
+            for old in RESULTS.glob("lines-*.json"):
+                old.unlink()
+            found = {name: [trace.lines, trace.seconds] for name, trace in traces_of_all().items()}
+            file.write_text(json.dumps(found), encoding="utf-8")
+        return {name: Trace(*each) for name, each in json.loads(file.read_text(encoding="utf-8")).items()}
+
+
+def _seconds(traces: Mapping[str, Trace]) -> Callable[[str], float]:
+    return lambda name: traces[name].seconds
+
+
+def digest_of_sources() -> str:
+    """Of all that decides what becomes of a mutant: the verifier, its tests and what they are made of."""
+    files = [*Path(onchip.verify.__path__[0]).rglob("*.py"), *Path("tests/support").rglob("*.py")]
+    files += [file for test in TESTS for file in ([Path(test)] if test.endswith(".py") else Path(test).rglob("*.py"))]
+    found = hashlib.sha256()
+    for file in sorted(files):
+        found.update(file.read_bytes())
+    return found.hexdigest()[:16]

@@ -1,0 +1,109 @@
+"""Other stacks in the place of one in tiles: kept where the schedule's own figures are better, numbers that follow."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from itertools import product
+
+import pytest
+
+from onchip.answer.schedule import ScheduledStack
+from onchip.answer.stacks import OverlapMode, Tiling
+from onchip.arch.accelerator import Accelerator
+from onchip.cost.schedule.nest_cost import nest_cost
+from onchip.solve.mapping.objective import MappingObjective
+from onchip.solve.run.limits import Limits, Run
+from onchip.solve.schedule.attempt import AttemptMaker, ScheduleAttempt
+from onchip.solve.schedule.mapped import KnownMappings
+from onchip.solve.schedule.nest_mapper import BestMapper
+from onchip.solve.schedule.objective import ScheduleObjective
+from onchip.solve.schedule.places import Places
+from onchip.solve.schedule.question import ScheduleQuestion
+from onchip.solve.schedule.restacking import Restacker
+from onchip.verify.schedule.setting import ScheduleSetting
+from onchip.verify.schedule.verifier import verify_schedule
+from support.skip_network import PRECISION, skip_chip, skip_network
+
+ALONE = tuple(ScheduledStack((name,)) for name in ("first", "second", "add", "soft"))
+WORST = Tiling(1, 1, OverlapMode.RECOMPUTE)
+"""Every pixel with all of its halo, again and again."""
+
+
+def maker(accelerator: Accelerator, run: Run | None = None) -> AttemptMaker:
+    question = ScheduleQuestion(skip_network(), accelerator, PRECISION, ScheduleObjective.ENERGY, uses_cache=False)
+    mapper = BestMapper(accelerator, MappingObjective.ENERGY, run or Run())
+    return AttemptMaker(question, KnownMappings(mapper), mapper, run or Run())
+
+
+def fused(tiling: Tiling) -> tuple[ScheduledStack, ...]:
+    return ScheduledStack(("first", "second", "add"), tiling), ScheduledStack(("soft",))
+
+
+def is_legal(attempt: ScheduleAttempt, accelerator: Accelerator) -> bool:
+    setting = ScheduleSetting(skip_network(), accelerator, attempt.tiles.graph, 16)
+    return not verify_schedule(setting, attempt.found().composition.schedule, None, nest_cost).violations
+
+
+@pytest.mark.parametrize("far_bytes", [90, 400])
+def test_a_stack_in_bad_tiles_is_given_up_for_something_better(far_bytes: int) -> None:
+    accelerator = skip_chip(40, far_bytes)
+    making = maker(accelerator)
+    alone, start = making.made(ALONE, Places()), making.made(fused(WORST), Places())
+
+    found = Restacker(making, alone).improved(start, Run())
+
+    assert found.value < start.value
+    assert found.value <= alone.value
+    assert is_legal(found, accelerator)
+
+
+def test_operators_that_come_to_stand_alone_keep_their_places_of_a_schedule_layer_by_layer() -> None:
+    accelerator = skip_chip(40, 400)
+    making = maker(accelerator)
+    alone = making.made(ALONE, Places().with_map("b", 1, frozenset({2}), "far"))
+    start = making.made(fused(WORST), Places().with_map("c", 0, frozenset({1}), "far"))
+
+    found = Restacker(making, alone).improved(start, Run())
+
+    assert tuple(found.stacks) == ALONE
+    assert found.places.read[2, "b"] == found.places.written[1, "b"] == "far"
+    assert found.places.read[3, "c"] == "far"
+
+
+@pytest.mark.parametrize("objective", ScheduleObjective)
+def test_the_value_of_an_attempt_is_that_of_its_figures(objective: ScheduleObjective) -> None:
+    accelerator = skip_chip(40, 400)
+    making = maker(accelerator)
+    making.question = replace(making.question, objective=objective)
+    for stacks, places in product(
+        (ALONE, fused(WORST)), (Places(), Places().with_map("x", None, frozenset({0}), "far"))
+    ):
+        attempt = making.made(stacks, places)
+        assert attempt.value == objective.value_of(attempt.found().figures)
+
+
+def test_where_no_schedule_runs_layer_by_layer_operators_that_come_to_stand_alone_are_streamed() -> None:
+    accelerator = skip_chip(40, 400)
+    making = maker(accelerator)
+    start = making.made(fused(WORST), Places())
+
+    found = Restacker(making, None).improved(start, Run())
+
+    assert found.value < start.value
+    assert is_legal(found, accelerator)
+
+
+def test_without_time_nothing_else_is_tried() -> None:
+    accelerator = skip_chip(40, 400)
+    making = maker(accelerator)
+    start = making.made(fused(WORST), Places())
+
+    assert Restacker(making, None).improved(start, Run(Limits(1e-6))) is start
+
+
+def test_places_of_stacks_that_are_gone_are_gone() -> None:
+    places = Places({(0, "x"): "near", (2, "y"): "far"}, {(1, "y"): "far"}, {(2, "y"): None})
+
+    moved = places.renumbered({2: 5, 1: 4})
+
+    assert moved == Places({(5, "y"): "far"}, {(4, "y"): "far"}, {(5, "y"): None})

@@ -1,0 +1,33 @@
+"""The verifier's own sums of a strategy are those of the cost model that the search asks."""
+
+from __future__ import annotations
+
+import pytest
+
+from onchip.answer.strategy import StrategyFigures
+from onchip.solve.stacks.objective import FusionObjective
+from support.replayed import random_strategy
+
+SEEDS = (*range(100), 285, 288, 1109)
+"""In 285 and 288 a map that lies whole on the chip may move no higher, in 1109 others fill a memory."""
+
+
+def assert_same(found: StrategyFigures, expected: StrategyFigures) -> None:
+    assert (found.macs, found.dram_bits, found.peak_bytes) == (expected.macs, expected.dram_bits, expected.peak_bytes)
+    assert found.objective_value == expected.objective_value
+    assert found.latency_cycles == pytest.approx(expected.latency_cycles, rel=1e-12)
+    assert {place: energy for place, energy in found.energies_pj.items() if energy} == pytest.approx(
+        {place: energy for place, energy in expected.energies_pj.items() if energy}, rel=1e-12
+    )
+    assert found.energy_pj == pytest.approx(expected.energy_pj, rel=1e-12)
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_a_strategy_costs_in_the_verifier_what_the_cost_model_says(seed: int) -> None:
+    one = random_strategy(seed)
+    objective = tuple(FusionObjective)[seed % 4]
+    replayed = one.replayed(objective=objective)
+    assert replayed.violations == ()
+    assert replayed.figures is not None
+    assert replayed.priced == len(one.strategy.mappings)
+    assert_same(replayed.figures, one.figures(objective))

@@ -1,0 +1,128 @@
+"""What the verifier of strategies finds of tiles and of where their data lie is what the cost model finds."""
+
+from __future__ import annotations
+
+from collections import Counter
+from random import Random
+
+import pytest
+
+from onchip.answer.stacks import OverlapMode, StackStrategy, Tiling
+from onchip.answer.strategy import FusionStrategy
+from onchip.arch.accelerator import Accelerator
+from onchip.arch.memory import Operand
+from onchip.cost.stack.conventions import OURS
+from onchip.cost.stack.levels import CacheLevels, TiledStack, placement
+from onchip.cost.stack.machine import FusedMachine
+from onchip.cost.stack.tiles import StackTile
+from onchip.errors import InputError
+from onchip.facts.back_calculation import AxisName
+from onchip.facts.back_calculation_classes import TileClass, tiled_axis
+from onchip.facts.fusable import FusableNetwork, Stack
+from onchip.lower.stacks.replayed_network import network_to_replay
+from onchip.verify.stack.caches import CachePlaces, TiledStackOnChip
+from onchip.verify.stack.chip import ChipInUse
+from onchip.verify.stack.parts import StackPart
+from onchip.verify.stack.running import RunningStack, running_stacks
+from onchip.verify.stack.strips import Axis1D, PaddingAloneError, Strip, tiled_length
+from support.fused import level, machine
+from support.stacks import random_stack
+
+SEEDS = range(150)
+MODES = tuple(OverlapMode)
+
+
+def running(stack: Stack, tiling: Tiling) -> RunningStack:
+    network = network_to_replay(FusableNetwork("random", stack.inputs, stack.layers))
+    names = tuple(layer.name for layer in stack.layers)
+    (found,) = running_stacks(network, FusionStrategy((StackStrategy(names, tiling),)))
+    return found
+
+
+def of_strip(one: Strip) -> object:
+    maps = {name: (each.needed, each.computed, each.kept, each.written) for name, each in one.maps.items()}
+    return maps, [[(each.seen, each.cached, each.before, each.behind) for each in own] for own in one.reads]
+
+
+def of_class(one: TileClass) -> object:
+    maps = {name: (each.needed, each.computed, each.kept, each.written) for name, each in one.maps.items()}
+    return maps, [[(each.seen, each.cached, each.zeros_before, each.zeros_after) for each in own] for own in one.reads]
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_tiles_along_an_axis_are_those_of_the_back_calculation(seed: int) -> None:
+    random, stack = Random(seed), random_stack(seed)
+    for axis in AxisName:
+        tile, is_cached = random.randint(1, axis.pixels(stack.output)), random.random() < 0.7
+        own = running(stack, Tiling(1, 1, OverlapMode.RECOMPUTE))
+        along = Axis1D(own.layers, own.inputs, is_rows=axis is AxisName.ROWS)
+        try:
+            expected = tiled_axis(stack, axis, tile, cached=is_cached)
+        except InputError:
+            with pytest.raises(PaddingAloneError):
+                tiled_length(along, tile, is_cached=is_cached)
+            continue
+        found = tiled_length(along, tile, is_cached=is_cached)
+        assert [of_strip(one) for one in found.strips] == [of_class(one) for one in expected.classes]
+        assert (found.order, found.kept, found.whole) == (expected.order, expected.kept, expected.whole)
+
+
+def random_chip(random: Random) -> Accelerator:
+    """Features in one to three memories, weights in one or two, of any sizes."""
+    features = Operand.INPUT, Operand.OUTPUT
+    sizes = sorted(int(2 ** random.uniform(3, 13)) for _ in range(3))
+    holds = [random.choice((features, features, tuple(Operand), (Operand.INPUT,), (Operand.OUTPUT,))) for _ in sizes]
+    own = level("weights", int(2 ** random.uniform(1, 9)), Operand.WEIGHT)
+    return machine(own, *(level(f"m{at}", size, *holds[at]) for at, size in enumerate(sizes)))
+
+
+def of_part(one: StackPart) -> object:
+    made = [(each.map.name, each.elements, each.to_columns, each.to_rows, each.to_both) for each in one.loaded]
+    layers = []
+    for layer in one.layers:
+        own = layer.made
+        seen = tuple((each.elements, each.new, each.from_columns, each.from_rows) for each in layer.seen)
+        numbers = own.elements, own.to_columns, own.to_rows, own.to_both
+        layers.append((layer.number, layer.nest, seen, numbers, layer.layer.is_addition, layer.seen_bits))
+    return tuple(made), tuple(layers)
+
+
+def of_tile(one: StackTile) -> object:
+    made = [(each.map.name, each.computed, each.to_columns, each.to_rows, each.to_both) for each in one.inputs]
+    layers = []
+    for layer in one.layers:
+        own = layer.made
+        seen = tuple((each.all, each.new, each.from_columns, each.from_rows) for each in layer.seen)
+        numbers = own.computed, own.to_columns, own.to_rows, own.to_both
+        layers.append((layer.at, layer.layer, seen, numbers, layer.is_addition, layer.seen_bits))
+    return tuple(made), tuple(layers)
+
+
+def places(one: CachePlaces | CacheLevels) -> tuple[str | None, ...]:
+    return one.columns_from, one.columns_to, one.rows_from, one.rows_to
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_tiles_and_the_places_of_caches_and_weights_are_those_of_the_cost_model(seed: int) -> None:
+    random, stack = Random(seed), random_stack(seed)
+    output, mode = stack.output, random.choice(MODES[1:] * 3 + MODES[:1])
+    tiling = Tiling(random.randint(1, output.columns), random.randint(1, output.rows), mode)
+    try:
+        rows = tiled_axis(stack, AxisName.ROWS, tiling.rows, cached=mode.caches_rows)
+        columns = tiled_axis(stack, AxisName.COLUMNS, tiling.columns, cached=mode.caches_columns)
+    except InputError:
+        return
+    for _ in range(12):
+        accelerator = random_chip(random)
+        taken = {level.memory.name: 8 * random.choice((0, 0, 7, 40)) for level in accelerator.levels}
+        tiled = TiledStack(stack, mode, rows, columns, rows, OURS)
+        expected = placement(tiled, FusedMachine(accelerator, taken_bits=taken))
+        found = TiledStackOnChip(running(stack, tiling), ChipInUse(accelerator, taken))
+        assert found.weights() == expected.weights
+        ours, theirs = Counter[object](), Counter[object]()
+        for one in found.tiles():
+            ours[of_part(one.part), places(one.caches), one.is_first] += one.times
+        for other in expected.tiles:
+            tile = of_tile(tiled.tile(other.rows, other.columns))
+            theirs[tile, places(other.caches), other.is_first_tile] += other.times
+        assert ours == theirs

@@ -1,0 +1,106 @@
+"""When everything of a schedule has ended, against timelines drawn by hand."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import pytest
+
+from onchip.answer.program import Compute, Copy
+from onchip.arch.memory import Dma, Operand
+from onchip.verify.schedule.costs import Expense
+from onchip.verify.schedule.operands import TileOperand
+from onchip.verify.schedule.timeline import Clock
+from support.programs import instructions
+
+READS_X = (TileOperand("x", Operand.INPUT, ("x",)), TileOperand("y", Operand.OUTPUT, ("y",)))
+
+
+def ended(
+    program: str, cycles: Mapping[str, tuple[int, int]], homes: tuple[str | None, str | None], queues: int = 1
+) -> int:
+    """Operators read x and write y; `cycles` are its own and those at DRAM, by `compute f` or `copy x`."""
+    found = instructions(program)
+    expenses = {}
+    for number, one in enumerate(found):
+        if isinstance(one, Compute | Copy):
+            what = f"compute {one.operator}" if isinstance(one, Compute) else f"copy {one.tensor}"
+            own, at_dram = cycles.get(what, (0, 0))
+            workspaces = {"near": 4} if what == "compute f" and "f@workspace" in program else {}
+            expenses[number] = Expense(0, own, 0, 0, at_dram, workspaces)
+    sizes = {(name, "near"): 4 for name in ("x", "y", "z", "f@workspace")}
+    where = dict(zip("xy", homes, strict=True))
+    return Clock(sizes, expenses, {"f": READS_X, "g": READS_X}, {"f": where, "g": where}, Dma(queues)).run(found)
+
+
+RESIDENT = """
+allocate x near 0
+copy x dram near
+allocate y near 4
+compute f
+free x near
+allocate z near 0
+copy z dram near
+copy y near dram
+"""
+
+
+def test_what_takes_no_cycles_ends_at_once() -> None:
+    assert ended(RESIDENT, {}, ("near", "near")) == 0
+    assert ended("compute f\ncompute g", {}, (None, None)) == 0
+
+
+@pytest.mark.parametrize(
+    ("cycles", "last"),
+    [
+        ({"copy x": (3, 0)}, 3),
+        ({"compute f": (5, 0)}, 5),
+        ({"copy x": (3, 0), "compute f": (5, 0)}, 8),
+        ({"copy x": (3, 0), "compute f": (5, 0), "copy y": (2, 0)}, 10),
+        ({"copy x": (3, 0), "compute f": (5, 0), "copy z": (7, 0), "copy y": (2, 0)}, 17),
+        ({"copy x": (1, 4), "compute f": (1, 0), "copy z": (1, 4)}, 8),
+        ({"copy x": (1, 9)}, 9),
+    ],
+)
+def test_copies_and_computes_wait_for_bytes_places_and_turns(cycles: Mapping[str, tuple[int, int]], last: int) -> None:
+    """The copy of z waits for the place of x, which the Compute reads, and the one of y for the queue."""
+    assert ended(RESIDENT, cycles, ("near", "near")) == last
+
+
+@pytest.mark.parametrize(("queues", "last"), [(1, 12), (2, 10), (3, 10)])
+def test_copies_of_several_queues_do_not_wait_for_each_other(queues: int, last: int) -> None:
+    cycles = {"copy x": (3, 0), "compute f": (5, 0), "copy z": (2, 0), "copy y": (2, 0)}
+    ahead = RESIDENT.replace("copy y near dram", "copy y near dram\nfree z near\nallocate z near 0\ncopy z dram near")
+    assert ended(ahead, {**cycles, "copy z": (1, 0)}, ("near", "near"), queues) == last
+    assert ended(RESIDENT, cycles, ("near", "near"), queues) == last
+
+
+def test_streaming_computes_take_turns_at_dram() -> None:
+    cycles = {"compute f": (2, 6), "compute g": (2, 1)}
+    assert ended("compute f\ncompute g", cycles, (None, None)) == 8
+    assert ended("compute g\ncompute f", cycles, (None, None)) == 8
+    assert ended("compute f\ncompute g", {"compute f": (9, 6), "compute g": (2, 1)}, (None, None)) == 11
+
+
+WITH_WORKSPACE = """
+allocate z near 4
+copy z dram near
+free z near
+allocate f@workspace near 4
+compute f
+free f@workspace near
+allocate x near 4
+copy x dram near
+"""
+
+
+def test_a_workspace_waits_for_its_bytes_and_others_for_the_workspace() -> None:
+    cycles = {"copy z": (3, 0), "compute f": (4, 0), "copy x": (5, 0)}
+    assert ended(WITH_WORKSPACE, cycles, (None, None)) == 12
+
+
+def test_what_streams_is_in_dram_when_its_writer_ends() -> None:
+    program = "compute f\nallocate y near 0\ncopy y dram near"
+    assert ended(program, {"compute f": (4, 1), "copy y": (2, 2)}, (None, None)) == 6
+    copied = "allocate x near 0\ncopy x dram near\ncopy x near dram\nfree x near\ncompute f"
+    assert ended(copied, {"copy x": (2, 0), "compute f": (1, 0)}, (None, None)) == 5

@@ -1,0 +1,278 @@
+"""What is wrong with a network in tiles, and how that is said."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from onchip.answer.schedule import ScheduledStack
+from onchip.answer.stacks import OverlapMode, Tiling
+from onchip.ir.graph import Graph
+from onchip.ir.operator import Operator
+from onchip.ir.region import Region
+from onchip.ir.tensor import Role, Tensor, size_in_bytes
+from onchip.ir.tile import SumPart, Tile
+from onchip.verify.rules import Rule
+from onchip.verify.schedule.nests import NestDerivation
+from onchip.verify.schedule.tiles import tiles_of_network, verify_tiles
+from support.schedule_cases import PAIR, TILED, ScheduleCase, tensor
+
+LAST = TILED.tile_graph.operator["conv2#1"]
+assert LAST.tile is not None
+TILE = LAST.tile
+
+
+def wrong(network: Graph, tiles: Graph, stacks: tuple[ScheduledStack, ...]) -> list[tuple[Rule, str, str]]:
+    found = verify_tiles(network, tiles, stacks, NestDerivation(network, 24))
+    return [(each.rule, each.subject, each.detail) for each in found]
+
+
+def wrong_of(case: ScheduleCase) -> list[tuple[Rule, str, str]]:
+    return wrong(case.network, case.tile_graph, case.stacks)
+
+
+def band(base: Tensor, *region: tuple[int, int]) -> Tensor:
+    assert base.shape is not None
+    assert base.bits is not None
+    shape = tuple(stop - start for start, stop in region)
+    name = f"{base.name}{list(region)}"
+    return Tensor(name, size_in_bytes(shape, base.bits), base.role, shape, base.bits, (), base.name, region)
+
+
+@pytest.mark.parametrize(
+    ("name", "tile", "detail"),
+    [
+        ("conv2#1", replace(TILE, inputs=("b",)), "its operands are not those of 'conv2'"),
+        ("conv2#1", replace(TILE, outputs=("b",)), "its operands are not those of 'conv2'"),
+        ("conv2#1", replace(TILE, shapes=((1, 2, 4, 5), *TILE.shapes[1:])), "its operands have other shapes"),
+        ("conv2#1", replace(TILE, shapes=(*TILE.shapes[:-1], (1, 1, 5, 4))), "its operands have other shapes"),
+        ("conv2#1", replace(TILE, part=SumPart.START), "it computes a part of a sum"),
+        ("conv2#1", replace(TILE, reduction=(0, 1)), "it computes a part of a sum"),
+        (
+            "conv2#1",
+            replace(TILE, regions=(((0, 1), (0, 1), (1, 4), (0, 4)),)),
+            "it computes [0:1, 0:1, 1:4, 0:4], tile 1 is [0:1, 0:1, 2:4, 0:4]",
+        ),
+    ],
+)
+def test_a_tile_says_what_it_is_a_part_of(name: str, tile: Tile, detail: str) -> None:
+    assert wrong_of(TILED) == []
+    assert wrong_of(TILED.with_tile(name, tile=tile)) == [(Rule.TILE_DIFFERS, name, detail)]
+
+
+@pytest.mark.parametrize("name", ["conv1#2", "conv1#3"])
+def test_a_tile_behind_the_last_is_none(name: str) -> None:
+    operators = (replace(one, name=name if one.name == "conv1#1" else one.name) for one in TILED.tile_graph.operators)
+    found = wrong(PAIR, replace(TILED.tile_graph, operators=tuple(operators)), TILED.stacks)
+    assert (Rule.TILE_DIFFERS, name, "its stack has 2 tiles") in found
+
+
+def test_a_tile_operator_of_no_operator_is_said_by_name() -> None:
+    renamed = replace(TILE, operator="ghost")
+    detail = "the network has no operator that it is a part of"
+    assert wrong_of(TILED.with_tile("conv2#1", tile=renamed)) == [(Rule.TILE_DIFFERS, "conv2#1", detail)]
+
+
+def test_a_tile_reads_and_writes_what_its_operator_does() -> None:
+    reading = TILED.with_tile("conv2#1", inputs=(*LAST.inputs, "x[:,:,0:1,:]"))
+    assert wrong_of(reading) == [(Rule.TILE_DIFFERS, "conv2#1", "'conv2' knows no 'x'")]
+    parameters = TILED.with_tile("conv2#1", parameters=("w1",))
+    assert wrong_of(parameters) == [(Rule.TILE_DIFFERS, "conv2#1", "'conv2' knows no 'w1'")]
+
+
+def test_parameters_are_those_that_its_nest_reads() -> None:
+    detail = "it reads [], and Conv reads ['w2']"
+    assert wrong_of(TILED.with_tile("conv2#1", parameters=())) == [(Rule.PARAMETERS_DIFFER, "conv2#1", detail)]
+
+
+def test_what_windows_see_is_said_by_its_region() -> None:
+    detail = "it sees [0:1, 0:1, 0:3, 0:4] of 'x', and its bands do not have all of that"
+    found = wrong_of(TILED.with_tile("conv1#0", inputs=("x[:,:,0:1,:]",)))
+    assert found == [(Rule.WINDOW_NOT_READ, "conv1#0", detail)]
+
+
+def test_the_bands_that_a_tile_writes_are_what_it_computes() -> None:
+    tile = TILED.tile_graph.operator["conv1#0"].tile
+    assert tile is not None
+    less = TILED.with_tile("conv1#0", tile=replace(tile, regions=(((0, 1), (0, 2), (0, 1), (0, 4)),)))
+    detail = "it computes [0:1, 0:2, 0:1, 0:4] of 'a', and writes other bands"
+    assert wrong_of(less) == [(Rule.REGION_NOT_WRITTEN, "conv1#0", detail)]
+
+
+@pytest.mark.parametrize(
+    ("name", "changes", "detail"),
+    [
+        ("x[:,:,0:1,:]", {"part_of": "ghost"}, "the network has no tensor 'ghost'"),
+        (
+            "x[:,:,0:1,:]",
+            {"region": ((0, 1), (0, 1), (0, 1))},
+            "it is a band of 'x', which has 4 dimensions",
+        ),
+        ("x[:,:,3:4,:]", {"region": ((0, 1), (0, 1), (3, 4), (1, 5))}, "its region reaches beyond 'x'"),
+        ("x[:,:,0:1,:]", {"shape": (1, 1, 1, 5), "size_bytes": 5}, "it has 5 bytes, its region 4"),
+        ("y[:,:,0:2,:]", {"role": Role.ACTIVATION}, "its role is activation, in the network output"),
+        ("w1", {"shape": (2, 1, 3, 4), "size_bytes": 24}, "it has 24 bytes, in the network 18"),
+        ("w1", {"shape": (1, 2, 3, 3)}, "it has 18 bytes, in the network 18"),
+    ],
+)
+def test_a_tensor_is_one_of_the_network_or_a_band_of_one(name: str, changes: dict[str, object], detail: str) -> None:
+    assert wrong_of(TILED.with_tensor(name, **changes)) == [(Rule.TENSOR_DIFFERS, name, detail)]
+
+
+def test_a_tensor_of_another_name_is_none_of_the_network() -> None:
+    tiles = replace(PAIR, tensors=(*PAIR.tensors, tensor("z", (1,), Role.INPUT)))
+    stacks = tuple(ScheduledStack((name,)) for name in ("conv1", "conv2"))
+    assert wrong(PAIR, tiles, stacks) == [(Rule.TENSOR_DIFFERS, "z", "the network has no tensor 'z'")]
+
+
+IN_BYTES = Graph(
+    "in bytes",
+    (Tensor("x", 8, Role.INPUT), Tensor("y", 8, Role.OUTPUT)),
+    (Operator("f", "Odd", ("x",), ("y",)),),
+)
+
+
+def test_what_has_no_shape_has_no_bands() -> None:
+    stacks = (ScheduledStack(("f",)),)
+    assert wrong(IN_BYTES, IN_BYTES, stacks) == []
+    whole = Tensor("x0", 8, Role.INPUT, part_of="x", region=((0, 8),))
+    tiles = Graph("t", (whole, IN_BYTES.tensors[1]), (replace(IN_BYTES.operators[0], inputs=("x0",)),))
+    detail = "it is a band of 'x', which has 0 dimensions"
+    assert wrong(IN_BYTES, tiles, stacks) == [(Rule.TENSOR_DIFFERS, "x0", detail)]
+
+
+TWO_OUTPUTS = Graph(
+    "two outputs",
+    (tensor("x", (4, 6), Role.INPUT), tensor("y", (4, 2), Role.OUTPUT), tensor("z", (4, 4), Role.OUTPUT)),
+    (Operator("f", "Split", ("x",), ("y", "z")),),
+)
+
+
+def in_parts(y: Region, z: Region) -> Graph:
+    """One tile operator that computes these parts of both outputs."""
+    tile = Tile("f", ("x",), (), ("y", "z"), ((4, 6), (4, 2), (4, 4)), (y, z))
+    bands = (band(TWO_OUTPUTS.tensor["y"], *y), band(TWO_OUTPUTS.tensor["z"], *z))
+    operator = replace(TWO_OUTPUTS.operators[0], outputs=tuple(one.name for one in bands), tile=tile)
+    return Graph("t", (TWO_OUTPUTS.tensor["x"], *bands), (operator,))
+
+
+def test_a_stack_that_runs_whole_computes_all_of_each_output() -> None:
+    stacks = (ScheduledStack(("f",)),)
+    all_of_y, all_of_z = ((0, 4), (0, 2)), ((0, 4), (0, 4))
+    assert wrong(TWO_OUTPUTS, TWO_OUTPUTS, stacks) == []
+    assert wrong(TWO_OUTPUTS, in_parts(all_of_y, all_of_z), stacks) == []
+    first, *others = wrong(TWO_OUTPUTS, in_parts(all_of_y, ((0, 4), (0, 3))), stacks)
+    assert first == (Rule.TILE_DIFFERS, "f", "its stack runs whole")
+    assert others == [(Rule.BANDS_DO_NOT_PARTITION, "z", "its 1 bands overlap or leave a gap")]
+    assert wrong(TWO_OUTPUTS, in_parts(((0, 4), (0, 1)), all_of_z), stacks)[0] == first
+
+
+def test_each_output_is_written_by_its_own_bands() -> None:
+    written = in_parts(((0, 4), (0, 2)), ((0, 4), (0, 4)))
+    (operator,) = written.operators
+    assert operator.tile is not None
+    z = ((0, 2), (0, 4))
+    less = replace(operator, outputs=(operator.outputs[0], band(TWO_OUTPUTS.tensor["z"], *z).name))
+    tiles = Graph("t", (*written.tensors[:2], band(TWO_OUTPUTS.tensor["z"], *z)), (less,))
+    first, *_ = wrong(TWO_OUTPUTS, tiles, (ScheduledStack(("f",)),))
+    assert first == (Rule.REGION_NOT_WRITTEN, "f", "it computes [0:4, 0:4] of 'z', and writes other bands")
+
+
+SOFTMAX = Graph(
+    "softmax",
+    (tensor("x", (1, 1, 4, 4), Role.INPUT), tensor("y", (1, 1, 4, 4), Role.OUTPUT)),
+    (Operator("f", "Softmax", ("x",), ("y",)),),
+)
+
+
+def test_what_is_not_known_in_parts_runs_whole() -> None:
+    stacks = (ScheduledStack(("f",), Tiling(4, 2, OverlapMode.RECOMPUTE)),)
+    bands = [band(SOFTMAX.tensor["y"], (0, 1), (0, 1), rows, (0, 4)) for rows in ((0, 2), (2, 4))]
+    shapes = ((1, 1, 4, 4),) * 2
+    operators = [
+        replace(
+            SOFTMAX.operators[0],
+            name=f"f#{number}",
+            outputs=(one.name,),
+            tile=Tile("f", ("x",), (), ("y",), shapes, (one.region or (),)),
+        )
+        for number, one in enumerate(bands)
+    ]
+    tiles = Graph("t", (SOFTMAX.tensors[0], *bands), tuple(operators))
+    detail = "what a part of Softmax sees is not known: Softmax"
+    assert wrong(SOFTMAX, tiles, stacks) == [(Rule.TILE_DIFFERS, name, detail) for name in ("f#0", "f#1")]
+    assert [run.number for run in tiles_of_network(SOFTMAX, tiles, stacks)] == [0, 1]
+
+
+def test_a_tile_that_is_missing_is_said_by_its_region() -> None:
+    kept = TILED.tile_graph.operators[:2]
+    names = {name for one in kept for name in (*one.inputs, *one.outputs, *one.parameters)} | {"x[:,:,3:4,:]"}
+    tiles = replace(
+        TILED.tile_graph,
+        tensors=tuple(one for one in TILED.tile_graph.tensors if one.name in names),
+        operators=kept,
+    )
+    assert wrong(PAIR, tiles, TILED.stacks) == [
+        (Rule.TILE_MISSING, "conv2", "nothing computes tile 1, [0:1, 0:1, 2:4, 0:4]"),
+        (Rule.BANDS_DO_NOT_PARTITION, "y", "its 1 bands overlap or leave a gap"),
+    ]
+
+
+BESIDE = Graph(
+    "beside",
+    (tensor("x", (4,), Role.INPUT), tensor("y", (4,), Role.OUTPUT), tensor("z", (4,), Role.OUTPUT)),
+    (Operator("f", "Relu", ("x",), ("y",)), Operator("g", "Relu", ("x",), ("z",))),
+)
+
+
+def test_tiles_in_another_order_are_said_by_their_numbers() -> None:
+    stacks = (ScheduledStack(("conv1",)), ScheduledStack(("conv2",), Tiling(4, 2, OverlapMode.RECOMPUTE)))
+    case = replace(TILED, stacks=stacks)
+    first, second, third = case.tile_graph.operators
+    assert [one.name for one in (first, second, third)] == ["conv1", "conv2#0", "conv2#1"]
+    swapped = replace(case.tile_graph, operators=(first, third, second))
+    detail = "tile 0 of stack 1 stands behind one of tile 1 of stack 1"
+    assert wrong(PAIR, swapped, stacks) == [(Rule.TILE_OUT_OF_ORDER, "conv2#0", detail)]
+    beside = replace(BESIDE, operators=BESIDE.operators[::-1])
+    whole = (ScheduledStack(("f",)), ScheduledStack(("g",)))
+    detail = "tile 0 of stack 0 stands behind one of tile 0 of stack 1"
+    assert wrong(BESIDE, beside, whole) == [(Rule.TILE_OUT_OF_ORDER, "f", detail)]
+
+
+def test_operators_of_a_tile_in_another_order_are_said_by_their_tile() -> None:
+    tiles = TILED.tile_graph
+    swapped = tuple(tiles.operator[name] for name in ("conv1#1", "conv2#1", "conv1#0", "conv2#0"))
+    detail = "tile 0 of stack 0 stands behind one of tile 1 of stack 0"
+    assert wrong(PAIR, replace(tiles, operators=swapped), TILED.stacks) == [
+        (Rule.TILE_OUT_OF_ORDER, "conv1#0", detail),
+        (Rule.TILE_OUT_OF_ORDER, "conv2#0", detail),
+    ]
+
+
+PADDED = Graph(
+    "padded",
+    (tensor("x", (1, 1, 4, 4), Role.INPUT), tensor("y", (1, 1, 8, 4), Role.OUTPUT)),
+    (Operator("f", "Pad", ("x",), ("y",), (), {"pads": [0, 0, 0, 0, 0, 0, 4, 0]}),),
+)
+
+
+@pytest.mark.parametrize("read", [(), ("x",)])
+def test_a_tile_that_sees_zeros_alone_need_not_read_anything(read: tuple[str, ...]) -> None:
+    stacks = (ScheduledStack(("f",), Tiling(4, 4, OverlapMode.RECOMPUTE)),)
+    bands = [band(PADDED.tensor["y"], (0, 1), (0, 1), rows, (0, 4)) for rows in ((0, 4), (4, 8))]
+    operators = [
+        replace(
+            PADDED.operators[0],
+            name=f"f#{number}",
+            inputs=inputs,
+            outputs=(one.name,),
+            tile=Tile("f", ("x",), (), ("y",), ((1, 1, 4, 4), (1, 1, 8, 4)), (one.region or (),)),
+        )
+        for number, (one, inputs) in enumerate(zip(bands, (("x",), read), strict=True))
+    ]
+    assert wrong(PADDED, Graph("t", (PADDED.tensors[0], *bands), tuple(operators)), stacks) == []
+    unread = (replace(operators[0], inputs=()), operators[1])
+    detail = "it sees [0:1, 0:1, 0:4, 0:4] of 'x', and its bands do not have all of that"
+    found = wrong(PADDED, Graph("t", (PADDED.tensors[0], *bands), unread), stacks)
+    assert found == [(Rule.WINDOW_NOT_READ, "f#0", detail)]

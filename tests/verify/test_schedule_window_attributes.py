@@ -1,0 +1,114 @@
+"""What attributes leave out, or say in another way, of what a part of an output sees."""
+
+from __future__ import annotations
+
+import pytest
+
+from onchip.ir.operator import AttributeValue, Operator
+from onchip.ir.region import Range, Region
+from onchip.verify.schedule.windows import Shape, seen
+
+
+def operator(kind: str, **attributes: AttributeValue) -> Operator:
+    return Operator("f", kind, ("x",), ("y",), (), attributes)
+
+
+def row(start: int, stop: int) -> Region:
+    """Of a map of one channel and one row."""
+    return ((0, 1), (0, 1), (0, 1), (start, stop))
+
+
+def along_a_row(made: Operator, taps: int, sizes: tuple[int, int], wanted: Range) -> Range:
+    """What is seen of a row, of such sizes before and after."""
+    maps = [(1, 1, 1, size) for size in sizes]
+    (need,) = seen(made, maps[:1], (1, 1, 1, taps), maps[1], row(*wanted))
+    assert need is not None
+    assert need[:3] == ((0, 1), (0, 1), (0, 1))
+    return need[3]
+
+
+@pytest.mark.parametrize(
+    ("made", "taps", "sizes", "wanted", "expected"),
+    [
+        (operator("Conv", kernel_shape=[1, 3]), 3, (9, 7), (2, 4), (2, 6)),
+        (operator("Conv"), 3, (9, 7), (2, 4), (2, 6)),
+        (operator("Conv", strides=[1, 2]), 3, (9, 4), (1, 3), (2, 7)),
+        (operator("Conv", dilations=[1, 2]), 3, (9, 5), (1, 3), (1, 7)),
+        (operator("Conv", auto_pad="VALID", pads=[0, 1, 0, 1]), 3, (9, 7), (2, 4), (2, 6)),
+        (operator("Conv", auto_pad="SAME_UPPER", pads=[0, 0, 0, 2]), 3, (9, 9), (2, 4), (1, 5)),
+        (operator("Conv", auto_pad="SAME_UPPER", strides=[1, 2]), 4, (9, 5), (1, 3), (1, 7)),
+        (operator("Conv", auto_pad="SAME_LOWER", strides=[1, 2]), 4, (9, 5), (1, 3), (0, 6)),
+        (operator("Conv", auto_pad="SAME_LOWER", dilations=[1, 3]), 2, (9, 9), (3, 5), (1, 6)),
+        (operator("Conv", auto_pad="SAME_UPPER", strides=[1, 3]), 2, (9, 3), (1, 2), (3, 5)),
+        (operator("ConvTranspose"), 3, (5, 7), (3, 4), (1, 4)),
+        (operator("ConvTranspose", strides=[1, 3]), 2, (3, 8), (3, 4), (1, 2)),
+        (operator("ConvTranspose", auto_pad="VALID", strides=[1, 2]), 3, (3, 7), (2, 3), (0, 2)),
+        (operator("ConvTranspose", strides=[1, 2], dilations=[1, 3]), 2, (3, 8), (3, 4), (0, 2)),
+    ],
+)
+def test_what_is_left_out_is_one_or_nothing(
+    made: Operator, taps: int, sizes: tuple[int, int], wanted: Range, expected: Range
+) -> None:
+    assert along_a_row(made, taps, sizes, wanted) == expected
+
+
+@pytest.mark.parametrize(("kind", "sizes", "seen_of_it"), [("Conv", (9, 7), (2, 6)), ("ConvTranspose", (5, 7), (0, 4))])
+def test_maps_of_one_dimension_are_seen_in_parts(kind: str, sizes: tuple[int, int], seen_of_it: Range) -> None:
+    maps = [(1, 1, size) for size in sizes]
+    region = ((0, 1), (0, 1), (2, 4))
+    assert seen(operator(kind), maps[:1], (1, 1, 3), maps[1], region) == (((0, 1), (0, 1), seen_of_it),)
+
+
+@pytest.mark.parametrize(
+    ("made", "weight", "source", "output"),
+    [
+        (operator("ConvTranspose", auto_pad="SAME_UPPER"), (1, 1, 3, 3), (1, 1, 4, 4), (1, 1, 6, 6)),
+        (operator("ConvTranspose", kernel_shape=[3, 3]), None, (1, 1, 4, 4), (1, 1, 6, 6)),
+        (operator("ConvTranspose", kernel_shape=[3, 3]), (1, 1, 3, 3), (1, 16), (1, 1, 6, 6)),
+        (operator("ConvTranspose", kernel_shape=[]), (1, 1, 3, 3), (4, 4), (6, 6)),
+        (operator("Conv", kernel_shape=[]), (1, 1, 3, 3), (4, 4), (6, 6)),
+        (operator("MaxPool", kernel_shape=[0, 2]), None, (1, 1, 4, 4), (1, 1, 3, 3)),
+        (operator("Pad", pads=[0, 0, 0, 1]), None, (3, 4), (3, 6)),
+        (operator("Pad"), None, (3, 4), (3, 6)),
+        (operator("Slice", starts=[2], steps=[0]), None, (7,), (6,)),
+        (operator("Squeeze"), None, (2, 3), (3, 2)),
+        (operator("MaxPool", kernel_shape=[3]), None, (1, 1, 16), (1, 1, 4, 4)),
+        (operator("ConvTranspose", kernel_shape=[3]), (1, 1, 3), (1, 1, 16), (1, 1, 4, 4)),
+        (operator("Relu"), None, (2, 3), (2, 6)),
+        (operator("Relu"), None, (1, 2, 6), (2, 6)),
+    ],
+)
+def test_of_what_does_not_fit_nothing_is_said_but_of_all_of_it(
+    made: Operator, weight: Shape | None, source: Shape, output: Shape
+) -> None:
+    whole = tuple((0, size) for size in output)
+    assert seen(made, [source], weight, output, whole) == (tuple((0, size) for size in source),)
+    with pytest.raises(LookupError):
+        seen(made, [source], weight, output, (*whole[:-1], (0, output[-1] - 1)))
+
+
+@pytest.mark.parametrize(
+    ("source", "output", "region", "expected"),
+    [
+        ((1, 3, 1, 5), (3, 5), ((1, 2), (0, 4)), ((0, 1), (1, 2), (0, 1), (0, 4))),
+        ((3, 5), (3, 1, 5, 1), ((1, 2), (0, 1), (2, 4), (0, 1)), ((1, 2), (2, 4))),
+        ((2, 2), (1, 2, 2), ((0, 1), (1, 2), (0, 1)), ((1, 2), (0, 1))),
+    ],
+)
+def test_dimensions_of_one_element_come_and_go(source: Shape, output: Shape, region: Region, expected: Region) -> None:
+    assert seen(operator("Reshape"), [source], None, output, region) == (expected,)
+
+
+@pytest.mark.parametrize(
+    ("starts", "steps", "wanted", "expected"),
+    [([-9], [1], (0, 2), (0, 2)), ([-3], [1], (0, 2), (4, 6)), ([5], [3], (0, 1), (5, 6)), ([1], [2], (1, 3), (3, 6))],
+)
+def test_a_slice_counts_from_either_end(starts: list[int], steps: list[int], wanted: Range, expected: Range) -> None:
+    made = operator("Slice", starts=[*starts], ends=[7], steps=[*steps])
+    assert seen(made, [(7,)], None, (3,), (wanted,)) == ((expected,),)
+
+
+def test_an_operator_that_reads_nothing_is_seen_whole() -> None:
+    assert seen(operator("Constant"), [], None, (3,), ((0, 3),)) == ()
+    with pytest.raises(LookupError):
+        seen(operator("MaxPool"), [], None, (1, 1, 3, 3), ((0, 1), (0, 1), (0, 1), (0, 3)))
