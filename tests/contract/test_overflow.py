@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import random
 import threading
-from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -14,7 +13,6 @@ from hypothesis import strategies as st
 
 from onchip.answer.packing import Buffer, Overflow, PackingProblem
 from onchip.answer.result import Result, Status, Stop
-from onchip.arch.memory import Memory
 from onchip.formats.minimalloc.reader import read_buffers
 from onchip.solve.allocation import attempt, overflow
 from onchip.solve.allocation.attempt import least_arena_bytes
@@ -23,7 +21,7 @@ from onchip.solve.allocation.kept_buffers import Conflict, KeptBuffers
 from onchip.solve.allocation.overflow import bytes_surely_outside, in_sections, least_overflow, outside_bytes
 from onchip.solve.run.limits import Limits, Progress, Run
 from onchip.verify.packing import verify_overflow
-from oracles.one_scratchpad import packs
+from support.packable import is_packable
 
 DATA = Path(__file__).parent.parent / "data"
 MINIMALLOC = DATA / "minimalloc"
@@ -67,19 +65,17 @@ def brimful(seed: int) -> PackingProblem | None:
     return replace(roomy, capacity_bytes=least_arena_bytes(roomy)) if len(buffers) <= 12 else None
 
 
-def oracle_packs(problem: PackingProblem, kept: Sequence[int]) -> bool:
-    rectangles = tuple(sorted((b.start, b.stop, b.size_bytes) for b in (problem.buffers[i] for i in kept)))
-    is_small_enough = all(size <= problem.capacity_bytes for _, _, size in rectangles)
-    return is_small_enough and packs(rectangles, Memory("m", problem.capacity_bytes, problem.alignment_bytes))
-
-
 def oracle_outside_bytes(problem: PackingProblem) -> int:
     """Every choice of what is kept, the one with the fewest bytes outside first."""
     everything = range(len(problem.buffers))
     choices = [[i for i in everything if chosen >> i & 1] for chosen in range(1 << len(problem.buffers))]
     total = sum(buffer.size_bytes for buffer in problem.buffers)
     costs = {index: total - sum(problem.buffers[i].size_bytes for i in kept) for index, kept in enumerate(choices)}
-    return next(costs[at] for at in sorted(costs, key=costs.__getitem__) if oracle_packs(problem, choices[at]))
+    return next(
+        costs[at]
+        for at in sorted(costs, key=costs.__getitem__)
+        if is_packable(problem, (problem.buffers[i] for i in choices[at]))
+    )
 
 
 def is_legal(problem: PackingProblem, result: Result[Overflow]) -> bool:
@@ -164,7 +160,7 @@ def test_more_capacity_never_leaves_more_outside(problem: PackingProblem, more: 
 def test_nothing_is_outside_exactly_where_all_packs(problem: PackingProblem) -> None:
     result = least_overflow(problem, Run())
 
-    assert (result.objective_value == 0) is oracle_packs(problem, range(len(problem.buffers)))
+    assert (result.objective_value == 0) is is_packable(problem)
 
 
 @settings(max_examples=40, deadline=None)

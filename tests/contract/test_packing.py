@@ -14,7 +14,6 @@ from hypothesis import strategies as st
 
 from onchip.answer.packing import Buffer, Packing, PackingProblem
 from onchip.answer.result import Result, Status, Stop
-from onchip.arch.memory import Memory
 from onchip.formats.minimalloc.reader import read_buffers
 from onchip.solve.allocation.attempt import least_arena_bytes
 from onchip.solve.allocation.branching import BranchingSearch, Knowledge, luby
@@ -25,7 +24,8 @@ from onchip.solve.allocation.postponed import core_of
 from onchip.solve.allocation.windows import clipped, finding_of, unpackable_stretch
 from onchip.solve.run.limits import Limits, Run
 from onchip.verify.packing import verify_packing
-from oracles.one_scratchpad import most_live, packs
+from oracles.packing import most_bytes_alive
+from support.packable import is_packable
 
 INSTANCES = Path(__file__).parent.parent / "data" / "minimalloc"
 CAPACITY = 1048576
@@ -48,13 +48,8 @@ def problems(draw: st.DrawFn, greatest_size: int = 6) -> PackingProblem:
     )
     alignment = draw(st.sampled_from((1, 1, 2, 3)))
     rectangles = tuple((b.start, b.stop, b.size_bytes) for b in buffers)
-    capacity = most_live(rectangles) + draw(st.integers(0, 4))
+    capacity = most_bytes_alive(rectangles) + draw(st.integers(0, 4))
     return PackingProblem(tuple(buffers), capacity, alignment)
-
-
-def oracle_packs(problem: PackingProblem) -> bool:
-    rectangles = tuple(sorted((b.start, b.stop, b.size_bytes) for b in problem.buffers))
-    return packs(rectangles, Memory("m", problem.capacity_bytes, problem.alignment_bytes))
 
 
 def is_legal(problem: PackingProblem, packing: Packing | None) -> bool:
@@ -72,7 +67,7 @@ def test_the_exact_search_alone_agrees_with_trying_every_place(problem: PackingP
 
     finding = search.search()
 
-    assert finding is (Knowledge.PACKED if oracle_packs(problem) else Knowledge.UNPACKABLE)
+    assert finding is (Knowledge.PACKED if is_packable(problem) else Knowledge.UNPACKABLE)
     assert is_legal(problem, search.packing) is (finding is Knowledge.PACKED)
 
 
@@ -81,7 +76,7 @@ def test_the_exact_search_alone_agrees_with_trying_every_place(problem: PackingP
 def test_pack_agrees_with_trying_every_place(problem: PackingProblem) -> None:
     result = pack(problem, Run())
 
-    assert (result.answer is not None) is oracle_packs(problem)
+    assert (result.answer is not None) is is_packable(problem)
     if result.answer is not None:
         assert is_legal(problem, result.answer)
     else:
@@ -114,7 +109,7 @@ def test_brimful_problems_are_packed_or_proven_unpackable() -> None:
 
     findings = [BranchingSearch(problem, Run()).search() for problem in problems]
 
-    assert findings == [Knowledge.PACKED if oracle_packs(p) else Knowledge.UNPACKABLE for p in problems]
+    assert findings == [Knowledge.PACKED if is_packable(p) else Knowledge.UNPACKABLE for p in problems]
     assert findings.count(Knowledge.UNPACKABLE) >= 20
 
 
@@ -123,7 +118,7 @@ def test_brimful_problems_are_packed_or_proven_unpackable() -> None:
 def test_the_core_packs_exactly_if_the_whole_does(problem: PackingProblem) -> None:
     core = core_of(problem)
 
-    assert oracle_packs(core.problem) is oracle_packs(problem)
+    assert is_packable(core.problem) is is_packable(problem)
     packing = pack(core.problem, Run()).answer
     if packing is not None:
         assert is_legal(problem, Packing(core.complete(packing.offsets_bytes)))
@@ -134,14 +129,14 @@ def test_the_core_packs_exactly_if_the_whole_does(problem: PackingProblem) -> No
 def test_cp_sat_agrees_with_trying_every_place(problem: PackingProblem) -> None:
     result = pack_by_cp_sat(problem, Run(), 20)
 
-    assert (result.answer is not None) is oracle_packs(problem)
+    assert (result.answer is not None) is is_packable(problem)
     if result.answer is not None:
         assert is_legal(problem, result.answer)
 
 
 @settings(max_examples=40, deadline=None)
 @given(problem=problems(greatest_size=4))
-def test_the_least_capacity_is_the_least_at_which_the_oracle_packs(problem: PackingProblem) -> None:
+def test_the_least_capacity_is_the_least_at_which_the_is_packable(problem: PackingProblem) -> None:
     roomy = PackingProblem(problem.buffers, sum(b.size_bytes + 3 for b in problem.buffers), problem.alignment_bytes)
 
     result = least_capacity(roomy, Run())
@@ -149,7 +144,7 @@ def test_the_least_capacity_is_the_least_at_which_the_oracle_packs(problem: Pack
     least = next(
         capacity
         for capacity in range(1, roomy.capacity_bytes + 1)
-        if oracle_packs(PackingProblem(roomy.buffers, capacity, roomy.alignment_bytes))
+        if is_packable(PackingProblem(roomy.buffers, capacity, roomy.alignment_bytes))
     )
     assert (result.status, result.objective_value, result.lower_bound) == (Status.OPTIMAL, least, least)
     assert is_legal(roomy, result.answer)
@@ -160,7 +155,7 @@ def test_the_least_capacity_is_the_least_at_which_the_oracle_packs(problem: Pack
 def test_no_packing_is_below_the_bound(problem: PackingProblem) -> None:
     below = PackingProblem(problem.buffers, least_arena_bytes(problem) - 1, problem.alignment_bytes)
 
-    assert below.capacity_bytes == 0 or not oracle_packs(below)
+    assert below.capacity_bytes == 0 or not is_packable(below)
 
 
 @settings(max_examples=40, deadline=None)
@@ -169,8 +164,8 @@ def test_an_unpackable_stretch_is_unpackable_and_so_is_the_whole(problem: Packin
     stretch = unpackable_stretch(problem, Run(), problem.buffers[0].start)
 
     if stretch is not None:
-        assert not oracle_packs(clipped(problem, stretch))
-        assert not oracle_packs(problem)
+        assert not is_packable(clipped(problem, stretch))
+        assert not is_packable(problem)
 
 
 def test_sections_are_the_largest_sets_that_live_at_once() -> None:

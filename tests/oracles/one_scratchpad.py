@@ -15,7 +15,7 @@ from onchip.arch.memory import Memory
 from onchip.ir.graph import Graph
 from onchip.ir.operator import Operator
 from onchip.ir.tensor import Role, Tensor
-from oracles.packing import MOST_STATES, TooLargeError
+from oracles.packing import fits, most_bytes_alive
 
 Rectangle = tuple[int, int, int]  # start, stop (half-open steps), bytes
 
@@ -93,7 +93,7 @@ def least_traffic(problem: Problem, *, with_addresses: bool = True) -> int | Non
 def least_peak(problem: Problem) -> int | None:
     """The least arena of any plan without spills, None if the scratchpad is too small for one."""
     lives = {_whole_lives(problem, order) for order in orders(problem)}
-    capacities = range(min(map(most_live, lives)), problem.memories[0].capacity_bytes + 1)
+    capacities = range(min(map(most_bytes_alive, lives)), problem.memories[0].capacity_bytes + 1)
     memories = (Memory("arena", capacity, problem.memories[0].alignment_bytes) for capacity in capacities)
     return next((memory.capacity_bytes for memory in memories if any(packs(live, memory) for live in lives)), None)
 
@@ -189,33 +189,5 @@ def _fits_at_each_step(memory: Memory, rectangles: tuple[Rectangle, ...], steps:
 
 @cache
 def packs(rectangles: tuple[Rectangle, ...], memory: Memory) -> bool:
-    """Whether offsets within the capacity exist: each rectangle, as it begins, at every free place.
-
-    Raises TooLargeError after so many states that it would take minutes.
-    """
-    by_start = sorted(rectangles)
-    hopeless: set[tuple[object, ...]] = set()
-
-    def place(index: int, live: tuple[tuple[int, int, int], ...]) -> bool:
-        if index == len(by_start):
-            return True
-        start, stop, size = by_start[index]
-        live = tuple(range_ for range_ in live if range_[2] > start)
-        if (index, live) in hopeless:
-            return False
-        for offset in range(0, memory.capacity_bytes - size + 1, memory.alignment_bytes):
-            if all(offset + size <= low or high <= offset for low, high, _ in live) and place(
-                index + 1, tuple(sorted((*live, (offset, offset + size, stop))))
-            ):
-                return True
-        hopeless.add((index, live))
-        if len(hopeless) > MOST_STATES:
-            raise TooLargeError
-        return False
-
-    return place(0, ())
-
-
-def most_live(rectangles: tuple[Rectangle, ...]) -> int:
-    """The most bytes live in one step: no arena is less."""
-    return max(sum(size for start, stop, size in rectangles if start <= at < stop) for at, _, _ in rectangles)
+    """Whether offsets within the capacity exist; raises TooLargeError if trying all would take minutes."""
+    return fits(rectangles, memory.capacity_bytes, memory.alignment_bytes)
