@@ -31,6 +31,8 @@ def test_residents_never_overlap_and_find_every_gap(seed: int) -> None:
                 assert offset in free
                 residents[f"t{turn}"] = offset, offset + size
         assert space.free_below == min((begin for begin, _ in residents.values()), default=memory.capacity_bytes)
+        assert space.taken == residents
+        assert AddressSpace.of(memory, residents) == space
 
 
 def places(memory: Memory, size: int) -> range:

@@ -23,13 +23,13 @@ from onchip.solve.mapping.objective import MappingObjective
 from onchip.solve.run.limits import Limits, Run
 from onchip.solve.schedule.composition import Composer, Composition, NoMappingError
 from onchip.solve.schedule.mapped import KnownMappings, MappedNest, Room
-from onchip.solve.schedule.movements import TiledNetwork
 from onchip.solve.schedule.objective import ScheduleObjective
 from onchip.solve.schedule.options import ScheduleOptions
 from onchip.solve.schedule.places import Places
 from onchip.solve.schedule.question import ScheduleQuestion
-from onchip.solve.schedule.runs import NestPlace, step_of
+from onchip.solve.schedule.runs import NestPlace
 from onchip.solve.schedule.solve import solve_schedule
+from onchip.solve.schedule.tiled_network import TiledNetwork
 from onchip.verify.schedule.setting import ScheduleSetting
 from onchip.verify.schedule.verifier import verify_schedule
 from support.skip_network import PRECISION, skip_chip, skip_network
@@ -65,9 +65,7 @@ class ProvenMapper:
 
 def composer(stacks: tuple[ScheduledStack, ...], accelerator: Accelerator) -> tuple[TileGraph, Composer]:
     tiles = tile_graph(skip_network(), stacks, PRECISION)
-    steps = [step_of(tiles, operator) for operator in tiles.graph.operators]
-    network = TiledNetwork.of(tiles, steps)
-    return tiles, Composer(stacks, network, accelerator, KnownMappings(ProvenMapper(accelerator)))
+    return tiles, Composer(stacks, TiledNetwork.of(tiles), accelerator, KnownMappings(ProvenMapper(accelerator)))
 
 
 def random_places(chance: random.Random, stacks: tuple[ScheduledStack, ...]) -> Places:
@@ -107,6 +105,33 @@ def test_whatever_the_places_the_schedule_is_legal_and_costs_what_the_verifier_s
         mine.latency_cycles,
         mine.traffic_bytes,
     )
+
+
+@pytest.mark.parametrize("stacks", STACKS.values(), ids=STACKS)
+def test_what_a_change_of_places_does_not_touch_is_as_if_it_were_composed_anew(
+    stacks: tuple[ScheduledStack, ...],
+) -> None:
+    chance = random.Random(3)
+    accelerator = skip_chip(40, 90)
+    tiles, again = composer(stacks, accelerator)
+    places = Places()
+    for _ in range(25):
+        other = random_places(chance, stacks)
+        tensor = chance.choice(("x", "a", "b", "c", "y", "w0", "w1"))
+        places = chance.choice((places, other)).with_map(tensor, 0, frozenset({1}), chance.choice(("near", "far")))
+        _, anew = composer(stacks, accelerator)
+        try:
+            expected = anew.composed(places)
+        except NoMappingError as error:
+            with pytest.raises(NoMappingError, match=error.operator):
+                again.composed(places)
+            continue
+
+        found = again.composed(places)
+
+        assert (found.schedule, found.costs) == (expected.schedule, expected.costs)
+        figures = figures_of(tiles, accelerator, found)
+        assert (found.energy_fj, found.traffic_bytes) == (figures.energy_fj, figures.traffic_bytes)
 
 
 def test_with_everything_in_dram_nothing_is_copied() -> None:

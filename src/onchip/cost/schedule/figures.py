@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from onchip.answer.program import Allocate, Compute, Copy, Free, Plan
+from onchip.answer.program import Allocate, Compute, Copy, Free, Instruction, Plan
 from onchip.answer.schedule import WORKSPACE
 from onchip.arch.accelerator import Accelerator
 from onchip.arch.memory import DRAM
@@ -107,7 +107,7 @@ def schedule_figures(
 
     Raises AcceleratorError where the accelerator does not say what an access costs, or a memory has no port for it.
     """
-    sums = _summed(graph, accelerator, program, compute_costs)
+    sums = _summed(graph, CopyPrices(accelerator), program.instructions, compute_costs)
     timeline = time_schedule(graph, accelerator, program, compute_costs)
     energy = EnergyParts(sums.mac_pj, dict(sums.compute_access_pj), dict(sums.copy_access_pj))
     return ScheduleFigures(
@@ -116,19 +116,21 @@ def schedule_figures(
 
 
 def energy_and_traffic(
-    graph: Graph, accelerator: Accelerator, program: Plan, compute_costs: Mapping[str, ComputeCost]
+    graph: Graph, prices: CopyPrices, instructions: Iterable[Instruction], compute_costs: Mapping[str, ComputeCost]
 ) -> tuple[int, int]:
-    """Of the same figures the energy in femtojoules and the bytes from and to DRAM, which need no timeline.
+    """Of some instructions of a program the energy in femtojoules and the bytes from and to DRAM, without a timeline.
 
     Raises AcceleratorError where the accelerator does not say what an access costs.
     """
-    sums = _summed(graph, accelerator, program, compute_costs)
+    sums = _summed(graph, prices, instructions, compute_costs)
     return sums.energy_fj, sums.traffic.total
 
 
-def _summed(graph: Graph, accelerator: Accelerator, program: Plan, compute_costs: Mapping[str, ComputeCost]) -> _Sums:
-    sums = _Sums(graph, accelerator)
-    for instruction in program.instructions:
+def _summed(
+    graph: Graph, prices: CopyPrices, instructions: Iterable[Instruction], compute_costs: Mapping[str, ComputeCost]
+) -> _Sums:
+    sums = _Sums(graph, prices)
+    for instruction in instructions:
         match instruction:
             case Compute(operator):
                 sums.add_compute(compute_costs[operator])
@@ -164,14 +166,14 @@ def memory_figures(
 class _Sums:
     """Adds up energy and traffic, instruction by instruction."""
 
-    def __init__(self, graph: Graph, accelerator: Accelerator) -> None:
+    def __init__(self, graph: Graph, prices: CopyPrices) -> None:
         self.energy_fj = 0
         self.mac_pj = 0.0
         self.compute_access_pj: dict[tuple[str, str], float] = defaultdict(float)
         self.copy_access_pj: dict[str, float] = defaultdict(float)
         self.loads = self.write_backs = self.streamed_reads = self.streamed_writes = 0
         self._graph = graph
-        self._prices = CopyPrices(accelerator)
+        self._prices = prices
 
     @property
     def traffic(self) -> TrafficParts:

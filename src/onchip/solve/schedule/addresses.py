@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_left, insort
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from onchip.arch.memory import Memory
@@ -24,6 +25,21 @@ class AddressSpace:
 
     def __post_init__(self) -> None:
         self.free_below = self.memory.capacity_bytes
+
+    @classmethod
+    def of(cls, memory: Memory, taken: Mapping[str, tuple[int, int]]) -> AddressSpace:
+        """A memory in which tensors have these ranges of bytes."""
+        space = cls(memory)
+        for name, (begin, end) in sorted(taken.items(), key=lambda one: one[1], reverse=True):
+            space._open(end, space.free_below)
+            space.free_below = begin
+            space._taken[name] = begin, end
+        return space
+
+    @property
+    def taken(self) -> Mapping[str, tuple[int, int]]:
+        """Return the range of bytes of each tensor that is resident."""
+        return self._taken
 
     def take(self, tensor: str, size_bytes: int) -> int | None:
         """The address of the tightest gap between residents, at its upper end; else the highest below them all.

@@ -7,19 +7,18 @@ from dataclasses import dataclass, field
 from functools import partial
 
 from onchip.answer.schedule import ScheduledStack, ScheduleError
-from onchip.cost.schedule.figures import ScheduleFigures, energy_and_traffic, schedule_figures
+from onchip.cost.schedule.figures import ScheduleFigures, schedule_figures
 from onchip.lower.schedule.tile_graph import TileGraph
 from onchip.lower.schedule.tiled import tile_graph
 from onchip.solve.run.limits import Run
 from onchip.solve.schedule.composition import Composer, Composition, NoMappingError
 from onchip.solve.schedule.improvement import Improver, Placed
 from onchip.solve.schedule.mapped import KnownMappings
-from onchip.solve.schedule.movements import TiledNetwork
 from onchip.solve.schedule.nest_mapper import BestMapper
 from onchip.solve.schedule.objective import ScheduleObjective
 from onchip.solve.schedule.places import Places
 from onchip.solve.schedule.question import FoundSchedule, ScheduleQuestion
-from onchip.solve.schedule.runs import step_of
+from onchip.solve.schedule.tiled_network import TiledNetwork
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,8 +81,7 @@ class AttemptMaker:
         count = len(tiles.graph.operators)
         if self._seconds_an_operator and count * self._seconds_an_operator > self.run.seconds_left:
             raise ScheduleError(f"no time for {count:,} tile operators", place="stacks", expected="fewer, or more time")
-        network = TiledNetwork.of(tiles, [step_of(tiles, operator) for operator in tiles.graph.operators])
-        composer = Composer(tuple(stacks), network, question.accelerator, self.mappings)
+        composer = Composer(tuple(stacks), TiledNetwork.of(tiles), question.accelerator, self.mappings)
         composition = composer.composed(places)
         value_of = partial(_value, question, tiles)
         best = Placed(places, composition, value_of(composition))
@@ -102,6 +100,4 @@ def _value(question: ScheduleQuestion, tiles: TileGraph, composition: Compositio
     """The objective's value, without a timeline where it needs none."""
     if question.objective.is_timed:
         return question.objective.value_of(_figures(question, tiles, composition))
-    program = composition.schedule.program
-    energy_fj, traffic_bytes = energy_and_traffic(tiles.graph, question.accelerator, program, composition.costs)
-    return energy_fj if question.objective is ScheduleObjective.ENERGY else traffic_bytes
+    return composition.energy_fj if question.objective is ScheduleObjective.ENERGY else composition.traffic_bytes

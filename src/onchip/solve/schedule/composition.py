@@ -1,20 +1,33 @@
-"""From places to a whole schedule: movements, addresses, the room that is left, mappings within it, one program."""
+"""From places to a whole schedule: movements, addresses, the room that is left, mappings within it, one program.
+
+A schedule is composed stack by stack: what happens in one depends only on where its own tensors are to lie and on
+what is on the chip when it begins. So stacks that a change of places does not touch are as they were.
+"""
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Final
 
 from onchip.answer.layer_mapping import LayerMapping
 from onchip.answer.program import Allocate, Compute, Free, Instruction, Plan
 from onchip.answer.schedule import WORKSPACE, Homes, Schedule, ScheduledMapping, ScheduledStack
 from onchip.arch.accelerator import Accelerator
+from onchip.arch.memory import Memory
 from onchip.cost.schedule.compute_cost import ComputeCost, OperandAtHome, cost_of_nests, cost_without_nest
+from onchip.cost.schedule.copies import CopyPrices
+from onchip.cost.schedule.figures import energy_and_traffic
 from onchip.ir.layer import Layer
-from onchip.solve.schedule.mapped import KnownMappings, MappedNest
-from onchip.solve.schedule.movements import Movements, TiledNetwork, movements_of
-from onchip.solve.schedule.places import Places
-from onchip.solve.schedule.runs import NestPlace, Residents, Step
+from onchip.solve.schedule.mapped import Edition, KnownMappings, MappedNest
+from onchip.solve.schedule.movements import OnChip, StackMovements, movements_of
+from onchip.solve.schedule.places import Places, StackPlaces
+from onchip.solve.schedule.runs import NestPlace, Step
+from onchip.solve.schedule.tiled_network import TiledNetwork
+
+MOST_KEPT_STEPS: Final = 100_000
+"""Of stacks that are kept for the next composition: some hundred bytes each."""
 
 
 @dataclass(slots=True)
@@ -27,13 +40,53 @@ class NestRoom:
 
 
 @dataclass(frozen=True, slots=True)
-class Composition:
-    """A schedule, what each of its Computes costs, by operator, and the rooms and mappings of its nests."""
+class ComposedStack:
+    """A stack of a schedule: instructions, what each of its Computes costs, by operator, its nests, and two figures."""
 
-    schedule: Schedule
+    instructions: tuple[Instruction, ...]
     costs: Mapping[str, ComputeCost]
     rooms: Mapping[NestPlace, NestRoom]
     mapped: Mapping[NestPlace, MappedNest]
+    energy_fj: int
+    traffic_bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class Composition:
+    """A schedule: its stacks, and what is composed for each."""
+
+    stacks: tuple[ScheduledStack, ...]
+    memories: tuple[Memory, ...]
+    composed: tuple[ComposedStack, ...]
+
+    @property
+    def schedule(self) -> Schedule:
+        """The schedule, in one piece."""
+        mappings = (one for part in self.composed for one in _of_schedule(part.mapped))
+        instructions = (one for part in self.composed for one in part.instructions)
+        return Schedule(self.stacks, tuple(mappings), Plan(self.memories, tuple(instructions)))
+
+    @property
+    def costs(self) -> Mapping[str, ComputeCost]:
+        """What each of its Computes costs, by operator."""
+        return {name: cost for part in self.composed for name, cost in part.costs.items()}
+
+    @property
+    def nests(self) -> Iterator[tuple[NestPlace, NestRoom, MappedNest]]:
+        """Every nest at its homes, with the room that it has and its mapping."""
+        for part in self.composed:
+            for nest, room in part.rooms.items():
+                yield nest, room, part.mapped[nest]
+
+    @property
+    def energy_fj(self) -> int:
+        """The energy of all stacks."""
+        return sum(part.energy_fj for part in self.composed)
+
+    @property
+    def traffic_bytes(self) -> int:
+        """The bytes from and to DRAM of all stacks."""
+        return sum(part.traffic_bytes for part in self.composed)
 
 
 class NoMappingError(Exception):
@@ -45,6 +98,17 @@ class NoMappingError(Exception):
 
 
 @dataclass(slots=True)
+class _KnownStack:
+    """What happens in a stack, and the nests that run there; `composed` as long as mappings are those of `edition`."""
+
+    steps: Sequence[Step]
+    movements: StackMovements
+    rooms: Mapping[NestPlace, NestRoom]
+    composed: ComposedStack | None = None
+    edition: Edition | None = None
+
+
+@dataclass(slots=True)
 class Composer:
     """Composes schedules of one network in one set of stacks."""
 
@@ -52,39 +116,68 @@ class Composer:
     network: TiledNetwork
     accelerator: Accelerator
     mappings: KnownMappings
-    steps: Mapping[str, Step] = field(init=False)
+    _prices: CopyPrices = field(init=False)
+    _known: OrderedDict[tuple[int, StackPlaces, OnChip], _KnownStack] = field(default_factory=OrderedDict, init=False)
+    """The last used last."""
+    _known_steps: int = field(default=0, init=False)
     _without_nest: dict[tuple[str, tuple[str | None, ...]], ComputeCost] = field(default_factory=dict, init=False)
 
     def __post_init__(self) -> None:
-        self.steps = {step.operator: step for step in self.network.steps}
+        self._prices = CopyPrices(self.accelerator)
 
     def composed(self, places: Places) -> Composition:
         """The schedule in which everything lies where `places` says; raises NoMappingError where no mapping fits."""
-        levels = self.accelerator.addressed
-        found = movements_of(self.network, levels, places)
-        names = list(self.steps)
-        homes = dict(zip(names, Residents(levels).homes(found.instructions, self.steps), strict=True))
-        rooms = self._rooms(found, homes)
-        self.mappings.announce((nest, one.room) for nest, one in rooms.items())
-        mapped = {nest: self._mapped(nest, one) for nest, one in rooms.items()}
-        costs = {name: self._cost(self.steps[name], homes[name], mapped) for name in names}
-        for name, free in zip(names, found.free_below, strict=True):
-            if any(size > free[memory] for memory, size in costs[name].workspace_bytes.items()):
-                raise NoMappingError(name)
-        memories = tuple(level.memory for level in levels)
-        program = Plan(memories, tuple(_with_workspaces(found.instructions, costs)))
-        mappings = tuple(_of_schedule(mapped, rooms))
-        return Composition(Schedule(self.stacks, mappings, program), costs, rooms, mapped)
+        known = list(self._walked(places))
+        edition = self.mappings.edition
+        new = [one for one in known if one.edition != edition]
+        self.mappings.announce((nest, room.room) for one in new for nest, room in one.rooms.items())
+        for one in new:
+            self._compose(one, edition)
+        memories = tuple(level.memory for level in self.accelerator.addressed)
+        return Composition(self.stacks, memories, tuple(composed for one in known if (composed := one.composed)))
 
-    def _rooms(self, found: Movements, homes: Mapping[str, Sequence[str | None]]) -> Mapping[NestPlace, NestRoom]:
+    def _walked(self, places: Places) -> Iterator[_KnownStack]:
+        """What happens in each stack after the one before."""
+        places_of, nothing, on_chip = places.by_stack(), StackPlaces(), OnChip()
+        for stack in range(len(self.stacks)):
+            key = stack, places_of.get(stack, nothing), on_chip
+            known = self._known.get(key)
+            if known is None:
+                known = self._known[key] = self._new(*key)
+                self._known_steps += len(known.steps)
+            else:
+                self._known.move_to_end(key)
+            yield known
+            on_chip = known.movements.after
+        while self._known_steps > MOST_KEPT_STEPS and len(self._known) > len(self.stacks):
+            _, forgotten = self._known.popitem(last=False)
+            self._known_steps -= len(forgotten.steps)
+
+    def _new(self, stack: int, places: StackPlaces, before: OnChip) -> _KnownStack:
+        moved = movements_of(self.network, self.accelerator.addressed, stack, places, before)
+        steps = [self.network.steps[at] for at in self.network.steps_of_stack[stack]]
         rooms: dict[NestPlace, NestRoom] = {}
-        for step, free in zip(self.network.steps, found.free_below, strict=True):
-            for nest in step.nest_places(homes[step.operator]):
+        for step, homes, free in zip(steps, moved.homes, moved.free_below, strict=True):
+            for nest in step.nest_places(homes):
                 one = rooms.setdefault(nest, NestRoom(step.operator, dict(free)))
                 one.times += 1
                 for memory, size in free.items():
                     one.room[memory] = min(one.room[memory], size)
-        return rooms
+        return _KnownStack(steps, moved, rooms)
+
+    def _compose(self, known: _KnownStack, edition: Edition) -> None:
+        """Map its nests and price it; raises NoMappingError."""
+        mapped = {nest: self._mapped(nest, one) for nest, one in known.rooms.items()}
+        _ensure_one_mapping_a_layer(mapped, known.rooms)
+        moved, costs = known.movements, dict[str, ComputeCost]()
+        for step, homes, free in zip(known.steps, moved.homes, moved.free_below, strict=True):
+            cost = costs[step.operator] = self._cost(step, homes, mapped)
+            if any(size > free[memory] for memory, size in cost.workspace_bytes.items()):
+                raise NoMappingError(step.operator)
+        instructions = tuple(_with_workspaces(moved.instructions, costs))
+        figures = energy_and_traffic(self.network.graph, self._prices, instructions, costs)
+        known.composed = ComposedStack(instructions, costs, known.rooms, mapped, *figures)
+        known.edition = None if any(one.is_makeshift for one in mapped.values()) else edition
 
     def _mapped(self, nest: NestPlace, one: NestRoom) -> MappedNest:
         mapped = self.mappings.best(nest, one.room)
@@ -105,17 +198,19 @@ class Composer:
         return self._without_nest[key]
 
 
-def _of_schedule(
-    mapped: Mapping[NestPlace, MappedNest], rooms: Mapping[NestPlace, NestRoom]
-) -> Iterator[ScheduledMapping]:
-    """One for each stack, layer and homes; raises NoMappingError where a parameter and a map ask for two."""
-    known: dict[tuple[int, Layer, Homes], LayerMapping] = {}
+def _ensure_one_mapping_a_layer(mapped: Mapping[NestPlace, MappedNest], rooms: Mapping[NestPlace, NestRoom]) -> None:
+    """Raises NoMappingError where a layer of the stack at the same homes, with a parameter and with a map, has two."""
+    known: dict[tuple[Layer, Homes], LayerMapping] = {}
     for nest, found in mapped.items():
-        key = nest.stack, nest.layer, nest.homes
-        if key not in known:
-            yield ScheduledMapping(*key, found.mapping)
-        if known.setdefault(key, found.mapping) != found.mapping:
+        if known.setdefault((nest.layer, nest.homes), found.mapping) != found.mapping:
             raise NoMappingError(rooms[nest].operator)
+
+
+def _of_schedule(mapped: Mapping[NestPlace, MappedNest]) -> Iterator[ScheduledMapping]:
+    """One for each layer and homes."""
+    found = {(nest.stack, nest.layer, nest.homes): one.mapping for nest, one in mapped.items()}
+    for key, mapping in found.items():
+        yield ScheduledMapping(*key, mapping)
 
 
 def _with_workspaces(instructions: Sequence[Instruction], costs: Mapping[str, ComputeCost]) -> Iterator[Instruction]:

@@ -14,6 +14,8 @@ from onchip.solve.schedule.runs import NestPlace
 
 Room = Mapping[str, int]
 """Bytes that tiles may take, by addressed memory."""
+Edition = tuple[int, bool]
+"""How often known mappings were replaced by better ones, and whether quick ones will do."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +59,12 @@ class KnownMappings:
 
     mapper: NestMapper
     _found: dict[tuple[Layer, Homes, bool], list[_Found]] = field(default_factory=dict)
+    _replaced: int = 0
+
+    @property
+    def edition(self) -> Edition:
+        """Return what stays the same as long as what was best in a room still is."""
+        return self._replaced, self.mapper.is_quick
 
     def best(self, nest: NestPlace, room: Room) -> MappedNest | None:
         """Of a nest in a room; None if none fits."""
@@ -76,6 +84,7 @@ class KnownMappings:
     def replace(self, nest: NestPlace, room: Room, better: MappedNest) -> None:
         """From now on this one is the best of the nest in the room, and wherever it fits in a smaller one."""
         self._found.setdefault(_key(nest), []).insert(0, _Found(room, better, better.is_quick))
+        self._replaced += 1
 
     def _known(self, nest: NestPlace, room: Room) -> _Found | None:
         """What was found in a larger room, if it is what would be found in this one."""

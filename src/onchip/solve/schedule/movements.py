@@ -1,4 +1,4 @@
-"""From places to what moves when: the program of a tile graph without workspaces.
+"""From places to what moves when: the program of a tile graph, stack by stack, without workspaces.
 
 Tile operators run in the graph's order. What an operator reads on the chip is brought there before it runs, from the
 nearest memory that has it; what nobody reads any more is freed, a network output written to DRAM before. Where a
@@ -7,94 +7,103 @@ memory has no room for an operand, the next one farther from the MACs takes it.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TypeAlias
 
 from onchip.answer.program import Allocate, Compute, Copy, Free, Instruction
 from onchip.arch.memory import DRAM, MemoryLevel, Operand
 from onchip.cost.schedule.operands import BandedOperand
-from onchip.ir.graph import Graph
 from onchip.ir.tensor import Role, Tensor
-from onchip.lower.schedule.tile_graph import TileGraph
 from onchip.solve.schedule.addresses import AddressSpace
-from onchip.solve.schedule.places import Places
-from onchip.solve.schedule.runs import Step
+from onchip.solve.schedule.places import StackPlaces
+from onchip.solve.schedule.tiled_network import TiledNetwork, base_of
 
-TensorInUse: TypeAlias = tuple[Tensor, int | None]
-"""A tensor that a step reads or writes, and the number of the next step that reads it; None if none does."""
-
-
-@dataclass(frozen=True, slots=True)
-class TiledNetwork:
-    """A tile graph as a program runs it: each tile operator's step, the number of its tile, what it uses."""
-
-    graph: Graph
-    steps: tuple[Step, ...]
-    tile_numbers: tuple[int, ...]
-    in_use: tuple[tuple[TensorInUse, ...], ...]
-
-    @classmethod
-    def of(cls, tiles: TileGraph, steps: Sequence[Step]) -> TiledNetwork:
-        """The steps of a tile graph, in its order."""
-        numbers = (_tile_number(step.operator, tiles.operators[step.operator].operator) for step in steps)
-        return cls(tiles.graph, tuple(steps), tuple(numbers), tuple(_in_use(tiles.graph))[::-1])
-
-
-def _in_use(graph: Graph) -> Iterator[tuple[TensorInUse, ...]]:
-    """What each step uses, the last one first."""
-    next_read: dict[str, int] = {}
-    for at in reversed(range(len(graph.operators))):
-        operator = graph.operators[at]
-        names = dict.fromkeys((*operator.reads, *operator.outputs))
-        yield tuple([(graph.tensor[name], next_read.get(name)) for name in names])
-        next_read |= dict.fromkeys(operator.reads, at)
+Resident = tuple[str, bool, tuple[tuple[str, int, int], ...]]
+"""A tensor, whether DRAM lacks it, and the memories that have it, in the order of their arrival, with begin and end."""
+OnChip = frozenset[Resident]
+"""All that is resident when a stack begins, or ends. What is not resident, and still needed, is in DRAM."""
 
 
 @dataclass(frozen=True, slots=True)
-class Movements:
-    """Instructions, and of each step by memory the bytes below all that is resident while its operator runs."""
+class StackMovements:
+    """The instructions of one stack, of each step the bytes below all that is resident and its operands' homes."""
 
     instructions: tuple[Instruction, ...]
     free_below: tuple[Mapping[str, int], ...]
+    homes: tuple[tuple[str | None, ...], ...]
+    after: OnChip
+
+
+def movements_of(
+    network: TiledNetwork, levels: Sequence[MemoryLevel], stack: int, places: StackPlaces, before: OnChip
+) -> StackMovements:
+    """What happens in a stack when every tensor lies where `places` says, as far as there is room, in its order."""
+    walk = _Walk(network, levels, places, before)
+    walk.go(network.steps_of_stack[stack])
+    return StackMovements(tuple(walk.instructions), tuple(walk.free_below), tuple(walk.homes), walk.on_chip())
 
 
 class _Walk:
     """Goes from step to step; `resident`: for each tensor on the chip, the memories that have it."""
 
-    def __init__(self, network: TiledNetwork, levels: Sequence[MemoryLevel], places: Places) -> None:
+    def __init__(
+        self, network: TiledNetwork, levels: Sequence[MemoryLevel], places: StackPlaces, before: OnChip
+    ) -> None:
         self.instructions: list[Instruction] = []
         self.free_below: list[Mapping[str, int]] = []
+        self.homes: list[tuple[str | None, ...]] = []
         self._network = network
-        self._places = places
-        self._spaces = {level.memory.name: AddressSpace(level.memory) for level in levels}
+        self._read, self._written, self._waiting = dict(places.read), dict(places.written), dict(places.waiting)
+        taken: dict[str, dict[str, tuple[int, int]]] = {level.memory.name: {} for level in levels}
+        for tensor, _, places_of in before:
+            for memory, begin, end in places_of:
+                taken[memory][tensor] = begin, end
+        self._spaces = {level.memory.name: AddressSpace.of(level.memory, taken[level.memory.name]) for level in levels}
+        self._levels = levels
         self._distance = {name: at for at, name in enumerate(self._spaces)}
-        self._farther = {
-            (level.memory.name, operand): _from(levels[at:], operand)
-            for at, level in enumerate(levels)
-            for operand in Operand
-        }
-        self._resident: dict[str, list[str]] = {}
-        self._in_dram = {one.name for one in network.graph.tensors if one.role in (Role.INPUT, Role.PARAMETER)}
+        self._holding = {operand: _names(levels, operand) for operand in Operand}
+        self._resident = {tensor: [memory for memory, _, _ in held] for tensor, _, held in before}
+        self._not_in_dram = {tensor for tensor, is_missing, _ in before if is_missing}
 
-    def go(self) -> None:
+    def on_chip(self) -> OnChip:
+        """All that is resident now."""
+        taken = {memory: space.taken for memory, space in self._spaces.items()}
+        return frozenset(
+            (tensor, tensor in self._not_in_dram, tuple((memory, *taken[memory][tensor]) for memory in held))
+            for tensor, held in self._resident.items()
+        )
+
+    def go(self, steps: range) -> None:
         """Write down what happens before and after each step."""
-        for at, step in enumerate(self._network.steps):
+        for at in steps:
+            step = self._network.steps[at]
             for operand in step.operands:
                 if operand.operand is not Operand.OUTPUT:
-                    self._bring(operand, self._places.read.get((step.stack, _base(operand.bands[0]))))
+                    self._bring(operand, self._read.get(base_of(operand.bands[0])))
             for operand in step.operands:
                 if operand.operand is Operand.OUTPUT:
-                    self._make_room(operand, self._places.written.get((step.stack, _base(operand.bands[0]))))
+                    self._make_room(operand, self._written.get(base_of(operand.bands[0])))
             self.free_below.append({name: space.free_below for name, space in self._spaces.items()})
+            self.homes.append(tuple(self._home(operand) for operand in step.operands))
             self.instructions.append(Compute(step.operator))
             for tensor, next_read in self._network.in_use[at]:
                 if tensor.name in self._resident:
                     self._settle(tensor, at, next_read)
 
+    def _home(self, operand: BandedOperand) -> str | None:
+        """The memory nearest the MACs that holds such operands and has all the bands."""
+        held = [self._resident.get(band.name, ()) for band in operand.bands]
+        return next((name for name in self._holding[operand.operand] if all(name in one for one in held)), None)
+
+    def _from(self, memory: str | None, operand: Operand) -> Sequence[str]:
+        """A memory, and those farther from the MACs that hold such operands; none for DRAM."""
+        if memory is None:
+            return ()
+        return [name for name in self._holding[operand] if self._distance[name] >= self._distance[memory]]
+
     def _bring(self, operand: BandedOperand, memory: str | None) -> None:
         """To the memory in which it is read, or one farther from the MACs; else to DRAM, if it is not there."""
-        for name in self._farther[memory, operand.operand] if memory is not None else ():
+        for name in self._from(memory, operand.operand):
             missing = [band for band in operand.bands if name not in self._resident.get(band.name, ())]
             offsets = self._taken(name, missing)
             if offsets is not None:
@@ -113,14 +122,14 @@ class _Walk:
         held.append(memory)
 
     def _make_room(self, operand: BandedOperand, memory: str | None) -> None:
-        for name in self._farther[memory, operand.operand] if memory is not None else ():
+        for name in self._from(memory, operand.operand):
             offsets = self._taken(name, operand.bands)
             if offsets is not None:
                 for band, offset in zip(operand.bands, offsets, strict=True):
                     self.instructions.append(Allocate(band.name, name, offset))
                     self._resident[band.name] = [name]
+                    self._not_in_dram.add(band.name)
                 return
-        self._in_dram |= {band.name for band in operand.bands}
 
     def _settle(self, tensor: Tensor, at: int, next_read: int | None) -> None:
         """After a step that used it, what is resident stays, waits elsewhere, or leaves."""
@@ -130,10 +139,10 @@ class _Walk:
                 self._to_dram(tensor)
             self._free(tensor, tuple(held))
             return
-        key = self._network.steps[at].stack, _base(tensor)
-        if not self._places.waits_elsewhere(key) or self._is_soon(at, next_read):
+        base = base_of(tensor)
+        if base not in self._waiting or self._network.is_soon(at, next_read):
             return
-        memory = self._places.waiting[key]
+        memory = self._waiting[base]
         if memory is None:
             self._to_dram(tensor)
         elif memory not in held:
@@ -156,15 +165,10 @@ class _Walk:
             offsets.append(offset)
         return offsets
 
-    def _is_soon(self, at: int, next_use: int) -> bool:
-        """In the same tile of the same stack, or the next one."""
-        steps, numbers = self._network.steps, self._network.tile_numbers
-        return steps[at].stack == steps[next_use].stack and numbers[next_use] <= numbers[at] + 1
-
     def _to_dram(self, tensor: Tensor) -> None:
-        if tensor.name not in self._in_dram:
+        if tensor.name in self._not_in_dram:
             self.instructions.append(Copy(tensor.name, self._resident[tensor.name][0], DRAM))
-            self._in_dram.add(tensor.name)
+            self._not_in_dram.discard(tensor.name)
 
     def _free(self, tensor: Tensor, memories: Sequence[str]) -> None:
         held = self._resident[tensor.name]
@@ -174,24 +178,9 @@ class _Walk:
             held.remove(memory)
         if not held:
             del self._resident[tensor.name]
+            self._not_in_dram.discard(tensor.name)
 
 
-def movements_of(network: TiledNetwork, levels: Sequence[MemoryLevel], places: Places) -> Movements:
-    """What happens when every tensor lies where `places` says, as far as there is room, in its order."""
-    walk = _Walk(network, levels, places)
-    walk.go()
-    return Movements(tuple(walk.instructions), tuple(walk.free_below))
-
-
-def _from(levels: Sequence[MemoryLevel], operand: Operand) -> tuple[str, ...]:
-    """Of a memory and those farther from the MACs the ones that hold such operands."""
+def _names(levels: Sequence[MemoryLevel], operand: Operand) -> tuple[str, ...]:
+    """Of the memories that hold such operands, the nearest to the MACs first."""
     return tuple(level.memory.name for level in levels if operand in level.memory.holds)
-
-
-def _tile_number(name: str, original: str) -> int:
-    """Of `conv1#12` or a view's `slice1#12.1`; an operator that stands as it is runs in the first tile."""
-    return 0 if name == original else int(name.removeprefix(f"{original}#").partition(".")[0])
-
-
-def _base(tensor: Tensor) -> str:
-    return tensor.part_of or tensor.name

@@ -12,6 +12,15 @@ StackMap = tuple[int, str]
 
 
 @dataclass(frozen=True, slots=True)
+class StackPlaces:
+    """Of `Places` what is of one stack: pairs of a tensor and a memory."""
+
+    read: frozenset[tuple[str, str]] = frozenset()
+    written: frozenset[tuple[str, str]] = frozenset()
+    waiting: frozenset[tuple[str, str | None]] = frozenset()
+
+
+@dataclass(frozen=True, slots=True)
 class Places:
     """Memories by name; DRAM is None, and what is not listed is there.
 
@@ -24,9 +33,15 @@ class Places:
     written: Mapping[StackMap, str] = field(default_factory=dict)
     waiting: Mapping[StackMap, str | None] = field(default_factory=dict)
 
-    def waits_elsewhere(self, key: StackMap) -> bool:
-        """Whether what waits is moved."""
-        return key in self.waiting
+    def by_stack(self) -> Mapping[int, StackPlaces]:
+        """What is of each stack, by its number; a stack of which nothing is listed is not there."""
+        read, written, waiting = _by_stack(self.read), _by_stack(self.written), _by_stack(self.waiting)
+        return {
+            stack: StackPlaces(
+                frozenset(read.get(stack, ())), frozenset(written.get(stack, ())), frozenset(waiting.get(stack, ()))
+            )
+            for stack in {*read, *written, *waiting}
+        }
 
     def with_map(self, tensor: str, writer: int | None, readers: frozenset[int], memory: str | None) -> Places:
         """The same, but that a tensor lies in one memory from its writer (None: DRAM has it) to these readers."""
@@ -50,3 +65,10 @@ class Places:
             return {(numbers[stack], name): one for (stack, name), one in places.items() if stack in numbers}
 
         return Places(moved(self.read), moved(self.written), moved(self.waiting))
+
+
+def _by_stack(places: Mapping[StackMap, _Place]) -> Mapping[int, list[tuple[str, _Place]]]:
+    found: dict[int, list[tuple[str, _Place]]] = {}
+    for (stack, name), memory in places.items():
+        found.setdefault(stack, []).append((name, memory))
+    return found

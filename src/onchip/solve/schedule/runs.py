@@ -1,13 +1,12 @@
-"""What each step of a program asks of the mapper: its nests, and where their operands are while they run."""
+"""What each step of a program asks of the mapper: its nests, and the operands that they read and write."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 
-from onchip.answer.program import Allocate, Compute, Free, Instruction
 from onchip.answer.schedule import Homes
-from onchip.arch.memory import MemoryLevel, Operand
+from onchip.arch.memory import Operand
 from onchip.cost.schedule.operands import BandedOperand, operands_of
 from onchip.ir.layer import Layer
 from onchip.ir.operator import Operator
@@ -44,30 +43,6 @@ class Step:
         for layer in self.nests:
             weight = homes[1] if has_weight and layer.has_weight else None
             yield NestPlace(self.stack, layer, Homes(first, weight, last), is_input)
-
-
-@dataclass(slots=True)
-class Residents:
-    """Replays residencies and says of each step where its operands have their homes; `levels` are addressed."""
-
-    levels: Sequence[MemoryLevel]
-    _resident: dict[str, set[str]] = field(default_factory=dict)
-
-    def homes(self, instructions: Iterable[Instruction], steps: Mapping[str, Step]) -> Iterator[tuple[str | None, ...]]:
-        """Of each Compute, in order, the homes of its operands."""
-        for one in instructions:
-            if isinstance(one, Allocate):
-                self._resident.setdefault(one.tensor, set()).add(one.memory)
-            elif isinstance(one, Free):
-                self._resident[one.tensor].discard(one.memory)
-            elif isinstance(one, Compute):
-                yield tuple(self._home(operand) for operand in steps[one.operator].operands)
-
-    def _home(self, operand: BandedOperand) -> str | None:
-        """The memory nearest the MACs that holds such operands and has all the bands."""
-        holding = (level.memory.name for level in self.levels if operand.operand in level.memory.holds)
-        has_all = (name for name in holding if all(name in self._resident.get(one.name, ()) for one in operand.bands))
-        return next(has_all, None)
 
 
 def step_of(tiles: TileGraph, operator: Operator) -> Step:

@@ -179,19 +179,17 @@ class ScheduleSolver:
 
     def _map_longer(self, best: ScheduleAttempt, share: float) -> None:
         """Ask again for mappings that are not proven, those first that cost most."""
-        found = best.improver.best.composition
-        waiting = [nest for nest, mapped in found.mapped.items() if not mapped.is_proven]
-        waiting.sort(key=lambda nest: -found.rooms[nest].times * found.mapped[nest].cost.energy_pj)
+        waiting = [one for one in best.improver.best.composition.nests if not one[2].is_proven]
+        waiting.sort(key=lambda one: -one[1].times * one[2].cost.energy_pj)
         left = self._share(share)
-        for at, nest in enumerate(waiting):
+        for at, (nest, room, known) in enumerate(waiting):
             if left.stop is not None:
                 break
-            known, room = found.mapped[nest], found.rooms[nest].room
             seconds = max(left.seconds_left / (len(waiting) - at), SECONDS_OF_A_LONGER_LOOK)
-            mapped = self._mapper.longer(nest, room, min(seconds, left.seconds_left))
+            mapped = self._mapper.longer(nest, room.room, min(seconds, left.seconds_left))
             if mapped is not None:
                 better = min(mapped, known, key=self._mapper.value_of)
-                self.mappings.replace(nest, room, replace(better, is_quick=False, is_proven=mapped.is_proven))
+                self.mappings.replace(nest, room.room, replace(better, is_quick=False, is_proven=mapped.is_proven))
         if waiting:
             with self._mapper.quick():  # those for which there was no time stay as they are
                 best.compose_again()
