@@ -27,8 +27,6 @@ from onchip.solve.stacks.options import FusionOptions
 METHOD: Final = "composed"
 SHARE_OF_LAYERS: Final = 0.5
 """Of the time that is left, at most to improve what runs layer by layer, before stacks in tiles are looked for."""
-SHARE_OF_EARLY_PROOFS: Final = 0.3
-"""Of the time that is left, for the mappings of what runs layer by layer, before stacks in tiles are looked for."""
 SHARE_OF_FIRST_STACKS: Final = 0.25
 """Of the time that is left, to improve what runs in the first stacks, before others are tried."""
 SHARE_OF_FUSION: Final = 0.4
@@ -104,14 +102,15 @@ class ScheduleSolver:
     def _in_stacks(self) -> None:
         """The stacks of the best fusion strategy, then others in their place; none that do not fit.
 
-        They are not looked for where what runs layer by layer is not even improved in its share of the time: so
-        more freedom is no worse.
+        They are not looked for where what runs layer by layer is not improved, by proven mappings in the end, as
+        far as it is where nothing else is asked for: so more freedom is no worse.
         """
         if self._alone is not None:
-            if not self._is_improved(self._alone, SHARE_OF_LAYERS):
+            self._improve(self._alone, SHARE_OF_LAYERS)
+            if self._is_limited and self._is_improved(self._alone):
+                self._improve_with_proofs(self._alone)
+            if not self._is_improved(self._alone):
                 return
-            if self._is_limited:
-                self._map_longer(self._alone, SHARE_OF_EARLY_PROOFS)
         fused = self._fused()
         if fused is None or self.run.stop is not None:
             return
@@ -153,11 +152,16 @@ class ScheduleSolver:
         best = min(self._attempts, key=lambda one: one.value, default=None)
         if best is None or not self._is_limited:
             return best
-        self._map_longer(best, SHARE_OF_FIRST_PROOFS)
-        best = self._restacked(best, is_quick=False)
+        best = self._improve_with_proofs(best)
+        self._map_longer(best, 1.0)
+        return best
+
+    def _improve_with_proofs(self, start: ScheduleAttempt) -> ScheduleAttempt:
+        """Once more, with mappings that are proven as far as there is time."""
+        self._map_longer(start, SHARE_OF_FIRST_PROOFS)
+        best = self._restacked(start, is_quick=False)
         best.improver.begin_again()
         self._improve(best, 1 - SHARE_OF_MAPPINGS, is_quick=False)
-        self._map_longer(best, 1.0)
         return best
 
     def _restacked(self, start: ScheduleAttempt, *, is_quick: bool = True) -> ScheduleAttempt:
@@ -167,8 +171,7 @@ class ScheduleSolver:
         with self._mapper.quick(is_quick=is_quick and self._is_limited):
             return Restacker(self._maker, self._alone).improved(start, self._share(SHARE_OF_STACKS))
 
-    def _is_improved(self, attempt: ScheduleAttempt, share: float) -> bool:
-        self._improve(attempt, share)
+    def _is_improved(self, attempt: ScheduleAttempt) -> bool:
         return attempt.improver.is_over or not self.options.maps_stay
 
     def _improve(self, attempt: ScheduleAttempt, share: float, *, is_quick: bool = True) -> None:
