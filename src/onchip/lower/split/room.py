@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import combinations
 
 from onchip.answer.problem import Problem
@@ -91,14 +91,18 @@ def _fill_greedily(items: Sequence[Item], bins: list[_Bin]) -> bool:
 
 @dataclass(slots=True)
 class _Packing:
-    """Depth first, the largest item first; bins that are alike are tried once."""
+    """Depth first, the largest item first; bins that are alike are tried once, and so are bins filled alike."""
 
     items: list[Item]
     nodes: int = 0
+    hopeless: set[tuple[int, tuple[tuple[int, int], ...]]] = field(default_factory=set)
 
     def packs(self, index: int, bins: tuple[_Bin, ...]) -> bool:
         if index == len(self.items):
             return True
+        filling = index, tuple((one.taken_bytes, one.padding_bytes) for one in bins)
+        if filling in self.hopeless:
+            return False
         self.nodes += 1
         tried = set()
         for place, each in enumerate(bins):
@@ -110,6 +114,7 @@ class _Packing:
             tried.add(alike)
             if self.packs(index + 1, (*bins[:place], filled, *bins[place + 1 :])):
                 return True
+        self.hopeless.add(filling)
         return False
 
 
