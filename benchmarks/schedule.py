@@ -1,12 +1,13 @@
 """Whole schedules of real networks: energy, latency, traffic, gap, and what of it is priced without a loop nest.
 
     python benchmarks/schedule.py [--section table fsrcnn] [--networks NAME ...] [--accelerators NAME ...]
-                                  [--seconds 60] [--wheels FOLDER] [--json FILE]
+                                  [--seconds 60] [--run] [--wheels FOLDER] [--json FILE]
 
 Nine light models of the onnx package, bundled networks, and three models that ordinary wheels carry, if they are in
 FOLDER (`pip download --no-deps -d FOLDER magika==1.0.3 rapidocr-onnxruntime==1.4.4 silero-vad==6.2.3`), each on five
 bundled accelerators; energy, 8 bits an element, so many seconds each, and once more layer by layer. Each row is a
-process of its own, compiled code warm, nothing known of earlier runs. `fsrcnn` is FSRCNN, searched, against what the
+process of its own, compiled code warm, nothing known of earlier runs. With `--run` each schedule is executed on real
+bytes, and its values compared with those of the network. `fsrcnn` is FSRCNN, searched, against what the
 model of stacks alone says.
 """
 
@@ -24,8 +25,13 @@ from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Final
 
+from onchip.answer.document import ScheduleDocument
+from onchip.app.check_schedule import ScheduleFile
+from onchip.app.kernels import RunValues
+from onchip.app.run_schedule import run_schedule
 from onchip.app.schedule import ScheduleRequest, schedule_network
 from onchip.errors import OnchipError
+from onchip.formats.own.schedule_json_writer import write_schedule
 from onchip.reports.schedule.outcome import ScheduleOutcome
 from onchip.solve.run.limits import Limits
 from onchip.solve.schedule.options import LAYERS, ScheduleOptions
@@ -62,7 +68,10 @@ class NetworkToSchedule:
 
 @dataclass(frozen=True, slots=True)
 class ScheduleRow:
-    """One network on one accelerator. `checked` says that the verifier passed it; of what failed `error` says why."""
+    """One network on one accelerator. `checked` says that the verifier passed it; of what failed `error` says why.
+
+    `values_equal` says that it was executed and gave the network's values; None that it was not executed.
+    """
 
     network: str
     accelerator: str
@@ -80,6 +89,7 @@ class ScheduleRow:
     solve_seconds: float | None = None
     verify_seconds: float | None = None
     checked: bool = False
+    values_equal: bool | None = None
     error: str | None = None
 
 
@@ -96,12 +106,15 @@ def networks(wheels: Path | None, folder: Path) -> Iterator[NetworkToSchedule]:
                 yield NetworkToSchedule(name, archive.extract(inside, folder), dims)
 
 
-def row_of(network: NetworkToSchedule, accelerator: str, seconds: float) -> ScheduleRow:
-    """Schedule it freely, and layer by layer; whatever fails is in the row."""
+def row_of(network: NetworkToSchedule, accelerator: str, seconds: float, *, runs: bool) -> ScheduleRow:
+    """Schedule it freely, execute that if asked to, and layer by layer; whatever fails is in the row."""
     row = ScheduleRow(network.name, accelerator, "refused")
     request = ScheduleRequest(network.source, accelerator, dims=network.dims, limits=Limits(seconds), uses_cache=False)
     try:
-        row = _filled(row, schedule_network(request))
+        outcome = schedule_network(request)
+        row = _filled(row, outcome)
+        if runs and outcome.document is not None:
+            row = replace(row, values_equal=_gives_equal_values(outcome.document, network.source))
         layers = schedule_network(replace(request, options=ScheduleOptions(stacks=LAYERS)))
     except OnchipError as error:
         return replace(row, error=f"{type(error).__name__}: {error}")
@@ -110,6 +123,13 @@ def row_of(network: NetworkToSchedule, accelerator: str, seconds: float) -> Sche
     if layers.figures is None:
         return row
     return replace(row, layers_mj=layers.figures.energy_fj / FEMTOJOULES_PER_MILLIJOULE)
+
+
+def _gives_equal_values(document: ScheduleDocument, source: str) -> bool:
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "schedule.json.gz"
+        write_schedule(document, path)
+        return run_schedule(ScheduleFile(path, source), RunValues()).is_right
 
 
 def _filled(row: ScheduleRow, outcome: ScheduleOutcome) -> ScheduleRow:
@@ -140,11 +160,11 @@ def _filled(row: ScheduleRow, outcome: ScheduleOutcome) -> ScheduleRow:
     )
 
 
-def in_a_process(network: NetworkToSchedule, accelerator: str, seconds: float) -> ScheduleRow:
+def in_a_process(network: NetworkToSchedule, accelerator: str, seconds: float, *, runs: bool) -> ScheduleRow:
     """A row that breaks, or never ends, ends nothing else."""
     context = multiprocessing.get_context("spawn")
     here, there = context.Pipe(duplex=False)
-    process = context.Process(target=_sent, args=(there, network, accelerator, seconds))
+    process = context.Process(target=_sent, args=(there, network, accelerator, seconds, runs))
     process.start()
     there.close()
     try:
@@ -159,13 +179,13 @@ def in_a_process(network: NetworkToSchedule, accelerator: str, seconds: float) -
         process.join()
 
 
-def _sent(there: Connection, network: NetworkToSchedule, accelerator: str, seconds: float) -> None:
-    there.send(row_of(network, accelerator, seconds))
+def _sent(there: Connection, network: NetworkToSchedule, accelerator: str, seconds: float, runs: bool) -> None:
+    there.send(row_of(network, accelerator, seconds, runs=runs))
 
 
 TITLES: Final = (
     "network", "accelerator", "status", "energy mJ", "layer by layer", "cycles", "traffic MB", "gap", "stacks", "tiles",
-    "energy, operators without a nest", "solve s", "verify s", "checked",
+    "energy, operators without a nest", "solve s", "verify s", "checked", "values equal",
 )  # fmt: skip
 
 
@@ -187,6 +207,7 @@ def table_line(row: ScheduleRow) -> str:
         _number(row.solve_seconds, ".1f"),
         _number(row.verify_seconds, ".2f"),
         "yes" if row.checked else row.error or "no",
+        {None: "-", True: "yes", False: "no"}[row.values_equal],
     )
     return f"| {' | '.join(cells)} |"
 
@@ -196,7 +217,7 @@ def _number(value: float | None, form: str) -> str:
 
 
 def main() -> int:
-    """Print tables; return 1 if a network has no checked schedule, or a worse one than layer by layer."""
+    """Print tables; return 1 if a schedule is missing, worse than layer by layer, or gives other values."""
     asked = _arguments()
     rows: list[ScheduleRow] = []
     with tempfile.TemporaryDirectory() as folder:
@@ -205,14 +226,14 @@ def main() -> int:
             print(f"| {' | '.join(TITLES)} |\n{'|---' * len(TITLES)}|", flush=True)
             for name in asked.networks or found:
                 for accelerator in asked.accelerators:
-                    rows.append(in_a_process(found[name], accelerator, asked.seconds))
+                    rows.append(in_a_process(found[name], accelerator, asked.seconds, runs=asked.run))
                     _shown(rows[-1], asked.json)
         if "fsrcnn" in asked.section:
-            rows.append(in_a_process(found["fsrcnn-defines"], "meta-prototype-df", asked.seconds))
+            rows.append(in_a_process(found["fsrcnn-defines"], "meta-prototype-df", asked.seconds, runs=asked.run))
             _shown(rows[-1], asked.json)
             above = None if rows[-1].energy_mj is None else rows[-1].energy_mj / FSRCNN_MODEL_MJ - 1
             print(f"fsrcnn: {_number(above, '+.2%')} of the {FSRCNN_MODEL_MJ} mJ of the model of stacks alone")
-    return int(any(not row.checked or _is_worse_than_layers(row) for row in rows))
+    return int(any(not row.checked or _is_worse_than_layers(row) or row.values_equal is False for row in rows))
 
 
 def _is_worse_than_layers(row: ScheduleRow) -> bool:
@@ -232,6 +253,7 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--networks", nargs="+", metavar="NAME", help="these alone")
     parser.add_argument("--accelerators", nargs="+", metavar="NAME", default=list(ACCELERATORS))
     parser.add_argument("--seconds", type=float, default=60.0, help="for each schedule")
+    parser.add_argument("--run", action="store_true", help="execute each schedule on real bytes")
     parser.add_argument("--wheels", type=Path, metavar="FOLDER", help="where wheels with models are")
     parser.add_argument("--json", type=Path, metavar="FILE", help="append each row as a line")
     return parser.parse_args()
