@@ -1,4 +1,4 @@
-"""The program run in this process."""
+"""Small files that the commands are given."""
 
 from __future__ import annotations
 
@@ -7,19 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from onchip.cli import run
-from support.diamond import Ended, Program, diamond_fields
+from support.diamond import Program, diamond_fields
 from support.fused_files import CHIP, three_convolutions
-
-
-@pytest.fixture
-def onchip(capsys: pytest.CaptureFixture[str]) -> Program:
-    def run_it(*arguments: object) -> Ended:
-        capsys.readouterr()
-        code = run([str(argument) for argument in arguments])
-        return Ended(code, *capsys.readouterr())
-
-    return run_it
 
 
 @pytest.fixture

@@ -8,8 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from onchip.cli import run
-from support.diamond import Ended
+from support.diamond import Program
 from support.fused_files import CHIP
 from support.installed_package import install
 from support.reports import facts_of
@@ -25,17 +24,6 @@ EVERYTHING = {
 }
 CHECK = {"onchip.checks": {"nothing-at-zero": "support.toy_plugins:nothing_at_address_zero"}}
 Installs = Callable[[Mapping[str, Mapping[str, str]]], None]
-Runs = Callable[..., Ended]
-
-
-@pytest.fixture
-def onchip(capsys: pytest.CaptureFixture[str]) -> Runs:
-    def run_it(*arguments: object) -> Ended:
-        capsys.readouterr()
-        code = run([str(argument) for argument in arguments])
-        return Ended(code, *capsys.readouterr())
-
-    return run_it
 
 
 @pytest.fixture
@@ -67,7 +55,7 @@ def chip(tmp_path: Path) -> Path:
 
 
 def test_a_network_of_an_outside_format_and_kind_is_scheduled_checked_and_run(
-    onchip: Runs, installed: Installs, chain: Path, chip: Path, tmp_path: Path
+    onchip: Program, installed: Installs, chain: Path, chip: Path, tmp_path: Path
 ) -> None:
     installed(EVERYTHING)
     schedule = tmp_path / "schedule.json"
@@ -83,7 +71,7 @@ def test_a_network_of_an_outside_format_and_kind_is_scheduled_checked_and_run(
 
 
 def test_an_operator_kind_of_a_plugin_is_not_cut_into_tiles(
-    onchip: Runs, installed: Installs, chain: Path, chip: Path, tmp_path: Path
+    onchip: Program, installed: Installs, chain: Path, chip: Path, tmp_path: Path
 ) -> None:
     installed(EVERYTHING)
     schedule = tmp_path / "schedule.json"
@@ -94,14 +82,14 @@ def test_an_operator_kind_of_a_plugin_is_not_cut_into_tiles(
     assert [(one["operators"], one["tile"]) for one in stacks] == [(["mix0"], None), (["mix1"], None)]
 
 
-def test_without_the_package_nobody_reads_its_files(onchip: Runs, chain: Path, chip: Path) -> None:
+def test_without_the_package_nobody_reads_its_files(onchip: Program, chain: Path, chip: Path) -> None:
     ended = onchip("schedule", chain, "--accelerator", chip)
 
     assert ended.code == 2
     assert "no such network" in ended.err
 
 
-def test_a_method_plans(onchip: Runs, installed: Installs, chain: Path) -> None:
+def test_a_method_plans(onchip: Program, installed: Installs, chain: Path) -> None:
     installed(EVERYTHING)
     ended = onchip("plan", chain, "--sram", "1KiB", "--method", "nothing-stays", "--json")
 
@@ -113,7 +101,7 @@ def test_a_method_plans(onchip: Runs, installed: Installs, chain: Path) -> None:
     assert (unknown.code, "naive, nothing-stays" in unknown.err) == (2, True)
 
 
-def test_a_method_maps(onchip: Runs, installed: Installs, chain: Path, chip: Path) -> None:
+def test_a_method_maps(onchip: Program, installed: Installs, chain: Path, chip: Path) -> None:
     installed(EVERYTHING)
     ended = onchip("map", chain, "--accelerator", chip, "--method", "some", "--no-cache", "--json")
 
@@ -121,7 +109,9 @@ def test_a_method_maps(onchip: Runs, installed: Installs, chain: Path, chip: Pat
     assert (ended.json["method"], ended.json["layers"][0]["macs"]) == ("some", 4 * 4 * 4 * 4)
 
 
-def test_a_cost_model_times_a_plan(onchip: Runs, installed: Installs, chain: Path, chip: Path, tmp_path: Path) -> None:
+def test_a_cost_model_times_a_plan(
+    onchip: Program, installed: Installs, chain: Path, chip: Path, tmp_path: Path
+) -> None:
     installed(EVERYTHING)
     plan = tmp_path / "plan.json"
     assert onchip("plan", chain, "--accelerator", chip, "-o", plan).code == 0
@@ -135,7 +125,7 @@ def test_a_cost_model_times_a_plan(onchip: Runs, installed: Installs, chain: Pat
 
 
 def test_a_check_finds_what_is_legal_and_not_wanted(
-    onchip: Runs, installed: Installs, chain: Path, chip: Path, tmp_path: Path
+    onchip: Program, installed: Installs, chain: Path, chip: Path, tmp_path: Path
 ) -> None:
     installed(EVERYTHING)
     schedule = tmp_path / "schedule.json"
@@ -150,7 +140,7 @@ def test_a_check_finds_what_is_legal_and_not_wanted(
 
 
 def test_a_picture_stands_in_the_report(
-    onchip: Runs, installed: Installs, chain: Path, chip: Path, tmp_path: Path
+    onchip: Program, installed: Installs, chain: Path, chip: Path, tmp_path: Path
 ) -> None:
     installed(EVERYTHING)
     page = tmp_path / "page.html"
@@ -163,7 +153,7 @@ def test_a_picture_stands_in_the_report(
     assert trace["y"] == [found["latency_cycles"]]
 
 
-def test_a_plan_is_exported(onchip: Runs, installed: Installs, chain: Path, tmp_path: Path) -> None:
+def test_a_plan_is_exported(onchip: Program, installed: Installs, chain: Path, tmp_path: Path) -> None:
     installed(EVERYTHING)
     plan, output = tmp_path / "plan.json", tmp_path / "order.txt"
     assert onchip("plan", chain, "--sram", "1KiB", "-o", plan).code == 0
@@ -186,7 +176,7 @@ def test_a_plan_is_exported(onchip: Runs, installed: Installs, chain: Path, tmp_
     ],
 )
 def test_a_broken_plugin_ends_in_one_clear_line(
-    function: str, said: str, onchip: Runs, installed: Installs, chain: Path
+    function: str, said: str, onchip: Program, installed: Installs, chain: Path
 ) -> None:
     installed({"onchip.readers": {"chain": function}})
     ended = onchip("info", chain)
@@ -199,7 +189,7 @@ def test_a_broken_plugin_ends_in_one_clear_line(
 
 @pytest.mark.parametrize("group", [name for name in EVERYTHING if name != "onchip.readers"])
 def test_a_plugin_that_fails_is_named_wherever_it_stands(
-    group: str, onchip: Runs, installed: Installs, chain: Path, chip: Path, tmp_path: Path
+    group: str, onchip: Program, installed: Installs, chain: Path, chip: Path, tmp_path: Path
 ) -> None:
     (name,) = EVERYTHING[group]
     installed(EVERYTHING | {group: {name: "support.toy_plugins:fails"}})
@@ -222,7 +212,7 @@ def test_a_plugin_that_fails_is_named_wherever_it_stands(
     assert ended.err.startswith(f"onchip: plug-in {name!r} of {group}: it fails: ValueError")
 
 
-def test_a_method_that_fails_while_it_solves_is_named(onchip: Runs, installed: Installs, chain: Path) -> None:
+def test_a_method_that_fails_while_it_solves_is_named(onchip: Program, installed: Installs, chain: Path) -> None:
     installed(EVERYTHING | {"onchip.methods": {"gives-up": "support.toy_plugins:gives_up"}})
     ended = onchip("plan", chain, "--sram", "1KiB", "--method", "gives-up")
 
@@ -230,7 +220,7 @@ def test_a_method_that_fails_while_it_solves_is_named(onchip: Runs, installed: I
     assert ended.err.startswith("onchip: method 'gives-up' of onchip.methods: it fails: ValueError")
 
 
-def test_two_packages_cannot_add_one_name(onchip: Runs, installed: Installs, chain: Path) -> None:
+def test_two_packages_cannot_add_one_name(onchip: Program, installed: Installs, chain: Path) -> None:
     installed(EVERYTHING)
     installed(EVERYTHING)
     ended = onchip("info", chain)
@@ -239,7 +229,7 @@ def test_two_packages_cannot_add_one_name(onchip: Runs, installed: Installs, cha
     assert "toy0 and toy1 both add it" in ended.err
 
 
-def test_a_plugin_replaces_nothing_that_onchip_has(onchip: Runs, installed: Installs, chain: Path) -> None:
+def test_a_plugin_replaces_nothing_that_onchip_has(onchip: Program, installed: Installs, chain: Path) -> None:
     installed(EVERYTHING | {"onchip.methods": {"naive": "support.toy_plugins:fails"}})
     chain.write_text("Sigmoid\nMix\n")
 

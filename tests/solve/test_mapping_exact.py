@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from math import isfinite
 
 import pytest
 
@@ -18,8 +17,8 @@ from onchip.solve.mapping.exact.exact import ExactMapper, solve_exactly
 from onchip.solve.mapping.exact.tables import tables_of
 from onchip.solve.mapping.objective import MappingObjective
 from onchip.solve.run.limits import Limits, Progress, Run
-from onchip.verify.mapping import verify_mapping
-from oracles.mapspace import are_few, homed_toy, lean_toy, least_values, toy
+from oracles.mapspace import are_few, homed_toy, lean_toy, toy
+from support.best_mappings import ensure_best
 from support.nests import beside_operands
 
 MOST_MAPPINGS = 3000
@@ -29,32 +28,17 @@ TOYS = range(60)
 
 @pytest.mark.parametrize("seed", TOYS)
 def test_it_finds_the_best_of_all_mappings(seed: int) -> None:
-    _is_best(toy(seed))
+    ensure_best(toy(seed), MOST_MAPPINGS)
 
 
 @pytest.mark.parametrize("seed", range(40))
 def test_it_finds_the_best_where_memories_keep_one_operand(seed: int) -> None:
-    _is_best(lean_toy(seed))
+    ensure_best(lean_toy(seed), MOST_MAPPINGS)
 
 
 @pytest.mark.parametrize("seed", range(40))
 def test_it_finds_the_best_where_operands_lie_whole_in_tight_memories(seed: int) -> None:
-    _is_best(homed_toy(seed))
-
-
-def _is_best(problem: LayerProblem) -> None:
-    best = least_values(problem, MOST_MAPPINGS)
-    if best is None:
-        pytest.skip("too many mappings to look at each")
-    for objective, value in best.items():
-        result = solve_exactly(problem, objective, Run())
-        if not isfinite(value):
-            assert result.status is Status.INFEASIBLE
-            continue
-        assert result.status is Status.OPTIMAL
-        assert result.answer is not None
-        assert result.objective_value == pytest.approx(value, rel=1e-9, abs=1)
-        assert verify_mapping(problem, result.answer) == ()
+    ensure_best(homed_toy(seed), MOST_MAPPINGS)
 
 
 def test_most_toys_are_small_enough() -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import replace
 from itertools import islice
-from math import isfinite
 from pathlib import Path
 from random import Random
 
@@ -26,13 +25,13 @@ from onchip.solve.mapping.baselines.uneven import solve_uneven
 from onchip.solve.mapping.cache import MappingCache
 from onchip.solve.mapping.cosa.cosa import VALUE_PER_BIT, solve_as_cosa
 from onchip.solve.mapping.cosa.reading import cosa_objective
-from onchip.solve.mapping.exact.exact import solve_exactly
 from onchip.solve.mapping.objective import MappingObjective
 from onchip.solve.mapping.registry import METHODS
 from onchip.solve.run.limits import Run
 from onchip.verify.mapping import verify_mapping
 from oracles.kept_operands import levels_with_room
-from oracles.mapspace import all_mappings, least_values, narrow_toy
+from oracles.mapspace import all_mappings, narrow_toy
+from support.best_mappings import ensure_best
 
 SEEDS = range(80)
 MOST_MAPPINGS = 1500
@@ -40,19 +39,7 @@ MOST_MAPPINGS = 1500
 
 @pytest.mark.parametrize("seed", SEEDS)
 def test_it_finds_the_best_of_all_mappings_without_the_memories_that_are_too_narrow(seed: int) -> None:
-    problem = narrow_toy(seed)
-    best = least_values(problem, MOST_MAPPINGS)
-    if best is None:
-        pytest.skip("too many mappings to look at each")
-    for objective, value in best.items():
-        result = solve_exactly(problem, objective, Run())
-        if not isfinite(value):
-            assert result.status is Status.INFEASIBLE
-            continue
-        assert result.status is Status.OPTIMAL
-        assert result.answer is not None
-        assert result.objective_value == pytest.approx(value, rel=1e-9, abs=1)
-        assert verify_mapping(problem, result.answer) == ()
+    ensure_best(narrow_toy(seed), MOST_MAPPINGS)
 
 
 def left_out(problem: LayerProblem) -> list[Operand]:
