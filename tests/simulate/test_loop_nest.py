@@ -14,7 +14,8 @@ from onchip.arch.accelerator import Accelerator
 from onchip.arch.compute import ComputeArray
 from onchip.arch.memory import Memory, MemoryLevel, Operand
 from onchip.ir.layer import INPUT, OUTPUT, WEIGHT, Layer
-from onchip.simulate.loop_nest import outputs_of, run_nest
+from onchip.simulate.layer_values import outputs_of
+from onchip.simulate.loop_nest import run_nest
 from onchip.verify.mapping import tile_bits
 from support.nests import random_case
 from support.ragged_nests import random_ragged_mapping

@@ -18,12 +18,11 @@ from typing import TypeAlias
 from onchip.answer.layer_mapping import LayerMapping, Loop, Move
 from onchip.answer.layer_problem import LayerProblem
 from onchip.errors import InternalError
-from onchip.ir.layer import INPUT, OUTPUT, RELEVANT, WEIGHT, Axis, Layer
+from onchip.ir.layer import INPUT, OUTPUT, RELEVANT, WEIGHT
+from onchip.simulate.layer_values import Buffer, Element, element_of, input_element, position_of, value_of
 
-Element: TypeAlias = tuple[int, ...]
 Digits: TypeAlias = tuple[int, ...]  # one for each loop of the nest
 Position: TypeAlias = tuple[int, ...]  # the digits of some spatial loops: an instance of a memory
-Buffer: TypeAlias = dict[Element, int]
 Accesses: TypeAlias = dict[tuple[str, str, Move], Counter[int]]
 
 
@@ -43,41 +42,6 @@ class NestRun:
 def run_nest(problem: LayerProblem, mapping: LayerMapping, seed: int = 0) -> NestRun:
     """Executes; raises InternalError where a value is missing in a memory that should hold it."""
     return _NestRunner(problem, mapping, seed).run()
-
-
-def outputs_of(layer: Layer, seed: int = 0) -> Buffer:
-    """What the layer computes, straight from its definition."""
-    outputs: Buffer = defaultdict(int)
-    for indices in product(*(range(bound) for bound in layer.bounds.values())):
-        index = dict(zip(layer.bounds, indices, strict=True))
-        weight = value_of(WEIGHT, _element(WEIGHT, index), seed) if layer.has_weight else 1
-        touched = _input_element(layer, index)
-        outputs[_element(OUTPUT, index)] += weight * (value_of(INPUT, touched, seed) if touched is not None else 0)
-    return dict(outputs)
-
-
-def value_of(operand: str, element: Element, seed: int) -> int:
-    """A small number for each element; other elements tend to have others."""
-    mixed = seed + (17 if operand == INPUT else 5)
-    for index in element:
-        mixed = (mixed * 31 + index * 7 + 3) % 10007
-    return mixed % 97 - 48
-
-
-def _element(operand: str, index: dict[str, int]) -> Element:
-    return tuple(index[loop] for loop in RELEVANT[operand])
-
-
-def _input_element(layer: Layer, index: dict[str, int]) -> Element | None:
-    """None for a padded zero."""
-    place = [_position(axis, index) for axis in layer.axes]
-    if any(not 0 <= at < axis.size for at, axis in zip(place, layer.axes, strict=True)):
-        return None
-    return (index["N"], index["G"], index["C"], *place)
-
-
-def _position(axis: Axis, index: dict[str, int]) -> int:
-    return index[axis.output_loop] * axis.stride + index[axis.filter_loop] * axis.dilation - axis.padding
 
 
 @dataclass(slots=True)
@@ -190,10 +154,10 @@ class _NestRunner:
         every = (self._index(self._placed(start, holder.within, at)) for at in self._positions(holder.within))
         indices = [index for index in every if self._is_within_bounds(index)]
         if operand != INPUT or not indices:
-            return sorted({_element(operand, index) for index in indices})
+            return sorted({element_of(operand, index) for index in indices})
         rows = []
         for axis in self._layer.axes:
-            places = [_position(axis, index) for index in indices]
+            places = [position_of(axis, index) for index in indices]
             rows.append(range(max(min(places), 0), min(max(places) + 1, axis.size)))
         channels = {(index["N"], index["G"], index["C"]) for index in indices}
         return sorted((*channel, *place) for channel in channels for place in product(*rows))
@@ -281,16 +245,16 @@ class _NestRunner:
                 if element:
                     read[operand, source].add(element)
             target = tuple(placed[at] for at in nearest[OUTPUT].beside)
-            sums[target][_element(OUTPUT, index)] += product_of_two
+            sums[target][element_of(OUTPUT, index)] += product_of_two
         for (operand, _), elements in read.items():
             self._count(nearest[operand], operand, Move.READ_FOR_BELOW, len(elements))
         for target, added in sums.items():
             self._accumulate(nearest[OUTPUT], target, added)
 
     def _factors(self, index: dict[str, int]) -> Iterator[tuple[str, Element | None]]:
-        yield INPUT, _input_element(self._layer, index)
+        yield INPUT, input_element(self._layer, index)
         if self._layer.has_weight:
-            yield WEIGHT, _element(WEIGHT, index)
+            yield WEIGHT, element_of(WEIGHT, index)
 
     def _accumulate(self, holder: _Holder, instance: Position, added: Buffer) -> None:
         """A sum that was begun is read, added to and written; one that begins is written."""
