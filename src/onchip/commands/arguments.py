@@ -54,6 +54,13 @@ Dims: TypeAlias = Annotated[
 TimeLimit: TypeAlias = Annotated[float | None, typer.Option(metavar="S", help="Seconds; else until proven.")]
 Workers: TypeAlias = Annotated[int, typer.Option(min=1, metavar="N", help="Parallel workers.")]
 Seed: TypeAlias = Annotated[int, typer.Option(min=0, max=GREATEST_SEED, metavar="N", help="Seed of all choices.")]
+RequiredAccelerator: TypeAlias = Annotated[
+    str,
+    typer.Option("--accelerator", metavar="NAME|FILE", help="A bundled name (NAME@64KiB resizes it) or a file."),
+]
+UsesCache: TypeAlias = Annotated[
+    bool, typer.Option(" /--no-cache", help="Map anew what was proven in an earlier run.", show_default=False)
+]
 AsJson: TypeAlias = Annotated[bool, typer.Option("--json", help="Print one JSON object and nothing else.")]
 ElementBits: TypeAlias = Annotated[
     int, typer.Option("--bits", min=1, max=GREATEST_BITS, metavar="N", help="Bits of an element of every operand.")

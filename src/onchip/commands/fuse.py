@@ -11,7 +11,15 @@ import typer
 
 from onchip.answer.document import Reading, StrategyDocument
 from onchip.commands.answer_files import AnswerFiles, command_line
-from onchip.commands.arguments import AsJson, LayerReadingOptions, LimitOptions, Network, StackOptions
+from onchip.commands.arguments import (
+    AsJson,
+    LayerReadingOptions,
+    LimitOptions,
+    Network,
+    RequiredAccelerator,
+    StackOptions,
+    UsesCache,
+)
 from onchip.commands.emitted_graph import EmittedGraph
 from onchip.commands.exit_code import ExitCode, code_of_check, code_of_result
 from onchip.commands.progress import watched_run
@@ -60,9 +68,7 @@ class FuseOptions:
 
     context: typer.Context
     network: Network
-    accelerator: Annotated[
-        str, typer.Option(metavar="NAME|FILE", help="A bundled name (NAME@64KiB resizes it) or a file.")
-    ]
+    accelerator: RequiredAccelerator
     objective: Annotated[
         FusionObjective, typer.Option(help="Least energy, latency, product of both, or DRAM traffic.")
     ] = FusionObjective.ENERGY
@@ -84,9 +90,7 @@ class FuseOptions:
     ] = AccountingName.INTERPRETER
     read_as: LayerReadingOptions
     search: FuseLimitOptions
-    cache: Annotated[
-        bool, typer.Option(" /--no-cache", help="Map anew what was proven in an earlier run.", show_default=False)
-    ] = True
+    cache: UsesCache = True
     output: Annotated[
         Path | None, typer.Option("--output", "-o", metavar="STRATEGY.json", help="Write the strategy.")
     ] = None

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from onchip.commands.answer_files import AnswerFiles, command_line
-from onchip.commands.arguments import AsJson, LayerReadingOptions, Seed, seconds_of
+from onchip.commands.arguments import AsJson, LayerReadingOptions, Seed, UsesCache, seconds_of
 from onchip.commands.exit_code import ExitCode, code_of_result
 from onchip.commands.progress import watched_run
 from onchip.commands.show import show_tables
@@ -71,9 +71,7 @@ class MapOptions:
     ] = None
     seed: Seed = 0
     solver: Annotated[MipSolver, typer.Option(help="Who solves the program of --method cosa.")] = MipSolver.CP_SAT
-    cache: Annotated[
-        bool, typer.Option(" /--no-cache", help="Search anew what was proven in an earlier run.", show_default=False)
-    ] = True
+    cache: UsesCache = True
     output: Annotated[
         Path | None, typer.Option("--output", "-o", metavar="MAPPING.yaml", help="Write the mappings.")
     ] = None

@@ -12,7 +12,15 @@ import typer
 
 from onchip.answer.document import ScheduleDocument
 from onchip.commands.answer_files import AnswerFiles, command_line
-from onchip.commands.arguments import AsJson, LimitOptions, Network, ScheduledElementOptions, StackOptions
+from onchip.commands.arguments import (
+    AsJson,
+    LimitOptions,
+    Network,
+    RequiredAccelerator,
+    ScheduledElementOptions,
+    StackOptions,
+    UsesCache,
+)
 from onchip.commands.exit_code import code_of_result
 from onchip.commands.progress import watched_run
 from onchip.commands.show import show_tables
@@ -37,9 +45,7 @@ class ScheduleVerbOptions:
 
     context: typer.Context
     network: Network
-    accelerator: Annotated[
-        str, typer.Option(metavar="NAME|FILE", help="A bundled name (NAME@64KiB resizes it) or a file.")
-    ]
+    accelerator: RequiredAccelerator
     objective: Annotated[
         ScheduleObjective, typer.Option(help="Least energy, latency, product of both, or DRAM traffic.")
     ] = ScheduleObjective.ENERGY
@@ -49,9 +55,7 @@ class ScheduleVerbOptions:
     ] = HomesOption.SEARCH
     read_as: ScheduledElementOptions
     search: LimitOptions
-    cache: Annotated[
-        bool, typer.Option(" /--no-cache", help="Map anew what was proven in an earlier run.", show_default=False)
-    ] = True
+    cache: UsesCache = True
     output: Annotated[
         Path | None, typer.Option("--output", "-o", metavar="SCHEDULE.json[.gz]", help="Write the schedule.")
     ] = None

@@ -7,15 +7,20 @@ from typing import TYPE_CHECKING
 
 from onchip.reports.program.json_view import Json, check_object
 from onchip.reports.program.outcome import Check
+from onchip.reports.shared.execution import (
+    difference_object,
+    has_right_values,
+    moved_text,
+    relative_object,
+    relative_text,
+    values_text,
+)
 from onchip.verify.figures import Figures
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
     from onchip.simulate.machine import MachineRun
-
-GREATEST_RELATIVE_DIFFERENCE = 1e-5
-"""Allowed between outputs a of the planned run and b of the whole model: the greatest |a - b| over the greatest |b|."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,9 +43,7 @@ class Execution:
     @property
     def is_right(self) -> bool:
         """Whether the plan is legal, every tensor is what it should be, and the bytes are those of the plan."""
-        if self.run is None or self.run.difference is not None or not self.bytes_agree:
-            return False
-        return self.relative_difference is None or self.relative_difference <= GREATEST_RELATIVE_DIFFERENCE
+        return self.run is not None and self.bytes_agree and has_right_values(self.run, self.relative_difference)
 
 
 def execution_object(execution: Execution) -> Json:
@@ -48,22 +51,13 @@ def execution_object(execution: Execution) -> Json:
     run, figures = execution.run, execution.check.verdict.figures
     if run is None:
         return {"right": False, "kernels": execution.kernels, "run": None, "check": check_object(execution.check)}
-    difference = run.difference
-    relative = execution.relative_difference
     return {
         "right": execution.is_right,
         "kernels": execution.kernels,
         "run": {
             "compared": run.compared,
-            "difference": difference
-            and {
-                "tensor": difference.tensor,
-                "found": difference.found,
-                "operator": difference.operator,
-                "step": difference.step,
-                "instruction": difference.instruction,
-            },
-            "relative_difference": relative if relative != float("inf") else "inf",
+            "difference": difference_object(run.difference),
+            "relative_difference": relative_object(execution.relative_difference),
             "moved": _bytes_object(execution, run),
             "planned": _bytes_object(execution, figures),
             "seconds": execution.seconds,
@@ -88,26 +82,18 @@ def execution_report(execution: Execution) -> tuple[RenderableType, ...]:
     run, figures = execution.run, execution.check.verdict.figures
     if run is None:
         return (*check_report(execution.check), Text("the plan is not legal: it was not run"))
-    values = f"{run.compared:,} tensors equal bit for bit" if run.difference is None else str(run.difference)
     rows = [
         ("network", repr(execution.check.problem.graph.name)),
         ("kernels", execution.kernels or "none"),
-        ("values", values),
-        ("loads", _moved(run.loads, figures.loads)),
-        ("write-backs", _moved(run.write_backs, figures.write_backs)),
-        ("traffic", _moved(run.loads + run.write_backs, figures.total)),
+        ("values", values_text(run)),
+        ("loads", moved_text(run.loads, figures.loads, "plan")),
+        ("write-backs", moved_text(run.write_backs, figures.write_backs, "plan")),
+        ("traffic", moved_text(run.loads + run.write_backs, figures.total, "plan")),
     ]
     if execution.check.problem.transfers.links:
-        rows.append(("between scratchpads", _moved(run.moved, figures.moved)))
+        rows.append(("between scratchpads", moved_text(run.moved, figures.moved, "plan")))
     if execution.relative_difference is not None:
-        allowed = f"(allowed {GREATEST_RELATIVE_DIFFERENCE:g})"
-        rows.append(("whole model", f"greatest relative difference {execution.relative_difference:.3g} {allowed}"))
+        rows.append(("whole model", relative_text(execution.relative_difference)))
     rows.append(("seconds", f"{execution.seconds:.3f}"))
     verdict = "the plan runs, and gives the right values" if execution.is_right else "values or bytes differ"
     return facts(rows), Text(verdict)
-
-
-def _moved(moved_bytes: int, planned_bytes: int) -> str:
-    if moved_bytes == planned_bytes:
-        return f"{moved_bytes:,} bytes, as planned"
-    return f"{moved_bytes:,} bytes, the plan says {planned_bytes:,}"

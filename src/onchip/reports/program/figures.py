@@ -11,6 +11,7 @@ from onchip.cost.timeline.timeline import Activity, Timeline
 from onchip.facts.residencies import Began, Residency, TransferKind
 from onchip.ir.tensor import Role
 from onchip.reports.program.findings import Findings
+from onchip.reports.shared.level_line import level_line
 from onchip.reports.shared.page import Json
 from onchip.reports.shared.words import exact_bytes, short_bytes
 from onchip.verify.figures import Figures
@@ -33,7 +34,7 @@ def memory_map(findings: Findings, memory: Memory) -> Json:
             groups.setdefault(_paint(findings, one), []).append(index)
     named = len(history.residencies) <= MOST_NAMED_RESIDENCIES
     traces = [_bars(history.residencies, groups[paint], paint, named=named) for paint in PAINTS if paint in groups]
-    traces.append(_level(history.step_count, memory.capacity_bytes, "capacity", "capacity", dash="dash"))
+    traces.append(level_line(history.step_count, memory.capacity_bytes, "capacity", "capacity", dash="dash"))
     return {"kind": "map", "traces": traces, "height": 460, "x": [0, history.step_count], "y": [0, _top(memory)]}
 
 
@@ -48,15 +49,17 @@ def footprint(findings: Findings, memory: Memory) -> Json:
     traces = [
         _area(operands, "operands of the running operator", "operand", names),
         _area(kept, "kept for later", "kept", [f"{exact_bytes(size)} in all" for size in total]),
-        _level(history.step_count, memory.capacity_bytes, "capacity", "capacity", dash="dash"),
-        _level(history.step_count, peak, "peak", "peak", dash="solid"),
+        level_line(history.step_count, memory.capacity_bytes, "capacity", "capacity", dash="dash"),
+        level_line(history.step_count, peak, "peak", "peak", dash="solid"),
     ]
     if len(findings.problem.memories) == 1:
         name = "lower bound M_R: below it no plan"
-        traces.append(_level(history.step_count, findings.required.need_bytes, name, "bound", dash="dot"))
+        traces.append(level_line(history.step_count, findings.required.need_bytes, name, "bound", dash="dot"))
         if findings.claim is not None and findings.claim.objective is Objective.PEAK:
             name = "lower bound on the arena"
-            traces.append(_level(history.step_count, int(findings.claim.lower_bound), name, "bound", dash="dashdot"))
+            traces.append(
+                level_line(history.step_count, int(findings.claim.lower_bound), name, "bound", dash="dashdot")
+            )
     traces += _forced(findings, memory, total)
     return {"kind": "footprint", "traces": traces, "height": 300, "x": [0, history.step_count], "y": [0, _top(memory)]}
 
@@ -182,19 +185,6 @@ def _area(values: Sequence[int], name: str, paint: str, notes: Sequence[str]) ->
 def _to_the_edges(values: Sequence[T]) -> list[T]:
     """Points stand in the middle of their steps; the first and the last reach to the edge of theirs."""
     return [values[0], *values, values[-1]]
-
-
-def _level(steps: int, value: int, name: str, paint: str, *, dash: str) -> Json:
-    return {
-        "type": "scatter",
-        "mode": "lines",
-        "name": f"{name} ({short_bytes(value)})",
-        "x": [0, steps],
-        "y": [value, value],
-        "line": {"dash": dash, "width": 1.5},
-        "meta": {"paint": paint, "level": True},
-        "hovertemplate": f"{name}: {exact_bytes(value)}<extra></extra>",
-    }
 
 
 def _forced(findings: Findings, memory: Memory, total: Sequence[int]) -> Iterator[Json]:

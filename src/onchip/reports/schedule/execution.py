@@ -7,8 +7,15 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from onchip.cost.schedule.figures import TrafficParts
-from onchip.reports.program.execution import GREATEST_RELATIVE_DIFFERENCE
 from onchip.reports.schedule.check import ScheduleCheck, schedule_check_object, schedule_check_tables
+from onchip.reports.shared.execution import (
+    difference_object,
+    has_right_values,
+    moved_text,
+    relative_object,
+    relative_text,
+    values_text,
+)
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -42,9 +49,7 @@ class ScheduleExecution:
     @property
     def is_right(self) -> bool:
         """Whether the schedule is legal, every tensor is what it should be, and the bytes are those planned."""
-        if self.run is None or self.run.difference is not None or not self.bytes_agree:
-            return False
-        return self.relative_difference is None or self.relative_difference <= GREATEST_RELATIVE_DIFFERENCE
+        return self.run is not None and self.bytes_agree and has_right_values(self.run, self.relative_difference)
 
 
 def schedule_execution_object(execution: ScheduleExecution) -> dict[str, object]:
@@ -52,21 +57,13 @@ def schedule_execution_object(execution: ScheduleExecution) -> dict[str, object]
     run, check = execution.run, schedule_check_object(execution.check)
     if run is None:
         return {"right": False, "kernels": execution.kernels, "run": None, "check": check}
-    difference, relative = run.difference, execution.relative_difference
     return {
         "right": execution.is_right,
         "kernels": execution.kernels,
         "run": {
             "compared": run.compared,
-            "difference": difference
-            and {
-                "tensor": difference.tensor,
-                "found": difference.found,
-                "operator": difference.operator,
-                "step": difference.step,
-                "instruction": difference.instruction,
-            },
-            "relative_difference": relative if relative != float("inf") else "inf",
+            "difference": difference_object(run.difference),
+            "relative_difference": relative_object(execution.relative_difference),
             "moved": {"loads": run.loads, "write_backs": run.write_backs, "between_memories": run.moved},
             "planned": execution.planned and _traffic_object(execution.planned),
             "seconds": execution.seconds,
@@ -86,19 +83,17 @@ def schedule_execution_tables(execution: ScheduleExecution) -> Iterator[Renderab
         yield from schedule_check_tables(execution.check)
         yield Text("the schedule is not legal: it was not run")
         return
-    values = f"{run.compared:,} tensors equal bit for bit" if run.difference is None else str(run.difference)
     rows = [
         ("network", repr(execution.check.network.name)),
         ("kernels", execution.kernels or "none"),
-        ("values", values),
-        ("loads", _moved(run.loads, planned.loads)),
-        ("write-backs", _moved(run.write_backs, planned.write_backs)),
+        ("values", values_text(run)),
+        ("loads", moved_text(run.loads, planned.loads, "schedule")),
+        ("write-backs", moved_text(run.write_backs, planned.write_backs, "schedule")),
         ("streamed", f"{planned.streamed_reads:,} bytes in and {planned.streamed_writes:,} out, by the cost model"),
         ("between memories", f"{run.moved:,} bytes"),
     ]
     if execution.relative_difference is not None:
-        allowed = f"(allowed {GREATEST_RELATIVE_DIFFERENCE:g})"
-        rows.append(("whole network", f"greatest relative difference {execution.relative_difference:.3g} {allowed}"))
+        rows.append(("whole network", relative_text(execution.relative_difference)))
     rows.append(("seconds", f"{execution.seconds:.3f}"))
     yield facts(rows)
     yield Text("the schedule runs, and gives the right values" if execution.is_right else "values or bytes differ")
@@ -112,9 +107,3 @@ def _traffic_object(traffic: TrafficParts) -> Mapping[str, int]:
         "streamed_reads": traffic.streamed_reads,
         "streamed_writes": traffic.streamed_writes,
     }
-
-
-def _moved(moved_bytes: int, planned_bytes: int) -> str:
-    if moved_bytes == planned_bytes:
-        return f"{moved_bytes:,} bytes, as planned"
-    return f"{moved_bytes:,} bytes, the schedule says {planned_bytes:,}"

@@ -16,8 +16,9 @@ import numpy as np
 from onchip.arch.memory import Memory
 from onchip.explanations.schedule_history import ScheduleHistory
 from onchip.facts.residencies import Began, Residency
+from onchip.reports.shared.level_line import level_line
 from onchip.reports.shared.page import Json
-from onchip.reports.shared.words import exact_bytes, short_bytes
+from onchip.reports.shared.words import exact_bytes
 
 MOST_RECTANGLES: Final = 1500
 MOST_NAMED: Final = 300
@@ -84,7 +85,7 @@ def footprint(history: ScheduleHistory, memory: Memory, peak_bytes: int) -> Json
         for role in KIND_PAINTS
         if any(resident.get(role, ()))
     ]
-    peak = _level(history.step_count, peak_bytes, "peak", dash="solid")
+    peak = level_line(history.step_count, peak_bytes, "peak", "peak", dash="solid")
     return _addressed("footprint", [*traces, peak, _capacity(history, memory)], history, memory) | {"height": 300}
 
 
@@ -154,20 +155,7 @@ def _area(role: str, values: Sequence[int], edges: Sequence[int], shown: Sequenc
 
 
 def _capacity(history: ScheduleHistory, memory: Memory) -> Json:
-    return _level(history.step_count, memory.capacity_bytes, "capacity", dash="dash")
-
-
-def _level(steps: int, value: int, name: str, *, dash: str) -> Json:
-    return {
-        "type": "scatter",
-        "mode": "lines",
-        "name": f"{name} ({short_bytes(value)})",
-        "x": [0, steps],
-        "y": [value, value],
-        "line": {"dash": dash, "width": 1.5},
-        "meta": {"paint": name, "level": True},
-        "hovertemplate": f"{name}: {exact_bytes(value)}<extra></extra>",
-    }
+    return level_line(history.step_count, memory.capacity_bytes, "capacity", "capacity", dash="dash")
 
 
 def _edges(length: int, most: int) -> list[int]:
