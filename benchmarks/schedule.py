@@ -55,6 +55,8 @@ FSRCNN_MODEL_MJ: Final = 1.8163
 GRACE: Final = 3.0
 """A row that takes so many times its limit is ended."""
 FEMTOJOULES_PER_MILLIJOULE: Final = 10**12
+WARMING_SECONDS: Final = 5.0
+"""For a small network before the others, so that compiled code is loaded."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,6 +111,7 @@ def networks(wheels: Path | None, folder: Path) -> Iterator[NetworkToSchedule]:
 def row_of(network: NetworkToSchedule, accelerator: str, seconds: float, *, runs: bool) -> ScheduleRow:
     """Schedule it freely, execute that if asked to, and layer by layer; whatever fails is in the row."""
     row = ScheduleRow(network.name, accelerator, "refused")
+    schedule_network(ScheduleRequest("lenet5", accelerator, limits=Limits(WARMING_SECONDS), uses_cache=False))
     request = ScheduleRequest(network.source, accelerator, dims=network.dims, limits=Limits(seconds), uses_cache=False)
     try:
         outcome = schedule_network(request)
