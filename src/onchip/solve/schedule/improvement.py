@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
+from random import Random
+from typing import Final
 
 from onchip.arch.memory import MemoryLevel, Operand
 from onchip.ir.graph import Graph
@@ -11,6 +13,11 @@ from onchip.ir.tensor import Role, Tensor
 from onchip.solve.run.limits import Run
 from onchip.solve.schedule.composition import Composer, Composition, NoMappingError
 from onchip.solve.schedule.places import Places
+
+SHAKES_IN_VAIN: Final = 40
+"""So many one after the other without a better schedule, and it is enough."""
+MOST_MOVED_AT_ONCE: Final = 4
+"""Maps: with more, hardly anything is as it was."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,6 +37,12 @@ class Stay:
     writer: int | None
     readers: frozenset[int]
     memory: str | None
+
+    @property
+    def span(self) -> tuple[int, int]:
+        """Return the first and the last stack that the tensor is on the chip for, or would be."""
+        stacks = (*self.readers, *(() if self.writer is None else (self.writer,)))
+        return min(stacks), max(stacks)
 
     def applied(self, places: Places) -> Places:
         """Places with this tensor there."""
@@ -53,6 +66,7 @@ class Improver:
     _in_vain: int = field(default=0, init=False)
     """How many stays one after the other were no better."""
     _longest: float = field(default=0.0, init=False)
+    _chance: Random = field(default_factory=lambda: Random(0), init=False)
 
     def __post_init__(self) -> None:
         self._stays = sorted(self._all_stays(), key=lambda stay: -self._weight(stay))
@@ -66,6 +80,12 @@ class Improver:
         """What was in vain may not be any more: mappings are better known."""
         self._next = self._in_vain = 0
 
+    def consider(self, places: Places, run: Run) -> None:
+        """These places are the best from now on, if they are."""
+        found = self._tried(places, run)
+        if found is not None and found.value < self.best.value:
+            self.best, self._in_vain = found, 0
+
     def improve(self, run: Run) -> None:
         """Until it is over or the run has to stop; what would take as long as is left is not begun."""
         while not self.is_over and run.stop is None and run.seconds_left >= self._longest:
@@ -75,19 +95,54 @@ class Improver:
             places = stay.applied(self.best.places)
             if places == self.best.places:
                 continue
-            begun = run.seconds
-            found = self._tried(places)
-            self._longest = max(self._longest, run.seconds - begun)
+            found = self._tried(places, run)
             if found is not None and found.value < self.best.value:
                 self.best, self._in_vain = found, 0
                 run.report(found.value, self.lower_bound, f"keep {stay.tensor!r} in {stay.memory or 'DRAM'}")
 
-    def _tried(self, places: Places) -> Placed | None:
+    def shake(self, run: Run) -> None:
+        """Move a few maps that are on the way at the same time at once, whatever that costs, and improve what is near.
+
+        Again and again until as many as `SHAKES_IN_VAIN` one after the other were no better, or the run has to stop.
+        """
+        in_vain = 0
+        while self._stays and in_vain < SHAKES_IN_VAIN and run.stop is None and run.seconds_left >= self._longest:
+            found = self._shaken(run)
+            in_vain += 1
+            if found is not None and found.value < self.best.value:
+                self.best, self._in_vain, in_vain = found, 0, 0
+                run.report(found.value, self.lower_bound, "several maps moved at once")
+
+    def _shaken(self, run: Run) -> Placed | None:
+        """The best near another schedule than the best; None where no mapping fits."""
+        first = self._chance.choice(self._stays)
+        near = [stay for stay in self._stays if stay.span[0] <= first.span[1] and first.span[0] <= stay.span[1]]
+        places = self.best.places
+        for stay in (first, *self._chance.choices(near, k=self._chance.randint(1, MOST_MOVED_AT_ONCE - 1))):
+            places = stay.applied(places)
+        best = self._tried(places, run)
+        self._chance.shuffle(near)
+        is_better = best is not None
+        while best is not None and is_better:
+            is_better = False
+            for stay in near:
+                if run.stop is not None or run.seconds_left < self._longest:
+                    return best
+                places = stay.applied(best.places)
+                found = self._tried(places, run) if places != best.places else None
+                if found is not None and found.value < best.value:
+                    best, is_better = found, True
+        return best
+
+    def _tried(self, places: Places, run: Run) -> Placed | None:
+        begun = run.seconds
         try:
             composition = self.composer.composed(places)
+            return Placed(places, composition, self.value_of(composition))
         except NoMappingError:
             return None
-        return Placed(places, composition, self.value_of(composition))
+        finally:
+            self._longest = max(self._longest, run.seconds - begun)
 
     def _all_stays(self) -> Iterator[Stay]:
         """Every map in every memory that holds it, for its first readers, one more at a time, and for none."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from onchip.answer.schedule import ScheduledStack, ScheduleError
@@ -10,6 +10,7 @@ from onchip.answer.stacks import OverlapMode, Tiling
 from onchip.solve.run.limits import Run
 from onchip.solve.schedule.attempt import AttemptMaker, ScheduleAttempt
 from onchip.solve.schedule.composition import NoMappingError
+from onchip.solve.schedule.places import Places
 
 _Stacks = tuple[ScheduledStack, ...]
 
@@ -46,19 +47,50 @@ class Restacker:
     def _has_time(self, best: ScheduleAttempt, run: Run) -> bool:
         return run.stop is None and run.seconds_left > best.seconds
 
+    def with_stacks_of(self, other: ScheduleAttempt, start: ScheduleAttempt, run: Run) -> ScheduleAttempt:
+        """The better of a schedule and itself with a stack in tiles of the other one, for one after the other of these.
+
+        Such a stack comes in the place of those that have its operators, if they have no others.
+        """
+        best = start
+        for number, stack in enumerate(other.stacks):
+            replaced = {at for at, one in enumerate(best.stacks) if set(one.operators) & set(stack.operators)}
+            is_same = {name for at in replaced for name in best.stacks[at].operators} == set(stack.operators)
+            if stack.tiling is None or not is_same or not self._has_time(other, run):
+                continue
+            own = other.places.renumbered({number: 0})
+            found = self._replaced(best, replaced, (stack,), own)
+            if found is not None and found.value < best.value:
+                run.report(found.value, best.question.lower_bound, f"{len(found.stacks)} stacks")
+                best = found
+        return best
+
     def _tried(self, best: ScheduleAttempt, number: int, others: _Stacks) -> ScheduleAttempt | None:
-        stacks = (*best.stacks[:number], *others, *best.stacks[number + 1 :])
-        later = len(others) - 1
-        kept = {at: at if at < number else at + later for at in range(len(best.stacks)) if at != number}
-        if len(others) == 1:
-            kept[number] = number
-        places = best.places.renumbered(kept)
+        own = Places() if len(others) > 1 else best.places.renumbered({number: 0})
         if len(others) > 1 and self.alone is not None:
-            number_of = {one.operators[0]: at for at, one in enumerate(self.alone.stacks)}
-            own = {number_of[one.operators[0]]: number + at for at, one in enumerate(others)}
-            places = places.with_all(self.alone.places.renumbered(own))
+            own = places_of_lone(others, self.alone)
+        return self._replaced(best, {number}, others, own)
+
+    def _replaced(
+        self, best: ScheduleAttempt, replaced: Collection[int], others: _Stacks, own: Places
+    ) -> ScheduleAttempt | None:
+        """With others, and their own places by their numbers among them, where the last of the replaced ones is.
+
+        None where that has no mappings, or is outside the space.
+        """
+        stacks: list[ScheduledStack] = []
+        kept: dict[int, int] = {}
+        begin = 0
+        for at, stack in enumerate(best.stacks):
+            if at == max(replaced):
+                begin = len(stacks)
+                stacks += others
+            elif at not in replaced:
+                kept[at] = len(stacks)
+                stacks.append(stack)
+        moved = own.renumbered({at: begin + at for at in range(len(others))})
         try:
-            return self.maker.made(stacks, places)
+            return self.maker.made(stacks, best.places.renumbered(kept).with_all(moved))
         except (NoMappingError, ScheduleError):
             return None
 
@@ -84,3 +116,10 @@ class Restacker:
             Tiling(tiling.columns, -(-tiling.rows // 2), tiling.mode),
         )
         yield from dict.fromkeys(one for other in others if (one := other.within(columns, rows)) != tiling)
+
+
+def places_of_lone(stacks: Sequence[ScheduledStack], alone: ScheduleAttempt) -> Places:
+    """Of the stacks that are one whole operator, where a schedule layer by layer has what they read and write."""
+    number_of = {one.operators[0]: at for at, one in enumerate(alone.stacks)}
+    lone = (at for at, one in enumerate(stacks) if one.tiling is None)
+    return alone.places.renumbered({number_of[stacks[at].operators[0]]: at for at in lone})

@@ -20,7 +20,7 @@ from onchip.solve.schedule.nest_mapper import BestMapper
 from onchip.solve.schedule.options import ScheduleOptions
 from onchip.solve.schedule.places import Places
 from onchip.solve.schedule.question import FoundSchedule, ScheduleQuestion
-from onchip.solve.schedule.restacking import Restacker
+from onchip.solve.schedule.restacking import Restacker, places_of_lone
 from onchip.solve.schedule.usable import ensure_usable
 from onchip.solve.stacks.options import FusionOptions
 
@@ -37,6 +37,8 @@ SHARE_OF_MAPPINGS: Final = 0.15
 """Of the time that is left, kept for the mappings that are not proven."""
 SHARE_OF_FIRST_PROOFS: Final = 0.5
 """Of the time that is left, to prove the mappings of the best before it is improved once more."""
+SHARE_OF_SHAKES: Final = 0.5
+"""Of the time that is left, to move several maps of the best at once; the rest for the mappings of what is found."""
 SECONDS_OF_A_LONGER_LOOK: Final = 0.5
 """At least, for the mapping of a nest: in less than it had at first nothing new is found."""
 VERIFYING: Final = 1.0
@@ -115,11 +117,20 @@ class ScheduleSolver:
         if fused is None or self.run.stop is not None:
             return
         try:
-            self._add(fused.stacks, fused.places)
+            attempt = self._add(fused.stacks, fused.places)
         except (NoMappingError, ScheduleError):
             return
-        self._improve(self._attempts[-1], SHARE_OF_FIRST_STACKS)
-        self._attempts[-1] = self._restacked(self._attempts[-1])
+        if self._alone is not None and self.options.maps_stay:
+            with self._mapper.quick(is_quick=self._is_limited):
+                lone = places_of_lone(attempt.stacks, self._alone)
+                attempt.improver.consider(attempt.places.with_all(lone), self.run)
+        self._improve(attempt, SHARE_OF_FIRST_STACKS)
+        if self._alone is not None and self.options.leaves_stacks_open:
+            with self._mapper.quick(is_quick=self._is_limited):
+                some = self._restacker.with_stacks_of(attempt, self._alone, self._share(SHARE_OF_STACKS))
+            self._attempts += [some] if some is not self._alone else []
+        best = min(range(len(self._attempts)), key=lambda at: self._attempts[at].value)
+        self._attempts[best] = self._restacked(self._attempts[best])
 
     def _add(self, stacks: Sequence[ScheduledStack], places: Places) -> ScheduleAttempt:
         attempt = self._maker.made(stacks, places)
@@ -150,11 +161,23 @@ class ScheduleSolver:
         for attempt in sorted(self._attempts, key=lambda one: one.value):
             self._improve(attempt, 1 - SHARE_OF_MAPPINGS)
         best = min(self._attempts, key=lambda one: one.value, default=None)
-        if best is None or not self._is_limited:
+        if best is None:
             return best
-        best = self._improve_with_proofs(best)
+        if self._is_limited:
+            best = self._improve_with_proofs(best)
+        value = None
+        while value is None or (best.value < value and self._share(1.0).stop is None):
+            value = best.value
+            self._shake(best)
+            self._map_longer(best, 1 - SHARE_OF_SHAKES)
         self._map_longer(best, 1.0)
         return best
+
+    def _shake(self, best: ScheduleAttempt) -> None:
+        """Mappings that are found at once show what is worth it."""
+        if self.options.maps_stay:
+            with self._mapper.quick():
+                best.improver.shake(self._share(SHARE_OF_SHAKES))
 
     def _improve_with_proofs(self, start: ScheduleAttempt) -> ScheduleAttempt:
         """Once more, with mappings that are proven as far as there is time."""
@@ -169,7 +192,11 @@ class ScheduleSolver:
         if not self.options.leaves_stacks_open:
             return start
         with self._mapper.quick(is_quick=is_quick and self._is_limited):
-            return Restacker(self._maker, self._alone).improved(start, self._share(SHARE_OF_STACKS))
+            return self._restacker.improved(start, self._share(SHARE_OF_STACKS))
+
+    @property
+    def _restacker(self) -> Restacker:
+        return Restacker(self._maker, self._alone)
 
     def _is_improved(self, attempt: ScheduleAttempt) -> bool:
         return attempt.improver.is_over or not self.options.maps_stay
