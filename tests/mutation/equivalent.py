@@ -8,6 +8,7 @@ _FASTER = "a shorter way to the same answer"
 _UNCOMPARED = "derivations are not compared"
 _ARRAY = "without an array there are no units"
 _BITS = "what has a shape has bits"
+_EQUAL = "of two that are equal either will do"
 _STRICT = "the lengths are equal wherever it stands; strict says so to the reader"
 
 EQUIVALENT: dict[str, dict[str, str]] = {
@@ -24,9 +25,37 @@ EQUIVALENT: dict[str, dict[str, str]] = {
     "schedule/boxes": {
         "cover: if wanted in parts: -> if False:": _FASTER,
         "_common: first >= behind -> first > behind": "a part without elements has no cells",
+        "_common: start > start_other -> start >= start_other": _EQUAL,
+        "_common: stop < stop_other -> stop <= stop_other": _EQUAL,
+    },
+    "schedule/costs": {
+        "_row_bits: not band.shape or band.bits is None -> not band.shape": _BITS,
+    },
+    "schedule/machine": {
+        "AddressedMachine.hops: first < last -> first <= last": "a copy has two ends",
+    },
+    "schedule/mappings": {
+        "MappingsInUse.unused: is_input=False -> is_input=True": "what is printed does not say it",
+    },
+    "schedule/operands": {
+        (
+            "homes_of_nests: None if nests.weight is None else homes.get(nests.weight)"
+            " -> None if False else homes.get(nests.weight)"
+        ): "no tensor is called None",
+    },
+    "schedule/products": {
+        "matrix_product: second is None or not first -> second is None": "a number has no rows, which ends alike",
+        "element_by_element: max(len(extents), 2) -> max(len(extents), 3)": "a row of one element is no row",
+    },
+    "schedule/windows": {
+        "kernel_of: default=0 -> default=1": "without dimensions there is no axis",
     },
     "schedule/tiles": {
         "_order: -1 -> -2": "both are below the first place",
+        (
+            "_order: stacks[run.stack].tiling is not None and nests.of(run.original) is None"
+            " -> nests.of(run.original) is None"
+        ): "what runs whole is one operator, once",
     },
     "schedule/timeline": {
         "module: written_at: int = 0 -> written_at: int = 1": "what is read has been written, which says when",

@@ -75,3 +75,7 @@ def test_a_claim_that_contradicts_itself_is_said(claim: Claim, rule: Rule, subje
         (violation,) = mapping_claim_violations(claim, "conv1", value)
         assert (violation.rule, violation.subject) == (rule, subject)
         assert violation.detail.lower() == detail.lower()
+
+
+def test_a_claim_may_be_rounded_by_half_a_unit_where_nothing_else_is_inexact() -> None:
+    assert is_value_of(replace(CLAIM, objective_value=0.5), 0.0)

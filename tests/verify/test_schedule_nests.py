@@ -74,6 +74,7 @@ WINDOWS = {
         LoneOperator("GlobalAveragePool", [(2, 3, 4, 5, 6)], (2, 3, 1, 1, 1)),
         replace(X, n=2, g=3, r=20, s=6),
     ),
+    "of a whole row": (LoneOperator("GlobalAveragePool", [(2, 3, 5)], (2, 3, 1)), replace(X, n=2, g=3, s=5)),
     "of some dimensions": (LoneOperator("ReduceMean", [(2, 3, 4)], (2, 1, 4)), replace(X, g=8, c=3)),
     "of one of three dimensions at the end of the map": (
         conv((1, 1, 4, 4), (1, 1, 4, 1), (1, 1, 1, 4)),
@@ -96,6 +97,8 @@ def test_a_window_is_one_loop_nest(name: str) -> None:
 TRANSPOSED = LoneOperator("ConvTranspose", [(1, 4, 3)], (1, 6, 7), [(4, 6, 3)], {"strides": [2]})
 PADDED = LoneOperator("ConvTranspose", [(1, 4, 3)], (1, 6, 5), [(4, 6, 3)], {"strides": [2], "pads": [1, 1]})
 APART = LoneOperator("ConvTranspose", [(1, 1, 3)], (1, 1, 8), [(1, 1, 2)], {"strides": [3]})
+PLAIN = LoneOperator("ConvTranspose", [(1, 4, 3)], (1, 6, 5), [(4, 6, 3)])
+IN_THIRDS = LoneOperator("ConvTranspose", [(1, 1, 3)], (1, 1, 7), [(1, 1, 3)], {"strides": [3], "pads": [1, 1]})
 ODD, EVEN = replace(X_W, k=6, c=4, q=3, s=1), replace(X_W, k=6, c=4, q=4, s=2, padding=(0, 1, 0, 1))
 
 
@@ -109,6 +112,8 @@ ODD, EVEN = replace(X_W, k=6, c=4, q=3, s=1), replace(X_W, k=6, c=4, q=4, s=2, p
         (PADDED, None, (replace(EVEN, q=2, padding=(0, 0, 0, 0)), ODD)),
         (APART, None, (replace(X_W, q=3), replace(X_W, q=3))),
         (APART, ((0, 1), (0, 1), (2, 3)), ()),
+        (PLAIN, None, (replace(X_W, k=6, c=4, q=5, s=3, padding=(0, 2, 0, 2)),)),
+        (IN_THIRDS, None, (replace(X_W, q=2), replace(X_W, q=3), replace(X_W, q=2))),
         (replace(TRANSPOSED, attributes={"strides": [2], "auto_pad": "VALID"}), None, (EVEN, ODD)),
     ],
 )
@@ -123,9 +128,12 @@ def test_a_transposed_convolution_has_a_nest_for_each_place_of_its_outputs_betwe
 
 NONE = {
     "that slides along three dimensions": conv((1, 1, 9, 9, 9), (1, 1, 2, 2, 2), (1, 1, 8, 8, 8)),
+    "that slides along three of four dimensions": conv((1, 1, 9, 9, 9, 4), (1, 1, 2, 2, 2, 1), (1, 1, 8, 8, 8, 4)),
+    "a pool whose window has too few dimensions": pool((1, 1, 4, 4), (1, 1, 2, 2), kernel_shape=[3]),
     "without a weight": LoneOperator("Conv", [(1, 1, 4, 4)], (1, 1, 4, 4), [(1,)]),
     "with a weight of few dimensions": LoneOperator("Conv", [(4, 4)], (4, 4), [(4, 4)]),
     "a pool of a view": pool((1, 16), (1, 1, 2, 2), kernel_shape=[3, 3]),
+    "a pool of a view of fewer dimensions": pool((1, 16, 4), (1, 4, 2, 2), kernel_shape=[3]),
     "a pool that says no window": pool((1, 1, 4, 4), (1, 1, 2, 2)),
     "with groups that do not divide what is written": conv((1, 4, 4, 4), (3, 2, 1, 1), (1, 3, 4, 4), group=2),
     "with groups that do not divide what is read": conv((1, 3, 4, 4), (4, 2, 1, 1), (1, 4, 4, 4), group=2),

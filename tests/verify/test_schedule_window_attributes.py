@@ -112,3 +112,17 @@ def test_an_operator_that_reads_nothing_is_seen_whole() -> None:
     assert seen(operator("Constant"), [], None, (3,), ((0, 3),)) == ()
     with pytest.raises(LookupError):
         seen(operator("MaxPool"), [], None, (1, 1, 3, 3), ((0, 1), (0, 1), (0, 1), (0, 3)))
+
+
+def test_without_pads_nothing_is_padded() -> None:
+    assert seen(operator("Pad"), [(1, 1, 1, 4)], None, (1, 1, 1, 4), row(1, 3)) == (row(1, 3),)
+
+
+def test_other_operands_than_the_first_are_seen_whole() -> None:
+    needs = seen(operator("Pad"), [(1, 1, 1, 4), (8,)], None, (1, 1, 1, 4), row(1, 3))
+
+    assert needs == (row(1, 3), ((0, 8),))
+
+
+def test_what_has_only_parameters_sees_no_input() -> None:
+    assert seen(operator("Add"), [], None, (1, 1, 1, 4), row(1, 3)) == ()

@@ -203,7 +203,7 @@ def _transposed(operator: Operator, shapes: Sequence[Shape], weight: Shape, regi
     for remainders in product(*(range(stride) for stride in strides)):
         sizes = zip(remainders, region[2:], taps, strides, pads, source[2:], strict=True)
         axes = [_phase(*each) for each in sizes]
-        if all(axis.outputs and axis.taps for axis in axes):
+        if all(axis.outputs for axis in axes):
             layers.append(_over(axes, channels))
     return layers
 

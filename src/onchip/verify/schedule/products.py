@@ -36,7 +36,7 @@ def matrix_product(shapes: Sequence[Shape]) -> Derived:
     second = next((at for at in range(2, len(shapes)) if len(shapes[at]) > 1 or shapes[at] == first[-1:]), None)
     if second is None or not first:
         raise NoNest("matrices")
-    left = (1, *first) if len(first) == 1 else first
+    left = (1, *first)
     right = (*shapes[second], 1) if len(shapes[second]) == 1 else shapes[second]
     if left[-1] != right[-2]:
         raise NoNest("features")
@@ -58,7 +58,7 @@ def element_by_element(shapes: Sequence[Shape], region: Region) -> Derived:
     if prod(shapes[largest]) != prod(output) or len(others) > 1:
         raise NoNest("operands")
     smaller = prod(shapes[others[0]]) if others else 0
-    if others and smaller == prod(output):
+    if smaller == prod(output):
         return (Layer(g=prod(extents)),), largest, others[0]
     if smaller <= 1:
         batch, channels, *pixels = (*extents, 1, 1)[: max(len(extents), 2)]

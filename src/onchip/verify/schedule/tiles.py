@@ -124,9 +124,10 @@ def _order(
     last = (0, 0, -1)
     for run in runs:
         is_view = stacks[run.stack].tiling is not None and nests.of(run.original) is None
-        key = (run.stack, run.number, last[2] if is_view and (run.stack, run.number) == last[:2] else 0)
-        if not is_view:
-            key = (run.stack, run.number, places[run.original.name])
+        place = places[run.original.name]
+        if is_view:
+            place = last[2] if (run.stack, run.number) == last[:2] else 0
+        key = (run.stack, run.number, place)
         if key < last or (key == last and not is_view):
             detail = f"tile {key[1]} of stack {key[0]} stands behind one of tile {last[1]} of stack {last[0]}"
             yield Violation(Rule.TILE_OUT_OF_ORDER, run.operator.name, detail)
@@ -196,8 +197,9 @@ class _Original:
         """What a region of the first output depends on; raises LookupError where that is not known."""
         operator = self.operator
         inputs = [self.shapes[name] for name in operator.inputs]
-        weights = [self.shapes[name] for name in operator.parameters if len(self.shapes[name]) > 2]
-        return seen(operator, inputs, weights[0] if weights else None, self.shapes[operator.outputs[0]], region)
+        output = self.shapes[operator.outputs[0]]
+        weights = [shape for name in operator.parameters if len(shape := self.shapes[name]) == len(output)]
+        return seen(operator, inputs, weights[0] if weights else None, output, region)
 
 
 @dataclass(frozen=True, slots=True)
