@@ -37,7 +37,10 @@ class AlikeTiles:
 
 @dataclass(frozen=True, slots=True)
 class _Wish:
-    """What one tile would choose for itself; `spare_bits` are left of the highest memory of weights on the chip."""
+    """What one tile would choose for itself; `spare_bits` are left of the highest memory of weights on the chip.
+
+    They mean nothing where no memory on the chip holds weights.
+    """
 
     columns: str
     rows: str
@@ -50,12 +53,10 @@ class TiledStackOnChip:
 
     def __init__(self, stack: RunningStack, chip: ChipInUse) -> None:
         tiling = stack.tiling
-        self._stack, self._chip, self._mode = stack, chip, tiling.mode
-        caches_rows = tiling.mode is OverlapMode.FULLY_CACHED
-        caches_columns = tiling.mode is not OverlapMode.RECOMPUTE
-        self._caches_rows, self._caches_columns = caches_rows, caches_columns
-        self._rows = self._axis(tiling.rows, is_rows=True, is_cached=caches_rows)
-        self._columns = self._axis(tiling.columns, is_rows=False, is_cached=caches_columns)
+        self._stack, self._chip = stack, chip
+        self._caches_columns = tiling.mode is not OverlapMode.RECOMPUTE
+        self._rows = self._axis(tiling.rows, is_rows=True, is_cached=tiling.mode is OverlapMode.FULLY_CACHED)
+        self._columns = self._axis(tiling.columns, is_rows=False, is_cached=self._caches_columns)
         self._parts = {
             (row, column): stack_part(stack.layers, stack.inputs, down, across)
             for row, down in enumerate(self._rows.strips)
@@ -84,8 +85,8 @@ class TiledStackOnChip:
         places = self._chip.farther(wish.rows for wish in self._wishes.values())
         columns = self._columns.order
         for row, strip in enumerate(self._rows.strips):
-            takes = self._caches_rows and any(sight.cached for own in strip.reads for sight in own)
-            gives = self._caches_rows and any(one.written for one in strip.maps.values())
+            takes = any(sight.cached for own in strip.reads for sight in own)
+            gives = any(one.written for one in strip.maps.values())
             alike: Counter[tuple[int, str | None, str | None, bool]] = Counter()
             for at, column in enumerate(columns):
                 before, behind = self._between(row, at), self._between(row, at + 1)
@@ -131,30 +132,28 @@ class TiledStackOnChip:
         return self._chip.farther(wish.columns for wish in both)
 
     def _wish(self, row: int, column: int, *, begins_row: bool) -> _Wish:
-        """The first tile of a row fills the caches of columns one by one; in all others they are all there."""
+        """The first tile of a row fills the caches of columns one by one; in all others they are all there.
+
+        Caches that the mode has not are empty.
+        """
         part, chip, maps = self._parts[row, column], self._chip, self._maps
-        alive = with_columns = most_alive_bits(part, {})
-        if self._caches_columns:
-            beside = column_caches_bits(maps, self._rows.strips[row], self._columns)
-            with_columns = most_alive_bits(part, beside) if begins_row else alive + sum(beside.values())
-        columns = rows = self._lowest_for_caches(with_columns)
-        taken = dict.fromkeys(self._up_to(self._lowest_for_caches(alive)), alive)
-        if self._caches_columns:
-            taken[columns] = with_columns
-        if self._caches_rows:
-            with_rows = with_columns + row_caches_bits(maps, self._rows, self._columns)
-            corner = corner_bits(maps, self._rows, self._columns)
-            rows = self._lowest_for_caches(with_rows, {columns: corner})
-            taken[rows] = with_rows - (corner if rows == columns else 0)
+        beside = column_caches_bits(maps, self._rows.strips[row], self._columns)
+        alive = most_alive_bits(part, {})
+        with_columns = most_alive_bits(part, beside) if begins_row else alive + sum(beside.values())
+        with_rows = with_columns + row_caches_bits(maps, self._rows, self._columns)
+        columns = self._lowest_for_caches(with_columns, {})
+        corner = {columns: corner_bits(maps, self._rows, self._columns)}
+        rows = self._lowest_for_caches(with_rows, corner)
+        taken = dict.fromkeys(self._up_to(self._lowest_for_caches(alive, {})), alive)
+        taken |= {columns: with_columns, rows: with_rows - corner.get(rows, 0)}
         needed = sum(layer.weight_bits for layer in self._stack.layers)
         left = {place: chip.room_bits(place) - taken.get(place, 0) for place in chip.places(Operand.WEIGHT)}
         weights = next(place for place, room in left.items() if room >= needed)
-        return _Wish(columns, rows, weights, [0, *left.values()][-2])
+        return _Wish(columns, rows, weights, [*left.values()][-2:][0])
 
-    def _lowest_for_caches(self, bits: int, less: Mapping[str, int] | None = None) -> str:
-        """What is cached is written as an output, and read as an input."""
+    def _lowest_for_caches(self, bits: int, saved: Mapping[str, int]) -> str:
+        """What is cached is written as an output, and read as an input; a place may save some of the bits."""
         places = self._chip.places(Operand.INPUT, Operand.OUTPUT)
-        saved = less or {}
         return next(place for place in places if self._chip.room_bits(place) >= bits - saved.get(place, 0))
 
     def _up_to(self, top: str) -> Iterator[str]:

@@ -41,15 +41,19 @@ class ChipInUse:
         """The memory that is the farthest from the MACs."""
         return max(memories, key=self.rank)
 
+    def nearer(self, memories: Iterable[str]) -> str:
+        """The memory that is the nearest to the MACs."""
+        return min(memories, key=self.rank)
+
     def room_bits(self, memory: str) -> float:
         """What maps between stacks leave of a memory; DRAM has any room."""
         if memory == DRAM:
             return inf
         return self._levels[memory].memory.capacity_bytes * 8 - self.taken_bits.get(memory, 0)
 
-    def lowest(self, places: Iterable[str], bits: int) -> str | None:
-        """The first of the places that has so much room."""
-        return next((place for place in places if self.room_bits(place) >= bits), None)
+    def lowest(self, operand: Operand, bits: int) -> str:
+        """The nearest place of an operand that has so much room."""
+        return next(place for place in self.places(operand) if self.room_bits(place) >= bits)
 
     def may_hold(self, memory: str, operand: Operand) -> bool:
         """Whether data pass a memory as this operand."""

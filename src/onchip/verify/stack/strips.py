@@ -97,7 +97,7 @@ def tiled_length(axis: Axis1D, tile: int, *, is_cached: bool) -> TiledLength:
     maps = {output.name: [PixelsOfMap(end - begin, end - begin, 0, 0) for begin, end in computed[output.name]]}
     for one in (*(layer.writes for layer in reversed(axis.layers[:-1])), *axis.inputs):
         computed[one.name], maps[one.name] = _of_map(axis, one, computed, is_cached=is_cached)
-    reads = [[_seen_by(axis, layer, read, computed, is_cached) for read in layer.reads] for layer in axis.layers]
+    reads = [[_seen_by(axis, layer, read, computed) for read in layer.reads] for layer in axis.layers]
     strips = [
         Strip(
             {name: pixels[at] for name, pixels in maps.items()},
@@ -164,18 +164,15 @@ def _seen_next(window: Window, own: Sequence[Interval], at: int, size: int) -> i
 
 
 def _seen_by(
-    axis: Axis1D,
-    layer: NestInNetwork,
-    read: ReadInNetwork,
-    computed: Mapping[str, Sequence[Interval]],
-    is_cached: bool,
+    axis: Axis1D, layer: NestInNetwork, read: ReadInNetwork, computed: Mapping[str, Sequence[Interval]]
 ) -> list[PixelsSeen]:
+    """Pixels that a layer sees tile by tile; those before what the tile computes of the map are cached."""
     every = (*axis.inputs, *(each.writes for each in axis.layers))
     size = next(axis.length(one) for one in every if one.name == read.source)
     window, found = axis.window(read), list[PixelsSeen]()
     for own, there in zip(computed[layer.writes.name], computed[read.source], strict=True):
         begin, end = _look(window, own, size)
-        cached = max(min(end, there[0]) - begin, 0) if is_cached else 0
+        cached = max(min(end, there[0]) - begin, 0)
         first, behind = _unclipped(window, own)
         is_busy = own[0] < own[1]
         zeros = (max(-first, 0), max(behind - size, 0)) if is_busy else (0, 0)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from itertools import dropwhile
 
 from onchip.answer.layer_problem import LayerProblem
 from onchip.answer.schedule import Homes
@@ -61,8 +62,7 @@ class TileRunByMappings:
     def _load(self, made: ComputedPart) -> MovedTogether:
         """Into the lowest place with room below where the whole map lies; else it stays there."""
         chip, home = self._chip, self._stack.input_homes.get(made.map.name, DRAM)
-        places = [one for one in chip.places(Operand.INPUT) if chip.rank(one) < chip.rank(home)]
-        place = self._lies[made.map.name] = chip.lowest(places, made.bits) or home
+        place = self._lies[made.map.name] = chip.nearer((chip.lowest(Operand.INPUT, made.bits), home))
         self._to_caches += self._cached(made, place, Operand.INPUT, home)
         moved = MovedPart(made.bits, home, Operand.INPUT, place, Operand.INPUT)
         return self._moved([moved])
@@ -72,13 +72,11 @@ class TileRunByMappings:
 
     def _run(self, at: int) -> LayerRunByMapping:
         part = self._tile.part.layers[at]
-        inputs, outputs = self._input_places(part), self._output_places(part)
-        fitting = (number for number, one in enumerate(inputs) if self._room(one, at) >= part.seen_bits)
-        lowest = next(fitting, len(inputs) - 1)
-        first = self._first_output(at, outputs, inputs[lowest])
+        inputs = self._input_places(at)
+        outputs = self._output_places(at, inputs[0])
         for higher_input, higher_output in _attempts(len(inputs) + len(outputs)):
-            place = inputs[min(lowest + higher_input, len(inputs) - 1)]
-            output = outputs[min(first + higher_output, len(outputs) - 1)]
+            place = inputs[min(higher_input, len(inputs) - 1)]
+            output = outputs[min(higher_output, len(outputs) - 1)]
             problem = self._problem(part, place, output)
             if problem is not None and self._on.mappings.has(self._stack.number, part.layer.name, problem):
                 self._settle(part, place, output)
@@ -97,12 +95,11 @@ class TileRunByMappings:
 
     def _brought(self, seen: SeenPart, place: str) -> Iterator[MovedPart]:
         """What comes from outside may stay below the layer's input; what a layer has made is brought there."""
-        chip, bits, caches = self._chip, seen.map.bits, self._tile.caches
-        lies = self._lies.get(seen.map.name, place)
-        is_outside = any(seen.map.name == one.name for one in self._stack.inputs)
-        if chip.rank(lies) > chip.rank(place) if is_outside else lies != place:
-            was = Operand.INPUT if is_outside else Operand.OUTPUT
-            yield MovedPart(seen.new * bits, lies, was, place, Operand.INPUT)
+        bits, caches = seen.map.bits, self._tile.caches
+        lies, was = self._lies.get(seen.map.name, place), Operand.OUTPUT
+        if any(seen.map.name == one.name for one in self._stack.inputs):
+            lies, was = self._chip.farther((lies, place)), Operand.INPUT
+        yield MovedPart(seen.new * bits, lies, was, place, Operand.INPUT)
         for cache, elements in ((caches.columns_from, seen.from_columns), (caches.rows_from, seen.from_rows)):
             if cache is not None:
                 yield MovedPart(elements * bits, cache, Operand.INPUT, place, Operand.INPUT)
@@ -110,30 +107,31 @@ class TileRunByMappings:
     def _cached(self, made: ComputedPart, place: str, operand: Operand, home: str | None) -> Iterator[MovedPart]:
         """To the rows' cache, then to the columns'; the corner goes to that of the rows alone, if it goes there."""
         rows, columns, bits = self._tile.caches.rows_to, self._tile.caches.columns_to, made.map.bits
-        goes_to_rows = rows is not None and rows not in (place, home)
-        if rows is not None and goes_to_rows:
+        elements = made.to_columns
+        if rows is not None and rows not in (place, home):
+            elements -= made.to_both
             yield MovedPart(made.to_rows * bits, place, operand, rows, operand)
         if columns is not None and columns not in (place, home):
-            elements = made.to_columns - (made.to_both if goes_to_rows else 0)
             yield MovedPart(elements * bits, place, operand, columns, operand)
 
-    def _input_places(self, part: LayerPart) -> list[str]:
-        """Places of inputs up to the highest in which a map lies whole; parts of inner maps may lie in all."""
-        chip, homes = self._chip, self._stack.input_homes
+    def _input_places(self, at: int) -> list[str]:
+        """From the lowest place with room up to the highest in which a map lies whole, which may have no more room.
+
+        Parts of inner maps may lie in all.
+        """
+        part, chip, homes = self._tile.part.layers[at], self._chip, self._stack.input_homes
         top = max(chip.rank(homes.get(name, DRAM)) for name in part.sources)
-        return [one for one in chip.places(Operand.INPUT) if chip.rank(one) <= top]
+        places = [one for one in chip.places(Operand.INPUT) if chip.rank(one) <= top]
+        return [*dropwhile(lambda one: self._room(one, at) < part.seen_bits, places)] or places[-1:]
 
-    def _output_places(self, part: LayerPart) -> list[str]:
-        is_last = part.number == len(self._stack.layers) - 1
-        return [self._stack.output_home] if is_last else list(self._chip.places(Operand.OUTPUT))
-
-    def _first_output(self, at: int, places: list[str], beside: str) -> int:
-        """The lowest place with room, beside the input where that lies there."""
+    def _output_places(self, at: int, beside: str) -> list[str]:
+        """From the lowest place with room, beside the input where that lies there; the last layer's is given."""
         part = self._tile.part.layers[at]
-        for number, place in enumerate(places):
-            if self._room(place, at) >= part.made.bits + (part.seen_bits if place == beside else 0):
-                return number
-        return len(places) - 1
+        if part.number == len(self._stack.layers) - 1:
+            return [self._stack.output_home]
+        needed = {beside: part.made.bits + part.seen_bits}
+        places = self._chip.places(Operand.OUTPUT)
+        return [*dropwhile(lambda one: self._room(one, at) < needed.get(one, part.made.bits), places)]
 
     def _room(self, memory: str, at: int) -> float:
         """Without parts of maps that wait there for later layers of the tile."""
