@@ -70,6 +70,62 @@ def test_operators_that_come_to_stand_alone_keep_their_places_of_a_schedule_laye
     assert found.places.read[3, "c"] == "far"
 
 
+def improved(attempt: ScheduleAttempt) -> ScheduleAttempt:
+    attempt.improver.improve(Run())
+    return attempt
+
+
+@pytest.mark.parametrize(("far_bytes", "is_better_in_tiles"), [(130, True), (90, False)])
+def test_a_stack_in_tiles_comes_into_what_is_layer_by_layer_where_it_is_better(
+    far_bytes: int, is_better_in_tiles: bool
+) -> None:
+    accelerator = skip_chip(40, far_bytes)
+    making = maker(accelerator)
+    alone = improved(making.made(ALONE, Places()))
+    stacks = fused(Tiling(2, 2, OverlapMode.FULLY_CACHED))
+    tiled = improved(making.made(stacks, Places().with_map("x", None, frozenset({0}), "far")))
+
+    found = Restacker(making, alone).with_stacks_of(tiled, alone, Run())
+
+    assert (tuple(found.stacks) == stacks) is is_better_in_tiles
+    assert (found.value < alone.value) is is_better_in_tiles
+    assert is_legal(found, accelerator)
+
+
+def test_a_stack_in_tiles_takes_no_operator_from_another_one() -> None:
+    making = maker(skip_chip(40, 130))
+    tiling = Tiling(2, 2, OverlapMode.FULLY_CACHED)
+    start = making.made(fused(WORST), Places())
+    later = making.made((ALONE[0], ScheduledStack(("second", "add"), tiling), ALONE[3]), Places())
+
+    assert Restacker(making, None).with_stacks_of(later, start, Run()) is start
+    assert Restacker(making, None).with_stacks_of(making.made(fused(tiling), Places()), start, Run()) is not start
+    assert Restacker(making, None).with_stacks_of(later, start, Run(Limits(1e-6))) is start
+
+
+@pytest.mark.parametrize(("near_bytes", "far_bytes"), [(8, 70), (40, 64), (60, 70)])
+def test_several_maps_moved_at_once_are_better_where_no_single_one_is(near_bytes: int, far_bytes: int) -> None:
+    accelerator = skip_chip(near_bytes, far_bytes)
+    attempt = improved(maker(accelerator).made(ALONE, Places()))
+    before = attempt.value
+
+    attempt.improver.shake(Run())
+
+    assert attempt.value < before
+    assert attempt.value == attempt.found().figures.energy_fj
+    assert is_legal(attempt, accelerator)
+
+
+def test_without_time_nothing_is_moved_and_worse_places_are_not_taken() -> None:
+    attempt = improved(maker(skip_chip(60, 70)).made(ALONE, Places()))
+    best = attempt.improver.best
+
+    attempt.improver.shake(Run(Limits(1e-6)))
+    attempt.improver.consider(Places(), Run())
+
+    assert attempt.improver.best is best
+
+
 @pytest.mark.parametrize("objective", ScheduleObjective)
 def test_the_value_of_an_attempt_is_that_of_its_figures(objective: ScheduleObjective) -> None:
     accelerator = skip_chip(40, 400)

@@ -37,6 +37,8 @@ SHARE_OF_MAPPINGS: Final = 0.15
 """Of the time that is left, kept for the mappings that are not proven."""
 SHARE_OF_FIRST_PROOFS: Final = 0.5
 """Of the time that is left, to prove the mappings of the best before it is improved once more."""
+SHARE_OF_FIRST_SHAKES: Final = 0.3
+"""Of the time that is left, to move several maps at once of what runs layer by layer, before stacks are looked for."""
 SHARE_OF_SHAKES: Final = 0.5
 """Of the time that is left, to move several maps of the best at once; the rest for the mappings of what is found."""
 SECONDS_OF_A_LONGER_LOOK: Final = 0.5
@@ -113,6 +115,7 @@ class ScheduleSolver:
                 self._improve_with_proofs(self._alone)
             if not self._is_improved(self._alone):
                 return
+            self._shake(self._alone, SHARE_OF_FIRST_SHAKES)
         fused = self._fused()
         if fused is None or self.run.stop is not None:
             return
@@ -120,17 +123,21 @@ class ScheduleSolver:
             attempt = self._add(fused.stacks, fused.places)
         except (NoMappingError, ScheduleError):
             return
-        if self._alone is not None and self.options.maps_stay:
-            with self._mapper.quick(is_quick=self._is_limited):
-                lone = places_of_lone(attempt.stacks, self._alone)
-                attempt.improver.consider(attempt.places.with_all(lone), self.run)
         self._improve(attempt, SHARE_OF_FIRST_STACKS)
-        if self._alone is not None and self.options.leaves_stacks_open:
-            with self._mapper.quick(is_quick=self._is_limited):
-                some = self._restacker.with_stacks_of(attempt, self._alone, self._share(SHARE_OF_STACKS))
-            self._attempts += [some] if some is not self._alone else []
+        if self._alone is not None:
+            self._meet(attempt, self._alone)
         best = min(range(len(self._attempts)), key=lambda at: self._attempts[at].value)
         self._attempts[best] = self._restacked(self._attempts[best])
+
+    def _meet(self, tiled: ScheduleAttempt, alone: ScheduleAttempt) -> None:
+        """Places of what runs layer by layer for the stacks of one operator; stacks in tiles for what does not."""
+        if self.options.maps_stay:
+            with self._mapper.quick(is_quick=self._is_limited):
+                tiled.improver.consider(tiled.places.with_all(places_of_lone(tiled.stacks, alone)), self.run)
+        if self.options.leaves_stacks_open:
+            with self._mapper.quick(is_quick=self._is_limited):
+                some = self._restacker.with_stacks_of(tiled, alone, self._share(SHARE_OF_STACKS))
+            self._attempts += [some] if some is not alone else []
 
     def _add(self, stacks: Sequence[ScheduledStack], places: Places) -> ScheduleAttempt:
         attempt = self._maker.made(stacks, places)
@@ -168,16 +175,16 @@ class ScheduleSolver:
         value = None
         while value is None or (best.value < value and self._share(1.0).stop is None):
             value = best.value
-            self._shake(best)
+            self._shake(best, SHARE_OF_SHAKES)
             self._map_longer(best, 1 - SHARE_OF_SHAKES)
         self._map_longer(best, 1.0)
         return best
 
-    def _shake(self, best: ScheduleAttempt) -> None:
+    def _shake(self, best: ScheduleAttempt, share: float) -> None:
         """Mappings that are found at once show what is worth it."""
         if self.options.maps_stay:
             with self._mapper.quick():
-                best.improver.shake(self._share(SHARE_OF_SHAKES))
+                best.improver.shake(self._share(share))
 
     def _improve_with_proofs(self, start: ScheduleAttempt) -> ScheduleAttempt:
         """Once more, with mappings that are proven as far as there is time."""
