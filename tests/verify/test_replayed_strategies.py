@@ -8,8 +8,11 @@ from onchip.answer.strategy import StrategyFigures
 from onchip.solve.stacks.objective import FusionObjective
 from support.replayed import random_strategy
 
-SEEDS = (*range(100), 285, 288, 1109)
-"""In 285 and 288 a map that lies whole on the chip may move no higher, in 1109 others fill a memory."""
+SEEDS = (*range(100), 120, 128, 285, 288, 1109)
+"""In 120 a map waits for a layer after the next, in 128 an output fits to the bit.
+
+In 285 and 288 a map that lies whole on the chip may move no higher, in 1109 others fill a memory.
+"""
 
 
 def assert_same(found: StrategyFigures, expected: StrategyFigures) -> None:

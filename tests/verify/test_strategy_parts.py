@@ -96,6 +96,13 @@ def test_maps_take_room_until_their_last_reader_has_run(capacity: int, rules: li
     assert [one.rule for one in found] == rules
 
 
+def test_a_map_that_nobody_reads_takes_room_while_it_is_written() -> None:
+    machine = chip(MemoryLevel(Memory("buffer", 7), None), ARRAY)
+    stacks = StackStrategy(("a",), PIXEL), StackStrategy(("b",), PIXEL, "buffer")
+    found = verify_strategy(CHAIN, machine, FusionStrategy(stacks))
+    assert [one.rule for one in found] == [Rule.OUTPUT_NOT_IN_DRAM, Rule.HOME_EXCEEDED]
+
+
 HOMES = ("buffer", "spare", "dram")
 
 

@@ -122,7 +122,7 @@ class TileRunByMappings:
         part, chip, homes = self._tile.part.layers[at], self._chip, self._stack.input_homes
         top = max(chip.rank(homes.get(name, DRAM)) for name in part.sources)
         places = [one for one in chip.places(Operand.INPUT) if chip.rank(one) <= top]
-        return [*dropwhile(lambda one: self._room(one, at) < part.seen_bits, places)] or places[-1:]
+        return [*dropwhile(lambda one: self._room(one, at) < part.seen_bits, places)] or [places[-1]]
 
     def _output_places(self, at: int, beside: str) -> list[str]:
         """From the lowest place with room, beside the input where that lies there; the last layer's is given."""
