@@ -9,6 +9,7 @@ _UNCOMPARED = "derivations are not compared"
 _ARRAY = "without an array there are no units"
 _BITS = "what has a shape has bits"
 _EQUAL = "of two that are equal either will do"
+_NO_CACHE = "nothing comes from a cache that there is not, nor goes to it"
 _STRICT = "the lengths are equal wherever it stands; strict says so to the reader"
 
 EQUIVALENT: dict[str, dict[str, str]] = {
@@ -74,6 +75,19 @@ EQUIVALENT: dict[str, dict[str, str]] = {
         "NestDerivation._with_bits: self.network.tensor[name].bits or 8 -> self.network.tensor[name].bits": _BITS,
         "_phase: not places or not taps -> not places": "outputs without taps make no nest, whatever else is said",
         "_as_seen: output[0] -> output[1]": "the batch of a nest is that of the region",
+    },
+    "stack/tile_run": {
+        "TileRunByMappings._brought: if cache is not None: -> if True:": _NO_CACHE,
+        (
+            "TileRunByMappings._cached: rows is not None and rows not in (place, home) -> rows not in (place, home)"
+        ): _NO_CACHE,
+        (
+            "TileRunByMappings._cached: columns is not None and columns not in (place, home)"
+            " -> columns not in (place, home)"
+        ): _NO_CACHE,
+    },
+    "strategy": {
+        "_cover: places[other] > places[name] -> places[other] >= places[name]": "no layer is given twice",
     },
 }
 """By module and key."""
