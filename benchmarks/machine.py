@@ -23,7 +23,7 @@ from onnx import numpy_helper
 
 from onchip import Graph, Limits, Memory, Order, Problem, Role, plan_problem, read_network
 from onchip.formats.onnx.kernels import OnnxKernels
-from onchip.reports.program.execution import GREATEST_RELATIVE_DIFFERENCE
+from onchip.reports.shared.execution import GREATEST_RELATIVE_DIFFERENCE
 from onchip.simulate.machine import run_plan_on_machine
 from onchip.simulate.reference import Reference, run_in_given_order
 from onchip.solve.run.budgets import Budget, budgets_of, roomy_problem
