@@ -59,7 +59,6 @@ class _Walk:
             for memory, begin, end in places_of:
                 taken[memory][tensor] = begin, end
         self._spaces = {level.memory.name: AddressSpace.of(level.memory, taken[level.memory.name]) for level in levels}
-        self._levels = levels
         self._distance = {name: at for at, name in enumerate(self._spaces)}
         self._holding = {operand: _names(levels, operand) for operand in Operand}
         self._resident = {tensor: [memory for memory, _, _ in held] for tensor, _, held in before}

@@ -106,8 +106,8 @@ class ScheduleSolver:
     def _in_stacks(self) -> None:
         """The stacks of the best fusion strategy, then others in their place; none that do not fit.
 
-        They are not looked for where what runs layer by layer is not improved, by proven mappings in the end, as
-        far as it is where nothing else is asked for: so more freedom is no worse.
+        They are not looked for where the time is over before what runs layer by layer is improved, by proven mappings
+        in the end, as far as single places can improve it.
         """
         if self._alone is not None:
             self._improve(self._alone, SHARE_OF_LAYERS)
