@@ -16,7 +16,7 @@ from onchip.ir.layer import Layer
 from onchip.solve.mapping.layer_at import map_layer_at
 from onchip.solve.mapping.objective import MappingObjective
 from onchip.solve.run.limits import Limits, Run
-from onchip.solve.schedule.adapted import adapted
+from onchip.solve.schedule.adapted import adapted, best_adapted
 from onchip.solve.schedule.mapped import KnownMappings, MappedNest, Room
 from onchip.solve.schedule.nest_mapper import BestMapper
 from onchip.solve.schedule.runs import NestPlace
@@ -52,6 +52,27 @@ def test_a_mapping_for_the_same_homes_stays_as_it_is() -> None:
     mapping = map_layer_at(problem, MappingObjective.ENERGY, Run()).answer
     assert mapping is not None
     assert adapted(mapping, problem) == mapping
+
+
+@pytest.mark.parametrize("objective", MappingObjective)
+@pytest.mark.parametrize("far_bytes", [300, 900, 4000])
+def test_of_all_homes_the_mapping_that_costs_least_here_is_found(objective: MappingObjective, far_bytes: int) -> None:
+    room = {"near": 40, "far": far_bytes}
+    asked = [LayerProblem(LAYER, CHIP, homes, room) for homes in HOMES]
+    found = [
+        map_layer_at(problem, objective, Run(), method).answer for problem in asked for method in ("loma", "exact")
+    ]
+    similar = [mapping for mapping in found if mapping is not None]
+
+    for problem in asked:
+        values = {
+            mapping: objective.of(cost.energy_pj, cost.cycles)
+            for mapping in (adapted(other, problem) for other in similar)
+            if not verify_mapping(problem, mapping)
+            for cost in (nest_cost(problem, mapping),)
+        }
+        best = best_adapted(problem, similar, objective)
+        assert (None if best is None else values[best]) == pytest.approx(min(values.values(), default=None))
 
 
 def test_an_operand_that_comes_nearer_costs_no_more_than_its_old_mapping_without_the_memories_above() -> None:

@@ -73,6 +73,7 @@ def test_maps_of_one_dimension_are_seen_in_parts(kind: str, sizes: tuple[int, in
         (operator("Slice", starts=[2], steps=[0]), None, (7,), (6,)),
         (operator("Squeeze"), None, (2, 3), (3, 2)),
         (operator("MaxPool", kernel_shape=[3]), None, (1, 1, 16), (1, 1, 4, 4)),
+        (operator("Conv"), (1, 1, 3), (1, 1, 4, 4), (1, 1, 2, 2)),
         (operator("ConvTranspose", kernel_shape=[3]), (1, 1, 3), (1, 1, 16), (1, 1, 4, 4)),
         (operator("Relu"), None, (2, 3), (2, 6)),
         (operator("Relu"), None, (1, 2, 6), (2, 6)),

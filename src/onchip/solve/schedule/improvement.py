@@ -15,7 +15,7 @@ from onchip.solve.schedule.composition import Composer, Composition, NoMappingEr
 from onchip.solve.schedule.places import Places
 
 SHAKES_IN_VAIN: Final = 40
-"""So many one after the other without a better schedule, and it is enough."""
+"""At least so many one after the other without a better schedule, and as many as there are stays, and it is enough."""
 MOST_MOVED_AT_ONCE: Final = 4
 """Maps: with more, hardly anything is as it was."""
 
@@ -66,6 +66,7 @@ class Improver:
     _in_vain: int = field(default=0, init=False)
     """How many stays one after the other were no better."""
     _longest: float = field(default=0.0, init=False)
+    """Of all places tried since it was last asked to improve or to shake, in seconds."""
     _chance: Random = field(default_factory=lambda: Random(0), init=False)
 
     def __post_init__(self) -> None:
@@ -88,6 +89,7 @@ class Improver:
 
     def improve(self, run: Run) -> None:
         """Until it is over or the run has to stop; what would take as long as is left is not begun."""
+        self._longest = 0.0
         while not self.is_over and run.stop is None and run.seconds_left >= self._longest:
             stay = self._stays[self._next]
             self._next = (self._next + 1) % len(self._stays)
@@ -103,10 +105,12 @@ class Improver:
     def shake(self, run: Run) -> None:
         """Move a few maps that are on the way at the same time at once, whatever that costs, and improve what is near.
 
-        Again and again until as many as `SHAKES_IN_VAIN` one after the other were no better, or the run has to stop.
+        Again and again until as many as there are stays, and at least `SHAKES_IN_VAIN`, one after the other were no
+        better, or the run has to stop.
         """
-        in_vain = 0
-        while self._stays and in_vain < SHAKES_IN_VAIN and run.stop is None and run.seconds_left >= self._longest:
+        in_vain, self._longest = 0, 0.0
+        enough = max(SHAKES_IN_VAIN, len(self._stays))
+        while self._stays and in_vain < enough and run.stop is None and run.seconds_left >= self._longest:
             found = self._shaken(run)
             in_vain += 1
             if found is not None and found.value < self.best.value:

@@ -18,10 +18,9 @@ from onchip.solve.mapping.cache import MappingCache
 from onchip.solve.mapping.layer_at import SECONDS_OF_LOMA, best_mapping_at, known_mapping_at, map_layer_at
 from onchip.solve.mapping.objective import MappingObjective
 from onchip.solve.run.limits import Limits, Run
-from onchip.solve.schedule.adapted import adapted
+from onchip.solve.schedule.adapted import best_adapted
 from onchip.solve.schedule.mapped import MappedNest, Room
 from onchip.solve.schedule.runs import NestPlace
-from onchip.verify.mapping import verify_mapping
 
 SHARE_OF_A_COMPOSITION: Final = 0.25
 """Of the time that is left, for all nests of a schedule that are not mapped yet."""
@@ -78,7 +77,7 @@ class BestMapper:
         found: MappedNest | Status = Status.UNKNOWN
         if self.run.stop is None:
             found = self._quickly(problem) if self.is_quick else self._searched(problem, max(share, LEAST_SECONDS))
-        best = self._best(found, *self._adapted(problem, similar))
+        best = self._best(problem, found, similar)
         if best is None and found is not Status.INFEASIBLE and not (self.is_quick and self.run.stop is None):
             best = self._makeshift(problem, room)
         self.seconds += self.run.seconds - begun
@@ -120,19 +119,24 @@ class BestMapper:
         limits = Limits(max(0.0, min(seconds, self.run.seconds_left))) if is_limited else Limits()
         return Run(limits, interrupt=self.run.interrupt)
 
-    def _adapted(self, problem: LayerProblem, similar: Sequence[LayerMapping]) -> Iterator[MappedNest]:
-        """Mappings of the same layer at other homes that are legal at these."""
-        for other in similar:
-            mapping = adapted(other, problem)
-            if not verify_mapping(problem, mapping):
-                yield MappedNest(mapping, nest_cost(problem, mapping))
+    def _best(
+        self, problem: LayerProblem, found: MappedNest | Status, similar: Sequence[LayerMapping]
+    ) -> MappedNest | None:
+        """What was found if that is proven, else it or the best of the same layer at other homes that is legal here."""
+        if isinstance(found, MappedNest) and found.is_proven:
+            return found
+        best = found if isinstance(found, MappedNest) else None
+        other = self._adapted(problem, similar)
+        if other is not None and (best is None or self.value_of(other) < self.value_of(best)):
+            best = other
+        return None if best is None else replace(best, is_quick=self.is_quick)
 
-    def _best(self, found: MappedNest | Status, *others: MappedNest) -> MappedNest | None:
-        """Proven if the one that was searched for is; where two are equally good, the first."""
-        is_proven = isinstance(found, MappedNest) and found.is_proven
-        mapped = [found, *others] if isinstance(found, MappedNest) else others
-        best = min(mapped, key=self.value_of, default=None)
-        return best and replace(best, is_proven=is_proven, is_quick=self.is_quick and not is_proven)
+    def _adapted(self, problem: LayerProblem, similar: Sequence[LayerMapping]) -> MappedNest | None:
+        try:
+            mapping = best_adapted(problem, similar, self.objective)
+        except InputError:
+            return None
+        return None if mapping is None else MappedNest(mapping, nest_cost(problem, mapping))
 
     def _makeshift(self, problem: LayerProblem, room: Room) -> MappedNest | None:
         """One multiply-accumulate after the other; each memory keeps one element of what it holds, if that has room."""
