@@ -58,7 +58,7 @@ class KnownMappings:
     """
 
     mapper: NestMapper
-    _found: dict[tuple[Layer, Homes, bool], list[_Found]] = field(default_factory=dict)
+    _found: dict[tuple[Layer, Homes, bool], list[_FoundInRoom]] = field(default_factory=dict)
     _replaced: int = 0
 
     @property
@@ -74,7 +74,7 @@ class KnownMappings:
         found = self.mapper(nest, room, self._similar(nest))
         if found is None or not found.is_makeshift:
             is_quick = self.mapper.is_quick if found is None else found.is_quick
-            self._found.setdefault(_key(nest), []).insert(0, _Found(room, found, is_quick))
+            self._found.setdefault(_key(nest), []).insert(0, _FoundInRoom(room, found, is_quick))
         return found
 
     def announce(self, asked: Iterable[tuple[NestPlace, Room]]) -> None:
@@ -83,10 +83,10 @@ class KnownMappings:
 
     def replace(self, nest: NestPlace, room: Room, better: MappedNest) -> None:
         """From now on this one is the best of the nest in the room, and wherever it fits in a smaller one."""
-        self._found.setdefault(_key(nest), []).insert(0, _Found(room, better, better.is_quick))
+        self._found.setdefault(_key(nest), []).insert(0, _FoundInRoom(room, better, better.is_quick))
         self._replaced += 1
 
-    def _known(self, nest: NestPlace, room: Room) -> _Found | None:
+    def _known(self, nest: NestPlace, room: Room) -> _FoundInRoom | None:
         """What was found in a larger room, if it is what would be found in this one."""
         is_quick = self.mapper.is_quick
         found = self._found.get(_key(nest), [])
@@ -103,7 +103,7 @@ class KnownMappings:
 
 
 @dataclass(frozen=True, slots=True)
-class _Found:
+class _FoundInRoom:
     """What was found in a room, quickly or not; None: nothing fits."""
 
     room: Room
