@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from onchip.answer.packing import Packing, PackingProblem
 from onchip.answer.result import Result, Status, Stop
-from onchip.solve.allocation.branching_tables import tables_of
+from onchip.solve.allocation.sections import packing_in_units
 from onchip.solve.run.interruptible import cp_sat_is_within_reach, solve_for_result
 from onchip.solve.run.limits import Run
 
@@ -26,18 +26,18 @@ def pack_by_cp_sat(problem: PackingProblem, run: Run, time_limit_seconds: float)
         return Result(Status.UNKNOWN, None, None, 0, run.seconds, METHOD, run.stop or Stop.TIME_LIMIT)
     from ortools.sat.python import cp_model
 
-    tables, unit_bytes = tables_of(problem)
-    if any(last < 0 for last in tables.last.tolist()):
+    counted = packing_in_units(problem)
+    if any(one.last < 0 for one in counted.buffers):
         return Result(Status.INFEASIBLE, None, None, 0, run.seconds, METHOD)
     model = cp_model.CpModel()
-    offsets = [model.new_int_var(0, last, f"offset_{i}") for i, last in enumerate(tables.last.tolist())]
-    _buffers_do_not_overlap(model, problem, offsets, tables.size.tolist())
+    offsets = [model.new_int_var(0, one.last, f"offset_{i}") for i, one in enumerate(counted.buffers)]
+    _buffers_do_not_overlap(model, problem, offsets, [one.size for one in counted.buffers])
     solver = cp_model.CpSolver()
     solver.parameters.use_timetabling_in_no_overlap_2d = True
     solver.parameters.use_energetic_reasoning_in_no_overlap_2d = True
 
     def packing() -> Packing:
-        return Packing(tuple(solver.value(offset) * unit_bytes for offset in offsets))
+        return Packing(tuple(solver.value(offset) * counted.unit_bytes for offset in offsets))
 
     result = solve_for_result(solver, model, run, METHOD, packing, time_limit_seconds)
     if result.answer is None:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from onchip.answer.packing import Buffer, PackingProblem
 from onchip.answer.result import Result
-from onchip.solve.allocation.branching_tables import greatest_sum, sections_of
+from onchip.solve.allocation.sections import greatest_sum, sections_of
 from onchip.solve.run.interruptible import solve_for_result
 from onchip.solve.run.limits import Run
 

@@ -1,0 +1,240 @@
+// The path of decisions: frames, and what each decision changes and takes back.
+
+#include <algorithm>
+#include <bit>
+#include <stdexcept>
+#include <string>
+#include <utility>
+
+#include "packing.hpp"
+
+namespace onchip::packing {
+
+namespace {
+
+constexpr std::size_t failures_per_buffer = 1 << 10;
+constexpr std::size_t most_failures = 1 << 19;
+constexpr std::size_t most_buffers = 1 << 20;
+
+void require(bool is_so, const char* what, std::size_t at) {
+    if (!is_so) throw std::invalid_argument(std::string(what) + " (entry " + std::to_string(at) + ")");
+}
+
+}  // namespace
+
+void Problem::check() const {
+    require(buffers.size() <= most_buffers, "there are more than a million buffers", buffers.size());
+    const auto count = static_cast<Index>(buffers.size());
+    Units total = 0;
+    for (std::size_t at = 0; at < buffers.size(); ++at) {
+        const Buffer& one = buffers[at];
+        require(0 <= one.first && one.first < one.stop, "a buffer lives in no section", at);
+        require(one.stop <= static_cast<Index>(limits.size()), "a buffer lives in a section without a limit", at);
+        require(0 < one.size && one.size <= most_units - total, "a size is below 1, or all make more than 2^60", at);
+        total += one.size;
+        require(one.last <= most_units, "an offset is above 2^60", at);
+        require(none <= one.twin && one.twin < static_cast<Index>(at), "a twin is no earlier buffer", at);
+        for (Index other : one.neighbours) {
+            require(0 <= other && other < count && other != static_cast<Index>(at), "a neighbour is no other buffer", at);
+        }
+    }
+    for (std::size_t at = 0; at < limits.size(); ++at) {
+        require(none <= limits[at] && limits[at] <= most_units, "a limit is not between -1 and 2^60", at);
+    }
+}
+
+Search::Search(Problem problem) : problem_(std::move(problem)) {
+    problem_.check();
+    state_.resize(problem_.buffers.size());
+    sections_.resize(problem_.limits.size() + 1);
+    const std::size_t wanted = std::min(failures_per_buffer * problem_.buffers.size(), most_failures);
+    failures_.resize(std::bit_ceil(std::max<std::size_t>(wanted, 1)));
+}
+
+std::vector<Units> Search::offsets() const {
+    std::vector<Units> found;
+    for (const BufferState& one : state_) found.push_back(one.low);
+    return found;
+}
+
+Index Search::hardest_section() const {
+    const auto is_blamed_less = [](const SectionState& one, const SectionState& other) { return one.blame < other.blame; };
+    return static_cast<Index>(std::max_element(sections_.begin(), sections_.end() - 1, is_blamed_less) - sections_.begin());
+}
+
+Outcome Search::run(const std::vector<Index>& rank, std::int64_t most_nodes, const StopToken& stop) {
+    if (rank.size() != state_.size()) throw std::invalid_argument("there is not one rank for each buffer");
+    rank_ = rank;
+    reset();
+    if (!begin()) return Outcome::exhausted;
+    while (!frames_.empty()) {
+        if (nodes_ >= most_nodes || stop.is_asked()) return Outcome::stopped;
+        if (frames_.back().decided != none) take_back(frames_.back());
+        if (!decide(frames_.back())) {
+            step_back();
+        } else if (!step_on()) {
+            return Outcome::found;
+        }
+    }
+    return Outcome::exhausted;
+}
+
+void Search::reset() {
+    std::fill(state_.begin(), state_.end(), BufferState{});
+    for (SectionState& one : sections_) one.total = 0;
+    lists_.clear();
+    for (Index buffer = 0; buffer < static_cast<Index>(state_.size()); ++buffer) {
+        lists_.push_back(buffer);
+        const Buffer& one = problem_.buffers[buffer];
+        for (Index section = one.first; section < one.stop; ++section) sections_[section].total += one.size;
+    }
+    trail_.clear();
+    parts_.clear();
+    frames_.clear();
+    nodes_ = 0;
+}
+
+// Opens the first frame; false where nothing packs, and nothing has to be decided to see it.
+bool Search::begin() {
+    const Listed all{0, static_cast<Index>(lists_.size())};
+    if (!set_floors(all)) return false;
+    const Index head = split(all);
+    if (any_has_failed_before(head)) return false;
+    open_frame(head);
+    return true;
+}
+
+// The next decision of the frame: one buffer on the floor, at last none; false if all are made.
+bool Search::decide(Frame& frame) {
+    Index at = frame.next_choice;
+    while (at < frame.choices.end && waits_for_twin(lists_[at])) ++at;
+    if (at > frame.choices.end) return false;
+    ++nodes_;
+    frame.next_choice = at + 1;
+    frame.noted_before = trail_.size();
+    frame.lists_before = lists_.size();
+    frame.parts_before = parts_.size();
+    if (at < frame.choices.end) {
+        frame.decided = lists_[at];
+        place(frame.decided);
+    } else {
+        frame.decided = passed;
+        pass_over(frame);
+    }
+    return true;
+}
+
+bool Search::waits_for_twin(Index buffer) const {
+    const Index twin = problem_.buffers[buffer].twin;
+    return twin != none && !state_[twin].is_placed;
+}
+
+// Puts the buffer at its lowest offset; raises its neighbours above it.
+void Search::place(Index buffer) {
+    const Buffer& one = problem_.buffers[buffer];
+    const Units top = state_[buffer].low + one.size;
+    state_[buffer].is_placed = true;
+    for (Index section = one.first; section < one.stop; ++section) sections_[section].total -= one.size;
+    for (Index other : one.neighbours) {
+        BufferState& raised = state_[other];
+        if (!raised.is_placed && raised.support < top) {
+            note(other);
+            raised.support = top;
+            raised.low = std::max(raised.low, top);
+        }
+    }
+}
+
+// None of the frame's choices lies on the floor.
+void Search::pass_over(const Frame& frame) {
+    for (Index at = frame.choices.begin; at < frame.choices.end; ++at) {
+        note(lists_[at]);
+        state_[lists_[at]].low += 1;
+    }
+}
+
+// Notes a buffer's bounds before the first time that a decision changes them.
+void Search::note(Index buffer) {
+    BufferState& one = state_[buffer];
+    if (one.noted == nodes_) return;
+    one.noted = nodes_;
+    trail_.push_back({buffer, one.support, one.low});
+}
+
+void Search::take_back(Frame& frame) {
+    if (frame.decided >= 0) {
+        const Buffer& one = problem_.buffers[frame.decided];
+        state_[frame.decided].is_placed = false;
+        for (Index section = one.first; section < one.stop; ++section) sections_[section].total += one.size;
+    }
+    for (std::size_t at = frame.noted_before; at < trail_.size(); ++at) {
+        state_[trail_[at].buffer].support = trail_[at].support;
+        state_[trail_[at].buffer].low = trail_[at].low;
+    }
+    trail_.resize(frame.noted_before);
+    lists_.resize(frame.lists_before);
+    parts_.resize(frame.parts_before);
+    frame.decided = none;
+}
+
+// Opens the next frame after a decision, if the bounds allow it; false where nothing is left to place.
+bool Search::step_on() {
+    const Index pending = frames_.back().pending;
+    const Listed rest = list_rest(frames_.back());
+    if (rest.is_empty()) {
+        if (pending != none) open_frame(pending);
+        return pending != none;
+    }
+    if (!raise_passed(rest)) return true;
+    sort_by_low(rest);
+    if (!set_floors(rest)) return true;
+    const Index head = split(rest);
+    if (any_has_failed_before(head)) return true;
+    Index last = head;
+    while (parts_[last].next != none) last = parts_[last].next;
+    parts_[last].next = pending;
+    open_frame(head);
+    return true;
+}
+
+// From an exhausted frame to the decision that is to blame: the last one that touched its part.
+void Search::step_back() {
+    const Frame& exhausted = frames_.back();
+    remembered(exhausted.low_key) = {exhausted.low_key, exhausted.high_key};
+    const Index blamed = exhausted.blamed;
+    frames_.pop_back();
+    while (static_cast<Index>(frames_.size()) - 1 > blamed) {
+        take_back(frames_.back());
+        frames_.pop_back();
+    }
+}
+
+void Search::open_frame(Index at) {
+    const Part part = parts_[at];
+    Frame frame;
+    frame.buffers = part.buffers;
+    frame.choices = list_choices(part, choose_section(part.buffers));
+    frame.next_choice = frame.choices.begin;
+    frame.blamed = part.owner;
+    frame.pending = part.next;
+    frame.low_key = part.low_key;
+    frame.high_key = part.high_key;
+    frames_.push_back(frame);
+}
+
+// What may lie on the floor of the section, by rank.
+Search::Listed Search::list_choices(const Part& part, Index section) {
+    const auto begin = static_cast<Index>(lists_.size());
+    for (Index at = part.buffers.begin; at < part.buffers.end; ++at) {
+        const Index buffer = lists_[at];
+        const Buffer& one = problem_.buffers[buffer];
+        if (section < one.first || one.stop <= section || state_[buffer].low != sections_[section].floor) continue;
+        auto slot = static_cast<Index>(lists_.size());
+        lists_.push_back(buffer);
+        for (; slot > begin && rank_[lists_[slot - 1]] > rank_[buffer]; --slot) lists_[slot] = lists_[slot - 1];
+        lists_[slot] = buffer;
+    }
+    return {begin, static_cast<Index>(lists_.size())};
+}
+
+}  // namespace onchip::packing
