@@ -15,8 +15,8 @@ from collections.abc import Iterable, Iterator
 from enum import Enum
 from typing import Any, Final
 
-from onchip.native import PackingOutcome, PackingSearch, StopToken
 from onchip.answer.packing import Packing, PackingProblem
+from onchip.native import PackingOutcome, PackingSearch, StopToken
 from onchip.solve.allocation.sections import PackingInUnits, packing_in_units, sections_of
 from onchip.solve.run.interruptible import run_watched
 from onchip.solve.run.limits import Run

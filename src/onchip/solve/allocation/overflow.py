@@ -12,10 +12,10 @@ from onchip.answer.packing import Buffer, Overflow, PackingProblem
 from onchip.answer.result import Result, Status, Stop
 from onchip.solve.allocation.attempt import Attempt
 from onchip.solve.allocation.branching import Knowledge
-from onchip.solve.allocation.sections import sections_of
 from onchip.solve.allocation.conflicts import conflict_in, unpackable_stretches
 from onchip.solve.allocation.filling import Filling
 from onchip.solve.allocation.kept_buffers import Conflict, Kept, KeptBuffers
+from onchip.solve.allocation.sections import sections_of
 from onchip.solve.run.interruptible import cp_sat_is_within_reach
 from onchip.solve.run.limits import Run
 

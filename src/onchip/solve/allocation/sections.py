@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from math import gcd
 from typing import Final
 
-from onchip.native import PackingBuffer
 from onchip.answer.packing import Buffer, PackingProblem
+from onchip.native import PackingBuffer
 from onchip.solve.allocation.best_fit import overlapping_pairs
 
 NO_TWIN: Final = -1
