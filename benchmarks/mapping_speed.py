@@ -18,8 +18,7 @@ from onchip.arch.accelerator import Accelerator
 from onchip.arch.memory import Operand
 from onchip.cost.layer.batch import LayerCosts
 from onchip.cost.layer.cost import layer_cost
-from onchip.cost.layer.kernel import COSTED, INTERLEAVED
-from onchip.cost.layer.tables import Chosen
+from onchip.cost.layer.tables import Chosen, CostStatus
 from onchip.errors import InputError
 from onchip.formats.own.accelerator_yaml import accelerator_from_yaml, load_accelerator
 from onchip.ir.layer import Layer
@@ -117,7 +116,7 @@ def row(layer: Layer, accelerator: Accelerator) -> str:
         except InputError:
             continue
     slow = 200 / (perf_counter() - start)
-    fit, scattered = np.mean(status == COSTED), np.mean(status == INTERLEAVED)
+    fit, scattered = np.mean(status == CostStatus.COSTED), np.mean(status == CostStatus.INTERLEAVED)
     return f"{fit:7.1%} {scattered:9.1%} {fast:12,.0f} {slow:11,.0f}"
 
 

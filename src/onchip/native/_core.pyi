@@ -7,6 +7,9 @@ numbers of more than 64 bits (32, for what is counted), ValueError for what its 
 from collections.abc import Sequence
 from enum import Enum
 
+import numpy as np
+from numpy.typing import NDArray
+
 class StopToken:
     """How a search that runs in another thread is asked to end."""
 
@@ -60,3 +63,63 @@ class PackingSearch:
     @property
     def hardest_section(self) -> int:
         """The section that was most to blame in all runs, the first of equals."""
+
+class LayerAxis:
+    """A dimension of the input: `size` stored positions, seen by so many outputs through so many filter taps."""
+
+    def __init__(self, *, outputs: int, filters: int, stride: int, dilation: int, padding: int, size: int) -> None: ...
+
+class LayerShape:
+    """A layer as it is executed; operands are input, weight, output, and loops stand as in LOOPS.
+
+    `side_of` a loop is its place among P, R, Q, S, or -1; `is_channel` says of a loop that it leads to other elements
+    of the input along no axis; `axes` are height and width.
+    """
+
+    def __init__(
+        self,
+        *,
+        relevant: Sequence[Sequence[bool]],
+        side_of: Sequence[int],
+        is_channel: Sequence[bool],
+        bits: Sequence[int],
+        elements: Sequence[int],
+        partial_bits: int,
+        has_weight: bool,
+        mac_energy_pj: float,
+        axes: Sequence[LayerAxis],
+    ) -> None: ...
+
+class MachineLevel:
+    """An on-chip memory, or DRAM; energies are of accesses of `shortest_bits`, `port` of each move is -1 for none."""
+
+    def __init__(
+        self,
+        *,
+        serves: Sequence[bool],
+        capacity_bits: int,
+        is_double_buffered: bool,
+        shortest_bits: int,
+        read_pj: float,
+        write_pj: float,
+        port: Sequence[int],
+    ) -> None: ...
+
+class LayerMachine:
+    """The last level is DRAM, which has room for everything; `home` is the level where an operand lies whole."""
+
+    def __init__(
+        self,
+        *,
+        levels: Sequence[MachineLevel],
+        units: Sequence[int],
+        bits_per_cycle: Sequence[int],
+        home: Sequence[int],
+    ) -> None: ...
+
+class LayerCosts:
+    """Costs mappings of one layer on one machine."""
+
+    def __init__(self, layer: LayerShape, machine: LayerMachine) -> None: ...
+    def of(self, *chosen: NDArray[np.int64]) -> tuple[NDArray[np.float64], NDArray[np.int64], NDArray[np.int64]]:
+        """Energies in pJ, cycles and statuses, a row each, of the columns of `Chosen`."""

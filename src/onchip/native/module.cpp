@@ -1,55 +1,15 @@
 // The Python door: `onchip.native`. Its types are said in `_core.pyi`.
 
-#include <nanobind/nanobind.h>
-#include <nanobind/stl/vector.h>
-
-#include <memory>
-#include <utility>
-
-#include "packing.hpp"
+#include "doors.hpp"
 #include "stop.hpp"
-
-namespace nb = nanobind;
-using namespace nb::literals;
-
-namespace {
-
-void add_packing(nb::module_& module) {
-    using namespace onchip::packing;
-    nb::enum_<Outcome>(module, "PackingOutcome")
-        .value("FOUND", Outcome::found)
-        .value("EXHAUSTED", Outcome::exhausted)
-        .value("STOPPED", Outcome::stopped);
-    nb::class_<Buffer>(module, "PackingBuffer")
-        .def("__init__",
-             [](Buffer* place, Index first, Index stop, Units size, Units last, Index twin, std::vector<Index> neighbours) {
-                 new (place) Buffer{first, stop, size, last, twin, std::move(neighbours)};
-             },
-             nb::kw_only(), "first"_a, "stop"_a, "size"_a, "last"_a, "twin"_a, "neighbours"_a)
-        .def_ro("first", &Buffer::first)
-        .def_ro("stop", &Buffer::stop)
-        .def_ro("size", &Buffer::size)
-        .def_ro("last", &Buffer::last);
-    nb::class_<Search>(module, "PackingSearch")
-        .def("__init__",
-             [](Search* place, std::vector<Buffer> buffers, std::vector<Units> limits) {
-                 new (place) Search(Problem{std::move(buffers), std::move(limits)});
-             },
-             "buffers"_a, "limits"_a)
-        .def("run", &Search::run, "rank"_a, "most_nodes"_a, "stop"_a, nb::call_guard<nb::gil_scoped_release>())
-        .def_prop_ro("nodes", &Search::nodes)
-        .def_prop_ro("offsets", &Search::offsets)
-        .def_prop_ro("hardest_section", &Search::hardest_section);
-}
-
-}  // namespace
 
 NB_MODULE(_core, module) {
     module.doc() = "What onchip searches, compiled.";
-    nb::class_<onchip::StopToken>(module, "StopToken")
-        .def(nb::init<>())
+    nanobind::class_<onchip::StopToken>(module, "StopToken")
+        .def(nanobind::init<>())
         .def("ask", &onchip::StopToken::ask)
         .def("forget", &onchip::StopToken::forget)
         .def_prop_ro("is_asked", &onchip::StopToken::is_asked);
-    add_packing(module);
+    onchip::add_packing(module);
+    onchip::add_layer(module);
 }

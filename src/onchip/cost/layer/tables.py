@@ -1,4 +1,4 @@
-"""The cost model's input and output in flat arrays: what the compiled version reads and writes.
+"""The cost model's input and output in flat arrays: what the compiled versions read and write.
 
 Operands are input, weight, output; levels as the accelerator lists them, then DRAM; loops as in LOOPS; axes P, R, Q, S.
 """
@@ -6,6 +6,7 @@ Operands are input, weight, output; levels as the accelerator lists them, then D
 from __future__ import annotations
 
 from collections.abc import Sequence
+from enum import IntEnum
 from typing import Final, NamedTuple
 
 import numpy as np
@@ -27,6 +28,7 @@ Flags = NDArray[np.bool_]
 
 OPERANDS: Final = (INPUT, WEIGHT, OUTPUT)
 AXES: Final = ("P", "R", "Q", "S")
+MOVES: Final = tuple(Move)
 MOST_OUTPUTS: Final = 1 << 16  # of an axis, as the table's keys are packed
 MOST_FILTERS: Final = 1 << 12
 
@@ -75,56 +77,21 @@ class Chosen(NamedTuple):
     cut: Integers  # row, operand, level
 
 
+class CostStatus(IntEnum):
+    """Whether a mapping is legal, and costed here: INTERLEAVED tiles of the input are scattered rows."""
+
+    COSTED = 0
+    INTERLEAVED = 1
+    OVER_CAPACITY = 2
+    OVER_ARRAY = 3
+
+
 class Costs(NamedTuple):
-    """What came out, a row each."""
+    """What came out, a row each; `status` is a CostStatus."""
 
     energy_pj: Reals
     cycles: Integers
     status: Integers
-
-
-class Table(NamedTuple):
-    """`block_sizes` of the input, hashed: entry `slot` has the pairs `start[slot]` to `stop[slot]`."""
-
-    key: Integers
-    start: Integers
-    stop: Integers
-    size: Integers
-    times: Integers
-
-
-class Workspace(NamedTuple):
-    """What the compiled version writes while it costs one mapping."""
-
-    all: Integers
-    all_outside: Integers
-    channels: Integers
-    channels_outside: Integers
-    axis: Integers
-    relevant: Integers
-    relevant_outside: Integers
-    next_relevant: Integers
-    window: Integers
-    side_all: Integers
-    side_channels: Integers
-    side_axis: Integers
-    side_relevant: Integers
-    side_copies: Integers
-    chain: Integers
-    inside: Integers
-    beside: Integers
-    sums: Integers
-    needs: Integers
-    unknown: Integers
-    visits: Integers
-    visit_count: Integers
-    port_alone: Integers
-    port_busy: Integers
-    port_covered: Integers
-    operand_busy: Integers
-    period: Integers
-    span: Integers
-    whole: Integers
 
 
 def shape_of(layer: Layer, accelerator: Accelerator) -> Shape:
@@ -158,7 +125,7 @@ def machine_of(problem: LayerProblem) -> Machine:
     bits_per_cycle = [one.bits_per_cycle for own in ports for one in own] or [1]
     before = np.cumsum([0, *(len(own) for own in ports)])
     port = [
-        [int(first) + port_for(name, own, move) if own else -1 for move in Move]
+        [int(first) + port_for(name, own, move) if own else -1 for move in MOVES]
         for name, own, first in zip(names, ports, before[:-1], strict=True)
     ]
     return Machine(
@@ -223,23 +190,4 @@ def empty_chosen(rows: int, loops: int, levels: int) -> Chosen:
         np.zeros(rows, np.int64), zeros(), zeros(),
         np.zeros(rows, np.int64), zeros(), zeros(), zeros(), zeros(),
         np.full((rows, 3, levels), -1, np.int64),
-    )  # fmt: skip
-
-
-def workspace_of(machine: Machine, loops: int) -> Workspace:
-    """Return arrays, all zeros, in which mappings of at most so many loops are costed."""
-    levels, dimensions = machine.capacity_bits.size + 2, machine.units.size
-    ports, visits = machine.bits_per_cycle.size, 12 * levels
-
-    def zeros(*sizes: int) -> Integers:
-        return np.zeros(sizes, np.int64)
-
-    along = loops + 1
-    return Workspace(
-        zeros(along), zeros(along), zeros(along), zeros(along), zeros(4, along),
-        zeros(3, along), zeros(3, along), zeros(3, along), zeros(3, along),
-        zeros(dimensions), zeros(dimensions), zeros(4, dimensions), zeros(3, dimensions), zeros(3, dimensions),
-        zeros(11, levels), zeros(4), zeros(4), zeros(4), zeros(levels), zeros(7),
-        zeros(10, visits), zeros(1), zeros(ports), zeros(ports), zeros(ports), zeros(3),
-        zeros(visits), zeros(visits), zeros(visits + 1),
     )  # fmt: skip

@@ -22,7 +22,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 INPUT, WEIGHT, OUTPUT = range(3)
 READ_FOR_BELOW, WRITE_FROM_ABOVE, READ_FOR_ABOVE, WRITE_FROM_BELOW = range(4)
 LOWER, UPPER = range(2)
-COSTED, OVER_CAPACITY, OVER_ARRAY = 0, 3, 4  # as in `layer_kernel`
+COSTED, OVER_CAPACITY, OVER_ARRAY = 0, 2, 3  # a CostStatus
 # Rows of a bench's visits.
 PORT, LEVEL, OPERAND, AT, BUSY, PERIOD, WINDOW, TIMES, BITS, KIND = range(10)
 FIRST, LAST, RETURNS = range(3)

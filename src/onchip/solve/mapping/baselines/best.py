@@ -15,9 +15,8 @@ from onchip.answer.result import Result, Status, Stop
 from onchip.arch.memory import Operand
 from onchip.cost.layer.accounting import Accounting
 from onchip.cost.layer.batch import LayerCosts
-from onchip.cost.layer.kernel import INTERLEAVED
 from onchip.cost.layer.limits import array_of, check_memories
-from onchip.cost.layer.tables import Chosen
+from onchip.cost.layer.tables import Chosen, CostStatus
 from onchip.cost.layer.zigzag_batch import ZigzagCosts
 from onchip.ir.layer import LOOPS
 from onchip.solve.mapping.baselines.unrolling import Unrolled
@@ -78,7 +77,7 @@ class BestRow:
         """The best row is kept if it is better than those before, of equal ones that of the least product."""
         kept: int | None = None
         costs = self._costs.of_chosen(chosen)
-        scattered = np.flatnonzero(costs.status == INTERLEAVED)
+        scattered = np.flatnonzero(costs.status == CostStatus.INTERLEAVED)
         for row in scattered.tolist():
             one = self._costs.of([mapping_of(chosen, row, self._problem)])
             costs.energy_pj[row], costs.cycles[row] = one.energy_pj[0], one.cycles[0]

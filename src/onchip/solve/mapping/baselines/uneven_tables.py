@@ -13,11 +13,11 @@ from math import ceil, floor, inf, prod
 
 import numpy as np
 
+from onchip.answer.layer_mapping import Move
 from onchip.answer.layer_problem import LayerProblem
-from onchip.cost.layer.kernel import READ_FOR_ABOVE, READ_FOR_BELOW, WRITE_FROM_ABOVE, WRITE_FROM_BELOW
 from onchip.cost.layer.limits import array_of
 from onchip.cost.layer.parts import DIGITS, nearest
-from onchip.cost.layer.tables import OPERANDS, Flags, Integers, Machine, Reals, machine_of
+from onchip.cost.layer.tables import MOVES, OPERANDS, Flags, Integers, Machine, Reals, machine_of
 from onchip.cost.layer.tiles import EPSILON
 from onchip.ir.layer import OUTPUT, RELEVANT
 from onchip.solve.mapping.baselines.tiles import SideBySide, TileElements, Tiles
@@ -93,8 +93,8 @@ class CutTables:
         joint = size * self._whole(all_of_them / one)
         pending = self._pending(upper) & (operand == OUTPUT)
         bits = np.where(pending, self._layer.partial_bits, self._layer.bits(operand))
-        down = self._width(upper, lower, (READ_FOR_BELOW, WRITE_FROM_ABOVE), all_of_them / one)
-        up = self._width(upper, lower, (WRITE_FROM_BELOW, READ_FOR_ABOVE), all_of_them / one)
+        down = self._width(upper, lower, (Move.READ_FOR_BELOW, Move.WRITE_FROM_ABOVE), all_of_them / one)
+        up = self._width(upper, lower, (Move.WRITE_FROM_BELOW, Move.READ_FOR_ABOVE), all_of_them / one)
         read, write = (
             self._moved(upper, joint * bits, energies, most) for energies, most in (("read_pj", down), ("write_pj", up))
         )
@@ -128,11 +128,13 @@ class CutTables:
     def _whole(self, neighbours: float) -> int:
         return floor(neighbours + EPSILON) if self._sized.accounting.parts_are_cut_late else nearest(neighbours)
 
-    def _width(self, upper: int, lower: int, moves: tuple[int, int], neighbours: float) -> float:
+    def _width(self, upper: int, lower: int, moves: tuple[Move, Move], neighbours: float) -> float:
         """Bits that cross a boundary in a cycle at most, where that matters; moves are those above and below."""
         if lower < 0 or not self._sized.accounting.accesses_are_of_a_cycle:
             return inf
-        ports = [int(self._machine.port[level, move]) for level, move in zip((upper, lower), moves, strict=True)]
+        ports = [
+            int(self._machine.port[level, MOVES.index(move)]) for level, move in zip((upper, lower), moves, strict=True)
+        ]
         above, below = (float(self._machine.bits_per_cycle[port]) if port >= 0 else inf for port in ports)
         return min(above, below * neighbours)
 

@@ -1,0 +1,12 @@
+// What each algorithm adds to the module.
+
+#pragma once
+
+#include <nanobind/nanobind.h>
+
+namespace onchip {
+
+void add_packing(nanobind::module_& module);
+void add_layer(nanobind::module_& module);
+
+}  // namespace onchip
