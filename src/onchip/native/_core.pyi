@@ -123,3 +123,47 @@ class LayerCosts:
     def __init__(self, layer: LayerShape, machine: LayerMachine) -> None: ...
     def of(self, *chosen: NDArray[np.int64]) -> tuple[NDArray[np.float64], NDArray[np.int64], NDArray[np.int64]]:
         """Energies in pJ, cycles and statuses, a row each, of the columns of `Chosen`."""
+
+class FactorKind:
+    """Alike factors of a loop; with one more of them inside, a tile's number is greater by `step`."""
+
+    def __init__(self, *, loop: int, size: int, step: int, count: int) -> None: ...
+
+class FilledLevel:
+    """A memory: `held` are three operands, or -1, in the order of the file; `elements` are of each operand and tile."""
+
+    def __init__(
+        self,
+        *,
+        capacity_bits: int,
+        is_double_buffered: bool,
+        adds_beside: bool,
+        held: Sequence[int],
+        is_home: Sequence[bool],
+        elements: Sequence[Sequence[float]],
+    ) -> None: ...
+
+class LomaOrders:
+    """All orders of the factors, filled into the memories from the units up."""
+
+    def __init__(
+        self,
+        *,
+        kinds: Sequence[FactorKind],
+        iterations: Sequence[int],
+        sums_are_left: Sequence[bool],
+        is_left: Sequence[Sequence[bool]],
+        levels: Sequence[FilledLevel],
+        bits: Sequence[int],
+        partial_bits: int,
+        last_apart: Sequence[int],
+    ) -> None: ...
+    def fill(
+        self,
+        turn_count: NDArray[np.int64],
+        turn_loop: NDArray[np.int64],
+        turn_size: NDArray[np.int64],
+        beside_at: NDArray[np.int64],
+        cut: NDArray[np.int64],
+    ) -> int:
+        """Write the next mappings, a row each; how many, fewer than there are rows only at the end."""

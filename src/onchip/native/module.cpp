@@ -12,4 +12,5 @@ NB_MODULE(_core, module) {
         .def_prop_ro("is_asked", &onchip::StopToken::is_asked);
     onchip::add_packing(module);
     onchip::add_layer(module);
+    onchip::add_loma(module);
 }

@@ -12,8 +12,6 @@ from dataclasses import replace
 from math import factorial, prod
 from typing import Final
 
-import numpy as np
-
 from onchip.answer import layer_mapping as plan
 from onchip.answer.layer_mapping import Loop
 from onchip.answer.layer_problem import LayerProblem
@@ -21,10 +19,10 @@ from onchip.answer.result import Result, Stop
 from onchip.arch.memory import MemoryLevel, Operand
 from onchip.cost.layer.accounting import DEFINES, INTERPRETER, Accounting
 from onchip.cost.layer.limits import array_of
-from onchip.cost.layer.tables import Chosen, Integers, empty_chosen
+from onchip.cost.layer.tables import Chosen, empty_chosen
 from onchip.ir.layer import LOOPS, OUTPUT, RELEVANT
+from onchip.native import FactorKind, FilledLevel, LomaOrders
 from onchip.solve.mapping.baselines.best import BestRow
-from onchip.solve.mapping.baselines.loma_kernel import Desk, LevelFilling, fill_orders
 from onchip.solve.mapping.baselines.tiles import TileElements, Tiles, sides_of, tiles_of
 from onchip.solve.mapping.baselines.unrolling import Unrolled, Unrolling, unrolled_as_asked, unrolled_greedily
 from onchip.solve.mapping.factors import prime_counts
@@ -92,14 +90,12 @@ def filled_orders(
     order = ORDER_OF_DEFINES if replace(accounting, systolic=()) == DEFINES else ORDER
     tiles = tiles_of(joined(unrolled.turns, limit, order))
     executed = problem.layer if accounting.units_in_parts else problem.layer.padded_to(unrolled.bounds)
-    filling = _filling(problem, unrolled, tiles, TileElements(executed, tiles, accounting, has_stored_room))
-    loops = sum(tiles.counts)
-    desk = _desk(tiles, loops)
-    size = min(ROWS, _orders(tiles))
-    rows = rows_for(problem, unrolled, loops, size)
+    orders = _orders_of(problem, unrolled, tiles, TileElements(executed, tiles, accounting, has_stored_room))
+    size = min(ROWS, _number_of_orders(tiles))
+    rows = rows_for(problem, unrolled, sum(tiles.counts), size)
     count = size
     while count == size:
-        count = fill_orders(filling, desk, rows)
+        count = orders.fill(rows.temporal_count, rows.temporal_loop, rows.temporal_size, rows.spatial_at, rows.cut)
         yield Chosen(*(part[:count] for part in rows))
 
 
@@ -130,26 +126,31 @@ def rows_for(problem: LayerProblem, unrolled: Unrolled, loops: int, rows: int) -
     return chosen
 
 
-def _filling(problem: LayerProblem, unrolled: Unrolled, tiles: Tiles, sized: TileElements) -> LevelFilling:
-    levels, layer = problem.levels, sized.layer
+def _orders_of(problem: LayerProblem, unrolled: Unrolled, tiles: Tiles, sized: TileElements) -> LomaOrders:
+    layer, levels = sized.layer, problem.levels
     sides = sides_of(array_of(problem.accelerator), levels, unrolled.beside, unrolled.parts(layer))
-    rooms = [[sized.room(within, operand) for within in sides.within[1:-1]] for operand in Operand]
-    return LevelFilling(  # shapes and types are said: there may be no levels
-        np.array([LOOPS.index(kind.dimension) for kind in tiles.kinds], np.int64),
-        np.array([kind.size for kind in tiles.kinds], np.int64),
-        np.array(tiles.steps, np.int64),
-        tiles.iterations,
-        tiles.sums_are_left,
-        np.array([tiles.is_left(RELEVANT[operand]) for operand in Operand]),
-        np.array(rooms, np.float64).reshape(len(Operand), len(levels), tiles.number),
-        np.array([layer.bits(operand) for operand in Operand]),
-        layer.partial_bits,
-        np.array([_adds_beside(level.serves, unrolled.beside) for level in levels], np.bool_),
-        np.array([problem.usable_bits(level.memory.name) for level in levels], np.int64),
-        np.array([level.double_buffered for level in levels], np.bool_),
-        np.array([_held(problem, level) for level in levels], np.int64).reshape(len(levels), len(Operand)),
-        np.array([[problem.home(operand) == level.memory.name for level in levels] for operand in Operand], np.bool_),
-        np.array([last_apart(problem, str(loop.along)) for loop in unrolled.beside], np.int64),
+    return LomaOrders(
+        kinds=[
+            FactorKind(loop=LOOPS.index(kind.dimension), size=kind.size, step=step, count=count)
+            for kind, step, count in zip(tiles.kinds, tiles.steps, tiles.counts, strict=True)
+        ],
+        iterations=tiles.iterations.tolist(),
+        sums_are_left=tiles.sums_are_left.tolist(),
+        is_left=[tiles.is_left(RELEVANT[operand]).tolist() for operand in Operand],
+        levels=[
+            FilledLevel(
+                capacity_bits=problem.usable_bits(level.memory.name),
+                is_double_buffered=level.double_buffered,
+                adds_beside=_adds_beside(level.serves, unrolled.beside),
+                held=_held(problem, level),
+                is_home=[problem.home(operand) == level.memory.name for operand in Operand],
+                elements=[sized.room(within, operand).tolist() for operand in Operand],
+            )
+            for level, within in zip(levels, sides.within[1:-1], strict=True)
+        ],
+        bits=[layer.bits(operand) for operand in Operand],
+        partial_bits=layer.partial_bits,
+        last_apart=[last_apart(problem, str(loop.along)) for loop in unrolled.beside],
     )
 
 
@@ -181,13 +182,5 @@ def last_apart(problem: LayerProblem, along: str) -> int:
     return max(apart, default=-1)
 
 
-def _desk(tiles: Tiles, loops: int) -> Desk:
-    def zeros(*sizes: int) -> Integers:
-        return np.zeros(sizes, np.int64)
-
-    order = np.repeat(np.arange(len(tiles.counts)), tiles.counts)
-    return Desk(order, zeros(1), zeros(loops + 1), zeros(3), np.zeros((3, loops + 1)), zeros(3), zeros(3), zeros(3))
-
-
-def _orders(tiles: Tiles) -> int:
+def _number_of_orders(tiles: Tiles) -> int:
     return factorial(sum(tiles.counts)) // prod(factorial(count) for count in tiles.counts)
