@@ -18,6 +18,8 @@ PackingBuffer = _core.PackingBuffer
 PackingOutcome = _core.PackingOutcome
 PackingSearch = _core.PackingSearch
 StopToken = _core.StopToken
+UnevenCut = _core.UnevenCut
+UnevenSearch = _core.UnevenSearch
 
 __all__ = [
     "FactorKind",
@@ -32,4 +34,6 @@ __all__ = [
     "PackingOutcome",
     "PackingSearch",
     "StopToken",
+    "UnevenCut",
+    "UnevenSearch",
 ]

@@ -167,3 +167,37 @@ class LomaOrders:
         cut: NDArray[np.int64],
     ) -> int:
         """Write the next mappings, a row each; how many, fewer than there are rows only at the end."""
+
+class UnevenCut:
+    """One cut of an operand, by tile; `need_bits` where sums arrive incomplete, and complete, by shared memory."""
+
+    def __init__(
+        self,
+        *,
+        energy_pj: Sequence[float],
+        need_bits: Sequence[Sequence[Sequence[int]]],
+        leaves_complete: Sequence[bool],
+    ) -> None: ...
+
+class UnevenSearch:
+    """Labels from the empty tile on; lists of each operand, `least_to_come` by cuts placed and tile."""
+
+    def __init__(
+        self,
+        *,
+        kinds: Sequence[FactorKind],
+        cuts: Sequence[Sequence[UnevenCut]],
+        least_to_come: Sequence[Sequence[Sequence[float]]],
+        capacity_bits: Sequence[int],
+        is_open: Sequence[Sequence[bool]],
+        worst_pj: float,
+        starts_complete: bool,
+    ) -> None: ...
+    def go_on(self, tiles: int) -> bool:
+        """Go on for so many tiles; False once the last is done."""
+
+    def best(self) -> tuple[float, list[int]]:
+        """Energy in pJ and actions of the best label, infinite where there is none; once the last tile is done.
+
+        An action is a kind of factors that is added, or, after the kinds, an operand of which a cut is placed.
+        """

@@ -9,5 +9,6 @@ namespace onchip {
 void add_packing(nanobind::module_& module);
 void add_layer(nanobind::module_& module);
 void add_loma(nanobind::module_& module);
+void add_uneven(nanobind::module_& module);
 
 }  // namespace onchip

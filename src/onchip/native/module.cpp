@@ -13,4 +13,5 @@ NB_MODULE(_core, module) {
     onchip::add_packing(module);
     onchip::add_layer(module);
     onchip::add_loma(module);
+    onchip::add_uneven(module);
 }

@@ -130,10 +130,7 @@ def _orders_of(problem: LayerProblem, unrolled: Unrolled, tiles: Tiles, sized: T
     layer, levels = sized.layer, problem.levels
     sides = sides_of(array_of(problem.accelerator), levels, unrolled.beside, unrolled.parts(layer))
     return LomaOrders(
-        kinds=[
-            FactorKind(loop=LOOPS.index(kind.dimension), size=kind.size, step=step, count=count)
-            for kind, step, count in zip(tiles.kinds, tiles.steps, tiles.counts, strict=True)
-        ],
+        kinds=kinds_of(tiles),
         iterations=tiles.iterations.tolist(),
         sums_are_left=tiles.sums_are_left.tolist(),
         is_left=[tiles.is_left(RELEVANT[operand]).tolist() for operand in Operand],
@@ -152,6 +149,14 @@ def _orders_of(problem: LayerProblem, unrolled: Unrolled, tiles: Tiles, sized: T
         partial_bits=layer.partial_bits,
         last_apart=[last_apart(problem, str(loop.along)) for loop in unrolled.beside],
     )
+
+
+def kinds_of(tiles: Tiles) -> list[FactorKind]:
+    """The kinds of factors that make the tiles."""
+    return [
+        FactorKind(loop=LOOPS.index(kind.dimension), size=kind.size, step=step, count=count)
+        for kind, step, count in zip(tiles.kinds, tiles.steps, tiles.counts, strict=True)
+    ]
 
 
 def _adds_beside(serves: tuple[str, ...] | None, beside: tuple[Loop, ...]) -> bool:

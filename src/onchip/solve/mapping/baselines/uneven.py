@@ -6,26 +6,32 @@ memory that holds it, each with its own cut anywhere. LOMA's mappings are among 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from itertools import product
 from math import inf, prod
 from typing import Final
-
-import numpy as np
 
 from onchip.answer.layer_mapping import LayerMapping
 from onchip.answer.layer_problem import LayerProblem
 from onchip.answer.result import Result
 from onchip.cost.layer.accounting import INTERPRETER, ZIGZAG, Accounting
 from onchip.cost.layer.limits import array_of
-from onchip.cost.layer.tables import OPERANDS, Chosen, Flags, Integers
+from onchip.cost.layer.tables import OPERANDS, Chosen, Reals
 from onchip.errors import InputError, InternalError, UsageError
 from onchip.ir.layer import INPUT, LOOPS, OUTPUT
+from onchip.native import UnevenCut, UnevenSearch
 from onchip.solve.mapping.baselines.best import BestRow
-from onchip.solve.mapping.baselines.loma import LIMIT, filled_orders, joined, last_apart, rows_for, unrolled_for
+from onchip.solve.mapping.baselines.loma import (
+    LIMIT,
+    filled_orders,
+    joined,
+    kinds_of,
+    last_apart,
+    rows_for,
+    unrolled_for,
+)
 from onchip.solve.mapping.baselines.tiles import TileElements, Tiles, sides_of, tiles_of
-from onchip.solve.mapping.baselines.uneven_kernel import Field, Labels, grow
-from onchip.solve.mapping.baselines.uneven_tables import Cuts, CutTables, least_to_come
+from onchip.solve.mapping.baselines.uneven_tables import Cut, Cuts, CutTables, least_to_come
 from onchip.solve.mapping.baselines.unrolling import Unrolled, Unrolling
 from onchip.solve.mapping.objective import FEMTO_PER_PICO, MappingObjective
 from onchip.solve.run.limits import Run
@@ -36,7 +42,6 @@ MAPSPACE: Final = (
     "operand that it holds, if it has room for an element, each operand with its own cut anywhere; sums take the room "
     "of partial ones wherever they arrive incomplete, tiles of the input room from their first row to their last"
 )
-FIRST_LABELS: Final = 1 << 16
 TILES_AT_ONCE: Final = 256
 CLOSE: Final = 1e-9
 """Values that differ by a smaller part count as equal."""
@@ -86,32 +91,29 @@ class _Search:
         layer, array = problem.layer, array_of(problem.accelerator)
         sides = sides_of(array, problem.levels, unrolled.beside, unrolled.parts(layer))
         self._cuts = CutTables(TileElements(layer, self._tiles, accounting, has_stored_room), problem, sides).cuts()
-        self._field = _field_of(problem, self._tiles, self._cuts, best.value / FEMTO_PER_PICO)
+        self._least = [least_to_come(self._tiles, own) for own in self._cuts.of_operands]
+        self._search = _search_of(problem, self._tiles, self._cuts, self._least, best.value / FEMTO_PER_PICO)
 
     def result(self, run: Run) -> Result[LayerMapping]:
         """The best of all, or of those seen until the time is over."""
-        field = self._field
-        labels = _first_labels(self._tiles, field, starts_complete=self._cuts.starts_complete)
-        tile, root = 0, float(field.least_to_come[:, 0, 0].sum()) + self._cuts.fixed_pj
+        root = sum(float(least[0, 0]) for least in self._least) + self._cuts.fixed_pj
         if root == inf:
             return self._best.proven(METHOD, run)
         bound = int(root * FEMTO_PER_PICO * (1 - CLOSE))
-        while tile < self._tiles.number:
+        is_open = True
+        while is_open:
             if run.stop is not None:
                 return self._best.result(METHOD, run, run.stop, bound)
-            stop = min(tile + TILES_AT_ONCE, self._tiles.number)
-            tile = grow(field, labels, tile, stop)
-            labels = _doubled(labels) if tile < stop else labels
-        ends = [label for state in (field.placings - 1, 2 * field.placings - 1) for label in _listed(labels, state)]
-        if ends:
-            self._offer(labels, min(ends, key=lambda label: float(labels.energy_pj[label])))
+            is_open = self._search.go_on(TILES_AT_ONCE)
+        energy_pj, actions = self._search.best()
+        if energy_pj < inf:
+            self._offer(energy_pj + self._cuts.fixed_pj, actions)
         return self._best.proven(METHOD, run)
 
-    def _offer(self, labels: Labels, last: int) -> None:
-        expected = float(labels.energy_pj[last]) + self._cuts.fixed_pj
-        self._best.offer(self._row(_actions(labels, last)))
-        if not abs(self._best.value / FEMTO_PER_PICO - expected) <= CLOSE * expected:
-            detail = f"its mapping costs {self._best.value / FEMTO_PER_PICO} pJ, not {expected}"
+    def _offer(self, expected_pj: float, actions: list[int]) -> None:
+        self._best.offer(self._row(actions))
+        if not abs(self._best.value / FEMTO_PER_PICO - expected_pj) <= CLOSE * expected_pj:
+            detail = f"its mapping costs {self._best.value / FEMTO_PER_PICO} pJ, not {expected_pj}"
             raise InternalError(detail, place=f"--method {METHOD}")
 
     def _row(self, actions: list[int]) -> Chosen:
@@ -136,111 +138,48 @@ class _Search:
         return chosen
 
 
-def _listed(labels: Labels, state: int) -> Iterator[int]:
-    """Of the last tile."""
-    label = int(labels.first[-1, state])
-    while label >= 0:
-        yield label
-        label = int(labels.next[label])
-
-
-def _actions(labels: Labels, last: int) -> list[int]:
-    found = []
-    while labels.before[last] >= 0:
-        found.append(int(labels.action[last]))
-        last = int(labels.before[last])
-    return found[::-1]
-
-
-def _field_of(problem: LayerProblem, tiles: Tiles, cuts: Cuts, best_pj: float) -> Field:
+def _search_of(problem: LayerProblem, tiles: Tiles, cuts: Cuts, least: Sequence[Reals], best_pj: float) -> UnevenSearch:
     every = [cut for own in cuts.of_operands for cut in own]
     levels = range(len(problem.levels))
     usable_bits = [problem.usable_bits(level.memory.name) for level in problem.levels]
     needed = {level: [cut.operand for cut in every if level in cut.need_bits] for level in levels}
     sums = OPERANDS.index(OUTPUT)
     shared = [level for level, own in needed.items() if len(own) > 1 or sums in own or level in cuts.fixed_bits]
-    counts = np.array([len(own) for own in cuts.of_operands])
-    most = max(int(counts.max()), 1)
-    energy = np.zeros((3, most, tiles.number))
-    need = np.zeros((2, 3, most, len(shared), tiles.number), np.int64)
-    leaves_complete = np.ones((most, tiles.number), np.int64)
-    least = np.zeros((3, most + 1, tiles.number))
-    for operand, own in enumerate(cuts.of_operands):
-        least[operand, : len(own) + 1] = least_to_come(tiles, own)
-        for at, cut in enumerate(own):
-            energy[operand, at] = cut.energy_pj
-            if OPERANDS[operand] == OUTPUT:
-                leaves_complete[at] = ~cut.is_pending
-            for number, level in enumerate(shared):
-                if level in cut.need_bits:
-                    need[:, operand, at, number] = cut.need_bits[level]
-    return Field(
-        np.array(tiles.steps, np.int64),
-        np.array(tiles.counts, np.int64),
-        np.cumprod([1, *(counts[:-1] + 1)]),
-        counts,
-        energy,
-        need,
-        leaves_complete,
-        int(np.prod(counts + 1)),
-        np.array(
-            [usable_bits[level] - cuts.fixed_bits.get(level, 0) for level in shared],
-            np.int64,
-        ),
-        np.concatenate([_open(cuts, shared)] * 2),
-        least,
-        (best_pj - cuts.fixed_pj) * (1 + CLOSE),
+    return UnevenSearch(
+        kinds=kinds_of(tiles),
+        cuts=[[_native_cut(cut, shared, tiles) for cut in own] for own in cuts.of_operands],
+        least_to_come=[one.tolist() for one in least],
+        capacity_bits=[usable_bits[level] - cuts.fixed_bits.get(level, 0) for level in shared],
+        is_open=_open(cuts, shared),
+        worst_pj=(best_pj - cuts.fixed_pj) * (1 + CLOSE),
+        starts_complete=cuts.starts_complete,
     )
 
 
-def _open(cuts: Cuts, shared: Sequence[int]) -> Flags:
-    """By state and shared memory: whether a cut that needs it is still to be placed."""
-    placed = list(product(*(range(len(own) + 1) for own in reversed(cuts.of_operands))))
-    return np.array(
-        [
-            [
-                any(
-                    level in cut.need_bits
-                    for own, done in zip(cuts.of_operands, state[::-1], strict=True)
-                    for cut in own[done:]
-                )
-                for level in shared
-            ]
-            for state in placed
+def _native_cut(cut: Cut, shared: Sequence[int], tiles: Tiles) -> UnevenCut:
+    """What it needs of memories that others need too: where sums arrive incomplete, and where complete."""
+    nothing = [0] * tiles.number
+    return UnevenCut(
+        energy_pj=cut.energy_pj.tolist(),
+        need_bits=[
+            [cut.need_bits[level][sums].tolist() if level in cut.need_bits else nothing for level in shared]
+            for sums in range(2)
         ],
-        np.bool_,
-    ).reshape(len(placed), len(shared))
-
-
-def _first_labels(tiles: Tiles, field: Field, *, starts_complete: bool) -> Labels:
-    """One, of the empty tile."""
-    states, memories = field.is_open.shape
-
-    def zeros(*sizes: int) -> Integers:
-        return np.zeros(sizes, np.int64)
-
-    labels = Labels(
-        np.full((tiles.number, states), -1, np.int64),
-        np.full(FIRST_LABELS, -1, np.int64),
-        np.zeros(FIRST_LABELS),
-        zeros(FIRST_LABELS, memories),
-        zeros(FIRST_LABELS),
-        zeros(FIRST_LABELS),
-        zeros(1),
-        zeros(memories),
+        leaves_complete=(~cut.is_pending).tolist(),
     )
-    labels.first[0, field.placings * starts_complete], labels.before[0], labels.used[0] = 0, -1, 1
-    return labels
 
 
-def _doubled(labels: Labels) -> Labels:
-    def wider(part: Integers) -> Integers:
-        return np.concatenate([part, np.zeros_like(part)])
-
-    return labels._replace(
-        next=wider(labels.next),
-        energy_pj=np.concatenate([labels.energy_pj, np.zeros_like(labels.energy_pj)]),
-        used_bits=wider(labels.used_bits),
-        before=wider(labels.before),
-        action=wider(labels.action),
-    )
+def _open(cuts: Cuts, shared: Sequence[int]) -> list[list[bool]]:
+    """By cuts placed and shared memory: whether a cut that needs it is still to be placed."""
+    placed = product(*(range(len(own) + 1) for own in reversed(cuts.of_operands)))
+    return [
+        [
+            any(
+                level in cut.need_bits
+                for own, done in zip(cuts.of_operands, state[::-1], strict=True)
+                for cut in own[done:]
+            )
+            for level in shared
+        ]
+        for state in placed
+    ]
