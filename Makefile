@@ -5,8 +5,10 @@ PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constr
 SOURCES := src tests benchmarks examples tools
 
 SECONDS ?= 240
+# What is compiled: a change of it installs onchip again.
+NATIVE := $(wildcard src/onchip/native/*.?pp src/onchip/native/CMakeLists.txt)
 
-.PHONY: demo test test-all check adversary planted mutate extras format bench bench-all clean
+.PHONY: demo test test-all check develop wheel adversary planted mutate extras format bench bench-all clean
 
 demo: $(VENV)/.installed
 	$(BIN)/python -m onchip schedule "$$($(BIN)/python examples/light_model.py squeezenet)" --accelerator simba \
@@ -24,6 +26,13 @@ check: $(VENV)/.installed-test
 	$(BIN)/ruff check $(SOURCES)
 	$(BIN)/mypy src tests benchmarks examples
 	$(BIN)/lint-imports --no-cache
+
+# Compiles what has changed, in place.
+develop: $(VENV)/.installed-test
+
+# A wheel for this kind of machine, which installs without a compiler.
+wheel: $(BIN)/python
+	$(BIN)/python -m pip wheel --quiet --disable-pip-version-check --no-deps --wheel-dir dist .
 
 # Fresh random cases at every level, held against oracles: `make adversary SECONDS=3600` is the long run.
 adversary: $(VENV)/.installed-test
@@ -61,7 +70,7 @@ bench-all: $(VENV)/.installed-test
 $(BIN)/python:
 	$(PYTHON) -m venv $(VENV)
 
-$(VENV)/.installed: $(BIN)/python pyproject.toml constraints.txt
+$(VENV)/.installed: $(BIN)/python pyproject.toml constraints.txt $(NATIVE)
 	$(PIP) --editable '.[report,run]'
 	touch $@
 

@@ -25,6 +25,9 @@ using Row = nb::ndarray<const Count, nb::ndim<1>, nb::c_contig, nb::device::cpu>
 using Table = nb::ndarray<const Count, nb::ndim<2>, nb::c_contig, nb::device::cpu>;
 using Cuts = nb::ndarray<const Count, nb::ndim<3>, nb::c_contig, nb::device::cpu>;
 
+// With so many, and 64 bits an element, no sum leaves 64 bits.
+constexpr Count most_iterations = Count{1} << 46;
+
 // Columns of `Chosen` in `cost/layer/tables.py`.
 struct Chosen {
     Row turn_count;
@@ -61,6 +64,7 @@ public:
         turns_.clear();
         beside_.clear();
         cuts_.clear();
+        iterations_ = 1;
         for (Count at = 0; at < turns; ++at) {
             turns_.push_back({loop_of(chosen_.turn_loop(row, at), row), size_of(chosen_.turn_size(row, at), row)});
         }
@@ -91,8 +95,10 @@ private:
         return static_cast<Index>(loop);
     }
 
-    static Count size_of(Count size, std::size_t row) {
+    Count size_of(Count size, std::size_t row) {
         require(size >= 1, row, "a loop of no iteration");
+        require(size <= most_iterations / iterations_, row, "more than 2^46 iterations");
+        iterations_ *= size;
         return size;
     }
 
@@ -102,6 +108,7 @@ private:
     std::vector<Turn> turns_;
     std::vector<Beside> beside_;
     std::vector<Index> cuts_;
+    Count iterations_ = 1;
 };
 
 template <typename Number>
@@ -180,7 +187,10 @@ void add_layer(nb::module_& module) {
                 Table beside_size, Table beside_along, Table beside_at, Cuts cut) {
                  return costs_of(costs, {turn_count, turn_loop, turn_size, beside_count, beside_loop, beside_size,
                                          beside_along, beside_at, cut});
-             });
+             },
+             nb::arg().noconvert(), nb::arg().noconvert(), nb::arg().noconvert(), nb::arg().noconvert(),
+             nb::arg().noconvert(), nb::arg().noconvert(), nb::arg().noconvert(), nb::arg().noconvert(),
+             nb::arg().noconvert());
 }
 
 }  // namespace onchip

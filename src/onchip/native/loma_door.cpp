@@ -94,7 +94,8 @@ void add_loma(nb::module_& module) {
              [](Orders& orders, Row turn_count, Table turn_loop, Table turn_size, Table beside_at, Cuts cut) {
                  return fill(orders, {turn_count, turn_loop, turn_size, beside_at, cut});
              },
-             "turn_count"_a, "turn_loop"_a, "turn_size"_a, "beside_at"_a, "cut"_a);
+             "turn_count"_a.noconvert(), "turn_loop"_a.noconvert(), "turn_size"_a.noconvert(), "beside_at"_a.noconvert(),
+             "cut"_a.noconvert());
 }
 
 }  // namespace onchip
