@@ -24,6 +24,7 @@ test-all: $(VENV)/.installed-test
 check: $(VENV)/.installed-test
 	$(BIN)/ruff format --check $(SOURCES)
 	$(BIN)/ruff check $(SOURCES)
+	$(BIN)/clang-format --dry-run --Werror $(filter %pp,$(NATIVE))
 	$(BIN)/mypy src tests benchmarks examples
 	$(BIN)/lint-imports --no-cache
 
@@ -49,6 +50,7 @@ mutate: $(VENV)/.installed-test
 format: $(VENV)/.installed-test
 	$(BIN)/ruff format $(SOURCES)
 	$(BIN)/ruff check --fix $(SOURCES)
+	$(BIN)/clang-format -i $(filter %pp,$(NATIVE))
 
 # Minutes: the main job, COSMA's human-designed and NAS networks, packing.
 bench: $(VENV)/.installed

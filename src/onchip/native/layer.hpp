@@ -43,14 +43,14 @@ struct Axis {
 // A layer as it is executed.
 struct Layer {
     std::array<std::array<bool, loops>, operands> relevant{};
-    std::array<Index, loops> side_of{};     // of a loop; none
-    std::array<bool, loops> is_channel{};   // of a loop: it leads to other input elements along no axis
+    std::array<Index, loops> side_of{};    // of a loop; none
+    std::array<bool, loops> is_channel{};  // of a loop: it leads to other input elements along no axis
     std::array<Count, operands> bits{};
     std::array<Count, operands> elements{};
     Count partial_bits = 0;
     bool has_weight = true;
-    double mac_energy_pj = 0.0;             // of all of them
-    std::array<Axis, 2> axes{};             // height, width
+    double mac_energy_pj = 0.0;  // of all of them
+    std::array<Axis, 2> axes{};  // height, width
 };
 
 // Divides and rounds up; most are powers of two, and division is slow.
@@ -78,7 +78,7 @@ struct Level {
 // The last level is DRAM, which has room for everything. `home` is where an operand lies whole.
 struct Machine {
     std::vector<Level> levels;
-    std::vector<Count> units;        // along each dimension of the array
+    std::vector<Count> units;          // along each dimension of the array
     std::vector<Unit> bits_per_cycle;  // of each port
     std::array<Index, operands> home{};
 
@@ -252,7 +252,7 @@ private:
     Count stall(Count cycles);
     Count covered_cycles(Index port, Count cycles);
     Count covered(std::size_t count, Count cycles) const;
-    Count chained(bool Visit::*which);
+    Count chained(bool Visit::* which);
 
     Layer layer_;
     Machine machine_;

@@ -13,7 +13,7 @@ namespace onchip::layer {
 Unit::Unit(Count size)
     : size_(size),
       shift_(std::has_single_bit(static_cast<std::uint64_t>(size)) ? std::countr_zero(static_cast<std::uint64_t>(size))
-                                                                     : none) {}
+                                                                   : none) {}
 
 void Machine::check() const {
     const auto is_within = [](Index at, std::size_t size) { return 0 <= at && at < static_cast<Index>(size); };
@@ -21,7 +21,8 @@ void Machine::check() const {
     for (const Level& level : levels) {
         if (level.serves.size() != units.size()) throw std::invalid_argument("a level serves another array");
         for (const Index port : level.port) {
-            if (port != none && !is_within(port, bits_per_cycle.size())) throw std::invalid_argument("a level has an unknown port");
+            if (port != none && !is_within(port, bits_per_cycle.size()))
+                throw std::invalid_argument("a level has an unknown port");
         }
     }
     for (const Index one : home) {

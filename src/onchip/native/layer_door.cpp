@@ -47,12 +47,13 @@ public:
     Reader(const Chosen& chosen, std::size_t dimensions, std::size_t levels)
         : chosen_(chosen), dimensions_(dimensions), levels_(levels) {
         const std::size_t rows = chosen.turn_count.shape(0);
-        for (const Table* one : {&chosen.turn_loop, &chosen.turn_size}) require_shape(*one, rows, chosen.turn_loop.shape(1));
+        for (const Table* one : {&chosen.turn_loop, &chosen.turn_size})
+            require_shape(*one, rows, chosen.turn_loop.shape(1));
         for (const Table* one : {&chosen.beside_loop, &chosen.beside_size, &chosen.beside_along, &chosen.beside_at}) {
             require_shape(*one, rows, chosen.beside_loop.shape(1));
         }
-        if (chosen.beside_count.shape(0) != rows || chosen.cut.shape(0) != rows || chosen.cut.shape(1) != operands
-            || chosen.cut.shape(2) != levels) {
+        if (chosen.beside_count.shape(0) != rows || chosen.cut.shape(0) != rows || chosen.cut.shape(1) != operands ||
+            chosen.cut.shape(2) != levels) {
             throw std::invalid_argument("columns are not equally long, or of other levels");
         }
     }
@@ -60,7 +61,8 @@ public:
     Mapping read(std::size_t row) {
         const Count turns = chosen_.turn_count(row), beside = chosen_.beside_count(row);
         require(0 <= turns && turns <= static_cast<Count>(chosen_.turn_loop.shape(1)), row, "more loops than columns");
-        require(0 <= beside && beside <= static_cast<Count>(chosen_.beside_loop.shape(1)), row, "more loops than columns");
+        require(0 <= beside && beside <= static_cast<Count>(chosen_.beside_loop.shape(1)), row,
+                "more loops than columns");
         turns_.clear();
         beside_.clear();
         cuts_.clear();
@@ -87,7 +89,8 @@ public:
 
 private:
     static void require_shape(const Table& table, std::size_t rows, std::size_t columns) {
-        if (table.shape(0) != rows || table.shape(1) != columns) throw std::invalid_argument("columns are not equally long");
+        if (table.shape(0) != rows || table.shape(1) != columns)
+            throw std::invalid_argument("columns are not equally long");
     }
 
     static Index loop_of(Count loop, std::size_t row) {
@@ -135,62 +138,79 @@ nb::tuple costs_of(Costs& costs, const Chosen& chosen) {
     return nb::make_tuple(owned(std::move(energy_pj)), owned(std::move(cycles)), owned(std::move(status)));
 }
 
+void add_shapes(nb::module_& module) {
+    nb::class_<Axis>(module, "LayerAxis")
+        .def(
+            "__init__",
+            [](Axis* place, Count outputs, Count filters, Count stride, Count dilation, Count padding, Count size) {
+                if (std::min({outputs, filters, stride, dilation, size}) < 1)
+                    throw std::invalid_argument("an axis has a size below 1");
+                new (place) Axis{outputs, filters, stride, dilation, padding, size};
+            },
+            nb::kw_only(), "outputs"_a, "filters"_a, "stride"_a, "dilation"_a, "padding"_a, "size"_a);
+    nb::class_<Layer>(module, "LayerShape")
+        .def(
+            "__init__",
+            [](Layer* place, const std::array<std::array<bool, loops>, operands>& relevant,
+               const std::array<Index, loops>& side_of, const std::array<bool, loops>& is_channel,
+               const std::array<Count, operands>& bits, const std::array<Count, operands>& elements, Count partial_bits,
+               bool has_weight, double mac_energy_pj, const std::array<Axis, 2>& axes) {
+                for (const Index side : side_of) {
+                    if (side < none || side >= sides)
+                        throw std::invalid_argument("a loop has a side that there is not");
+                }
+                new (place)
+                    Layer{relevant, side_of, is_channel, bits, elements, partial_bits, has_weight, mac_energy_pj, axes};
+            },
+            nb::kw_only(), "relevant"_a, "side_of"_a, "is_channel"_a, "bits"_a, "elements"_a, "partial_bits"_a,
+            "has_weight"_a, "mac_energy_pj"_a, "axes"_a);
+}
+
+void add_machines(nb::module_& module) {
+    nb::class_<Level>(module, "MachineLevel")
+        .def(
+            "__init__",
+            [](Level* place, std::vector<bool> serves, Count capacity_bits, bool is_double_buffered,
+               Count shortest_bits, double read_pj, double write_pj, const std::array<Index, moves>& port) {
+                if (shortest_bits < 1) throw std::invalid_argument("an access has no bits");
+                new (place) Level{std::move(serves), capacity_bits, is_double_buffered, Unit(shortest_bits), read_pj,
+                                  write_pj,          port};
+            },
+            nb::kw_only(), "serves"_a, "capacity_bits"_a, "is_double_buffered"_a, "shortest_bits"_a, "read_pj"_a,
+            "write_pj"_a, "port"_a);
+    nb::class_<Machine>(module, "LayerMachine")
+        .def(
+            "__init__",
+            [](Machine* place, std::vector<Level> levels, std::vector<Count> units,
+               const std::vector<Count>& bits_per_cycle, const std::array<Index, operands>& home) {
+                Machine machine{std::move(levels), std::move(units), {}, home};
+                for (const Count bits : bits_per_cycle) {
+                    if (bits < 1) throw std::invalid_argument("a port moves no bits");
+                    machine.bits_per_cycle.emplace_back(bits);
+                }
+                machine.check();
+                new (place) Machine(std::move(machine));
+            },
+            nb::kw_only(), "levels"_a, "units"_a, "bits_per_cycle"_a, "home"_a);
+}
+
 }  // namespace
 
 void add_layer(nb::module_& module) {
-    nb::class_<Axis>(module, "LayerAxis")
-        .def("__init__",
-             [](Axis* place, Count outputs, Count filters, Count stride, Count dilation, Count padding, Count size) {
-                 if (std::min({outputs, filters, stride, dilation, size}) < 1) throw std::invalid_argument("an axis has a size below 1");
-                 new (place) Axis{outputs, filters, stride, dilation, padding, size};
-             },
-             nb::kw_only(), "outputs"_a, "filters"_a, "stride"_a, "dilation"_a, "padding"_a, "size"_a);
-    nb::class_<Layer>(module, "LayerShape")
-        .def("__init__",
-             [](Layer* place, const std::array<std::array<bool, loops>, operands>& relevant,
-                const std::array<Index, loops>& side_of, const std::array<bool, loops>& is_channel,
-                const std::array<Count, operands>& bits, const std::array<Count, operands>& elements, Count partial_bits,
-                bool has_weight, double mac_energy_pj, const std::array<Axis, 2>& axes) {
-                 for (const Index side : side_of) {
-                     if (side < none || side >= sides) throw std::invalid_argument("a loop has a side that there is not");
-                 }
-                 new (place) Layer{relevant, side_of, is_channel, bits, elements, partial_bits, has_weight, mac_energy_pj, axes};
-             },
-             nb::kw_only(), "relevant"_a, "side_of"_a, "is_channel"_a, "bits"_a, "elements"_a, "partial_bits"_a,
-             "has_weight"_a, "mac_energy_pj"_a, "axes"_a);
-    nb::class_<Level>(module, "MachineLevel")
-        .def("__init__",
-             [](Level* place, std::vector<bool> serves, Count capacity_bits, bool is_double_buffered, Count shortest_bits,
-                double read_pj, double write_pj, const std::array<Index, moves>& port) {
-                 if (shortest_bits < 1) throw std::invalid_argument("an access has no bits");
-                 new (place) Level{std::move(serves), capacity_bits, is_double_buffered, Unit(shortest_bits), read_pj, write_pj, port};
-             },
-             nb::kw_only(), "serves"_a, "capacity_bits"_a, "is_double_buffered"_a, "shortest_bits"_a, "read_pj"_a,
-             "write_pj"_a, "port"_a);
-    nb::class_<Machine>(module, "LayerMachine")
-        .def("__init__",
-             [](Machine* place, std::vector<Level> levels, std::vector<Count> units, const std::vector<Count>& bits_per_cycle,
-                const std::array<Index, operands>& home) {
-                 Machine machine{std::move(levels), std::move(units), {}, home};
-                 for (const Count bits : bits_per_cycle) {
-                     if (bits < 1) throw std::invalid_argument("a port moves no bits");
-                     machine.bits_per_cycle.emplace_back(bits);
-                 }
-                 machine.check();
-                 new (place) Machine(std::move(machine));
-             },
-             nb::kw_only(), "levels"_a, "units"_a, "bits_per_cycle"_a, "home"_a);
+    add_shapes(module);
+    add_machines(module);
     nb::class_<Costs>(module, "LayerCosts")
         .def(nb::init<Layer, Machine>(), "layer"_a, "machine"_a)
-        .def("of",
-             [](Costs& costs, Row turn_count, Table turn_loop, Table turn_size, Row beside_count, Table beside_loop,
-                Table beside_size, Table beside_along, Table beside_at, Cuts cut) {
-                 return costs_of(costs, {turn_count, turn_loop, turn_size, beside_count, beside_loop, beside_size,
-                                         beside_along, beside_at, cut});
-             },
-             nb::arg().noconvert(), nb::arg().noconvert(), nb::arg().noconvert(), nb::arg().noconvert(),
-             nb::arg().noconvert(), nb::arg().noconvert(), nb::arg().noconvert(), nb::arg().noconvert(),
-             nb::arg().noconvert());
+        .def(
+            "of",
+            [](Costs& costs, Row turn_count, Table turn_loop, Table turn_size, Row beside_count, Table beside_loop,
+               Table beside_size, Table beside_along, Table beside_at, Cuts cut) {
+                return costs_of(costs, {turn_count, turn_loop, turn_size, beside_count, beside_loop, beside_size,
+                                        beside_along, beside_at, cut});
+            },
+            nb::arg().noconvert(), nb::arg().noconvert(), nb::arg().noconvert(), nb::arg().noconvert(),
+            nb::arg().noconvert(), nb::arg().noconvert(), nb::arg().noconvert(), nb::arg().noconvert(),
+            nb::arg().noconvert());
 }
 
 }  // namespace onchip

@@ -39,16 +39,19 @@ BlockSizes block_sizes(const Axis& axis, const Block& block) {
     std::sort(beside.begin(), beside.end());
     const Count outputs = block.outputs * block.more_outputs, filters = block.filters * block.more_filters;
     std::map<Count, Count> found;
-    for (const Count place : places_of(axis.outputs / outputs, axis.stride * outputs, axis.filters / filters,
-                                       axis.dilation * filters)) {
+    for (const Count place :
+         places_of(axis.outputs / outputs, axis.stride * outputs, axis.filters / filters, axis.dilation * filters)) {
         ++found[touched(beside, place - axis.padding, length, axis.size)];
     }
     return {found.begin(), found.end()};
 }
 
 std::size_t Costs::BlockHash::operator()(const Block& block) const {
-    const auto word = ((static_cast<std::uint64_t>(block.outputs) * 65536 + static_cast<std::uint64_t>(block.more_outputs))
-                       * 65536 + static_cast<std::uint64_t>(block.filters)) * 4096 + static_cast<std::uint64_t>(block.more_filters);
+    const auto word =
+        ((static_cast<std::uint64_t>(block.outputs) * 65536 + static_cast<std::uint64_t>(block.more_outputs)) * 65536 +
+         static_cast<std::uint64_t>(block.filters)) *
+            4096 +
+        static_cast<std::uint64_t>(block.more_filters);
     return static_cast<std::size_t>((word * 0x9E3779B97F4A7C15U) >> 20U);
 }
 
@@ -86,7 +89,8 @@ bool Costs::is_interleaved(const Mapping& mapping, Index at_boundary) const {
                 if (kind < reached) return true;
                 reached = kind;
             }
-            if (at == static_cast<Index>(mapping.turns.size()) || layer_.side_of[mapping.turns[at].loop] != side) continue;
+            if (at == static_cast<Index>(mapping.turns.size()) || layer_.side_of[mapping.turns[at].loop] != side)
+                continue;
             const int kind = at < one.cut ? 0 : 2;
             if (kind < reached) return true;
             reached = kind;

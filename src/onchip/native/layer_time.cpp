@@ -100,7 +100,7 @@ Count Costs::covered(std::size_t count, Count cycles) const {
 }
 
 // Memory after memory for each operand, operands side by side where they share no port.
-Count Costs::chained(bool Visit::*which) {
+Count Costs::chained(bool Visit::* which) {
     std::fill(ports_.begin(), ports_.end(), Busy{});
     std::array<Count, operands> busy{};
     Count longest = 0, counted = 0;

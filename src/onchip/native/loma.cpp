@@ -11,8 +11,10 @@ namespace onchip::layer {
 void Filling::check() const {
     Index last = 0, factors = 0;
     for (const Kind& one : kinds) {
-        if (one.step < 0 || one.count < 0 || one.turn.size < 1) throw std::invalid_argument("a kind of factors is malformed");
-        if (one.turn.loop < 0 || one.turn.loop >= loops) throw std::invalid_argument("a kind is of a loop that there is not");
+        if (one.step < 0 || one.count < 0 || one.turn.size < 1)
+            throw std::invalid_argument("a kind of factors is malformed");
+        if (one.turn.loop < 0 || one.turn.loop >= loops)
+            throw std::invalid_argument("a kind is of a loop that there is not");
         last += one.step * one.count;
         factors += one.count;
     }
@@ -30,7 +32,8 @@ void Filling::check() const {
         }
     }
     for (const Index level : last_apart) {
-        if (level < none || level >= static_cast<Index>(levels.size())) throw std::invalid_argument("a level is unknown");
+        if (level < none || level >= static_cast<Index>(levels.size()))
+            throw std::invalid_argument("a level is unknown");
     }
 }
 

@@ -21,15 +21,16 @@ struct Kind {
 
 struct Tile {
     Count iterations = 1;
-    bool sums_are_left = false;                // outside it, sums are added to
-    std::array<bool, operands> is_left{};      // another tile of the operand follows it
+    bool sums_are_left = false;            // outside it, sums are added to
+    std::array<bool, operands> is_left{};  // another tile of the operand follows it
 };
 
-// A memory, and the operands that it holds in the order of the file, which decides between equally good ways to fill it.
+// A memory, and the operands that it holds in the order of the file, which decides between equally good ways to fill
+// it.
 struct FilledLevel {
     Count capacity_bits = 0;
     bool is_double_buffered = false;
-    bool adds_beside = false;                  // sums of several of its instances are added up above it
+    bool adds_beside = false;  // sums of several of its instances are added up above it
     std::array<Index, operands> held{none, none, none};
     std::array<bool, operands> is_home{};
     std::array<std::vector<double>, operands> elements;  // of each tile
@@ -82,7 +83,7 @@ private:
     std::vector<Index> order_;  // kinds, innermost first; all orders are found by rising from the sorted one
     bool is_begun_ = false;
     bool is_over_ = false;
-    std::vector<Index> tile_;   // of each place
+    std::vector<Index> tile_;  // of each place
     std::array<Index, operands> cut_{};
     std::array<Slot, operands> slots_;
     Filled filled_;

@@ -32,8 +32,8 @@ struct Rows {
     void check(const Filled& filled, std::size_t levels) const {
         const std::size_t rows = turn_count.shape(0);
         const bool has_rows = turn_loop.shape(0) == rows && turn_size.shape(0) == rows && beside_at.shape(0) == rows;
-        const bool has_columns = turn_loop.shape(1) >= filled.turns.size() && turn_size.shape(1) == turn_loop.shape(1)
-                                 && beside_at.shape(1) >= filled.inside.size();
+        const bool has_columns = turn_loop.shape(1) >= filled.turns.size() &&
+                                 turn_size.shape(1) == turn_loop.shape(1) && beside_at.shape(1) >= filled.inside.size();
         const bool has_cuts = cut.shape(0) == rows && cut.shape(1) == operands && cut.shape(2) == levels;
         if (!has_rows || !has_columns || !has_cuts) throw std::invalid_argument("rows have no room for an order");
     }
@@ -64,38 +64,47 @@ std::size_t fill(Orders& orders, Rows rows) {
 
 void add_loma(nb::module_& module) {
     nb::class_<Kind>(module, "FactorKind")
-        .def("__init__",
-             [](Kind* place, Index loop, Count size, Index step, Index count) { new (place) Kind{{loop, size}, step, count}; },
-             nb::kw_only(), "loop"_a, "size"_a, "step"_a, "count"_a);
+        .def(
+            "__init__",
+            [](Kind* place, Index loop, Count size, Index step, Index count) {
+                new (place) Kind{{loop, size}, step, count};
+            },
+            nb::kw_only(), "loop"_a, "size"_a, "step"_a, "count"_a);
     nb::class_<FilledLevel>(module, "FilledLevel")
-        .def("__init__",
-             [](FilledLevel* place, Count capacity_bits, bool is_double_buffered, bool adds_beside,
-                const std::array<Index, operands>& held, const std::array<bool, operands>& is_home,
-                std::array<std::vector<double>, operands> elements) {
-                 new (place) FilledLevel{capacity_bits, is_double_buffered, adds_beside, held, is_home, std::move(elements)};
-             },
-             nb::kw_only(), "capacity_bits"_a, "is_double_buffered"_a, "adds_beside"_a, "held"_a, "is_home"_a, "elements"_a);
+        .def(
+            "__init__",
+            [](FilledLevel* place, Count capacity_bits, bool is_double_buffered, bool adds_beside,
+               const std::array<Index, operands>& held, const std::array<bool, operands>& is_home,
+               std::array<std::vector<double>, operands> elements) {
+                new (place)
+                    FilledLevel{capacity_bits, is_double_buffered, adds_beside, held, is_home, std::move(elements)};
+            },
+            nb::kw_only(), "capacity_bits"_a, "is_double_buffered"_a, "adds_beside"_a, "held"_a, "is_home"_a,
+            "elements"_a);
     nb::class_<Orders>(module, "LomaOrders")
-        .def("__init__",
-             [](Orders* place, std::vector<Kind> kinds, const std::vector<Count>& iterations,
-                const std::vector<bool>& sums_are_left, const std::array<std::vector<bool>, operands>& is_left,
-                std::vector<FilledLevel> levels, const std::array<Count, operands>& bits, Count partial_bits,
-                std::vector<Index> last_apart) {
-                 Filling filling{std::move(kinds), {}, std::move(levels), bits, partial_bits, std::move(last_apart)};
-                 for (std::size_t tile = 0; tile < iterations.size(); ++tile) {
-                     filling.tiles.push_back({iterations[tile], sums_are_left.at(tile),
-                                              {is_left[0].at(tile), is_left[1].at(tile), is_left[2].at(tile)}});
-                 }
-                 new (place) Orders(std::move(filling));
-             },
-             nb::kw_only(), "kinds"_a, "iterations"_a, "sums_are_left"_a, "is_left"_a, "levels"_a, "bits"_a,
-             "partial_bits"_a, "last_apart"_a)
-        .def("fill",
-             [](Orders& orders, Row turn_count, Table turn_loop, Table turn_size, Table beside_at, Cuts cut) {
-                 return fill(orders, {turn_count, turn_loop, turn_size, beside_at, cut});
-             },
-             "turn_count"_a.noconvert(), "turn_loop"_a.noconvert(), "turn_size"_a.noconvert(), "beside_at"_a.noconvert(),
-             "cut"_a.noconvert());
+        .def(
+            "__init__",
+            [](Orders* place, std::vector<Kind> kinds, const std::vector<Count>& iterations,
+               const std::vector<bool>& sums_are_left, const std::array<std::vector<bool>, operands>& is_left,
+               std::vector<FilledLevel> levels, const std::array<Count, operands>& bits, Count partial_bits,
+               std::vector<Index> last_apart) {
+                Filling filling{std::move(kinds), {}, std::move(levels), bits, partial_bits, std::move(last_apart)};
+                for (std::size_t tile = 0; tile < iterations.size(); ++tile) {
+                    filling.tiles.push_back({iterations[tile],
+                                             sums_are_left.at(tile),
+                                             {is_left[0].at(tile), is_left[1].at(tile), is_left[2].at(tile)}});
+                }
+                new (place) Orders(std::move(filling));
+            },
+            nb::kw_only(), "kinds"_a, "iterations"_a, "sums_are_left"_a, "is_left"_a, "levels"_a, "bits"_a,
+            "partial_bits"_a, "last_apart"_a)
+        .def(
+            "fill",
+            [](Orders& orders, Row turn_count, Table turn_loop, Table turn_size, Table beside_at, Cuts cut) {
+                return fill(orders, {turn_count, turn_loop, turn_size, beside_at, cut});
+            },
+            "turn_count"_a.noconvert(), "turn_loop"_a.noconvert(), "turn_size"_a.noconvert(), "beside_at"_a.noconvert(),
+            "cut"_a.noconvert());
 }
 
 }  // namespace onchip

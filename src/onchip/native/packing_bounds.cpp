@@ -112,7 +112,8 @@ bool Search::set_floors(Listed rest) {
             blame_life(one);
             return false;
         }
-        for (Index section = next_without_floor(one.first); section < one.stop; section = next_without_floor(section + 1)) {
+        for (Index section = next_without_floor(one.first); section < one.stop;
+             section = next_without_floor(section + 1)) {
             SectionState& state = sections_[section];
             if (floor + state.total > problem_.limits[section]) {
                 state.blame += 1.0;
@@ -180,7 +181,9 @@ bool Search::has_failed_before(Part& part) const {
     return failures_[part.low_key & (failures_.size() - 1)] == Key{part.low_key, part.high_key};
 }
 
-Search::Key& Search::remembered(std::uint64_t low_key) { return failures_[low_key & (failures_.size() - 1)]; }
+Search::Key& Search::remembered(std::uint64_t low_key) {
+    return failures_[low_key & (failures_.size() - 1)];
+}
 
 // The section, in a valley, with the fewest choices for the failures that it has seen.
 Index Search::choose_section(Listed buffers) {

@@ -35,7 +35,8 @@ void Problem::check() const {
         require(one.last <= most_units, "an offset is above 2^60", at);
         require(none <= one.twin && one.twin < static_cast<Index>(at), "a twin is no earlier buffer", at);
         for (Index other : one.neighbours) {
-            require(0 <= other && other < count && other != static_cast<Index>(at), "a neighbour is no other buffer", at);
+            require(0 <= other && other < count && other != static_cast<Index>(at), "a neighbour is no other buffer",
+                    at);
         }
     }
     for (std::size_t at = 0; at < limits.size(); ++at) {
@@ -58,8 +59,11 @@ std::vector<Units> Search::offsets() const {
 }
 
 Index Search::hardest_section() const {
-    const auto is_blamed_less = [](const SectionState& one, const SectionState& other) { return one.blame < other.blame; };
-    return static_cast<Index>(std::max_element(sections_.begin(), sections_.end() - 1, is_blamed_less) - sections_.begin());
+    const auto is_blamed_less = [](const SectionState& one, const SectionState& other) {
+        return one.blame < other.blame;
+    };
+    return static_cast<Index>(std::max_element(sections_.begin(), sections_.end() - 1, is_blamed_less) -
+                              sections_.begin());
 }
 
 Outcome Search::run(const std::vector<Index>& rank, std::int64_t most_nodes, const StopToken& stop) {

@@ -97,7 +97,8 @@ void UnevenSearch::place_cuts(Index label, const State& state) {
         if (operand == output) after.is_complete = cut.leaves_complete[state.tile];
         bool fits = true;
         for (std::size_t memory = 0; memory < memories; ++memory) {
-            const Count used = used_bits_[label * memories + memory] + cut.need_bits[state.is_complete][memory][state.tile];
+            const Count used =
+                used_bits_[label * memories + memory] + cut.need_bits[state.is_complete][memory][state.tile];
             fits = fits && used <= problem_.capacity_bits[memory];
             trial_bits_[memory] = problem_.is_open[after.placed][memory] ? used : 0;
         }
@@ -141,12 +142,14 @@ void UnevenSearch::offer(Index before, const State& state, double energy_pj, Ind
 
 bool UnevenSearch::uses_no_more(Index label) const {
     const auto used = used_bits_.begin() + label * trial_bits_.size();
-    return std::equal(trial_bits_.begin(), trial_bits_.end(), used, [](Count trial, Count own) { return own <= trial; });
+    return std::equal(trial_bits_.begin(), trial_bits_.end(), used,
+                      [](Count trial, Count own) { return own <= trial; });
 }
 
 bool UnevenSearch::is_used_no_less(Index label) const {
     const auto used = used_bits_.begin() + label * trial_bits_.size();
-    return std::equal(trial_bits_.begin(), trial_bits_.end(), used, [](Count trial, Count own) { return own >= trial; });
+    return std::equal(trial_bits_.begin(), trial_bits_.end(), used,
+                      [](Count trial, Count own) { return own >= trial; });
 }
 
 UnevenSearch::Best UnevenSearch::best() const {
@@ -160,7 +163,8 @@ UnevenSearch::Best UnevenSearch::best() const {
             last = label;
         }
     }
-    for (; last != none && labels_[last].before != none; last = labels_[last].before) found.actions.push_back(labels_[last].action);
+    for (; last != none && labels_[last].before != none; last = labels_[last].before)
+        found.actions.push_back(labels_[last].action);
     std::reverse(found.actions.begin(), found.actions.end());
     return found;
 }

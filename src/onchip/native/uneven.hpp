@@ -30,9 +30,9 @@ struct CutsOfOperand {
 struct UnevenProblem {
     std::vector<Kind> kinds;
     std::array<CutsOfOperand, operands> of;
-    std::vector<Count> capacity_bits;         // of each memory that more than one cut needs
-    std::vector<std::vector<bool>> is_open;   // by cuts placed, and memory: a cut that needs it is yet to be placed
-    double worst_pj = 0.0;                    // what the best known mapping costs
+    std::vector<Count> capacity_bits;        // of each memory that more than one cut needs
+    std::vector<std::vector<bool>> is_open;  // by cuts placed, and memory: a cut that needs it is yet to be placed
+    double worst_pj = 0.0;                   // what the best known mapping costs
     bool starts_complete = false;
 
     // Throws std::invalid_argument for tables that are too short.
@@ -84,9 +84,9 @@ private:
     Index placings_ = 1;
     Index tiles_ = 1;
     Index tile_ = 0;
-    std::vector<Index> first_;            // by tile and state
+    std::vector<Index> first_;  // by tile and state
     std::vector<Label> labels_;
-    std::vector<Count> used_bits_;        // label after label, a memory each
+    std::vector<Count> used_bits_;  // label after label, a memory each
     std::vector<Count> trial_bits_;
 };
 

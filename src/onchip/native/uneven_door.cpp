@@ -17,25 +17,28 @@ namespace onchip {
 void add_uneven(nb::module_& module) {
     using namespace layer;
     nb::class_<Cut>(module, "UnevenCut")
-        .def("__init__",
-             [](Cut* place, std::vector<double> energy_pj, std::array<std::vector<std::vector<Count>>, 2> need_bits,
-                std::vector<bool> leaves_complete) {
-                 new (place) Cut{std::move(energy_pj), std::move(need_bits), std::move(leaves_complete)};
-             },
-             nb::kw_only(), "energy_pj"_a, "need_bits"_a, "leaves_complete"_a);
+        .def(
+            "__init__",
+            [](Cut* place, std::vector<double> energy_pj, std::array<std::vector<std::vector<Count>>, 2> need_bits,
+               std::vector<bool> leaves_complete) {
+                new (place) Cut{std::move(energy_pj), std::move(need_bits), std::move(leaves_complete)};
+            },
+            nb::kw_only(), "energy_pj"_a, "need_bits"_a, "leaves_complete"_a);
     nb::class_<UnevenSearch>(module, "UnevenSearch")
-        .def("__init__",
-             [](UnevenSearch* place, std::vector<Kind> kinds, std::array<std::vector<Cut>, operands> cuts,
-                std::array<std::vector<std::vector<double>>, operands> least_to_come, std::vector<Count> capacity_bits,
-                std::vector<std::vector<bool>> is_open, double worst_pj, bool starts_complete) {
-                 UnevenProblem problem{std::move(kinds), {}, std::move(capacity_bits), std::move(is_open), worst_pj, starts_complete};
-                 for (Index operand = 0; operand < operands; ++operand) {
-                     problem.of[operand] = {std::move(cuts[operand]), std::move(least_to_come[operand])};
-                 }
-                 new (place) UnevenSearch(std::move(problem));
-             },
-             nb::kw_only(), "kinds"_a, "cuts"_a, "least_to_come"_a, "capacity_bits"_a, "is_open"_a, "worst_pj"_a,
-             "starts_complete"_a)
+        .def(
+            "__init__",
+            [](UnevenSearch* place, std::vector<Kind> kinds, std::array<std::vector<Cut>, operands> cuts,
+               std::array<std::vector<std::vector<double>>, operands> least_to_come, std::vector<Count> capacity_bits,
+               std::vector<std::vector<bool>> is_open, double worst_pj, bool starts_complete) {
+                UnevenProblem problem{std::move(kinds),   {},       std::move(capacity_bits),
+                                      std::move(is_open), worst_pj, starts_complete};
+                for (Index operand = 0; operand < operands; ++operand) {
+                    problem.of[operand] = {std::move(cuts[operand]), std::move(least_to_come[operand])};
+                }
+                new (place) UnevenSearch(std::move(problem));
+            },
+            nb::kw_only(), "kinds"_a, "cuts"_a, "least_to_come"_a, "capacity_bits"_a, "is_open"_a, "worst_pj"_a,
+            "starts_complete"_a)
         .def("go_on", &UnevenSearch::go_on, "tiles"_a, nb::call_guard<nb::gil_scoped_release>())
         .def("best", [](const UnevenSearch& search) {
             UnevenSearch::Best found = search.best();
