@@ -60,10 +60,10 @@ def test_what_shrinks_leaves_one_entry_out_or_makes_one_number_less() -> None:
 
 @pytest.mark.parametrize("level", LEVELS, ids=lambda level: level.name)
 def test_a_level_makes_cases_that_the_program_takes(level: Level, tmp_path: Path) -> None:
-    verdicts = [level.judge(level.generate(random.Random(f"{seed}")), Program(tmp_path)) for seed in range(12)]
+    verdicts = [level.judge(level.generate(random.Random(f"{seed}")), Program(tmp_path)) for seed in range(6)]
 
-    assert [verdict.fault for verdict in verdicts] == [None] * 12
-    assert sum(verdict.refused for verdict in verdicts) < 6
+    assert [verdict.fault for verdict in verdicts] == [None] * 6
+    assert sum(verdict.refused for verdict in verdicts) < 4
     assert sum(verdict.proofs for verdict in verdicts) > 0
 
 

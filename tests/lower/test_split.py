@@ -54,7 +54,7 @@ def bands_of(graph: Graph) -> dict[str, list[Tensor]]:
     return found
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=30, deadline=None)
 @given(problems(), st.sampled_from((Split.AUTO, Split.ALWAYS)))
 def test_bands_partition_the_tensor_they_are_part_of(problem: Problem, when: Split) -> None:
     tiled = split(problem, when)
@@ -66,7 +66,7 @@ def test_bands_partition_the_tensor_they_are_part_of(problem: Problem, when: Spl
         assert sorted(elements) == sorted(product(*map(range, whole.shape or ())))
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=30, deadline=None)
 @given(problems(), st.sampled_from((Split.AUTO, Split.ALWAYS)))
 def test_every_operator_fits(problem: Problem, when: Split) -> None:
     tiled = split(problem, when)
@@ -74,7 +74,7 @@ def test_every_operator_fits(problem: Problem, when: Split) -> None:
     assert all(room.holds(items_of(tiled, operator)) for operator in tiled.graph.operators)
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=20, deadline=None)
 @given(problems())
 def test_an_operator_that_fits_is_left_whole(problem: Problem) -> None:
     tiled = split(problem)
@@ -85,13 +85,13 @@ def test_an_operator_that_fits_is_left_whole(problem: Problem) -> None:
         assert not fits or bands_fit or problem.memories[0].alignment_bytes > 1
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=20, deadline=None)
 @given(problems(), st.sampled_from((Split.AUTO, Split.ALWAYS)))
 def test_what_is_compulsory_stays_the_same(problem: Problem, when: Split) -> None:
     assert compulsory_bytes(split(problem, when)) == compulsory_bytes(problem)
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=20, deadline=None)
 @given(problems(), st.sampled_from((Split.AUTO, Split.ALWAYS)))
 def test_splitting_twice_changes_nothing_and_is_the_same_each_time(problem: Problem, when: Split) -> None:
     tiled = split(problem, when)
@@ -108,7 +108,7 @@ def test_a_graph_file_keeps_tiles_and_bands(problem: Problem) -> None:
     assert [operator.tile for operator in read.operators] == [operator.tile for operator in graph.operators]
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=20, deadline=None)
 @given(problems())
 def test_tiles_write_each_band_once_and_sums_end_once(problem: Problem) -> None:
     graph = split(problem).graph
