@@ -144,12 +144,16 @@ public:
     std::size_t levels() const { return machine_.levels.size() - 1; }
 
 private:
-    // What loops inside and outside of a place in the nest multiply to.
-    struct Place {
+    // What some loops multiply to.
+    struct Products {
         Count all = 1;
         Count channels = 1;
         std::array<Count, sides> side{1, 1, 1, 1};
         std::array<Count, operands> relevant{1, 1, 1};
+    };
+
+    // Of the loops inside a place in the nest, and of those outside.
+    struct Place : Products {
         std::array<Count, operands> window{1, 1, 1};  // up to the last loop that matters
         Count all_outside = 1;
         Count channels_outside = 1;
@@ -158,11 +162,7 @@ private:
     };
 
     // What stands along one dimension of the array.
-    struct Along {
-        Count all = 1;
-        Count channels = 1;
-        std::array<Count, sides> side{1, 1, 1, 1};
-        std::array<Count, operands> relevant{1, 1, 1};
+    struct Along : Products {
         std::array<Count, operands> copies{1, 1, 1};
     };
 

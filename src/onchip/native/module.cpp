@@ -8,7 +8,6 @@ NB_MODULE(_core, module) {
     nanobind::class_<onchip::StopToken>(module, "StopToken")
         .def(nanobind::init<>())
         .def("ask", &onchip::StopToken::ask)
-        .def("forget", &onchip::StopToken::forget)
         .def_prop_ro("is_asked", &onchip::StopToken::is_asked);
     onchip::add_packing(module);
     onchip::add_layer(module);

@@ -10,7 +10,6 @@ namespace onchip {
 class StopToken {
 public:
     void ask() { is_asked_.store(true, std::memory_order_relaxed); }
-    void forget() { is_asked_.store(false, std::memory_order_relaxed); }
     bool is_asked() const { return is_asked_.load(std::memory_order_relaxed); }
 
 private:

@@ -1,6 +1,6 @@
 """What a layer costs on an accelerator when it runs as its mapping says: accesses, energy, cycles.
 
-This version reads like the definition; `layer_batch` is the same for millions of mappings. What is counted when is
+This version reads like the definition; `batch` is the same for millions of mappings. What is counted when is
 said in docs/layer_cost.md, and `simulate.nest` counts it element by element.
 """
 
