@@ -8,7 +8,12 @@ SECONDS ?= 240
 # What is compiled: a change of it installs onchip again.
 NATIVE := $(wildcard src/onchip/native/*.?pp src/onchip/native/CMakeLists.txt)
 
-.PHONY: demo test test-all check develop wheel adversary planted mutate extras format bench bench-all clean
+# What runs the native code, and neither compiles nor measures anything.
+SANITIZED_TESTS := tests/native tests/cost/test_layer_batch.py tests/cost/test_layer_zigzag_batch.py \
+	tests/contract/test_packing.py tests/contract/test_conflicts.py tests/solve/test_loma.py \
+	tests/solve/test_uneven_on_padded_layers.py tests/solve/test_mapping_floors.py
+
+.PHONY: demo test test-all check develop wheel sanitize adversary planted mutate extras format bench bench-all clean
 
 demo: $(VENV)/.installed
 	$(BIN)/python -m onchip schedule "$$($(BIN)/python examples/light_model.py squeezenet)" --accelerator simba \
@@ -35,6 +40,21 @@ develop: $(VENV)/.installed-test
 wheel: $(BIN)/python
 	$(BIN)/python -m pip wheel --quiet --disable-pip-version-check --no-deps --wheel-dir dist .
 
+# A second build whose every access is checked, outside the sources, and the tests that run its code.
+build/sanitized/.installed: $(BIN)/python $(NATIVE)
+	rm -rf build/sanitized
+	$(PIP) --no-deps --target build/sanitized --config-settings=cmake.define.ONCHIP_SANITIZE=ON \
+		--config-settings=cmake.build-type=RelWithDebInfo --config-settings=install.strip=false .
+	touch $@
+
+sanitize: $(VENV)/.installed-test build/sanitized/.installed
+	rm -f build/sanitized/report.*
+	LD_PRELOAD="$$($(CXX) -print-file-name=libasan.so) $$($(CXX) -print-file-name=libstdc++.so)" \
+	ASAN_OPTIONS=detect_leaks=0:log_path=$(CURDIR)/build/sanitized/report \
+	UBSAN_OPTIONS=print_stacktrace=1:log_path=$(CURDIR)/build/sanitized/report \
+	PYTHONPATH=build/sanitized:tests $(BIN)/python -m pytest -p support.sanitized -n auto -m "not slow" \
+		-k "not time_limit" $(SANITIZED_TESTS) || { cat build/sanitized/report.* 2>/dev/null; exit 1; }
+
 # Fresh random cases at every level, held against oracles: `make adversary SECONDS=3600` is the long run.
 adversary: $(VENV)/.installed-test
 	PYTHONPATH=tests $(BIN)/python -m adversary --seconds $(SECONDS) $(if $(LEVELS),--levels $(LEVELS))
@@ -60,7 +80,7 @@ bench: $(VENV)/.installed
 	$(BIN)/python benchmarks/overflow.py
 	$(BIN)/python benchmarks/pinning.py --tensors capped
 
-# All tables, and plans that run: about half an hour.
+# All tables, and plans that run: about three quarters of an hour.
 bench-all: $(VENV)/.installed-test
 	$(BIN)/python benchmarks/main_job.py
 	$(BIN)/python benchmarks/cosma.py
@@ -68,6 +88,9 @@ bench-all: $(VENV)/.installed-test
 	$(BIN)/python benchmarks/overflow.py
 	$(BIN)/python benchmarks/pinning.py
 	$(BIN)/python benchmarks/machine.py
+	PYTHONPATH=tests $(BIN)/python benchmarks/small_graphs.py
+	$(BIN)/python benchmarks/kills.py
+	$(BIN)/python benchmarks/large.py
 
 $(BIN)/python:
 	$(PYTHON) -m venv $(VENV)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from onchip import Graph, Operator, Role, Tensor
@@ -84,21 +85,56 @@ class _Wiring:
         return name
 
 
-HARD_OPERATORS, HARD_WINDOW, HARD_READS, HARD_BYTES = 100, 10, 3, 100
+HARD_WINDOW, HARD_READS, HARD_BYTES = 10, 3, 100
 
 
-def hard_random(seed: int) -> Graph:
-    """Return 100 operators, each reading 1 to 3 of the 10 most recent tensors of 1 to 100 bytes."""
+def hard_random(seed: int, operators: int = 100) -> Graph:
+    """Return operators that each read 1 to 3 of the 10 most recent tensors of 1 to 100 bytes."""
     chance = random.Random(seed)
     sizes = {"in": chance.randint(1, HARD_BYTES)}
-    operators = []
-    for index in range(HARD_OPERATORS):
+    found = []
+    for index in range(operators):
         recent = list(sizes)[-HARD_WINDOW:]
         reads = chance.sample(recent, min(len(recent), chance.randint(1, HARD_READS)))
         sizes[f"t{index}"] = chance.randint(1, HARD_BYTES)
-        operators.append(Operator(f"op{index}", "Op", tuple(reads), (f"t{index}",)))
-    read = {name for operator in operators for name in operator.inputs}
-    roles = {name: Role.ACTIVATION if name in read else Role.OUTPUT for name in sizes} | {"in": Role.INPUT}
-    return Graph(
-        f"hard{seed}", tuple(Tensor(name, size, roles[name]) for name, size in sizes.items()), tuple(operators)
-    )
+        found.append(Operator(f"op{index}", "Op", tuple(reads), (f"t{index}",)))
+    return _graph(f"hard{seed}", sizes, found)
+
+
+def u_net(depth: int, blocks: int, kilobytes: int) -> Graph:
+    """Return an encoder and a decoder of so many blocks at each depth; each block of one is read by one of the other.
+
+    A block has a path of six operators beside a shortcut; sizes halve from depth to depth.
+    """
+    sizes, found, skips = {"in": 1024 * kilobytes}, list[Operator](), list[str]()
+
+    def operator(*reads: str, size_bytes: int) -> str:
+        name = f"t{len(found)}"
+        sizes[name] = size_bytes
+        found.append(Operator(f"op{len(found)}", "Op", reads, (name,)))
+        return name
+
+    def block(last: str, size_bytes: int) -> str:
+        inner = last
+        for _ in range(6):
+            inner = operator(inner, size_bytes=size_bytes)
+        return operator(last, inner, size_bytes=size_bytes)
+
+    last = "in"
+    for level in range(depth):
+        for _ in range(blocks):
+            last = block(last, 1024 * kilobytes >> level)
+            skips.append(last)
+    for level in reversed(range(depth)):
+        for _ in range(blocks):
+            joined = operator(last, skips.pop(), size_bytes=2 * 1024 * kilobytes >> level)
+            last = block(joined, 1024 * kilobytes >> level)
+    return _graph(f"u-net-{len(found)}", sizes, found)
+
+
+def _graph(name: str, sizes: Mapping[str, int], operators: Sequence[Operator]) -> Graph:
+    """The first tensor is the network's input; what nobody reads are its outputs."""
+    read = {tensor for operator in operators for tensor in operator.inputs}
+    roles = {tensor: Role.ACTIVATION if tensor in read else Role.OUTPUT for tensor in sizes}
+    roles[next(iter(sizes))] = Role.INPUT
+    return Graph(name, tuple(Tensor(one, size, roles[one]) for one, size in sizes.items()), tuple(operators))

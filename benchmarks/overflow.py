@@ -87,7 +87,6 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
     parser.add_argument("--json", action="store_true", help="print one JSON object instead of a table")
     arguments = parser.parse_args()
-    row_of("resnet50", 1)  # the compiled search is loaded or compiled, once per installation
     if not arguments.json:
         print("network       share   capacity  outside   bound status    seconds  optimum  BankedGreedy    more")
     rows: list[Row] = []

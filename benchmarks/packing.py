@@ -107,7 +107,7 @@ def print_row(row: Row) -> None:
 
 
 def warm_up() -> None:
-    """Compile or load the search: once per installation, and per process."""
+    """Load the search."""
     row_of("A", PackingProblem(read_buffers(INSTANCES / f"A.{CAPACITY_BYTES}.csv").buffers, CAPACITY_BYTES))
 
 

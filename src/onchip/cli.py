@@ -1,9 +1,9 @@
-"""The command line: its verbs, and how the program ends."""
+"""The command line: its verbs, and which exit code each end has."""
 
 from __future__ import annotations
 
-import io
-import sys
+import os
+import shlex
 from collections.abc import Sequence
 from functools import cache, partial
 from typing import Annotated
@@ -12,7 +12,9 @@ import typer
 import typer.main
 
 from onchip.commands.audit import AuditOptions, audit_command
+from onchip.commands.cache_trouble import cache_trouble_said_once
 from onchip.commands.check import CheckOptions, check_command
+from onchip.commands.completion import COMPLETION_VARIABLE
 from onchip.commands.defect import contradiction_of, save_case
 from onchip.commands.exit_code import ExitCode, code_of_refusal
 from onchip.commands.explain import ExplainOptions, explain_command
@@ -25,16 +27,16 @@ from onchip.commands.plan import PlanOptions, plan_command
 from onchip.commands.report import ReportOptions, report_command
 from onchip.commands.run import RunOptions, TimeOptions, run_command, time_command
 from onchip.commands.schedule import ScheduleVerbOptions, schedule_command
+from onchip.commands.started import verb_begins
 from onchip.commands.verb import add_verb
 from onchip.errors import InputError, InternalError, OnchipError, UsageError
-from onchip.reports.shared.output import write, write_error
+from onchip.reports.shared.output import stream_error, write, write_error, write_line
 from onchip.solve.run.start import StoppedError
 
 app = typer.Typer(
     help="Plan how a neural network uses an accelerator's on-chip memory, and prove how good the plan is.",
     rich_markup_mode=None,
     pretty_exceptions_enable=False,
-    add_completion=False,
 )
 add_verb(app, "plan", PlanOptions, plan_command)
 add_verb(app, "schedule", ScheduleVerbOptions, schedule_command)
@@ -73,19 +75,20 @@ def _common(
 ) -> None: ...
 
 
-def main() -> None:
-    """Leave with the program's exit code."""
-    for stream in (sys.stdout, sys.stderr):
-        if isinstance(stream, io.TextIOWrapper):
-            stream.reconfigure(errors="backslashreplace")
-    sys.exit(run(sys.argv[1:]))
+def run(arguments: Sequence[str], seconds_ago: float = 0.0) -> int:
+    """Run the program on arguments and return its exit code; bad input ends in one line.
 
-
-def run(arguments: Sequence[str]) -> int:
-    """Run the program on arguments and return its exit code; bad input ends in one line."""
+    Time limits count from so many seconds ago, when the process began.
+    """
+    verb_begins(seconds_ago)
     command = _command()
+    if COMPLETION_VARIABLE in os.environ:
+        command.main([*arguments], prog_name="onchip")  # answers the shell, and ends
     try:
-        with command.make_context("onchip", list(arguments), obj=tuple(arguments)) as context:
+        with (
+            cache_trouble_said_once(),
+            command.make_context("onchip", list(arguments), obj=tuple(arguments)) as context,
+        ):
             code = command.invoke(context)
             return code if isinstance(code, int) else ExitCode.ANSWER
     except typer.Exit as error:
@@ -98,12 +101,20 @@ def run(arguments: Sequence[str]) -> int:
         refusal = error
     except KeyboardInterrupt:
         refusal = StoppedError("interrupted")
-    except OSError as error:
-        refusal = InputError(error.strerror or str(error), file=error.filename and str(error.filename))
+    except OSError as error:  # one without a file: help that could not be printed
+        refusal = stream_error(error) if error.filename is None else _unreadable(error)
+    except MemoryError:
+        refusal = InputError("it takes more memory than there is", expected="a smaller input, or more memory")
     except Exception as error:  # whatever else is raised is a defect
         return _end_of_defect(error, arguments)
     write_error(refusal, as_json="--json" in arguments)
+    for options in refusal.try_next if isinstance(refusal, UsageError) else ():
+        write_line(f"  try: onchip {shlex.join(arguments)} {options}")
     return code_of_refusal(refusal)
+
+
+def _unreadable(error: OSError) -> InputError:
+    return InputError(error.strerror or str(error), file=str(error.filename))
 
 
 def _end_of_defect(error: Exception, arguments: Sequence[str]) -> int:

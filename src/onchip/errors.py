@@ -53,8 +53,21 @@ class PlanError(InputError):
 
 
 class UsageError(InputError):
-    """Arguments that contradict each other or ask for what a method does not support."""
+    """Arguments that contradict each other or ask for what a method does not support.
+
+    `try_next` are options that would do, to be written behind what was asked.
+    """
+
+    try_next: tuple[str, ...] = ()
+
+
+class OutputError(OnchipError):
+    """What was found could not be handed out: a file, or a standard stream, that cannot be written."""
 
 
 class InternalError(OnchipError):
     """A defect of onchip itself, such as a plan of its own that failed verification."""
+
+
+class CacheWarning(UserWarning):
+    """The folder of kept mappings cannot be used as it should be, which costs time alone."""

@@ -18,6 +18,12 @@ from pathlib import Path
 from adversary import planted
 
 ROOT = Path(__file__).parents[2]
+NOT_IN_PLACE = """\
+import sys
+
+sys.meta_path[:] = [one for one in sys.meta_path if type(one).__name__ != "ScikitBuildInplaceFinder"]
+"""
+"""Of a `sitecustomize.py`: what is installed in place would be imported before anything in PYTHONPATH."""
 SECONDS = 600.0
 
 
@@ -44,8 +50,8 @@ class Planted:
 
     @property
     def is_compiled(self) -> bool:
-        """Whether it stands in code that is compiled, so that nothing compiled before may be used."""
-        return "exact.compiled" in (text := (ROOT / self.file).read_text()) or "numba" in text
+        """Whether it stands in C++, so that the copy has to be built."""
+        return not self.file.endswith(".py")
 
 
 def all_planted() -> tuple[Planted, ...]:
@@ -81,23 +87,35 @@ def main() -> int:
 
 def seconds_to_find(fault: Planted, folder: Path, seconds: float, workers: int) -> float | None:
     """Plant a fault in a copy of the program below `folder`; None if it is not found in so many seconds."""
-    source, cache, found = folder / "src", folder / "compiled", folder / "found"
-    shutil.rmtree(source, ignore_errors=True)
+    found = folder / "found"
     shutil.rmtree(found, ignore_errors=True)
-    if fault.is_compiled:
-        shutil.rmtree(cache, ignore_errors=True)
-    shutil.copytree(ROOT / "src", source, ignore=shutil.ignore_patterns("__pycache__"))
     found.mkdir()
-    fault.plant(source)
-    paths = os.pathsep.join((str(source), str(ROOT / "tests")))
-    environment = {**os.environ, "PYTHONPATH": paths, "NUMBA_CACHE_DIR": str(cache), "ONCHIP_CACHE": str(folder)}
+    program = _planted_program(fault, folder)
+    (program / "sitecustomize.py").write_text(NOT_IN_PLACE)
+    paths = os.pathsep.join((str(program), str(ROOT / "tests")))
+    environment = {**os.environ, "PYTHONPATH": paths, "ONCHIP_CACHE": str(folder)}
     command = [sys.executable, "-m", "adversary", "--levels", fault.level, "--seconds", str(seconds)]
     started = time.monotonic()
     run = [*command, "--workers", str(workers), "--stop-at-first", "--shrink-seconds", "0", "--found", str(found)]
     ended = subprocess.run(run, env=environment, capture_output=True, text=True, check=False)
-    if fault.is_compiled:
-        shutil.rmtree(cache, ignore_errors=True)
     return time.monotonic() - started if ended.returncode == 1 and any(found.iterdir()) else None
+
+
+def _planted_program(fault: Planted, folder: Path) -> Path:
+    """Where the program with the fault can be imported from; C++ is built, in a minute."""
+    source, installed = folder / "src", folder / "installed"
+    shutil.rmtree(source, ignore_errors=True)
+    shutil.copytree(ROOT / "src", source, ignore=shutil.ignore_patterns("__pycache__", "CMakeFiles", "CMakeCache.txt"))
+    fault.plant(source)
+    if not fault.is_compiled:
+        return source
+    for name in ("pyproject.toml", "README.md", "tools/build_backend.py"):
+        (folder / name).parent.mkdir(exist_ok=True)
+        shutil.copy(ROOT / name, folder / name)
+    shutil.rmtree(installed, ignore_errors=True)
+    build = [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--target", str(installed), str(folder)]
+    subprocess.run(build, check=True, capture_output=True)
+    return installed
 
 
 if __name__ == "__main__":

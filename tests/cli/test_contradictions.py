@@ -213,7 +213,7 @@ def test_an_arena_of_another_size_is_a_contradiction(
     def larger(problem: PackingProblem, run: Run) -> Result[Packing]:
         return replace(pack(problem, run), status=Status.FEASIBLE, objective_value=8)
 
-    monkeypatch.setattr("onchip.app.plan.pack", larger)
+    monkeypatch.setattr("onchip.app.pack.pack", larger)
     output = tmp_path / "packed.csv"
 
     ended = onchip("pack", buffers, "--capacity", "100", "-o", output, "--json")

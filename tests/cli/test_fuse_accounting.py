@@ -214,15 +214,20 @@ def test_other_programs_cannot_ask_for_a_search_without_bounds(network: Path, ch
         fuse_network(FusionRequest(str(network), str(chip), accounting=AccountingName.ZIGZAG))
 
 
-def test_a_run_that_has_to_stop_has_a_bound_and_checks_nothing(network: Path, chip: Path) -> None:
+def test_a_run_that_has_to_stop_has_every_layer_alone_and_checks_nothing(network: Path, chip: Path) -> None:
     @contextmanager
     def ended(limits: Limits) -> Iterator[Run]:
         yield Run(Limits(time_limit_seconds=-1.0))
 
     request = FusionRequest(str(network), str(chip), accounting=DEFINES)
-    outcome = fuse_network(request, ended)
-    assert (outcome.result.status, outcome.result.objective_value) == ("UNKNOWN", None)
-    document = fuse_network(request).document
+    outcome, best = fuse_network(request, ended), fuse_network(request)
+    assert outcome.result.answer is not None
+    assert all(len(stack.layers) == 1 for stack in outcome.result.answer.stacks)
+    assert (outcome.result.status, outcome.result.lower_bound) == ("FEASIBLE", 0)
+    assert outcome.result.objective_value is not None
+    assert best.result.objective_value is not None
+    assert outcome.result.objective_value >= best.result.objective_value
+    document = best.document
     assert document is not None
     with pytest.raises(NoAnswerError, match="its cost was not found in time"):
         check_mapped_again(document, request, ended)

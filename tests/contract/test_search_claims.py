@@ -13,27 +13,28 @@ from onchip.arch.memory import Memory
 from onchip.facts.bounds import greatest_need
 from onchip.facts.indexed import IndexedProblem, bits, mask_of
 from onchip.ir.graph import Graph
-from onchip.solve.joint.evictions import Choice, Listing
 from onchip.solve.joint.search import BestFirstSearch, SearchOutcome
-from onchip.solve.joint.state import SearchState
 from onchip.solve.ordering.min_peak import MinPeakSearch, min_peak_bytes
 from onchip.solve.run.compose import SearchMove, non_compulsory_cost, schedule_of_moves
 from onchip.solve.run.limits import Run
+from oracles.joint_evictions import Choice, Listing
+from oracles.joint_search import PlainSearch
+from oracles.joint_state import SearchState
 from oracles.one_scratchpad import least_traffic, random_graph
 from support.strategies import graphs
 
 
-class WithoutSafeMoves(BestFirstSearch):
+class WithoutSafeMoves(PlainSearch):
     def _safe_move(self, state: SearchState) -> int | None:
         return None
 
 
-class WithoutDominance(BestFirstSearch):
+class WithoutDominance(PlainSearch):
     def _is_undominated(self, state: SearchState) -> bool:
         return True
 
 
-class WithEveryEviction(BestFirstSearch):
+class WithEveryEviction(PlainSearch):
     """Any set that makes room, not the inclusion-minimal ones alone."""
 
     def _least_evictions(self, state: SearchState, choice: Choice) -> Listing:
@@ -66,24 +67,28 @@ def at_a_budget(graph: Graph, alignment: int, order: Order, count: Count, slack_
     return Problem(graph, (Memory("sram", need + slack_bytes, alignment),), order=order, count=count)
 
 
-def searched(search: type[BestFirstSearch], problem: Problem) -> SearchOutcome:
-    return search(IndexedProblem.of(problem), Run()).solve()
+def searched(problem: Problem) -> SearchOutcome:
+    return BestFirstSearch(IndexedProblem.of(problem), Run()).solve()
+
+
+def searched_plainly(search: type[PlainSearch], problem: Problem) -> SearchOutcome:
+    return search(IndexedProblem.of(problem)).solve()
 
 
 @settings(max_examples=120)
 @given(problem=problems())
 @pytest.mark.parametrize("weaker", WEAKER_SEARCHES)
-def test_what_makes_the_search_fast_changes_no_optimum(weaker: type[BestFirstSearch], problem: Problem) -> None:
-    assert searched(BestFirstSearch, problem).cost == searched(weaker, problem).cost
+def test_what_makes_the_search_fast_changes_no_optimum(weaker: type[PlainSearch], problem: Problem) -> None:
+    assert searched(problem).cost == searched_plainly(weaker, problem).cost
 
 
 @pytest.mark.parametrize("weaker", WEAKER_SEARCHES)
-def test_nor_does_it_on_graphs_where_evictions_are_needed(weaker: type[BestFirstSearch]) -> None:
+def test_nor_does_it_on_graphs_where_evictions_are_needed(weaker: type[PlainSearch]) -> None:
     needed = 0
     for seed in range(60):
         problem = at_a_budget(random_graph(seed), (1, 4)[seed % 2], Order.FREE, Count.ACTIVATIONS, seed % 3)
-        cost = searched(BestFirstSearch, problem).cost
-        assert cost == searched(weaker, problem).cost, f"seed {seed}"
+        cost = searched(problem).cost
+        assert cost == searched_plainly(weaker, problem).cost, f"seed {seed}"
         needed += cost != 0
     assert needed >= 15
 
@@ -94,14 +99,14 @@ def test_the_bound_in_bytes_is_the_oracle_s_without_addresses(problem: Problem) 
     """At alignment 1, where the oracle's bytes are what the search counts."""
     packed = at_a_budget(problem.graph, 1, problem.order, problem.count, problem.memories[0].capacity_bytes % 5)
 
-    assert searched(BestFirstSearch, packed).cost == least_traffic(packed, with_addresses=False)
+    assert searched(packed).cost == least_traffic(packed, with_addresses=False)
 
 
 @settings(max_examples=150)
 @given(problem=problems())
 def test_what_the_search_charges_is_what_its_schedule_costs(problem: Problem) -> None:
     """A reload is charged when the tensor leaves; in the end it is the same."""
-    outcome = searched(BestFirstSearch, problem)
+    outcome = searched(problem)
     assert outcome.moves is not None
     indexed = IndexedProblem.of(problem)
 
@@ -122,7 +127,7 @@ def test_the_least_peak_needs_no_safe_move(problem: Problem) -> None:
 def test_outputs_no_larger_than_all_freed_inputs_together_are_not_safe() -> None:
     """The weaker condition, right for the peak, is wrong with spills: some graph needs the stronger one."""
 
-    class Weaker(BestFirstSearch):
+    class Weaker(PlainSearch):
         def _can_stand_in(self, state: SearchState, outputs: list[int], freed: int) -> bool:
             size = self._room.units_of(mask_of(outputs))
             return size <= self._room.units_of(state.resident & ~mask_of(outputs))
@@ -130,15 +135,15 @@ def test_outputs_no_larger_than_all_freed_inputs_together_are_not_safe() -> None
     differs = 0
     for seed in range(200):
         problem = at_a_budget(random_graph(seed), 1, Order.FREE, Count.ACTIVATIONS, seed % 3)
-        differs += searched(BestFirstSearch, problem).cost != searched(Weaker, problem).cost
+        differs += searched(problem).cost != searched_plainly(Weaker, problem).cost
     assert differs
 
 
-class WithEveryStateKept(BestFirstSearch):
+class WithEveryStateKept(PlainSearch):
     """Remembers which state was dropped for which."""
 
-    def __init__(self, indexed: IndexedProblem, run: Run) -> None:
-        super().__init__(indexed, run)
+    def __init__(self, indexed: IndexedProblem) -> None:
+        super().__init__(indexed)
         self.dropped: list[tuple[SearchState, SearchState]] = []
 
     def _dominates(self, better: SearchState, worse: SearchState) -> bool:
@@ -150,7 +155,7 @@ class WithEveryStateKept(BestFirstSearch):
 
 def least_completion(indexed: IndexedProblem, state: SearchState) -> int:
     """The least that a finished plan from this state on costs: every order, every eviction, nothing else."""
-    search = WithEveryEviction(indexed, Run())
+    search = WithEveryEviction(indexed)
     best: dict[tuple[int, int, int], int] = {}
 
     def completed(one: SearchState) -> int:
@@ -168,7 +173,7 @@ def least_completion(indexed: IndexedProblem, state: SearchState) -> int:
     return state.cost + completed(state)
 
 
-def _after(search: BestFirstSearch, state: SearchState, move: SearchMove) -> SearchState:
+def _after(search: PlainSearch, state: SearchState, move: SearchMove) -> SearchState:
     search._after_safe_moves = lambda state: state  # type: ignore[method-assign]
     return search._child(state, move, 0)
 
@@ -177,7 +182,7 @@ def _after(search: BestFirstSearch, state: SearchState, move: SearchMove) -> Sea
 def test_a_dominated_state_has_no_better_completion(seed: int) -> None:
     graph = random_graph(seed, operators=6)
     problem = at_a_budget(graph, (1, 2, 4)[seed % 3], Order.FREE, Count.ACTIVATIONS, seed % 3)
-    search = WithEveryStateKept(IndexedProblem.of(problem), Run())
+    search = WithEveryStateKept(IndexedProblem.of(problem))
     search.solve()
 
     for better, worse in search.dropped[:20]:

@@ -82,3 +82,5 @@ def test_what_cannot_be_encoded_is_refused() -> None:
         )
     with pytest.raises(InputError, match="too large for the compiled cost model"):
         LayerCosts(LayerProblem(Layer(p=1 << 16), accelerator))
+    with pytest.raises(InputError, match=f"at most {1 << 46} multiply-accumulates"):
+        LayerCosts(LayerProblem(Layer(n=1 << 16, k=1 << 16, c=(1 << 14) + 1), accelerator))

@@ -17,8 +17,8 @@ from onchip.arch.memory import Operand
 from onchip.cost.layer.accounting import DEFINES, INTERPRETER, ZIGZAG, Accounting
 from onchip.cost.layer.cost import layer_cost
 from onchip.cost.layer.limits import check_array
+from onchip.cost.layer.tables import CostStatus
 from onchip.cost.layer.zigzag_batch import ZigzagCosts
-from onchip.cost.layer.zigzag_kernel import COSTED, OVER_ARRAY, OVER_CAPACITY
 from onchip.errors import InputError
 from onchip.formats.own.accelerator_yaml import load_accelerator
 from onchip.formats.zigzag.hardware import read_zigzag_hardware
@@ -42,9 +42,9 @@ def _assert_equal(case: Case, accounting: Accounting, energy_pj: float, cycles: 
     try:
         cost = layer_cost(case.problem, case.mapping, accounting)
     except MappingError:
-        assert (status, cycles, energy_pj) == (OVER_CAPACITY, -1, np.inf), case
+        assert (status, cycles, energy_pj) == (CostStatus.OVER_CAPACITY, -1, np.inf), case
         return False
-    assert status == COSTED, case
+    assert status == CostStatus.COSTED, case
     assert (energy_pj, cycles) == pytest.approx((cost.energy_pj, cost.cycles), rel=1e-11), case
     return True
 
@@ -184,9 +184,9 @@ def test_a_row_that_exceeds_the_array_says_so() -> None:
     accelerator = replace(random_accelerator(Random(0)), array=ComputeArray(free=4))
     costs = ZigzagCosts(LayerProblem(Layer(k=8), accelerator))
     chosen = costs.encode([LayerMapping((Loop("K", 4, "free"), Loop("K", 2)))])
-    assert costs.of_chosen(chosen).status[0] == COSTED
+    assert costs.of_chosen(chosen).status[0] == CostStatus.COSTED
     chosen.spatial_size[0, 0] = 5
-    assert costs.of_chosen(chosen).status[0] == OVER_ARRAY
+    assert costs.of_chosen(chosen).status[0] == CostStatus.OVER_ARRAY
 
 
 @pytest.mark.parametrize("accounting", [INTERPRETER, replace(ZIGZAG, units_keep_operands=False)])

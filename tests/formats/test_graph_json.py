@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from onchip.errors import GraphError, InputError
+from onchip.errors import GraphError, InputError, OutputError
 from onchip.formats.own.graph_json import graph_from_json, graph_sha256, graph_to_json, read_graph, write_graph
 from onchip.ir.graph import Graph
 from onchip.ir.operator import AttributeValue, Operator
@@ -237,5 +237,5 @@ def test_a_file_that_cannot_be_read_is_named(tmp_path: Path) -> None:
 
 
 def test_a_path_that_cannot_be_written_is_named(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="it cannot be written"):
+    with pytest.raises(OutputError, match="it cannot be written"):
         write_graph(read_graph(EXAMPLE), tmp_path)

@@ -78,7 +78,9 @@ def test_a_field_that_stands_twice_has_its_last_value_as_zigzag_reads_it() -> No
     twice = text.replace("    size: 1024\n", "    size: 8\n    size: 1024\n")
     assert twice != text
     assert zigzag_hardware(twice, "twice.yaml") == zigzag_hardware(text, "once.yaml")
-    with pytest.raises(InputError, match=r"twice.yaml: memories.weight_register.size: it is \"big\"; expected an int"):
+    with pytest.raises(
+        InputError, match=r"twice.yaml: line 6: memories.weight_register.size: it is \"big\"; expected an int"
+    ):
         zigzag_hardware(twice.replace("size: 1024", "size: big"), "twice.yaml")
 
 

@@ -2,15 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from random import Random
+from typing import Any
 
 import numpy as np
 import pytest
 
 from onchip import native
+from onchip.answer.layer_mapping import LayerMapping, Loop
+from onchip.answer.layer_problem import LayerProblem
+from onchip.arch.compute import ComputeArray
+from onchip.cost.layer.accounting import DEFINES, ZIGZAG
 from onchip.cost.layer.batch import LayerCosts
 from onchip.cost.layer.tables import Chosen, CostStatus
+from onchip.cost.layer.zigzag_batch import ZigzagCosts
+from onchip.ir.layer import Layer
 from support.nests import random_case
 
 PER_COLUMN = {
@@ -105,3 +113,83 @@ def test_rows_of_any_numbers_are_costed_or_refused(seed: int) -> None:
         statuses = [str(error).partition(" ")[0]] * 2
     assert len(statuses) == 2
     assert set(statuses) <= {*CostStatus, "row"}
+
+
+NUMBERS = (-2, -1, 0, 1, 2, 3, 7, 8, 1 << 20, 1 << 45, (1 << 63) - 1, -(1 << 62))
+
+
+@pytest.mark.parametrize("seed", range(400))
+def test_rows_of_any_numbers_are_costed_as_zigzag_does_or_refused(seed: int) -> None:
+    random, case = Random(seed), random_case(seed)
+    accounting = replace(random.choice((ZIGZAG, DEFINES)), systolic=("lane", "free")[: seed % 3])
+    costs = ZigzagCosts(case.problem, accounting)
+    chosen = costs.encode([case.mapping, case.mapping])
+    for part in chosen:
+        if part.size and random.random() < 0.3:
+            part.reshape(-1)[random.randrange(part.size)] = random.choice(NUMBERS)
+    try:
+        found = costs.of_chosen(chosen)
+    except ValueError as error:
+        assert str(error).startswith(("row ", "a turn takes", "an axis has"))  # noqa: PT017
+    else:
+        assert set(found.status.tolist()) <= {CostStatus.COSTED, CostStatus.OVER_CAPACITY, CostStatus.OVER_ARRAY}
+        assert (np.isfinite(found.energy_pj) == (found.status == CostStatus.COSTED)).all()
+
+
+def test_a_turn_on_less_than_one_unit_is_refused() -> None:
+    accelerator = replace(random_case(0).accelerator, array=ComputeArray(free=4))
+    mapping = LayerMapping((Loop("K", 4, "free"), Loop("K", 2)))
+    chosen = ZigzagCosts(LayerProblem(Layer(k=8), accelerator)).encode([mapping])
+    assert ZigzagCosts(LayerProblem(Layer(k=2), accelerator)).of_chosen(chosen).status[0] == CostStatus.COSTED
+    with pytest.raises(ValueError, match="a turn takes less than one unit"):
+        ZigzagCosts(LayerProblem(Layer(k=1), accelerator)).of_chosen(chosen)
+
+
+def zigzag(
+    bits: Sequence[int] = (8, 8, 8), side_of: Sequence[int] = (-1, -1, -1, 0, 2, 1, 3, -1), stride: int = 1,
+    bounds: Sequence[int] = (1,) * 8, levels: int = 2, dimensions: int = 1,
+) -> native.ZigzagCosts:  # fmt: skip
+    """Of a machine of one level and DRAM, whose array has one dimension of four units."""
+    axis = native.LayerAxis(outputs=1, filters=1, stride=stride, dilation=1, padding=0, size=1)
+    layer = native.LayerShape(
+        relevant=[[True] * 8] * 3, side_of=side_of, is_channel=[True] * 8, bits=bits, elements=[1] * 3,
+        partial_bits=24, has_weight=True, mac_energy_pj=1.0, axes=[axis] * 2,
+    )  # fmt: skip
+    level = native.MachineLevel(
+        serves=[True], capacity_bits=64, is_double_buffered=False, shortest_bits=8, read_pj=1.0, write_pj=1.0,
+        port=[-1] * 4,
+    )  # fmt: skip
+    machine = native.LayerMachine(levels=[level] * 2, units=[4], bits_per_cycle=[1], home=[1] * 3)
+    accounting = native.ZigzagAccounting(
+        units_keep_operands=True, whole_operands_load_meanwhile=True, parts_are_cut_late=False,
+        parts_have_whole_room=False, single_taps_are_channels=False, accesses_are_of_a_cycle=False,
+        lone_transfers_never_stall=False, last_sums_overlap=False, is_systolic=[True] * dimensions,
+    )  # fmt: skip
+    return native.ZigzagCosts(
+        layer=layer, bounds=bounds, machine=machine, is_shared=[True] * levels, accounting=accounting
+    )
+
+
+@pytest.mark.parametrize(
+    ("changed", "message"),
+    [
+        ({"bits": (8, 0, 8)}, "an element has no bits, or too many"),
+        ({"bits": (8, 8, (1 << 16) + 1)}, "an element has no bits, or too many"),
+        ({"side_of": (0, -1, -1, 0, 2, 1, 3, -1)}, "a side has not one loop"),
+        ({"side_of": (-1, -1, -1, -1, 2, 1, 3, -1)}, "a side has not one loop"),
+        ({"bounds": [1] * 7 + [0]}, "a loop has no iteration"),
+        ({"levels": 1}, "it is not said of each level"),
+        ({"dimensions": 2}, "it is not said of each dimension"),
+    ],
+)
+def test_what_zigzag_cannot_cost_is_refused(changed: dict[str, Any], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        zigzag(**changed)
+
+
+def test_an_axis_stays_below_64_bits() -> None:
+    one, none = np.ones((1, 1), np.int64), np.full((1, 3, 1), -1)
+    rows = (one[0], one * 3, one * 3, one[0] * 0, one * 0, one, one * 0, one * 0, none)
+    assert zigzag().of(*rows)[2].tolist() == [CostStatus.COSTED]
+    with pytest.raises(ValueError, match=r"an axis has more than 2\^63 positions"):
+        zigzag(stride=1 << 62).of(*rows)

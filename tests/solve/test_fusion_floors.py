@@ -119,6 +119,21 @@ def test_inputs_cost_at_least_their_floor(mapped: Maker, keeps: bool, seed: int)
         assert least <= energy_of(cost, Operand.INPUT) * ROUNDED
 
 
+@pytest.mark.parametrize("seed", range(120))
+def test_either_of_two_added_maps_costs_at_least_the_floor_of_an_input(seed: int) -> None:
+    """Also where a narrow memory keeps the first, and has no room for the second."""
+    random = Random(seed)
+    layer = Layer(g=random.choice((1, 2, 4, 6)), input_bits=8, weight_bits=8, output_bits=8)
+    narrow = (narrow_toy, toy)[seed % 2](seed)
+    problem = LayerProblem(replace(layer, partial_bits=8), narrow.accelerator, weight_is_an_input=True)
+    floors = MachineFloors(problem.accelerator, AnyUnrolling(problem.accelerator, every_memory_keeps=True))
+    floor = floors.of([problem.layer], adds_two_maps=True).floor(Operand.INPUT, layer.k)
+    least = layer.macs * floor.per_mac + layer.elements(Operand.INPUT) * floor.per_element["dram"]
+    for _, cost in costed((problem, mapping) for mapping in islice(all_mappings(problem), 500)):
+        for operand in (Operand.INPUT, Operand.WEIGHT):
+            assert least <= energy_of(cost, operand) * ROUNDED
+
+
 @KINDS
 @SEEDS
 def test_sums_cost_at_least_their_floor(mapped: Maker, keeps: bool, seed: int) -> None:

@@ -12,9 +12,10 @@ from onchip.answer.result import Status, Stop
 from onchip.arch.memory import Operand
 from onchip.cost.layer.cost import layer_cost
 from onchip.formats.own.accelerator_yaml import load_accelerator
-from onchip.ir.layer import OUTPUT, Layer
-from onchip.solve.mapping.exact.exact import ExactMapper, solve_exactly
-from onchip.solve.mapping.exact.tables import tables_of
+from onchip.ir.layer import LOOPS, OUTPUT, Layer
+from onchip.native import ExactWay
+from onchip.solve.mapping.exact.exact import OBJECTIVES, ExactMapper, mapping_of, solve_exactly
+from onchip.solve.mapping.exact.space import space_of, ways_of
 from onchip.solve.mapping.objective import MappingObjective
 from onchip.solve.run.limits import Limits, Progress, Run
 from oracles.mapspace import are_few, homed_toy, lean_toy, toy
@@ -77,6 +78,14 @@ def test_chains_whose_sums_find_no_room_where_outputs_lie_whole_are_not_looked_i
     mapper = ExactMapper(problem, MappingObjective.ENERGY, Run())
     assert mapper.solve().status is Status.OPTIMAL
     assert mapper.nodes < 100
+
+
+@pytest.mark.parametrize("objective", MappingObjective)
+def test_more_workers_prove_the_same(objective: MappingObjective) -> None:
+    problem = LayerProblem(Layer(k=24, c=12, p=7, q=7, r=3, s=3), load_accelerator("simba"))
+    found = [solve_exactly(problem, objective, Run(Limits(workers=workers))) for workers in (1, 2, 5)]
+    assert {one.status for one in found} == {Status.OPTIMAL}
+    assert len({one.objective_value for one in found}) == 1
 
 
 def test_a_layer_on_simba_is_proven_and_costs_what_the_model_says() -> None:
@@ -169,12 +178,16 @@ def test_a_layer_of_one_multiply_accumulate_has_one_mapping() -> None:
 
 def test_blocks_beside_each_other_along_two_dimensions_of_the_array_have_a_size() -> None:
     """Twenty taps side by side, five along one dimension and four along another, are more than either has units."""
-    layer, accelerator = Layer(k=4, p=14, q=7, r=5, s=20, stride=(2, 2)), load_accelerator("simba")
-    blocks, widths = tables_of(LayerProblem(layer, accelerator)).space.blocks, 1
-    place = [blocks.place[loop, size] for loop, size in ((2, 1), (2, 1), (3, 1), (3, 20))]
-    found = blocks.entry[(widths, *place)]
-    assert found >= 0
-    assert blocks.largest[found] == 20
+    layer, accelerator = Layer(k=2, q=7, s=20, stride=(2, 2)), load_accelerator("simba")
+    problem, taps = LayerProblem(layer, accelerator), LOOPS.index("S")
+    unrolled = [tuple(size if loop == taps else 1 for loop in range(len(LOOPS))) for size in (1, 5, 4)]
+    way = [along.index(sizes) for along, sizes in zip(ways_of(problem), unrolled, strict=True)]
+    search = ExactWay(space_of(problem), OBJECTIVES[MappingObjective.ENERGY])
+    floor, chains = search.floor(way), search.chains(way, limit=1e6)
+    assert floor is not None
+    assert chains
+    for _, nest in chains:
+        assert layer_cost(problem, mapping_of(nest, problem)).energy_pj >= floor[0]
 
 
 def test_units_beside_each_other_share_an_input_that_their_windows_divide() -> None:

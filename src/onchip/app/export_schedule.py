@@ -21,7 +21,7 @@ from onchip.explanations.schedule_history import ScheduleHistory
 from onchip.formats.c.program import c_program
 from onchip.formats.c.schedule import CSchedule, OperandKind, OperatorRun, TensorInUse
 from onchip.formats.exports import Export, ExportFormat
-from onchip.formats.files import write_file
+from onchip.formats.files import write_files
 from onchip.formats.trace.spans import TraceSpan, spans_of_activities
 from onchip.ir.graph import Graph
 from onchip.ir.operator import Operator
@@ -69,8 +69,7 @@ def _write_c(files: tuple[Path, ...], problem: Problem, program: Plan, history: 
         runs.append(OperatorRun(history.tiles.operators[name].stack, tensors, mappings))
     tables = CSchedule(c_program(problem, program, header.stem), tuple(runs), history.schedule.mappings)
     contents = tables.header().encode(), tables.source(header.name).encode()
-    for path, content in zip(files, contents, strict=True):
-        write_file(path, content)
+    write_files(*zip(files, contents, strict=True))
 
 
 def _tensors_in_use(history: ScheduleHistory) -> Iterator[tuple[str, tuple[TensorInUse, ...]]]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
@@ -16,6 +17,7 @@ from onchip.app.check_strategy import (
     strategy_figures_object,
 )
 from onchip.app.networks import read_network
+from onchip.app.time_left import left_of
 from onchip.arch.accelerator import Accelerator
 from onchip.cost.layer.accounting import AccountingName
 from onchip.cost.layer.limits import array_of
@@ -32,7 +34,6 @@ from onchip.formats.own.strategy_json import STRATEGIES
 from onchip.ir.graph import Graph
 from onchip.lower.layers.fusable_of import fusable_of
 from onchip.lower.layers.layers_of import Precision
-from onchip.lower.stacks.emission import graph_in_tiles
 from onchip.lower.stacks.replayed_network import layers_in_network
 from onchip.reports.shared.answer_check import AnswerCheck
 from onchip.reports.stack.outcome import CostedStack, FusionOutcome, TilingValue
@@ -50,8 +51,6 @@ from onchip.solve.stacks.workers import Costing
 from onchip.verify.strategy import verify_strategy, verify_strategy_claim
 
 MAPPED_AGAIN = "the mappings of the file, if it has any: the layers were mapped again by {mapper!r}"
-WIDTHS_THAT_RUN = (8, 16, 32, 64)
-"""Bits of an element of a graph in tiles: it can be cut between any two, and its values can be computed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,8 +97,9 @@ def fuse_network(request: FusionRequest, start: RunStarter = silent_run) -> Fusi
 
     Raises InternalError if it is not legal, or costs something else than was claimed when it was found.
     """
+    began = time.perf_counter()
     problem = _read(request)
-    with start(request.limits) as run:
+    with start(left_of(request.limits, began)) as run:
         in_time = solve_in_time(problem.costing, request.options, run)
     found = replace(in_time.found, space=_space(in_time.found.space, request.accounting))
     problem = replace(problem, mapper=in_time.mapper)
@@ -179,28 +179,6 @@ def _figures_mapped_again(document: StrategyDocument, problem: _Problem, start: 
             error = StoppedError if run.interrupt.is_set() else NoAnswerError
             raise error("its cost was not found in time") from None
     return _figures(problem, found)
-
-
-def network_to_tile(source: str, reading: Reading) -> Graph:
-    """The network as its tiles are emitted; raises InputError where those of no strategy could be planned and run."""
-    if reading.bits not in WIDTHS_THAT_RUN:
-        expected = f"one of {', '.join(map(str, WIDTHS_THAT_RUN))} to emit a graph"
-        raise UsageError(f"elements of {reading.bits} bits are not cut into bands", place="--bits", expected=expected)
-    if reading.granularity is not Granularity.FUSED:
-        what = "who reads the graph of tiles would fuse the nodes"
-        raise UsageError(what, place="--granularity", expected=f"{Granularity.FUSED} to emit a graph")
-    return read_network(source, reading)
-
-
-def tiled_graph(strategy: FusionStrategy, graph: Graph) -> Graph:
-    """A network in the tiles of a legal strategy, an operator for each layer of each tile.
-
-    Raises GraphError for what cannot run in parts.
-    """
-    network = fusable_of(graph)
-    spans = spans_of(network, [stack.layers for stack in strategy.stacks])
-    tilings = [(stack_of(network, span), one.tiling) for span, one in zip(spans, strategy.stacks, strict=True)]
-    return graph_in_tiles(graph, network, tilings)
 
 
 def _read(request: FusionRequest, place: str | None = None) -> _Problem:

@@ -144,7 +144,7 @@ def fuse(
 
 def pack(buffers: File, capacity_bytes: int | None = None, *, limits: Limits = Limits()) -> PackingOutcome:  # noqa: B008
     """Pack the buffers of a CSV file into a capacity, or into as little as possible; raises InputError."""
-    from onchip.app.plan import pack_file
+    from onchip.app.pack import pack_file
 
     return pack_file(Path(buffers), capacity_bytes, None, limits, minimize=capacity_bytes is None)
 
@@ -215,8 +215,8 @@ def explain(answer: Outcome | ScheduleOutcome | File, network: File | None = Non
 def report(answer: ScheduleOutcome | File, output: File, network: File | None = None) -> None:
     """Draw a schedule, or a schedule file, as one HTML file that opens offline.
 
-    Raises InputError for files that cannot be read or written, UsageError where there is no answer, or no network is
-    named for a file.
+    Raises InputError for files that cannot be read, OutputError for one that cannot be written, UsageError where there
+    is no answer, or no network is named for a file.
     """
     from onchip.formats.files import write_file
     from onchip.reports.schedule.html import schedule_html

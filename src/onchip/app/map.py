@@ -12,6 +12,7 @@ from onchip.answer.layer_mapping import Kept, LayerMapping
 from onchip.answer.layer_problem import LayerProblem
 from onchip.answer.result import Result, Status, Stop
 from onchip.app.layers import layers_named
+from onchip.app.time_left import left_of
 from onchip.arch.accelerator import Accelerator
 from onchip.arch.memory import DRAM, Operand
 from onchip.cost.layer.accounting import AccountingName
@@ -23,7 +24,7 @@ from onchip.formats.own.accelerator_yaml_writer import accelerator_sha256
 from onchip.ir.layer import Layer
 from onchip.lower.layers.layers_of import NetworkLayers, Precision
 from onchip.reports.mapping.outcome import MappedLayer, MappingOutcome
-from onchip.solve.mapping.cache import MappingCache, cache_folder
+from onchip.solve.mapping.cache import MappingCache
 from onchip.solve.mapping.objective import MappingObjective
 from onchip.solve.mapping.registry import MappingMethod, method_named
 from onchip.solve.run.limits import Limits, Progress, Run
@@ -40,7 +41,7 @@ Solver = Callable[[LayerProblem, MappingObjective, Run], Result[LayerMapping]]
 
 @dataclass(frozen=True, slots=True)
 class MappingRequest:
-    """What `map` is asked. A time limit is for each layer, `bits` for an element of every operand.
+    """What `map` is asked. A time limit is shared by the layers, `bits` are an element's of every operand.
 
     `partial_bits` are those of a sum in the making (None: as many as the machine's memories have room for);
     `accounting` says how energy and cycles are counted, and `loma` and `uneven` search by it;
@@ -69,15 +70,15 @@ class MappingRequest:
 
 def map_layers(request: MappingRequest, start: RunStarter = silent_run) -> MappingOutcome:
     """Map each distinct layer once; raises InternalError if a mapping found is not legal."""
-    solver = _solver(request)
+    began, solver = time.perf_counter(), _solver(request)
     accelerator = load_any_accelerator(request.accelerator, request.mapspace)
     layers, is_one_layer = layers_asked_for(request, accelerator)
     for layer, names in layers.distinct.items():
         _can_be_mapped(layer, names[0], accelerator, request)
     mapped: list[MappedLayer] = []
-    with start(request.limits) as run:
+    with start(left_of(request.limits, began)) as run:
         for layer, names in layers.distinct.items():
-            own = _run_of_layer(run, f"layer {len(mapped) + 1} of {len(layers.distinct)}, {names[0]}")
+            own = _run_of_layer(run, len(mapped), len(layers.distinct), names[0])
             mapped.append(_mapped(solver, layer, names, accelerator, request, own))
     machine = Source(accelerator.name, accelerator_sha256(accelerator))
     found = tuple(
@@ -191,15 +192,18 @@ def _in_layer(error: InputError, name: str, request: MappingRequest) -> InputErr
     return error if error.file or name == request.source else error.in_file(request.source)
 
 
-def _run_of_layer(run: Run, phase: str) -> Run:
-    """A run of its own clock, ended by the same interrupt, that says which layer it is at."""
+def _run_of_layer(run: Run, done: int, count: int, name: str) -> Run:
+    """A run with a clock and an equal share of what time is left, ended by the same interrupt, that names its layer."""
+    phase = f"layer {done + 1} of {count}, {name}"
 
     def listen(progress: Progress) -> None:
         run.listener(replace(progress, phase=f"{phase}: {progress.phase}" if progress.phase else phase))
 
-    own = replace(run, listener=listen, started=time.perf_counter())
+    limits = run.limits
+    if limits.time_limit_seconds is not None:
+        limits = replace(limits, time_limit_seconds=max(0.0, run.seconds_left) / (count - done))
     run.listener(Progress(run.seconds, None, 0, phase))
-    return own
+    return replace(run, limits=limits, listener=listen, started=time.perf_counter())
 
 
 def layers_asked_for(request: MappingRequest, accelerator: Accelerator) -> tuple[NetworkLayers, bool]:
@@ -224,7 +228,8 @@ def _solver(request: MappingRequest) -> Solver:
         return _padded_solver(method, request.padding_percent)
     if method.name == COSA:
         return method.solve
-    return partial(MappingCache(cache_folder()).solve, method) if request.use_cache else method
+    cache = MappingCache.opened() if request.use_cache else None
+    return method if cache is None else partial(cache.solve, method)
 
 
 def _accounted_solver(request: MappingRequest) -> Solver:

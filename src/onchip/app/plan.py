@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
 from onchip.answer.document import Claim, PlanDocument, Reading, Source
-from onchip.answer.packing import PackingProblem
 from onchip.answer.problem import Objective, Order, Placement, Problem
 from onchip.answer.program import Compute, Plan
 from onchip.answer.result import Result
@@ -19,23 +18,18 @@ from onchip.app.target import Target, TargetFinder
 from onchip.app.time_left import left_of
 from onchip.arch.accelerator import Accelerator
 from onchip.cost.transfer import transfers_of
-from onchip.errors import InputError, InternalError, UsageError
+from onchip.errors import InputError, InternalError
 from onchip.facts.bounds import compulsory_bytes, greatest_need
 from onchip.formats.own.graph_json import graph_sha256
 from onchip.ir.graph import Graph
-from onchip.reports.packing import OverflowOutcome, PackingOutcome
 from onchip.reports.program.execution import Execution
 from onchip.reports.program.outcome import Check, Description, Outcome, Seconds
 from onchip.reports.program.timing import Timing
-from onchip.solve.allocation.overflow import least_overflow
-from onchip.solve.allocation.pack import least_capacity, pack
 from onchip.solve.run.budgets import budgets_of, roomy_problem
 from onchip.solve.run.limits import Limits
 from onchip.solve.run.registry import method_named
 from onchip.solve.run.start import RunStarter, silent_run
 from onchip.verify.figures import Figures
-from onchip.verify.packing import verify_overflow, verify_packing
-from onchip.verify.rules import Violation
 from onchip.verify.verifier import verify
 
 if TYPE_CHECKING:
@@ -178,63 +172,10 @@ def timeline_of(problem: Problem, plan: Plan, chip: Accelerator, cost: str = "ma
 
 def describe_network(network: str, reading: Reading, limits: Limits, start: RunStarter = silent_run) -> Description:
     """Say what is in a network."""
+    began = time.perf_counter()
     problem = roomy_problem(read_network(network, reading), reading.count)
-    budgets = budgets_of(problem, limits, start)
+    budgets = budgets_of(problem, left_of(limits, began), start)
     return Description(problem, budgets.required, budgets.least_peak, compulsory_bytes(problem))
-
-
-def pack_file(
-    file: Path,
-    capacity_bytes: int | None,
-    alignment_bytes: int | None,
-    limits: Limits,
-    start: RunStarter = silent_run,
-    *,
-    minimize: bool = False,
-) -> PackingOutcome:
-    """Read MiniMalloc's CSV, pack, verify; raises InternalError if the packing found is not legal.
-
-    Without a capacity there is room for all buffers beside each other.
-    """
-    ids, problem = _packing_problem(file, capacity_bytes, alignment_bytes)
-    with start(limits) as run:
-        result, seconds = _timed(lambda: (least_capacity if minimize else pack)(problem, run))
-    if result.answer is not None:
-        _no_violations(verify_packing(problem, result.answer, result.objective_value), result.method)
-    return PackingOutcome(ids, problem, result, capacity_bytes, seconds)
-
-
-def overflow_file(
-    file: Path, capacity_bytes: int, alignment_bytes: int | None, limits: Limits, start: RunStarter = silent_run
-) -> OverflowOutcome:
-    """Read MiniMalloc's CSV, leave the fewest bytes outside, verify; raises InternalError if that is not legal."""
-    ids, problem = _packing_problem(file, capacity_bytes, alignment_bytes)
-    with start(limits) as run:
-        result, seconds = _timed(lambda: least_overflow(problem, run))
-    if result.answer is not None and result.objective_value is not None:
-        _no_violations(verify_overflow(problem, result.answer, result.objective_value), result.method)
-    return OverflowOutcome(ids, problem, result, seconds)
-
-
-def _packing_problem(
-    file: Path, capacity_bytes: int | None, alignment_bytes: int | None
-) -> tuple[tuple[str, ...], PackingProblem]:
-    from onchip.formats.minimalloc.reader import read_buffers
-
-    table = read_buffers(file)
-    asked = alignment_bytes or table.alignment_bytes or 1
-    if table.alignment_bytes not in (None, asked):
-        raise UsageError(f"the file says {table.alignment_bytes}", place="--alignment", expected="the same or none")
-    roomy = sum(-(-buffer.size_bytes // asked) * asked for buffer in table.buffers)
-    return table.ids, PackingProblem(table.buffers, capacity_bytes or max(roomy, 1), asked)
-
-
-def _no_violations(violations: Sequence[Violation], method: str) -> None:
-    if violations:
-        raise InternalError(
-            f"its packing has {len(violations)} violations, the first: {violations[0]}",
-            place=f"method {method}",
-        )
 
 
 def _with_problem(result: Result[Plan], problem: Problem) -> Result[Plan]:

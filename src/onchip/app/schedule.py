@@ -62,6 +62,8 @@ class ScheduleRequest:
     uses_cache: bool = True
 
 
+CHECKING_TO_READING: Final = 4.0
+"""What checking and writing an answer take, beside reading: a time limit is for both."""
 ALONE: Final = ScheduleOptions(stacks=LAYERS)
 """What is answered where stacks as asked for were not found in time."""
 
@@ -92,7 +94,7 @@ def schedule_network(request: ScheduleRequest, start: RunStarter = silent_run) -
         _bound(asked.relaxation, objective),
         request.uses_cache,
     )
-    with start(left_of(request.limits, began)) as run:
+    with start(left_of(request.limits, began - CHECKING_TO_READING * asked.seconds)) as run:
         found = solve_schedule(question, request.options, run)
     outcome = ScheduleOutcome(
         request.source,

@@ -12,6 +12,7 @@ from onchip.arch.memory import Memory
 from onchip.errors import InputError, OnchipError, UsageError
 from onchip.facts.bounds import greatest_need
 from onchip.ir.graph import Graph
+from onchip.reports.shared.words import exact_bytes, short_bytes
 from onchip.solve.run.budgets import Budget, Budgets, budgets_of, roomy_problem
 from onchip.solve.run.limits import Limits
 from onchip.solve.run.start import NoAnswerError, RunStarter, StoppedError, silent_run
@@ -107,11 +108,26 @@ class TargetFinder:
         problem = roomy_problem(self.graph, self.count, alignment_bytes)
         seconds = min(self.limits.time_limit_seconds or SECONDS_TO_ADVISE, SECONDS_TO_ADVISE)
         budgets = budgets_of(problem, replace(self.limits, time_limit_seconds=seconds), self.start)
-        return UsageError(
-            f"no scratchpad is given; M_R is {budgets.required_bytes} bytes "
-            f"(operator {budgets.required.operator.name!r}), {budgets.min_peak_in_words}",
+        required = f"M_R is {_in_both(budgets.required_bytes)}, set by operator {budgets.required.operator.name!r}"
+        error = UsageError(
+            f"no scratchpad is given; {required}; {_least_peak_in_words(budgets)}",
             expected="--sram SIZE or --accelerator NAME",
         )
+        error.try_next = ("--sram m_r", "--sram m_p", "--accelerator simba")
+        return error
+
+
+def _in_both(size_bytes: int) -> str:
+    """As people read it, and to the byte."""
+    short, exact = short_bytes(size_bytes), exact_bytes(size_bytes)
+    return exact if short == exact else f"{short} ({exact})"
+
+
+def _least_peak_in_words(budgets: Budgets) -> str:
+    if budgets.min_peak_bytes is not None:
+        return f"M_P is {_in_both(budgets.min_peak_bytes)}"
+    least, most = budgets.least_peak.lower_bound, budgets.least_peak.objective_value
+    return f"M_P is at least {_in_both(least)}" + ("" if most is None else f", at most {_in_both(most)}")
 
 
 def _no_budget(budget: Budget, budgets: Budgets) -> OnchipError:

@@ -20,7 +20,7 @@ class AnswerFiles:
 
     def ensure_they_can_be_written(self) -> None:
         """Raise InputError for a file that cannot be written or is read, UsageError where no page can be drawn."""
-        from onchip.formats.writable import ensure_writable
+        from onchip.formats.files import ensure_writable
 
         if self.report is not None:
             from onchip.reports.shared.page import ensure_report_can_be_made
@@ -30,12 +30,12 @@ class AnswerFiles:
             ensure_writable(path, inputs=self.inputs)
 
     def write_answer(self, write_to: Callable[[Path], None]) -> None:
-        """Write the answer, if it is asked for; raises InputError."""
+        """Write the answer, if it is asked for; raises OutputError."""
         if self.output is not None:
             write_to(self.output)
 
     def write_report(self, page: Callable[[], str]) -> None:
-        """Draw the page and write it, if it is asked for; raises InputError."""
+        """Draw the page and write it, if it is asked for; raises OutputError."""
         from onchip.formats.files import write_file
 
         if self.report is not None:

@@ -17,6 +17,8 @@ import typer
 from onchip.answer.document import Granularity, Reading
 from onchip.answer.problem import Count
 from onchip.answer.stacks import OverlapMode, tile_of_text
+from onchip.commands.completion import accelerator_names, network_names
+from onchip.commands.started import seconds_since_start
 from onchip.errors import InputError, UsageError
 from onchip.solve.run.limits import Limits, MipSolver
 
@@ -27,7 +29,10 @@ GREATEST_SEED = 2**31 - 1
 GREATEST_ALIGNMENT = 2**30
 GREATEST_BITS = 64
 
-Network: TypeAlias = Annotated[str, typer.Argument(metavar="NETWORK", help="A bundled name, or .onnx or .json file.")]
+Network: TypeAlias = Annotated[
+    str,
+    typer.Argument(metavar="NETWORK", help="A bundled name, or .onnx or .json file.", autocompletion=network_names),
+]
 PlanFile: TypeAlias = Annotated[Path, typer.Argument(metavar="PLAN.json", help="A plan file, from whichever tool.")]
 PlanOrScheduleFile: TypeAlias = Annotated[
     Path, typer.Argument(metavar="FILE", help="A plan or schedule file, from whichever tool.")
@@ -41,6 +46,7 @@ AcceleratorName: TypeAlias = Annotated[
     typer.Option(
         "--accelerator",
         metavar="NAME|FILE",
+        autocompletion=accelerator_names,
         help="Instead of --sram: a bundled name (NAME@64KiB resizes it) or a file.",
     ),
 ]
@@ -56,7 +62,12 @@ Workers: TypeAlias = Annotated[int, typer.Option(min=1, metavar="N", help="Paral
 Seed: TypeAlias = Annotated[int, typer.Option(min=0, max=GREATEST_SEED, metavar="N", help="Seed of all choices.")]
 RequiredAccelerator: TypeAlias = Annotated[
     str,
-    typer.Option("--accelerator", metavar="NAME|FILE", help="A bundled name (NAME@64KiB resizes it) or a file."),
+    typer.Option(
+        "--accelerator",
+        metavar="NAME|FILE",
+        autocompletion=accelerator_names,
+        help="A bundled name (NAME@64KiB resizes it) or a file.",
+    ),
 ]
 UsesCache: TypeAlias = Annotated[
     bool, typer.Option(" /--no-cache", help="Map anew what was proven in an earlier run.", show_default=False)
@@ -206,10 +217,12 @@ class PackingOptions:
 
 
 def seconds_of(time_limit: float | None) -> float | None:
-    """Return the value of `--time-limit`; raises UsageError."""
-    if time_limit is not None and not 0 < time_limit < math.inf:
+    """What is left of the value of `--time-limit`, which counts from the verb's start; raises UsageError."""
+    if time_limit is None:
+        return None
+    if not 0 < time_limit < math.inf:
         raise UsageError(f"it is {time_limit:g}", place="--time-limit", expected="a number of seconds above 0")
-    return time_limit
+    return max(0.0, time_limit - seconds_since_start())
 
 
 def bytes_of(size: str | None, option: str) -> int | None:

@@ -9,13 +9,15 @@ import platform
 import tempfile
 import traceback
 import zipfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Final
 
 from onchip.errors import InternalError, OnchipError
 from onchip.solve.mapping.cache import cache_folder
+from onchip.whole_files import write_whole
 
 WRITTEN_TO: Final = ("-o", "--output", "--report", "--figure", "--emit-graph")
 """Options whose files are answers, not input."""
@@ -49,14 +51,22 @@ def save_case(arguments: Sequence[str], error: Exception) -> Path | None:
     }
     content = _packed(report, {copies[name]: content for name, content in inputs.items()})
     name = f"defect-{hashlib.sha256(content).hexdigest()[:12]}.zip"
-    for folder in (cache_folder() / "reports", Path(tempfile.gettempdir()) / "onchip-reports"):
+    for folder in _report_folders():
         try:
             folder.mkdir(parents=True, exist_ok=True)
-            (folder / name).write_bytes(content)
+            write_whole((folder / name, content))
         except OSError:
             continue
         return folder / name
     return None
+
+
+def _report_folders() -> Iterator[Path]:
+    kept = cache_folder()
+    if kept is not None:
+        yield kept / "reports"
+    with suppress(OSError):  # there is no folder for temporary files
+        yield Path(tempfile.gettempdir()) / "onchip-reports"
 
 
 def _inputs(arguments: Sequence[str]) -> tuple[dict[str, bytes], list[str]]:

@@ -26,8 +26,8 @@ class EmittedGraph:
     @classmethod
     def to(cls, path: Path | None, reading: Reading, source: str, *others: str) -> EmittedGraph | None:
         """None without a path; raises InputError where no strategy's tiles could be written there and read again."""
-        from onchip.app.fuse import network_to_tile
-        from onchip.formats.writable import ensure_writable
+        from onchip.app.tiles import network_to_tile
+        from onchip.formats.files import ensure_writable
 
         if path is None:
             return None
@@ -39,7 +39,7 @@ class EmittedGraph:
 
     def write(self, document: StrategyDocument) -> None:
         """Write the network in the tiles of a legal strategy; raises GraphError where it cannot be cut so."""
-        from onchip.app.fuse import tiled_graph
+        from onchip.app.tiles import tiled_graph
         from onchip.formats.own.graph_json import write_graph
 
         try:

@@ -6,7 +6,7 @@ from enum import IntEnum
 from typing import TypeVar
 
 from onchip.answer.result import Result, Status, Stop
-from onchip.errors import InputError, OnchipError
+from onchip.errors import InputError, OnchipError, OutputError
 from onchip.plugins import PluginError
 from onchip.solve.run.start import NoAnswerError, StoppedError
 
@@ -22,6 +22,7 @@ class ExitCode(IntEnum):
     INFEASIBLE = 3
     NO_ANSWER = 4
     INTERNAL = 70
+    OUTPUT = 74
     INTERRUPTED = 130
 
 
@@ -44,6 +45,7 @@ def code_of_refusal(error: OnchipError) -> ExitCode:
     by_kind = {
         InputError: ExitCode.BAD_INPUT,
         PluginError: ExitCode.BAD_INPUT,
+        OutputError: ExitCode.OUTPUT,
         NoAnswerError: ExitCode.NO_ANSWER,
         StoppedError: ExitCode.INTERRUPTED,
     }

@@ -14,8 +14,8 @@ from onchip.commands.exit_code import code_of_check
 from onchip.commands.show import show_words
 from onchip.errors import UsageError
 from onchip.formats.exports import Export, ExportFormat, files_of
+from onchip.formats.files import ensure_writable
 from onchip.formats.own.answer_format import AnswerFormat, format_of_answer
-from onchip.formats.writable import ensure_writable
 
 if TYPE_CHECKING:
     from onchip.formats.trace.spans import TraceSpan

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from onchip.commands.answer_files import AnswerFiles, command_line
-from onchip.commands.arguments import AsJson, LayerReadingOptions, Seed, UsesCache, seconds_of
+from onchip.commands.arguments import AsJson, LayerReadingOptions, Seed, UsesCache, Workers, seconds_of
+from onchip.commands.completion import accelerator_names
 from onchip.commands.exit_code import ExitCode, code_of_result
 from onchip.commands.progress import watched_run
 from onchip.commands.show import show_tables
@@ -43,6 +44,7 @@ class MapOptions:
         str,
         typer.Option(
             metavar="NAME|FILE",
+            autocompletion=accelerator_names,
             help="A bundled name (NAME@64KiB resizes it) or a file, also of Timeloop or ZigZag.",
         ),
     ]
@@ -66,9 +68,8 @@ class MapOptions:
             help="How much longer --method exact may make a loop whose bound has awkward factors.",
         ),
     ] = 0
-    time_limit: Annotated[
-        float | None, typer.Option(metavar="S", help="Seconds for each layer; else until proven.")
-    ] = None
+    time_limit: Annotated[float | None, typer.Option(metavar="S", help="Seconds in all; else until proven.")] = None
+    workers: Workers = 1
     seed: Seed = 0
     solver: Annotated[MipSolver, typer.Option(help="Who solves the program of --method cosa.")] = MipSolver.CP_SAT
     cache: UsesCache = True
@@ -91,7 +92,7 @@ class MapOptions:
             self.accelerator,
             self.objective,
             self.method,
-            limits=Limits(seconds_of(self.time_limit), seed=self.seed, solver=self.solver),
+            limits=Limits(seconds_of(self.time_limit), workers=self.workers, seed=self.seed, solver=self.solver),
             bits=self.read_as.bits,
             partial_bits=self.read_as.partial_bits,
             granularity=self.read_as.granularity,

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 def ensure_figure_can_be_written(figure: Path | None, inputs: tuple[str, ...]) -> None:
     """Raise UsageError for a picture that is not SVG, InputError for a file that cannot be written or is read."""
-    from onchip.formats.writable import ensure_writable
+    from onchip.formats.files import ensure_writable
 
     if figure is None:
         return
@@ -24,7 +24,7 @@ def ensure_figure_can_be_written(figure: Path | None, inputs: tuple[str, ...]) -
 
 
 def draw_figure(figure: Path | None, outcome: Outcome) -> None:
-    """Draw the memory map of a plan, if it is asked for; raises InputError where it cannot be written."""
+    """Draw the memory map of a plan, if it is asked for; raises OutputError where it cannot be written."""
     from onchip.answer.picture import svg_of_plan
     from onchip.formats.files import write_file
 

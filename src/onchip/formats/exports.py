@@ -11,7 +11,7 @@ from typing import Final
 from onchip.answer.document import PlanDocument
 from onchip.answer.problem import Problem
 from onchip.errors import UsageError
-from onchip.formats.files import write_file
+from onchip.formats.files import write_files
 from onchip.formats.trace.spans import TraceSpan
 from onchip.plugins import PluginGroup
 
@@ -45,10 +45,11 @@ class Export:
     spans: Sequence[TraceSpan] | None = None
 
     def write(self) -> None:
-        """Write all files, or none where one cannot be made; raises InputError, PluginError for a broken plug-in."""
-        contents = self._contents()
-        for path, content in zip(self.files, contents, strict=True):
-            write_file(path, content)
+        """Write all files, or none where one cannot be made.
+
+        Raises InputError, OutputError where they cannot be written, PluginError for a broken plug-in.
+        """
+        write_files(*zip(self.files, self._contents(), strict=True))
 
     def _contents(self) -> tuple[bytes, ...]:
         plan, graph = self.document.answer, self.problem.graph

@@ -2,28 +2,63 @@
 
 from __future__ import annotations
 
+import gzip
 import zlib
-from gzip import compress, decompress
 from pathlib import Path
+from typing import Final
 
-from onchip.errors import InputError
+from onchip.errors import InputError, OutputError
+from onchip.whole_files import ensure_place, write_whole
+
+GREATEST_FILE_BYTES: Final = 2**27
+"""Of what is read whole, unpacked: what Python makes of it takes many times as much."""
 
 
-def read_file(path: Path) -> bytes:
-    """The bytes of a file, unpacked where its name ends in `.gz`; raises InputError."""
+def read_file(path: Path, greatest_bytes: int = GREATEST_FILE_BYTES) -> bytes:
+    """The bytes of a file, unpacked where its name ends in `.gz`; raises InputError, also for too many of them."""
     try:
-        content = path.read_bytes()
-        return decompress(content) if path.suffix == ".gz" else content
+        with gzip.open(path) if path.suffix == ".gz" else path.open("rb") as file:
+            content = file.read(greatest_bytes + 1)
     except (OSError, EOFError, ValueError, zlib.error) as error:
         reason = _reason(error)
         raise InputError(f"it cannot be read ({reason})", file=str(path), expected="a readable file") from None
+    if len(content) > greatest_bytes:
+        raise too_large(greatest_bytes).in_file(str(path))
+    return content
+
+
+def too_large(greatest_bytes: int) -> InputError:
+    """The error for a file that holds more bytes than are read."""
+    return InputError("it is too large", expected=f"at most {greatest_bytes // 2**20} MiB, unpacked")
 
 
 def write_file(path: Path, content: bytes) -> None:
-    """Writes the bytes, packed (reproducibly) where the name ends in `.gz`; raises InputError."""
+    """Writes one file as `write_files` does; raises OutputError."""
+    write_files((path, content))
+
+
+def write_files(*files: tuple[Path, bytes]) -> None:
+    """Writes all files whole, or none; packed (reproducibly) where a name ends in `.gz`. Raises OutputError."""
+    packed = [(path, gzip.compress(content, mtime=0) if path.suffix == ".gz" else content) for path, content in files]
     try:
-        path.write_bytes(compress(content, mtime=0) if path.suffix == ".gz" else content)
+        write_whole(*packed)
     except (OSError, ValueError) as error:
+        file = str(getattr(error, "filename", None) or files[0][0])
+        raise OutputError(f"it cannot be written ({_reason(error)})", file=file, expected="a writable path") from None
+
+
+def ensure_writable(path: Path, *, inputs: tuple[str, ...] = ()) -> None:
+    """Raise InputError where a file could not be written, or would replace one of `inputs`: before the work."""
+    if path.is_dir():
+        raise InputError("it is a directory", file=str(path), expected="a file")
+    if not path.parent.is_dir():
+        raise InputError(f"there is no directory {str(path.parent)!r}", file=str(path), expected="one that exists")
+    for name in inputs:
+        if path.exists() and Path(name).exists() and path.samefile(name):
+            raise InputError("it is read too", file=str(path), expected="an output that is no input")
+    try:
+        ensure_place(path)
+    except OSError as error:
         reason = _reason(error)
         raise InputError(f"it cannot be written ({reason})", file=str(path), expected="a writable path") from None
 

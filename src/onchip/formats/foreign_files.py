@@ -14,6 +14,7 @@ from onchip.formats.own.accelerator_yaml import load_accelerator
 from onchip.formats.timeloop.architecture import read_timeloop_architecture
 from onchip.formats.timeloop.bypass import read_timeloop_bypass
 from onchip.formats.timeloop.problem import read_timeloop_problem
+from onchip.formats.yaml_nodes import composed
 from onchip.formats.zigzag.hardware import read_zigzag_hardware
 from onchip.formats.zigzag.layers import read_zigzag_workload
 from onchip.ir.layer import Layer
@@ -64,11 +65,10 @@ def read_layers(path: Path) -> Mapping[str, Layer]:
 
 def _fields(path: Path) -> frozenset[str]:
     """Of the file, or of the first entry of a list; none for what is no YAML, which its reader will say."""
-    from ruamel.yaml import YAML
     from ruamel.yaml.error import YAMLError
 
     try:
-        root = YAML(typ="safe", pure=True).compose(read_file(path).decode())
+        root = composed(read_file(path).decode())
         is_list = root.tag.endswith(":seq")
         pairs = root.value[0].value if is_list else root.value
         return frozenset(key.value for key, _ in pairs if isinstance(key.value, str))

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import lru_cache
 from math import isfinite
 from re import fullmatch
-from typing import Any
+from typing import Any, Final
 
 from onchip.errors import InputError
 from onchip.formats.validation import LARGEST_INTEGER, Format, Location, field_path, quoted
+
+GREATEST_YAML_CHARACTERS: Final = 2**20
+"""What ruamel takes about ten seconds to read."""
 
 
 @dataclass(slots=True)
@@ -27,14 +31,15 @@ class YamlDocument:
         return f"line {self.line_of.get(known, 1)}: {path}"
 
 
-def parse_yaml(text: str, file_format: Format, file: str) -> YamlDocument:
-    """One document of plain mappings, lists and scalars; raises the format's error, with the line."""
-    from ruamel.yaml import YAML
+def parse_yaml(text: str, file_format: Format, file: str, *, last_field_counts: bool = False) -> YamlDocument:
+    """One document of plain mappings, lists and scalars; raises the format's error, with the line.
+
+    A field that stands twice is an error unless the last one counts.
+    """
     from ruamel.yaml.error import MarkedYAMLError, YAMLError
 
     try:
-        root = YAML(typ="safe", pure=True).compose(text)
-        return _Reader(file_format.error).document(root)
+        return _Reader(file_format.error, last_field_counts).document(composed(text))
     except MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
         place = f"line {mark.line + 1}" if mark else None
@@ -48,9 +53,20 @@ def parse_yaml(text: str, file_format: Format, file: str) -> YamlDocument:
         raise error.in_file(file) from None
 
 
+@lru_cache(maxsize=1)
+def composed(text: str) -> Any:  # noqa: ANN401 - ruamel's nodes are untyped
+    """The root node of the one document, looked at and read; raises YAMLError, ValueError and RecursionError."""
+    from ruamel.yaml import YAML
+
+    if len(text) > GREATEST_YAML_CHARACTERS:
+        raise ValueError(f"it has more than {GREATEST_YAML_CHARACTERS} characters")
+    return YAML(typ="safe", pure=True).compose(text)
+
+
 @dataclass(slots=True)
 class _Reader:
     error: type[InputError]
+    last_field_counts: bool
     line_of: dict[str, int] = field(default_factory=dict)
     seen: set[int] = field(default_factory=set)
 
@@ -78,7 +94,7 @@ class _Reader:
             if key.tag.rpartition(":")[2] != "str" or not isinstance(name, str):
                 raise self._refusal(location, f"the field name {quoted(name)} is no text", "plain names of fields")
             self.line_of[field_path((*location, name))] = key.start_mark.line + 1
-            if name in names:
+            if name in names and not self.last_field_counts:
                 raise self._refusal((*location, name), "the field stands twice", "each field once")
             names.add(name)
             yield name, self._value(child, (*location, name))

@@ -1,4 +1,4 @@
-"""What onchip searches in C++: packing, what mappings of layers cost, LOMA's mappings.
+"""What onchip searches in C++: packing, order with residencies, what mappings of layers cost, LOMA's mappings.
 
 Here lives what takes numbers and gives numbers, and is called a million times; whoever reads it begins with the header
 of an algorithm. Not networks, files or messages, and nothing that Python does as fast.
@@ -6,8 +6,18 @@ of an algorithm. Not networks, files or messages, and nothing that Python does a
 
 from onchip.native import _core
 
+ExactCriterion = _core.ExactCriterion
+ExactMapper = _core.ExactMapper
+ExactNest = _core.ExactNest
+ExactObjective = _core.ExactObjective
+ExactSpace = _core.ExactSpace
+ExactWay = _core.ExactWay
 FactorKind = _core.FactorKind
 FilledLevel = _core.FilledLevel
+JointOperator = _core.JointOperator
+JointOutcome = _core.JointOutcome
+JointSearch = _core.JointSearch
+JointTensor = _core.JointTensor
 LayerAxis = _core.LayerAxis
 LayerCosts = _core.LayerCosts
 LayerMachine = _core.LayerMachine
@@ -20,10 +30,22 @@ PackingSearch = _core.PackingSearch
 StopToken = _core.StopToken
 UnevenCut = _core.UnevenCut
 UnevenSearch = _core.UnevenSearch
+ZigzagAccounting = _core.ZigzagAccounting
+ZigzagCosts = _core.ZigzagCosts
 
 __all__ = [
+    "ExactCriterion",
+    "ExactMapper",
+    "ExactNest",
+    "ExactObjective",
+    "ExactSpace",
+    "ExactWay",
     "FactorKind",
     "FilledLevel",
+    "JointOperator",
+    "JointOutcome",
+    "JointSearch",
+    "JointTensor",
     "LayerAxis",
     "LayerCosts",
     "LayerMachine",
@@ -36,4 +58,6 @@ __all__ = [
     "StopToken",
     "UnevenCut",
     "UnevenSearch",
+    "ZigzagAccounting",
+    "ZigzagCosts",
 ]

@@ -18,6 +18,59 @@ class StopToken:
     @property
     def is_asked(self) -> bool: ...
 
+class JointOutcome(Enum):
+    """Why a joint search ended; exhausted: no plan costs less than the upper bound."""
+
+    FOUND = ...
+    EXHAUSTED = ...
+    STOPPED = ...
+    STATES_SPENT = ...
+    MEMORY_SPENT = ...
+
+class JointTensor:
+    """A tensor in units of the alignment; its store costs 0 where DRAM has a copy whenever it could leave."""
+
+    def __init__(self, *, units: int, load_cost: int, store_cost: int, may_end_short: bool) -> None: ...
+
+class JointOperator:
+    """An operator: tensors and earlier operators by their numbers, each list rising."""
+
+    def __init__(self, *, reads: Sequence[int], writes: Sequence[int], predecessors: Sequence[int]) -> None: ...
+
+class JointSearch:
+    """Searches for the order and the residencies of least cost below `upper_bound`."""
+
+    def __init__(
+        self,
+        tensors: Sequence[JointTensor],
+        operators: Sequence[JointOperator],
+        *,
+        capacity_units: int,
+        upper_bound: int = ...,
+        greed: int = 0,
+        seed: int = 0,
+        most_states: int = ...,
+        most_bytes: int = ...,
+    ) -> None: ...
+    def run(self, stop: StopToken) -> JointOutcome:
+        """Search, once; raises RuntimeError the second time."""
+
+    @property
+    def states(self) -> int:
+        """States built and kept, and choices listed; may be read while it runs, as may `lower_bound`."""
+
+    @property
+    def lower_bound(self) -> int:
+        """A bound on what every plan costs that the search may find."""
+
+    @property
+    def cost(self) -> int:
+        """What the plan found costs; -1 before."""
+
+    @property
+    def moves(self) -> list[tuple[int, list[int]]]:
+        """Each operator of the plan found, and what is evicted before it."""
+
 class PackingOutcome(Enum):
     """Why a run of the packing search ended."""
 
@@ -200,3 +253,115 @@ class UnevenSearch:
 
         An action is a kind of factors that is added, or, after the kinds, an operand of which a cut is placed.
         """
+
+class ExactObjective(Enum):
+    """What the exact mapper makes least; the product is of energy and cycles."""
+
+    ENERGY = ...
+    LATENCY = ...
+    PRODUCT = ...
+
+class ExactSpace:
+    """A layer on a machine whose memories of an operand are a chain.
+
+    `bounds` are the loops', `holds` says of each operand and level whether it is kept there, `touched` of each operand
+    how many different elements the layer uses; `ways` are by dimension of the array the sizes of its loops.
+    """
+
+    def __init__(
+        self,
+        *,
+        layer: LayerShape,
+        machine: LayerMachine,
+        bounds: Sequence[int],
+        holds: Sequence[Sequence[bool]],
+        touched: Sequence[float],
+        ways: Sequence[Sequence[Sequence[int]]],
+    ) -> None: ...
+
+class ExactNest:
+    """A mapping: loops innermost first, with their sizes and dimensions of the array (-1: in time).
+
+    `kept` is by operand and level how many of them a tile spans, -1 where nothing is kept.
+    """
+
+    @property
+    def loops(self) -> list[tuple[int, int, int]]: ...
+    @property
+    def kept(self) -> list[list[int]]: ...
+
+class ExactCriterion:
+    """What is added up over boundaries: energy, or cycles of a port and of one preloading."""
+
+    @property
+    def is_energy(self) -> bool: ...
+
+class ExactWay:
+    """What rules out ways to use the array, one at a time; a way is by dimension a place in `ways`."""
+
+    def __init__(self, space: ExactSpace, objective: ExactObjective) -> None: ...
+    @property
+    def criteria(self) -> list[ExactCriterion]: ...
+    def floor(self, way: Sequence[int]) -> tuple[float, float] | None:
+        """Energy in pJ and cycles (0 for an objective of energy); None where loops run out."""
+
+    def may_be_below(self, way: Sequence[int], cycles: float, limit: float, criteria: Sequence[ExactCriterion]) -> bool:
+        """Whether none of these criteria is at the limit; an energy before others makes the limit one for products."""
+
+    def chains(self, way: Sequence[int], limit: float) -> list[tuple[list[float], ExactNest]]:
+        """Every chain of tiles that no bound rules out, with the bounds of its places."""
+
+class ExactMapper:
+    """The best mapping of all ways."""
+
+    def __init__(self, space: ExactSpace, objective: ExactObjective) -> None: ...
+    def run(self, best: float, stop: StopToken, workers: int) -> None:
+        """Look for better than `best`, in femtojoules, cycles or their product; the properties say how far it is."""
+
+    @property
+    def best(self) -> float: ...
+    @property
+    def proven(self) -> float:
+        """What no mapping is below, unless the run is at its end."""
+
+    @property
+    def nodes(self) -> int: ...
+    @property
+    def answer(self) -> ExactNest | None:
+        """Of the run that ended, if it found any."""
+
+class ZigzagAccounting:
+    """Where ZigZag and DeFiNES differ, in the words of `cost.layer.accounting`; `is_systolic` by array dimension."""
+
+    def __init__(
+        self,
+        *,
+        units_keep_operands: bool,
+        whole_operands_load_meanwhile: bool,
+        parts_are_cut_late: bool,
+        parts_have_whole_room: bool,
+        single_taps_are_channels: bool,
+        accesses_are_of_a_cycle: bool,
+        lone_transfers_never_stall: bool,
+        last_sums_overlap: bool,
+        is_systolic: Sequence[bool],
+    ) -> None: ...
+
+class ZigzagCosts:
+    """Costs mappings of one layer on one machine as ZigZag or DeFiNES counts them.
+
+    `bounds` are the layer's as they are asked for, while mappings may run longer; `is_shared` says of each level, DRAM
+    being the last, that it holds inputs and weights.
+    """
+
+    def __init__(
+        self,
+        *,
+        layer: LayerShape,
+        bounds: Sequence[int],
+        machine: LayerMachine,
+        is_shared: Sequence[bool],
+        accounting: ZigzagAccounting,
+    ) -> None: ...
+    def of(self, *chosen: NDArray[np.int64]) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.int64]]:
+        """Energies in pJ, cycles and statuses, a row each, of the columns of `Chosen`."""

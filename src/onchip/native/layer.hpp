@@ -58,6 +58,7 @@ class Unit {
 public:
     explicit Unit(Count size = 1);
     Count of(Count bits) const { return shift_ >= 0 ? (bits + size_ - 1) >> shift_ : (bits + size_ - 1) / size_; }
+    Count size() const { return size_; }
 
 private:
     Count size_;
@@ -134,6 +135,36 @@ struct Block {
 
 BlockSizes block_sizes(const Axis& axis, const Block& block);
 
+// A tile may be replaced within the last `window` cycles of each period.
+struct Period {
+    Count length = 1;
+    Count window = 1;
+
+    friend bool operator<(const Period& one, const Period& other) {
+        return std::pair(one.length, one.window) < std::pair(other.length, other.window);
+    }
+};
+
+// Nothing follows the last tile of all, so that its period has no window; other models give it one.
+enum class LastPeriod { has_no_window, has_window };
+
+// Windows at one port. Periods are products of inner loops of one nest: each is a multiple of the shorter ones.
+class Windows {
+public:
+    void clear() { periods_.clear(); }
+    void add(const Period& one) { periods_.push_back(one); }
+    std::size_t count() const { return periods_.size(); }
+
+    // In which some window is open; there is one at least.
+    Count covered_cycles(Count cycles, LastPeriod last);
+
+private:
+    Count covered(std::size_t count, Count cycles) const;
+
+    std::vector<Period> periods_;
+    std::vector<Count> whole_;  // covered in one period of the first ones, by their number
+};
+
 // Costs mappings of one layer on one machine.
 class Costs {
 public:
@@ -208,14 +239,6 @@ private:
         Count covered = 0;
     };
 
-    struct Period {
-        Count length = 1;
-        Count window = 1;
-        friend bool operator<(const Period& one, const Period& other) {
-            return std::pair(one.length, one.window) < std::pair(other.length, other.window);
-        }
-    };
-
     struct Units {
         Count units = 0;
         Count largest = 0;
@@ -251,7 +274,6 @@ private:
     void visit(const Crossing& crossing, Index end, Move move, Visit visit);
     Count stall(Count cycles);
     Count covered_cycles(Index port, Count cycles);
-    Count covered(std::size_t count, Count cycles) const;
     Count chained(bool Visit::* which);
 
     Layer layer_;
@@ -264,8 +286,7 @@ private:
     std::vector<Count> needs_bits_;
     std::vector<Visit> visits_;
     std::vector<Busy> ports_;
-    std::vector<Period> periods_;
-    std::vector<Count> whole_;
+    Windows windows_;
 };
 
 }  // namespace onchip::layer

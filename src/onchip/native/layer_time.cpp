@@ -67,15 +67,20 @@ Count Costs::stall(Count cycles) {
 
 // In which some window of the port is open.
 Count Costs::covered_cycles(Index port, Count cycles) {
-    periods_.clear();
+    windows_.clear();
     for (const Visit& one : visits_) {
         if (one.port != port || one.times == 0) continue;
         if (one.period == 1) return cycles;
-        periods_.push_back({one.period, one.window});
+        windows_.add({one.period, one.window});
     }
+    return windows_.covered_cycles(cycles, LastPeriod::has_no_window);
+}
+
+Count Windows::covered_cycles(Count cycles, LastPeriod last) {
     std::sort(periods_.begin(), periods_.end());
     whole_.assign(1, 0);
     for (std::size_t at = 0; at < periods_.size(); ++at) whole_.push_back(covered(at + 1, periods_[at].length));
+    if (last == LastPeriod::has_window) return whole_.back() * (cycles / periods_.back().length);
     Count total = 0;
     for (std::size_t at = periods_.size(); at-- > 0;) {
         total += whole_[at + 1] * (cycles / periods_[at].length - 1);
@@ -85,7 +90,7 @@ Count Costs::covered_cycles(Index port, Count cycles) {
 }
 
 // By so many of the periods, in the first cycles.
-Count Costs::covered(std::size_t count, Count cycles) const {
+Count Windows::covered(std::size_t count, Count cycles) const {
     Count total = 0;
     while (count > 0 && cycles > 0) {
         const Period& outer = periods_[--count];

@@ -12,5 +12,8 @@ NB_MODULE(_core, module) {
     onchip::add_packing(module);
     onchip::add_layer(module);
     onchip::add_loma(module);
+    onchip::add_exact(module);
     onchip::add_uneven(module);
+    onchip::add_zigzag(module);
+    onchip::add_joint(module);
 }

@@ -1,8 +1,9 @@
-"""Is a packing legal? Every buffer is held against every other."""
+"""Is a packing legal? Every buffer is held against every other that lives when it does."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from operator import itemgetter
 from typing import TypeAlias
 
 from onchip.answer.packing import Buffer, Overflow, Packing, PackingProblem
@@ -74,15 +75,27 @@ def _places(problem: PackingProblem, placed: Sequence[Placed]) -> Iterator[Viola
 
 
 def _overlaps(placed: Sequence[Placed]) -> Iterator[Violation]:
-    for position, (index, buffer, offset) in enumerate(placed):
-        for before, other, place in placed[:position]:
-            shares_a_step = buffer.start < other.stop and other.start < buffer.stop
-            if shares_a_step and offset < place + other.size_bytes and place < offset + buffer.size_bytes:
-                detail = (
-                    f"it is at [{offset}, {offset + buffer.size_bytes}) over steps [{buffer.start}, {buffer.stop}), "
-                    f"buffer {before} at [{place}, {place + other.size_bytes}) over [{other.start}, {other.stop})"
-                )
-                yield Violation(Rule.OVERLAP, _name(index), detail)
+    overlapping = (
+        ((index, buffer, offset), (before, other, place))
+        for (index, buffer, offset), (before, other, place) in _alive_together(placed)
+        if offset < place + other.size_bytes and place < offset + buffer.size_bytes
+    )
+    for (index, buffer, offset), (before, other, place) in sorted(overlapping):
+        detail = (
+            f"it is at [{offset}, {offset + buffer.size_bytes}) over steps [{buffer.start}, {buffer.stop}), "
+            f"buffer {before} at [{place}, {place + other.size_bytes}) over [{other.start}, {other.stop})"
+        )
+        yield Violation(Rule.OVERLAP, _name(index), detail)
+
+
+def _alive_together(placed: Sequence[Placed]) -> Iterator[tuple[Placed, Placed]]:
+    """All pairs that share a step, the later of the buffers first: who begins meets all that have not ended."""
+    alive: list[Placed] = []
+    for one in sorted(placed, key=lambda it: it[1].start):
+        alive = [other for other in alive if one[1].start < other[1].stop]
+        for other in alive:
+            yield max(one, other, key=itemgetter(0)), min(one, other, key=itemgetter(0))
+        alive.append(one)
 
 
 def _name(index: int) -> str:

@@ -7,58 +7,56 @@ from typing import Final
 from adversary.plant import Planted
 
 EXACT = "src/onchip/solve/mapping/exact/exact.py"
-TABLES = "src/onchip/solve/mapping/exact/tables.py"
-STALL = "src/onchip/solve/mapping/exact/stall.py"
-FLOOR = "src/onchip/solve/mapping/exact/floor.py"
+NATIVE = "src/onchip/native"
 
 FAULTS: Final = (
     Planted(
         "a mapping better by one cycle is not looked for",
-        EXACT,
-        "return self.best - 0.5 if",
-        "return self.best - 1.5 if",
+        f"{NATIVE}/exact.cpp",
+        "best() - 0.5",
+        "best() - 1.5",
         "map",
     ),
     Planted(
         "sums that are complete in no memory are forgotten",
-        EXACT,
-        "return 1 + int(self._tables.space.holds[OPERANDS.index(OUTPUT)].sum())",
-        "return max(1, int(self._tables.space.holds[OPERANDS.index(OUTPUT)].sum()))",
+        f"{NATIVE}/exact_way.hpp",
+        "return 1 + space_.memories_of_outputs();",
+        "return space_.memories_of_outputs() > 1 ? space_.memories_of_outputs() : 1;",
         "map",
     ),
     Planted(
         "energies within a hundredth count as equal",
-        EXACT,
-        "SLACK: Final = 1 + 1e-9",
-        "SLACK: Final = 1 + 1e-2",
+        f"{NATIVE}/exact.cpp",
+        "constexpr double slack = 1 + 1e-9;",
+        "constexpr double slack = 1 + 1e-2;",
         "map",
     ),
     Planted(
         "a run that is cut short claims that nothing is better",
         EXACT,
-        "bound = min(int(self.proven), value) if stop else value",
+        "bound = min(proven, value) if stop else value",
         "bound = value",
         "map",
     ),
     Planted(
         "rows that a stride skips are in every way to cut an input",
-        TABLES,
-        "fewest[own] = min(fewest[own], prime * fewest[entry[axis, smaller, beside, taps, taps_beside]])",
-        "fewest[own] = min(fewest[own], prime * largest[own])",
+        f"{NATIVE}/exact_space.cpp",
+        "part.outputs /= prime;\n        found = std::min(found, prime * of(part).fewest);",
+        "part.outputs /= prime;\n        found = std::min(found, prime * of(block).largest);",
         "map",
     ),
     Planted(
         "the first tile of all makes the loops wait, too",
-        STALL,
-        "times = returned if is_return else episodes - 1.0",
-        "times = returned if is_return else episodes",
+        f"{NATIVE}/exact_stall.cpp",
+        "const double times = is_return(operand, move) ? returned : episodes - 1.0;",
+        "const double times = is_return(operand, move) ? returned : episodes;",
         "map",
     ),
     Planted(
         "an input is counted whole at the port of each instance",
-        FLOOR,
-        "return float(joint * channels(w, last) * space.blocks.fewest[height] * space.blocks.fewest[width])",
-        "return float(space.touched[operand])",
+        f"{NATIVE}/exact_moves.cpp",
+        "return joint * whole().channels * rows.fewest * columns.fewest;",
+        "return space.touched[operand];",
         "map",
     ),
 )

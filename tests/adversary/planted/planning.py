@@ -6,8 +6,10 @@ from typing import Final
 
 from adversary.plant import Planted
 
-SEARCH = "src/onchip/solve/joint/search.py"
-EVICTIONS = "src/onchip/solve/joint/evictions.py"
+STATES = "src/onchip/native/joint_states.cpp"
+STATE_PARTS = "src/onchip/native/joint_parts.hpp"
+FRONTIER = "src/onchip/native/joint_frontier.cpp"
+CANDIDATES = "src/onchip/native/joint_candidates.cpp"
 MIN_PEAK = "src/onchip/solve/ordering/min_peak.py"
 INDEXED = "src/onchip/facts/indexed.py"
 COMPOSE = "src/onchip/solve/run/compose.py"
@@ -15,30 +17,30 @@ COMPOSE = "src/onchip/solve/run/compose.py"
 FAULTS: Final = (
     Planted(
         "a state dominates though it lacks copies that the other has",
-        SEARCH,
-        "            cost += self._indexed.store_costs[tensor]\n        return cost <= worse.cost",
-        "            cost += 0\n        return cost <= worse.cost",
+        FRONTIER,
+        "while (copies != 0 && left >= 0) left -= ",
+        "while (copies != 0 && left >= 0) left -= 0 * ",
         "plan",
     ),
     Planted(
         "safe: outputs may stand in for an input that is cheaper to evict",
-        SEARCH,
-        "if difference < 0 or sum(map(self._full_evict_cost, outputs)) > self._evict_cost(freed, state.copied):",
-        "if difference < 0:",
+        STATES,
+        "} else if (is_resident && left.cost <= evict_cost(state, tensor)) {",
+        "} else if (is_resident) {",
         "plan",
     ),
     Planted(
         "of two that are alike, either may leave in place of the other, whoever reads them",
-        EVICTIONS,
-        "return is_one and all(awaited & (1 << o | self._ancestors[o]) for o in bits(readers[rather]))",
-        "return is_one",
+        CANDIDATES,
+        "if (mine != awaited && !runs_before(awaited, mine)) return false;",
+        "if (mine == none) return false;",
         "plan",
     ),
     Planted(
         "an eviction is charged a write though DRAM has a copy",
-        EVICTIONS,
-        "if not (self._indexed.backed | copied) >> tensor & 1:",
-        "if not self._indexed.backed >> tensor & 1:",
+        STATE_PARTS,
+        "return has(copied(state), tensor) ? one.load_cost : one.load_cost + one.store_cost;",
+        "return one.load_cost + one.store_cost;",
         "plan",
     ),
     Planted(

@@ -11,8 +11,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import combinations, pairwise
 from math import inf, prod
+from typing import TypeAlias
 
 from onchip.answer.layer_mapping import loops_along
+from onchip.answer.layer_problem import LayerProblem
 from onchip.answer.operands_kept import operands_kept
 from onchip.arch.accelerator import Accelerator
 from onchip.arch.compute import ComputeArray
@@ -22,6 +24,8 @@ from onchip.cost.layer.cost import access_of
 from onchip.cost.layer.limits import array_of
 from onchip.cost.layer.tiles import EPSILON
 from onchip.ir.layer import Layer
+
+PassedBy: TypeAlias = tuple[frozenset[tuple[str, Operand]], frozenset[str]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,20 +47,22 @@ class MachineFloors:
 
     Energies of a read and of a write are those of one bit, by memory. In the memories that are `passed_by` no tiles of
     an operand lie where else every memory keeps some, as they have no room for an element: no way leads through them.
+    Of two maps that a layer adds the second may pass by more (`second_passes_by`); ways of inputs are those of both.
     """
 
     accelerator: Accelerator
     sharing: Sharing
     passed_by: frozenset[tuple[str, Operand]] = frozenset()
+    second_passes_by: frozenset[str] = frozenset()
     array: ComputeArray = field(init=False)
     read_pj: Mapping[str, float] = field(init=False)
     write_pj: Mapping[str, float] = field(init=False)
     _ways: dict[tuple[Operand, str], Sequence[tuple[str, ...]]] = field(init=False)
     _beside_sums: Mapping[str, tuple[tuple[int, tuple[str, ...]], ...]] = field(init=False)
-    _with_others_passed_by: dict[frozenset[tuple[str, Operand]], MachineFloors] = field(init=False)
+    _with_others_passed_by: dict[PassedBy, MachineFloors] = field(init=False)
 
     def __post_init__(self) -> None:
-        self._with_others_passed_by = {self.passed_by: self}
+        self._with_others_passed_by = {(self.passed_by, self.second_passes_by): self}
         self.array = array_of(self.accelerator)
         names = [*(level.memory.name for level in self.accelerator.levels), DRAM]
         accesses = {name: access_of(self.accelerator, name) for name in names}
@@ -79,9 +85,9 @@ class MachineFloors:
         """Return the energy of one multiply-accumulate in pJ, 0 where none is said."""
         return self.array.mac_energy_pj or 0.0
 
-    def of(self, shapes: Sequence[Layer]) -> NestFloors:
-        """Of a layer in tiles of these shapes, the largest first."""
-        machine = self._for_elements_of(shapes[0]) if self.sharing.every_memory_keeps else self
+    def of(self, shapes: Sequence[Layer], *, adds_two_maps: bool = False) -> NestFloors:
+        """Of a layer in tiles of these shapes, the largest first; of two maps a floor of inputs holds for either."""
+        machine = self._for_elements_of(shapes[0], adds_two_maps) if self.sharing.every_memory_keeps else self
         return NestFloors(machine, shapes[0], self.sharing.of(shapes))
 
     def homes(self, operand: Operand) -> list[str]:
@@ -120,23 +126,36 @@ class MachineFloors:
         """Of a memory, in which the same sum may begin."""
         return prod(min(size, prod(bounds[loop] for loop in loops)) for size, loops in self._beside_sums[memory])
 
-    def _for_elements_of(self, layer: Layer) -> MachineFloors:
+    def _for_elements_of(self, layer: Layer, adds_two_maps: bool) -> MachineFloors:
         levels = self.accelerator.levels
         passed_by = frozenset(
             (level.memory.name, operand)
             for level, kept in zip(levels, operands_kept(levels, layer), strict=True)
             for operand in set(level.memory.holds) - kept
         )
-        if passed_by not in self._with_others_passed_by:
-            self._with_others_passed_by[passed_by] = MachineFloors(self.accelerator, self.sharing, passed_by)
-        return self._with_others_passed_by[passed_by]
+        key = passed_by, self._passed_by_second(layer) if adds_two_maps else frozenset()
+        if key not in self._with_others_passed_by:
+            self._with_others_passed_by[key] = MachineFloors(self.accelerator, self.sharing, *key)
+        return self._with_others_passed_by[key]
+
+    def _passed_by_second(self, layer: Layer) -> frozenset[str]:
+        """Memories with room for an element of one map beside the sums, not of two."""
+        problem = LayerProblem(layer, self.accelerator, weight_is_an_input=True)
+        pairs = zip(problem.levels, problem.kept, strict=True)
+        return frozenset(
+            level.memory.name for level, kept in pairs if Operand.INPUT in kept and Operand.WEIGHT not in kept
+        )
 
     def _ways_of(self, operand: Operand, home: str) -> Sequence[tuple[str, ...]]:
         names = [name for name, _ in holders(self.accelerator, operand)]
         below = names[: names.index(home)]
-        if self.sharing.every_memory_keeps:
-            return [(*(name for name in below if (name, operand) not in self.passed_by), home)]
-        return [(home,), *((name, home) for name in below), *((*pair, home) for pair in combinations(below, 2))]
+        if not self.sharing.every_memory_keeps:
+            return [(home,), *((name, home) for name in below), *((*pair, home) for pair in combinations(below, 2))]
+        kept = [name for name in below if (name, operand) not in self.passed_by]
+        ways = [(*kept, home)]
+        if operand is Operand.INPUT and self.second_passes_by:
+            ways.append((*(name for name in kept if name not in self.second_passes_by), home))
+        return ways
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,21 +11,21 @@ from onchip.answer.layer_mapping import LayerMapping, MappingError
 from onchip.answer.layer_problem import LayerProblem
 from onchip.cost.layer.cost import layer_cost
 from onchip.cost.layer.limits import check_array, check_memories
-from onchip.cost.layer.tables import Chosen, Costs, CostStatus, Machine, Shape, chosen_of, machine_of, shape_of
+from onchip.cost.layer.native_layer import native_layer, native_machine
+from onchip.cost.layer.tables import Chosen, Costs, CostStatus, chosen_of
 from onchip.ir.layer import Layer
 
 
 class LayerCosts:
     """Costs mappings of one layer; `executed` is that layer with its bounds as they are executed, if they are padded.
 
-    Raises AcceleratorError where the accelerator says too little, InputError for loops of more than 65,535.
+    Raises AcceleratorError where the accelerator says too little, InputError for a layer that is too large.
     """
 
     def __init__(self, problem: LayerProblem, executed: Layer | None = None) -> None:
         self._problem = problem
         self._layer = problem.layer if executed is None else executed
-        shape, machine = shape_of(self._layer, problem.accelerator), machine_of(problem)
-        self._costs = native.LayerCosts(_native_shape(self._layer, shape), _native_machine(machine))
+        self._costs = native.LayerCosts(native_layer(self._layer, problem.accelerator), native_machine(problem))
 
     def encode(self, mappings: Sequence[LayerMapping]) -> Chosen:
         """In flat arrays, which a search may also fill itself; raises MappingError for what no capacity could mend."""
@@ -53,49 +53,3 @@ class LayerCosts:
                 costs.energy_pj[row], costs.cycles[row] = cost.energy_pj, round(cost.cycles)
                 costs.status[row] = CostStatus.COSTED
         return costs
-
-
-def _native_shape(layer: Layer, shape: Shape) -> native.LayerShape:
-    axes = [
-        native.LayerAxis(
-            outputs=layer.bounds[axis.output_loop],
-            filters=layer.bounds[axis.filter_loop],
-            stride=axis.stride,
-            dilation=axis.dilation,
-            padding=axis.padding,
-            size=axis.size,
-        )
-        for axis in layer.axes
-    ]
-    return native.LayerShape(
-        relevant=shape.relevant.tolist(),
-        side_of=shape.axis_of.tolist(),
-        is_channel=shape.is_channel.tolist(),
-        bits=shape.bits.tolist(),
-        elements=shape.elements.tolist(),
-        partial_bits=shape.partial_bits,
-        has_weight=shape.has_weight,
-        mac_energy_pj=shape.mac_energy_pj,
-        axes=axes,
-    )
-
-
-def _native_machine(machine: Machine) -> native.LayerMachine:
-    """DRAM is the last level, and has room for everything."""
-    columns = (
-        machine.serves.tolist(),
-        [*machine.capacity_bits.tolist(), 0],
-        [*machine.double_buffered.tolist(), False],
-        machine.shortest.tolist(),
-        machine.read_pj.tolist(),
-        machine.write_pj.tolist(),
-        machine.port.tolist(),
-    )
-    names = ("serves", "capacity_bits", "is_double_buffered", "shortest_bits", "read_pj", "write_pj", "port")
-    levels = [native.MachineLevel(**dict(zip(names, level, strict=True))) for level in zip(*columns, strict=True)]
-    return native.LayerMachine(
-        levels=levels,
-        units=machine.units.tolist(),
-        bits_per_cycle=machine.bits_per_cycle.tolist(),
-        home=machine.home.tolist(),
-    )

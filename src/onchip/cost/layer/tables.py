@@ -1,6 +1,6 @@
 """The cost model's input and output in flat arrays: what the compiled versions read and write.
 
-Operands are input, weight, output; levels as the accelerator lists them, then DRAM; loops as in LOOPS; axes P, R, Q, S.
+Operands are input, weight, output; levels as the accelerator lists them, then DRAM; loops as in LOOPS.
 """
 
 from __future__ import annotations
@@ -14,36 +14,18 @@ from numpy.typing import NDArray
 
 from onchip.answer.layer_mapping import LayerMapping, MappingError, Move
 from onchip.answer.layer_problem import LayerProblem
-from onchip.arch.accelerator import Accelerator
 from onchip.arch.memory import Operand
 from onchip.cost.layer.cost import access_of
 from onchip.cost.layer.limits import array_of
 from onchip.cost.layer.ports import port_for
-from onchip.errors import InputError
-from onchip.ir.layer import INPUT, LOOPS, OUTPUT, RELEVANT, WEIGHT, Layer
+from onchip.ir.layer import INPUT, LOOPS, OUTPUT, WEIGHT, Layer
 
 Integers = NDArray[np.int64]
 Reals = NDArray[np.float64]
 Flags = NDArray[np.bool_]
 
 OPERANDS: Final = (INPUT, WEIGHT, OUTPUT)
-AXES: Final = ("P", "R", "Q", "S")
 MOVES: Final = tuple(Move)
-MOST_OUTPUTS: Final = 1 << 16  # of an axis, as the table's keys are packed
-MOST_FILTERS: Final = 1 << 12
-
-
-class Shape(NamedTuple):
-    """The layer as it is executed."""
-
-    relevant: Flags  # operand, loop
-    axis_of: Integers  # of each loop; -1 for none
-    is_channel: Flags  # of each loop: whether it leads to other input elements along no axis
-    bits: Integers
-    partial_bits: int
-    elements: Integers  # of each operand
-    has_weight: bool
-    mac_energy_pj: float
 
 
 class Machine(NamedTuple):
@@ -54,12 +36,10 @@ class Machine(NamedTuple):
     capacity_bits: Integers  # for tiles, and for operands that lie whole there
     double_buffered: Flags
     shortest: Integers
-    shortest_shift: Integers  # its logarithm, or -1
     read_pj: Reals
     write_pj: Reals
     port: Integers  # level, move
     bits_per_cycle: Integers
-    port_shift: Integers
     home: Integers  # of each operand: the level where it lies whole; DRAM is the one after the last
 
 
@@ -94,24 +74,6 @@ class Costs(NamedTuple):
     status: Integers
 
 
-def shape_of(layer: Layer, accelerator: Accelerator) -> Shape:
-    """Of a layer as it is executed; raises InputError for bounds beyond what the table's keys hold."""
-    if max(layer.p, layer.q) >= MOST_OUTPUTS or max(layer.r, layer.s) >= MOST_FILTERS:
-        expected = f"P, Q below {MOST_OUTPUTS}, R, S below {MOST_FILTERS}"
-        raise InputError("it is too large for the compiled cost model", place="layer", expected=expected)
-    relevant = np.array([[loop in RELEVANT[operand] for loop in LOOPS] for operand in OPERANDS])
-    return Shape(
-        relevant,
-        np.array([AXES.index(loop) if loop in AXES else -1 for loop in LOOPS]),
-        np.array([loop in RELEVANT[INPUT] and loop not in AXES for loop in LOOPS]),
-        np.array([layer.bits(operand) for operand in OPERANDS]),
-        layer.partial_bits,
-        np.array([layer.elements(operand) for operand in OPERANDS]),
-        layer.has_weight,
-        layer.macs * (array_of(accelerator).mac_energy_pj or 0.0),
-    )
-
-
 def machine_of(problem: LayerProblem) -> Machine:
     """Raises AcceleratorError where the accelerator does not say enough."""
     accelerator = problem.accelerator
@@ -136,18 +98,12 @@ def machine_of(problem: LayerProblem) -> Machine:
         np.array([problem.usable_bits(level.memory.name) for level in levels]),
         np.array([level.double_buffered for level in levels]),
         np.array(shortest),
-        _shifts(shortest),
         np.array([access.read_energy_pj * share for access, share in zip(accesses, shares, strict=True)]),
         np.array([access.write_energy_pj * share for access, share in zip(accesses, shares, strict=True)]),
         np.array(port),
         np.array(bits_per_cycle),
-        _shifts(bits_per_cycle),
         np.array([names.index(problem.home(operand)) for operand in OPERANDS]),
     )
-
-
-def _shifts(units: Sequence[int]) -> Integers:
-    return np.array([unit.bit_length() - 1 if unit.bit_count() == 1 else -1 for unit in units])
 
 
 def chosen_of(layer: Layer, problem: LayerProblem, mappings: Sequence[LayerMapping]) -> Chosen:

@@ -14,7 +14,7 @@ COLUMNS = ("id", "lower", "upper", "size", "offset")
 
 
 def write_packing(ids: Sequence[str], problem: PackingProblem, packing: Packing | Overflow, path: Path) -> None:
-    """Write the file; raises InputError where it cannot be written."""
+    """Write the file; raises OutputError where it cannot be written."""
     write_file(path, packing_to_csv(ids, problem, packing).encode())
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import mmap
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
@@ -16,10 +17,14 @@ import numpy as np
 import numpy.typing as npt
 import onnx
 
-from onchip.formats.files import read_file
+from onchip.formats.files import read_file, too_large
 
+GREATEST_MODEL_BYTES = 2**29
+"""Of a model without its large weights: a copy of it, and what the parser makes of it, are held at once."""
 _SMALL_FILE_BYTES = 2**20
 _SMALL_WEIGHT_BYTES = 2**16  # no constant of so few elements that its value might matter is larger
+_FIELD_BYTES = 128
+"""That a field counts for besides its own: a file of nothing but short ones takes long to walk through."""
 _GRAPH, _INITIALIZER, _RAW_DATA = 7, 5, 9  # fields of ModelProto, GraphProto and TensorProto
 _LENGTH = 2  # the wire type of what has a length
 
@@ -37,12 +42,12 @@ class _Field(NamedTuple):
 def read_without_weights(path: Path) -> bytes:
     """A serialized model whose large initializers are external data in `path` itself; raises InputError."""
     if not path.is_file() or path.suffix == ".gz" or path.stat().st_size < _SMALL_FILE_BYTES:
-        return read_file(path)
+        return read_file(path, GREATEST_MODEL_BYTES)
     try:
         with path.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as content:
-            return _bare_model(content, path.name)
+            return _BareModel(content, path.name).model()
     except (OSError, ValueError, IndexError):
-        return read_file(path)
+        return read_file(path, GREATEST_MODEL_BYTES)
 
 
 def own_weight(path: Path, tensor: onnx.TensorProto) -> npt.NDArray[np.uint8] | None:
@@ -53,40 +58,51 @@ def own_weight(path: Path, tensor: onnx.TensorProto) -> npt.NDArray[np.uint8] | 
     return np.fromfile(path, np.uint8, int(where["length"]), offset=int(where["offset"]))
 
 
-def _bare_model(content: mmap.mmap, name: str) -> bytes:
-    parts = []
-    for field in _fields(content, 0, len(content)):
-        if (field.number, field.wire_type) == (_GRAPH, _LENGTH):
-            parts.append(_message(_GRAPH, _bare_graph(content, field, name)))
-        else:
-            parts.append(content[field.start : field.stop])
-    return b"".join(parts)
+@dataclass(slots=True)
+class _BareModel:
+    """What is left of the model in `content`, the file called `name`; `left_bytes` more may be copied."""
 
+    content: mmap.mmap
+    name: str
+    left_bytes: int = GREATEST_MODEL_BYTES
 
-def _bare_graph(content: mmap.mmap, graph: _Field, name: str) -> bytes:
-    parts = []
-    for field in _fields(content, graph.value, graph.stop):
-        is_large = field.stop - field.value > _SMALL_WEIGHT_BYTES
-        if is_large and (field.number, field.wire_type) == (_INITIALIZER, _LENGTH):
-            parts.append(_message(_INITIALIZER, _bare_tensor(content, field, name)))
-        else:
-            parts.append(content[field.start : field.stop])
-    return b"".join(parts)
+    def model(self) -> bytes:
+        """Raises InputError for more than may be copied, ValueError and IndexError for what is no message."""
+        return b"".join(
+            _message(_GRAPH, self._graph(field)) if (field.number, field.wire_type) == (_GRAPH, _LENGTH)
+            else self._copy(field)
+            for field in _fields(self.content, 0, len(self.content))
+        )  # fmt: skip
 
+    def _graph(self, graph: _Field) -> bytes:
+        parts = []
+        for field in _fields(self.content, graph.value, graph.stop):
+            is_large = field.stop - field.value > _SMALL_WEIGHT_BYTES
+            if is_large and (field.number, field.wire_type) == (_INITIALIZER, _LENGTH):
+                parts.append(_message(_INITIALIZER, self._tensor(field)))
+            else:
+                parts.append(self._copy(field))
+        return b"".join(parts)
 
-def _bare_tensor(content: mmap.mmap, tensor: _Field, name: str) -> bytes:
-    parts = []
-    for field in _fields(content, tensor.value, tensor.stop):
-        is_large = field.stop - field.value > _SMALL_WEIGHT_BYTES
-        if is_large and (field.number, field.wire_type) == (_RAW_DATA, _LENGTH):
-            there = onnx.TensorProto(data_location=onnx.TensorProto.EXTERNAL)
-            length = field.stop - field.value
-            for key, value in (("location", name), ("offset", field.value), ("length", length)):
-                there.external_data.add(key=key, value=str(value))
-            parts.append(there.SerializeToString())  # messages one after the other are merged
-        else:
-            parts.append(content[field.start : field.stop])
-    return b"".join(parts)
+    def _tensor(self, tensor: _Field) -> bytes:
+        parts = []
+        for field in _fields(self.content, tensor.value, tensor.stop):
+            is_large = field.stop - field.value > _SMALL_WEIGHT_BYTES
+            if is_large and (field.number, field.wire_type) == (_RAW_DATA, _LENGTH):
+                there = onnx.TensorProto(data_location=onnx.TensorProto.EXTERNAL)
+                length = field.stop - field.value
+                for key, value in (("location", self.name), ("offset", field.value), ("length", length)):
+                    there.external_data.add(key=key, value=str(value))
+                parts.append(there.SerializeToString())  # messages one after the other are merged
+            else:
+                parts.append(self._copy(field))
+        return b"".join(parts)
+
+    def _copy(self, field: _Field) -> bytes:
+        self.left_bytes -= field.stop - field.start + _FIELD_BYTES
+        if self.left_bytes < 0:
+            raise too_large(GREATEST_MODEL_BYTES)
+        return self.content[field.start : field.stop]
 
 
 def _fields(content: mmap.mmap, start: int, stop: int) -> Iterator[_Field]:
@@ -94,6 +110,8 @@ def _fields(content: mmap.mmap, start: int, stop: int) -> Iterator[_Field]:
     at = start
     while at < stop:
         tag, value = _varint(content, at)
+        if tag >> 3 == 0:
+            raise ValueError("a field without a number")
         match tag & 7:
             case 0:
                 end = _varint(content, value)[1]

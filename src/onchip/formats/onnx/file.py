@@ -10,10 +10,10 @@ import onnx
 from google.protobuf.message import DecodeError
 from onnx.defs import onnx_opset_version
 from onnx.external_data_helper import load_external_data_for_tensor, uses_external_data
-from onnx.inliner import inline_local_functions
 
 from onchip.errors import GraphError, InputError
 from onchip.formats.onnx.bare import read_without_weights
+from onchip.formats.onnx.functions import without_local_functions
 
 OLDEST_OPSET = 7
 _NEWEST_FOREIGN_OPSET = 2**31 - 1
@@ -37,7 +37,7 @@ def load_model(path: Path) -> onnx.ModelProto:
         raise GraphError("it has no operators", expected="at least one node")
     if not model.graph.output:
         raise GraphError("it has no outputs", expected="at least one network output")
-    return _without_local_functions(model)
+    return without_local_functions(model)
 
 
 def _parse(content: bytes) -> onnx.ModelProto:
@@ -92,12 +92,3 @@ def _drop_weight(tensor: onnx.TensorProto, folder: Path) -> None:
         return
     bare = onnx.TensorProto(name=tensor.name, data_type=tensor.data_type, dims=tensor.dims)
     tensor.CopyFrom(bare)
-
-
-def _without_local_functions(model: onnx.ModelProto) -> onnx.ModelProto:
-    if not model.functions:
-        return model
-    try:
-        return inline_local_functions(model)
-    except Exception as error:  # the inliner raises whatever its C++ side does
-        raise GraphError(f"its local functions cannot be inlined: {error}", expected="valid functions") from None

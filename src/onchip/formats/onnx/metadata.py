@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     import onnx
 
 PREFIX = "onchip."
+GREATEST_PROTOBUF_BYTES = 2**31 - 1
 
 
 def metadata_of(document: PlanDocument, graph: Graph) -> dict[str, str]:
@@ -68,7 +69,7 @@ def model_with_metadata(path: Path, metadata: Mapping[str, str], target: Path) -
     """
     import onnx
 
-    model = onnx.ModelProto.FromString(read_file(path))
+    model = onnx.ModelProto.FromString(read_file(path, GREATEST_PROTOBUF_BYTES))
     _external_data_stay_in_reach(model, path, target)
     kept = [(entry.key, entry.value) for entry in model.metadata_props if not entry.key.startswith(PREFIX)]
     del model.metadata_props[:]

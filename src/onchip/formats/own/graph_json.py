@@ -80,7 +80,7 @@ def graph_from_json(text: str | bytes, file: str) -> Graph:
 
 
 def write_graph(graph: Graph, path: Path) -> None:
-    """Writes the graph file, packed where `path` ends in `.gz`; raises InputError where it cannot be written."""
+    """Writes the graph file, packed where `path` ends in `.gz`; raises OutputError where it cannot be written."""
     write_file(path, graph_to_json(graph).encode())
 
 

@@ -17,7 +17,7 @@ from onchip.formats.own.mapping_yaml import MAPPING_FORMAT
 
 
 def write_mappings(document: MappingDocument, path: Path) -> None:
-    """Writes the mapping file; raises InputError where it cannot be written."""
+    """Writes the mapping file; raises OutputError where it cannot be written."""
     write_file(path, mappings_to_yaml(document).encode())
 
 

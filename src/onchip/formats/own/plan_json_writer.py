@@ -18,7 +18,7 @@ from onchip.formats.own.program_fields import instruction_fields
 
 
 def write_plan(document: PlanDocument, path: Path) -> None:
-    """Writes the plan file; raises InputError where it cannot be written."""
+    """Writes the plan file; raises OutputError where it cannot be written."""
     write_file(path, plan_to_json(document).encode())
 
 

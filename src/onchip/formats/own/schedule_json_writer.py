@@ -21,7 +21,7 @@ from onchip.formats.own.schedule_json import DECISIONS, FIGURES, SCHEDULE_FORMAT
 
 
 def write_schedule(document: ScheduleDocument, path: Path) -> None:
-    """Writes the schedule file, packed where `path` ends in `.gz`; raises InputError where it cannot be written."""
+    """Writes the schedule file, packed where `path` ends in `.gz`; raises OutputError where it cannot be written."""
     write_file(path, schedule_to_json(document).encode())
 
 

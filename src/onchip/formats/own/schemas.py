@@ -10,6 +10,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Final
 
+from onchip.formats.files import write_file
 from onchip.formats.own.accelerator_yaml import ACCELERATOR_FORMAT, AcceleratorFields
 from onchip.formats.own.graph_json import GRAPH_FORMAT, GraphFields
 from onchip.formats.own.mapping_yaml import MAPPING_FORMAT, MappingFileFields
@@ -38,7 +39,7 @@ def write_schemas(folder: Path = SCHEMA_FOLDER) -> None:
     """Write the JSON schema of every format of our own into a folder."""
     folder.mkdir(exist_ok=True)
     for name, text in schema_files().items():
-        (folder / name).write_text(text, encoding="utf-8")
+        write_file(folder / name, text.encode())
 
 
 def _schema(file_format: Format, shape: object) -> str:

@@ -19,7 +19,7 @@ from onchip.formats.own.strategy_json import STRATEGIES, STRATEGY_FORMAT
 
 
 def write_strategy(document: StrategyDocument, path: Path) -> None:
-    """Writes the strategy file; raises InputError where it cannot be written."""
+    """Writes the strategy file; raises OutputError where it cannot be written."""
     write_file(path, strategy_to_json(document).encode())
 
 

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Hashable
-from io import StringIO
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from onchip.errors import InputError
 from onchip.formats.validation import Format, as_utf8, validate
@@ -15,10 +14,12 @@ ShapeT = TypeVar("ShapeT", bound=Hashable)
 
 
 def read_fields(shape: type[ShapeT], file_format: Format, text: str | bytes, file: str) -> list[ShapeT]:
-    """The entries of a list, or the one that stands alone; raises the format's error with field and, mostly, line."""
+    """The entries of a list, or the one that stands alone; raises the format's error with field and line.
+
+    Of a field that stands twice the last value counts, as ZigZag reads it.
+    """
     decoded = as_utf8(text, file_format, file).decode()
-    once = _with_each_field_once(decoded)
-    document = parse_yaml(once or decoded, file_format, file)
+    document = parse_yaml(decoded, file_format, file, last_field_counts=True)
     entries = document.value if isinstance(document.value, list) else [document.value]
     found = []
     for number, entry in enumerate(entries):
@@ -26,39 +27,6 @@ def read_fields(shape: type[ShapeT], file_format: Format, text: str | bytes, fil
             found.append(validate(shape, json.dumps(entry).encode(), file_format, file))
         except InputError as error:
             path = error.place or ""
-            path = f"[{number}].{path}" if isinstance(document.value, list) else path
-            error.place = path if once else document.place(path)
+            error.place = document.place(f"[{number}].{path}" if isinstance(document.value, list) else path)
             raise
     return found
-
-
-def _with_each_field_once(text: str) -> str | None:
-    """The text where a field that stands twice has its last value, as ZigZag reads it; None if none does."""
-    from ruamel.yaml import YAML
-    from ruamel.yaml.error import YAMLError
-
-    yaml = YAML(typ="safe", pure=True)
-    try:
-        root = yaml.compose(text)
-    except (YAMLError, ValueError, RecursionError):
-        return None  # the reader says what is wrong
-    if root is None or not _keep_last(root):
-        return None
-    stream = StringIO()
-    yaml.serialize(root, stream)
-    return stream.getvalue()
-
-
-def _keep_last(node: Any) -> bool:  # noqa: ANN401 - ruamel's nodes are untyped
-    """Whether any field stood twice."""
-    if not isinstance(node.value, list):
-        return False
-    pairs = [pair for pair in node.value if isinstance(pair, tuple)]
-    children = [child for _, child in pairs] or node.value
-    dropped = False
-    if pairs:
-        last = {key.value: (key, child) for key, child in pairs}
-        dropped = len(last) < len(pairs)
-        node.value = list(last.values())
-        children = [child for _, child in last.values()]
-    return any([*map(_keep_last, children), dropped])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 import time
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import TextIO
 
@@ -28,15 +29,14 @@ class ProgressLine:
             return
         self._last_update, self._is_shown = now, True
         found = "no plan yet" if self._best is None else f"best {self._best:,}"
-        print(
-            f"{CLEAR_LINE}{seconds:7.1f} s  {phase}: {found}, bound {lower_bound:,}",
-            end="",
-            file=self.stream,
-            flush=True,
-        )
+        self._write(f"{CLEAR_LINE}{seconds:7.1f} s  {phase}: {found}, bound {lower_bound:,}")
 
     def clear(self) -> None:
         """Take the line off the terminal."""
         if self._is_shown:
-            print(CLEAR_LINE, end="", file=self.stream, flush=True)
+            self._write(CLEAR_LINE)
             self._is_shown = False
+
+    def _write(self, text: str) -> None:
+        with suppress(OSError):  # a terminal that went away takes no answer with it
+            print(text, end="", file=self.stream, flush=True)

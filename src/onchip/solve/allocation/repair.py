@@ -22,6 +22,8 @@ WINDOW_NODES = 1_000
 SINGLE_CUTS = 24
 CUTS_TO_PAIR = 8
 MOST_REPAIRS = 30
+QUICK_WORK = 200_000
+"""About half a second: a unit is a residency of a schedule that is looked at, or two decisions of a search."""
 
 
 def packing_problem(
@@ -34,17 +36,17 @@ def packing_problem(
 
 
 def place_or_cut(
-    indexed: IndexedProblem, schedule: OperatorSchedule, run: Run | None = None
+    indexed: IndexedProblem, schedule: OperatorSchedule, run: Run | None = None, most_work: float = float("inf")
 ) -> tuple[OperatorSchedule, tuple[int, ...]]:
     """Return a schedule that packs, and its offsets in bytes.
 
     Again and again: find a stretch of steps that does not pack, and the cheapest idle time of one
-    or two tensors without which it does. What that leaves open is placed in order of time.
+    or two tensors without which it does. What that leaves open, or so much work, is placed in order of time.
     """
     run = run or Run()
-    repair = Repair(indexed, schedule, run)
+    repair = Repair(indexed, schedule, run, most_work)
     for _ in range(MOST_REPAIRS):
-        if run.stop is not None:
+        if run.stop is not None or repair.is_spent(WHOLE_NODES):
             break
         attempt = Attempt(packing_problem(indexed, repair.schedule), run)
         attempt.go_on(WHOLE_NODES)
@@ -86,18 +88,27 @@ class ResidencyCut:
 
 
 class Repair:
-    """Cuts residencies of a schedule."""
+    """Cuts residencies of a schedule, for so much work in all."""
 
-    def __init__(self, indexed: IndexedProblem, schedule: OperatorSchedule, run: Run) -> None:
+    def __init__(self, indexed: IndexedProblem, schedule: OperatorSchedule, run: Run, most_work: float) -> None:
         self.schedule = schedule
         self._indexed = indexed
         self._run = run
         self._uses = indexed.uses(schedule.order)
+        self._work_left = most_work
+
+    def is_spent(self, nodes: int) -> bool:
+        """Whether there is no work left for one more look at the schedule, with a search of so many nodes."""
+        self._work_left -= len(self.schedule.residencies) + nodes // 2
+        return self._work_left < 0
 
     def mend(self, stretch: range) -> bool:
-        """Make the cheapest cuts known that let the stretch pack; False if none do, or the run has to stop."""
+        """Make the cheapest cuts known that let the stretch pack.
+
+        False if none do, the work is done or the run has to stop.
+        """
         for cuts in self._cuts_by_cost(stretch):
-            if self._run.stop is not None:
+            if self._run.stop is not None or self.is_spent(WINDOW_NODES):
                 break
             mended = self._with(cuts)
             problem = clipped(packing_problem(self._indexed, mended), stretch)

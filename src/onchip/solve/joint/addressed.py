@@ -26,7 +26,6 @@ if TYPE_CHECKING:
 
 METHOD = "addressed"
 LARGEST_MODEL = 40_000
-QUICK_MODEL = 200
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,11 +34,6 @@ class AddressedSchedule:
 
     schedule: OperatorSchedule
     offsets_bytes: tuple[int, ...]
-
-
-def is_quick(indexed: IndexedProblem) -> bool:
-    """Whether the model is solved in less time than it takes to look for other optima."""
-    return indexed.operator_count * len(indexed.tensors) <= QUICK_MODEL
 
 
 def is_small_enough(indexed: IndexedProblem) -> bool:

@@ -15,16 +15,23 @@ from onchip.solve.allocation.attempt import Attempt
 from onchip.solve.allocation.branching import Knowledge
 from onchip.solve.allocation.cp_sat import pack_by_cp_sat
 from onchip.solve.allocation.repair import packing_problem
-from onchip.solve.joint.addressed import is_quick, prove_with_addresses
+from onchip.solve.joint.addressed import prove_with_addresses
 from onchip.solve.joint.incumbent import Incumbent
 from onchip.solve.joint.learning import ConflictLearning
+from onchip.solve.joint.placed_plans import PlacedPlans
+from onchip.solve.joint.plan_graph import PlanGraph
 from onchip.solve.joint.staged import optimal_moves
 from onchip.solve.run.compose import OperatorSchedule, SearchMove, non_compulsory_cost, schedule_of_moves
 from onchip.solve.run.interruptible import cp_sat_is_within_reach
 
+MOST_OPERATORS = 40
+MOST_PASSAGES, MOST_BEGINNINGS = 200_000, 10_000
 FIRST_OPTIMA, MORE_OPTIMA = 6, 40
 BRANCHING_NODES = 20_000
-QUICK_SECONDS, PATIENT_SECONDS, LEARNING_SECONDS = 0.5, 3.0, 10.0
+QUICK_WORK, PATIENT_WORK = 0.5, 3.0
+"""Of CP-SAT, which counts about a second as 1."""
+SLACK_STATES = 200_000
+LEARNING_SECONDS = 10.0
 SLACK_STEPS = 6
 
 
@@ -40,10 +47,11 @@ class AddressSearch:
         self._run = incumbent.run
         self._moves = moves
         self._is_optimal = is_optimal
+        self._bound_in_bytes = incumbent.lower_bound
 
     def solve(self) -> None:
         """Go through the steps until the plan is proven or the run has to stop."""
-        self._try_to_pack(schedule_of_moves(self._indexed, self._moves), "packed", PATIENT_SECONDS)
+        self._try_to_pack(schedule_of_moves(self._indexed, self._moves), "packed", PATIENT_WORK)
         for step in self._steps():
             if not self._is_over:
                 step()
@@ -51,36 +59,43 @@ class AddressSearch:
     def _steps(self) -> list[Callable[[], None]]:
         if not self._is_optimal:
             return [self._learn_conflicts, self._leave_slack]
-        steps = [self._learn_conflicts, self._model]
-        if self._indexed.problem.order is Order.FREE:
-            steps = [
-                self._few_other_optima,
-                self._leave_slack,
-                self._learn_conflicts,
-                self._many_other_optima,
-                self._model,
-            ]
-        return steps[::-1] if is_quick(self._indexed) else steps
+        is_free = self._indexed.problem.order is Order.FREE
+        nearby = [self._few_other_optima, self._leave_slack] if is_free else []
+        if self._indexed.operator_count <= MOST_OPERATORS:
+            return [self._cheapest_plans, *nearby, self._learn_conflicts, self._model]
+        return [*nearby, self._learn_conflicts, *([self._many_other_optima] if is_free else []), self._model]
 
     @property
     def _is_over(self) -> bool:
         return self._incumbent.is_proven or self._run.stop is not None
 
+    def _cheapest_plans(self) -> None:
+        """Go through all plans below the best one, the cheapest first, as far as they have addresses."""
+        incumbent = self._incumbent
+        if incumbent.value is None:
+            return
+        graph = PlanGraph(self._indexed, incumbent.value - 1, MOST_PASSAGES, self._run)
+        plans = PlacedPlans(self._indexed, graph, self._run)
+        plans.solve(MOST_BEGINNINGS)
+        incumbent.raise_bound(plans.lower_bound)
+        if plans.plan is not None:
+            placed = plans.plan
+            incumbent.offer(placed.schedule, placed.offsets_bytes, placed.cost, "cheapest with addresses")
+
     def _few_other_optima(self) -> None:
-        self._other_optima(range(1, 1 + FIRST_OPTIMA), QUICK_SECONDS)
+        self._other_optima(range(1, 1 + FIRST_OPTIMA), QUICK_WORK)
 
     def _many_other_optima(self) -> None:
-        self._other_optima(range(1, 1 + MORE_OPTIMA), PATIENT_SECONDS)
+        self._other_optima(range(1, 1 + MORE_OPTIMA), PATIENT_WORK)
 
-    def _other_optima(self, seeds: range, seconds: float) -> None:
-        """Break ties otherwise: another optimum in bytes may pack."""
-        cost = self._incumbent.lower_bound
+    def _other_optima(self, seeds: range, work: float) -> None:
+        """Break ties otherwise: another optimum in bytes may pack, unless it is proven that none does."""
         for seed in seeds:
-            if self._is_over:
+            if self._is_over or self._incumbent.lower_bound > self._bound_in_bytes:
                 return
-            moves = optimal_moves(self._indexed, self._run, cost + 1, seed)
+            moves = optimal_moves(self._indexed, self._run, self._bound_in_bytes + 1, seed)
             if moves is not None:
-                self._try_to_pack(schedule_of_moves(self._indexed, moves), "another optimum packed", seconds)
+                self._try_to_pack(schedule_of_moves(self._indexed, moves), "another optimum packed", work)
 
     def _learn_conflicts(self) -> None:
         """Find the best plan with addresses for the optimum's order; if no other is allowed, that is proven."""
@@ -109,7 +124,7 @@ class AddressSearch:
         memory = replace(self._indexed.memory, capacity_bytes=capacity_bytes)
         problem = replace(self._indexed.problem, memories=(memory,))
         smaller = IndexedProblem.of(problem)
-        moves = optimal_moves(smaller, self._run.within(PATIENT_SECONDS), self._incumbent.value, 0)
+        moves = optimal_moves(smaller, self._run, self._incumbent.value, 0, SLACK_STATES)
         if moves is None:
             return True
         return self._try_to_pack(schedule_of_moves(smaller, moves), "packed with slack")
@@ -117,14 +132,14 @@ class AddressSearch:
     def _model(self) -> None:
         prove_with_addresses(self._incumbent)
 
-    def _try_to_pack(self, schedule: OperatorSchedule, phase: str, seconds: float = QUICK_SECONDS) -> bool:
-        """Offer the schedule as it stands if it packs: by branching first, then by another solver for so long."""
+    def _try_to_pack(self, schedule: OperatorSchedule, phase: str, work: float = QUICK_WORK) -> bool:
+        """Offer the schedule as it stands if it packs: by branching first, then by another solver for so much work."""
         problem = packing_problem(self._indexed, schedule)
-        attempt = Attempt(problem, self._run.within(seconds))
+        attempt = Attempt(problem, self._run)
         finding = attempt.go_on(BRANCHING_NODES)
         offsets_bytes = attempt.offsets_bytes
         if finding is Knowledge.OPEN:
-            packing = pack_by_cp_sat(problem, self._run, seconds).answer
+            packing = pack_by_cp_sat(problem, self._run, most_work=work).answer
             offsets_bytes = packing.offsets_bytes if packing else None
         if offsets_bytes is not None:
             self._incumbent.offer(schedule, offsets_bytes, non_compulsory_cost(self._indexed, schedule), phase)

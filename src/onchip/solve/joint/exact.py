@@ -14,7 +14,7 @@ from onchip.answer.result import Result, Status
 from onchip.facts.fitting import operators_that_do_not_fit
 from onchip.facts.indexed import IndexedProblem
 from onchip.solve.allocation.by_time import place_or_cut_by_time
-from onchip.solve.allocation.repair import place_or_cut
+from onchip.solve.allocation.repair import QUICK_WORK, place_or_cut
 from onchip.solve.joint.addresses import AddressSearch
 from onchip.solve.joint.incumbent import Incumbent
 from onchip.solve.joint.peak import solve_peak
@@ -28,7 +28,6 @@ from onchip.solve.spilling.belady import belady_moves
 METHOD = "exact"
 ADDRESSES_COST_TOO_MUCH = 1.1
 SHARE_BESIDE_ADDRESSES = 0.6
-REPAIR_SECONDS = 0.5
 
 
 def solve_exactly(problem: Problem, run: Run) -> Result[Plan]:
@@ -84,7 +83,7 @@ class TrafficPlanner:
 
     def _offer(self, schedule: OperatorSchedule, phase: str) -> None:
         """Give a schedule addresses, at the price of more evictions where it does not pack."""
-        self._keep(*place_or_cut(self._indexed, schedule, self._run.within(REPAIR_SECONDS)), phase)
+        self._keep(*place_or_cut(self._indexed, schedule, self._run, QUICK_WORK), phase)
 
     def _keep(self, placed: OperatorSchedule, offsets_bytes: tuple[int, ...], phase: str) -> None:
         self._incumbent.offer(placed, offsets_bytes, non_compulsory_cost(self._indexed, placed), phase)

@@ -12,7 +12,7 @@ from dataclasses import replace
 
 from onchip.answer.problem import Order, Placement
 from onchip.facts.merged_scratchpads import pooled
-from onchip.solve.allocation.repair import place_or_cut
+from onchip.solve.allocation.repair import QUICK_WORK, place_or_cut
 from onchip.solve.joint.addressed import prove_with_addresses
 from onchip.solve.joint.incumbent import Incumbent
 from onchip.solve.joint.learning import ConflictLearning
@@ -32,7 +32,6 @@ from onchip.solve.spilling.kept_gaps import KeptGaps
 from onchip.solve.spilling.streamed import stacked, streamed_schedule
 
 OTHER_ORDERS = 6
-REPAIR_SECONDS = 0.5
 
 
 class ScratchpadsPlanner:
@@ -95,7 +94,7 @@ class ScratchpadsPlanner:
         residencies: list[PlannedResidency] = []
         offsets_bytes: list[int] = []
         for memory, view in enumerate(self._indexed.views):
-            part, offsets = place_or_cut(view, schedule.in_memory(memory), self._run.within(REPAIR_SECONDS))
+            part, offsets = place_or_cut(view, schedule.in_memory(memory), self._run, QUICK_WORK)
             residencies += part.residencies
             offsets_bytes += offsets
         placed = OperatorSchedule(schedule.order, tuple(residencies))

@@ -1,7 +1,7 @@
 """The least cost in bytes, in stages that each take about ten times as long as the one before.
 
-Most networks are proven by the search in Python before anything is compiled. For the others, greedy
-searches give good plans at once and an upper bound for the compiled search to prune with.
+Most networks are proven by a short search. For the others, greedy searches give good plans at once and an upper bound
+for the long one to prune with.
 """
 
 from __future__ import annotations
@@ -12,15 +12,14 @@ from dataclasses import replace
 from onchip.answer.problem import Order
 from onchip.answer.result import Stop
 from onchip.facts.indexed import IndexedProblem
-from onchip.solve.joint.search import BestFirstSearch, SearchOutcome
+from onchip.solve.joint.search import UNLIMITED, BestFirstSearch, SearchOutcome
 from onchip.solve.run.compose import SearchMove
 from onchip.solve.run.limits import Run
 
 GIVEN_ORDER_STATES = 2_000
-PYTHON_STATES = 1_000
+FIRST_STATES = 1_000
 GREEDY_STATES = 20_000
 GREEDY_ROUNDS = 8
-NO_LIMIT = 1 << 62
 
 
 class StagedSearch:
@@ -50,7 +49,7 @@ class StagedSearch:
 
     def solve(self) -> None:
         """Run the stages until the optimum is proven or the run has to stop."""
-        for stage in (self._given_order, self._python, self._greedy, self._proof, self._greedier_for_longer):
+        for stage in (self._given_order, self._first, self._greedy, self._proof, self._greedier_for_longer):
             if not self.is_proven and self._run.stop is None:
                 stage()
         if not self.is_proven:
@@ -63,8 +62,8 @@ class StagedSearch:
             outcome = BestFirstSearch(given, self._run, GIVEN_ORDER_STATES).solve()
             self._take(replace(outcome, lower_bound=0), "best at the given order")
 
-    def _python(self) -> None:
-        self._take(BestFirstSearch(self._indexed, self._run, PYTHON_STATES).solve(), "search")
+    def _first(self) -> None:
+        self._take(BestFirstSearch(self._indexed, self._run, FIRST_STATES).solve(), "search")
 
     def _greedy(self) -> None:
         """Halve the greed while plans come quickly; with less of it they are better and take longer."""
@@ -104,10 +103,10 @@ class StagedSearch:
 
 
 def optimal_moves(
-    indexed: IndexedProblem, run: Run, upper_bound: int | None, seed: int
+    indexed: IndexedProblem, run: Run, upper_bound: int | None, seed: int, state_limit: int = UNLIMITED
 ) -> tuple[SearchMove, ...] | None:
     """Return moves of least cost below the upper bound, with ties broken by the seed; None if none were found."""
-    return _search(indexed, run, upper_bound, seed=seed).moves
+    return _search(indexed, run, upper_bound, seed=seed, state_limit=state_limit).moves
 
 
 def _search(
@@ -117,14 +116,10 @@ def _search(
     *,
     seed: int = 0,
     greed: int = 0,
-    state_limit: int = NO_LIMIT,
+    state_limit: int = UNLIMITED,
 ) -> SearchOutcome:
-    from onchip.solve.joint.compiled import CompiledSearch, TooManyResidentsError
-
-    try:
-        return CompiledSearch(indexed, run, upper_bound, seed, greed, state_limit).solve()
-    except TooManyResidentsError:
-        return BestFirstSearch(indexed, run, state_limit).solve()
+    bound = UNLIMITED if upper_bound is None else upper_bound
+    return BestFirstSearch(indexed, run, state_limit, upper_bound=bound, seed=seed, greed=greed).solve()
 
 
 def _mean_cost_of_evicting_all_an_operator_writes(indexed: IndexedProblem) -> int:

@@ -25,10 +25,15 @@ def cp_sat_is_within_reach(run: Run) -> bool:
     return run.stop is None and ("ortools.sat.python.cp_model" in sys.modules or run.seconds_left > LOADING_SECONDS)
 
 
-def run_watched(work: Callable[[], T], stop: Callable[[], None], run: Run) -> T:
+def _silent() -> None:
+    """Report to nobody."""
+
+
+def run_watched(work: Callable[[], T], stop: Callable[[], None], run: Run, report: Callable[[], None] = _silent) -> T:
     """Return what `work` returns in a thread, or raise what it raises; tell it to `stop` when the run has to.
 
-    `work` has to release the interpreter lock most of the time and to return soon after `stop`.
+    `report` is called now and then. `work` has to release the interpreter lock most of the time and to return soon
+    after `stop`.
     """
     results: list[T] = []
     errors: list[BaseException] = []
@@ -44,6 +49,7 @@ def run_watched(work: Callable[[], T], stop: Callable[[], None], run: Run) -> T:
     try:
         while thread.is_alive():
             thread.join(WATCH_EVERY_SECONDS)
+            report()
             if run.stop is not None:
                 stop()
     except BaseException:

@@ -9,7 +9,7 @@ from typing import Final
 from onchip.answer.result import Result, Status, Stop
 from onchip.answer.schedule import ScheduledStack, ScheduleError
 from onchip.ir.graph import Graph
-from onchip.solve.mapping.cache import MappingCache, cache_folder
+from onchip.solve.mapping.cache import MappingCache
 from onchip.solve.run.limits import Progress, Run
 from onchip.solve.schedule.attempt import AttemptMaker, ScheduleAttempt
 from onchip.solve.schedule.composition import NoMappingError
@@ -63,7 +63,7 @@ class ScheduleSolver:
 
     def __post_init__(self) -> None:
         question = self.question
-        cache = MappingCache(cache_folder()) if question.uses_cache else None
+        cache = MappingCache.opened() if question.uses_cache else None
         self._mapper = BestMapper(question.accelerator, question.objective.of_layers, self.run, cache)
         self.mappings = KnownMappings(self._mapper)
         self._maker = AttemptMaker(question, self.mappings, self._mapper, self.run)

@@ -1,7 +1,8 @@
 """The best strategy there is when the time is over.
 
-`exact` may need longer than that for a single layer, and then knows no strategy. So of a time limit a part is for
-`loma`, which maps a layer in milliseconds; what it has found is the answer if `exact` finds none that is better.
+First an answer, whatever the time: every layer alone, mapped by `loma` in milliseconds. `exact` may need longer than
+there is for a single layer, and then knows no strategy; so of a time limit a part is for `loma` in stacks, and what it
+has found is the answer if the mapper asked for finds none that is better.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from onchip.answer.result import Status, Stop
 from onchip.solve.run.limits import Progress, Run
 from onchip.solve.stacks.costs import StackCosts
 from onchip.solve.stacks.mappers import EXACT, LOMA, UnmappableError
-from onchip.solve.stacks.options import FusionOptions
+from onchip.solve.stacks.options import LAYERS, OPTIMAL, FusionOptions
 from onchip.solve.stacks.solve import FusionResult, solve_fusion
 from onchip.solve.stacks.workers import Costing, costs_of
 
@@ -33,30 +34,60 @@ class FoundInTime:
 
 def solve_in_time(costing: Costing, options: FusionOptions, run: Run) -> FoundInTime:
     """Solve as `solve_fusion` does, with a first answer at once; raises UsageError for bad options."""
-    first = _first(costing, options, run)
+    if run.limits.time_limit_seconds is None:
+        return _solved(costing, options, run)
+    options = replace(options, needs_bound=False)
+    first = _better_of(_alone(costing, options, run), _first(costing, options, run))
     own = run if first is None else _knowing(run, first)
-    with costs_of(costing, own) as costs:
-        found = solve_fusion(costing.network, costing.accelerator, options, costs, own)
+    asked = _solved(costing, options, own)
+    found = asked.found
     if first is None or found.result.stopped_by is Stop.COMPLETED or _value(found) <= _value(first):
-        return FoundInTime(found, costing.mapper, _why_not(costs))
-    return FoundInTime(_of_both(first, found), LOMA)
+        return asked
+    return FoundInTime(_of_both(first, found, costing.mapper), LOMA)
+
+
+def _solved(costing: Costing, options: FusionOptions, run: Run) -> FoundInTime:
+    with costs_of(costing, run) as costs:
+        found = solve_fusion(costing.network, costing.accelerator, options, costs, run)
+    return FoundInTime(found, costing.mapper, _why_not(costs))
+
+
+def _alone(costing: Costing, options: FusionOptions, run: Run) -> FusionResult | None:
+    """Every layer by itself, maps between layers in DRAM, where such strategies are asked for."""
+    if options.stacks != OPTIMAL:
+        return None
+    untimed = Run(replace(run.limits, time_limit_seconds=None, workers=1), interrupt=run.interrupt)
+    return _by_loma(costing, replace(options, stacks=LAYERS, tile=None, maps_stay=False), untimed)
 
 
 def _first(costing: Costing, options: FusionOptions, run: Run) -> FusionResult | None:
-    """Proven of it is nothing that holds for `exact`, so no bound is told."""
-    if run.limits.time_limit_seconds is None or costing.mapper != EXACT:
+    """What a part of the time is enough for."""
+    if costing.mapper != EXACT:
         return None
 
     def listen(heard: Progress) -> None:
-        run.listener(replace(heard, lower_bound=0, phase=f"{LOMA}: {heard.phase}"))
+        run.listener(replace(heard, phase=f"{LOMA}: {heard.phase}"))
 
     own = replace(run.within(min(SHARE * run.seconds_left, MOST_SECONDS)), listener=listen)
+    return _by_loma(costing, options, own)
+
+
+def _by_loma(costing: Costing, options: FusionOptions, run: Run) -> FusionResult | None:
+    """Proven of it is nothing that holds for another mapper, so no bound is told."""
+    own = replace(run, listener=lambda heard: run.listener(replace(heard, lower_bound=0)))
     costs = replace(costing, mapper=LOMA).costs(own)
     try:
         found = solve_fusion(costing.network, costing.accelerator, replace(options, ahead=1), costs, own)
     except UnmappableError:
         return None
     return None if found.result.answer is None else found
+
+
+def _better_of(one: FusionResult | None, other: FusionResult | None) -> FusionResult | None:
+    """The later one where both are as good."""
+    if one is None or other is None:
+        return one or other
+    return one if _value(one) < _value(other) else other
 
 
 def _knowing(run: Run, first: FusionResult) -> Run:
@@ -75,10 +106,10 @@ def _value(found: FusionResult) -> float:
     return float("inf") if value is None else value
 
 
-def _of_both(first: FusionResult, found: FusionResult) -> FusionResult:
+def _of_both(first: FusionResult, found: FusionResult, mapper: str) -> FusionResult:
     """The first strategy; the lesser bound holds among strategies that either mapper maps."""
     result, value = found.result, first.result.objective_value
-    bound = min(first.result.lower_bound, result.lower_bound)
+    bound = min(first.result.lower_bound, result.lower_bound) if first.space == found.space else 0
     is_best = bound == value
     claimed = replace(
         first.result,
@@ -87,7 +118,8 @@ def _of_both(first: FusionResult, found: FusionResult) -> FusionResult:
         seconds=result.seconds,
         stopped_by=result.stopped_by,
     )
-    return replace(first, result=claimed, costed=first.costed + found.costed, space=f"{first.space}, {EXACT} or {LOMA}")
+    space = f"{found.space}, {mapper} or {LOMA}" if mapper != LOMA else found.space
+    return replace(first, result=claimed, costed=first.costed + found.costed, space=space)
 
 
 def _why_not(costs: StackCosts) -> str | None:

@@ -206,7 +206,8 @@ class LayerBounds:
         shapes = self._shapes(rows, columns)
         key = fusable.name, shapes
         if key not in self._floors:
-            nest = self.machine.of([self._nest(fusable, *shape) for shape in shapes])
+            every = [self._nest(fusable, *shape) for shape in shapes]
+            nest = self.machine.of(every, adds_two_maps=len(fusable.reads) > 1)
             layer = nest.layer
             has_weights = layer.has_weight and len(fusable.reads) == 1
             self._floors[key] = LayerFloors(

@@ -11,6 +11,8 @@ from onchip.solve.stacks.tilings import TileSizes
 
 OPTIMAL: Final = "optimal"
 """Of `stacks`: all that are legal may be used."""
+LAYERS: Final = "layers"
+"""Of `stacks`: every layer alone."""
 
 
 class Combination(StrEnum):

@@ -113,19 +113,25 @@ class Solver:
                 start = self._no_worse(space, start)
             return best_of([self._search(spaces[-1])], self.run, "strategies", start)
         except NoBoundError:
-            status = Status.UNKNOWN if start is None else Status.FEASIBLE
-            return FoundWay(status, start, 0, self.run.stop or Stop.TIME_LIMIT)
+            return self._unproven(start, 0, self.run.stop or Stop.TIME_LIMIT)
 
     def best_shared(self, space: StackSpace, parts: Iterator[StackSpace]) -> FoundWay[StackChoice]:
         """Of the parts of a space, in each of which all stacks share a tiling; stopped early, a bound of all of it."""
-        searches = []
-        for part in parts:
-            searches.append(self._search(part))
-            if (stopped := self.run.stop) and next(parts, None) is not None:
-                found, all_of_it = best_of(searches, self.run, "strategies"), self._search(space).way
-                status = Status.UNKNOWN if found.way is None else Status.FEASIBLE
-                return FoundWay(status, found.way, all_of_it.value if all_of_it else 0, stopped)
+        searches: list[LazySearch[StackChoice]] = []
+        try:
+            for part in parts:
+                searches.append(self._search(part))
+                if (stopped := self.run.stop) and next(parts, None) is not None:
+                    found, all_of_it = best_of(searches, self.run, "strategies"), self._search(space).way
+                    return self._unproven(found.way, all_of_it.value if all_of_it else 0, stopped)
+        except NoBoundError:
+            found = best_of(searches, self.run, "strategies")
+            return self._unproven(found.way, 0, self.run.stop or Stop.TIME_LIMIT)
         return best_of(searches, self.run, "strategies")
+
+    @staticmethod
+    def _unproven(way: PathToPlace[StackChoice] | None, lower_bound: int, stopped_by: Stop) -> FoundWay[StackChoice]:
+        return FoundWay(Status.UNKNOWN if way is None else Status.FEASIBLE, way, lower_bound, stopped_by)
 
     def _search(self, space: StackSpace) -> LazySearch[StackChoice]:
         if not self.needs_bound and self.run.stop is not None:

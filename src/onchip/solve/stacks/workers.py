@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import signal
+import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
@@ -18,9 +19,10 @@ from onchip.cost.layer.accounting import AccountingName
 from onchip.cost.layer.cost import LayerCost
 from onchip.cost.layer.latency import Latency
 from onchip.cost.stack.mapper import Mapper, Memoized
+from onchip.errors import CacheWarning
 from onchip.facts.fusable import FusableNetwork
 from onchip.solve.mapping.baselines.fixed_unrolling import TemporalMethod, unrolling_groups, unrollings_for
-from onchip.solve.mapping.cache import MappingCache, cache_folder
+from onchip.solve.mapping.cache import MappingCache
 from onchip.solve.mapping.registry import method_named
 from onchip.solve.run.limits import Limits, Run
 from onchip.solve.stacks.cost_table import CostingStoppedError
@@ -55,7 +57,7 @@ class Costing:
         """Of what is counted as DeFiNES does nothing is kept for a later run."""
         if self.accounting is AccountingName.DEFINES:
             return RuleMapper(TemporalMethod(self.mapper), self.objective.of_layers, run)
-        cache = MappingCache(cache_folder()) if self.use_cache else None
+        cache = MappingCache.opened() if self.use_cache else None
         return LayerMapper(method_named(self.mapper), self.objective.of_layers, run, cache)
 
     @property
@@ -136,8 +138,9 @@ _here: list[StackCosts] = []
 
 
 def _begin(costing: Costing, limits: Limits) -> None:
-    """Ctrl-C is for the process that has the pool."""
+    """Ctrl-C is for the process that has the pool, and so is what is wrong with kept mappings."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+    warnings.simplefilter("ignore", CacheWarning)
     _here[:] = [costing.costs(Run(limits))]
 
 

@@ -17,7 +17,7 @@ from onchip.answer.result import Result, Stop
 from onchip.ir.layer import LOOPS
 from onchip.solve.mapping.baselines.best import CHUNK, MOST_WITHOUT_ANY, Best, in_chunks
 from onchip.solve.mapping.baselines.tilings import LevelSizes, random_tiling
-from onchip.solve.mapping.exact.tables import CLASSES
+from onchip.solve.mapping.exact.space import CLASSES
 from onchip.solve.mapping.objective import MappingObjective
 from onchip.solve.run.limits import Run
 

@@ -1,0 +1,144 @@
+"""Large inputs: seconds and memory of whole commands on files of 100,000 operators, layers or buffers.
+
+    python benchmarks/large.py [--json] [--size N]
+
+Networks are chains with some skips, one tensor and one operator a step; buffers live over a few of as many steps as
+there are buffers. Searches get one second: what is measured is reading, a first answer, its verification and writing.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import random
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+import onnx
+from onnx.helper import make_graph, make_model, make_node, make_opsetid, make_tensor_value_info
+
+SIZE = 100_000
+SECONDS_ALLOWED = 60.0
+SECONDS_BEFORE_KILLED = 300
+SHAPE = [1, 8, 8, 8]
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One command; `code` is its exit code, negative if it was killed after SECONDS_BEFORE_KILLED CPU seconds."""
+
+    command: str
+    code: int
+    seconds: float
+    cpu_seconds: float
+    peak_mib: int
+
+    @property
+    def is_met(self) -> bool:
+        """Whether it succeeded in time."""
+        return self.code == 0 and self.seconds <= SECONDS_ALLOWED
+
+
+def operators(size: int) -> Iterator[tuple[str, list[str]]]:
+    """The kind and the inputs of each; operator i writes tensor ti."""
+    for at in range(size):
+        inputs = [f"t{at - 1}" if at else "x"]
+        if at > 3 and at % 3 == 0:
+            inputs.append(f"t{at - 3}")
+        yield ("Add" if len(inputs) > 1 else "Relu"), inputs
+
+
+def write_graph_file(path: Path, size: int) -> None:
+    """A network as onchip's own graph file has it."""
+    tensors = [{"name": "x", "shape": SHAPE, "bits": 8, "role": "input"}]
+    for at in range(size):
+        role = "output" if at == size - 1 else "activation"
+        tensors.append({"name": f"t{at}", "shape": SHAPE, "bits": 8, "role": role})
+    runs = [
+        {"name": f"o{at}", "kind": kind, "inputs": inputs, "outputs": [f"t{at}"]}
+        for at, (kind, inputs) in enumerate(operators(size))
+    ]
+    head = {"format": "onchip-graph", "version": 1, "name": "large"}
+    path.write_text(json.dumps({**head, "tensors": tensors, "operators": runs}))
+
+
+def write_onnx_file(path: Path, size: int) -> None:
+    """The same network as an ONNX model."""
+    nodes = [make_node(kind, inputs, [f"t{at}"], name=f"o{at}") for at, (kind, inputs) in enumerate(operators(size))]
+    value = onnx.TensorProto.FLOAT
+    first = make_tensor_value_info("x", value, SHAPE)
+    last = make_tensor_value_info(f"t{size - 1}", value, None)
+    graph = make_graph(nodes, "large", [first], [last])
+    onnx.save(make_model(graph, opset_imports=[make_opsetid("", 20)], ir_version=9), path)
+
+
+def write_buffers(path: Path, size: int) -> None:
+    """Buffers of which some thirty live at once."""
+    choices = random.Random(0)
+    with path.open("w") as file:
+        file.write("id,lower,upper,size\n")
+        for at in range(size):
+            start = choices.randrange(size)
+            file.write(f"b{at},{start},{start + choices.randrange(1, 60)},{choices.randrange(1, 5000)}\n")
+
+
+COMMANDS = (
+    "info large.json",
+    "info large.onnx",
+    "pack large.csv --minimize --time-limit 1 -o packed.csv",
+    "pack large.csv --capacity 128KiB --overflow --time-limit 1",
+    "plan large.json --sram 2KiB --method belady --order given --time-limit 1 -o plan.json",
+    "check plan.json large.json",
+)
+
+
+def run(command: str, folder: Path) -> Row:
+    """Run it in the folder; Linux counts the memory of a process in KiB."""
+    arguments = [sys.executable, "-m", "onchip", *command.split()]
+    started = time.perf_counter()
+    process = subprocess.Popen(
+        ["sh", "-c", f'ulimit -t {SECONDS_BEFORE_KILLED}; exec "$@"', "sh", *arguments],
+        cwd=folder,
+        stdout=subprocess.DEVNULL,
+    )
+    _, status, used = os.wait4(process.pid, 0)
+    process.returncode = os.waitstatus_to_exitcode(status)
+    seconds = time.perf_counter() - started
+    return Row(command, process.returncode, seconds, used.ru_utime + used.ru_stime, used.ru_maxrss // 1024)
+
+
+def main() -> None:
+    """Print the table, or the rows as JSON; exit 1 where a command fails or is late."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--json", action="store_true")
+    parser.add_argument("--size", type=int, default=SIZE)
+    given = parser.parse_args()
+    rows = []
+    if not given.json:
+        print(f"{'command':84} {'code':>4} {'s':>6} {'CPU s':>6} {'MiB':>6}")
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        write_graph_file(folder / "large.json", given.size)
+        write_onnx_file(folder / "large.onnx", given.size)
+        write_buffers(folder / "large.csv", given.size)
+        for command in COMMANDS:
+            row = run(command, folder)
+            rows.append(row)
+            if not given.json:
+                print(
+                    f"{row.command:84} {row.code:4} {row.seconds:6.1f} {row.cpu_seconds:6.1f} {row.peak_mib:6}",
+                    flush=True,
+                )
+    if given.json:
+        print(json.dumps([asdict(row) for row in rows], indent=1))
+    sys.exit(not all(row.is_met for row in rows))
+
+
+if __name__ == "__main__":
+    main()

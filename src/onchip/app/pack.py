@@ -1,0 +1,75 @@
+"""Buffers from a file, packed and verified."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+from onchip.answer.packing import PackingProblem
+from onchip.app.time_left import left_of
+from onchip.errors import InternalError, UsageError
+from onchip.formats.minimalloc.reader import read_buffers
+from onchip.reports.packing import OverflowOutcome, PackingOutcome
+from onchip.solve.allocation.overflow import least_overflow
+from onchip.solve.allocation.pack import least_capacity, pack
+from onchip.solve.run.limits import Limits
+from onchip.solve.run.start import RunStarter, silent_run
+from onchip.verify.packing import verify_overflow, verify_packing
+from onchip.verify.rules import Violation
+
+
+def pack_file(
+    file: Path,
+    capacity_bytes: int | None,
+    alignment_bytes: int | None,
+    limits: Limits,
+    start: RunStarter = silent_run,
+    *,
+    minimize: bool = False,
+) -> PackingOutcome:
+    """Read MiniMalloc's CSV, pack, verify; raises InternalError if the packing found is not legal.
+
+    Without a capacity there is room for all buffers beside each other.
+    """
+    began = time.perf_counter()
+    ids, problem = _packing_problem(file, capacity_bytes, alignment_bytes)
+    with start(left_of(limits, began)) as run:
+        result = (least_capacity if minimize else pack)(problem, run)
+        seconds = run.seconds
+    if result.answer is not None:
+        _no_violations(verify_packing(problem, result.answer, result.objective_value), result.method)
+    return PackingOutcome(ids, problem, result, capacity_bytes, seconds)
+
+
+def overflow_file(
+    file: Path, capacity_bytes: int, alignment_bytes: int | None, limits: Limits, start: RunStarter = silent_run
+) -> OverflowOutcome:
+    """Read MiniMalloc's CSV, leave the fewest bytes outside, verify; raises InternalError if that is not legal."""
+    began = time.perf_counter()
+    ids, problem = _packing_problem(file, capacity_bytes, alignment_bytes)
+    with start(left_of(limits, began)) as run:
+        result = least_overflow(problem, run)
+        seconds = run.seconds
+    if result.answer is not None and result.objective_value is not None:
+        _no_violations(verify_overflow(problem, result.answer, result.objective_value), result.method)
+    return OverflowOutcome(ids, problem, result, seconds)
+
+
+def _packing_problem(
+    file: Path, capacity_bytes: int | None, alignment_bytes: int | None
+) -> tuple[tuple[str, ...], PackingProblem]:
+    table = read_buffers(file)
+    asked = alignment_bytes or table.alignment_bytes or 1
+    if table.alignment_bytes not in (None, asked):
+        raise UsageError(f"the file says {table.alignment_bytes}", place="--alignment", expected="the same or none")
+    roomy = sum(-(-buffer.size_bytes // asked) * asked for buffer in table.buffers)
+    return table.ids, PackingProblem(table.buffers, capacity_bytes or max(roomy, 1), asked)
+
+
+def _no_violations(violations: Sequence[Violation], method: str) -> None:
+    if violations:
+        raise InternalError(
+            f"its packing has {len(violations)} violations, the first: {violations[0]}",
+            place=f"method {method}",
+        )

@@ -1,0 +1,195 @@
+// Ways to use the array, one after the other.
+
+#include "exact.hpp"
+
+#include <algorithm>
+#include <exception>
+#include <stdexcept>
+#include <thread>
+#include <utility>
+
+namespace onchip::exact {
+
+namespace {
+
+constexpr Count ways_at_once = Count{1} << 20;
+constexpr Count ways_of_a_dive = 40;
+constexpr Count nodes_of_a_dive = 100;
+constexpr Count all_nodes = Count{1} << 60;
+constexpr double slack = 1 + 1e-9;  // sums of the same energies in another order differ by less
+constexpr double femto_per_pico = 1000.0;
+
+}  // namespace
+
+double value_of(Objective objective, double energy_pj, double cycles) {
+    if (objective == Objective::latency) return cycles;
+    const double energy_fj = energy_pj * femto_per_pico;
+    return objective == Objective::energy ? energy_fj : energy_fj * cycles;
+}
+
+Mapper::Mapper(Space space, Objective objective)
+    : space_(std::move(space)), objective_(objective), scale_(value_of(objective, 1.0, 1.0)) {}
+
+void Mapper::run(double best, const StopToken& stop, Index workers) {
+    if (workers < 1) throw std::invalid_argument("a run has no worker");
+    best_ = best;
+    workers_.clear();
+    while (static_cast<Index>(workers_.size()) < workers)
+        workers_.push_back(std::make_unique<Worker>(space_, objective_));
+    for (Count number = 0; number >= 0 && !stop.is_asked();) {
+        const std::vector<Way> ways = list_ways(number, stop);
+        search_ways(ways, number < 0, stop);
+    }
+}
+
+// Ascending by floor, from a number on, which goes on to the first that is not listed, or -1.
+std::vector<Mapper::Way> Mapper::list_ways(Count& number, const StopToken& stop) {
+    std::vector<Way> found;
+    WaySearch& search = workers_.front()->search;
+    Count count = 1;
+    for (const auto& along : space_.ways) count *= static_cast<Count>(along.size());
+    for (; number < count && static_cast<Count>(found.size()) < ways_at_once && !stop.is_asked(); ++number) {
+        if (const auto floor = search.floor(way_of(number))) {
+            const double value = objective_ == Objective::energy    ? floor->energy_pj
+                                 : objective_ == Objective::latency ? floor->cycles
+                                                                    : floor->energy_pj * floor->cycles;
+            found.push_back({value, floor->cycles, number});
+        }
+    }
+    if (number == count) number = -1;
+    std::stable_sort(found.begin(), found.end(),
+                     [](const Way& one, const Way& other) { return one.floor < other.floor; });
+    return found;
+}
+
+std::vector<Index> Mapper::way_of(Count number) const {
+    std::vector<Index> found;
+    for (const auto& along : space_.ways) {
+        found.push_back(static_cast<Index>(number % static_cast<Count>(along.size())));
+        number /= static_cast<Count>(along.size());
+    }
+    return found;
+}
+
+// Few steps in each of the first ways, then those that are not done, then all others.
+void Mapper::search_ways(const std::vector<Way>& ways, bool is_last, const StopToken& stop) {
+    const auto count = static_cast<Count>(ways.size()), dives = std::min(count, ways_of_a_dive);
+    if (count == 0) return;
+    for (const auto& one : workers_) one->at = 0;
+    has_proven(ways, is_last, stop);
+    std::vector<char> is_paused(static_cast<std::size_t>(dives), false);
+    in_turn(0, dives, [&](Worker& worker, Count at) {
+        const bool is_ruled_out = ways[at].floor * scale_ >= limit(stop);
+        is_paused[at] = !is_ruled_out && !search_chains(worker, ways[at], nodes_of_a_dive, false, stop);
+        return true;
+    });
+    in_turn(0, dives, [&](Worker& worker, Count at) {
+        if (!is_paused[at]) return true;
+        has_proven(ways, is_last, stop);
+        search_chains(worker, ways[at], all_nodes, false, stop);
+        return true;
+    });
+    in_turn(dives, count, [&](Worker& worker, Count at) {
+        has_proven(ways, is_last, stop);
+        const double least = limit(stop) / scale_;
+        if (ways[at].floor >= least) return false;
+        const Way& way = ways[at];
+        if (worker.search.may_be_below(way_of(way.number), way.cycles, least) &&
+            !search_chains(worker, way, nodes_of_a_dive, true, stop))
+            search_chains(worker, way, all_nodes, false, stop);
+        return true;
+    });
+}
+
+// Numbers from `first` on, each by the next worker that is free, until one says that there is nothing more to see.
+template <typename Look>
+void Mapper::in_turn(Count first, Count stop_at, Look look) {
+    Count next = first;
+    std::exception_ptr error;
+    const auto take = [&](Worker& worker) {
+        const std::scoped_lock held(lock_);
+        worker.at = std::min(next++, stop_at);
+        return worker.at < stop_at;
+    };
+    const auto end = [&](std::exception_ptr why) {
+        const std::scoped_lock held(lock_);
+        next = stop_at;
+        if (why) error = std::move(why);
+    };
+    const auto work = [&](Worker& worker) {
+        try {
+            while (take(worker)) {
+                if (!look(worker, worker.at)) end(nullptr);
+            }
+        } catch (...) {
+            end(std::current_exception());
+        }
+    };
+    std::vector<std::jthread> threads;
+    for (std::size_t more = 1; more < workers_.size(); ++more) threads.emplace_back(work, std::ref(*workers_[more]));
+    work(*workers_.front());
+    threads.clear();
+    if (error) std::rethrow_exception(error);
+}
+
+// No mapping of the ways before those that are searched now is better.
+void Mapper::has_proven(const std::vector<Way>& ways, bool is_last, const StopToken& stop) {
+    const std::scoped_lock held(lock_);
+    if (stop.is_asked()) return;
+    auto at = static_cast<Count>(ways.size()) - 1;
+    for (const auto& one : workers_) at = std::min(at, one->at);
+    proven_ = is_last ? std::max(proven_.load(), ways[at].floor * scale_) : 0.0;
+}
+
+// Chains of tiles for one way that no criterion rules out; false if there are more.
+bool Mapper::search_chains(Worker& worker, const Way& way, Count most_nodes, bool keeps_criteria,
+                           const StopToken& stop) {
+    const std::vector<Index> chosen = way_of(way.number);
+    bool is_done = true;
+    for (Index complete_from = 1; complete_from <= worker.search.patterns(); ++complete_from) {
+        if (!worker.search.prepare(chosen, complete_from, limit(stop) / scale_, keeps_criteria)) continue;
+        Descent& descent = worker.search.descent();
+        const Count before = descent.nodes();
+        Step step = Step::leaf;
+        while (step == Step::leaf) {
+            step = descent.next(limit(stop) / scale_, before + most_nodes, stop);
+            if (step != Step::leaf) break;
+            consider(worker, descent.nest());
+        }
+        is_done = is_done && step == Step::finished;
+        nodes_ += descent.nodes() - before;
+    }
+    return is_done;
+}
+
+void Mapper::consider(Worker& worker, const Nest& nest) {
+    std::vector<layer::Turn> turns;
+    std::vector<layer::Beside> beside;
+    std::vector<Index> inside{0}, cuts;
+    for (const auto& [loop, size, along] : nest.loops) {
+        if (along == none)
+            turns.push_back({loop, size});
+        else
+            beside.push_back({loop, size, along, static_cast<Index>(turns.size())});
+        inside.push_back(static_cast<Index>(turns.size()));
+    }
+    for (const auto& own : nest.kept) {
+        for (const Index spanned : own) cuts.push_back(spanned == none ? none : inside[spanned]);
+    }
+    const layer::Cost cost = worker.costs.of({turns, beside, cuts});
+    if (cost.status == layer::Status::interleaved) throw std::logic_error("tiles of the exact mapper are interleaved");
+    if (cost.status != layer::Status::costed) return;
+    const double value = value_of(objective_, cost.energy_pj, static_cast<double>(cost.cycles));
+    const std::scoped_lock held(lock_);
+    if (value >= best_) return;
+    best_ = value;
+    answer_ = nest;
+}
+
+// What is not below it is no better than the best mapping.
+double Mapper::limit(const StopToken& stop) const {
+    if (stop.is_asked()) return -std::numeric_limits<double>::infinity();
+    return objective_ == Objective::latency ? best() - 0.5 : best() / slack;
+}
+
+}  // namespace onchip::exact

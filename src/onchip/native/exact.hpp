@@ -1,0 +1,80 @@
+// The mapping that costs least of all in a mapspace, proven. docs/mapping.md says why; begin there, then here:
+//
+// exact_space.hpp    the layer's factors, the machine's chains of memories, the ways to use the array
+// exact_tiling.hpp   one way: its tiles and what they move
+// exact_price.hpp    one criterion: what tiles cost, and the least of any chain
+// exact_descent.hpp  the chains that no criterion rules out
+// exact_way.hpp      one way: floors and criteria
+//
+// Here, all ways, in the order of their floors.
+
+#pragma once
+
+#include <atomic>
+#include <limits>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <vector>
+
+#include "exact_way.hpp"
+
+namespace onchip::exact {
+
+// In femtojoules, cycles, or their product.
+double value_of(Objective objective, double energy_pj, double cycles);
+
+class Mapper {
+public:
+    Mapper(Space space, Objective objective);
+
+    // Looks for what is better than `best`, in so many threads, until nothing is or the token asks to end. With one
+    // thread the same is found in the same order each time.
+    void run(double best, const StopToken& stop, Index workers);
+
+    // To be read at any time.
+    double best() const { return best_.load(std::memory_order_relaxed); }
+    double proven() const { return proven_.load(std::memory_order_relaxed); }
+    Count nodes() const { return nodes_.load(std::memory_order_relaxed); }
+
+    // The best mapping that was found; to be read after a run.
+    const std::optional<Nest>& answer() const { return answer_; }
+
+private:
+    // A way to use the array, by number: the first dimension's changes fastest.
+    struct Way {
+        double floor = 0.0;
+        double cycles = 0.0;
+        Count number = 0;
+    };
+
+    struct Worker {
+        Worker(const Space& space, Objective objective)
+            : search(space, objective), costs(space.layer, space.whole_machine) {}
+        WaySearch search;
+        layer::Costs costs;
+        Count at = 0;  // of the way that is searched; no mapping of those before is better
+    };
+
+    std::vector<Way> list_ways(Count& number, const StopToken& stop);
+    std::vector<Index> way_of(Count number) const;
+    void search_ways(const std::vector<Way>& ways, bool is_last, const StopToken& stop);
+    template <typename Look>
+    void in_turn(Count first, Count stop_at, Look look);
+    bool search_chains(Worker& worker, const Way& way, Count most_nodes, bool keeps_criteria, const StopToken& stop);
+    void consider(Worker& worker, const Nest& nest);
+    double limit(const StopToken& stop) const;
+    void has_proven(const std::vector<Way>& ways, bool is_last, const StopToken& stop);
+
+    Space space_;
+    Objective objective_;
+    double scale_;
+    std::vector<std::unique_ptr<Worker>> workers_;
+    std::mutex lock_;
+    std::optional<Nest> answer_;
+    std::atomic<double> best_{std::numeric_limits<double>::infinity()};
+    std::atomic<double> proven_{0.0};
+    std::atomic<Count> nodes_{0};
+};
+
+}  // namespace onchip::exact

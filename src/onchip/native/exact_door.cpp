@@ -1,0 +1,130 @@
+// `ExactMapper` for Python, and what rules ways out one at a time, for whoever holds it against all mappings.
+
+#include <nanobind/stl/array.h>
+#include <nanobind/stl/optional.h>
+#include <nanobind/stl/pair.h>
+#include <nanobind/stl/tuple.h>
+#include <nanobind/stl/vector.h>
+
+#include <limits>
+#include <optional>
+#include <stdexcept>
+#include <tuple>
+#include <utility>
+
+#include "doors.hpp"
+#include "exact.hpp"
+
+namespace nb = nanobind;
+using namespace nb::literals;
+
+namespace onchip {
+
+namespace {
+
+using namespace exact;
+
+using Sizes = std::array<Count, layer::loops>;
+using Way = std::vector<Index>;
+
+// A space that its searches share.
+class WayDoor {
+public:
+    WayDoor(const Space& space, Objective objective) : space_(space), search_(space_, objective) {}
+
+    std::optional<std::pair<double, double>> floor(const Way& way) {
+        check_places(way);
+        const auto found = search_.floor(way);
+        if (!found) return std::nullopt;
+        return std::pair(found->energy_pj, found->cycles);
+    }
+
+    bool may_be_below(const Way& way, double cycles, double limit, std::vector<Criterion> criteria) {
+        check(way);
+        if (criteria.empty()) throw std::invalid_argument("no criterion is in use");
+        search_.use(std::move(criteria));
+        return search_.may_be_below(way, cycles, limit);
+    }
+
+    // Every chain of a way whose bounds are below the limit, with the bounds of its places.
+    std::vector<std::pair<std::vector<double>, Nest>> chains(const Way& way, double limit) {
+        check(way);
+        std::vector<std::pair<std::vector<double>, Nest>> found;
+        const StopToken never;
+        for (Index complete_from = 1; complete_from <= search_.patterns(); ++complete_from) {
+            if (!search_.prepare(way, complete_from, limit, false)) continue;
+            while (search_.descent().next(limit, std::numeric_limits<Count>::max(), never) == Step::leaf)
+                found.emplace_back(search_.descent().bounds(), search_.descent().nest());
+        }
+        return found;
+    }
+
+    const std::vector<Criterion>& criteria() const { return search_.criteria(); }
+
+private:
+    void check(const Way& way) {
+        check_places(way);
+        if (!search_.floor(way)) throw std::invalid_argument("loops run out");
+    }
+
+    void check_places(const Way& way) const {
+        if (way.size() != space_.ways.size()) throw std::invalid_argument("a way is not of each dimension");
+        for (std::size_t along = 0; along < way.size(); ++along) {
+            if (way[along] < 0 || way[along] >= static_cast<Index>(space_.ways[along].size()))
+                throw std::invalid_argument("a way that there is not");
+        }
+    }
+
+    Space space_;
+    WaySearch search_;
+};
+
+void add_spaces(nb::module_& module) {
+    nb::class_<Space>(module, "ExactSpace")
+        .def(
+            "__init__",
+            [](Space* place, Layer layer, Machine machine, const Sizes& bounds,
+               std::array<std::vector<bool>, operands> holds, const std::array<double, operands>& touched,
+               const std::vector<std::vector<Sizes>>& ways) {
+                new (place) Space(std::move(layer), std::move(machine), bounds, std::move(holds), touched, ways);
+            },
+            nb::kw_only(), "layer"_a, "machine"_a, "bounds"_a, "holds"_a, "touched"_a, "ways"_a);
+    nb::class_<Nest>(module, "ExactNest")
+        .def_prop_ro("loops",
+                     [](const Nest& nest) {
+                         std::vector<std::tuple<Index, Count, Index>> found;
+                         for (const auto& [loop, size, along] : nest.loops) found.emplace_back(loop, size, along);
+                         return found;
+                     })
+        .def_ro("kept", &Nest::kept);
+}
+
+void add_ways(nb::module_& module) {
+    nb::class_<Criterion>(module, "ExactCriterion").def_prop_ro("is_energy", &Criterion::is_energy);
+    nb::class_<WayDoor>(module, "ExactWay")
+        .def(nb::init<const Space&, Objective>(), "space"_a, "objective"_a)
+        .def_prop_ro("criteria", &WayDoor::criteria)
+        .def("floor", &WayDoor::floor, "way"_a)
+        .def("may_be_below", &WayDoor::may_be_below, "way"_a, "cycles"_a, "limit"_a, "criteria"_a)
+        .def("chains", &WayDoor::chains, "way"_a, "limit"_a);
+}
+
+}  // namespace
+
+void add_exact(nb::module_& module) {
+    nb::enum_<Objective>(module, "ExactObjective")
+        .value("ENERGY", Objective::energy)
+        .value("LATENCY", Objective::latency)
+        .value("PRODUCT", Objective::product);
+    add_spaces(module);
+    add_ways(module);
+    nb::class_<Mapper>(module, "ExactMapper")
+        .def(nb::init<Space, Objective>(), "space"_a, "objective"_a)
+        .def("run", &Mapper::run, "best"_a, "stop"_a, "workers"_a, nb::call_guard<nb::gil_scoped_release>())
+        .def_prop_ro("best", &Mapper::best)
+        .def_prop_ro("proven", &Mapper::proven)
+        .def_prop_ro("nodes", &Mapper::nodes)
+        .def_prop_ro("answer", [](const Mapper& mapper) { return mapper.answer(); });
+}
+
+}  // namespace onchip

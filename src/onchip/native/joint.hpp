@@ -1,0 +1,105 @@
+// Order and residencies together: a best-first search over partial plans that proves the least cost of transfers.
+//
+// docs/search.md has the argument why each part is exact; `tests/oracles/joint_search.py` is a plain version.
+//
+// Words. Operators and tensors are numbered from 0 on; units are of the scratchpad's alignment. A state is a partial
+// plan: what is executed, what is resident, of which tensors that others still read DRAM has a copy. A tensor is
+// charged when it is evicted: the load that brings it back, and a store unless there is a copy. A child of a state
+// evicts a set of tensors, runs one operator, then whatever is safe to run at once. Children are deferred: built when
+// it is their turn. A choice is what is deferred of sets of evictions that are not listed yet. `joint_parts.hpp` has
+// the parts.
+
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "stop.hpp"
+
+namespace onchip::joint {
+
+using Index = std::int32_t;
+using Units = std::int64_t;
+using Cost = std::int64_t;
+
+inline constexpr Index none = -1;
+inline constexpr std::int64_t most_in_all = std::int64_t{1} << 60;
+inline constexpr std::int64_t unlimited = std::int64_t{1} << 62;
+
+struct Tensor {
+    Units units = 1;
+    Cost load_cost = 0;
+    Cost store_cost = 0;         // 0 where DRAM has a copy whenever it could leave
+    bool may_end_short = false;  // it may end within the last, partial unit of the capacity
+};
+
+// Its lists rise; what has to run before it has lower numbers.
+struct Operator {
+    std::vector<Index> reads;
+    std::vector<Index> writes;
+    std::vector<Index> predecessors;
+};
+
+struct Problem {
+    std::vector<Tensor> tensors;
+    std::vector<Operator> operators;
+    Units capacity_units = 0;
+
+    // Throws std::invalid_argument, saying which entry, for what no problem has.
+    void check() const;
+};
+
+// With greed, each executed operator counts as so much cost saved: plans come soon, and only an exhausted search proves
+// anything. Another seed breaks ties otherwise.
+struct Options {
+    Cost upper_bound = unlimited;  // only plans below it count
+    Cost greed = 0;
+    std::uint64_t seed = 0;
+    std::int64_t most_states = unlimited;
+    std::int64_t most_bytes = unlimited;
+
+    // Throws std::invalid_argument for what goes beyond 64 bits.
+    void check(const Problem& problem) const;
+};
+
+// Exhausted: no plan costs less than the upper bound.
+enum class Outcome { found, exhausted, stopped, states_spent, memory_spent };
+
+// One operator, and what is evicted before it.
+struct Move {
+    Index runs = none;
+    std::vector<Index> evicted;
+};
+
+class Search {
+public:
+    Search(const Problem& problem, const Options& options);
+    ~Search();
+
+    // Throws std::logic_error the second time: what was being built when it stopped is lost.
+    Outcome run(const StopToken& stop);
+
+    // How far it is, for any thread at any time: the states built and choices listed, and a bound on every plan's cost.
+    std::int64_t states() const { return states_.load(std::memory_order_relaxed); }
+    Cost lower_bound() const { return lower_bound_.load(std::memory_order_relaxed); }
+
+    // Of the plan found, once `run` has returned.
+    Cost cost() const;
+    std::vector<Move> moves() const;
+
+private:
+    struct Parts;
+
+    Outcome go_on(const StopToken& stop);
+    bool defer_children(Index state, const StopToken& stop);
+
+    std::unique_ptr<Parts> parts_;
+    std::atomic<std::int64_t> states_{0};
+    std::atomic<Cost> lower_bound_{0};
+    std::atomic<bool> is_begun_{false};
+    std::atomic<Index> goal_{none};
+};
+
+}  // namespace onchip::joint

@@ -1,0 +1,252 @@
+// What the joint search is made of: the problem's tables, the states, who dominates whom, what is deferred, evictions.
+
+#pragma once
+
+#include <algorithm>
+#include <deque>
+#include <map>
+#include <memory_resource>
+#include <span>
+#include <unordered_map>
+#include <vector>
+
+#include "joint_sets.hpp"
+
+namespace onchip::joint {
+
+// The problem, and what follows from it alone.
+struct Tables {
+    // What an operator writes and others read.
+    struct Left {
+        Units units = 0;
+        Cost cost = 0;  // of evicting all of it
+        bool may_end_short = false;
+    };
+
+    explicit Tables(const Problem& problem);
+
+    std::vector<Tensor> tensors;
+    Index operator_count;
+    Index operator_words;
+    Index tensor_words;
+    Units capacity_units;
+    Lists reads;
+    Lists writes;
+    Lists predecessors;
+    Lists successors;
+    Lists readers;                             // of each tensor
+    std::vector<Word> may_end_short;           // a set of tensors
+    std::vector<bool> operands_may_end_short;  // of each operator
+    std::vector<Left> left;                    // of each operator
+    std::vector<Word> hashes;                  // of each operator; that of a set is their exclusive or
+};
+
+// Sets of tensors that leave together: each is an earlier one and one more; `none` is the empty one.
+class EvictedSets {
+public:
+    explicit EvictedSets(Budget& budget) : links_(&budget) {}
+
+    Index with(Index set, Index tensor) {
+        links_.push_back({tensor, set});
+        return static_cast<Index>(links_.size() - 1);
+    }
+    template <typename Visit>
+    void visit(Index set, Visit visit_tensor) const {
+        for (; set != none; set = links_[set].rest) visit_tensor(links_[set].tensor);
+    }
+
+private:
+    struct Link {
+        Index tensor = none;
+        Index rest = none;
+    };
+
+    std::pmr::vector<Link> links_;
+};
+
+struct State {
+    Word hash = 0;  // of the set of operators executed
+    Cost cost = 0;  // with the reload of every live tensor that has left
+    Units used_units = 0;
+    std::size_t first_move = 0;  // where the operators that it ran after its parent begin
+    Index steps = 0;             // operators executed
+    Index parent = none;
+    Index evicted = none;  // the set that left before the first of its operators
+    Index peer = none;     // the next state that has executed the same
+    bool is_dominated = false;
+};
+
+// The states built so far, and how one comes from another.
+class States {
+public:
+    States(const Tables& tables, const EvictedSets& sets, Budget& budget);
+
+    Index size() const { return static_cast<Index>(states_.size()); }
+    State& operator[](Index state) { return states_[state]; }
+    const State& operator[](Index state) const { return states_[state]; }
+    const Word* executed(Index state) const { return chunks_[state >> chunk_bits_].data() + row_in_chunk(state); }
+    const Word* ready(Index state) const { return executed(state) + tables_.operator_words; }
+    const Word* resident(Index state) const { return ready(state) + tables_.operator_words; }
+    const Word* copied(Index state) const { return resident(state) + tables_.tensor_words; }
+
+    // Both return the new state, which is the last, or none if they were asked to stop.
+    Index build_root(const StopToken& stop);
+    Index build(Index parent, Index runs, Index evicted, Cost cost, const StopToken& stop);
+    void drop_last();
+
+    // The operators that a state ran after its parent.
+    std::span<const Index> moves(Index state) const;
+
+    Cost evict_cost(Index state, Index tensor) const {
+        const Tensor& one = tables_.tensors[tensor];
+        return has(copied(state), tensor) ? one.load_cost : one.load_cost + one.store_cost;
+    }
+    // Units that are missing for an operator if nothing leaves; below 0 what stays free.
+    Units units_over(Index state, Index runs) const;
+    bool fits(Index state, Index runs) const;
+
+private:
+    std::size_t row_in_chunk(Index state) const { return row_words_ * (state & ((1 << chunk_bits_) - 1)); }
+    Word* row(Index state) { return chunks_[state >> chunk_bits_].data() + row_in_chunk(state); }
+    Index add_row();
+    bool is_last_use(Index state, Index tensor, Index runs) const;
+    void execute(Index state, Index runs);
+    void drop_if_dead(Index state, Index tensor, Index runs);
+    bool have_all_run(Index state, std::span<const Index> operators) const;
+    bool run_safe_moves(Index state, const StopToken& stop);
+    Index safe_move(Index state) const;
+    bool is_safe(Index state, Index runs) const;
+
+    const Tables& tables_;
+    const EvictedSets& sets_;
+    std::size_t row_words_;
+    std::pmr::vector<State> states_;
+    int chunk_bits_;                                   // of the number of states in a chunk
+    std::pmr::vector<std::pmr::vector<Word>> chunks_;  // state after state: executed, ready, resident, copied
+    std::pmr::vector<Index> moves_;
+};
+
+// The states that no other makes useless, found by what they have executed.
+class Frontier {
+public:
+    Frontier(const Tables& tables, States& states, Budget& budget)
+        : tables_(tables), states_(states), first_(&budget) {}
+
+    // False where another is as good; else those that the state makes useless are marked.
+    bool enter(Index state);
+
+private:
+    Index& first_peer(Index state);
+    bool dominates(Index better, Index worse) const;
+
+    const Tables& tables_;
+    States& states_;
+    std::pmr::unordered_map<Word, Index> first_;  // the first peer of each set executed, by its hash
+};
+
+// A child that is not built yet; or, `following` not none, a choice: the sets that contain `evicted` and beyond it only
+// candidates from that place on.
+struct Deferred {
+    Index parent = none;
+    Index runs = none;
+    Index evicted = none;
+    Index following = none;
+};
+
+// What is deferred, the cheapest first; of the same priority (the cost less what greed counts as saved) those with the
+// most operators executed; of these first come, first served, or any, by the seed.
+class Queue {
+public:
+    struct Popped {
+        Deferred deferred;
+        Cost cost = 0;
+    };
+
+    Queue(const Options& options, Budget& budget) : options_(options), by_priority_(&budget) {}
+
+    bool is_empty() const { return by_priority_.empty(); }
+    bool accepts(Cost cost) const { return cost < options_.upper_bound; }
+
+    // The child costs so much, `steps` operators being executed then.
+    void push(const Deferred& child, Cost cost, Index steps);
+    Popped pop();
+
+private:
+    struct Key {
+        Cost priority = 0;
+        Index steps = 0;
+        bool operator<(const Key& other) const {
+            return priority != other.priority ? priority < other.priority : steps > other.steps;
+        }
+    };
+
+    const Options& options_;
+    std::pmr::map<Key, std::pmr::deque<Deferred>> by_priority_;
+    std::uint64_t popped_ = 0;
+};
+
+// Lists the inclusion-minimal sets of evictions that make an operator fit, so many nodes at a time.
+class Evictions {
+public:
+    Evictions(const Tables& tables, const States& states, EvictedSets& sets, Queue& queue, Budget& budget);
+
+    // Defers a child for each set of a choice, and what of it is not listed; false if asked to stop.
+    bool defer(const Deferred& choice, const StopToken& stop);
+
+private:
+    // A resident tensor that may leave.
+    struct Candidate {
+        Index tensor = none;
+        Index next_reader = none;  // the first of its readers that has not run
+        Units units = 0;
+        Cost cost = 0;
+        Index rather = none;  // the earlier candidate that would rather leave
+        bool may_end_short = false;
+        bool is_chosen = false;
+    };
+
+    // A candidate chosen on the way, and the set with it, once it is needed.
+    struct Chosen {
+        Index candidate = none;
+        Index set = none;
+    };
+
+    // What is left to choose: `over` units too many, and candidates from a place on.
+    struct Node {
+        Units over = 0;
+        Cost cost = 0;
+        Index following = 0;
+    };
+
+    // joint_candidates.cpp
+    void list_candidates(Index state, Index runs);
+    void list_residents(Index state);
+    bool leaves_rather(Index state, const Candidate& rather, const Candidate& other);
+    bool runs_before(Index first, Index second);
+    Index next_reader(Index state, std::span<const Index> readers, std::size_t& at) const;
+
+    // joint_evictions.cpp
+    Node begin(const Deferred& choice);
+    bool holds(Units over) const;
+    bool is_minimal(Units over);
+    void choose(Node& node);
+    void take_back(Node& node);
+    void push(const Deferred& choice, Cost cost, Index following);
+    void push_rest(const Deferred& choice, Node node);
+    Cost worth_of_a_unit(Units over) const;
+    Cost least_cost_from(Index following, Units over, Cost worth) const;
+
+    const Tables& tables_;
+    const States& states_;
+    EvictedSets& sets_;
+    Queue& queue_;
+    std::pmr::vector<std::pmr::vector<Word>> ancestors_;  // of each operator; empty until asked for
+    std::vector<Index> walked_;
+    std::vector<Candidate> residents_;  // of the state `listed_`
+    std::vector<Candidate> candidates_;
+    std::vector<Chosen> path_;
+    Index listed_ = none;
+    bool operands_may_end_short_ = false;
+};
+
+}  // namespace onchip::joint

@@ -1,0 +1,101 @@
+// What the parts of the joint search are stored in: sets as words, lists, memory that is limited.
+
+#pragma once
+
+#include <algorithm>
+#include <bit>
+#include <cstddef>
+#include <memory_resource>
+#include <new>
+#include <span>
+#include <vector>
+
+#include "joint.hpp"
+
+namespace onchip::joint {
+
+using Word = std::uint64_t;
+
+inline constexpr Index word_bits = 64;
+
+// Sets of operators or tensors are words that stand somewhere else.
+
+inline Index words_for(std::size_t count) {
+    return static_cast<Index>((count + word_bits - 1) / word_bits);
+}
+
+inline std::size_t word_of(Index item) {
+    return static_cast<std::size_t>(item) / word_bits;
+}
+
+inline Word bit_of(Index item) {
+    return Word{1} << (static_cast<std::size_t>(item) % word_bits);
+}
+
+inline bool has(const Word* set, Index item) {
+    return (set[word_of(item)] & bit_of(item)) != 0;
+}
+
+inline void add(Word* set, Index item) {
+    set[word_of(item)] |= bit_of(item);
+}
+
+inline void remove(Word* set, Index item) {
+    set[word_of(item)] &= ~bit_of(item);
+}
+
+// Scrambles a number (SplitMix64).
+inline Word mixed(Word word) {
+    word = (word + 1) * 0x9E3779B97F4A7C15U;
+    word = (word ^ (word >> 30U)) * 0xBF58476D1CE4E5B9U;
+    word = (word ^ (word >> 27U)) * 0x94D049BB133111EBU;
+    return word ^ (word >> 31U);
+}
+
+// Takes the lowest item of a word out of it.
+inline Index take_lowest(Word& word) {
+    const int lowest = std::countr_zero(word);
+    word &= word - 1;
+    return lowest;
+}
+
+// Memory for so many bytes at most: std::bad_alloc beyond.
+class Budget : public std::pmr::memory_resource {
+public:
+    explicit Budget(std::int64_t most_bytes) : left_bytes_(static_cast<std::size_t>(std::min(most_bytes, reach))) {}
+
+private:
+    void* do_allocate(std::size_t bytes, std::size_t alignment) override {
+        if (bytes > left_bytes_) throw std::bad_alloc();
+        void* place = std::pmr::new_delete_resource()->allocate(bytes, alignment);
+        left_bytes_ -= bytes;
+        return place;
+    }
+    void do_deallocate(void* place, std::size_t bytes, std::size_t alignment) override {
+        std::pmr::new_delete_resource()->deallocate(place, bytes, alignment);
+        left_bytes_ += bytes;
+    }
+    bool do_is_equal(const std::pmr::memory_resource& other) const noexcept override { return this == &other; }
+
+    static constexpr std::int64_t reach = std::int64_t{1} << 34;  // of indices, whatever they count
+
+    std::size_t left_bytes_;
+};
+
+// Lists, one behind the other.
+class Lists {
+public:
+    void append(const std::vector<Index>& list) {
+        items_.insert(items_.end(), list.begin(), list.end());
+        stops_.push_back(items_.size());
+    }
+    std::span<const Index> operator[](Index at) const {
+        return {items_.data() + stops_[at], stops_[at + 1] - stops_[at]};
+    }
+
+private:
+    std::vector<std::size_t> stops_{0};
+    std::vector<Index> items_;
+};
+
+}  // namespace onchip::joint

@@ -1,0 +1,76 @@
+"""Whatever a file holds: one line that names it, within ten seconds and 2 GiB."""
+
+from __future__ import annotations
+
+import os
+import resource
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from support.hostile_files import ANY, CSV, JSON, ONNX, PACKED, YAML, Maker
+
+GREATEST_SECONDS = 10
+GREATEST_BYTES = 2 * 2**30
+READERS: dict[str, tuple[str, dict[str, Maker]]] = {
+    "info {}.json": (".json", ANY | JSON),
+    "info {}.json.gz": (".json.gz", PACKED),
+    "info {}.onnx": (".onnx", ANY | ONNX),
+    "plan lenet5 --accelerator {}.yaml": (".yaml", ANY | YAML),
+    "pack {}.csv --minimize": (".csv", ANY | CSV),
+}
+OTHER_READERS: dict[str, tuple[str, dict[str, Maker]]] = {
+    "map conv:n1k8c4p6q6r3s3 --accelerator {}.yaml": (".yaml", ANY | YAML),
+    "map {}.yaml --accelerator simba": (".yaml", ANY | YAML),
+    "pack {}.csv.gz --minimize": (".csv.gz", PACKED),
+    "check {}.json lenet5": (".json", ANY | JSON),
+    "check {}.json.gz lenet5": (".json.gz", PACKED),
+    "check {}.yaml lenet5 --accelerator simba": (".yaml", ANY | YAML),
+    "explain {}.json lenet5": (".json", ANY),
+    "run {}.json lenet5": (".json", ANY),
+}
+
+
+def cases(readers: dict[str, tuple[str, dict[str, Maker]]]) -> list[object]:
+    return [
+        pytest.param(verb, suffix, make, id=f"{verb}-{name}")
+        for verb, (suffix, makers) in readers.items()
+        for name, make in makers.items()
+    ]
+
+
+def limit() -> None:
+    resource.setrlimit(resource.RLIMIT_CPU, (GREATEST_SECONDS, GREATEST_SECONDS))
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+
+
+@pytest.mark.parametrize(("verb", "suffix", "make"), cases(READERS))
+def test_a_hostile_file_is_one_line(tmp_path: Path, verb: str, suffix: str, make: Maker) -> None:
+    is_one_line(tmp_path, verb, suffix, make)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("verb", "suffix", "make"), cases(OTHER_READERS))
+def test_a_hostile_file_is_one_line_to_every_verb(tmp_path: Path, verb: str, suffix: str, make: Maker) -> None:
+    is_one_line(tmp_path, verb, suffix, make)
+
+
+def is_one_line(tmp_path: Path, verb: str, suffix: str, make: Maker) -> None:
+    path = tmp_path / f"file{suffix}"
+    make(path)
+    arguments = verb.format(tmp_path / "file").split()
+    command = [sys.executable, "-m", "onchip", *arguments]
+    environment = {**os.environ, "ONCHIP_CACHE": str(tmp_path / "cache")}
+    said = tmp_path / "said"
+    with said.open("wb") as errors:
+        process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=errors, preexec_fn=limit, env=environment)
+        _, status, used = os.wait4(process.pid, 0)
+    process.returncode = os.waitstatus_to_exitcode(status)
+    lines = said.read_text().splitlines()
+
+    assert (process.returncode, len(lines)) == (2, 1), lines[-3:]
+    assert lines[0].startswith(f"onchip: {path}: ")
+    assert len(lines[0]) < 1000
+    assert used.ru_maxrss * 1024 < GREATEST_BYTES

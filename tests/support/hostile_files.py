@@ -1,0 +1,291 @@
+"""Files made to exhaust whoever reads them, by name; each is small, or lies sparse on the disk."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import os
+import zlib
+from collections.abc import Callable
+from pathlib import Path
+from typing import TypeAlias
+
+import onnx
+from onnx.helper import make_function, make_graph, make_model, make_node, make_opsetid, make_tensor_value_info
+
+Maker: TypeAlias = Callable[[Path], None]
+
+GRAPH_HEAD = '{"format": "onchip-graph", "version": 1, "name": "n", "tensors": '
+YAML_HEAD = "format: onchip-accelerator\nversion: 1\nname: chip\n"
+HUGE = 100 * 2**30
+
+
+def unfolding(path: Path) -> None:
+    """100 GB of spaces, in gzip members that repeat one of 1 GB."""
+    member = b"".join(_member(b" " * 2**20, 2**10))
+    with path.open("wb") as file:
+        for _ in range(HUGE // 2**30):
+            file.write(member)
+
+
+def _member(block: bytes, times: int) -> list[bytes]:
+    packer = zlib.compressobj(9, zlib.DEFLATED, 31)
+    return [*(packer.compress(block) for _ in range(times)), packer.flush()]
+
+
+def sparse(path: Path) -> None:
+    """100 GB of zeros that take no room on the disk."""
+    path.touch()
+    os.truncate(path, HUGE)
+
+
+def cut_gzip(path: Path) -> None:
+    path.write_bytes(gzip.compress(b" " * 10_000)[:-9])
+
+
+def folder(path: Path) -> None:
+    path.mkdir()
+
+
+def device(path: Path) -> None:
+    path.symlink_to("/dev/zero")
+
+
+def nothing(path: Path) -> None:
+    path.touch()
+
+
+def no_text(path: Path) -> None:
+    path.write_bytes(b'{"format": "onchip-graph\xff\xfe", "version": 1}')
+
+
+def deep_json(path: Path) -> None:
+    path.write_text("[" * 10**6 + "]" * 10**6)
+
+
+def deep_objects(path: Path) -> None:
+    path.write_text('{"a":' * 10**6 + "1" + "}" * 10**6)
+
+
+def deep_attribute(path: Path) -> None:
+    """As deep as Python's parser goes, where any value may stand."""
+    deep = "[" * 900 + "]" * 900
+    operator = '{"name": "o", "kind": "Conv", "inputs": ["x"], "outputs": ["y"], "attributes": {"a": %s}}'
+    tensors = '[{"name": "x", "bytes": 1, "role": "input"}, {"name": "y", "bytes": 1, "role": "output"}]'
+    path.write_text(f'{GRAPH_HEAD}{tensors}, "operators": [{operator % deep}]}}')
+
+
+def many_lists(path: Path) -> None:
+    path.write_text(f"{GRAPH_HEAD}[{','.join(['[]'] * 10**7)}]" + ', "operators": []}')
+
+
+def one_tensor(**fields: object) -> Maker:
+    def write(path: Path) -> None:
+        tensor = {"name": "x", "role": "input", **fields}
+        path.write_text(f'{GRAPH_HEAD}[{json.dumps(tensor)}], "operators": []}}')
+
+    return write
+
+
+def number(text: str) -> Maker:
+    def write(path: Path) -> None:
+        path.write_text(GRAPH_HEAD + '[{"name": "x", "role": "input", "bytes": ' + text + '}], "operators": []}')
+
+    return write
+
+
+def laughs(path: Path) -> None:
+    """Aliases of lists of aliases: 10**30 values."""
+    lines = ["l0: &l0 [lol, lol, lol, lol, lol, lol, lol, lol, lol, lol]"]
+    lines += [f"l{at}: &l{at} [{', '.join([f'*l{at - 1}'] * 10)}]" for at in range(1, 30)]
+    path.write_text(YAML_HEAD + "\n".join(lines) + "\nmemories: *l29\n")
+
+
+def merged_laughs(path: Path) -> None:
+    """The same with merged mappings."""
+    lines = ["l0: &l0 {a: lol}"]
+    lines += [f"l{at}: &l{at} {{<<: [{', '.join([f'*l{at - 1}'] * 10)}]}}" for at in range(1, 30)]
+    path.write_text(YAML_HEAD + "\n".join(lines) + "\n<<: *l29\n")
+
+
+def layer_laughs(path: Path) -> None:
+    """Aliases in what begins like a layer of ZigZag's."""
+    lines = ["- operator_type: Conv", "  l0: &l0 [lol, lol]"]
+    lines += [f"  l{at}: &l{at} [*l{at - 1}, *l{at - 1}]" for at in range(1, 60)]
+    path.write_text("\n".join(lines))
+
+
+def deep_yaml(path: Path) -> None:
+    path.write_text(YAML_HEAD + "memories: " + "[" * 10**6)
+
+
+def deep_mappings(path: Path) -> None:
+    path.write_text(YAML_HEAD + "\n".join(f"{' ' * at}a:" for at in range(5000)))
+
+
+def long_yaml(path: Path) -> None:
+    path.write_text(YAML_HEAD + "memories:\n" + "- {name: m, capacity: 1KiB}\n" * 10**6)
+
+
+def yaml_number(text: str) -> Maker:
+    def write(path: Path) -> None:
+        path.write_text(f"{YAML_HEAD}memories:\n- {{name: m, capacity: {text}, scratchpad: true}}\n")
+
+    return write
+
+
+def csv_row(row: str) -> Maker:
+    def write(path: Path) -> None:
+        path.write_text(f"id,lower,upper,size\n{row}\n")
+
+    return write
+
+
+def long_field(path: Path) -> None:
+    path.write_text("id,lower,upper,size\n" + "a" * 10**7 + ",0,1,1\n")
+
+
+def many_columns(path: Path) -> None:
+    path.write_text(",".join(["id"] * 10**6) + "\n")
+
+
+def many_fields(path: Path) -> None:
+    path.write_text("id,lower,upper,size\n" + "," * 10**7 + "\n")
+
+
+def open_quote(path: Path) -> None:
+    path.write_text('id,lower,upper,size\n"' + "a,0,1,1\n" * 10**6)
+
+
+def _model(nodes: list[onnx.NodeProto], dims: list[int], functions: list[onnx.FunctionProto]) -> onnx.ModelProto:
+    value = onnx.TensorProto.FLOAT
+    graph = make_graph(
+        nodes, "g", [make_tensor_value_info("x", value, dims)], [make_tensor_value_info("y", value, None)]
+    )
+    opsets = [make_opsetid("", 20), make_opsetid("own", 1)]
+    return make_model(graph, opset_imports=opsets, functions=functions, ir_version=9)
+
+
+def doubling_functions(path: Path) -> None:
+    """30 functions, each of which calls the next twice."""
+    opsets = [make_opsetid("", 20), make_opsetid("own", 1)]
+    functions = []
+    for level in range(30):
+        kind, domain = ("Relu", "") if level == 29 else (f"f{level + 1}", "own")
+        nodes = [make_node(kind, ["a"], ["m"], domain=domain), make_node(kind, ["m"], ["b"], domain=domain)]
+        functions.append(make_function("own", f"f{level}", ["a"], ["b"], nodes, opsets))
+    onnx.save(_model([make_node("f0", ["x"], ["y"], domain="own")], [1], functions), path)
+
+
+def endless_functions(path: Path) -> None:
+    """Two functions that call each other."""
+    opsets = [make_opsetid("", 20), make_opsetid("own", 1)]
+    functions = [
+        make_function("own", name, ["a"], ["b"], [make_node(other, ["a"], ["b"], domain="own")], opsets)
+        for name, other in (("f0", "f1"), ("f1", "f0"))
+    ]
+    onnx.save(_model([make_node("f0", ["x"], ["y"], domain="own")], [1], functions), path)
+
+
+def huge_input(path: Path) -> None:
+    onnx.save(_model([make_node("Relu", ["x"], ["y"])], [2**62, 2**62], []), path)
+
+
+def huge_constant(path: Path) -> None:
+    """A constant of 2**62 elements that a reshape asks for."""
+    shape = onnx.helper.make_tensor("s", onnx.TensorProto.INT64, [1], [2**62])
+    nodes = [
+        make_node("Constant", [], ["s"], value=shape),
+        make_node("ConstantOfShape", ["s"], ["big"]),
+        make_node("Cast", ["big"], ["shape"], to=onnx.TensorProto.INT64),
+        make_node("Reshape", ["x", "shape"], ["y"]),
+    ]
+    onnx.save(_model(nodes, [1], []), path)
+
+
+def large_range(path: Path) -> None:
+    """Numbers from 0 to 2**40, whose length nothing but their computation says."""
+    ends = {"zero": 0, "end": 2**40, "one": 1}
+    nodes = [
+        make_node("Constant", [], [name], value=onnx.helper.make_tensor(name, onnx.TensorProto.INT64, [], [at]))
+        for name, at in ends.items()
+    ]
+    nodes += [make_node("Add", ["end", "zero"], ["far"]), make_node("Range", ["zero", "far", "one"], ["shape"])]
+    nodes += [make_node("Reshape", ["x", "shape"], ["y"])]
+    onnx.save(_model(nodes, [1], []), path)
+
+
+def large_tile(path: Path) -> None:
+    """A constant of 2**36 elements that is only known by computing it."""
+    small = onnx.helper.make_tensor("v", onnx.TensorProto.INT64, [1], [2**36])
+    nodes = [
+        make_node("Constant", [], ["v"], value=small),
+        make_node("Abs", ["v"], ["times"]),
+        make_node("Tile", ["v", "times"], ["tiled"]),
+        make_node("Abs", ["tiled"], ["shape"]),
+        make_node("Reshape", ["x", "shape"], ["y"]),
+    ]
+    onnx.save(_model(nodes, [1], []), path)
+
+
+def deep_onnx(path: Path) -> None:
+    """Graphs within attributes of nodes, a thousand deep, written by hand: protobuf itself refuses them."""
+    inner = b""
+    for _ in range(1000):  # graph -> node (1) -> attribute (5) -> graph (6)
+        for field in (6, 5, 1):
+            inner = _field(field, inner)
+    path.write_bytes(bytes([8, 9]) + _field(8, bytes([16, 20])) + _field(7, inner))
+
+
+def sparse_onnx(path: Path) -> None:
+    """A weight of 100 GB in a field that no graph has."""
+    with path.open("wb") as file:
+        file.write(bytes([8, 9]) + _field(8, bytes([16, 20])) + bytes([15 << 3 | 2]) + _length(HUGE))
+    os.truncate(path, path.stat().st_size + HUGE)
+
+
+def many_onnx_fields(path: Path) -> None:
+    """100 million fields of two bytes that no model has."""
+    path.write_bytes(bytes([8, 9]) + _field(8, bytes([16, 20])) + bytes([15 << 3, 1]) * 10**8)
+
+
+def _field(number: int, content: bytes) -> bytes:
+    return bytes([number << 3 | 2]) + _length(len(content)) + content
+
+
+def _length(value: int) -> bytes:
+    encoded = bytearray()
+    while value > 127:
+        encoded.append(value & 127 | 128)
+        value >>= 7
+    return bytes((*encoded, value))
+
+
+ANY: dict[str, Maker] = {
+    "sparse": sparse, "folder": folder, "device": device, "nothing": nothing, "no_text": no_text,
+}  # fmt: skip
+PACKED: dict[str, Maker] = {"unfolding": unfolding, "cut_gzip": cut_gzip}
+JSON: dict[str, Maker] = {
+    "deep_json": deep_json, "deep_objects": deep_objects, "deep_attribute": deep_attribute, "many_lists": many_lists,
+    "near_2_63": one_tensor(bytes=2**63 - 1), "above_2_63": one_tensor(bytes=2**63),
+    "huge_shape": one_tensor(shape=[2**62] * 60, bits=2**62), "many_dimensions": one_tensor(shape=[2] * 10**5, bits=8),
+    "1e400": number("1e400"), "NaN": number("NaN"), "Infinity": number("-Infinity"),
+    "long_number": number("9" * 10**6), "long_real": number("0." + "9" * 10**6),
+}  # fmt: skip
+YAML: dict[str, Maker] = {
+    "laughs": laughs, "merged_laughs": merged_laughs, "layer_laughs": layer_laughs,
+    "deep_yaml": deep_yaml, "deep_mappings": deep_mappings,
+    "long_yaml": long_yaml, "yaml_nan": yaml_number(".nan"), "yaml_inf": yaml_number("-.inf"),
+    "yaml_1e400": yaml_number("1.0e+400"), "yaml_long": yaml_number("9" * 10**6), "yaml_2_63": yaml_number(str(2**63)),
+    "yaml_base_60": yaml_number("1:" * 10**5 + "1"), "yaml_binary": yaml_number("0b" + "1" * 10**6),
+}  # fmt: skip
+CSV: dict[str, Maker] = {
+    "csv_2_63": csv_row(f"a,0,1,{2**63}"), "csv_long": csv_row("a,0,1," + "9" * 10**5), "csv_nan": csv_row("a,0,1,nan"),
+    "csv_1e400": csv_row("a,0,1e400,1"), "long_field": long_field, "many_columns": many_columns,
+    "many_fields": many_fields, "open_quote": open_quote,
+}  # fmt: skip
+ONNX: dict[str, Maker] = {
+    "doubling_functions": doubling_functions, "endless_functions": endless_functions, "huge_input": huge_input,
+    "huge_constant": huge_constant, "large_range": large_range, "large_tile": large_tile, "deep_onnx": deep_onnx,
+    "sparse_onnx": sparse_onnx, "many_onnx_fields": many_onnx_fields,
+}  # fmt: skip
