@@ -14,7 +14,6 @@ from onchip.solve.ordering.given import with_order_settled
 from onchip.solve.run.budgets import Budget, Budgets, budgets_of, roomy_problem
 from onchip.solve.run.compose import non_compulsory_cost, schedule_of_moves
 from onchip.solve.run.limits import Run
-from onchip.solve.run.start import silent_run
 from onchip.solve.spilling.belady import belady_moves
 from onchip.solve.spilling.greedy import greedy_moves
 
@@ -121,7 +120,7 @@ def graph_of(network: str, granularity: Granularity) -> Graph:
 @cache
 def budgets(graph: Graph, count: Count) -> Budgets:
     """Return M_R and M_P, found once."""
-    return budgets_of(roomy_problem(graph, count), Limits(time_limit_seconds=SECONDS_FOR_MIN_PEAK), silent_run)
+    return budgets_of(roomy_problem(graph, count), Limits(time_limit_seconds=SECONDS_FOR_MIN_PEAK))
 
 
 def problem_of(case: Case, order: Order) -> Problem | None:

@@ -7,7 +7,6 @@ from dataclasses import dataclass, field
 
 from onchip import Count, Graph, Limits, Memory, Operator, Order, Problem, Role, Tensor
 from onchip.solve.run.budgets import budgets_of, roomy_problem
-from onchip.solve.run.start import silent_run
 
 LEAST_OPERATORS, MOST_OPERATORS = 8, 20
 GREATEST_BYTES = (4, 9, 9, 30, 100)
@@ -21,7 +20,7 @@ def small_problem(seed: int, order: Order) -> Problem:
     """Return the seed's graph at a capacity from M_R on, with the alignment of the seed."""
     graph, chance = small_graph(seed), random.Random(~seed)
     alignment = chance.choice(ALIGNMENTS)
-    budgets = budgets_of(roomy_problem(graph, Count.ACTIVATIONS, alignment), Limits(), silent_run)
+    budgets = budgets_of(roomy_problem(graph, Count.ACTIVATIONS, alignment), Limits())
     least, most = budgets.required_bytes, budgets.min_peak_bytes
     capacity = least + round(((most or least) - least) * chance.choice(SHARES))
     return Problem(graph, (Memory("sram", capacity, alignment),), order=order)

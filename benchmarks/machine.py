@@ -28,7 +28,6 @@ from onchip.simulate.machine import run_plan_on_machine
 from onchip.simulate.reference import Reference, run_in_given_order
 from onchip.solve.run.budgets import Budget, budgets_of, roomy_problem
 from onchip.solve.run.registry import METHODS
-from onchip.solve.run.start import silent_run
 from onchip.verify.verifier import verify
 
 sys.path.insert(0, str(Path(__file__).parent.parent / "examples"))
@@ -71,7 +70,7 @@ def rows_of(name: str, path: Path) -> Iterator[Row]:
     inputs = {tensor.name: kernels.network_input(tensor) for tensor in graph.with_role(Role.INPUT)}
     roomy = roomy_problem(graph, Problem(graph, (Memory("sram", 1),)).count)
     reference = run_in_given_order(roomy, kernels, inputs)
-    budgets = budgets_of(roomy, LIMITS, silent_run)
+    budgets = budgets_of(roomy, LIMITS)
     relative = kernels.difference_from_whole_model(inputs, reference.outputs)
     for budget in Budget:
         capacity_bytes = budgets.capacity_bytes(budget)

@@ -19,7 +19,6 @@ from pathlib import Path
 from onchip import Limits, Memory, Order, Problem, Reading, plan_problem, read_network
 from onchip.answer.document import Granularity
 from onchip.solve.run.budgets import Budget, budgets_of, roomy_problem
-from onchip.solve.run.start import silent_run
 
 sys.path.insert(0, str(Path(__file__).parent.parent / "examples"))
 from light_model import light_models
@@ -89,7 +88,7 @@ def rows_of(name: str, path: Path) -> Iterator[Row]:
     for granularity in Granularity:
         graph = read_network(str(path), Reading(bits=8, granularity=granularity))
         roomy = roomy_problem(graph, Reading().count)
-        budgets = budgets_of(roomy, limits, silent_run)
+        budgets = budgets_of(roomy, limits)
         for budget in Budget:
             capacity_bytes = budgets.capacity_bytes(budget)
             if capacity_bytes is None:

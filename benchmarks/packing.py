@@ -28,7 +28,6 @@ from onchip.solve.joint.search import BestFirstSearch
 from onchip.solve.run.budgets import Budget, budgets_of, roomy_problem
 from onchip.solve.run.compose import schedule_of_moves
 from onchip.solve.run.limits import Run
-from onchip.solve.run.start import silent_run
 from onchip.verify.packing import verify_packing
 
 INSTANCES = Path(__file__).parent.parent / "tests" / "data" / "minimalloc"
@@ -82,7 +81,7 @@ def schedule_rows() -> Iterator[Row]:
         for granularity in Granularity:
             graph = read_network(name, Reading(bits=8, granularity=granularity))
             roomy = roomy_problem(graph, Reading().count)
-            budgets = budgets_of(roomy, Limits(time_limit_seconds=TIME_LIMIT_SECONDS), silent_run)
+            budgets = budgets_of(roomy, Limits(time_limit_seconds=TIME_LIMIT_SECONDS))
             for budget in Budget:
                 capacity_bytes = budgets.capacity_bytes(budget)
                 if capacity_bytes is None:

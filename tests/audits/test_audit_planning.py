@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import random
-import time
 from dataclasses import replace
 
 import pytest
@@ -18,6 +17,7 @@ from onchip.audits.moments import MomentsModel
 from onchip.audits.moments_variables import MomentModel
 from onchip.audits.planning import audit_plan
 from onchip.audits.search import Answered, OutOfTimeError, searched
+from onchip.clock import Deadline
 from onchip.ir.graph import Graph
 from onchip.ir.operator import Operator
 from onchip.ir.tensor import Role, Tensor
@@ -26,7 +26,7 @@ from oracles.one_scratchpad import least_peak, least_traffic, long_lived_graph, 
 from oracles.scratchpads import least_cost_of_instructions
 
 SECONDS = 30.0
-NOW = float("inf")
+NEVER = Deadline()
 
 
 def one_scratchpad(seed: int) -> Problem:
@@ -108,7 +108,7 @@ def test_what_crosses_operators_is_a_relaxation(orders: bool) -> None:
         problem = one_scratchpad(seed)
         if (truth := truth_of(problem)) is None:
             continue
-        model = CrossingsModel(ProblemFacts(problem), truth + 1, NOW, orders=orders).model
+        model = CrossingsModel(ProblemFacts(problem), truth + 1, NEVER, orders=orders).model
         assert searched(model, SECONDS, 1)[0] is Answered.SOLUTION, seed
 
 
@@ -118,7 +118,9 @@ def test_residencies_without_room_between_steps_are_a_relaxation() -> None:
         if (truth := truth_of(problem)) is None:
             continue
         shape = MomentModel(truth + 1, with_addresses=False, transits=1, room_between=False)
-        assert searched(MomentsModel(ProblemFacts(problem), shape, NOW).model, SECONDS, 1)[0] is Answered.SOLUTION, seed
+        assert searched(MomentsModel(ProblemFacts(problem), shape, NEVER).model, SECONDS, 1)[0] is Answered.SOLUTION, (
+            seed
+        )
 
 
 def test_in_a_given_order_what_crosses_operators_is_exact_in_bytes() -> None:
@@ -127,7 +129,7 @@ def test_in_a_given_order_what_crosses_operators_is_exact_in_bytes() -> None:
         problem = replace(problem, memories=(replace(problem.memories[0], alignment_bytes=1),))
         truth = least_traffic(problem, with_addresses=False)
         if truth:
-            model = CrossingsModel(ProblemFacts(problem), truth, NOW, orders=False).model
+            model = CrossingsModel(ProblemFacts(problem), truth, NEVER, orders=False).model
             assert searched(model, SECONDS, 1)[0] is Answered.NONE, seed
 
 
@@ -156,4 +158,4 @@ def test_without_time_nothing_is_ruled() -> None:
 
     assert audit_plan(problem, 5, -1.0).ruling is Ruling.UNDECIDED
     with pytest.raises(OutOfTimeError):
-        CrossingsModel(ProblemFacts(problem), 5, time.monotonic() - 1, orders=True)
+        CrossingsModel(ProblemFacts(problem), 5, Deadline.after(-1.0), orders=True)

@@ -12,6 +12,7 @@ import pytest
 from onchip.answer.document import CostModel, Reading
 from onchip.app.fuse import FusionRequest, check_mapped_again, fuse_network
 from onchip.app.networks import read_network
+from onchip.clock import Deadline
 from onchip.cost.layer.accounting import AccountingName
 from onchip.cost.stack.mapper import Memoized
 from onchip.errors import UsageError
@@ -216,8 +217,8 @@ def test_other_programs_cannot_ask_for_a_search_without_bounds(network: Path, ch
 
 def test_a_run_that_has_to_stop_has_every_layer_alone_and_checks_nothing(network: Path, chip: Path) -> None:
     @contextmanager
-    def ended(limits: Limits) -> Iterator[Run]:
-        yield Run(Limits(time_limit_seconds=-1.0))
+    def ended(limits: Limits, deadline: Deadline) -> Iterator[Run]:
+        yield Run(limits, deadline=deadline.within(-1.0))
 
     request = FusionRequest(str(network), str(chip), accounting=DEFINES)
     outcome, best = fuse_network(request, ended), fuse_network(request)

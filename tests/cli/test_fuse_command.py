@@ -11,6 +11,7 @@ import pytest
 from onchip.answer.result import Status, Stop
 from onchip.answer.stacks import OverlapMode
 from onchip.app.fuse import FusionRequest, check_mapped_again, fuse_network
+from onchip.clock import Deadline
 from onchip.formats.own.strategy_json import read_strategy
 from onchip.solve.run.limits import Limits, Progress, Run
 from onchip.solve.stacks.objective import FusionObjective
@@ -259,8 +260,8 @@ def request(network: Path, chip: Path) -> FusionRequest:
 
 def test_an_interruption_ends_with_a_bound(network: Path, chip: Path) -> None:
     @contextmanager
-    def interrupted(limits: Limits) -> Iterator[Run]:
-        run = Run(limits)
+    def interrupted(limits: Limits, deadline: Deadline) -> Iterator[Run]:
+        run = Run(limits, deadline=deadline)
         run.interrupt.set()
         yield run
 
@@ -274,8 +275,8 @@ def test_progress_tells_the_best_so_far(network: Path, chip: Path) -> None:
     heard: list[Progress] = []
 
     @contextmanager
-    def listened(limits: Limits) -> Iterator[Run]:
-        yield Run(limits, heard.append)
+    def listened(limits: Limits, deadline: Deadline) -> Iterator[Run]:
+        yield Run(limits, heard.append, deadline=deadline)
 
     outcome = fuse_network(request(network, chip), listened)
     best = [one.best for one in heard if one.best is not None]

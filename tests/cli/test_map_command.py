@@ -10,6 +10,7 @@ import pytest
 from onchip.answer.layer_problem import LayerProblem
 from onchip.answer.result import Status, Stop
 from onchip.app.map import MappingRequest, map_layers
+from onchip.clock import Deadline
 from onchip.cost.layer.cost import layer_cost
 from onchip.formats.own.accelerator_yaml import load_accelerator
 from onchip.formats.own.mapping_yaml import read_mappings
@@ -229,8 +230,8 @@ def test_the_report_is_one_file(onchip: Program, chip: Path, network: Path, tmp_
 
 def test_an_interruption_leaves_the_layers_after_it_unknown(chip: Path, network: Path) -> None:
     @contextmanager
-    def interrupted(limits: Limits) -> Iterator[Run]:
-        run = Run(limits)
+    def interrupted(limits: Limits, deadline: Deadline) -> Iterator[Run]:
+        run = Run(limits, deadline=deadline)
         run.interrupt.set()
         yield run
 
@@ -244,8 +245,8 @@ def test_progress_names_the_layer(chip: Path, network: Path) -> None:
     phases: list[str] = []
 
     @contextmanager
-    def listened(limits: Limits) -> Iterator[Run]:
-        yield Run(limits, lambda progress: phases.append(progress.phase))
+    def listened(limits: Limits, deadline: Deadline) -> Iterator[Run]:
+        yield Run(limits, lambda progress: phases.append(progress.phase), deadline=deadline)
 
     map_layers(MappingRequest(str(network), str(chip)), listened)
     assert phases[0] == "layer 1 of 1, first"

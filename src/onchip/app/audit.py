@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from math import ceil
@@ -17,6 +16,7 @@ from onchip.answer.problem import Objective, Order, Problem
 from onchip.answer.program import Compute, Plan
 from onchip.answer.result import Status
 from onchip.audits.finding import Finding, Ruling
+from onchip.clock import Deadline
 from onchip.errors import InputError, UsageError
 from onchip.reports.audit import AuditedClaim, AuditOutcome
 from onchip.verify.rules import Rule
@@ -86,7 +86,7 @@ def _is_a_plan(answer: Path) -> None:
 
 
 def _audit_plan_file(request: AuditRequest) -> AuditOutcome:
-    started = time.monotonic()
+    deadline = Deadline.after(request.seconds)
     from onchip.formats.own.plan_json import read_plan
 
     document = read_plan(request.answer)
@@ -101,7 +101,7 @@ def _audit_plan_file(request: AuditRequest) -> AuditOutcome:
         detail = "the answer itself is better than its bound"
         finding = Finding(Ruling.REFUTED, bound, value, document.answer, 0.0, detail)
     else:
-        finding = audit(problem, bound, seconds=request.seconds - (time.monotonic() - started), workers=request.workers)
+        finding = audit(problem, bound, seconds=deadline.seconds_left, workers=request.workers)
     audited = _audited(finding, problem.graph.name, problem.objective, problem.objective.unit, value)
     return _written(request, (audited,), lambda path: _write_plan(document, claim, finding, path))
 
@@ -236,10 +236,10 @@ def _audit_mappings(request: AuditRequest) -> AuditOutcome:
     claimed = [(one, one.claim) for one in document.answer if one.claim is not None]
     if not claimed:
         raise InputError("it claims nothing", file=str(request.answer), expected="mappings with `result`")
-    deadline, audited, better = time.monotonic() + request.seconds, [], []
+    deadline, audited, better = Deadline.after(request.seconds), [], []
     for number, (one, claim) in enumerate(claimed):
         claim = claim if request.bound is None else replace(claim, lower_bound=request.bound)
-        share = (deadline - time.monotonic()) / (len(claimed) - number)
+        share = deadline.seconds_left / (len(claimed) - number)
         finding = audit_mapping(LayerProblem(one.layer, accelerator), claim, share)
         unit = MAPPING_UNITS.get(claim.objective, "")
         audited.append(_audited(finding, ", ".join(one.names), claim.objective, unit, claim.objective_value))

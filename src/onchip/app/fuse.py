@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
@@ -17,8 +16,8 @@ from onchip.app.check_strategy import (
     strategy_figures_object,
 )
 from onchip.app.networks import read_network
-from onchip.app.time_left import left_of
 from onchip.arch.accelerator import Accelerator
+from onchip.clock import Deadline
 from onchip.cost.layer.accounting import AccountingName
 from onchip.cost.layer.limits import array_of
 from onchip.cost.stack.cost import StackCost
@@ -97,9 +96,9 @@ def fuse_network(request: FusionRequest, start: RunStarter = silent_run) -> Fusi
 
     Raises InternalError if it is not legal, or costs something else than was claimed when it was found.
     """
-    began = time.perf_counter()
+    deadline = Deadline.after(request.limits.time_limit_seconds)
     problem = _read(request)
-    with start(left_of(request.limits, began)) as run:
+    with start(request.limits, deadline) as run:
         in_time = solve_in_time(problem.costing, request.options, run)
     found = replace(in_time.found, space=_space(in_time.found.space, request.accounting))
     problem = replace(problem, mapper=in_time.mapper)
@@ -171,7 +170,8 @@ def _asked_by(document: StrategyDocument, request: FusionRequest) -> FusionReque
 
 def _figures_mapped_again(document: StrategyDocument, problem: _Problem, start: RunStarter) -> StrategyFigures:
     spans = spans_of(problem.network, [stack.layers for stack in document.answer.stacks])
-    with start(problem.request.limits) as run:
+    limits = problem.request.limits
+    with start(limits, Deadline.after(limits.time_limit_seconds)) as run:
         costs = problem.costing.costs(run)
         try:
             found = [costs.cost(one) for one in choices_of(problem.network, document.answer, spans)]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -12,9 +11,9 @@ from onchip.answer.layer_mapping import Kept, LayerMapping
 from onchip.answer.layer_problem import LayerProblem
 from onchip.answer.result import Result, Status, Stop
 from onchip.app.layers import layers_named
-from onchip.app.time_left import left_of
 from onchip.arch.accelerator import Accelerator
 from onchip.arch.memory import DRAM, Operand
+from onchip.clock import Deadline, Stopwatch
 from onchip.cost.layer.accounting import AccountingName
 from onchip.cost.layer.cost import access_of, layer_cost
 from onchip.cost.layer.limits import array_of, check_memories
@@ -70,13 +69,13 @@ class MappingRequest:
 
 def map_layers(request: MappingRequest, start: RunStarter = silent_run) -> MappingOutcome:
     """Map each distinct layer once; raises InternalError if a mapping found is not legal."""
-    began, solver = time.perf_counter(), _solver(request)
+    deadline, solver = Deadline.after(request.limits.time_limit_seconds), _solver(request)
     accelerator = load_any_accelerator(request.accelerator, request.mapspace)
     layers, is_one_layer = layers_asked_for(request, accelerator)
     for layer, names in layers.distinct.items():
         _can_be_mapped(layer, names[0], accelerator, request)
     mapped: list[MappedLayer] = []
-    with start(left_of(request.limits, began)) as run:
+    with start(request.limits, deadline) as run:
         for layer, names in layers.distinct.items():
             own = _run_of_layer(run, len(mapped), len(layers.distinct), names[0])
             mapped.append(_mapped(solver, layer, names, accelerator, request, own))
@@ -199,11 +198,9 @@ def _run_of_layer(run: Run, done: int, count: int, name: str) -> Run:
     def listen(progress: Progress) -> None:
         run.listener(replace(progress, phase=f"{phase}: {progress.phase}" if progress.phase else phase))
 
-    limits = run.limits
-    if limits.time_limit_seconds is not None:
-        limits = replace(limits, time_limit_seconds=max(0.0, run.seconds_left) / (count - done))
     run.listener(Progress(run.seconds, None, 0, phase))
-    return replace(run, limits=limits, listener=listen, started=time.perf_counter())
+    share = max(0.0, run.seconds_left) / (count - done)
+    return replace(run, listener=listen, deadline=Deadline.after(share), watch=Stopwatch())
 
 
 def layers_asked_for(request: MappingRequest, accelerator: Accelerator) -> tuple[NetworkLayers, bool]:

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Sequence
 from pathlib import Path
 
 from onchip.answer.packing import PackingProblem
-from onchip.app.time_left import left_of
+from onchip.clock import Deadline
 from onchip.errors import InternalError, UsageError
 from onchip.formats.minimalloc.reader import read_buffers
 from onchip.reports.packing import OverflowOutcome, PackingOutcome
@@ -32,9 +31,9 @@ def pack_file(
 
     Without a capacity there is room for all buffers beside each other.
     """
-    began = time.perf_counter()
+    deadline = Deadline.after(limits.time_limit_seconds)
     ids, problem = _packing_problem(file, capacity_bytes, alignment_bytes)
-    with start(left_of(limits, began)) as run:
+    with start(limits, deadline) as run:
         result = (least_capacity if minimize else pack)(problem, run)
         seconds = run.seconds
     if result.answer is not None:
@@ -46,9 +45,9 @@ def overflow_file(
     file: Path, capacity_bytes: int, alignment_bytes: int | None, limits: Limits, start: RunStarter = silent_run
 ) -> OverflowOutcome:
     """Read MiniMalloc's CSV, leave the fewest bytes outside, verify; raises InternalError if that is not legal."""
-    began = time.perf_counter()
+    deadline = Deadline.after(limits.time_limit_seconds)
     ids, problem = _packing_problem(file, capacity_bytes, alignment_bytes)
-    with start(left_of(limits, began)) as run:
+    with start(limits, deadline) as run:
         result = least_overflow(problem, run)
         seconds = run.seconds
     if result.answer is not None and result.objective_value is not None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -15,8 +14,8 @@ from onchip.answer.result import Result
 from onchip.app.insisted import ensure_reading_is
 from onchip.app.networks import fitted_to_scratchpads, read_network
 from onchip.app.target import Target, TargetFinder
-from onchip.app.time_left import left_of
 from onchip.arch.accelerator import Accelerator
+from onchip.clock import Deadline, Stopwatch
 from onchip.cost.transfer import transfers_of
 from onchip.errors import InputError, InternalError
 from onchip.facts.bounds import compulsory_bytes, greatest_need
@@ -55,11 +54,11 @@ class Request:
 
 def plan_network(request: Request, start: RunStarter = silent_run) -> Outcome:
     """Read, solve, verify; raises InternalError if the plan found is not legal."""
-    began = time.perf_counter()
+    deadline = Deadline.after(request.limits.time_limit_seconds)
     method = method_named(request.method)
     count = request.reading.count
     graph, read_seconds = _timed(lambda: read_network(request.network, request.reading))
-    finder = TargetFinder(graph, count, left_of(request.limits, began), start)
+    finder = TargetFinder(graph, count, request.limits, start, deadline)
     (accelerator, min_peak_bytes), budget_seconds = _timed(
         lambda: finder.accelerator(request.target, request.objective)
     )
@@ -69,7 +68,7 @@ def plan_network(request: Request, start: RunStarter = silent_run) -> Outcome:
     memories, objective = accelerator.scratchpads, request.objective
     whole = Problem(graph, memories, objective, order, count, transfers, request.placement)
     problem, split_seconds = _timed(lambda: fitted_to_scratchpads(whole, request.network, request.reading))
-    with start(left_of(request.limits, began)) as run:
+    with start(request.limits, deadline) as run:
         result, solve_seconds = _timed(lambda: _with_problem(method(problem, run), problem))
     figures, verify_seconds = _timed(lambda: _verified(problem, result))
     return Outcome(
@@ -86,7 +85,8 @@ def plan_network(request: Request, start: RunStarter = silent_run) -> Outcome:
 
 def plan_problem(problem: Problem, method: str = "exact", limits: Limits | None = None) -> Result[Plan]:
     """Solve and verify; raises InternalError if the plan found is not legal."""
-    with silent_run(limits or Limits()) as run:
+    limits = limits or Limits()
+    with silent_run(limits, Deadline.after(limits.time_limit_seconds)) as run:
         result = _with_problem(method_named(method)(problem, run), problem)
     _verified(problem, result)
     return result
@@ -138,7 +138,7 @@ def run_plan(plan_file: Path, network: str, values: RunValues) -> Execution:
     from onchip.simulate.reference import run_in_given_order
 
     check = check_plan(plan_file, network, Target(), {})
-    graph, started = check.problem.graph, time.perf_counter()
+    graph, watch = check.problem.graph, Stopwatch()
     if not check.is_legal:
         return Execution(check)
     kernels = kernels_of(network, check.document.reading, graph, values)
@@ -146,7 +146,7 @@ def run_plan(plan_file: Path, network: str, values: RunValues) -> Execution:
     reference = run_in_given_order(check.problem, kernels, inputs)
     run = run_plan_on_machine(check.problem, check.document.answer, kernels, inputs, reference)
     relative = kernels.difference_from_whole_model(inputs, run.outputs) if run.difference is None else None
-    return Execution(check, kernels.name, run, relative, time.perf_counter() - started)
+    return Execution(check, kernels.name, run, relative, watch.seconds)
 
 
 def time_network(plan_file: Path, network: str, accelerator: str, cost: str = "macs") -> Timing:
@@ -172,9 +172,9 @@ def timeline_of(problem: Problem, plan: Plan, chip: Accelerator, cost: str = "ma
 
 def describe_network(network: str, reading: Reading, limits: Limits, start: RunStarter = silent_run) -> Description:
     """Say what is in a network."""
-    began = time.perf_counter()
+    deadline = Deadline.after(limits.time_limit_seconds)
     problem = roomy_problem(read_network(network, reading), reading.count)
-    budgets = budgets_of(problem, left_of(limits, began), start)
+    budgets = budgets_of(problem, limits, start, deadline)
     return Description(problem, budgets.required, budgets.least_peak, compulsory_bytes(problem))
 
 
@@ -232,5 +232,5 @@ def _every_name_is_known(plan: Plan, graph: Graph, file: str) -> None:
 
 
 def _timed(work: Callable[[], T]) -> tuple[T, float]:
-    started = time.perf_counter()
-    return work(), time.perf_counter() - started
+    watch = Stopwatch()
+    return work(), watch.seconds

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import time
-
 from onchip.app.check_schedule import ScheduleFile, check_schedule_file
 from onchip.app.kernels import RunValues, kernels_of_schedule, network_inputs
 from onchip.app.schedule_figures import priced_schedule
+from onchip.clock import Stopwatch
 from onchip.lower.schedule.all_parameters import with_all_parameters
 from onchip.lower.schedule.precise import with_elements_of
 from onchip.reports.schedule.check import ScheduleCheck
@@ -31,7 +30,7 @@ def execution_of(check: ScheduleCheck, source: str, values: RunValues) -> Schedu
     from onchip.simulate.reference import run_in_given_order
     from onchip.simulate.schedule_machine import ScheduledProgram, run_schedule_on_machine
 
-    started = time.perf_counter()
+    watch = Stopwatch()
     priced = priced_schedule(check.document, check.tiles)
     whole = with_elements_of(check.network, check.document.reading.bits)
     executed = with_all_parameters(check.tiles, whole)
@@ -42,8 +41,7 @@ def execution_of(check: ScheduleCheck, source: str, values: RunValues) -> Schedu
     reference = run_in_given_order(scheduled.problem, kernels, inputs)
     run = run_schedule_on_machine(scheduled, kernels, inputs, reference)
     relative = kernels.difference_from_whole_model(inputs, run.outputs) if run.difference is None else None
-    seconds = time.perf_counter() - started
-    return ScheduleExecution(check, kernels.name, run, priced.figures.traffic, relative, seconds)
+    return ScheduleExecution(check, kernels.name, run, priced.figures.traffic, relative, watch.seconds)
 
 
 def time_schedule_file(file: ScheduleFile) -> ScheduleTiming:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Final
@@ -20,8 +19,8 @@ from onchip.answer.problem import Count
 from onchip.answer.result import Result, Stop
 from onchip.answer.schedule import Schedule, ScheduledStack
 from onchip.app.networks import network_to_schedule
-from onchip.app.time_left import left_of
 from onchip.arch.accelerator import Accelerator
+from onchip.clock import Deadline, Stopwatch
 from onchip.cost.schedule.nest_cost import nest_cost
 from onchip.cost.schedule.relaxation import Relaxation, relaxation
 from onchip.errors import InputError, InternalError
@@ -83,7 +82,7 @@ def schedule_network(request: ScheduleRequest, start: RunStarter = silent_run) -
 
     Raises InputError for a network or an accelerator that cannot be read or used, or options that do not fit them.
     """
-    began = time.perf_counter()
+    deadline = Deadline.after(request.limits.time_limit_seconds)
     asked = _read(request)
     objective = request.objective
     question = ScheduleQuestion(
@@ -94,7 +93,8 @@ def schedule_network(request: ScheduleRequest, start: RunStarter = silent_run) -
         _bound(asked.relaxation, objective),
         request.uses_cache,
     )
-    with start(left_of(request.limits, began - CHECKING_TO_READING * asked.seconds)) as run:
+    checking = CHECKING_TO_READING * asked.seconds
+    with start(request.limits, deadline.within(deadline.seconds_left - checking)) as run:
         found = solve_schedule(question, request.options, run)
     outcome = ScheduleOutcome(
         request.source,
@@ -119,7 +119,7 @@ def schedule_network(request: ScheduleRequest, start: RunStarter = silent_run) -
 
 def _with_schedule(outcome: ScheduleOutcome, asked: _ReadQuestion, found: FoundSchedule) -> ScheduleOutcome:
     """The outcome with the schedule that was found, once the verifier has passed it."""
-    started = time.perf_counter()
+    watch = Stopwatch()
     document = _document(asked, outcome, found)
     not_checked = _verified(asked, document, found)
     return replace(
@@ -129,7 +129,7 @@ def _with_schedule(outcome: ScheduleOutcome, asked: _ReadQuestion, found: FoundS
         document=document,
         compute_costs=found.composition.costs,
         not_checked=not_checked,
-        seconds=replace(outcome.seconds, verify=time.perf_counter() - started),
+        seconds=replace(outcome.seconds, verify=watch.seconds),
     )
 
 
@@ -144,7 +144,7 @@ def _verified(asked: _ReadQuestion, document: ScheduleDocument, found: FoundSche
 
 
 def _read(request: ScheduleRequest) -> _ReadQuestion:
-    started = time.perf_counter()
+    watch = Stopwatch()
     accelerator = load_accelerator(request.accelerator)
     try:
         ensure_usable(accelerator)
@@ -157,7 +157,7 @@ def _read(request: ScheduleRequest) -> _ReadQuestion:
     nests = {name: origin.nests for name, origin in whole.operators.items()}
     bound = relaxation(whole.graph, nests, accelerator, every_memory_keeps=True)
     reading = replace(reading, partial_bits=precision.partial_bits)
-    return _ReadQuestion(network, accelerator, precision, reading, bound, time.perf_counter() - started)
+    return _ReadQuestion(network, accelerator, precision, reading, bound, watch.seconds)
 
 
 def _bound(parts: Relaxation, objective: ScheduleObjective) -> int:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 from math import ceil
@@ -13,6 +12,7 @@ from onchip.answer.result import Result, Status
 from onchip.answer.schedule import Schedule, ScheduledStack
 from onchip.app.check_schedule import ScheduleFile, check_schedule_file, precision_of
 from onchip.app.schedule_figures import PricedSchedule, priced_schedule
+from onchip.clock import Stopwatch
 from onchip.cost.schedule.relaxation import Relaxation, relaxation
 from onchip.formats.own.schedule_json import DECISIONS
 from onchip.lower.schedule.tiled import tile_graph
@@ -40,14 +40,14 @@ def schedule_to_show(file: ScheduleFile) -> ShownSchedule:
     One without `result` is shown for least energy, with the bound over everything. Raises InputError for what cannot
     be read, UsageError for what contradicts the file.
     """
-    started = time.perf_counter()
+    reading = Stopwatch()
     check = check_schedule_file(file)
-    verified = time.perf_counter()
+    read_seconds, figuring = reading.seconds, Stopwatch()
     if check.tiles is None or not check.is_legal:
         return ShownSchedule(check)
     priced = priced_schedule(check.document, check.tiles)
     parts = _relaxation(check)
-    seconds = ScheduleSeconds(time.perf_counter() - verified, 0.0, verified - started)
+    seconds = ScheduleSeconds(figuring.seconds, 0.0, read_seconds)
     return ShownSchedule(check, _outcome(check, priced, parts, file.network, seconds))
 
 

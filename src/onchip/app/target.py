@@ -9,6 +9,7 @@ from onchip.answer.problem import Count, Objective
 from onchip.answer.result import Stop
 from onchip.arch.accelerator import Accelerator
 from onchip.arch.memory import Memory
+from onchip.clock import Deadline
 from onchip.errors import InputError, OnchipError, UsageError
 from onchip.facts.bounds import greatest_need
 from onchip.ir.graph import Graph
@@ -59,6 +60,7 @@ class TargetFinder:
     count: Count
     limits: Limits = field(default_factory=Limits)
     start: RunStarter = silent_run
+    deadline: Deadline | None = None
 
     def accelerator(self, target: Target, objective: Objective) -> tuple[Accelerator, int | None]:
         """Return the accelerator, and M_P if finding it took that (raises NoAnswerError if M_P took too long).
@@ -98,7 +100,7 @@ class TargetFinder:
         problem = roomy_problem(self.graph, self.count, alignment_bytes)
         if budget is Budget.M_R:
             return one_scratchpad(greatest_need(problem).need_bytes, alignment_bytes), None
-        budgets = budgets_of(problem, self.limits, self.start)
+        budgets = budgets_of(problem, self.limits, self.start, self.deadline)
         capacity_bytes = budgets.capacity_bytes(budget)
         if capacity_bytes is None:
             raise _no_budget(budget, budgets)

@@ -21,13 +21,14 @@ from onchip.arch.memory import Memory
 from onchip.audits.facts import ProblemFacts, units_of
 from onchip.audits.search import in_time
 from onchip.audits.sequences import Literal, Sequence
+from onchip.clock import Deadline
 from onchip.ir.tensor import Role
 
 
 class CrossingsModel:
     """Literals of what is here and what is out at each operator, and of the loads. Raises OutOfTimeError."""
 
-    def __init__(self, facts: ProblemFacts, bound: int, deadline: float, *, orders: bool) -> None:
+    def __init__(self, facts: ProblemFacts, bound: int, deadline: Deadline, *, orders: bool) -> None:
         self.model = cp_model.CpModel()
         self._facts = facts
         self._bound = bound

@@ -6,8 +6,7 @@ order of its loops, and costed by the cost model. docs/mapping.md says why nothi
 
 from __future__ import annotations
 
-import time
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from math import ceil
 
 import numpy as np
@@ -22,6 +21,7 @@ from onchip.audits.mapping_nests import mappings_of
 from onchip.audits.mapping_terms import FEMTO, NEVER, NestTiling, Terms
 from onchip.audits.mapping_tiles import grid_of
 from onchip.audits.mapping_ways import Ways
+from onchip.clock import Deadline
 from onchip.cost.layer.cost import layer_cost
 from onchip.ir.layer import LOOPS
 from onchip.verify.mapping import verify_mapping
@@ -36,7 +36,7 @@ def audit_mapping(problem: LayerProblem, claim: Claim, seconds: float) -> Findin
 
     Raises AcceleratorError where the accelerator has no array or does not say what an access costs.
     """
-    return _MappingAudit(problem.without_memories_of_no_use(), claim, time.monotonic() + seconds).finding()
+    return _MappingAudit(problem.without_memories_of_no_use(), claim, Deadline.after(seconds)).finding()
 
 
 class _OutOfTimeError(Exception):
@@ -47,8 +47,7 @@ class _OutOfTimeError(Exception):
 class _MappingAudit:
     problem: LayerProblem
     claim: Claim
-    deadline: float
-    started: float = field(default_factory=time.monotonic)
+    deadline: Deadline
 
     def finding(self) -> Finding:
         """Look through all ways, those with the least floor first."""
@@ -133,10 +132,9 @@ class _MappingAudit:
         return value
 
     def _ensure_time(self) -> None:
-        if time.monotonic() > self.deadline:
+        if self.deadline.is_past:
             raise _OutOfTimeError
 
     def _ruled(self, ruling: Ruling, detail: str, better: tuple[float, LayerMapping] | None = None) -> Finding:
         value, mapping = (None, None) if better is None else (round(better[0]), better[1])
-        seconds = time.monotonic() - self.started
-        return Finding(ruling, ceil(self.claim.lower_bound), value, mapping, seconds, detail)
+        return Finding(ruling, ceil(self.claim.lower_bound), value, mapping, self.deadline.seconds, detail)

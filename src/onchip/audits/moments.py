@@ -20,6 +20,7 @@ from onchip.arch.memory import DRAM
 from onchip.audits.facts import ProblemFacts, units_of
 from onchip.audits.moments_variables import Expression, MomentModel, MomentPlace, MomentsVariables
 from onchip.audits.search import in_time
+from onchip.clock import Deadline
 from onchip.ir.tensor import Role
 
 
@@ -29,7 +30,7 @@ class MomentsModel(MomentsVariables):
     Raises OutOfTimeError where the deadline comes before all of it is made.
     """
 
-    def __init__(self, facts: ProblemFacts, shape: MomentModel, deadline: float) -> None:
+    def __init__(self, facts: ProblemFacts, shape: MomentModel, deadline: Deadline) -> None:
         super().__init__(facts, shape, deadline)
         self._constraints()
         self._objective()

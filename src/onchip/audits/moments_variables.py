@@ -10,6 +10,7 @@ from ortools.sat.python import cp_model
 from onchip.answer.problem import Objective
 from onchip.audits.facts import ProblemFacts
 from onchip.audits.search import in_time
+from onchip.clock import Deadline
 from onchip.ir.tensor import Role
 
 Expression: TypeAlias = Any
@@ -46,7 +47,7 @@ class MomentsVariables:
     Raises OutOfTimeError where the deadline comes before all of them are made.
     """
 
-    def __init__(self, facts: ProblemFacts, shape: MomentModel, deadline: float) -> None:
+    def __init__(self, facts: ProblemFacts, shape: MomentModel, deadline: Deadline) -> None:
         self.model = cp_model.CpModel()
         self.facts = facts
         self.shape = shape

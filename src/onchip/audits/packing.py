@@ -2,25 +2,25 @@
 
 from __future__ import annotations
 
-import time
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from ortools.sat.python import cp_model
 
 from onchip.answer.packing import Overflow, Packing, PackingProblem
 from onchip.audits.finding import Finding, Ruling
 from onchip.audits.search import Answered, searched
+from onchip.clock import Deadline
 from onchip.verify.packing import verify_overflow, verify_packing
 
 
 def audit_arena(problem: PackingProblem, bound: int, seconds: float, workers: int = 1) -> Finding:
     """Say whether the buffers pack into less than `bound` bytes; the problem's capacity does not count."""
-    return _PackingAudit(problem, bound, time.monotonic() + seconds, workers).of_the_arena()
+    return _PackingAudit(problem, bound, Deadline.after(seconds), workers).of_the_arena()
 
 
 def audit_overflow(problem: PackingProblem, bound: int, seconds: float, workers: int = 1) -> Finding:
     """Say whether less than `bound` bytes can be left outside the problem's capacity, each buffer wholly in or out."""
-    return _PackingAudit(problem, bound, time.monotonic() + seconds, workers).of_the_overflow()
+    return _PackingAudit(problem, bound, Deadline.after(seconds), workers).of_the_overflow()
 
 
 @dataclass
@@ -29,9 +29,8 @@ class _PackingAudit:
 
     problem: PackingProblem
     bound: int
-    deadline: float
+    deadline: Deadline
     workers: int
-    started: float = field(default_factory=time.monotonic)
 
     def of_the_arena(self) -> Finding:
         """At each step the buffers that live are beside each other, all but one of them padded."""
@@ -39,7 +38,7 @@ class _PackingAudit:
             return self._ruled(Ruling.CONFIRMED, "so many bytes live at one step")
         model = _PackingModel(self.problem, self.bound - 1)
         model.everything_is_kept()
-        answered, solver = searched(model.model, self.deadline - time.monotonic(), self.workers)
+        answered, solver = searched(model.model, self.deadline.seconds_left, self.workers)
         if answered is Answered.SOLUTION:
             packing = Packing(tuple(model.offset_bytes(solver, at) or 0 for at in range(len(self.problem.buffers))))
             return self._refuted_by_packing(packing)
@@ -71,7 +70,7 @@ class _PackingAudit:
         for with_offsets in (False, True):
             model = _PackingModel(self.problem, self.problem.capacity_bytes, with_offsets=with_offsets)
             model.less_is_outside_than(self.bound)
-            answered, solver = searched(model.model, self.deadline - time.monotonic(), self.workers)
+            answered, solver = searched(model.model, self.deadline.seconds_left, self.workers)
             if answered is Answered.NONE:
                 named = "exact model: offsets of what is kept" if with_offsets else "relaxation: what lives at a time"
                 return self._ruled(Ruling.CONFIRMED, named)
@@ -88,7 +87,7 @@ class _PackingAudit:
 
     def _refuted(self, better: Packing | Overflow, value: int) -> Finding:
         detail = "exact model: a better packing, which passes the verifier"
-        return Finding(Ruling.REFUTED, self.bound, value, better, time.monotonic() - self.started, detail)
+        return Finding(Ruling.REFUTED, self.bound, value, better, self.deadline.seconds, detail)
 
     def _by(self, answered: Answered, detail: str) -> Finding:
         if answered is Answered.NONE:
@@ -96,7 +95,7 @@ class _PackingAudit:
         return self._ruled(Ruling.UNDECIDED, "neither a proof nor a better packing in time")
 
     def _ruled(self, ruling: Ruling, detail: str) -> Finding:
-        return Finding(ruling, self.bound, None, None, time.monotonic() - self.started, detail)
+        return Finding(ruling, self.bound, None, None, self.deadline.seconds, detail)
 
 
 class _PackingModel:

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import time
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 from onchip.answer.problem import Order, Problem
@@ -15,6 +14,7 @@ from onchip.audits.moments import MomentsModel
 from onchip.audits.moments_variables import MomentModel
 from onchip.audits.program import Solution
 from onchip.audits.search import Answered, OutOfTimeError, searched
+from onchip.clock import Deadline
 from onchip.verify.verifier import verify
 
 GREATEST_PLACES = 60_000
@@ -29,7 +29,7 @@ def audit_plan(problem: Problem, bound: int, seconds: float, workers: int = 1) -
     The order is free or given; for an order of least peak hand in the problem with that order given. CONFIRMED comes
     from a proof that there is none, REFUTED with a plan that has been verified; UNDECIDED after so many seconds.
     """
-    return PlanAudit(problem, bound, time.monotonic() + seconds, workers).finding()
+    return PlanAudit(problem, bound, Deadline.after(seconds), workers).finding()
 
 
 @dataclass
@@ -38,9 +38,8 @@ class PlanAudit:
 
     problem: Problem
     bound: int
-    deadline: float
+    deadline: Deadline
     workers: int
-    started: float = field(default_factory=time.monotonic)
 
     def finding(self) -> Finding:
         """Go through the stages until one decides."""
@@ -57,7 +56,7 @@ class PlanAudit:
 
     @property
     def _seconds_left(self) -> float:
-        return self.deadline - time.monotonic()
+        return self.deadline.seconds_left
 
     def _by_crossings(self) -> Finding | None:
         """What must cross each operator: first in every order, then with the order left to the solver."""
@@ -136,4 +135,4 @@ class PlanAudit:
         return self._ruled(Ruling.UNDECIDED, "neither a proof nor a better plan in time")
 
     def _ruled(self, ruling: Ruling, detail: str) -> Finding:
-        return Finding(ruling, self.bound, None, None, time.monotonic() - self.started, detail)
+        return Finding(ruling, self.bound, None, None, self.deadline.seconds, detail)

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-import time
 from enum import Enum
 
 from ortools.sat.python import cp_model
+
+from onchip.clock import Deadline
 
 LEAST_SECONDS = 0.05
 
@@ -22,9 +23,9 @@ class OutOfTimeError(Exception):
     """The time was over before a model was made."""
 
 
-def in_time(deadline: float) -> None:
-    """Raise OutOfTimeError once `time.monotonic()` is past the deadline: for whoever makes a large model."""
-    if time.monotonic() > deadline:
+def in_time(deadline: Deadline) -> None:
+    """Raise OutOfTimeError once the deadline is past: for whoever makes a large model."""
+    if deadline.is_past:
         raise OutOfTimeError
 
 

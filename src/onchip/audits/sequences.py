@@ -9,6 +9,7 @@ from ortools.sat.python import cp_model
 
 from onchip.audits.facts import ProblemFacts, bits_of
 from onchip.audits.search import in_time
+from onchip.clock import Deadline
 
 Literal: TypeAlias = Any
 """A boolean of a model, or its negation; ortools gives them no type with an index."""
@@ -49,7 +50,7 @@ class Sequence:
         sure = self._facts.before[operator] | self._facts.after[operator] | 1 << operator
         return bits_of(~sure & (1 << len(self._facts.operators)) - 1)
 
-    def make_it_an_order(self, deadline: float) -> None:
+    def make_it_an_order(self, deadline: Deadline) -> None:
         """Of three operators none comes round again: i before j before k is i before k. Raises OutOfTimeError."""
         triangles = 0
         for middle in range(len(self._facts.operators)):

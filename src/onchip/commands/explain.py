@@ -73,10 +73,9 @@ def _least_peak(history: History, seconds: float) -> Result[tuple[int, ...]] | N
     """M_P; None where the plan's own order needs no spill, so that it does not matter."""
     from onchip.solve.run.budgets import budgets_of, roomy_problem
     from onchip.solve.run.limits import Limits
-    from onchip.solve.run.start import silent_run
 
     problem = history.problem
     if history.bytes_without_spills <= sum(memory.capacity_bytes for memory in problem.memories):
         return None
     roomy = roomy_problem(problem.graph, problem.count, history.common_alignment_bytes)
-    return budgets_of(roomy, Limits(seconds), silent_run).least_peak
+    return budgets_of(roomy, Limits(seconds)).least_peak

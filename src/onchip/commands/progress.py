@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+from onchip.clock import Deadline
 from onchip.solve.run.limits import Limits, Progress, Run
 from onchip.solve.run.start import interruptible_run
 
 
 @contextmanager
-def watched_run(limits: Limits) -> Iterator[Run]:
+def watched_run(limits: Limits, deadline: Deadline) -> Iterator[Run]:
     """Start a run that shows its progress on a terminal."""
     from onchip.reports.shared.progress import ProgressLine
 
@@ -20,7 +21,7 @@ def watched_run(limits: Limits) -> Iterator[Run]:
         line.update(progress.seconds, progress.best, progress.lower_bound, progress.phase)
 
     try:
-        with interruptible_run(limits, show_progress) as run:
+        with interruptible_run(limits, deadline, show_progress) as run:
             yield run
     finally:
         line.clear()

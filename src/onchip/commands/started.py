@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-import time
 from contextvars import ContextVar
 
-_began: ContextVar[float | None] = ContextVar("began", default=None)
+from onchip.clock import Deadline
+
+_began: ContextVar[Deadline | None] = ContextVar("began", default=None)
 
 
 def verb_begins(seconds_ago: float = 0.0) -> None:
     """A verb begins, or has so long ago."""
-    _began.set(time.perf_counter() - seconds_ago)
+    _began.set(Deadline.after(None, seconds_ago=seconds_ago))
 
 
 def seconds_since_start() -> float:
     """Since the verb began; 0 where none was asked for."""
     began = _began.get()
-    return 0.0 if began is None else time.perf_counter() - began
+    return 0.0 if began is None else began.seconds

@@ -99,9 +99,7 @@ def _least_cost(problem: Problem, run: Run) -> float:
 
 def _part_of(run: Run, node_limit: int) -> Run:
     """Return a run within a run: its own node limit, the time that is left, the same stop switch."""
-    seconds = None if run.limits.time_limit_seconds is None else max(0.0, run.seconds_left)
-    limits = replace(run.limits, time_limit_seconds=seconds, node_limit=node_limit)
-    return Run(limits, interrupt=run.interrupt)
+    return Run(replace(run.limits, node_limit=node_limit), interrupt=run.interrupt, deadline=run.deadline)
 
 
 def joined_order(indexed: IndexedProblem, run: Run, largest: int) -> tuple[int, ...]:

@@ -59,9 +59,8 @@ def _asked(
 def _exact_from_loma(problem: LayerProblem, objective: MappingObjective, run: Run) -> Result[LayerMapping]:
     from onchip.solve.mapping.exact.exact import solve_exactly
 
-    is_limited = run.limits.time_limit_seconds is not None
     try:
-        first = method_named("loma")(problem, objective, run.within(SECONDS_OF_LOMA) if is_limited else run)
+        first = method_named("loma")(problem, objective, run.within(SECONDS_OF_LOMA) if run.deadline.is_set else run)
     except InputError:
         return solve_exactly(problem, objective, run)
     try:

@@ -8,11 +8,12 @@ from enum import StrEnum
 from onchip.answer.problem import Count, Problem
 from onchip.answer.result import Result, Status
 from onchip.arch.memory import Memory
+from onchip.clock import Deadline
 from onchip.facts.bounds import OperatorNeed, greatest_need
 from onchip.ir.graph import Graph
 from onchip.solve.ordering.min_peak import min_peak_bytes
 from onchip.solve.run.limits import Limits
-from onchip.solve.run.start import RunStarter
+from onchip.solve.run.start import RunStarter, silent_run
 
 
 class Budget(StrEnum):
@@ -65,7 +66,9 @@ def roomy_problem(graph: Graph, count: Count, alignment_bytes: int = 1) -> Probl
     return Problem(graph, (Memory("sram", max(1, sum(padded)), alignment_bytes),), count=count)
 
 
-def budgets_of(problem: Problem, limits: Limits, start: RunStarter) -> Budgets:
-    """Return M_R, and M_P as far as the limits allow."""
-    with start(limits) as run:
+def budgets_of(
+    problem: Problem, limits: Limits, start: RunStarter = silent_run, deadline: Deadline | None = None
+) -> Budgets:
+    """Return M_R, and M_P as far as the limits allow; their time counts from now if there is no deadline yet."""
+    with start(limits, deadline or Deadline.after(limits.time_limit_seconds)) as run:
         return Budgets(greatest_need(problem), min_peak_bytes(problem, run))

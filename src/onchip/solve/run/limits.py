@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import threading
-import time
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
+from typing import Final
 
 from onchip.answer.result import Stop
+from onchip.clock import Deadline, Stopwatch
 
 
 class MipSolver(StrEnum):
@@ -48,41 +49,54 @@ def _silent(progress: Progress) -> None:
     """Report to nobody."""
 
 
+_NOT_GIVEN: Final = Deadline()
+
+
 @dataclass(slots=True)
 class Run:
-    """One run of a method: its clock (started when made), its limits, its listener, its stop switch.
+    """One run of a method: its limits, its listener, its stop switch, its deadline.
 
-    `interrupt` may be set from a signal handler or another thread; the method then ends with the
-    best plan it has.
+    Without a deadline the time limit counts from now. `interrupt` may be set from a signal handler or another thread;
+    the method then ends with the best plan it has.
     """
 
     limits: Limits = field(default_factory=Limits)
     listener: Callable[[Progress], None] = _silent
     interrupt: threading.Event = field(default_factory=threading.Event)
-    started: float = field(default_factory=time.perf_counter)
+    deadline: Deadline = _NOT_GIVEN
+    watch: Stopwatch = field(default_factory=Stopwatch)
+
+    def __post_init__(self) -> None:
+        """Make the deadline that was not given."""
+        if self.deadline is _NOT_GIVEN:
+            self.deadline = Deadline.after(self.limits.time_limit_seconds)
 
     @property
     def seconds(self) -> float:
-        """Seconds since the run began."""
-        return time.perf_counter() - self.started
+        """Since the run began."""
+        return self.watch.seconds
 
     @property
     def seconds_left(self) -> float:
-        """Seconds until the time limit; infinite without one."""
-        limit = self.limits.time_limit_seconds
-        return float("inf") if limit is None else limit - self.seconds
+        """Until the deadline; infinite without one."""
+        return self.deadline.seconds_left
 
     def within(self, seconds: float) -> Run:
         """Return the same run with at most so many seconds left."""
-        sooner = replace(self.limits, time_limit_seconds=self.seconds + min(seconds, self.seconds_left))
-        return replace(self, limits=sooner)
+        return replace(self, deadline=self.deadline.within(seconds))
+
+    @property
+    def limits_left(self) -> Limits:
+        """The limits with what is left of the time, for another process."""
+        left = max(0.0, self.seconds_left) if self.deadline.is_set else None
+        return replace(self.limits, time_limit_seconds=left)
 
     @property
     def stop(self) -> Stop | None:
         """Why the method has to stop now, or None."""
         if self.interrupt.is_set():
             return Stop.INTERRUPTED
-        return Stop.TIME_LIMIT if self.seconds_left <= 0 else None
+        return Stop.TIME_LIMIT if self.deadline.is_past else None
 
     def report(self, best: int | None, lower_bound: int, phase: str) -> None:
         """Tell the listener how far the method is."""

@@ -9,6 +9,7 @@ from contextlib import AbstractContextManager, contextmanager
 from types import FrameType
 from typing import TypeAlias
 
+from onchip.clock import Deadline
 from onchip.errors import OnchipError
 from onchip.solve.run.limits import Limits, Progress, Run
 
@@ -21,19 +22,19 @@ class StoppedError(OnchipError):
     """What was asked for was not found before an interruption."""
 
 
-RunStarter: TypeAlias = Callable[[Limits], AbstractContextManager[Run]]
+RunStarter: TypeAlias = Callable[[Limits, Deadline], AbstractContextManager[Run]]
 
 
 @contextmanager
-def silent_run(limits: Limits) -> Iterator[Run]:
+def silent_run(limits: Limits, deadline: Deadline) -> Iterator[Run]:
     """Start a run nobody watches or interrupts."""
-    yield Run(limits)
+    yield Run(limits, deadline=deadline)
 
 
 @contextmanager
-def interruptible_run(limits: Limits, listener: Callable[[Progress], None]) -> Iterator[Run]:
+def interruptible_run(limits: Limits, deadline: Deadline, listener: Callable[[Progress], None]) -> Iterator[Run]:
     """Start a run that Ctrl-C ends with the best it has; a second Ctrl-C ends the program."""
-    run = Run(limits, listener)
+    run = Run(limits, listener, deadline=deadline)
 
     def interrupt(_signal: int, _frame: FrameType | None) -> None:
         if run.interrupt.is_set():

@@ -81,8 +81,9 @@ class FusionSearch:
         for at, part in enumerate(runs):
             left = sum(len(one.network.layers) for one in runs[at:])
             share = len(part.network.layers) / left
-            is_limited = run.limits.time_limit_seconds is not None
-            strategy = self._strategy(part.network, run.within(share * run.seconds_left) if is_limited else run)
+            strategy = self._strategy(
+                part.network, run.within(share * run.seconds_left) if run.deadline.is_set else run
+            )
             if strategy:
                 found[part.graph.operators[0].name] = _FoundRun(part, strategy)
         return self._joined(found) if found else None

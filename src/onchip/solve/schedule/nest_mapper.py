@@ -115,9 +115,8 @@ class BestMapper:
 
     def _run(self, seconds: float) -> Run:
         """A run of its own, of so many seconds if there is a limit."""
-        is_limited = self.run.limits.time_limit_seconds is not None
-        limits = Limits(max(0.0, min(seconds, self.run.seconds_left))) if is_limited else Limits()
-        return Run(limits, interrupt=self.run.interrupt)
+        left = max(0.0, min(seconds, self.run.seconds_left)) if self.run.deadline.is_set else None
+        return Run(Limits(left), interrupt=self.run.interrupt)
 
     def _best(
         self, problem: LayerProblem, found: MappedNest | Status, similar: Sequence[LayerMapping]

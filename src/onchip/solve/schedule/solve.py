@@ -233,7 +233,7 @@ class ScheduleSolver:
 
     @property
     def _is_limited(self) -> bool:
-        return self.run.limits.time_limit_seconds is not None
+        return self.run.deadline.is_set
 
     def _share(self, share: float) -> Run:
         """The run with a share of the time that is left, but for that of verifying the largest schedule so far."""

@@ -34,7 +34,7 @@ class FoundInTime:
 
 def solve_in_time(costing: Costing, options: FusionOptions, run: Run) -> FoundInTime:
     """Solve as `solve_fusion` does, with a first answer at once; raises UsageError for bad options."""
-    if run.limits.time_limit_seconds is None:
+    if not run.deadline.is_set:
         return _solved(costing, options, run)
     options = replace(options, needs_bound=False)
     first = _better_of(_alone(costing, options, run), _first(costing, options, run))

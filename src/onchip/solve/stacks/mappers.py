@@ -95,7 +95,7 @@ class LayerMapper:
         return None if mapping is None else layer_cost(problem, mapping)
 
     def _result(self, problem: LayerProblem) -> Result[LayerMapping]:
-        own = Run(self.run.limits, interrupt=self.run.interrupt, started=self.run.started)
+        own = Run(self.run.limits, interrupt=self.run.interrupt, deadline=self.run.deadline, watch=self.run.watch)
         if self.cache is not None:
             return self.cache.solve(self.method, problem, self.objective, own)
         return self.method(problem, self.objective, own)

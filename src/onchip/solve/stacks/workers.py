@@ -6,7 +6,7 @@ import signal
 import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from multiprocessing import get_context
 from multiprocessing.pool import Pool
 from typing import Final
@@ -74,8 +74,7 @@ def costs_of(costing: Costing, run: Run) -> Iterator[StackCosts]:
     if run.limits.workers == 1:
         yield costs
         return
-    left = run.limits.time_limit_seconds and run.seconds_left
-    limits = replace(run.limits, time_limit_seconds=left)
+    limits = run.limits_left
     memory = Memoized(costs.mapper)
     with get_context("spawn").Pool(run.limits.workers, _begin, (costing, limits)) as pool:
         yield _CostsOfProcesses(

@@ -1,0 +1,53 @@
+"""The one place that reads a clock: since when something runs, and until when it may."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass, field, replace
+from math import inf, isfinite
+
+
+@dataclass(frozen=True, slots=True)
+class Stopwatch:
+    """Runs from when it was made."""
+
+    began: float = field(default_factory=time.perf_counter, kw_only=True)
+
+    @property
+    def seconds(self) -> float:
+        """Since it was made."""
+        return time.perf_counter() - self.began
+
+
+@dataclass(frozen=True, slots=True)
+class Deadline(Stopwatch):
+    """A time limit that counts from when it was made; infinite where there is none.
+
+    A verb makes one when it begins, and hands it down.
+    """
+
+    limit_seconds: float = inf
+
+    @classmethod
+    def after(cls, seconds: float | None, *, seconds_ago: float = 0.0) -> Deadline:
+        """After so many seconds from now, or from so long ago; None is never."""
+        return cls(inf if seconds is None else seconds, began=time.perf_counter() - seconds_ago)
+
+    @property
+    def seconds_left(self) -> float:
+        """Below 0 once it is past."""
+        return self.limit_seconds - self.seconds
+
+    @property
+    def is_set(self) -> bool:
+        """Whether there is a limit."""
+        return isfinite(self.limit_seconds)
+
+    @property
+    def is_past(self) -> bool:
+        """Whether the time is over."""
+        return self.seconds_left <= 0
+
+    def within(self, seconds: float) -> Deadline:
+        """The same, or earlier: at most so many seconds from now."""
+        return replace(self, limit_seconds=self.seconds + min(seconds, self.seconds_left))

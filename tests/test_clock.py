@@ -1,0 +1,42 @@
+"""Deadlines: since when, until when, never later than they were."""
+
+from __future__ import annotations
+
+from math import inf
+
+import pytest
+
+from onchip.clock import Deadline, Stopwatch
+from onchip.solve.run.limits import Limits, Run
+
+
+def test_without_a_limit_it_is_never_past() -> None:
+    never = Deadline.after(None)
+    assert not never.is_set
+    assert not never.is_past
+    assert never.seconds_left == inf
+    assert not never.within(inf).is_set
+
+
+def test_it_counts_from_where_it_began() -> None:
+    assert Deadline.after(5.0, seconds_ago=5.0).is_past
+    assert 3.0 < Deadline.after(5.0, seconds_ago=1.0).seconds_left <= 4.0
+    assert Stopwatch().seconds >= 0
+
+
+@pytest.mark.parametrize("seconds", [-1.0, 0.0, 1.0, 100.0, inf])
+def test_a_part_of_it_ends_no_later(seconds: float) -> None:
+    whole = Deadline.after(10.0)
+    part = whole.within(seconds)
+    assert part.seconds_left <= min(seconds, 10.0)
+    assert part.is_past is (seconds <= 0)
+    assert part.is_set
+
+
+def test_a_run_takes_its_time_limit_for_its_deadline_unless_it_is_given_one() -> None:
+    assert Run(Limits(0.0)).stop is not None
+    assert Run(Limits(0.0), deadline=Deadline()).stop is None
+    assert Run(Limits(None)).limits_left.time_limit_seconds is None
+    left = Run(Limits(50.0), deadline=Deadline.after(20.0)).limits_left.time_limit_seconds
+    assert left is not None
+    assert 10.0 < left <= 20.0
