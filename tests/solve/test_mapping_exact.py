@@ -160,6 +160,26 @@ def test_a_run_that_is_cut_short_has_a_bound_below_its_mapping(objective: Mappin
     assert (result.status is Status.OPTIMAL) is (result.stopped_by is Stop.COMPLETED)
 
 
+@pytest.mark.parametrize("objective", MappingObjective)
+@pytest.mark.parametrize("seed", range(0, 12, 3))
+def test_a_run_of_so_many_nodes_claims_nothing_false_and_ends_the_same_each_time(
+    seed: int, objective: MappingObjective
+) -> None:
+    best = solve_exactly(toy(seed), objective, Run()).objective_value
+    cut_off = 0
+    for nodes in (0, 1, 2, 5, 20, 100, 1_000):
+        limits = Limits(node_limit=nodes)
+        result, again = (solve_exactly(toy(seed), objective, Run(limits)) for _ in range(2))
+        assert replace(result, seconds=again.seconds) == again
+        cut_off += result.stopped_by is Stop.NODE_LIMIT
+        if best is None:
+            continue
+        assert result.lower_bound <= best
+        assert result.objective_value is None or result.objective_value >= best
+        assert (result.status is Status.OPTIMAL) <= (result.objective_value == best)
+    assert cut_off > 0
+
+
 def test_a_mapping_to_begin_with_is_never_made_worse() -> None:
     first = solve_exactly(toy(3), MappingObjective.LATENCY, Run())
     again = solve_exactly(toy(3), MappingObjective.LATENCY, Run(), first.answer)

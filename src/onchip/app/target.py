@@ -14,11 +14,9 @@ from onchip.errors import InputError, OnchipError, UsageError
 from onchip.facts.bounds import greatest_need
 from onchip.ir.graph import Graph
 from onchip.reports.shared.words import exact_bytes, short_bytes
-from onchip.solve.run.budgets import Budget, Budgets, budgets_of, roomy_problem
+from onchip.solve.run.budgets import STATES_TO_ADVISE, Budget, Budgets, budgets_of, roomy_problem
 from onchip.solve.run.limits import Limits
 from onchip.solve.run.start import NoAnswerError, RunStarter, StoppedError, silent_run
-
-SECONDS_TO_ADVISE = 10.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,8 +106,7 @@ class TargetFinder:
 
     def _no_scratchpad(self, alignment_bytes: int) -> UsageError:
         problem = roomy_problem(self.graph, self.count, alignment_bytes)
-        seconds = min(self.limits.time_limit_seconds or SECONDS_TO_ADVISE, SECONDS_TO_ADVISE)
-        budgets = budgets_of(problem, replace(self.limits, time_limit_seconds=seconds), self.start)
+        budgets = budgets_of(problem, replace(self.limits, node_limit=STATES_TO_ADVISE), self.start, self.deadline)
         required = f"M_R is {_in_both(budgets.required_bytes)}, set by operator {budgets.required.operator.name!r}"
         error = UsageError(
             f"no scratchpad is given; {required}; {_least_peak_in_words(budgets)}",

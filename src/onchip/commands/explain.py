@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from onchip.commands.arguments import AsJson, Network, PlanOrScheduleFile
+from onchip.commands.arguments import AsJson, Network, PlanOrScheduleFile, seconds_of
 from onchip.commands.check import check_of_legal_plan, outcome_of_legal_schedule
 from onchip.commands.exit_code import ExitCode
 from onchip.commands.show import show_tables
@@ -29,8 +29,8 @@ class ExplainOptions:
         str | None, typer.Option(metavar="NAME", help="Of a schedule: where this tensor lies, and why it moves.")
     ] = None
     time_limit: Annotated[
-        float, typer.Option(min=0.001, max=1e9, metavar="S", help="Of a plan: seconds to look for M_P, if it matters.")
-    ] = 10.0
+        float | None, typer.Option(metavar="S", help="Of a plan: seconds to look for M_P, if it matters.")
+    ] = None
     as_json: AsJson = False
 
 
@@ -51,7 +51,7 @@ def explain_command(options: ExplainOptions) -> int:
     if check is None:
         return ExitCode.WRONG
     history = History(check.problem, check.document.answer)
-    explanation = Explanation.of(history, _least_peak(history, options.time_limit))
+    explanation = Explanation.of(history, _least_peak(history, seconds_of(options.time_limit)))
     show_tables(explanation, explanation_object, explanation_lines, as_json=options.as_json)
     return ExitCode.ANSWER
 
@@ -69,13 +69,13 @@ def _explain_schedule(options: ExplainOptions) -> int:
     return ExitCode.ANSWER
 
 
-def _least_peak(history: History, seconds: float) -> Result[tuple[int, ...]] | None:
+def _least_peak(history: History, seconds: float | None) -> Result[tuple[int, ...]] | None:
     """M_P; None where the plan's own order needs no spill, so that it does not matter."""
-    from onchip.solve.run.budgets import budgets_of, roomy_problem
+    from onchip.solve.run.budgets import STATES_TO_ADVISE, budgets_of, roomy_problem
     from onchip.solve.run.limits import Limits
 
     problem = history.problem
     if history.bytes_without_spills <= sum(memory.capacity_bytes for memory in problem.memories):
         return None
     roomy = roomy_problem(problem.graph, problem.count, history.common_alignment_bytes)
-    return budgets_of(roomy, Limits(seconds)).least_peak
+    return budgets_of(roomy, Limits(seconds, STATES_TO_ADVISE)).least_peak

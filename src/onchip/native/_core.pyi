@@ -315,7 +315,7 @@ class ExactMapper:
     """The best mapping of all ways."""
 
     def __init__(self, space: ExactSpace, objective: ExactObjective) -> None: ...
-    def run(self, best: float, stop: StopToken, workers: int) -> None:
+    def run(self, best: float, stop: StopToken, workers: int, most_nodes: int) -> None:
         """Look for better than `best`, in femtojoules, cycles or their product; the properties say how far it is."""
 
     @property

@@ -30,13 +30,15 @@ double value_of(Objective objective, double energy_pj, double cycles) {
 Mapper::Mapper(Space space, Objective objective)
     : space_(std::move(space)), objective_(objective), scale_(value_of(objective, 1.0, 1.0)) {}
 
-void Mapper::run(double best, const StopToken& stop, Index workers) {
+void Mapper::run(double best, const StopToken& stop, Index workers, Count most_nodes) {
     if (workers < 1) throw std::invalid_argument("a run has no worker");
+    if (most_nodes < 0) throw std::invalid_argument("a run has fewer than 0 nodes");
     best_ = best;
+    most_nodes_ = most_nodes > all_nodes - nodes_ ? all_nodes : nodes_ + most_nodes;
     workers_.clear();
     while (static_cast<Index>(workers_.size()) < workers)
         workers_.push_back(std::make_unique<Worker>(space_, objective_));
-    for (Count number = 0; number >= 0 && !stop.is_asked();) {
+    for (Count number = 0; number >= 0 && !is_over(stop);) {
         const std::vector<Way> ways = list_ways(number, stop);
         search_ways(ways, number < 0, stop);
     }
@@ -48,7 +50,7 @@ std::vector<Mapper::Way> Mapper::list_ways(Count& number, const StopToken& stop)
     WaySearch& search = workers_.front()->search;
     Count count = 1;
     for (const auto& along : space_.ways) count *= static_cast<Count>(along.size());
-    for (; number < count && static_cast<Count>(found.size()) < ways_at_once && !stop.is_asked(); ++number) {
+    for (; number < count && static_cast<Count>(found.size()) < ways_at_once && !is_over(stop); ++number) {
         if (const auto floor = search.floor(way_of(number))) {
             const double value = objective_ == Objective::energy    ? floor->energy_pj
                                  : objective_ == Objective::latency ? floor->cycles
@@ -135,7 +137,7 @@ void Mapper::in_turn(Count first, Count stop_at, Look look) {
 // No mapping of the ways before those that are searched now is better.
 void Mapper::has_proven(const std::vector<Way>& ways, bool is_last, const StopToken& stop) {
     const std::scoped_lock held(lock_);
-    if (stop.is_asked()) return;
+    if (is_over(stop)) return;
     auto at = static_cast<Count>(ways.size()) - 1;
     for (const auto& one : workers_) at = std::min(at, one->at);
     proven_ = is_last ? std::max(proven_.load(), ways[at].floor * scale_) : 0.0;
@@ -149,10 +151,10 @@ bool Mapper::search_chains(Worker& worker, const Way& way, Count most_nodes, boo
     for (Index complete_from = 1; complete_from <= worker.search.patterns(); ++complete_from) {
         if (!worker.search.prepare(chosen, complete_from, limit(stop) / scale_, keeps_criteria)) continue;
         Descent& descent = worker.search.descent();
-        const Count before = descent.nodes();
+        const Count before = descent.nodes(), until = before + std::min(most_nodes, most_nodes_ - nodes_);
         Step step = Step::leaf;
         while (step == Step::leaf) {
-            step = descent.next(limit(stop) / scale_, before + most_nodes, stop);
+            step = descent.next(limit(stop) / scale_, until, stop);
             if (step != Step::leaf) break;
             consider(worker, descent.nest());
         }
@@ -188,7 +190,7 @@ void Mapper::consider(Worker& worker, const Nest& nest) {
 
 // What is not below it is no better than the best mapping.
 double Mapper::limit(const StopToken& stop) const {
-    if (stop.is_asked()) return -std::numeric_limits<double>::infinity();
+    if (is_over(stop)) return -std::numeric_limits<double>::infinity();
     return objective_ == Objective::latency ? best() - 0.5 : best() / slack;
 }
 

@@ -28,9 +28,9 @@ class Mapper {
 public:
     Mapper(Space space, Objective objective);
 
-    // Looks for what is better than `best`, in so many threads, until nothing is or the token asks to end. With one
-    // thread the same is found in the same order each time.
-    void run(double best, const StopToken& stop, Index workers);
+    // Looks for what is better than `best`, in so many threads, until nothing is, or the token asks to end, or about so
+    // many nodes are done. With one thread the same is found in the same order each time.
+    void run(double best, const StopToken& stop, Index workers, Count most_nodes);
 
     // To be read at any time.
     double best() const { return best_.load(std::memory_order_relaxed); }
@@ -64,6 +64,7 @@ private:
     bool search_chains(Worker& worker, const Way& way, Count most_nodes, bool keeps_criteria, const StopToken& stop);
     void consider(Worker& worker, const Nest& nest);
     double limit(const StopToken& stop) const;
+    bool is_over(const StopToken& stop) const { return stop.is_asked() || nodes() >= most_nodes_; }
     void has_proven(const std::vector<Way>& ways, bool is_last, const StopToken& stop);
 
     Space space_;
@@ -75,6 +76,7 @@ private:
     std::atomic<double> best_{std::numeric_limits<double>::infinity()};
     std::atomic<double> proven_{0.0};
     std::atomic<Count> nodes_{0};
+    Count most_nodes_ = 0;
 };
 
 }  // namespace onchip::exact

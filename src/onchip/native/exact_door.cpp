@@ -120,7 +120,8 @@ void add_exact(nb::module_& module) {
     add_ways(module);
     nb::class_<Mapper>(module, "ExactMapper")
         .def(nb::init<Space, Objective>(), "space"_a, "objective"_a)
-        .def("run", &Mapper::run, "best"_a, "stop"_a, "workers"_a, nb::call_guard<nb::gil_scoped_release>())
+        .def("run", &Mapper::run, "best"_a, "stop"_a, "workers"_a, "most_nodes"_a,
+             nb::call_guard<nb::gil_scoped_release>())
         .def_prop_ro("best", &Mapper::best)
         .def_prop_ro("proven", &Mapper::proven)
         .def_prop_ro("nodes", &Mapper::nodes)

@@ -15,7 +15,7 @@ BEST_FIT_TRIES = 4
 FIRST_NODES = 8_000
 NODES_GROWTH = 4
 NODES_BEFORE_CP_SAT = 4_000_000
-CP_SAT_SECONDS = 20.0
+CP_SAT_WORK = 20.0
 
 
 class Attempt:
@@ -38,6 +38,11 @@ class Attempt:
     def core(self) -> PackingProblem:
         """What had to be searched for."""
         return self._core.problem
+
+    @property
+    def nodes(self) -> int:
+        """Of the search, so far."""
+        return self._search.nodes if self._search else 0
 
     @property
     def hardest_step(self) -> int:
@@ -77,8 +82,9 @@ class Attempt:
         return Knowledge.OPEN
 
     def _ask_cp_sat(self) -> Knowledge:
-        """Ask another solver, for half of what time is left at most."""
-        result = pack_by_cp_sat(self._core.problem, self._run, min(CP_SAT_SECONDS, self._run.seconds_left / 2))
+        """Ask another solver, for so much work, and half of what time is left at most."""
+        half = self._run.within(self._run.seconds_left / 2)
+        result = pack_by_cp_sat(self._core.problem, half, CP_SAT_WORK)
         if self._finish(result.answer):
             return Knowledge.PACKED
         return Knowledge.UNPACKABLE if result.status is Status.INFEASIBLE else Knowledge.OPEN

@@ -17,13 +17,10 @@ if TYPE_CHECKING:
 METHOD = "cp-sat"
 
 
-def pack_by_cp_sat(
-    problem: PackingProblem, run: Run, time_limit_seconds: float = float("inf"), most_work: float = float("inf")
-) -> Result[Packing]:
+def pack_by_cp_sat(problem: PackingProblem, run: Run, most_work: float = float("inf")) -> Result[Packing]:
     """Find offsets within the capacity, or prove that there are none (objective: the capacity).
 
-    UNKNOWN where no time is left to load the solver, or after so much work, in what CP-SAT counts as seconds: the
-    same on every machine.
+    UNKNOWN where no time is left to load the solver, or after so much work, as `solve_interruptibly` counts it.
     """
     if not cp_sat_is_within_reach(run):
         return Result(Status.UNKNOWN, None, None, 0, run.seconds, METHOD, run.stop or Stop.TIME_LIMIT)
@@ -36,15 +33,13 @@ def pack_by_cp_sat(
     offsets = [model.new_int_var(0, one.last, f"offset_{i}") for i, one in enumerate(counted.buffers)]
     _buffers_do_not_overlap(model, problem, offsets, [one.size for one in counted.buffers])
     solver = cp_model.CpSolver()
-    if most_work < float("inf"):
-        solver.parameters.max_deterministic_time = most_work
     solver.parameters.use_timetabling_in_no_overlap_2d = True
     solver.parameters.use_energetic_reasoning_in_no_overlap_2d = True
 
     def packing() -> Packing:
         return Packing(tuple(solver.value(offset) * counted.unit_bytes for offset in offsets))
 
-    result = solve_for_result(solver, model, run, METHOD, packing, time_limit_seconds)
+    result = solve_for_result(solver, model, run, METHOD, packing, most_work)
     if result.answer is None:
         return result
     return replace(result, objective_value=problem.capacity_bytes, lower_bound=problem.capacity_bytes)

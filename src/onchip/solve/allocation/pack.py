@@ -15,7 +15,7 @@ from onchip.solve.run.compose import OperatorSchedule
 from onchip.solve.run.limits import Run
 
 METHOD = "branching"
-SCHEDULE_SECONDS = 20.0
+SCHEDULE_NODES = 5_000_000
 
 
 def pack_schedule(
@@ -26,24 +26,23 @@ def pack_schedule(
     `capacity_bytes` may be less than the scratchpad's.
     """
     problem = packing_problem(indexed, schedule, capacity_bytes)
-    packing = pack(problem, run, SCHEDULE_SECONDS).answer
+    packing = pack(problem, run, SCHEDULE_NODES).answer
     return None if packing is None else packing.offsets_bytes
 
 
-def pack(problem: PackingProblem, run: Run, time_limit_seconds: float = float("inf")) -> Result[Packing]:
-    """Find offsets within the capacity, or prove that there are none.
+def pack(problem: PackingProblem, run: Run, most_nodes: float = float("inf")) -> Result[Packing]:
+    """Find offsets within the capacity, or prove that there are none, in about so many nodes.
 
     The objective value is the arena; it is OPTIMAL only if it happens to be the bound.
     """
-    watched = run.within(time_limit_seconds) if time_limit_seconds < float("inf") else run
-    attempt = Attempt(problem, watched)
-    finding = attempt.go_on(float("inf"))
+    attempt = Attempt(problem, run)
+    finding = attempt.go_on(most_nodes)
     bound = least_arena_bytes(problem)
     if finding is Knowledge.UNPACKABLE:
         proven = max(bound, problem.capacity_bytes + 1)
         return Result(Status.INFEASIBLE, None, None, proven, run.seconds, METHOD)
     if attempt.offsets_bytes is None:
-        stop = watched.stop or Stop.NODE_LIMIT
+        stop = run.stop or Stop.NODE_LIMIT
         return Result(Status.UNKNOWN, None, None, bound, run.seconds, METHOD, stop)
     return found(problem, attempt.offsets_bytes, bound, run)
 

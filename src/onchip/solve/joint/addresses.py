@@ -31,7 +31,7 @@ BRANCHING_NODES = 20_000
 QUICK_WORK, PATIENT_WORK = 0.5, 3.0
 """Of CP-SAT, which counts about a second as 1."""
 SLACK_STATES = 200_000
-LEARNING_SECONDS = 10.0
+LEARNING_WORK = 10.0
 SLACK_STEPS = 6
 
 
@@ -103,8 +103,8 @@ class AddressSearch:
         is_the_only_order = self._indexed.problem.order is Order.GIVEN
         if not cp_sat_is_within_reach(self._run):
             return
-        run = self._run if is_the_only_order else self._run.within(LEARNING_SECONDS)
-        ConflictLearning(self._incumbent, order, run).solve(is_the_only_order=is_the_only_order)
+        most_work = float("inf") if is_the_only_order else LEARNING_WORK
+        ConflictLearning(self._incumbent, order, self._run, most_work).solve(is_the_only_order=is_the_only_order)
 
     def _leave_slack(self) -> None:
         """Plan for a smaller scratchpad, pack into the whole one; halve the slack between too little and enough."""

@@ -22,7 +22,9 @@ MOST_ROUNDS = 400
 ROUND_NODES = 30_000
 STRETCH_NODES = 2_000
 LAST_NODES = 4_000_000
-CP_SAT_SECONDS = 3.0
+CP_SAT_WORK = 3.0
+NODES_OF_WORK = 500_000
+"""Of packing, for what CP-SAT counts as 1: about a second."""
 FULLEST_STEPS = 40
 APART = 4
 
@@ -30,13 +32,15 @@ APART = 4
 class ConflictLearning:
     """Benders' decomposition for one order: the model of what stays is the master, packing the rest.
 
-    Its bound grows with each conflict, and holds for the order only.
+    Its bound grows with each conflict, and holds for the order only. It ends after about so much work, which CP-SAT
+    counts: the same on every machine.
     """
 
-    def __init__(self, incumbent: Incumbent, order: Sequence[int], run: Run) -> None:
+    def __init__(self, incumbent: Incumbent, order: Sequence[int], run: Run, most_work: float = float("inf")) -> None:
         self._incumbent = incumbent
         self._indexed: IndexedProblem = incumbent.indexed
         self._run = run
+        self._work_left = most_work
         self._master = KeptGaps(self._indexed, order)
         if incumbent.schedule is not None and incumbent.schedule.order == tuple(order):
             self._master.begin_with(incumbent.schedule)
@@ -44,7 +48,8 @@ class ConflictLearning:
     def solve(self, *, is_the_only_order: bool) -> None:
         """Offer the first choice that packs; raise the bound if no other order is allowed."""
         for _ in range(MOST_ROUNDS):
-            chosen = self._master.solve(self._run)
+            chosen = self._master.solve(self._run, self._work_left)
+            self._work_left -= self._master.work_done
             if is_the_only_order:
                 self._incumbent.raise_bound(chosen.lower_bound)
             if chosen.answer is None or chosen.objective_value is None:
@@ -52,7 +57,7 @@ class ConflictLearning:
             if self._incumbent.value is not None and chosen.objective_value >= self._incumbent.value:
                 return
             conflicts = self._offer_or_explain(chosen.answer, chosen.objective_value)
-            if not conflicts or chosen.status is not Status.OPTIMAL:
+            if not conflicts or chosen.status is not Status.OPTIMAL or self._work_left <= 0:
                 return
             for conflict in conflicts:
                 self._master.forbid(conflict)
@@ -65,6 +70,7 @@ class ConflictLearning:
             part = schedule.in_memory(memory)
             packing = PackingOfPart(view, part, self._run)
             conflicts += packing.conflicts
+            self._work_left -= packing.nodes / NODES_OF_WORK
             offsets_bytes |= zip(part.residencies, packing.offsets_bytes or (), strict=False)
         if len(offsets_bytes) == len(schedule.residencies):
             placed = [offsets_bytes[residency] for residency in schedule.residencies]
@@ -84,6 +90,7 @@ class PackingOfPart:
         self._run = run
         self.offsets_bytes: tuple[int, ...] | None = None
         self.conflicts: list[list[PlannedResidency]] = []
+        self.nodes = 0
         self._pack(packing_problem(view, part))
 
     def _pack(self, problem: PackingProblem) -> None:
@@ -95,9 +102,10 @@ class PackingOfPart:
             if stretches:
                 self.conflicts = [self._core(stretch) for stretch in stretches]
                 return
-            packing = pack_by_cp_sat(problem, self._run, CP_SAT_SECONDS).answer
+            packing = pack_by_cp_sat(problem, self._run, CP_SAT_WORK).answer
             finding = Knowledge.PACKED if packing else attempt.go_on(LAST_NODES)
             self.offsets_bytes = packing.offsets_bytes if packing else attempt.offsets_bytes
+        self.nodes = attempt.nodes
         if finding is Knowledge.UNPACKABLE:
             self.conflicts = [self._core(attempt.stretch or problem.steps)]
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from itertools import product
-from math import inf, isfinite, prod
+from math import inf, prod
 from operator import itemgetter
 from typing import Final
 
@@ -29,8 +29,8 @@ from onchip.solve.run.limits import Run
 
 LARGEST_PRIME: Final = 7
 MOST_PADDED_LAYERS: Final = 100_000
+NODES_AT_FIRST: Final = 100_000
 LEAST_SECONDS: Final = 0.5
-MOST_SECONDS: Final = 2.0
 """For each layer at first: a good mapping of any of them spares much of the others' search."""
 
 
@@ -67,9 +67,8 @@ def solve_padded(problem: LayerProblem, objective: MappingObjective, run: Run, p
     padded = (replace(problem, layer=one) for one in padded_layers(problem.layer, percent))
     unproven = [(objective.of(*floor_of(one)), one) for one in padded]
     mapper = _PaddedMapper(objective, run)
-    each = max(LEAST_SECONDS, min(MOST_SECONDS, run.seconds_left / 2 / len(unproven)))
-    unproven = mapper.search(unproven, each)
-    return mapper.result(mapper.search(unproven, inf))
+    unproven = mapper.search(unproven, is_first=True)
+    return mapper.result(mapper.search(unproven, is_first=False))
 
 
 @dataclass(slots=True)
@@ -81,9 +80,9 @@ class _PaddedMapper:
     best: float = inf
     answer: LayerMapping | None = None
 
-    def search(self, floors: list[tuple[float, LayerProblem]], seconds: float) -> list[tuple[float, LayerProblem]]:
+    def search(self, floors: list[tuple[float, LayerProblem]], *, is_first: bool) -> list[tuple[float, LayerProblem]]:
         """Answers those that took longer, each with what none of its mappings is below; least floors come first."""
-        unproven = []
+        unproven, share = [], self.run.seconds_left / 2 / max(1, len(floors))
         for number, (floor, padded) in enumerate(sorted(floors, key=itemgetter(0)), start=1):
             if floor >= self.best:
                 continue
@@ -92,13 +91,17 @@ class _PaddedMapper:
                 continue
             best = None if self.answer is None else round(self.best)
             self.run.report(best, int(floor), f"padded layer {number} of {len(floors)}")
-            own = self.run.within(seconds) if isfinite(seconds) else self.run
+            own = self._first_run(share) if is_first else self.run
             found = ExactMapper(padded, self.objective, own, best=self.best).solve()
             if found.answer is not None and found.objective_value is not None:
                 self.best, self.answer = float(found.objective_value), found.answer
             if found.stopped_by is not Stop.COMPLETED and found.status is not Status.OPTIMAL:
                 unproven.append((max(floor, found.lower_bound), padded))
         return unproven
+
+    def _first_run(self, seconds: float) -> Run:
+        limits = replace(self.run.limits, node_limit=NODES_AT_FIRST)
+        return replace(self.run.within(max(LEAST_SECONDS, seconds)), limits=limits)
 
     def result(self, unproven: list[tuple[float, LayerProblem]]) -> Result[LayerMapping]:
         """With the least floor of what is not searched through as its bound."""

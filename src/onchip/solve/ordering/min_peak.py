@@ -82,7 +82,8 @@ class MinPeakSearch:
     def _stop(self, peak: int, popped: int) -> Stop | None:
         if popped % REPORT_EVERY == 0:
             self._run.report(None, peak, f"least peak, {popped} states")
-        return self._run.stop
+        limit = self._run.limits.node_limit
+        return Stop.NODE_LIMIT if limit is not None and popped >= limit else self._run.stop
 
     def root(self) -> _State:
         """Return the state before any operator has run."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import Final
 
 from onchip.answer.problem import Count, Problem
 from onchip.answer.result import Result, Status
@@ -14,6 +15,9 @@ from onchip.ir.graph import Graph
 from onchip.solve.ordering.min_peak import min_peak_bytes
 from onchip.solve.run.limits import Limits
 from onchip.solve.run.start import RunStarter, silent_run
+
+STATES_TO_ADVISE: Final = 200_000
+"""Where M_P is said beside what was asked for: mostly some seconds."""
 
 
 class Budget(StrEnum):

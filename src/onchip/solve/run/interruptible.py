@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 WATCH_EVERY_SECONDS = 0.02
-LEAST_SECONDS = 0.01
+LEAST_SECONDS = LEAST_WORK = 0.01
 LOADING_SECONDS = 1.5
 
 
@@ -62,13 +62,17 @@ def run_watched(work: Callable[[], T], stop: Callable[[], None], run: Run, repor
 
 
 def solve_interruptibly(
-    solver: cp_model.CpSolver, model: cp_model.CpModel, run: Run, seconds: float = float("inf")
+    solver: cp_model.CpSolver, model: cp_model.CpModel, run: Run, most_work: float = float("inf")
 ) -> cp_model.CpSolverStatus:
-    """Solve by CP-SAT with the run's workers, seed and time, and at most `seconds`; Ctrl-C ends it early."""
+    """Solve by CP-SAT with the run's workers, seed and time; Ctrl-C ends it early.
+
+    It ends after so much work, too, in what CP-SAT counts as about a second: with one worker the same on every machine.
+    """
     parameters = solver.parameters
-    limit = min(seconds, run.seconds_left)
-    if limit < float("inf"):
-        parameters.max_time_in_seconds = max(LEAST_SECONDS, limit)
+    if run.deadline.is_set:
+        parameters.max_time_in_seconds = max(LEAST_SECONDS, run.seconds_left)
+    if most_work < float("inf"):
+        parameters.max_deterministic_time = max(LEAST_WORK, most_work)
     parameters.num_workers = run.limits.workers
     parameters.random_seed = run.limits.seed
     parameters.catch_sigint_signal = False
@@ -81,7 +85,7 @@ def solve_for_result(
     run: Run,
     method: str,
     extract: Callable[[], T],
-    seconds: float = float("inf"),
+    most_work: float = float("inf"),
 ) -> Result[T]:
     """Solve as `solve_interruptibly`; say what CP-SAT claims and `extract` reads; raises InternalError for a bad model.
 
@@ -89,10 +93,10 @@ def solve_for_result(
     """
     from ortools.sat.python import cp_model
 
-    status = solve_interruptibly(solver, model, run, seconds)
+    status = solve_interruptibly(solver, model, run, most_work)
     if status == cp_model.INFEASIBLE:
         return Result(Status.INFEASIBLE, None, None, 0, run.seconds, method)
-    stop = run.stop or Stop.TIME_LIMIT
+    stop = run.stop or (Stop.NODE_LIMIT if most_work < float("inf") else Stop.TIME_LIMIT)
     if status == cp_model.UNKNOWN:
         bound = solver.best_objective_bound if model.has_objective() else 0.0
         return Result(Status.UNKNOWN, None, None, max(0, round(bound)), run.seconds, method, stop)

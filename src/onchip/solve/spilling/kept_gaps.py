@@ -60,6 +60,7 @@ class KeptGaps:
         if indexed.problem.placement is Placement.STATIC:
             self._a_tensor_stays_for_its_whole_life_or_never()
         self._minimise()
+        self.work_done = 0.0
 
     # Variables
 
@@ -200,8 +201,8 @@ class KeptGaps:
 
     # Extract
 
-    def solve(self, run: Run) -> Result[OperatorSchedule]:
-        """Return a schedule of least cost; INFEASIBLE if the conflicts leave none.
+    def solve(self, run: Run, most_work: float = float("inf")) -> Result[OperatorSchedule]:
+        """Return a schedule of least cost; INFEASIBLE if the conflicts leave none. `work_done` says what it took.
 
         Without its strongest linear relaxation CP-SAT does not see that what is kept is there at both uses.
         """
@@ -209,7 +210,9 @@ class KeptGaps:
 
         solver = cp_model.CpSolver()
         solver.parameters.linearization_level = 2
-        return solve_for_result(solver, self._model, run, METHOD, lambda: self._schedule(solver))
+        result = solve_for_result(solver, self._model, run, METHOD, lambda: self._schedule(solver), most_work)
+        self.work_done = float(solver.deterministic_time)
+        return result
 
     def _schedule(self, solver: cp_model.CpSolver) -> OperatorSchedule:
         residencies: list[PlannedResidency] = []

@@ -33,6 +33,7 @@ MAPSPACE: Final = (
     "operand does not change)"
 )
 NO_LEVEL: Final = -1
+UNLIMITED: Final = 1 << 60
 SECONDS_OF_FIRST: Final = 0.3
 """Beyond a time limit, for any mapping at all: it mostly takes some milliseconds."""
 OBJECTIVES: Final = {
@@ -80,7 +81,12 @@ class ExactMapper:
             self.best, self.answer = value, start
 
     def _work(self) -> None:
-        self._search.run(self.best, self._token, self.run.limits.workers)
+        self._search.run(self.best, self._token, self.run.limits.workers, self._most_nodes)
+
+    @property
+    def _most_nodes(self) -> int:
+        limit = self.run.limits.node_limit
+        return UNLIMITED if limit is None else limit
 
     def _stop(self) -> None:
         """A time limit lets the first mapping be found."""
@@ -97,6 +103,8 @@ class ExactMapper:
 
     def _result(self) -> Result[LayerMapping]:
         stop = self.run.stop if self._token.is_asked else None
+        if stop is None and self._search.nodes >= self._most_nodes:
+            stop = Stop.NODE_LIMIT
         proven = int(self._search.proven)
         if self.answer is None:
             status = Status.UNKNOWN if stop else Status.INFEASIBLE
