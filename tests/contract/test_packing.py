@@ -61,9 +61,9 @@ def instance(name: str) -> PackingProblem:
 
 
 @settings(max_examples=240, deadline=None)
-@given(problem=problems())
-def test_the_exact_search_alone_agrees_with_trying_every_place(problem: PackingProblem) -> None:
-    search = BranchingSearch(problem, Run())
+@given(problem=problems(), workers=st.sampled_from((1, 1, 2, 5)))
+def test_the_exact_search_alone_agrees_with_trying_every_place(problem: PackingProblem, workers: int) -> None:
+    search = BranchingSearch(problem, Run(Limits(workers=workers)))
 
     finding = search.search()
 

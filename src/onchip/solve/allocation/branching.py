@@ -12,7 +12,9 @@ Offsets from the ground up, bounds per section and parts that are packed one by 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor, as_completed
 from enum import Enum
+from itertools import islice
 from typing import Any, Final
 
 from onchip.answer.packing import Packing, PackingProblem
@@ -33,38 +35,75 @@ class Knowledge(Enum):
 
 
 class BranchingSearch:
-    """One packing problem with at least one buffer; goes on where it stopped, for ever more nodes at a time."""
+    """One packing problem with at least one buffer; goes on where it stopped, for ever more nodes at a time.
+
+    Each worker of the run searches for itself, with other restarts: the first to know ends the others.
+    """
 
     def __init__(self, problem: PackingProblem, run: Run) -> None:
-        self.nodes = 0
         self.packing: Packing | None = None
         self._problem = problem
         self._run = run
         counted = packing_in_units(problem)
         self._unit_bytes = counted.unit_bytes
-        self._search = PackingSearch(counted.buffers, counted.limits)
-        self._ranks = _ranks(problem, counted)
-        self._round = 0
+        self._lanes = [_Lane(problem, counted, number) for number in range(run.limits.workers)]
+
+    @property
+    def nodes(self) -> int:
+        """Of all workers, so far."""
+        return sum(lane.nodes for lane in self._lanes)
 
     def search(self, nodes: float = float("inf")) -> Knowledge:
         """Go on for so many nodes, or until the run has to stop."""
-        limit, token = self.nodes + nodes, StopToken()
-        return run_watched(lambda: self._rounds(limit, token), token.ask, self._run)
+        token, each = StopToken(), nodes / len(self._lanes)
+        return run_watched(lambda: self._race(each, token), token.ask, self._run)
 
     @property
     def hardest_step(self) -> int:
         """A step of the section that was most to blame so far."""
         _, steps = sections_of(self._problem.buffers)
-        return steps[self._search.hardest_section]
+        return steps[self._lanes[0].search.hardest_section]
 
-    def _rounds(self, limit: float, token: StopToken) -> Knowledge:
-        while self.nodes < limit and self._run.stop is None:
+    def _race(self, nodes: float, token: StopToken) -> Knowledge:
+        first, *others = self._lanes
+        if not others:
+            return self._known(first, first.go_on(nodes, self._run, token))
+        known = Knowledge.OPEN
+        with ThreadPoolExecutor(len(self._lanes)) as pool:
+            racing = {pool.submit(lane.go_on, nodes, self._run, token): lane for lane in self._lanes}
+            try:
+                while known is Knowledge.OPEN and racing:
+                    done = next(as_completed(racing))
+                    known = self._known(racing.pop(done), done.result())
+            finally:
+                token.ask()
+        return known
+
+    def _known(self, lane: _Lane, finding: Knowledge) -> Knowledge:
+        if finding is Knowledge.PACKED:
+            self.packing = Packing(tuple(offset * self._unit_bytes for offset in lane.search.offsets))
+        return finding
+
+
+class _Lane:
+    """One worker's search: what it has learnt, and which restart comes next."""
+
+    def __init__(self, problem: PackingProblem, counted: PackingInUnits, number: int) -> None:
+        self.nodes = 0
+        self.search = PackingSearch(counted.buffers, counted.limits)
+        self._ranks = islice(_ranks(problem, counted), number, None)
+        self._round = number
+        self._least_nodes = NODES_PER_BUFFER * len(problem.buffers)
+
+    def go_on(self, nodes: float, run: Run, token: StopToken) -> Knowledge:
+        """Restart after restart, until that many nodes are done or it is asked to stop."""
+        limit = self.nodes + nodes
+        while self.nodes < limit and run.stop is None and not token.is_asked:
             self._round += 1
-            nodes = luby(self._round) * NODES_PER_BUFFER * len(self._problem.buffers)
-            outcome = self._search.run(next(self._ranks), int(min(nodes, limit - self.nodes)), token)
-            self.nodes += max(1, self._search.nodes)
+            own = luby(self._round) * self._least_nodes
+            outcome = self.search.run(next(self._ranks), int(min(own, max(1, limit - self.nodes))), token)
+            self.nodes += max(1, self.search.nodes)
             if outcome is PackingOutcome.FOUND:
-                self.packing = Packing(tuple(offset * self._unit_bytes for offset in self._search.offsets))
                 return Knowledge.PACKED
             if outcome is PackingOutcome.EXHAUSTED:
                 return Knowledge.UNPACKABLE
