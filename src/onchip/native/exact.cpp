@@ -39,12 +39,12 @@ void Mapper::run(double best, const StopToken& stop, Index workers, Count most_n
     while (static_cast<Index>(workers_.size()) < workers)
         workers_.push_back(std::make_unique<Worker>(space_, objective_));
     for (Count number = 0; number >= 0 && !is_over(stop);) {
-        const std::vector<Way> ways = list_ways(number, stop);
+        std::vector<Way> ways = list_ways(number, stop);
         search_ways(ways, number < 0, stop);
     }
 }
 
-// Ascending by floor, from a number on, which goes on to the first that is not listed, or -1.
+// From a number on, which goes on to the first that is not listed, or -1.
 std::vector<Mapper::Way> Mapper::list_ways(Count& number, const StopToken& stop) {
     std::vector<Way> found;
     WaySearch& search = workers_.front()->search;
@@ -59,9 +59,15 @@ std::vector<Mapper::Way> Mapper::list_ways(Count& number, const StopToken& stop)
         }
     }
     if (number == count) number = -1;
-    std::stable_sort(found.begin(), found.end(),
-                     [](const Way& one, const Way& other) { return one.floor < other.floor; });
     return found;
+}
+
+// Ascending from a place on, without those whose floor is no lower than the limit.
+void Mapper::sort_below(std::vector<Way>& ways, Count first, double limit) const {
+    const auto from = ways.begin() + first;
+    ways.erase(std::remove_if(from, ways.end(), [&](const Way& one) { return one.floor * scale_ >= limit; }),
+               ways.end());
+    std::sort(from, ways.end());
 }
 
 std::vector<Index> Mapper::way_of(Count number) const {
@@ -74,9 +80,10 @@ std::vector<Index> Mapper::way_of(Count number) const {
 }
 
 // Few steps in each of the first ways, then those that are not done, then all others.
-void Mapper::search_ways(const std::vector<Way>& ways, bool is_last, const StopToken& stop) {
-    const auto count = static_cast<Count>(ways.size()), dives = std::min(count, ways_of_a_dive);
-    if (count == 0) return;
+void Mapper::search_ways(std::vector<Way>& ways, bool is_last, const StopToken& stop) {
+    const Count dives = std::min(static_cast<Count>(ways.size()), ways_of_a_dive);
+    if (dives == 0) return;
+    std::partial_sort(ways.begin(), ways.begin() + dives, ways.end());
     for (const auto& one : workers_) one->at = 0;
     has_proven(ways, is_last, stop);
     std::vector<char> is_paused(static_cast<std::size_t>(dives), false);
@@ -91,7 +98,8 @@ void Mapper::search_ways(const std::vector<Way>& ways, bool is_last, const StopT
         search_chains(worker, ways[at], all_nodes, false, stop);
         return true;
     });
-    in_turn(dives, count, [&](Worker& worker, Count at) {
+    sort_below(ways, dives, limit(stop));
+    in_turn(dives, static_cast<Count>(ways.size()), [&](Worker& worker, Count at) {
         has_proven(ways, is_last, stop);
         const double least = limit(stop) / scale_;
         if (ways[at].floor >= least) return false;

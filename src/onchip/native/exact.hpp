@@ -46,6 +46,10 @@ private:
         double floor = 0.0;
         double cycles = 0.0;
         Count number = 0;
+
+        bool operator<(const Way& other) const {
+            return floor < other.floor || (floor == other.floor && number < other.number);
+        }
     };
 
     struct Worker {
@@ -57,8 +61,9 @@ private:
     };
 
     std::vector<Way> list_ways(Count& number, const StopToken& stop);
+    void sort_below(std::vector<Way>& ways, Count first, double limit) const;
     std::vector<Index> way_of(Count number) const;
-    void search_ways(const std::vector<Way>& ways, bool is_last, const StopToken& stop);
+    void search_ways(std::vector<Way>& ways, bool is_last, const StopToken& stop);
     template <typename Look>
     void in_turn(Count first, Count stop_at, Look look);
     bool search_chains(Worker& worker, const Way& way, Count most_nodes, bool keeps_criteria, const StopToken& stop);

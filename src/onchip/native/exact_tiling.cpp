@@ -35,7 +35,8 @@ void Tiling::share_units(Index operand, Index boundary) {
     const Index upper = space.above[operand][boundary];
     Share& own = share[operand][boundary] = Share{};
     std::array<Count, layer::sides> inside{1, 1, 1, 1}, beside{1, 1, 1, 1};
-    const auto multiply = [](std::array<Count, layer::sides>& product, const Unrolled& one) {
+    const auto multiply = [operand](std::array<Count, layer::sides>& product, const Unrolled& one) {
+        if (operand != layer::input) return;
         for (Index side = 0; side < layer::sides; ++side) product[side] *= one.side[side];
     };
     for (std::size_t along = 0; along < way.size(); ++along) {
