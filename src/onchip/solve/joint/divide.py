@@ -23,6 +23,7 @@ from onchip.solve.joint.search import BestFirstSearch
 from onchip.solve.ordering.given import with_given_order
 from onchip.solve.run.compose import SearchMove, non_compulsory_cost, schedule_of_moves
 from onchip.solve.run.limits import Run
+from onchip.solve.run.stage import without_bound
 from onchip.solve.spilling.baselines import RANKS, place_by_size_or_evict
 from onchip.solve.spilling.belady import belady_moves
 
@@ -46,7 +47,7 @@ def solve_by_dividing(problem: Problem, run: Run) -> Result[Plan]:
     if operators_that_do_not_fit(IndexedProblem.of(problem)):
         return Result(Status.INFEASIBLE, None, None, 0, run.seconds, METHOD)
     divided = _divided(problem, run)
-    best = min(_placed_by_size(divided, run), solve_exactly(divided, run), key=_value)
+    best = min(_placed_by_size(divided, run), solve_exactly(divided, without_bound(run)), key=_value)
     if best.objective_value is None:
         return Result(Status.UNKNOWN, None, None, 0, run.seconds, METHOD, run.stop or Stop.COMPLETED)
     bound = _lower_bound(IndexedProblem.of(problem), run, best.objective_value)

@@ -43,7 +43,9 @@ class Incumbent:
 
     def raise_bound(self, lower_bound: int) -> None:
         """Keep the bound if it is the best so far."""
-        self.lower_bound = max(self.lower_bound, lower_bound)
+        if lower_bound > self.lower_bound:
+            self.lower_bound = lower_bound
+            self.run.report(self.value, lower_bound, "bound")
 
     def result(self, method: str) -> Result[Plan]:
         """Return what is known now."""

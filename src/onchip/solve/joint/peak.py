@@ -17,6 +17,7 @@ from onchip.solve.joint.incumbent import Incumbent
 from onchip.solve.ordering.min_peak import min_peak_bytes, peak_of_order
 from onchip.solve.run.compose import OperatorSchedule, PlannedResidency, SearchMove, schedule_of_moves
 from onchip.solve.run.interruptible import cp_sat_is_within_reach
+from onchip.solve.run.stage import without_figures
 from onchip.solve.spilling.kept_gaps import KeptGaps
 
 
@@ -85,7 +86,7 @@ def _pack_into_several(incumbent: Incumbent, order: tuple[int, ...]) -> None:
     arenas = 0
     for memory, view in enumerate(indexed.views):
         part = chosen.answer.in_memory(memory)
-        packed = least_capacity(packing_problem(view, part), run)
+        packed = least_capacity(packing_problem(view, part), without_figures(run))
         if packed.answer is None:
             return
         arenas += arena_bytes(view, part, packed.answer.offsets_bytes) if part.residencies else 0

@@ -15,6 +15,7 @@ from onchip.facts.indexed import IndexedProblem
 from onchip.solve.joint.search import UNLIMITED, BestFirstSearch, SearchOutcome
 from onchip.solve.run.compose import SearchMove
 from onchip.solve.run.limits import Run
+from onchip.solve.run.stage import without_bound
 
 GIVEN_ORDER_STATES = 2_000
 FIRST_STATES = 1_000
@@ -59,7 +60,7 @@ class StagedSearch:
         """Solve the given order to optimality: a good plan for the free order."""
         if self._indexed.problem.order is Order.FREE:
             given = IndexedProblem.of(replace(self._indexed.problem, order=Order.GIVEN))
-            outcome = BestFirstSearch(given, self._run, GIVEN_ORDER_STATES).solve()
+            outcome = BestFirstSearch(given, without_bound(self._run), GIVEN_ORDER_STATES).solve()
             self._take(replace(outcome, lower_bound=0), "best at the given order")
 
     def _first(self) -> None:

@@ -26,6 +26,7 @@ from onchip.solve.mapping.exact.exact import MAPSPACE, METHOD, ExactMapper
 from onchip.solve.mapping.factors import prime_counts
 from onchip.solve.mapping.objective import MappingObjective
 from onchip.solve.run.limits import Run
+from onchip.solve.run.stage import without_bound
 
 LARGEST_PRIME: Final = 7
 MOST_PADDED_LAYERS: Final = 100_000
@@ -90,8 +91,9 @@ class _PaddedMapper:
                 unproven.append((floor, padded))
                 continue
             best = None if self.answer is None else round(self.best)
-            self.run.report(best, int(floor), f"padded layer {number} of {len(floors)}")
-            own = self._first_run(share) if is_first else self.run
+            proven = int(min(floor, *(least for least, _ in unproven))) if unproven else int(floor)
+            self.run.report(best, proven, f"padded layer {number} of {len(floors)}")
+            own = without_bound(self._first_run(share) if is_first else self.run)
             found = ExactMapper(padded, self.objective, own, best=self.best).solve()
             if found.answer is not None and found.objective_value is not None:
                 self.best, self.answer = float(found.objective_value), found.answer

@@ -8,6 +8,7 @@ from dataclasses import replace
 from onchip.answer.problem import Order, Problem
 from onchip.solve.ordering.min_peak import min_peak_bytes
 from onchip.solve.run.limits import Run
+from onchip.solve.run.stage import without_figures
 
 
 def with_given_order(problem: Problem, order: Sequence[int]) -> Problem:
@@ -26,5 +27,5 @@ def with_order_settled(problem: Problem, run: Run) -> Problem:
     """
     if problem.order is not Order.MIN_PEAK:
         return problem
-    least = min_peak_bytes(replace(problem, order=Order.FREE), run)
+    least = min_peak_bytes(replace(problem, order=Order.FREE), without_figures(run))
     return with_given_order(problem, least.answer or range(len(problem.graph.operators)))

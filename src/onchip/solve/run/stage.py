@@ -1,0 +1,32 @@
+"""A run within a run: what a stage tells of another question is not taken for what was asked."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+
+from onchip.clock import Deadline
+from onchip.solve.run.limits import Limits, Run
+from onchip.solve.run.start import RunStarter
+
+
+def without_bound(run: Run) -> Run:
+    """Return the same run for a stage whose answers are answers, while its bound is that of fewer of them."""
+    return replace(run, listener=lambda heard: run.listener(replace(heard, lower_bound=0)))
+
+
+def without_figures(run: Run) -> Run:
+    """Return the same run for a stage that answers another question: only its phase is told."""
+    return replace(run, listener=lambda heard: run.listener(replace(heard, best=None, lower_bound=0)))
+
+
+def started_as_stage(start: RunStarter) -> RunStarter:
+    """Return what starts runs of which only the phase is told."""
+
+    @contextmanager
+    def started(limits: Limits, deadline: Deadline) -> Iterator[Run]:
+        with start(limits, deadline) as run:
+            yield without_figures(run)
+
+    return started
