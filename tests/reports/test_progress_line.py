@@ -1,8 +1,14 @@
 from __future__ import annotations
 
 import io
+import time
+from dataclasses import dataclass
 
-from onchip.reports.shared.progress import ProgressLine
+import pytest
+
+from onchip.reports.shared import progress as shown
+from onchip.reports.shared.progress import CLEAR_LINE, ProgressLine
+from onchip.solve.run.limits import Progress
 
 
 class Terminal(io.StringIO):
@@ -10,46 +16,150 @@ class Terminal(io.StringIO):
         return True
 
 
-def test_a_terminal_sees_the_phase_the_best_and_the_bound() -> None:
-    terminal = Terminal()
-    ProgressLine(terminal).update(1.25, 4096, 1024, "search")
+@dataclass
+class Clock:
+    """Stands still."""
 
-    assert "1.2 s  search: best 4,096, bound 1,024" in terminal.getvalue()
+    seconds: float = 1.25
+
+    def __call__(self) -> float:
+        return self.seconds
+
+
+def text_of(*told: Progress, limit_seconds: float | None = None) -> str:
+    line = ProgressLine(Terminal(), Clock(), limit_seconds)
+    with line.during("searching"):
+        for progress in told:
+            line.hear(progress)
+        return line.text.strip()
+
+
+def drawn_in(seconds: float, monkeypatch: pytest.MonkeyPatch, stream: io.StringIO) -> str:
+    """What is on the stream after a phase that tells nothing, with lines drawn every millisecond."""
+    monkeypatch.setattr(shown, "SECONDS_BETWEEN_TICKS", 0.001)
+    line = ProgressLine(stream, Clock())
+    with line.during("reading"):
+        deadline = time.perf_counter() + seconds
+        while "reading" not in stream.getvalue() and time.perf_counter() < deadline:
+            time.sleep(0.001)
+    return stream.getvalue()
+
+
+def test_a_terminal_sees_the_phase_the_answer_the_bound_and_the_gap() -> None:
+    terminal = Terminal()
+    ProgressLine(terminal, Clock()).hear(Progress(0.0, 4096, 1024, "search"))
+
+    assert "1.2 s  search: best 4,096, bound 1,024, gap 75.0%" in terminal.getvalue()
     assert "\n" not in terminal.getvalue()
 
 
-def test_a_phase_without_a_plan_of_its_own_does_not_hide_that_there_is_one() -> None:
-    terminal = Terminal()
-    line = ProgressLine(terminal)
-    line.update(0.0, 4096, 0, "first plan")
-    line._last_update = 0.0  # long ago
-    line.update(9.0, None, 1024, "search")
+def test_the_limit_stands_beside_the_time() -> None:
+    assert text_of(Progress(0.0, 4, 4, "search"), limit_seconds=60.0).startswith("1.2 s of 60 s  search: best 4")
 
-    assert "search: best 4,096, bound 1,024" in terminal.getvalue()
+
+def test_a_phase_without_an_answer_of_its_own_does_not_hide_that_there_is_one() -> None:
+    told = text_of(Progress(0.0, 4096, 0, "first plan"), Progress(9.0, None, 1024, "search"))
+
+    assert told.endswith("search: best 4,096, bound 1,024, gap 75.0%")
+
+
+def test_the_bound_never_falls_and_the_answer_never_gets_worse() -> None:
+    told = text_of(Progress(0.0, 4096, 1024, "one stage"), Progress(9.0, 8192, 512, "another"))
+
+    assert told.endswith("another: best 4,096, bound 1,024, gap 75.0%")
+
+
+def test_without_an_answer_only_a_bound_that_says_something_is_shown() -> None:
+    assert text_of(Progress(0.0, None, 0, "search")).endswith("search: no answer yet")
+    assert text_of(Progress(0.0, None, 7, "search")).endswith("search: no answer yet, bound 7")
+
+
+def test_an_answer_of_nothing_has_no_gap() -> None:
+    assert text_of(Progress(0.0, 0, 0, "search")).endswith("best 0, bound 0, gap 0.0%")
+
+
+def test_a_phase_that_tells_nothing_has_no_figures() -> None:
+    assert text_of() == "1.2 s  searching"
+
+
+def test_a_phase_within_another_stands_in_its_place_while_it_lasts() -> None:
+    line = ProgressLine(Terminal(), Clock())
+    with line.during("planning"):
+        with line.during("searching"):
+            line.hear(Progress(0.0, 8, 2, "46 states"))
+            assert "46 states: best 8" in line.text
+        assert "planning: best 8, bound 2" in line.text
+
+
+def test_a_long_phase_is_cut_before_its_figures() -> None:
+    told = text_of(Progress(0.0, 4096, 1024, "x" * 200))
+
+    assert len(told) < shown.COLUMNS
+    assert told.endswith("x…: best 4,096, bound 1,024, gap 75.0%")
+
+
+def test_a_name_from_a_file_tells_the_terminal_nothing() -> None:
+    assert text_of(Progress(0.0, 8, 2, "layer 1 of 2, \x1b[2J\n")).endswith(
+        "layer 1 of 2, ?[2J?: best 8, bound 2, gap 75.0%"
+    )
 
 
 def test_updates_in_quick_succession_are_not_all_shown() -> None:
     terminal = Terminal()
     line = ProgressLine(terminal)
     for best in range(1000):
-        line.update(0.0, best, 0, "search")
+        line.hear(Progress(0.0, best, 0, "search"))
 
     assert terminal.getvalue().count("search") < 20
 
 
-def test_the_line_is_taken_away_in_the_end() -> None:
+def test_work_that_tells_nothing_is_seen_to_go_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert "1.2 s  reading" in drawn_in(60.0, monkeypatch, Terminal())
+
+
+def test_the_line_is_taken_away_in_the_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert drawn_in(60.0, monkeypatch, Terminal()).endswith(CLEAR_LINE)
+
+
+def test_the_line_is_taken_away_where_a_phase_fails() -> None:
     terminal = Terminal()
-    line = ProgressLine(terminal)
-    line.update(0.0, None, 0, "search")
-    line.clear()
+    with pytest.raises(ValueError, match="nonsense"):
+        _fail_while_shown(ProgressLine(terminal))
 
-    assert terminal.getvalue().endswith("\r\x1b[K")
+    assert terminal.getvalue().endswith(CLEAR_LINE)
 
 
-def test_a_file_sees_nothing() -> None:
+def test_a_phase_that_is_over_at_once_shows_nothing() -> None:
+    terminal = Terminal()
+    with ProgressLine(terminal).during("reading"):
+        pass
+
+    assert terminal.getvalue() == ""
+
+
+def test_a_file_sees_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     file = io.StringIO()
     line = ProgressLine(file)
-    line.update(0.0, None, 0, "search")
-    line.clear()
+    with line.during("searching"):
+        line.hear(Progress(0.0, 4, 1, "search"))
 
     assert file.getvalue() == ""
+    assert drawn_in(0.02, monkeypatch, file) == ""
+
+
+def test_a_terminal_that_goes_away_takes_nothing_with_it() -> None:
+    terminal = Terminal()
+    line = ProgressLine(terminal)
+    with line.during("searching"):
+        line.hear(Progress(0.0, 4, 1, "search"))
+        terminal.write = _gone  # type: ignore[method-assign]
+
+
+def _gone(_text: str) -> int:
+    raise OSError("it went away")
+
+
+def _fail_while_shown(line: ProgressLine) -> None:
+    with line.during("reading"):
+        line.hear(Progress(0.0, None, 0, "search"))
+        raise ValueError("nonsense")

@@ -15,6 +15,7 @@ from onchip.answer.packing import Overflow, Packing, PackingProblem
 from onchip.answer.problem import Objective, Order, Problem
 from onchip.answer.program import Compute, Plan
 from onchip.answer.result import Status
+from onchip.app.phases import phase
 from onchip.audits.finding import Finding, Ruling
 from onchip.clock import Deadline
 from onchip.errors import InputError, UsageError
@@ -62,6 +63,7 @@ def audit(problem: Problem, lower_bound: int, *, seconds: float = SECONDS, worke
     return audit_plan(problem, lower_bound, seconds, workers)
 
 
+@phase("auditing")
 def audit_answer(request: AuditRequest) -> AuditOutcome:
     """Rule on each claim of an answer file; raises InputError for one that is no legal answer."""
     name = request.answer.name.removesuffix(".gz")
@@ -106,6 +108,7 @@ def _audit_plan_file(request: AuditRequest) -> AuditOutcome:
     return _written(request, (audited,), lambda path: _write_plan(document, claim, finding, path))
 
 
+@phase("reading")
 def _problem_of(document: PlanDocument, claim: Claim, request: AuditRequest) -> Problem:
     """The problem that the plan answers; for an order of least peak, with the plan's own order."""
     from onchip.app.networks import fitted_to_scratchpads, read_network
@@ -141,6 +144,7 @@ def _is_of_this_network(document: PlanDocument, problem: Problem, request: Audit
         raise InputError("it is a plan for another graph", file=str(request.answer), expected=expected)
 
 
+@phase("verifying")
 def _value_of_a_legal_plan(problem: Problem, document: PlanDocument, claim: Claim, answer: Path) -> int:
     """Its objective value; a bound above it is for the audit to refute, every other violation is refused."""
     verdict = verify(problem, document.answer, claim)
@@ -184,6 +188,7 @@ def _audit_packing(request: AuditRequest) -> AuditOutcome:
     return _written(request, (audited,), lambda path: _write_packing(table.ids, problem, finding, path))
 
 
+@phase("verifying")
 def _value_of_a_legal_packing(problem: PackingProblem, ids: tuple[str, ...], request: AuditRequest) -> int:
     """Its arena, or the bytes that it leaves outside."""
     from onchip.formats.minimalloc.reader import read_offsets

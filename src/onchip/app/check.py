@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
 
 from onchip.answer.document import Reading
+from onchip.app.phases import phase
 from onchip.app.target import Target
 from onchip.errors import UsageError
 from onchip.formats.own.answer_format import AnswerFormat, format_of_answer
@@ -42,6 +43,7 @@ class CheckRequest:
         return self.target.accelerator
 
 
+@phase("reading")
 def check_file(request: CheckRequest) -> Checked:
     """Verify a plan, schedule, strategy or mapping file; raises InputError for what cannot be read, or contradicts."""
     file, network = request.file, request.network

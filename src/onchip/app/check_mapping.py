@@ -9,6 +9,7 @@ from pathlib import Path
 from onchip.answer.document import Claim, MappingDocument, NamedMapping, Reading
 from onchip.answer.layer_problem import LayerProblem
 from onchip.app.map import MappingRequest, layers_asked_for
+from onchip.app.phases import phase
 from onchip.arch.accelerator import Accelerator
 from onchip.cost.layer.cost import LayerCost, layer_cost
 from onchip.errors import InputError, UsageError
@@ -48,6 +49,7 @@ class _Found:
     not_checked: list[str] = field(default_factory=list)
 
 
+@phase("verifying")
 def check_mapping_file(file: MappingFile) -> AnswerCheck:
     """Verify each mapping of a file for the layers that it names, and cost it.
 

@@ -10,6 +10,7 @@ from onchip.answer.document import ScheduleDocument
 from onchip.answer.schedule import ScheduleError
 from onchip.app.insisted import ensure_reading_is
 from onchip.app.networks import network_to_schedule
+from onchip.app.phases import phase
 from onchip.cost.schedule.nest_cost import nest_cost
 from onchip.errors import InputError
 from onchip.formats.own.accelerator_yaml import load_accelerator
@@ -45,6 +46,7 @@ class ScheduleFile:
     insisted: Mapping[str, object] = field(default_factory=dict)
 
 
+@phase("reading")
 @without_collecting()
 def check_schedule_file(file: ScheduleFile) -> ScheduleCheck:
     """Verify a schedule file for its network, which is read as the file says.
@@ -93,6 +95,7 @@ def precision_of(document: ScheduleDocument) -> Precision:
     return Precision(reading.bits, reading.partial_bits).on(document.accelerator)
 
 
+@phase("verifying")
 def _verdict(document: ScheduleDocument, network: Graph, tiles: TileGraph, precision: Precision) -> ScheduleVerdict:
     setting = ScheduleSetting(network, document.accelerator, tiles.graph, precision.sum_bits)
     verdict = verify_schedule(setting, document.answer, document.claim, nest_cost)

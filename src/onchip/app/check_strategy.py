@@ -12,6 +12,7 @@ from onchip.answer.strategy import StrategyFigures, nested_figures
 from onchip.app.check_mapping import accelerator_named
 from onchip.app.insisted import ensure_reading_is
 from onchip.app.networks import read_network
+from onchip.app.phases import phase
 from onchip.arch.accelerator import Accelerator
 from onchip.cost.layer.accounting import AccountingName
 from onchip.cost.stack.machine import ensure_tiles_can_be_costed
@@ -61,6 +62,7 @@ class StrategyReplay:
     not_checked: tuple[str, ...] = ()
 
 
+@phase("verifying")
 def check_strategy_file(file: StrategyFile) -> AnswerCheck:
     """Verify the stacks, tiles, homes and mappings of a strategy file, and recompute all figures that it claims.
 

@@ -11,6 +11,7 @@ from onchip.answer.problem import Count, Problem
 from onchip.answer.program import Allocate, Free, Instruction, Plan
 from onchip.answer.schedule import WORKSPACE
 from onchip.app.check_schedule import ScheduleFile, check_schedule_file
+from onchip.app.phases import phase
 from onchip.app.schedule_figures import PricedSchedule, priced_schedule
 from onchip.arch.memory import DRAM, Operand
 from onchip.cost.schedule.activity import ScheduledActivity
@@ -30,6 +31,7 @@ from onchip.lower.schedule.tile_graph import TileOperator
 from onchip.reports.schedule.check import ScheduleCheck
 
 
+@phase("exporting")
 def export_schedule(file: ScheduleFile, form: str, files: tuple[Path, ...]) -> ScheduleCheck:
     """Verify a schedule file and, if it is legal, write its program for other tools: a trace, C99 or other tables.
 

@@ -16,6 +16,7 @@ from onchip.app.check_strategy import (
     strategy_figures_object,
 )
 from onchip.app.networks import read_network
+from onchip.app.phases import phase
 from onchip.arch.accelerator import Accelerator
 from onchip.clock import Deadline
 from onchip.cost.layer.accounting import AccountingName
@@ -91,6 +92,7 @@ class _Problem:
         return Costing(self.network, machine, request.objective, self.mapper, request.use_cache, request.accounting)
 
 
+@phase("searching")
 def fuse_network(request: FusionRequest, start: RunStarter = silent_run) -> FusionOutcome:
     """Return the best strategy of those that the options span.
 
@@ -130,6 +132,7 @@ def fuse_network(request: FusionRequest, start: RunStarter = silent_run) -> Fusi
     )
 
 
+@phase("verifying")
 def check_mapped_again(
     document: StrategyDocument, request: FusionRequest, start: RunStarter = silent_run
 ) -> AnswerCheck:
@@ -216,6 +219,7 @@ def _ensure_same(document: StrategyDocument, problem: _Problem) -> None:
             raise UsageError(f"the strategy is for another {name}", place=f"{name}.sha256", expected=is_so)
 
 
+@phase("verifying")
 def _ensure_legal(problem: _Problem, document: StrategyDocument) -> None:
     """Replay a strategy by its own mappings: it has to be legal, and to cost what is claimed of it."""
     if violations := replayed(document, problem.network, problem.accelerator).violations:

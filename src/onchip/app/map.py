@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import partial
 
 from onchip.answer.document import Claim, Document, Granularity, NamedMapping, Reading, Source
 from onchip.answer.layer_mapping import Kept, LayerMapping
 from onchip.answer.layer_problem import LayerProblem
 from onchip.answer.result import Result, Status, Stop
+from onchip.app.layer_progress import LayerProgress
 from onchip.app.layers import layers_named
+from onchip.app.phases import phase
 from onchip.arch.accelerator import Accelerator
 from onchip.arch.memory import DRAM, Operand
-from onchip.clock import Deadline, Stopwatch
+from onchip.clock import Deadline
 from onchip.cost.layer.accounting import AccountingName
 from onchip.cost.layer.cost import access_of, layer_cost
 from onchip.cost.layer.limits import array_of, check_memories
@@ -26,7 +28,7 @@ from onchip.reports.mapping.outcome import MappedLayer, MappingOutcome
 from onchip.solve.mapping.cache import MappingCache
 from onchip.solve.mapping.objective import MappingObjective
 from onchip.solve.mapping.registry import MappingMethod, method_named
-from onchip.solve.run.limits import Limits, Progress, Run
+from onchip.solve.run.limits import Limits, Run
 from onchip.solve.run.start import RunStarter, silent_run
 from onchip.verify.mapping import verify_mapping
 
@@ -67,6 +69,7 @@ class MappingRequest:
         return self.padding_percent > 0 or self.accounting is not AccountingName.INTERPRETER
 
 
+@phase("mapping")
 def map_layers(request: MappingRequest, start: RunStarter = silent_run) -> MappingOutcome:
     """Map each distinct layer once; raises InternalError if a mapping found is not legal."""
     deadline, solver = Deadline.after(request.limits.time_limit_seconds), _solver(request)
@@ -76,9 +79,12 @@ def map_layers(request: MappingRequest, start: RunStarter = silent_run) -> Mappi
         _can_be_mapped(layer, names[0], accelerator, request)
     mapped: list[MappedLayer] = []
     with start(request.limits, deadline) as run:
+        adds_up = request.method != COSA and request.objective is not MappingObjective.EDP
+        progress = LayerProgress(run, [len(names) for names in layers.distinct.values()], adds_up)
         for layer, names in layers.distinct.items():
-            own = _run_of_layer(run, len(mapped), len(layers.distinct), names[0])
+            own = progress.run_of_next(names[0])
             mapped.append(_mapped(solver, layer, names, accelerator, request, own))
+            progress.take(mapped[-1].result)
     machine = Source(accelerator.name, accelerator_sha256(accelerator))
     found = tuple(
         NamedMapping(one.names, one.mapping.layer(one.layer), one.mapping, one.claim)
@@ -191,18 +197,7 @@ def _in_layer(error: InputError, name: str, request: MappingRequest) -> InputErr
     return error if error.file or name == request.source else error.in_file(request.source)
 
 
-def _run_of_layer(run: Run, done: int, count: int, name: str) -> Run:
-    """A run with a clock and an equal share of what time is left, ended by the same interrupt, that names its layer."""
-    phase = f"layer {done + 1} of {count}, {name}"
-
-    def listen(progress: Progress) -> None:
-        run.listener(replace(progress, phase=f"{phase}: {progress.phase}" if progress.phase else phase))
-
-    run.listener(Progress(run.seconds, None, 0, phase))
-    share = max(0.0, run.seconds_left) / (count - done)
-    return replace(run, listener=listen, deadline=Deadline.after(share), watch=Stopwatch())
-
-
+@phase("reading")
 def layers_asked_for(request: MappingRequest, accelerator: Accelerator) -> tuple[NetworkLayers, bool]:
     """The layers asked for, and whether it is one rather than a network. ZigZag's files say their own precision."""
     precision, file = Precision(request.bits, request.partial_bits).on(accelerator), layer_file(request.source)

@@ -9,6 +9,7 @@ from typing import Final
 
 from onchip.answer.document import Granularity, Reading
 from onchip.answer.problem import Problem
+from onchip.app.phases import phase
 from onchip.errors import GraphError, InputError, UsageError
 from onchip.formats.own.bundled_networks import bundled_networks, load_network
 from onchip.formats.own.graph_json import read_graph
@@ -23,6 +24,7 @@ NETWORK_READERS: Final = PluginGroup[[Path, Mapping[str, int]], Graph]("onchip.r
 """By the end of a file's name, without its dot, a function of the file and of the symbolic dimensions bound."""
 
 
+@phase("reading")
 def read_network(source: str, reading: Reading = Reading()) -> Graph:  # noqa: B008 (frozen)
     """Read a network as `reading` says, but for what the scratchpads decide; raises InputError, PluginError."""
     try:
@@ -36,11 +38,13 @@ def read_network(source: str, reading: Reading = Reading()) -> Graph:  # noqa: B
         raise error if error.file else error.in_file(source) from None
 
 
+@phase("reading")
 def network_to_schedule(source: str, reading: Reading) -> Graph:
     """The network as schedules have it: as `read_network` reads it, attention taken apart."""
     return AttentionApart()(read_network(source, reading))
 
 
+@phase("splitting operators")
 def fitted_to_scratchpads(problem: Problem, source: str, reading: Reading) -> Problem:
     """Return the problem with tensors capped at the largest scratchpad, or its operators in tiles, if asked for.
 

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from onchip.answer.packing import PackingProblem
+from onchip.app.phases import phase
 from onchip.clock import Deadline
 from onchip.errors import InternalError, UsageError
 from onchip.formats.minimalloc.reader import read_buffers
@@ -18,6 +19,7 @@ from onchip.verify.packing import verify_overflow, verify_packing
 from onchip.verify.rules import Violation
 
 
+@phase("packing")
 def pack_file(
     file: Path,
     capacity_bytes: int | None,
@@ -37,10 +39,12 @@ def pack_file(
         result = (least_capacity if minimize else pack)(problem, run)
         seconds = run.seconds
     if result.answer is not None:
-        _no_violations(verify_packing(problem, result.answer, result.objective_value), result.method)
+        with phase("verifying"):
+            _no_violations(verify_packing(problem, result.answer, result.objective_value), result.method)
     return PackingOutcome(ids, problem, result, capacity_bytes, seconds)
 
 
+@phase("packing")
 def overflow_file(
     file: Path, capacity_bytes: int, alignment_bytes: int | None, limits: Limits, start: RunStarter = silent_run
 ) -> OverflowOutcome:
@@ -51,10 +55,12 @@ def overflow_file(
         result = least_overflow(problem, run)
         seconds = run.seconds
     if result.answer is not None and result.objective_value is not None:
-        _no_violations(verify_overflow(problem, result.answer, result.objective_value), result.method)
+        with phase("verifying"):
+            _no_violations(verify_overflow(problem, result.answer, result.objective_value), result.method)
     return OverflowOutcome(ids, problem, result, seconds)
 
 
+@phase("reading")
 def _packing_problem(
     file: Path, capacity_bytes: int | None, alignment_bytes: int | None
 ) -> tuple[tuple[str, ...], PackingProblem]:

@@ -13,6 +13,7 @@ from onchip.answer.program import Compute, Plan
 from onchip.answer.result import Result
 from onchip.app.insisted import ensure_reading_is
 from onchip.app.networks import fitted_to_scratchpads, read_network
+from onchip.app.phases import phase
 from onchip.app.target import Target, TargetFinder
 from onchip.arch.accelerator import Accelerator
 from onchip.clock import Deadline, Stopwatch
@@ -27,6 +28,7 @@ from onchip.reports.program.timing import Timing
 from onchip.solve.run.budgets import budgets_of, roomy_problem
 from onchip.solve.run.limits import Limits
 from onchip.solve.run.registry import method_named
+from onchip.solve.run.stage import started_as_stage
 from onchip.solve.run.start import RunStarter, silent_run
 from onchip.verify.figures import Figures
 from onchip.verify.verifier import verify
@@ -52,13 +54,14 @@ class Request:
     limits: Limits = field(default_factory=Limits)
 
 
+@phase("planning")
 def plan_network(request: Request, start: RunStarter = silent_run) -> Outcome:
     """Read, solve, verify; raises InternalError if the plan found is not legal."""
     deadline = Deadline.after(request.limits.time_limit_seconds)
     method = method_named(request.method)
     count = request.reading.count
     graph, read_seconds = _timed(lambda: read_network(request.network, request.reading))
-    finder = TargetFinder(graph, count, request.limits, start, deadline)
+    finder = TargetFinder(graph, count, request.limits, started_as_stage(start), deadline)
     (accelerator, min_peak_bytes), budget_seconds = _timed(
         lambda: finder.accelerator(request.target, request.objective)
     )
@@ -92,6 +95,7 @@ def plan_problem(problem: Problem, method: str = "exact", limits: Limits | None 
     return result
 
 
+@phase("reading")
 def check_plan(plan_file: Path, network: str, target: Target, insisted: Mapping[str, object]) -> Check:
     """Verify a plan file against a network, on the plan's own memories or on those of `target`.
 
@@ -117,7 +121,8 @@ def check_plan(plan_file: Path, network: str, target: Target, insisted: Mapping[
     if document.graph.sha256 != sha256:
         _every_name_is_known(document.answer, planned.graph, str(plan_file))
     problem = _on_target(planned, target)
-    verdict = verify(problem, document.answer, document.claim)
+    with phase("verifying"):
+        verdict = verify(problem, document.answer, document.claim)
     return Check(document, problem, sha256, verdict)
 
 
@@ -130,6 +135,7 @@ def _on_target(problem: Problem, target: Target) -> Problem:
     return replace(problem, memories=memories, transfers=transfers)
 
 
+@phase("executing")
 def run_plan(plan_file: Path, network: str, values: RunValues) -> Execution:
     """Verify a plan and, if it is legal, execute it on real bytes beside a run without a plan."""
     from onchip.app.kernels import kernels_of, network_inputs
@@ -149,6 +155,7 @@ def run_plan(plan_file: Path, network: str, values: RunValues) -> Execution:
     return Execution(check, kernels.name, run, relative, watch.seconds)
 
 
+@phase("timing")
 def time_network(plan_file: Path, network: str, accelerator: str, cost: str = "macs") -> Timing:
     """Verify a plan and, if it is legal, say when each operator and transfer runs, by the cost model of that name."""
     from onchip.formats.own.accelerator_yaml import load_accelerator
@@ -160,6 +167,7 @@ def time_network(plan_file: Path, network: str, accelerator: str, cost: str = "m
     return Timing(check, chip, timeline_of(check.problem, check.document.answer, chip, cost))
 
 
+@phase("timing")
 def timeline_of(problem: Problem, plan: Plan, chip: Accelerator, cost: str = "macs") -> Timeline:
     """Time a legal plan; raises AcceleratorError where the accelerator, UsageError where `cost` says too little."""
     from onchip.cost.mac_count import SimpleCost
@@ -170,6 +178,7 @@ def timeline_of(problem: Problem, plan: Plan, chip: Accelerator, cost: str = "ma
     return time_plan(problem, plan, chip, cycles, SimpleCost(problem.graph, chip).macs)
 
 
+@phase("searching")
 def describe_network(network: str, reading: Reading, limits: Limits, start: RunStarter = silent_run) -> Description:
     """Say what is in a network."""
     deadline = Deadline.after(limits.time_limit_seconds)
@@ -183,6 +192,7 @@ def _with_problem(result: Result[Plan], problem: Problem) -> Result[Plan]:
     return replace(result, answer=result.answer and replace(result.answer, problem=problem))
 
 
+@phase("verifying")
 def _verified(problem: Problem, result: Result[Plan]) -> Figures | None:
     """Return the figures of the plan as the verifier finds them. Nothing gets past here unverified."""
     if result.answer is None or result.objective_value is None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from onchip.app.check_schedule import ScheduleFile, check_schedule_file
 from onchip.app.kernels import RunValues, kernels_of_schedule, network_inputs
+from onchip.app.phases import phase
 from onchip.app.schedule_figures import priced_schedule
 from onchip.clock import Stopwatch
 from onchip.lower.schedule.all_parameters import with_all_parameters
@@ -22,6 +23,7 @@ def run_schedule(file: ScheduleFile, values: RunValues) -> ScheduleExecution:
     return execution_of(check_schedule_file(file), file.network, values)
 
 
+@phase("executing")
 def execution_of(check: ScheduleCheck, source: str, values: RunValues) -> ScheduleExecution:
     """Execute a schedule that has been checked for the network `source`; one that is not legal is not run."""
     if check.tiles is None or not check.is_legal:
@@ -44,6 +46,7 @@ def execution_of(check: ScheduleCheck, source: str, values: RunValues) -> Schedu
     return ScheduleExecution(check, kernels.name, run, priced.figures.traffic, relative, watch.seconds)
 
 
+@phase("timing")
 def time_schedule_file(file: ScheduleFile) -> ScheduleTiming:
     """Verify a schedule and, if it is legal, say when each operator and each Copy runs on its own accelerator."""
     check = check_schedule_file(file)

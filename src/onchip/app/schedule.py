@@ -19,6 +19,7 @@ from onchip.answer.problem import Count
 from onchip.answer.result import Result, Stop
 from onchip.answer.schedule import Schedule, ScheduledStack
 from onchip.app.networks import network_to_schedule
+from onchip.app.phases import phase
 from onchip.arch.accelerator import Accelerator
 from onchip.clock import Deadline, Stopwatch
 from onchip.cost.schedule.nest_cost import nest_cost
@@ -77,6 +78,7 @@ class _ReadQuestion:
     seconds: float
 
 
+@phase("scheduling")
 def schedule_network(request: ScheduleRequest, start: RunStarter = silent_run) -> ScheduleOutcome:
     """Return the best schedule found, and the bound that is proven for all of the space that it names.
 
@@ -133,6 +135,7 @@ def _with_schedule(outcome: ScheduleOutcome, asked: _ReadQuestion, found: FoundS
     )
 
 
+@phase("verifying")
 def _verified(asked: _ReadQuestion, document: ScheduleDocument, found: FoundSchedule) -> tuple[str, ...]:
     """What the verifier took as given; raises InternalError for a schedule, or a claim of it, that it does not pass."""
     setting = ScheduleSetting(asked.network, asked.accelerator, found.tiles.graph, asked.precision.sum_bits)
@@ -143,6 +146,7 @@ def _verified(asked: _ReadQuestion, document: ScheduleDocument, found: FoundSche
     return verdict.not_checked
 
 
+@phase("reading")
 def _read(request: ScheduleRequest) -> _ReadQuestion:
     watch = Stopwatch()
     accelerator = load_accelerator(request.accelerator)

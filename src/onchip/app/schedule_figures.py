@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from onchip.answer.document import ScheduleDocument
 from onchip.answer.layer_problem import LayerProblem
 from onchip.answer.schedule import Homes, ScheduledMapping
+from onchip.app.phases import phase
 from onchip.arch.accelerator import Accelerator
 from onchip.cost.schedule.compute_cost import ComputeCost, NestCost, OperandAtHome, cost_of_nests, cost_without_nest
 from onchip.cost.schedule.figures import ScheduleFigures, schedule_figures
@@ -26,6 +27,7 @@ class PricedSchedule:
     figures: ScheduleFigures
 
 
+@phase("pricing")
 def priced_schedule(document: ScheduleDocument, tiles: TileGraph) -> PricedSchedule:
     """Price a schedule that the verifier has passed; its mappings say all, nothing is searched."""
     schedule, accelerator = document.answer, document.accelerator

@@ -11,6 +11,7 @@ from onchip.answer.document import Claim
 from onchip.answer.result import Result, Status
 from onchip.answer.schedule import Schedule, ScheduledStack
 from onchip.app.check_schedule import ScheduleFile, check_schedule_file, precision_of
+from onchip.app.phases import phase
 from onchip.app.schedule_figures import PricedSchedule, priced_schedule
 from onchip.clock import Stopwatch
 from onchip.cost.schedule.relaxation import Relaxation, relaxation
@@ -34,6 +35,7 @@ class ShownSchedule:
     outcome: ScheduleOutcome | None = None
 
 
+@phase("pricing")
 def schedule_to_show(file: ScheduleFile) -> ShownSchedule:
     """Verify a schedule file and, if it is legal, find its figures and the parts of the bound.
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from onchip.answer.document import Granularity, Reading
 from onchip.answer.strategy import FusionStrategy
 from onchip.app.networks import read_network
+from onchip.app.phases import phase
 from onchip.errors import UsageError
 from onchip.ir.graph import Graph
 from onchip.lower.layers.fusable_of import fusable_of
@@ -15,6 +16,7 @@ WIDTHS_THAT_RUN = (8, 16, 32, 64)
 """Bits of an element of a graph in tiles: it can be cut between any two, and its values can be computed."""
 
 
+@phase("reading")
 def network_to_tile(source: str, reading: Reading) -> Graph:
     """The network as its tiles are emitted; raises InputError where those of no strategy could be planned and run."""
     if reading.bits not in WIDTHS_THAT_RUN:
@@ -26,6 +28,7 @@ def network_to_tile(source: str, reading: Reading) -> Graph:
     return read_network(source, reading)
 
 
+@phase("cutting into tiles")
 def tiled_graph(strategy: FusionStrategy, graph: Graph) -> Graph:
     """A network in the tiles of a legal strategy, an operator for each layer of each tile.
 

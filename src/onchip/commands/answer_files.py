@@ -9,6 +9,8 @@ from pathlib import Path
 
 import typer
 
+from onchip.app.phases import phase
+
 
 @dataclass(frozen=True, slots=True)
 class AnswerFiles:
@@ -32,14 +34,16 @@ class AnswerFiles:
     def write_answer(self, write_to: Callable[[Path], None]) -> None:
         """Write the answer, if it is asked for; raises OutputError."""
         if self.output is not None:
-            write_to(self.output)
+            with phase("writing"):
+                write_to(self.output)
 
     def write_report(self, page: Callable[[], str]) -> None:
         """Draw the page and write it, if it is asked for; raises OutputError."""
         from onchip.formats.files import write_file
 
         if self.report is not None:
-            write_file(self.report, page().encode())
+            with phase("drawing"):
+                write_file(self.report, page().encode())
 
 
 def command_line(context: typer.Context) -> str:

@@ -18,6 +18,7 @@ from onchip.answer.document import Granularity, Reading
 from onchip.answer.problem import Count
 from onchip.answer.stacks import OverlapMode, tile_of_text
 from onchip.commands.completion import accelerator_names, network_names
+from onchip.commands.progress import show_limit
 from onchip.commands.started import seconds_since_start
 from onchip.errors import InputError, UsageError
 from onchip.solve.run.limits import Limits, MipSolver
@@ -222,6 +223,7 @@ def seconds_of(time_limit: float | None) -> float | None:
         return None
     if not 0 < time_limit < math.inf:
         raise UsageError(f"it is {time_limit:g}", place="--time-limit", expected="a number of seconds above 0")
+    show_limit(time_limit)
     return max(0.0, time_limit - seconds_since_start())
 
 

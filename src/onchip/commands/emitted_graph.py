@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from onchip.answer.document import Reading, StrategyDocument
+from onchip.app.phases import phase
 from onchip.errors import GraphError, UsageError
 
 if TYPE_CHECKING:
@@ -43,6 +44,7 @@ class EmittedGraph:
         from onchip.formats.own.graph_json import write_graph
 
         try:
-            write_graph(tiled_graph(document.answer, self.graph), self.path)
+            with phase("writing"):
+                write_graph(tiled_graph(document.answer, self.graph), self.path)
         except GraphError as error:
             raise error.in_file(self.source) from None

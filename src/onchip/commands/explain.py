@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from onchip.app.phases import phase
 from onchip.commands.arguments import AsJson, Network, PlanOrScheduleFile, seconds_of
 from onchip.commands.check import check_of_legal_plan, outcome_of_legal_schedule
 from onchip.commands.exit_code import ExitCode
@@ -50,8 +51,9 @@ def explain_command(options: ExplainOptions) -> int:
     check = check_of_legal_plan(options.file, options.network, as_json=options.as_json)
     if check is None:
         return ExitCode.WRONG
-    history = History(check.problem, check.document.answer)
-    explanation = Explanation.of(history, _least_peak(history, seconds_of(options.time_limit)))
+    with phase("explaining"):
+        history = History(check.problem, check.document.answer)
+        explanation = Explanation.of(history, _least_peak(history, seconds_of(options.time_limit)))
     show_tables(explanation, explanation_object, explanation_lines, as_json=options.as_json)
     return ExitCode.ANSWER
 
@@ -64,7 +66,8 @@ def _explain_schedule(options: ExplainOptions) -> int:
     outcome = outcome_of_legal_schedule(options.file, options.network, None, as_json=options.as_json)
     if outcome is None:
         return ExitCode.WRONG
-    explanation = ScheduleExplanation.of(outcome, options.tensor)
+    with phase("explaining"):
+        explanation = ScheduleExplanation.of(outcome, options.tensor)
     show_tables(explanation, schedule_explanation_object, schedule_explanation_tables, as_json=options.as_json)
     return ExitCode.ANSWER
 

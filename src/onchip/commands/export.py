@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from onchip.app.phases import phase
 from onchip.commands.arguments import AsJson, PlanOrScheduleFile
 from onchip.commands.check import show_check, show_schedule_check
 from onchip.commands.exit_code import code_of_check
@@ -66,7 +67,8 @@ def export_command(options: ExportOptions) -> int:
         return _export_schedule(options, source, files)
     check, spans = _checked(plan, source, accelerator)
     if check.is_legal:
-        Export(options.to, files, check.document, check.problem, source, spans).write()
+        with phase("writing"):
+            Export(options.to, files, check.document, check.problem, source, spans).write()
     _show(options.to, files, check, as_json=options.as_json)
     return code_of_check(check.is_legal)
 

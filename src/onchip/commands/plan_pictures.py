@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from onchip.app.phases import phase
 from onchip.errors import AcceleratorError, UsageError
 
 if TYPE_CHECKING:
@@ -29,7 +30,8 @@ def draw_figure(figure: Path | None, outcome: Outcome) -> None:
     from onchip.formats.files import write_file
 
     if figure is not None and outcome.document is not None:
-        write_file(figure, svg_of_plan(outcome.document.answer, outcome.problem, "white").encode())
+        with phase("drawing"):
+            write_file(figure, svg_of_plan(outcome.document.answer, outcome.problem, "white").encode())
 
 
 def page_of_plan(outcome: Outcome, accelerator: str | None, typed: str) -> str:

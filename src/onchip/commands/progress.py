@@ -1,27 +1,42 @@
-"""How commands start a search: with a time limit, a line of progress, and Ctrl-C for the best so far."""
+"""How commands show what they are at: a line of progress, a time limit, and Ctrl-C for the best so far."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from contextvars import ContextVar
 
+from onchip.app.phases import phases_told_to
 from onchip.clock import Deadline
-from onchip.solve.run.limits import Limits, Progress, Run
+from onchip.commands.started import seconds_since_start
+from onchip.reports.shared.progress import ProgressLine
+from onchip.solve.run.limits import Limits, Run
 from onchip.solve.run.start import interruptible_run
+
+_line: ContextVar[ProgressLine | None] = ContextVar("line", default=None)
+
+
+@contextmanager
+def progress_of_verb() -> Iterator[None]:
+    """Show on a terminal each phase of a verb, and how far its search is."""
+    line = ProgressLine(seconds=seconds_since_start)
+    token = _line.set(line)
+    try:
+        with phases_told_to(line.during):
+            yield
+    finally:
+        _line.reset(token)
+
+
+def show_limit(seconds: float) -> None:
+    """Let the line say how long the verb may take in all."""
+    if (line := _line.get()) is not None:
+        line.limit_seconds = seconds
 
 
 @contextmanager
 def watched_run(limits: Limits, deadline: Deadline) -> Iterator[Run]:
     """Start a run that shows its progress on a terminal."""
-    from onchip.reports.shared.progress import ProgressLine
-
-    line = ProgressLine()
-
-    def show_progress(progress: Progress) -> None:
-        line.update(progress.seconds, progress.best, progress.lower_bound, progress.phase)
-
-    try:
-        with interruptible_run(limits, deadline, show_progress) as run:
-            yield run
-    finally:
-        line.clear()
+    line = _line.get() or ProgressLine()
+    with line.during("searching"), interruptible_run(limits, deadline, line.hear) as run:
+        yield run

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from onchip.app.phases import phase
 from onchip.commands.answer_files import AnswerFiles, command_line
 from onchip.commands.arguments import AsJson, Network, PlanOrScheduleFile
 from onchip.commands.check import check_of_legal_plan, outcome_of_legal_schedule
@@ -61,7 +62,8 @@ def report_command(options: ReportOptions) -> int:
     if check is None:
         return ExitCode.WRONG
     baselines = _baselines(check.problem, options.time_limit) if options.compare else ()
-    page = report_html(_findings(check, chip, baselines, command_line(options.context)))
+    with phase("drawing"):
+        page = report_html(_findings(check, chip, baselines, command_line(options.context)))
     return _written(options, files, check.problem.graph.name, page)
 
 
@@ -73,7 +75,8 @@ def _report_schedule(options: ReportOptions, files: AnswerFiles) -> int:
     outcome = outcome_of_legal_schedule(options.file, options.network, options.accelerator, as_json=options.as_json)
     if outcome is None:
         return ExitCode.WRONG
-    page = schedule_html(outcome, command_line(options.context))
+    with phase("drawing"):
+        page = schedule_html(outcome, command_line(options.context))
     return _written(options, files, outcome.network.name, page)
 
 
@@ -111,7 +114,8 @@ def _baselines(problem: Problem, seconds: float) -> tuple[BaselinePlan, ...]:
     for name, order in BASELINES:
         method, asked = METHODS[name], replace(problem, order=Order(order), objective=objective)
         if method.supports(asked):
-            result = plan_problem(asked, name, Limits(seconds))
-            figures = None if result.answer is None else verify(asked, result.answer).figures
+            with phase(f"{name}, {order} order"):
+                result = plan_problem(asked, name, Limits(seconds))
+                figures = None if result.answer is None else verify(asked, result.answer).figures
             baselines.append(BaselinePlan(f"{name}, {order} order", result.status, figures))
     return tuple(baselines)

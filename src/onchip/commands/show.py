@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, TypeVar
 
+from onchip.app.phases import phase
 from onchip.reports.shared.output import write, write_json
 
 if TYPE_CHECKING:
@@ -22,11 +23,15 @@ def show_tables(
 ) -> None:
     """Print what was found; what tables need is imported for tables alone."""
     if as_json:
-        write_json(object_of(found))
+        with phase("writing"):
+            as_object = object_of(found)
+        write_json(as_object)
         return
     from onchip.reports.program.terminal import show
 
-    write(show(*tables_of(found)))
+    with phase("writing"):
+        tables = show(*tables_of(found))
+    write(tables)
 
 
 def show_words(as_object: Mapping[str, object], words: str, *, as_json: bool) -> None:

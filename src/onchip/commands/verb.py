@@ -9,6 +9,8 @@ from typing import Any, TypeVar, get_type_hints
 
 import typer
 
+from onchip.commands.progress import progress_of_verb
+
 Options = TypeVar("Options")
 
 
@@ -21,7 +23,8 @@ def add_verb(app: typer.Typer, name: str, options: type[Options], command: Calla
     """
 
     def call(**given: object) -> int:  # Typer hands over every parameter by its name
-        return command(_made(options, given))
+        with progress_of_verb():
+            return command(_made(options, given))
 
     call.__doc__ = command.__doc__
     vars(call)["__signature__"] = Signature(list(_parameters(options)))
