@@ -38,21 +38,33 @@ app = typer.Typer(
     rich_markup_mode=None,
     pretty_exceptions_enable=False,
 )
-add_verb(app, "plan", PlanOptions, plan_command)
-add_verb(app, "schedule", ScheduleVerbOptions, schedule_command)
-add_verb(app, "check", CheckOptions, check_command)
-add_verb(app, "audit", AuditOptions, audit_command)
-add_verb(app, "info", InfoOptions, info_command)
-add_verb(app, "run", RunOptions, run_command)
-add_verb(app, "time", TimeOptions, time_command)
-add_verb(app, "export", ExportOptions, export_command)
-add_verb(app, "report", ReportOptions, report_command)
-add_verb(app, "explain", ExplainOptions, explain_command)
-add_verb(app, "map", MapOptions, map_command)
-add_verb(app, "fuse", FuseOptions, fuse_command)
-add_verb(app, "pack", PackOptions, pack_command)
-add_verb(app, "networks", ListOptions, networks_command)
-add_verb(app, "accelerators", ListOptions, accelerators_command)
+add_verb(app, "plan", PlanOptions, plan_command, "onchip plan resnet18 --sram m_r --bits 8 -o plan.json")
+add_verb(
+    app,
+    "schedule",
+    ScheduleVerbOptions,
+    schedule_command,
+    "onchip schedule lenet5 --accelerator simba --time-limit 10 -o schedule.json",
+)
+add_verb(app, "check", CheckOptions, check_command, "onchip check plan.json resnet18")
+add_verb(app, "audit", AuditOptions, audit_command, "onchip audit plan.json resnet18")
+add_verb(app, "info", InfoOptions, info_command, "onchip info resnet18 --bits 8")
+add_verb(app, "run", RunOptions, run_command, "onchip run schedule.json lenet5")
+add_verb(app, "time", TimeOptions, time_command, "onchip time plan.json resnet18 --accelerator edge-tpu-like")
+add_verb(app, "export", ExportOptions, export_command, "onchip export plan.json --to trace -o plan.trace.json")
+add_verb(app, "report", ReportOptions, report_command, "onchip report plan.json resnet18 -o plan.html")
+add_verb(app, "explain", ExplainOptions, explain_command, "onchip explain plan.json resnet18")
+add_verb(app, "map", MapOptions, map_command, "onchip map conv:n1k64c64p56q56r3s3:pad1 --accelerator simba --show")
+add_verb(
+    app,
+    "fuse",
+    FuseOptions,
+    fuse_command,
+    "onchip fuse fsrcnn --accelerator simba --time-limit 10 -o strategy.json",
+)
+add_verb(app, "pack", PackOptions, pack_command, "onchip pack buffers.csv --minimize -o packed.csv")
+add_verb(app, "networks", ListOptions, networks_command, "onchip networks")
+add_verb(app, "accelerators", ListOptions, accelerators_command, "onchip accelerators --json")
 
 
 _command = cache(partial(typer.main.get_command, app))

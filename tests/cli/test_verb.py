@@ -75,8 +75,8 @@ def bakery(baker: Baker) -> typer.Typer:
         return baker(options)
 
     app = typer.Typer(rich_markup_mode=None, add_completion=False)
-    add_verb(app, "bake", Bread, bake)
-    add_verb(app, "toast", Bread, bake)
+    add_verb(app, "bake", Bread, bake, "oven bake bread")
+    add_verb(app, "toast", Bread, bake, "oven toast bread")
     return app
 
 
@@ -137,7 +137,7 @@ def test_help_has_the_docstring_and_the_fields_of_groups_in_their_place(
 
 def test_two_fields_of_one_name_are_refused() -> None:
     with pytest.raises(ValueError, match="grams"):
-        add_verb(typer.Typer(), "toast", HeatedTwice, lambda _: 0)
+        add_verb(typer.Typer(), "toast", HeatedTwice, lambda _: 0, "oven toast")
 
 
 @pytest.mark.parametrize("options", [PlanOptions, MapOptions, FuseOptions])

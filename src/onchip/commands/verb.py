@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import MISSING, Field, fields, is_dataclass
 from inspect import Parameter, Signature
-from typing import Any, TypeVar, get_type_hints
+from typing import Any, Final, TypeVar, get_type_hints
 
 import typer
 
@@ -13,9 +13,15 @@ from onchip.commands.progress import progress_of_verb
 
 Options = TypeVar("Options")
 
+AS_IT_STANDS: Final = "\b\n"
+"""Before a paragraph of a help text that is not to be wrapped."""
+EXAMPLE: Final = "Example:\n  "
 
-def add_verb(app: typer.Typer, name: str, options: type[Options], command: Callable[[Options], int]) -> None:
-    """Let `onchip NAME` call `command` with its options; the command's docstring is its help.
+
+def add_verb(
+    app: typer.Typer, name: str, options: type[Options], command: Callable[[Options], int], example: str
+) -> None:
+    """Let `onchip NAME` call `command` with its options; the command's docstring is its help, which ends in an example.
 
     A field of `options` is what a parameter of a Typer command is: its type says how it is read, and one of type
     typer.Context gets the context. A field whose type is a dataclass is a group: the group's fields stand in its
@@ -28,7 +34,7 @@ def add_verb(app: typer.Typer, name: str, options: type[Options], command: Calla
 
     call.__doc__ = command.__doc__
     vars(call)["__signature__"] = Signature(list(_parameters(options)))
-    app.command(name)(call)
+    app.command(name, epilog=AS_IT_STANDS + EXAMPLE + example)(call)
 
 
 def _parameters(options: type) -> Iterator[Parameter]:
