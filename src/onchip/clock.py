@@ -9,13 +9,13 @@ from math import inf, isfinite
 
 @dataclass(frozen=True, slots=True)
 class Stopwatch:
-    """Runs from when it was made."""
+    """Tells the seconds since it was made."""
 
     began: float = field(default_factory=time.perf_counter, kw_only=True)
 
     @property
     def seconds(self) -> float:
-        """Since it was made."""
+        """Return how long it has run."""
         return time.perf_counter() - self.began
 
 
@@ -35,17 +35,17 @@ class Deadline(Stopwatch):
 
     @property
     def seconds_left(self) -> float:
-        """Below 0 once it is past."""
+        """Return how long until it; below 0 once it is past."""
         return self.limit_seconds - self.seconds
 
     @property
     def is_set(self) -> bool:
-        """Whether there is a limit."""
+        """Whether there is a limit at all."""
         return isfinite(self.limit_seconds)
 
     @property
     def is_past(self) -> bool:
-        """Whether the time is over."""
+        """Whether no time is left."""
         return self.seconds_left <= 0
 
     def within(self, seconds: float) -> Deadline:

@@ -73,12 +73,12 @@ class Run:
 
     @property
     def seconds(self) -> float:
-        """Since the run began."""
+        """Return how long since the run began."""
         return self.watch.seconds
 
     @property
     def seconds_left(self) -> float:
-        """Until the deadline; infinite without one."""
+        """Return how long until the deadline; infinite without one."""
         return self.deadline.seconds_left
 
     def within(self, seconds: float) -> Run:
