@@ -11,13 +11,15 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from adversary.frame import Ended, Facts, Json, Program, Verdict
-from adversary.levels.plan_cases import Case, network_facts, odd_capacity
+from adversary.levels.plan_cases import Case, crowd_facts, network_facts, odd_capacity
 from adversary.levels.plan_files import fault_of_file, mutated_files
 from oracles.one_plan import Order, Question, least_arena, least_peak, least_traffic, peak_of
 from oracles.one_plan_model import bounds_of_traffic
 
 HEURISTICS = ("belady", "greedy", "naive", "onsram", "colouring", "pinning")
 ASKS = ("plan",) * 12 + ("mutate",) * 4 + ("info", "budget", "twin", "roomier", "hasty", "hasty", "large")
+CROWDS = 0.25
+"""The share of networks in which much is alike, and free order decides what leaves."""
 MOST_ORDERS = 40
 LARGE_SECONDS = 5.0
 MOST_SECONDS_LATE = 5.0
@@ -34,16 +36,20 @@ class PlanLevel:
     def generate(self, chance: random.Random) -> Facts:
         """A network, what is asked of it, and how."""
         ask = chance.choice(ASKS)
-        facts: Facts = {"ask": ask, **(large_network(chance) if ask == "large" else network_facts(chance))}
+        is_crowd = ask != "large" and chance.random() < CROWDS
+        network = crowd_facts if is_crowd else large_network if ask == "large" else network_facts
+        facts: Facts = {"ask": ask, **network(chance)}
         facts |= {"count": chance.choice(("activations", "all")), "alignment": chance.choice((1, 1, 1, 2, 3, 4))}
-        facts["bits"] = chance.choice((None, None, None, 1, 4, 8))
+        facts["bits"] = None if is_crowd else chance.choice((None, None, None, 1, 4, 8))
         facts["capacity"] = odd_capacity(chance, Case(facts).question)
         has_few_orders = _has_few_orders(Case(facts).question) if ask != "large" else False
         facts |= _method(chance, has_few_orders=has_few_orders)
-        if ask in ("twin", "roomier", "large"):
+        if is_crowd or ask in ("twin", "roomier", "large"):
             facts |= {"method": "exact", "order": "free" if has_few_orders else "given"}
+        if is_crowd or ask == "large":
+            facts["objective"] = "traffic"
         if ask == "large":
-            facts |= {"objective": "traffic", "seconds": 1.0}
+            facts["seconds"] = 1.0
         if ask == "hasty":
             facts["seconds"] = chance.choice((0.001, 0.005, 0.02, 0.05))
         return facts | {"seed": chance.randrange(1 << 30)}

@@ -6,7 +6,7 @@ import random
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from adversary.frame import Facts
+from adversary.frame import Facts, Json
 from oracles.byte_replay import Network
 from oracles.one_plan import Question, packed_bytes, peak_of, required_bytes
 
@@ -45,6 +45,37 @@ def network_facts(chance: random.Random) -> Facts:
     for number, tensor in enumerate(tensors):
         if tensor[2] == "activation" and chance.random() < (0.15 if number in read else 0.8):
             tensor[2] = "output"
+    return {"tensors": tensors, "operators": operators}
+
+
+def crowd_facts(chance: random.Random) -> Facts:
+    """Return the same: tensors alike in size and cost that wait, each for another reader.
+
+    Readers stand in a chain of operators that need now more room, now less, or beside it, and then in any place of
+    the file: which of the tensors should leave says the best order alone, and nothing in the file.
+    """
+    size = chance.randint(1, 4)
+    tensors: list[list[Json]] = [[1, 8, "input"]]
+
+    def written(elements: int) -> int:
+        tensors.append([elements, 8, "activation"])
+        return len(tensors) - 1
+
+    alike = [written(size) for _ in range(chance.choice((2, 2, 2, 3)))]
+    end, length = written(1), chance.randint(2, 4)
+    operators: list[list[list[int]]] = [[[0], [], [*alike, end]]]
+    readers = [length, *(chance.randint(0, length) for _ in alike[1:])]
+    for place in range(length):
+        reads = [end, *(tensor for tensor, reader in zip(alike, readers, strict=True) if reader == place)]
+        end = written(chance.choice((1, 1, size, size + 1, 2 * size + 1)))
+        operators.append([reads, [], [end]])
+    ends = [end]
+    for tensor, reader in zip(alike, readers, strict=True):
+        if reader == length:
+            ends.append(written(chance.choice((1, 1, size, size + 1, 2 * size + 1))))
+            operators.insert(chance.randint(1, len(operators)), [[tensor], [], [ends[-1]]])
+    operators.append([ends, [], [written(1)]])
+    tensors[-1][2] = "output"
     return {"tensors": tensors, "operators": operators}
 
 
