@@ -88,6 +88,31 @@ def write_buffers(path: Path, size: int) -> None:
             file.write(f"b{at},{start},{start + choices.randrange(1, 60)},{choices.randrange(1, 5000)}\n")
 
 
+LAYER = """\
+- id: {number}
+  name: layer{number}
+  operator_type: Conv
+  equation: O[b][k][oy][ox]+=W[k][c][fy][fx]*I[b][c][iy][ix]
+  dimension_relations: [ix=1*ox+1*fx, iy=1*oy+1*fy]
+  loop_dims: [B, K, C, OY, OX, FY, FX]
+  loop_sizes: [1, 32, 16, 56, {width}, 3, 3]
+  operand_precision: {{O: 16, O_final: 8, W: 8, I: 8}}
+  operand_source:
+    I: {source}
+    W: {number}
+  pr_loop_dims: [IX, IY]
+  pr_loop_sizes: [{width}, 56]
+  padding: [[1, 1], [1, 1]]
+"""
+
+
+def write_workload(path: Path, size: int) -> None:
+    """Convolutions as ZigZag writes them."""
+    with path.open("w") as file:
+        for number in range(size):
+            file.write(LAYER.format(number=number, source=max(0, number - 1), width=number % 100 + 1))
+
+
 COMMANDS = (
     "info large.json",
     "info large.onnx",
@@ -95,6 +120,7 @@ COMMANDS = (
     "pack large.csv --capacity 128KiB --overflow --time-limit 1",
     "plan large.json --sram 2KiB --method belady --order given --time-limit 1 -o plan.json",
     "check plan.json large.json",
+    "map large.yaml:layer77 --accelerator simba --time-limit 1",
 )
 
 
@@ -127,6 +153,7 @@ def main() -> None:
         write_graph_file(folder / "large.json", given.size)
         write_onnx_file(folder / "large.onnx", given.size)
         write_buffers(folder / "large.csv", given.size)
+        write_workload(folder / "large.yaml", given.size)
         for command in COMMANDS:
             row = run(command, folder)
             rows.append(row)

@@ -10,7 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from support.hostile_files import ANY, CSV, JSON, ONNX, PACKED, YAML, Maker
+from support.hostile_files import ANY, CSV, JSON, ONNX, PACKED, Maker
+from support.hostile_yaml import YAML
 
 GREATEST_SECONDS = 10
 GREATEST_BYTES = 2 * 2**30

@@ -140,7 +140,7 @@ def test_an_accelerator_is_a_name_or_a_file() -> None:
         ("scratchpad: true", "scratchpad: yes", 'line 9: memories[1].scratchpad: it is "yes"; expected true or false'),
         ("queues: 2", "queues: 0", "line 11: dma: queues is 0"),
         ("memories:", "memory:", "memories: the field is missing"),
-        ("name: small", "name: *x", "line 3: malformed YAML: found undefined alias"),
+        ("name: small", "name: *x", "line 3: name: it is an alias"),
         ("name: small", "name: \x01", "malformed YAML"),
         ("[weight]", "!!binary weight", 'line 7: memories[0].holds: it is "weight"; expected text'),
     ],

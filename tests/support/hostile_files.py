@@ -16,7 +16,6 @@ from onnx.helper import make_function, make_graph, make_model, make_node, make_o
 Maker: TypeAlias = Callable[[Path], None]
 
 GRAPH_HEAD = '{"format": "onchip-graph", "version": 1, "name": "n", "tensors": '
-YAML_HEAD = "format: onchip-accelerator\nversion: 1\nname: chip\n"
 HUGE = 100 * 2**30
 
 
@@ -90,46 +89,6 @@ def one_tensor(**fields: object) -> Maker:
 def number(text: str) -> Maker:
     def write(path: Path) -> None:
         path.write_text(GRAPH_HEAD + '[{"name": "x", "role": "input", "bytes": ' + text + '}], "operators": []}')
-
-    return write
-
-
-def laughs(path: Path) -> None:
-    """Aliases of lists of aliases: 10**30 values."""
-    lines = ["l0: &l0 [lol, lol, lol, lol, lol, lol, lol, lol, lol, lol]"]
-    lines += [f"l{at}: &l{at} [{', '.join([f'*l{at - 1}'] * 10)}]" for at in range(1, 30)]
-    path.write_text(YAML_HEAD + "\n".join(lines) + "\nmemories: *l29\n")
-
-
-def merged_laughs(path: Path) -> None:
-    """The same with merged mappings."""
-    lines = ["l0: &l0 {a: lol}"]
-    lines += [f"l{at}: &l{at} {{<<: [{', '.join([f'*l{at - 1}'] * 10)}]}}" for at in range(1, 30)]
-    path.write_text(YAML_HEAD + "\n".join(lines) + "\n<<: *l29\n")
-
-
-def layer_laughs(path: Path) -> None:
-    """Aliases in what begins like a layer of ZigZag's."""
-    lines = ["- operator_type: Conv", "  l0: &l0 [lol, lol]"]
-    lines += [f"  l{at}: &l{at} [*l{at - 1}, *l{at - 1}]" for at in range(1, 60)]
-    path.write_text("\n".join(lines))
-
-
-def deep_yaml(path: Path) -> None:
-    path.write_text(YAML_HEAD + "memories: " + "[" * 10**6)
-
-
-def deep_mappings(path: Path) -> None:
-    path.write_text(YAML_HEAD + "\n".join(f"{' ' * at}a:" for at in range(5000)))
-
-
-def long_yaml(path: Path) -> None:
-    path.write_text(YAML_HEAD + "memories:\n" + "- {name: m, capacity: 1KiB}\n" * 10**6)
-
-
-def yaml_number(text: str) -> Maker:
-    def write(path: Path) -> None:
-        path.write_text(f"{YAML_HEAD}memories:\n- {{name: m, capacity: {text}, scratchpad: true}}\n")
 
     return write
 
@@ -271,13 +230,6 @@ JSON: dict[str, Maker] = {
     "huge_shape": one_tensor(shape=[2**62] * 60, bits=2**62), "many_dimensions": one_tensor(shape=[2] * 10**5, bits=8),
     "1e400": number("1e400"), "NaN": number("NaN"), "Infinity": number("-Infinity"),
     "long_number": number("9" * 10**6), "long_real": number("0." + "9" * 10**6),
-}  # fmt: skip
-YAML: dict[str, Maker] = {
-    "laughs": laughs, "merged_laughs": merged_laughs, "layer_laughs": layer_laughs,
-    "deep_yaml": deep_yaml, "deep_mappings": deep_mappings,
-    "long_yaml": long_yaml, "yaml_nan": yaml_number(".nan"), "yaml_inf": yaml_number("-.inf"),
-    "yaml_1e400": yaml_number("1.0e+400"), "yaml_long": yaml_number("9" * 10**6), "yaml_2_63": yaml_number(str(2**63)),
-    "yaml_base_60": yaml_number("1:" * 10**5 + "1"), "yaml_binary": yaml_number("0b" + "1" * 10**6),
 }  # fmt: skip
 CSV: dict[str, Maker] = {
     "csv_2_63": csv_row(f"a,0,1,{2**63}"), "csv_long": csv_row("a,0,1," + "9" * 10**5), "csv_nan": csv_row("a,0,1,nan"),

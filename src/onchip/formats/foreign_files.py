@@ -14,7 +14,7 @@ from onchip.formats.own.accelerator_yaml import load_accelerator
 from onchip.formats.timeloop.architecture import read_timeloop_architecture
 from onchip.formats.timeloop.bypass import read_timeloop_bypass
 from onchip.formats.timeloop.problem import read_timeloop_problem
-from onchip.formats.yaml_nodes import composed
+from onchip.formats.yaml_events import leading_field_names
 from onchip.formats.zigzag.hardware import read_zigzag_hardware
 from onchip.formats.zigzag.layers import read_zigzag_workload
 from onchip.ir.layer import Layer
@@ -29,7 +29,7 @@ def load_any_accelerator(name_or_path: str, mapspace: str | None = None) -> Acce
 
     `mapspace` is a file that says what the memories of a Timeloop architecture keep.
     """
-    fields = _fields(Path(name_or_path)) if name_or_path.endswith(SUFFIXES) else frozenset()
+    fields = leading_field_names(read_file(Path(name_or_path))) if name_or_path.endswith(SUFFIXES) else frozenset()
     if fields & TIMELOOP_ARCHITECTURE:
         keeps = None if mapspace is None else read_timeloop_bypass(Path(mapspace))
         return read_timeloop_architecture(Path(name_or_path), keeps)
@@ -49,7 +49,7 @@ def layer_file(source: str) -> tuple[Path, str | None] | None:
 
 def read_layers(path: Path) -> Mapping[str, Layer]:
     """The layer of a file of Timeloop, called like the file, or those of one of ZigZag; raises InputError."""
-    fields = _fields(path)
+    fields = leading_field_names(read_file(path))
     if "problem" in fields or fields >= TIMELOOP_LOOPS:
         return {path.stem: read_timeloop_problem(path)}
     if "operator_type" in fields:
@@ -61,16 +61,3 @@ def read_layers(path: Path) -> Mapping[str, Layer]:
         return layers
     expected = "Timeloop's `problem`, or ZigZag's list of layers with `operator_type`"
     raise InputError("it describes no layer", file=str(path), place="the whole file", expected=expected)
-
-
-def _fields(path: Path) -> frozenset[str]:
-    """Of the file, or of the first entry of a list; none for what is no YAML, which its reader will say."""
-    from ruamel.yaml.error import YAMLError
-
-    try:
-        root = composed(read_file(path).decode())
-        is_list = root.tag.endswith(":seq")
-        pairs = root.value[0].value if is_list else root.value
-        return frozenset(key.value for key, _ in pairs if isinstance(key.value, str))
-    except (YAMLError, ValueError, TypeError, IndexError, AttributeError, RecursionError):
-        return frozenset()

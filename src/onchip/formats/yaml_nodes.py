@@ -1,127 +1,215 @@
-"""YAML as JSON, with the line of every field."""
+"""YAML as JSON, with the line of every field.
+
+libyaml says what stands where; what it means is said here. Aliases are refused where they stand, so that no file
+means more than it holds.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
-from functools import lru_cache
-from math import isfinite
-from re import fullmatch
-from typing import Any, Final
+from re import match
+from typing import Final, TypeAlias
 
 from onchip.errors import InputError
-from onchip.formats.validation import LARGEST_INTEGER, Format, Location, field_path, quoted
+from onchip.formats.validation import Format, as_utf8, field_path, quoted
+from onchip.formats.yaml_events import (
+    ALIAS,
+    DOCUMENT,
+    GREATEST_DEPTH,
+    LIST,
+    LIST_END,
+    MAPPING,
+    MAPPING_END,
+    SCALAR,
+    Event,
+    kind_of,
+    line_of,
+    malformed_named,
+    yaml_events,
+)
+from onchip.formats.yaml_scalars import plain_value, tagged_value
 
-GREATEST_YAML_CHARACTERS: Final = 2**20
-"""What ruamel takes about ten seconds to read."""
+GREATEST_VALUES: Final = 1_000_000
+"""Of one document, or of one entry of a list: what is read in some three seconds."""
+GREATEST_VALUES_OF_ENTRIES: Final = 15_000_000
+"""Of all entries together: what is read in half a minute."""
+GREATEST_NAME: Final = 1000
+GREATEST_PATH_SHOWN: Final = 300
+
+Lines: TypeAlias = Mapping[int | str, "tuple[int, Lines]"]
+"""Of the parts of a value, by field or index: the line where each stands, and those of its own parts."""
+NO_LINES: Final[Lines] = {}
 
 
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True)
 class YamlDocument:
-    """The value, and by field path the line (from 1) where each field stands."""
+    """The value and the lines (from 1) of its parts; `at` is where it stands in the file: `[3]`, or nowhere."""
 
     value: object
-    line_of: Mapping[str, int]
+    line: int
+    lines: Lines
+    at: str = ""
 
     def place(self, path: str) -> str:
         """`line 7: memories[0].capacity`; a field that is not there has the line of what should hold it."""
-        known = path.partition(" (")[0]
-        while known and known not in self.line_of:
-            known = known[: max(known.rfind("."), known.rfind("["), 0)]
-        return f"line {self.line_of.get(known, 1)}: {path}"
+        line, lines, rest = self.line, self.lines, path.partition(" (")[0]
+        while rest and (name := _first_part(lines, rest)) is not None:
+            line, lines = lines[name]
+            rest = rest[len(name if isinstance(name, str) else f"[{name}]") :].removeprefix(".")
+        shown = f"{self.at}.{path}" if self.at and path else self.at or path
+        return f"line {line}: {_short(shown)}"
 
 
-def parse_yaml(text: str, file_format: Format, file: str, *, last_field_counts: bool = False) -> YamlDocument:
-    """One document of plain mappings, lists and scalars; raises the format's error, with the line.
+def _first_part(lines: Lines, path: str) -> int | str | None:
+    """The part of a value that a path begins with; of several names the longest."""
+    if index := match(r"\[(\d{1,9})\]", path):
+        return int(index[1]) if int(index[1]) in lines else None
+    names = (name for name in lines if isinstance(name, str) and path.startswith(name))
+    return max((name for name in names if path[len(name) :][:1] in ("", ".", "[")), key=len, default=None)
 
-    A field that stands twice is an error unless the last one counts.
+
+def _short(path: str) -> str:
+    return path if len(path) <= GREATEST_PATH_SHOWN else f"{path[: GREATEST_PATH_SHOWN - 3]}..."
+
+
+def parse_yaml(text: str | bytes, file_format: Format, file: str) -> YamlDocument:
+    """One document of plain mappings, lists and scalars; raises the format's error, with the line."""
+    encoded = as_utf8(text, file_format, file)
+    with malformed_named(encoded, file_format, file):
+        composer = _Composer(file_format.error, yaml_events(encoded))
+        document = composer.document(composer.root())
+        composer.end()
+    return document
+
+
+def yaml_entries(text: str | bytes, file_format: Format, file: str) -> Iterator[YamlDocument]:
+    """The entries of a list one after another, or the one value that stands alone; raises the format's error.
+
+    Of a field that stands twice the last one counts.
     """
-    from ruamel.yaml.error import MarkedYAMLError, YAMLError
-
-    try:
-        return _Reader(file_format.error, last_field_counts).document(composed(text))
-    except MarkedYAMLError as error:
-        mark = error.problem_mark or error.context_mark
-        place = f"line {mark.line + 1}" if mark else None
-        what = f"malformed YAML: {error.problem or error.context}"
-        raise file_format.error(what, file=file, place=place, expected="YAML") from None
-    except (YAMLError, ValueError) as error:
-        raise file_format.error(f"malformed YAML: {error}", file=file, expected="YAML") from None
-    except RecursionError:
-        raise file_format.error("it is nested too deeply", file=file, expected="the format's few levels") from None
-    except InputError as error:
-        raise error.in_file(file) from None
-
-
-@lru_cache(maxsize=1)
-def composed(text: str) -> Any:  # noqa: ANN401 - ruamel's nodes are untyped
-    """The root node of the one document, looked at and read; raises YAMLError, ValueError and RecursionError."""
-    from ruamel.yaml import YAML
-
-    if len(text) > GREATEST_YAML_CHARACTERS:
-        raise ValueError(f"it has more than {GREATEST_YAML_CHARACTERS} characters")
-    return YAML(typ="safe", pure=True).compose(text)
+    encoded = as_utf8(text, file_format, file)
+    with malformed_named(encoded, file_format, file):
+        composer = _Composer(file_format.error, yaml_events(encoded), last_field_counts=True)
+        root = composer.root()
+        if kind_of(root) == LIST:
+            yield from composer.entries()
+        else:
+            yield composer.document(root)
+        composer.end()
 
 
 @dataclass(slots=True)
-class _Reader:
+class _Composer:
+    """Builds values out of events, those of which it has yet to see; `location` is where it is at."""
+
     error: type[InputError]
-    last_field_counts: bool
-    line_of: dict[str, int] = field(default_factory=dict)
-    seen: set[int] = field(default_factory=set)
+    next_event: Callable[[], Event]
+    last_field_counts: bool = False
+    location: list[int | str] = field(default_factory=list)
+    values: int = 0
+    values_of_entries: int = 0
 
-    def document(self, root: Any) -> YamlDocument:  # noqa: ANN401 - ruamel's nodes are untyped
-        if root is None:
+    def root(self) -> Event:
+        """The first event of the one document; raises where there is none."""
+        self.next_event()
+        document = self.next_event()
+        if kind_of(document) != DOCUMENT:
             raise self.error("it is empty", place="line 1", expected="a mapping")
-        return YamlDocument(self._value(root, ()), self.line_of)
+        if document.version not in (None, (1, 2)):
+            version = ".".join(map(str, document.version))
+            raise self._refusal(line_of(document), f"it is YAML {version}", "YAML 1.2")
+        return self.next_event()
 
-    def _value(self, node: Any, location: Location) -> object:  # noqa: ANN401
-        self.line_of.setdefault(field_path(location), node.start_mark.line + 1)
-        if id(node) in self.seen:
-            raise self._refusal(location, "it is an alias of another value", "each value written out")
-        self.seen.add(id(node))
-        kind = node.tag.rpartition(":")[2]
-        if kind == "map" and isinstance(node.value, list):
-            return dict(self._members(node, location))
-        if kind == "seq" and isinstance(node.value, list):
-            return [self._value(child, (*location, index)) for index, child in enumerate(node.value)]
-        return self._scalar(kind, node.value, location)
+    def end(self) -> None:
+        """Raise where another document follows."""
+        self.next_event()
+        following = self.next_event()
+        if kind_of(following) == DOCUMENT:
+            raise self._refusal(line_of(following), "another document begins", "one document")
 
-    def _members(self, node: Any, location: Location) -> Iterator[tuple[str, object]]:  # noqa: ANN401
-        names: set[str] = set()
-        for key, child in node.value:
-            name = key.value
-            if key.tag.rpartition(":")[2] != "str" or not isinstance(name, str):
-                raise self._refusal(location, f"the field name {quoted(name)} is no text", "plain names of fields")
-            self.line_of[field_path((*location, name))] = key.start_mark.line + 1
-            if name in names and not self.last_field_counts:
-                raise self._refusal((*location, name), "the field stands twice", "each field once")
-            names.add(name)
-            yield name, self._value(child, (*location, name))
+    def document(self, event: Event) -> YamlDocument:
+        line = line_of(event)
+        value, lines = self._value(event, line)
+        return YamlDocument(value, line, lines)
 
-    def _scalar(self, kind: str, text: str, location: Location) -> object:
-        match kind:
-            case "str":
-                return text
-            case "null":
-                return None
-            case "bool":
-                return text.lower() == "true"
-            case "int":
-                return self._integer(text, location)
-            case "float":
-                value = float(text) if not text.lstrip("+-").startswith(".") else float("nan")
-                if isfinite(value):
-                    return value
-        raise self._refusal(location, f"it is {quoted(text)}", "text, a finite number, true or false")
+    def entries(self) -> Iterator[YamlDocument]:
+        """Those of the list that has just begun."""
+        number = 0
+        while kind_of(event := self.next_event()) != LIST_END:
+            self.location, self.values = [number], 0
+            line = line_of(event)
+            value, lines = self._value(event, line)
+            yield YamlDocument(value, line, lines, f"[{number}]")
+            self.values_of_entries += self.values
+            if self.values_of_entries > GREATEST_VALUES_OF_ENTRIES:
+                raise self._refusal(line, "it is too large", f"at most {GREATEST_VALUES_OF_ENTRIES} values")
+            number += 1
+        self.location = []
 
-    def _integer(self, text: str, location: Location) -> int:
-        if not fullmatch(r"[+-]?[0-9]+", text):
-            raise self._refusal(location, f"it is {quoted(text)}", "a decimal integer")
-        if len(text) > 20 or abs(int(text)) > LARGEST_INTEGER:
-            raise self._refusal(location, "the integer is too large", "at most 2^63-1")
-        return int(text)
+    def _value(self, event: Event, line: int) -> tuple[object, Lines]:
+        self.values += 1
+        if self.values > GREATEST_VALUES:
+            raise self._refusal(line, "it is too large", f"at most {GREATEST_VALUES} values")
+        kind = kind_of(event)
+        if kind == SCALAR:
+            return self._scalar(event, line), NO_LINES
+        if kind == ALIAS:
+            raise self._refusal(line, "it is an alias of another value", "each value written out")
+        if len(self.location) > GREATEST_DEPTH:
+            raise self._refusal(line, "it is nested too deeply", "the format's few levels")
+        name = "map" if kind == MAPPING else "seq"
+        if event.tag not in (None, "!", f"tag:yaml.org,2002:{name}"):
+            raise self._refusal(line, f"it is tagged {quoted(event.tag)}", "a plain mapping or list")
+        return self._mapping() if kind == MAPPING else self._list()
 
-    def _refusal(self, location: Location, what: str, expected: str) -> InputError:
-        path = field_path(location)
-        return self.error(what, place=YamlDocument(None, self.line_of).place(path), expected=expected)
+    def _list(self) -> tuple[object, Lines]:
+        values: list[object] = []
+        lines: dict[int | str, tuple[int, Lines]] = {}
+        while kind_of(event := self.next_event()) != LIST_END:
+            number, line = len(values), line_of(event)
+            self.location.append(number)
+            value, parts = self._value(event, line)
+            self.location.pop()
+            values.append(value)
+            lines[number] = line, parts
+        return values, lines
+
+    def _mapping(self) -> tuple[object, Lines]:
+        values: dict[str, object] = {}
+        lines: dict[int | str, tuple[int, Lines]] = {}
+        while kind_of(event := self.next_event()) != MAPPING_END:
+            line = line_of(event)
+            name = self._name(event, line)
+            self.location.append(name)
+            if name in values and not self.last_field_counts:
+                raise self._refusal(line, "the field stands twice", "each field once")
+            values[name], parts = self._value(self.next_event(), line)
+            self.location.pop()
+            lines[name] = line, parts
+        return values, lines
+
+    def _name(self, event: Event, line: int) -> str:
+        """Of a field; raises where it is no text."""
+        self.values += 1
+        if kind_of(event) != SCALAR:
+            what = {MAPPING: "a mapping", LIST: "a list"}.get(kind_of(event), "an alias")
+            raise self._refusal(line, f"the field name is {what}", "plain names of fields")
+        name = self._scalar(event, line)
+        if not isinstance(name, str):
+            raise self._refusal(line, f"the field name {quoted(event.value)} is no text", "plain names of fields")
+        if len(name) > GREATEST_NAME:
+            raise self._refusal(line, "a field name is too long", f"at most {GREATEST_NAME} characters")
+        return name
+
+    def _scalar(self, event: Event, line: int) -> object:
+        try:
+            if event.implicit[0] or event.tag == "!":
+                return plain_value(event.value)
+            return event.value if event.tag is None else tagged_value(event.value, event.tag)
+        except InputError as error:
+            raise self._refusal(line, error.what, error.expected) from None
+
+    def _refusal(self, line: int, what: str, expected: str | None) -> InputError:
+        path = field_path(self.location)
+        return self.error(what, place=f"line {line}: {_short(path)}", expected=expected)

@@ -17,7 +17,7 @@ from onchip.arch.memory import Access, Direction, Dma, Dram, Link, Memory, Memor
 from onchip.errors import AcceleratorError, InputError
 from onchip.formats.files import read_file
 from onchip.formats.sizes import parse_size
-from onchip.formats.validation import Format, as_utf8, check_format, field_path, placed, validate
+from onchip.formats.validation import Format, check_format, field_path, placed, validate
 from onchip.formats.yaml_nodes import parse_yaml
 from onchip.ir.layer import LOOPS, OTHER_NAMES
 
@@ -136,8 +136,7 @@ def read_accelerator(path: Path) -> Accelerator:
 
 def accelerator_from_yaml(text: str | bytes, file: str) -> Accelerator:
     """What `text` says; `file` is its name in errors. Raises InputError with line and field."""
-    encoded = as_utf8(text, ACCELERATOR_FORMAT, file)
-    document = parse_yaml(encoded.decode(), ACCELERATOR_FORMAT, file)
+    document = parse_yaml(text, ACCELERATOR_FORMAT, file)
     try:
         check_format(document.value, ACCELERATOR_FORMAT, file)
         fields = validate(AcceleratorFields, json.dumps(document.value).encode(), ACCELERATOR_FORMAT, file)

@@ -18,7 +18,7 @@ from onchip.errors import InputError
 from onchip.formats.files import read_file
 from onchip.formats.own.document_fields import SourceFields
 from onchip.formats.own.layer_fields import LayerFields, NestFields, layer_of, mapping_of
-from onchip.formats.validation import Format, as_utf8, check_format, field_path, placed, validate
+from onchip.formats.validation import Format, check_format, field_path, placed, validate
 from onchip.formats.yaml_nodes import parse_yaml
 
 MAPPING_FORMAT: Final = Format("onchip-mapping", 1, MappingError)
@@ -59,8 +59,7 @@ def read_mappings(path: Path) -> MappingDocument:
 
 def mappings_from_yaml(text: str | bytes, file: str) -> MappingDocument:
     """What `text` says; `file` is its name in errors. Raises MappingError with line and field."""
-    encoded = as_utf8(text, MAPPING_FORMAT, file)
-    document = parse_yaml(encoded.decode(), MAPPING_FORMAT, file)
+    document = parse_yaml(text, MAPPING_FORMAT, file)
     try:
         check_format(document.value, MAPPING_FORMAT, file)
         fields = validate(MappingFileFields, json.dumps(document.value).encode(), MAPPING_FORMAT, file)

@@ -12,7 +12,7 @@ from typing_extensions import TypedDict
 from onchip.arch.memory import Operand
 from onchip.errors import InputError
 from onchip.formats.files import read_file
-from onchip.formats.validation import Format, as_utf8, field_path, placed, quoted, validate
+from onchip.formats.validation import Format, field_path, placed, quoted, validate
 from onchip.formats.yaml_nodes import parse_yaml
 
 MAPSPACE_FILE: Final = Format("Timeloop mapspace", 3, InputError)
@@ -54,7 +54,7 @@ def read_timeloop_bypass(path: Path) -> Keeps:
 
 def timeloop_bypass(text: str | bytes, file: str) -> Keeps:
     """What `text` says; `file` is its name in errors. Raises InputError."""
-    document = parse_yaml(as_utf8(text, MAPSPACE_FILE, file).decode(), MAPSPACE_FILE, file)
+    document = parse_yaml(text, MAPSPACE_FILE, file)
     try:
         _refuse_other_constraints(document.value)
         fields = validate(MapspaceFileFields, json.dumps(document.value).encode(), MAPSPACE_FILE, file)

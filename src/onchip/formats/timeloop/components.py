@@ -16,7 +16,7 @@ from typing import Any, Final, NotRequired
 from typing_extensions import TypedDict
 
 from onchip.errors import AcceleratorError, InputError
-from onchip.formats.validation import Format, as_utf8, field_path, quoted, validate
+from onchip.formats.validation import Format, field_path, quoted, validate
 from onchip.formats.yaml_nodes import YamlDocument, parse_yaml
 
 ARCHITECTURE: Final = Format("Timeloop architecture", 3, AcceleratorError)
@@ -113,8 +113,7 @@ def attribute(attributes: Attributes, names: tuple[str, ...]) -> tuple[str, obje
 
 def read_components(text: str | bytes, file: str) -> tuple[tuple[Component, ...], object, YamlDocument]:
     """Its components, outermost first, and its `mapspace` or None; raises AcceleratorError with line and field."""
-    encoded = as_utf8(text, ARCHITECTURE, file)
-    document = parse_yaml(encoded.decode(), ARCHITECTURE, file)
+    document = parse_yaml(text, ARCHITECTURE, file)
     try:
         fields = validate(FileFields, json.dumps(document.value).encode(), ARCHITECTURE, file)
         if ("architecture" in fields) is ("arch" in fields):

@@ -10,7 +10,7 @@ from typing_extensions import TypedDict
 
 from onchip.errors import InputError
 from onchip.formats.files import read_file
-from onchip.formats.validation import Format, as_utf8, validate
+from onchip.formats.validation import Format, validate
 from onchip.formats.yaml_nodes import parse_yaml
 from onchip.ir.layer import Layer
 
@@ -47,7 +47,7 @@ def read_timeloop_problem(path: Path) -> Layer:
 
 def timeloop_problem(text: str | bytes, file: str) -> Layer:
     """What `text` says; raises InputError that names `file`. Images are as large as the loops reach, unpadded."""
-    document = parse_yaml(as_utf8(text, PROBLEM, file).decode(), PROBLEM, file)
+    document = parse_yaml(text, PROBLEM, file)
     is_flat = isinstance(document.value, dict) and "problem" not in document.value
     value = {"problem": document.value} if is_flat else document.value
     try:
