@@ -120,7 +120,7 @@ COMMANDS = (
     "pack large.csv --capacity 128KiB --overflow --time-limit 1",
     "plan large.json --sram 2KiB --method belady --order given --time-limit 1 -o plan.json",
     "check plan.json large.json",
-    "map large.yaml:layer77 --accelerator simba --time-limit 1",
+    "map large.yaml:layer77 --accelerator simba",
 )
 
 
