@@ -159,3 +159,16 @@ def _one_element_at_a_time(problem: LayerProblem, objective: MappingObjective, r
     if verify_mapping(problem, mapping):
         return Result(Status.UNKNOWN, None, None, 0, run.seconds, "exact")
     return Result(Status.FEASIBLE, mapping, 1, 0, run.seconds, "exact")
+
+
+def test_where_stacks_cannot_even_be_listed_in_time_every_layer_runs_alone(
+    found: Callable[..., FoundInTime], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    described = found("loma", None).found.space
+    monkeypatch.setattr("onchip.solve.stacks.anytime.SECONDS_OF_A_STACK", LONG)
+    result = found("exact", LONG / 2).found
+    assert result.result.answer is not None
+    assert all(len(stack.layers) == 1 for stack in result.result.answer.stacks)
+    assert (result.result.status, result.result.lower_bound) == (Status.FEASIBLE, 0)
+    assert result.result.stopped_by is Stop.TIME_LIMIT
+    assert result.space == f"{described}, exact or loma"

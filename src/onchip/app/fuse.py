@@ -245,15 +245,13 @@ def _figures(problem: _Problem, costs: Sequence[StackCost]) -> StrategyFigures:
 
 
 def _costed(network: FusableNetwork, strategy: FusionStrategy, found: FusionResult) -> tuple[CostedStack, ...]:
-    costed = []
-    for one, (choice, cost) in zip(strategy.stacks, found.stacks, strict=True):
-        tilings = (
-            TilingValue(other.tiling, *value)
-            for other, value in found.values.items()
-            if replace(other, tiling=choice.tiling) == choice
-        )
-        costed.append(CostedStack(one, stack_of(network, choice.span), cost, tuple(tilings)))
-    return tuple(costed)
+    tilings: dict[object, list[TilingValue]] = {}
+    for other, value in found.values.items():
+        tilings.setdefault(other.without_tiles, []).append(TilingValue(other.tiling, *value))
+    return tuple(
+        CostedStack(one, stack_of(network, choice.span), cost, tuple(tilings.get(choice.without_tiles, ())))
+        for one, (choice, cost) in zip(strategy.stacks, found.stacks, strict=True)
+    )
 
 
 def _space(described: str, accounting: AccountingName) -> str:

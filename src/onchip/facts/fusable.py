@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from onchip.errors import InputError
 from onchip.ir.layer import Layer
@@ -60,15 +60,18 @@ class FusableNetwork:
     inputs: tuple[FeatureMap, ...]
     layers: tuple[FusableLayer, ...]
     outputs: tuple[str, ...] = ()
+    maps: Mapping[str, FeatureMap] = field(init=False, repr=False, compare=False)
+    """All feature maps by name."""
+    last_readers: Mapping[str, int] = field(init=False, repr=False, compare=False)
+    """Of each feature map that is read, the place of the last layer that reads it."""
 
     def __post_init__(self) -> None:
+        readers = {read.source: at for at, layer in enumerate(self.layers) for read in layer.reads}
+        object.__setattr__(self, "last_readers", readers)
+        maps = {one.name: one for one in (*self.inputs, *(layer.output for layer in self.layers))}
+        object.__setattr__(self, "maps", maps)
         if unknown := set(self.outputs) - self.maps.keys():
             raise InputError(f"it has no {min(unknown)!r}", file=self.name, place="outputs", expected="a feature map")
-
-    @property
-    def maps(self) -> Mapping[str, FeatureMap]:
-        """All feature maps by name."""
-        return {one.name: one for one in (*self.inputs, *(layer.output for layer in self.layers))}
 
 
 @dataclass(frozen=True, slots=True)

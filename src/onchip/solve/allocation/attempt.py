@@ -41,7 +41,7 @@ class Attempt:
 
     @property
     def nodes(self) -> int:
-        """Of the search, so far."""
+        """Return how many nodes the search has done so far."""
         return self._search.nodes if self._search else 0
 
     @property

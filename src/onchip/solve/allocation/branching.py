@@ -50,7 +50,7 @@ class BranchingSearch:
 
     @property
     def nodes(self) -> int:
-        """Of all workers, so far."""
+        """Return how many nodes all workers have done so far."""
         return sum(lane.nodes for lane in self._lanes)
 
     def search(self, nodes: float = float("inf")) -> Knowledge:

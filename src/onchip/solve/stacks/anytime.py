@@ -11,16 +11,21 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from onchip.answer.result import Status, Stop
+from onchip.clock import Stopwatch
 from onchip.solve.run.limits import Progress, Run
 from onchip.solve.stacks.costs import StackCosts
 from onchip.solve.stacks.mappers import EXACT, LOMA, UnmappableError
 from onchip.solve.stacks.options import LAYERS, OPTIMAL, FusionOptions
-from onchip.solve.stacks.solve import FusionResult, solve_fusion
+from onchip.solve.stacks.solve import SECONDS_OF_A_STACK, FusionResult, solve_fusion
+from onchip.solve.stacks.spaces import space_described
+from onchip.solve.stacks.stacks import single_layers, stack_count
 from onchip.solve.stacks.workers import Costing, costs_of
 
 SHARE: Final = 0.2
 """Of the time limit, for the first strategy."""
 MOST_SECONDS: Final = 10.0
+VERIFYING: Final = 2.0
+"""For each second that layers alone have taken, to check and to show what is found."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,8 +41,12 @@ def solve_in_time(costing: Costing, options: FusionOptions, run: Run) -> FoundIn
     """Solve as `solve_fusion` does, with a first answer at once; raises UsageError for bad options."""
     if not run.deadline.is_set:
         return _solved(costing, options, run)
-    options = replace(options, needs_bound=False)
-    first = _better_of(_alone(costing, options, run), _first(costing, options, run))
+    options, watch = replace(options, needs_bound=False), Stopwatch()
+    alone = _alone(costing, options, run)
+    run = run.within(run.seconds_left - VERIFYING * watch.seconds)
+    if alone is not None and stack_count(costing.network) * SECONDS_OF_A_STACK > run.seconds_left:
+        return FoundInTime(_cut_off(alone, costing, options, run), LOMA)
+    first = _better_of(alone, _first(costing, options, run))
     own = run if first is None else _knowing(run, first)
     asked = _solved(costing, options, own)
     found = asked.found
@@ -58,6 +67,14 @@ def _alone(costing: Costing, options: FusionOptions, run: Run) -> FusionResult |
         return None
     untimed = Run(replace(run.limits, time_limit_seconds=None, workers=1), interrupt=run.interrupt)
     return _by_loma(costing, replace(options, stacks=LAYERS, tile=None, maps_stay=False), untimed)
+
+
+def _cut_off(alone: FusionResult, costing: Costing, options: FusionOptions, run: Run) -> FusionResult:
+    """Nothing is proven of the stacks that were not even listed."""
+    network, stopped_by = costing.network, run.stop or Stop.TIME_LIMIT
+    unproven = replace(alone.result, status=Status.FEASIBLE, lower_bound=0, seconds=run.seconds, stopped_by=stopped_by)
+    space = space_described(network, single_layers(network), options, stack_count(network))
+    return replace(alone, result=unproven, space=_by_either(space, costing.mapper))
 
 
 def _first(costing: Costing, options: FusionOptions, run: Run) -> FusionResult | None:
@@ -118,8 +135,12 @@ def _of_both(first: FusionResult, found: FusionResult, mapper: str) -> FusionRes
         seconds=result.seconds,
         stopped_by=result.stopped_by,
     )
-    space = f"{found.space}, {mapper} or {LOMA}" if mapper != LOMA else found.space
+    space = _by_either(found.space, mapper)
     return replace(first, result=claimed, costed=first.costed + found.costed, space=space)
+
+
+def _by_either(space: str, mapper: str) -> str:
+    return f"{space}, {mapper} or {LOMA}" if mapper != LOMA else space
 
 
 def _why_not(costs: StackCosts) -> str | None:

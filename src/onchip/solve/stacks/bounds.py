@@ -22,7 +22,7 @@ from onchip.facts.fusable import FeatureMap, FusableNetwork, Stack
 from onchip.solve.stacks.layer_bounds import LayerBounds, LayerShare, MapPlaces, shares_of, skips_nothing
 from onchip.solve.stacks.objective import Criteria, FusionObjective
 from onchip.solve.stacks.space import StackChoice
-from onchip.solve.stacks.stacks import LayerSpan, legal_spans, stack_of
+from onchip.solve.stacks.stacks import LayerSpan, first_starts, stack_of
 from onchip.solve.stacks.tile_ranges import SizeRange, paced_alike, range_totals
 from onchip.solve.stacks.tile_totals import AxisTotals, LayerTotals, axis_totals
 from onchip.solve.stacks.tilings import TileBox
@@ -64,9 +64,8 @@ class StackBounds:
 
     def __post_init__(self) -> None:
         self._layers = LayerBounds(MachineFloors(self.accelerator, self.sharing))
-        self._longest = {}
-        for span in legal_spans(self.network):
-            self._longest.setdefault(span.stop, span)
+        starts = first_starts(self.network)
+        self._longest = {last + 1: LayerSpan(start, last + 1) for last, start in enumerate(starts)}
         self._channels = {name: one.channels for name, one in self.network.maps.items()}
         readers = [(read.source, at) for at, layer in enumerate(self.network.layers) for read in layer.reads]
         self._first_readers = dict(reversed(readers))
@@ -208,7 +207,12 @@ class StackBounds:
         return max(elements for _, elements in taken), max(own_pj)
 
     def _tiled_as(self, span: LayerSpan, tiles: Tiles) -> LayerSpan:
-        """The longest stack that ends there, or this one if its tiles see something where that one's do not."""
+        """The longest stack that ends there, or this one if its tiles see something where that one's do not.
+
+        A layer alone has little in common with longer ones.
+        """
+        if span.length == 1:
+            return span
         longest = self._longest[span.stop]
         if (longest, tiles) not in self._is_tiled:
             try:

@@ -75,10 +75,11 @@ class GuidedSearch(Generic[ChoiceT]):
         self._fronts = [() for _ in self.arcs]
         self._leading = [() for _ in self.arcs]
         for at, arc in enumerate(self.arcs):
+            if run.stop is not None:
+                return self.best
             for choice in arc.choices:
                 self._arcs_of.setdefault(choice, []).append(at)
-            if run.stop is None:
-                self._lead(at)
+            self._lead(at)
         for share in SHARES:
             self.estimates.share = share
             self._descend(run, phase)
@@ -86,7 +87,7 @@ class GuidedSearch(Generic[ChoiceT]):
 
     def _descend(self, run: Run, phase: str) -> None:
         """Until no way is cheaper by estimates than the best, or the run has to stop."""
-        self._look_at(None)
+        self._look_at(None, run)
         costed = 0
         while run.stop is None:
             run.report(self.best.value if self.best else None, 0, phase)
@@ -105,9 +106,9 @@ class GuidedSearch(Generic[ChoiceT]):
                 self._lead(at)
             if costed >= NEWS * len(known):
                 costed = 0
-                self._look_at(None)
+                self._look_at(None, run)
             else:
-                self._look_at(concerned)
+                self._look_at(concerned, run)
             self._offer(way)
 
     def _offer(self, way: PathToPlace[ChoiceT]) -> None:
@@ -121,11 +122,13 @@ class GuidedSearch(Generic[ChoiceT]):
         if self.best is None or found.value < self.best.value:
             self.best = found
 
-    def _look_at(self, some: Iterable[int] | None) -> None:
-        """At these arcs or, with ratios as they are now, at all."""
+    def _look_at(self, some: Iterable[int] | None, run: Run) -> None:
+        """At these arcs or, with ratios as they are now, at all, as long as the run does not have to stop."""
         if some is None:
             self.estimates.learn()
         for at in range(len(self.arcs)) if some is None else some:
+            if run.stop is not None:
+                return
             self._fronts[at] = front_of(self._leading[at], self.estimates.of)
 
     def _lead(self, at: int) -> None:

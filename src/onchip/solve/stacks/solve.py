@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Final
 
 from onchip.answer.result import Result, Status, Stop
 from onchip.answer.stacks import OverlapMode, StackStrategy
@@ -33,6 +34,9 @@ from onchip.solve.stacks.spaces import (
 from onchip.solve.stacks.stacks import LayerSpan
 from onchip.solve.stacks.tile_mappings import tile_mappings
 from onchip.solve.stacks.ways import PathToPlace
+
+SECONDS_OF_A_STACK: Final = 2e-5
+"""To list each that there may be, whatever it costs, which cannot be cut off."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,9 +138,15 @@ class Solver:
         return FoundWay(Status.UNKNOWN if way is None else Status.FEASIBLE, way, lower_bound, stopped_by)
 
     def _search(self, space: StackSpace) -> LazySearch[StackChoice]:
-        if not self.needs_bound and self.run.stop is not None:
+        if not self._has_time_for(space):
             raise NoBoundError
         return LazySearch(*space.arcs(), self.zero, self.ledger, self.ahead, self.run, self.needs_bound)
+
+    def _has_time_for(self, space: StackSpace) -> bool:
+        """Whether all its stacks can be listed before the run has to stop; they always are where a bound is needed."""
+        if self.needs_bound:
+            return True
+        return self.run.stop is None and len(space.spans) * SECONDS_OF_A_STACK <= self.run.seconds_left
 
     def _no_worse(self, space: StackSpace, best: PathToPlace[StackChoice] | None) -> PathToPlace[StackChoice] | None:
         """No worse than any of the space, proven if there is time; what is proven of it is not of a larger one."""
@@ -146,7 +156,7 @@ class Solver:
 
     def _better(self, space: StackSpace, best: PathToPlace[StackChoice] | None) -> PathToPlace[StackChoice] | None:
         """The best that estimates lead to, or that there is."""
-        if not self.needs_bound and self.run.stop is not None:
+        if not self._has_time_for(space):
             return best
         arcs, last = replace(space, tilings=ThinnedTilings(space.tilings)).arcs()
         every = [replace(arc, choices=tuple(one for choice in arc.choices for one in choice.singly())) for arc in arcs]
@@ -158,12 +168,8 @@ def _values_beside(
     choices: Sequence[StackChoice], ledger: Ledger[StackChoice]
 ) -> Mapping[StackChoice, tuple[int, bool]]:
     """Of the stacks that are chosen, in whatever tiles."""
-    chosen = {(one.span, one.homes, one.output_home) for one in choices}
-    return {
-        one: value
-        for one, value in ledger.values().items()
-        if one.box is None and (one.span, one.homes, one.output_home) in chosen
-    }
+    chosen = {one.without_tiles for one in choices}
+    return {one: value for one, value in ledger.values().items() if one.box is None and one.without_tiles in chosen}
 
 
 def _kind(choice: StackChoice) -> tuple[OverlapMode, int]:

@@ -7,7 +7,7 @@ enough.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import product
 from typing import Final, TypeAlias
 
@@ -40,6 +40,11 @@ class StackChoice:
     def tiles(self) -> Tiling | TileBox:
         """All that it stands for."""
         return self.box or self.tiling
+
+    @property
+    def without_tiles(self) -> tuple[LayerSpan, Homes, str]:
+        """What choices that differ in their tiles alone have in common."""
+        return self.span, self.homes, self.output_home
 
     def parts(self) -> tuple[StackChoice, ...]:
         """Of those of a box each for itself, if they are few, or in smaller boxes; nothing of a single one."""
@@ -79,6 +84,8 @@ class StackSpace:
     spans: Sequence[LayerSpan]
     tilings: TilingsOf
     may_stay: bool = True
+    _alive: dict[int, list[FeatureMap]] = field(default_factory=dict, init=False, repr=False, compare=False)
+    _homes: dict[int, list[Homes]] = field(default_factory=dict, init=False, repr=False, compare=False)
 
     def arcs(self) -> tuple[list[Arc[StackChoice]], int]:
         """From the beginning of the network (place 0) to its end, the place that is returned."""
@@ -98,11 +105,17 @@ class StackSpace:
 
     def _alive_at(self, cut: int) -> list[FeatureMap]:
         """Maps that layers before the cut write and layers behind it read."""
-        read = {read.source for layer in self.network.layers[cut:] for read in layer.reads}
-        return [layer.output for layer in self.network.layers[:cut] if layer.output.name in read]
+        if cut not in self._alive:
+            outputs, until = (layer.output for layer in self.network.layers[:cut]), self.network.last_readers
+            self._alive[cut] = [one for one in outputs if until.get(one.name, 0) >= cut]
+        return self._alive[cut]
 
-    def _homes_at(self, cut: int) -> Iterator[Homes]:
-        alive = self._alive_at(cut)
+    def _homes_at(self, cut: int) -> list[Homes]:
+        if cut not in self._homes:
+            self._homes[cut] = list(self._all_homes_of(self._alive_at(cut)))
+        return self._homes[cut]
+
+    def _all_homes_of(self, alive: Sequence[FeatureMap]) -> Iterator[Homes]:
         for memories in product(*(self._memories_for(one) for one in alive)):
             homes = [(one, memory) for one, memory in zip(alive, memories, strict=True) if memory != DRAM]
             if self._have_room(homes):

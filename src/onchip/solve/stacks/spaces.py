@@ -113,7 +113,8 @@ def few_stacks(space: StackSpace) -> StackSpace:
     """Layers alone and greedy stacks."""
     greedy = greedy_stacks(space.network, weight_capacity_bits(space.accelerator))
     spans = dict.fromkeys([*single_layers(space.network), *greedy])
-    return replace(space, spans=tuple(span for span in spans if span in space.spans))
+    own = frozenset(space.spans)
+    return replace(space, spans=tuple(span for span in spans if span in own))
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,9 +168,11 @@ def ensure_a_tile_fits(network: FusableNetwork, spans: Sequence[LayerSpan], opti
     )
 
 
-def space_described(network: FusableNetwork, spans: Sequence[LayerSpan], options: FusionOptions) -> str:
-    """The strategies among which the answer is the best."""
-    stacks = f"{len(spans)} stack{'' if len(spans) == 1 else 's'}"
+def space_described(
+    network: FusableNetwork, spans: Sequence[LayerSpan], options: FusionOptions, count: int | None = None
+) -> str:
+    """The strategies among which the answer is the best; `count` is of all spans, if not all are listed."""
+    stacks = f"{count or len(spans)} stack{'' if (count or len(spans)) == 1 else 's'}"
     cuts = f"{stacks} that no branch leaves, cut anywhere" if options.stacks == OPTIMAL else f"{stacks} as given"
     if options.tile is not None:
         tiles = f"tiles of {options.tile[0]} x {options.tile[1]}"

@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from onchip.arch.accelerator import Accelerator
@@ -31,7 +31,10 @@ class LayerSpan:
 
 def escaping(network: FusableNetwork, span: LayerSpan) -> tuple[str, ...]:
     """The layers of the run, its last apart, whose output is read behind it, or leaves the network."""
-    return _escaping(network, _last_readers(network), span)
+    inner, leaving, readers = network.layers[span.start : span.stop - 1], set(network.outputs), network.last_readers
+    return tuple(
+        one.name for one in inner if one.output.name in leaving or readers.get(one.output.name, span.stop) >= span.stop
+    )
 
 
 def stack_of(network: FusableNetwork, span: LayerSpan) -> Stack:
@@ -56,9 +59,32 @@ def stack_of(network: FusableNetwork, span: LayerSpan) -> Stack:
 
 def legal_spans(network: FusableNetwork) -> tuple[LayerSpan, ...]:
     """All of them, by their first and then their last layer."""
-    count, readers = len(network.layers), _last_readers(network)
-    every = (LayerSpan(start, stop) for start in range(count) for stop in range(start + 1, count + 1))
-    return tuple(span for span in every if not _escaping(network, readers, span))
+    stops: list[list[int]] = [[] for _ in network.layers]
+    for stop, first in enumerate(first_starts(network), start=1):
+        for start in range(first, stop):
+            stops[start].append(stop)
+    return tuple(LayerSpan(start, stop) for start, own in enumerate(stops) for stop in own)
+
+
+def first_starts(network: FusableNetwork) -> tuple[int, ...]:
+    """Of each layer, where the longest run that it ends begins; what begins later and ends there is legal, too."""
+    readers, leaving, count = network.last_readers, set(network.outputs), len(network.layers)
+    read_until = [
+        count if one.output.name in leaving else readers.get(one.output.name, count) for one in network.layers
+    ]
+    open_maps: list[int] = []  # of layers whose output is read later, the last one on top
+    starts = []
+    for last in range(count):
+        while open_maps and read_until[open_maps[-1]] <= last:
+            open_maps.pop()
+        starts.append(open_maps[-1] + 1 if open_maps else 0)
+        open_maps.append(last)
+    return tuple(starts)
+
+
+def stack_count(network: FusableNetwork) -> int:
+    """Return how many legal spans there are."""
+    return sum(stop - first for stop, first in enumerate(first_starts(network), start=1))
 
 
 def one_stack(network: FusableNetwork) -> tuple[LayerSpan, ...]:
@@ -100,11 +126,12 @@ def greedy_stacks(network: FusableNetwork, capacity_bits: int) -> tuple[LayerSpa
 
 def units_of(network: FusableNetwork) -> Iterator[LayerSpan]:
     """Runs between neighbouring places where only the output of the layer before is still to be read."""
-    start, readers = 0, _last_readers(network)
-    for stop in range(1, len(network.layers) + 1):
-        if all(readers.get(layer.output.name, 0) < stop for layer in network.layers[: stop - 1]):
+    start = read_until = 0
+    for stop, layer in enumerate(network.layers, start=1):
+        if read_until < stop:
             yield LayerSpan(start, stop)
             start = stop
+        read_until = max(read_until, network.last_readers.get(layer.output.name, 0))
 
 
 def weight_capacity_bits(accelerator: Accelerator) -> int:
@@ -141,21 +168,6 @@ def spans_of(network: FusableNetwork, stacks: Sequence[Sequence[str]]) -> tuple[
         raise UsageError(what, file=network.name, place="stacks", expected=expected)
     ends = [sum(map(len, stacks[: at + 1])) for at in range(len(stacks))]
     return tuple(LayerSpan(stop - len(stack), stop) for stop, stack in zip(ends, stacks, strict=True))
-
-
-def _last_readers(network: FusableNetwork) -> dict[str, int]:
-    """Of each feature map, the place of the last layer that reads it."""
-    return {read.source: at for at, layer in enumerate(network.layers) for read in layer.reads}
-
-
-def _escaping(network: FusableNetwork, last_readers: Mapping[str, int], span: LayerSpan) -> tuple[str, ...]:
-    inner = network.layers[span.start : span.stop - 1]
-    leaving = set(network.outputs)
-    return tuple(
-        one.name
-        for one in inner
-        if one.output.name in leaving or last_readers.get(one.output.name, span.stop) >= span.stop
-    )
 
 
 def _span(network: FusableNetwork, text: str) -> LayerSpan:
