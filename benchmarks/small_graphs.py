@@ -28,7 +28,7 @@ from oracles.placed_states import costs_less
 
 SECONDS_ALLOWED, SHARE_ALLOWED = 2.0, 0.99
 SECONDS_OF_AUDIT = 60.0
-OFFSETS_TRIED = 50_000
+OFFSETS_TRIED, PATIENT_OFFSETS = 50_000, 20_000_000
 ORDERS = (Order.FREE, Order.GIVEN)
 
 
@@ -82,10 +82,16 @@ def row_of(seed: int, order: Order, workers: int, *, has_oracle: bool) -> Row:
 
 
 def ruling_on(problem: Problem, bound: int) -> Ruling:
-    """Return the second prover's ruling; of a given order that it leaves open, what the tests' own model says."""
+    """Return the second prover's ruling; of what it leaves open what other oracles say, with more patience.
+
+    Of a given order the tests' own model is asked, of a free one every state of the scratchpad.
+    """
     ruling = audit(problem, bound, seconds=SECONDS_OF_AUDIT).ruling
-    if ruling is not Ruling.UNDECIDED or problem.order is not Order.GIVEN:
+    if ruling is not Ruling.UNDECIDED:
         return ruling
+    if problem.order is not Order.GIVEN:
+        least = is_least_of_states(problem, bound, PATIENT_OFFSETS)
+        return ruling if least is None else Ruling.CONFIRMED if least else Ruling.REFUTED
     capacity = problem.memories[0].capacity_bytes
     low, high = bounds_of_traffic(question_of(problem), capacity, SECONDS_OF_AUDIT)
     if low >= bound:
@@ -93,11 +99,11 @@ def ruling_on(problem: Problem, bound: int) -> Ruling:
     return Ruling.REFUTED if high is not None and high < bound else Ruling.UNDECIDED
 
 
-def is_least_of_states(problem: Problem, bound: int) -> bool | None:
+def is_least_of_states(problem: Problem, bound: int, offsets: int = OFFSETS_TRIED) -> bool | None:
     """Whether no state of the scratchpad leads to less than the bound; None if there are too many."""
     capacity, is_given = problem.memories[0].capacity_bytes, problem.order is Order.GIVEN
     try:
-        return not costs_less(question_of(problem), capacity, bound, OFFSETS_TRIED, is_given=is_given)
+        return not costs_less(question_of(problem), capacity, bound, offsets, is_given=is_given)
     except TooLargeError:
         return None
 
