@@ -19,10 +19,11 @@ READERS: dict[str, tuple[str, dict[str, Maker]]] = {
     "info {}.json": (".json", ANY | JSON),
     "info {}.json.gz": (".json.gz", PACKED),
     "info {}.onnx": (".onnx", ANY | ONNX),
-    "plan lenet5 --accelerator {}.yaml": (".yaml", ANY | YAML),
+    "plan lenet5 --accelerator {}.yaml": (".yaml", ANY),
     "pack {}.csv --minimize": (".csv", ANY | CSV),
 }
 OTHER_READERS: dict[str, tuple[str, dict[str, Maker]]] = {
+    "plan lenet5 --accelerator {}.yaml": (".yaml", YAML),
     "map conv:n1k8c4p6q6r3s3 --accelerator {}.yaml": (".yaml", ANY | YAML),
     "map {}.yaml --accelerator simba": (".yaml", ANY | YAML),
     "pack {}.csv.gz --minimize": (".csv.gz", PACKED),

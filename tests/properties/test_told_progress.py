@@ -104,7 +104,7 @@ def test_methods_tell_of_the_question_asked(
 
 @pytest.mark.parametrize("seed", range(6))
 @pytest.mark.parametrize("method", ["exact", "divide"])
-@pytest.mark.parametrize("seconds", [0.3, SECONDS])
+@pytest.mark.parametrize("seconds", [0.3, pytest.param(SECONDS, marks=pytest.mark.slow)])
 def test_a_longer_search_does_too(told: Told, method: str, seconds: float, seed: int) -> None:
     graph = random_graph(100 + seed, operators=14)
     problem = Problem(graph, (Memory("sram", 1000),))
@@ -167,7 +167,7 @@ def test_the_budget_itself_is_told_where_it_is_asked_for(told: Told) -> None:
 
 @pytest.mark.parametrize("objective", MappingObjective)
 @pytest.mark.parametrize("source", ["lenet5", "conv:n1k7c5p13q13r3s3:pad1"])
-@pytest.mark.parametrize("padding", [0, 20])
+@pytest.mark.parametrize("padding", [0, pytest.param(20, marks=pytest.mark.slow)])
 def test_layers_tell_of_all_of_them(told: Told, source: str, objective: MappingObjective, padding: int) -> None:
     request = MappingRequest(source, "simba", objective, limits=Limits(8.0), padding_percent=padding, use_cache=False)
     outcome = map_layers(request, told.started)
@@ -185,7 +185,7 @@ def test_layers_tell_of_all_of_them(told: Told, source: str, objective: MappingO
 
 @pytest.mark.parametrize("objective", FusionObjective)
 @pytest.mark.parametrize("stacks", ["greedy", "optimal"])
-@pytest.mark.parametrize("seconds", [None, 2.0])
+@pytest.mark.parametrize("seconds", [None, pytest.param(2.0, marks=pytest.mark.slow)])
 def test_strategies_tell_of_the_space_asked_for(
     told: Told, stacks: str, objective: FusionObjective, seconds: float | None
 ) -> None:
