@@ -13,6 +13,7 @@ from typing import Final
 from onchip.answer.result import Status, Stop
 from onchip.clock import Stopwatch
 from onchip.solve.run.limits import Progress, Run
+from onchip.solve.run.stage import without_bound
 from onchip.solve.stacks.costs import StackCosts
 from onchip.solve.stacks.mappers import EXACT, LOMA, UnmappableError
 from onchip.solve.stacks.options import LAYERS, OPTIMAL, FusionOptions
@@ -91,7 +92,7 @@ def _first(costing: Costing, options: FusionOptions, run: Run) -> FusionResult |
 
 def _by_loma(costing: Costing, options: FusionOptions, run: Run) -> FusionResult | None:
     """Proven of it is nothing that holds for another mapper, so no bound is told."""
-    own = replace(run, listener=lambda heard: run.listener(replace(heard, lower_bound=0)))
+    own = without_bound(run)
     costs = replace(costing, mapper=LOMA).costs(own)
     try:
         found = solve_fusion(costing.network, costing.accelerator, replace(options, ahead=1), costs, own)

@@ -14,6 +14,7 @@ from onchip.arch.memory import DRAM
 from onchip.cost.stack.cost import StackCost
 from onchip.facts.fusable import FusableNetwork
 from onchip.solve.run.limits import Run
+from onchip.solve.run.stage import without_bound
 from onchip.solve.stacks.cost_table import Ledger
 from onchip.solve.stacks.costs import StackCosts
 from onchip.solve.stacks.guided import Estimates, GuidedSearch
@@ -150,9 +151,7 @@ class Solver:
 
     def _no_worse(self, space: StackSpace, best: PathToPlace[StackChoice] | None) -> PathToPlace[StackChoice] | None:
         """No worse than any of the space, proven if there is time; what is proven of it is not of a larger one."""
-        run = self.run
-        own = replace(run, listener=lambda heard: run.listener(replace(heard, lower_bound=0)))
-        return best_of([self._search(space)], own, "first strategies", best).way or best
+        return best_of([self._search(space)], without_bound(self.run), "first strategies", best).way or best
 
     def _better(self, space: StackSpace, best: PathToPlace[StackChoice] | None) -> PathToPlace[StackChoice] | None:
         """The best that estimates lead to, or that there is."""
