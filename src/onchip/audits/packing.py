@@ -2,25 +2,29 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from itertools import groupby
 
 from ortools.sat.python import cp_model
 
 from onchip.answer.packing import Overflow, Packing, PackingProblem
 from onchip.audits.finding import Finding, Ruling
-from onchip.audits.search import Answered, searched
+from onchip.audits.search import Answered, OutOfTimeError, in_time, searched
 from onchip.clock import Deadline
 from onchip.verify.packing import verify_overflow, verify_packing
 
 
 def audit_arena(problem: PackingProblem, bound: int, seconds: float, workers: int = 1) -> Finding:
     """Say whether the buffers pack into less than `bound` bytes; the problem's capacity does not count."""
-    return _PackingAudit(problem, bound, Deadline.after(seconds), workers).of_the_arena()
+    audit = _PackingAudit(problem, bound, Deadline.after(seconds), workers)
+    return audit.in_time(audit.of_the_arena)
 
 
 def audit_overflow(problem: PackingProblem, bound: int, seconds: float, workers: int = 1) -> Finding:
     """Say whether less than `bound` bytes can be left outside the problem's capacity, each buffer wholly in or out."""
-    return _PackingAudit(problem, bound, Deadline.after(seconds), workers).of_the_overflow()
+    audit = _PackingAudit(problem, bound, Deadline.after(seconds), workers)
+    return audit.in_time(audit.of_the_overflow)
 
 
 @dataclass
@@ -32,11 +36,18 @@ class _PackingAudit:
     deadline: Deadline
     workers: int
 
+    def in_time(self, finding: Callable[[], Finding]) -> Finding:
+        """What is found, undecided where there is no time even to make a model."""
+        try:
+            return finding()
+        except OutOfTimeError:
+            return self._by(Answered.OPEN, "")
+
     def of_the_arena(self) -> Finding:
         """At each step the buffers that live are beside each other, all but one of them padded."""
         if self.bound <= self._live_bytes():
             return self._ruled(Ruling.CONFIRMED, "so many bytes live at one step")
-        model = _PackingModel(self.problem, self.bound - 1)
+        model = _PackingModel(self.problem, self.bound - 1, self.deadline)
         model.everything_is_kept()
         answered, solver = searched(model.model, self.deadline.seconds_left, self.workers)
         if answered is Answered.SOLUTION:
@@ -45,15 +56,12 @@ class _PackingAudit:
         return self._by(answered, "exact model: an offset for each buffer")
 
     def _live_bytes(self) -> int:
-        alignment = self.problem.alignment_bytes
-        live = [
-            sum(_units(size, alignment) for size in self._sizes_at(step)) * alignment - (alignment - 1)
-            for step in _beginnings(self.problem)
-        ]
-        return max([0, *live, *(sum(self._sizes_at(step)) for step in _beginnings(self.problem))])
-
-    def _sizes_at(self, step: int) -> list[int]:
-        return [buffer.size_bytes for buffer in self.problem.buffers if buffer.start <= step < buffer.stop]
+        alignment, most = self.problem.alignment_bytes, 0
+        for live in _crowds(self.problem, self.deadline):
+            sizes = [self.problem.buffers[at].size_bytes for at in live]
+            padded = sum(_units(size, alignment) for size in sizes) * alignment - (alignment - 1)
+            most = max(most, padded, sum(sizes))
+        return most
 
     def _refuted_by_packing(self, packing: Packing) -> Finding:
         pairs = zip(packing.offsets_bytes, self.problem.buffers, strict=True)
@@ -68,7 +76,8 @@ class _PackingAudit:
         if self.bound <= 0:
             return self._ruled(Ruling.CONFIRMED, "nothing less than 0 bytes can be outside")
         for with_offsets in (False, True):
-            model = _PackingModel(self.problem, self.problem.capacity_bytes, with_offsets=with_offsets)
+            capacity_bytes = self.problem.capacity_bytes
+            model = _PackingModel(self.problem, capacity_bytes, self.deadline, with_offsets=with_offsets)
             model.less_is_outside_than(self.bound)
             answered, solver = searched(model.model, self.deadline.seconds_left, self.workers)
             if answered is Answered.NONE:
@@ -99,15 +108,20 @@ class _PackingAudit:
 
 
 class _PackingModel:
-    """For each buffer whether it is kept and, unless sizes alone are asked about, at which unit it begins."""
+    """For each buffer whether it is kept and, unless sizes alone are asked about, at which unit it begins.
 
-    def __init__(self, problem: PackingProblem, capacity_bytes: int, *, with_offsets: bool = True) -> None:
+    Raises OutOfTimeError where the deadline comes before all of it is made.
+    """
+
+    def __init__(
+        self, problem: PackingProblem, capacity_bytes: int, deadline: Deadline, *, with_offsets: bool = True
+    ) -> None:
         self.model = cp_model.CpModel()
         self._problem = problem
         self._capacity_bytes = capacity_bytes
         self._is_kept = [self.model.new_bool_var("") for _ in problem.buffers]
         self._begin: list[cp_model.IntVar] = []
-        self._what_lives_at_a_time_fits()
+        self._what_lives_at_a_time_fits(deadline)
         if with_offsets:
             self._no_two_share_bytes_and_a_step()
 
@@ -129,12 +143,11 @@ class _PackingModel:
             return None
         return solver.value(self._begin[buffer]) * self._problem.alignment_bytes
 
-    def _what_lives_at_a_time_fits(self) -> None:
+    def _what_lives_at_a_time_fits(self, deadline: Deadline) -> None:
         """In units of the alignment, of which two buffers share none; the last one may lie partly outside."""
         alignment = self._problem.alignment_bytes
         room = _units(self._capacity_bytes, alignment)
-        for step in _beginnings(self._problem):
-            live = [at for at, buffer in enumerate(self._problem.buffers) if buffer.start <= step < buffer.stop]
+        for live in _crowds(self._problem, deadline):
             units = [_units(self._problem.buffers[at].size_bytes, alignment) for at in live]
             self.model.add(sum(unit * self._is_kept[at] for unit, at in zip(units, live, strict=True)) <= room)
         for buffer, is_kept in zip(self._problem.buffers, self._is_kept, strict=True):
@@ -154,9 +167,17 @@ class _PackingModel:
         self.model.add_no_overlap_2d(lives, places)
 
 
-def _beginnings(problem: PackingProblem) -> list[int]:
-    """The steps at which some buffer begins: what lives at any other step lives at one of these, too."""
-    return sorted({buffer.start for buffer in problem.buffers})
+def _crowds(problem: PackingProblem, deadline: Deadline) -> Iterator[list[int]]:
+    """Who lives at each step at which some buffer begins: what lives at any other step lives at one of these, too.
+
+    Raises OutOfTimeError once the deadline is past.
+    """
+    live: list[int] = []
+    by_start = sorted(range(len(problem.buffers)), key=lambda at: problem.buffers[at].start)
+    for step, beginning in groupby(by_start, key=lambda at: problem.buffers[at].start):
+        in_time(deadline)
+        live = [at for at in live if problem.buffers[at].stop > step] + list(beginning)
+        yield live
 
 
 def _units(size_bytes: int, alignment_bytes: int) -> int:
