@@ -59,6 +59,9 @@ class ScheduleSolver:
     _maker: AttemptMaker = field(init=False)
     _alone: ScheduleAttempt | None = field(default=None, init=False)
     """Every operator alone, if there is room for it."""
+    _has_proofs: bool = field(default=False, init=False)
+    """Whether it has been improved with proven mappings, as far as there was time."""
+    _has_time_for_stacks: bool = field(default=True, init=False)
     _attempts: list[ScheduleAttempt] = field(default_factory=list, init=False)
 
     def __post_init__(self) -> None:
@@ -72,13 +75,14 @@ class ScheduleSolver:
         """The best schedule found; UNKNOWN where not even one operator after the other has mappings in time."""
         if self.options.leaves_stacks_open or self.options.runs_layers_whole:
             self._layer_by_layer()
+        quickly = self._share(1 - SHARE_OF_MAPPINGS)
         if not self.options.runs_layers_whole and self.run.stop is None:
             self._in_stacks()
         lacks_stacks = not self._attempts and not self.options.runs_layers_whole
         if lacks_stacks:
             self._layer_by_layer()
         is_late = lacks_stacks and self.run.stop is not None
-        best = self._improve_all()
+        best = self._improve_all(quickly)
         return self._result(None if best is None else replace(best.found(), lacks_given_stacks=is_late))
 
     def _result(self, found: FoundSchedule | None) -> Result[FoundSchedule]:
@@ -107,13 +111,15 @@ class ScheduleSolver:
         """The stacks of the best fusion strategy, then others in their place; none that do not fit.
 
         They are not looked for where the time is over before what runs layer by layer is improved, by proven mappings
-        in the end, as far as single places can improve it.
+        in the end, as far as single places can improve it: then all that is done is what would be without them.
         """
         if self._alone is not None:
-            self._improve(self._alone, SHARE_OF_LAYERS)
+            self._improve(self._alone, self._share(SHARE_OF_LAYERS))
             if self._is_limited and self._is_improved(self._alone):
-                self._improve_with_proofs(self._alone)
+                self._improve_with_proofs(self._alone, may_restack=False)
+                self._has_proofs = not self._is_improved(self._alone)
             if not self._is_improved(self._alone):
+                self._has_time_for_stacks = False
                 return
             self._shake(self._alone, SHARE_OF_FIRST_SHAKES)
         fused = self._fused()
@@ -123,7 +129,7 @@ class ScheduleSolver:
             attempt = self._add(fused.stacks, fused.places)
         except (NoMappingError, ScheduleError):
             return
-        self._improve(attempt, SHARE_OF_FIRST_STACKS)
+        self._improve(attempt, self._share(SHARE_OF_FIRST_STACKS))
         if self._alone is not None:
             self._meet(attempt, self._alone)
         best = min(range(len(self._attempts)), key=lambda at: self._attempts[at].value)
@@ -163,15 +169,18 @@ class ScheduleSolver:
         best = min((one.value for one in self._attempts), default=None)
         self.run.report(best, self.question.lower_bound, f"stacks in tiles: {heard.phase}")
 
-    def _improve_all(self) -> ScheduleAttempt | None:
-        """The best first, as long as there is time. Then the best of all once more, with mappings that are proven."""
+    def _improve_all(self, quickly: Run) -> ScheduleAttempt | None:
+        """The best first, as long as there is time. Then the best of all once more, with mappings that are proven.
+
+        Where there is no time for stacks, that without proofs is no longer than if none were asked for: `quickly`.
+        """
         for attempt in sorted(self._attempts, key=lambda one: one.value):
-            self._improve(attempt, 1 - SHARE_OF_MAPPINGS)
+            self._improve(attempt, self._share(1 - SHARE_OF_MAPPINGS) if self._has_time_for_stacks else quickly)
         best = min(self._attempts, key=lambda one: one.value, default=None)
         if best is None:
             return best
-        if self._is_limited:
-            best = self._improve_with_proofs(best)
+        if self._is_limited and not self._has_proofs:
+            best = self._improve_with_proofs(best, may_restack=self._has_time_for_stacks)
         value = None
         while value is None or (best.value < value and self._share(1.0).stop is None):
             value = best.value
@@ -186,12 +195,12 @@ class ScheduleSolver:
             with self._mapper.quick():
                 best.improver.shake(self._share(share))
 
-    def _improve_with_proofs(self, start: ScheduleAttempt) -> ScheduleAttempt:
+    def _improve_with_proofs(self, start: ScheduleAttempt, *, may_restack: bool) -> ScheduleAttempt:
         """Once more, with mappings that are proven as far as there is time."""
         self._map_longer(start, SHARE_OF_FIRST_PROOFS)
-        best = self._restacked(start, is_quick=False)
+        best = self._restacked(start, is_quick=False) if may_restack else start
         best.improver.begin_again()
-        self._improve(best, 1 - SHARE_OF_MAPPINGS, is_quick=False)
+        self._improve(best, self._share(1 - SHARE_OF_MAPPINGS), is_quick=False)
         return best
 
     def _restacked(self, start: ScheduleAttempt, *, is_quick: bool = True) -> ScheduleAttempt:
@@ -208,11 +217,11 @@ class ScheduleSolver:
     def _is_improved(self, attempt: ScheduleAttempt) -> bool:
         return attempt.improver.is_over or not self.options.maps_stay
 
-    def _improve(self, attempt: ScheduleAttempt, share: float, *, is_quick: bool = True) -> None:
+    def _improve(self, attempt: ScheduleAttempt, run: Run, *, is_quick: bool = True) -> None:
         """In limited time mappings that are found at once show what is worth it."""
         if self.options.maps_stay:
             with self._mapper.quick(is_quick=is_quick and self._is_limited):
-                attempt.improver.improve(self._share(share))
+                attempt.improver.improve(run)
 
     def _map_longer(self, best: ScheduleAttempt, share: float) -> None:
         """Ask again for mappings that are not proven, those first that cost most."""
