@@ -5,7 +5,8 @@
 Each verb writes over the answer of an earlier run, and is sent SIGKILL or SIGTERM at a random moment of its life, or
 its file may not grow beyond a random size (a limit of the process), or the file system of its file has too little
 room (a tmpfs, where one may be mounted). An answer is lost where the file afterwards is neither the earlier answer
-nor the whole of the later one. What else lies in the folder afterwards is litter.
+nor the whole of a later one: a search that SIGTERM ends may write another than the last. What else lies in the folder
+afterwards is litter.
 """
 
 from __future__ import annotations
