@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Final
 
 from onchip.answer.packing import PackingProblem
 from onchip.app.phases import phase
@@ -17,6 +18,8 @@ from onchip.solve.run.limits import Limits
 from onchip.solve.run.start import RunStarter, silent_run
 from onchip.verify.packing import verify_overflow, verify_packing
 from onchip.verify.rules import Violation
+
+CHECKING_TO_READING: Final = 2.0
 
 
 @phase("packing")
@@ -35,7 +38,7 @@ def pack_file(
     """
     deadline = Deadline.after(limits.time_limit_seconds)
     ids, problem = _packing_problem(file, capacity_bytes, alignment_bytes)
-    with start(limits, deadline) as run:
+    with start(limits, _before_checking(deadline)) as run:
         result = (least_capacity if minimize else pack)(problem, run)
         seconds = run.seconds
     if result.answer is not None:
@@ -51,13 +54,18 @@ def overflow_file(
     """Read MiniMalloc's CSV, leave the fewest bytes outside, verify; raises InternalError if that is not legal."""
     deadline = Deadline.after(limits.time_limit_seconds)
     ids, problem = _packing_problem(file, capacity_bytes, alignment_bytes)
-    with start(limits, deadline) as run:
+    with start(limits, _before_checking(deadline)) as run:
         result = least_overflow(problem, run)
         seconds = run.seconds
     if result.answer is not None and result.objective_value is not None:
         with phase("verifying"):
             _no_violations(verify_overflow(problem, result.answer, result.objective_value), result.method)
     return OverflowOutcome(ids, problem, result, seconds)
+
+
+def _before_checking(deadline: Deadline) -> Deadline:
+    """Keep back of a limit what checking and writing take, by what reading has taken."""
+    return deadline.within(deadline.seconds_left - CHECKING_TO_READING * deadline.seconds)
 
 
 @phase("reading")

@@ -75,11 +75,11 @@ def _places(problem: PackingProblem, placed: Sequence[Placed]) -> Iterator[Viola
 
 
 def _overlaps(placed: Sequence[Placed]) -> Iterator[Violation]:
-    overlapping = (
-        ((index, buffer, offset), (before, other, place))
-        for (index, buffer, offset), (before, other, place) in _alive_together(placed)
-        if offset < place + other.size_bytes and place < offset + buffer.size_bytes
-    )
+    overlapping = [
+        (max(one, other, key=itemgetter(0)), min(one, other, key=itemgetter(0)))
+        for one, other in _alive_together(placed)
+        if one[2] < other[2] + other[1].size_bytes and other[2] < one[2] + one[1].size_bytes
+    ]
     for (index, buffer, offset), (before, other, place) in sorted(overlapping):
         detail = (
             f"it is at [{offset}, {offset + buffer.size_bytes}) over steps [{buffer.start}, {buffer.stop}), "
@@ -89,12 +89,13 @@ def _overlaps(placed: Sequence[Placed]) -> Iterator[Violation]:
 
 
 def _alive_together(placed: Sequence[Placed]) -> Iterator[tuple[Placed, Placed]]:
-    """All pairs that share a step, the later of the buffers first: who begins meets all that have not ended."""
+    """All pairs that share a step, each once: who begins meets all that have not ended."""
     alive: list[Placed] = []
     for one in sorted(placed, key=lambda it: it[1].start):
-        alive = [other for other in alive if one[1].start < other[1].stop]
+        start = one[1].start
+        alive = [other for other in alive if start < other[1].stop]
         for other in alive:
-            yield max(one, other, key=itemgetter(0)), min(one, other, key=itemgetter(0))
+            yield one, other
         alive.append(one)
 
 

@@ -54,7 +54,7 @@ class Attempt:
         if self._is_too_much:
             return Knowledge.UNPACKABLE
         if self._search is None:
-            if self._finish(BestFit(self._core.problem).pack(BEST_FIT_TRIES, self._run.limits.seed)):
+            if self._finish(BestFit(self._core.problem).pack(BEST_FIT_TRIES, self._run)):
                 return Knowledge.PACKED
             self._search = BranchingSearch(self._core.problem, self._run)
         limit = min(self._search.nodes + nodes, self._run.limits.node_limit or float("inf"))

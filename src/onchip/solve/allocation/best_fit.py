@@ -6,6 +6,7 @@ import random
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from onchip.answer.packing import Buffer, Packing, PackingProblem
+from onchip.solve.run.limits import Run
 
 
 def overlapping_pairs(buffers: Sequence[Buffer]) -> list[list[int]]:
@@ -43,12 +44,17 @@ class BestFit:
         """Return the placed buffers that live in some step with this one."""
         return [other for other in self._neighbours[index] if offsets[other] >= 0]
 
-    def pack(self, tries: int, seed: int) -> Packing | None:
-        """Try the usual orders, then random ones; None if none of them packs."""
-        for order in self._orders(tries, seed):
+    def pack(self, tries: int, run: Run) -> Packing | None:
+        """Try the usual orders, then random ones; None if none of them packs, or none before the run has to stop.
+
+        The first order is always tried.
+        """
+        for order in self._orders(tries, run.limits.seed):
             offsets, unplaced = self.place(order)
             if unplaced is None:
                 return Packing(tuple(offsets))
+            if run.stop is not None:
+                break
         return None
 
     def _offset(self, index: int, offsets: Sequence[int]) -> int | None:

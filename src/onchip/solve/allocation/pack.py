@@ -7,6 +7,7 @@ from math import gcd
 
 from onchip.answer.packing import Packing, PackingProblem
 from onchip.answer.result import Result, Status, Stop
+from onchip.clock import Stopwatch
 from onchip.facts.indexed import IndexedProblem
 from onchip.solve.allocation.attempt import FIRST_NODES, NODES_GROWTH, Attempt, arena_bytes, least_arena_bytes
 from onchip.solve.allocation.branching import Knowledge
@@ -57,14 +58,19 @@ def found(
 
 
 def least_capacity(problem: PackingProblem, run: Run) -> Result[Packing]:
-    """Find the least arena within the capacity: what packs from above, what is proven not to from below."""
+    """Find the least arena within the capacity: what packs from above, what is proven not to from below.
+
+    Of large problems even one more attempt takes long, about as long as the first: none is begun without that time.
+    """
+    watch = Stopwatch()
     first = pack(problem, run)
+    seconds = watch.seconds
     if first.answer is None or first.objective_value is None:
         return first
     unit = gcd(*(buffer.size_bytes for buffer in problem.buffers)) if problem.alignment_bytes == 1 else 1
     low, high, best = first.lower_bound, first.objective_value, first.answer.offsets_bytes
     above, nodes = 0, float(FIRST_NODES)
-    while low < high and run.stop is None:
+    while low < high and run.stop is None and run.seconds_left > seconds:
         run.report(high, low, "packing")
         capacity = min(low + above, high - unit)
         attempt = Attempt(replace(problem, capacity_bytes=capacity), run)
@@ -77,4 +83,10 @@ def least_capacity(problem: PackingProblem, run: Run) -> Result[Packing]:
             nodes, above = nodes * NODES_GROWTH, 0
         else:
             above = (capacity + high) // 2 - low
-    return found(problem, best, low, run, run.stop or Stop.COMPLETED)
+    return found(problem, best, low, run, _why_stopped(low, high, run))
+
+
+def _why_stopped(low: int, high: int, run: Run) -> Stop:
+    if low >= high:
+        return Stop.COMPLETED
+    return run.stop or Stop.TIME_LIMIT

@@ -30,23 +30,22 @@ class Core:
 
     def complete(self, core_offsets_bytes: Sequence[int]) -> tuple[int, ...]:
         """Return the offsets in bytes of the whole, from those of the core."""
-        offsets = [-1] * len(self.whole.buffers)
+        buffers = self.whole.buffers
+        spans: list[tuple[int, int] | None] = [None] * len(buffers)
         for index, offset in zip(self.kept, core_offsets_bytes, strict=True):
-            offsets[index] = offset
+            spans[index] = offset, offset + buffers[index].size_bytes
         for index in reversed(self.postponed):
-            offsets[index] = self._lowest_gap(index, offsets)
-        return tuple(offsets)
+            size = buffers[index].size_bytes
+            offset = self._lowest_gap(size, [span for other in self.neighbours[index] if (span := spans[other])])
+            spans[index] = offset, offset + size
+        return tuple(-1 if span is None else span[0] for span in spans)
 
-    def _lowest_gap(self, index: int, offsets: Sequence[int]) -> int:
-        buffers, alignment = self.whole.buffers, self.whole.alignment_bytes
-        size = buffers[index].size_bytes
-        top = 0
-        for offset, end in sorted(
-            (offsets[other], offsets[other] + buffers[other].size_bytes)
-            for other in self.neighbours[index]
-            if offsets[other] >= 0
-        ):
-            if offset - top >= size:
+    def _lowest_gap(self, size_bytes: int, placed: list[tuple[int, int]]) -> int:
+        """Return the lowest offset between what is placed, [start, end) each, that leaves room for so many bytes."""
+        alignment, top = self.whole.alignment_bytes, 0
+        placed.sort()
+        for offset, end in placed:
+            if offset - top >= size_bytes:
                 break
             top = max(top, -(-end // alignment) * alignment)
         return top
@@ -61,7 +60,7 @@ def core_of(problem: PackingProblem) -> Core:
     capacity = problem.capacity_bytes // alignment // unit
     neighbours = overlapping_pairs(buffers)
     free = [
-        capacity - size + 1 - sum(sizes[other] + size - 1 for other in others)
+        capacity - size + 1 - sum(map(sizes.__getitem__, others)) - len(others) * (size - 1)
         for size, others in zip(sizes, neighbours, strict=True)
     ]
     waiting = [index for index, offsets in enumerate(free) if offsets > 0]
@@ -71,10 +70,11 @@ def core_of(problem: PackingProblem) -> Core:
         index = waiting.pop()
         postponed.append(index)
         for other in neighbours[index]:
-            free[other] += sizes[index] + sizes[other] - 1
-            if is_kept[other] and free[other] > 0:
-                is_kept[other] = False
-                waiting.append(other)
+            if is_kept[other]:
+                free[other] += sizes[index] + sizes[other] - 1
+                if free[other] > 0:
+                    is_kept[other] = False
+                    waiting.append(other)
     kept = tuple(index for index, is_in_core in enumerate(is_kept) if is_in_core)
     core = PackingProblem(tuple(buffers[index] for index in kept), problem.capacity_bytes, alignment)
     return Core(problem, core, kept, tuple(postponed), neighbours)
