@@ -24,7 +24,7 @@ from onchip.formats.own.accelerator_yaml_writer import accelerator_sha256
 from onchip.formats.own.graph_json import graph_sha256
 from onchip.formats.own.strategy_json import read_strategy
 from onchip.ir.graph import Graph
-from onchip.lower.layers.fusable_of import fusable_of
+from onchip.lower.layers.fusable_of import partly_fusable_of
 from onchip.lower.layers.layers_of import Precision
 from onchip.lower.stacks.replayed_network import layers_in_network, network_to_replay
 from onchip.reports.shared.answer_check import AnswerCheck
@@ -81,7 +81,7 @@ def check_strategy_file(file: StrategyFile) -> AnswerCheck:
     if not found.violations:
         precision = Precision(reading.bits or 8, reading.partial_bits).on(accelerator)
         try:
-            found = replayed(document, fusable_of(graph, precision), accelerator)
+            found = replayed(document, partly_fusable_of(graph, precision).network, accelerator)
         except InputError as error:
             raise error if error.file else error.in_file(named) from None
     recomputed = (strategy_figures_object(found.figures, accounting_of(document)),) if found.figures else ()

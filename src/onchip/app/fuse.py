@@ -32,7 +32,7 @@ from onchip.formats.own.accelerator_yaml_writer import accelerator_sha256
 from onchip.formats.own.graph_json import graph_sha256
 from onchip.formats.own.strategy_json import STRATEGIES
 from onchip.ir.graph import Graph
-from onchip.lower.layers.fusable_of import fusable_of
+from onchip.lower.layers.fusable_of import PartlyFusable, partly_fusable_of
 from onchip.lower.layers.layers_of import Precision
 from onchip.lower.stacks.replayed_network import layers_in_network
 from onchip.reports.shared.answer_check import AnswerCheck
@@ -82,8 +82,13 @@ class _Problem:
     request: FusionRequest
     mapper: str
     graph: Graph
-    network: FusableNetwork
+    fusable: PartlyFusable
     accelerator: Accelerator
+
+    @property
+    def network(self) -> FusableNetwork:
+        """The operators that can be fused."""
+        return self.fusable.network
 
     @property
     def costing(self) -> Costing:
@@ -115,6 +120,7 @@ def fuse_network(request: FusionRequest, start: RunStarter = silent_run) -> Fusi
         found.space,
         found.costed,
         accounting=request.accounting,
+        outside=problem.fusable.outside,
     )
     if found.result.answer is None:
         return replace(outcome, why_not=in_time.why_not)
@@ -194,8 +200,8 @@ def _read(request: FusionRequest, place: str | None = None) -> _Problem:
     _ensure_tiles_can_be_costed(accelerator, request)
     graph = read_network(request.source, Reading(dims=request.dims, granularity=request.granularity))
     precision = Precision(request.bits, request.partial_bits).on(accelerator)
-    network = fusable_of(graph, precision)
-    return _Problem(replace(request, partial_bits=precision.partial_bits), mapper, graph, network, accelerator)
+    fusable = partly_fusable_of(graph, precision)
+    return _Problem(replace(request, partial_bits=precision.partial_bits), mapper, graph, fusable, accelerator)
 
 
 def _ensure_tiles_can_be_costed(accelerator: Accelerator, request: FusionRequest) -> None:

@@ -16,6 +16,7 @@ from onchip.formats.own.graph_json import read_graph
 from onchip.formats.sizes import GREATEST_TOTAL_BYTES
 from onchip.ir.graph import Graph
 from onchip.lower.fold.activations import fuse
+from onchip.lower.fold.quantisation import QuantisationFold
 from onchip.lower.layers.attention_apart import AttentionApart
 from onchip.lower.split.split import cap_tensors, split_operators
 from onchip.plugins import PluginGroup
@@ -33,9 +34,14 @@ def read_network(source: str, reading: Reading = Reading()) -> Graph:  # noqa: B
             raise GraphError("it has no operators", expected="at least one")
         sized = graph if reading.bits is None else graph.with_bits(reading.bits)
         _total_is_in_range(sized)
-        return fuse(sized) if reading.granularity is Granularity.FUSED else sized
+        return _as_it_runs(sized) if reading.granularity is Granularity.FUSED else sized
     except GraphError as error:
         raise error if error.file else error.in_file(source) from None
+
+
+def _as_it_runs(graph: Graph) -> Graph:
+    """Activations and normalisations in the operators before them; operators over integers, which may precede some."""
+    return fuse(QuantisationFold()(fuse(graph)))
 
 
 @phase("reading")

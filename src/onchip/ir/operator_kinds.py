@@ -16,6 +16,7 @@ OWN_KINDS: Final = frozenset(
     | {"QLinearMatMul", "Attention", "HeadProducts", "Abs", "Clip", "Elu", "Erf", "Exp", "Gelu", "HardSigmoid"}
     | {"HardSwish", "LeakyRelu", "Log", "Mish", "Neg", "Reciprocal", "Relu", "Selu", "Sigmoid", "Silu", "Softplus"}
     | {"Sqrt", "Swish", "Tanh", "Add", "Div", "Max", "Mean", "Min", "Mul", "Pow", "Sub", "Sum"}
+    | {"QuantizeLinear", "DequantizeLinear"}
 )
 """Kinds whose loop nests onchip derives itself, if they have any: no plug-in is asked about them."""
 

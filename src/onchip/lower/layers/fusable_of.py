@@ -45,22 +45,47 @@ def fusable_of(graph: Graph, precision: Precision = Precision()) -> FusableNetwo
     stride), and zeros that a Pad adds to the channels are not read. Where an output of the graph only shows a feature
     map, that map is an output. Raises InputError for any other operator.
     """
-    return _Reading(graph, *layers_and_left_out(graph), precision).network()
+    reading = _Reading(graph, *layers_and_left_out(graph), precision)
+    reading.read()
+    if reading.outside:
+        first = reading.outside[0]
+        place, what = f"{first.kind} {first.operator!r}", f"it cannot be fused: {first.why}"
+        raise InputError(what, file=graph.name, place=place, expected=_FUSABLE)
+    return reading.network()
+
+
+@dataclass(frozen=True, slots=True)
+class PartlyFusable:
+    """The operators that can be fused as a network, and the others, which run outside of its stacks.
+
+    What these read leaves the network, what they write comes into it from outside, so that no stack holds both sides.
+    """
+
+    network: FusableNetwork
+    outside: tuple[LeftOut, ...]
+
+
+def partly_fusable_of(graph: Graph, precision: Precision = Precision()) -> PartlyFusable:  # noqa: B008 (frozen)
+    """As `fusable_of`, but that operators which cannot be fused stay outside. Raises InputError where all are."""
+    reading = _Reading(graph, *layers_and_left_out(graph), precision)
+    reading.read()
+    return PartlyFusable(reading.network(), tuple(reading.outside))
 
 
 @dataclass
 class _Reading:
-    """`seen` is what the tensors made so far show of feature maps; what cannot be fused raises NoLayerError."""
+    """`seen` is what the tensors made so far show of feature maps; what cannot be fused is `outside`."""
 
     graph: Graph
     layers: Mapping[str, Layer]
     left_out: tuple[LeftOut, ...]
     precision: Precision
     seen: dict[str, Sight] = field(default_factory=dict)
+    outside: list[LeftOut] = field(default_factory=list)
+    inside: list[FusableLayer] = field(default_factory=list)
 
-    def network(self) -> FusableNetwork:
-        inputs = [tensor.name for tensor in self.graph.with_role(Role.INPUT) if self.graph.readers[tensor.name]]
-        layers = []
+    def read(self) -> None:
+        """Make every operator a layer, or what is outside; one that changes only how others see a map is neither."""
         for operator in self.graph.operators:
             try:
                 for name in operator.inputs:
@@ -68,17 +93,24 @@ class _Reading:
                         self.seen[name] = Sight.of(self._map(name))
                 layer = self._layer(operator)
             except NoLayerError as error:
-                place = f"{operator.kind} {operator.name!r}"
-                what = f"it cannot be fused: {error}"
-                raise InputError(what, file=self.graph.name, place=place, expected=_FUSABLE) from None
+                self.outside.append(LeftOut(operator.name, operator.kind, str(error)))
+                continue
             if layer is not None:
                 self.seen[operator.outputs[0]] = Sight.of(layer.output)
-                layers.append(layer)
-        if not layers:
+                self.inside.append(layer)
+
+    def network(self) -> FusableNetwork:
+        """The layers; raises InputError where there are none."""
+        if not self.inside:
             raise InputError("no operator is a layer", file=self.graph.name, expected="at least one beside views")
-        outputs = dict.fromkeys(self.seen[tensor.name].whole.name for tensor in self.graph.with_role(Role.OUTPUT))
-        whole = tuple(self.seen[name].whole for name in inputs)
-        return FusableNetwork(self.graph.name, whole, tuple(layers), tuple(outputs))
+        outside = [self.graph.operator[one.operator] for one in self.outside]
+        given = [tensor.name for tensor in self.graph.with_role(Role.INPUT) if self.graph.readers[tensor.name]]
+        come = (*given, *(name for operator in outside for name in operator.outputs))
+        inputs = tuple(self.seen[name].whole for name in come if name in self.seen)
+        left = [tensor.name for tensor in self.graph.with_role(Role.OUTPUT)]
+        left += [name for operator in outside for name in operator.inputs]
+        outputs = dict.fromkeys(self.seen[name].whole.name for name in left if name in self.seen)
+        return FusableNetwork(self.graph.name, inputs, tuple(self.inside), tuple(outputs))
 
     def _layer(self, operator: Operator) -> FusableLayer | None:
         """None for an operator that only changes how others see its input."""

@@ -24,6 +24,7 @@ _ELEMENT_BY_ELEMENT: Final = frozenset(
     {"Abs", "Clip", "Elu", "Erf", "Exp", "Gelu", "HardSigmoid", "HardSwish", "LeakyRelu", "Log", "Mish", "Neg"}
     | {"Reciprocal", "Relu", "Selu", "Sigmoid", "Silu", "Softplus", "Sqrt", "Swish", "Tanh"}
     | {"Add", "Div", "Max", "Mean", "Min", "Mul", "Pow", "Sub", "Sum"}
+    | {"QuantizeLinear", "DequantizeLinear"}
 )
 _Parts = Mapping[str, Layer]
 
@@ -188,10 +189,13 @@ def shapes_of(graph: Graph, operator: Operator) -> Iterator[Shape]:
 def _element_by_element(shapes: list[Shape]) -> _Parts:
     """Each element of two operands meets one of the other: all loops are groups, so that no operand is used again.
 
-    Of a smaller one each meets as many as there are rows, wherever they stand; a single element is a constant.
+    Of a smaller one each meets as many as there are rows, wherever they stand; a single element is a constant, and
+    so are all that stand beside two operands (the scales of quantised ones).
     """
     output, *read = shapes
     first, *others = sorted(read, key=prod, reverse=True)
+    if len(others) > 1:
+        others = [shape for shape in others if prod(shape) > 1]
     if prod(first) != prod(output) or len(others) > 1:
         raise NoLayerError("its operands are not one or two of the output's size")
     if others and prod(others[0]) == prod(output):

@@ -58,5 +58,7 @@ def _places(kind: str, shapes: Sequence[Shape]) -> tuple[int, int | None]:
 def _of_elements(shapes: Sequence[Shape]) -> tuple[int, int | None]:
     """Of two operands element by element the larger is the input; a single element beside it is a constant."""
     first, *others = sorted(range(1, len(shapes)), key=lambda place: -prod(shapes[place]))
+    if len(others) > 1:
+        others = [place for place in others if prod(shapes[place]) > 1]
     is_weight = bool(others) and (prod(shapes[others[0]]) > 1 or prod(shapes[0]) == 1)
     return first, others[0] if is_weight else None

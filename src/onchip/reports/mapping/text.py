@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict
 
 from rich.box import SIMPLE
 from rich.console import RenderableType
@@ -12,6 +14,7 @@ from rich.text import Text
 from onchip.answer.layer_mapping import LayerMapping
 from onchip.answer.layer_problem import LayerProblem
 from onchip.answer.result import Status, Stop
+from onchip.lower.layers.layers_of import LeftOut
 from onchip.reports.mapping.loop_nest import loop_nest
 from onchip.reports.mapping.outcome import MappedLayer, MappingOutcome, Number, Totals
 from onchip.reports.shared.words import counted, percent, printable, short_energy
@@ -33,9 +36,14 @@ def mapping_table(outcome: MappingOutcome) -> Iterator[RenderableType]:
         elif one.mapping is None:
             yield Text(f"{printable(one.names[0])}: {_why_not(one)}")
     if left_out := outcome.layers.left_out:
-        kinds = dict.fromkeys(one.kind for one in left_out)
-        some = ", ".join(f"{printable(kind)} ({sum(one.kind == kind for one in left_out)})" for kind in kinds)
-        yield Text(f"left out, being no layers: {counted(len(left_out), 'operator')}: {some}")
+        what = counted(len(left_out), "operator")
+        yield Text(f"left out, being no layers: {what}: {kinds_counted(left_out)}")
+
+
+def kinds_counted(left_out: Sequence[LeftOut]) -> str:
+    """Return the kinds of operators that were left out, each with how many there are."""
+    kinds = Counter(one.kind for one in left_out)
+    return ", ".join(f"{printable(kind)} ({count})" for kind, count in kinds.items())
 
 
 def loop_nests(outcome: MappingOutcome) -> str:
@@ -61,7 +69,7 @@ def mapping_object(outcome: MappingOutcome) -> dict[str, object]:
     rows = [_layer_object(name, one, outcome, is_first=is_first) for name, one, is_first in outcome.of_each()]
     if outcome.is_one_layer:
         return rows[0] | head
-    left_out = [{"operator": one.operator, "kind": one.kind, "why": one.why} for one in outcome.layers.left_out]
+    left_out = [asdict(one) for one in outcome.layers.left_out]
     return {
         "network": outcome.layers.name,
         **head,

@@ -13,6 +13,7 @@ from onchip.arch.accelerator import Accelerator
 from onchip.cost.stack.cost import StackCost
 from onchip.cost.stack.sums import FusedLatency, FusedSums, total
 from onchip.facts.fusable import FusableNetwork, Stack
+from onchip.lower.layers.layers_of import LeftOut
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +39,8 @@ class CostedStack:
 class FusionOutcome:
     """`stacks` are empty and `figures`, `document` None where there is no strategy; `why_not` says why.
 
-    `mapper` has mapped the layers of the strategy.
+    `mapper` has mapped the layers of the strategy; operators that are `outside` run beside the stacks, on maps in DRAM,
+    and are in no figure.
     """
 
     source: str
@@ -55,6 +57,7 @@ class FusionOutcome:
     document: StrategyDocument | None = None
     why_not: str | None = None
     accounting: str = "interpreter"
+    outside: tuple[LeftOut, ...] = ()
 
     @property
     def answer(self) -> FusionStrategy | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import asdict
 
 from rich.box import SIMPLE
 from rich.console import RenderableType
@@ -13,7 +14,7 @@ from onchip.answer.result import Status
 from onchip.answer.strategy import EnergyCause
 from onchip.cost.stack.cost import TileTypeCost
 from onchip.cost.stack.sums import FusedLatency, FusedSums
-from onchip.reports.mapping.text import objective_words
+from onchip.reports.mapping.text import kinds_counted, objective_words
 from onchip.reports.shared.words import counted, percent, printable, short_amount, short_energy
 from onchip.reports.stack.outcome import CostedStack, FusionOutcome
 
@@ -38,6 +39,9 @@ def fusion_tables(outcome: FusionOutcome) -> Iterator[RenderableType]:
     bound = value_words(result.lower_bound, outcome.unit)
     yield Text(f"{result.status}: lower bound {bound}{gap}; {counted(outcome.costed, 'stack')} costed")
     yield Text(f"among {outcome.space}")
+    if outcome.outside:
+        kinds = kinds_counted(outcome.outside)
+        yield Text(f"outside of all stacks, and in no figure: {counted(len(outcome.outside), 'operator')}: {kinds}")
     yield Text(f"{result.seconds:.3f} seconds")
 
 
@@ -70,6 +74,7 @@ def fusion_object(outcome: FusionOutcome) -> dict[str, object]:
         "accesses": sums and _accesses(sums),
         "stacks": [_stack_object(one) for one in outcome.stacks],
         "costed_stacks": outcome.costed,
+        "outside": [asdict(one) for one in outcome.outside],
         "seconds": result.seconds,
         "error": outcome.why_not,
     }

@@ -52,9 +52,14 @@ def matrix_product(shapes: Sequence[Shape]) -> Derived:
 
 
 def element_by_element(shapes: Sequence[Shape], region: Region) -> Derived:
-    """Of two operands all loops are groups; the smaller is weight, or a constant if one element. Raises NoNest."""
+    """Of two operands all loops are groups; the smaller is weight, or a constant if one element. Raises NoNest.
+
+    Of more, those of one element are constants (scales and zero points).
+    """
     output, extents = shapes[0], tuple(stop - start for start, stop in region)
     largest, *others = sorted(range(1, len(shapes)), key=lambda place: -prod(shapes[place]))
+    if len(others) > 1:
+        others = [place for place in others if prod(shapes[place]) != 1]
     if prod(shapes[largest]) != prod(output) or len(others) > 1:
         raise NoNest("operands")
     smaller = prod(shapes[others[0]]) if others else 0

@@ -23,6 +23,7 @@ ELEMENTWISE: Final = frozenset(
     {"Abs", "Clip", "Elu", "Erf", "Exp", "Gelu", "HardSigmoid", "HardSwish", "LeakyRelu", "Log", "Mish", "Neg"}
     | {"Reciprocal", "Relu", "Selu", "Sigmoid", "Silu", "Softplus", "Sqrt", "Swish", "Tanh"}
     | {"Add", "Div", "Max", "Mean", "Min", "Mul", "Pow", "Sub", "Sum"}
+    | {"QuantizeLinear", "DequantizeLinear"}
 )
 _PER_CHANNEL: Final = frozenset({"PRelu", "BatchNormalization", "Identity", "Cast", "Dropout"})
 _RESHAPES: Final = frozenset({"Reshape", "Flatten", "Squeeze", "Unsqueeze"})

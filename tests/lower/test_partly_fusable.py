@@ -1,0 +1,76 @@
+"""Networks of which some operators cannot be fused: these run outside of all stacks, on maps in DRAM."""
+
+from __future__ import annotations
+
+import pytest
+
+from onchip.errors import InputError
+from onchip.formats.own.bundled_networks import load_network
+from onchip.ir.graph import Graph
+from onchip.ir.operator import Operator
+from onchip.ir.tensor import Role, Tensor
+from onchip.lower.fold.activations import fuse
+from onchip.lower.layers.fusable_of import PartlyFusable, fusable_of, partly_fusable_of
+from onchip.solve.stacks.stacks import legal_spans
+
+SHAPE = (1, 4, 6, 6)
+
+
+def chain(*kinds: str, outputs: str = "", more: tuple[Operator, ...] = ()) -> Graph:
+    """Operators a, b, c, ..., each of which reads the one before it, the first the network's input x; then `more`."""
+    names = [chr(ord("a") + at) for at in range(len(kinds))]
+    operators = [
+        Operator(name, kind, (before,), (name,))
+        for name, kind, before in zip(names, kinds, ["x", *names[:-1]], strict=True)
+    ]
+    operators += more
+    read = {name for operator in operators for name in operator.inputs}
+    tensors = [Tensor.of_shape("x", SHAPE, 8, Role.INPUT)]
+    for operator in operators:
+        is_output = operator.name not in read or operator.name in outputs.split()
+        tensors.append(Tensor.of_shape(operator.name, SHAPE, 8, Role.OUTPUT if is_output else Role.ACTIVATION))
+    return Graph("chain", tuple(tensors), tuple(operators))
+
+
+def spans(found: PartlyFusable) -> set[tuple[str, ...]]:
+    """The stacks that are legal, by the names of their layers."""
+    layers = found.network.layers
+    return {tuple(one.name for one in layers[span.start : span.stop]) for span in legal_spans(found.network)}
+
+
+def test_what_can_be_fused_whole_has_nothing_outside() -> None:
+    graph = fuse(load_network("resnet50"))
+    found = partly_fusable_of(graph)
+    assert (found.network, found.outside) == (fusable_of(graph), ())
+
+
+def test_no_stack_holds_both_sides_of_an_operator_outside() -> None:
+    found = partly_fusable_of(chain("Exp", "Neg", "Softmax", "Abs", "Log"))
+    (outside,) = found.outside
+    assert (outside.operator, outside.kind) == ("c", "Softmax")
+    assert "no loop nest" in outside.why
+    assert [one.name for one in found.network.inputs] == ["x", "c"]
+    assert found.network.outputs == ("e", "b")
+    assert spans(found) == {("a",), ("b",), ("a", "b"), ("d",), ("e",), ("d", "e")}
+
+
+def test_a_map_that_goes_around_an_operator_outside_ends_its_stack() -> None:
+    """Around the softmax of b leads an addition: whoever ran b and d together would run c between them."""
+    found = partly_fusable_of(chain("Exp", "Neg", "Softmax", more=(Operator("d", "Add", ("b", "c"), ("d",)),)))
+    assert [one.operator for one in found.outside] == ["c"]
+    assert spans(found) == {("a",), ("b",), ("a", "b"), ("d",)}
+
+
+def test_operators_outside_may_stand_beside_a_stack() -> None:
+    """The softmax of x runs before, whatever stack the others are in."""
+    beside = (Operator("s", "Softmax", ("x",), ("s",)), Operator("d", "Add", ("b", "s"), ("d",)))
+    found = partly_fusable_of(chain("Exp", "Neg", more=beside))
+    assert ("a", "b", "d") in spans(found)
+    assert found.network.outputs == ("d", "x")
+
+
+def test_a_network_of_which_nothing_can_be_fused_is_refused() -> None:
+    with pytest.raises(InputError, match="no operator is a layer"):
+        partly_fusable_of(chain("Softmax", "Softmax"))
+    with pytest.raises(InputError, match="Softmax 'a': it cannot be fused"):
+        fusable_of(chain("Softmax", "Softmax"))
