@@ -13,6 +13,7 @@ from itertools import product
 
 import numpy as np
 
+from onchip.facts.geometry import Geometry
 from onchip.ir.operator import Operator
 from onchip.ir.region import Range, Region, whole_region
 from onchip.ir.tile import Tile
@@ -20,6 +21,7 @@ from onchip.ir.window import integer, integers, product_of, windows_of
 from onchip.lower.split.kinds import ELEMENTWISE
 from onchip.simulate.modular import limbs, masked, mixed, product_of_limbs
 from onchip.simulate.parts import Integers, RegionValues
+from onchip.simulate.placed_values import placed_sum
 
 _ODD = np.uint64(0x9E37)
 
@@ -35,6 +37,7 @@ class Call:
     tile: Tile
     parts: tuple[RegionValues | None, ...]
     bits: int
+    geometry: Geometry | None = None
 
     @property
     def region(self) -> Region:
@@ -81,8 +84,8 @@ def computed(call: Call) -> tuple[Integers, ...]:
     """The values of each output's region, or part of a sum, before any fused activation."""
     if call.operator.kind == "Split":
         return _split(call)
-    compute = _COMPUTE.get(call.operator.kind, _elementwise if call.operator.kind in ELEMENTWISE else None)
-    return () if compute is None else (masked(compute(call), call.bits),)
+    compute = _COMPUTE.get(call.operator.kind, _elementwise if call.operator.kind in ELEMENTWISE else _placed)
+    return (masked(compute(call), call.bits),)
 
 
 def _convolution(call: Call) -> Integers:
@@ -257,6 +260,15 @@ def _transpose(call: Call) -> Integers:
     source = call.part(0)
     order = integers(call.operator, "perm", tuple(range(len(source.shape)))[::-1])
     return source.window([call.region[order.index(at)] for at in range(len(order))]).transpose(order)
+
+
+def _placed(call: Call) -> Integers:
+    """Of a kind that is known by its geometry alone: a mixture of all that an element depends on."""
+    geometry = call.geometry or Geometry((), (), ())
+    spans = {one.tensor: one.spans for one in geometry.reads}
+    read = enumerate((*call.operator.inputs, *call.operator.parameters))
+    values = placed_sum(call.region, [(call.part(index), spans[name]) for index, name in read])
+    return mixed(values, call.bits, call.operator.kind)
 
 
 _COMPUTE: Mapping[str, Callable[[Call], Integers]] = {

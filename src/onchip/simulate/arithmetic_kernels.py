@@ -90,7 +90,8 @@ class ArithmeticKernels:
         tile = operator.tile
         original, graph = self._original(operator, tile)
         is_paced = keeps_a_pace(original, graph)
-        is_known = is_paced or geometry_of(original, graph, is_model=False) is not None
+        geometry = None if is_paced else geometry_of(original, graph, is_model=False)
+        is_known = is_paced or geometry is not None
         if not is_known or not _has_arithmetic(graph):
             return self._run_made_up(operator, tile, original, graph, operands)
         tile = tile or _whole_tile(operator, graph)
@@ -100,7 +101,7 @@ class ArithmeticKernels:
             RegionValues.of_bands(name, tile.shape[name], bands[name]) if bands.get(name) else None for name in names
         )
         bits = graph.tensor[tile.outputs[0]].bits or 0
-        call = Call(original, tile, parts, bits)
+        call = Call(original, tile, parts, bits, geometry)
         values = (paced(call),) if is_paced else computed(call)
         if tile.part.adds_to_a_sum:
             before = operator.inputs[-1]

@@ -11,7 +11,7 @@ from onnx import TensorProto, numpy_helper
 from onnx.helper import make_tensor
 
 from onchip.formats.onnx.file import LARGEST_VALUE_ELEMENTS
-from onchip.formats.onnx.nodes import kind_of
+from onchip.formats.onnx.nodes import DEFAULT_DOMAINS, kind_of
 from onchip.formats.onnx.types import static_shape
 
 _RANDOM = {"Bernoulli", "Multinomial", "RandomNormal", "RandomNormalLike", "RandomUniform", "RandomUniformLike"}
@@ -29,6 +29,11 @@ class Constants:
         self._values: dict[str, TensorProto] = {}
         self._makers: dict[str, onnx.NodeProto] = {}
         self._position: dict[str, int] = {}
+
+    @property
+    def opset(self) -> int:
+        """The version of ONNX's own operators that the model asks for."""
+        return max((one.version for one in self._model.opset_import if one.domain in DEFAULT_DOMAINS), default=1)
 
     def __contains__(self, name: str) -> bool:
         return name in self._names

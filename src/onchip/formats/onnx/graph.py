@@ -8,12 +8,13 @@ from dataclasses import replace
 import onnx
 
 from onchip.errors import GraphError
+from onchip.formats.onnx.constant_operands import constant_attributes
 from onchip.formats.onnx.nodes import attributes_of, kind_of, node_names
 from onchip.formats.onnx.shapes import ModelTypes
 from onchip.formats.onnx.types import BITS, type_name
 from onchip.formats.onnx.views import Storage
 from onchip.ir.graph import Graph
-from onchip.ir.operator import Operator
+from onchip.ir.operator import AttributeValue, Operator
 from onchip.ir.tensor import Role, Tensor
 
 
@@ -71,8 +72,11 @@ class _Builder:
         for output in outputs:
             self._add_tensor(output, Role.ACTIVATION)
         self.operators.append(
-            Operator(name, kind_of(node), tuple(inputs), outputs, tuple(parameters), attributes_of(node))
+            Operator(name, kind_of(node), tuple(inputs), outputs, tuple(parameters), self._attributes(node))
         )
+
+    def _attributes(self, node: onnx.NodeProto) -> dict[str, AttributeValue]:
+        return constant_attributes(node, self.types) | attributes_of(node)
 
     def _add_copy(self, output: str, node_name: str | None) -> None:
         """Make a network output over an input or parameter by an Identity of its own."""

@@ -2,26 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping, Sequence
 from math import prod
+from typing import Final
 
-from onchip.arch.memory import Operand
-from onchip.facts.geometry import Geometry, OperandAccess, Span, TileAxis
+from onchip.facts.geometry import Geometry, Span, TileAxis
 from onchip.ir.graph import Graph
 from onchip.ir.operator import Operator
-from onchip.ir.tensor import Role, Tensor
+from onchip.ir.tensor import Tensor
 from onchip.ir.window import integer, integers, product_of, windows_of
-
-Shape = tuple[int, ...]
+from onchip.lower.split.outline import Outline, Shape, all_known
+from onchip.lower.split.placed_kinds import PLACED
 
 UNARY = frozenset(
     {
         *("Relu", "LeakyRelu", "Elu", "Selu", "Sigmoid", "HardSigmoid", "HardSwish", "Silu", "Swish", "Mish", "Tanh"),
         *("Gelu", "Softplus", "Identity", "Neg", "Abs", "Exp", "Log", "Sqrt", "Erf", "Reciprocal", "Celu", "Softsign"),
+        *("Cast", "Ceil", "Cos", "Floor", "IsInf", "IsNaN", "Not", "Round", "Sign", "Sin", "ThresholdedRelu"),
     }
 )
-ELEMENTWISE = UNARY | {"Add", "Sub", "Mul", "Div", "Pow", "Sum", "Max", "Min", "Mean", "Clip", "PRelu"}
+ELEMENTWISE = (
+    UNARY
+    | {"Add", "Sub", "Mul", "Div", "Mod", "Pow", "Sum", "Max", "Min", "Mean", "Clip", "PRelu", "Where"}
+    | {"Equal", "Greater", "GreaterOrEqual", "Less", "LessOrEqual", "And", "Or", "Xor"}
+    | {"QuantizeLinear", "DequantizeLinear"}
+)
 POOLS = frozenset({"MaxPool", "AveragePool"})
 GLOBAL_POOLS = frozenset({"GlobalMaxPool", "GlobalAveragePool"})
 
@@ -31,106 +36,12 @@ def geometry_of(operator: Operator, graph: Graph, *, is_model: bool) -> Geometry
     tensors = [graph.tensor[name] for name in (*operator.inputs, *operator.parameters, *operator.outputs)]
     if operator.tile is not None or not operator.reads or any(not _can_be_cut(tensor) for tensor in tensors):
         return None
-    outline = _Outline(operator, graph, is_model)
-    kind = operator.kind
-    if kind == "Conv":
-        return _convolution(outline)
-    if kind in POOLS:
-        return _pool(outline)
-    if kind in GLOBAL_POOLS:
-        return _global_pool(outline)
-    if kind == "Gemm":
-        return _gemm(outline)
-    if kind == "MatMul":
-        return _matmul(outline)
-    if kind in ELEMENTWISE:
-        return _elementwise(outline)
-    if kind == "BatchNormalization":
-        return _batch_normalization(outline)
-    if kind in ("Concat", "Split"):
-        return _joined(outline)
-    return _transpose(outline) if kind == "Transpose" else None
+    describe = _KINDS.get(operator.kind) or PLACED.get(operator.kind)
+    return None if describe is None else describe(Outline(operator, graph, is_model))
 
 
 def _can_be_cut(tensor: Tensor) -> bool:
     return tensor.shape is not None and tensor.bits is not None and tensor.bits % 8 == 0 and tensor.part_of is None
-
-
-@dataclass
-class _Outline:
-    """A geometry in the making; axes are the first output's dimensions, further ones are added."""
-
-    operator: Operator
-    graph: Graph
-    is_model: bool
-    axes: list[TileAxis] = field(default_factory=list)
-
-    @property
-    def read_names(self) -> tuple[str, ...]:
-        """Inputs, then parameters, one as often as it is listed."""
-        return (*self.operator.inputs, *self.operator.parameters)
-
-    def shape(self, name: str) -> Shape:
-        return self.graph.tensor[name].shape or ()
-
-    def shapes(self) -> list[Shape]:
-        return [self.shape(name) for name in self.read_names]
-
-    @property
-    def written(self) -> Shape:
-        return self.shape(self.operator.outputs[0])
-
-    def cut_along_output(self, last_resorts: Sequence[int] = ()) -> None:
-        self.axes = [TileAxis(size, is_last_resort=index in last_resorts) for index, size in enumerate(self.written)]
-
-    def reduce(self, size: int) -> int | None:
-        """The axis of a sum of parts; none where the values are a model's, whose nodes are run as they are."""
-        if self.is_model or size < 2:
-            return None
-        self.axes.append(TileAxis(size, is_reduction=True))
-        return len(self.axes) - 1
-
-    def finish(self, reads: Sequence[Sequence[Span]], writes: Sequence[Sequence[Span]] | None = None) -> Geometry:
-        named = zip(self.read_names, reads, strict=True)
-        written = [self.along_output(self.written) or ()] if writes is None else writes
-        return Geometry(
-            tuple(self.axes),
-            tuple(dict.fromkeys(self._access(name, spans) for name, spans in named)),
-            tuple(self._access(name, spans) for name, spans in zip(self.operator.outputs, written, strict=True)),
-        )
-
-    def _access(self, name: str, spans: Sequence[Span]) -> OperandAccess:
-        tensor = self.graph.tensor[name]
-        operand = Operand.WEIGHT if tensor.role is Role.PARAMETER else Operand.INPUT
-        if name in self.operator.outputs:
-            operand = Operand.OUTPUT
-        return OperandAccess(name, operand, (tensor.bits or 0) // 8, tuple(spans))
-
-    def along_output(self, shape: Shape) -> tuple[Span, ...] | None:
-        """Element by element, broadcast as ONNX does (aligned at the last dimension); None where it does not fit."""
-        missing = len(self.written) - len(shape)
-        if missing < 0:
-            return None
-        spans = []
-        for index, size in enumerate(shape, start=missing):
-            if size == self.written[index]:
-                spans.append(Span(size, index))
-            elif size == 1:
-                spans.append(Span(1))
-            else:
-                return None
-        return tuple(spans)
-
-    def along_channels(self, shape: Shape) -> tuple[Span, ...] | None:
-        """One element a channel, else element by element."""
-        if len(self.written) > 1 and shape == (self.written[1],):
-            return (Span(shape[0], 1),)
-        return self.along_output(shape)
-
-
-def _all_known(spans: Sequence[tuple[Span, ...] | None]) -> list[tuple[Span, ...]] | None:
-    known = [each for each in spans if each is not None]
-    return known if len(known) == len(spans) else None
 
 
 def _columns(written: Shape) -> range:
@@ -138,7 +49,7 @@ def _columns(written: Shape) -> range:
     return range(3, len(written))
 
 
-def _convolution(outline: _Outline) -> Geometry | None:
+def _convolution(outline: Outline) -> Geometry | None:
     source, weight, *others = outline.shapes() if len(outline.read_names) > 1 else ((), ())
     written, groups = outline.written, integer(outline.operator, "group", 1)
     if len(outline.operator.outputs) > 1 or not len(source) == len(weight) == len(written) > 2:
@@ -146,7 +57,7 @@ def _convolution(outline: _Outline) -> Geometry | None:
     if source[0] != written[0] or weight[0] != written[1] or weight[1] * groups != source[1] or written[1] % groups:
         return None
     outline.cut_along_output(_columns(written))
-    rest = _all_known([outline.along_channels(shape) for shape in others])
+    rest = all_known([outline.along_channels(shape) for shape in others])
     if rest is None:
         return None
     summed = outline.reduce(source[1]) if groups == 1 else None
@@ -162,12 +73,13 @@ def _convolution(outline: _Outline) -> Geometry | None:
     return outline.finish([(Span(source[0], 0), depth, *pixels), (Span(weight[0], 1), within, *kernel), *rest])
 
 
-def _pool(outline: _Outline) -> Geometry | None:
+def _pool(outline: Outline) -> Geometry | None:
     written, (source, *others) = outline.written, outline.shapes()
     kernel = integers(outline.operator, "kernel_shape", (0,) * (len(written) - 2))
-    if others or len(outline.operator.outputs) > 1 or source[:2] != written[:2] or not all(kernel):
+    if len(outline.operator.outputs) > 1 or source[:2] != written[:2] or not all(kernel):
         return None
-    if len(source) != len(written) or len(written) < 3:
+    rest = outline.single_elements(others)
+    if rest is None or len(source) != len(written) or len(written) < 3:
         return None
     outline.cut_along_output(_columns(written))
     windows = windows_of(outline.operator, kernel, source[2:], written[2:])
@@ -175,18 +87,19 @@ def _pool(outline: _Outline) -> Geometry | None:
         Span(size, axis, step=window.stride, offset=-window.pad, extent=window.reach)
         for axis, (size, window) in enumerate(zip(source[2:], windows, strict=True), start=2)
     ]
-    return outline.finish([(Span(source[0], 0), Span(source[1], 1), *pixels)])
+    return outline.finish([(Span(source[0], 0), Span(source[1], 1), *pixels), *rest])
 
 
-def _global_pool(outline: _Outline) -> Geometry | None:
+def _global_pool(outline: Outline) -> Geometry | None:
     written, (source, *others) = outline.written, outline.shapes()
-    if others or len(source) != len(written) or source[:2] != written[:2] or prod(written[2:]) != 1:
+    rest = outline.single_elements(others)
+    if rest is None or len(source) != len(written) or source[:2] != written[:2] or prod(written[2:]) != 1:
         return None
     outline.cut_along_output()
-    return outline.finish([(Span(source[0], 0), Span(source[1], 1), *map(Span, source[2:]))])
+    return outline.finish([(Span(source[0], 0), Span(source[1], 1), *map(Span, source[2:])), *rest])
 
 
-def _gemm(outline: _Outline) -> Geometry | None:
+def _gemm(outline: Outline) -> Geometry | None:
     source, weight, *others = outline.shapes() if len(outline.read_names) > 1 else ((), ())
     written = outline.written
     product = product_of(outline.operator, source, weight, written, is_model=outline.is_model)
@@ -194,7 +107,7 @@ def _gemm(outline: _Outline) -> Geometry | None:
         return None
     rows = [index for index, size in enumerate(written[:-1]) if size > 1]
     outline.cut_along_output(rows[1:])
-    rest = _all_known([outline.along_output(shape) for shape in others])
+    rest = all_known([outline.along_output(shape) for shape in others])
     if rest is None:
         return None
     unit, per_unit = product.unit, product.features_per_unit
@@ -214,23 +127,23 @@ def _gemm(outline: _Outline) -> Geometry | None:
     return outline.finish([cut, matrix, *rest])
 
 
-def _matmul(outline: _Outline) -> Geometry | None:
-    shapes, written = outline.shapes(), outline.written
-    if len(shapes) != 2 or len(outline.operator.outputs) > 1:
+def _matmul(outline: Outline) -> Geometry | None:
+    (one, other, *others), written = (*outline.shapes(), (), ())[: max(len(outline.read_names), 2)], outline.written
+    rest = outline.single_elements(others)
+    if rest is None or len(outline.operator.outputs) > 1:
         return None
-    one, other = shapes
     if min(len(one), len(other), len(written)) < 2 or len(written) != max(len(one), len(other)):
         return None
     if (one[-2], other[-1], one[-1]) != (*written[-2:], other[-2]):
         return None
     many = [index for index, size in enumerate(written[:-1]) if size > 1]
     outline.cut_along_output(many[:-2])
-    batches = [outline.along_output((*shape[:-2], 1, 1)) for shape in shapes]
-    known = _all_known(batches)
+    batches = [outline.along_output((*shape[:-2], 1, 1)) for shape in (one, other)]
+    known = all_known(batches)
     if known is None:
         return None
     if outline.operator.parameters and one[-2:] == other[-2:]:
-        return _product_of_squares(outline, known)
+        return _product_of_squares(outline, known, rest)
     summed = outline.reduce(one[-1])
     rank = len(written)
     features = Span(one[-1], summed)
@@ -238,63 +151,85 @@ def _matmul(outline: _Outline) -> Geometry | None:
         [
             (*known[0][:-2], Span(one[-2], rank - 2), features),
             (*known[1][:-2], features, Span(other[-1], rank - 1)),
+            *rest,
         ]
     )
 
 
-def _product_of_squares(outline: _Outline, batches: Sequence[tuple[Span, ...]]) -> Geometry:
+def _product_of_squares(
+    outline: Outline, batches: Sequence[tuple[Span, ...]], rest: Sequence[tuple[Span, ...]]
+) -> Geometry:
     """Cut along batches alone: which of the two matrices stands on the left, the shapes do not say."""
     outline.axes[-2:] = [TileAxis(1), TileAxis(1)]
     square = tuple(map(Span, outline.written[-2:]))
     written = [Span(size, at) for at, size in enumerate(outline.written[:-2])]
-    return outline.finish([(*batch[:-2], *square) for batch in batches], [(*written, *square)])
+    return outline.finish([*((*batch[:-2], *square) for batch in batches), *rest], [(*written, *square)])
 
 
-def _elementwise(outline: _Outline) -> Geometry | None:
+def _elementwise(outline: Outline) -> Geometry | None:
     outline.cut_along_output()
-    reads = _all_known([outline.along_output(shape) for shape in outline.shapes()])
+    is_scaled = outline.operator.kind in ("QuantizeLinear", "DequantizeLinear")
+    along = outline.along_channels if is_scaled and integer(outline.operator, "axis", 1) == 1 else outline.along_output
+    reads = all_known([along(shape) for shape in outline.shapes()])
     return None if reads is None or len(outline.operator.outputs) > 1 else outline.finish(reads)
 
 
-def _batch_normalization(outline: _Outline) -> Geometry | None:
+def _batch_normalization(outline: Outline) -> Geometry | None:
     source, *parameters = outline.shapes()
     if source != outline.written or len(source) < 2 or len(outline.operator.outputs) > 1:
         return None
-    if any(shape != (source[1],) for shape in parameters):
+    if any(shape not in ((source[1],), (1,), ()) for shape in parameters):
         return None
     outline.cut_along_output()
-    channels = [(Span(source[1], 1),) for _ in parameters]
+    channels = [(Span(source[1], 1),) if shape == (source[1],) else tuple(map(Span, shape)) for shape in parameters]
     return outline.finish([tuple(Span(size, index) for index, size in enumerate(source)), *channels])
 
 
-def _joined(outline: _Outline) -> Geometry | None:
+def _joined(outline: Outline) -> Geometry | None:
     """Concat, cut anywhere; Split, cut along the dimensions that it does not split."""
     operator = outline.operator
+    rest = outline.single_elements([outline.shape(name) for name in operator.parameters])
     whole = outline.written if operator.kind == "Concat" else outline.shape(operator.inputs[0])
     names = operator.inputs if operator.kind == "Concat" else operator.outputs
     axis = integer(operator, "axis", 0) % len(whole) if whole else 0
     parts = [outline.shape(name) for name in names]
     alike = {(*part[:axis], *part[axis + 1 :]) for part in parts} == {(*whole[:axis], *whole[axis + 1 :])}
-    if operator.parameters or not whole or not alike or {*map(len, parts)} != {len(whole)}:
+    if rest is None or not whole or not alike or {*map(len, parts)} != {len(whole)}:
         return None
     if sum(part[axis] for part in parts) != whole[axis]:
         return None
     if operator.kind == "Split":
         outline.axes = [TileAxis(1 if index == axis else size) for index, size in enumerate(whole)]
         spans = [tuple(Span(size, None if at == axis else at) for at, size in enumerate(part)) for part in parts]
-        return outline.finish([tuple(Span(size, None if at == axis else at) for at, size in enumerate(whole))], spans)
+        source = tuple(Span(size, None if at == axis else at) for at, size in enumerate(whole))
+        return outline.finish([source, *rest], spans)
     outline.cut_along_output()
     offset, reads = 0, []
     for part in parts:
         reads.append(tuple(Span(size, at, offset=-offset if at == axis else 0) for at, size in enumerate(part)))
         offset += part[axis]
-    return outline.finish(reads)
+    return outline.finish([*reads, *rest])
 
 
-def _transpose(outline: _Outline) -> Geometry | None:
+def _transpose(outline: Outline) -> Geometry | None:
     (source, *others), written = outline.shapes(), outline.written
     order = integers(outline.operator, "perm", tuple(range(len(source)))[::-1])
-    if others or tuple(source[index] for index in order) != written:
+    rest = outline.single_elements(others)
+    if rest is None or tuple(source[index] for index in order) != written:
         return None
     outline.cut_along_output()
-    return outline.finish([tuple(Span(size, order.index(index)) for index, size in enumerate(source))])
+    return outline.finish([tuple(Span(size, order.index(index)) for index, size in enumerate(source)), *rest])
+
+
+_KINDS: Final[Mapping[str, Callable[[Outline], Geometry | None]]] = {
+    "Conv": _convolution,
+    "Gemm": _gemm,
+    "MatMul": _matmul,
+    "BatchNormalization": _batch_normalization,
+    "Concat": _joined,
+    "Split": _joined,
+    "Transpose": _transpose,
+    **dict.fromkeys(POOLS, _pool),
+    **dict.fromkeys(GLOBAL_POOLS, _global_pool),
+    **dict.fromkeys(ELEMENTWISE, _elementwise),
+}

@@ -1,0 +1,228 @@
+"""Kinds whose elements come from other places: rows that are normalised, reductions, slices, pads, resized maps.
+
+An element of the output depends on a range of each dimension of an operand, which follows from the element's place.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Final
+
+from onchip.facts.geometry import Geometry, Span
+from onchip.ir.operator import Operator
+from onchip.ir.window import integer, integers
+from onchip.lower.split.outline import Outline, Shape
+
+_MARGINS: Final = {"nearest": 1, "linear": 1, "cubic": 3}
+"""By how many elements the source of a resized one may lie beside its place, however coordinates are rounded."""
+_DEFAULT_AXES: Final = {"LayerNormalization": -1, "RMSNormalization": -1}
+"""Where a file may leave it out; that of a softmax differs by ONNX's version."""
+_CHANNELS: Final = 1
+
+
+def _whole(shape: Shape) -> tuple[Span, ...]:
+    return tuple(map(Span, shape))
+
+
+def _beside(outline: Outline, first: tuple[Span, ...]) -> Geometry | None:
+    """The first operand lies along the output, all others are read whole by every tile."""
+    if len(outline.operator.outputs) > 1 or not outline.axes:
+        return None
+    return outline.finish([first, *map(_whole, outline.shapes()[1:])])
+
+
+def _rows(outline: Outline) -> Geometry | None:
+    """What is normalised begins with `axis` and is never cut; what stands before it is."""
+    source, rank = outline.shapes()[0], len(outline.written)
+    axis = _place(outline.operator, "axis", rank, _DEFAULT_AXES.get(outline.operator.kind))
+    if source != outline.written or axis is None:
+        return None
+    outline.cut_along_output()
+    return _uncut_from(outline, axis)
+
+
+def _uncut_from(outline: Outline, axis: int, stop: int | None = None) -> Geometry | None:
+    """Element by element along the axes before, and behind `stop`; those between are in every tile as a whole."""
+    shape = outline.written
+    cut = [at for at in range(len(shape)) if at < axis or (stop is not None and at >= stop)]
+    along = tuple(Span(size, at if at in cut else None) for at, size in enumerate(shape))
+    if len(outline.operator.outputs) > 1:
+        return None
+    outline.leave_whole([at for at in range(len(shape)) if at not in cut])
+    return outline.finish([along, *map(_whole, outline.shapes()[1:])], [along])
+
+
+def _channels_normalised(outline: Outline) -> Geometry | None:
+    """All pixels of a channel belong together; every channel, or group of them, is one by itself."""
+    source = outline.shapes()[0]
+    if source != outline.written or len(source) < 3:
+        return None
+    outline.cut_along_output()
+    is_by_channel = outline.operator.kind == "InstanceNormalization"
+    return _uncut_from(outline, _CHANNELS + 1 if is_by_channel else _CHANNELS)
+
+
+def _across_channels(outline: Outline) -> Geometry | None:
+    """A local response: all channels of a pixel."""
+    if outline.shapes()[0] != outline.written:
+        return None
+    outline.cut_along_output()
+    return _uncut_from(outline, _CHANNELS, _CHANNELS + 1)
+
+
+def _reduction(outline: Outline) -> Geometry | None:
+    """Dimensions that are reduced are read whole; which they are is seen where they stay, with one element."""
+    source, written = outline.shapes()[0], outline.written
+    if len(source) == len(written):
+        along = tuple(Span(size, at if size == written[at] else None) for at, size in enumerate(source))
+        if any(size not in (of, 1) for size, of in zip(written, source, strict=True)):
+            return None
+    else:
+        reduced = _reduced(outline.operator, len(source))
+        kept = [at for at in range(len(source)) if at not in reduced]
+        if [source[at] for at in kept] != list(written):
+            return None
+        along = tuple(Span(size, kept.index(at) if at in kept else None) for at, size in enumerate(source))
+    outline.cut_along_output()
+    return _beside(outline, along)
+
+
+def _reduced(operator: Operator, rank: int) -> set[int]:
+    axes = operator.attributes.get("axes", operator.attributes.get("axis"))
+    listed = axes if isinstance(axes, list) else [axes]
+    return {one % rank for one in listed if isinstance(one, int)}
+
+
+def _slice(outline: Outline) -> Geometry | None:
+    operator, source = outline.operator, outline.shapes()[0]
+    starts = operator.attributes.get("starts")
+    if not isinstance(starts, list) or len(source) != len(outline.written):
+        return None
+    firsts, steps = [0] * len(source), [1] * len(source)
+    axes = integers(operator, "axes", tuple(range(len(starts))))
+    each = zip(
+        axes, integers(operator, "starts", (0,) * len(axes)), integers(operator, "steps", (1,) * len(axes)), strict=True
+    )
+    for axis, start, step in each:
+        at = axis % len(source)
+        firsts[at], steps[at] = min(max(start + source[at] if start < 0 else start, 0), source[at]), step
+    lasts = [first + (size - 1) * step for first, size, step in zip(firsts, outline.written, steps, strict=True)]
+    if min(steps) < 1 or any(last >= size for last, size in zip(lasts, source, strict=True)):
+        return None
+    outline.cut_along_output()
+    spans = zip(source, steps, firsts, strict=True)
+    return _beside(
+        outline, tuple(Span(size, at, step=step, offset=first) for at, (size, step, first) in enumerate(spans))
+    )
+
+
+def _pad(outline: Outline) -> Geometry | None:
+    """Constants around; what mirrors its edge reads padded dimensions whole."""
+    operator, source, written = outline.operator, outline.shapes()[0], outline.written
+    rank = len(source)
+    pads = integers(operator, "pads", (0,) * (2 * rank))
+    if len(written) != rank:
+        return None
+    grown = [size + pads[at] + pads[rank + at] for at, size in enumerate(source)]
+    if grown != list(written):
+        return None
+    outline.cut_along_output()
+    if operator.attributes.get("mode", "constant") == "constant":
+        return _beside(outline, tuple(Span(size, at, offset=-pads[at]) for at, size in enumerate(source)))
+    return _beside(outline, tuple(Span(size, at if size == written[at] else None) for at, size in enumerate(source)))
+
+
+def _resize(outline: Outline) -> Geometry | None:
+    operator, source, written = outline.operator, outline.shapes()[0], outline.written
+    margin = _MARGINS.get(str(operator.attributes.get("mode", "nearest")))
+    is_cropped = operator.attributes.get("coordinate_transformation_mode") == "tf_crop_and_resize"
+    if margin is None or is_cropped or operator.attributes.get("antialias") or len(source) != len(written):
+        return None
+    outline.cut_along_output()
+    return _beside(outline, tuple(_resized(size, written[at], at, margin) for at, size in enumerate(source)))
+
+
+def _resized(size: int, written: int, axis: int, margin: int) -> Span:
+    """By a whole factor up or down; by another, all of it is read."""
+    if size == written:
+        return Span(size, axis)
+    if written % size == 0:
+        return Span(size, axis, per=written // size, offset=-margin, extent=2 * margin + 1)
+    if size % written == 0:
+        factor = size // written
+        return Span(size, axis, step=factor, offset=-margin, extent=factor + 2 * margin)
+    return Span(size)
+
+
+def _repeated(outline: Outline) -> Geometry | None:
+    """Along a dimension that keeps its size each element is the one at its place; of others all may be read."""
+    source, written = outline.shapes()[0], outline.written
+    missing = len(written) - len(source)
+    if missing < 0:
+        return None
+    outline.cut_along_output()
+    spans = (Span(size, at + missing if size == written[at + missing] else None) for at, size in enumerate(source))
+    return _beside(outline, tuple(spans))
+
+
+def _gather(outline: Outline) -> Geometry | None:
+    """The dimension that is picked from is read whole; the indices lie along the dimensions in its place."""
+    shapes, written, operator = outline.shapes(), outline.written, outline.operator
+    if len(shapes) < 2 or len(operator.outputs) > 1:
+        return None
+    first, second, *others = shapes
+    fitting = [
+        (is_second, axis)
+        for is_second, data, indices in ((False, first, second), (True, second, first))
+        if (axis := _place(operator, "axis", len(data), 0)) is not None
+        and (*data[:axis], *indices, *data[axis + 1 :]) == written
+    ]
+    rest = outline.single_elements(others)
+    if rest is None or len(fitting) != 1:  # a table that is a parameter stands behind the indices
+        return None
+    (is_second, axis), rank = fitting[0], len(first if fitting[0][0] else second)
+    data = second if is_second else first
+    outline.cut_along_output()
+    places = [at if at < axis else at + rank - 1 for at in range(len(data))]
+    picked = tuple(Span(size, None if at == axis else places[at]) for at, size in enumerate(data))
+    named = tuple(Span(size, axis + at) for at, size in enumerate(first if is_second else second))
+    return outline.finish([*((named, picked) if is_second else (picked, named)), *rest])
+
+
+def _blocks(outline: Outline) -> Geometry | None:
+    """Pixels to channels or back: rows and columns of blocks; all channels of a pixel are read."""
+    source, written = outline.shapes()[0], outline.written
+    size = integer(outline.operator, "blocksize", 0)
+    if size < 1 or len(source) != 4 or len(written) != 4:
+        return None
+    outline.cut_along_output()
+    if outline.operator.kind == "DepthToSpace":
+        pixels = [Span(source[at], at, per=size) for at in (2, 3)]
+    else:
+        pixels = [Span(source[at], at, step=size, extent=size) for at in (2, 3)]
+    return _beside(outline, (Span(source[0], 0), Span(source[1]), *pixels))
+
+
+def _place(operator: Operator, name: str, rank: int, default: int | None = None) -> int | None:
+    """An axis that an attribute names, from 0 on; the default, or None, where there is no attribute."""
+    axis = operator.attributes.get(name, default)
+    return axis % rank if isinstance(axis, int) and rank and -rank <= axis < rank else None
+
+
+_REDUCTIONS: Final[Sequence[str]] = (
+    *("ReduceMax", "ReduceMean", "ReduceMin", "ReduceSum", "ReduceProd", "ReduceL1", "ReduceL2", "ReduceSumSquare"),
+    *("ReduceLogSum", "ReduceLogSumExp", "ArgMax", "ArgMin"),
+)
+PLACED: Final[Mapping[str, Callable[[Outline], Geometry | None]]] = {
+    **dict.fromkeys(("Softmax", "LogSoftmax", "LayerNormalization", "RMSNormalization"), _rows),
+    **dict.fromkeys(("InstanceNormalization", "GroupNormalization"), _channels_normalised),
+    "LRN": _across_channels,
+    **dict.fromkeys(_REDUCTIONS, _reduction),
+    "Slice": _slice,
+    "Pad": _pad,
+    **dict.fromkeys(("Resize", "Upsample"), _resize),
+    **dict.fromkeys(("Expand", "Tile"), _repeated),
+    "Gather": _gather,
+    **dict.fromkeys(("DepthToSpace", "SpaceToDepth"), _blocks),
+}
+"""By kind its geometry, None where its shapes or attributes say too little."""

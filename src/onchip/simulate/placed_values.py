@@ -1,0 +1,51 @@
+"""What the elements of a region depend on, by an operator's geometry alone, added up modulo 2^64."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from onchip.facts.geometry import Span
+from onchip.ir.region import Range, Region
+from onchip.simulate.parts import Integers, RegionValues
+
+_ODD = np.uint64(0x9E37)
+
+
+def placed_sum(region: Region, operands: Sequence[tuple[RegionValues, Sequence[Span]]]) -> Integers:
+    """For each element of the region all that it needs of every operand, whose spans say where that lies.
+
+    An element's sum is the same whatever the region is, as it is made of its own ranges alone.
+    """
+    total = np.zeros([stop - start for start, stop in region], np.uint64)
+    for part, spans in operands:
+        total = total * _ODD + _along_axes(_needed(region, part, spans), spans, len(region))
+    return total
+
+
+def _needed(region: Region, part: RegionValues, spans: Sequence[Span]) -> Integers:
+    """Per dimension one element for each place along its axis, the sum of what that needs; one for all without."""
+    ranges = [_ranges(span, region) for span in spans]
+    lows = [min(low for low, _ in each) for each in ranges]
+    values = part.window([(low, max(high for _, high in each)) for low, each in zip(lows, ranges, strict=True)])
+    for dimension, (first, each) in enumerate(zip(lows, ranges, strict=True)):
+        taken = [values.take(range(low - first, high - first), dimension) for low, high in each]
+        sums = [one.sum(axis=dimension, keepdims=True, dtype=np.uint64) for one in taken]
+        values = np.concatenate(sums, dimension)
+    return values
+
+
+def _ranges(span: Span, region: Region) -> list[Range]:
+    if span.axis is None:
+        return [(0, span.size)]
+    firsts = (at // span.per * span.step + span.offset for at in range(*region[span.axis]))
+    return [(first, first + span.extent) for first in firsts]
+
+
+def _along_axes(values: Integers, spans: Sequence[Span], axes: int) -> Integers:
+    """The dimensions of an operand where the axes of the output are, those without an axis left out."""
+    place = {span.axis: at for at, span in enumerate(spans) if span.axis is not None}
+    without = [at for at, span in enumerate(spans) if span.axis is None]
+    moved = values.transpose([*(place[axis] for axis in sorted(place)), *without])
+    return moved.reshape([values.shape[place[axis]] if axis in place else 1 for axis in range(axes)])
