@@ -13,9 +13,10 @@ from onchip.answer.problem import Count, Objective, Order, Problem, Rate, Transf
 from onchip.answer.program import Plan
 from onchip.answer.result import Result, Status, Stop
 from onchip.arch.memory import DRAM, Memory, Operand
+from onchip.facts.bit_masks import bits
 from onchip.facts.bounds import greatest_need
 from onchip.facts.fitting import operators_that_do_not_fit
-from onchip.facts.indexed import IndexedProblem, bits
+from onchip.facts.indexed import IndexedProblem
 from onchip.formats.own.bundled_networks import load_network
 from onchip.ir.graph import Graph
 from onchip.ir.operator import Operator

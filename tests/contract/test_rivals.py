@@ -12,8 +12,9 @@ from onchip.answer.problem import Count, Order, Problem
 from onchip.answer.result import Status
 from onchip.arch.memory import Memory
 from onchip.errors import UsageError
+from onchip.facts.bit_masks import bits, mask_of
 from onchip.facts.bounds import greatest_need
-from onchip.facts.indexed import IndexedProblem, bits
+from onchip.facts.indexed import IndexedProblem
 from onchip.formats.own.bundled_networks import load_network
 from onchip.lower.fold.activations import fuse
 from onchip.solve.allocation.greedy_by_size import order_by_size, place_by_size
@@ -80,16 +81,19 @@ def test_the_cheapest_eviction_is_the_least_of_all_sets(seed: int) -> None:
     problem = tight_problem(seed, Order.GIVEN, 6)
     indexed = IndexedProblem.of(problem)
     room = indexed.room
-    resident = (1 << len(indexed.tensors)) - 1
-    candidates = [Eviction(room.units[t], indexed.load_costs[t], 0, 1 << t) for t in bits(resident) if t % 4]
+    tensors = range(len(indexed.tensors))
+    resident = mask_of(tensors)
+    candidates = [Eviction(room.units[t], indexed.load_costs[t], 0, (t,)) for t in tensors if t % 4]
     sets = [
-        sum(one.mask for one in chosen) for k in range(len(candidates) + 1) for chosen in combinations(candidates, k)
+        mask_of(t for one in chosen for t in one.tensors)
+        for k in range(len(candidates) + 1)
+        for chosen in combinations(candidates, k)
     ]
     fitting = [mask for mask in sets if room.holds(resident & ~mask, room.units_of(resident & ~mask))]
     if not fitting:
         pytest.skip("even what must stay does not fit")
     costs = {mask: sum(indexed.load_costs[t] for t in bits(mask)) for mask in sets}
-    chosen = cheapest_eviction(indexed, resident, candidates)
+    chosen = mask_of(cheapest_eviction(indexed, tensors, candidates))
     assert chosen in fitting
     assert costs[chosen] == min(costs[mask] for mask in fitting)
 

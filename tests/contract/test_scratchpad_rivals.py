@@ -15,8 +15,9 @@ from onchip.answer.problem import Count, Objective, Order, Placement, Problem, R
 from onchip.answer.result import Status, Stop
 from onchip.arch.memory import DRAM, Memory, Operand
 from onchip.errors import UsageError
+from onchip.facts.bit_masks import bits, mask_of
 from onchip.facts.fitting import operators_that_do_not_fit, places_of_operands
-from onchip.facts.indexed import IndexedProblem, bits
+from onchip.facts.indexed import IndexedProblem
 from onchip.ir.graph import Graph
 from onchip.ir.operator import Operator
 from onchip.ir.tensor import Role, Tensor
@@ -238,24 +239,24 @@ def test_places_beside_the_pinned_are_found_exactly_where_there_are_any(seed: in
     chance = random.Random(seed)
     for operator in range(indexed.operator_count):
         idle = [t for t in range(len(indexed.tensors)) if not indexed.operands[operator] >> t & 1]
-        pinned_in = [0] * len(indexed.views)
+        pinned_in: list[set[int]] = [set() for _ in indexed.views]
         for tensor in chance.sample(idle, min(2, len(idle))):
-            pinned_in[chance.randrange(len(pinned_in))] |= 1 << tensor
+            pinned_in[chance.randrange(len(pinned_in))].add(tensor)
         found = places_of_operands(indexed, operator, pinned_in)
         assert (found is not None) == has_places(indexed, operator, pinned_in)
 
 
-def has_places(indexed: IndexedProblem, operator: int, pinned_in: list[int]) -> bool:
+def has_places(indexed: IndexedProblem, operator: int, pinned_in: list[set[int]]) -> bool:
     """Whether any way to spread the operands fits."""
     operands = indexed.operand_lists[operator]
     written = indexed.writes[operator]
     for memories in product(range(len(indexed.views)), repeat=len(operands)):
-        masks = list(pinned_in)
+        masks = [mask_of(pinned) for pinned in pinned_in]
         for tensor, memory in zip(operands, memories, strict=True):
             taken_in = (indexed.written_in if written >> tensor & 1 else indexed.read_in)[tensor]
             masks[memory] |= 1 << tensor if taken_in >> memory & 1 else 0
         rooms = [view.room for view in indexed.views]
-        if sum(mask.bit_count() for mask in masks) == len(operands) + sum(m.bit_count() for m in pinned_in) and all(
+        if sum(mask.bit_count() for mask in masks) == len(operands) + sum(map(len, pinned_in)) and all(
             room.holds(mask, room.units_of(mask)) for room, mask in zip(rooms, masks, strict=True)
         ):
             return True

@@ -10,8 +10,9 @@ from hypothesis import strategies as st
 
 from onchip.answer.problem import Count, Order, Problem
 from onchip.arch.memory import Memory
+from onchip.facts.bit_masks import bits, mask_of
 from onchip.facts.bounds import greatest_need
-from onchip.facts.indexed import IndexedProblem, bits, mask_of
+from onchip.facts.indexed import IndexedProblem
 from onchip.ir.graph import Graph
 from onchip.solve.joint.search import BestFirstSearch, SearchOutcome
 from onchip.solve.ordering.min_peak import MinPeakSearch, min_peak_bytes
@@ -117,7 +118,7 @@ def test_what_the_search_charges_is_what_its_schedule_costs(problem: Problem) ->
 @given(problem=problems())
 def test_the_least_peak_needs_no_safe_move(problem: Problem) -> None:
     class Plain(MinPeakSearch):
-        def _is_safe(self, state: object, operator: int, peak: int) -> bool:
+        def _is_safe(self, operator: int, peak: int) -> bool:
             return False
 
     plain = Plain(IndexedProblem.of(problem), Run()).solve()
@@ -164,7 +165,7 @@ def least_completion(indexed: IndexedProblem, state: SearchState) -> int:
         key = (one.executed, one.resident, one.copied)
         if key not in best:
             best[key] = min(
-                cost + completed(_after(search, one, SearchMove(operator, evicted)))
+                cost + completed(_after(search, one, SearchMove(operator, tuple(bits(evicted)))))
                 for operator in bits(one.ready)
                 for evicted, cost in search._least_evictions(one, Choice(operator)).sets
             )

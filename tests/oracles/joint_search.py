@@ -10,7 +10,8 @@ import heapq
 from collections import deque
 
 from onchip.answer.result import Stop
-from onchip.facts.indexed import IndexedProblem, bits
+from onchip.facts.bit_masks import bits, mask_of
+from onchip.facts.indexed import IndexedProblem
 from onchip.solve.joint.search import UNLIMITED, SearchOutcome
 from onchip.solve.run.compose import SearchMove
 from oracles.joint_evictions import Choice, Evictions, Listing
@@ -89,13 +90,14 @@ class PlainSearch:
 
     def _child(self, parent: SearchState, move: SearchMove, cost: int) -> SearchState:
         """Build a deferred child: evict, run the operator, then every safe move."""
+        evicted = mask_of(move.evicted)
         child = SearchState(
             cost,
             parent.executed,
             parent.ready,
-            parent.resident & ~move.evicted,
-            parent.used_units - self._room.units_of(move.evicted),
-            parent.copied | move.evicted & ~self._indexed.backed,
+            parent.resident & ~evicted,
+            parent.used_units - self._room.units_of(evicted),
+            parent.copied | evicted & ~self._indexed.backed,
             parent,
             (move,),
         )
@@ -122,7 +124,7 @@ class PlainSearch:
         """Run operators that some optimal continuation runs next, until there is none."""
         while (operator := self._safe_move(state)) is not None:
             self._execute(state, operator)
-            state.moves += (SearchMove(operator, 0),)
+            state.moves += (SearchMove(operator),)
         return state
 
     def _safe_move(self, state: SearchState) -> int | None:
@@ -192,7 +194,7 @@ class PlainSearch:
         """Defer a child for each set listed, and what is not listed yet."""
         listing = self._least_evictions(state, choice)
         for evicted, cost in listing.sets:
-            self._defer(state, state.cost + cost, SearchMove(choice.operator, evicted))
+            self._defer(state, state.cost + cost, SearchMove(choice.operator, tuple(bits(evicted))))
         for later, cost in listing.rest:
             self._defer(state, state.cost + cost, later)
 

@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
-from onchip.facts.indexed import IndexedProblem, bits
+from onchip.facts.bit_masks import bits
+from onchip.facts.indexed import IndexedProblem
 
 
 def places_of_operands(
-    indexed: IndexedProblem, operator: int, pinned_in: Sequence[int] | None = None
+    indexed: IndexedProblem, operator: int, pinned_in: Sequence[Collection[int]] | None = None
 ) -> Mapping[int, int] | None:
     """Return a scratchpad (by number) for each operand of an operator so that all fit, None if there are none.
 
-    `pinned_in` are, per scratchpad, the tensors (a mask) that are there already; of the operands among them
-    nothing is said.
+    `pinned_in` are, per scratchpad, the tensors that are there already; of the operands among them nothing is said.
     """
-    return _Fitting(indexed, operator, pinned_in or (0,) * len(indexed.views)).places()
+    return _Fitting(indexed, operator, pinned_in or ((),) * len(indexed.views)).places()
 
 
 def operators_that_do_not_fit(indexed: IndexedProblem) -> tuple[int, ...]:
@@ -24,49 +24,48 @@ def operators_that_do_not_fit(indexed: IndexedProblem) -> tuple[int, ...]:
 
 
 class _Fitting:
-    """Bin packing by search, what few may take first, then the large; scratchpads that are alike are tried once."""
+    """Bin packing by search, what few may take first, then the large; scratchpads that are alike are tried once.
 
-    def __init__(self, indexed: IndexedProblem, operator: int, pinned_in: Sequence[int]) -> None:
+    How full a scratchpad is says which units are taken, and whether one that may end short is among what takes them.
+    """
+
+    def __init__(self, indexed: IndexedProblem, operator: int, pinned_in: Sequence[Collection[int]]) -> None:
         self._rooms = [view.room for view in indexed.views]
-        self._holds = [memory.holds for memory in indexed.problem.memories]
-        self._pinned_in = tuple(pinned_in)
-        written = indexed.writes[operator]
+        self._alike = indexed.first_alike
+        self._pinned_in = pinned_in
+        written = indexed.write_lists[operator]
         self._taken_in = {
-            tensor: (indexed.written_in if written >> tensor & 1 else indexed.read_in)[tensor]
+            tensor: (indexed.written_in if tensor in written else indexed.read_in)[tensor]
             for tensor in indexed.operand_lists[operator]
-            if not any(mask >> tensor & 1 for mask in pinned_in)
+            if not any(tensor in pinned for pinned in pinned_in)
         }
         self._tensors = sorted(self._taken_in, key=lambda t: (self._taken_in[t].bit_count(), -indexed.sizes_bytes[t]))
         self._hopeless: set[tuple[object, ...]] = set()
 
     def places(self) -> Mapping[int, int] | None:
-        used = tuple(room.units_of(mask) for room, mask in zip(self._rooms, self._pinned_in, strict=True))
-        held = zip(self._rooms, self._pinned_in, used, strict=True)
-        if not all(room.holds(mask, units) for room, mask, units in held):
+        held = zip(self._rooms, self._pinned_in, strict=True)
+        filled = tuple((room.units_of_all(pinned), room.ends_short(pinned)) for room, pinned in held)
+        if not all(room.takes(*full) for room, full in zip(self._rooms, filled, strict=True)):
             return None
-        found = self._place(0, self._pinned_in, used)
+        found = self._place(0, filled)
         return None if found is None else dict(zip(self._tensors, found, strict=True))
 
-    def _place(self, index: int, masks: tuple[int, ...], used: tuple[int, ...]) -> tuple[int, ...] | None:
+    def _place(self, index: int, filled: tuple[tuple[int, bool], ...]) -> tuple[int, ...] | None:
         if index == len(self._tensors):
             return ()
         tensor = self._tensors[index]
-        filled = [(used[m], masks[m] & room.may_end_short != 0) for m, room in enumerate(self._rooms)]
         if (index, *filled) in self._hopeless:
             return None
         tried = []
         for memory in bits(self._taken_in[tensor]):
-            room, alike = self._rooms[memory], (self._rooms[memory], self._holds[memory], *filled[memory])
-            mask, units = masks[memory] | 1 << tensor, used[memory] + room.units[tensor]
-            if alike in tried or not room.holds(mask, units):
+            room, alike = self._rooms[memory], (self._alike[memory], *filled[memory])
+            units, ends_short = filled[memory]
+            full = units + room.units[tensor], ends_short or room.ends_short((tensor,))
+            if alike in tried or not room.takes(*full):
                 continue
             tried.append(alike)
-            rest = self._place(index + 1, _with(masks, memory, mask), _with(used, memory, units))
+            rest = self._place(index + 1, (*filled[:memory], full, *filled[memory + 1 :]))
             if rest is not None:
                 return (memory, *rest)
         self._hopeless.add((index, *filled))
         return None
-
-
-def _with(values: tuple[int, ...], index: int, value: int) -> tuple[int, ...]:
-    return (*values[:index], value, *values[index + 1 :])

@@ -1,34 +1,20 @@
-"""A planning problem in integers: operators and tensors as indices, sets of them as bit masks.
+"""A planning problem in integers: operators and tensors as indices, sets of them as lists or as bit masks.
 
-Bit `i` of a mask over operators is the operator `problem.graph.operators[i]`; bit `i` of a mask
-over tensors is `problem.counted_tensors[i]`.
+Operator `i` is `problem.graph.operators[i]`, tensor `i` is `problem.counted_tensors[i]`; both are bit `i` of a mask.
+Masks are made when they are asked for: one for each operator of a graph of 100,000 takes gigabytes.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
 from onchip.answer.problem import Order, Problem
 from onchip.arch.memory import DRAM, Memory, Operand
+from onchip.facts.bit_masks import mask_of
+from onchip.facts.scratchpad_room import ScratchpadRoom
 from onchip.ir.tensor import Role, Tensor
-
-
-def bits(mask: int) -> Iterator[int]:
-    """Yield the indices of the set bits, lowest first."""
-    while mask:
-        lowest = mask & -mask
-        yield lowest.bit_length() - 1
-        mask ^= lowest
-
-
-def mask_of(indices: Iterable[int]) -> int:
-    """Return the mask with these bits set."""
-    mask = 0
-    for index in indices:
-        mask |= 1 << index
-    return mask
 
 
 @dataclass(frozen=True)
@@ -38,20 +24,17 @@ class IndexedProblem:
     With several of them, sizes and costs are those of one as large as all (the cheapest transfers, a tensor
     readable wherever it lies): what is least there bounds what is least in `views`, one for each scratchpad.
 
-    Per operator: `reads`, `writes`, `operands` (masks over tensors), `predecessors` (mask over
-    operators; a given order is a chain of predecessors). Per tensor: `sizes_bytes`, `readers`
-    (mask over operators), `producer` (-1 for none), `load_costs`, `store_costs`.
-    `backed` are the tensors of which DRAM has a copy whenever they could leave: network inputs
-    and parameters from the start, network outputs by their one compulsory write.
+    Per operator: `read_lists`, `write_lists` (tensors), `predecessor_lists` (operators; a given order is a chain of
+    predecessors), each ascending and without repeats. Per tensor: `sizes_bytes`, `producer` (-1 for none),
+    `load_costs`, `store_costs`. `backed` are the tensors (a mask) of which DRAM has a copy whenever they could leave:
+    network inputs and parameters from the start, network outputs by their one compulsory write.
     """
 
     problem: Problem
     tensors: tuple[Tensor, ...]
-    reads: tuple[int, ...]
-    writes: tuple[int, ...]
-    operands: tuple[int, ...]
-    predecessors: tuple[int, ...]
-    readers: tuple[int, ...]
+    read_lists: tuple[tuple[int, ...], ...]
+    write_lists: tuple[tuple[int, ...], ...]
+    predecessor_lists: tuple[tuple[int, ...], ...]
     producer: tuple[int, ...]
     sizes_bytes: tuple[int, ...]
     load_costs: tuple[int, ...]
@@ -64,21 +47,19 @@ class IndexedProblem:
         tensors = problem.counted_tensors
         index = {tensor.name: i for i, tensor in enumerate(tensors)}
         operators = problem.graph.operators
-        reads = tuple(mask_of(index[name] for name in o.reads if name in index) for o in operators)
-        writes = tuple(mask_of(index[name] for name in o.outputs) for o in operators)
+        reads = tuple(_ascending(index[name] for name in o.reads if name in index) for o in operators)
+        writes = tuple(_ascending(index[name] for name in o.outputs) for o in operators)
         producer = [-1] * len(tensors)
         for i, written in enumerate(writes):
-            for tensor in bits(written):
+            for tensor in written:
                 producer[tensor] = i
         names = [memory.name for memory in problem.memories]
         return cls(
             problem=problem,
             tensors=tensors,
-            reads=reads,
-            writes=writes,
-            operands=tuple(read | written for read, written in zip(reads, writes, strict=True)),
-            predecessors=_predecessors(problem, reads, producer),
-            readers=_readers(reads, len(tensors)),
+            read_lists=reads,
+            write_lists=writes,
+            predecessor_lists=_predecessors(problem, reads, producer),
             producer=tuple(producer),
             sizes_bytes=tuple(tensor.size_bytes for tensor in tensors),
             load_costs=tuple(min(problem.transfer_cost(t, DRAM, name) for name in names) for t in tensors),
@@ -89,7 +70,7 @@ class IndexedProblem:
     @property
     def operator_count(self) -> int:
         """How many operators there are, which is how many steps a plan has."""
-        return len(self.reads)
+        return len(self.read_lists)
 
     @cached_property
     def memory(self) -> Memory:
@@ -117,6 +98,12 @@ class IndexedProblem:
             load_costs=tuple(problem.transfer_cost(tensor, DRAM, memory.name) for tensor in self.tensors),
             store_costs=tuple(problem.transfer_cost(tensor, memory.name, DRAM) for tensor in self.tensors),
         )
+
+    @cached_property
+    def first_alike(self) -> tuple[int, ...]:
+        """Per scratchpad the number of the first in which just as much fits, and the same operands."""
+        kinds = [(view.room, memory.holds) for view, memory in zip(self.views, self.problem.memories, strict=True)]
+        return tuple(kinds.index(kind) for kind in kinds)
 
     @cached_property
     def written_in(self) -> tuple[int, ...]:
@@ -161,7 +148,7 @@ class IndexedProblem:
     @cached_property
     def has_one_order(self) -> bool:
         """Whether the given order is the only one: each operator has the one before it as a predecessor."""
-        return all(befores >> step & 1 for step, befores in enumerate(self.predecessors[1:]))
+        return all(step in befores for step, befores in enumerate(self.predecessor_lists[1:]))
 
     @property
     def all_operators(self) -> int:
@@ -169,28 +156,45 @@ class IndexedProblem:
         return (1 << self.operator_count) - 1
 
     @cached_property
-    def read_lists(self) -> tuple[tuple[int, ...], ...]:
-        """Return for each operator the tensors that it reads."""
-        return tuple(tuple(bits(mask)) for mask in self.reads)
-
-    @cached_property
-    def write_lists(self) -> tuple[tuple[int, ...], ...]:
-        """Return for each operator the tensors that it writes."""
-        return tuple(tuple(bits(mask)) for mask in self.writes)
-
-    @cached_property
     def operand_lists(self) -> tuple[tuple[int, ...], ...]:
-        """Return for each operator the tensors that it reads or writes."""
-        return tuple(tuple(bits(mask)) for mask in self.operands)
+        """Return for each operator the tensors that it reads or writes, ascending."""
+        pairs = zip(self.read_lists, self.write_lists, strict=True)
+        return tuple(_ascending((*read, *written)) for read, written in pairs)
+
+    @cached_property
+    def reader_lists(self) -> tuple[tuple[int, ...], ...]:
+        """Return for each tensor the operators that read it, ascending."""
+        return _turned_round(self.read_lists, len(self.tensors))
 
     @cached_property
     def successors(self) -> tuple[tuple[int, ...], ...]:
-        """Per operator the operators that have it as a predecessor."""
-        successors: list[list[int]] = [[] for _ in self.predecessors]
-        for operator, befores in enumerate(self.predecessors):
-            for before in bits(befores):
-                successors[before].append(operator)
-        return tuple(map(tuple, successors))
+        """Return for each operator those that have it as a predecessor, ascending."""
+        return _turned_round(self.predecessor_lists, self.operator_count)
+
+    @cached_property
+    def reads(self) -> tuple[int, ...]:
+        """Per operator the mask of the tensors that it reads."""
+        return tuple(map(mask_of, self.read_lists))
+
+    @cached_property
+    def writes(self) -> tuple[int, ...]:
+        """Per operator the mask of the tensors that it writes."""
+        return tuple(map(mask_of, self.write_lists))
+
+    @cached_property
+    def operands(self) -> tuple[int, ...]:
+        """Per operator the mask of the tensors that it reads or writes."""
+        return tuple(map(mask_of, self.operand_lists))
+
+    @cached_property
+    def predecessors(self) -> tuple[int, ...]:
+        """Per operator the mask of its predecessors."""
+        return tuple(map(mask_of, self.predecessor_lists))
+
+    @cached_property
+    def readers(self) -> tuple[int, ...]:
+        """Per tensor the mask of the operators that read it."""
+        return tuple(map(mask_of, self.reader_lists))
 
     @cached_property
     def room(self) -> ScratchpadRoom:
@@ -198,61 +202,22 @@ class IndexedProblem:
         return ScratchpadRoom.of(self.sizes_bytes, self.memory)
 
 
-@dataclass(frozen=True, slots=True)
-class ScratchpadRoom:
-    """What fits into one scratchpad at one instant, exactly, for any alignment.
-
-    Sizes are counted in units of the alignment, rounded up. All but the topmost tensor end at a
-    multiple of the alignment; the topmost may end within the last, partial unit of the capacity
-    if its own last unit is filled no further: those tensors are `may_end_short`.
-    """
-
-    units: tuple[int, ...]
-    padding_bytes: tuple[int, ...]
-    capacity_units: int
-    may_end_short: int
-    alignment_bytes: int
-
-    @classmethod
-    def of(cls, sizes_bytes: tuple[int, ...], memory: Memory) -> ScratchpadRoom:
-        """Count the sizes in units of the memory's alignment."""
-        alignment = memory.alignment_bytes
-        whole, partial = divmod(memory.capacity_bytes, alignment)
-        return cls(
-            units=tuple(-(-size // alignment) for size in sizes_bytes),
-            padding_bytes=tuple(-size % alignment for size in sizes_bytes),
-            capacity_units=whole,
-            may_end_short=mask_of(i for i, size in enumerate(sizes_bytes) if 0 < size % alignment <= partial),
-            alignment_bytes=alignment,
-        )
-
-    def units_of(self, mask: int) -> int:
-        """Return the units that a set of tensors takes."""
-        units = self.units
-        return sum(units[tensor] for tensor in bits(mask))
-
-    def packed_bytes(self, mask: int, used_units: int) -> int:
-        """Return the least arena of a set of tensors that takes `used_units`, all at once."""
-        if self.alignment_bytes == 1:
-            return used_units
-        return used_units * self.alignment_bytes - max((self.padding_bytes[tensor] for tensor in bits(mask)), default=0)
-
-    def holds(self, mask: int, used_units: int) -> bool:
-        """Whether a set of tensors that takes `used_units` can be resident at once."""
-        if used_units <= self.capacity_units:
-            return True
-        return used_units == self.capacity_units + 1 and bool(mask & self.may_end_short)
+def _ascending(indices: Iterable[int]) -> tuple[int, ...]:
+    return tuple(sorted(set(indices)))
 
 
-def _readers(reads: tuple[int, ...], tensors: int) -> tuple[int, ...]:
-    readers = [0] * tensors
-    for operator, read in enumerate(reads):
-        for tensor in bits(read):
-            readers[tensor] |= 1 << operator
-    return tuple(readers)
+def _turned_round(lists: Iterable[tuple[int, ...]], count: int) -> tuple[tuple[int, ...], ...]:
+    """Return for each of so many indices the places of the lists in which it stands."""
+    places: list[list[int]] = [[] for _ in range(count)]
+    for place, indices in enumerate(lists):
+        for index in indices:
+            places[index].append(place)
+    return tuple(map(tuple, places))
 
 
-def _predecessors(problem: Problem, reads: tuple[int, ...], producer: list[int]) -> tuple[int, ...]:
+def _predecessors(
+    problem: Problem, reads: tuple[tuple[int, ...], ...], producer: list[int]
+) -> tuple[tuple[int, ...], ...]:
     if problem.order is Order.GIVEN:
-        return tuple((1 << operator - 1) if operator else 0 for operator in range(len(reads)))
-    return tuple(mask_of(producer[tensor] for tensor in bits(read) if producer[tensor] >= 0) for read in reads)
+        return tuple((operator - 1,) if operator else () for operator in range(len(reads)))
+    return tuple(_ascending(producer[tensor] for tensor in read if producer[tensor] >= 0) for read in reads)

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from onchip.facts.indexed import IndexedProblem, bits
+from onchip.facts.bit_masks import bits
+from onchip.facts.indexed import IndexedProblem
 from onchip.ir.graph import Graph
 from onchip.ir.operator import Operator
 from onchip.ir.tensor import Role
@@ -25,7 +26,7 @@ def pooled(indexed: IndexedProblem) -> PooledProblem:
     through DRAM, if no link leads on: there it ends as a network output does, and comes as an input.
     """
     forced_cost, detours = 0, dict[str, str]()
-    for tensor, readers in enumerate(indexed.readers):
+    for tensor, readers in enumerate(indexed.reader_lists):
         written_in, read_in = indexed.written_in[tensor], indexed.read_in[tensor]
         if indexed.producer[tensor] < 0 or not readers or written_in & read_in or indexed.links:
             continue
@@ -36,7 +37,7 @@ def pooled(indexed: IndexedProblem) -> PooledProblem:
     if not detours:
         return PooledProblem(indexed, 0)
     problem = replace(indexed.problem, graph=_with_detours(indexed.problem.graph, detours))
-    return PooledProblem(replace(IndexedProblem.of(problem), predecessors=indexed.predecessors), forced_cost)
+    return PooledProblem(replace(IndexedProblem.of(problem), predecessor_lists=indexed.predecessor_lists), forced_cost)
 
 
 def _with_detours(graph: Graph, detours: dict[str, str]) -> Graph:

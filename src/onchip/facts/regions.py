@@ -15,11 +15,10 @@ def crossing_bytes(indexed: IndexedProblem) -> tuple[int, ...]:
     count = indexed.operator_count
     change = [0] * (count + 2)
     for tensor, size in enumerate(indexed.sizes_bytes):
-        readers, producer = indexed.readers[tensor], indexed.producer[tensor]
+        readers, producer = indexed.reader_lists[tensor], indexed.producer[tensor]
         if not readers:
             continue
-        first = producer if producer >= 0 else (readers & -readers).bit_length() - 1
-        last = readers.bit_length() - 1
+        first, last = producer if producer >= 0 else readers[0], readers[-1]
         change[first + 1] += size
         change[last + 1] -= size
     live, crossing = 0, []

@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import cached_property
 
-from onchip.facts.indexed import IndexedProblem, bits
+from onchip.facts.bit_masks import bits, mask_of
+from onchip.facts.indexed import IndexedProblem
 
 
 @dataclass(frozen=True)
@@ -19,9 +20,9 @@ class Windows:
     def of(cls, indexed: IndexedProblem) -> Windows:
         """Close the predecessors transitively; operators are indexed in a topological order."""
         ancestors: list[int] = []
-        for befores in indexed.predecessors:
-            closed = befores
-            for before in bits(befores):
+        for befores in indexed.predecessor_lists:
+            closed = mask_of(befores)
+            for before in befores:
                 closed |= ancestors[before]
             ancestors.append(closed)
         return cls(indexed, tuple(ancestors))

@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING
 
 from onchip.answer.problem import Objective, Placement
 from onchip.answer.result import Result, Status
-from onchip.facts.indexed import IndexedProblem, bits
+from onchip.facts.bit_masks import bits
+from onchip.facts.indexed import IndexedProblem
 from onchip.ir.tensor import Role
 from onchip.solve.joint.addressed_variables import PlaceVariables, StepPlace
 from onchip.solve.joint.incumbent import Incumbent
@@ -68,8 +69,8 @@ class AddressedModel(PlaceVariables):
             self._model.add_exactly_one(runs[step] for runs in self._runs if step in runs)
 
     def _operators_run_after_their_predecessors(self) -> None:
-        for operator, befores in enumerate(self._indexed.predecessors):
-            for before in bits(befores):
+        for operator, befores in enumerate(self._indexed.predecessor_lists):
+            for before in befores:
                 self._model.add(self._step_of(before) + 1 <= self._step_of(operator))
 
     def _operands_are_where_the_array_takes_them(self) -> None:
@@ -206,7 +207,7 @@ class AddressedModel(PlaceVariables):
         ]
         for tensor, stored in enumerate(self._stored):
             terms += (views[memory].store_costs[tensor] * variable for memory, variable in stored.items())
-            if indexed.producer[tensor] < 0 and indexed.readers[tensor]:
+            if indexed.producer[tensor] < 0 and indexed.reader_lists[tensor]:
                 terms.append(-indexed.load_costs[tensor])
             elif indexed.tensors[tensor].role is Role.OUTPUT:
                 terms.append(-indexed.store_costs[tensor])

@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from onchip.facts.indexed import IndexedProblem, bits
+from onchip.facts.bit_masks import bits
+from onchip.facts.indexed import IndexedProblem
 from onchip.facts.windows import Windows
 
 if TYPE_CHECKING:

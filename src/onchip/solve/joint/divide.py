@@ -14,8 +14,9 @@ from dataclasses import dataclass, replace
 from onchip.answer.problem import Order, Problem
 from onchip.answer.program import Plan
 from onchip.answer.result import Result, Status, Stop
+from onchip.facts.bit_masks import bits, mask_of
 from onchip.facts.fitting import operators_that_do_not_fit
-from onchip.facts.indexed import IndexedProblem, bits, mask_of
+from onchip.facts.indexed import IndexedProblem
 from onchip.facts.regions import regions
 from onchip.solve.joint.exact import solve_exactly
 from onchip.solve.joint.incumbent import Incumbent
@@ -122,27 +123,22 @@ def region_problem(indexed: IndexedProblem, region: range, boundary: RegionBound
     its own after the region, so that dropping it costs what it will cost. What came before and is
     not resident was paid for when it left: its first load is free.
     """
-    after = mask_of(range(region.stop, indexed.operator_count))
-    inside = mask_of(region)
-    leaving = [t for t, readers in enumerate(indexed.readers) if readers & after and _is_known(indexed, t, region)]
-    count = 1 + len(region) + len(leaving)
-    reads = (0, *(indexed.reads[o] for o in region), *(1 << tensor for tensor in leaving))
-    writes = (boundary.resident, *(indexed.writes[o] for o in region), *(0 for _ in leaving))
-    within = [(indexed.predecessors[o] & inside) >> region.start << 1 | 1 for o in region]
-    everything = (1 << len(region) + 1) - 1
+    leaving = [
+        tensor
+        for tensor, readers in enumerate(indexed.reader_lists)
+        if readers and readers[-1] >= region.stop and _is_known(indexed, tensor, region)
+    ]
+    within = [(0, *(b - region.start + 1 for b in indexed.predecessor_lists[o] if b in region)) for o in region]
+    everything = tuple(range(len(region) + 1))
     producer = [
         0 if boundary.resident >> t & 1 else made - region.start + 1 if made in region else -1
         for t, made in enumerate(indexed.producer)
     ]
     return replace(
         indexed,
-        reads=reads,
-        writes=writes,
-        operands=tuple(read | written for read, written in zip(reads, writes, strict=True)),
-        predecessors=(0, *within, *(everything for _ in leaving)),
-        readers=tuple(
-            mask_of(o for o in range(count) if reads[o] >> tensor & 1) for tensor in range(len(indexed.tensors))
-        ),
+        read_lists=((), *(indexed.read_lists[o] for o in region), *((tensor,) for tensor in leaving)),
+        write_lists=(tuple(bits(boundary.resident)), *(indexed.write_lists[o] for o in region), *(() for _ in leaving)),
+        predecessor_lists=((), *within, *(everything for _ in leaving)),
         producer=tuple(producer),
         backed=boundary.copied | indexed.backed | mask_of(t for t, made in enumerate(producer) if made < 0),
     )
@@ -152,7 +148,7 @@ def _is_known(indexed: IndexedProblem, tensor: int, region: range) -> bool:
     """Whether the tensor exists, or a source has been read, by the end of the region."""
     if indexed.producer[tensor] >= 0:
         return indexed.producer[tensor] < region.stop
-    return bool(indexed.readers[tensor] & ((1 << region.stop) - 1))
+    return any(reader < region.stop for reader in indexed.reader_lists[tensor][:1])
 
 
 def _least_cost_moves(part: IndexedProblem, run: Run) -> tuple[SearchMove, ...]:
@@ -165,17 +161,17 @@ def _boundary_after(
     indexed: IndexedProblem, region: range, boundary: RegionBoundary, moves: tuple[SearchMove, ...]
 ) -> RegionBoundary:
     """Replay the region's own moves: what is resident then and read later, and what DRAM has a copy of."""
-    resident, copied = boundary.resident, boundary.copied
+    resident, copied = set(bits(boundary.resident)), set(bits(boundary.copied))
     inside = [move for move in moves if 1 <= move.operator <= len(region)]
-    executed = (1 << region.start) - 1
+    executed: set[int] = set()
     for move in inside:
         operator = region[move.operator - 1]
-        resident &= ~move.evicted
-        copied |= move.evicted
-        executed |= 1 << operator
-        resident |= indexed.operands[operator]
-        resident &= ~mask_of(t for t in bits(resident) if not indexed.readers[t] & ~executed)
-    return RegionBoundary(resident, copied)
+        resident.difference_update(move.evicted)
+        copied.update(move.evicted)
+        executed.add(operator)
+        resident.update(indexed.operand_lists[operator])
+    read = (t for t in resident if any(r >= region.start and r not in executed for r in indexed.reader_lists[t]))
+    return RegionBoundary(mask_of(read), mask_of(copied))
 
 
 def _lower_bound(indexed: IndexedProblem, run: Run, value: int) -> int:

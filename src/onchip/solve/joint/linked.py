@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING
 from onchip.answer.problem import Placement
 from onchip.answer.program import Plan
 from onchip.answer.result import Result
-from onchip.facts.indexed import IndexedProblem, bits
+from onchip.facts.bit_masks import bits
+from onchip.facts.indexed import IndexedProblem
 from onchip.solve.joint.addressed_variables import StepPlace
 from onchip.solve.joint.linked_program import LinkedProgram, Residence, TimedCopy
 from onchip.solve.joint.linked_variables import IN_DRAM, LinkedVariables, PossibleCopy

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from onchip.facts.indexed import IndexedProblem, bits
+from onchip.facts.indexed import IndexedProblem
 from onchip.facts.windows import Windows
 from onchip.ir.tensor import Role
 from onchip.solve.joint.addressed_variables import StepPlace
@@ -154,6 +154,6 @@ class LinkedVariables:
 
     def _befores(self) -> Iterator[tuple[int, int]]:
         """Yield (before, operator) for each predecessor of each operator."""
-        for operator, befores in enumerate(self._indexed.predecessors):
-            for before in bits(befores):
+        for operator, befores in enumerate(self._indexed.predecessor_lists):
+            for before in befores:
                 yield before, operator

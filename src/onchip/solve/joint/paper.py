@@ -43,6 +43,9 @@ def solve_as_paper(problem: Problem, run: Run) -> Result[Plan]:
     if operators_that_do_not_fit(IndexedProblem.of(problem)):
         return Result(Status.INFEASIBLE, None, None, 0, run.seconds, METHOD)
     incumbent = Incumbent(IndexedProblem.of(with_order_settled(problem, run)), run)
+    if _least_action_count(incumbent.indexed) > MOST_ACTIONS:
+        incumbent.stopped_by = Stop.MEMORY_LIMIT
+        return incumbent.result(METHOD)
     windows = Windows.of(incumbent.indexed)
     try:
         (_solve_peak if problem.objective is Objective.PEAK else _solve_traffic)(incumbent, windows)
@@ -63,6 +66,12 @@ def _solve_traffic(incumbent: Incumbent, windows: Windows) -> None:
     if outcome.values is not None:
         schedule, offsets = _extract(paper, outcome)
         incumbent.offer(schedule, offsets, non_compulsory_cost(indexed, schedule), "solved")
+
+
+def _least_action_count(indexed: IndexedProblem) -> int:
+    """Return how many actions there are at least: windows, which are quadratic, need not be known for that."""
+    pairs = zip(indexed.producer, indexed.reader_lists, strict=True)
+    return sum((producer >= 0) + (len(readers) > 0) for producer, readers in pairs)
 
 
 def _action_count(windows: Windows) -> int:
@@ -121,7 +130,7 @@ def _solve_peak(incumbent: Incumbent, windows: Windows) -> None:
         incumbent.is_infeasible = True
     elif outcome.values is not None:
         order = _order(peak, outcome)
-        _pack(incumbent, schedule_of_moves(indexed, (SearchMove(operator, 0) for operator in order)))
+        _pack(incumbent, schedule_of_moves(indexed, (SearchMove(operator) for operator in order)))
 
 
 def _pack(incumbent: Incumbent, schedule: OperatorSchedule) -> None:

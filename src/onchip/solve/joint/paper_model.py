@@ -180,7 +180,7 @@ class PaperModel(ActionModel):
             terms.append(indexed.store_costs[tensor] // unit * spilled)
         for (tensor, _), retrieved in self.actions.retrieved.items():
             terms.append(indexed.load_costs[tensor] // unit * retrieved)
-        sources = (t for t in self._tensors if indexed.producer[t] < 0 and indexed.readers[t])
+        sources = (t for t in self._tensors if indexed.producer[t] < 0 and indexed.reader_lists[t])
         terms.extend(-(indexed.load_costs[tensor] // unit) for tensor in sources)
         self.model.minimize(self.total(terms))
 

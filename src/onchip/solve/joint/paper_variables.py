@@ -38,7 +38,7 @@ class ActionVariables:
             if producer >= 0:
                 for step in windows.steps[producer]:
                     self.created[tensor, step] = model.add_binary_variable(name=f"C_{tensor}_{step}")
-            if not indexed.readers[tensor]:
+            if not indexed.reader_lists[tensor]:
                 continue
             later = lifetime[1:]
             for step in later:
@@ -91,7 +91,7 @@ class AddressVariables:
 
 def address_units(indexed: IndexedProblem) -> tuple[int, tuple[int, ...], tuple[int, ...]]:
     """Return the bytes of an address unit, and per tensor its size and its highest offset in them."""
-    used = [tensor for tensor, producer in enumerate(indexed.producer) if producer >= 0 or indexed.readers[tensor]]
+    used = [tensor for tensor, producer in enumerate(indexed.producer) if producer >= 0 or indexed.reader_lists[tensor]]
     common = gcd(*(indexed.room.units[tensor] for tensor in used))
     unit_bytes = indexed.memory.alignment_bytes * common
     capacity = indexed.memory.capacity_bytes

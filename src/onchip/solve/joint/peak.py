@@ -38,7 +38,7 @@ def solve_peak(incumbent: Incumbent) -> None:
     if len(indexed.views) > 1:
         _pack_into_several(incumbent, order)
     else:
-        schedule = schedule_of_moves(indexed, (SearchMove(operator, 0) for operator in order))
+        schedule = schedule_of_moves(indexed, (SearchMove(operator) for operator in order))
         _pack_into_least_arena(incumbent, schedule, peak_of_order(indexed, order))
     if outcome.status is Status.OPTIMAL:
         prove_with_addresses(incumbent)

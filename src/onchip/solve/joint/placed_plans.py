@@ -10,6 +10,7 @@ import heapq
 from dataclasses import dataclass
 from itertools import count, pairwise
 
+from onchip.facts.bit_masks import bits
 from onchip.facts.indexed import IndexedProblem
 from onchip.solve.allocation.attempt import Attempt
 from onchip.solve.allocation.branching import Knowledge
@@ -120,7 +121,7 @@ class PlacedPlans:
             path.append(path[-1].before)
         moves, evicted = [], 0
         for before, after in pairwise(reversed(path)):
-            moves.append(SearchMove(after.operator, evicted))
+            moves.append(SearchMove(after.operator, tuple(bits(evicted))))
             present = before.state.kept | self._indexed.operands[after.operator]
             live = sum(1 << t for t, readers in enumerate(self._indexed.readers) if readers & ~after.state.executed)
             evicted = present & live & ~after.state.kept

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from onchip.answer.result import Stop
-from onchip.facts.indexed import IndexedProblem, bits, mask_of
+from onchip.facts.indexed import IndexedProblem
 from onchip.native import JointOperator, JointOutcome, JointSearch, JointTensor, StopToken
 from onchip.solve.run.compose import SearchMove
 from onchip.solve.run.interruptible import run_watched
@@ -81,7 +81,7 @@ class BestFirstSearch:
         found = run_watched(lambda: search.run(token), token.ask, self._run, report)
         bound, states = search.lower_bound, search.states
         if found is JointOutcome.FOUND:
-            moves = tuple(SearchMove(operator, mask_of(evicted)) for operator, evicted in search.moves)
+            moves = tuple(SearchMove(operator, tuple(sorted(evicted))) for operator, evicted in search.moves)
             return SearchOutcome(moves, search.cost, bound, states, Stop.COMPLETED)
         if found is JointOutcome.EXHAUSTED:
             return SearchOutcome(None, None, self._upper_bound, states, Stop.COMPLETED)
@@ -111,7 +111,5 @@ def joint_tensors(indexed: IndexedProblem) -> list[JointTensor]:
 
 def joint_operators(indexed: IndexedProblem) -> list[JointOperator]:
     """Return the operators as the search takes them."""
-    lists = zip(indexed.read_lists, indexed.write_lists, indexed.predecessors, strict=True)
-    return [
-        JointOperator(reads=reads, writes=writes, predecessors=list(bits(before))) for reads, writes, before in lists
-    ]
+    lists = zip(indexed.read_lists, indexed.write_lists, indexed.predecessor_lists, strict=True)
+    return [JointOperator(reads=reads, writes=writes, predecessors=befores) for reads, writes, befores in lists]

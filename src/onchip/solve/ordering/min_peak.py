@@ -4,23 +4,27 @@ from __future__ import annotations
 
 import heapq
 from dataclasses import dataclass
+from typing import Final
 
 from onchip.answer.problem import Problem
 from onchip.answer.result import Result, Status, Stop
-from onchip.facts.indexed import IndexedProblem, bits
+from onchip.facts.indexed import IndexedProblem
+from onchip.solve.ordering.position import NOTHING_HAS_RUN, Position
 from onchip.solve.run.limits import Run
 
-REPORT_EVERY = 64
+REPORT_EVERY: Final = 64
+LOOK_AT_THE_CLOCK_EVERY: Final = 256
+MOST_BYTES: Final = 5 << 30
+STATE_BYTES: Final = 400
+"""What a state takes beside the key that tells it apart."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _State:
-    """Without spills the resident tensors follow from what has been executed."""
+    """The end of a path from the root; `key` says which operators have run, `count` how many."""
 
-    executed: int
-    ready: int
-    resident: int
-    used_units: int
+    key: bytes
+    count: int
     parent: _State | None
     operator: int
 
@@ -35,49 +39,67 @@ def min_peak_bytes(problem: Problem, run: Run) -> Result[tuple[int, ...]]:
 
 def peak_of_order(indexed: IndexedProblem, order: tuple[int, ...]) -> int:
     """Return the peak in bytes of one order without spills."""
-    search = MinPeakSearch(indexed, Run())
-    state, peak = search.root(), 0
+    position, peak = Position(indexed), 0
     for operator in order:
-        peak = max(peak, search.need_bytes(state, operator))
-        state = search.child(state, operator)
+        peak = max(peak, position.need_bytes(operator))
+        position.run(operator)
     return peak
 
 
 class MinPeakSearch:
-    """A state's cost is the greatest need on the way to it; a state is its executed set."""
+    """A state's cost is the greatest need on the way to it; a state is its executed set.
+
+    States are as small as the step to them: the one position walks from one to the next. Most are children of the last.
+    """
 
     def __init__(self, indexed: IndexedProblem, run: Run) -> None:
         self._indexed = indexed
         self._run = run
         self._room = indexed.room
+        self._position = Position(indexed)
+        self._here = _State(NOTHING_HAS_RUN, 0, None, -1)
+        self._heap: list[tuple[int, int, int, _State]] = []
+        self._least: dict[bytes, int] = {}
+        self._pushed = 0
+        self._bytes = 0
 
     def solve(self) -> Result[tuple[int, ...]]:
         """Pop the state with the least peak, most operators executed first.
 
         No order has less than M_R, so the peak starts there and more moves are safe.
         """
-        root = self.root()
-        required = max(self.need_bytes(root, operator) for operator in range(self._indexed.operator_count))
-        heap = [(required, 0, 0, root)]
-        least = {0: required}
-        pushed = popped = 0
+        operators = range(self._indexed.operator_count)
+        required = max(map(self._position.need_bytes, operators))
+        self._heap.append((required, 0, 0, self._here))
+        self._least = {self._here.key: required}
+        popped = 0
         while True:
-            peak, _, _, state = heapq.heappop(heap)
+            peak, _, _, state = heapq.heappop(self._heap)
             popped += 1
-            if peak > least[state.executed]:
+            if peak > self._least[state.key]:
                 continue
-            if state.executed == self._indexed.all_operators:
+            if state.count == len(operators):
                 return self._result(Status.OPTIMAL, _order(state), peak, peak, Stop.COMPLETED)
-            if stop := self._stop(peak, popped):
-                given = tuple(range(self._indexed.operator_count))
+            stop = self._stop(peak, popped) or self._expand(state, peak)
+            if stop is not None:
+                given = tuple(operators)
                 return self._result(Status.FEASIBLE, given, peak_of_order(self._indexed, given), peak, stop)
-            for operator in self._branches(state, peak):
-                child = self.child(state, operator)
-                child_peak = max(peak, self.need_bytes(state, operator))
-                if child_peak < least.get(child.executed, child_peak + 1):
-                    least[child.executed] = child_peak
-                    pushed += 1
-                    heapq.heappush(heap, (child_peak, -child.executed.bit_count(), pushed, child))
+
+    def _expand(self, state: _State, peak: int) -> Stop | None:
+        """Push the children that are reached at less than before; return why not all of them, if so."""
+        self._go_to(state)
+        for number, operator in enumerate(self._branches(peak), start=1):
+            child_peak = max(peak, self._position.need_bytes(operator))
+            key = self._position.key_after(operator)
+            if child_peak < self._least.get(key, child_peak + 1):
+                self._least[key] = child_peak
+                self._pushed += 1
+                self._bytes += STATE_BYTES + len(key)
+                child = _State(key, state.count + 1, state, operator)
+                heapq.heappush(self._heap, (child_peak, -child.count, self._pushed, child))
+            if number % LOOK_AT_THE_CLOCK_EVERY == 0 and self._run.stop is not None:
+                return self._run.stop
+        return Stop.MEMORY_LIMIT if self._bytes > MOST_BYTES else None
 
     def _stop(self, peak: int, popped: int) -> Stop | None:
         if popped % REPORT_EVERY == 0:
@@ -85,46 +107,36 @@ class MinPeakSearch:
         limit = self._run.limits.node_limit
         return Stop.NODE_LIMIT if limit is not None and popped >= limit else self._run.stop
 
-    def root(self) -> _State:
-        """Return the state before any operator has run."""
-        ready = sum(1 << o for o, befores in enumerate(self._indexed.predecessors) if not befores)
-        return _State(0, ready, 0, 0, None, -1)
+    def _go_to(self, state: _State) -> None:
+        """Walk back to where the paths part, then on."""
+        here, there = self._here, state
+        ahead: list[int] = []
+        while here is not there:
+            if there.parent is not None and there.count >= here.count:
+                ahead.append(there.operator)
+                there = there.parent
+            elif here.parent is not None:
+                self._position.take_back(here.operator)
+                here = here.parent
+        for operator in reversed(ahead):
+            self._position.run(operator)
+        self._here = state
 
-    def child(self, state: _State, operator: int) -> _State:
-        """Return the state after one more operator; dead tensors have left."""
-        indexed = self._indexed
-        executed = state.executed | 1 << operator
-        ready = state.ready & ~(1 << operator)
-        for successor in indexed.successors[operator]:
-            if not indexed.predecessors[successor] & ~executed:
-                ready |= 1 << successor
-        dead = sum(1 << tensor for tensor in indexed.operand_lists[operator] if not indexed.readers[tensor] & ~executed)
-        operands = indexed.operands[operator]
-        used = state.used_units + self._room.units_of(operands & ~state.resident) - self._room.units_of(dead)
-        return _State(executed, ready, (state.resident | operands) & ~dead, used, state, operator)
-
-    def need_bytes(self, state: _State, operator: int) -> int:
-        """Return the packed bytes resident while the operator runs."""
-        operands = self._indexed.operands[operator]
-        used = state.used_units + self._room.units_of(operands & ~state.resident)
-        return self._room.packed_bytes(state.resident | operands, used)
-
-    def _branches(self, state: _State, peak: int) -> tuple[int, ...]:
+    def _branches(self, peak: int) -> tuple[int, ...]:
         """Return one operator that is safe to run next, or else every ready one."""
-        ready = tuple(bits(state.ready))
-        return next(((operator,) for operator in ready if self._is_safe(state, operator, peak)), ready)
+        ready = tuple(self._position.ready)
+        return next(((operator,) for operator in ready if self._is_safe(operator, peak)), ready)
 
-    def _is_safe(self, state: _State, operator: int, peak: int) -> bool:
+    def _is_safe(self, operator: int, peak: int) -> bool:
         """Whether it fits under the peak reached so far and leaves no more resident than before."""
-        if self.need_bytes(state, operator) > peak:
+        if self._position.need_bytes(operator) > peak:
             return False
-        child = self.child(state, operator)
-        if child.used_units != state.used_units or self._room.alignment_bytes == 1:
-            return child.used_units <= state.used_units
+        come, gone = self._position.exchange(operator)
+        growth = self._room.units_of_all(come) - self._room.units_of_all(gone)
+        if growth or self._room.alignment_bytes == 1:
+            return growth <= 0
         padding = self._room.padding_bytes
-        gone = max((padding[t] for t in bits(state.resident & ~child.resident)), default=0)
-        come = max((padding[t] for t in bits(child.resident & ~state.resident)), default=0)
-        return come >= gone
+        return max((padding[t] for t in come), default=0) >= max((padding[t] for t in gone), default=0)
 
     def _result(
         self, status: Status, order: tuple[int, ...], peak: int, bound: int, stop: Stop

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from onchip.answer.program import Allocate, Compute, Copy, Free, Instruction, Plan
 from onchip.arch.memory import DRAM
-from onchip.facts.indexed import IndexedProblem, bits
+from onchip.facts.indexed import IndexedProblem
 from onchip.ir.tensor import Role
 
 
@@ -38,10 +38,10 @@ class OperatorSchedule:
 
 @dataclass(frozen=True, slots=True)
 class SearchMove:
-    """One step of a search: these tensors leave, then the operator runs."""
+    """One step of a search: these tensors leave, by number, then the operator runs."""
 
     operator: int
-    evicted: int
+    evicted: tuple[int, ...] = ()
 
 
 def schedule_of_moves(indexed: IndexedProblem, moves: Iterable[SearchMove]) -> OperatorSchedule:
@@ -54,7 +54,7 @@ def schedule_of_moves(indexed: IndexedProblem, moves: Iterable[SearchMove]) -> O
     began: dict[int, int] = {}
     last_use: dict[int, int] = {}
     for step, move in enumerate(moves):
-        residencies.extend(PlannedResidency(t, began.pop(t), last_use[t] + 1) for t in bits(move.evicted))
+        residencies.extend(PlannedResidency(t, began.pop(t), last_use[t] + 1) for t in move.evicted)
         for tensor in indexed.operand_lists[move.operator]:
             began.setdefault(tensor, step)
             last_use[tensor] = step
@@ -71,7 +71,7 @@ def non_compulsory_cost(indexed: IndexedProblem, schedule: OperatorSchedule) -> 
             cost += views[stored.memory].store_costs[tensor]
         if indexed.tensors[tensor].role is Role.OUTPUT:
             cost -= indexed.store_costs[tensor]
-        elif indexed.producer[tensor] < 0 and indexed.readers[tensor]:
+        elif indexed.producer[tensor] < 0 and indexed.reader_lists[tensor]:
             cost -= indexed.load_costs[tensor]
         cost += sum(
             views[residency.memory].load_costs[tensor]

@@ -3,36 +3,43 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from heapq import heappop, heappush
 
-from onchip.facts.indexed import IndexedProblem, bits
+from onchip.facts.indexed import IndexedProblem
 from onchip.solve.run.compose import SearchMove
 
 
 def belady_moves(indexed: IndexedProblem, order: Sequence[int]) -> tuple[SearchMove, ...]:
     """Return the order with Belady's evictions (Belady 1966): the farthest next use leaves first.
 
-    Every operator must fit by itself. Ties go to the larger tensor.
+    Every operator must fit by itself. Ties go to the larger tensor. A heap entry is (next use, units, tensor), both
+    negated; it is out of date once the tensor has left or been used, and a later one has been made.
     """
     uses: list[list[int]] = [[] for _ in indexed.tensors]
     for step in range(len(order) - 1, -1, -1):
         for tensor in indexed.operand_lists[order[step]]:
             uses[tensor].append(step)
-    room, resident, used = indexed.room, 0, 0
+    room, used = indexed.room, 0
+    resident: set[int] = set()
+    farthest: list[tuple[int, int, int]] = []
     moves: list[SearchMove] = []
     for operator in order:
-        operands = indexed.operands[operator]
-        used += room.units_of(operands & ~resident)
-        resident |= operands
-        evicted = 0
-        while not room.holds(resident, used):
-            farthest = max(bits(resident & ~operands), key=lambda tensor: (uses[tensor][-1], room.units[tensor]))
-            evicted |= 1 << farthest
-            resident &= ~(1 << farthest)
-            used -= room.units[farthest]
-        moves.append(SearchMove(operator, evicted))
-        for tensor in indexed.operand_lists[operator]:
+        operands = indexed.operand_lists[operator]
+        used += room.units_of_all(tensor for tensor in operands if tensor not in resident)
+        resident.update(operands)
+        evicted: list[int] = []
+        while not room.holds_all(resident, used):
+            next_use, _, tensor = heappop(farthest)
+            if tensor in resident and uses[tensor][-1] == -next_use:
+                evicted.append(tensor)
+                resident.remove(tensor)
+                used -= room.units[tensor]
+        moves.append(SearchMove(operator, tuple(sorted(evicted))))
+        for tensor in operands:
             uses[tensor].pop()
-            if not uses[tensor]:
-                resident &= ~(1 << tensor)
+            if uses[tensor]:
+                heappush(farthest, (-uses[tensor][-1], -room.units[tensor], tensor))
+            else:
+                resident.remove(tensor)
                 used -= room.units[tensor]
     return tuple(moves)

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import TypeAlias
 
+from onchip.facts.bit_masks import bits
 from onchip.facts.fitting import places_of_operands
-from onchip.facts.indexed import IndexedProblem, bits
+from onchip.facts.indexed import IndexedProblem
 from onchip.solve.run.compose import OperatorSchedule, PlannedResidency
 
 NEVER = 1 << 60
@@ -34,7 +35,7 @@ class _Placing:
         self._order = tuple(order)
         self._uses = indexed.uses(order)
         self._rooms = [view.room for view in indexed.views]
-        self._masks = [0] * len(self._rooms)
+        self._there: list[set[int]] = [set() for _ in self._rooms]
         self._used = [0] * len(self._rooms)
         self._memory_of: dict[int, int] = {}
         self._began: dict[int, int] = {}
@@ -50,11 +51,10 @@ class _Placing:
         return OperatorSchedule(self._order, tuple(sorted(self._residencies, key=lambda r: (r.start, r.tensor))))
 
     def _make_resident(self, step: int, operator: int) -> None:
-        indexed, written = self._indexed, self._indexed.writes[operator]
-        operands = indexed.operands[operator]
+        indexed, written = self._indexed, self._indexed.write_lists[operator]
+        operands = indexed.operand_lists[operator]
         taken_in = {
-            tensor: (indexed.written_in if written >> tensor & 1 else indexed.read_in)[tensor]
-            for tensor in indexed.operand_lists[operator]
+            tensor: (indexed.written_in if tensor in written else indexed.read_in)[tensor] for tensor in operands
         }
         for tensor in taken_in:
             if tensor in self._memory_of and not taken_in[tensor] >> self._memory_of[tensor] & 1:
@@ -69,24 +69,27 @@ class _Placing:
             _, memory, evicted = min(possible)
             self._enter(tensor, memory, evicted, step)
 
-    def _room_for(self, tensor: int, memory: int, operands: int, step: int) -> Room | None:
+    def _room_for(self, tensor: int, memory: int, operands: Collection[int], step: int) -> Room | None:
         """Return how to make room, the farthest next uses first; None if the operands leave too little."""
-        room, mask, used = self._rooms[memory], self._masks[memory] | 1 << tensor, self._used[memory]
-        used += room.units[tensor]
+        room, used = self._rooms[memory], self._used[memory] + self._rooms[memory].units[tensor]
+        if used <= room.capacity_units:
+            return (0, room.capacity_units - used), memory, ()
+        there = {*self._there[memory], tensor}
         evicted, cost = [], 0
-        others = sorted(bits(self._masks[memory] & ~operands), key=lambda t: self._next_use(t, step))
-        while not room.holds(mask, used):
+        others = sorted(sorted(there.difference(operands)), key=lambda t: self._next_use(t, step))
+        while not room.holds_all(there, used):
             if not others:
                 return None
             leaving = others.pop()
             evicted.append(leaving)
-            mask, used = mask & ~(1 << leaving), used - room.units[leaving]
+            there.remove(leaving)
+            used -= room.units[leaving]
             cost += self._indexed.load_costs[leaving]
         return (cost, room.capacity_units - used), memory, tuple(evicted)
 
     def _start_anew(self, step: int, operator: int) -> None:
         """The operands in place leave too little room for the others: all are placed together."""
-        operands = self._indexed.operands[operator]
+        operands = self._indexed.operand_lists[operator]
         places = places_of_operands(self._indexed, operator) or {}
         for tensor, memory in places.items():
             if self._memory_of.get(tensor, memory) != memory:
@@ -100,13 +103,13 @@ class _Placing:
         for other in evicted:
             self._leave(other, step)
         self._memory_of[tensor], self._began[tensor] = memory, step
-        self._masks[memory] |= 1 << tensor
+        self._there[memory].add(tensor)
         self._used[memory] += self._rooms[memory].units[tensor]
 
     def _leave(self, tensor: int, before: int) -> None:
         """The residency ends with the last use before that step, if there has been one."""
         memory, began = self._memory_of.pop(tensor), self._began.pop(tensor)
-        self._masks[memory] &= ~(1 << tensor)
+        self._there[memory].remove(tensor)
         self._used[memory] -= self._rooms[memory].units[tensor]
         if began < before:
             last_use = self._uses[tensor][bisect_left(self._uses[tensor], before) - 1]

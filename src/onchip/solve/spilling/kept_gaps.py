@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING
 
 from onchip.answer.problem import Objective, Placement
 from onchip.answer.result import Result
-from onchip.facts.indexed import IndexedProblem, bits
+from onchip.facts.bit_masks import bits
+from onchip.facts.indexed import IndexedProblem
 from onchip.ir.tensor import Role
 from onchip.solve.run.compose import OperatorSchedule, PlannedResidency
 from onchip.solve.run.interruptible import solve_for_result

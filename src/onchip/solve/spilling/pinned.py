@@ -11,8 +11,9 @@ from typing import TypeAlias
 from onchip.answer.problem import Problem
 from onchip.answer.program import Plan
 from onchip.answer.result import Result, Status, Stop
+from onchip.facts.bit_masks import bits
 from onchip.facts.fitting import operators_that_do_not_fit, places_of_operands
-from onchip.facts.indexed import IndexedProblem, bits
+from onchip.facts.indexed import IndexedProblem
 from onchip.ir.tensor import Role
 from onchip.solve.allocation.attempt import Attempt
 from onchip.solve.allocation.repair import packing_problem
@@ -34,7 +35,7 @@ class Pins:
         self.order = tuple(order)
         self.uses = indexed.uses(order)
         self._memory_of: dict[int, int] = {}
-        self._pinned_in = [[0] * len(indexed.views) for _ in order]
+        self._pinned_in: list[list[set[int]]] = [[set() for _ in indexed.views] for _ in order]
 
     def life(self, tensor: int) -> range:
         """The steps from its first use to its last; none without a use."""
@@ -45,7 +46,7 @@ class Pins:
         """The scratchpads that may take it at each of its uses."""
         indexed = self.indexed
         written = indexed.written_in[tensor] if indexed.producer[tensor] >= 0 else -1
-        read = indexed.read_in[tensor] if indexed.readers[tensor] else -1
+        read = indexed.read_in[tensor] if indexed.reader_lists[tensor] else -1
         return bits(written & read & (1 << len(indexed.views)) - 1)
 
     def saved(self, tensor: int, memory: int) -> int:
@@ -64,13 +65,13 @@ class Pins:
         """It is pinned there, behind all that are pinned already."""
         self._memory_of[tensor] = memory
         for step in self.life(tensor):
-            self._pinned_in[step][memory] |= 1 << tensor
+            self._pinned_in[step][memory].add(tensor)
 
     def unpin(self, tensor: int) -> None:
         """Take a tensor's place away; it is streamed again."""
         memory = self._memory_of.pop(tensor)
         for step in self.life(tensor):
-            self._pinned_in[step][memory] &= ~(1 << tensor)
+            self._pinned_in[step][memory].remove(tensor)
 
     def unpin_worst(self, stretch: range, memory: int | None = None) -> None:
         """Unpin the worst of those that live in a stretch of steps (and are in that scratchpad), else of all."""
@@ -81,7 +82,7 @@ class Pins:
     def spare_units(self, memory: int, steps: range) -> int:
         """How much room the pinned leave where they leave least."""
         room = self.indexed.views[memory].room
-        return room.capacity_units - max(room.units_of(self._pinned_in[step][memory]) for step in steps)
+        return room.capacity_units - max(room.units_of_all(self._pinned_in[step][memory]) for step in steps)
 
     def leave_room(self, steps: Iterable[int]) -> bool:
         """Whether in each of these steps all that is streamed has a place."""
