@@ -2,8 +2,10 @@
 
     python benchmarks/large.py [--json] [--size N]
 
-Networks are chains with some skips, one tensor and one operator a step; buffers live over a few of as many steps as
-there are buffers. Searches get one second: what is measured is reading, a first answer, its verification and writing.
+Networks are chains with some skips, one tensor and one operator a step, or (wide) as many operators beside each other
+as can be; buffers live over a few of as many steps as there are buffers. Searches get one second: what is measured is
+reading, a first answer, its verification and writing. Kept is what ends well within a minute and a GiB; a check of
+mappings may take longer: it reads as many layers, as many mappings of them, and costs each.
 """
 
 from __future__ import annotations
@@ -16,7 +18,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
@@ -25,6 +27,8 @@ from onnx.helper import make_graph, make_model, make_node, make_opsetid, make_te
 
 SIZE = 100_000
 SECONDS_ALLOWED = 60.0
+SECONDS_ALLOWED_TO_COST_MAPPINGS = 150.0
+MIB_ALLOWED = 1024
 SECONDS_BEFORE_KILLED = 300
 SHAPE = [1, 8, 8, 8]
 
@@ -41,8 +45,10 @@ class Row:
 
     @property
     def is_met(self) -> bool:
-        """Whether it succeeded in time."""
-        return self.code == 0 and self.seconds <= SECONDS_ALLOWED
+        """Whether it succeeded in time, and in so much memory."""
+        costs_mappings = self.command.startswith("check large-mapping")
+        seconds_allowed = SECONDS_ALLOWED_TO_COST_MAPPINGS if costs_mappings else SECONDS_ALLOWED
+        return self.code == 0 and self.seconds <= seconds_allowed and self.peak_mib <= MIB_ALLOWED
 
 
 def operators(size: int) -> Iterator[tuple[str, list[str]]]:
@@ -54,16 +60,26 @@ def operators(size: int) -> Iterator[tuple[str, list[str]]]:
         yield ("Add" if len(inputs) > 1 else "Relu"), inputs
 
 
-def write_graph_file(path: Path, size: int) -> None:
+def wide_operators(size: int) -> Iterator[tuple[str, list[str]]]:
+    """The same, but that a third of them can run first, then a third after one of these each; the rest joins all."""
+    width = size // 3
+    for at in range(size):
+        if at < 2 * width:
+            yield "Relu", ["x" if at < width else f"t{at - width}"]
+        elif at == 2 * width or at - width >= 2 * width:
+            yield "Relu", [f"t{at - 1}"]
+        else:
+            yield "Add", [f"t{at - 1}", f"t{at - width}"]
+
+
+def write_graph_file(path: Path, kinds_and_inputs: Iterable[tuple[str, list[str]]]) -> None:
     """A network as onchip's own graph file has it."""
     tensors = [{"name": "x", "shape": SHAPE, "bits": 8, "role": "input"}]
-    for at in range(size):
-        role = "output" if at == size - 1 else "activation"
-        tensors.append({"name": f"t{at}", "shape": SHAPE, "bits": 8, "role": role})
-    runs = [
-        {"name": f"o{at}", "kind": kind, "inputs": inputs, "outputs": [f"t{at}"]}
-        for at, (kind, inputs) in enumerate(operators(size))
-    ]
+    runs = []
+    for at, (kind, inputs) in enumerate(kinds_and_inputs):
+        tensors.append({"name": f"t{at}", "shape": SHAPE, "bits": 8, "role": "activation"})
+        runs.append({"name": f"o{at}", "kind": kind, "inputs": inputs, "outputs": [f"t{at}"]})
+    tensors[-1]["role"] = "output"
     head = {"format": "onchip-graph", "version": 1, "name": "large"}
     path.write_text(json.dumps({**head, "tensors": tensors, "operators": runs}))
 
@@ -113,14 +129,40 @@ def write_workload(path: Path, size: int) -> None:
             file.write(LAYER.format(number=number, source=max(0, number - 1), width=number % 100 + 1))
 
 
+MAPPING_HEAD = "format: onchip-mapping\nversion: 1\naccelerator: {name: simba}\nnetwork: large\nlayers:\n"
+MAPPING = """\
+  - names: [layer{number}]
+    layer: {{loops: {{K: 32, C: 16, P: 56, Q: {width}, R: 3, S: 3}}, padding: [1, 1, 1, 1], bits: {bits}}}
+    nest: [C8@lane, K8@vector, {columns}R3, S3, P56, K4, C2]
+    input: [{{memory: input_buffer, loops: 2}}, {{memory: global_buffer, loops: 2}}]
+    weight: [{{memory: register, loops: 2}}, {{memory: weight_buffer, loops: 2}}]
+    output: [{{memory: accumulation_buffer, loops: 2}}, {{memory: global_buffer, loops: 2}}]
+"""
+BITS = "{input: 8, weight: 8, output: 8, partial: 16}"
+
+
+def write_mappings(path: Path, size: int) -> None:
+    """A mapping for each of these convolutions, with one output in the array's buffers."""
+    with path.open("w") as file:
+        file.write(MAPPING_HEAD)
+        for number in range(size):
+            width = number % 100 + 1
+            columns = f"Q{width}, " if width > 1 else ""
+            file.write(MAPPING.format(number=number, width=width, columns=columns, bits=BITS))
+
+
 COMMANDS = (
     "info large.json",
     "info large.onnx",
+    "info wide.json",
     "pack large.csv --minimize --time-limit 1 -o packed.csv",
     "pack large.csv --capacity 128KiB --overflow --time-limit 1",
     "plan large.json --sram 2KiB --method belady --order given --time-limit 1 -o plan.json",
     "check plan.json large.json",
+    "plan large.json --sram 2KiB --time-limit 1",
+    "plan wide.json --sram 64KiB --time-limit 1",
     "map large.yaml:layer77 --accelerator simba",
+    "check large-mapping.yaml large.yaml --accelerator simba",
 )
 
 
@@ -150,10 +192,12 @@ def main() -> None:
         print(f"{'command':84} {'code':>4} {'s':>6} {'CPU s':>6} {'MiB':>6}")
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        write_graph_file(folder / "large.json", given.size)
+        write_graph_file(folder / "large.json", operators(given.size))
+        write_graph_file(folder / "wide.json", wide_operators(given.size))
         write_onnx_file(folder / "large.onnx", given.size)
         write_buffers(folder / "large.csv", given.size)
         write_workload(folder / "large.yaml", given.size)
+        write_mappings(folder / "large-mapping.yaml", given.size)
         for command in COMMANDS:
             row = run(command, folder)
             rows.append(row)

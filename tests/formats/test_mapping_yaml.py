@@ -11,6 +11,7 @@ from onchip.answer.document import Claim, Document, MappingDocument, NamedMappin
 from onchip.answer.layer_mapping import Kept, LayerMapping, Loop, MappingError
 from onchip.answer.result import Status
 from onchip.errors import InputError
+from onchip.formats import yaml_nodes
 from onchip.formats.own.mapping_yaml import mappings_from_yaml
 from onchip.formats.own.mapping_yaml_writer import mappings_to_yaml
 from onchip.ir.layer import Layer
@@ -82,6 +83,28 @@ def test_products_beyond_64_bits_are_written_as_real_numbers() -> None:
     assert read.answer[0].claim == Claim("exact", Status.OPTIMAL, "edp", 2.0**70, 2.0**70)
 
 
+def test_layers_may_stand_before_all_other_fields() -> None:
+    head, layers = TEXT.split("layers:\n")
+    assert mappings_from_yaml(f"layers:\n{layers}{head}", "m.yaml") == mappings_from_yaml(TEXT, "m.yaml")
+
+
+def test_a_file_holds_more_layers_than_one_value_may_have_parts(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of all the entries together, each of which is small, no more is asked than of ZigZag's workloads."""
+    head, layer = TEXT.split("layers:\n")
+    monkeypatch.setattr(yaml_nodes, "GREATEST_VALUES", 100)
+    monkeypatch.setattr(yaml_nodes, "GREATEST_VALUES_OF_ENTRIES", 5_000)
+    document = mappings_from_yaml(f"{head}layers:\n{layer * 60}", "m.yaml")
+    assert document.answer == mappings_from_yaml(TEXT, "m.yaml").answer * 60
+    with pytest.raises(MappingError, match=r"m.yaml: line \d+: layers\[\d+\]: it is too large; expected at most 5000"):
+        mappings_from_yaml(f"{head}layers:\n{layer * 200}", "m.yaml")
+
+
+def test_a_newer_version_is_said_before_what_it_may_have_anew() -> None:
+    newer = TEXT.replace("version: 1", "version: 2").replace("K4@lane", "anew")
+    with pytest.raises(MappingError, match="line 2: version: it is 2, newer"):
+        mappings_from_yaml(newer, "m.yaml")
+
+
 @pytest.mark.parametrize(
     ("old", "new", "message"),
     [
@@ -98,6 +121,12 @@ def test_products_beyond_64_bits_are_written_as_real_numbers() -> None:
         ("C: 4, ", "C: 4, D: 2, ", r"line 7: layers\[0\].layer.loops.D: the field is unknown"),
         ("status: OPTIMAL", "status: BEST", r"line 11: layers\[0\].result.status: it is"),
         ("names: [conv1, conv2]", "names: []", r"line 6: layers\[0\].names: it is for no layer"),
+        ("  - names: [conv1, conv2]", "  - 7\n  - names: [a]", r"line 6: layers\[0\]: it is 7; expected an object"),
+        ("layers:", "layers: 7\nothers:", r"line 5: layers: it is 7; expected a list"),
+        ("layers:", "layers: []\nlayers:", r"line 6: layers: the field stands twice"),
+        ("network: pair", "layers: {}", r"line 5: layers: the field stands twice"),
+        ("layers:", "others:", r"line 1: layers: the field is missing"),
+        ("accelerator: {name: simba}", "accelerator: {}", r"line 3: accelerator.name: the field is missing"),
     ],
 )
 def test_a_bad_file_is_refused_with_line_and_field(old: str, new: str, message: str) -> None:

@@ -11,7 +11,7 @@ import pytest
 from onchip.errors import InputError
 from onchip.formats.validation import Format, field_path
 from onchip.formats.yaml_events import leading_field_names
-from onchip.formats.yaml_nodes import Lines, YamlDocument, parse_yaml, yaml_entries
+from onchip.formats.yaml_nodes import Lines, YamlDocument, parse_yaml, yaml_entries, yaml_with_entries
 from oracles.yaml_values import NoValueError, Values, yaml_values
 
 ROOT = Path(__file__).parents[2]
@@ -159,6 +159,25 @@ def test_what_is_refused_has_its_line(text: str, said: str) -> None:
     with pytest.raises(InputError) as raised:
         parse_yaml(text, FORMAT, "file")
     assert str(raised.value) == f"file: {said}"
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_entries_of_a_field_mean_what_they_mean_in_the_whole(seed: int) -> None:
+    chance = random.Random(seed)
+    documents = [text for text in (Chance(chance).document() for _ in range(30)) if is_read_alike(text)]
+    for text in documents:
+        whole, parts = parse_yaml(text, FORMAT, "file"), list(yaml_with_entries(text, FORMAT, "file", "a"))
+        rest, entries = parts[-1], [part for part in parts if part.at]
+        listed = whole.value.get("a") if isinstance(whole.value, dict) else None
+        if not entries:
+            assert (rest.value, rest.lines) == (whole.value, whole.lines)
+            continue
+        assert isinstance(whole.value, dict)
+        assert [part.value for part in entries] == listed
+        assert rest.value == whole.value | {"a": []}
+        for number, part in enumerate(entries):
+            assert part.at == f"a[{number}]"
+            assert (part.line, part.lines) == whole.lines["a"][1][number]
 
 
 def test_a_value_of_a_million_parts_is_too_large() -> None:

@@ -7,6 +7,8 @@ from pathlib import Path
 from support.hostile_files import Maker
 
 YAML_HEAD = "format: onchip-accelerator\nversion: 1\nname: chip\n"
+MAPPING_HEAD = "format: onchip-mapping\nversion: 1\naccelerator: {name: simba}\nlayers:\n"
+LAYER = "{names: [a], layer: {loops: {K: 2}}, nest: [K2]}"
 
 
 def laughs(path: Path) -> None:
@@ -64,6 +66,33 @@ def deep_long_names(path: Path) -> None:
     path.write_text("".join(f"{' ' * at}{'a' * 500}:\n" for at in range(99)) + f"{' ' * 99}[{'x,' * 10**6}]")
 
 
+def mapping_laughs(path: Path) -> None:
+    """The same aliases in the layers of a mapping file, which are read one by one."""
+    lines = ["l0: &l0 [lol, lol, lol, lol, lol, lol, lol, lol, lol, lol]"]
+    lines += [f"l{at}: &l{at} [{', '.join([f'*l{at - 1}'] * 10)}]" for at in range(1, 30)]
+    path.write_text(f"{MAPPING_HEAD}- names: [a]\n  " + "\n  ".join(lines) + "\n")
+
+
+def long_mappings(path: Path) -> None:
+    path.write_text(MAPPING_HEAD + "- {names: [a]}\n" * 10**6)
+
+
+def long_mapping(path: Path) -> None:
+    path.write_text(f"{MAPPING_HEAD}- names: [{'a,' * 10**7}]\n")
+
+
+def long_beside_mappings(path: Path) -> None:
+    path.write_text(f"{MAPPING_HEAD}- {LAYER}\nnetworks: [{'a,' * 10**7}]\n")
+
+
+def deep_mapping(path: Path) -> None:
+    path.write_text(MAPPING_HEAD + "- " + "[" * 10**6)
+
+
+def layers_twice(path: Path) -> None:
+    path.write_text(MAPPING_HEAD + f"- {LAYER}\n" + "layers: []\n" * 10**6)
+
+
 def yaml_number(text: str) -> Maker:
     def write(path: Path) -> None:
         path.write_text(f"{YAML_HEAD}memories:\n- {{name: m, capacity: {text}, scratchpad: true}}\n")
@@ -72,6 +101,8 @@ def yaml_number(text: str) -> Maker:
 
 
 YAML: dict[str, Maker] = {
+    "mapping_laughs": mapping_laughs, "long_mappings": long_mappings, "long_mapping": long_mapping,
+    "long_beside_mappings": long_beside_mappings, "deep_mapping": deep_mapping, "layers_twice": layers_twice,
     "laughs": laughs, "merged_laughs": merged_laughs, "layer_laughs": layer_laughs,
     "deep_yaml": deep_yaml, "deep_mappings": deep_mappings,
     "huge_name": huge_name, "huge_text": huge_text, "many_twice": many_twice, "long_lists": long_lists,

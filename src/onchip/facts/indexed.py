@@ -188,7 +188,7 @@ class IndexedProblem:
 
     @cached_property
     def predecessors(self) -> tuple[int, ...]:
-        """Per operator the mask of its predecessors."""
+        """Return for each operator the mask of its predecessors."""
         return tuple(map(mask_of, self.predecessor_lists))
 
     @cached_property

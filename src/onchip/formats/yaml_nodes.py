@@ -31,7 +31,7 @@ from onchip.formats.yaml_events import (
 from onchip.formats.yaml_scalars import plain_value, tagged_value
 
 GREATEST_VALUES: Final = 1_000_000
-"""Of one document, or of one entry of a list: what is read in some three seconds."""
+"""Of one document, or of one entry of a list that is read entry by entry: what is read in some three seconds."""
 GREATEST_VALUES_OF_ENTRIES: Final = 15_000_000
 """Of all entries together: what is read in half a minute."""
 GREATEST_NAME: Final = 1000
@@ -44,7 +44,7 @@ NO_LINES: Final[Lines] = {}
 
 @dataclass(frozen=True, slots=True)
 class YamlDocument:
-    """The value and the lines (from 1) of its parts; `at` is where it stands in the file: `[3]`, or nowhere."""
+    """The value, the lines (from 1) of its parts, and where it stands in the file: `[3]`, `layers[3]`, or nowhere."""
 
     value: object
     line: int
@@ -57,8 +57,9 @@ class YamlDocument:
         while rest and (name := _first_part(lines, rest)) is not None:
             line, lines = lines[name]
             rest = rest[len(name if isinstance(name, str) else f"[{name}]") :].removeprefix(".")
-        shown = f"{self.at}.{path}" if self.at and path else self.at or path
-        return f"line {line}: {_short(shown)}"
+        if self.at:
+            path = self.at if path == field_path(()) else self.at + ("" if path[:1] in " [" else ".") + path
+        return f"line {line}: {_short(path)}"
 
 
 def _first_part(lines: Lines, path: str) -> int | str | None:
@@ -99,6 +100,23 @@ def yaml_entries(text: str | bytes, file_format: Format, file: str) -> Iterator[
         composer.end()
 
 
+def yaml_with_entries(text: str | bytes, file_format: Format, file: str, name: str) -> Iterator[YamlDocument]:
+    """One document whose field of that name may hold a long list; raises the format's error, with the line.
+
+    First come the fields that stand before the list, then its entries one after another, last all fields, the list
+    empty. What is no such document comes as a whole.
+    """
+    encoded = as_utf8(text, file_format, file)
+    with malformed_named(encoded, file_format, file):
+        composer = _Composer(file_format.error, yaml_events(encoded))
+        root = composer.root()
+        if kind_of(root) == MAPPING and root.tag is None:
+            yield from composer.fields(name, line_of(root))
+        else:
+            yield composer.document(root)
+        composer.end()
+
+
 @dataclass(slots=True)
 class _Composer:
     """Builds values out of events, those of which it has yet to see; `location` is where it is at."""
@@ -133,19 +151,41 @@ class _Composer:
         value, lines = self._value(event, line)
         return YamlDocument(value, line, lines)
 
-    def entries(self) -> Iterator[YamlDocument]:
-        """Those of the list that has just begun."""
+    def fields(self, name: str, line: int) -> Iterator[YamlDocument]:
+        """Those of the mapping that has just begun, with the entries of its list of that name."""
+        values: dict[str, object] = {}
+        lines: dict[int | str, tuple[int, Lines]] = {}
+        while kind_of(event := self.next_event()) != MAPPING_END:
+            field_line = line_of(event)
+            field_name = self._new_name(event, field_line, values)
+            self.location.append(field_name)
+            value = self.next_event()
+            if field_name == name and kind_of(value) == LIST and value.tag is None:
+                yield YamlDocument(values.copy(), line, lines.copy())
+                values_before = self.values
+                yield from self.entries(name)
+                self.values = values_before
+                values[field_name], parts = [], NO_LINES
+            else:
+                values[field_name], parts = self._value(value, field_line)
+            self.location.pop()
+            lines[field_name] = field_line, parts
+        yield YamlDocument(values, line, lines)
+
+    def entries(self, name: str = "") -> Iterator[YamlDocument]:
+        """Those of the list that has just begun, in the field of that name if there is one."""
         number = 0
         while kind_of(event := self.next_event()) != LIST_END:
-            self.location, self.values = [number], 0
+            self.location.append(number)
+            self.values = 0
             line = line_of(event)
             value, lines = self._value(event, line)
-            yield YamlDocument(value, line, lines, f"[{number}]")
+            yield YamlDocument(value, line, lines, f"{name}[{number}]")
             self.values_of_entries += self.values
             if self.values_of_entries > GREATEST_VALUES_OF_ENTRIES:
                 raise self._refusal(line, "it is too large", f"at most {GREATEST_VALUES_OF_ENTRIES} values")
+            self.location.pop()
             number += 1
-        self.location = []
 
     def _value(self, event: Event, line: int) -> tuple[object, Lines]:
         self.values += 1
@@ -180,14 +220,20 @@ class _Composer:
         lines: dict[int | str, tuple[int, Lines]] = {}
         while kind_of(event := self.next_event()) != MAPPING_END:
             line = line_of(event)
-            name = self._name(event, line)
+            name = self._new_name(event, line, values)
             self.location.append(name)
-            if name in values and not self.last_field_counts:
-                raise self._refusal(line, "the field stands twice", "each field once")
             values[name], parts = self._value(self.next_event(), line)
             self.location.pop()
             lines[name] = line, parts
         return values, lines
+
+    def _new_name(self, event: Event, line: int, values: Mapping[str, object]) -> str:
+        """Of the next field of those values; raises where it stands twice, unless the last one counts."""
+        name = self._name(event, line)
+        if name in values and not self.last_field_counts:
+            self.location.append(name)
+            raise self._refusal(line, "the field stands twice", "each field once")
+        return name
 
     def _name(self, event: Event, line: int) -> str:
         """Of a field; raises where it is no text."""

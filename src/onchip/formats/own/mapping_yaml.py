@@ -6,6 +6,8 @@ Read here, written by `mapping_yaml_writer`. Whether a mapping fits an accelerat
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Final, Literal, NotRequired
 
@@ -18,8 +20,9 @@ from onchip.errors import InputError
 from onchip.formats.files import read_file
 from onchip.formats.own.document_fields import SourceFields
 from onchip.formats.own.layer_fields import LayerFields, NestFields, layer_of, mapping_of
-from onchip.formats.validation import Format, check_format, field_path, placed, validate
-from onchip.formats.yaml_nodes import parse_yaml
+from onchip.formats.validation import Format, check_format, placed, validate
+from onchip.formats.without_collecting import without_collecting
+from onchip.formats.yaml_nodes import NO_LINES, YamlDocument, yaml_with_entries
 
 MAPPING_FORMAT: Final = Format("onchip-mapping", 1, MappingError)
 
@@ -52,23 +55,41 @@ class MappingFileFields(TypedDict):
     layers: list[MappingFields]
 
 
+@without_collecting()
 def read_mappings(path: Path) -> MappingDocument:
     """What a mapping file says; raises MappingError."""
     return mappings_from_yaml(read_file(path), str(path))
 
 
 def mappings_from_yaml(text: str | bytes, file: str) -> MappingDocument:
-    """What `text` says; `file` is its name in errors. Raises MappingError with line and field."""
-    document = parse_yaml(text, MAPPING_FORMAT, file)
-    try:
-        check_format(document.value, MAPPING_FORMAT, file)
-        fields = validate(MappingFileFields, json.dumps(document.value).encode(), MAPPING_FORMAT, file)
-        mappings = tuple(_mapping(entry, field_path(("layers", i))) for i, entry in enumerate(fields["layers"]))
-    except InputError as error:
-        error.place = document.place(error.place or "")
-        raise error.in_file(file) from None
+    """What `text` says; `file` is its name in errors. Raises MappingError with line and field.
+
+    Its entries are read one by one, so that of each its mapping alone is kept.
+    """
+    mappings: list[NamedMapping] = []
+    part = YamlDocument(None, 1, NO_LINES)
+    for part in yaml_with_entries(text, MAPPING_FORMAT, file, "layers"):
+        with _errors_of(part, file):
+            if part.at:
+                entry = validate(MappingFields, json.dumps(part.value).encode(), MAPPING_FORMAT, file)
+                mappings.append(_mapping(entry, part.at))
+            elif isinstance(part.value, dict) and part.value.keys() >= {"format", "version"}:
+                check_format(part.value, MAPPING_FORMAT, file)
+    with _errors_of(part, file):
+        check_format(part.value, MAPPING_FORMAT, file)
+        fields = validate(MappingFileFields, json.dumps(part.value).encode(), MAPPING_FORMAT, file)
     accelerator = Source(fields["accelerator"]["name"], fields["accelerator"].get("sha256"))
-    return Document(Source(fields.get("network", "")), accelerator, Reading(), mappings)
+    return Document(Source(fields.get("network", "")), accelerator, Reading(), tuple(mappings))
+
+
+@contextmanager
+def _errors_of(part: YamlDocument, file: str) -> Iterator[None]:
+    """Put file and line into what is wrong with a part of the file."""
+    try:
+        yield
+    except InputError as error:
+        error.place = part.place((error.place or "").removeprefix(part.at).removeprefix("."))
+        raise error.in_file(file) from None
 
 
 def _mapping(fields: MappingFields, place: str) -> NamedMapping:
