@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import heapq
-from bisect import bisect_left
+from bisect import bisect_left, insort
 from dataclasses import dataclass, replace
 
 from onchip.facts.indexed import IndexedProblem
@@ -27,31 +27,84 @@ class _Placed:
     residency: PlannedResidency
     offset: int
     end: int
+    is_live: bool = True
+
+
+class FreeRanges:
+    """What is free between ranges of bytes that do not overlap: (bytes, first aligned address), the smallest first."""
+
+    def __init__(self, capacity_bytes: int, alignment_bytes: int) -> None:
+        self._capacity_bytes = capacity_bytes
+        self._alignment_bytes = alignment_bytes
+        self._taken: list[tuple[int, int]] = []
+        self._free = [(capacity_bytes, 0)]
+
+    def smallest_for(self, size_bytes: int) -> int | None:
+        """Return the start of the smallest that takes so many bytes, the lowest of equals; None if there is none."""
+        index = bisect_left(self._free, (size_bytes, -1))
+        return self._free[index][1] if index < len(self._free) else None
+
+    def take(self, start: int, end: int) -> None:
+        """Take a range within one that is free."""
+        index = bisect_left(self._taken, (start, end))
+        self._forget(self._between(index))
+        self._taken.insert(index, (start, end))
+        insort(self._free, self._between(index))
+        insort(self._free, self._between(index + 1))
+
+    def give_back(self, start: int, end: int) -> None:
+        """Give back a range that is taken."""
+        index = bisect_left(self._taken, (start, end))
+        self._forget(self._between(index))
+        self._forget(self._between(index + 1))
+        del self._taken[index]
+        insort(self._free, self._between(index))
+
+    def _between(self, index: int) -> tuple[int, int]:
+        """Return what is free before the taken range of that number, or behind the last."""
+        alignment = self._alignment_bytes
+        start = -(-self._taken[index - 1][1] // alignment) * alignment if index else 0
+        stop = self._taken[index][0] if index < len(self._taken) else self._capacity_bytes
+        return stop - start, start
+
+    def _forget(self, free: tuple[int, int]) -> None:
+        del self._free[bisect_left(self._free, free)]
 
 
 class _TimeOrder:
+    """Steps only go on, so that what is live is found by heaps: by its end, and what began before by its price."""
+
     def __init__(self, indexed: IndexedProblem, schedule: OperatorSchedule) -> None:
         self._indexed = indexed
         self._order = schedule.order
         self._uses = indexed.uses(schedule.order)
         self._waiting = [self._entry(residency) for residency in schedule.residencies]
         heapq.heapify(self._waiting)
-        self._live: list[_Placed] = []
-        self._ended: list[_Placed] = []
+        self._free = self._all_free()
+        self._step = 0
+        self._new: list[int] = []
+        self._placed: list[_Placed] = []
+        self._by_stop: list[tuple[int, int]] = []
+        self._by_cost: list[tuple[int, int]] = []
 
     def placed(self) -> tuple[OperatorSchedule, tuple[int, ...]]:
         while self._waiting:
             residency = heapq.heappop(self._waiting)[-1]
-            self._end_before(residency.start)
-            offset = self._offset(residency)
-            while offset is None and self._cut_cheapest(residency.start):
-                offset = self._offset(residency)
+            self._go_to(residency.start)
+            size = self._indexed.sizes_bytes[residency.tensor]
+            offset = self._free.smallest_for(size)
+            while offset is None and self._cut_cheapest():
+                offset = self._free.smallest_for(size)
             if offset is None:
                 self._place_step_anew(residency)
             else:
                 self._place(residency, offset)
-        found = sorted((*self._ended, *self._live), key=lambda one: (one.residency.start, one.residency.tensor))
+        found = sorted(self._placed, key=lambda one: (one.residency.start, one.residency.tensor))
         return OperatorSchedule(self._order, tuple(one.residency for one in found)), tuple(one.offset for one in found)
+
+    def _all_free(self) -> FreeRanges:
+        memory = self._indexed.memory
+        return FreeRanges(memory.capacity_bytes, memory.alignment_bytes)
 
     def _entry(self, residency: PlannedResidency) -> tuple[int, int, int, int, PlannedResidency]:
         """By step; then the least padding and the largest first."""
@@ -59,45 +112,51 @@ class _TimeOrder:
         padding, size = self._indexed.room.padding_bytes[tensor], self._indexed.sizes_bytes[tensor]
         return residency.start, padding, -size, tensor, residency
 
-    def _end_before(self, step: int) -> None:
-        self._ended += (one for one in self._live if one.residency.stop <= step)
-        self._live = [one for one in self._live if one.residency.stop > step]
+    def _go_to(self, step: int) -> None:
+        """What ends by this step ends; what began before it may be cut."""
+        while self._by_stop and self._by_stop[0][0] <= step:
+            _, number = heapq.heappop(self._by_stop)
+            if self._placed[number].is_live:
+                self._end(number)
+        if step > self._step:
+            for number in self._new:
+                cost = self._indexed.load_costs[self._placed[number].residency.tensor]
+                heapq.heappush(self._by_cost, (cost, number))
+            self._new, self._step = [], step
 
-    def _offset(self, residency: PlannedResidency) -> int | None:
-        """Return the start of the smallest gap that takes the residency, None if there is none."""
-        memory, size = self._indexed.memory, self._indexed.sizes_bytes[residency.tensor]
-        best: tuple[int, int] | None = None
-        top = 0
-        ranges = sorted((one.offset, one.end) for one in self._live)
-        for start, end in (*ranges, (memory.capacity_bytes, 0)):
-            gap = start - top
-            if gap >= size and (best is None or gap < best[0]):
-                best = (gap, top)
-            top = max(top, -(-end // memory.alignment_bytes) * memory.alignment_bytes)
-        return None if best is None else best[1]
+    def _end(self, number: int) -> None:
+        one = self._placed[number]
+        one.is_live = False
+        self._free.give_back(one.offset, one.end)
 
     def _place(self, residency: PlannedResidency, offset: int) -> None:
-        self._live.append(_Placed(residency, offset, offset + self._indexed.sizes_bytes[residency.tensor]))
+        number, end = len(self._placed), offset + self._indexed.sizes_bytes[residency.tensor]
+        self._placed.append(_Placed(residency, offset, end))
+        self._free.take(offset, end)
+        self._new.append(number)
+        heapq.heappush(self._by_stop, (residency.stop, number))
 
-    def _cut_cheapest(self, step: int) -> bool:
+    def _cut_cheapest(self) -> bool:
         """Let the cheapest of what began before leave after its last use; it comes back for the next one."""
-        older = [one for one in self._live if one.residency.start < step]
-        if not older:
-            return False
-        cut = min(older, key=lambda one: self._indexed.load_costs[one.residency.tensor])
-        uses = self._uses[cut.residency.tensor]
-        following = bisect_left(uses, step)
-        heapq.heappush(self._waiting, self._entry(replace(cut.residency, start=uses[following])))
-        cut.residency = replace(cut.residency, stop=uses[following - 1] + 1)
-        self._end_before(step)
-        return True
+        while self._by_cost:
+            _, number = heapq.heappop(self._by_cost)
+            cut = self._placed[number]
+            if cut.is_live:
+                uses = self._uses[cut.residency.tensor]
+                following = bisect_left(uses, self._step)
+                heapq.heappush(self._waiting, self._entry(replace(cut.residency, start=uses[following])))
+                cut.residency = replace(cut.residency, stop=uses[following - 1] + 1)
+                self._end(number)
+                return True
+        return False
 
     def _place_step_anew(self, residency: PlannedResidency) -> None:
         """All that is there begins in this step: take it up again, and set one upon the other."""
-        waiting = [self._entry(one) for one in (residency, *(placed.residency for placed in self._live))]
+        waiting = [self._entry(one) for one in (residency, *(self._placed[number].residency for number in self._new))]
         while self._waiting and self._waiting[0][0] == residency.start:
             waiting.append(heapq.heappop(self._waiting))
-        self._live = []
+        del self._placed[len(self._placed) - len(self._new) :]
+        self._free, self._new, self._by_stop, self._by_cost = self._all_free(), [], [], []
         offset, alignment = 0, self._indexed.memory.alignment_bytes
         for *_, one in sorted(waiting):
             self._place(one, offset)
