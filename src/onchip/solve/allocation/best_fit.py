@@ -4,9 +4,24 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Final
 
 from onchip.answer.packing import Buffer, Packing, PackingProblem
 from onchip.solve.run.limits import Run
+
+MOST_PAIRS: Final = 20_000_000
+"""Of buffers of a plan that live together: their lists take some 400 MB."""
+
+
+def has_too_many_pairs(buffers: Sequence[Buffer]) -> bool:
+    """Whether so many buffers live together that only what goes through them in order of time can place them."""
+    pairs = ended = 0
+    stops = sorted(buffer.stop for buffer in buffers)
+    for begun, start in enumerate(sorted(buffer.start for buffer in buffers)):
+        while stops[ended] <= start:
+            ended += 1
+        pairs += begun - ended
+    return pairs > MOST_PAIRS
 
 
 def overlapping_pairs(buffers: Sequence[Buffer]) -> list[list[int]]:

@@ -11,6 +11,7 @@ from itertools import combinations, pairwise
 from onchip.answer.packing import Buffer, PackingProblem
 from onchip.facts.indexed import IndexedProblem
 from onchip.solve.allocation.attempt import Attempt
+from onchip.solve.allocation.best_fit import has_too_many_pairs
 from onchip.solve.allocation.branching import Knowledge
 from onchip.solve.allocation.by_time import place_or_cut_by_time
 from onchip.solve.allocation.windows import clipped, finding_of, hard_stretch
@@ -41,14 +42,18 @@ def place_or_cut(
     """Return a schedule that packs, and its offsets in bytes.
 
     Again and again: find a stretch of steps that does not pack, and the cheapest idle time of one
-    or two tensors without which it does. What that leaves open, or so much work, is placed in order of time.
+    or two tensors without which it does. What that leaves open, or so much work, is placed in order of time; so is
+    what has too many pairs that live together.
     """
     run = run or Run()
     repair = Repair(indexed, schedule, run, most_work)
     for _ in range(MOST_REPAIRS):
         if run.stop is not None or repair.is_spent(WHOLE_NODES):
             break
-        attempt = Attempt(packing_problem(indexed, repair.schedule), run)
+        problem = packing_problem(indexed, repair.schedule)
+        if has_too_many_pairs(problem.buffers):
+            break
+        attempt = Attempt(problem, run)
         attempt.go_on(WHOLE_NODES)
         if attempt.offsets_bytes is not None:
             return repair.schedule, attempt.offsets_bytes

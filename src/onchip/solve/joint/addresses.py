@@ -12,6 +12,7 @@ from onchip.answer.problem import Order
 from onchip.facts.bounds import greatest_need
 from onchip.facts.indexed import IndexedProblem
 from onchip.solve.allocation.attempt import Attempt
+from onchip.solve.allocation.best_fit import has_too_many_pairs
 from onchip.solve.allocation.branching import Knowledge
 from onchip.solve.allocation.cp_sat import pack_by_cp_sat
 from onchip.solve.allocation.repair import packing_problem
@@ -135,6 +136,8 @@ class AddressSearch:
     def _try_to_pack(self, schedule: OperatorSchedule, phase: str, work: float = QUICK_WORK) -> bool:
         """Offer the schedule as it stands if it packs: by branching first, then by another solver for so much work."""
         problem = packing_problem(self._indexed, schedule)
+        if has_too_many_pairs(problem.buffers):
+            return False
         attempt = Attempt(problem, self._run)
         finding = attempt.go_on(BRANCHING_NODES)
         offsets_bytes = attempt.offsets_bytes

@@ -17,6 +17,7 @@ from onchip.answer.program import Plan
 from onchip.answer.result import Result, Status
 from onchip.facts.fitting import operators_that_do_not_fit
 from onchip.facts.indexed import IndexedProblem
+from onchip.solve.allocation.best_fit import has_too_many_pairs
 from onchip.solve.allocation.greedy_by_size import order_by_size, place_by_size
 from onchip.solve.allocation.repair import packing_problem, place_or_cut
 from onchip.solve.joint.incumbent import Incumbent
@@ -84,13 +85,16 @@ def place_by_size_or_evict(
 ) -> tuple[OperatorSchedule, tuple[int, ...]]:
     """Place by size; while a residency ends above the capacity, one in its way (or itself) leaves for a while.
 
-    Which one is the least by `rank`. What is left when nothing can leave or the time is up is placed in order of time.
+    Which one is the least by `rank`. What is left when nothing can leave or the time is up is placed in order of time,
+    and so are more pairs that live together than lists can hold.
     """
     capacity = indexed.memory.capacity_bytes
     residencies = list(schedule.residencies)
     while run.stop is None:
         current = OperatorSchedule(schedule.order, tuple(residencies))
         problem = packing_problem(indexed, current)
+        if has_too_many_pairs(problem.buffers):
+            break
         offsets = place_by_size(problem)
         ends = [offset + buffer.size_bytes for offset, buffer in zip(offsets, problem.buffers, strict=True)]
         too_high = next((i for i in order_by_size(problem) if ends[i] > capacity), None)
