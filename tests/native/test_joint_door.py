@@ -87,6 +87,14 @@ def test_a_joint_search_that_is_asked_to_stop_has_no_plan() -> None:
     assert joint_search(joint_tensor(units=5)).run(native.StopToken()) is native.JointOutcome.EXHAUSTED
 
 
+def test_what_is_stopped_before_its_first_state_stands_proves_nothing() -> None:
+    token = native.StopToken()
+    token.ask()
+    search = joint_search(upper_bound=7)
+    assert search.run(token) is native.JointOutcome.STOPPED
+    assert (search.moves, search.lower_bound) == ([], 0)
+
+
 def _any_list(random: Random, stop: int) -> list[int]:
     items = sorted(random.sample(range(stop), random.randint(0, min(stop, 3))))
     return items if random.random() < 0.98 else [random.randint(-2, stop + 2) for _ in range(3)]

@@ -47,6 +47,7 @@ Outcome Search::run(const StopToken& stop) {
 Outcome Search::go_on(const StopToken& stop) {
     auto& [options, tables, budget, sets, states, frontier, queue, evictions] = *parts_;
     Index state = states.build_root(stop);
+    if (state == none) return Outcome::stopped;
     while (true) {
         if (state != none && frontier.enter(state)) {
             states_.fetch_add(1, std::memory_order_relaxed);
