@@ -6,38 +6,17 @@ from dataclasses import replace
 
 import pytest
 
-from onchip.answer.problem import Count, Order, Problem
+from onchip.answer.problem import Count, Problem
 from onchip.answer.result import Stop
 from onchip.arch.memory import Memory
-from onchip.facts.bounds import greatest_need
 from onchip.facts.indexed import IndexedProblem
 from onchip.ir.graph import Graph
 from onchip.native import JointOutcome, JointSearch, StopToken
 from onchip.solve.joint.search import UNLIMITED, BestFirstSearch, SearchOutcome, joint_operators, joint_tensors
-from onchip.solve.ordering.min_peak import min_peak_bytes
-from onchip.solve.run.compose import non_compulsory_cost, schedule_of_moves
 from onchip.solve.run.limits import Run
 from oracles.joint_search import PlainSearch
 from oracles.one_scratchpad import random_graph
-
-
-def tight_problem(seed: int) -> IndexedProblem:
-    """A graph of up to 24 operators, between M_R and M_P, sometimes aligned or in the given order."""
-    graph = random_graph(seed, operators=24, window=8)
-    count = Count.ALL if seed % 3 == 0 else Count.ACTIVATIONS
-    order = Order.GIVEN if seed % 5 == 0 else Order.FREE
-    roomy = Problem(graph, (Memory("sram", 10**6, 1 + seed % 4),), order=order, count=count)
-    least, most = greatest_need(roomy).need_bytes, min_peak_bytes(roomy, Run()).objective_value
-    assert most is not None
-    capacity = least + (most - least) * (seed % 7) // 7
-    return IndexedProblem.of(Problem(graph, (Memory("sram", capacity, 1 + seed % 4),), order=order, count=count))
-
-
-def cost_of(indexed: IndexedProblem, outcome: SearchOutcome) -> int:
-    """What the moves of an outcome really cost."""
-    assert outcome.moves is not None
-    assert sorted(move.operator for move in outcome.moves) == list(range(indexed.operator_count))
-    return non_compulsory_cost(indexed, schedule_of_moves(indexed, outcome.moves))
+from support.tight_problems import cost_of, tight_problem
 
 
 @pytest.mark.parametrize("seed", range(60))

@@ -51,6 +51,7 @@ class JointSearch:
         seed: int = 0,
         most_states: int = ...,
         most_bytes: int = ...,
+        workers: int = 1,
     ) -> None: ...
     def run(self, stop: StopToken) -> JointOutcome:
         """Search, once; raises RuntimeError the second time."""
@@ -65,7 +66,7 @@ class JointSearch:
 
     @property
     def cost(self) -> int:
-        """What the plan found costs; -1 before."""
+        """What the plan found costs; -1 before. Several workers that were stopped may have one that is not proven."""
 
     @property
     def moves(self) -> list[tuple[int, list[int]]]:

@@ -27,6 +27,7 @@ using Cost = std::int64_t;
 inline constexpr Index none = -1;
 inline constexpr std::int64_t most_in_all = std::int64_t{1} << 60;
 inline constexpr std::int64_t unlimited = std::int64_t{1} << 62;
+inline constexpr Index most_workers = 256;
 
 struct Tensor {
     Units units = 1;
@@ -59,6 +60,7 @@ struct Options {
     std::uint64_t seed = 0;
     std::int64_t most_states = unlimited;
     std::int64_t most_bytes = unlimited;
+    Index workers = 1;  // threads; with one the same is found in the same order each time
 
     // Throws std::invalid_argument for what goes beyond 64 bits.
     void check(const Problem& problem) const;
@@ -82,24 +84,20 @@ public:
     Outcome run(const StopToken& stop);
 
     // How far it is, for any thread at any time: the states built and choices listed, and a bound on every plan's cost.
-    std::int64_t states() const { return states_.load(std::memory_order_relaxed); }
-    Cost lower_bound() const { return lower_bound_.load(std::memory_order_relaxed); }
+    std::int64_t states() const;
+    Cost lower_bound() const;
 
-    // Of the plan found, once `run` has returned.
+    // Of the plan found, once `run` has returned. Several workers may have one when they are stopped, which is not
+    // proven to be the cheapest.
     Cost cost() const;
     std::vector<Move> moves() const;
 
 private:
     struct Parts;
 
-    Outcome go_on(const StopToken& stop);
-    bool defer_children(Index state, const StopToken& stop);
-
     std::unique_ptr<Parts> parts_;
-    std::atomic<std::int64_t> states_{0};
-    std::atomic<Cost> lower_bound_{0};
     std::atomic<bool> is_begun_{false};
-    std::atomic<Index> goal_{none};
+    std::atomic<bool> is_over_{false};
 };
 
 }  // namespace onchip::joint

@@ -39,12 +39,13 @@ void add_joint(nb::module_& module) {
         .def(
             "__init__",
             [](Search* place, std::vector<Tensor> tensors, std::vector<Operator> operators, Units capacity_units,
-               Cost upper_bound, Cost greed, std::uint64_t seed, std::int64_t most_states, std::int64_t most_bytes) {
+               Cost upper_bound, Cost greed, std::uint64_t seed, std::int64_t most_states, std::int64_t most_bytes,
+               Index workers) {
                 new (place) Search(Problem{std::move(tensors), std::move(operators), capacity_units},
-                                   Options{upper_bound, greed, seed, most_states, most_bytes});
+                                   Options{upper_bound, greed, seed, most_states, most_bytes, workers});
             },
             "tensors"_a, "operators"_a, nb::kw_only(), "capacity_units"_a, "upper_bound"_a = unlimited, "greed"_a = 0,
-            "seed"_a = 0, "most_states"_a = unlimited, "most_bytes"_a = unlimited)
+            "seed"_a = 0, "most_states"_a = unlimited, "most_bytes"_a = unlimited, "workers"_a = 1)
         .def("run", &Search::run, "stop"_a, nb::call_guard<nb::gil_scoped_release>())
         .def_prop_ro("states", &Search::states)
         .def_prop_ro("lower_bound", &Search::lower_bound)

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <algorithm>
+#include <atomic>
 #include <deque>
 #include <map>
 #include <memory_resource>
@@ -13,6 +14,13 @@
 #include "joint_sets.hpp"
 
 namespace onchip::joint {
+
+// How far a search is; only plans below the upper bound count, which is that of the best plan found in it.
+struct Progress {
+    std::atomic<std::int64_t> states{0};
+    std::atomic<Cost> lower_bound{0};
+    std::atomic<Cost> upper_bound{unlimited};
+};
 
 // The problem, and what follows from it alone.
 struct Tables {
@@ -73,7 +81,19 @@ struct State {
     Index parent = none;
     Index evicted = none;  // the set that left before the first of its operators
     Index peer = none;     // the next state that has executed the same
+    Index lane = 0;        // where the parent is, and the set that left (joint_lanes.hpp)
     bool is_dominated = false;
+};
+
+// States with their rows and moves on the way to another lane; `first_move` counts from the parcel's first.
+struct Parcel {
+    std::vector<State> states;
+    std::vector<Word> rows;
+    std::vector<Index> moves;
+    Cost least_cost = unlimited;
+
+    void append(const Parcel& more);
+    void clear();
 };
 
 // The states built so far, and how one comes from another.
@@ -93,6 +113,8 @@ public:
     Index build_root(const StopToken& stop);
     Index build(Index parent, Index runs, Index evicted, Cost cost, const StopToken& stop);
     void drop_last();
+    void move_last_to(Parcel& parcel);
+    Index take(const Parcel& parcel, std::size_t at);
 
     // The operators that a state ran after its parent.
     std::span<const Index> moves(Index state) const;
@@ -162,10 +184,17 @@ public:
         Cost cost = 0;
     };
 
-    Queue(const Options& options, Budget& budget) : options_(options), by_priority_(&budget) {}
+    Queue(const Options& options, const Progress& progress, Budget& budget)
+        : options_(options), progress_(progress), by_priority_(&budget) {}
 
-    bool is_empty() const { return by_priority_.empty(); }
-    bool accepts(Cost cost) const { return cost < options_.upper_bound; }
+    bool accepts(Cost cost) const { return cost < progress_.upper_bound.load(std::memory_order_relaxed); }
+    bool has_any() const { return !by_priority_.empty() && accepts(floor()); }
+
+    // What is deferred costs at least so much; a greedy search does not know.
+    Cost floor() const {
+        if (by_priority_.empty()) return unlimited;
+        return options_.greed == 0 ? by_priority_.begin()->first.priority : 0;
+    }
 
     // The child costs so much, `steps` operators being executed then.
     void push(const Deferred& child, Cost cost, Index steps);
@@ -181,6 +210,7 @@ private:
     };
 
     const Options& options_;
+    const Progress& progress_;
     std::pmr::map<Key, std::pmr::deque<Deferred>> by_priority_;
     std::uint64_t popped_ = 0;
 };

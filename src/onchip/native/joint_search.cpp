@@ -1,30 +1,26 @@
-// Best first: the cheapest child that is deferred is built, unless another state makes it useless.
+// Lanes, side by side, and the plan that they have found.
 
 #include <stdexcept>
+#include <system_error>
+#include <thread>
 
-#include "joint_parts.hpp"
+#include "joint_lanes.hpp"
 
 namespace onchip::joint {
 
 struct Search::Parts {
-    Parts(const Problem& problem, const Options& asked)
-        : options(asked),
-          tables(problem),
-          budget(asked.most_bytes),
-          sets(budget),
-          states(tables, sets, budget),
-          frontier(tables, states, budget),
-          queue(options, budget),
-          evictions(tables, states, sets, queue, budget) {}
+    Parts(const Problem& problem, const Options& asked) : options(asked), tables(problem), exchange(progress, options) {
+        progress.upper_bound = options.upper_bound;
+        for (Index number = 0; number < options.workers; ++number) {
+            lanes.push_back(std::make_unique<Lane>(number, tables, options, progress, exchange));
+        }
+    }
 
     Options options;
     Tables tables;
-    Budget budget;
-    EvictedSets sets;
-    States states;
-    Frontier frontier;
-    Queue queue;
-    Evictions evictions;
+    Progress progress;
+    Exchange exchange;
+    std::vector<std::unique_ptr<Lane>> lanes;
 };
 
 Search::Search(const Problem& problem, const Options& options) {
@@ -35,77 +31,48 @@ Search::Search(const Problem& problem, const Options& options) {
 
 Search::~Search() = default;
 
+std::int64_t Search::states() const {
+    return parts_->progress.states.load(std::memory_order_relaxed);
+}
+
+Cost Search::lower_bound() const {
+    return parts_->progress.lower_bound.load(std::memory_order_relaxed);
+}
+
 Outcome Search::run(const StopToken& stop) {
     if (is_begun_.exchange(true)) throw std::logic_error("a search runs once");
+    auto& [options, tables, progress, exchange, lanes] = *parts_;
+    std::vector<std::jthread> others;
     try {
-        return go_on(stop);
-    } catch (const std::bad_alloc&) {
-        return Outcome::memory_spent;
-    }
-}
-
-Outcome Search::go_on(const StopToken& stop) {
-    auto& [options, tables, budget, sets, states, frontier, queue, evictions] = *parts_;
-    Index state = states.build_root(stop);
-    if (state == none) return Outcome::stopped;
-    while (true) {
-        if (state != none && frontier.enter(state)) {
-            states_.fetch_add(1, std::memory_order_relaxed);
-            if (states[state].steps == tables.operator_count) {
-                goal_ = state;
-                return Outcome::found;
-            }
-            if (!defer_children(state, stop)) return Outcome::stopped;
-        } else if (state != none) {
-            states.drop_last();
+        for (Index more = 1; more < options.workers; ++more) {
+            others.emplace_back(&Lane::run, lanes[more].get(), std::cref(stop));
         }
-        if (queue.is_empty()) return Outcome::exhausted;
-        if (stop.is_asked()) return Outcome::stopped;
-        if (this->states() >= options.most_states) return Outcome::states_spent;
-        const auto [next, cost] = queue.pop();
-        state = none;
-        if (states[next.parent].is_dominated) continue;
-        if (options.greed == 0) lower_bound_.store(cost, std::memory_order_relaxed);
-        if (next.following == none) {
-            state = states.build(next.parent, next.runs, next.evicted, cost, stop);
-            if (state == none) return Outcome::stopped;
-        } else {
-            states_.fetch_add(1, std::memory_order_relaxed);
-            if (!evictions.defer(next, stop)) return Outcome::stopped;
-        }
+    } catch (const std::system_error&) {
+        exchange.end(Outcome::memory_spent);
     }
-}
-
-// Defers every child of a state; false if asked to stop.
-bool Search::defer_children(Index state, const StopToken& stop) {
-    auto& [options, tables, budget, sets, states, frontier, queue, evictions] = *parts_;
-    for (Index at = 0; at < tables.operator_words; ++at) {
-        Word left = states.ready(state)[at];
-        while (left != 0) {
-            const Index runs = at * word_bits + take_lowest(left);
-            const Cost cost = states[state].cost;
-            if (!states.fits(state, runs)) {
-                if (!evictions.defer({state, runs, none, 0}, stop)) return false;
-            } else if (queue.accepts(cost)) {
-                queue.push({state, runs, none, none}, cost, states[state].steps + 1);
-            }
-        }
-    }
-    return !stop.is_asked();
+    lanes.front()->run(stop);
+    others.clear();
+    is_over_ = true;
+    return exchange.outcome();
 }
 
 Cost Search::cost() const {
-    return goal_ == none ? none : parts_->states[goal_].cost;
+    return is_over_ ? parts_->exchange.cost() : none;
 }
 
 std::vector<Move> Search::moves() const {
     std::vector<Move> moves;
-    for (Index state = goal_; state != none; state = parts_->states[state].parent) {
-        const std::span<const Index> operators = parts_->states.moves(state);
+    if (!is_over_) return moves;
+    for (Place at = parts_->exchange.goal(); at.state != none;) {
+        const States& states = parts_->lanes[at.lane]->states();
+        const State& state = states[at.state];
+        const std::span<const Index> operators = states.moves(at.state);
         for (auto one = operators.rbegin(); one != operators.rend(); ++one) moves.push_back({*one, {}});
-        if (operators.empty()) continue;
-        parts_->sets.visit(parts_->states[state].evicted,
-                           [&](Index tensor) { moves.back().evicted.push_back(tensor); });
+        if (!operators.empty()) {
+            parts_->lanes[state.lane]->sets().visit(state.evicted,
+                                                    [&](Index tensor) { moves.back().evicted.push_back(tensor); });
+        }
+        at = {state.lane, state.parent};
     }
     std::ranges::reverse(moves);
     return moves;

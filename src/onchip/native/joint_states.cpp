@@ -30,6 +30,46 @@ void States::drop_last() {
     states_.pop_back();
 }
 
+void Parcel::append(const Parcel& more) {
+    for (State one : more.states) {
+        one.first_move += moves.size();
+        states.push_back(one);
+    }
+    rows.insert(rows.end(), more.rows.begin(), more.rows.end());
+    moves.insert(moves.end(), more.moves.begin(), more.moves.end());
+    least_cost = std::min(least_cost, more.least_cost);
+}
+
+void Parcel::clear() {
+    states.clear();
+    rows.clear();
+    moves.clear();
+    least_cost = unlimited;
+}
+
+void States::move_last_to(Parcel& parcel) {
+    const Index last = size() - 1;
+    const std::span<const Index> ran = moves(last);
+    parcel.states.push_back(states_[last]);
+    parcel.states.back().first_move = parcel.moves.size();
+    parcel.rows.insert(parcel.rows.end(), row(last), row(last) + row_words_);
+    parcel.moves.insert(parcel.moves.end(), ran.begin(), ran.end());
+    parcel.least_cost = std::min(parcel.least_cost, states_[last].cost);
+    drop_last();
+}
+
+// A state of a parcel becomes the last one.
+Index States::take(const Parcel& parcel, std::size_t at) {
+    const std::size_t first = parcel.states[at].first_move;
+    const std::size_t stop = at + 1 < parcel.states.size() ? parcel.states[at + 1].first_move : parcel.moves.size();
+    const Index state = add_row();
+    states_[state] = parcel.states[at];
+    states_[state].first_move = moves_.size();
+    moves_.insert(moves_.end(), parcel.moves.data() + first, parcel.moves.data() + stop);
+    std::copy_n(parcel.rows.data() + row_words_ * at, row_words_, row(state));
+    return state;
+}
+
 std::span<const Index> States::moves(Index state) const {
     const std::size_t first = states_[state].first_move;
     const std::size_t stop = state + 1 < size() ? states_[state + 1].first_move : moves_.size();

@@ -53,6 +53,7 @@ void Options::check(const Problem& problem) const {
     require(0 <= greed && greed <= most_in_all / steps, "greed is not between 0 and 2^60 for all operators", 0);
     require(0 <= most_states && most_states <= unlimited, "a limit of states is not between 0 and 2^62", 0);
     require(0 <= most_bytes && most_bytes <= unlimited, "a limit of bytes is not between 0 and 2^62", 0);
+    require(0 < workers && workers <= most_workers, "workers are not between 1 and 256", 0);
 }
 
 Tables::Tables(const Problem& problem)

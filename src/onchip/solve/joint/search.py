@@ -18,11 +18,16 @@ from onchip.solve.run.limits import Run
 MOST_BYTES: Final = 5 << 30
 UNLIMITED: Final = 1 << 62
 LARGEST_SUM: Final = 1 << 60
+MOST_WORKERS: Final = 256
+STATES_ALONE: Final = 1 << 16
+"""Below so many states several workers would begin for nothing."""
 
 
 @dataclass(frozen=True, slots=True)
 class SearchOutcome:
-    """`moves` and `cost` are None unless an optimum was found; `lower_bound` holds in any case.
+    """`moves` and `cost` are None unless a plan was found, which is optimal if the search completed without greed.
+
+    `lower_bound` holds in any case; several workers that are stopped may have a plan that is above it.
 
     `states` counts those built and kept, and the choices of evictions that were listed.
     """
@@ -39,6 +44,8 @@ class BestFirstSearch:
 
     With `greed`, each executed operator counts as so much cost saved: plans are found at once, and only an exhausted
     search proves anything. Another `seed` breaks ties otherwise, so that another of several optima is found.
+
+    One worker searches `states_alone` states; what needs more is begun anew by all workers of the run.
     """
 
     def __init__(
@@ -50,43 +57,61 @@ class BestFirstSearch:
         upper_bound: int = UNLIMITED,
         seed: int = 0,
         greed: int = 0,
+        states_alone: int = STATES_ALONE,
     ) -> None:
+        self._indexed = indexed
         self._run = run
         self._upper_bound = min(upper_bound, UNLIMITED)
-        self._search: JointSearch | None = None
-        if _is_countable(indexed):
-            self._search = JointSearch(
-                joint_tensors(indexed),
-                joint_operators(indexed),
-                capacity_units=min(indexed.room.capacity_units, LARGEST_SUM),
-                upper_bound=self._upper_bound,
-                greed=greed,
-                seed=seed,
-                most_states=min(run.limits.node_limit or UNLIMITED, state_limit),
-                most_bytes=MOST_BYTES,
-            )
+        self._seed = seed
+        self._greed = greed
+        self._most_states = min(run.limits.node_limit or UNLIMITED, state_limit)
+        self._states_alone = states_alone
 
     def solve(self) -> SearchOutcome:
         """Search until done, stopped, or out of memory, which it is at once where sums need more than 60 bits.
 
         Where nothing costs less than the upper bound, `cost` is None and `lower_bound` the upper bound.
         """
-        search, token = self._search, StopToken()
-        if search is None:
+        if not _is_countable(self._indexed):
             return SearchOutcome(None, None, 0, 0, Stop.MEMORY_LIMIT)
+        workers = min(self._run.limits.workers, MOST_WORKERS)
+        if workers == 1 or self._most_states <= self._states_alone:
+            return self._searched(1, self._most_states)
+        alone = self._searched(1, self._states_alone)
+        if alone.stop is not Stop.NODE_LIMIT:
+            return alone
+        return self._searched(workers, self._most_states - alone.states, alone.lower_bound, alone.states)
+
+    def _searched(self, workers: int, most_states: int, bound: int = 0, states: int = 0) -> SearchOutcome:
+        """Search by so many workers for so many states; the bound and the states are of what was searched before."""
+        indexed, token = self._indexed, StopToken()
+        search = JointSearch(
+            joint_tensors(indexed),
+            joint_operators(indexed),
+            capacity_units=min(indexed.room.capacity_units, LARGEST_SUM),
+            upper_bound=self._upper_bound,
+            greed=self._greed,
+            seed=self._seed,
+            most_states=most_states,
+            most_bytes=MOST_BYTES,
+            workers=workers,
+        )
 
         def report() -> None:
-            self._run.report(None, search.lower_bound, f"{search.states} states")
+            self._run.report(None, max(bound, search.lower_bound), f"{states + search.states} states")
 
         found = run_watched(lambda: search.run(token), token.ask, self._run, report)
-        bound, states = search.lower_bound, search.states
-        if found is JointOutcome.FOUND:
-            moves = tuple(SearchMove(operator, tuple(sorted(evicted))) for operator, evicted in search.moves)
-            return SearchOutcome(moves, search.cost, bound, states, Stop.COMPLETED)
+        best_bound, all_states = max(bound, search.lower_bound), states + search.states
         if found is JointOutcome.EXHAUSTED:
-            return SearchOutcome(None, None, self._upper_bound, states, Stop.COMPLETED)
-        stop = Stop.MEMORY_LIMIT if found is JointOutcome.MEMORY_SPENT else Stop.NODE_LIMIT
-        return SearchOutcome(None, None, bound, states, self._run.stop or stop)
+            return SearchOutcome(None, None, self._upper_bound, all_states, Stop.COMPLETED)
+        stop = Stop.COMPLETED
+        if found is not JointOutcome.FOUND:
+            spent = Stop.MEMORY_LIMIT if found is JointOutcome.MEMORY_SPENT else Stop.NODE_LIMIT
+            stop = self._run.stop or spent
+        if search.cost < 0:
+            return SearchOutcome(None, None, best_bound, all_states, stop)
+        moves = tuple(SearchMove(operator, tuple(sorted(evicted))) for operator, evicted in search.moves)
+        return SearchOutcome(moves, search.cost, best_bound, all_states, stop)
 
 
 def _is_countable(indexed: IndexedProblem) -> bool:

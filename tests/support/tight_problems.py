@@ -1,0 +1,32 @@
+"""Random problems for the joint search, as tight as they can be, and what its moves cost."""
+
+from __future__ import annotations
+
+from onchip.answer.problem import Count, Order, Problem
+from onchip.arch.memory import Memory
+from onchip.facts.bounds import greatest_need
+from onchip.facts.indexed import IndexedProblem
+from onchip.solve.joint.search import SearchOutcome
+from onchip.solve.ordering.min_peak import min_peak_bytes
+from onchip.solve.run.compose import non_compulsory_cost, schedule_of_moves
+from onchip.solve.run.limits import Run
+from oracles.one_scratchpad import random_graph
+
+
+def tight_problem(seed: int) -> IndexedProblem:
+    """A graph of up to 24 operators, between M_R and M_P, sometimes aligned or in the given order."""
+    graph = random_graph(seed, operators=24, window=8)
+    count = Count.ALL if seed % 3 == 0 else Count.ACTIVATIONS
+    order = Order.GIVEN if seed % 5 == 0 else Order.FREE
+    roomy = Problem(graph, (Memory("sram", 10**6, 1 + seed % 4),), order=order, count=count)
+    least, most = greatest_need(roomy).need_bytes, min_peak_bytes(roomy, Run()).objective_value
+    assert most is not None
+    capacity = least + (most - least) * (seed % 7) // 7
+    return IndexedProblem.of(Problem(graph, (Memory("sram", capacity, 1 + seed % 4),), order=order, count=count))
+
+
+def cost_of(indexed: IndexedProblem, outcome: SearchOutcome) -> int:
+    """What the moves of an outcome really cost."""
+    assert outcome.moves is not None
+    assert sorted(move.operator for move in outcome.moves) == list(range(indexed.operator_count))
+    return non_compulsory_cost(indexed, schedule_of_moves(indexed, outcome.moves))
