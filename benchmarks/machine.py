@@ -22,6 +22,7 @@ import onnx
 from onnx import numpy_helper
 
 from onchip import Graph, Limits, Memory, Order, Problem, Role, plan_problem, read_network
+from onchip.answer.bindings import Bindings
 from onchip.formats.onnx.kernels import OnnxKernels
 from onchip.reports.shared.execution import GREATEST_RELATIVE_DIFFERENCE
 from onchip.simulate.machine import run_plan_on_machine
@@ -66,7 +67,7 @@ def ways() -> Iterator[tuple[str, Order]]:
 def rows_of(name: str, path: Path) -> Iterator[Row]:
     """Plan and run one model in all ways."""
     graph = read_network(str(path))
-    kernels = OnnxKernels(graph, path, {}, random_weights=1)
+    kernels = OnnxKernels(graph, path, Bindings(), random_weights=1)
     inputs = {tensor.name: kernels.network_input(tensor) for tensor in graph.with_role(Role.INPUT)}
     roomy = roomy_problem(graph, Problem(graph, (Memory("sram", 1),)).count)
     reference = run_in_given_order(roomy, kernels, inputs)
@@ -119,7 +120,7 @@ def _row(
 def recorded_difference(path: Path) -> float:
     """The greatest |a - b| / (absolute + relative |b|) from the recorded output, 1 being the most allowed."""
     graph: Graph = read_network(str(path))
-    kernels = OnnxKernels(graph, path, {})
+    kernels = OnnxKernels(graph, path, Bindings())
     (tensor,) = graph.with_role(Role.INPUT)
     shape = tensor.shape or ()
     ramp = (np.arange(np.prod(shape)).reshape(shape) / np.prod(shape)).astype(np.float32)

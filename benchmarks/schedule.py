@@ -25,6 +25,7 @@ from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Final
 
+from onchip.answer.bindings import Bindings
 from onchip.answer.document import ScheduleDocument
 from onchip.app.check_schedule import ScheduleFile
 from onchip.app.kernels import RunValues
@@ -112,7 +113,9 @@ def row_of(network: NetworkToSchedule, accelerator: str, seconds: float, *, runs
     """Schedule it freely, execute that if asked to, and layer by layer; whatever fails is in the row."""
     row = ScheduleRow(network.name, accelerator, "refused")
     schedule_network(ScheduleRequest("lenet5", accelerator, limits=Limits(WARMING_SECONDS), uses_cache=False))
-    request = ScheduleRequest(network.source, accelerator, dims=network.dims, limits=Limits(seconds), uses_cache=False)
+    request = ScheduleRequest(
+        network.source, accelerator, bindings=Bindings(network.dims), limits=Limits(seconds), uses_cache=False
+    )
     try:
         outcome = schedule_network(request)
         row = _filled(row, outcome)

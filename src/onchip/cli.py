@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shlex
 from collections.abc import Sequence
+from dataclasses import asdict
 from functools import cache, partial
 from typing import Annotated
 
@@ -12,7 +13,6 @@ import typer
 import typer.main
 
 from onchip.commands.audit import AuditOptions, audit_command
-from onchip.commands.cache_trouble import cache_trouble_said_once
 from onchip.commands.check import CheckOptions, check_command
 from onchip.commands.completion import COMPLETION_VARIABLE
 from onchip.commands.defect import contradiction_of, save_case
@@ -29,7 +29,8 @@ from onchip.commands.run import RunOptions, TimeOptions, run_command, time_comma
 from onchip.commands.schedule import ScheduleVerbOptions, schedule_command
 from onchip.commands.started import verb_begins
 from onchip.commands.verb import add_verb
-from onchip.errors import InputError, InternalError, OnchipError, UsageError
+from onchip.commands.warned import warnings_said_once
+from onchip.errors import InputError, InternalError, OnchipError, OpenDimensionsError, UsageError
 from onchip.reports.shared.output import stream_error, write, write_error, write_line
 from onchip.solve.run.start import StoppedError
 
@@ -98,7 +99,7 @@ def run(arguments: Sequence[str], seconds_ago: float = 0.0) -> int:
         command.main([*arguments], prog_name="onchip")  # answers the shell, and ends
     try:
         with (
-            cache_trouble_said_once(),
+            warnings_said_once(),
             command.make_context("onchip", list(arguments), obj=tuple(arguments)) as context,
         ):
             code = command.invoke(context)
@@ -119,10 +120,22 @@ def run(arguments: Sequence[str], seconds_ago: float = 0.0) -> int:
         refusal = InputError("it takes more memory than there is", expected="a smaller input, or more memory")
     except Exception as error:  # whatever else is raised is a defect
         return _end_of_defect(error, arguments)
+    if isinstance(refusal, OpenDimensionsError):
+        return _end_of_question(refusal, arguments)
     write_error(refusal, as_json="--json" in arguments)
     for options in refusal.try_next if isinstance(refusal, UsageError) else ():
         write_line(f"  try: onchip {shlex.join(arguments)} {options}")
     return code_of_refusal(refusal)
+
+
+def _end_of_question(error: OpenDimensionsError, arguments: Sequence[str]) -> int:
+    """Say which sizes a network leaves open, and what to ask instead."""
+    command = f"onchip {shlex.join(arguments)} {error.options}"
+    error.expected = f"sizes, such as: {command}"
+    open_dimensions = [asdict(each) for each in error.open_dimensions]
+    more = {"open_dimensions": open_dimensions, "command": command}
+    write_error(error, as_json="--json" in arguments, more=more)
+    return code_of_refusal(error)
 
 
 def _unreadable(error: OSError) -> InputError:
@@ -134,7 +147,7 @@ def _end_of_defect(error: Exception, arguments: Sequence[str]) -> int:
     refusal, saved = contradiction_of(error), save_case(arguments, error)
     case = "with what was asked (no folder could be written to)" if saved is None else f"with {saved}"
     refusal.expected = f"no such defect of onchip: please report it {case}"
-    write_error(refusal, as_json="--json" in arguments, saved=None if saved is None else str(saved))
+    write_error(refusal, as_json="--json" in arguments, more={"saved": None if saved is None else str(saved)})
     return code_of_refusal(refusal)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Self
 
 
@@ -44,6 +45,31 @@ class GraphError(InputError):
     """A network that is not a graph onchip can plan."""
 
 
+@dataclass(frozen=True, slots=True)
+class OpenDimension:
+    """A dimension of a network input that has no size; without an axis the input has no shape at all."""
+
+    input: str
+    axis: int | None
+    symbol: str | None
+
+    def __str__(self) -> str:
+        if self.symbol is not None:
+            return f"symbol {self.symbol!r} (axis {self.axis} of {self.input!r})"
+        return f"the shape of {self.input!r}" if self.axis is None else f"axis {self.axis} of {self.input!r}"
+
+
+class OpenDimensionsError(GraphError):
+    """A network whose inputs have open dimensions: all of them, and options with which it can be read."""
+
+    def __init__(self, open_dimensions: tuple[OpenDimension, ...], options: str) -> None:
+        count, listed = len(open_dimensions), ", ".join(str(each) for each in open_dimensions)
+        what = f"its inputs have {count} open dimension{'s' if count > 1 else ''}: {listed}"
+        super().__init__(what, expected=f"sizes, such as {options}")
+        self.open_dimensions = open_dimensions
+        self.options = options
+
+
 class AcceleratorError(InputError):
     """An accelerator that cannot be."""
 
@@ -67,6 +93,10 @@ class OutputError(OnchipError):
 
 class InternalError(OnchipError):
     """A defect of onchip itself, such as a plan of its own that failed verification."""
+
+
+class NetworkWarning(UserWarning):
+    """What was read of a network is not all that its file says, or is more than it needs."""
 
 
 class CacheWarning(UserWarning):

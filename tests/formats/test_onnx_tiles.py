@@ -10,6 +10,7 @@ import pytest
 from onnx import TensorProto, numpy_helper
 from onnx.helper import make_node
 
+from onchip.answer.bindings import Bindings
 from onchip.answer.document import Granularity, Reading, Split
 from onchip.answer.problem import Count, Problem
 from onchip.app.networks import read_network
@@ -56,7 +57,7 @@ def test_tiles_of_a_model_give_what_the_model_gives(
     problem = Problem(whole, (Memory("sram", 1000), Memory("other", 700)), count=count)
     tiled = replace(problem, graph=split_operators(problem, when, is_model=True))
     assert len(tiled.graph.operators) > len(whole.operators) + 5
-    kernels = OnnxTileKernels(tiled.graph, whole, OnnxKernels(whole, path, {}))
+    kernels = OnnxTileKernels(tiled.graph, whole, OnnxKernels(whole, path, Bindings()))
     inputs = {tensor.name: kernels.network_input(tensor) for tensor in tiled.graph.with_role(Role.INPUT)}
     outputs = run_in_given_order(tiled, kernels, inputs).outputs
     assert kernels.difference_from_whole_model(inputs, outputs) < 1e-6
@@ -73,7 +74,7 @@ def test_tiles_of_a_product_of_squares_do_not_depend_on_which_stands_on_the_left
     problem = Problem(whole, (Memory("sram", 192),))
     tiled = replace(problem, graph=split_operators(problem, Split.AUTO, is_model=True))
     assert len(tiled.graph.operators) == 3
-    kernels = OnnxTileKernels(tiled.graph, whole, OnnxKernels(whole, path, {}))
+    kernels = OnnxTileKernels(tiled.graph, whole, OnnxKernels(whole, path, Bindings()))
     inputs = {tensor.name: kernels.network_input(tensor) for tensor in tiled.graph.with_role(Role.INPUT)}
     outputs = run_in_given_order(tiled, kernels, inputs).outputs
     assert kernels.difference_from_whole_model(inputs, outputs) < 1e-6
@@ -84,7 +85,7 @@ def test_a_band_of_an_input_is_a_region_of_what_is_handed_in(tmp_path: Path) -> 
     whole = read_network(str(path), Reading())
     problem = Problem(whole, (Memory("sram", 1000),))
     graph = split_operators(problem, Split.AUTO, is_model=True)
-    kernels = OnnxTileKernels(graph, whole, OnnxKernels(whole, path, {}))
+    kernels = OnnxTileKernels(graph, whole, OnnxKernels(whole, path, Bindings()))
     band = graph.with_role(Role.INPUT)[1]
     assert band.region is not None
     array = np.arange(360, dtype=np.float32).reshape(1, 3, 12, 10)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -12,54 +11,22 @@ import pytest
 from onnx import TensorProto, numpy_helper
 from onnx.helper import make_node
 
+from onchip.answer.bindings import Bindings
 from onchip.answer.document import Granularity, Reading
 from onchip.answer.problem import Count, Problem
 from onchip.app.networks import read_network
 from onchip.app.plan import plan_problem
 from onchip.arch.memory import Memory
 from onchip.errors import GraphError, InputError
-from onchip.facts.bounds import greatest_need
 from onchip.formats.onnx.kernels import OnnxKernels, relative_difference
 from onchip.formats.onnx.runtime import aligned
-from onchip.ir.graph import Graph
 from onchip.ir.tensor import Role
-from onchip.simulate.machine import MachineRun, run_plan_on_machine
+from onchip.simulate.machine import run_plan_on_machine
 from onchip.simulate.reference import run_in_given_order
-from onchip.verify.verifier import verify
 from support.onnx_networks import LIGHT_MODELS, integers, model, value
+from support.onnx_runs import run_model, saved
 
-AS_IT_IS = Reading()
 LIGHT = {path.stem.removeprefix("light_"): path for path in LIGHT_MODELS}
-
-
-@dataclass(frozen=True)
-class Ran:
-    graph: Graph
-    kernels: OnnxKernels
-    machine: MachineRun
-    relative_difference: float
-
-
-def run_model(path: Path, reading: Reading = AS_IT_IS, random_weights: int | None = 1) -> Ran:
-    """Plan a model at M_R, run the plan; the verifier's figures must be the machine's."""
-    graph = read_network(str(path), reading)
-    need = greatest_need(Problem(graph, (Memory("sram", 2**40),), count=reading.count)).need_bytes
-    problem = Problem(graph, (Memory("sram", need),), count=reading.count)
-    plan = plan_problem(problem).answer
-    assert plan is not None
-    kernels = OnnxKernels(graph, path, reading.dims, random_weights=random_weights)
-    inputs = {tensor.name: kernels.network_input(tensor) for tensor in graph.with_role(Role.INPUT)}
-    reference = run_in_given_order(problem, kernels, inputs)
-    machine = run_plan_on_machine(problem, plan, kernels, inputs, reference)
-    figures = verify(problem, plan).figures
-    assert (machine.loads, machine.write_backs) == (figures.loads, figures.write_backs)
-    return Ran(graph, kernels, machine, kernels.difference_from_whole_model(inputs, machine.outputs))
-
-
-def saved(network: onnx.ModelProto, folder: Path) -> Path:
-    path = folder / "network.onnx"
-    path.write_bytes(network.SerializeToString())
-    return path
 
 
 def constant(name: str, shape: Sequence[int], dtype: str = "float32", seed: int = 0) -> TensorProto:
@@ -87,7 +54,7 @@ def test_a_light_model_gives_the_recorded_output_for_the_recorded_input(name: st
     """As onnx's own backend test feeds it: element i of n is i / n."""
     path = LIGHT[name]
     graph = read_network(str(path))
-    kernels = OnnxKernels(graph, path, {})
+    kernels = OnnxKernels(graph, path, Bindings())
     (tensor,) = graph.with_role(Role.INPUT)
     shape = tensor.shape or ()
     ramp = (np.arange(np.prod(shape)).reshape(shape) / np.prod(shape)).astype(np.float32)
@@ -247,7 +214,7 @@ def test_what_onnxruntime_does_not_know_is_named(tmp_path: Path) -> None:
 def test_an_input_handed_in_must_be_of_the_networks_type_and_shape(tmp_path: Path) -> None:
     path = saved(model([make_node("Relu", ["x"], ["y"])], [value("x", [2, 3])], ["y"]), tmp_path)
     graph = read_network(str(path))
-    kernels = OnnxKernels(graph, path, {})
+    kernels = OnnxKernels(graph, path, Bindings())
     with pytest.raises(InputError, match=r"it holds float64\[2, 3\]; expected float32\[2, 3\]"):
         kernels.given_input(graph.tensor["x"], np.zeros((2, 3)))
 

@@ -12,6 +12,7 @@ from itertools import pairwise
 
 import pytest
 
+from onchip.answer.bindings import Bindings
 from onchip.answer.problem import Order, Problem
 from onchip.answer.program import Allocate, Compute, Copy, Free, Instruction, Plan
 from onchip.app.networks import read_network
@@ -82,7 +83,7 @@ def bench() -> Bench:
     problem = Problem(graph, (Memory("sram", greatest_need(roomy).need_bytes),), order=Order.GIVEN)
     plan = plan_problem(problem).answer
     assert plan is not None
-    kernels = OnnxKernels(graph, SHUFFLENET, {}, random_weights=1)
+    kernels = OnnxKernels(graph, SHUFFLENET, Bindings(), random_weights=1)
     inputs = {tensor.name: kernels.network_input(tensor) for tensor in graph.with_role(Role.INPUT)}
     reference = run_in_given_order(problem, kernels, inputs)
     return Bench(problem, plan, lambda plan: run_plan_on_machine(problem, plan, kernels, inputs, reference))

@@ -9,6 +9,7 @@ import onnx
 from onnx import NodeProto, TensorProto, ValueInfoProto
 from onnx.helper import make_graph, make_model, make_node, make_opsetid, make_tensor, make_tensor_value_info
 
+from onchip.answer.bindings import Bindings
 from onchip.formats.onnx.model import read_onnx
 from onchip.ir.graph import Graph
 
@@ -49,7 +50,7 @@ def read(network: onnx.ModelProto, folder: Path, **dims: int) -> Graph:
     """The network, through a file."""
     path = folder / "network.onnx"
     path.write_bytes(network.SerializeToString())
-    return read_onnx(path, dims)
+    return read_onnx(path, Bindings(dims))
 
 
 def operator_names(graph: Graph) -> list[str]:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Generic, TypeAlias, TypeVar
 
+from onchip.answer.bindings import Bindings
 from onchip.answer.layer_mapping import LayerMapping
 from onchip.answer.problem import Count, Order, Placement, Transfers
 from onchip.answer.program import Plan
@@ -46,8 +47,9 @@ class CostModel(StrEnum):
 class Reading:
     """How a network file becomes a graph: the same file, read the same way, is the same graph.
 
-    `bits` per element instead of the model's own (None); `dims` binds symbolic dimensions. `split` and
-    `cap_tensors` (the thesis's way with tensors that fit no scratchpad) depend on the scratchpads, too.
+    `bits` per element instead of the model's own (None); `dims` binds symbolic dimensions, `shapes` and
+    `values` stand for those of network inputs (`Bindings`). `split` and `cap_tensors` (the thesis's way with
+    tensors that fit no scratchpad) depend on the scratchpads, too.
     `partial_bits` are those of a sum in the making in layers (None: 16 more than an element has, up to 32).
     """
 
@@ -58,6 +60,18 @@ class Reading:
     split: Split = Split.NEVER
     cap_tensors: bool = False
     partial_bits: int | None = None
+    shapes: Mapping[str, tuple[int, ...]] = field(default_factory=dict, hash=False)
+    values: Mapping[str, tuple[float, ...]] = field(default_factory=dict, hash=False)
+
+    @classmethod
+    def of(cls, bindings: Bindings, granularity: Granularity = Granularity.FUSED) -> Reading:
+        """A reading at the model's own bits, with what is bound."""
+        return cls(None, bindings.dims, granularity, shapes=bindings.shapes, values=bindings.values)
+
+    @property
+    def bindings(self) -> Bindings:
+        """What stands for what the file leaves open."""
+        return Bindings(self.dims, self.shapes, self.values)
 
 
 @dataclass(frozen=True, slots=True)

@@ -72,4 +72,4 @@ def _reading(said: Mapping[str, object]) -> Reading:
     for name in ("bits", "count"):
         if name in said:
             raise UsageError("a mapping file says it of each layer", place=name, expected="nothing")
-    return Reading(**said)  # type: ignore[arg-type]  # dims and granularity
+    return Reading(**said)  # type: ignore[arg-type]  # bindings and granularity

@@ -61,7 +61,7 @@ def check_mapping_file(file: MappingFile) -> AnswerCheck:
     found = _Found(list(_made_for_others(document, accelerator)))
     if not found.violations:
         reading = file.reading
-        request = MappingRequest(file.network, name, dims=reading.dims, granularity=reading.granularity)
+        request = MappingRequest(file.network, name, bindings=reading.bindings, granularity=reading.granularity)
         layers, _ = layers_asked_for(request, accelerator)
         if document.graph.name != (layers.name or ""):
             detail = f"it is for {document.graph.name or 'a layer'!r}, and this is {layers.name or 'a layer'!r}"

@@ -75,7 +75,7 @@ def check_strategy_file(file: StrategyFile) -> AnswerCheck:
     ensure_reading_is(reading, file.insisted, str(file.path))
     named = accelerator_named(file.accelerator, document.accelerator.name, file.path)
     accelerator = load_accelerator(named)
-    graph = read_network(file.network, Reading(dims=reading.dims, granularity=reading.granularity))
+    graph = read_network(file.network, Reading.of(reading.bindings, reading.granularity))
     claim = document.claim
     found = StrategyReplay(tuple(_made_for_others(document, graph, accelerator)))
     if not found.violations:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
+from onchip.answer.bindings import Bindings
 from onchip.answer.document import Claim, Granularity, Reading, Source, StrategyDocument
 from onchip.answer.strategy import FusionStrategy, StrategyFigures
 from onchip.app.check_strategy import (
@@ -68,7 +69,7 @@ class FusionRequest:
     mapper: str | None = None
     bits: int = 8
     partial_bits: int | None = None
-    dims: Mapping[str, int] = field(default_factory=dict)
+    bindings: Bindings = field(default_factory=Bindings)
     granularity: Granularity = Granularity.FUSED
     limits: Limits = field(default_factory=Limits)
     use_cache: bool = True
@@ -171,7 +172,7 @@ def _asked_by(document: StrategyDocument, request: FusionRequest) -> FusionReque
         mapper=document.mapper,
         bits=request.bits if reading.bits is None else reading.bits,
         partial_bits=reading.partial_bits,
-        dims=reading.dims,
+        bindings=reading.bindings,
         granularity=reading.granularity,
         accounting=accounting_of(document),
     )
@@ -198,7 +199,7 @@ def _read(request: FusionRequest, place: str | None = None) -> _Problem:
         raise UsageError(error.what, place=place or error.place, expected=error.expected) from None
     accelerator = load_accelerator(request.accelerator)
     _ensure_tiles_can_be_costed(accelerator, request)
-    graph = read_network(request.source, Reading(dims=request.dims, granularity=request.granularity))
+    graph = read_network(request.source, Reading.of(request.bindings, request.granularity))
     precision = Precision(request.bits, request.partial_bits).on(accelerator)
     fusable = partly_fusable_of(graph, precision)
     return _Problem(replace(request, partial_bits=precision.partial_bits), mapper, graph, fusable, accelerator)
@@ -271,7 +272,8 @@ def _document(
     problem: _Problem, answer: FusionStrategy, found: FusionResult, figures: StrategyFigures
 ) -> StrategyDocument:
     request, result = problem.request, found.result
-    reading = Reading(request.bits, request.dims, request.granularity, partial_bits=request.partial_bits)
+    reading = Reading.of(request.bindings, request.granularity)
+    reading = replace(reading, bits=request.bits, partial_bits=request.partial_bits)
     value, space = figures.objective_value, {STRATEGIES: found.space}
     claim = Claim(problem.mapper, result.status, request.objective, value, result.lower_bound, figures.named, space)
     return StrategyDocument(

@@ -78,7 +78,7 @@ def _model_kernels(network: str, reading: Reading, graph: Graph, whole: Graph, v
     from onchip.formats.onnx.kernels import OnnxKernels
 
     path, seed = Path(network), values.seed
-    kernels = OnnxKernels(whole, path, reading.dims, seed=seed, random_weights=values.random_weights)
+    kernels = OnnxKernels(whole, path, reading.bindings, seed=seed, random_weights=values.random_weights)
     if graph == whole:
         return kernels
     from onchip.formats.onnx.tiles import OnnxTileKernels
@@ -99,7 +99,7 @@ def kernels_of_schedule(
         from onchip.formats.onnx.tiles import OnnxTileKernels
 
         seed, weights = values.seed, values.random_weights
-        kernels = OnnxKernels(whole, Path(network), reading.dims, seed=seed, random_weights=weights)
+        kernels = OnnxKernels(whole, Path(network), reading.bindings, seed=seed, random_weights=weights)
         return OnnxTileKernels(graph, whole, kernels)
     if values.random_weights is not None:
         what = f"it runs at {reading.bits} bits an element, without the model's weights"

@@ -11,6 +11,7 @@ from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias, TypeVar, overload
 
+from onchip.answer.bindings import Bindings
 from onchip.answer.document import Granularity, Reading
 from onchip.answer.problem import Objective
 from onchip.errors import UsageError
@@ -38,14 +39,21 @@ File: TypeAlias = str | Path
 class Elements:
     """How a network becomes layers: bits of an element and of a sum in the making (None: as many as there is room for).
 
-    Without `bits`, of which `schedule` alone knows, each tensor has its own. `dims` binds the symbolic dimensions of an
-    ONNX file.
+    Without `bits`, of which `schedule` alone knows, each tensor has its own. `dims`, `shapes` and `values` stand for
+    what a network file leaves open, as in `Reading`.
     """
 
     bits: int | None = 8
     partial_bits: int | None = None
     dims: Mapping[str, int] = field(default_factory=dict)
     granularity: Granularity = Granularity.FUSED
+    shapes: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
+    values: Mapping[str, tuple[float, ...]] = field(default_factory=dict)
+
+    @property
+    def bindings(self) -> Bindings:
+        """What stands for what the file leaves open."""
+        return Bindings(self.dims, self.shapes, self.values)
 
 
 def schedule(
@@ -65,7 +73,7 @@ def schedule(
     from onchip.solve.schedule.objective import ScheduleObjective
     from onchip.solve.schedule.options import ScheduleOptions
 
-    read_as = elements.bits, elements.partial_bits, elements.dims, elements.granularity
+    read_as = elements.bits, elements.partial_bits, elements.bindings, elements.granularity
     wanted = _one_of(ScheduleObjective, objective)
     asked = str(network), str(accelerator), wanted, options or ScheduleOptions()
     return schedule_network(ScheduleRequest(*asked, *read_as, limits))
@@ -115,7 +123,7 @@ def map_layer(
         wanted,
         method,
         _said(elements.bits),
-        elements.dims,
+        elements.bindings,
         elements.granularity,
         limits,
         partial_bits=elements.partial_bits,
@@ -137,7 +145,7 @@ def fuse(
     from onchip.solve.stacks.objective import FusionObjective
     from onchip.solve.stacks.options import FusionOptions
 
-    read_as = _said(elements.bits), elements.partial_bits, elements.dims, elements.granularity
+    read_as = _said(elements.bits), elements.partial_bits, elements.bindings, elements.granularity
     asked = str(network), str(accelerator), _one_of(FusionObjective, objective), options or FusionOptions()
     return fuse_network(FusionRequest(*asked, None, *read_as, limits))
 

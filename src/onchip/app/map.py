@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial
 
+from onchip.answer.bindings import Bindings
 from onchip.answer.document import Claim, Document, Granularity, NamedMapping, Reading, Source
 from onchip.answer.layer_mapping import Kept, LayerMapping
 from onchip.answer.layer_problem import LayerProblem
@@ -54,7 +55,7 @@ class MappingRequest:
     objective: MappingObjective = MappingObjective.ENERGY
     method: str = "exact"
     bits: int = 8
-    dims: Mapping[str, int] = field(default_factory=dict)
+    bindings: Bindings = field(default_factory=Bindings)
     granularity: Granularity = Granularity.FUSED
     limits: Limits = field(default_factory=Limits)
     use_cache: bool = True
@@ -202,7 +203,7 @@ def layers_asked_for(request: MappingRequest, accelerator: Accelerator) -> tuple
     """The layers asked for, and whether it is one rather than a network. ZigZag's files say their own precision."""
     precision, file = Precision(request.bits, request.partial_bits).on(accelerator), layer_file(request.source)
     if file is None:
-        return layers_named(request.source, Reading(dims=request.dims, granularity=request.granularity), precision)
+        return layers_named(request.source, Reading.of(request.bindings, request.granularity), precision)
     path, wanted = file
     found = read_layers(path)
     if list(found) == [path.stem]:

@@ -7,6 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
+from onchip.answer.bindings import Bindings
 from onchip.answer.document import Granularity, Reading
 from onchip.answer.problem import Problem
 from onchip.app.phases import phase
@@ -29,7 +30,7 @@ NETWORK_READERS: Final = PluginGroup[[Path, Mapping[str, int]], Graph]("onchip.r
 def read_network(source: str, reading: Reading = Reading()) -> Graph:  # noqa: B008 (frozen)
     """Read a network as `reading` says, but for what the scratchpads decide; raises InputError, PluginError."""
     try:
-        graph = _read_raw(source, reading.dims)
+        graph = _read_raw(source, reading.bindings)
         if not graph.operators:
             raise GraphError("it has no operators", expected="at least one")
         sized = graph if reading.bits is None else graph.with_bits(reading.bits)
@@ -71,16 +72,20 @@ def _total_is_in_range(graph: Graph) -> None:
         raise GraphError(f"its tensors take {total_bytes} bytes together", expected=f"at most {GREATEST_TOTAL_BYTES}")
 
 
-def _read_raw(source: str, dims: Mapping[str, int]) -> Graph:
+def _read_raw(source: str, bindings: Bindings) -> Graph:
     if source.endswith(".onnx"):
         from onchip.formats.onnx.model import read_onnx
 
-        return read_onnx(Path(source), dims)
+        return read_onnx(Path(source), bindings)
     is_graph_file = source.endswith((".json", ".json.gz"))
     if not is_graph_file and (read := NETWORK_READERS.find(Path(source).suffix[1:])) is not None:
-        return read(Path(source), dims)
-    if dims:
-        raise UsageError("it has no symbolic dimensions", file=source, place="--dim", expected="an .onnx file")
+        if bindings.shapes or bindings.values:
+            place = "--shape" if bindings.shapes else "--value"
+            raise UsageError("its plug-in takes --dim alone", file=source, place=place, expected="an .onnx file")
+        return read(Path(source), bindings.dims)
+    if bindings.first_option is not None:
+        what = "it leaves no dimensions or values open"
+        raise UsageError(what, file=source, place=bindings.first_option, expected="an .onnx file")
     if is_graph_file:
         return read_graph(Path(source))
     if source not in bundled_networks():

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Final
 
+from onchip.answer.bindings import Bindings
 from onchip.answer.document import (
     Claim,
     Document,
@@ -56,7 +56,7 @@ class ScheduleRequest:
     options: ScheduleOptions = field(default_factory=ScheduleOptions)
     bits: int | None = 8
     partial_bits: int | None = None
-    dims: Mapping[str, int] = field(default_factory=dict)
+    bindings: Bindings = field(default_factory=Bindings)
     granularity: Granularity = Granularity.FUSED
     limits: Limits = field(default_factory=Limits)
     uses_cache: bool = True
@@ -154,7 +154,7 @@ def _read(request: ScheduleRequest) -> _ReadQuestion:
         ensure_usable(accelerator)
     except InputError as error:
         raise error.in_file(request.accelerator) from None
-    reading = Reading(request.bits, request.dims, request.granularity, Count.ALL)
+    reading = replace(Reading.of(request.bindings, request.granularity), bits=request.bits, count=Count.ALL)
     network = network_to_schedule(request.source, reading)
     precision = Precision(request.bits, request.partial_bits).on(accelerator)
     whole = tile_graph(network, [ScheduledStack((operator.name,)) for operator in network.operators], precision)

@@ -7,16 +7,17 @@ else of a shared option has a group of its own, derived from the shared one.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, TypeAlias
 
 import typer
 
+from onchip.answer.bindings import Bindings
 from onchip.answer.document import Granularity, Reading
 from onchip.answer.problem import Count
 from onchip.answer.stacks import OverlapMode, tile_of_text
+from onchip.commands.bindings import dims_of, shapes_of, values_of
 from onchip.commands.completion import accelerator_names, network_names
 from onchip.commands.progress import show_limit
 from onchip.commands.started import seconds_since_start
@@ -55,9 +56,6 @@ Alignment: TypeAlias = Annotated[
     int | None, typer.Option(min=1, max=GREATEST_ALIGNMENT, metavar="N", help="Every offset is a multiple of N bytes.")
 ]
 Bits: TypeAlias = Annotated[int | None, typer.Option(min=1, metavar="N", help="Bits per element; else the model's.")]
-Dims: TypeAlias = Annotated[
-    list[str] | None, typer.Option("--dim", metavar="NAME=N", help="Bind a symbolic dimension; repeatable.")
-]
 TimeLimit: TypeAlias = Annotated[float | None, typer.Option(metavar="S", help="Seconds; else until proven.")]
 Workers: TypeAlias = Annotated[int, typer.Option(min=1, metavar="N", help="Parallel workers.")]
 Seed: TypeAlias = Annotated[int, typer.Option(min=0, max=GREATEST_SEED, metavar="N", help="Seed of all choices.")]
@@ -85,18 +83,41 @@ Detail: TypeAlias = Annotated[Granularity, typer.Option(help="Fuse operators, or
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class BindingOptions:
+    """What stands for the sizes and values that a network file leaves open."""
+
+    dim: Annotated[
+        list[str] | None, typer.Option("--dim", metavar="SYMBOL=N", help="Size of a symbolic dimension; repeatable.")
+    ] = None
+    shape: Annotated[
+        list[str] | None,
+        typer.Option("--shape", metavar="INPUT=1x3x224x224", help="Shape of a network input; repeatable."),
+    ] = None
+    value: Annotated[
+        list[str] | None,
+        typer.Option("--value", metavar="INPUT=N", help="Make a network input this constant; repeatable."),
+    ] = None
+
+    @property
+    def bindings(self) -> Bindings:
+        """What is bound; raises UsageError where a name is bound to nothing, or to two things."""
+        return Bindings(dims_of(self.dim), shapes_of(self.shape), values_of(self.value))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ReadingOptions:
     """How a network becomes a graph."""
 
     count: Annotated[Count, typer.Option(help="Count all tensors, or all but parameters.")] = Count.ACTIVATIONS
     bits: Bits = None
     granularity: Detail = Granularity.FUSED
-    dim: Dims = None
+    open_sizes: BindingOptions
 
     @property
     def reading(self) -> Reading:
-        """The reading asked for; raises UsageError where a dimension is bound to nothing, or to two values."""
-        return Reading(self.bits, dims_of(self.dim), self.granularity, self.count)
+        """The reading asked for; raises UsageError where a name is bound to nothing, or to two sizes."""
+        reading = Reading.of(self.open_sizes.bindings, self.granularity)
+        return replace(reading, bits=self.bits, count=self.count)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -106,12 +127,7 @@ class LayerReadingOptions:
     bits: ElementBits = 8
     partial_bits: PartialBits = None
     granularity: Detail = Granularity.FUSED
-    dim: Dims = None
-
-    @property
-    def dims(self) -> dict[str, int]:
-        """The symbolic dimensions bound; raises UsageError."""
-        return dims_of(self.dim)
+    open_sizes: BindingOptions
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -123,7 +139,7 @@ class ScheduledElementOptions:
     ] = "8"
     partial_bits: PartialBits = None
     granularity: Detail = Granularity.FUSED
-    dim: Dims = None
+    open_sizes: BindingOptions
 
     @property
     def element_bits(self) -> int | None:
@@ -134,11 +150,6 @@ class ScheduledElementOptions:
             expected = f"1 to {GREATEST_BITS}, or model"
             raise UsageError(f"it is {self.bits!r}", place="--bits", expected=expected)
         return int(self.bits)
-
-    @property
-    def dims(self) -> dict[str, int]:
-        """The symbolic dimensions bound; raises UsageError."""
-        return dims_of(self.dim)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -236,17 +247,3 @@ def bytes_of(size: str | None, option: str) -> int | None:
     except InputError as error:
         error.place = error.place or option
         raise
-
-
-def dims_of(bindings: Sequence[str] | None) -> dict[str, int]:
-    """Return the values of `--dim`; raises UsageError."""
-    dims: dict[str, int] = {}
-    for binding in bindings or ():
-        name, _, number = binding.rpartition("=")
-        if not name or not number.isdecimal() or int(number) < 1:
-            raise UsageError(f"{binding!r} binds nothing", place="--dim", expected="NAME=N with N at least 1")
-        if dims.setdefault(name, int(number)) != int(number):
-            raise UsageError(
-                f"{name!r} is bound to {dims[name]} and {int(number)}", place="--dim", expected="one value"
-            )
-    return dims

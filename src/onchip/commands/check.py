@@ -10,7 +10,7 @@ import typer
 
 from onchip.answer.document import Granularity
 from onchip.answer.problem import Count
-from onchip.commands.arguments import AsJson, Bits, Dims, MemoryOptions, Network, dims_of
+from onchip.commands.arguments import AsJson, BindingOptions, Bits, MemoryOptions, Network
 from onchip.commands.exit_code import code_of_check
 from onchip.commands.show import show_tables
 
@@ -36,17 +36,20 @@ class CheckOptions:
     count: Annotated[Count | None, typer.Option(help="Must be what the file says.")] = None
     bits: Bits = None
     granularity: Annotated[Granularity | None, typer.Option(help="Must be what the file says.")] = None
-    dim: Dims = None
+    open_sizes: BindingOptions
     as_json: AsJson = False
 
     @property
     def insisted(self) -> dict[str, object]:
         """What the file must say, by name; raises UsageError."""
+        bound = self.open_sizes.bindings
         flags = {
             "bits": self.bits,
             "granularity": self.granularity,
             "count": self.count,
-            "dims": dims_of(self.dim) or None,
+            "dims": bound.dims or None,
+            "shapes": bound.shapes or None,
+            "values": bound.values or None,
         }
         return {name: value for name, value in flags.items() if value is not None}
 

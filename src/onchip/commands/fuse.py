@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -122,7 +122,12 @@ class FuseOptions:
 
         options, limits = self.space.searched_by(self.search.workers), self.search.limits()
         named = self.network, self.accelerator, self.objective, options, self.method
-        read_as = self.read_as.bits, self.read_as.partial_bits, self.read_as.dims, self.read_as.granularity
+        read_as = (
+            self.read_as.bits,
+            self.read_as.partial_bits,
+            self.read_as.open_sizes.bindings,
+            self.read_as.granularity,
+        )
         return FusionRequest(*named, *read_as, limits, self.cache, self.accounting)
 
     @property
@@ -145,7 +150,7 @@ def fuse_command(options: FuseOptions) -> int:
     if options.check is not None:
         return _check(options.check, request, options)
     files.ensure_they_can_be_written()
-    reading = Reading(request.bits, request.dims, request.granularity)
+    reading = replace(Reading.of(request.bindings, request.granularity), bits=request.bits)
     emitted = EmittedGraph.to(options.emit_graph, reading, *files.inputs)
     outcome = fuse_network(request, watched_run)
     if outcome.document is not None:

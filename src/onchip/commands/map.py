@@ -96,7 +96,7 @@ class MapOptions:
             bits=self.read_as.bits,
             partial_bits=self.read_as.partial_bits,
             granularity=self.read_as.granularity,
-            dims=self.read_as.dims,
+            bindings=self.read_as.open_sizes.bindings,
             use_cache=self.cache,
             padding_percent=self.padding,
             mapspace=self.mapspace,

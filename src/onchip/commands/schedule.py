@@ -78,7 +78,7 @@ class ScheduleVerbOptions:
             ScheduleOptions(stacks.stacks, stacks.tile_size, stacks.mode, may_stay),
             read_as.element_bits,
             read_as.partial_bits,
-            read_as.dims,
+            read_as.open_sizes.bindings,
             read_as.granularity,
             self.search.limits(),
             self.cache,

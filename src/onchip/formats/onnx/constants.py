@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Mapping
 from math import prod
 
@@ -16,6 +17,28 @@ from onchip.formats.onnx.types import static_shape
 
 _RANDOM = {"Bernoulli", "Multinomial", "RandomNormal", "RandomNormalLike", "RandomUniform", "RandomUniformLike"}
 _FACTS_OF_A_SHAPE = {"Shape", "Size"}
+_EXPANDING = {
+    "AffineGrid",
+    "BlackmanWindow",
+    "CenterCropPad",
+    "Col2Im",
+    "ConstantOfShape",
+    "Expand",
+    "EyeLike",
+    "HammingWindow",
+    "HannWindow",
+    "MaxUnpool",
+    "MelWeightMatrix",
+    "OneHot",
+    "Pad",
+    "Range",
+    "Resize",
+    "Tile",
+    "Upsample",
+}
+"""Kinds whose output may be of any size, as a small operand says."""
+_GREATEST_STEPS, _GREATEST_RUNS = 5_000_000, 5_000
+"""What looking for values, and computing them, may take of a network that was made to take long."""
 _DATA_FIELDS = ("raw_data", "float_data", "int32_data", "int64_data", "double_data", "uint64_data", "string_data")
 
 
@@ -29,6 +52,9 @@ class Constants:
         self._values: dict[str, TensorProto] = {}
         self._makers: dict[str, onnx.NodeProto] = {}
         self._position: dict[str, int] = {}
+        self._failed: set[str] = set()
+        self._steps = 0
+        self._runs = 0
 
     @property
     def opset(self) -> int:
@@ -43,10 +69,7 @@ class Constants:
         self._names.add(name)
         elements = prod(tensor.dims)
         if not elements or (elements <= LARGEST_VALUE_ELEMENTS and any(len(getattr(tensor, f)) for f in _DATA_FIELDS)):
-            named = TensorProto()
-            named.CopyFrom(tensor)
-            named.name = name
-            self._values[name] = named
+            self._values[name] = tensor_of(tensor, name)
 
     def add_without_value(self, name: str) -> None:
         """A constant whose value is not kept."""
@@ -77,51 +100,82 @@ class Constants:
 
     def value(self, name: str) -> TensorProto | None:
         """The value of a small constant, computed if need be; None if it cannot be had."""
-        if name not in self._values and name in self._makers:
-            program = self._program(name)
-            value = None if program is None else _run(program)
-            if value is not None:
-                self.add_tensor(name, value)
+        if name not in self._values and name in self._makers and name not in self._failed:
+            for maker in self._needed_for(name):
+                self._compute(maker)
+            if name not in self._values:
+                self._failed.add(name)
         return self._values.get(name)
 
-    def _program(self, name: str) -> onnx.ModelProto | None:
-        """The nodes that compute `name`, with what they start from; None if that is not known or large."""
+    def _needed_for(self, name: str) -> list[onnx.NodeProto]:
+        """The nodes to run, in order; none where something is missing or too large."""
         needed: dict[str, int] = {}
-        leaves: dict[str, TensorProto] = {}
         waiting = [name]
         while waiting:
             wanted = waiting.pop()
-            if wanted in leaves or wanted in needed:
+            if wanted in self._values or wanted in needed:
                 continue
-            if (value := self._values.get(wanted)) is not None:
-                leaves[wanted] = value
-            elif wanted in self._makers and not self._is_large(wanted):
-                needed[wanted] = self._position[wanted]
-                waiting.extend(filter(None, self._makers[wanted].input))
-            else:
-                return None
+            self._steps += 1
+            is_lost = wanted not in self._makers or wanted in self._failed or self._is_large(wanted)
+            if is_lost or self._steps > _GREATEST_STEPS:
+                return []
+            needed[wanted] = self._position[wanted]
+            waiting.extend(filter(None, self._makers[wanted].input))
         nodes = {id(self._makers[output]): self._makers[output] for output in sorted(needed, key=needed.__getitem__)}
+        return list(nodes.values())
+
+    def _compute(self, node: onnx.NodeProto) -> None:
+        """Run one node whose operands are known, and keep what it writes if that is small."""
+        outputs = [output for output in node.output if output]
+        operands = [operand for operand in node.input if operand]
+        self._runs += 1
+        if self._runs > _GREATEST_RUNS or not all(operand in self._values for operand in operands):
+            return
+        if any(output not in self._types for output in outputs) and not self._has_bounded_output(node):
+            return
         program = onnx.ModelProto(ir_version=self._model.ir_version, opset_import=self._model.opset_import)
         program.graph.name = "constant"
-        program.graph.node.extend(nodes.values())
-        program.graph.initializer.extend(leaves.values())
-        program.graph.output.add(name=name)
-        return program
+        program.graph.node.append(node)
+        program.graph.initializer.extend(self._values[operand] for operand in dict.fromkeys(operands))
+        for output in outputs:
+            program.graph.output.add(name=output)
+        for output, value in zip(outputs, _run(program), strict=False):
+            self.add_tensor(output, value)
+
+    def _has_bounded_output(self, node: onnx.NodeProto) -> bool:
+        """Whether a node whose output's size is not known cannot write much more than it reads."""
+        if kind_of(node) == "Range" and len(node.input) == 3:
+            start, limit, delta = (numpy_helper.to_array(self._values[operand]) for operand in node.input)
+            with np.errstate(all="ignore"):
+                length = (limit.astype(np.float64) - start) / delta.astype(np.float64)
+            return bool(length.size == 1 and np.all(length <= LARGEST_VALUE_ELEMENTS))
+        return kind_of(node) not in _EXPANDING
 
     def _is_large(self, name: str) -> bool:
         shape = static_shape(self._types[name]) if name in self._types else None
         return shape is not None and prod(shape) > LARGEST_VALUE_ELEMENTS
 
 
-def _run(program: onnx.ModelProto) -> TensorProto | None:
+def tensor_of(tensor: TensorProto, name: str) -> TensorProto:
+    """The tensor by another name."""
+    named = TensorProto()
+    named.CopyFrom(tensor)
+    named.name = name
+    return named
+
+
+def _run(program: onnx.ModelProto) -> list[TensorProto]:
+    """The outputs; none where the evaluator fails."""
     # Only networks that compute their shapes need the evaluator.
     from onnx.reference import ReferenceEvaluator
 
     try:
-        (array,) = ReferenceEvaluator(program).run(None, {})
-        return numpy_helper.from_array(np.asarray(array))
+        with np.errstate(all="ignore"), warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            arrays = ReferenceEvaluator(program).run(None, {})
+        return [numpy_helper.from_array(np.asarray(array)) for array in arrays]
     except Exception:  # an operator the evaluator lacks: whoever needs the value says so
-        return None
+        return []
 
 
 def _shape_fact(node: onnx.NodeProto, shape: tuple[int, ...]) -> TensorProto:

@@ -14,6 +14,7 @@ from onnx.external_data_helper import load_external_data_for_tensor, uses_extern
 from onchip.errors import GraphError, InputError
 from onchip.formats.onnx.bare import read_without_weights
 from onchip.formats.onnx.functions import without_local_functions
+from onchip.formats.onnx.scopes import all_nodes, subgraphs
 
 OLDEST_OPSET = 7
 _NEWEST_FOREIGN_OPSET = 2**31 - 1
@@ -21,18 +22,17 @@ LARGEST_VALUE_ELEMENTS = 4096
 """Constants up to this size may say a shape, so their values are kept; larger ones are weights."""
 
 
-def load_model(path: Path) -> onnx.ModelProto:
-    """The model of `path` with the values of its weights dropped; raises InputError."""
+def load_model(path: Path, *, with_weights: bool = False) -> onnx.ModelProto:
+    """The model of `path`, the values of its weights dropped unless they are wanted; raises InputError.
+
+    Large weights stay where they are, as `read_without_weights` leaves them.
+    """
     model = _parse(read_without_weights(path))
     if not all(isinstance(text, str) for text in _texts(model)):  # protobuf hands out what is not UTF-8 as bytes
         raise InputError("a name in it is not text", expected="names in UTF-8")
     _check_opset(model)
-    for tensor in model.graph.initializer:
-        _drop_weight(tensor, path.parent)
-    for node in model.graph.node:
-        for attribute in node.attribute:
-            if attribute.type == onnx.AttributeProto.TENSOR:
-                _drop_weight(attribute.t, path.parent)
+    for tensor in _tensors(model.graph):
+        _load_or_drop(tensor, path.parent, keep=with_weights)
     if not model.graph.node:
         raise GraphError("it has no operators", expected="at least one node")
     if not model.graph.output:
@@ -63,7 +63,9 @@ def _texts(model: onnx.ModelProto) -> Iterator[object]:
     for value in (*graph.input, *graph.output, *graph.value_info):
         yield value.name
         yield from (dimension.dim_param for dimension in value.type.tensor_type.shape.dim)
-    for node in graph.node:
+    for node in all_nodes(graph.node):
+        for inner in subgraphs(node):
+            yield from (value.name for value in (*inner.input, *inner.output, *inner.initializer))
         yield from (node.name, node.op_type, node.domain, *node.input, *node.output)
         yield from (attribute.name for attribute in node.attribute)
 
@@ -78,8 +80,17 @@ def _check_opset(model: onnx.ModelProto) -> None:
             raise GraphError(what, place=place, expected=f"opset {oldest} to {newest}")
 
 
-def _drop_weight(tensor: onnx.TensorProto, folder: Path) -> None:
-    """Leave name, type and dimensions; of small tensors also the values, where they can be had."""
+def _tensors(graph: onnx.GraphProto) -> Iterator[onnx.TensorProto]:
+    """All that the graph states, and graphs within its nodes."""
+    yield from graph.initializer
+    for node in all_nodes(graph.node):
+        yield from (attribute.t for attribute in node.attribute if attribute.type == onnx.AttributeProto.TENSOR)
+        for inner in subgraphs(node):
+            yield from inner.initializer
+
+
+def _load_or_drop(tensor: onnx.TensorProto, folder: Path, *, keep: bool) -> None:
+    """Leave name, type and dimensions, or all that is there; of small tensors the values, where they can be had."""
     is_small = prod(tensor.dims) <= LARGEST_VALUE_ELEMENTS
     if is_small and uses_external_data(tensor):
         try:
@@ -89,6 +100,7 @@ def _drop_weight(tensor: onnx.TensorProto, folder: Path) -> None:
     if is_small:
         tensor.ClearField("external_data")
         tensor.ClearField("data_location")
+    if is_small or keep:
         return
     bare = onnx.TensorProto(name=tensor.name, data_type=tensor.data_type, dims=tensor.dims)
     tensor.CopyFrom(bare)

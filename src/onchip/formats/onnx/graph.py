@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
+from typing import Final
 
 import onnx
 
@@ -16,6 +17,9 @@ from onchip.formats.onnx.views import Storage
 from onchip.ir.graph import Graph
 from onchip.ir.operator import AttributeValue, Operator
 from onchip.ir.tensor import Role, Tensor
+
+UPPER_BOUND: Final = "upper_bound"
+"""The attribute that lists outputs whose shape is the largest that it can be."""
 
 
 def build_graph(graph: onnx.GraphProto, types: ModelTypes, name: str) -> Graph:
@@ -71,9 +75,10 @@ class _Builder:
                 inputs.append(base)
         for output in outputs:
             self._add_tensor(output, Role.ACTIVATION)
-        self.operators.append(
-            Operator(name, kind_of(node), tuple(inputs), outputs, tuple(parameters), self._attributes(node))
-        )
+        attributes = self._attributes(node)
+        if bounded := [output for output in outputs if output in self.types.bounded]:
+            attributes[UPPER_BOUND] = list(bounded)
+        self.operators.append(Operator(name, kind_of(node), tuple(inputs), outputs, tuple(parameters), attributes))
 
     def _attributes(self, node: onnx.NodeProto) -> dict[str, AttributeValue]:
         return constant_attributes(node, self.types) | attributes_of(node)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from math import prod
 from pathlib import Path
 from typing import TypeAlias
 
@@ -17,6 +18,7 @@ import onnx
 from onnx import numpy_helper
 from onnx.helper import make_node
 
+from onchip.answer.bindings import Bindings
 from onchip.errors import GraphError, InputError
 from onchip.formats.onnx.nodes import node_names
 from onchip.formats.onnx.program import Network
@@ -47,16 +49,17 @@ class OnnxKernels:
     name = "onnxruntime"
 
     def __init__(
-        self, graph: Graph, path: Path, dims: Mapping[str, int], *, seed: int = 0, random_weights: int | None = None
+        self, graph: Graph, path: Path, bindings: Bindings, *, seed: int = 0, random_weights: int | None = None
     ) -> None:
         self._graph = graph
         self._path = path
         self._seed = seed
         self._random_weights = random_weights
-        self._network = Network(path, dims)
+        self._network = Network(path, bindings)
         self._values = ConstantValues(self._network, random_weights)
         self._model_name = dict(self._names_of_folded_biases())
         self._prepared: dict[tuple[str, ...], _Prepared] = {}
+        self._found_shapes: dict[str, tuple[int, ...]] = {}
 
     # What is in DRAM from the start
 
@@ -112,12 +115,27 @@ class OnnxKernels:
         feeds = {name: arrays[name] for name in prepared.given if name in arrays}
         feeds |= {name: self._values.array(name) for name in prepared.weights}
         results = prepared.session.run(prepared.results, feeds)
-        return {name: _bytes_of(result) for name, result in zip(operator.outputs, results, strict=True)}
+        return {name: self._whole_bytes(name, result) for name, result in zip(operator.outputs, results, strict=True)}
+
+    def _whole_bytes(self, name: str, result: Array) -> Bytes:
+        """The bytes of a result; one whose planned shape is the largest that it can have is followed by zeros."""
+        content = _bytes_of(result)
+        if name not in self._network.types.bounded:
+            return content
+        self._found_shapes[name] = result.shape
+        whole = np.zeros(self._graph.tensor[name].size_bytes, np.uint8)
+        whole[: content.size] = content
+        return whole
 
     def _arrays(self, given: Mapping[str, Bytes]) -> dict[str, Array]:
         """What can be fed; the rest must lie in the model."""
         types = {name: self._values.type_of(name) for name in given}
-        return {name: aligned(given[name], *types[name]) for name in given if is_native(types[name][0])}
+        arrays = {}
+        for name, (dtype, shape) in types.items():
+            if is_native(dtype):
+                found = self._found_shapes.get(name, shape)
+                arrays[name] = aligned(given[name][: prod(found) * dtype.itemsize], dtype, found)
+        return arrays
 
     def _prepare(self, operator: Operator, given: Mapping[str, Bytes]) -> _Prepared:
         key = (operator.name, *given)
@@ -156,6 +174,7 @@ class OnnxKernels:
         feeds = self._arrays({name: inputs[name] for name in network.inputs})
         if self._random_weights is None and self._path.stat().st_size < _LARGE_FILE_BYTES:
             session = Session(str(self._path), str(self._path))
+            feeds |= {name: self._values.array(name) for name in network.bound_inputs}
             return dict(zip(network.outputs, session.run(network.outputs, feeds), strict=True))
         part = network.part(network.outputs, network.inputs)
         inside = [name for name in part.constants if not self._values.is_fed(name)]
@@ -176,7 +195,7 @@ class OnnxKernels:
         outputs_of_graph = self._graph.with_role(Role.OUTPUT)
         known = {name: tensor.name for tensor in outputs_of_graph for name in (tensor.name, *tensor.aliases)}
         known |= {self._wanted(name): tensor for name, tensor in tuple(known.items())}
-        found = {name: outputs[known[name]].view(array.dtype) for name, array in whole.items()}
+        found = {name: outputs[known[name]].view(array.dtype)[: array.size] for name, array in whole.items()}
         return max(relative_difference(found[name], array.reshape(-1)) for name, array in whole.items())
 
 

@@ -1,34 +1,54 @@
-"""ONNX file -> raw Graph: constants and views folded away, every shape static."""
+"""ONNX file -> raw Graph: constants and views folded away, control flow unfolded, every shape static."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import warnings
 from pathlib import Path
-from types import MappingProxyType
+from typing import TYPE_CHECKING, Final
 
-from onchip.errors import InputError
+from onchip.answer.bindings import Bindings
+from onchip.errors import InputError, NetworkWarning
 from onchip.ir.graph import Graph
 
-_NO_DIMENSIONS: Mapping[str, int] = MappingProxyType({})
+if TYPE_CHECKING:
+    import onnx
 
 
-def read_onnx(path: Path, dims: Mapping[str, int] = _NO_DIMENSIONS) -> Graph:
-    """Read the network at the granularity of its nodes; `dims` binds symbolic dimensions.
+_TRIED_UNROLLED_NODES: Final = 2000
+"""Of loops, where sizes are only tried to be suggested."""
 
-    Weights are never needed: external data may be absent. Raises InputError for a file that is not
-    a whole ONNX model and GraphError for a network that has no plan (control flow, unknown shapes).
+
+def read_onnx(path: Path, bindings: Bindings = Bindings()) -> Graph:  # noqa: B008 (frozen)
+    """Read the network at the granularity of its nodes; `bindings` stand for what the file leaves open.
+
+    Weights are never needed: external data may be absent. Raises InputError for a file that is not a whole ONNX model,
+    UsageError for bindings that are not of this network, OpenDimensionsError for inputs whose size stays open, and
+    GraphError for a network that has no plan (shapes or loops that follow from values). Warns with NetworkWarning of
+    declared shapes that were dropped, of branches of which either may run, and of shapes that are bounds.
     """
     # onnx takes 0.15 s to import: only those who read an ONNX file pay for it.
-    from onchip.formats.onnx.dimensions import bind_dimensions
+    from onchip.formats.onnx.dimensions import bind
     from onchip.formats.onnx.file import load_model
-    from onchip.formats.onnx.graph import build_graph
-    from onchip.formats.onnx.nodes import check_nodes
-    from onchip.formats.onnx.shapes import infer_types
+    from onchip.formats.onnx.suggestion import open_dimensions_error
 
     try:
         model = load_model(path)
-        check_nodes(model.graph)
-        bind_dimensions(model.graph, dims)
-        return build_graph(model.graph, infer_types(model), model.graph.name or path.stem)
+        if still_open := bind(model.graph, bindings):
+            raise open_dimensions_error(
+                model, still_open, lambda closed: _graph_of(closed, path.stem, _TRIED_UNROLLED_NODES)
+            )
+        graph, remarks = _graph_of(model, path.stem)
     except InputError as error:
         raise error.in_file(str(path)) from None
+    for remark in remarks:
+        warnings.warn(f"{path}: {remark}", NetworkWarning, stacklevel=2)
+    return graph
+
+
+def _graph_of(model: onnx.ModelProto, name: str, *unrolled_nodes: int) -> tuple[Graph, tuple[str, ...]]:
+    """The graph of a model without open dimensions, and what a user should know of it; raises GraphError."""
+    from onchip.formats.onnx.graph import build_graph
+    from onchip.formats.onnx.unfolded import unfold
+
+    unfolded = unfold(model, *unrolled_nodes)
+    return build_graph(unfolded.graph, unfolded.types, model.graph.name or name), unfolded.remarks

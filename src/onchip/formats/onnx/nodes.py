@@ -23,7 +23,6 @@ _SIMPLE = {
     onnx.AttributeProto.INTS,
     onnx.AttributeProto.STRINGS,
 }
-_SUBGRAPHS = {onnx.AttributeProto.GRAPH, onnx.AttributeProto.GRAPHS}
 
 
 def kind_of(node: onnx.NodeProto) -> str:
@@ -58,22 +57,11 @@ def _plain(value: object) -> AttributeValue:
 
 
 def check_nodes(graph: onnx.GraphProto) -> None:
-    """Raise GraphError for control flow, two producers, unknown tensors, cycles and a wrong order."""
+    """Raise GraphError for two producers, unknown tensors, cycles and a wrong order."""
     names = node_names(graph.node)
-    _no_node_has_a_subgraph(graph, names)
     producer = _each_tensor_has_one_producer(graph, names)
     _every_operand_is_known(graph, names, producer)
     _the_nodes_stand_in_a_topological_order(graph, names, producer)
-
-
-def _no_node_has_a_subgraph(graph: onnx.GraphProto, names: list[str]) -> None:
-    for node, name in zip(graph.node, names, strict=True):
-        if any(attribute.type in _SUBGRAPHS for attribute in node.attribute) or node.op_type in ("If", "Loop", "Scan"):
-            raise GraphError(
-                f"{kind_of(node)} runs a graph of its own",
-                place=f"node {name!r}",
-                expected="a network without control flow",
-            )
 
 
 def _each_tensor_has_one_producer(graph: onnx.GraphProto, names: list[str]) -> dict[str, int]:

@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 import onnx
 from onnx.external_data_helper import load_external_data_for_tensor, uses_external_data
-from onnx.inliner import inline_local_functions
+from onnx.helper import make_tensor_type_proto
 
+from onchip.answer.bindings import Bindings
 from onchip.errors import GraphError, InputError
-from onchip.formats.onnx.bare import own_weight, read_without_weights
-from onchip.formats.onnx.dimensions import bind_dimensions
+from onchip.formats.onnx.bare import own_weight
+from onchip.formats.onnx.dimensions import bind
 from onchip.formats.onnx.file import load_model
-from onchip.formats.onnx.shapes import ModelTypes, infer_types
+from onchip.formats.onnx.unfolded import unfold
 from onchip.formats.onnx.views import Storage
 
 _OLDEST_IR, _NEWEST_IR = 8, 13
@@ -33,20 +34,20 @@ class NodeProgram:
 class Network:
     """A model with its weights, of which parts can be cut out."""
 
-    def __init__(self, path: Path, dims: Mapping[str, int]) -> None:
+    def __init__(self, path: Path, bindings: Bindings) -> None:
         self.path = path
-        bare = load_model(path)  # refuses what cannot be planned, and so what cannot be run
-        bind_dimensions(bare.graph, dims)
-        self.types: ModelTypes = infer_types(bare)
-        self.storage = Storage(bare.graph, self.types)
-        full = onnx.ModelProto.FromString(read_without_weights(path))
-        full = inline_local_functions(full) if full.functions else full
-        self.nodes: tuple[onnx.NodeProto, ...] = tuple(full.graph.node)
-        self.initializers = {tensor.name: tensor for tensor in full.graph.initializer}
-        self.outputs = tuple(dict.fromkeys(value.name for value in full.graph.output))
-        self.inputs = tuple(value.name for value in full.graph.input if self.storage.is_network_input(value.name))
-        self._opsets = tuple(full.opset_import)
-        self._ir_version = min(max(full.ir_version, _OLDEST_IR), _NEWEST_IR)
+        model = load_model(path, with_weights=True)  # refuses what cannot be planned, and so what cannot be run
+        bind(model.graph, bindings)
+        unfolded = unfold(model)
+        graph, self.types = unfolded.graph, unfolded.types
+        self.storage = Storage(graph, self.types)
+        self.nodes: tuple[onnx.NodeProto, ...] = tuple(graph.node)
+        self.initializers = {tensor.name: tensor for tensor in graph.initializer}
+        self.outputs = tuple(dict.fromkeys(value.name for value in graph.output))
+        self.inputs = tuple(value.name for value in graph.input if self.storage.is_network_input(value.name))
+        self.bound_inputs = tuple(bindings.values)
+        self._opsets = tuple(model.opset_import)
+        self._ir_version = min(max(model.ir_version, _OLDEST_IR), _NEWEST_IR)
         self._writer = {output: index for index, node in enumerate(self.nodes) for output in node.output if output}
 
     def initializer(self, name: str) -> onnx.TensorProto | None:
@@ -119,7 +120,15 @@ class Network:
         inside = {tensor.name for tensor in embedded}
         for name in operands:
             if name not in inside:
-                model.graph.input.add(name=name, type=self.types.static[name])
+                model.graph.input.add(name=name, type=self._type_as_run(name))
         for name in wanted:
             model.graph.output.add(name=name)
         return model
+
+    def _type_as_run(self, name: str) -> onnx.TypeProto:
+        """The type of a tensor, without sizes where they are the largest that it can have."""
+        planned = self.types.static[name]
+        if name not in self.types.bounded:
+            return planned
+        rank = len(planned.tensor_type.shape.dim)
+        return make_tensor_type_proto(planned.tensor_type.elem_type, [None] * rank)

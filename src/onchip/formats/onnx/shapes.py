@@ -1,4 +1,4 @@
-"""Static shapes of every tensor, node by node in the file's order, by ONNX's own inference.
+"""Static shapes of every tensor, node by node in the order of their visits, by ONNX's own inference.
 
 One node at a time: no limit of 2 GB on the model, constants' values only where a shape depends on
 them, and an error that names its node.
@@ -11,13 +11,17 @@ from dataclasses import dataclass
 
 import onnx
 from onnx.defs import OpSchema, SchemaError, get_schema
-from onnx.helper import make_tensor_type_proto
+from onnx.helper import make_attribute, make_tensor_type_proto
 from onnx.shape_inference import infer_node_outputs, infer_shapes
 
 from onchip.errors import GraphError
+from onchip.formats.onnx.bounds import has_exact_output, largest_types, passes_bounds
 from onchip.formats.onnx.constants import Constants
-from onchip.formats.onnx.nodes import DEFAULT_DOMAINS, kind_of, node_names
-from onchip.formats.onnx.types import static_shape, with_declared
+from onchip.formats.onnx.declarations import Declarations
+from onchip.formats.onnx.dimensions import network_inputs
+from onchip.formats.onnx.nodes import DEFAULT_DOMAINS, kind_of
+from onchip.formats.onnx.scopes import names_read
+from onchip.formats.onnx.types import static_shape
 
 _LIKE_FIRST_INPUT = {"GroupNormalization", "MeanVarianceNormalization"}
 """Operators for which ONNX has no shape inference in some versions."""
@@ -28,13 +32,15 @@ class ModelTypes:
     """What inference found: constants, each node's outputs that are tensors, and their types.
 
     An optional output that nobody reads is not a tensor. For a tensor in `unknown` nothing could be
-    found, and the error says why; it is raised only if somebody needs the tensor.
+    found, and the error says why; it is raised only if somebody needs the tensor. The shape of a tensor in `bounded`
+    follows from values: it is the largest that it can have.
     """
 
     static: Mapping[str, onnx.TypeProto]
     unknown: Mapping[str, GraphError]
     constants: Constants
     outputs: tuple[tuple[str, ...], ...]
+    bounded: frozenset[str] = frozenset()
 
     def shape_and_element_type(self, name: str) -> tuple[tuple[int, ...], int]:
         """Raises GraphError, naming the node that writes it, for a tensor of unknown size."""
@@ -44,51 +50,120 @@ class ModelTypes:
         return static_shape(kind) or (), kind.tensor_type.elem_type
 
 
-def infer_types(model: onnx.ModelProto) -> ModelTypes:
-    """The types of all tensors; raises GraphError where ONNX says that a node is wrong."""
-    inference = _Inference(model)
-    outputs = tuple(
-        inference.visit(node, name) for node, name in zip(model.graph.node, node_names(model.graph.node), strict=True)
-    )
-    return ModelTypes(inference.types, inference.unknown, inference.constants, outputs)
+_DEFAULTS = {"STFT": {"onesided": 1}}
+"""Attributes whose default ONNX's shape inference gets wrong: it is told."""
 
 
-class _Inference:
-    def __init__(self, model: onnx.ModelProto) -> None:
+class TypeInference:
+    """Types of a model's tensors, found as nodes are visited; declared shapes of tensors in `dropped` do not count."""
+
+    def __init__(self, model: onnx.ModelProto, dropped: frozenset[str] = frozenset()) -> None:
         graph = model.graph
         self.model = model
         self.opsets = {"" if opset.domain in DEFAULT_DOMAINS else opset.domain: opset for opset in model.opset_import}
-        self.types: dict[str, onnx.TypeProto] = {value.name: value.type for value in graph.input}
+        self.types: dict[str, onnx.TypeProto] = {value.name: value.type for value in network_inputs(graph)}
         self.unknown: dict[str, GraphError] = {}
+        self.bounded: set[str] = set()
+        self._remarks_of_bounds: list[str] = []
         self.constants = Constants(model, self.types)
-        self.declared = {value.name: value.type for value in (*graph.value_info, *graph.output)}
-        self.read = {name for node in graph.node for name in node.input} | {value.name for value in graph.output}
+        self._declarations = Declarations(graph, dropped)
+        self._read = names_read(graph)
         for tensor in graph.initializer:
-            self.types[tensor.name] = make_tensor_type_proto(tensor.data_type, list(tensor.dims))
-            self.constants.add_tensor(tensor.name, tensor)
+            self.add_initializer(tensor)
         for sparse in graph.sparse_initializer:
             name = sparse.values.name
             self.types[name] = make_tensor_type_proto(sparse.values.data_type, list(sparse.dims))
             self.constants.add_without_value(name)
+
+    @property
+    def opset(self) -> int:
+        """The version of ONNX's own operators."""
+        return self.opsets[""].version if "" in self.opsets else 0
+
+    @property
+    def assumed(self) -> frozenset[str]:
+        """The tensors of which the file alone says the shape."""
+        return frozenset(self._declarations.assumed)
+
+    def model_types(self, outputs: tuple[tuple[str, ...], ...]) -> ModelTypes:
+        """What was found; `outputs` are those of each node visited."""
+        return ModelTypes(self.types, self.unknown, self.constants, outputs, frozenset(self.bounded))
+
+    def remarks(self) -> tuple[str, ...]:
+        """What a user should know: declared shapes that contradict what was found, and shapes that are bounds."""
+        return (*self._declarations.remarks(), *self._remarks_of_bounds)
+
+    def add_initializer(self, tensor: onnx.TensorProto) -> None:
+        """A constant that the file states."""
+        self.types[tensor.name] = make_tensor_type_proto(tensor.data_type, list(tensor.dims))
+        self.constants.add_tensor(tensor.name, tensor)
+
+    def is_called(self, name: str, actual: str) -> None:
+        """Note that a tensor of a graph within a node is called otherwise in the network."""
+        if name in self._read:
+            self._read.add(actual)
+
+    def ensure_known(self, operand: str, reader: str) -> None:
+        """Raise GraphError for a tensor that no node has written yet, or whose size is unknown."""
+        if operand in self.unknown:
+            raise self.unknown[operand]
+        if operand not in self.types:
+            expected = "an input, a parameter or an earlier node's output"
+            raise GraphError(f"tensor {operand!r} is unknown", place=f"node {reader!r}", expected=expected)
+
+    def shape_and_element_type(self, name: str) -> tuple[tuple[int, ...], int]:
+        """Return those of a tensor whose size is known."""
+        return static_shape(self.types[name]) or (), self.types[name].tensor_type.elem_type
 
     def visit(self, node: onnx.NodeProto, name: str) -> tuple[str, ...]:
         """Find the types of the node's outputs that are tensors; raises GraphError for unknown operands."""
         for operand in filter(None, node.input):
             if operand in self.unknown:
                 raise self.unknown[operand]
-        is_constant = self.constants.are_computed_by(node)
+        from_bounded = self.bounded.intersection(node.input)
+        is_constant = not from_bounded and self.constants.are_computed_by(node)
         if is_constant:
             self.constants.add_node(node)
         schema = self._schema(node)
         outputs = self._outputs_that_are_tensors(node, schema)
-        inferred = {} if schema is None else self._infer(node, name, schema, outputs)
-        for output in outputs:
-            kind = self._resolve(output, inferred.get(output, onnx.TypeProto()), is_constant)
+        if from_bounded and not passes_bounds(node, from_bounded):
+            self.unknown |= dict.fromkeys(outputs, _refusal_of_bound(node, name, min(from_bounded)))
+            return outputs
+        inferred = self._inferred(node, name, schema, outputs, is_constant=is_constant)
+        kinds = {
+            output: self._resolve(output, inferred.get(output, onnx.TypeProto()), is_constant) for output in outputs
+        }
+        if any(static_shape(kind) is None for kind in kinds.values()):
+            self._resolve_by_bounds(node, name, kinds)
+        elif from_bounded and not has_exact_output(node):
+            self.bounded.update(outputs)
+        for output, kind in kinds.items():
             if static_shape(kind) is None:
                 self.unknown[output] = _refusal(node, name, output, kind, has_schema=schema is not None)
             else:
                 self.types[output] = kind
         return outputs
+
+    def _inferred(
+        self, node: onnx.NodeProto, name: str, schema: OpSchema | None, outputs: tuple[str, ...], *, is_constant: bool
+    ) -> Mapping[str, onnx.TypeProto]:
+        """What ONNX finds; raises GraphError for what it refuses, unless constants make it computable all the same."""
+        try:
+            return {} if schema is None else self._infer(node, name, schema, outputs)
+        except GraphError:
+            if not is_constant or any(self.constants.value(output) is None for output in outputs):
+                raise
+            return {}
+
+    def _resolve_by_bounds(self, node: onnx.NodeProto, name: str, kinds: dict[str, onnx.TypeProto]) -> None:
+        """Put the largest types in place of those that follow from values, if there are such."""
+        largest = largest_types(node, self.types, self.constants)
+        if kinds.keys() <= largest.keys():
+            kinds |= {output: largest[output] for output in kinds}
+            self.bounded.update(kinds)
+            shapes = ", ".join(f"{output!r} {list(static_shape(kind) or ())}" for output, kind in kinds.items())
+            what = f"node {name!r}: the shape of its output follows from values: {shapes} is the largest that it can be"
+            self._remarks_of_bounds.append(what)
 
     def _schema(self, node: onnx.NodeProto) -> OpSchema | None:
         domain = "" if node.domain in DEFAULT_DOMAINS else node.domain
@@ -105,7 +180,7 @@ class _Inference:
             index for index, formal in enumerate(declared) if formal.option == OpSchema.FormalParameterOption.Optional
         }
         named = [(index, output) for index, output in enumerate(node.output) if output]
-        kept = tuple(output for index, output in named if output in self.read or index not in optional)
+        kept = tuple(output for index, output in named if output in self._read or index not in optional)
         return kept or (named[0][1],)
 
     def _infer(
@@ -129,6 +204,7 @@ class _Inference:
         self, schema: OpSchema, node: onnx.NodeProto, name: str, values: dict[str, onnx.TensorProto]
     ) -> dict[str, onnx.TypeProto]:
         types = {operand: self.types[operand] for operand in node.input if operand}
+        node = _with_defaults(node)
         opsets = list(self.opsets.values())
         try:
             return infer_node_outputs(
@@ -151,10 +227,22 @@ class _Inference:
     def _resolve(self, output: str, inferred: onnx.TypeProto, is_constant: bool) -> onnx.TypeProto:
         """The inferred type; where it is not static, the computed value's or the declared one."""
         if static_shape(inferred) is not None:
+            self._declarations.compare(output, inferred)
             return inferred
         if is_constant and (value := self.constants.value(output)) is not None:
             return make_tensor_type_proto(value.data_type, list(value.dims))
-        return with_declared(inferred, self.declared[output]) if output in self.declared else inferred
+        return self._declarations.completed(output, inferred)
+
+
+def _with_defaults(node: onnx.NodeProto) -> onnx.NodeProto:
+    stated = {attribute.name for attribute in node.attribute}
+    missing = {name: value for name, value in _DEFAULTS.get(kind_of(node), {}).items() if name not in stated}
+    if not missing:
+        return node
+    complete = onnx.NodeProto()
+    complete.CopyFrom(node)
+    complete.attribute.extend(make_attribute(name, value) for name, value in missing.items())
+    return complete
 
 
 def _are_static(types: Mapping[str, onnx.TypeProto], names: tuple[str, ...]) -> bool:
@@ -171,3 +259,8 @@ def _refusal(node: onnx.NodeProto, name: str, output: str, kind: onnx.TypeProto,
         return GraphError(what, place=place, expected="a known operator or a declared shape")
     what = f"the shape of its output {output!r} is unknown: it depends on the values of its inputs"
     return GraphError(what, place=place, expected="static shapes")
+
+
+def _refusal_of_bound(node: onnx.NodeProto, name: str, operand: str) -> GraphError:
+    what = f"the shape of its input {operand!r} follows from values, and of {kind_of(node)} no largest output is known"
+    return GraphError(what, place=f"node {name!r}", expected="static shapes")

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from math import isfinite
 from re import fullmatch
 from typing import NotRequired
 
 from typing_extensions import TypedDict
 
+from onchip.answer.bindings import Bindings
 from onchip.answer.document import Source
 from onchip.errors import InputError
 from onchip.formats.canonical import to_json
@@ -28,6 +30,14 @@ class PixelFields(TypedDict):
     rows: int
 
 
+class BindingFields(TypedDict):
+    """What stands for the sizes and values that a network file leaves open, by symbol or input."""
+
+    dims: NotRequired[dict[str, int]]
+    shapes: NotRequired[dict[str, list[int]]]
+    values: NotRequired[dict[str, int | float | list[int | float]]]
+
+
 def source_of(fields: SourceFields, place: str, error: type[InputError]) -> Source:
     """The source that the fields say; raises `error` for a hash that is none."""
     sha256 = fields.get("sha256")
@@ -41,9 +51,37 @@ def source_fields(source: Source) -> dict[str, object]:
     return {"name": source.name} if source.sha256 is None else {"name": source.name, "sha256": source.sha256}
 
 
-def check_sizes(sizes: Mapping[str, int | None], dims: Mapping[str, int], error: type[InputError]) -> None:
-    """Raises `error` where a size or a bound dimension of `reading` is below 1; None is no size."""
-    for name, size in (*sizes.items(), *((f"dims.{name}", size) for name, size in dims.items())):
+def bindings_of(fields: BindingFields, error: type[InputError]) -> Bindings:
+    """What is bound; raises `error` for a size below 1 and for a value of no numbers."""
+    dims, shapes = fields.get("dims", {}), fields.get("shapes", {})
+    sizes = {f"dims.{name}": size for name, size in dims.items()}
+    sizes |= {f"shapes.{name}[{axis}]": size for name, shape in shapes.items() for axis, size in enumerate(shape)}
+    check_sizes(sizes, error)
+    values = {
+        name: tuple(value) if isinstance(value, list) else (value,) for name, value in fields.get("values", {}).items()
+    }
+    for name, value in values.items():
+        if not value or not all(isfinite(number) for number in value):
+            what = "it has no numbers" if not value else "a number of it is not finite"
+            raise error(what, place=f"reading.values.{name}", expected="a finite number, or some")
+    return Bindings(dims, {name: tuple(shape) for name, shape in shapes.items()}, values)
+
+
+def binding_fields(bindings: Bindings) -> dict[str, object]:
+    """The fields of what is bound: `dims` always, as in the first files, the others where there are some."""
+    fields: dict[str, object] = {"dims": dict(sorted(bindings.dims.items()))}
+    if bindings.shapes:
+        fields["shapes"] = {name: list(shape) for name, shape in sorted(bindings.shapes.items())}
+    if bindings.values:
+        fields["values"] = {
+            name: value[0] if len(value) == 1 else list(value) for name, value in sorted(bindings.values.items())
+        }
+    return fields
+
+
+def check_sizes(sizes: Mapping[str, int | None], error: type[InputError]) -> None:
+    """Raises `error` where a size of `reading` is below 1; None is no size."""
+    for name, size in sizes.items():
         if size is not None and size < 1:
             raise error(f"it is {size}", place=f"reading.{name}", expected="at least 1")
 

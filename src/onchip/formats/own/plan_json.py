@@ -19,18 +19,17 @@ from onchip.answer.result import Status
 from onchip.arch.memory import DRAM, Memory, Operand
 from onchip.errors import InputError, PlanError
 from onchip.formats.files import read_file
-from onchip.formats.own.document_fields import SourceFields, check_sizes, source_of
+from onchip.formats.own.document_fields import BindingFields, SourceFields, bindings_of, check_sizes, source_of
 from onchip.formats.own.program_fields import InstructionFields, instructions_of
 from onchip.formats.validation import Format, field_path, parse, placed, quoted
 
 PLAN_FORMAT: Final = Format("onchip-plan", 1, PlanError)
 
 
-class PlanReadingFields(TypedDict):
+class PlanReadingFields(BindingFields):
     """How the network file was read."""
 
     bits: NotRequired[int | None]
-    dims: NotRequired[dict[str, int]]
     granularity: NotRequired[Granularity]
     count: NotRequired[Count]
     split: NotRequired[Split]
@@ -121,8 +120,18 @@ def plan_from_json(text: str | bytes, file: str) -> PlanDocument:
 
 
 def _reading(fields: PlanReadingFields) -> Reading:
-    check_sizes({"bits": fields.get("bits")}, fields.get("dims", {}), PlanError)
-    return Reading(**fields)
+    check_sizes({"bits": fields.get("bits")}, PlanError)
+    bound = bindings_of(fields, PlanError)
+    return Reading(
+        fields.get("bits"),
+        bound.dims,
+        fields.get("granularity", Granularity.FUSED),
+        fields.get("count", Count.ACTIVATIONS),
+        fields.get("split", Split.NEVER),
+        fields.get("cap_tensors", False),
+        shapes=bound.shapes,
+        values=bound.values,
+    )
 
 
 def _memories(entries: list[ScratchpadFields]) -> tuple[Memory, ...]:

@@ -13,7 +13,7 @@ from onchip.arch.memory import Memory, Operand
 from onchip.errors import PlanError
 from onchip.formats.canonical import to_json
 from onchip.formats.files import write_file
-from onchip.formats.own.document_fields import lines, source_fields
+from onchip.formats.own.document_fields import binding_fields, lines, source_fields
 from onchip.formats.own.program_fields import instruction_fields
 
 
@@ -51,7 +51,7 @@ def plan_to_json(document: PlanDocument) -> str:
 def _reading_fields(reading: Reading) -> dict[str, object]:
     fields: dict[str, object] = {
         "bits": reading.bits,
-        "dims": dict(sorted(reading.dims.items())),
+        **binding_fields(reading.bindings),
         "granularity": reading.granularity,
         "count": reading.count,
         "split": reading.split,

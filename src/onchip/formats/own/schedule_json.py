@@ -5,6 +5,7 @@ Read here, written by `schedule_json_writer`. Whether a schedule is legal is the
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Final, Literal, NotRequired
 
@@ -21,7 +22,14 @@ from onchip.arch.memory import Memory
 from onchip.errors import InputError
 from onchip.formats.files import read_file
 from onchip.formats.own.accelerator_yaml import AcceleratorFields, accelerator_of
-from onchip.formats.own.document_fields import PixelFields, SourceFields, check_sizes, source_of
+from onchip.formats.own.document_fields import (
+    BindingFields,
+    PixelFields,
+    SourceFields,
+    bindings_of,
+    check_sizes,
+    source_of,
+)
 from onchip.formats.own.layer_fields import LayerFields, NestFields, layer_of, mapping_of
 from onchip.formats.own.program_fields import InstructionFields, instructions_of
 from onchip.formats.validation import Format, field_path, parse, placed
@@ -34,7 +42,7 @@ FIGURES: Final = ("energy_pj", "latency_cycles", "traffic_bytes")
 """What a claim says of a schedule beside its objective."""
 
 
-class ScheduleReadingFields(TypedDict):
+class ScheduleReadingFields(BindingFields):
     """How the network was read; null: an element has the model's own bits, a sum in the making 16 more, up to 32.
 
     Beside the model's own bits a sum has 32, if nothing is said; it never has fewer than its output.
@@ -42,7 +50,6 @@ class ScheduleReadingFields(TypedDict):
 
     bits: int | None
     partial_bits: NotRequired[int | None]
-    dims: NotRequired[dict[str, int]]
     granularity: NotRequired[Granularity]
 
 
@@ -144,10 +151,10 @@ def addressed_memories(accelerator: Accelerator) -> tuple[Memory, ...]:
 
 def _reading(fields: ScheduleReadingFields) -> Reading:
     """All tensors of a schedule are counted."""
-    bits, partial_bits, dims = fields["bits"], fields.get("partial_bits"), fields.get("dims", {})
-    check_sizes({"bits": bits, "partial_bits": partial_bits}, dims, ScheduleError)
-    granularity = fields.get("granularity", Granularity.FUSED)
-    return Reading(bits, dims, granularity, Count.ALL, partial_bits=partial_bits)
+    bits, partial_bits = fields["bits"], fields.get("partial_bits")
+    check_sizes({"bits": bits, "partial_bits": partial_bits}, ScheduleError)
+    reading = Reading.of(bindings_of(fields, ScheduleError), fields.get("granularity", Granularity.FUSED))
+    return replace(reading, bits=bits, count=Count.ALL, partial_bits=partial_bits)
 
 
 def _stack(fields: ScheduledStackFields, place: str) -> ScheduledStack:

@@ -14,7 +14,7 @@ from onchip.arch.accelerator import Accelerator
 from onchip.formats.canonical import to_json
 from onchip.formats.files import write_file
 from onchip.formats.own.accelerator_yaml_writer import accelerator_fields
-from onchip.formats.own.document_fields import lines, source_fields
+from onchip.formats.own.document_fields import binding_fields, lines, source_fields
 from onchip.formats.own.layer_fields import layer_fields, mapping_fields
 from onchip.formats.own.program_fields import instruction_fields
 from onchip.formats.own.schedule_json import DECISIONS, FIGURES, SCHEDULE_FORMAT, addressed_memories
@@ -63,7 +63,7 @@ def _reading_fields(reading: Reading) -> dict[str, object]:
     return {
         "bits": reading.bits,
         "partial_bits": reading.partial_bits,
-        "dims": dict(sorted(reading.dims.items())),
+        **binding_fields(reading.bindings),
         "granularity": reading.granularity,
     }
 

@@ -5,6 +5,7 @@ Read here, written by `strategy_json_writer`. Whether a strategy is legal is the
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Final, Literal, NotRequired
 
@@ -18,7 +19,14 @@ from onchip.answer.strategy import EnergyCause, FusionStrategy, TileMapping, nam
 from onchip.arch.memory import DRAM
 from onchip.errors import InputError
 from onchip.formats.files import read_file
-from onchip.formats.own.document_fields import PixelFields, SourceFields, check_sizes, source_of
+from onchip.formats.own.document_fields import (
+    BindingFields,
+    PixelFields,
+    SourceFields,
+    bindings_of,
+    check_sizes,
+    source_of,
+)
 from onchip.formats.own.layer_fields import LayerFields, NestFields, layer_of, mapping_of
 from onchip.formats.own.schedule_json import HomesFields
 from onchip.formats.validation import Format, field_path, parse, placed
@@ -28,12 +36,11 @@ STRATEGIES: Final = "strategies"
 """What may be chosen, in the space of a strategy's claim."""
 
 
-class StrategyReadingFields(TypedDict):
+class StrategyReadingFields(BindingFields):
     """How the network is read and who maps each layer's tiles; what is left out is 8 bits, `exact` and `onchip`."""
 
     bits: NotRequired[int]
     partial_bits: NotRequired[int]
-    dims: NotRequired[dict[str, int]]
     granularity: NotRequired[Granularity]
     mapper: NotRequired[str]
     model: NotRequired[CostModel]
@@ -120,9 +127,10 @@ def strategy_from_json(text: str | bytes, file: str) -> StrategyDocument:
 
 
 def _reading(fields: StrategyReadingFields) -> Reading:
-    bits, partial_bits, dims = fields.get("bits", 8), fields.get("partial_bits"), fields.get("dims", {})
-    check_sizes({"bits": bits, "partial_bits": partial_bits}, dims, StrategyError)
-    return Reading(bits, dims, fields.get("granularity", Granularity.FUSED), partial_bits=partial_bits)
+    bits, partial_bits = fields.get("bits", 8), fields.get("partial_bits")
+    check_sizes({"bits": bits, "partial_bits": partial_bits}, StrategyError)
+    reading = Reading.of(bindings_of(fields, StrategyError), fields.get("granularity", Granularity.FUSED))
+    return replace(reading, bits=bits, partial_bits=partial_bits)
 
 
 def _stack(fields: StackFields, place: str) -> StackStrategy:

@@ -13,7 +13,7 @@ from onchip.answer.strategy import TileMapping, nested_figures
 from onchip.arch.memory import DRAM
 from onchip.formats.canonical import to_json
 from onchip.formats.files import write_file
-from onchip.formats.own.document_fields import lines, source_fields
+from onchip.formats.own.document_fields import binding_fields, lines, source_fields
 from onchip.formats.own.layer_fields import layer_fields, mapping_fields
 from onchip.formats.own.strategy_json import STRATEGIES, STRATEGY_FORMAT
 
@@ -67,7 +67,7 @@ def _reading_fields(document: StrategyDocument) -> dict[str, object]:
     return {
         "bits": reading.bits,
         **partial,
-        "dims": dict(sorted(reading.dims.items())),
+        **binding_fields(reading.bindings),
         "granularity": reading.granularity,
         "mapper": document.mapper,
         "model": document.model,

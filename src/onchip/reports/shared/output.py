@@ -7,9 +7,10 @@ import os
 import sys
 from collections.abc import Mapping
 from contextlib import suppress
+from types import MappingProxyType
 from typing import TextIO
 
-from onchip.errors import InternalError, OnchipError, OutputError
+from onchip.errors import OnchipError, OutputError
 
 
 class NoReaderError(OutputError):
@@ -38,17 +39,17 @@ def write_json(value: Mapping[str, object]) -> None:
     write(json.dumps(value, indent=2, allow_nan=False))
 
 
-def write_error(error: OnchipError, *, as_json: bool, saved: str | None = None) -> None:
+def write_error(error: OnchipError, *, as_json: bool, more: Mapping[str, object] = MappingProxyType({})) -> None:
     """Write one line to standard error, and with `as_json` one object to standard output, if these can be written.
 
-    `saved` is the file in which the case of a defect was saved: a field of its own, of defects alone.
+    `more` are fields of the object that only such errors have.
     """
     if not isinstance(error, NoReaderError):
         write_line(f"onchip: {error}")
     if as_json:
         fields = {"error": error.what, "file": error.file, "place": error.place, "expected": error.expected}
         with suppress(OutputError):  # one line has said what is wrong
-            write_json({**fields, "saved": saved} if isinstance(error, InternalError) else fields)
+            write_json({**fields, **more})
 
 
 def write_line(text: str) -> None:

@@ -1,0 +1,79 @@
+"""The values of `--dim`, `--shape` and `--value`: a name, `=`, and what it is bound to."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from math import isfinite
+from typing import Final, TypeVar
+
+from onchip.errors import UsageError
+
+BoundT = TypeVar("BoundT")
+
+GREATEST_RANK: Final = 64
+GREATEST_VALUES: Final = 4096
+_GREATEST_DIGITS: Final = 18
+_TRUTH: Final = {"true": 1, "false": 0}
+
+
+def dims_of(bindings: Sequence[str] | None) -> dict[str, int]:
+    """Sizes by symbol; raises UsageError for a size below 1 and for a symbol of two sizes."""
+    return _bound(bindings, "--dim", "NAME=N with N at least 1", _size)
+
+
+def shapes_of(bindings: Sequence[str] | None) -> dict[str, tuple[int, ...]]:
+    """Shapes by network input; raises UsageError for a size below 1 and for an input of two shapes."""
+    return _bound(bindings, "--shape", "INPUT=1x3x224x224 with sizes of at least 1", _shape)
+
+
+def values_of(bindings: Sequence[str] | None) -> dict[str, tuple[float, ...]]:
+    """Values by network input, integers as such; raises UsageError for what is no number and for two values."""
+    return _bound(bindings, "--value", "INPUT=N, or INPUT=N,N,...", _numbers)
+
+
+def _bound(
+    bindings: Sequence[str] | None, option: str, expected: str, parse: Callable[[str], BoundT | None]
+) -> dict[str, BoundT]:
+    found: dict[str, BoundT] = {}
+    for binding in bindings or ():
+        name, _, text = binding.rpartition("=")
+        bound = parse(text) if name else None
+        if bound is None:
+            raise UsageError(f"{binding!r} binds nothing", place=option, expected=expected)
+        if found.setdefault(name, bound) != bound:
+            what = f"{name!r} is bound to {found[name]} and {bound}"
+            raise UsageError(what, place=option, expected="one value")
+    return found
+
+
+def _size(text: str) -> int | None:
+    is_size = text.isascii() and text.isdecimal() and len(text) <= _GREATEST_DIGITS
+    return int(text) if is_size and int(text) >= 1 else None
+
+
+def _shape(text: str) -> tuple[int, ...] | None:
+    sizes = [_size(size) for size in text.lower().split("x")]
+    if not 1 <= len(sizes) <= GREATEST_RANK:
+        return None
+    known = tuple(size for size in sizes if size is not None)
+    return known if len(known) == len(sizes) else None
+
+
+def _numbers(text: str) -> tuple[float, ...] | None:
+    numbers = [_number(number.strip().lower()) for number in text.split(",", GREATEST_VALUES)]
+    known = tuple(number for number in numbers if number is not None)
+    return known if len(known) == len(numbers) <= GREATEST_VALUES else None
+
+
+def _number(text: str) -> float | None:
+    if text in _TRUTH:
+        return _TRUTH[text]
+    try:
+        return int(text) if len(text) <= _GREATEST_DIGITS + 1 else None
+    except ValueError:
+        pass
+    try:
+        number = float(text)
+    except ValueError:
+        return None
+    return number if isfinite(number) else None

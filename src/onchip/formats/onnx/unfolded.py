@@ -1,0 +1,30 @@
+"""A model with control flow -> one without, and the types of all its tensors."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import onnx
+
+from onchip.errors import GraphError
+from onchip.formats.onnx.control_flow import CONTROL_FLOW
+from onchip.formats.onnx.nodes import check_nodes
+from onchip.formats.onnx.unfolding import UnfoldedModel, Unfolding
+
+GREATEST_UNROLLED_NODES: Final = 20_000
+"""That all loops of a network may become together."""
+
+
+def unfold(model: onnx.ModelProto, greatest_unrolled: int = GREATEST_UNROLLED_NODES) -> UnfoldedModel:
+    """Unfold control flow and infer all types; raises GraphError where ONNX says that a node is wrong.
+
+    A shape that the file declares where nothing can be inferred, and with which a later node is wrong, is dropped.
+    """
+    check_nodes(model.graph)
+    first = Unfolding(model, frozenset(), CONTROL_FLOW, greatest_unrolled)
+    try:
+        return first.run()
+    except GraphError:
+        if not first.inference.assumed:
+            raise
+        return Unfolding(model, first.inference.assumed, CONTROL_FLOW, greatest_unrolled).run()

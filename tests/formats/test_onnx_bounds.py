@@ -1,0 +1,133 @@
+"""Shapes that follow from values: planned at the largest that they can be, and run at what they are."""
+
+from __future__ import annotations
+
+import warnings
+from pathlib import Path
+
+import numpy as np
+import onnx
+import pytest
+from onnx import TensorProto, numpy_helper
+from onnx.helper import make_node, make_tensor
+
+from onchip.errors import InputError, NetworkWarning
+from onchip.formats.onnx.model import read_onnx
+from onchip.ir.graph import Graph
+from support.onnx_networks import integers, model, value
+from support.onnx_runs import AS_IT_IS, run_model, saved
+
+X = value("x", [3, 4])
+BOOL, INT64 = TensorProto.BOOL, TensorProto.INT64
+
+
+def array(name: str, content: object, dtype: type) -> TensorProto:
+    return numpy_helper.from_array(np.array(content, dtype), name)
+
+
+def read_model(network: onnx.ModelProto, folder: Path) -> Graph:
+    return read_onnx(saved(network, folder))
+
+
+BOXES = [value("boxes", [2, 6, 4]), value("scores", [2, 3, 6])]
+LARGEST: dict[str, tuple[onnx.ModelProto, tuple[int, ...]]] = {
+    "NonZero": (model([make_node("NonZero", ["x"], ["y"])], [X], ["y"]), (2, 12)),
+    "Unique": (model([make_node("Unique", ["x"], ["y"])], [X], ["y"]), (12,)),
+    "Unique along an axis": (model([make_node("Unique", ["x"], ["y"], axis=-1)], [X], ["y"]), (3, 4)),
+    "Compress": (model([make_node("Compress", ["x", "c"], ["y"])], [X, value("c", [5], BOOL)], ["y"]), (5,)),
+    "Compress along an axis": (
+        model([make_node("Compress", ["x", "c"], ["y"], axis=1)], [X, value("c", [2], BOOL)], ["y"]),
+        (3, 2),
+    ),
+    "NonMaxSuppression": (
+        model(
+            [make_node("NonMaxSuppression", ["boxes", "scores", "most"], ["y"])], BOXES, ["y"], [integers("most", [2])]
+        ),
+        (12, 3),
+    ),
+    "NonMaxSuppression of a limit that is an input": (
+        model(
+            [make_node("NonMaxSuppression", ["boxes", "scores", "most"], ["y"])],
+            [*BOXES, value("most", [1], INT64)],
+            ["y"],
+        ),
+        (36, 3),
+    ),
+    "TopK": (model([make_node("TopK", ["x", "k"], ["y", "i"])], [X, value("k", [1], INT64)], ["y"]), (3, 4)),
+    "Slice": (
+        model(
+            [make_node("Slice", ["x", "zero", "stop"], ["y"])],
+            [X, value("stop", [1], INT64)],
+            ["y"],
+            [integers("zero", [0])],
+        ),
+        (3, 4),
+    ),
+}
+
+
+@pytest.mark.parametrize("name", LARGEST)
+def test_a_shape_that_follows_from_values_is_planned_at_its_largest(name: str, tmp_path: Path) -> None:
+    network, shape = LARGEST[name]
+    with pytest.warns(NetworkWarning, match=r"node 'y': the shape of its output follows from values: 'y' "):
+        graph = read_model(network, tmp_path)
+    assert graph.tensor["y"].shape == shape
+    assert graph.operators[-1].attributes["upper_bound"] in (["y"], ["y", "i"])
+
+
+def test_a_known_limit_gives_an_exact_shape(tmp_path: Path) -> None:
+    network = model([make_node("TopK", ["x", "k"], ["y", "i"])], [X], ["y"], [integers("k", [2])])
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        graph = read_model(network, tmp_path)
+    assert graph.tensor["y"].shape == (3, 2)
+    assert "upper_bound" not in graph.operators[0].attributes
+
+
+@pytest.mark.parametrize("seed", [0, 3])
+def test_what_hangs_on_such_a_shape_runs_at_what_it_is(seed: int, tmp_path: Path) -> None:
+    """The rows of x at which a mask is not zero, gathered, scaled, and written back into a copy."""
+    nodes = [
+        make_node("Greater", ["x", "limit"], ["mask"]),
+        make_node("NonZero", ["mask"], ["columns"]),
+        make_node("Transpose", ["columns"], ["places"]),
+        make_node("GatherND", ["x", "places"], ["found"]),
+        make_node("Mul", ["found", "two"], ["twice"]),
+        make_node("ScatterND", ["x", "places", "twice"], ["y"]),
+        make_node("Relu", ["y"], ["z"]),
+    ]
+    constants = [array("limit", -0.2 + seed / 10, np.float32), array("two", 2, np.float32)]
+    path = saved(model(nodes, [X], ["z", "twice"], constants), tmp_path)
+    with pytest.warns(NetworkWarning):
+        graph = read_onnx(path)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        ran = run_model(path, AS_IT_IS, None)
+    assert graph.tensor["twice"].shape == (12,)
+    assert graph.tensor["z"].shape == (3, 4)
+    assert [operator.kind for operator in graph.operators if "upper_bound" in operator.attributes] == [
+        "NonZero", "Transpose", "GatherND", "Mul",
+    ]  # fmt: skip
+    assert ran.relative_difference == 0
+
+
+def test_the_shape_of_such_a_tensor_is_no_constant(tmp_path: Path) -> None:
+    """Were its bound taken for its size, what is made of it would have a wrong size."""
+    nodes = [
+        make_node("NonZero", ["x"], ["n"]),
+        make_node("Shape", ["n"], ["s"]),
+        make_node("ConstantOfShape", ["s"], ["z"], name="room", value=make_tensor("v", INT64, [1], [1])),
+        make_node("Relu", ["x"], ["y"]),
+        make_node("Add", ["n", "z"], ["t"]),
+    ]
+    with pytest.raises(InputError, match="node 'room': the shape of its output 'z' is unknown"):
+        read_model(model(nodes, [X], ["y", "t"]), tmp_path)
+
+
+def test_an_operator_of_which_no_largest_output_is_known_is_refused(tmp_path: Path) -> None:
+    """A slice from the third last to the second may be longer of a shorter tensor."""
+    nodes = [make_node("NonZero", ["x"], ["n"]), make_node("Slice", ["n", "a", "b", "c"], ["s"], name="cut")]
+    nodes.append(make_node("Neg", ["s"], ["y"]))
+    constants = [integers("a", [-3]), integers("b", [2]), integers("c", [1])]
+    with pytest.raises(InputError, match="node 'cut': the shape of its input 'n' follows from values"):
+        read_model(model(nodes, [X], ["y"], constants), tmp_path)
