@@ -134,6 +134,17 @@ def test_branches_of_different_shapes_are_refused_by_their_node(tmp_path: Path) 
         read_model(network, tmp_path)
 
 
+def test_a_branch_that_cannot_be_planned_is_named_with_its_if(tmp_path: Path) -> None:
+    other = make_graph([make_node("MatMul", ["x", "x"], ["t"], name="square")], "else", [], [value("t", None)])
+    network = model([an_if("c", else_branch=other)], [X, value("c", [], BOOL)], ["y"])
+    with pytest.raises(InputError) as caught:
+        read_model(network, tmp_path)
+    line = str(caught.value)
+    assert "node 'choose y': its condition is not known before it runs, and a branch cannot be planned: node" in line
+    assert "'square'" in line
+    assert "--value INPUT=N" in line
+
+
 def a_loop(trips: str, condition: str, body: onnx.GraphProto, outputs: list[str]) -> onnx.NodeProto:
     return make_node("Loop", [trips, condition, "x"], outputs, name="again", body=body)
 

@@ -85,6 +85,14 @@ def test_a_shape_binds_the_symbols_in_it_everywhere(tmp_path: Path) -> None:
     assert (graph.tensor["x"].shape, graph.tensor["z"].shape) == ((5, 7), (5, 4))
 
 
+def test_a_question_mark_is_no_symbol(tmp_path: Path) -> None:
+    """Exporters write it for every size that they do not know: two of them need not be one size."""
+    network = network_of(value("x", ["?", 3, "?"]))
+    error = question(network, tmp_path, Bindings())
+    assert [(one.axis, one.symbol) for one in error.open_dimensions] == [(0, None), (2, None)]
+    assert read_bound(network, tmp_path, Bindings(shapes={"x": (2, 3, 5)})).tensor["x"].shape == (2, 3, 5)
+
+
 @pytest.mark.parametrize(
     ("bindings", "place", "what"),
     [
@@ -158,6 +166,37 @@ def test_a_declared_shape_with_which_a_later_node_is_wrong_is_dropped(tmp_path: 
     network = model(nodes, [value("x", [2])], ["y"], [weight("w", [5, 2])], declared=[value("t", [2, 6])])
     with pytest.raises(InputError, match="node 'turn': onnx knows no operator"):
         read_bound(network, tmp_path, Bindings())
+
+
+def test_a_negative_size_that_inference_finds_is_refused_by_its_node(tmp_path: Path) -> None:
+    """A window longer than the signal; further on, ONNX's inference would abort the program."""
+    node = make_node("Conv", ["x", "w"], ["y"], name="window")
+    network = model([node], [value("x", [1, 1, "n"])], ["y"], [weight("w", [2, 1, 9])])
+    with pytest.raises(InputError, match=r"node 'window': its output 'y' has the shape \[1, 2, -3\]"):
+        read_bound(network, tmp_path, Bindings({"n": 5}))
+
+
+def test_a_slice_backwards_through_no_elements_does_not_end_the_program(tmp_path: Path) -> None:
+    nodes = [
+        make_node("Slice", ["x", "four", "four"], ["e"]),
+        make_node("Slice", ["e", "four", "zero", "axis", "back"], ["y"]),
+    ]
+    constants = [integers("four", [4]), integers("zero", [0]), integers("axis", [0]), integers("back", [-1])]
+    with pytest.raises(InputError, match="node 'y': it goes backwards through no elements"):
+        read_bound(model(nodes, [value("x", [4])], ["y"], constants), tmp_path, Bindings())
+
+
+@pytest.mark.parametrize("damaged", ["shape", "condition"])
+def test_a_constant_with_too_few_bytes_has_no_value(damaged: str, tmp_path: Path) -> None:
+    constant = TensorProto(name="c", dims=[2], data_type=TensorProto.INT64, raw_data=b"123")
+    nodes = [make_node("Reshape", ["x", "c"], ["y"], name="shape")]
+    if damaged == "condition":
+        branches = {
+            f"{name}_branch": onnx.helper.make_graph([], name, [], [value("x", [4])]) for name in ("then", "else")
+        }
+        nodes = [make_node("If", ["c"], ["y"], name="condition", **branches)]
+    with pytest.raises(InputError, match=damaged):
+        read_bound(model(nodes, [value("x", [4])], ["y"], [constant]), tmp_path, Bindings())
 
 
 def test_a_declared_size_of_zero_or_less_is_no_size(tmp_path: Path) -> None:

@@ -187,6 +187,64 @@ def large_tile(path: Path) -> None:
     onnx.save(_model(nodes, [1], []), path)
 
 
+def _loop(body: list[onnx.NodeProto], limit: str, operand: str, result: str) -> onnx.NodeProto:
+    """A Loop whose body takes `s` to `t`; `limit` is its trip count, none if empty."""
+    inputs = [
+        make_tensor_value_info(name, kind, [])
+        for name, kind in (("i", onnx.TensorProto.INT64), ("go", onnx.TensorProto.BOOL))
+    ]
+    state = [make_tensor_value_info(name, onnx.TensorProto.FLOAT, None) for name in ("s", "t")]
+    graph = make_graph(body, "body", [*inputs, state[0]], [inputs[1], state[1]])
+    return make_node("Loop", [limit, "", operand], [result], body=graph)
+
+
+def _number(name: str, number: int) -> onnx.NodeProto:
+    return make_node("Constant", [], [name], value=onnx.helper.make_tensor(name, onnx.TensorProto.INT64, [], [number]))
+
+
+def endless_loop(path: Path) -> None:
+    """A Loop without a trip count or a condition."""
+    onnx.save(_model([_loop([make_node("Relu", ["s"], ["t"])], "", "x", "y")], [1], []), path)
+
+
+def loops_in_loops(path: Path) -> None:
+    """A thousand times a thousand times a thousand."""
+    node = make_node("Relu", ["s"], ["t"])
+    for _ in range(2):
+        node = _loop([node], "n", "s", "t")
+    onnx.save(_model([_number("n", 1000), _loop([node], "n", "x", "y")], [1], []), path)
+
+
+def open_loops_in_loops(path: Path) -> None:
+    """The same, with an open dimension, for which sizes are tried."""
+    loops_in_loops(path)
+    model = onnx.load(path)
+    model.graph.input[0].type.tensor_type.shape.dim[0].dim_param = "n"
+    onnx.save(model, path)
+
+
+def choices_in_choices(path: Path) -> None:
+    """Ifs of an unknown condition 12 deep, in both of whose branches is one."""
+    graph = make_graph([make_node("Relu", ["x"], ["r"])], "leaf", [], [make_tensor_value_info("r", 1, None)])
+    for _ in range(12):
+        node = make_node("If", ["c"], ["r"], then_branch=graph, else_branch=graph)
+        graph = make_graph([node], "both", [], [make_tensor_value_info("r", 1, None)])
+    compared = [
+        make_node("ReduceMax", ["x"], ["m"], keepdims=0),
+        make_node("Cast", ["m"], ["c"], to=onnx.TensorProto.BOOL),
+    ]
+    transposed = make_graph([make_node("Size", ["x"], ["r"])], "other", [], [make_tensor_value_info("r", 7, None)])
+    last = make_node("If", ["c"], ["y"], then_branch=graph, else_branch=transposed)
+    onnx.save(_model([*compared, last], [4], []), path)
+
+
+def long_constant_chain(path: Path) -> None:
+    """A shape at the end of 15,000 products of constants."""
+    nodes = [make_node("Constant", [], ["a0"], value=onnx.helper.make_tensor("v", onnx.TensorProto.INT64, [1], [1]))]
+    nodes += [make_node("Mul", [f"a{index}", "a0"], [f"a{index + 1}"]) for index in range(15_000)]
+    onnx.save(_model([*nodes, make_node("Reshape", ["x", "a15000"], ["y"])], [1], []), path)
+
+
 def deep_onnx(path: Path) -> None:
     """Graphs within attributes of nodes, a thousand deep, written by hand: protobuf itself refuses them."""
     inner = b""
@@ -239,5 +297,7 @@ CSV: dict[str, Maker] = {
 ONNX: dict[str, Maker] = {
     "doubling_functions": doubling_functions, "endless_functions": endless_functions, "huge_input": huge_input,
     "huge_constant": huge_constant, "large_range": large_range, "large_tile": large_tile, "deep_onnx": deep_onnx,
-    "sparse_onnx": sparse_onnx, "many_onnx_fields": many_onnx_fields,
+    "sparse_onnx": sparse_onnx, "many_onnx_fields": many_onnx_fields, "endless_loop": endless_loop,
+    "loops_in_loops": loops_in_loops, "open_loops_in_loops": open_loops_in_loops,
+    "choices_in_choices": choices_in_choices, "long_constant_chain": long_constant_chain,
 }  # fmt: skip

@@ -68,7 +68,8 @@ class Constants:
         """A constant that the file states."""
         self._names.add(name)
         elements = prod(tensor.dims)
-        if not elements or (elements <= LARGEST_VALUE_ELEMENTS and any(len(getattr(tensor, f)) for f in _DATA_FIELDS)):
+        is_small = elements <= LARGEST_VALUE_ELEMENTS and any(len(getattr(tensor, field)) for field in _DATA_FIELDS)
+        if not elements or (is_small and _is_whole(tensor)):
             self._values[name] = tensor_of(tensor, name)
 
     def add_without_value(self, name: str) -> None:
@@ -78,13 +79,14 @@ class Constants:
     def are_computed_by(self, node: onnx.NodeProto) -> bool:
         """Whether the outputs of `node` are constants; a static tensor's shape is one."""
         kind = kind_of(node)
-        if kind in _FACTS_OF_A_SHAPE:
+        if kind in _FACTS_OF_A_SHAPE and any(node.input[:1]):
             return True
         return kind not in _RANDOM and all(name in self._names for name in node.input if name)
 
     def add_node(self, node: onnx.NodeProto) -> None:
         """A node whose outputs are constants."""
-        if kind_of(node) in _FACTS_OF_A_SHAPE and (shape := static_shape(self._types[node.input[0]])) is not None:
+        is_fact = kind_of(node) in _FACTS_OF_A_SHAPE and any(node.input[:1])
+        if is_fact and (shape := static_shape(self._types[node.input[0]])) is not None:
             self.add_tensor(node.output[0], _shape_fact(node, shape))
         elif kind_of(node) == "Constant" and (stated := _stated_value(node)) is not None:
             self.add_tensor(node.output[0], stated)
@@ -144,7 +146,7 @@ class Constants:
 
     def _has_bounded_output(self, node: onnx.NodeProto) -> bool:
         """Whether a node whose output's size is not known cannot write much more than it reads."""
-        if kind_of(node) == "Range" and len(node.input) == 3:
+        if kind_of(node) == "Range" and len(node.input) == 3 and all(node.input):
             start, limit, delta = (numpy_helper.to_array(self._values[operand]) for operand in node.input)
             with np.errstate(all="ignore"):
                 length = (limit.astype(np.float64) - start) / delta.astype(np.float64)
@@ -162,6 +164,15 @@ def tensor_of(tensor: TensorProto, name: str) -> TensorProto:
     named.CopyFrom(tensor)
     named.name = name
     return named
+
+
+def _is_whole(tensor: TensorProto) -> bool:
+    """Whether the tensor's data are as many as its shape says."""
+    try:
+        numpy_helper.to_array(tensor)
+    except Exception:  # onnx and numpy raise several types for damaged data
+        return False
+    return True
 
 
 def _run(program: onnx.ModelProto) -> list[TensorProto]:

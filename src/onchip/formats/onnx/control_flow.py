@@ -19,6 +19,7 @@ from onchip.formats.onnx.scopes import ScopedNode
 from onchip.formats.onnx.unfolding import Runner, Unfolding
 
 GREATEST_ITERATIONS: Final = 1000
+CONSTANT_CONDITION: Final = "a condition that is constant: --value INPUT=N says the input that decides it"
 _FIRST_OPSET_OF_SCAN = 9
 _FIRST_OPSET_OF_WHERE = 9
 _AXES_ARE_AN_INPUT = 13
@@ -44,7 +45,7 @@ def _both_branches(unfolding: Unfolding, scoped: ScopedNode, name: str, branches
     if inference.opset < _FIRST_OPSET_OF_WHERE:
         what = f"its condition is not known before it runs, and its opset is {inference.opset}"
         raise GraphError(what, place=place, expected=f"opset {_FIRST_OPSET_OF_WHERE} or a condition that is constant")
-    otherwise, then = (unfolding.inline(branch, scoped.names, {}, name) for branch in branches)
+    otherwise, then = (_branch_inlined(unfolding, branch, scoped, name) for branch in branches)
     _ensure_as_many(len(then), len(scoped.node.output), name)
     _ensure_as_many(len(otherwise), len(scoped.node.output), name)
     condition = _scalar(unfolding, scoped.inputs[0], name)
@@ -54,12 +55,19 @@ def _both_branches(unfolding: Unfolding, scoped: ScopedNode, name: str, branches
         kinds = [inference.shape_and_element_type(each) for each in (one, other)]
         if kinds[0] != kinds[1]:
             what = f"its condition is not known, and its branches give {output!r} as {kinds[0][0]} and {kinds[1][0]}"
-            expected = "one shape and type in both, or a condition that --value or --shape decides"
-            raise GraphError(what, place=place, expected=expected)
+            raise GraphError(what, place=place, expected=f"one shape and type in both, or {CONSTANT_CONDITION}")
         called = name if output == scoped.outputs[0] else output
         unfolding.add(make_node("Where", [condition, one, other], [output], name=called), called)
     what = f"node {name!r}: its condition is not known before it runs: both branches are planned, and which one counts"
     unfolding.remarks.append(f"{what} is decided by a Where")
+
+
+def _branch_inlined(unfolding: Unfolding, branch: onnx.GraphProto, scoped: ScopedNode, name: str) -> tuple[str, ...]:
+    try:
+        return unfolding.inline(branch, scoped.names, {}, name)
+    except GraphError as error:
+        what = f"its condition is not known before it runs, and a branch cannot be planned: {error.place}: {error.what}"
+        raise GraphError(what, place=f"node {name!r}", expected=CONSTANT_CONDITION) from None
 
 
 def _scalar(unfolding: Unfolding, condition: str, name: str) -> str:

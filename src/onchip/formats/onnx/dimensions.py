@@ -22,8 +22,9 @@ GREATEST_CONSTANT_ELEMENTS: Final = 4096
 def bind(graph: onnx.GraphProto, bindings: Bindings) -> tuple[OpenDimension, ...]:
     """Put what is bound into the graph, and return what stays open of its inputs.
 
-    Inputs with a value become constants. Sizes below 1, which some exporters write, are open. Raises UsageError for a
-    binding nobody uses or that contradicts the file or another one, GraphError for an input that is no tensor.
+    Inputs with a value become constants. Sizes below 1 and symbols like `?`, which some exporters write, are open.
+    Raises UsageError for a binding nobody uses or that contradicts the file or another one, GraphError for an input
+    that is no tensor.
     """
     for value in (*graph.input, *graph.value_info, *graph.output):
         _forget_what_is_no_size(value)
@@ -49,7 +50,10 @@ def network_inputs(graph: onnx.GraphProto) -> tuple[onnx.ValueInfoProto, ...]:
 
 
 def _forget_what_is_no_size(value: onnx.ValueInfoProto) -> None:
+    """Clear sizes below 1, and symbols such as `?`, which exporters write for every size that they do not know."""
     for dimension in value.type.tensor_type.shape.dim:
+        if dimension.HasField("dim_param") and not any(letter.isalnum() for letter in dimension.dim_param):
+            dimension.ClearField("dim_param")
         if dimension.HasField("dim_value") and dimension.dim_value < 1:
             dimension.ClearField("dim_value")
 

@@ -96,10 +96,15 @@ def _external_locations(model: onnx.ModelProto) -> Iterator[str]:
 
 
 def _stored_tensors(model: onnx.ModelProto) -> Iterator[onnx.TensorProto]:
-    """Initializers and constants; graphs within nodes are control flow, of which there are no plans."""
+    """Initializers and constants, in graphs within nodes too."""
+    from onchip.formats.onnx.scopes import all_nodes, subgraphs  # with onnx, which takes long to import
+
     yield from model.graph.initializer
     for sparse in model.graph.sparse_initializer:
         yield from (sparse.values, sparse.indices)
-    for node in (*model.graph.node, *(node for function in model.functions for node in function.node)):
+    nodes = (*model.graph.node, *(node for function in model.functions for node in function.node))
+    for node in all_nodes(nodes):
+        for graph in subgraphs(node):
+            yield from graph.initializer
         for attribute in node.attribute:
             yield from (attribute.t, *attribute.tensors)

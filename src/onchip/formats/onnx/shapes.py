@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 import onnx
+from onnx import numpy_helper
 from onnx.defs import OpSchema, SchemaError, get_schema
 from onnx.helper import make_attribute, make_tensor_type_proto
 from onnx.shape_inference import infer_node_outputs, infer_shapes
@@ -94,7 +95,8 @@ class TypeInference:
         return (*self._declarations.remarks(), *self._remarks_of_bounds)
 
     def add_initializer(self, tensor: onnx.TensorProto) -> None:
-        """A constant that the file states."""
+        """A constant that the file states; raises GraphError for one of a negative size."""
+        _ensure_sizes(tuple(tensor.dims), f"tensor {tensor.name!r}", "its")
         self.types[tensor.name] = make_tensor_type_proto(tensor.data_type, list(tensor.dims))
         self.constants.add_tensor(tensor.name, tensor)
 
@@ -206,12 +208,17 @@ class TypeInference:
         types = {operand: self.types[operand] for operand in node.input if operand}
         node = _with_defaults(node)
         opsets = list(self.opsets.values())
+        if kind_of(node) == "Slice":
+            _ensure_not_backwards_through_nothing(node, name, types, values)
         try:
-            return infer_node_outputs(
+            found = infer_node_outputs(
                 schema, node, types, values, opset_imports=opsets, ir_version=self.model.ir_version
             )
         except Exception as error:  # onnx raises three unrelated types
             raise GraphError(f"onnx refuses it: {error}", place=f"node {name!r}", expected="a valid node") from None
+        for output, kind in found.items():
+            _ensure_sizes(static_shape(kind) or (), f"node {name!r}", f"its output {output!r} has the")
+        return found
 
     def _infer_function(self, node: onnx.NodeProto) -> dict[str, onnx.TypeProto]:
         """The node as a model of its own: only so ONNX looks into the bodies of its function operators."""
@@ -243,6 +250,22 @@ def _with_defaults(node: onnx.NodeProto) -> onnx.NodeProto:
     complete.CopyFrom(node)
     complete.attribute.extend(make_attribute(name, value) for name, value in missing.items())
     return complete
+
+
+def _ensure_sizes(shape: tuple[int, ...], place: str, whose: str) -> None:
+    """Raise GraphError for a negative size, which inference finds where an input is too small."""
+    if any(size < 0 for size in shape):
+        raise GraphError(f"{whose} shape {list(shape)}", place=place, expected="larger inputs, or other attributes")
+
+
+def _ensure_not_backwards_through_nothing(
+    node: onnx.NodeProto, name: str, types: Mapping[str, onnx.TypeProto], values: Mapping[str, onnx.TensorProto]
+) -> None:
+    """Raise GraphError where ONNX's inference would abort the program: a negative step through no elements."""
+    steps = values.get(node.input[4]) if len(node.input) > 4 else None
+    is_empty = bool(node.input) and 0 in (static_shape(types.get(node.input[0], onnx.TypeProto())) or ())
+    if is_empty and steps is not None and (numpy_helper.to_array(steps) < 0).any():
+        raise GraphError("it goes backwards through no elements", place=f"node {name!r}", expected="a larger input")
 
 
 def _are_static(types: Mapping[str, onnx.TypeProto], names: tuple[str, ...]) -> bool:
