@@ -6,12 +6,16 @@ import json
 from pathlib import Path
 
 import pytest
+from onnx.helper import make_node
 
 import onchip
 from onchip.app.library import Elements
+from onchip.errors import OpenDimensionsError
+from onchip.ir.tensor import Role
 from onchip.reports.program.outcome import Check
 from onchip.reports.schedule.check import ScheduleCheck
 from onchip.reports.shared.answer_check import AnswerCheck
+from support.onnx_networks import model, value, weight
 from support.reports import facts_of
 from support.small_schedules import IN_TILES, LAYER_BY_LAYER, chip, outcome, schedule_text, three
 
@@ -115,3 +119,27 @@ def test_a_schedule_is_drawn_and_explained_as_it_was_found_or_from_its_file(tmp_
         onchip.explain(path, three())
     with pytest.raises(onchip.OnchipError, match="it does not say where its network is"):
         onchip.report(path, tmp_path / "page.html")
+
+
+def test_what_a_file_leaves_open_is_bound_from_python(tmp_path: Path) -> None:
+    """By a reading, and by the elements of layers; an error has the dimensions, and options that close them."""
+    node = make_node("Conv", ["x", "w"], ["c"])
+    total = make_node("Sum", ["c", "bias"], ["y"])
+    inputs = [value("x", ["n", 3, None, None]), value("bias", [1])]
+    path = tmp_path / "network.onnx"
+    path.write_bytes(model([node, total], inputs, ["y"], [weight("w", [4, 3, 3, 3])]).SerializeToString())
+    with pytest.raises(OpenDimensionsError) as caught:
+        onchip.plan(path, sram="m_r")
+    assert [one.axis for one in caught.value.open_dimensions] == [0, 2, 3]
+
+    shapes, values = {"x": (1, 3, 16, 16)}, {"bias": (0.5,)}
+    found = onchip.plan(path, sram="m_r", reading=onchip.Reading(shapes=shapes, values=values))
+    assert found.document is not None
+    assert found.document.reading.shapes == shapes
+    assert [tensor.name for tensor in onchip.read_network(str(path), found.document.reading).with_role(Role.INPUT)] == [
+        "x"
+    ]
+    mapped = onchip.map_layer(str(path), chip(), elements=Elements(shapes=shapes, values=values))
+    assert "c" in mapped.layers.layers
+    scheduled = onchip.schedule(path, chip(), options=LAYER_BY_LAYER, elements=Elements(shapes=shapes, values=values))
+    assert onchip.check(scheduled).is_legal

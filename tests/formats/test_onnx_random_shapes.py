@@ -160,6 +160,7 @@ def test_every_shape_is_that_of_a_run(tmp_path_factory: pytest.TempPathFactory, 
     sizes = {symbol: data.draw(st.integers(1, 5)) for symbol in ("batch", "time")}
     shape = tuple(data.draw(st.integers(1, 5)) if symbol is None else sizes[symbol] for symbol in symbols)
     drawn.ranks["x"] = rank
+    elementwise(drawn)
     for step in data.draw(st.lists(st.sampled_from(STEPS), min_size=1, max_size=6)):
         step(drawn)
     written = [name for node in drawn.nodes for name in node.output]

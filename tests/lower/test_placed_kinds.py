@@ -10,6 +10,7 @@ import onnx
 import pytest
 from onnx import TensorProto, numpy_helper
 
+from onchip.answer.bindings import Bindings
 from onchip.answer.document import Split
 from onchip.answer.problem import Problem
 from onchip.app.networks import read_network
@@ -116,7 +117,7 @@ def spoilt(content: Bytes, tensor: Tensor, region: Region | None) -> Bytes:
 def test_a_tile_depends_on_nothing_but_what_it_reads(name: str, tmp_path: Path) -> None:
     """Whatever an input holds elsewhere, the tile's region of the output is the same."""
     graph, path = whole_graph(name, tmp_path)
-    operator, kernels = graph.operator["op"], OnnxKernels(graph, path, {})
+    operator, kernels = graph.operator["op"], OnnxKernels(graph, path, Bindings())
     geometry = geometry_of(operator, graph, is_model=True)
     assert geometry is not None
     source, output = graph.tensor["x"], graph.tensor[operator.outputs[0]]
@@ -144,7 +145,7 @@ def test_a_tile_depends_on_nothing_but_what_it_reads(name: str, tmp_path: Path) 
 def test_tiles_give_what_the_model_gives(name: str, tmp_path: Path) -> None:
     whole, path = whole_graph(name, tmp_path)
     tiled = in_tiles(whole, SHARES.get(name, 0.5), is_model=True)
-    kernels = OnnxTileKernels(tiled, whole, OnnxKernels(whole, path, {}))
+    kernels = OnnxTileKernels(tiled, whole, OnnxKernels(whole, path, Bindings()))
     inputs = {tensor.name: kernels.network_input(tensor) for tensor in tiled.with_role(Role.INPUT)}
     problem = Problem(tiled, (Memory("sram", 2**40),))
     outputs = run_in_given_order(problem, kernels, inputs).outputs

@@ -41,7 +41,7 @@ def difference(path: Path, reading: Reading) -> float:
     problem = Problem(graph, (Memory("sram", need),))
     plan = plan_problem(problem).answer
     assert plan is not None
-    kernels = OnnxKernels(graph, path, reading.dims)
+    kernels = OnnxKernels(graph, path, reading.bindings)
     inputs = {tensor.name: kernels.network_input(tensor) for tensor in graph.with_role(Role.INPUT)}
     reference = run_in_given_order(problem, kernels, inputs)
     machine = run_plan_on_machine(problem, plan, kernels, inputs, reference)
