@@ -111,7 +111,7 @@ class ReadingOptions:
     count: Annotated[Count, typer.Option(help="Count all tensors, or all but parameters.")] = Count.ACTIVATIONS
     bits: Bits = None
     granularity: Detail = Granularity.FUSED
-    open_sizes: BindingOptions
+    open_sizes: BindingOptions = BindingOptions()
 
     @property
     def reading(self) -> Reading:
@@ -127,7 +127,7 @@ class LayerReadingOptions:
     bits: ElementBits = 8
     partial_bits: PartialBits = None
     granularity: Detail = Granularity.FUSED
-    open_sizes: BindingOptions
+    open_sizes: BindingOptions = BindingOptions()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -139,7 +139,7 @@ class ScheduledElementOptions:
     ] = "8"
     partial_bits: PartialBits = None
     granularity: Detail = Granularity.FUSED
-    open_sizes: BindingOptions
+    open_sizes: BindingOptions = BindingOptions()
 
     @property
     def element_bits(self) -> int | None:
