@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
 from onchip.answer.document import Reading
-from onchip.app.networks import read_network
+from onchip.app.networks import MODEL_SUFFIXES, read_network
 from onchip.errors import UsageError
 from onchip.ir.graph import Graph
 from onchip.ir.tensor import Role, Tensor
@@ -51,7 +51,7 @@ def kernels_of(network: str, reading: Reading, graph: Graph, values: RunValues) 
     whole = read_network(network, reading)
     if reading.cap_tensors:
         whole = graph
-    if network.endswith(".onnx"):
+    if network.endswith(MODEL_SUFFIXES):
         return _model_kernels(network, reading, graph, whole, values)
     if values.random_weights is not None:
         raise UsageError("it has no weights to replace", file=network, place="--random-weights", expected="--seed")
@@ -75,15 +75,26 @@ def _model_kernels(network: str, reading: Reading, graph: Graph, whole: Graph, v
             place="reading.bits",
             expected="the model's own: plan without --bits to run it",
         )
-    from onchip.formats.onnx.kernels import OnnxKernels
+    return _runtime_kernels(network, reading, graph, whole, values)
 
+
+def _runtime_kernels(network: str, reading: Reading, graph: Graph, whole: Graph, values: RunValues) -> NetworkKernels:
+    """Return what runs a model's operators in its runtime, in tiles where `graph` is not `whole`."""
     path, seed = Path(network), values.seed
-    kernels = OnnxKernels(whole, path, reading.bindings, seed=seed, random_weights=values.random_weights)
-    if graph == whole:
-        return kernels
+    if network.endswith(".tflite"):
+        from onchip.formats.tflite.kernels import TfliteKernels
+        from onchip.formats.tflite.tiles import TfliteTileKernels
+
+        if values.random_weights is not None:
+            what = "a TFLite model runs on its own weights"
+            raise UsageError(what, file=network, place="--random-weights", expected="--seed")
+        own = TfliteKernels(whole, path, seed=seed, shapes=reading.bindings.shapes)
+        return own if graph == whole else TfliteTileKernels(graph, whole, own)
+    from onchip.formats.onnx.kernels import OnnxKernels
     from onchip.formats.onnx.tiles import OnnxTileKernels
 
-    return OnnxTileKernels(graph, whole, kernels)
+    kernels = OnnxKernels(whole, path, reading.bindings, seed=seed, random_weights=values.random_weights)
+    return kernels if graph == whole else OnnxTileKernels(graph, whole, kernels)
 
 
 def kernels_of_schedule(
@@ -94,13 +105,8 @@ def kernels_of_schedule(
     A model's own nodes run where elements have the bits that they have in the model, else integers of as many bits.
     Raises UsageError for random weights where there are none to replace.
     """
-    if network.endswith(".onnx") and whole == read_network(network, replace(reading, bits=None)):
-        from onchip.formats.onnx.kernels import OnnxKernels
-        from onchip.formats.onnx.tiles import OnnxTileKernels
-
-        seed, weights = values.seed, values.random_weights
-        kernels = OnnxKernels(whole, Path(network), reading.bindings, seed=seed, random_weights=weights)
-        return OnnxTileKernels(graph, whole, kernels)
+    if network.endswith(MODEL_SUFFIXES) and whole == read_network(network, replace(reading, bits=None)):
+        return _runtime_kernels(network, reading, graph, whole, values)
     if values.random_weights is not None:
         what = f"it runs at {reading.bits} bits an element, without the model's weights"
         raise UsageError(what, file=network, place="--random-weights", expected="--seed")

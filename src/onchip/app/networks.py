@@ -1,4 +1,4 @@
-"""A network by its source: a bundled name, an .onnx file or a graph file."""
+"""A network by its source: a bundled name, a model file (.onnx, .tflite) or a graph file."""
 
 from __future__ import annotations
 
@@ -22,6 +22,8 @@ from onchip.lower.layers.attention_apart import AttentionApart
 from onchip.lower.split.split import cap_tensors, split_operators
 from onchip.plugins import PluginGroup
 
+MODEL_SUFFIXES: Final = (".onnx", ".tflite")
+"""How the names of files end whose operators a runtime can run."""
 NETWORK_READERS: Final = PluginGroup[[Path, Mapping[str, int]], Graph]("onchip.readers", Graph)
 """By the end of a file's name, without its dot, a function of the file and of the symbolic dimensions bound."""
 
@@ -61,7 +63,7 @@ def fitted_to_scratchpads(problem: Problem, source: str, reading: Reading) -> Pr
         largest = max(memory.capacity_bytes for memory in problem.memories)
         return replace(problem, graph=cap_tensors(problem.graph, largest))
     try:
-        return replace(problem, graph=split_operators(problem, reading.split, is_model=source.endswith(".onnx")))
+        return replace(problem, graph=split_operators(problem, reading.split, is_model=source.endswith(MODEL_SUFFIXES)))
     except GraphError as error:
         raise error.in_file(source) from None
 
@@ -77,6 +79,13 @@ def _read_raw(source: str, bindings: Bindings) -> Graph:
         from onchip.formats.onnx.model import read_onnx
 
         return read_onnx(Path(source), bindings)
+    if source.endswith(".tflite"):
+        from onchip.formats.tflite.model import read_tflite
+
+        if bindings.dims or bindings.values:
+            place = "--dim" if bindings.dims else "--value"
+            raise UsageError("a TFLite file leaves shapes open alone", file=source, place=place, expected="--shape")
+        return read_tflite(Path(source), bindings.shapes)
     is_graph_file = source.endswith((".json", ".json.gz"))
     if not is_graph_file and (read := NETWORK_READERS.find(Path(source).suffix[1:])) is not None:
         if bindings.shapes or bindings.values:
@@ -89,7 +98,7 @@ def _read_raw(source: str, bindings: Bindings) -> Graph:
     if is_graph_file:
         return read_graph(Path(source))
     if source not in bundled_networks():
-        files = ", ".join((".onnx", *(f".{name}" for name in NETWORK_READERS.names)))
+        files = ", ".join((*MODEL_SUFFIXES, *(f".{name}" for name in NETWORK_READERS.names)))
         expected = f"an {files} or .json file, or a name `onchip networks` lists"
         raise InputError("no such network", file=source, expected=expected)
     return load_network(source)

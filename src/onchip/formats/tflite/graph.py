@@ -1,0 +1,181 @@
+"""A flat TFLite network -> Graph: constants disappear, views fold into their base, operators get onchip's kinds."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+
+from onchip.errors import GraphError
+from onchip.formats.tflite.file import ModelFile
+from onchip.formats.tflite.kinds import description_of, in_own_words
+from onchip.formats.tflite.layouts import MapLayouts, Presentation
+from onchip.formats.tflite.network import FlatNetwork, NetworkOperator
+from onchip.formats.tflite.operands import Description, Operands
+from onchip.formats.tflite.storage import TensorStorage
+from onchip.formats.tflite.types import bits_of, type_name
+from onchip.ir.graph import Graph
+from onchip.ir.operator import Operator
+from onchip.ir.tensor import Role, Tensor
+
+NEXT = "@next"
+"""Behind the name of a state: its value for the next inference."""
+
+
+@dataclass(frozen=True, slots=True)
+class ReadNetwork:
+    """A graph with what it was made from.
+
+    `index` and `presented` say by a tensor's name which of the network's it is, and how its axes stand; a state is
+    there twice, its next value as well. `source` says by an operator's name which of the network's it is.
+    """
+
+    graph: Graph
+    file: ModelFile
+    storage: TensorStorage
+    index: dict[str, int]
+    presented: dict[str, Presentation]
+    source: dict[str, NetworkOperator]
+
+    @property
+    def network(self) -> FlatNetwork:
+        """The network as the file has it."""
+        return self.storage.network
+
+
+def build_network(file: ModelFile, network: FlatNetwork, name: str) -> ReadNetwork:
+    """The raw graph; raises GraphError for what has no size and for state that two operators share."""
+    return _NetworkBuilder(file, TensorStorage(file, network), name).build()
+
+
+@dataclass
+class _NetworkBuilder:
+    file: ModelFile
+    storage: TensorStorage
+    name: str
+    tensors: dict[str, Tensor] = field(default_factory=dict)
+    operators: list[Operator] = field(default_factory=list)
+    index: dict[str, int] = field(default_factory=dict)
+    presented: dict[str, Presentation] = field(default_factory=dict)
+    source: dict[str, NetworkOperator] = field(default_factory=dict)
+    copies: dict[int, str] = field(default_factory=dict)
+    layouts: MapLayouts = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.layouts = MapLayouts(self.storage)
+
+    def build(self) -> ReadNetwork:
+        network = self.storage.network
+        for index in dict.fromkeys(network.inputs):
+            self._add(index, Role.INPUT)
+        self._add_states()
+        described = self._described()
+        for index in dict.fromkeys(network.outputs):
+            if self.storage.writer(index) is None:
+                self._add_copy(index)
+        for operator in network.operators:
+            if (description := described.get(operator.name)) is not None:
+                self._add_operator(operator, description)
+            else:
+                for index in operator.outputs:
+                    if index in network.outputs and self._is_source(self.storage.base(index)):
+                        self._add_copy(index)
+        self._mark_outputs()
+        graph = Graph(self.name, tuple(self.tensors.values()), tuple(self.operators))
+        return ReadNetwork(graph, self.file, self.storage, self.index, self.presented, self.source)
+
+    def _described(self) -> dict[str, Description]:
+        """Of each operator that runs its description; of two that want a parameter in other orders the first has it."""
+        described: dict[str, Description] = {}
+        order: dict[int, Presentation] = {}
+        for operator in self.storage.network.operators:
+            if self.storage.is_folded(operator):
+                continue
+            operands = Operands(operator, self.storage, self.layouts)
+            description = description_of(operands)
+            if any(order.get(index, wanted) != wanted for index, wanted in description.parameters):
+                description = in_own_words(operands)
+            if description.kind != operator.kind:
+                order |= dict(description.parameters)
+            described[operator.name] = description
+        for index, presented in order.items():
+            self._add(index, Role.PARAMETER, presented)
+        return described
+
+    def _add_states(self) -> None:
+        """A state is read as it was after the last inference, and written as it is for the next one."""
+        owner: dict[int, str] = {}
+        for operator in self.storage.network.operators:
+            for index in self.storage.state_of(operator):
+                if index in owner:
+                    what = f"both {owner[index]!r} and {operator.name!r} keep their state in it"
+                    place = f"tensor {self.storage.tensor(index).name!r}"
+                    raise GraphError(what, place=place, expected="one operator")
+                owner[index] = operator.name
+                if index not in self.storage.network.inputs:
+                    self._add(index, Role.INPUT)
+
+    def _add_operator(self, operator: NetworkOperator, description: Description) -> None:
+        outputs = [self._add(index, Role.ACTIVATION) for index in operator.outputs]
+        for index in self.storage.state_of(operator):
+            name = self._fresh(f"{self.storage.tensor(index).name}{NEXT}")
+            outputs.append(self._add(index, Role.OUTPUT, name=name))
+        inputs = tuple(self.storage.tensor(self.storage.base(index)).name for index in description.inputs)
+        parameters = tuple(self._add(index, Role.PARAMETER) for index, _ in description.parameters)
+        self.source[operator.name] = operator
+        self.operators.append(
+            Operator(operator.name, description.kind, inputs, tuple(outputs), parameters, dict(description.attributes))
+        )
+
+    def _is_source(self, base: int) -> bool:
+        """Whether no operator writes `base`: an output over it must be copied."""
+        return self.storage.is_constant(base) or self.storage.writer(base) is None
+
+    def _add_copy(self, output: int) -> None:
+        """Make a network output over an input, a state or a parameter by an Identity of its own."""
+        base = self.storage.base(output)
+        if base in self.copies:
+            copy = self.tensors[self.copies[base]]
+            self.tensors[copy.name] = replace(copy, aliases=(*copy.aliases, self.storage.tensor(output).name))
+            return
+        own = self.storage.tensor(output).name
+        name = self._fresh(f"{own}.output") if output == base else own
+        is_parameter = self.storage.is_constant(base)
+        stored = tuple(self.storage.stored_as(base)) if is_parameter else ()
+        parameters = tuple(self._add(index, Role.PARAMETER) for index in stored)
+        presented = None if is_parameter or output != base else self.layouts.presented(base)
+        self._add(output, Role.OUTPUT, presented or Presentation.of(self.storage.tensor(output).shape), name=name)
+        self.copies[base] = name
+        inputs = () if is_parameter else (self.storage.tensor(base).name,)
+        self.operators.append(Operator(name, "Identity", inputs, (name,), parameters))
+
+    def _add(self, index: int, role: Role, presented: Presentation | None = None, name: str = "") -> str:
+        """Add a tensor if it is new; the name under which it stands. Raises GraphError for elements of no size."""
+        tensor = self.storage.tensor(index)
+        name = name or tensor.name
+        if name in self.tensors:
+            return name
+        bits = bits_of(tensor.element_type)
+        if bits is None:
+            what = f"its elements, {type_name(tensor.element_type)}, have no fixed size"
+            raise GraphError(what, place=f"tensor {tensor.name!r}", expected="numbers")
+        if presented is None:
+            is_parameter = role is Role.PARAMETER
+            presented = Presentation.of(tensor.shape) if is_parameter else self.layouts.presented(index)
+        self.index[name], self.presented[name] = index, presented
+        self.tensors[name] = Tensor.of_shape(name, presented.shape, bits, role)
+        return name
+
+    def _mark_outputs(self) -> None:
+        for output in dict.fromkeys(self.storage.network.outputs):
+            base = self.storage.base(output)
+            if self._is_source(base):
+                continue
+            own, name = self.storage.tensor(output).name, self.storage.tensor(base).name
+            tensor = self.tensors[name]
+            aliases = tensor.aliases if output == base else (*tensor.aliases, own)
+            self.tensors[name] = replace(tensor, role=Role.OUTPUT, aliases=aliases)
+
+    def _fresh(self, name: str) -> str:
+        taken = {tensor.name for tensor in self.storage.network.tensors} | set(self.tensors)
+        while name in taken:
+            name += "_"
+        return name

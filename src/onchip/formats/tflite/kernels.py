@@ -1,0 +1,267 @@
+"""Runs the operators of a graph that was read from a TFLite file, with the kernels of ai-edge-litert.
+
+An operator is the model's operators between its operands and its results: the members that were fused, and the
+views and dequantisations that reading folded away.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any, Final
+
+import numpy as np
+
+from onchip.errors import GraphError, InputError
+from onchip.formats.onnx.kernels import relative_difference
+from onchip.formats.onnx.random import random_array
+from onchip.formats.tflite.graph import NEXT
+from onchip.formats.tflite.mending import mended
+from onchip.formats.tflite.model import read_tflite_network
+from onchip.formats.tflite.network import NetworkOperator
+from onchip.formats.tflite.part import part_of_model
+from onchip.formats.tflite.runtime import Interpreter, Values
+from onchip.formats.tflite.types import dtype_of, type_name
+from onchip.formats.tflite.values import Content, as_in_file, as_presented, bytes_of_array
+from onchip.ir.graph import Graph
+from onchip.ir.operator import Operator
+from onchip.ir.tensor import Role, Tensor
+
+_NO_SHAPES: Mapping[str, tuple[int, ...]] = MappingProxyType({})
+_KEPT_BYTES: Final = 2**28  # of models that are ready to run: each holds the file once more
+_SAYS_ITS_SHAPE: Final = {"TRANSPOSE_CONV": 0, "RESHAPE": 1, "BROADCAST_TO": 1, "FILL": 0}
+_KNOWN_TO_XNNPACK: Final = frozenset(
+    {"custom.Convolution2DTransposeBias", "custom.MaxPoolingWithArgmax2D", "custom.MaxUnpooling2D"}
+)
+"""Custom operators that TFLite's own kernels lack; a model with one runs in XNNPACK, so that all its values compare."""
+_SAYS_ITS_PIXELS: Final = {"RESIZE_BILINEAR": 1, "RESIZE_NEAREST_NEIGHBOR": 1}
+
+
+@dataclass(frozen=True, slots=True)
+class _Part:
+    """Operators of the file, in its order, and what they start from: activations handed in, and stated constants."""
+
+    operators: tuple[NetworkOperator, ...]
+    given: tuple[int, ...]
+    constants: tuple[int, ...]
+
+
+class TfliteKernels:
+    """Runs the operators of `graph`, read from `path` with its inputs of these shapes."""
+
+    name = "ai-edge-litert"
+
+    def __init__(
+        self, graph: Graph, path: Path, shapes: Mapping[str, tuple[int, ...]] = _NO_SHAPES, *, seed: int = 0
+    ) -> None:
+        self._graph = graph
+        self._path = path
+        self._seed = seed
+        self._read = read_tflite_network(path, shapes)
+        self._content = mended(self._read.file)
+        self._storage = self._read.storage
+        self._rank = {operator.name: rank for rank, operator in enumerate(self._read.network.operators)}
+        self._is_delegated = any(one.kind in _KNOWN_TO_XNNPACK for one in self._read.network.operators)
+        self._constants: dict[int, Content] = {}
+        self._ready: dict[tuple[str, ...], Interpreter] = {}
+
+    # What is in DRAM from the start
+
+    def parameter(self, tensor: Tensor) -> Content:
+        """A parameter's bytes, as they are presented. One that fusing made and that nobody reads is all zeros."""
+        index = self._read.index.get(tensor.name)
+        if index is None:
+            return np.zeros(tensor.size_bytes, np.uint8)
+        return self._presented(tensor.name, self._constant(index))
+
+    def network_input(self, tensor: Tensor) -> Content:
+        """Return random bytes of the input's type, which follow from its name and the seed.
+
+        One that says what shape an operator's output has says the one that the graph has.
+        """
+        index = self._read.index[tensor.name]
+        said = self._said_shape(index)
+        dtype, shape = self._native_type(index)
+        array = random_array(tensor.name, dtype, shape, self._seed) if said is None else said.astype(dtype)
+        return self._presented(tensor.name, bytes_of_array(array.reshape(shape)))
+
+    def given_input(self, tensor: Tensor, array: Values) -> Content:
+        """The bytes of a value handed in, its axes as in the file; raises InputError where type or shape is another."""
+        index = self._read.index[tensor.name]
+        dtype, shape = self._native_type(index)
+        if (array.dtype, array.shape) != (dtype, shape):
+            what = f"it holds {array.dtype}{list(array.shape)}"
+            raise InputError(what, place=f"tensor {tensor.name!r}", expected=f"{dtype}{list(shape)}")
+        return self._presented(tensor.name, bytes_of_array(array))
+
+    def _said_shape(self, index: int) -> Values | None:
+        for operator in self._read.network.operators:
+            for places, skipped in ((_SAYS_ITS_SHAPE, slice(None)), (_SAYS_ITS_PIXELS, slice(1, 3))):
+                place = places.get(operator.kind)
+                if place is not None and place < len(operator.inputs) and operator.inputs[place] == index:
+                    return np.array(self._storage.tensor(operator.outputs[0]).shape[skipped])
+        return None
+
+    def _native_type(self, index: int) -> tuple[np.dtype[Any], tuple[int, ...]]:
+        tensor = self._storage.tensor(index)
+        dtype = dtype_of(tensor.element_type)
+        if dtype is None:
+            what = f"its elements are {type_name(tensor.element_type)}, which cannot be handed to ai-edge-litert"
+            raise GraphError(what, file=str(self._path), place=f"tensor {tensor.name!r}", expected="a type numpy knows")
+        return dtype, tensor.shape
+
+    def _constant(self, index: int) -> Content:
+        """A constant's bytes in the file's order: stated there, or computed from what is."""
+        if index not in self._constants:
+            stated = self._read.network.content(self._read.file, index)
+            if stated is not None and not self._storage.tensor(index).stated.is_sparse:
+                self._constants[index] = np.frombuffer(stated, np.uint8)
+            else:
+                part = self._part([index], {})
+                self._constants[index] = bytes_of_array(self._run(part, f"tensor {index}", {}, {}, [index])[0])
+        return self._constants[index]
+
+    # Operators
+
+    def run(self, operator: Operator, operands: Mapping[str, Content]) -> Mapping[str, Content]:
+        """The operator's outputs; raises GraphError where ai-edge-litert does not know how."""
+        contents = {self._read.index[name]: self._in_file(name, content) for name, content in operands.items()}
+        states = {name: self._read.index[name] for name in operator.outputs if self._is_next(name)}
+        wanted = [self._read.index[name] for name in operator.outputs]
+        part = self._part([index for index in wanted if index not in states.values()], contents)
+        if not part.operators:
+            found = [contents[at] if at in contents else self._copied(at, contents) for at in wanted]
+        else:
+            given = {index: self._array(index, contents[index]) for index in part.given}
+            changed = {at: contents[at] for at in part.constants if at in contents}
+            changed = {at: new for at, new in changed.items() if not np.array_equal(new, self._constant(at))}
+            results = self._run(part, f"operator {operator.name!r}", given, changed, wanted)
+            found = [bytes_of_array(result) for result in results]
+        return {name: self._presented(name, each) for name, each in zip(operator.outputs, found, strict=True)}
+
+    def _copied(self, index: int, contents: Mapping[int, Content]) -> Content:
+        base = self._storage.base(index)
+        return contents[base] if base in contents else self._constant(index)
+
+    def _is_next(self, name: str) -> bool:
+        return self._storage.is_state(self._read.index[name]) and name.rstrip("_").endswith(NEXT)
+
+    def _part(self, wanted: Sequence[int], given: Mapping[int, Content]) -> _Part:
+        """What computes `wanted` from `given`, views and dequantised weights on the way; raises GraphError."""
+        operators: dict[str, NetworkOperator] = {}
+        met: dict[int, None] = {}
+        constants: dict[int, None] = {}
+        waiting, seen = list(wanted), set[int]()
+        while waiting:
+            index = waiting.pop()
+            if index < 0 or index in seen:
+                continue
+            seen.add(index)
+            writer = self._storage.writer(index)
+            if index in given and not self._storage.is_constant(index):
+                met[index] = None
+            elif writer is not None:
+                operators[writer.name] = writer
+                waiting.extend(writer.inputs)
+            elif self._storage.is_constant(index):
+                constants[index] = None
+            elif index not in wanted:
+                name = self._storage.tensor(index).name
+                raise GraphError("nothing computes it", place=f"tensor {name!r}", expected="a network input handed in")
+        ordered = sorted(operators.values(), key=lambda operator: self._rank[operator.name])
+        return _Part(tuple(ordered), tuple(met), tuple(constants))
+
+    def _run(
+        self,
+        part: _Part,
+        place: str,
+        given: Mapping[int, Values],
+        changed: Mapping[int, Content],
+        wanted: Sequence[int],
+    ) -> list[Values]:
+        """Run the part, with other bytes for some of its constants."""
+        key = (place, *map(str, part.given))
+        ready = self._ready.get(key)
+        with self._in_this_file():
+            if ready is None or changed:
+                inputs = [index for index in part.given if not self._storage.is_state(index)]
+                outputs = [index for index in wanted if not self._storage.is_state(index)]
+                model, front = part_of_model(self._read, self._content, part.operators, inputs, outputs)
+                model = self._with_constants(model, front, changed)
+                ready = Interpreter(model, place, is_delegated=self._is_delegated)
+                if not changed and (len(self._ready) + 1) * len(model) <= _KEPT_BYTES:
+                    self._ready[key] = ready
+            return ready.run(given, wanted)
+
+    def _with_constants(self, model: bytes, front: int, changed: Mapping[int, Content]) -> bytes:
+        """The model with other bytes in the buffers of some constants."""
+        if not changed:
+            return model
+        content = bytearray(model)
+        for index, new in changed.items():
+            stated = self._storage.tensor(index).stated
+            if stated.content is None or stated.is_sparse or stated.content.stop - stated.content.start != new.size:
+                what = "its bytes are computed from others, and cannot be handed in"
+                raise GraphError(what, place=f"tensor {stated.name!r}", expected="a plan that counts activations")
+            content[front + stated.content.start : front + stated.content.stop] = new.tobytes()
+        return bytes(content)
+
+    # Bytes
+
+    def _presented(self, name: str, content: Content) -> Content:
+        tensor = self._storage.tensor(self._read.index[name])
+        return as_presented(content, tensor.element_type, tensor.shape, self._read.presented[name])
+
+    def _in_file(self, name: str, content: Content) -> Content:
+        tensor = self._storage.tensor(self._read.index[name])
+        return as_in_file(content, tensor.element_type, tensor.shape, self._read.presented[name])
+
+    def _array(self, index: int, content: Content) -> Values:
+        dtype, shape = self._native_type(index)
+        return np.ascontiguousarray(content).view(dtype).reshape(shape)
+
+    @contextmanager
+    def _in_this_file(self) -> Iterator[None]:
+        try:
+            yield
+        except GraphError as error:
+            raise error.in_file(str(self._path)) from None
+
+    # The whole model
+
+    def difference_from_whole_model(self, inputs: Mapping[str, Content], outputs: Mapping[str, Content]) -> float:
+        """The greatest |a - b| of a graph's output a from the whole model's b, by the greatest |b| of that output.
+
+        Infinite where one is not a number and the other is.
+        """
+        main = self._read.file.subgraphs[0]
+        given = {}
+        for tensor in self._graph.with_role(Role.INPUT):
+            index = self._read.index[tensor.name]
+            given[index] = self._array(index, self._in_file(tensor.name, inputs[tensor.name]))
+        named = {self._storage.tensor(at).name: at for at in given if self._storage.is_state(at)}
+        stated = [index for index in main.outputs if index >= 0]
+        with self._in_this_file():
+            whole = Interpreter(self._content, is_delegated=self._is_delegated)
+            results = whole.run(given, [*stated, *named.values()])
+        found = self._outputs_by_name(outputs)
+        wanted = [self._storage.tensor(index).name for index in self._read.network.outputs]
+        wanted += [f"{name}{NEXT}" for name in named]
+        apart = [
+            relative_difference(found[name].view(result.dtype), result.reshape(-1))
+            for name, result in zip(wanted, results, strict=True)
+        ]
+        return max(apart, default=0.0)
+
+    def _outputs_by_name(self, outputs: Mapping[str, Content]) -> dict[str, Content]:
+        """The bytes of each network output in the file's order, by the name that it has there."""
+        found = {}
+        for tensor in self._graph.with_role(Role.OUTPUT):
+            content = self._in_file(tensor.name, outputs[tensor.name])
+            for name in (tensor.name, *tensor.aliases):
+                found[name] = content
+                found.setdefault(name.rstrip("_").removesuffix(".output"), content)
+        return found

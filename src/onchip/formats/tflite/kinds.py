@@ -1,0 +1,64 @@
+"""What an operator of TFLite is in onchip's words; one that they do not fit exactly keeps TFLite's."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
+from typing import Final
+
+from onchip.formats.attributes import writable
+from onchip.formats.tflite import elementwise, moving, sliding
+from onchip.formats.tflite.layouts import Presentation
+from onchip.formats.tflite.operands import Description, Operands, UnlikeError
+
+KINDS: Final[Mapping[str, Callable[[Operands], Description]]] = MappingProxyType(
+    {
+        "CONV_2D": sliding.convolution,
+        "DEPTHWISE_CONV_2D": sliding.depthwise_convolution,
+        "TRANSPOSE_CONV": sliding.transposed_convolution,
+        "MAX_POOL_2D": sliding.pool,
+        "AVERAGE_POOL_2D": sliding.pool,
+        "RESIZE_BILINEAR": sliding.resize,
+        "RESIZE_NEAREST_NEIGHBOR": sliding.resize,
+        "DEPTH_TO_SPACE": sliding.blocks,
+        "SPACE_TO_DEPTH": sliding.blocks,
+        "FULLY_CONNECTED": elementwise.fully_connected,
+        "BATCH_MATMUL": elementwise.matrix_product,
+        "CONCATENATION": moving.concatenation,
+        "SPLIT": moving.split,
+        "SPLIT_V": moving.split,
+        "PAD": moving.pad,
+        "PADV2": moving.pad,
+        "MIRROR_PAD": moving.pad,
+        "SLICE": moving.sliced,
+        "STRIDED_SLICE": moving.strided_slice,
+        "TRANSPOSE": moving.transposition,
+        "SOFTMAX": moving.softmax,
+        "LOG_SOFTMAX": moving.softmax,
+        **dict.fromkeys(elementwise.ELEMENTWISE, elementwise.elementwise),
+        **dict.fromkeys(elementwise.REDUCTIONS, elementwise.reduction),
+    }
+)
+"""By TFLite's kind what describes it; all others keep their kind, and run whole."""
+
+
+def description_of(operands: Operands) -> Description:
+    """The operator in onchip's words where they say exactly what it does, else in TFLite's; raises InputError."""
+    describe = KINDS.get(operands.operator.kind)
+    if describe is not None:
+        try:
+            return describe(operands)
+        except UnlikeError:
+            pass
+    return in_own_words(operands)
+
+
+def in_own_words(operands: Operands) -> Description:
+    """The operator as TFLite has it: all that it reads, its constants as the file has them. Raises InputError."""
+    storage = operands.storage
+    read = tuple(dict.fromkeys(index for index in operands.operator.inputs if index >= 0))
+    stored = [each for index in read if storage.is_constant(index) for each in storage.stored_as(index)]
+    inputs = tuple(index for index in read if not storage.is_constant(index))
+    parameters = tuple((each, Presentation.of(storage.tensor(each).shape)) for each in dict.fromkeys(stored))
+    attributes = {name: writable(value) for name, value in operands.options.items()}
+    return Description(operands.operator.kind, inputs, parameters, attributes)

@@ -1,0 +1,22 @@
+"""Runs the tiles of a graph that was read from a TFLite file, as those of an ONNX file are run."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, cast
+
+from onchip.formats.onnx.tiles import OnnxTileKernels
+from onchip.formats.tflite.kernels import TfliteKernels
+from onchip.ir.graph import Graph
+
+if TYPE_CHECKING:
+    from onchip.formats.onnx.kernels import OnnxKernels
+
+
+class TfliteTileKernels(OnnxTileKernels):
+    """Runs `graph`, the tiles of `whole`, of which `kernels` runs the operators."""
+
+    name = TfliteKernels.name
+
+    def __init__(self, graph: Graph, whole: Graph, kernels: TfliteKernels) -> None:
+        # What is asked of the kernels of whole operators is the same; bands are those of the presented axes.
+        super().__init__(graph, whole, cast("OnnxKernels", kernels))
