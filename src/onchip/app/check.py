@@ -45,8 +45,16 @@ class CheckRequest:
 
 @phase("reading")
 def check_file(request: CheckRequest) -> Checked:
-    """Verify a plan, schedule, strategy or mapping file; raises InputError for what cannot be read, or contradicts."""
+    """Verify an answer file, or the plan in a TFLite file; raises InputError for what is unreadable, or contradicts."""
     file, network = request.file, request.network
+    if file.suffix == ".tflite":
+        from onchip.app.check_arena_plan import check_arena_plan
+
+        if request.insisted:
+            raise UsageError(
+                "the plan in a TFLite file says none of it", place=min(request.insisted), expected="nothing"
+            )
+        return check_arena_plan(file, network, request.target)
     match format_of_answer(file):
         case AnswerFormat.SCHEDULE:
             from onchip.app.check_schedule import ScheduleFile, check_schedule_file

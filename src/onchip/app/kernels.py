@@ -88,7 +88,7 @@ def _runtime_kernels(network: str, reading: Reading, graph: Graph, whole: Graph,
         if values.random_weights is not None:
             what = "a TFLite model runs on its own weights"
             raise UsageError(what, file=network, place="--random-weights", expected="--seed")
-        own = TfliteKernels(whole, path, seed=seed, shapes=reading.bindings.shapes)
+        own = TfliteKernels(whole, path, reading.bindings.shapes, seed=seed)
         return own if graph == whole else TfliteTileKernels(graph, whole, own)
     from onchip.formats.onnx.kernels import OnnxKernels
     from onchip.formats.onnx.tiles import OnnxTileKernels

@@ -29,7 +29,10 @@ class CheckOptions:
 
     file: Annotated[
         Path,
-        typer.Argument(metavar="FILE", help="A plan, schedule, strategy or mapping file, from whichever tool."),
+        typer.Argument(
+            metavar="FILE",
+            help="A plan, schedule, strategy or mapping file, from whichever tool; or a .tflite file with its arena.",
+        ),
     ]
     network: Network
     memories: MemoryOptions
@@ -59,6 +62,7 @@ def check_command(options: CheckOptions) -> int:
 
     Nothing is searched. NETWORK is read as the file says. --sram, --accelerator and --alignment stand in for a plan's
     own memories; a mapping or a strategy needs --accelerator unless it names a bundled one; a schedule holds its own.
+    A .tflite file as FILE and as NETWORK: the offsets that it holds for TFLite Micro's arena.
     """
     from onchip.app.check import CheckRequest, check_file
     from onchip.reports.program.outcome import Check

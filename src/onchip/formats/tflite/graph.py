@@ -40,6 +40,12 @@ class ReadNetwork:
         """The network as the file has it."""
         return self.storage.network
 
+    @property
+    def states(self) -> tuple[str, ...]:
+        """The names of the tensors that keep their value from one inference to the next."""
+        inputs = self.graph.with_role(Role.INPUT)
+        return tuple(tensor.name for tensor in inputs if self.storage.is_state(self.index[tensor.name]))
+
 
 def build_network(file: ModelFile, network: FlatNetwork, name: str) -> ReadNetwork:
     """The raw graph; raises GraphError for what has no size and for state that two operators share."""

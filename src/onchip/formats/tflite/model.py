@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Mapping
 from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
-from onchip.errors import InputError
+from onchip.errors import InputError, NetworkWarning
 from onchip.ir.graph import Graph
 
 if TYPE_CHECKING:
@@ -21,9 +22,15 @@ def read_tflite(path: Path, shapes: Mapping[str, tuple[int, ...]] = _NO_SHAPES) 
 
     Where `shapes` says nothing the file's own shapes hold, also of dimensions that it leaves open. Raises InputError
     for a file that is not a whole TFLite model, GraphError for a network that has no plan, UsageError for a shape
-    that the network cannot have.
+    that the network cannot have. State is an input and an output: a NetworkWarning says so.
     """
-    return read_tflite_network(path, shapes).graph
+    read = read_tflite_network(path, shapes)
+    states = read.states
+    if states:
+        more = f" and {len(states) - 1} more" if len(states) > 1 else ""
+        what = "kept from one inference to the next; planned as a network input, and its next value as an output"
+        warnings.warn(f"{path}: tensor {states[0]!r}{more}: {what}", NetworkWarning, stacklevel=2)
+    return read.graph
 
 
 def read_tflite_network(path: Path, shapes: Mapping[str, tuple[int, ...]] = _NO_SHAPES) -> ReadNetwork:

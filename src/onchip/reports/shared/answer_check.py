@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class AnswerCheck:
-    """What was found of a mapping file or a strategy file; `kind` is `mapping` or `strategy`.
+    """What was found of a file; `kind` is `mapping`, `strategy` or `arena plan`.
 
     `recomputed` has an object for each mapping, `claimed` one for each claim; both are empty where nothing is
     recomputed or claimed.

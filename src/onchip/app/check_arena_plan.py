@@ -1,0 +1,78 @@
+"""The plan of an arena that a TFLite file holds, held against the lives of its tensors. Nothing is searched."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from pathlib import Path
+
+from onchip.answer.packing import Packing, PackingProblem
+from onchip.app.phases import phase
+from onchip.app.target import Target
+from onchip.errors import UsageError
+from onchip.formats.tflite.arena_plan import ArenaPlan, read_arena_plan
+from onchip.reports.shared.answer_check import AnswerCheck
+from onchip.reports.shared.words import counted
+from onchip.solve.run.budgets import Budget
+from onchip.verify.packing import verify_packing
+from onchip.verify.rules import Rule, Violation
+
+_SCRATCH = "the scratch buffers of kernels, which the file does not list"
+
+
+@phase("verifying")
+def check_arena_plan(file: Path, network: str, target: Target) -> AnswerCheck:
+    """Verify that no two tensors of the plan that are needed at once share bytes; raises InputError, UsageError.
+
+    `target` may say the size of the arena and the alignment of its tensors.
+    """
+    if Path(network) != file:
+        what = f"the plan of {file} is of the network in it"
+        raise UsageError(what, place="NETWORK", expected=str(file))
+    if target.accelerator is not None or isinstance(target.sram, Budget):
+        what = "an arena is one memory of a size"
+        raise UsageError(what, place="--sram, --accelerator", expected="--sram SIZE, or nothing")
+    plan = read_arena_plan(file)
+    arena_bytes = max(
+        (at + one.size_bytes for at, one in zip(plan.offsets_bytes, plan.buffers, strict=True)), default=0
+    )
+    capacity = arena_bytes if target.sram is None else target.sram
+    problem = PackingProblem(plan.buffers, capacity, target.alignment_bytes or 1)
+    violations = [_named(one, plan) for one in verify_packing(problem, Packing(plan.offsets_bytes))]
+    if plan.listed != plan.tensors:
+        detail = f"{plan.listed} offsets for {plan.tensors} tensors"
+        violations.insert(0, Violation(Rule.OFFSETS_MISCOUNTED, plan.network, detail))
+    figures: dict[str, object] = {
+        "names": plan.network,
+        "tensors": sum(map(len, plan.names)),
+        "arena_bytes": arena_bytes,
+    }
+    figures["most_live_bytes"] = _most_live_bytes(plan)
+    not_checked = [_SCRATCH]
+    if plan.at_run_time:
+        not_checked.insert(0, f"where {counted(len(plan.at_run_time), 'tensor')} will lie, which the runtime decides")
+    return AnswerCheck("arena plan", plan.network, "", violations, [figures], (), not_checked)
+
+
+def _most_live_bytes(plan: ArenaPlan) -> int:
+    """The most bytes of placed tensors that are needed at one step: no arena is smaller."""
+    grown: dict[int, int] = {}
+    for buffer in plan.buffers:
+        grown[buffer.start] = grown.get(buffer.start, 0) + buffer.size_bytes
+        grown[buffer.stop] = grown.get(buffer.stop, 0) - buffer.size_bytes
+    live = most = 0
+    for step in sorted(grown):
+        live += grown[step]
+        most = max(most, live)
+    return most
+
+
+def _named(violation: Violation, plan: ArenaPlan) -> Violation:
+    """The violation with tensors in place of numbers of buffers."""
+
+    def name(match: re.Match[str]) -> str:
+        return repr(plan.names[int(match[1])][0])
+
+    number = re.fullmatch(r"buffer (\d+)", violation.subject)
+    subject = violation.subject if number is None else plan.names[int(number[1])][0]
+    return replace(violation, subject=subject, detail=re.sub(r"buffer (\d+)", name, violation.detail))
