@@ -32,11 +32,14 @@ class TfliteTensor:
 
 @dataclass
 class TfliteOperator:
-    """An operator of a built-in kind, or custom where `custom` names it; operands are names, `""` an absent one."""
+    """An operator of a built-in kind, or custom where `custom` names it; operands are names, or indices of tensors.
+
+    `""` is an absent operand.
+    """
 
     kind: str
-    inputs: Sequence[str]
-    outputs: Sequence[str]
+    inputs: Sequence[str | int]
+    outputs: Sequence[str | int]
     options: Options = NO_OPTIONS
     custom: str = ""
 
@@ -129,10 +132,7 @@ class TfliteModel:
     def _buffer(self, builder: flatbuffers.Builder, content: bytes) -> int:
         data = None
         if content:
-            builder.StartVector(1, len(content), 16)
-            for byte in reversed(content):
-                builder.PrependUint8(byte)
-            data = builder.EndVector()
+            data = builder.CreateNumpyVector(np.frombuffer(content, np.uint8))
         tflite.BufferStart(builder)
         if data is not None:
             tflite.BufferAddData(builder, data)
@@ -147,8 +147,8 @@ def network(
 
 
 def _operator(builder: flatbuffers.Builder, operator: TfliteOperator, index: Mapping[str, int], code: int) -> int:
-    inputs = _numbers(builder, [index[name] for name in operator.inputs])
-    outputs = _numbers(builder, [index[name] for name in operator.outputs])
+    inputs = _numbers(builder, [_place(name, index) for name in operator.inputs])
+    outputs = _numbers(builder, [_place(name, index) for name in operator.outputs])
     name, values = operator.options
     options = _options(builder, name, values) if name else None
     tflite.OperatorStart(builder)
@@ -159,6 +159,10 @@ def _operator(builder: flatbuffers.Builder, operator: TfliteOperator, index: Map
         tflite.OperatorAddBuiltinOptionsType(builder, getattr(tflite.BuiltinOptions, name))
         tflite.OperatorAddBuiltinOptions(builder, options)
     return int(tflite.OperatorEnd(builder))
+
+
+def _place(operand: str | int, index: Mapping[str, int]) -> int:
+    return operand if isinstance(operand, int) else index[operand]
 
 
 def _options(builder: flatbuffers.Builder, name: str, values: Mapping[str, int | float | bool]) -> int:
@@ -194,10 +198,7 @@ def _quantisation(builder: flatbuffers.Builder, scale: float) -> int:
 
 
 def _numbers(builder: flatbuffers.Builder, numbers: Sequence[int]) -> int:
-    builder.StartVector(4, len(numbers), 4)
-    for number in reversed(numbers):
-        builder.PrependInt32(number)
-    return int(builder.EndVector())
+    return int(builder.CreateNumpyVector(np.array(numbers, np.int32)))
 
 
 def _tables(builder: flatbuffers.Builder, places: Sequence[int]) -> int:

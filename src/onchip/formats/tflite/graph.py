@@ -64,17 +64,20 @@ class _NetworkBuilder:
     source: dict[str, NetworkOperator] = field(default_factory=dict)
     copies: dict[int, str] = field(default_factory=dict)
     layouts: MapLayouts = field(init=False)
+    taken: set[str] = field(init=False)
 
     def __post_init__(self) -> None:
         self.layouts = MapLayouts(self.storage)
+        self.taken = {tensor.name for tensor in self.storage.network.tensors}
 
     def build(self) -> ReadNetwork:
         network = self.storage.network
+        outputs, inputs = dict.fromkeys(network.outputs), set(network.inputs)
         for index in dict.fromkeys(network.inputs):
             self._add(index, Role.INPUT)
-        self._add_states()
+        self._add_states(inputs)
         described = self._described()
-        for index in dict.fromkeys(network.outputs):
+        for index in outputs:
             if self.storage.writer(index) is None:
                 self._add_copy(index)
         for operator in network.operators:
@@ -82,7 +85,7 @@ class _NetworkBuilder:
                 self._add_operator(operator, description)
             else:
                 for index in operator.outputs:
-                    if index in network.outputs and self._is_source(self.storage.base(index)):
+                    if index in outputs and self._is_source(self.storage.base(index)):
                         self._add_copy(index)
         self._mark_outputs()
         graph = Graph(self.name, tuple(self.tensors.values()), tuple(self.operators))
@@ -106,7 +109,7 @@ class _NetworkBuilder:
             self._add(index, Role.PARAMETER, presented)
         return described
 
-    def _add_states(self) -> None:
+    def _add_states(self, inputs: set[int]) -> None:
         """A state is read as it was after the last inference, and written as it is for the next one."""
         owner: dict[int, str] = {}
         for operator in self.storage.network.operators:
@@ -116,7 +119,7 @@ class _NetworkBuilder:
                     place = f"tensor {self.storage.tensor(index).name!r}"
                     raise GraphError(what, place=place, expected="one operator")
                 owner[index] = operator.name
-                if index not in self.storage.network.inputs:
+                if index not in inputs:
                     self._add(index, Role.INPUT)
 
     def _add_operator(self, operator: NetworkOperator, description: Description) -> None:
@@ -181,7 +184,7 @@ class _NetworkBuilder:
             self.tensors[name] = replace(tensor, role=Role.OUTPUT, aliases=aliases)
 
     def _fresh(self, name: str) -> str:
-        taken = {tensor.name for tensor in self.storage.network.tensors} | set(self.tensors)
-        while name in taken:
+        while name in self.taken:
             name += "_"
+        self.taken.add(name)
         return name

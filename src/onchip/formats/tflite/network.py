@@ -201,13 +201,14 @@ def _named(stated: Sequence[FileTensor]) -> tuple[NetworkTensor, ...]:
 def _each_tensor_is_written_before_it_is_read(network: FlatNetwork) -> None:
     """Raise GraphError otherwise. What nobody writes is a constant, a variable or of no elements."""
     written: dict[int, str] = {}
+    inputs = set(network.inputs)
     for operator in network.operators:
         for index in operator.outputs:
             tensor = network.tensors[index]
             if index in written:
                 what = f"both {written[index]!r} and {operator.name!r} write it"
                 raise GraphError(what, place=f"tensor {tensor.name!r}", expected="one producer")
-            if index in network.inputs:
+            if index in inputs:
                 what = f"{operator.name!r} writes it, and it is a network input"
                 raise GraphError(what, place=f"tensor {tensor.name!r}", expected="one producer")
             written[index] = operator.name

@@ -105,10 +105,11 @@ def _folded(network: FlatNetwork) -> _Folded:
     base: dict[int, int] = {}
     writer: dict[int, NetworkOperator] = {}
     written = {index for operator in network.operators for index in operator.outputs}
+    given = written | set(network.inputs)
     constants = {
         index
         for index, tensor in enumerate(network.tensors)
-        if index not in written and index not in network.inputs and not tensor.stated.is_variable
+        if index not in given and not tensor.stated.is_variable
         if tensor.stated.content is not None or 0 in tensor.shape
     }
     for operator in network.operators:

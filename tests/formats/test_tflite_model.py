@@ -1,0 +1,222 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from onchip.errors import ReadingWarning, UsageError
+from onchip.formats.tflite.model import read_tflite
+from onchip.ir.graph import Graph
+from onchip.ir.tensor import Role
+from support.tflite_models import TfliteModel, TfliteOperator, TfliteSubgraph, TfliteTensor, network
+
+VALID = ("Conv2DOptions", {"Padding": 1, "StrideH": 1, "StrideW": 1})
+RELU6 = 3
+
+
+def graph_of(model: TfliteModel, folder: Path) -> Graph:
+    return read_tflite(model.write(folder / "model.tflite"))
+
+
+def tensor(name: str, *shape: int, kind: str = "FLOAT32") -> TfliteTensor:
+    return TfliteTensor(name, shape, kind)
+
+
+def constant(name: str, *shape: int) -> TfliteTensor:
+    return TfliteTensor(name, shape, data=np.ones(shape, np.float32))
+
+
+def numbers(name: str, *values: int) -> TfliteTensor:
+    return TfliteTensor(name, [len(values)], "INT32", np.array(values, np.int32))
+
+
+def relu(source: str, target: str) -> TfliteOperator:
+    return TfliteOperator("RELU", [source], [target])
+
+
+@pytest.mark.parametrize(
+    ("kind", "size_bytes"),
+    [
+        *(("FLOAT32", 20), ("FLOAT16", 10), ("FLOAT64", 40), ("INT8", 5), ("UINT8", 5), ("INT16", 10), ("UINT16", 10)),
+        *(("INT32", 20), ("UINT32", 20), ("INT64", 40), ("UINT64", 40), ("BOOL", 5), ("COMPLEX64", 40), ("INT4", 3)),
+        *(("COMPLEX128", 80), ("BFLOAT16", 10)),
+    ],
+)
+def test_every_type_has_its_bytes_and_halves_of_a_byte_lie_two_in_one(
+    kind: str, size_bytes: int, tmp_path: Path
+) -> None:
+    model = network([tensor("x", 1, 5, kind=kind), tensor("y", 1, 5, kind=kind)], [relu("x", "y")], ["x"], ["y"])
+    graph = graph_of(model, tmp_path)
+    assert {each.name: (each.size_bytes, each.role) for each in graph.tensors} == {
+        "x": (size_bytes, Role.INPUT),
+        "y": (size_bytes, Role.OUTPUT),
+    }
+
+
+def test_names_that_repeat_or_are_empty_are_made_unique_the_same_way_every_time(tmp_path: Path) -> None:
+    names = ("x", "a", "a", "", "tensor 3", "dram")
+    tensors = [tensor(name, 4) for name in names]
+    path = network(tensors, [TfliteOperator("SPLIT", [0], [1, 2, 3, 4, 5])], ["x"], ["a"]).write(tmp_path / "m.tflite")
+    graph = read_tflite(path)
+    assert list(graph.tensor) == ["x", "a", "a #2", "tensor 3 #3", "tensor 3", "dram #5"]
+    assert read_tflite(path) == graph
+
+
+def test_an_operator_is_called_like_its_first_output(tmp_path: Path) -> None:
+    model = network([tensor("x", 4), tensor("y", 4)], [relu("x", "y")], ["x"], ["y"])
+    assert [(each.name, each.kind) for each in graph_of(model, tmp_path).operators] == [("y", "Relu")]
+
+
+def test_maps_and_filters_have_their_channels_before_their_pixels(tmp_path: Path) -> None:
+    tensors = [tensor("x", 1, 6, 8, 3), constant("w", 5, 2, 4, 3), constant("b", 5), tensor("y", 1, 5, 5, 5)]
+    graph = graph_of(network(tensors, [TfliteOperator("CONV_2D", "xwb", "y", VALID)], "x", "y"), tmp_path)
+    assert {each.name: each.shape for each in graph.tensors} == {
+        "x": (1, 3, 6, 8),
+        "w": (5, 3, 2, 4),
+        "b": (5,),
+        "y": (1, 5, 5, 5),
+    }
+    (convolution,) = graph.operators
+    assert (convolution.kind, convolution.inputs, convolution.parameters) == ("Conv", ("x",), ("w", "b"))
+    assert convolution.attributes["kernel_shape"] == [2, 4]
+
+
+def test_a_depthwise_convolution_is_one_of_as_many_groups_as_channels(tmp_path: Path) -> None:
+    options = ("DepthwiseConv2DOptions", {"Padding": 1, "StrideH": 1, "StrideW": 1, "DepthMultiplier": 2})
+    tensors = [tensor("x", 1, 6, 8, 3), constant("w", 1, 3, 3, 6), constant("b", 6), tensor("y", 1, 4, 6, 6)]
+    graph = graph_of(network(tensors, [TfliteOperator("DEPTHWISE_CONV_2D", "xwb", "y", options)], "x", "y"), tmp_path)
+    assert graph.tensor["w"].shape == (6, 1, 3, 3)
+    assert graph.operators[0].attributes["group"] == 3
+
+
+def test_an_activation_inside_an_operator_is_its_attribute(tmp_path: Path) -> None:
+    options = ("AddOptions", {"FusedActivationFunction": RELU6})
+    tensors = [tensor("x", 4), tensor("y", 4)]
+    graph = graph_of(network(tensors, [TfliteOperator("ADD", "xx", "y", options)], "x", "y"), tmp_path)
+    assert graph.operators[0].attributes == {"fused_activation": "RELU6"}
+
+
+def test_a_constant_beside_maps_is_spread_along_their_channels(tmp_path: Path) -> None:
+    pool = ("Pool2DOptions", {"Padding": 1, "StrideH": 1, "StrideW": 1, "FilterHeight": 2, "FilterWidth": 2})
+    tensors = [tensor("x", 1, 3, 3, 2), tensor("p", 1, 2, 2, 2), constant("c", 2), tensor("y", 1, 2, 2, 2)]
+    operators = [TfliteOperator("MAX_POOL_2D", "x", "p", pool), TfliteOperator("MUL", "pc", "y")]
+    graph = graph_of(network(tensors, operators, "x", "y"), tmp_path)
+    assert graph.tensor["c"].shape == (1, 2, 1, 1)
+
+
+def test_without_convolutions_and_pools_axes_stay_where_they_are(tmp_path: Path) -> None:
+    model = network([tensor("x", 1, 6, 8, 3), tensor("y", 1, 6, 8, 3)], [relu("x", "y")], ["x"], ["y"])
+    assert graph_of(model, tmp_path).tensor["x"].shape == (1, 6, 8, 3)
+
+
+def test_an_axis_of_maps_is_that_of_their_presented_order(tmp_path: Path) -> None:
+    pool = ("Pool2DOptions", {"Padding": 1, "StrideH": 1, "StrideW": 1, "FilterHeight": 2, "FilterWidth": 2})
+    tensors = [tensor("x", 1, 3, 3, 2), tensor("p", 1, 2, 2, 2), tensor("y", 1, 2, 2, 4), tensor("z", 1, 4, 4, 4)]
+    tensors.append(TfliteTensor("q", [4, 2], "INT32", np.array([[0, 0], [1, 1], [2, 0], [0, 0]], np.int32)))
+    operators = [
+        TfliteOperator("MAX_POOL_2D", "x", "p", pool),
+        TfliteOperator("CONCATENATION", "pp", "y", ("ConcatenationOptions", {"Axis": -1})),
+        TfliteOperator("PAD", "yq", "z"),
+    ]
+    graph = graph_of(network(tensors, operators, "x", "z"), tmp_path)
+    assert graph.operator["y"].attributes["axis"] == 1
+    assert graph.operator["z"].attributes["pads"] == [0, 0, 1, 2, 0, 0, 1, 0]
+    assert graph.operator["z"].parameters == ()
+
+
+def test_what_a_kind_does_not_say_keeps_the_kind_and_all_constants_of_the_file(tmp_path: Path) -> None:
+    tensors = [tensor("x", 2, 3), numbers("axis", 1), tensor("y", 2, 3)]
+    graph = graph_of(network(tensors, [TfliteOperator("CUMSUM", ["x", "axis"], "y")], "x", "y"), tmp_path)
+    assert (graph.operators[0].kind, graph.operators[0].parameters) == ("CUMSUM", ("axis",))
+
+
+def test_a_convolution_whose_sizes_contradict_its_padding_keeps_its_kind(tmp_path: Path) -> None:
+    tensors = [tensor("x", 1, 6, 8, 3), constant("w", 5, 2, 4, 3), constant("b", 5), tensor("y", 1, 6, 5, 5)]
+    graph = graph_of(network(tensors, [TfliteOperator("CONV_2D", "xwb", "y", VALID)], "x", "y"), tmp_path)
+    assert graph.operators[0].kind == "CONV_2D"
+
+
+def test_a_custom_operator_has_its_tensors_and_its_own_name(tmp_path: Path) -> None:
+    tensors = [tensor("x", 4), constant("c", 3), tensor("y", 7)]
+    operators = [TfliteOperator("CUSTOM", "xc", "y", custom="Relu")]
+    (operator,) = graph_of(network(tensors, operators, "x", "y"), tmp_path).operators
+    assert (operator.kind, operator.inputs, operator.parameters) == ("custom.Relu", ("x",), ("c",))
+
+
+def test_views_are_their_base_and_an_output_over_one_is_its_alias(tmp_path: Path) -> None:
+    tensors = [tensor("x", 2, 3), tensor("a", 2, 3), numbers("s", 6), tensor("y", 6)]
+    operators = [relu("x", "a"), TfliteOperator("RESHAPE", "as", "y")]
+    graph = graph_of(network(tensors, operators, "x", "y"), tmp_path)
+    assert [each.name for each in graph.operators] == ["a"]
+    assert (graph.tensor["a"].role, graph.tensor["a"].aliases) == (Role.OUTPUT, ("y",))
+
+
+def test_an_output_over_an_input_or_a_constant_is_copied(tmp_path: Path) -> None:
+    tensors = [tensor("x", 2, 3), constant("c", 2), tensor("y", 6), numbers("s", 6)]
+    graph = graph_of(network(tensors, [TfliteOperator("RESHAPE", "xs", "y")], "x", "yc"), tmp_path)
+    assert {(each.kind, each.inputs, each.parameters, each.outputs) for each in graph.operators} == {
+        ("Identity", ("x",), (), ("y",)),
+        ("Identity", (), ("c",), ("c.output",)),
+    }
+
+
+def test_a_dequantised_constant_stays_as_it_is_stored(tmp_path: Path) -> None:
+    half = TfliteTensor("h", [5, 1, 1, 3], "FLOAT16", np.ones((5, 1, 1, 3), np.float16))
+    tensors = [tensor("x", 1, 6, 8, 3), half, tensor("w", 5, 1, 1, 3), constant("b", 5), tensor("y", 1, 6, 8, 5)]
+    operators = [TfliteOperator("DEQUANTIZE", "h", "w"), TfliteOperator("CONV_2D", "xwb", "y", VALID)]
+    graph = graph_of(network(tensors, operators, "x", "y"), tmp_path)
+    assert [each.kind for each in graph.operators] == ["Conv"]
+    assert (graph.tensor["h"].shape, graph.tensor["h"].size_bytes) == ((5, 3, 1, 1), 30)
+    assert "w" not in graph.tensor
+
+
+def test_what_is_computed_from_constants_alone_is_a_constant(tmp_path: Path) -> None:
+    tensors = [tensor("x", 4), constant("c", 4), tensor("d", 4), tensor("y", 4)]
+    operators = [TfliteOperator("NEG", "c", "d"), TfliteOperator("ADD", "xd", "y")]
+    graph = graph_of(network(tensors, operators, "x", "y"), tmp_path)
+    assert [(each.kind, each.parameters) for each in graph.operators] == [("Add", ("d",))]
+
+
+def test_a_call_is_its_body_and_a_decided_branch_stands_for_the_choice(tmp_path: Path) -> None:
+    yes = TfliteTensor("yes", [], "BOOL", np.array(True))
+    main = TfliteSubgraph(
+        [tensor("x", 4), yes, tensor("m", 4), tensor("y", 4)],
+        [
+            TfliteOperator("CALL", ["x"], ["m"], ("CallOptions", {"Subgraph": 1})),
+            TfliteOperator("IF", ["yes", "m"], ["y"], ("IfOptions", {"ThenSubgraphIndex": 1, "ElseSubgraphIndex": 2})),
+        ],
+        ["x"],
+        ["y"],
+    )
+    bodies = [
+        TfliteSubgraph([tensor("x", 4), tensor("z", 4)], [TfliteOperator(kind, ["x"], ["z"])], ["x"], ["z"])
+        for kind in ("NEG", "ABS")
+    ]
+    graph = graph_of(TfliteModel([main, *bodies]), tmp_path)
+    assert [each.kind for each in graph.operators] == ["Neg", "Neg"]
+    assert graph.operators[1].inputs == graph.operators[0].outputs
+    assert [each.role for each in graph.tensors] == [Role.INPUT, Role.ACTIVATION, Role.OUTPUT]
+
+
+def test_state_is_an_input_and_its_next_value_an_output_and_a_warning_says_so(tmp_path: Path) -> None:
+    tensors = [tensor("x", 1, 4), TfliteTensor("s", [1, 4], is_variable=True), tensor("y", 1, 4)]
+    model = network(tensors, [TfliteOperator("SVDF", "xs", "y")], "x", "y")
+    with pytest.warns(ReadingWarning, match="tensor 's': kept from one inference to the next"):
+        graph = graph_of(model, tmp_path)
+    assert (graph.operators[0].inputs, graph.operators[0].outputs) == (("x", "s"), ("y", "s@next"))
+    assert (graph.tensor["s"].role, graph.tensor["s@next"].role) == (Role.INPUT, Role.OUTPUT)
+
+
+def test_open_dimensions_have_the_sizes_of_the_file(tmp_path: Path) -> None:
+    tensors = [TfliteTensor("x", [1, 4], signature=[-1, 4]), TfliteTensor("y", [1, 4], signature=[-1, 4])]
+    assert graph_of(network(tensors, [relu("x", "y")], "x", "y"), tmp_path).tensor["y"].shape == (1, 4)
+
+
+def test_other_shapes_of_inputs_are_carried_through(tmp_path: Path) -> None:
+    tensors = [tensor("x", 1, 6, 8, 3), constant("w", 5, 2, 4, 3), constant("b", 5), tensor("y", 1, 5, 5, 5)]
+    path = network(tensors, [TfliteOperator("CONV_2D", "xwb", "y", VALID)], "x", "y").write(tmp_path / "m.tflite")
+    graph = read_tflite(path, {"x": (2, 9, 9, 3)})
+    assert (graph.tensor["x"].shape, graph.tensor["y"].shape) == ((2, 3, 9, 9), (2, 5, 8, 6))
+    with pytest.raises(UsageError, match=r"--shape z: no network input has this name; expected 'x'"):
+        read_tflite(path, {"z": (1,)})

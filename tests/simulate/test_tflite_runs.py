@@ -1,0 +1,181 @@
+"""A plan of a TFLite file runs with the values of TFLite's own interpreter, whole and in tiles."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from onchip.answer.document import Granularity, Reading, Split
+from onchip.answer.problem import Count
+from onchip.app.kernels import RunValues
+from onchip.app.plan import Request, plan_network, run_plan
+from onchip.app.target import Target
+from onchip.errors import GraphError, InputError
+from onchip.formats.own.plan_json_writer import write_plan
+from onchip.formats.tflite.kernels import TfliteKernels
+from onchip.formats.tflite.model import read_tflite
+from onchip.reports.program.execution import Execution
+from onchip.solve.run.budgets import Budget
+from onchip.solve.run.limits import Limits
+from support.tflite_models import Options, TfliteModel, TfliteOperator, TfliteTensor, network
+
+MODELS = sorted((Path(__file__).parents[1] / "data" / "tflite").glob("*.tflite"))
+pytestmark = pytest.mark.filterwarnings("ignore::onchip.errors.ReadingWarning")
+
+
+READ = Reading()
+
+
+def executed(
+    path: Path,
+    folder: Path,
+    reading: Reading = READ,
+    sram: int | Budget = Budget.M_R,
+    values: RunValues | None = None,
+) -> Execution:
+    limits = Limits(time_limit_seconds=2)
+    document = plan_network(Request(str(path), reading, Target(sram), limits=limits)).document
+    assert document is not None
+    plan = folder / "plan.json"
+    write_plan(document, plan)
+    return run_plan(plan, str(path), values or RunValues())
+
+
+def tensor(name: str, *shape: int) -> TfliteTensor:
+    return TfliteTensor(name, shape)
+
+
+class Layers:
+    """A chain of layers over float maps, with weights of a seed."""
+
+    def __init__(self, *shape: int, seed: int = 0) -> None:
+        self.random = np.random.default_rng(seed)
+        self.tensors = [tensor("x", *shape)]
+        self.operators: list[TfliteOperator] = []
+
+    @property
+    def last(self) -> TfliteTensor:
+        return next(each for each in reversed(self.tensors) if each.data is None)
+
+    def constant(self, *shape: int) -> str:
+        name = f"constant {len(self.tensors)}"
+        self.tensors.append(TfliteTensor(name, shape, data=self.random.standard_normal(shape).astype(np.float32)))
+        return name
+
+    def numbers(self, *shape: int, values: Sequence[int]) -> str:
+        name = f"constant {len(self.tensors)}"
+        self.tensors.append(TfliteTensor(name, shape, "INT32", np.array(values, np.int32).reshape(shape)))
+        return name
+
+    def add(self, kind: str, operands: Sequence[str], shape: Sequence[int], options: Options = ("", {})) -> str:
+        name = f"{kind.lower()} {len(self.tensors)}"
+        self.operators.append(TfliteOperator(kind, operands, [name], options))
+        self.tensors.append(tensor(name, *shape))
+        return name
+
+    def model(self) -> TfliteModel:
+        return network(self.tensors, self.operators, ["x"], [self.last.name])
+
+
+def a_network_of_many_kinds() -> TfliteModel:
+    net = Layers(1, 12, 10, 3)
+    window = {"Padding": 0, "StrideH": 2, "StrideW": 1, "FusedActivationFunction": 3}
+    first = net.add(
+        "CONV_2D", ["x", net.constant(8, 3, 3, 3), net.constant(8)], (1, 6, 10, 8), ("Conv2DOptions", window)
+    )
+    depth = {"Padding": 0, "StrideH": 1, "StrideW": 1, "DepthMultiplier": 1}
+    deep = ("DepthwiseConv2DOptions", depth)
+    second = net.add("DEPTHWISE_CONV_2D", [first, net.constant(1, 5, 3, 8), net.constant(8)], (1, 6, 10, 8), deep)
+    scaled = net.add("MUL", [second, net.constant(8)], (1, 6, 10, 8))
+    added = net.add("ADD", [scaled, first], (1, 6, 10, 8))
+    joined = net.add("CONCATENATION", [added, second], (1, 6, 10, 16), ("ConcatenationOptions", {"Axis": 3}))
+    pool = {"Padding": 1, "StrideH": 2, "StrideW": 2, "FilterHeight": 2, "FilterWidth": 2}
+    pooled = net.add("MAX_POOL_2D", [joined], (1, 3, 5, 16), ("Pool2DOptions", pool))
+    slope = net.add("PRELU", [pooled, net.constant(1, 1, 16)], (1, 3, 5, 16))
+    up = {"Padding": 0, "StrideH": 2, "StrideW": 2}
+    weights = [net.numbers(4, values=[1, 6, 10, 4]), net.constant(4, 3, 3, 16)]
+    high = net.add("TRANSPOSE_CONV", [*weights, slope], (1, 6, 10, 4), ("TransposeConvOptions", up))
+    padded = net.add("PAD", [high, net.numbers(4, 2, values=[0, 0, 1, 0, 0, 2, 0, 3])], (1, 7, 12, 7))
+    cut = net.add(
+        "SLICE", [padded, net.numbers(4, values=[0, 1, 2, 3]), net.numbers(4, values=[1, 5, -1, 4])], (1, 5, 10, 4)
+    )
+    soft = net.add("SOFTMAX", [cut], (1, 5, 10, 4), ("SoftmaxOptions", {"Beta": 1.0}))
+    turned = net.add("TRANSPOSE", [soft, net.numbers(4, values=[0, 2, 3, 1])], (1, 10, 4, 5))
+    mean = net.add("MEAN", [turned, net.numbers(2, values=[1, 2])], (1, 5), ("ReducerOptions", {"KeepDims": False}))
+    net.add("FULLY_CONNECTED", [mean, net.constant(6, 5), net.constant(6)], (1, 6))
+    return net.model()
+
+
+@pytest.mark.parametrize("path", MODELS, ids=lambda path: path.stem)
+@pytest.mark.parametrize("granularity", list(Granularity))
+def test_models_of_tflite_micro_run_with_equal_values(path: Path, granularity: Granularity, tmp_path: Path) -> None:
+    execution = executed(path, tmp_path, Reading(granularity=granularity))
+    assert execution.is_right
+    assert execution.relative_difference == 0
+
+
+@pytest.mark.parametrize("count", list(Count))
+def test_every_operator_computes_what_the_interpreter_does(count: Count, tmp_path: Path) -> None:
+    path = a_network_of_many_kinds().write(tmp_path / "m.tflite")
+    kinds = {operator.kind for operator in read_tflite(path).operators}
+    assert {"Conv", "ConvTranspose", "MaxPool", "Concat", "Pad", "Slice", "Softmax", "Transpose", "Gemm"} <= kinds
+    execution = executed(path, tmp_path, Reading(count=count))
+    assert execution.is_right
+    assert execution.relative_difference == 0
+
+
+@pytest.mark.parametrize("count", list(Count))
+def test_tiles_give_the_values_of_the_whole(count: Count, tmp_path: Path) -> None:
+    net = Layers(1, 12, 10, 3)
+    window = {"Padding": 0, "StrideH": 2, "StrideW": 1}
+    filters = [net.constant(8, 3, 3, 3), net.constant(8)]
+    first = net.add("CONV_2D", ["x", *filters], (1, 6, 10, 8), ("Conv2DOptions", window))
+    depth = {"Padding": 0, "StrideH": 1, "StrideW": 1, "DepthMultiplier": 1}
+    deep = ("DepthwiseConv2DOptions", depth)
+    second = net.add("DEPTHWISE_CONV_2D", [first, net.constant(1, 5, 3, 8), net.constant(8)], (1, 6, 10, 8), deep)
+    scaled = net.add("MUL", [second, net.constant(8)], (1, 6, 10, 8))
+    joined = net.add("CONCATENATION", [scaled, first], (1, 6, 10, 16), ("ConcatenationOptions", {"Axis": 3}))
+    pool = {"Padding": 0, "StrideH": 2, "StrideW": 2, "FilterHeight": 3, "FilterWidth": 2}
+    pooled = net.add("AVERAGE_POOL_2D", [joined], (1, 3, 5, 16), ("Pool2DOptions", pool))
+    mean = net.add(
+        "MEAN", [pooled, net.numbers(2, values=[1, 2])], (1, 1, 1, 16), ("ReducerOptions", {"KeepDims": True})
+    )
+    net.add("FULLY_CONNECTED", [mean, net.constant(6, 16), net.constant(6)], (1, 6))
+    path = net.model().write(tmp_path / "m.tflite")
+    execution = executed(path, tmp_path, Reading(split=Split.ALWAYS, count=count), sram=3000)
+    assert any(operator.tile for operator in execution.check.problem.graph.operators)
+    assert execution.is_right
+
+
+def test_halves_behind_a_dequantisation_are_handed_in_as_they_are_stored(tmp_path: Path) -> None:
+    net = Layers(1, 6, 6, 3)
+    half = net.random.standard_normal((4, 3, 3, 3)).astype(np.float16)
+    net.tensors += [TfliteTensor("half", [4, 3, 3, 3], "FLOAT16", half), tensor("whole", 4, 3, 3, 3)]
+    net.operators.append(TfliteOperator("DEQUANTIZE", ["half"], ["whole"]))
+    window = ("Conv2DOptions", {"Padding": 0, "StrideH": 1, "StrideW": 1})
+    net.add("CONV_2D", ["x", "whole", net.constant(4)], (1, 6, 6, 4), window)
+    path = net.model().write(tmp_path / "m.tflite")
+    kernels = TfliteKernels(read_tflite(path), path)
+    stored = kernels.parameter(read_tflite(path).tensor["half"])
+    assert np.array_equal(stored.view(np.float16).reshape(4, 3, 3, 3), half.transpose(0, 3, 1, 2))
+    assert executed(path, tmp_path, Reading(count=Count.ALL)).is_right
+
+
+def test_a_value_is_handed_in_as_the_file_has_it(tmp_path: Path) -> None:
+    path = a_network_of_many_kinds().write(tmp_path / "m.tflite")
+    np.save(tmp_path / "x.npy", np.ones((1, 12, 10, 3), np.float32))
+    assert executed(path, tmp_path, values=RunValues(given=(f"x={tmp_path / 'x.npy'}",))).is_right
+    np.save(tmp_path / "x.npy", np.ones((1, 3, 12, 10), np.float32))
+    with pytest.raises(InputError, match="expected"):
+        executed(path, tmp_path, values=RunValues(given=(f"x={tmp_path / 'x.npy'}",)))
+
+
+def test_a_custom_operator_that_the_runtime_lacks_is_named(tmp_path: Path) -> None:
+    tensors = [tensor("x", 4), tensor("y", 4)]
+    operators = [TfliteOperator("CUSTOM", ["x"], ["y"], custom="Mystery")]
+    path = network(tensors, operators, ["x"], ["y"]).write(tmp_path / "m.tflite")
+    with pytest.raises(GraphError, match=r"operator 'y': ai-edge-litert refuses it: .*Mystery"):
+        executed(path, tmp_path)
