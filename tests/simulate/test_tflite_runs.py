@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
@@ -20,7 +19,8 @@ from onchip.formats.tflite.model import read_tflite
 from onchip.reports.program.execution import Execution
 from onchip.solve.run.budgets import Budget
 from onchip.solve.run.limits import Limits
-from support.tflite_models import Options, TfliteModel, TfliteOperator, TfliteTensor, network
+from support.tflite_layers import TfliteLayers, a_network_of_many_kinds, a_network_of_what_moves_elements
+from support.tflite_models import TfliteOperator, TfliteTensor, network
 
 MODELS = sorted((Path(__file__).parents[1] / "data" / "tflite").glob("*.tflite"))
 pytestmark = pytest.mark.filterwarnings("ignore::onchip.errors.ReadingWarning")
@@ -48,67 +48,6 @@ def tensor(name: str, *shape: int) -> TfliteTensor:
     return TfliteTensor(name, shape)
 
 
-class Layers:
-    """A chain of layers over float maps, with weights of a seed."""
-
-    def __init__(self, *shape: int, seed: int = 0) -> None:
-        self.random = np.random.default_rng(seed)
-        self.tensors = [tensor("x", *shape)]
-        self.operators: list[TfliteOperator] = []
-
-    @property
-    def last(self) -> TfliteTensor:
-        return next(each for each in reversed(self.tensors) if each.data is None)
-
-    def constant(self, *shape: int) -> str:
-        name = f"constant {len(self.tensors)}"
-        self.tensors.append(TfliteTensor(name, shape, data=self.random.standard_normal(shape).astype(np.float32)))
-        return name
-
-    def numbers(self, *shape: int, values: Sequence[int]) -> str:
-        name = f"constant {len(self.tensors)}"
-        self.tensors.append(TfliteTensor(name, shape, "INT32", np.array(values, np.int32).reshape(shape)))
-        return name
-
-    def add(self, kind: str, operands: Sequence[str], shape: Sequence[int], options: Options = ("", {})) -> str:
-        name = f"{kind.lower()} {len(self.tensors)}"
-        self.operators.append(TfliteOperator(kind, operands, [name], options))
-        self.tensors.append(tensor(name, *shape))
-        return name
-
-    def model(self) -> TfliteModel:
-        return network(self.tensors, self.operators, ["x"], [self.last.name])
-
-
-def a_network_of_many_kinds() -> TfliteModel:
-    net = Layers(1, 12, 10, 3)
-    window = {"Padding": 0, "StrideH": 2, "StrideW": 1, "FusedActivationFunction": 3}
-    first = net.add(
-        "CONV_2D", ["x", net.constant(8, 3, 3, 3), net.constant(8)], (1, 6, 10, 8), ("Conv2DOptions", window)
-    )
-    depth = {"Padding": 0, "StrideH": 1, "StrideW": 1, "DepthMultiplier": 1}
-    deep = ("DepthwiseConv2DOptions", depth)
-    second = net.add("DEPTHWISE_CONV_2D", [first, net.constant(1, 5, 3, 8), net.constant(8)], (1, 6, 10, 8), deep)
-    scaled = net.add("MUL", [second, net.constant(8)], (1, 6, 10, 8))
-    added = net.add("ADD", [scaled, first], (1, 6, 10, 8))
-    joined = net.add("CONCATENATION", [added, second], (1, 6, 10, 16), ("ConcatenationOptions", {"Axis": 3}))
-    pool = {"Padding": 1, "StrideH": 2, "StrideW": 2, "FilterHeight": 2, "FilterWidth": 2}
-    pooled = net.add("MAX_POOL_2D", [joined], (1, 3, 5, 16), ("Pool2DOptions", pool))
-    slope = net.add("PRELU", [pooled, net.constant(1, 1, 16)], (1, 3, 5, 16))
-    up = {"Padding": 0, "StrideH": 2, "StrideW": 2}
-    weights = [net.numbers(4, values=[1, 6, 10, 4]), net.constant(4, 3, 3, 16)]
-    high = net.add("TRANSPOSE_CONV", [*weights, slope], (1, 6, 10, 4), ("TransposeConvOptions", up))
-    padded = net.add("PAD", [high, net.numbers(4, 2, values=[0, 0, 1, 0, 0, 2, 0, 3])], (1, 7, 12, 7))
-    cut = net.add(
-        "SLICE", [padded, net.numbers(4, values=[0, 1, 2, 3]), net.numbers(4, values=[1, 5, -1, 4])], (1, 5, 10, 4)
-    )
-    soft = net.add("SOFTMAX", [cut], (1, 5, 10, 4), ("SoftmaxOptions", {"Beta": 1.0}))
-    turned = net.add("TRANSPOSE", [soft, net.numbers(4, values=[0, 2, 3, 1])], (1, 10, 4, 5))
-    mean = net.add("MEAN", [turned, net.numbers(2, values=[1, 2])], (1, 5), ("ReducerOptions", {"KeepDims": False}))
-    net.add("FULLY_CONNECTED", [mean, net.constant(6, 5), net.constant(6)], (1, 6))
-    return net.model()
-
-
 @pytest.mark.parametrize("path", MODELS, ids=lambda path: path.stem)
 @pytest.mark.parametrize("granularity", list(Granularity))
 def test_models_of_tflite_micro_run_with_equal_values(path: Path, granularity: Granularity, tmp_path: Path) -> None:
@@ -127,9 +66,18 @@ def test_every_operator_computes_what_the_interpreter_does(count: Count, tmp_pat
     assert execution.relative_difference == 0
 
 
+def test_every_operator_that_moves_elements_moves_them_as_the_interpreter_does(tmp_path: Path) -> None:
+    path = a_network_of_what_moves_elements().write(tmp_path / "m.tflite")
+    kinds = {operator.kind for operator in read_tflite(path).operators}
+    assert {"AveragePool", "Slice", "Pad", "SpaceToDepth", "DepthToSpace", "Resize", "Split", "LogSoftmax"} <= kinds
+    execution = executed(path, tmp_path)
+    assert execution.is_right
+    assert execution.relative_difference == 0
+
+
 @pytest.mark.parametrize("count", list(Count))
 def test_tiles_give_the_values_of_the_whole(count: Count, tmp_path: Path) -> None:
-    net = Layers(1, 12, 10, 3)
+    net = TfliteLayers(1, 12, 10, 3)
     window = {"Padding": 0, "StrideH": 2, "StrideW": 1}
     filters = [net.constant(8, 3, 3, 3), net.constant(8)]
     first = net.add("CONV_2D", ["x", *filters], (1, 6, 10, 8), ("Conv2DOptions", window))
@@ -151,7 +99,7 @@ def test_tiles_give_the_values_of_the_whole(count: Count, tmp_path: Path) -> Non
 
 
 def test_halves_behind_a_dequantisation_are_handed_in_as_they_are_stored(tmp_path: Path) -> None:
-    net = Layers(1, 6, 6, 3)
+    net = TfliteLayers(1, 6, 6, 3)
     half = net.random.standard_normal((4, 3, 3, 3)).astype(np.float16)
     net.tensors += [TfliteTensor("half", [4, 3, 3, 3], "FLOAT16", half), tensor("whole", 4, 3, 3, 3)]
     net.operators.append(TfliteOperator("DEQUANTIZE", ["half"], ["whole"]))
@@ -179,3 +127,28 @@ def test_a_custom_operator_that_the_runtime_lacks_is_named(tmp_path: Path) -> No
     path = network(tensors, operators, ["x"], ["y"]).write(tmp_path / "m.tflite")
     with pytest.raises(GraphError, match=r"operator 'y': ai-edge-litert refuses it: .*Mystery"):
         executed(path, tmp_path)
+
+
+def test_a_shape_that_the_interpreter_does_not_make_is_refused(tmp_path: Path) -> None:
+    tensors = [tensor("x", 4), tensor("y", 5)]
+    path = network(tensors, [TfliteOperator("ABS", ["x"], ["y"])], ["x"], ["y"]).write(tmp_path / "m.tflite")
+    with pytest.raises(
+        GraphError, match=r"tensor 'y': ai-edge-litert makes it \[4\]; expected \[5\], as the file says"
+    ):
+        executed(path, tmp_path)
+
+
+def test_other_shapes_of_inputs_run_with_the_values_of_the_whole_model(tmp_path: Path) -> None:
+    net = TfliteLayers(1, 6, 6, 3)
+    window = ("Conv2DOptions", {"Padding": 0, "StrideH": 2, "StrideW": 2})
+    first = net.add("CONV_2D", ["x", net.constant(4, 3, 3, 3), net.constant(4)], (1, 3, 3, 4), window)
+    net.add("TANH", [first], (1, 3, 3, 4))
+    path = net.model().write(tmp_path / "m.tflite")
+    shapes = {"x": (2, 11, 8, 3)}
+    graph = read_tflite(path, shapes)
+    kernels = TfliteKernels(graph, path, shapes)
+    values = {"x": kernels.network_input(graph.tensor["x"])}
+    for operator in graph.operators:
+        values |= kernels.run(operator, {name: values[name] for name in operator.inputs})
+    assert graph.tensors[-1].shape == (2, 4, 6, 4)
+    assert kernels.difference_from_whole_model(values, values) == 0

@@ -30,7 +30,9 @@ class ExportOptions:
     file: PlanOrScheduleFile
     network: Annotated[
         str | None,
-        typer.Argument(metavar="[NETWORK]", help="A bundled name, or .onnx, .tflite or .json file; may be left out if bundled."),
+        typer.Argument(
+            metavar="[NETWORK]", help="A bundled name, or .onnx, .tflite or .json file; may be left out if bundled."
+        ),
     ] = None
     to: Annotated[
         str,

@@ -194,7 +194,17 @@ class TfliteKernels:
                 ready = Interpreter(model, place, is_delegated=self._is_delegated)
                 if not changed and (len(self._ready) + 1) * len(model) <= _KEPT_BYTES:
                     self._ready[key] = ready
-            return ready.run(given, wanted)
+            results = ready.run(given, wanted)
+            for index, result in zip(wanted, results, strict=True):
+                self._has_its_shape(index, result)
+        return results
+
+    def _has_its_shape(self, index: int, result: Values) -> None:
+        """Raise GraphError where the runtime writes another shape than the file says."""
+        tensor = self._storage.tensor(index)
+        if result.shape != tensor.shape:
+            what = f"ai-edge-litert makes it {list(result.shape)}"
+            raise GraphError(what, place=f"tensor {tensor.name!r}", expected=f"{list(tensor.shape)}, as the file says")
 
     def _with_constants(self, model: bytes, front: int, changed: Mapping[int, Content]) -> bytes:
         """The model with other bytes in the buffers of some constants."""
@@ -227,7 +237,7 @@ class TfliteKernels:
     def _in_this_file(self) -> Iterator[None]:
         try:
             yield
-        except GraphError as error:
+        except InputError as error:
             raise error.in_file(str(self._path)) from None
 
     # The whole model

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import Final, TypeAlias
 
 from onchip.errors import GraphError
-from onchip.formats.tflite.file import Accessor
+from onchip.formats.tflite.file import Accessor, refused_if_damaged
 from onchip.formats.tflite.graph import ReadNetwork
 from onchip.formats.tflite.network import NetworkOperator
 
@@ -60,12 +60,21 @@ def part_of_model(
 ) -> tuple[bytes, int]:
     """The model, and how many bytes stand in front of `content`, the file's; tensors have the network's indices.
 
-    Raises GraphError for a file whose buffers lie behind the flatbuffer.
+    Raises GraphError for a file whose buffers lie behind the flatbuffer, InputError for one that is damaged.
     """
     file = read.file
     if file.has_outer_buffers:
         raise GraphError("its buffers lie behind the flatbuffer, where parts cannot be cut", expected="them inside")
-    model = file.table._tab
+    with refused_if_damaged():
+        front = _Front().of(_root(read, operators, inputs, outputs))
+    return front + content, len(front)
+
+
+def _root(
+    read: ReadNetwork, operators: Sequence[NetworkOperator], inputs: Sequence[int], outputs: Sequence[int]
+) -> _Table:
+    """A model of one subgraph, which leads to the codes and buffers of the old one."""
+    model = read.file.table._tab
     tensors = _Vector([_Old(tensor.stated.place) for tensor in read.network.tensors])
     subgraph = _Table(
         {
@@ -75,7 +84,7 @@ def part_of_model(
             _SUBGRAPH_OPERATORS: _Vector([_operator(operator) for operator in operators]),
         }
     )
-    root = _Table(
+    return _Table(
         {
             _MODEL_VERSION: _VERSION,
             _MODEL_CODES: _Old(_lead(model, _MODEL_CODES)),
@@ -83,8 +92,6 @@ def part_of_model(
             _MODEL_BUFFERS: _Old(_lead(model, _MODEL_BUFFERS)),
         }
     )
-    front = _Front().of(root)
-    return front + content, len(front)
 
 
 def _operator(operator: NetworkOperator) -> _Table:
