@@ -220,3 +220,19 @@ def test_other_shapes_of_inputs_are_carried_through(tmp_path: Path) -> None:
     assert (graph.tensor["x"].shape, graph.tensor["y"].shape) == ((2, 3, 9, 9), (2, 5, 8, 6))
     with pytest.raises(UsageError, match=r"--shape z: no network input has this name; expected 'x'"):
         read_tflite(path, {"z": (1,)})
+
+
+def test_a_transposition_between_a_map_and_the_networks_ends_is_seen_to_move_what_it_moves(tmp_path: Path) -> None:
+    window = {"Padding": 1, "StrideH": 1, "StrideW": 1, "FilterHeight": 2, "FilterWidth": 3}
+    last = TfliteTensor("last", [4], "INT32", np.array([0, 2, 3, 1], np.int32))
+    first = TfliteTensor("first", [4], "INT32", np.array([0, 3, 1, 2], np.int32))
+    tensors = [tensor("x", 1, 3, 5, 6), tensor("m", 1, 5, 6, 3), tensor("p", 1, 4, 4, 3), tensor("y", 1, 3, 4, 4)]
+    operators = [
+        TfliteOperator("TRANSPOSE", ["x", "last"], "m"),
+        TfliteOperator("MAX_POOL_2D", "m", "p", ("Pool2DOptions", window)),
+        TfliteOperator("TRANSPOSE", ["p", "first"], "y"),
+    ]
+    graph = graph_of(network([*tensors, last, first], operators, "x", "y"), tmp_path)
+    assert [each.kind for each in graph.operators] == ["Transpose", "MaxPool", "Transpose"]
+    assert [graph.operator[name].attributes["perm"] for name in "my"] == [[0, 3, 1, 2], [0, 2, 3, 1]]
+    assert [graph.tensor[name].shape for name in "xmpy"] == [(1, 5, 6, 3), (1, 3, 5, 6), (1, 3, 4, 4), (1, 4, 4, 3)]

@@ -152,3 +152,18 @@ def test_other_shapes_of_inputs_run_with_the_values_of_the_whole_model(tmp_path:
         values |= kernels.run(operator, {name: values[name] for name in operator.inputs})
     assert graph.tensors[-1].shape == (2, 4, 6, 4)
     assert kernels.difference_from_whole_model(values, values) == 0
+
+
+@pytest.mark.parametrize("split", [Split.NEVER, Split.ALWAYS])
+def test_transpositions_at_the_networks_ends_move_what_the_interpreter_moves(split: Split, tmp_path: Path) -> None:
+    net = TfliteLayers(1, 3, 8, 6)
+    last = net.add("TRANSPOSE", ["x", net.numbers(4, values=[0, 2, 3, 1])], (1, 8, 6, 3))
+    window = ("Conv2DOptions", {"Padding": 0, "StrideH": 1, "StrideW": 1})
+    wide = net.add("CONV_2D", [last, net.constant(4, 3, 3, 3), net.constant(4)], (1, 8, 6, 4), window)
+    net.add("TRANSPOSE", [wide, net.numbers(4, values=[0, 3, 1, 2])], (1, 4, 8, 6))
+    path = net.model().write(tmp_path / "m.tflite")
+    execution = executed(path, tmp_path, Reading(split=split), sram=Budget.M_R if split is Split.NEVER else 1400)
+    graph = execution.check.problem.graph
+    assert (graph.operators[0].tile is None) is (split is Split.NEVER)
+    assert execution.is_right
+    assert execution.relative_difference == 0

@@ -6,15 +6,18 @@ convolutions, pools and the like that read or write them, through every operator
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final, Self
 
+from onchip.formats.tflite.network import NetworkOperator, readers_of
 from onchip.formats.tflite.storage import TensorStorage
 
 MAP_RANK: Final = 4
 CHANNELS_FIRST: Final = (0, 3, 1, 2)
 """A map's axes among the file's batch, rows, columns, channels."""
+_TURNED: Final = (0, 2, 3, 1)
 _MAPS_OF: Final = {
     "CONV_2D": 0,
     "DEPTHWISE_CONV_2D": 0,
@@ -68,9 +71,13 @@ class MapLayouts:
                 for other in alike[1:]:
                     self._group[self._root(other)] = self._root(alike[0])
         self._roots = {self._root(index) for index in maps}
+        self._turned: frozenset[int] = frozenset()
+        self._turned = frozenset(self._hidden_ends())
 
     def order(self, index: int) -> tuple[int, ...]:
         """The order in which the axes of an activation that is no view are presented."""
+        if index in self._turned:
+            return _TURNED
         if self._root(index) in self._roots:
             return CHANNELS_FIRST
         return tuple(range(len(self._storage.tensor(index).shape)))
@@ -83,6 +90,29 @@ class MapLayouts:
         """Whether an operand has its base's own shape: it is no view, or one that changes nothing."""
         storage = self._storage
         return storage.tensor(index).shape == storage.tensor(storage.base(index)).shape
+
+    def _hidden_ends(self) -> Iterator[int]:
+        """Network inputs and outputs that lie as maps are presented, with nothing but a transposition to a map.
+
+        In the file's order they would look like that map, and the transposition as if it moved nothing.
+        """
+        network = self._storage.network
+        readers = Counter(index for index, _ in readers_of(network))
+        wanted = set(network.outputs)
+        given = set(network.inputs) - wanted
+        for operator in network.operators:
+            if operator.kind != "TRANSPOSE" or self._storage.is_folded(operator) or min(operator.inputs) < 0:
+                continue
+            source, target = operator.inputs[0], operator.outputs[0]
+            is_map = [bool({*self._maps((each,))}) and self._root(each) in self._roots for each in (source, target)]
+            if source in given and readers[source] == 1 and is_map == [False, True]:
+                yield from (source,) if self._moves(operator) == _TURNED else ()
+            elif target in wanted and not readers[target] and is_map == [True, False]:
+                yield from (target,) if self._moves(operator) == CHANNELS_FIRST else ()
+
+    def _moves(self, operator: NetworkOperator) -> tuple[int, ...]:
+        value = self._storage.value(operator.inputs[1]) if self._storage.is_constant(operator.inputs[1]) else None
+        return () if value is None else tuple(int(axis) for axis in value.reshape(-1))
 
     def _maps(self, operands: tuple[int, ...]) -> Iterator[int]:
         """The bases among operands that may be maps."""
