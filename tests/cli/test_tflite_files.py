@@ -1,0 +1,53 @@
+"""A TFLite file as NETWORK of the verbs, and as the file that `check` looks into."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from support.diamond import Program
+from support.tflite_models import TfliteOperator, TfliteTensor, network
+
+MODELS = Path(__file__).parents[1] / "data" / "tflite"
+SPEECH, LSTM = MODELS / "micro_speech_quantized.tflite", MODELS / "trained_lstm_int8.tflite"
+
+
+def test_a_network_is_described_planned_checked_and_run(onchip: Program, tmp_path: Path) -> None:
+    plan = tmp_path / "plan.json"
+    assert onchip("info", SPEECH, "--json").json["required_bytes"] == 5_960
+    assert onchip("plan", SPEECH, "--sram", "m_r", "-o", plan).code == 0
+    assert onchip("check", plan, SPEECH).code == 0
+    ran = onchip("run", plan, SPEECH, "--json")
+    assert (ran.code, ran.json["kernels"]) == (0, "ai-edge-litert")
+    assert ran.json["run"]["relative_difference"] == 0
+
+
+def test_a_layer_of_it_is_mapped(onchip: Program) -> None:
+    ended = onchip("map", f"{SPEECH}:Relu", "--accelerator", "simba", "--method", "loma", "--no-cache", "--json")
+    assert ended.code == 0
+
+
+def test_that_state_is_an_input_and_an_output_is_said_in_one_line(onchip: Program) -> None:
+    ended = onchip("info", LSTM)
+    assert ended.code == 0
+    assert ended.err.startswith(f"onchip: {LSTM}: tensor 'tfl.pseudo_qconst' and 1 more: kept from one inference")
+    assert ended.err.count("\n") == 1
+
+
+@pytest.mark.parametrize(("place", "code"), [(64, 0), (63, 1)])
+def test_the_plan_in_a_file_is_checked(place: int, code: int, onchip: Program, tmp_path: Path) -> None:
+    tensors = [TfliteTensor(name, [64], "INT8") for name in "ab"]
+    model = network(tensors, [TfliteOperator("RELU", "a", "b")], "a", "b")
+    model.metadata = {"OfflineMemoryAllocation": np.array([1, 1, 2, 0, place], "<i4").tobytes()}
+    path = model.write(tmp_path / "planned.tflite")
+    assert onchip("check", path, path).code == code
+    assert onchip("check", path, path, "--sram", "100").code == 1
+
+
+def test_weights_of_a_seed_and_symbolic_dimensions_are_refused(onchip: Program, tmp_path: Path) -> None:
+    plan = tmp_path / "plan.json"
+    assert onchip("plan", SPEECH, "--sram", "m_r", "-o", plan).code == 0
+    assert "a TFLite model runs on its own weights" in onchip("run", plan, SPEECH, "--random-weights", "1").err
+    assert "it has no symbolic dimensions" in onchip("info", SPEECH, "--dim", "n=1").err
