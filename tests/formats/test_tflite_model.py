@@ -236,3 +236,28 @@ def test_a_transposition_between_a_map_and_the_networks_ends_is_seen_to_move_wha
     assert [each.kind for each in graph.operators] == ["Transpose", "MaxPool", "Transpose"]
     assert [graph.operator[name].attributes["perm"] for name in "my"] == [[0, 3, 1, 2], [0, 2, 3, 1]]
     assert [graph.tensor[name].shape for name in "xmpy"] == [(1, 5, 6, 3), (1, 3, 5, 6), (1, 3, 4, 4), (1, 4, 4, 3)]
+
+
+@pytest.mark.parametrize(("shape", "kind"), [((1, 4), "MUL"), ((1, 1, 1, 4), "Mul")])
+def test_beside_maps_an_operand_of_fewer_axes_keeps_the_operators_kind(
+    shape: tuple[int, ...], kind: str, tmp_path: Path
+) -> None:
+    pool = ("Pool2DOptions", {"Padding": 0, "StrideH": 1, "StrideW": 1, "FilterHeight": 3, "FilterWidth": 3})
+    keeps = ("ReducerOptions", {"KeepDims": len(shape) == 4})
+    tensors = [tensor("x", 1, 4, 4, 4), tensor("p", 1, 4, 4, 4), numbers("axes", 1, 2)]
+    tensors += [tensor("m", *shape), tensor("y", 1, 4, 4, 4)]
+    operators = [
+        TfliteOperator("MAX_POOL_2D", "x", "p", pool),
+        TfliteOperator("MEAN", ["p", "axes"], "m", keeps),
+        TfliteOperator("MUL", "pm", "y"),
+    ]
+    graph = graph_of(network(tensors, operators, "x", "y"), tmp_path)
+    assert graph.operator["y"].kind == kind
+
+
+def test_a_turned_constant_of_a_product_is_presented_as_the_product_reads_it(tmp_path: Path) -> None:
+    tensors = [tensor("x", 2, 3, 4), constant("c", 2, 5, 4), tensor("y", 2, 3, 5)]
+    operators = [TfliteOperator("BATCH_MATMUL", "xc", "y", ("BatchMatMulOptions", {"AdjY": True}))]
+    graph = graph_of(network(tensors, operators, "x", "y"), tmp_path)
+    assert graph.operators[0].kind == "MatMul"
+    assert graph.tensor["c"].shape == (2, 4, 5)
