@@ -167,3 +167,15 @@ def test_transpositions_at_the_networks_ends_move_what_the_interpreter_moves(spl
     assert (graph.operators[0].tile is None) is (split is Split.NEVER)
     assert execution.is_right
     assert execution.relative_difference == 0
+
+
+def test_a_custom_operator_that_xnnpack_knows_runs_there(tmp_path: Path) -> None:
+    net = TfliteLayers(1, 3, 4, 2)
+    padding, stride, activation = 1, 2, 0  # TfLiteTransposeConvParams: SAME, two numbers of stride, no activation
+    stated = np.array([padding, stride, stride, activation], np.int32).tobytes()
+    net.add("CUSTOM", ["x", net.constant(5, 3, 3, 2), net.constant(5)], (1, 6, 8, 5))
+    net.operators[-1].custom, net.operators[-1].custom_options = "Convolution2DTransposeBias", stated
+    net.add("RELU", [net.last.name], (1, 6, 8, 5))
+    execution = executed(net.model().write(tmp_path / "m.tflite"), tmp_path)
+    assert execution.is_right
+    assert execution.relative_difference == 0

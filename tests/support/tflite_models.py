@@ -42,6 +42,7 @@ class TfliteOperator:
     outputs: Sequence[str | int]
     options: Options = NO_OPTIONS
     custom: str = ""
+    custom_options: bytes = b""
 
 
 @dataclass
@@ -151,10 +152,13 @@ def _operator(builder: flatbuffers.Builder, operator: TfliteOperator, index: Map
     outputs = _numbers(builder, [_place(name, index) for name in operator.outputs])
     name, values = operator.options
     options = _options(builder, name, values) if name else None
+    given = builder.CreateNumpyVector(np.frombuffer(operator.custom_options, np.uint8))
     tflite.OperatorStart(builder)
     tflite.OperatorAddOpcodeIndex(builder, code)
     tflite.OperatorAddInputs(builder, inputs)
     tflite.OperatorAddOutputs(builder, outputs)
+    if operator.custom_options:
+        tflite.OperatorAddCustomOptions(builder, given)
     if options is not None:
         tflite.OperatorAddBuiltinOptionsType(builder, getattr(tflite.BuiltinOptions, name))
         tflite.OperatorAddBuiltinOptions(builder, options)
