@@ -5,7 +5,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from onchip.errors import ReadingWarning, UsageError
+from onchip.errors import NetworkWarning, UsageError
 from onchip.formats.tflite.model import read_tflite
 from onchip.ir.graph import Graph
 from onchip.ir.tensor import Role
@@ -202,7 +202,7 @@ def test_a_call_is_its_body_and_a_decided_branch_stands_for_the_choice(tmp_path:
 def test_state_is_an_input_and_its_next_value_an_output_and_a_warning_says_so(tmp_path: Path) -> None:
     tensors = [tensor("x", 1, 4), TfliteTensor("s", [1, 4], is_variable=True), tensor("y", 1, 4)]
     model = network(tensors, [TfliteOperator("SVDF", "xs", "y")], "x", "y")
-    with pytest.warns(ReadingWarning, match="tensor 's': kept from one inference to the next"):
+    with pytest.warns(NetworkWarning, match="tensor 's': kept from one inference to the next"):
         graph = graph_of(model, tmp_path)
     assert (graph.operators[0].inputs, graph.operators[0].outputs) == (("x", "s"), ("y", "s@next"))
     assert (graph.tensor["s"].role, graph.tensor["s@next"].role) == (Role.INPUT, Role.OUTPUT)
