@@ -153,7 +153,7 @@ def refusal_of(path: Path) -> str | None:
     return None
 
 
-@pytest.mark.filterwarnings("ignore::onchip.errors.ReadingWarning")
+@pytest.mark.filterwarnings("ignore::onchip.errors.NetworkWarning")
 def test_whatever_becomes_of_a_file_it_is_read_or_refused_in_one_line(tmp_path: Path) -> None:
     models, path = small_models(), tmp_path / "model.tflite"
     refusals = 0

@@ -25,7 +25,7 @@ HEADS = {
 }
 
 
-@pytest.mark.filterwarnings("ignore::onchip.errors.ReadingWarning")
+@pytest.mark.filterwarnings("ignore::onchip.errors.NetworkWarning")
 @pytest.mark.parametrize("name", HEADS)
 def test_no_arena_is_larger_than_that_of_tflite_micro(name: str) -> None:
     target = Target(sram=2**20, alignment_bytes=ALIGNMENT_BYTES)

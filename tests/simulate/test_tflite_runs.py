@@ -23,7 +23,7 @@ from support.tflite_layers import TfliteLayers, a_network_of_many_kinds, a_netwo
 from support.tflite_models import TfliteOperator, TfliteTensor, network
 
 MODELS = sorted((Path(__file__).parents[1] / "data" / "tflite").glob("*.tflite"))
-pytestmark = pytest.mark.filterwarnings("ignore::onchip.errors.ReadingWarning")
+pytestmark = pytest.mark.filterwarnings("ignore::onchip.errors.NetworkWarning")
 
 
 READ = Reading()
