@@ -21,6 +21,7 @@ from onchip.formats.onnx.constants import Constants
 from onchip.formats.onnx.declarations import Declarations
 from onchip.formats.onnx.dimensions import network_inputs
 from onchip.formats.onnx.nodes import DEFAULT_DOMAINS, kind_of
+from onchip.formats.onnx.runtime_kinds import infer_by_stand_in
 from onchip.formats.onnx.scopes import names_read
 from onchip.formats.onnx.types import static_shape
 
@@ -151,7 +152,9 @@ class TypeInference:
     ) -> Mapping[str, onnx.TypeProto]:
         """What ONNX finds; raises GraphError for what it refuses, unless constants make it computable all the same."""
         try:
-            return {} if schema is None else self._infer(node, name, schema, outputs)
+            if schema is None:
+                return infer_by_stand_in(node, self.types, self.opset)
+            return self._infer(node, name, schema, outputs)
         except GraphError:
             if not is_constant or any(self.constants.value(output) is None for output in outputs):
                 raise
