@@ -92,7 +92,7 @@ def separable(operator: Facts, tensors: dict[str, Facts]) -> Separable | None:
     attributes = operator.get("attributes", {})
     makers = {"Conv": _convolution, "MaxPool": _pool, "AveragePool": _pool, "GlobalAveragePool": _global_pool}
     makers |= {"Gemm": _gemm, "MatMul": _matmul, "Concat": _joined, "Split": _parted, "Transpose": _transposed}
-    makers |= {"BatchNormalization": _normalised}
+    makers |= {"BatchNormalization": _normalised, "LayerNormalization": _rows}
     makers |= dict.fromkeys(("Add", "Mul", "Max", "Sub", "Relu", "Sigmoid", "Identity"), _elementwise)
     if operator["kind"] not in makers or any(tensors[name]["bits"] % 8 for name in (*reads, *operator["outputs"])):
         return None
@@ -128,6 +128,17 @@ def _elementwise(given: list[Shape], written: list[Shape], attributes: Facts) ->
 def _normalised(given: list[Shape], written: list[Shape], attributes: Facts) -> Made:
     channels = [[Dimension(shape[0], 1)] for shape in given[1:]]
     return written[0], [_alike(given[0]), *channels], [_alike(written[0])], False
+
+
+def _rows(given: list[Shape], written: list[Shape], attributes: Facts) -> Made:
+    """What is normalised, from an axis on, is never cut; scale and shift are as large as that."""
+    axis = attributes.get("axis", -1) % len(written[0])
+    axes = [size if at < axis else 1 for at, size in enumerate(written[0])]
+
+    def uncut(shape: Shape) -> list[Dimension]:
+        return [Dimension(size, at if at < axis else None) for at, size in enumerate(shape)]
+
+    return axes, [uncut(given[0]), *(list(map(Dimension, shape)) for shape in given[1:])], [uncut(written[0])], False
 
 
 def _window(size: int, axis: int, kernel: int, stride: int, dilation: int, pad: int) -> Dimension:

@@ -223,7 +223,7 @@ def _optimum(problem: Problem, ended: Ended) -> tuple[int, str | None]:
 
 def _also(facts: Facts, program: Program, ended: Ended) -> str | None:
     """The same with other names, with more room, in no time."""
-    if facts["also"] == "nothing":
+    if facts.get("also", "nothing") == "nothing":
         return None
     changed, seconds = facts, SECONDS * 1.0
     if facts["also"] == "renamed":

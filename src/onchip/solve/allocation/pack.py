@@ -60,7 +60,7 @@ def found(
 def least_capacity(problem: PackingProblem, run: Run) -> Result[Packing]:
     """Find the least arena within the capacity: what packs from above, what is proven not to from below.
 
-    Of large problems even one more attempt takes long, about as long as the first: none is begun without that time.
+    Of large problems even one more attempt takes longer than the first: none is begun without twice that time.
     """
     watch = Stopwatch()
     first = pack(problem, run)
@@ -70,7 +70,7 @@ def least_capacity(problem: PackingProblem, run: Run) -> Result[Packing]:
     unit = gcd(*(buffer.size_bytes for buffer in problem.buffers)) if problem.alignment_bytes == 1 else 1
     low, high, best = first.lower_bound, first.objective_value, first.answer.offsets_bytes
     above, nodes = 0, float(FIRST_NODES)
-    while low < high and run.stop is None and run.seconds_left > seconds:
+    while low < high and run.stop is None and run.seconds_left > 2 * seconds:
         run.report(high, low, "packing")
         capacity = min(low + above, high - unit)
         attempt = Attempt(replace(problem, capacity_bytes=capacity), run)
