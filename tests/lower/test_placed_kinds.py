@@ -162,3 +162,43 @@ def test_an_operator_whose_attributes_say_too_little_is_not_split(tmp_path: Path
     whole, _ = whole_graph("Slice in steps", tmp_path)
     operator = replace(whole.operator["op"], attributes={})
     assert geometry_of(operator, whole, is_model=True) is None
+
+
+def through_a_view(kind: str, stored: list[int], seen: list[int], other: list[int], folder: Path) -> Graph:
+    """An operator of two operands, of which the second is a view of what another one writes."""
+    nodes = [
+        make_node("Neg", ["x"], ["n"], name="before"),
+        make_node("Reshape", ["n", "shape"], ["v"], name="view"),
+        make_node(kind, ["m", "v"], ["y"], name="op"),
+    ]
+    path = folder / "network.onnx"
+    network = model(nodes, [value("x", stored), value("m", other)], ["y"], [integers("shape", seen)])
+    path.write_bytes(network.SerializeToString())
+    return read_network(str(path))
+
+
+@pytest.mark.parametrize("kind", ["Mul", "Less", "Pow"])
+def test_what_is_read_through_a_view_lies_along_the_axes_that_are_seen(kind: str, tmp_path: Path) -> None:
+    """As many channels as columns: by its stored shape alone the factor would lie along the columns."""
+    graph = through_a_view(kind, [1, 6], [1, 6, 1, 1], [1, 6, 5, 6], tmp_path)
+    geometry = geometry_of(graph.operator["op"], graph, is_model=True)
+    assert geometry is not None
+    (read,) = (one for one in geometry.reads if one.tensor == "n")
+    assert [span.axis for span in read.spans] == [None, 1]
+
+
+def test_a_view_that_moves_elements_is_not_split(tmp_path: Path) -> None:
+    graph = through_a_view("Mul", [6, 4], [4, 6], [4, 6], tmp_path)
+    assert geometry_of(graph.operator["op"], graph, is_model=True) is None
+
+
+def test_a_slice_of_a_view_is_not_split(tmp_path: Path) -> None:
+    nodes = [
+        make_node("Reshape", ["x", "shape"], ["v"], name="view"),
+        make_node("Slice", ["v", "from", "to"], ["y"], name="op"),
+    ]
+    constants = [integers("shape", [4, 8]), integers("from", [0, 0]), integers("to", [2, 2])]
+    path = tmp_path / "network.onnx"
+    path.write_bytes(model(nodes, [value("x", [8, 4])], ["y"], constants).SerializeToString())
+    graph = read_network(str(path))
+    assert geometry_of(graph.operator["op"], graph, is_model=True) is None

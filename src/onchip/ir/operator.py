@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TypeAlias
+from typing import Final, TypeAlias
 
 from onchip.errors import GraphError
 from onchip.ir.tile import Tile
 
 AttributeValue: TypeAlias = "bool | int | float | str | list[AttributeValue] | None"
+
+SEEN_SHAPES: Final = "seen_shapes"
+"""The attribute that lists the shapes of all inputs as the operator sees them, where one is a view of another shape."""
 
 
 @dataclass(frozen=True, slots=True)

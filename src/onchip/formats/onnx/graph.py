@@ -15,7 +15,7 @@ from onchip.formats.onnx.shapes import ModelTypes
 from onchip.formats.onnx.types import BITS, type_name
 from onchip.formats.onnx.views import Storage
 from onchip.ir.graph import Graph
-from onchip.ir.operator import AttributeValue, Operator
+from onchip.ir.operator import SEEN_SHAPES, AttributeValue, Operator
 from onchip.ir.tensor import Role, Tensor
 
 UPPER_BOUND: Final = "upper_bound"
@@ -75,10 +75,21 @@ class _Builder:
                 inputs.append(base)
         for output in outputs:
             self._add_tensor(output, Role.ACTIVATION)
-        attributes = self._attributes(node)
+        attributes = self._attributes(node) | self._views_read(node)
         if bounded := [output for output in outputs if output in self.types.bounded]:
             attributes[UPPER_BOUND] = list(bounded)
         self.operators.append(Operator(name, kind_of(node), tuple(inputs), outputs, tuple(parameters), attributes))
+
+    def _views_read(self, node: onnx.NodeProto) -> dict[str, AttributeValue]:
+        """The shapes of all inputs as the node sees them, where one is a view of a tensor of another shape."""
+        pairs = [(operand, self.storage.base(operand)) for operand in filter(None, node.input)]
+        read = [(operand, base) for operand, base in pairs if base not in self.types.constants]
+        if any(name not in self.types.static for pair in read for name in pair):
+            return {}
+        shapes = [[self.types.shape_and_element_type(name)[0] for name in pair] for pair in read]
+        if all(seen == stored for seen, stored in shapes):
+            return {}
+        return {SEEN_SHAPES: [list(seen) for seen, _ in shapes]}
 
     def _attributes(self, node: onnx.NodeProto) -> dict[str, AttributeValue]:
         return constant_attributes(node, self.types) | attributes_of(node)

@@ -8,7 +8,7 @@ from typing import Final
 
 from onchip.facts.geometry import Geometry, Span, TileAxis
 from onchip.ir.graph import Graph
-from onchip.ir.operator import Operator
+from onchip.ir.operator import SEEN_SHAPES, Operator
 from onchip.ir.tensor import Tensor
 from onchip.ir.window import integer, integers, product_of, windows_of
 from onchip.lower.split.outline import Outline, Shape, all_known
@@ -27,6 +27,8 @@ ELEMENTWISE = (
     | {"Equal", "Greater", "GreaterOrEqual", "Less", "LessOrEqual", "And", "Or", "Xor"}
     | {"QuantizeLinear", "DequantizeLinear"}
 )
+_OF_ANY_VIEW: Final = frozenset({"Gemm"})
+"""Kinds beside those element by element that know where a view of another shape lies."""
 POOLS = frozenset({"MaxPool", "AveragePool"})
 GLOBAL_POOLS = frozenset({"GlobalMaxPool", "GlobalAveragePool"})
 
@@ -35,6 +37,8 @@ def geometry_of(operator: Operator, graph: Graph, *, is_model: bool) -> Geometry
     """The operator's axes; None where it cannot be split: its kind, its shapes, or it is a tile already."""
     tensors = [graph.tensor[name] for name in (*operator.inputs, *operator.parameters, *operator.outputs)]
     if operator.tile is not None or not operator.reads or any(not _can_be_cut(tensor) for tensor in tensors):
+        return None
+    if SEEN_SHAPES in operator.attributes and operator.kind not in ELEMENTWISE | _OF_ANY_VIEW:
         return None
     describe = _KINDS.get(operator.kind) or PLACED.get(operator.kind)
     return None if describe is None else describe(Outline(operator, graph, is_model))
@@ -170,7 +174,7 @@ def _elementwise(outline: Outline) -> Geometry | None:
     outline.cut_along_output()
     is_scaled = outline.operator.kind in ("QuantizeLinear", "DequantizeLinear")
     along = outline.along_channels if is_scaled and integer(outline.operator, "axis", 1) == 1 else outline.along_output
-    reads = all_known([along(shape) for shape in outline.shapes()])
+    reads = all_known([outline.stored(at, along(shape)) for at, shape in enumerate(outline.seen_shapes())])
     return None if reads is None or len(outline.operator.outputs) > 1 else outline.finish(reads)
 
 

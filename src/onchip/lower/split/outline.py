@@ -9,7 +9,7 @@ from math import prod
 from onchip.arch.memory import Operand
 from onchip.facts.geometry import Geometry, OperandAccess, Span, TileAxis
 from onchip.ir.graph import Graph
-from onchip.ir.operator import Operator
+from onchip.ir.operator import SEEN_SHAPES, Operator
 from onchip.ir.tensor import Role
 
 Shape = tuple[int, ...]
@@ -36,6 +36,27 @@ class Outline:
     def shapes(self) -> list[Shape]:
         """Return the shapes of all that is read."""
         return [self.shape(name) for name in self.read_names]
+
+    def seen_shapes(self) -> list[Shape]:
+        """Return the shapes of all that is read as the operator sees them; inputs may be views of another shape."""
+        seen, shapes = self.operator.attributes.get(SEEN_SHAPES), self.shapes()
+        if not isinstance(seen, list) or len(seen) != len(self.operator.inputs):
+            return shapes
+        views = [tuple(size for size in one if isinstance(size, int)) for one in seen if isinstance(one, list)]
+        return [*views, *shapes[len(seen) :]] if len(views) == len(seen) else shapes
+
+    def stored(self, place: int, spans: tuple[Span, ...] | None) -> tuple[Span, ...] | None:
+        """The spans of what is read, by its place, as it is stored; None where that is not what the operator sees.
+
+        Of a view only dimensions of one element may have come or gone.
+        """
+        shape = self.shapes()[place]
+        if spans is None or tuple(span.size for span in spans) == shape:
+            return spans
+        longer = iter([span for span in spans if span.size > 1])
+        if [span.size for span in spans if span.size > 1] != [size for size in shape if size > 1]:
+            return None
+        return tuple(next(longer) if size > 1 else Span(1) for size in shape)
 
     @property
     def written(self) -> Shape:
