@@ -15,6 +15,8 @@ from adversary.levels import LEVELS
 from adversary.shrinking import smaller_values, weight
 from adversary.worker import Worker
 
+MARKS = {"audit": [pytest.mark.slow]}
+
 
 @dataclass(frozen=True, slots=True)
 class WrongAboveTen:
@@ -58,7 +60,7 @@ def test_what_shrinks_leaves_one_entry_out_or_makes_one_number_less() -> None:
     assert all(weight(one) < weight(value) for one in smaller)
 
 
-@pytest.mark.parametrize("level", LEVELS, ids=lambda level: level.name)
+@pytest.mark.parametrize("level", [pytest.param(one, id=one.name, marks=MARKS.get(one.name, [])) for one in LEVELS])
 def test_a_level_makes_cases_that_the_program_takes(level: Level, tmp_path: Path) -> None:
     verdicts = [level.judge(level.generate(random.Random(f"{seed}")), Program(tmp_path)) for seed in range(6)]
 

@@ -32,6 +32,7 @@ def test_a_schedule_has_an_answer_and_a_gap_and_is_checked_and_run() -> None:
     assert onchip.run(found, seed=1).is_right
 
 
+@pytest.mark.slow
 def test_what_python_schedules_is_what_the_command_writes(tmp_path: Path) -> None:
     path = tmp_path / "schedule.json"
     path.write_text(schedule_text(in_tiles=True))

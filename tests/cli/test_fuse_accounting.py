@@ -91,6 +91,7 @@ def test_the_proven_mappings_are_no_dearer(fuse: Program) -> None:
     assert uneven <= loma
 
 
+@pytest.mark.slow
 def test_several_processes_write_the_same_file(fuse: Program, tmp_path: Path) -> None:
     alone, both = tmp_path / "alone.json", tmp_path / "both.json"
     assert fuse(*BY_DEFINES, "-o", alone).code == 0

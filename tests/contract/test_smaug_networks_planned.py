@@ -26,7 +26,7 @@ NETWORKS = (
     "smaug_cnn",
     "vgg_cifar",
 )
-SMALL = ("lenet5", "lstm", "minerva", "smaug_cnn", "vgg_cifar")
+SMALL = ("lenet5", "lstm", "minerva", "smaug_cnn")
 CAPPED = Reading(count=Count.ALL, granularity=Granularity.RAW, cap_tensors=True)
 TILED = Reading(count=Count.ALL, split=Split.AUTO)
 RESNET_AT_32_KIB = 1_310_720
@@ -60,7 +60,7 @@ def test_the_least_of_resnet_is_what_the_thesis_s_own_model_finds() -> None:
     assert plan_problem(problem, "pinning").objective_value == RESNET_AT_32_KIB
 
 
-@pytest.mark.parametrize("network", SMALL)
+@pytest.mark.parametrize("network", [*SMALL, pytest.param("vgg_cifar", marks=pytest.mark.slow)])
 def test_tiles_at_32_kib_give_the_right_values(network: str) -> None:
     problem = problem_of(network, TILED, 32)
     whole = read_network(network, TILED)

@@ -109,7 +109,7 @@ def test_loma_with_more_loops_is_no_worse_here(accelerator: Accelerator) -> None
     assert fine <= coarse
 
 
-@pytest.mark.parametrize("method", ["random", "hybrid"])
+@pytest.mark.parametrize("method", ["random", pytest.param("hybrid", marks=pytest.mark.slow)])
 def test_no_rival_of_the_same_mapspace_is_better_than_the_proof(accelerator: Accelerator, method: str) -> None:
     best = METHODS["exact"](LayerProblem(LAYER, accelerator), MappingObjective.ENERGY, Run())
     rival = METHODS[method](LayerProblem(LAYER, accelerator), MappingObjective.ENERGY, Run())
