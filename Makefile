@@ -14,7 +14,7 @@ SANITIZED_TESTS := tests/native tests/cost/test_layer_batch.py tests/cost/test_l
 	tests/solve/test_loma.py \
 	tests/solve/test_uneven_on_padded_layers.py tests/solve/test_mapping_floors.py
 
-.PHONY: demo test test-all check develop wheel sanitize adversary planted mutate extras format bench bench-all clean
+.PHONY: demo test test-all check develop wheel sanitize adversary planted mutate extras format bench bench-all corpus clean
 
 demo: $(VENV)/.installed
 	$(BIN)/python -m onchip schedule "$$($(BIN)/python examples/light_model.py squeezenet)" --accelerator simba \
@@ -74,6 +74,10 @@ format: $(VENV)/.installed-test
 	$(BIN)/clang-format -i $(filter %pp,$(NATIVE))
 
 # Minutes: the main job, COSMA's human-designed and NAS networks, packing.
+# Models that nobody here wrote, through every verb; those in wheels are fetched into `corpus`.
+corpus: $(VENV)/.installed-test
+	$(BIN)/python benchmarks/corpus.py --folder corpus --json corpus/corpus.json
+
 bench: $(VENV)/.installed
 	$(BIN)/python benchmarks/main_job.py
 	$(BIN)/python benchmarks/cosma.py --section human nas peaks
