@@ -73,11 +73,11 @@ format: $(VENV)/.installed-test
 	$(BIN)/ruff check --fix $(SOURCES)
 	$(BIN)/clang-format -i $(filter %pp,$(NATIVE))
 
-# Minutes: the main job, COSMA's human-designed and NAS networks, packing.
 # Models that nobody here wrote, through every verb; those in wheels are fetched into `corpus`.
 corpus: $(VENV)/.installed-test
 	$(BIN)/python benchmarks/corpus.py --folder corpus --json corpus/corpus.json
 
+# Minutes: the main job, COSMA's human-designed and NAS networks, packing.
 bench: $(VENV)/.installed
 	$(BIN)/python benchmarks/main_job.py
 	$(BIN)/python benchmarks/cosma.py --section human nas peaks
