@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from onchip.formats.tflite.layouts import CHANNELS_FIRST, MAP_RANK
-from onchip.formats.tflite.operands import Description, Operands, Presented, Shape, UnlikeError
+from onchip.formats.tflite.operands import DescribedOperator, Operands, Presented, Shape, UnlikeError
 from onchip.ir.operator import AttributeValue
 
 ELEMENTWISE: Final = {
@@ -62,7 +62,7 @@ _OF_ALL_PIXELS: Final = {"MEAN": "GlobalAveragePool", "REDUCE_MAX": "GlobalMaxPo
 _ROWS_AND_COLUMNS: Final = {1, 2}
 
 
-def elementwise(operands: Operands) -> Description:
+def elementwise(operands: Operands) -> DescribedOperator:
     """Broadcast as numpy does, along the last axes of the file. Raises UnlikeError."""
     kind = operands.operator.kind
     inputs: list[int] = []
@@ -82,7 +82,9 @@ def elementwise(operands: Operands) -> Description:
         attributes |= dict(zip(("min", "max"), _LIMITS[kind], strict=True))
     if kind == "LEAKY_RELU":
         attributes["alpha"] = float(operands.options.get("alpha", 0.0))
-    return Description(ELEMENTWISE[kind], tuple(inputs), tuple(one for each in parameters for one in each), attributes)
+    return DescribedOperator(
+        ELEMENTWISE[kind], tuple(inputs), tuple(one for each in parameters for one in each), attributes
+    )
 
 
 def _like_the_output(operands: Operands, place: int) -> int:
@@ -112,7 +114,7 @@ def _is_broadcast(shape: Shape, written: Shape) -> bool:
     return len(shape) <= len(written) and all(size in (1, of) for size, of in zip(shape, along, strict=True))
 
 
-def reduction(operands: Operands) -> Description:
+def reduction(operands: Operands) -> DescribedOperator:
     """MEAN, SUM and the like over axes that the file states; of all pixels of a map, a pool. Raises UnlikeError."""
     kind, source = operands.operator.kind, operands.shape(0)
     order = operands.order(0)
@@ -122,12 +124,12 @@ def reduction(operands: Operands) -> Description:
     if not axes or left != operands.written:
         raise UnlikeError
     if order == CHANNELS_FIRST and keeps and axes == _ROWS_AND_COLUMNS and kind in _OF_ALL_PIXELS:
-        return Description(_OF_ALL_PIXELS[kind], (operands.map(0),))
+        return DescribedOperator(_OF_ALL_PIXELS[kind], (operands.map(0),))
     attributes: dict[str, AttributeValue] = {"axes": [*sorted(map(order.index, axes))], "keepdims": int(keeps)}
-    return Description(REDUCTIONS[kind], (operands.activation(0),), (), attributes)
+    return DescribedOperator(REDUCTIONS[kind], (operands.activation(0),), (), attributes)
 
 
-def fully_connected(operands: Operands) -> Description:
+def fully_connected(operands: Operands) -> DescribedOperator:
     """FULLY_CONNECTED: rows of features times a matrix of a row for each unit. Raises UnlikeError."""
     source, weight, written = operands.shape(0), operands.shape(1), operands.written
     if operands.option("weights_format") or len(weight) != 2 or not written or written[-1] != weight[0]:
@@ -140,8 +142,8 @@ def fully_connected(operands: Operands) -> Description:
     attributes: dict[str, AttributeValue] = {"transB": 1, **operands.fused}
     if operands.is_constant(1):
         parameters = (*operands.parameter(1), *operands.optional_parameter(2))
-        return Description("Gemm", (index,), parameters, attributes)
-    return Description("Gemm", (index, operands.activation(1)), operands.optional_parameter(2), attributes)
+        return DescribedOperator("Gemm", (index,), parameters, attributes)
+    return DescribedOperator("Gemm", (index, operands.activation(1)), operands.optional_parameter(2), attributes)
 
 
 def _is_plain(operands: Operands, index: int) -> bool:
@@ -155,7 +157,7 @@ def _elements(shape: Shape) -> int:
     return elements
 
 
-def matrix_product(operands: Operands) -> Description:
+def matrix_product(operands: Operands) -> DescribedOperator:
     """BATCH_MATMUL whose operands stand as the product reads them, or a constant that is. Raises UnlikeError."""
     shapes = [operands.shape(place) for place in (0, 1)]
     if min(map(len, shapes)) < 2 or operands.writes_maps:
@@ -172,4 +174,4 @@ def matrix_product(operands: Operands) -> Description:
             inputs.append(operands.activation(place))
     if not inputs or (parameters and operands.is_constant(0)):  # a parameter stands behind what is read
         raise UnlikeError
-    return Description("MatMul", tuple(inputs), parameters)
+    return DescribedOperator("MatMul", tuple(inputs), parameters)

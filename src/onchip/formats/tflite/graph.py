@@ -9,7 +9,7 @@ from onchip.formats.tflite.file import ModelFile
 from onchip.formats.tflite.kinds import description_of, in_own_words
 from onchip.formats.tflite.layouts import MapLayouts, Presentation
 from onchip.formats.tflite.network import FlatNetwork, NetworkOperator
-from onchip.formats.tflite.operands import Description, Operands
+from onchip.formats.tflite.operands import DescribedOperator, Operands
 from onchip.formats.tflite.storage import TensorStorage
 from onchip.formats.tflite.types import bits_of, type_name
 from onchip.ir.graph import Graph
@@ -91,9 +91,9 @@ class _NetworkBuilder:
         graph = Graph(self.name, tuple(self.tensors.values()), tuple(self.operators))
         return ReadNetwork(graph, self.file, self.storage, self.index, self.presented, self.source)
 
-    def _described(self) -> dict[str, Description]:
+    def _described(self) -> dict[str, DescribedOperator]:
         """Of each operator that runs its description; of two that want a parameter in other orders the first has it."""
-        described: dict[str, Description] = {}
+        described: dict[str, DescribedOperator] = {}
         order: dict[int, Presentation] = {}
         for operator in self.storage.network.operators:
             if self.storage.is_folded(operator):
@@ -122,7 +122,7 @@ class _NetworkBuilder:
                 if index not in inputs:
                     self._add(index, Role.INPUT)
 
-    def _add_operator(self, operator: NetworkOperator, description: Description) -> None:
+    def _add_operator(self, operator: NetworkOperator, description: DescribedOperator) -> None:
         outputs = [self._add(index, Role.ACTIVATION) for index in operator.outputs]
         for index in self.storage.state_of(operator):
             name = self._fresh(f"{self.storage.tensor(index).name}{NEXT}")

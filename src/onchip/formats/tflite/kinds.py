@@ -9,9 +9,9 @@ from typing import Final
 from onchip.formats.attributes import writable
 from onchip.formats.tflite import elementwise, moving, sliding
 from onchip.formats.tflite.layouts import Presentation
-from onchip.formats.tflite.operands import Description, Operands, UnlikeError
+from onchip.formats.tflite.operands import DescribedOperator, Operands, UnlikeError
 
-KINDS: Final[Mapping[str, Callable[[Operands], Description]]] = MappingProxyType(
+KINDS: Final[Mapping[str, Callable[[Operands], DescribedOperator]]] = MappingProxyType(
     {
         "CONV_2D": sliding.convolution,
         "DEPTHWISE_CONV_2D": sliding.depthwise_convolution,
@@ -42,7 +42,7 @@ KINDS: Final[Mapping[str, Callable[[Operands], Description]]] = MappingProxyType
 """By TFLite's kind what describes it; all others keep their kind, and run whole."""
 
 
-def description_of(operands: Operands) -> Description:
+def description_of(operands: Operands) -> DescribedOperator:
     """The operator in onchip's words where they say exactly what it does, else in TFLite's; raises InputError."""
     describe = KINDS.get(operands.operator.kind)
     if describe is not None:
@@ -53,7 +53,7 @@ def description_of(operands: Operands) -> Description:
     return in_own_words(operands)
 
 
-def in_own_words(operands: Operands) -> Description:
+def in_own_words(operands: Operands) -> DescribedOperator:
     """The operator as TFLite has it: all that it reads, its constants as the file has them. Raises InputError."""
     storage = operands.storage
     read = tuple(dict.fromkeys(index for index in operands.operator.inputs if index >= 0))
@@ -61,4 +61,4 @@ def in_own_words(operands: Operands) -> Description:
     inputs = tuple(index for index in read if not storage.is_constant(index))
     parameters = tuple((each, Presentation.of(storage.tensor(each).shape)) for each in dict.fromkeys(stored))
     attributes = {name: writable(value) for name, value in operands.options.items()}
-    return Description(operands.operator.kind, inputs, parameters, attributes)
+    return DescribedOperator(operands.operator.kind, inputs, parameters, attributes)

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from onchip.formats.tflite.operands import Description, Operands, Presented, UnlikeError
+from onchip.formats.tflite.operands import DescribedOperator, Operands, Presented, UnlikeError
 from onchip.ir.operator import AttributeValue
 
 
-def concatenation(operands: Operands) -> Description:
+def concatenation(operands: Operands) -> DescribedOperator:
     """CONCATENATION along an axis. Raises UnlikeError."""
     rank, order = len(operands.written), operands.written_order
     if not rank:
@@ -21,10 +21,10 @@ def concatenation(operands: Operands) -> Description:
         else:
             raise UnlikeError
     axis = order.index(operands.option("axis") % rank)
-    return Description("Concat", tuple(inputs), parameters, {"axis": axis, **operands.fused})
+    return DescribedOperator("Concat", tuple(inputs), parameters, {"axis": axis, **operands.fused})
 
 
-def split(operands: Operands) -> Description:
+def split(operands: Operands) -> DescribedOperator:
     """SPLIT, whose axis comes first, and SPLIT_V, whose axis comes last. Raises UnlikeError."""
     data, axis = (1, 0) if operands.operator.kind == "SPLIT" else (0, 2)
     order, (along,) = operands.order(data), _only(operands.settings(axis))
@@ -33,10 +33,10 @@ def split(operands: Operands) -> Description:
         raise UnlikeError
     along %= len(order)
     sizes = [operands.storage.tensor(part).shape[along] for part in parts]
-    return Description("Split", (operands.activation(data),), (), {"axis": order.index(along), "split": [*sizes]})
+    return DescribedOperator("Split", (operands.activation(data),), (), {"axis": order.index(along), "split": [*sizes]})
 
 
-def pad(operands: Operands) -> Description:
+def pad(operands: Operands) -> DescribedOperator:
     """PAD by zeros, PADV2 by a constant, MIRROR_PAD; a map's in a map's order. Raises UnlikeError."""
     source, written, order = operands.shape(0), operands.written, operands.order(0)
     pads = operands.settings(1)
@@ -50,10 +50,10 @@ def pad(operands: Operands) -> Description:
         attributes["mode"] = "symmetric" if operands.option("mode") else "reflect"
     if operands.is_there(2) and not operands.is_constant(2):
         raise UnlikeError
-    return Description("Pad", (operands.activation(0),), (), attributes)
+    return DescribedOperator("Pad", (operands.activation(0),), (), attributes)
 
 
-def sliced(operands: Operands) -> Description:
+def sliced(operands: Operands) -> DescribedOperator:
     """SLICE from where to how many. Raises UnlikeError."""
     source, order = operands.shape(0), operands.order(0)
     begins, sizes = operands.settings(1), operands.settings(2)
@@ -63,7 +63,7 @@ def sliced(operands: Operands) -> Description:
     return _cut(operands, order, list(begins), ends, [1] * len(source))
 
 
-def strided_slice(operands: Operands) -> Description:
+def strided_slice(operands: Operands) -> DescribedOperator:
     """STRIDED_SLICE forwards, that leaves every axis. Raises UnlikeError."""
     source, order = operands.shape(0), operands.order(0)
     begins, ends, steps = (list(operands.settings(place)) for place in (1, 2, 3))
@@ -85,7 +85,7 @@ def strided_slice(operands: Operands) -> Description:
 
 def _cut(
     operands: Operands, order: tuple[int, ...], begins: list[int], ends: list[int], steps: list[int]
-) -> Description:
+) -> DescribedOperator:
     if order != operands.written_order or min(steps, default=1) < 1 or min(begins, default=0) < 0:
         raise UnlikeError
     sizes = tuple(-(-(end - begin) // step) for begin, end, step in zip(begins, ends, steps, strict=True))
@@ -97,10 +97,10 @@ def _cut(
         "ends": [ends[at] for at in order],
         "steps": [steps[at] for at in order],
     }
-    return Description("Slice", (operands.activation(0),), (), attributes)
+    return DescribedOperator("Slice", (operands.activation(0),), (), attributes)
 
 
-def transposition(operands: Operands) -> Description:
+def transposition(operands: Operands) -> DescribedOperator:
     """TRANSPOSE; one that changes no more than the presented order already does keeps its kind. Raises UnlikeError."""
     moved, source, written = operands.settings(1), operands.order(0), operands.written_order
     axes = list(range(len(source)))
@@ -111,16 +111,16 @@ def transposition(operands: Operands) -> Description:
     order = [source.index(moved[at]) for at in written]
     if order == axes and list(moved) != axes:
         raise UnlikeError
-    return Description("Transpose", (operands.activation(0),), (), {"perm": [*order]})
+    return DescribedOperator("Transpose", (operands.activation(0),), (), {"perm": [*order]})
 
 
-def softmax(operands: Operands) -> Description:
+def softmax(operands: Operands) -> DescribedOperator:
     """SOFTMAX and LOG_SOFTMAX along the file's last axis. Raises UnlikeError."""
     order = operands.order(0)
     if not order or order != operands.written_order:
         raise UnlikeError
     kind = "Softmax" if operands.operator.kind == "SOFTMAX" else "LogSoftmax"
-    return Description(kind, (operands.activation(0),), (), {"axis": order.index(len(order) - 1)})
+    return DescribedOperator(kind, (operands.activation(0),), (), {"axis": order.index(len(order) - 1)})
 
 
 def _only(numbers: tuple[int, ...]) -> tuple[int, ...]:

@@ -22,7 +22,7 @@ class UnlikeError(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Description:
+class DescribedOperator:
     """An operator in onchip's words: what it reads, inputs by index, parameters with how they are presented."""
 
     kind: str

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
-from onchip.formats.tflite.operands import Description, Operands, Presented, Shape, UnlikeError
+from onchip.formats.tflite.operands import DescribedOperator, Operands, Presented, Shape, UnlikeError
 from onchip.ir.operator import AttributeValue
 
 _SAME, _VALID = 0, 1
@@ -62,7 +62,7 @@ def _padding(size: int, kernel: int, stride: int, dilation: int, padding: int) -
     return outputs, max((outputs - 1) * stride + reach - size, 0)
 
 
-def convolution(operands: Operands) -> Description:
+def convolution(operands: Operands) -> DescribedOperator:
     """CONV_2D; grouped where its filters see a part of the channels. Raises UnlikeError."""
     source, weight = operands.shape(0), operands.shape(1)
     if not len(source) == len(weight) == len(operands.written) == 4 or weight[3] < 1 or source[3] % weight[3]:
@@ -72,7 +72,7 @@ def convolution(operands: Operands) -> Description:
     return _convolved(operands, operands.parameter(1, _OUTPUT_CHANNELS_FIRST), weight[1:3], source[3] // weight[3])
 
 
-def depthwise_convolution(operands: Operands) -> Description:
+def depthwise_convolution(operands: Operands) -> DescribedOperator:
     """DEPTHWISE_CONV_2D: a group for each input channel. Raises UnlikeError."""
     source, weight = operands.shape(0), operands.shape(1)
     if not len(source) == len(weight) == len(operands.written) == 4 or weight[0] != 1:
@@ -82,17 +82,17 @@ def depthwise_convolution(operands: Operands) -> Description:
     return _convolved(operands, operands.parameter(1, _DEPTHWISE_FIRST), weight[1:3], source[3])
 
 
-def _convolved(operands: Operands, weight: Presented, kernel: Shape, groups: int) -> Description:
+def _convolved(operands: Operands, weight: Presented, kernel: Shape, groups: int) -> DescribedOperator:
     source, written = operands.shape(0), operands.written
     if source[0] != written[0] or written[3] % groups:
         raise UnlikeError
     slides = _Slides.of(operands, kernel)
     attributes = slides.attributes(slides.pads(source[1:3], written[1:3])) | {"group": groups} | operands.fused
     parameters = (*weight, *operands.optional_parameter(2))
-    return Description("Conv", (operands.map_or_flat(0),), parameters, attributes)
+    return DescribedOperator("Conv", (operands.map_or_flat(0),), parameters, attributes)
 
 
-def pool(operands: Operands) -> Description:
+def pool(operands: Operands) -> DescribedOperator:
     """MAX_POOL_2D and AVERAGE_POOL_2D, which counts no zeros. Raises UnlikeError."""
     source, written = operands.shape(0), operands.written
     if len(source) != 4 or len(written) != 4 or (source[0], source[3]) != (written[0], written[3]):
@@ -100,11 +100,11 @@ def pool(operands: Operands) -> Description:
     slides = _Slides.of(operands, (operands.option("filter_height"), operands.option("filter_width")))
     attributes = slides.attributes(slides.pads(source[1:3], written[1:3])) | operands.fused
     if operands.operator.kind == "MAX_POOL_2D":
-        return Description("MaxPool", (operands.map(0),), (), attributes)
-    return Description("AveragePool", (operands.map(0),), (), attributes | {"count_include_pad": 0})
+        return DescribedOperator("MaxPool", (operands.map(0),), (), attributes)
+    return DescribedOperator("AveragePool", (operands.map(0),), (), attributes | {"count_include_pad": 0})
 
 
-def transposed_convolution(operands: Operands) -> Description:
+def transposed_convolution(operands: Operands) -> DescribedOperator:
     """TRANSPOSE_CONV: the padding is that of the convolution from its output to its input. Raises UnlikeError."""
     source, weight, written = operands.shape(2), operands.shape(1), operands.written
     if not len(source) == len(weight) == len(written) == 4:
@@ -124,10 +124,10 @@ def transposed_convolution(operands: Operands) -> Description:
     attributes = slides.attributes(before + behind) | {"output_padding": [*more], "group": 1} | operands.fused
     shape = () if operands.is_constant(0) else (operands.activation(0),)
     parameters = (*operands.parameter(1, _INPUT_CHANNELS_FIRST), *operands.optional_parameter(3))
-    return Description("ConvTranspose", (operands.map(2), *shape), parameters, attributes)
+    return DescribedOperator("ConvTranspose", (operands.map(2), *shape), parameters, attributes)
 
 
-def resize(operands: Operands) -> Description:
+def resize(operands: Operands) -> DescribedOperator:
     """RESIZE_BILINEAR and RESIZE_NEAREST_NEIGHBOR, in ONNX's words for where a pixel lies. Raises UnlikeError."""
     operands.settings(1)
     where = "asymmetric"
@@ -139,12 +139,12 @@ def resize(operands: Operands) -> Description:
     if operands.operator.kind == "RESIZE_NEAREST_NEIGHBOR":
         rounding = "floor" if where == "asymmetric" else "round_prefer_ceil"
         attributes |= {"mode": "nearest", "nearest_mode": rounding}
-    return Description("Resize", (operands.map(0),), (), attributes)
+    return DescribedOperator("Resize", (operands.map(0),), (), attributes)
 
 
-def blocks(operands: Operands) -> Description:
+def blocks(operands: Operands) -> DescribedOperator:
     """DEPTH_TO_SPACE and SPACE_TO_DEPTH, where rows and columns of a block are the slower axes. Raises UnlikeError."""
     attributes: dict[str, AttributeValue] = {"blocksize": operands.option("block_size")}
     if operands.operator.kind == "SPACE_TO_DEPTH":
-        return Description("SpaceToDepth", (operands.map(0),), (), attributes)
-    return Description("DepthToSpace", (operands.map(0),), (), attributes | {"mode": "DCR"})
+        return DescribedOperator("SpaceToDepth", (operands.map(0),), (), attributes)
+    return DescribedOperator("DepthToSpace", (operands.map(0),), (), attributes | {"mode": "DCR"})
