@@ -75,7 +75,7 @@ class Made:
 
 
 def shape_after(layer: Facts, shapes: list[list[int]]) -> list[int] | None:
-    """Return the shape of a layer's output; None where there is none, or where windows lie on padding as a whole."""
+    """Return the shape of a layer's output; None where there is none."""
     sources = [shapes[at] for at in layer["from"]]
     channels, *sizes = sources[0]
     kind = layer["kind"]
@@ -86,12 +86,22 @@ def shape_after(layer: Facts, shapes: list[list[int]]) -> list[int] | None:
     kernel, stride, dilation, pads = _sliding(layer)
     if kind == "MaxPool" and any(pads[at] >= kernel[at % 2] for at in range(4)):
         return None
-    spans = [(kernel[at] - 1) * dilation[at] + 1 for at in range(2)]
-    after = [(size + pads[at] + pads[at + 2] - spans[at]) // stride[at] + 1 for at, size in enumerate(sizes)]
-    read = [(after[at] - 1) * stride[at] + spans[at] - pads[at] - pads[at + 2] for at in range(2)]
-    if min(after) < 1 or min(read) < 1:
-        return None
-    return [layer["channels"] if kind == "Conv" else channels, *after]
+    after = [
+        (size + pads[at] + pads[at + 2] - (kernel[at] - 1) * dilation[at] - 1) // stride[at] + 1
+        for at, size in enumerate(sizes)
+    ]
+    return [layer["channels"] if kind == "Conv" else channels, *after] if min(after) > 0 else None
+
+
+def reads_less_than_its_padding(facts: Facts) -> bool:
+    """Whether the windows of some layer span no more than its pads: such a layer cannot be fused."""
+    shapes = shapes_of(facts)
+    for layer, (_, *after) in zip(facts["layers"], shapes[1:], strict=True):
+        kernel, stride, dilation, pads = _sliding(layer)
+        spans = [(after[at] - 1) * stride[at] + (kernel[at] - 1) * dilation[at] + 1 for at in range(2)]
+        if any(spans[at] <= pads[at] + pads[at + 2] for at in range(2)):
+            return True
+    return False
 
 
 def _lies_within(layer: Facts, sources: list[list[int]]) -> bool:

@@ -9,7 +9,7 @@ from itertools import islice
 from typing import Final
 
 from adversary.frame import Ended, Facts, Program, Verdict
-from adversary.fusing import graph_file, oracle_network, random_network, shapes_of
+from adversary.fusing import graph_file, oracle_network, random_network, reads_less_than_its_padding, shapes_of
 from adversary.fusing_costs import StackTable
 from adversary.fusing_machines import bits_for_weights, homes_of, random_machine, roomy_machine
 from oracles.fused_pixels import DRAM, Network, Run, Tile, dram_bits, macs
@@ -30,9 +30,11 @@ class FuseLevel:
     weight: float = 2.0
 
     def generate(self, chance: random.Random) -> Facts:
-        """Draw until the oracle has few enough stacks to cost."""
+        """Draw until every layer can be fused, and the oracle has few enough stacks to cost."""
         while True:
             network = random_network(chance)
+            if reads_less_than_its_padding(network):
+                continue
             is_roomy = chance.random() < 0.15
             machine = roomy_machine(chance) if is_roomy else random_machine(chance)
             options = _random_options(chance, shapes_of(network), is_roomy=is_roomy)
