@@ -13,6 +13,7 @@ from onchip.answer.problem import Count, Order, Placement, Transfers
 from onchip.answer.program import Plan
 from onchip.answer.result import Status
 from onchip.answer.schedule import Schedule
+from onchip.answer.sharing import NO_SHARING, Sharing
 from onchip.answer.strategy import FusionStrategy
 from onchip.arch.accelerator import Accelerator
 from onchip.ir.layer import Layer
@@ -50,6 +51,7 @@ class Reading:
     `bits` per element instead of the model's own (None); `dims` binds symbolic dimensions, `shapes` and
     `values` stand for those of network inputs (`Bindings`). `split` and `cap_tensors` (the thesis's way with
     tensors that fit no scratchpad) depend on the scratchpads, too.
+    `sharing` says which operators may write to bytes of what they read.
     `partial_bits` are those of a sum in the making in layers (None: 16 more than an element has, up to 32).
     """
 
@@ -62,6 +64,7 @@ class Reading:
     partial_bits: int | None = None
     shapes: Mapping[str, tuple[int, ...]] = field(default_factory=dict, hash=False)
     values: Mapping[str, tuple[float, ...]] = field(default_factory=dict, hash=False)
+    sharing: Sharing = NO_SHARING
 
     @classmethod
     def of(cls, bindings: Bindings, granularity: Granularity = Granularity.FUSED) -> Reading:

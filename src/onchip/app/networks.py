@@ -19,6 +19,7 @@ from onchip.ir.graph import Graph
 from onchip.lower.fold.activations import fuse
 from onchip.lower.fold.quantisation import QuantisationFold
 from onchip.lower.layers.attention_apart import AttentionApart
+from onchip.lower.shared_bytes import SharedBytes, declared_in
 from onchip.lower.split.split import cap_tensors, split_operators
 from onchip.plugins import PluginGroup
 
@@ -37,7 +38,9 @@ def read_network(source: str, reading: Reading = Reading()) -> Graph:  # noqa: B
             raise GraphError("it has no operators", expected="at least one")
         sized = graph if reading.bits is None else graph.with_bits(reading.bits)
         _total_is_in_range(sized)
-        return _as_it_runs(sized) if reading.granularity is Granularity.FUSED else sized
+        apart = SharedBytes()(sized)
+        as_asked = _as_it_runs(apart) if reading.granularity is Granularity.FUSED else apart
+        return SharedBytes(reading.sharing, declared_in(sized))(as_asked)
     except GraphError as error:
         raise error if error.file else error.in_file(source) from None
 
@@ -61,11 +64,14 @@ def fitted_to_scratchpads(problem: Problem, source: str, reading: Reading) -> Pr
     """
     if reading.cap_tensors:
         largest = max(memory.capacity_bytes for memory in problem.memories)
-        return replace(problem, graph=cap_tensors(problem.graph, largest))
+        capped = cap_tensors(SharedBytes()(problem.graph), largest)
+        return replace(problem, graph=SharedBytes(reading.sharing, declared_in(problem.graph))(capped))
     try:
-        return replace(problem, graph=split_operators(problem, reading.split, is_model=source.endswith(MODEL_SUFFIXES)))
+        apart = replace(problem, graph=SharedBytes()(problem.graph))
+        split = split_operators(apart, reading.split, is_model=source.endswith(MODEL_SUFFIXES))
     except GraphError as error:
         raise error.in_file(source) from None
+    return replace(problem, graph=SharedBytes(reading.sharing, declared_in(problem.graph))(split))
 
 
 def _total_is_in_range(graph: Graph) -> None:

@@ -11,6 +11,7 @@ import typer
 
 from onchip.answer.document import PlanDocument, Reading, Split
 from onchip.answer.problem import Count, Objective, Order, Placement
+from onchip.answer.sharing import Share, Sharing
 from onchip.commands.answer_files import AnswerFiles, command_line
 from onchip.commands.arguments import AsJson, LimitOptions, MemoryOptions, Network, ReadingOptions
 from onchip.commands.exit_code import code_of_result
@@ -39,6 +40,10 @@ class PlanReadingOptions(ReadingOptions):
         bool, typer.Option("--cap-tensors", help="Count larger tensors as large as the largest scratchpad.")
     ] = False
 
+    share: Annotated[
+        Share, typer.Option(help="Let outputs share bytes with inputs: computed in place, parts of a whole.")
+    ] = Share.NONE
+
     def __post_init__(self) -> None:
         if self.cap_tensors and self.split is not Split.NEVER:
             raise UsageError("both are given", place="--cap-tensors, --split", expected="one of them")
@@ -46,7 +51,8 @@ class PlanReadingOptions(ReadingOptions):
     @property
     def planned_reading(self) -> Reading:
         """The reading asked for, with what is done to tensors that fit nowhere; raises UsageError."""
-        return replace(self.reading, split=self.split, cap_tensors=self.cap_tensors)
+        sharing = Sharing.of(self.share)
+        return replace(self.reading, split=self.split, cap_tensors=self.cap_tensors, sharing=sharing)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -26,6 +26,8 @@ def operators_that_do_not_fit(indexed: IndexedProblem) -> tuple[int, ...]:
 class _Fitting:
     """Bin packing by search, what few may take first, then the large; scratchpads that are alike are tried once.
 
+    What may lie within another operand does.
+
     How full a scratchpad is says which units are taken, and whether one that may end short is among what takes them.
     """
 
@@ -34,10 +36,12 @@ class _Fitting:
         self._alike = indexed.first_alike
         self._pinned_in = pinned_in
         written = indexed.write_lists[operator]
+        groups = {one.group: one.inside for one in reversed(indexed.overwritable_lists[operator])}
+        inside = {tensor for tensors in groups.values() for tensor in tensors}
         self._taken_in = {
             tensor: (indexed.written_in if tensor in written else indexed.read_in)[tensor]
             for tensor in indexed.operand_lists[operator]
-            if not any(tensor in pinned for pinned in pinned_in)
+            if tensor not in inside and not any(tensor in pinned for pinned in pinned_in)
         }
         self._tensors = sorted(self._taken_in, key=lambda t: (self._taken_in[t].bit_count(), -indexed.sizes_bytes[t]))
         self._hopeless: set[tuple[object, ...]] = set()

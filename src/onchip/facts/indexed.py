@@ -6,7 +6,7 @@ Masks are made when they are asked for: one for each operator of a graph of 100,
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
@@ -14,7 +14,23 @@ from onchip.answer.problem import Order, Problem
 from onchip.arch.memory import DRAM, Memory, Operand
 from onchip.facts.bit_masks import mask_of
 from onchip.facts.scratchpad_room import ScratchpadRoom
+from onchip.ir.operator import InPlace
 from onchip.ir.tensor import Role, Tensor
+
+
+@dataclass(frozen=True, slots=True)
+class Overwritable:
+    """An input of an operator whose bytes its outputs may take: `ties` are these (tensor, bytes behind the input).
+
+    Then those `inside` lie within others, which saves so many `units` while the operator runs. Of all of one `group`
+    (its number within the operator) one can be overwritten.
+    """
+
+    tensor: int
+    ties: tuple[tuple[int, int], ...]
+    inside: tuple[int, ...]
+    units: int
+    group: int
 
 
 @dataclass(frozen=True)
@@ -160,6 +176,33 @@ class IndexedProblem:
         """Return for each operator the tensors that it reads or writes, ascending."""
         pairs = zip(self.read_lists, self.write_lists, strict=True)
         return tuple(_ascending((*read, *written)) for read, written in pairs)
+
+    @cached_property
+    def overwritable_lists(self) -> tuple[tuple[Overwritable, ...], ...]:
+        """Return for each operator the inputs that its outputs may overwrite, if nobody needs them or DRAM has a copy.
+
+        What would not lie at a multiple of the alignment is left out.
+        """
+        if not any(operator.in_place for operator in self.problem.graph.operators):
+            return ((),) * self.operator_count
+        index = {tensor.name: number for number, tensor in enumerate(self.tensors)}
+        return tuple(self._overwritables(operator.in_place, index) for operator in self.problem.graph.operators)
+
+    def _overwritables(self, pairs: Sequence[InPlace], index: Mapping[str, int]) -> tuple[Overwritable, ...]:
+        """Inputs that would lie in the same bytes of an output are a group."""
+        alignment, sizes = self.memory.alignment_bytes, self.sizes_bytes
+        ties: dict[int, list[tuple[int, int]]] = {}
+        for pair in pairs:
+            if pair.shift_bytes % alignment == 0:
+                ties.setdefault(index[pair.input], []).append((index[pair.output], pair.shift_bytes))
+        groups: dict[tuple[int, int], int] = {}
+        found = []
+        for tensor, tied in sorted(ties.items()):
+            written = tuple(output for output, _ in tied)
+            inside = written if sizes[written[0]] <= sizes[tensor] else (tensor,)
+            group = groups.setdefault((tied[0][0], max(0, -tied[0][1])), len(groups))
+            found.append(Overwritable(tensor, tuple(tied), inside, self.room.units_of_all(inside), group))
+        return tuple(sorted(found, key=lambda one: (one.group, one.tensor)))
 
     @cached_property
     def reader_lists(self) -> tuple[tuple[int, ...], ...]:

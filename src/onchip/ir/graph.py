@@ -7,9 +7,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 from graphlib import CycleError, TopologicalSorter
+from itertools import combinations
 
 from onchip.errors import GraphError
-from onchip.ir.operator import Operator
+from onchip.ir.operator import InPlace, Operator
 from onchip.ir.tensor import Role, Tensor
 
 RESERVED_NAME = "dram"
@@ -32,6 +33,7 @@ class Graph:
         self._operands_are_known()
         self._each_tensor_has_the_producer_its_role_asks_for()
         self._the_given_order_is_topological()
+        self._what_is_in_place_lies_within()
 
     @cached_property
     def tensor(self) -> Mapping[str, Tensor]:
@@ -118,6 +120,35 @@ class Graph:
                     place=f"tensor {tensor.name!r}",
                     expected=f"a producer for role {tensor.role}",
                 )
+
+    def _what_is_in_place_lies_within(self) -> None:
+        """One of a pair lies within the other, whole; what shares bytes with two shares others, or has to choose."""
+        for operator in self.operators:
+            pairs = [(one, self._shared_range(operator, one)) for one in operator.in_place]
+            for (one, range_), (other, another) in combinations(pairs, 2):
+                is_apart = range_[1] <= another[0] or another[1] <= range_[0]
+                if one.output == other.output and range_ != another and not is_apart:
+                    what = f"{one.input!r} and {other.input!r} share some bytes of {one.output!r} each"
+                    raise GraphError(what, place=f"operator {operator.name!r}", expected="all the same, or none")
+                inputs = [pair.input for pair, _ in pairs]
+                if one.output == other.output and not is_apart and inputs.count(one.input) + inputs.count(other.input) > 2:
+                    what = f"{one.input!r} and {other.input!r} share bytes of {one.output!r}, and one of another output"
+                    raise GraphError(what, place=f"operator {operator.name!r}", expected="inputs of one pair each")
+                shift = other.shift_bytes - one.shift_bytes
+                is_apart = range_[1] <= another[0] + shift or another[1] + shift <= range_[0]
+                if one.input == other.input and not is_apart:
+                    what = f"{one.output!r} and {other.output!r} share bytes of {one.input!r}"
+                    raise GraphError(what, place=f"operator {operator.name!r}", expected="bytes of their own")
+
+    def _shared_range(self, operator: Operator, one: InPlace) -> tuple[int, int]:
+        """Which bytes of the output are the input's, too."""
+        read, written = self.tensor[one.input].size_bytes, self.tensor[one.output].size_bytes
+        start, stop = max(0, -one.shift_bytes), min(written, read - one.shift_bytes)
+        if stop - start != min(read, written):
+            what = f"{one.output!r} of {written} bytes is in place of {one.input!r} of {read}"
+            where = f"{what}, {one.shift_bytes} behind it" if one.shift_bytes else what
+            raise GraphError(where, place=f"operator {operator.name!r}", expected="one within the other")
+        return start, stop
 
     def _the_given_order_is_topological(self) -> None:
         position = {operator.name: index for index, operator in enumerate(self.operators)}

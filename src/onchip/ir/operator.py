@@ -16,12 +16,26 @@ SEEN_SHAPES: Final = "seen_shapes"
 
 
 @dataclass(frozen=True, slots=True)
+class InPlace:
+    """The output may lie `shift_bytes` behind the address of the input: in bytes that this has, or around them.
+
+    With a shift of 0 and as many bytes it overwrites the input; a part of a concatenation lies within the output, an
+    output of a split within the input.
+    """
+
+    input: str
+    output: str
+    shift_bytes: int = 0
+
+
+@dataclass(frozen=True, slots=True)
 class Operator:
     """Reads `inputs` and `parameters`, writes `outputs` (names of tensors).
 
     An input may be named twice (`Add(x, x)`). `members` are the names of the nodes a fused
     operator runs, itself first; empty for an operator that stands for itself alone. With a `tile` it computes a part
-    of another operator, whose attributes and members it has.
+    of another operator, whose attributes and members it has. `in_place` says which outputs may share bytes with which
+    inputs, a pair once.
     """
 
     name: str
@@ -32,6 +46,7 @@ class Operator:
     attributes: Mapping[str, AttributeValue] = field(default_factory=dict, hash=False)
     members: tuple[str, ...] = ()
     tile: Tile | None = None
+    in_place: tuple[InPlace, ...] = ()
 
     def __post_init__(self) -> None:
         if not self.name:
@@ -43,8 +58,13 @@ class Operator:
         written = set(self.outputs)
         if len(written) != len(self.outputs):
             raise self._error("it writes one tensor twice", "distinct outputs")
-        if in_place := written & {*self.inputs, *self.parameters}:
-            raise self._error(f"it reads and writes {min(in_place)!r}", "no operator in place")
+        if both := written & {*self.inputs, *self.parameters}:
+            raise self._error(f"it reads and writes {min(both)!r}", "another name for what it writes")
+        for one in self.in_place:
+            if one.input not in self.inputs or one.output not in self.outputs:
+                raise self._error(f"{one.output!r} is in place of {one.input!r}", "an input, and an output")
+        if len({(one.input, one.output) for one in self.in_place}) != len(self.in_place):
+            raise self._error("a pair is in place twice", "each pair once")
 
     @property
     def reads(self) -> tuple[str, ...]:

@@ -33,9 +33,19 @@ class JointTensor:
     def __init__(self, *, units: int, load_cost: int, store_cost: int, may_end_short: bool) -> None: ...
 
 class JointOperator:
-    """An operator: tensors and earlier operators by their numbers, each list rising."""
+    """An operator: tensors and earlier operators by their numbers, each list rising.
 
-    def __init__(self, *, reads: Sequence[int], writes: Sequence[int], predecessors: Sequence[int]) -> None: ...
+    `overwritables` are what it reads and may write to the bytes of: (tensor, units saved, group), by group.
+    """
+
+    def __init__(
+        self,
+        *,
+        reads: Sequence[int],
+        writes: Sequence[int],
+        predecessors: Sequence[int],
+        overwritables: Sequence[tuple[int, int, int]] = (),
+    ) -> None: ...
 
 class JointSearch:
     """Searches for the order and the residencies of least cost below `upper_bound`."""

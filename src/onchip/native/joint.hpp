@@ -5,7 +5,8 @@
 // Words. Operators and tensors are numbered from 0 on; units are of the scratchpad's alignment. A state is a partial
 // plan: what is executed, what is resident, of which tensors that others still read DRAM has a copy. A tensor is
 // charged when it is evicted: the load that brings it back, and a store unless there is a copy. A child of a state
-// evicts a set of tensors, runs one operator, then whatever is safe to run at once. Children are deferred: built when
+// evicts a set of tensors (those that the operator reads leave while it runs, overwritten), runs one operator, then
+// whatever is safe to run at once. Children are deferred: built when
 // it is their turn. A choice is what is deferred of sets of evictions that are not listed yet. `joint_parts.hpp` has
 // the parts.
 
@@ -36,11 +37,20 @@ struct Tensor {
     bool may_end_short = false;  // it may end within the last, partial unit of the capacity
 };
 
+// What an operator reads, and may write to the bytes of, if nobody reads it after that or it leaves: that saves units
+// while the operator runs. Of all of one group one can be overwritten.
+struct Overwritable {
+    Index tensor = none;
+    Units units = 0;
+    Index group = 0;
+};
+
 // Its lists rise; what has to run before it has lower numbers.
 struct Operator {
     std::vector<Index> reads;
     std::vector<Index> writes;
     std::vector<Index> predecessors;
+    std::vector<Overwritable> overwritables;
 };
 
 struct Problem {

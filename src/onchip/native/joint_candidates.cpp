@@ -20,6 +20,20 @@ void Evictions::list_candidates(Index state, Index runs) {
             if (leaves_rather(state, *other, *one)) one->rather = static_cast<Index>(other - candidates_.begin());
         }
     }
+    list_overwritables(state, runs);
+}
+
+// What the operator reads, and may write to the bytes of if it leaves, where nothing of its group is dead then.
+void Evictions::list_overwritables(Index state, Index runs) {
+    const std::vector<Overwritable>& all = tables_.overwritables[runs];
+    for (const Overwritable& one : all) {
+        const auto is_dead = [&](const Overwritable& other) {
+            return other.group == one.group && states_.is_last_use(state, other.tensor, runs);
+        };
+        if (std::ranges::any_of(all, is_dead)) continue;
+        candidates_.push_back({one.tensor, none, one.units, states_.evict_cost(state, one.tensor), none, one.group,
+                               tables_.tensors[one.tensor].may_end_short, false});
+    }
 }
 
 // Largest first; of the same size, those that are read last first, so that `rather` comes before.
@@ -34,7 +48,7 @@ void Evictions::list_residents(Index state) {
             std::size_t first = 0;
             const Index next = next_reader(state, tables_.readers[tensor], first);
             residents_.push_back(
-                {tensor, next, one.units, states_.evict_cost(state, tensor), none, one.may_end_short, false});
+                {tensor, next, one.units, states_.evict_cost(state, tensor), none, none, one.may_end_short, false});
         }
     }
     std::ranges::sort(residents_, [](const Candidate& one, const Candidate& other) {
@@ -53,8 +67,8 @@ Index Evictions::next_reader(Index state, std::span<const Index> readers, std::s
 
 // Whether the first of two that take the same units may leave in place of the second.
 //
-// They must be alike; and wait for the same operators, or the second for one alone, which runs before (or is) each that
-// the first waits for.
+// They must be alike; and wait for the same operators, none of which may overwrite one of them, or the second for one
+// alone, which runs before (or is) each that the first waits for.
 bool Evictions::leaves_rather(Index state, const Candidate& rather, const Candidate& other) {
     if (tables_.tensors[rather.tensor].load_cost != tables_.tensors[other.tensor].load_cost) return false;
     if (rather.cost != other.cost || rather.may_end_short != other.may_end_short) return false;
@@ -68,6 +82,7 @@ bool Evictions::leaves_rather(Index state, const Candidate& rather, const Candid
         }
         return true;
     }
+    if (tables_.is_overwritable[rather.tensor] || tables_.is_overwritable[other.tensor]) return false;
     while (mine != none && mine == awaited) {
         mine = next_reader(state, ours, ++our_place);
         awaited = next_reader(state, theirs, ++their_place);

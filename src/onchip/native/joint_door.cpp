@@ -1,8 +1,10 @@
 // `joint::Search` for Python.
 
 #include <nanobind/stl/pair.h>
+#include <nanobind/stl/tuple.h>
 #include <nanobind/stl/vector.h>
 
+#include <tuple>
 #include <utility>
 
 #include "doors.hpp"
@@ -28,13 +30,17 @@ void add_joint(nb::module_& module) {
                 new (place) Tensor{units, load_cost, store_cost, may_end_short};
             },
             nb::kw_only(), "units"_a, "load_cost"_a, "store_cost"_a, "may_end_short"_a);
+    using Overwritables = std::vector<std::tuple<Index, Units, Index>>;
     nb::class_<Operator>(module, "JointOperator")
         .def(
             "__init__",
-            [](Operator* place, std::vector<Index> reads, std::vector<Index> writes, std::vector<Index> predecessors) {
-                new (place) Operator{std::move(reads), std::move(writes), std::move(predecessors)};
+            [](Operator* place, std::vector<Index> reads, std::vector<Index> writes, std::vector<Index> predecessors,
+               const Overwritables& overwritables) {
+                std::vector<Overwritable> inputs;
+                for (const auto& [tensor, units, group] : overwritables) inputs.push_back({tensor, units, group});
+                new (place) Operator{std::move(reads), std::move(writes), std::move(predecessors), std::move(inputs)};
             },
-            nb::kw_only(), "reads"_a, "writes"_a, "predecessors"_a);
+            nb::kw_only(), "reads"_a, "writes"_a, "predecessors"_a, "overwritables"_a = Overwritables());
     nb::class_<Search>(module, "JointSearch")
         .def(
             "__init__",

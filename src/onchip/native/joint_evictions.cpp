@@ -20,8 +20,7 @@ bool Evictions::defer(const Deferred& choice, const StopToken& stop) {
         const bool is_enough = holds(node.over);
         if (is_enough && is_minimal(node.over)) push(choice, node.cost, none);
         const auto places = static_cast<Index>(candidates_.size());
-        const auto waits = [this](Index rather) { return rather != none && !candidates_[rather].is_chosen; };
-        while (node.following < places && waits(candidates_[node.following].rather)) ++node.following;
+        while (node.following < places && has_to_stay(candidates_[node.following])) ++node.following;
         if (!is_enough && node.following < places && queue_.accepts(node.cost)) {
             choose(node);
         } else if (!path_.empty()) {
@@ -66,6 +65,13 @@ bool Evictions::is_minimal(Units over) {
         one.is_chosen = true;
         return could_stay;
     });
+}
+
+// Whether one that would rather leave stays, or another of the group is overwritten.
+bool Evictions::has_to_stay(const Candidate& one) const {
+    if (one.rather != none && !candidates_[one.rather].is_chosen) return true;
+    const auto excludes = [&](const Candidate& other) { return other.is_chosen && other.group == one.group; };
+    return one.group != none && std::ranges::any_of(candidates_, excludes);
 }
 
 void Evictions::choose(Node& node) {

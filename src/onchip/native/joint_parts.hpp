@@ -42,11 +42,13 @@ struct Tables {
     Lists writes;
     Lists predecessors;
     Lists successors;
-    Lists readers;                             // of each tensor
-    std::vector<Word> may_end_short;           // a set of tensors
-    std::vector<bool> operands_may_end_short;  // of each operator
-    std::vector<Left> left;                    // of each operator
-    std::vector<Word> hashes;                  // of each operator; that of a set is their exclusive or
+    Lists readers;                                         // of each tensor
+    std::vector<std::vector<Overwritable>> overwritables;  // of each operator, by group
+    std::vector<bool> is_overwritable;                     // of each tensor
+    std::vector<Word> may_end_short;                       // a set of tensors
+    std::vector<bool> operands_may_end_short;              // of each operator
+    std::vector<Left> left;                                // of each operator
+    std::vector<Word> hashes;                              // of each operator; that of a set is their exclusive or
 };
 
 // Sets of tensors that leave together: each is an earlier one and one more; `none` is the empty one.
@@ -123,15 +125,18 @@ public:
         const Tensor& one = tables_.tensors[tensor];
         return has(copied(state), tensor) ? one.load_cost : one.load_cost + one.store_cost;
     }
-    // Units that are missing for an operator if nothing leaves; below 0 what stays free.
+    // Units that are missing for an operator if nothing leaves that is read later; below 0 what stays free.
     Units units_over(Index state, Index runs) const;
     bool fits(Index state, Index runs) const;
+    // Whether nobody but the operator still reads the tensor.
+    bool is_last_use(Index state, Index tensor, Index runs) const;
 
 private:
     std::size_t row_in_chunk(Index state) const { return row_words_ * (state & ((1 << chunk_bits_) - 1)); }
     Word* row(Index state) { return chunks_[state >> chunk_bits_].data() + row_in_chunk(state); }
     Index add_row();
-    bool is_last_use(Index state, Index tensor, Index runs) const;
+    Units units_with(Index state, Index runs) const;
+    Units units_saved(Index state, Index runs) const;
     void execute(Index state, Index runs);
     void drop_if_dead(Index state, Index tensor, Index runs);
     bool have_all_run(Index state, std::span<const Index> operators) const;
@@ -231,6 +236,7 @@ private:
         Units units = 0;
         Cost cost = 0;
         Index rather = none;  // the earlier candidate that would rather leave
+        Index group = none;   // of what is overwritten: one of each
         bool may_end_short = false;
         bool is_chosen = false;
     };
@@ -251,6 +257,7 @@ private:
     // joint_candidates.cpp
     void list_candidates(Index state, Index runs);
     void list_residents(Index state);
+    void list_overwritables(Index state, Index runs);
     bool leaves_rather(Index state, const Candidate& rather, const Candidate& other);
     bool runs_before(Index first, Index second);
     Index next_reader(Index state, std::span<const Index> readers, std::size_t& at) const;
@@ -259,6 +266,7 @@ private:
     Node begin(const Deferred& choice);
     bool holds(Units over) const;
     bool is_minimal(Units over);
+    bool has_to_stay(const Candidate& one) const;
     void choose(Node& node);
     void take_back(Node& node);
     void push(const Deferred& choice, Cost cost, Index following);

@@ -97,22 +97,46 @@ Index States::build(Index parent, Index runs, Index evicted, Cost cost, const St
     after.parent = parent;
     after.evicted = evicted;
     Word* resident = row(child) + 2 * tables_.operator_words;
-    sets_.visit(evicted, [&](Index tensor) {
+    const std::span<const Index> read = tables_.reads[runs];
+    const auto leaves = [&](Index tensor) {
         remove(resident, tensor);
-        after.used_units -= tables_.tensors[tensor].units;
+        states_[child].used_units -= tables_.tensors[tensor].units;
         if (tables_.tensors[tensor].store_cost > 0) add(resident + tables_.tensor_words, tensor);
+    };
+    sets_.visit(evicted, [&](Index tensor) {
+        if (!std::ranges::binary_search(read, tensor)) leaves(tensor);
     });
     execute(child, runs);
+    sets_.visit(evicted, [&](Index tensor) {
+        if (std::ranges::binary_search(read, tensor)) leaves(tensor);
+    });
     return run_safe_moves(child, stop) ? child : none;
 }
 
 Units States::units_over(Index state, Index runs) const {
-    Units units = states_[state].used_units - tables_.capacity_units;
+    return units_with(state, runs) - units_saved(state, runs) - tables_.capacity_units;
+}
+
+// What operands and residents take, each its own units.
+Units States::units_with(Index state, Index runs) const {
+    Units units = states_[state].used_units;
     for (Index tensor : tables_.reads[runs]) {
         if (!has(resident(state), tensor)) units += tables_.tensors[tensor].units;
     }
     for (Index tensor : tables_.writes[runs]) units += tables_.tensors[tensor].units;
     return units;
+}
+
+// What is saved where outputs lie in the bytes of inputs that nobody else still reads, one of each group.
+Units States::units_saved(Index state, Index runs) const {
+    Units saved = 0;
+    Index group = none;
+    for (const Overwritable& one : tables_.overwritables[runs]) {
+        if (one.group == group || !is_last_use(state, one.tensor, runs)) continue;
+        group = one.group;
+        saved += one.units;
+    }
+    return saved;
 }
 
 bool States::fits(Index state, Index runs) const {
@@ -130,7 +154,7 @@ bool States::fits(Index state, Index runs) const {
 // The operator fits. Its operands become resident, then dead tensors leave.
 void States::execute(Index state, Index runs) {
     State& one = states_[state];
-    one.used_units = units_over(state, runs) + tables_.capacity_units;
+    one.used_units = units_with(state, runs);
     Word* executed = row(state);
     Word* ready = executed + tables_.operator_words;
     Word* resident = ready + tables_.operator_words;

@@ -44,6 +44,15 @@ void Problem::check() const {
         require_rising(operators[at].reads, tensors.size(), "reads are not tensors that rise", at);
         require_rising(operators[at].writes, tensors.size(), "writes are not tensors that rise", at);
         require_rising(operators[at].predecessors, at, "predecessors are not earlier operators that rise", at);
+        Index last = none, group = 0;
+        for (const Overwritable& one : operators[at].overwritables) {
+            require(std::ranges::binary_search(operators[at].reads, one.tensor), "what is overwritten is not read", at);
+            require(last < one.tensor || group < one.group, "what is overwritten does not rise in a group", at);
+            require(group <= one.group && one.group <= group + 1, "groups do not rise", at);
+            require(0 < one.units && one.units <= tensors[one.tensor].units, "units saved are not the tensor's", at);
+            last = one.tensor;
+            group = one.group;
+        }
     }
 }
 
@@ -62,7 +71,8 @@ Tables::Tables(const Problem& problem)
       operator_words(words_for(problem.operators.size())),
       tensor_words(words_for(problem.tensors.size())),
       capacity_units(problem.capacity_units),
-      may_end_short(tensor_words) {
+      may_end_short(tensor_words),
+      is_overwritable(problem.tensors.size()) {
     std::vector<std::vector<Index>> after(problem.operators.size()), reading(tensors.size());
     const auto may_end = [this](Index tensor) { return tensors[tensor].may_end_short; };
     for (Index at = 0; at < operator_count; ++at) {
@@ -72,6 +82,8 @@ Tables::Tables(const Problem& problem)
         reads.append(one.reads);
         writes.append(one.writes);
         predecessors.append(one.predecessors);
+        overwritables.push_back(one.overwritables);
+        for (const Overwritable& input : one.overwritables) is_overwritable[input.tensor] = true;
         operands_may_end_short.push_back(std::ranges::any_of(one.reads, may_end) ||
                                          std::ranges::any_of(one.writes, may_end));
         hashes.push_back(mixed(static_cast<Word>(at)));

@@ -130,6 +130,11 @@ class ProgramMachine:
         self._scratchpads = {memory.name: _filled(memory.capacity_bytes) for memory in problem.memories}
         self.places: dict[str, dict[str, BytePlace]] = {name: {} for name in self._memories}
         self._instruction = 0
+        self._sharing: dict[str, list[str]] = {}
+        for operator in problem.graph.operators:
+            for pair in operator.in_place:
+                self._sharing.setdefault(pair.input, []).append(pair.output)
+                self._sharing.setdefault(pair.output, []).append(pair.input)
 
     def execute(self, index: int, instruction: Instruction) -> None:
         """Do what an instruction, the program's number `index`, says; raises MachineError."""
@@ -164,11 +169,22 @@ class ProgramMachine:
         if tensor.name in self.places[memory.name]:
             raise MachineError(f"{tensor.name!r} has a place in {memory.name!r} already")
         self.places[memory.name][tensor.name] = place
-        self._bytes_at(memory.name, place)[:] = FILL
+        self._fill(tensor, memory, place)
 
     def _free(self, tensor: Tensor, memory: Memory) -> None:
-        self._bytes_at(memory.name, self._place(tensor, memory.name))[:] = FILL
+        self._fill(tensor, memory, self._place(tensor, memory.name))
         del self.places[memory.name][tensor.name]
+
+    def _fill(self, tensor: Tensor, memory: Memory, place: BytePlace) -> None:
+        """Its bytes are nobody's now, but for those shared with an output that is there, or the inputs of its own."""
+        here = self._bytes_at(memory.name, place)
+        others = [self.places[memory.name].get(name) for name in self._sharing.get(tensor.name, ())]
+        kept = [(other.start - place.start, other.stop - place.start) for other in others if other is not None]
+        ranges = [slice(max(0, start), max(0, stop)) for start, stop in kept]
+        content = [here[one].copy() for one in ranges]
+        here[:] = FILL
+        for one, shared in zip(ranges, content, strict=True):
+            here[one] = shared
 
     def _copy(self, tensor: Tensor, source: str, target: str) -> None:
         if not self._is_a_way(source, target):
@@ -211,6 +227,8 @@ class ProgramMachine:
         if self.difference is not None:
             return
         written = self.kernels.run(operator, operands)
+        if operator.in_place:  # what a kernel hands back may be bytes of an input, which are overwritten now
+            written = {name: content.copy() for name, content in written.items()}
         for name in operator.outputs:
             tensor = self.problem.graph.tensor[name]
             if len(written[name]) != tensor.size_bytes:

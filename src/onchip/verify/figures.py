@@ -73,15 +73,15 @@ class Meter:
         """The highest end address so far of each scratchpad."""
         return tuple(self._arenas.items())
 
-    def begin(self, tensor: Tensor, memory: str, stop_bytes: int) -> None:
-        """A residency of `tensor` begins that ends at address `stop_bytes`."""
-        self._resident_bytes += tensor.size_bytes
+    def begin(self, memory: str, size_bytes: int, stop_bytes: int) -> None:
+        """A residency of so many bytes begins that ends at address `stop_bytes`."""
+        self._resident_bytes += size_bytes
         self.peak_bytes = max(self.peak_bytes, self._resident_bytes)
         self._arenas[memory] = max(self._arenas[memory], stop_bytes)
 
-    def end(self, tensor: Tensor) -> None:
-        """A residency of `tensor` ends."""
-        self._resident_bytes -= tensor.size_bytes
+    def end(self, size_bytes: int) -> None:
+        """So many bytes are resident no more, or counted elsewhere."""
+        self._resident_bytes -= size_bytes
 
     def load(self, tensor: Tensor, target: str, *, was_on_chip: bool) -> None:
         """Count a Copy of a tensor from DRAM to scratchpad `target`."""

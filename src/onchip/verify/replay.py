@@ -9,6 +9,7 @@ from onchip.ir.operator import Operator
 from onchip.ir.tensor import Role, Tensor
 from onchip.verify.addresses import Addresses, LiveResidency
 from onchip.verify.figures import ROLES_IN_DRAM, Meter, must_be_loaded
+from onchip.verify.in_place import Overwritten
 from onchip.verify.names import Names
 from onchip.verify.placement import Stays
 from onchip.verify.reporting import Reporting
@@ -40,6 +41,7 @@ class Replay:
         self._given_position = {operator.name: index for index, operator in enumerate(self._graph.operators)}
         self._last_position = 0
         self._stays = Stays(problem)
+        self._overwritten = Overwritten(problem.graph, self.report)
 
     def execute(self, index: int, instruction: Instruction) -> None:
         """Change the state as instruction number `index` does, and report what it breaks."""
@@ -63,6 +65,7 @@ class Replay:
             if tensor.name not in self._written_outputs:
                 detail = "the plan ends and this network output has not been copied to DRAM"
                 self.report.of_plan(Rule.OUTPUT_NEVER_WRITTEN, tensor.name, detail)
+        self._overwritten.finish()
         for held in self._residencies.values():
             for name, residency in held.items():
                 self._stays.end(self._graph.tensor[name], self.report.step - residency.start_step)
@@ -82,10 +85,11 @@ class Replay:
         residency = LiveResidency(start, start + tensor.size_bytes, self.report.step)
         self._a_tensor_is_allocated_once_in_a_scratchpad(tensor, memory, residency)
         self._addresses_lie_in_the_scratchpad(tensor, memory, residency)
-        self._residencies_do_not_overlap(tensor, memory, residency)
+        shared_bytes = self._residencies_do_not_overlap(tensor, memory, residency)
         self._residencies[memory.name][tensor.name] = residency
         self.report.no_excuse(tensor.name)
-        self.meter.begin(tensor, memory.name, residency.stop_bytes)
+        self.meter.end(shared_bytes)
+        self.meter.begin(memory.name, tensor.size_bytes, residency.stop_bytes)
 
     def _a_tensor_is_allocated_once_in_a_scratchpad(self, tensor: Tensor, memory: Memory, new: LiveResidency) -> None:
         """Otherwise the new residency takes the place, and the bytes, of the old one."""
@@ -93,8 +97,7 @@ class Replay:
         if old is not None:
             detail = f"allocated at {new} while resident at {old} of {memory.name!r}"
             self.report.violation(Rule.ALLOCATED_TWICE, tensor.name, detail)
-            self.meter.end(tensor)
-            self._addresses[memory.name].release(tensor.name, old.start_bytes)
+            self._end(tensor, memory, old)
             new.start_step, new.is_written = old.start_step, old.is_written
 
     def _addresses_lie_in_the_scratchpad(self, tensor: Tensor, memory: Memory, new: LiveResidency) -> None:
@@ -109,11 +112,19 @@ class Replay:
             detail = f"{new} of {memory.name!r} ends beyond the capacity of {memory.capacity_bytes}"
             self.report.violation(Rule.BEYOND_CAPACITY, tensor.name, detail)
 
-    def _residencies_do_not_overlap(self, tensor: Tensor, memory: Memory, new: LiveResidency) -> None:
-        """What overlaps is said to, and nothing can then overlap it."""
-        for name in self._addresses[memory.name].take(tensor.name, new.start_bytes, new.stop_bytes):
-            detail = f"{new} of {memory.name!r} overlaps {name!r} at {self._residencies[memory.name][name]}"
+    def _residencies_do_not_overlap(self, tensor: Tensor, memory: Memory, new: LiveResidency) -> int:
+        """What overlaps is said to, and nothing can then overlap it; returns the bytes that it may share."""
+        there = self._residencies[memory.name]
+        overlapped, shared = self._overwritten.take(tensor.name, new, self._addresses[memory.name], there)
+        for name in overlapped:
+            detail = f"{new} of {memory.name!r} overlaps {name!r} at {there[name]}"
             self.report.violation(Rule.OVERLAP, tensor.name, detail)
+        return shared
+
+    def _end(self, tensor: Tensor, memory: Memory, old: LiveResidency) -> None:
+        """Its bytes are free again, but for those that are an output's."""
+        self.meter.end(old.counted_bytes)
+        self._addresses[memory.name].release(tensor.name, old.start_bytes, old.stop_bytes)
 
     def _free(self, free: Free) -> None:
         tensor = self._names.tensor(free.tensor)
@@ -122,8 +133,8 @@ class Replay:
             return
         residency = self._residencies[memory.name].pop(tensor.name, None)
         if residency is not None:
-            self.meter.end(tensor)
-            self._addresses[memory.name].release(tensor.name, residency.start_bytes)
+            self._end(tensor, memory, residency)
+            self._overwritten.freed(tensor.name)
             self._stays.end(tensor, self.report.step - residency.start_step)
         else:
             self.report.not_resident(
@@ -144,6 +155,7 @@ class Replay:
         if all(ends_are_known) and self._a_way_leads(tensor, copy):
             self._a_plan_of_least_peak_moves_only_the_compulsory(tensor, copy)
             self._measure(tensor, copy)
+        self._overwritten.copied(tensor.name)
         self._the_source_holds_the_bytes(tensor, copy.source)
         self._the_target_has_a_place(tensor, copy.target)
 
@@ -214,6 +226,7 @@ class Replay:
             detail = f"it ran in step {self._step_of[operator.name]} already"
             self.report.violation(Rule.OPERATOR_RUN_TWICE, operator.name, detail)
         else:
+            self._overwritten.runs(operator.name)
             self._operators_run_in_the_order_given(operator)
             self._operands_are_in_place(operator)
             self._step_of[operator.name] = self.report.step

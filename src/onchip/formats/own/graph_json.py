@@ -19,7 +19,7 @@ from onchip.formats.own.tile_fields import (
 )
 from onchip.formats.validation import LARGEST_INTEGER, Format, field_path, parse, placed
 from onchip.ir.graph import Graph
-from onchip.ir.operator import AttributeValue, Operator
+from onchip.ir.operator import AttributeValue, InPlace, Operator
 from onchip.ir.tensor import Role, Tensor
 
 GRAPH_FORMAT: Final = Format("onchip-graph", 1, GraphError)
@@ -39,7 +39,10 @@ class TensorFields(TypedDict):
 
 
 class OperatorFields(TypedDict):
-    """An operator: names of tensors; what is empty may be absent, but for inputs and outputs."""
+    """An operator: names of tensors; what is empty may be absent, but for inputs and outputs.
+
+    `in_place` are pairs of an input and an output that may share bytes, with how many bytes this begins behind that.
+    """
 
     name: str
     kind: str
@@ -49,6 +52,7 @@ class OperatorFields(TypedDict):
     attributes: NotRequired[dict[str, Any]]
     members: NotRequired[list[str]]
     tile: NotRequired[TileFields]
+    in_place: NotRequired[list[tuple[str, str] | tuple[str, str, int]]]
 
 
 class GraphFields(TypedDict):
@@ -148,6 +152,7 @@ def _operator(fields: OperatorFields, place: str) -> Operator:
             without_tile_attributes(attributes) if is_older else attributes,
             tuple(fields.get("members", ())),
             tile,
+            tuple(InPlace(*pair) for pair in fields.get("in_place", ())),
         )
     except InputError as error:
         raise placed(error, place) from None
@@ -205,4 +210,10 @@ def _operator_fields(operator: Operator) -> OperatorFields:
         del fields["members"]
     if operator.tile is not None:
         fields["tile"] = fields_of_tile(operator.tile)
+    if operator.in_place:
+        fields["in_place"] = [_pair(one) for one in operator.in_place]
     return fields
+
+
+def _pair(one: InPlace) -> tuple[str, str] | tuple[str, str, int]:
+    return (one.input, one.output, one.shift_bytes) if one.shift_bytes else (one.input, one.output)

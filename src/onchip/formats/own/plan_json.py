@@ -16,6 +16,7 @@ from onchip.answer.document import Claim, Granularity, PlanDocument, Reading, Sp
 from onchip.answer.problem import Count, Objective, Order, Placement, Rate, Transfers
 from onchip.answer.program import Plan
 from onchip.answer.result import Status
+from onchip.answer.sharing import NO_SHARING, Sharing
 from onchip.arch.memory import DRAM, Memory, Operand
 from onchip.errors import InputError, PlanError
 from onchip.formats.files import read_file
@@ -26,6 +27,13 @@ from onchip.formats.validation import Format, field_path, parse, placed, quoted
 PLAN_FORMAT: Final = Format("onchip-plan", 1, PlanError)
 
 
+class SharingFields(TypedDict):
+    """The kinds of operators that compute in place, and that are an alias; `*` is every kind that can be."""
+
+    in_place: list[str]
+    alias: list[str]
+
+
 class PlanReadingFields(BindingFields):
     """How the network file was read."""
 
@@ -34,6 +42,7 @@ class PlanReadingFields(BindingFields):
     count: NotRequired[Count]
     split: NotRequired[Split]
     cap_tensors: NotRequired[bool]
+    share: NotRequired[SharingFields]
 
 
 class ScratchpadFields(TypedDict):
@@ -131,7 +140,12 @@ def _reading(fields: PlanReadingFields) -> Reading:
         fields.get("cap_tensors", False),
         shapes=bound.shapes,
         values=bound.values,
+        sharing=_sharing(fields["share"]) if "share" in fields else NO_SHARING,
     )
+
+
+def _sharing(fields: SharingFields) -> Sharing:
+    return Sharing(tuple(fields["in_place"]), tuple(fields["alias"]))
 
 
 def _memories(entries: list[ScratchpadFields]) -> tuple[Memory, ...]:

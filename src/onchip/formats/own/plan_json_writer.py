@@ -9,6 +9,7 @@ from pathlib import Path
 
 from onchip.answer.document import Claim, PlanDocument, Reading
 from onchip.answer.problem import Order, Placement, Rate
+from onchip.answer.sharing import NO_SHARING
 from onchip.arch.memory import Memory, Operand
 from onchip.errors import PlanError
 from onchip.formats.canonical import to_json
@@ -56,7 +57,11 @@ def _reading_fields(reading: Reading) -> dict[str, object]:
         "count": reading.count,
         "split": reading.split,
     }
-    return fields | {"cap_tensors": True} if reading.cap_tensors else fields
+    if reading.cap_tensors:
+        fields["cap_tensors"] = True
+    if reading.sharing != NO_SHARING:
+        fields["share"] = {"in_place": list(reading.sharing.in_place), "alias": list(reading.sharing.alias)}
+    return fields
 
 
 def memory_fields(memory: Memory) -> dict[str, object]:

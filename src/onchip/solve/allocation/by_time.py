@@ -15,7 +15,7 @@ def place_or_cut_by_time(
 ) -> tuple[OperatorSchedule, tuple[int, ...]]:
     """Return a schedule that packs, and its offsets in bytes.
 
-    Each residency goes into the smallest gap that takes it. Where there is none, the cheapest of the residencies
+    Each residency goes into the smallest gap that takes it, or into the bytes of what it overwrites. Where there is none, the cheapest of the residencies
     that are there is cut at its idle stretch, again and again. If nothing is left to cut, all that is resident
     begins in this very step; it is one operator's operands, placed anew with the most padding last, which fits.
     """
@@ -86,11 +86,15 @@ class _TimeOrder:
         self._placed: list[_Placed] = []
         self._by_stop: list[tuple[int, int]] = []
         self._by_cost: list[tuple[int, int]] = []
+        self._live: dict[int, int] = {}
 
     def placed(self) -> tuple[OperatorSchedule, tuple[int, ...]]:
         while self._waiting:
             residency = heapq.heappop(self._waiting)[-1]
             self._go_to(residency.start)
+            if residency.ties:
+                self._overwrite(residency)
+                continue
             size = self._indexed.sizes_bytes[residency.tensor]
             offset = self._free.smallest_for(size)
             while offset is None and self._cut_cheapest():
@@ -106,11 +110,11 @@ class _TimeOrder:
         memory = self._indexed.memory
         return FreeRanges(memory.capacity_bytes, memory.alignment_bytes)
 
-    def _entry(self, residency: PlannedResidency) -> tuple[int, int, int, int, PlannedResidency]:
-        """By step; then the least padding and the largest first."""
+    def _entry(self, residency: PlannedResidency) -> tuple[int, bool, int, int, int, PlannedResidency]:
+        """By step; then what overwrites others last; then the least padding and the largest first."""
         tensor = residency.tensor
         padding, size = self._indexed.room.padding_bytes[tensor], self._indexed.sizes_bytes[tensor]
-        return residency.start, padding, -size, tensor, residency
+        return residency.start, bool(residency.ties), padding, -size, tensor, residency
 
     def _go_to(self, step: int) -> None:
         """What ends by this step ends; what began before it may be cut."""
@@ -132,9 +136,18 @@ class _TimeOrder:
     def _place(self, residency: PlannedResidency, offset: int) -> None:
         number, end = len(self._placed), offset + self._indexed.sizes_bytes[residency.tensor]
         self._placed.append(_Placed(residency, offset, end))
+        self._live[residency.tensor] = number
         self._free.take(offset, end)
         self._new.append(number)
         heapq.heappush(self._by_stop, (residency.stop, number))
+
+    def _overwrite(self, residency: PlannedResidency) -> None:
+        """It takes over the bytes of an input that ends with this step, which is as large."""
+        ((tensor, _),) = residency.ties
+        number = self._live[tensor]
+        one = self._placed[number]
+        self._end(number)
+        self._place(residency, one.offset)
 
     def _cut_cheapest(self) -> bool:
         """Let the cheapest of what began before leave after its last use; it comes back for the next one."""
@@ -144,7 +157,7 @@ class _TimeOrder:
             if cut.is_live:
                 uses = self._uses[cut.residency.tensor]
                 following = bisect_left(uses, self._step)
-                heapq.heappush(self._waiting, self._entry(replace(cut.residency, start=uses[following])))
+                heapq.heappush(self._waiting, self._entry(replace(cut.residency, start=uses[following], ties=())))
                 cut.residency = replace(cut.residency, stop=uses[following - 1] + 1)
                 self._end(number)
                 return True
@@ -159,5 +172,8 @@ class _TimeOrder:
         self._free, self._new, self._by_stop, self._by_cost = self._all_free(), [], [], []
         offset, alignment = 0, self._indexed.memory.alignment_bytes
         for *_, one in sorted(waiting):
+            if one.ties:
+                self._overwrite(one)
+                continue
             self._place(one, offset)
             offset += -(-self._indexed.sizes_bytes[one.tensor] // alignment) * alignment

@@ -11,7 +11,7 @@ from onchip.clock import Stopwatch
 from onchip.facts.indexed import IndexedProblem
 from onchip.solve.allocation.attempt import FIRST_NODES, NODES_GROWTH, Attempt, arena_bytes, least_arena_bytes
 from onchip.solve.allocation.branching import Knowledge
-from onchip.solve.allocation.repair import packing_problem
+from onchip.solve.allocation.chains import chained
 from onchip.solve.run.compose import OperatorSchedule
 from onchip.solve.run.limits import Run
 
@@ -26,9 +26,9 @@ def pack_schedule(
 
     `capacity_bytes` may be less than the scratchpad's.
     """
-    problem = packing_problem(indexed, schedule, capacity_bytes)
-    packing = pack(problem, run, SCHEDULE_NODES).answer
-    return None if packing is None else packing.offsets_bytes
+    chains = chained(indexed, schedule, capacity_bytes)
+    packing = pack(chains.problem, run, SCHEDULE_NODES).answer
+    return None if packing is None else chains.offsets_bytes(packing.offsets_bytes)
 
 
 def pack(problem: PackingProblem, run: Run, most_nodes: float = float("inf")) -> Result[Packing]:

@@ -14,6 +14,7 @@ from onchip.solve.allocation.attempt import Attempt
 from onchip.solve.allocation.best_fit import has_too_many_pairs
 from onchip.solve.allocation.branching import Knowledge
 from onchip.solve.allocation.by_time import place_or_cut_by_time
+from onchip.solve.allocation.chains import chained
 from onchip.solve.allocation.windows import clipped, finding_of, hard_stretch
 from onchip.solve.run.compose import OperatorSchedule, PlannedResidency
 from onchip.solve.run.limits import Run
@@ -27,13 +28,10 @@ QUICK_WORK = 200_000
 """About half a second: a unit is a residency of a schedule that is looked at, or two decisions of a search."""
 
 
-def packing_problem(
-    indexed: IndexedProblem, schedule: OperatorSchedule, capacity_bytes: int | None = None
-) -> PackingProblem:
-    """Return the packing that gives the schedule its addresses, a buffer per residency."""
+def packing_problem(indexed: IndexedProblem, schedule: OperatorSchedule) -> PackingProblem:
+    """Return the packing that gives a schedule in which nothing is overwritten its addresses: a buffer a residency."""
     buffers = tuple(Buffer(r.start, r.stop, indexed.sizes_bytes[r.tensor]) for r in schedule.residencies)
-    memory = indexed.memory
-    return PackingProblem(buffers, capacity_bytes or memory.capacity_bytes, memory.alignment_bytes)
+    return PackingProblem(buffers, indexed.memory.capacity_bytes, indexed.memory.alignment_bytes)
 
 
 def place_or_cut(
@@ -50,13 +48,13 @@ def place_or_cut(
     for _ in range(MOST_REPAIRS):
         if run.stop is not None or repair.is_spent(WHOLE_NODES):
             break
-        problem = packing_problem(indexed, repair.schedule)
-        if has_too_many_pairs(problem.buffers):
+        chains = chained(indexed, repair.schedule)
+        if has_too_many_pairs(chains.problem.buffers):
             break
-        attempt = Attempt(problem, run)
+        attempt = Attempt(chains.problem, run)
         attempt.go_on(WHOLE_NODES)
         if attempt.offsets_bytes is not None:
-            return repair.schedule, attempt.offsets_bytes
+            return repair.schedule, chains.offsets_bytes(attempt.offsets_bytes)
         stretch = attempt.stretch or hard_stretch(attempt.core, run, attempt.hardest_step)
         if not repair.mend(stretch):
             break
@@ -89,7 +87,7 @@ class ResidencyCut:
     @property
     def parts(self) -> tuple[PlannedResidency, PlannedResidency]:
         """What is left of the residency."""
-        return replace(self.residency, stop=self.last_use + 1), replace(self.residency, start=self.next_use)
+        return replace(self.residency, stop=self.last_use + 1), replace(self.residency, start=self.next_use, ties=())
 
 
 class Repair:
@@ -116,7 +114,7 @@ class Repair:
             if self._run.stop is not None or self.is_spent(WINDOW_NODES):
                 break
             mended = self._with(cuts)
-            problem = clipped(packing_problem(self._indexed, mended), stretch)
+            problem = clipped(chained(self._indexed, mended).problem, stretch)
             if finding_of(problem, self._run, WINDOW_NODES) is Knowledge.PACKED:
                 self.schedule = mended
                 return True

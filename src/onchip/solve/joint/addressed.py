@@ -252,9 +252,9 @@ class AddressedModel(PlaceVariables):
 
 
 def prove_with_addresses(incumbent: Incumbent) -> None:
-    """Let addresses join the model, between the bound and the best plan so far."""
+    """Let addresses join the model, between the bound and the best plan so far; it has no shared bytes."""
     indexed = incumbent.indexed
-    if incumbent.is_proven or not is_small_enough(indexed) or not cp_sat_is_within_reach(incumbent.run):
+    if incumbent.is_proven or any(indexed.overwritable_lists) or not is_small_enough(indexed) or not cp_sat_is_within_reach(incumbent.run):
         return
     result = AddressedModel(indexed, incumbent.lower_bound, incumbent.value).solve(incumbent.run)
     incumbent.stopped_by = result.stopped_by

@@ -14,8 +14,8 @@ from onchip.facts.indexed import IndexedProblem
 from onchip.solve.allocation.attempt import Attempt
 from onchip.solve.allocation.best_fit import has_too_many_pairs
 from onchip.solve.allocation.branching import Knowledge
+from onchip.solve.allocation.chains import chained
 from onchip.solve.allocation.cp_sat import pack_by_cp_sat
-from onchip.solve.allocation.repair import packing_problem
 from onchip.solve.joint.addressed import prove_with_addresses
 from onchip.solve.joint.incumbent import Incumbent
 from onchip.solve.joint.learning import ConflictLearning
@@ -58,6 +58,8 @@ class AddressSearch:
                 step()
 
     def _steps(self) -> list[Callable[[], None]]:
+        if any(self._indexed.overwritable_lists):
+            return [self._few_other_optima, self._leave_slack, self._many_other_optima]
         if not self._is_optimal:
             return [self._learn_conflicts, self._leave_slack]
         is_free = self._indexed.problem.order is Order.FREE
@@ -135,15 +137,16 @@ class AddressSearch:
 
     def _try_to_pack(self, schedule: OperatorSchedule, phase: str, work: float = QUICK_WORK) -> bool:
         """Offer the schedule as it stands if it packs: by branching first, then by another solver for so much work."""
-        problem = packing_problem(self._indexed, schedule)
-        if has_too_many_pairs(problem.buffers):
+        chains = chained(self._indexed, schedule)
+        if has_too_many_pairs(chains.problem.buffers):
             return False
-        attempt = Attempt(problem, self._run)
+        attempt = Attempt(chains.problem, self._run)
         finding = attempt.go_on(BRANCHING_NODES)
-        offsets_bytes = attempt.offsets_bytes
+        found = attempt.offsets_bytes
         if finding is Knowledge.OPEN:
-            packing = pack_by_cp_sat(problem, self._run, most_work=work).answer
-            offsets_bytes = packing.offsets_bytes if packing else None
-        if offsets_bytes is not None:
-            self._incumbent.offer(schedule, offsets_bytes, non_compulsory_cost(self._indexed, schedule), phase)
-        return offsets_bytes is not None
+            packing = pack_by_cp_sat(chains.problem, self._run, most_work=work).answer
+            found = packing.offsets_bytes if packing else None
+        if found is not None:
+            cost = non_compulsory_cost(self._indexed, schedule)
+            self._incumbent.offer(schedule, chains.offsets_bytes(found), cost, phase)
+        return found is not None

@@ -9,6 +9,7 @@ from onchip.answer.result import Status
 from onchip.arch.memory import Memory
 from onchip.facts.indexed import IndexedProblem
 from onchip.facts.merged_scratchpads import pooled
+from onchip.solve.allocation.chains import chained
 from onchip.solve.allocation.greedy_by_size import place_by_size
 from onchip.solve.allocation.pack import least_capacity, pack_schedule
 from onchip.solve.allocation.repair import packing_problem
@@ -47,7 +48,8 @@ def solve_peak(incumbent: Incumbent) -> None:
 def _pack_into_least_arena(incumbent: Incumbent, schedule: OperatorSchedule, peak_bytes: int) -> None:
     """Pack by size at once; then at the order's own peak if possible, else at a capacity found by bisection."""
     low, high = peak_bytes, incumbent.indexed.memory.capacity_bytes
-    by_size = place_by_size(packing_problem(incumbent.indexed, schedule))
+    chains = chained(incumbent.indexed, schedule)
+    by_size = chains.offsets_bytes(place_by_size(chains.problem))
     arena = arena_bytes(incumbent.indexed, schedule, by_size)
     if arena <= high:
         incumbent.offer(schedule, by_size, arena, "packed by size")

@@ -136,5 +136,15 @@ def joint_tensors(indexed: IndexedProblem) -> list[JointTensor]:
 
 def joint_operators(indexed: IndexedProblem) -> list[JointOperator]:
     """Return the operators as the search takes them."""
-    lists = zip(indexed.read_lists, indexed.write_lists, indexed.predecessor_lists, strict=True)
-    return [JointOperator(reads=reads, writes=writes, predecessors=befores) for reads, writes, befores in lists]
+    lists = zip(
+        indexed.read_lists, indexed.write_lists, indexed.predecessor_lists, indexed.overwritable_lists, strict=True
+    )
+    return [
+        JointOperator(
+            reads=reads,
+            writes=writes,
+            predecessors=befores,
+            overwritables=[(one.tensor, one.units, one.group) for one in inputs],
+        )
+        for reads, writes, befores, inputs in lists
+    ]

@@ -84,7 +84,20 @@ class Position:
         for tensor in operands:
             if tensor not in resident:
                 used += units[tensor]
-        return used if self._room.alignment_bytes == 1 else self._room.packed_bytes(chain(resident, operands), used)
+        inside = self._inside_others(operator)
+        used -= self._room.units_of_all(inside)
+        if self._room.alignment_bytes == 1:
+            return used
+        apart = (tensor for tensor in chain(resident, operands) if tensor not in inside)
+        return self._room.packed_bytes(apart, used)
+
+    def _inside_others(self, operator: int) -> tuple[int, ...]:
+        """Return what lies within other tensors while a ready operator overwrites what only it still reads."""
+        dead: dict[int, tuple[int, ...]] = {}
+        for one in self._indexed.overwritable_lists[operator]:
+            if self._unread[one.tensor] == 1:
+                dead.setdefault(one.group, one.inside)
+        return tuple(chain.from_iterable(dead.values()))
 
     def exchange(self, operator: int) -> tuple[list[int], list[int]]:
         """Return which tensors are resident after a ready operator only, and which before it only."""

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from onchip.answer.program import Allocate, Compute, Copy, Free, Instruction, Plan
 from onchip.arch.memory import DRAM
-from onchip.facts.indexed import IndexedProblem
+from onchip.facts.indexed import IndexedProblem, Overwritable
 from onchip.ir.tensor import Role
 
 
@@ -15,13 +15,15 @@ from onchip.ir.tensor import Role
 class PlannedResidency:
     """One tensor in scratchpad number `memory` over the half-open range of steps [start, stop).
 
-    It begins with the tensor's Compute if `start` is that step, else with a load.
+    It begins with the tensor's Compute if `start` is that step, else with a load. With `ties` (tensor, bytes) it
+    begins in bytes of what its operator reads, so many behind the address of each, which leave when that has run.
     """
 
     tensor: int
     start: int
     stop: int
     memory: int = 0
+    ties: tuple[tuple[int, int], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +40,7 @@ class OperatorSchedule:
 
 @dataclass(frozen=True, slots=True)
 class SearchMove:
-    """One step of a search: these tensors leave, by number, then the operator runs."""
+    """One step of a search: these tensors leave, by number, then the operator runs; what it reads is overwritten."""
 
     operator: int
     evicted: tuple[int, ...] = ()
@@ -47,20 +49,59 @@ class SearchMove:
 def schedule_of_moves(indexed: IndexedProblem, moves: Iterable[SearchMove]) -> OperatorSchedule:
     """Turn steps with evictions into residencies as short as their uses allow.
 
-    A tensor that is evicted has been useless since its last use, so its residency ends there.
+    A tensor that is evicted has been useless since its last use, so its residency ends there. Whatever nobody reads
+    any more is overwritten where it may be.
     """
     order: list[int] = []
     residencies: list[PlannedResidency] = []
     began: dict[int, int] = {}
     last_use: dict[int, int] = {}
+    ties = _Ties(indexed)
+
+    def end(tensor: int) -> None:
+        residencies.append(PlannedResidency(tensor, began.pop(tensor), last_use[tensor] + 1, 0, ties.of(tensor)))
+
     for step, move in enumerate(moves):
-        residencies.extend(PlannedResidency(t, began.pop(t), last_use[t] + 1) for t in move.evicted)
+        read = indexed.read_lists[move.operator]
+        for tensor in move.evicted:
+            if tensor not in read:
+                end(tensor)
         for tensor in indexed.operand_lists[move.operator]:
             began.setdefault(tensor, step)
             last_use[tensor] = step
+        ties.run(move)
+        for tensor in move.evicted:
+            if tensor in read:
+                end(tensor)
         order.append(move.operator)
-    residencies.extend(PlannedResidency(tensor, start, last_use[tensor] + 1) for tensor, start in began.items())
+    for tensor in tuple(began):
+        end(tensor)
     return OperatorSchedule(tuple(order), tuple(sorted(residencies, key=lambda r: (r.start, r.tensor, r.stop))))
+
+
+class _Ties:
+    """What lies in the bytes of what, as operators run; a tensor has its ties in its first residency."""
+
+    def __init__(self, indexed: IndexedProblem) -> None:
+        self._indexed = indexed
+        self._unread = [len(readers) for readers in indexed.reader_lists]
+        self._ties: dict[int, list[tuple[int, int]]] = {}
+
+    def run(self, move: SearchMove) -> None:
+        """Of each group overwrite what is evicted, or else the first that nobody reads any more."""
+        for tensor in self._indexed.read_lists[move.operator]:
+            self._unread[tensor] -= 1
+        groups: dict[int, Overwritable] = {}
+        for one in self._indexed.overwritable_lists[move.operator]:
+            if one.tensor in move.evicted or (self._unread[one.tensor] == 0 and one.group not in groups):
+                groups[one.group] = one
+        for one in groups.values():
+            for written, shift_bytes in one.ties:
+                self._ties.setdefault(written, []).append((one.tensor, shift_bytes))
+
+    def of(self, tensor: int) -> tuple[tuple[int, int], ...]:
+        """Return the ties of a residency that ends, once."""
+        return tuple(self._ties.pop(tensor, ()))
 
 
 def non_compulsory_cost(indexed: IndexedProblem, schedule: OperatorSchedule) -> int:
@@ -107,7 +148,7 @@ def compose(indexed: IndexedProblem, schedule: OperatorSchedule, offsets_bytes: 
     """Write the straight-line program; `offsets_bytes[i]` belongs to `schedule.residencies[i]`.
 
     In a step: loads and allocations of outputs, Compute, compulsory writes, the one spill of a tensor that is
-    loaded again, Free.
+    loaded again, Free. What is overwritten is spilled before that, and freed first.
     """
     return _Composer(indexed, schedule, offsets_bytes).plan()
 
@@ -129,10 +170,19 @@ class _Composer:
             starting[residency.start].append(residency)
             ending[residency.stop - 1].append(residency)
         for step, operator in enumerate(self._schedule.order):
-            self._begin(operator, starting[step])
-            self._run(step, operator)
+            overwritten = {tensor for residency in starting[step] for tensor, _ in residency.ties}
+            self._begin(operator, [residency for residency in starting[step] if not residency.ties])
+            stores = self._stored_after.get(step, ())
+            self._store(stored for stored in stores if stored.tensor in overwritten)
+            self._begin(operator, [residency for residency in starting[step] if residency.ties])
+            self._instructions.append(Compute(self._indexed.problem.graph.operators[operator].name))
             for residency in ending[step]:
-                self._free(residency)
+                if residency.tensor in overwritten:
+                    self._free(residency)
+            self._store(stored for stored in stores if stored.tensor not in overwritten)
+            for residency in ending[step]:
+                if residency.tensor not in overwritten:
+                    self._free(residency)
         return Plan(self._indexed.problem.memories, tuple(self._instructions))
 
     def _begin(self, operator: int, residencies: list[PlannedResidency]) -> None:
@@ -141,9 +191,8 @@ class _Composer:
             if self._indexed.producer[residency.tensor] != operator:
                 self._copy(residency.tensor, DRAM, self._memories[residency.memory])
 
-    def _run(self, step: int, operator: int) -> None:
-        self._instructions.append(Compute(self._indexed.problem.graph.operators[operator].name))
-        for residency in self._stored_after.get(step, ()):
+    def _store(self, residencies: Iterable[PlannedResidency]) -> None:
+        for residency in residencies:
             self._copy(residency.tensor, self._memories[residency.memory], DRAM)
 
     def _stores(self) -> dict[int, list[PlannedResidency]]:

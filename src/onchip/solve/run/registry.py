@@ -29,7 +29,8 @@ class Method:
     """A planning method and what it supports; what is not listed is refused, never skipped.
 
     The first of `orders` is taken where none is asked for. `scratchpads` is the most it plans for, None for any
-    number: to leave some out would be no optimum.
+    number: to leave some out would be no optimum. One that `shares_bytes` lets outputs lie in bytes of inputs, in
+    one scratchpad.
     """
 
     name: str
@@ -39,6 +40,7 @@ class Method:
     orders: tuple[Order, ...]
     scratchpads: int | None = 1
     placements: frozenset[Placement] = frozenset({Placement.DYNAMIC})
+    shares_bytes: bool = False
 
     def __call__(self, problem: Problem, run: Run) -> Result[Plan]:
         """Solve; raises UsageError for what the method does not support."""
@@ -61,6 +63,13 @@ class Method:
                 yield UsageError(
                     f"it does not support {asked}", place=f"--method {self.name}, {option}", expected=names
                 )
+        is_sharing = any(operator.in_place for operator in problem.graph.operators)
+        if is_sharing and not self.shares_bytes:
+            place, able = f"--method {self.name}, --share", ", ".join(_names_of_those_that_share())
+            yield UsageError("it lets nothing share bytes", place=place, expected=f"--share none, or {able}")
+        elif is_sharing and (len(problem.memories) > 1 or problem.placement is Placement.STATIC):
+            expected = "--share none, or one scratchpad and dynamic placement"
+            yield UsageError("bytes are shared within one scratchpad alone", place="--share", expected=expected)
         if self.scratchpads is not None and len(problem.memories) > self.scratchpads:
             names = ", ".join(memory.name for memory in problem.memories)
             yield UsageError(
@@ -81,6 +90,7 @@ METHODS: Mapping[str, Method] = {
             tuple(Order),
             scratchpads=None,
             placements=frozenset(Placement),
+            shares_bytes=True,
         ),
         Method(
             "paper",
@@ -147,6 +157,10 @@ METHODS: Mapping[str, Method] = {
         ),
     )
 }
+
+
+def _names_of_those_that_share() -> tuple[str, ...]:
+    return tuple(f"--method {name}" for name, method in METHODS.items() if method.shares_bytes)
 
 
 METHOD_PLUGINS: Final = PluginGroup[[], Method]("onchip.methods", Method)

@@ -93,8 +93,7 @@ class StreamingReplay(Replay):
             self.report.not_resident(Rule.FREED_NOT_RESIDENT, name, detail)
         else:
             residency = self._residencies[memory.name].pop(name)
-            self._addresses[memory.name].release(name, residency.start_bytes)
-            self.meter.end(tensor)
+            self._end(tensor, memory, residency)
 
     def _workspaces_are_those_of_the_operator_that_runs(self, operator: Operator) -> None:
         own = operator.name + WORKSPACE

@@ -1,0 +1,99 @@
+"""Which outputs may share bytes with which inputs, from the kinds of operators, shapes and sizes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from itertools import accumulate
+from math import prod
+from typing import Final
+
+from onchip.answer.sharing import NO_SHARING, Sharing
+from onchip.ir.graph import Graph
+from onchip.ir.operator import InPlace, Operator
+from onchip.ir.tensor import Tensor
+from onchip.ir.window import integer
+from onchip.lower.split.kinds import ELEMENTWISE
+
+ELEMENT_BY_ELEMENT: Final = ELEMENTWISE | {
+    *("BatchNormalization", "QLinearAdd", "QLinearMul", "QLinearSigmoid", "QLinearLeakyRelu", "RELU", "RELU6"),
+}
+"""Kinds each element of whose output follows from the elements in the same place of the inputs that are as large."""
+JOINS: Final = "Concat"
+PARTS: Final = "Split"
+
+
+@dataclass(frozen=True, slots=True)
+class SharedBytes:
+    """Gives each operator its pairs of an input and an output that may share bytes, and takes all others from it.
+
+    `declared` are the pairs of operators, by name, that a file states itself: they stand in place of what follows from
+    the kind, as far as these tensors are still what the operator reads and writes.
+    """
+
+    sharing: Sharing = NO_SHARING
+    declared: Mapping[str, tuple[InPlace, ...]] = field(default_factory=dict, hash=False)
+
+    def __call__(self, graph: Graph) -> Graph:
+        """The graph with its pairs."""
+        if self.sharing == NO_SHARING and not any(operator.in_place for operator in graph.operators):
+            return graph
+        operators = tuple(replace(one, in_place=tuple(self._pairs(one, graph))) for one in graph.operators)
+        return replace(graph, operators=operators)
+
+    def _pairs(self, operator: Operator, graph: Graph) -> Iterator[InPlace]:
+        if operator.name in self.declared:
+            if self.sharing.computes_in_place(operator.kind):
+                yield from (one for one in self.declared[operator.name] if _still_is(one, operator, graph))
+            return
+        if operator.kind in ELEMENT_BY_ELEMENT and self.sharing.computes_in_place(operator.kind):
+            yield from _as_large_as_the_output(operator, graph)
+        if operator.kind in (JOINS, PARTS) and self.sharing.is_alias(operator.kind):
+            yield from _parts_of_a_whole(operator, graph)
+
+
+def declared_in(graph: Graph) -> dict[str, tuple[InPlace, ...]]:
+    """Return the pairs that the operators of a graph have, by the names of those that have any."""
+    return {operator.name: operator.in_place for operator in graph.operators if operator.in_place}
+
+
+def _still_is(pair: InPlace, operator: Operator, graph: Graph) -> bool:
+    if pair.input not in operator.inputs or pair.output not in operator.outputs:
+        return False
+    return pair.shift_bytes != 0 or graph.tensor[pair.input].size_bytes == graph.tensor[pair.output].size_bytes
+
+
+def _as_large_as_the_output(operator: Operator, graph: Graph) -> Iterator[InPlace]:
+    """Yield each input that has an element for every element of the only output, and as many bytes."""
+    if len(operator.outputs) > 1:
+        return
+    written = graph.tensor[operator.outputs[0]]
+    for name in dict.fromkeys(operator.inputs):
+        read = graph.tensor[name]
+        if read.size_bytes == written.size_bytes and _elements(read) == _elements(written) is not None:
+            yield InPlace(name, written.name)
+
+
+def _elements(tensor: Tensor) -> int | None:
+    return None if tensor.shape is None else prod(tensor.shape)
+
+
+def _parts_of_a_whole(operator: Operator, graph: Graph) -> Iterator[InPlace]:
+    """Yield the parts of a concatenation, or split, along the first dimension of more than one element."""
+    names, (whole_name, *others) = operator.inputs, operator.outputs
+    if operator.kind == PARTS:
+        names, (whole_name, *others) = operator.outputs, operator.inputs
+    whole, parts = graph.tensor[whole_name], [graph.tensor[name] for name in names]
+    if others or len(set(names)) != len(names) or not _lie_behind_one_another(operator, whole, parts):
+        return
+    starts = accumulate((part.size_bytes for part in parts), initial=0)
+    for part, start in zip(parts, starts, strict=False):
+        yield InPlace(part.name, whole_name, -start) if operator.kind == JOINS else InPlace(whole_name, part.name, start)
+
+
+def _lie_behind_one_another(operator: Operator, whole: Tensor, parts: list[Tensor]) -> bool:
+    """Whether the bytes of the whole are those of the parts, one after another."""
+    if whole.shape is None or any(part.shape is None or len(part.shape) != len(whole.shape) for part in parts):
+        return False
+    axis = integer(operator, "axis", 0) % max(1, len(whole.shape))
+    return prod(whole.shape[:axis]) == 1 and sum(part.size_bytes for part in parts) == whole.size_bytes

@@ -1,0 +1,80 @@
+"""Outputs in bytes of their operator's inputs (rule 11): who lies in whose bytes, and what has to follow at once."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from onchip.ir.graph import Graph
+from onchip.verify.addresses import Addresses, LiveResidency
+from onchip.verify.reporting import Reporting
+from onchip.verify.rules import Rule
+
+
+@dataclass(slots=True)
+class _Lent:
+    """An input whose bytes are an output's, too: from its Allocate until the operator has run and the input is freed."""
+
+    operator: str
+    output: str
+    has_run: bool = False
+
+
+@dataclass(slots=True)
+class Overwritten:
+    """The inputs that are overwritten, by name; nothing but their operator, then their Free, may follow."""
+
+    graph: Graph
+    report: Reporting
+    _lent: dict[str, list[_Lent]] = field(default_factory=dict)
+
+    def take(
+        self, name: str, new: LiveResidency, addresses: Addresses, there: dict[str, LiveResidency]
+    ) -> tuple[list[str], int]:
+        """A residency of a tensor takes its addresses, where that is allowed those of what its operator reads.
+
+        Returns the names of what it overlaps otherwise, and how many bytes are shared from now on.
+        """
+        producer = self.graph.producer.get(name)
+        overlapped = addresses.take(name, new.start_bytes, new.stop_bytes)
+        pairs = {one.input: one.shift_bytes for one in producer.in_place if one.output == name} if producer else {}
+        lenders = [one for one in overlapped if one in pairs and there[one].start_bytes + pairs[one] == new.start_bytes]
+        if not overlapped or producer is None or set(lenders) != set(overlapped):
+            return overlapped, 0
+        shared = 0
+        for lender in lenders:
+            lent_bytes = addresses.lend(lender, new.start_bytes, new.stop_bytes)
+            there[lender].lent_bytes += lent_bytes
+            shared += lent_bytes
+            self._lent.setdefault(lender, []).append(_Lent(producer.name, name))
+        addresses.take(name, new.start_bytes, new.stop_bytes)
+        return [], shared
+
+    def copied(self, tensor: str) -> None:
+        """Neither of the two may be copied before the input is freed."""
+        for lender, lent in self._lent.items():
+            for one in lent:
+                if tensor in (lender, one.output):
+                    detail = f"copied while {one.output!r} lies in the bytes of {lender!r}, which is not freed"
+                    self.report.violation(Rule.OVERWRITTEN_NOT_FREED, tensor, detail)
+
+    def runs(self, operator: str) -> None:
+        """Only the operator that overwrites may run, once."""
+        for lender, lent in self._lent.items():
+            for one in lent:
+                if one.has_run or one.operator != operator:
+                    detail = f"{operator!r} runs while {one.output!r} lies in its bytes for {one.operator!r}"
+                    self.report.violation(Rule.OVERWRITTEN_NOT_FREED, lender, detail)
+                one.has_run = True
+
+    def freed(self, tensor: str) -> None:
+        """Its operator has to have run; the bytes are the output's alone from now on."""
+        for one in self._lent.pop(tensor, ()):
+            if not one.has_run:
+                detail = f"freed before {one.operator!r} has run, for which {one.output!r} lies in its bytes"
+                self.report.violation(Rule.OVERWRITTEN_NOT_FREED, tensor, detail)
+
+    def finish(self) -> None:
+        """The plan ends, and every input that was overwritten has been freed."""
+        for lender, (one, *_) in self._lent.items():
+            detail = f"the plan ends while {one.output!r} lies in its bytes"
+            self.report.of_plan(Rule.OVERWRITTEN_NOT_FREED, lender, detail)
