@@ -7,6 +7,7 @@ from bisect import bisect_left, insort
 from dataclasses import dataclass, replace
 
 from onchip.facts.indexed import IndexedProblem
+from onchip.solve.allocation.chains import chained
 from onchip.solve.run.compose import OperatorSchedule, PlannedResidency
 
 
@@ -24,9 +25,12 @@ def place_or_cut_by_time(
 
 @dataclass(slots=True)
 class _Placed:
+    """`ties` are those that were asked for; the residency has those that it has got."""
+
     residency: PlannedResidency
     offset: int
     end: int
+    ties: tuple[tuple[int, int], ...] = ()
     is_live: bool = True
 
 
@@ -92,17 +96,16 @@ class _TimeOrder:
         while self._waiting:
             residency = heapq.heappop(self._waiting)[-1]
             self._go_to(residency.start)
-            if residency.ties:
-                self._overwrite(residency)
-                continue
             size = self._indexed.sizes_bytes[residency.tensor]
+            if self._overwrites(residency, size):
+                continue
             offset = self._free.smallest_for(size)
             while offset is None and self._cut_cheapest():
                 offset = self._free.smallest_for(size)
             if offset is None:
                 self._place_step_anew(residency)
             else:
-                self._place(residency, offset)
+                self._place(replace(residency, ties=()), offset, residency.ties)
         found = sorted(self._placed, key=lambda one: (one.residency.start, one.residency.tensor))
         return OperatorSchedule(self._order, tuple(one.residency for one in found)), tuple(one.offset for one in found)
 
@@ -133,21 +136,25 @@ class _TimeOrder:
         one.is_live = False
         self._free.give_back(one.offset, one.end)
 
-    def _place(self, residency: PlannedResidency, offset: int) -> None:
+    def _place(self, residency: PlannedResidency, offset: int, ties: tuple[tuple[int, int], ...] = ()) -> None:
         number, end = len(self._placed), offset + self._indexed.sizes_bytes[residency.tensor]
-        self._placed.append(_Placed(residency, offset, end))
+        self._placed.append(_Placed(residency, offset, end, ties or residency.ties))
         self._live[residency.tensor] = number
         self._free.take(offset, end)
         self._new.append(number)
         heapq.heappush(self._by_stop, (residency.stop, number))
 
-    def _overwrite(self, residency: PlannedResidency) -> None:
-        """It takes over the bytes of an input that ends with this step, which is as large."""
-        ((tensor, _),) = residency.ties
-        number = self._live[tensor]
-        one = self._placed[number]
+    def _overwrites(self, residency: PlannedResidency, size: int) -> bool:
+        """Whether it takes over the bytes of an input that ends with this step, and is as large."""
+        if len(residency.ties) != 1:
+            return False
+        number = self._live[residency.ties[0][0]]
+        offset = self._placed[number].offset
+        if self._placed[number].end - offset != size:
+            return False
         self._end(number)
-        self._place(residency, one.offset)
+        self._place(residency, offset)
+        return True
 
     def _cut_cheapest(self) -> bool:
         """Let the cheapest of what began before leave after its last use; it comes back for the next one."""
@@ -165,15 +172,28 @@ class _TimeOrder:
 
     def _place_step_anew(self, residency: PlannedResidency) -> None:
         """All that is there begins in this step: take it up again, and set one upon the other."""
-        waiting = [self._entry(one) for one in (residency, *(self._placed[number].residency for number in self._new))]
+        new = (self._placed[number] for number in self._new)
+        waiting = [self._entry(one) for one in (residency, *(replace(one.residency, ties=one.ties) for one in new))]
         while self._waiting and self._waiting[0][0] == residency.start:
             waiting.append(heapq.heappop(self._waiting))
         del self._placed[len(self._placed) - len(self._new) :]
         self._free, self._new, self._by_stop, self._by_cost = self._all_free(), [], [], []
-        offset, alignment = 0, self._indexed.memory.alignment_bytes
-        for *_, one in sorted(waiting):
-            if one.ties:
-                self._overwrite(one)
-                continue
-            self._place(one, offset)
-            offset += -(-self._indexed.sizes_bytes[one.tensor] // alignment) * alignment
+        self._stack(tuple(one for *_, one in sorted(waiting)))
+
+    def _stack(self, residencies: tuple[PlannedResidency, ...]) -> None:
+        """Set one upon the other, what is tied as one; what is overwritten leaves its bytes to that at once."""
+        chains = chained(self._indexed, OperatorSchedule(self._order, residencies))
+        alignment, offset = chains.problem.alignment_bytes, 0
+        buffers = chains.problem.buffers
+        offsets = [0] * len(buffers)
+        for at in sorted(range(len(buffers)), key=lambda at: -buffers[at].size_bytes % alignment):
+            offsets[at] = offset
+            offset += -(-buffers[at].size_bytes // alignment) * alignment
+        overwritten = {tensor for one in residencies for tensor, _ in one.ties}
+        for one, start in zip(residencies, chains.offsets_bytes(offsets), strict=True):
+            if one.tensor in overwritten:
+                self._new.append(len(self._placed))
+                end = start + self._indexed.sizes_bytes[one.tensor]
+                self._placed.append(_Placed(one, start, end, one.ties, is_live=False))
+            else:
+                self._place(one, start)

@@ -16,7 +16,8 @@ from onchip.answer.result import Result, Status
 from onchip.facts.bit_masks import bits
 from onchip.facts.indexed import IndexedProblem
 from onchip.ir.tensor import Role
-from onchip.solve.joint.addressed_variables import PlaceVariables, StepPlace
+from onchip.solve.joint.addressed_ties import TieVariables
+from onchip.solve.joint.addressed_variables import StepPlace
 from onchip.solve.joint.incumbent import Incumbent
 from onchip.solve.run.compose import OperatorSchedule, PlannedResidency, non_compulsory_cost
 from onchip.solve.run.interruptible import cp_sat_is_within_reach, solve_for_result
@@ -42,7 +43,7 @@ def is_small_enough(indexed: IndexedProblem) -> bool:
     return indexed.operator_count * len(indexed.tensors) * len(indexed.views) <= LARGEST_MODEL
 
 
-class AddressedModel(PlaceVariables):
+class AddressedModel(TieVariables):
     """Per operator and step `runs`; per place whether the tensor is `at` it, begins there and how, its offset."""
 
     def __init__(self, indexed: IndexedProblem, lower_bound: int, upper_bound: int | None) -> None:
@@ -128,15 +129,10 @@ class AddressedModel(PlaceVariables):
         return stored
 
     def _residents_do_not_overlap(self) -> None:
-        self._offset = {}
-        for place in self._places:
-            view = self._indexed.views[place.memory]
-            last = (view.memory.capacity_bytes - view.sizes_bytes[place.tensor]) // view.memory.alignment_bytes
-            self._offset[place] = self._model.new_int_var(0, last, f"offset_{place}")
         for places in self._places_by_memory_and_step.values():
             self._model.add_no_overlap(
                 self._model.new_optional_fixed_size_interval_var(
-                    self._offset[place], self._units(place), self._at[place], f"range_{place}"
+                    self._offset[place], self._units(place), self._present[place], f"range_{place}"
                 )
                 for place in places
             )
@@ -147,7 +143,7 @@ class AddressedModel(PlaceVariables):
             room = self._indexed.views[memory].room
             short = [self._at[place] for place in places if room.may_end_short >> place.tensor & 1]
             one_more = self._model.new_bool_var("")
-            self._model.add(sum(self._units(p) * self._at[p] for p in places) <= room.capacity_units + one_more)
+            self._model.add(sum(self._units(p) * self._present[p] for p in places) <= room.capacity_units + one_more)
             self._model.add_bool_or(*short, one_more.negated())
 
     @cached_property
@@ -240,7 +236,8 @@ class AddressedModel(PlaceVariables):
                     last = [p for p in at if p.step >= first.step and (following is None or p.step < following.step)][
                         -1
                     ]
-                    residency = PlannedResidency(tensor, first.step, last.step + 1, memory)
+                    ties = tuple(tie for tie, literal in self._tied.get(first, ()) if solver.boolean_value(literal))
+                    residency = PlannedResidency(tensor, first.step, last.step + 1, memory, ties)
                     residencies[residency] = self._offset_bytes(solver, first)
         placed = sorted(residencies.items(), key=lambda pair: (pair[0].start, pair[0].tensor))
         offsets = tuple(offset for _, offset in placed)
@@ -252,9 +249,9 @@ class AddressedModel(PlaceVariables):
 
 
 def prove_with_addresses(incumbent: Incumbent) -> None:
-    """Let addresses join the model, between the bound and the best plan so far; it has no shared bytes."""
+    """Let addresses join the model, between the bound and the best plan so far."""
     indexed = incumbent.indexed
-    if incumbent.is_proven or any(indexed.overwritable_lists) or not is_small_enough(indexed) or not cp_sat_is_within_reach(incumbent.run):
+    if incumbent.is_proven or not is_small_enough(indexed) or not cp_sat_is_within_reach(incumbent.run):
         return
     result = AddressedModel(indexed, incumbent.lower_bound, incumbent.value).solve(incumbent.run)
     incumbent.stopped_by = result.stopped_by

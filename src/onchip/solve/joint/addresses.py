@@ -16,6 +16,7 @@ from onchip.solve.allocation.best_fit import has_too_many_pairs
 from onchip.solve.allocation.branching import Knowledge
 from onchip.solve.allocation.chains import chained
 from onchip.solve.allocation.cp_sat import pack_by_cp_sat
+from onchip.solve.allocation.tied import pack_with_ties
 from onchip.solve.joint.addressed import prove_with_addresses
 from onchip.solve.joint.incumbent import Incumbent
 from onchip.solve.joint.learning import ConflictLearning
@@ -59,7 +60,7 @@ class AddressSearch:
 
     def _steps(self) -> list[Callable[[], None]]:
         if any(self._indexed.overwritable_lists):
-            return [self._few_other_optima, self._leave_slack, self._many_other_optima]
+            return [self._few_other_optima, self._leave_slack, self._model]
         if not self._is_optimal:
             return [self._learn_conflicts, self._leave_slack]
         is_free = self._indexed.problem.order is Order.FREE
@@ -149,4 +150,14 @@ class AddressSearch:
         if found is not None:
             cost = non_compulsory_cost(self._indexed, schedule)
             self._incumbent.offer(schedule, chains.offsets_bytes(found), cost, phase)
-        return found is not None
+            return True
+        return self._packs_with_other_ties(schedule, phase, work)
+
+    def _packs_with_other_ties(self, schedule: OperatorSchedule, phase: str, work: float) -> bool:
+        """Whether it packs where less is overwritten, or in bytes that the chains leave unused."""
+        if not any(self._indexed.overwritable_lists):
+            return False
+        placed = pack_with_ties(self._indexed, schedule, self._run, work).answer
+        if placed is not None:
+            self._incumbent.offer(*placed, non_compulsory_cost(self._indexed, schedule), phase)
+        return placed is not None
