@@ -13,8 +13,9 @@ from onchip.facts.indexed import IndexedProblem
 from onchip.formats.own.bundled_networks import load_network
 from onchip.lower.fold.activations import fuse
 from onchip.solve.allocation.by_time import place_or_cut_by_time
+from onchip.solve.allocation.chains import packing_problem
 from onchip.solve.allocation.pack import pack, pack_schedule
-from onchip.solve.allocation.repair import packing_problem, place_or_cut
+from onchip.solve.allocation.repair import place_or_cut
 from onchip.solve.joint.search import BestFirstSearch
 from onchip.solve.run.budgets import roomy_problem
 from onchip.solve.run.compose import OperatorSchedule, compose, non_compulsory_cost, schedule_of_moves

@@ -166,7 +166,10 @@ class _Machine:
             overlapped = self._overlapped(places, outputs[0], offset)
             if all(name in shifts and at + shifts[name] == offset for name, at in overlapped):
                 for there, more in self._written(places, operator, outputs[1:]):
-                    if all(offset >= at + self._size(o) or at >= offset + self._size(outputs[0]) for o, at in there - places):
+                    if all(
+                        offset >= at + self._size(o) or at >= offset + self._size(outputs[0])
+                        for o, at in there - places
+                    ):
                         yield there | {(outputs[0], offset)}, more | {name for name, _ in overlapped}
 
     def _overwriting(self, places: Places, operator: Operator) -> Iterator[tuple[Places, frozenset[str]]]:

@@ -11,7 +11,7 @@ from onchip.arch.memory import Memory
 from onchip.facts.bounds import greatest_need
 from onchip.facts.indexed import IndexedProblem
 from onchip.solve.allocation.by_time import FreeRanges, place_or_cut_by_time
-from onchip.solve.allocation.repair import packing_problem
+from onchip.solve.allocation.chains import packing_problem
 from onchip.solve.run.compose import schedule_of_moves
 from onchip.solve.spilling.belady import belady_moves
 from oracles.one_scratchpad import random_graph

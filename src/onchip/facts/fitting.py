@@ -36,8 +36,7 @@ class _Fitting:
         self._alike = indexed.first_alike
         self._pinned_in = pinned_in
         written = indexed.write_lists[operator]
-        groups = {one.group: one.inside for one in reversed(indexed.overwritable_lists[operator])}
-        inside = {tensor for tensors in groups.values() for tensor in tensors}
+        inside = indexed.inside_others(operator)
         self._taken_in = {
             tensor: (indexed.written_in if tensor in written else indexed.read_in)[tensor]
             for tensor in indexed.operand_lists[operator]

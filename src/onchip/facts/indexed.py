@@ -204,6 +204,17 @@ class IndexedProblem:
             found.append(Overwritable(tensor, tuple(tied), inside, self.room.units_of_all(inside), group))
         return tuple(sorted(found, key=lambda one: (one.group, one.tensor)))
 
+    def required_bytes(self, operator: int) -> int:
+        """Return the packed bytes of an operator's operands alone, what may lie within others doing so."""
+        inside = self.inside_others(operator)
+        apart = [tensor for tensor in self.operand_lists[operator] if tensor not in inside]
+        return self.room.packed_bytes(apart, self.room.units_of_all(apart))
+
+    def inside_others(self, operator: int) -> frozenset[int]:
+        """Return the operands that may lie within others at once: where of each group the first is overwritten."""
+        groups = {one.group: one.inside for one in reversed(self.overwritable_lists[operator])}
+        return frozenset(tensor for tensors in groups.values() for tensor in tensors)
+
     @cached_property
     def reader_lists(self) -> tuple[tuple[int, ...], ...]:
         """Return for each tensor the operators that read it, ascending."""

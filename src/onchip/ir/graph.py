@@ -125,20 +125,15 @@ class Graph:
         """One of a pair lies within the other, whole; what shares bytes with two shares others, or has to choose."""
         for operator in self.operators:
             pairs = [(one, self._shared_range(operator, one)) for one in operator.in_place]
-            for (one, range_), (other, another) in combinations(pairs, 2):
-                is_apart = range_[1] <= another[0] or another[1] <= range_[0]
-                if one.output == other.output and range_ != another and not is_apart:
-                    what = f"{one.input!r} and {other.input!r} share some bytes of {one.output!r} each"
-                    raise GraphError(what, place=f"operator {operator.name!r}", expected="all the same, or none")
-                inputs = [pair.input for pair, _ in pairs]
-                if one.output == other.output and not is_apart and inputs.count(one.input) + inputs.count(other.input) > 2:
-                    what = f"{one.input!r} and {other.input!r} share bytes of {one.output!r}, and one of another output"
-                    raise GraphError(what, place=f"operator {operator.name!r}", expected="inputs of one pair each")
-                shift = other.shift_bytes - one.shift_bytes
-                is_apart = range_[1] <= another[0] + shift or another[1] + shift <= range_[0]
-                if one.input == other.input and not is_apart:
-                    what = f"{one.output!r} and {other.output!r} share bytes of {one.input!r}"
-                    raise GraphError(what, place=f"operator {operator.name!r}", expected="bytes of their own")
+            inputs = Counter(one.input for one in operator.in_place)
+            for (one, mine), (other, its) in combinations(pairs, 2):
+                is_choice = one.output == other.output and mine == its and inputs[one.input] == inputs[other.input] == 1
+                shift = other.shift_bytes - one.shift_bytes if one.output != other.output else 0
+                is_apart = mine[1] <= its[0] + shift or its[1] + shift <= mine[0]
+                if (one.output != other.output and one.input != other.input) or is_choice or is_apart:
+                    continue
+                what = f"{one.output!r} in place of {one.input!r} and {other.output!r} of {other.input!r} share bytes"
+                raise GraphError(what, place=f"operator {operator.name!r}", expected="bytes of their own, or a choice")
 
     def _shared_range(self, operator: Operator, one: InPlace) -> tuple[int, int]:
         """Which bytes of the output are the input's, too."""

@@ -88,7 +88,9 @@ def _parts_of_a_whole(operator: Operator, graph: Graph) -> Iterator[InPlace]:
         return
     starts = accumulate((part.size_bytes for part in parts), initial=0)
     for part, start in zip(parts, starts, strict=False):
-        yield InPlace(part.name, whole_name, -start) if operator.kind == JOINS else InPlace(whole_name, part.name, start)
+        yield (
+            InPlace(part.name, whole_name, -start) if operator.kind == JOINS else InPlace(whole_name, part.name, start)
+        )
 
 
 def _lie_behind_one_another(operator: Operator, whole: Tensor, parts: list[Tensor]) -> bool:

@@ -12,7 +12,7 @@ from onchip.verify.rules import Rule
 
 @dataclass(slots=True)
 class _Lent:
-    """An input whose bytes are an output's, too: from its Allocate until the operator has run and the input is freed."""
+    """An input whose bytes are an output's, too: from its Allocate until its operator has run and it is freed."""
 
     operator: str
     output: str

@@ -27,7 +27,7 @@ class Rule(StrEnum):
     BEYOND_CAPACITY = "beyond-capacity"  # it ends above the scratchpad's capacity
     OVERLAP = "overlap"  # it shares bytes with another residency of the same scratchpad, or a buffer with another
     ALLOCATED_TWICE = "allocated-twice"  # the tensor is resident in this scratchpad already
-    OVERWRITTEN_NOT_FREED = "overwritten-not-freed"  # an output in its bytes: its operator and Free do not follow at once
+    OVERWRITTEN_NOT_FREED = "overwritten-not-freed"  # an output lies in its bytes, and other things come first
     FREED_NOT_RESIDENT = "freed-not-resident"  # the tensor freed is not resident in this scratchpad
     PLACEMENT_NOT_STATIC = "placement-not-static"  # it has several, and one of them is over more than one operator
 

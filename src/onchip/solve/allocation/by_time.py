@@ -16,9 +16,10 @@ def place_or_cut_by_time(
 ) -> tuple[OperatorSchedule, tuple[int, ...]]:
     """Return a schedule that packs, and its offsets in bytes.
 
-    Each residency goes into the smallest gap that takes it, or into the bytes of what it overwrites. Where there is none, the cheapest of the residencies
-    that are there is cut at its idle stretch, again and again. If nothing is left to cut, all that is resident
-    begins in this very step; it is one operator's operands, placed anew with the most padding last, which fits.
+    Each residency goes into the bytes of what it overwrites, if that is as large, or into the smallest gap that takes
+    it. Where there is none, the cheapest of the residencies that are there is cut at its idle stretch, again and again.
+    If nothing is left to cut, all that is resident begins in this very step; it is one operator's operands, placed anew
+    with the most padding last, which fits.
     """
     return _TimeOrder(indexed, schedule).placed()
 
@@ -190,7 +191,7 @@ class _TimeOrder:
             offsets[at] = offset
             offset += -(-buffers[at].size_bytes // alignment) * alignment
         overwritten = {tensor for one in residencies for tensor, _ in one.ties}
-        for one, start in zip(residencies, chains.offsets_bytes(offsets), strict=True):
+        for one, start in zip(chains.schedule.residencies, chains.offsets_bytes(offsets), strict=True):
             if one.tensor in overwritten:
                 self._new.append(len(self._placed))
                 end = start + self._indexed.sizes_bytes[one.tensor]

@@ -21,14 +21,14 @@ SCHEDULE_NODES = 5_000_000
 
 def pack_schedule(
     indexed: IndexedProblem, schedule: OperatorSchedule, run: Run, capacity_bytes: int | None = None
-) -> tuple[int, ...] | None:
-    """Return the offsets in bytes of the schedule's residencies, None if none were found.
+) -> tuple[OperatorSchedule, tuple[int, ...]] | None:
+    """Return the schedule, with what is overwritten in it, and its offsets in bytes; None if none were found.
 
     `capacity_bytes` may be less than the scratchpad's.
     """
     chains = chained(indexed, schedule, capacity_bytes)
     packing = pack(chains.problem, run, SCHEDULE_NODES).answer
-    return None if packing is None else chains.offsets_bytes(packing.offsets_bytes)
+    return None if packing is None else (chains.schedule, chains.offsets_bytes(packing.offsets_bytes))
 
 
 def pack(problem: PackingProblem, run: Run, most_nodes: float = float("inf")) -> Result[Packing]:

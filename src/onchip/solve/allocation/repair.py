@@ -8,7 +8,6 @@ from dataclasses import dataclass, replace
 from heapq import nsmallest
 from itertools import combinations, pairwise
 
-from onchip.answer.packing import Buffer, PackingProblem
 from onchip.facts.indexed import IndexedProblem
 from onchip.solve.allocation.attempt import Attempt
 from onchip.solve.allocation.best_fit import has_too_many_pairs
@@ -26,12 +25,6 @@ CUTS_TO_PAIR = 8
 MOST_REPAIRS = 30
 QUICK_WORK = 200_000
 """About half a second: a unit is a residency of a schedule that is looked at, or two decisions of a search."""
-
-
-def packing_problem(indexed: IndexedProblem, schedule: OperatorSchedule) -> PackingProblem:
-    """Return the packing that gives a schedule in which nothing is overwritten its addresses: a buffer a residency."""
-    buffers = tuple(Buffer(r.start, r.stop, indexed.sizes_bytes[r.tensor]) for r in schedule.residencies)
-    return PackingProblem(buffers, indexed.memory.capacity_bytes, indexed.memory.alignment_bytes)
 
 
 def place_or_cut(
@@ -54,7 +47,7 @@ def place_or_cut(
         attempt = Attempt(chains.problem, run)
         attempt.go_on(WHOLE_NODES)
         if attempt.offsets_bytes is not None:
-            return repair.schedule, chains.offsets_bytes(attempt.offsets_bytes)
+            return chains.schedule, chains.offsets_bytes(attempt.offsets_bytes)
         stretch = attempt.stretch or hard_stretch(attempt.core, run, attempt.hardest_step)
         if not repair.mend(stretch):
             break

@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, TypeAlias
 
 from onchip.answer.result import Result, Status, Stop
-from onchip.facts.indexed import IndexedProblem, Overwritable
+from onchip.facts.indexed import IndexedProblem
 from onchip.solve.run.compose import OperatorSchedule, PlannedResidency
 from onchip.solve.run.interruptible import cp_sat_is_within_reach, solve_for_result
 from onchip.solve.run.limits import Run
@@ -57,28 +57,30 @@ class _TiedModel:
         return (self._indexed.memory.capacity_bytes - self._indexed.sizes_bytes[residency.tensor]) // self._alignment
 
     def _outputs_may_be_tied(self) -> None:
-        """To what ends with their step; of each group to one."""
+        """To what ends with their step, each to one of a group."""
         ending = {(one.tensor, one.stop): at for at, one in enumerate(self._residencies)}
         beginning = {(one.tensor, one.start): at for at, one in enumerate(self._residencies)}
         for step, operator in enumerate(self._schedule.order):
-            groups: dict[int, list[cp_model.IntVar]] = {}
+            groups: dict[tuple[int, int], list[cp_model.IntVar]] = {}
             for one in self._indexed.overwritable_lists[operator]:
-                if (one.tensor, step + 1) in ending:
-                    tie = self._tie(one, step, ending[one.tensor, step + 1], beginning)
-                    groups.setdefault(one.group, []).append(tie)
+                if (one.tensor, step + 1) not in ending:
+                    continue
+                lender = ending[one.tensor, step + 1]
+                for written, shift_bytes in one.ties:
+                    output = beginning[written, step]
+                    tie = self._tie(output, lender, shift_bytes)
+                    groups.setdefault((one.group, written), []).append(tie)
+                    inside = output if written in one.inside else lender
+                    self._inside.setdefault((inside, step), []).append(tie)
             for ties in groups.values():
                 self._model.add_at_most_one(ties)
 
-    def _tie(self, one: Overwritable, step: int, lender: int, beginning: dict[tuple[int, int], int]) -> cp_model.IntVar:
-        """Whether an input is overwritten in its last step."""
-        tie = self._model.new_bool_var(f"tie_{one.tensor}_{step}")
-        for written, shift_bytes in one.ties:
-            at = beginning[written, step]
-            difference = self._offsets[at] - self._offsets[lender]
-            self._model.add(difference == shift_bytes // self._alignment).only_enforce_if(tie)
-            self._ties.setdefault(at, []).append(((one.tensor, shift_bytes), tie))
-            inside = at if written in one.inside else lender
-            self._inside.setdefault((inside, step), []).append(tie)
+    def _tie(self, output: int, lender: int, shift_bytes: int) -> cp_model.IntVar:
+        """Whether an output lies in the bytes of an input in the last step of that."""
+        tie = self._model.new_bool_var(f"tie_{output}_{lender}")
+        difference = self._offsets[output] - self._offsets[lender]
+        self._model.add(difference == shift_bytes // self._alignment).only_enforce_if(tie)
+        self._ties.setdefault(output, []).append(((self._residencies[lender].tensor, shift_bytes), tie))
         return tie
 
     def _residencies_do_not_overlap(self) -> None:

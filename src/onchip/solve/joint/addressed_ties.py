@@ -33,26 +33,26 @@ class TieVariables(PlaceVariables):
         return self._model.new_int_var(0, last, f"offset_{place}")
 
     def _overwrite(self, inputs: tuple[Overwritable, ...], step: int, runs: cp_model.IntVar) -> None:
-        """Of each group of inputs one at most is overwritten when their operator runs in this step."""
-        groups: dict[int, list[cp_model.IntVar]] = {}
+        """Any outputs lie in an input when their operator runs in this step, each in one of those of a group."""
+        groups: dict[tuple[int, int], list[cp_model.IntVar]] = {}
         for one in inputs:
-            groups.setdefault(one.group, []).append(self._tie(one, step, runs))
+            for written, shift_bytes in one.ties:
+                tie = self._tie(StepPlace(one.tensor, 0, step), StepPlace(written, 0, step), shift_bytes)
+                self._model.add_implication(tie, runs)
+                groups.setdefault((one.group, written), []).append(tie)
+                inside = written if written in one.inside else one.tensor
+                self._inside.setdefault(StepPlace(inside, 0, step), []).append(tie)
         for ties in groups.values():
             self._model.add_at_most_one(ties)
 
-    def _tie(self, one: Overwritable, step: int, runs: cp_model.IntVar) -> cp_model.IntVar:
-        """It is there, its outputs lie in its bytes, and it leaves after the step."""
-        model, lender = self._model, StepPlace(one.tensor, 0, step)
-        tie = model.new_bool_var(f"tie_{lender}")
-        model.add_implication(tie, runs)
+    def _tie(self, lender: StepPlace, place: StepPlace, shift_bytes: int) -> cp_model.IntVar:
+        """The input is there, the output lies in its bytes, and it leaves after the step."""
+        model, tie = self._model, self._model.new_bool_var(f"tie_{lender}_{place}")
         model.add_implication(tie, self._at[lender])
-        after = StepPlace(one.tensor, 0, step + 1)
+        after = StepPlace(lender.tensor, 0, lender.step + 1)
         if after in self._at:
             model.add_bool_or(self._at[after].negated(), self._begins[after], tie.negated())
-        for written, shift_bytes in one.ties:
-            place = StepPlace(written, 0, step)
-            shift = shift_bytes // self._indexed.memory.alignment_bytes
-            model.add(self._offset[place] == self._offset[lender] + shift).only_enforce_if(tie)
-            self._tied.setdefault(place, []).append(((one.tensor, shift_bytes), tie))
-            self._inside.setdefault(place if written in one.inside else lender, []).append(tie)
+        shift = shift_bytes // self._indexed.memory.alignment_bytes
+        model.add(self._offset[place] == self._offset[lender] + shift).only_enforce_if(tie)
+        self._tied.setdefault(place, []).append(((lender.tensor, shift_bytes), tie))
         return tie

@@ -149,7 +149,7 @@ class AddressSearch:
             found = packing.offsets_bytes if packing else None
         if found is not None:
             cost = non_compulsory_cost(self._indexed, schedule)
-            self._incumbent.offer(schedule, chains.offsets_bytes(found), cost, phase)
+            self._incumbent.offer(chains.schedule, chains.offsets_bytes(found), cost, phase)
             return True
         return self._packs_with_other_ties(schedule, phase, work)
 

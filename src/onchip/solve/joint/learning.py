@@ -9,9 +9,9 @@ from onchip.answer.result import Status
 from onchip.facts.indexed import IndexedProblem
 from onchip.solve.allocation.attempt import Attempt
 from onchip.solve.allocation.branching import Knowledge
+from onchip.solve.allocation.chains import packing_problem
 from onchip.solve.allocation.cp_sat import pack_by_cp_sat
 from onchip.solve.allocation.postponed import core_of
-from onchip.solve.allocation.repair import packing_problem
 from onchip.solve.allocation.windows import unpackable_stretch
 from onchip.solve.joint.incumbent import Incumbent
 from onchip.solve.run.compose import OperatorSchedule, PlannedResidency

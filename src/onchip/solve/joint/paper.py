@@ -13,9 +13,9 @@ from onchip.answer.result import Result, Status, Stop
 from onchip.facts.fitting import operators_that_do_not_fit
 from onchip.facts.indexed import IndexedProblem
 from onchip.facts.windows import Windows
+from onchip.solve.allocation.chains import packing_problem
 from onchip.solve.allocation.greedy_by_size import place_by_size
 from onchip.solve.allocation.pack import pack_schedule
-from onchip.solve.allocation.repair import packing_problem
 from onchip.solve.joint.incumbent import Incumbent
 from onchip.solve.joint.mip import MipOutcome, UnfinishedModelError, solve_mip
 from onchip.solve.joint.paper_model import ActionModel, PaperModel, PeakModel
@@ -148,8 +148,8 @@ def _pack(incumbent: Incumbent, schedule: OperatorSchedule) -> None:
         if tighter is None:
             low = capacity + 1
         else:
-            arena = _arena(problem, tighter)
-            incumbent.offer(schedule, tighter, arena, "packed")
+            arena = _arena(problem, tighter[1])
+            incumbent.offer(*tighter, arena, "packed")
             high = arena - 1
         capacity = (low + high) // 2
 

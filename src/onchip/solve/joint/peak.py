@@ -9,10 +9,9 @@ from onchip.answer.result import Status
 from onchip.arch.memory import Memory
 from onchip.facts.indexed import IndexedProblem
 from onchip.facts.merged_scratchpads import pooled
-from onchip.solve.allocation.chains import chained
+from onchip.solve.allocation.chains import chained, packing_problem
 from onchip.solve.allocation.greedy_by_size import place_by_size
 from onchip.solve.allocation.pack import least_capacity, pack_schedule
-from onchip.solve.allocation.repair import packing_problem
 from onchip.solve.joint.addressed import prove_with_addresses
 from onchip.solve.joint.incumbent import Incumbent
 from onchip.solve.ordering.min_peak import min_peak_bytes, peak_of_order
@@ -50,18 +49,18 @@ def _pack_into_least_arena(incumbent: Incumbent, schedule: OperatorSchedule, pea
     low, high = peak_bytes, incumbent.indexed.memory.capacity_bytes
     chains = chained(incumbent.indexed, schedule)
     by_size = chains.offsets_bytes(place_by_size(chains.problem))
-    arena = arena_bytes(incumbent.indexed, schedule, by_size)
+    arena = arena_bytes(incumbent.indexed, chains.schedule, by_size)
     if arena <= high:
-        incumbent.offer(schedule, by_size, arena, "packed by size")
+        incumbent.offer(chains.schedule, by_size, arena, "packed by size")
         high = arena - 1
     capacity = low
     while low <= high and incumbent.run.stop is None:
-        offsets = pack_schedule(incumbent.indexed, schedule, incumbent.run, capacity)
-        if offsets is None:
+        packed = pack_schedule(incumbent.indexed, schedule, incumbent.run, capacity)
+        if packed is None:
             low = capacity + 1
         else:
-            arena = arena_bytes(incumbent.indexed, schedule, offsets)
-            incumbent.offer(schedule, offsets, arena, "packed")
+            arena = arena_bytes(incumbent.indexed, *packed)
+            incumbent.offer(*packed, arena, "packed")
             high = arena - 1
         capacity = min((low + high) // 2, low + low // 16)
 

@@ -14,7 +14,7 @@ from onchip.facts.bit_masks import bits
 from onchip.facts.indexed import IndexedProblem
 from onchip.solve.allocation.attempt import Attempt
 from onchip.solve.allocation.branching import Knowledge
-from onchip.solve.allocation.repair import packing_problem
+from onchip.solve.allocation.chains import packing_problem
 from onchip.solve.allocation.windows import finding_of
 from onchip.solve.joint.histories import START as NOTHING
 from onchip.solve.joint.histories import Histories, ResidencyHistory

@@ -69,7 +69,7 @@ class MinPeakSearch:
         No order has less than M_R, so the peak starts there and more moves are safe.
         """
         operators = range(self._indexed.operator_count)
-        required = max(map(self._position.need_bytes, operators))
+        required = max(map(self._indexed.required_bytes, operators))
         self._heap.append((required, 0, 0, self._here))
         self._least = {self._here.key: required}
         popped = 0

@@ -18,8 +18,9 @@ from onchip.answer.result import Result, Status
 from onchip.facts.fitting import operators_that_do_not_fit
 from onchip.facts.indexed import IndexedProblem
 from onchip.solve.allocation.best_fit import has_too_many_pairs
+from onchip.solve.allocation.chains import packing_problem
 from onchip.solve.allocation.greedy_by_size import order_by_size, place_by_size
-from onchip.solve.allocation.repair import packing_problem, place_or_cut
+from onchip.solve.allocation.repair import place_or_cut
 from onchip.solve.joint.incumbent import Incumbent
 from onchip.solve.ordering.given import with_order_settled
 from onchip.solve.run.compose import (

@@ -16,7 +16,7 @@ from onchip.facts.fitting import operators_that_do_not_fit, places_of_operands
 from onchip.facts.indexed import IndexedProblem
 from onchip.ir.tensor import Role
 from onchip.solve.allocation.attempt import Attempt
-from onchip.solve.allocation.repair import packing_problem
+from onchip.solve.allocation.chains import packing_problem
 from onchip.solve.allocation.windows import hard_stretch
 from onchip.solve.joint.incumbent import Incumbent
 from onchip.solve.ordering.given import with_order_settled
