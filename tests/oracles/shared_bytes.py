@@ -82,8 +82,7 @@ def least_shared_traffic(problem: Problem, *, with_addresses: bool = True) -> in
 def least_shared_arena(problem: Problem) -> int | None:
     """The least arena of any plan that moves only the compulsory; None if the capacity is too small."""
     machine = _Machine(problem, with_addresses=True, may_move=False)
-    alignment = problem.memories[0].alignment_bytes
-    capacities = range(alignment if alignment > 1 else 1, problem.memories[0].capacity_bytes + 1)
+    capacities = range(1, problem.memories[0].capacity_bytes + 1)
     return next((capacity for capacity in capacities if machine.least(capacity) is not None), None)
 
 

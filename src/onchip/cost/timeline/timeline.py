@@ -131,7 +131,8 @@ class _Memory:
 
     def begin(self, tensor: Tensor, start: int) -> None:
         stop = start + tensor.size_bytes
-        below = [place for place in self.freed if place.start < stop and start < place.stop]
+        others = (*self.freed, *self.held.values())  # what is held there is overwritten
+        below = [place for place in others if place.start < stop and start < place.stop]
         self.held[tensor.name] = _BusyPlace(start, stop, max((place.busy_until for place in below), default=0))
         # What the new place covers wholly is done with before the new one is.
         self.freed = [place for place in self.freed if place.start < start or place.stop > stop]

@@ -24,17 +24,15 @@ def pack_with_ties(
     schedule: OperatorSchedule,
     run: Run,
     most_work: float = float("inf"),
-    *,
-    least_arena: bool = False,
 ) -> Result[PlacedSchedule]:
     """Find offsets within the scratchpad, or prove that the residencies have none, whatever is tied.
 
-    The objective is the arena, and the least with `least_arena`. UNKNOWN where no time is left to load the solver, or
-    after so much work, as `solve_interruptibly` counts it.
+    There is no objective. UNKNOWN where no time is left to load the solver, or after so much work, as
+    `solve_interruptibly` counts it.
     """
     if not cp_sat_is_within_reach(run):
         return Result(Status.UNKNOWN, None, None, 0, run.seconds, METHOD, run.stop or Stop.TIME_LIMIT)
-    return _TiedModel(indexed, schedule).solve(run, most_work, least_arena=least_arena)
+    return _TiedModel(indexed, schedule).solve(run, most_work)
 
 
 class _TiedModel:
@@ -99,19 +97,12 @@ class _TiedModel:
                 ranges.append(range_)
         model.add_no_overlap_2d(lives, ranges)
 
-    def solve(self, run: Run, most_work: float, *, least_arena: bool) -> Result[PlacedSchedule]:
+    def solve(self, run: Run, most_work: float) -> Result[PlacedSchedule]:
+        """Solve for so much work."""
         from ortools.sat.python import cp_model
 
         solver = cp_model.CpSolver()
-        if least_arena:
-            self._model.minimize(self._arena())
         return solve_for_result(solver, self._model, run, METHOD, lambda: self._placed(solver), most_work)
-
-    def _arena(self) -> cp_model.IntVar:
-        arena = self._model.new_int_var(0, self._indexed.memory.capacity_bytes, "arena")
-        for residency, offset in zip(self._residencies, self._offsets, strict=True):
-            self._model.add(offset * self._alignment + self._indexed.sizes_bytes[residency.tensor] <= arena)
-        return arena
 
     def _placed(self, solver: cp_model.CpSolver) -> PlacedSchedule:
         residencies = tuple(

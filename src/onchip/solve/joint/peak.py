@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
+from typing import Final
 
 from onchip.answer.problem import Problem
 from onchip.answer.result import Status
@@ -12,6 +14,7 @@ from onchip.facts.merged_scratchpads import pooled
 from onchip.solve.allocation.chains import chained, packing_problem
 from onchip.solve.allocation.greedy_by_size import place_by_size
 from onchip.solve.allocation.pack import least_capacity, pack_schedule
+from onchip.solve.allocation.tied import pack_with_ties
 from onchip.solve.joint.addressed import prove_with_addresses
 from onchip.solve.joint.incumbent import Incumbent
 from onchip.solve.ordering.min_peak import min_peak_bytes, peak_of_order
@@ -19,6 +22,9 @@ from onchip.solve.run.compose import OperatorSchedule, PlannedResidency, SearchM
 from onchip.solve.run.interruptible import cp_sat_is_within_reach
 from onchip.solve.run.stage import without_figures
 from onchip.solve.spilling.kept_gaps import KeptGaps
+
+TIES_WORK: Final = 2.0
+"""Of CP-SAT, which counts about a second as 1."""
 
 
 def solve_peak(incumbent: Incumbent) -> None:
@@ -35,13 +41,28 @@ def solve_peak(incumbent: Incumbent) -> None:
         incumbent.is_infeasible = True
         return
     order = outcome.answer or tuple(range(indexed.operator_count))
+    schedule = schedule_of_moves(indexed, (SearchMove(operator) for operator in order))
     if len(indexed.views) > 1:
         _pack_into_several(incumbent, order)
     else:
-        schedule = schedule_of_moves(indexed, (SearchMove(operator) for operator in order))
+        if any(indexed.overwritable_lists):
+            _pack_apart(incumbent)
         _pack_into_least_arena(incumbent, schedule, peak_of_order(indexed, order))
+        if any(indexed.overwritable_lists) and not incumbent.is_proven:
+            most = (incumbent.value or capacity + 1) - 1
+            _narrow(incumbent, incumbent.lower_bound, most, lambda at: _packed_with_other_ties(incumbent, schedule, at))
     if outcome.status is Status.OPTIMAL:
         prove_with_addresses(incumbent)
+
+
+def _pack_apart(incumbent: Incumbent) -> None:
+    """Pack an order of least peak where nothing is overwritten: that is a plan, too, and often as good."""
+    graph = incumbent.indexed.problem.graph
+    operators = tuple(replace(operator, in_place=()) for operator in graph.operators)
+    apart = IndexedProblem.of(replace(incumbent.indexed.problem, graph=replace(graph, operators=operators)))
+    order = min_peak_bytes(apart.problem, without_figures(incumbent.run)).answer or range(apart.operator_count)
+    schedule = schedule_of_moves(apart, (SearchMove(operator) for operator in order))
+    _pack_into_least_arena(incumbent, schedule, peak_of_order(apart, tuple(order)))
 
 
 def _pack_into_least_arena(incumbent: Incumbent, schedule: OperatorSchedule, peak_bytes: int) -> None:
@@ -53,9 +74,16 @@ def _pack_into_least_arena(incumbent: Incumbent, schedule: OperatorSchedule, pea
     if arena <= high:
         incumbent.offer(chains.schedule, by_size, arena, "packed by size")
         high = arena - 1
+    _narrow(incumbent, low, high, lambda capacity: pack_schedule(incumbent.indexed, schedule, incumbent.run, capacity))
+
+
+def _narrow(
+    incumbent: Incumbent, low: int, high: int, pack: Callable[[int], tuple[OperatorSchedule, tuple[int, ...]] | None]
+) -> None:
+    """Pack at the least capacity at which that is found, from below at first, then halfway."""
     capacity = low
     while low <= high and incumbent.run.stop is None:
-        packed = pack_schedule(incumbent.indexed, schedule, incumbent.run, capacity)
+        packed = pack(capacity)
         if packed is None:
             low = capacity + 1
         else:
@@ -63,6 +91,16 @@ def _pack_into_least_arena(incumbent: Incumbent, schedule: OperatorSchedule, pea
             incumbent.offer(*packed, arena, "packed")
             high = arena - 1
         capacity = min((low + high) // 2, low + low // 16)
+
+
+def _packed_with_other_ties(
+    incumbent: Incumbent, schedule: OperatorSchedule, capacity_bytes: int
+) -> tuple[OperatorSchedule, tuple[int, ...]] | None:
+    """Choose what is overwritten, and the addresses, for so much work."""
+    problem = incumbent.indexed.problem
+    memory = replace(problem.memories[0], capacity_bytes=capacity_bytes)
+    smaller = IndexedProblem.of(replace(problem, memories=(memory,)))
+    return pack_with_ties(smaller, schedule, incumbent.run, TIES_WORK).answer
 
 
 def _unaligned(problem: Problem) -> Problem:
