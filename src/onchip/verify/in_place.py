@@ -64,7 +64,7 @@ class Overwritten:
                 if one.has_run or one.operator != operator:
                     detail = f"{operator!r} runs while {one.output!r} lies in its bytes for {one.operator!r}"
                     self.report.violation(Rule.OVERWRITTEN_NOT_FREED, lender, detail)
-                one.has_run = True
+                one.has_run = one.has_run or one.operator == operator
 
     def freed(self, tensor: str) -> None:
         """Its operator has to have run; the bytes are the output's alone from now on."""

@@ -1,0 +1,128 @@
+"""Which pairs of an input and an output follow from kinds and shapes, and what a file says instead."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+
+from onchip.answer.document import Granularity, Reading
+from onchip.answer.sharing import NO_SHARING, Share, Sharing
+from onchip.app.networks import read_network
+from onchip.errors import GraphError
+from onchip.formats.own.graph_json import graph_from_json, graph_to_json, write_graph
+from onchip.ir.graph import Graph
+from onchip.ir.operator import AttributeValue, InPlace, Operator
+from onchip.ir.tensor import Role, Tensor
+from onchip.lower.shared_bytes import SharedBytes
+
+ALL = Sharing.of(Share.ALL)
+
+
+def network(
+    kind: str,
+    read: Mapping[str, tuple[int, ...]],
+    written: Mapping[str, tuple[int, ...]],
+    pairs: tuple[InPlace, ...] = (),
+) -> Graph:
+    """One operator over bytes."""
+    attributes: dict[str, AttributeValue] = {"axis": 1}
+    tensors = [Tensor.of_shape(name, shape, 8, Role.INPUT) for name, shape in read.items()]
+    tensors += [Tensor.of_shape(name, shape, 8, Role.OUTPUT) for name, shape in written.items()]
+    operator = Operator("op", kind, tuple(read), tuple(written), (), attributes, in_place=pairs)
+    return Graph("small", tuple(tensors), (operator,))
+
+
+def pairs(graph: Graph, sharing: Sharing = ALL) -> list[tuple[str, str, int]]:
+    return [(one.input, one.output, one.shift_bytes) for one in SharedBytes(sharing)(graph).operators[0].in_place]
+
+
+MAP = (1, 4, 6)
+
+
+@pytest.mark.parametrize("kind", ["Relu", "Add", "Sigmoid", "Mul", "QuantizeLinear", "BatchNormalization"])
+def test_what_is_computed_element_by_element_overwrites_what_is_as_large(kind: str) -> None:
+    graph = network(kind, {"a": MAP, "b": (1, 4, 1)}, {"y": MAP})
+    assert pairs(graph) == [("a", "y", 0)]
+    assert pairs(graph, Sharing.of(Share.IN_PLACE)) == [("a", "y", 0)]
+    assert pairs(graph, Sharing((kind,), ())) == [("a", "y", 0)]
+    assert (
+        pairs(graph, Sharing(("Conv",), ())) == pairs(graph, Sharing.of(Share.ALIAS)) == pairs(graph, NO_SHARING) == []
+    )
+
+
+def test_either_of_two_may_be_overwritten() -> None:
+    assert pairs(network("Add", {"a": MAP, "b": MAP}, {"y": MAP})) == [("a", "y", 0), ("b", "y", 0)]
+
+
+@pytest.mark.parametrize("kind", ["Conv", "Softmax", "MaxPool", "Transpose", "Gemm"])
+def test_what_looks_at_other_elements_overwrites_nothing(kind: str) -> None:
+    assert pairs(network(kind, {"a": MAP}, {"y": MAP})) == []
+
+
+def test_parts_of_a_concatenation_lie_behind_one_another() -> None:
+    graph = network("Concat", {"a": (1, 4, 6), "b": (1, 2, 6)}, {"y": (1, 6, 6)})
+    assert pairs(graph) == [("a", "y", 0), ("b", "y", -24)]
+    assert pairs(graph, Sharing.of(Share.IN_PLACE)) == []
+
+
+def test_outputs_of_a_split_lie_within_its_input() -> None:
+    graph = network("Split", {"x": (1, 6, 6)}, {"a": (1, 4, 6), "b": (1, 2, 6)})
+    assert pairs(graph) == [("x", "a", 0), ("x", "b", 24)]
+
+
+@pytest.mark.parametrize("kind", ["Concat", "Split"])
+def test_what_is_interleaved_has_to_move(kind: str) -> None:
+    whole, parts = {"y": (2, 6, 6)}, {"a": (2, 4, 6), "b": (2, 2, 6)}
+    graph = network(kind, parts, whole) if kind == "Concat" else network(kind, whole, parts)
+    assert pairs(graph) == []
+
+
+def test_a_file_says_it_in_place_of_the_kind(tmp_path: Path) -> None:
+    path = tmp_path / "own.json"
+    write_graph(network("Softmax", {"a": MAP, "b": MAP}, {"y": MAP}, (InPlace("b", "y"),)), path)
+    for share, expected in ((Share.NONE, ()), (Share.ALL, (InPlace("b", "y"),)), (Share.ALIAS, ())):
+        reading = Reading(granularity=Granularity.RAW, sharing=Sharing.of(share))
+        assert read_network(str(path), reading).operators[0].in_place == expected
+
+
+def test_fusing_keeps_what_can_still_share(tmp_path: Path) -> None:
+    """A Relu joins the addition; of the convolution's pair nothing is left, as its output has gone."""
+    tensors = [Tensor.of_shape(name, MAP, 8, Role.INPUT) for name in ("a", "b")]
+    tensors += [Tensor.of_shape(name, MAP, 8, Role.ACTIVATION) for name in ("s",)]
+    graph = Graph(
+        "added",
+        (*tensors, Tensor.of_shape("y", MAP, 8, Role.OUTPUT)),
+        (
+            Operator("add", "Add", ("a", "b"), ("s",), in_place=(InPlace("a", "s"),)),
+            Operator("relu", "Relu", ("s",), ("y",)),
+        ),
+    )
+    path = tmp_path / "added.json"
+    write_graph(graph, path)
+    (fused,) = read_network(str(path), Reading(sharing=ALL)).operators
+    assert (fused.outputs, fused.in_place) == (("y",), ())
+
+
+def test_a_graph_file_keeps_its_pairs() -> None:
+    graph = network(
+        "Op", {"x": (1, 6, 6)}, {"a": (1, 4, 6), "b": (1, 2, 6)}, (InPlace("x", "a"), InPlace("x", "b", 24))
+    )
+    assert '"in_place": [["x", "a"], ["x", "b", 24]]' in graph_to_json(graph)
+    assert graph_from_json(graph_to_json(graph), "g.json") == graph
+
+
+@pytest.mark.parametrize(
+    ("own", "expected"),
+    [
+        ((InPlace("x", "nobody"),), "in place of 'x'.*expected an input, and an output"),
+        ((InPlace("x", "a"), InPlace("x", "a", 1)), "a pair is in place twice"),
+        ((InPlace("x", "a", 13),), "13 behind it; expected one within the other"),
+        ((InPlace("x", "a", -1),), "expected one within the other"),
+        ((InPlace("x", "a"), InPlace("x", "b", 23)), "share bytes; expected bytes of their own"),
+    ],
+)
+def test_pairs_that_cannot_be_are_refused(own: tuple[InPlace, ...], expected: str) -> None:
+    with pytest.raises(GraphError, match=expected):
+        network("Op", {"x": (1, 6, 6)}, {"a": (1, 4, 6), "b": (1, 2, 6)}, own)
