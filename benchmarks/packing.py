@@ -23,7 +23,7 @@ from onchip.facts.indexed import IndexedProblem
 from onchip.formats.minimalloc.reader import read_buffers
 from onchip.solve.allocation.attempt import Attempt
 from onchip.solve.allocation.branching import Knowledge
-from onchip.solve.allocation.repair import packing_problem
+from onchip.solve.allocation.chains import packing_problem
 from onchip.solve.joint.search import BestFirstSearch
 from onchip.solve.run.budgets import Budget, budgets_of, roomy_problem
 from onchip.solve.run.compose import schedule_of_moves

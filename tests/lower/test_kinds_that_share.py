@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from onchip.answer.document import Granularity, Reading
-from onchip.answer.sharing import NO_SHARING, Share, Sharing
 from onchip.app.networks import read_network
+from onchip.arch.sharing import NO_SHARING, Share, Sharing
 from onchip.errors import GraphError
 from onchip.formats.own.graph_json import graph_from_json, graph_to_json, write_graph
 from onchip.ir.graph import Graph

@@ -13,9 +13,9 @@ from onchip.answer.problem import Count, Order, Placement, Transfers
 from onchip.answer.program import Plan
 from onchip.answer.result import Status
 from onchip.answer.schedule import Schedule
-from onchip.answer.sharing import NO_SHARING, Sharing
 from onchip.answer.strategy import FusionStrategy
 from onchip.arch.accelerator import Accelerator
+from onchip.arch.sharing import NO_SHARING, Sharing
 from onchip.ir.layer import Layer
 
 AnswerT_co = TypeVar("AnswerT_co", covariant=True)

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
 from onchip.answer.document import Claim, PlanDocument, Reading, Source
-from onchip.answer.problem import Objective, Order, Placement, Problem
+from onchip.answer.problem import Count, Objective, Order, Placement, Problem
 from onchip.answer.program import Compute, Plan
 from onchip.answer.result import Result
 from onchip.app.insisted import ensure_reading_is
@@ -16,14 +16,16 @@ from onchip.app.networks import fitted_to_scratchpads, read_network
 from onchip.app.phases import phase
 from onchip.app.target import Target, TargetFinder
 from onchip.arch.accelerator import Accelerator
+from onchip.arch.sharing import Share, Sharing
 from onchip.clock import Deadline, Stopwatch
 from onchip.cost.transfer import transfers_of
 from onchip.errors import InputError, InternalError
 from onchip.facts.bounds import compulsory_bytes, greatest_need
 from onchip.formats.own.graph_json import graph_sha256
 from onchip.ir.graph import Graph
+from onchip.lower.shared_bytes import SharedBytes, declared_in
 from onchip.reports.program.execution import Execution
-from onchip.reports.program.outcome import Check, Description, Outcome, Seconds
+from onchip.reports.program.outcome import Check, Description, Outcome, Seconds, SharedNeed
 from onchip.reports.program.timing import Timing
 from onchip.solve.run.budgets import budgets_of, roomy_problem
 from onchip.solve.run.limits import Limits
@@ -42,7 +44,10 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """What `plan` is asked: a network, how to read it, what for, what is to be least, how to search."""
+    """What `plan` is asked: a network, how to read it, what for, what is to be least, how to search.
+
+    `share` says which bytes are shared; with None the accelerator does, where there is one, or else the reading.
+    """
 
     network: str
     reading: Reading = field(default_factory=Reading)
@@ -52,6 +57,18 @@ class Request:
     method: str = "exact"
     placement: Placement = Placement.DYNAMIC
     limits: Limits = field(default_factory=Limits)
+    share: Share | None = None
+
+    @property
+    def reading_as_shared(self) -> Reading:
+        """The reading, with what shares bytes; raises InputError for an accelerator that there is not."""
+        if self.share is not None:
+            return replace(self.reading, sharing=Sharing.of(self.share))
+        if self.target.accelerator is None:
+            return self.reading
+        from onchip.formats.own.accelerator_yaml import load_accelerator
+
+        return replace(self.reading, sharing=load_accelerator(self.target.accelerator).share)
 
 
 @phase("planning")
@@ -59,8 +76,8 @@ def plan_network(request: Request, start: RunStarter = silent_run) -> Outcome:
     """Read, solve, verify; raises InternalError if the plan found is not legal."""
     deadline = Deadline.after(request.limits.time_limit_seconds)
     method = method_named(request.method)
-    count = request.reading.count
-    graph, read_seconds = _timed(lambda: read_network(request.network, request.reading))
+    reading, count = request.reading_as_shared, request.reading.count
+    graph, read_seconds = _timed(lambda: read_network(request.network, reading))
     finder = TargetFinder(graph, count, request.limits, started_as_stage(start), deadline)
     (accelerator, min_peak_bytes), budget_seconds = _timed(
         lambda: finder.accelerator(request.target, request.objective)
@@ -70,7 +87,7 @@ def plan_network(request: Request, start: RunStarter = silent_run) -> Outcome:
     transfers = transfers_of(accelerator, request.objective)
     memories, objective = accelerator.scratchpads, request.objective
     whole = Problem(graph, memories, objective, order, count, transfers, request.placement)
-    problem, split_seconds = _timed(lambda: fitted_to_scratchpads(whole, request.network, request.reading))
+    problem, split_seconds = _timed(lambda: fitted_to_scratchpads(whole, request.network, reading))
     with start(request.limits, deadline) as run:
         result, solve_seconds = _timed(lambda: _with_problem(method(problem, run), problem))
     figures, verify_seconds = _timed(lambda: _verified(problem, result))
@@ -82,7 +99,7 @@ def plan_network(request: Request, start: RunStarter = silent_run) -> Outcome:
         greatest_need(problem),
         min_peak_bytes,
         figures,
-        _document(request.reading, accelerator, problem, result),
+        _document(reading, accelerator, problem, result),
     )
 
 
@@ -184,7 +201,20 @@ def describe_network(network: str, reading: Reading, limits: Limits, start: RunS
     deadline = Deadline.after(limits.time_limit_seconds)
     problem = roomy_problem(read_network(network, reading), reading.count)
     budgets = budgets_of(problem, limits, start, deadline)
-    return Description(problem, budgets.required, budgets.least_peak, compulsory_bytes(problem))
+    whole = read_network(network, replace(reading, sharing=Sharing.of(Share.ALL)))
+    needs: tuple[SharedNeed, ...] = ()
+    if any(operator.in_place for operator in whole.operators):
+        needs = tuple(_needs_with(share, whole, reading.count, limits, start, deadline) for share in Share)
+    return Description(problem, budgets.required, budgets.least_peak, compulsory_bytes(problem), needs)
+
+
+def _needs_with(
+    share: Share, whole: Graph, count: Count, limits: Limits, start: RunStarter, deadline: Deadline
+) -> SharedNeed:
+    """What a network needs that shares whatever it can, where it shares only so much."""
+    graph = SharedBytes(Sharing.of(share), declared_in(whole))(whole)
+    budgets = budgets_of(roomy_problem(graph, count), limits, start, deadline)
+    return SharedNeed(share, budgets.required_bytes, budgets.min_peak_bytes)
 
 
 def _with_problem(result: Result[Plan], problem: Problem) -> Result[Plan]:

@@ -8,6 +8,7 @@ from math import isfinite
 
 from onchip.arch.compute import ComputeArray
 from onchip.arch.memory import DRAM, Direction, Dma, Dram, Link, Memory, MemoryLevel, Port
+from onchip.arch.sharing import NO_SHARING, Sharing
 from onchip.errors import AcceleratorError
 
 
@@ -17,6 +18,7 @@ class Accelerator:
 
     `levels` are all memories on the chip, nearest the MACs first; the scratchpads are those of
     them that software addresses for `plan`, in the same order. Without levels, each scratchpad is one.
+    `share` says which kinds of operators its kernels compute in bytes of what they read.
     """
 
     name: str
@@ -27,6 +29,7 @@ class Accelerator:
     dram: Dram | None = None
     dma: Dma | None = None
     links: tuple[Link, ...] = ()
+    share: Sharing = NO_SHARING
 
     def __post_init__(self) -> None:
         place = f"accelerator {self.name!r}"

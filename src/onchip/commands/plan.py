@@ -11,7 +11,7 @@ import typer
 
 from onchip.answer.document import PlanDocument, Reading, Split
 from onchip.answer.problem import Count, Objective, Order, Placement
-from onchip.answer.sharing import Share, Sharing
+from onchip.arch.sharing import Share
 from onchip.commands.answer_files import AnswerFiles, command_line
 from onchip.commands.arguments import AsJson, LimitOptions, MemoryOptions, Network, ReadingOptions
 from onchip.commands.exit_code import code_of_result
@@ -40,10 +40,6 @@ class PlanReadingOptions(ReadingOptions):
         bool, typer.Option("--cap-tensors", help="Count larger tensors as large as the largest scratchpad.")
     ] = False
 
-    share: Annotated[
-        Share, typer.Option(help="Let outputs share bytes with inputs: computed in place, parts of a whole.")
-    ] = Share.NONE
-
     def __post_init__(self) -> None:
         if self.cap_tensors and self.split is not Split.NEVER:
             raise UsageError("both are given", place="--cap-tensors, --split", expected="one of them")
@@ -51,8 +47,7 @@ class PlanReadingOptions(ReadingOptions):
     @property
     def planned_reading(self) -> Reading:
         """The reading asked for, with what is done to tensors that fit nowhere; raises UsageError."""
-        sharing = Sharing.of(self.share)
-        return replace(self.reading, split=self.split, cap_tensors=self.cap_tensors, sharing=sharing)
+        return replace(self.reading, split=self.split, cap_tensors=self.cap_tensors)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -73,6 +68,13 @@ class PlanOptions:
     placement: Annotated[Placement, typer.Option(help="Tensors come and go, or have one place for life, or none.")] = (
         Placement.DYNAMIC
     )
+    share: Annotated[
+        Share | None,
+        typer.Option(
+            help="Which outputs share bytes with inputs: computed in place, or parts of a whole.",
+            show_default="as the accelerator says, else none",
+        ),
+    ] = None
     search: LimitOptions
     solver: Annotated[MipSolver, typer.Option(help="Who solves the program of --method paper.")] = MipSolver.CP_SAT
     output: Annotated[Path | None, typer.Option("--output", "-o", metavar="PLAN.json", help="Write the plan.")] = None
@@ -87,7 +89,7 @@ class PlanOptions:
 
         reading, limits = self.read_as.planned_reading, self.search.limits(self.solver)
         how = self.objective, self.order, self.method, self.placement
-        return Request(self.network, reading, self.memories.target, *how, limits)
+        return Request(self.network, reading, self.memories.target, *how, limits, self.share)
 
     @property
     def files(self) -> AnswerFiles:

@@ -8,7 +8,7 @@ from itertools import accumulate
 from math import prod
 from typing import Final
 
-from onchip.answer.sharing import NO_SHARING, Sharing
+from onchip.arch.sharing import NO_SHARING, Sharing
 from onchip.ir.graph import Graph
 from onchip.ir.operator import InPlace, Operator
 from onchip.ir.tensor import Tensor
@@ -42,14 +42,15 @@ class SharedBytes:
         return replace(graph, operators=operators)
 
     def _pairs(self, operator: Operator, graph: Graph) -> Iterator[InPlace]:
-        if operator.name in self.declared:
-            if self.sharing.computes_in_place(operator.kind):
-                yield from (one for one in self.declared[operator.name] if _still_is(one, operator, graph))
+        is_whole = operator.kind in (JOINS, PARTS)
+        if not (self.sharing.is_alias if is_whole else self.sharing.computes_in_place)(operator.kind):
             return
-        if operator.kind in ELEMENT_BY_ELEMENT and self.sharing.computes_in_place(operator.kind):
-            yield from _as_large_as_the_output(operator, graph)
-        if operator.kind in (JOINS, PARTS) and self.sharing.is_alias(operator.kind):
+        if operator.name in self.declared:
+            yield from (one for one in self.declared[operator.name] if _still_is(one, operator, graph))
+        elif is_whole:
             yield from _parts_of_a_whole(operator, graph)
+        elif operator.kind in ELEMENT_BY_ELEMENT:
+            yield from _as_large_as_the_output(operator, graph)
 
 
 def declared_in(graph: Graph) -> dict[str, tuple[InPlace, ...]]:

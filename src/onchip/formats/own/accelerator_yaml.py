@@ -14,6 +14,7 @@ from typing_extensions import TypedDict
 from onchip.arch.accelerator import Accelerator
 from onchip.arch.compute import ComputeArray
 from onchip.arch.memory import Access, Direction, Dma, Dram, Link, Memory, MemoryLevel, Operand, Port
+from onchip.arch.sharing import Sharing
 from onchip.errors import AcceleratorError, InputError
 from onchip.formats.files import read_file
 from onchip.formats.sizes import parse_size
@@ -80,6 +81,13 @@ class LinkFields(TypedDict):
     bits_per_cycle: NotRequired[int]
 
 
+class ShareFields(TypedDict, total=False):
+    """The kinds of operators whose kernels compute in place, and that are an alias; `*` is every kind that can be."""
+
+    in_place: list[str]
+    alias: list[str]
+
+
 class AcceleratorFields(TypedDict):
     """An accelerator file; the memories stand nearest the MACs first."""
 
@@ -92,6 +100,7 @@ class AcceleratorFields(TypedDict):
     dram: NotRequired[AccessFields]
     dma: NotRequired[DmaFields]
     links: NotRequired[list[LinkFields]]
+    share: NotRequired[ShareFields]
 
 
 def bundled_accelerators() -> tuple[str, ...]:
@@ -171,7 +180,10 @@ def _of_parts(fields: AcceleratorFields) -> partial[Accelerator]:
     dma = Dma(**fields["dma"]) if "dma" in fields else None
     links = tuple(_link(entry, field_path(("links", i))) for i, entry in enumerate(fields.get("links", ())))
     scratchpads = tuple(level.memory for level in levels if level.is_scratchpad)
-    return partial(Accelerator, fields["name"], scratchpads, levels, fields.get("clock_mhz"), array, dram, dma, links)
+    kinds = fields.get("share", {})
+    share = Sharing(tuple(kinds.get("in_place", ())), tuple(kinds.get("alias", ())))
+    clock_mhz = fields.get("clock_mhz")
+    return partial(Accelerator, fields["name"], scratchpads, levels, clock_mhz, array, dram, dma, links, share)
 
 
 def _array(fields: ArrayFields) -> ComputeArray:

@@ -11,6 +11,7 @@ from re import fullmatch
 from onchip.arch.accelerator import Accelerator
 from onchip.arch.compute import ComputeArray
 from onchip.arch.memory import Access, Link, MemoryLevel, Operand, Port
+from onchip.arch.sharing import Sharing
 from onchip.errors import AcceleratorError
 from onchip.formats.canonical import canonical_sha256
 from onchip.formats.own.accelerator_yaml import ACCELERATOR_FORMAT
@@ -47,6 +48,7 @@ def accelerator_fields(accelerator: Accelerator) -> dict[str, object]:
         "dram": dram and _present(_access_fields(dram.access, dram.ports)),
         "dma": dma and {"queues": dma.queues, "setup_cycles": dma.setup_cycles},
         "links": [_link_fields(link) for link in accelerator.links] or None,
+        "share": _share_fields(accelerator.share) or None,
     }
     return _present(fields)
 
@@ -75,6 +77,11 @@ def _level_fields(level: MemoryLevel) -> dict[str, object]:
 
 def _link_fields(link: Link) -> dict[str, object]:
     return _present({"source": link.source, "target": link.target, "bits_per_cycle": link.bits_per_cycle})
+
+
+def _share_fields(share: Sharing) -> dict[str, object]:
+    kinds = {"in_place": [*share.in_place], "alias": [*share.alias]}
+    return {name: listed for name, listed in kinds.items() if listed}
 
 
 def _access_fields(access: Access | None, ports: tuple[Port, ...]) -> dict[str, object]:

@@ -16,8 +16,8 @@ from onchip.answer.document import Claim, Granularity, PlanDocument, Reading, Sp
 from onchip.answer.problem import Count, Objective, Order, Placement, Rate, Transfers
 from onchip.answer.program import Plan
 from onchip.answer.result import Status
-from onchip.answer.sharing import NO_SHARING, Sharing
 from onchip.arch.memory import DRAM, Memory, Operand
+from onchip.arch.sharing import NO_SHARING, Sharing
 from onchip.errors import InputError, PlanError
 from onchip.formats.files import read_file
 from onchip.formats.own.document_fields import BindingFields, SourceFields, bindings_of, check_sizes, source_of

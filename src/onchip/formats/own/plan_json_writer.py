@@ -9,8 +9,8 @@ from pathlib import Path
 
 from onchip.answer.document import Claim, PlanDocument, Reading
 from onchip.answer.problem import Order, Placement, Rate
-from onchip.answer.sharing import NO_SHARING
 from onchip.arch.memory import Memory, Operand
+from onchip.arch.sharing import NO_SHARING
 from onchip.errors import PlanError
 from onchip.formats.canonical import to_json
 from onchip.formats.files import write_file

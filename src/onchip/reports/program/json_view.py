@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import asdict
 from typing import TypeAlias
 
 from onchip.answer.problem import Placement, Problem
@@ -126,6 +127,7 @@ def description_object(description: Description) -> Json:
         "min_peak_bytes": description.min_peak_bytes,
         "min_peak_range": [peak.lower_bound, peak.objective_value],
         "compulsory_bytes": description.compulsory_bytes,
+        "shared": [asdict(one) for one in description.needs],
         "largest_tensors": [
             {"name": tensor.name, "role": tensor.role, "shape": tensor.shape, "bytes": tensor.size_bytes}
             for tensor in largest_tensors(description)

@@ -8,6 +8,7 @@ from onchip.answer.document import PlanDocument
 from onchip.answer.problem import Objective, Problem
 from onchip.answer.program import Plan
 from onchip.answer.result import Result, Status
+from onchip.arch.sharing import Share
 from onchip.explanations.history import History
 from onchip.facts.bounds import OperatorNeed
 from onchip.verify.figures import Figures
@@ -94,13 +95,26 @@ class Check:
 
 
 @dataclass(frozen=True, slots=True)
+class SharedNeed:
+    """M_R and M_P in bytes (None where that is not proven) of a network in which outputs share bytes with inputs."""
+
+    share: Share
+    required_bytes: int
+    min_peak_bytes: int | None
+
+
+@dataclass(frozen=True, slots=True)
 class Description:
-    """What is in a network. `required` is M_R, `least_peak` is M_P as far as it was found."""
+    """What is in a network. `required` is M_R, `least_peak` is M_P as far as it was found.
+
+    `needs` are both for each way of sharing bytes; empty where nothing can be shared.
+    """
 
     problem: Problem
     required: OperatorNeed
     least_peak: Result[tuple[int, ...]]
     compulsory_bytes: int
+    needs: tuple[SharedNeed, ...] = ()
 
     @property
     def min_peak_bytes(self) -> int | None:

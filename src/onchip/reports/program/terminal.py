@@ -13,12 +13,13 @@ from onchip.answer.problem import Objective, Placement
 from onchip.answer.result import Status, Stop
 from onchip.arch.accelerator import Accelerator
 from onchip.arch.memory import Memory
+from onchip.arch.sharing import Share
 from onchip.facts.infeasible_operator import infeasible_operator
 from onchip.ir.tensor import Role
 from onchip.reports.program.infeasible import SPLIT, infeasible_words
 from onchip.reports.program.json_view import largest_tensors
 from onchip.reports.program.memories import arenas_words, links_words, memory_words
-from onchip.reports.program.outcome import Check, Description, Outcome
+from onchip.reports.program.outcome import Check, Description, Outcome, SharedNeed
 from onchip.reports.shared.words import amount, counted, printable
 
 WIDTH_OF_A_FILE = 120
@@ -154,12 +155,18 @@ def description_report(description: Description) -> tuple[RenderableType, ...]:
         ("M_P", _min_peak(description)),
         ("compulsory traffic", _bytes(description.compulsory_bytes)),
     ]
+    rows += [(f"--share {one.share}", _shared(one)) for one in description.needs if one.share is not Share.NONE]
     table = Table("largest tensors", "role", "shape", box=SIMPLE)
     table.add_column("bytes", justify="right")
     for tensor in largest_tensors(description):
         shape = "x".join(map(str, tensor.shape)) if tensor.shape is not None else "-"
         table.add_row(Text(printable(tensor.name), overflow="fold"), tensor.role, shape, f"{tensor.size_bytes:,}")
     return facts(rows), table
+
+
+def _shared(need: SharedNeed) -> str:
+    peak = "not proven" if need.min_peak_bytes is None else _bytes(need.min_peak_bytes)
+    return f"M_R {_bytes(need.required_bytes)}, M_P {peak}"
 
 
 def _min_peak(description: Description) -> str:
