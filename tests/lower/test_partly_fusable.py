@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from onchip.arch.memory import Operand
 from onchip.errors import InputError
 from onchip.formats.own.bundled_networks import load_network
 from onchip.ir.graph import Graph
@@ -11,6 +12,7 @@ from onchip.ir.operator import Operator
 from onchip.ir.tensor import Role, Tensor
 from onchip.lower.fold.activations import fuse
 from onchip.lower.layers.fusable_of import PartlyFusable, fusable_of, partly_fusable_of
+from onchip.lower.layers.layers_of import Precision
 from onchip.solve.stacks.stacks import legal_spans
 
 SHAPE = (1, 4, 6, 6)
@@ -69,8 +71,26 @@ def test_operators_outside_may_stand_beside_a_stack() -> None:
     assert found.network.outputs == ("d", "x")
 
 
-def test_a_network_of_which_nothing_can_be_fused_is_refused() -> None:
-    with pytest.raises(InputError, match="no operator is a layer"):
-        partly_fusable_of(chain("Softmax", "Softmax"))
+def test_of_a_network_of_which_nothing_can_be_fused_all_is_outside() -> None:
+    found = partly_fusable_of(chain("Softmax", "Softmax"))
+    assert [one.operator for one in found.outside] == ["a", "b"]
+    assert found.network.layers == ()
     with pytest.raises(InputError, match="Softmax 'a': it cannot be fused"):
         fusable_of(chain("Softmax", "Softmax"))
+
+
+def test_what_is_outside_moves_each_tensor_once_in_elements_of_the_bits_asked_for() -> None:
+    weight, outputs = Tensor.of_shape("w", (3, 3), 8, Role.PARAMETER), ("s", "t")
+    tensors = [Tensor.of_shape(name, SHAPE, 32, Role.OUTPUT) for name in outputs]
+    operator = Operator("s", "Twins", ("x", "x"), outputs, ("w", "w"))
+    graph = Graph("twins", (Tensor.of_shape("x", SHAPE, 8, Role.INPUT), weight, *tensors), (operator,))
+    elements = 4 * 6 * 6
+    for bits, own, wide in ((4, 4, 4), (None, 8, 32)):
+        (moved,) = partly_fusable_of(graph, Precision(bits)).network.moved
+        assert moved.name == "s"
+        assert moved.operands == (
+            (Operand.INPUT, elements * own),
+            (Operand.WEIGHT, -(-9 * own // 8) * 8),
+            (Operand.OUTPUT, elements * wide),
+            (Operand.OUTPUT, elements * wide),
+        )

@@ -43,10 +43,10 @@ class Problem:
     arcs: tuple[Arc[int], ...]
     last: int
     table: Table
-    zero: Criteria
+    begun: Criteria
 
     def solved(self, run: Run | None = None, ahead: int = 1) -> FoundWay[int]:
-        search = LazySearch(self.arcs, self.last, self.zero, Ledger(self.table), ahead)
+        search = LazySearch(self.arcs, self.last, self.begun, Ledger(self.table), ahead)
         return best_of([search], run or Run(), "")
 
     def every_way(self, place: int = 0) -> Iterator[tuple[int, ...]]:
@@ -62,7 +62,7 @@ class Problem:
         for way in self.every_way():
             costs = [cost for choice in way if (cost := self.table.true[choice]) is not None]
             if len(costs) == len(way):
-                values.append(value_of(sum_of([self.zero, *costs])))
+                values.append(value_of(sum_of([self.begun, *costs])))
         return min(values, default=None)
 
 
@@ -79,7 +79,8 @@ def problems(draw: st.DrawFn) -> Problem:
                 cost = draw(st.none() | st.tuples(*[st.integers(0, 9)] * criteria))
                 true[len(true)] = cost
     table = Table(true, {choice: draw(st.integers(0, 9)) for choice in true}, criteria)
-    return Problem(tuple(draw(st.permutations(arcs))), last, table, (0,) * criteria)
+    begun = draw(st.tuples(*[st.integers(0, 9)] * criteria))
+    return Problem(tuple(draw(st.permutations(arcs))), last, table, begun)
 
 
 @given(problems(), st.integers(1, 3))
@@ -92,7 +93,7 @@ def test_the_way_found_costs_what_the_best_of_all_does(problem: Problem, ahead: 
         assert found.way is not None
         assert (found.status, found.way.value, found.lower_bound) == (Status.OPTIMAL, best, best)
         costs = [problem.table.true[choice] for choice in found.way.choices]
-        assert found.way.cost == sum_of([problem.zero, *(cost for cost in costs if cost is not None)])
+        assert found.way.cost == sum_of([problem.begun, *(cost for cost in costs if cost is not None)])
 
 
 @given(problems())
@@ -122,21 +123,34 @@ def test_stopped_early_it_has_a_bound_and_perhaps_a_way(problem: Problem, rounds
         assert found.status in (Status.INFEASIBLE, Status.UNKNOWN)
 
 
-@given(st.lists(problems(), min_size=1, max_size=3).filter(lambda each: len({one.zero for one in each}) == 1))
+@given(st.lists(problems(), min_size=1, max_size=3).filter(lambda each: len({one.begun for one in each}) == 1))
 def test_of_several_searches_the_best(several: list[Problem]) -> None:
     """Choices get numbers of their own, so that all share one ledger."""
     true: dict[int, Criteria | None] = {}
     slack: dict[int, int] = {}
-    ledger = Ledger[int](Table(true, slack, len(several[0].zero)))
+    ledger = Ledger[int](Table(true, slack, len(several[0].begun)))
     searches = []
     for number, problem in enumerate(several):
         true.update({1000 * number + choice: cost for choice, cost in problem.table.true.items()})
         slack.update({1000 * number + choice: each for choice, each in problem.table.slack.items()})
         arcs = [Arc(a.source, a.target, tuple(1000 * number + choice for choice in a.choices)) for a in problem.arcs]
-        searches.append(LazySearch(arcs, problem.last, problem.zero, ledger))
+        searches.append(LazySearch(arcs, problem.last, problem.begun, ledger))
     found = best_of(searches, Run(), "")
     values = [value for problem in several if (value := problem.best_value()) is not None]
     assert (found.way.value if found.way else None) == min(values, default=None)
+
+
+def test_what_is_spent_beforehand_decides_which_product_is_least() -> None:
+    """(1, 9) is the lesser product; after (9, 0) were spent, (4, 4) is the better step."""
+    table = Table({0: (1, 9), 1: (4, 4)}, {0: 0, 1: 0}, 2)
+    ways = [Problem((Arc(0, 1, (0, 1)),), 1, table, begun).solved().way for begun in ((0, 0), (9, 0))]
+    assert [way and (way.choices, way.value) for way in ways] == [((0,), 9), ((1,), 52)]
+
+
+def test_without_steps_the_way_costs_what_it_begins_with() -> None:
+    found = Problem((), 0, Table({}, {}), (7,)).solved()
+    assert found.way is not None
+    assert (found.status, found.way.choices, found.way.value, found.lower_bound) == (Status.OPTIMAL, (), 7, 7)
 
 
 def test_a_choice_whose_bound_is_too_high_is_never_costed() -> None:
@@ -189,7 +203,7 @@ def improved(
     problem: Problem, run: Run | None = None, best: PathToPlace[int] | None = None, ahead: int = 1
 ) -> tuple[PathToPlace[int] | None, Ledger[int]]:
     ledger = Ledger[int](problem.table)
-    search = GuidedSearch(problem.arcs, problem.last, problem.zero, Estimates(ledger, kind_of), ahead, best)
+    search = GuidedSearch(problem.arcs, problem.last, problem.begun, Estimates(ledger, kind_of), ahead, best)
     return search.improve(run or Run(), ""), ledger
 
 
@@ -202,7 +216,7 @@ def test_the_way_that_estimates_lead_to_is_one_and_all_of_it_is_costed(problem: 
         return
     assert way.choices in set(problem.every_way())
     costs = [problem.table.true[choice] for choice in way.choices]
-    assert way.cost == sum_of([problem.zero, *(cost for cost in costs if cost is not None)])
+    assert way.cost == sum_of([problem.begun, *(cost for cost in costs if cost is not None)])
     assert None not in costs
     assert best is not None
     assert way.value >= best
@@ -211,7 +225,7 @@ def test_the_way_that_estimates_lead_to_is_one_and_all_of_it_is_costed(problem: 
 @given(problems())
 def test_from_there_on_the_best_is_proven_and_nothing_costed_twice(problem: Problem) -> None:
     start, ledger = improved(problem)
-    search = LazySearch(problem.arcs, problem.last, problem.zero, ledger)
+    search = LazySearch(problem.arcs, problem.last, problem.begun, ledger)
     found = best_of([search], Run(), "", start)
     assert (found.way.value if found.way else None) == problem.best_value()
     assert found.status in (Status.OPTIMAL, Status.INFEASIBLE)

@@ -45,13 +45,15 @@ class CostedStrategy:
 
     def figures(self, objective: FusionObjective) -> StrategyFigures:
         sums = total(cost.sums for cost in self.costs)
-        criteria = [objective.criteria(one.sums.energy_pj, one.sums.cycles, dram_bits_of(one)) for one in self.costs]
+        criteria = [
+            objective.criteria(one.sums.energy_pj, one.sums.cycles, dram_bits_of(one.sums)) for one in self.costs
+        ]
         return StrategyFigures(
             value_of(sum_of(criteria)),
             sums.energy_pj,
             sums.cycles,
             sums.macs,
-            sum(map(dram_bits_of, self.costs)),
+            sum(dram_bits_of(one.sums) for one in self.costs),
             sums.energies_by_name_pj,
             peak_bytes_of(self.costs),
         )

@@ -128,3 +128,19 @@ def test_what_costs_nothing_may_be_left_out_or_said() -> None:
     assert verify_strategy_claim(replace(claim, figures=said | {"energies_pj.buffer.weight": 0}), figures) == ()
     (found,) = verify_strategy_claim(replace(claim, figures=said | {"energies_pj.buffer.weight": 1}), figures)
     assert found.subject == "result.energies_pj.buffer.weight"
+
+
+def test_operators_outside_are_those_of_the_network_each_once() -> None:
+    machine = chip(MemoryLevel(Memory("buffer", 64), None), None)
+    stacks = at_home("buffer").stacks
+    found = {
+        outside: [
+            (one.rule, one.subject)
+            for one in verify_strategy(CHAIN, machine, FusionStrategy(stacks, (), outside), "st")
+        ]
+        for outside in (("s", "t"), ("s",), ("s", "t", "u"), ("s", "t", "s"), ())
+    }
+    missing = [(Rule.LAYER_MISSING, "s"), (Rule.LAYER_MISSING, "t")]
+    twice = [(Rule.OUT_OF_ORDER, "s")] * 2
+    unknown = [(Rule.UNKNOWN_LAYER, "u")]
+    assert list(found.values()) == [[], missing[1:], unknown, twice, missing]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from onchip.arch.memory import Operand
 from onchip.ir.layer import Layer
 from onchip.ir.window import Window
 
@@ -54,11 +55,24 @@ class NestInNetwork:
 
 
 @dataclass(frozen=True, slots=True)
+class MovedOperator:
+    """An operator outside of all stacks that only moves data: it reads and writes each operand once in DRAM.
+
+    `operands` are what it reads and then what it writes, each tensor once, with its bits: inputs, parameters as
+    weights, outputs.
+    """
+
+    name: str
+    operands: tuple[tuple[Operand, int], ...]
+
+
+@dataclass(frozen=True, slots=True)
 class FusedNetwork:
-    """Layers in an order in which they can run; `inputs` come from outside."""
+    """Layers in an order in which they can run; `inputs` come from outside, `moved` run beside the stacks."""
 
     inputs: tuple[MapInNetwork, ...]
     layers: tuple[NestInNetwork, ...]
+    moved: tuple[MovedOperator, ...] = ()
 
     @property
     def maps(self) -> Mapping[str, MapInNetwork]:

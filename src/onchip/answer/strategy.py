@@ -38,11 +38,13 @@ class FusionStrategy:
     """Stacks in the order in which they run, with a mapping for each different loop nest, homes and room in them.
 
     Every layer is in one of the stacks. `mappings` are empty where nothing is said of how layers run, as in older
-    files. Raises StrategyError for a layer in two stacks.
+    files. Operators that are `outside`, by name, run beside the stacks and only move data from and to DRAM. Raises
+    StrategyError for a layer in two stacks.
     """
 
     stacks: tuple[StackStrategy, ...]
     mappings: tuple[TileMapping, ...] = ()
+    outside: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         names = Counter(name for stack in self.stacks for name in stack.layers)

@@ -101,8 +101,9 @@ def replayed(document: StrategyDocument, network: FusableNetwork, accelerator: A
     Raises AcceleratorError for a machine on which no tile can be costed.
     """
     strategy, claim, claimed = document.answer, document.claim, tuple[Violation, ...]()
-    found = StrategyReplay(verify_strategy(layers_in_network(network), accelerator, strategy))
-    if not found.violations and not strategy.mappings:
+    outside = tuple(one.name for one in network.moved)
+    found = StrategyReplay(verify_strategy(layers_in_network(network), accelerator, strategy, outside))
+    if not found.violations and network.layers and not strategy.mappings:
         found.not_checked = (NO_MAPPINGS,)
     elif not found.violations:
         found = _run_by_mappings(document, network, accelerator)

@@ -24,6 +24,7 @@ from onchip.cost.layer.accounting import AccountingName
 from onchip.cost.layer.limits import array_of
 from onchip.cost.stack.cost import StackCost
 from onchip.cost.stack.machine import ensure_tiles_can_be_costed
+from onchip.cost.stack.moved import moved_sums
 from onchip.cost.stack.peaks import peak_bytes_of
 from onchip.cost.stack.sums import total
 from onchip.errors import InputError, InternalError, UsageError
@@ -37,12 +38,12 @@ from onchip.lower.layers.fusable_of import PartlyFusable, partly_fusable_of
 from onchip.lower.layers.layers_of import Precision
 from onchip.lower.stacks.replayed_network import layers_in_network
 from onchip.reports.shared.answer_check import AnswerCheck
-from onchip.reports.stack.outcome import CostedStack, FusionOutcome, TilingValue
+from onchip.reports.stack.outcome import CostedStack, FusionOutcome, OutsideOperator, TilingValue
 from onchip.solve.run.limits import Limits
 from onchip.solve.run.start import NoAnswerError, RunStarter, StoppedError, silent_run
 from onchip.solve.stacks.anytime import solve_in_time
 from onchip.solve.stacks.cost_table import CostingStoppedError
-from onchip.solve.stacks.costs import dram_bits_of
+from onchip.solve.stacks.costs import criteria_of, dram_bits_of
 from onchip.solve.stacks.mappers import check_rule_unrolls, mapper_named
 from onchip.solve.stacks.objective import FusionObjective, sum_of, value_of
 from onchip.solve.stacks.options import FusionOptions
@@ -121,7 +122,7 @@ def fuse_network(request: FusionRequest, start: RunStarter = silent_run) -> Fusi
         found.space,
         found.costed,
         accounting=request.accounting,
-        outside=problem.fusable.outside,
+        outside=_outside(problem),
     )
     if found.result.answer is None:
         return replace(outcome, why_not=in_time.why_not)
@@ -151,14 +152,15 @@ def check_mapped_again(
     """
     problem = _read(_asked_by(document, request), "reading.mapper")
     _ensure_same(document, problem)
-    violations = verify_strategy(layers_in_network(problem.network), problem.accelerator, document.answer)
+    network, outside = problem.network, tuple(one.name for one in problem.network.moved)
+    violations = verify_strategy(layers_in_network(network), problem.accelerator, document.answer, outside)
     figures = None if violations else _figures_mapped_again(document, problem, start)
     claim = document.claim
     if claim is not None:
         violations += verify_strategy_claim(claim, figures)
     recomputed = (strategy_figures_object(figures, problem.request.accounting),) if figures else ()
     claimed = (strategy_claim_object(claim),) if claim else ()
-    names = problem.network.name, problem.accelerator.name
+    names = network.name, problem.accelerator.name
     not_checked = (MAPPED_AGAIN.format(mapper=problem.mapper), *((BOUND,) if claim else ()))
     return AnswerCheck("strategy", *names, violations, recomputed, claimed, not_checked)
 
@@ -237,18 +239,24 @@ def _ensure_legal(problem: _Problem, document: StrategyDocument) -> None:
 
 
 def _figures(problem: _Problem, costs: Sequence[StackCost]) -> StrategyFigures:
-    """Sums over stacks; the objective of each is rounded before, as the search does."""
+    """Sums over stacks and what is moved beside them; the objective of each is rounded before, as the search does."""
     objective = problem.request.objective
-    rows = [(one.sums.energy_pj, one.sums.cycles, dram_bits_of(one)) for one in costs]
+    parts = [*(one.sums for one in costs), *moved_sums(problem.network.moved, problem.accelerator)]
+    sums = total(parts)
     return StrategyFigures(
-        value_of(sum_of([objective.criteria(*row) for row in rows])),
-        sum(energy_pj for energy_pj, _, _ in rows),
-        sum(cycles for _, cycles, _ in rows),
-        sum(one.sums.macs for one in costs),
-        sum(dram_bits for _, _, dram_bits in rows),
-        total(one.sums for one in costs).energies_by_name_pj,
+        value_of(sum_of([objective.zero, *(criteria_of(objective, one) for one in parts)])),
+        sum(one.energy_pj for one in parts),
+        sum(one.cycles for one in parts),
+        sums.macs,
+        dram_bits_of(sums),
+        sums.energies_by_name_pj,
         peak_bytes_of(costs),
     )
+
+
+def _outside(problem: _Problem) -> tuple[OutsideOperator, ...]:
+    sums = moved_sums(problem.network.moved, problem.accelerator)
+    return tuple(OutsideOperator(*both) for both in zip(problem.fusable.outside, sums, strict=True))
 
 
 def _costed(network: FusableNetwork, strategy: FusionStrategy, found: FusionResult) -> tuple[CostedStack, ...]:

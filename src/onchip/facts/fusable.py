@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from onchip.answer.fused_network import MovedOperator
 from onchip.errors import InputError
 from onchip.ir.layer import Layer
 from onchip.ir.window import Window
@@ -53,13 +54,15 @@ class FusableLayer:
 class FusableNetwork:
     """Layers in an order in which they can run; the `inputs` come from outside.
 
-    Its `outputs`, feature maps by name, leave it, whoever reads them; so does what nobody reads.
+    Its `outputs`, feature maps by name, leave it, whoever reads them; so does what nobody reads. Operators that are
+    `moved` run beside the layers: what they read leaves, what they write comes from outside.
     """
 
     name: str
     inputs: tuple[FeatureMap, ...]
     layers: tuple[FusableLayer, ...]
     outputs: tuple[str, ...] = ()
+    moved: tuple[MovedOperator, ...] = ()
     maps: Mapping[str, FeatureMap] = field(init=False, repr=False, compare=False)
     """All feature maps by name."""
     last_readers: Mapping[str, int] = field(init=False, repr=False, compare=False)

@@ -22,10 +22,13 @@ REAL_FIGURES = ("energy_pj", "latency_cycles", ENERGIES)
 
 
 def verify_strategy(
-    layers: Sequence[LayerInNetwork], accelerator: Accelerator, strategy: FusionStrategy
+    layers: Sequence[LayerInNetwork], accelerator: Accelerator, strategy: FusionStrategy, outside: Sequence[str] = ()
 ) -> tuple[Violation, ...]:
-    """Return all that is wrong; stacks are looked into only where they are made of the network's layers in order."""
-    found = [*_cover(layers, strategy)]
+    """Return all that is wrong; stacks are looked into only where they are made of the network's layers in order.
+
+    `outside` are the operators, by name, that have to run beside the stacks.
+    """
+    found = [*_cover(layers, strategy), *_beside(outside, strategy)]
     if not found:
         found += [*_branches(layers, strategy), *_tiles(layers, strategy), *_homes(layers, accelerator, strategy)]
     return tuple(found)
@@ -82,6 +85,17 @@ def _cover(layers: Sequence[LayerInNetwork], strategy: FusionStrategy) -> Iterat
     for at, name in enumerate(known):
         if later := [other for other in known[:at] if places[other] > places[name]]:
             yield Violation(Rule.OUT_OF_ORDER, name, f"it runs after {later[0]!r}")
+
+
+def _beside(outside: Sequence[str], strategy: FusionStrategy) -> Iterator[Violation]:
+    for name in strategy.outside:
+        if name not in outside:
+            yield Violation(Rule.UNKNOWN_LAYER, name, "the network has no such operator outside of all stacks")
+        if strategy.outside.count(name) > 1:
+            yield Violation(Rule.OUT_OF_ORDER, name, "it is outside of all stacks more than once")
+    for name in outside:
+        if name not in strategy.outside:
+            yield Violation(Rule.LAYER_MISSING, name, "it is neither in a stack nor outside of all")
 
 
 def _branches(layers: Sequence[LayerInNetwork], strategy: FusionStrategy) -> Iterator[Violation]:

@@ -85,7 +85,7 @@ class StrategyResultFields(TypedDict):
 
 
 class StrategyFields(TypedDict):
-    """A strategy file; the stacks stand in the order in which they run."""
+    """A strategy file; the stacks stand in the order in which they run, operators outside of them by name."""
 
     format: Literal["onchip-strategy"]
     version: Literal[1]
@@ -94,6 +94,7 @@ class StrategyFields(TypedDict):
     reading: NotRequired[StrategyReadingFields]
     stacks: list[StackFields]
     mappings: NotRequired[list[TileMappingFields]]
+    outside: NotRequired[list[str]]
     result: NotRequired[StrategyResultFields]
 
 
@@ -106,8 +107,8 @@ def strategy_from_json(text: str | bytes, file: str) -> StrategyDocument:
     """What `text` says; `file` is its name in errors. Raises StrategyError."""
     fields = parse(StrategyFields, STRATEGY_FORMAT, text, file)
     try:
-        if not fields["stacks"]:
-            raise StrategyError("it is empty", place="stacks", expected="at least one stack")
+        if not fields["stacks"] and not fields.get("outside"):
+            raise StrategyError("it is empty", place="stacks", expected="at least one stack, or operators outside")
         reading = fields.get("reading", {})
         mapper = reading.get("mapper", "exact")
         stacks = [_stack(entry, field_path(("stacks", index))) for index, entry in enumerate(fields["stacks"])]
@@ -117,7 +118,7 @@ def strategy_from_json(text: str | bytes, file: str) -> StrategyDocument:
             source_of(fields["network"], "network", StrategyError),
             source_of(fields["accelerator"], "accelerator", StrategyError),
             _reading(reading),
-            FusionStrategy(tuple(stacks), tuple(mappings)),
+            FusionStrategy(tuple(stacks), tuple(mappings), tuple(fields.get("outside", ()))),
             _claim(fields["result"], mapper) if "result" in fields else None,
             mapper,
             reading.get("model", CostModel.ONCHIP),

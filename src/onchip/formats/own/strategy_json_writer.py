@@ -35,6 +35,8 @@ def strategy_to_json(document: StrategyDocument) -> str:
     ]
     if document.answer.mappings:
         fields.append(f'"mappings": [{lines(map(_mapping_fields, document.answer.mappings), StrategyError)}]')
+    if document.answer.outside:
+        fields.append(f'"outside": {_json(list(document.answer.outside))}')
     if document.claim is not None:
         fields.append(f'"result": {_json(_claim_fields(document.claim))}')
     return "{" + ",\n ".join(fields) + "}\n"

@@ -20,6 +20,7 @@ from onchip.ir.tensor import Role
 from onchip.ir.window import Window, integers
 from onchip.lower.layers.fusable_views import Sight, cropped, reshaped, shape_of, with_channels
 from onchip.lower.layers.layers_of import PLAIN_BITS, LeftOut, Precision, layers_and_left_out
+from onchip.lower.layers.moved_operators import moved_operators
 from onchip.lower.layers.operands import nest_operands
 from onchip.lower.layers.sliding_windows import NoLayerError
 
@@ -51,6 +52,8 @@ def fusable_of(graph: Graph, precision: Precision = Precision()) -> FusableNetwo
         first = reading.outside[0]
         place, what = f"{first.kind} {first.operator!r}", f"it cannot be fused: {first.why}"
         raise InputError(what, file=graph.name, place=place, expected=_FUSABLE)
+    if not reading.inside:
+        raise InputError("no operator is a layer", file=graph.name, expected="at least one beside views")
     return reading.network()
 
 
@@ -66,7 +69,7 @@ class PartlyFusable:
 
 
 def partly_fusable_of(graph: Graph, precision: Precision = Precision()) -> PartlyFusable:  # noqa: B008 (frozen)
-    """As `fusable_of`, but that operators which cannot be fused stay outside. Raises InputError where all are."""
+    """As `fusable_of`, but that operators which cannot be fused stay outside; these may be all."""
     reading = _Reading(graph, *layers_and_left_out(graph), precision)
     reading.read()
     return PartlyFusable(reading.network(), tuple(reading.outside))
@@ -100,9 +103,7 @@ class _Reading:
                 self.inside.append(layer)
 
     def network(self) -> FusableNetwork:
-        """The layers; raises InputError where there are none."""
-        if not self.inside:
-            raise InputError("no operator is a layer", file=self.graph.name, expected="at least one beside views")
+        """The layers, and what is moved beside them."""
         outside = [self.graph.operator[one.operator] for one in self.outside]
         given = [tensor.name for tensor in self.graph.with_role(Role.INPUT) if self.graph.readers[tensor.name]]
         come = (*given, *(name for operator in outside for name in operator.outputs))
@@ -110,7 +111,8 @@ class _Reading:
         left = [tensor.name for tensor in self.graph.with_role(Role.OUTPUT)]
         left += [name for operator in outside for name in operator.inputs]
         outputs = dict.fromkeys(self.seen[name].whole.name for name in left if name in self.seen)
-        return FusableNetwork(self.graph.name, inputs, tuple(self.inside), tuple(outputs))
+        moved = moved_operators(self.graph, (one.operator for one in self.outside), self.precision.bits)
+        return FusableNetwork(self.graph.name, inputs, tuple(self.inside), tuple(outputs), moved)
 
     def _layer(self, operator: Operator) -> FusableLayer | None:
         """None for an operator that only changes how others see its input."""

@@ -35,7 +35,7 @@ def network_to_replay(network: FusableNetwork) -> FusedNetwork:
         )
         for layer in network.layers
     )
-    return FusedNetwork(tuple(map(_map, network.inputs)), layers)
+    return FusedNetwork(tuple(map(_map, network.inputs)), layers, network.moved)
 
 
 def _map(one: FeatureMap) -> MapInNetwork:

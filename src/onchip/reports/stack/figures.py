@@ -78,12 +78,10 @@ def network(outcome: FusionOutcome) -> Json:
 
 
 def energy_by_memory(outcome: FusionOutcome) -> Json:
-    """Draw the picojoules of each stack in a bar, by memory and MACs."""
+    """Draw the picojoules of each stack, and outside of all, in a bar, by memory and MACs."""
     names = [MACS, *memories_of(outcome.accelerator)]
     parts = {
-        name: [
-            sum(pj for (memory, _), pj in one.cost.sums.energies_pj.items() if memory == name) for one in outcome.stacks
-        ]
+        name: [sum(pj for (memory, _), pj in sums.energies_pj.items() if memory == name) for _, sums in outcome.bars]
         for name in names
     }
     return energy_bars(labels_of(outcome), parts, memory_paints(names))
@@ -91,7 +89,7 @@ def energy_by_memory(outcome: FusionOutcome) -> Json:
 
 def energy_by_cause(outcome: FusionOutcome) -> Json:
     """A bar for each stack: activations, weights, copies between memories, multiply-accumulates."""
-    parts = {str(cause): [one.cost.sums.energy_of(cause) for one in outcome.stacks] for cause in EnergyCause}
+    parts = {str(cause): [sums.energy_of(cause) for _, sums in outcome.bars] for cause in EnergyCause}
     return energy_bars(labels_of(outcome), parts, {str(cause): paint for cause, paint in CAUSE_PAINTS.items()})
 
 
@@ -117,8 +115,7 @@ def accesses(outcome: FusionOutcome) -> Json:
 def latency(outcome: FusionOutcome) -> Json:
     """A bar for each stack: where its cycles go."""
     parts = {
-        part.replace("_", " "): [getattr(one.cost.sums.latency, part) for one in outcome.stacks]
-        for part in LATENCY_PAINTS
+        part.replace("_", " "): [getattr(sums.latency, part) for _, sums in outcome.bars] for part in LATENCY_PAINTS
     }
     paints = {part.replace("_", " "): paint for part, paint in LATENCY_PAINTS.items()}
     return PartedBars(labels_of(outcome), parts, paints, "{:,.0f} cycles".format, "cycles").figure()
@@ -156,13 +153,8 @@ def memories_of(accelerator: Accelerator) -> list[str]:
 
 
 def labels_of(outcome: FusionOutcome) -> list[str]:
-    """Return the name of each stack: its number, first and last layer."""
-    return [f"{at}: {_named(one)}" for at, one in enumerate(outcome.stacks)]
-
-
-def _named(one: CostedStack) -> str:
-    layers = one.strategy.layers
-    return layers[0] if len(layers) == 1 else f"{layers[0]} \u2013 {layers[-1]}"
+    """Return the name of each stack, and of what is outside of all."""
+    return [label for label, _ in outcome.bars]
 
 
 def _said(each: TilingValue, unit: str) -> str:

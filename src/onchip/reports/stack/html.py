@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from onchip.answer.stacks import OverlapMode
+from onchip.arch.memory import DRAM
+from onchip.cost.stack.sums import FusedSums
 from onchip.reports.shared.page import Card, Json, Page
 from onchip.reports.shared.words import counted, percent, short_bytes, short_energy
 from onchip.reports.stack.figures import (
@@ -15,7 +17,7 @@ from onchip.reports.stack.figures import (
     memory_levels,
     network,
 )
-from onchip.reports.stack.outcome import CostedStack, FusionOutcome
+from onchip.reports.stack.outcome import CostedStack, FusionOutcome, OutsideOperator
 from onchip.reports.stack.picture import back_calculated
 from onchip.reports.stack.text import value_words
 
@@ -28,6 +30,7 @@ def fusion_html(outcome: FusionOutcome, command_line: str) -> str:
         "cards": _cards(outcome),
         "command_line": command_line,
         "space": outcome.space,
+        "outside": [_outside(one) for one in outcome.outside],
         "stacks": [_stack(outcome, at, facts) for at in range(len(outcome.stacks))],
     }
     return Page("strategy.html.j2", ("plain.js",), {"figures": facts}, values).html()
@@ -60,14 +63,31 @@ def _cards(outcome: FusionOutcome) -> list[Card]:
     whole = sum(layer.layer.macs for layer in outcome.network.layers)
     return [
         Card("stacks", f"{len(outcome.stacks)}", f"of {counted(len(outcome.network.layers), 'layer')}"),
-        Card("energy", short_energy(sums.energy_pj), f"{sums.energy_pj / sums.macs:.3g} pJ for a MAC"),
-        Card("cycles", f"{sums.cycles:,.0f}", f"{sums.latency.ideal / sums.cycles:.1%} at full use of the array"),
-        Card("MACs", f"{sums.macs / 1e6:,.0f} M", f"{sums.macs / whole:.3f} times those of the network"),
+        Card("energy", short_energy(sums.energy_pj), f"{sums.energy_pj / sums.macs:.3g} pJ for a MAC" if whole else ""),
+        Card("cycles", f"{sums.cycles:,.0f}", f"{_used(sums):.1%} at full use of the array"),
+        Card(
+            "MACs", f"{sums.macs / 1e6:,.0f} M", f"{sums.macs / whole:.3f} times those of the network" if whole else ""
+        ),
         Card("DRAM", short_bytes(dram_bytes), "read and written"),
         Card("tiles", f"{outcome.tiles:,}", counted(outcome.tile_types, "type")),
         Card("lower bound", bound, f"{gap}, objective {outcome.objective}"),
         Card("search", f"{result.seconds:.2f} s", f"{counted(outcome.costed, 'stack')} costed"),
     ]
+
+
+def _used(sums: FusedSums) -> float:
+    return sums.latency.ideal / sums.cycles if sums.cycles else 0.0
+
+
+def _outside(one: OutsideOperator) -> dict[str, object]:
+    return {
+        "operator": one.left_out.operator,
+        "kind": one.left_out.kind,
+        "why": one.left_out.why,
+        "moved": short_bytes(one.sums.moved_bits[DRAM] // 8),
+        "energy": short_energy(one.sums.energy_pj),
+        "cycles": f"{one.sums.cycles:,.0f}",
+    }
 
 
 def _stack(outcome: FusionOutcome, at: int, facts: Json) -> dict[str, object]:

@@ -34,13 +34,26 @@ class CostedStack:
     cost: StackCost
     tilings: tuple[TilingValue, ...] = ()
 
+    @property
+    def named(self) -> str:
+        """Its layer, or the first and the last one."""
+        layers = self.strategy.layers
+        return layers[0] if len(layers) == 1 else f"{layers[0]} \u2013 {layers[-1]}"
+
+
+@dataclass(frozen=True, slots=True)
+class OutsideOperator:
+    """An operator that runs beside the stacks, on tensors in DRAM: why, and what moving these costs."""
+
+    left_out: LeftOut
+    sums: FusedSums
+
 
 @dataclass(frozen=True, slots=True)
 class FusionOutcome:
-    """`stacks` are empty and `figures`, `document` None where there is no strategy; `why_not` says why.
+    """`figures` and `document` are None where there is no strategy; `why_not` says why.
 
-    `mapper` has mapped the layers of the strategy; operators that are `outside` run beside the stacks, on maps in DRAM,
-    and are in no figure.
+    `mapper` has mapped the layers of the strategy. There are no stacks where all operators are `outside`.
     """
 
     source: str
@@ -57,7 +70,7 @@ class FusionOutcome:
     document: StrategyDocument | None = None
     why_not: str | None = None
     accounting: str = "interpreter"
-    outside: tuple[LeftOut, ...] = ()
+    outside: tuple[OutsideOperator, ...] = ()
 
     @property
     def answer(self) -> FusionStrategy | None:
@@ -71,12 +84,19 @@ class FusionOutcome:
 
     @property
     def sums(self) -> FusedSums:
-        """The sums of all stacks together: energies, cycles, accesses."""
-        return total(one.cost.sums for one in self.stacks)
+        """The sums of all stacks and of what is outside of them: energies, cycles, accesses."""
+        return total((*(one.cost.sums for one in self.stacks), *(one.sums for one in self.outside)))
+
+    @property
+    def bars(self) -> tuple[tuple[str, FusedSums], ...]:
+        """The stacks by their labels, number, first and last layer, and what is outside of all of them together."""
+        found = [(f"{at}: {one.named}", one.cost.sums) for at, one in enumerate(self.stacks)]
+        outside = [("outside", total(one.sums for one in self.outside))] if self.outside else []
+        return (*found, *outside)
 
     @property
     def latency(self) -> FusedLatency:
-        """The cycles of all stacks, in their parts."""
+        """The cycles of all stacks and of what is outside of them, in their parts."""
         return self.sums.latency
 
     @property

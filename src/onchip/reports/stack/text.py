@@ -12,11 +12,12 @@ from rich.text import Text
 
 from onchip.answer.result import Status
 from onchip.answer.strategy import EnergyCause
+from onchip.arch.memory import DRAM
 from onchip.cost.stack.cost import TileTypeCost
-from onchip.cost.stack.sums import FusedLatency, FusedSums
+from onchip.cost.stack.sums import FusedLatency, FusedSums, total
 from onchip.reports.mapping.text import kinds_counted, objective_words
 from onchip.reports.shared.words import counted, percent, printable, short_amount, short_energy
-from onchip.reports.stack.outcome import CostedStack, FusionOutcome
+from onchip.reports.stack.outcome import CostedStack, FusionOutcome, OutsideOperator
 
 LATENCY_PARTS = ("ideal", "unused", "stall", "drain", "preload_and_offload", "copies")
 
@@ -24,12 +25,14 @@ LATENCY_PARTS = ("ideal", "unused", "stall", "drain", "preload_and_offload", "co
 def fusion_tables(outcome: FusionOutcome) -> Iterator[RenderableType]:
     """A row for each stack and the total; what it is proven among; why there is none."""
     result = outcome.result
-    if outcome.stacks:
-        table = Table(box=SIMPLE, show_footer=len(outcome.stacks) > 1, collapse_padding=True, pad_edge=False)
+    if outcome.answer is not None:
+        table = Table(box=SIMPLE, show_footer=len(outcome.bars) > 1, collapse_padding=True, pad_edge=False)
         for name, footer, is_number in _columns(outcome):
             table.add_column(name, footer, justify="right" if is_number else "left", no_wrap=is_number)
         for one in outcome.stacks:
             table.add_row(*_cells(one))
+        if outcome.outside:
+            table.add_row(*_outside_cells(outcome))
         yield table
     else:
         reason = f": {outcome.why_not}" if outcome.why_not else ""
@@ -40,15 +43,16 @@ def fusion_tables(outcome: FusionOutcome) -> Iterator[RenderableType]:
     yield Text(f"{result.status}: lower bound {bound}{gap}; {counted(outcome.costed, 'stack')} costed")
     yield Text(f"among {outcome.space}")
     if outcome.outside:
-        kinds = kinds_counted(outcome.outside)
-        yield Text(f"outside of all stacks, and in no figure: {counted(len(outcome.outside), 'operator')}: {kinds}")
+        kinds = kinds_counted([one.left_out for one in outcome.outside])
+        moved = short_amount(sum(one.sums.moved_bits[DRAM] for one in outcome.outside) // 8, "bytes")
+        yield Text(f"outside of all stacks, {moved} moved from and to DRAM: {_operators(outcome)}: {kinds}")
     yield Text(f"{result.seconds:.3f} seconds")
 
 
 def fusion_object(outcome: FusionOutcome) -> dict[str, object]:
     """One object; what there is none of is null."""
     result, figures = outcome.result, outcome.figures
-    sums = outcome.sums if outcome.stacks else None
+    sums = outcome.sums if outcome.figures else None
     return {
         "network": outcome.network.name,
         "accelerator": outcome.accelerator.name,
@@ -74,7 +78,7 @@ def fusion_object(outcome: FusionOutcome) -> dict[str, object]:
         "accesses": sums and _accesses(sums),
         "stacks": [_stack_object(one) for one in outcome.stacks],
         "costed_stacks": outcome.costed,
-        "outside": [asdict(one) for one in outcome.outside],
+        "outside": [_outside_object(one) for one in outcome.outside],
         "seconds": result.seconds,
         "error": outcome.why_not,
     }
@@ -83,6 +87,12 @@ def fusion_object(outcome: FusionOutcome) -> dict[str, object]:
 def value_words(value: int, unit: str) -> str:
     """A value of an objective, short, but every bit of DRAM's."""
     return f"{value:,} bits" if unit == "bits" else objective_words(value, unit)
+
+
+def _outside_object(one: OutsideOperator) -> dict[str, object]:
+    sums = one.sums
+    costs = {"energy_pj": sums.energy_pj, "latency_cycles": sums.cycles, "dram_bits": sums.moved_bits[DRAM]}
+    return {**asdict(one.left_out), **costs}
 
 
 def _stack_object(one: CostedStack) -> dict[str, object]:
@@ -176,3 +186,13 @@ def _cells(one: CostedStack) -> list[str]:
         short_energy(cost.sums.energy_of(EnergyCause.COPY)),
         one.strategy.output_home,
     ]
+
+
+def _outside_cells(outcome: FusionOutcome) -> list[str]:
+    sums = total(one.sums for one in outcome.outside)
+    cost = short_energy(sums.energy_pj), f"{round(sums.cycles):,}", short_energy(sums.energy_of(EnergyCause.COPY))
+    return [f"outside: {_operators(outcome)}", "", "", "", "", "0", *cost, DRAM]
+
+
+def _operators(outcome: FusionOutcome) -> str:
+    return counted(len(outcome.outside), "operator")

@@ -11,6 +11,7 @@ from onchip.cost.floors.unit_shares import AnyUnrolling, Sharing
 from onchip.cost.stack.conventions import OURS, Conventions
 from onchip.cost.stack.cost import StackCost, stack_cost
 from onchip.cost.stack.mapper import Mapper
+from onchip.cost.stack.sums import FusedSums
 from onchip.errors import InputError
 from onchip.facts.fusable import FusableNetwork
 from onchip.solve.stacks.bounds import StackBounds
@@ -66,7 +67,7 @@ class StackCosts:
         except InputError as error:
             self.refusals[choice] = error
             return None
-        return self.criteria_of(self.found[choice])
+        return criteria_of(self.objective, self.found[choice].sums)
 
     def cost(self, choice: StackChoice) -> StackCost:
         """Raises InputError where nothing fits."""
@@ -87,11 +88,12 @@ class StackCosts:
             resident_bits,
         )
 
-    def criteria_of(self, cost: StackCost) -> Criteria:
-        """Return a cost in whole numbers, one for each criterion of the objective."""
-        return self.objective.criteria(cost.sums.energy_pj, cost.sums.cycles, dram_bits_of(cost))
+
+def criteria_of(objective: FusionObjective, sums: FusedSums) -> Criteria:
+    """Return what one stack costs in whole numbers, one for each criterion of the objective."""
+    return objective.criteria(sums.energy_pj, sums.cycles, dram_bits_of(sums))
 
 
-def dram_bits_of(cost: StackCost) -> int:
+def dram_bits_of(sums: FusedSums) -> int:
     """What DRAM reads and writes."""
-    return cost.sums.moved_bits.get(DRAM, 0)
+    return sums.moved_bits.get(DRAM, 0)

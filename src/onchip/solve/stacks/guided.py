@@ -58,11 +58,14 @@ class Estimates(Generic[ChoiceT]):
 
 @dataclass(slots=True)
 class GuidedSearch(Generic[ChoiceT]):
-    """Ways from place 0 to `last`. So many choices are costed at a time (`ahead`), where there are as many."""
+    """Ways from place 0 to `last`, which begin with the cost `begun`.
+
+    So many choices are costed at a time (`ahead`), where there are as many.
+    """
 
     arcs: Sequence[Arc[ChoiceT]]
     last: int
-    zero: Criteria
+    begun: Criteria
     estimates: Estimates[ChoiceT]
     ahead: int = 1
     best: PathToPlace[ChoiceT] | None = None
@@ -92,7 +95,7 @@ class GuidedSearch(Generic[ChoiceT]):
         while run.stop is None:
             run.report(self.best.value if self.best else None, 0, phase)
             at_most = self.best.value if self.best else None
-            way = cheapest_way(self.arcs, self._fronts, self.last, self.zero, at_most)
+            way = cheapest_way(self.arcs, self._fronts, self.last, self.begun, at_most)
             known = self.estimates.ledger.known
             unknown = [choice for choice in way.choices if choice not in known] if way else []
             if way is None or not unknown:
@@ -113,7 +116,7 @@ class GuidedSearch(Generic[ChoiceT]):
 
     def _offer(self, way: PathToPlace[ChoiceT]) -> None:
         """The same choices at their costs, if they all can be."""
-        found: PathToPlace[ChoiceT] = PathToPlace(self.zero)
+        found: PathToPlace[ChoiceT] = PathToPlace(self.begun)
         for choice in way.choices:
             cost = self.estimates.ledger.true(choice)
             if cost is None:

@@ -38,7 +38,9 @@ class NoBoundError(Exception):
 
 @dataclass(slots=True)
 class LazySearch(Generic[ChoiceT]):
-    """Ways from place 0 to `last`. So many choices are costed at a time (`ahead`), where there are as many.
+    """Ways from place 0 to `last`, which begin with the cost `begun`.
+
+    So many choices are costed at a time (`ahead`), where there are as many.
 
     Where one stands for many choices, or the run has to stop, these are looked at only when the cheapest way leads
     over it. All is looked at before anything is proven, whatever the time, unless no bound is needed: then
@@ -47,7 +49,7 @@ class LazySearch(Generic[ChoiceT]):
 
     arcs: Sequence[Arc[ChoiceT]]
     last: int
-    zero: Criteria
+    begun: Criteria
     ledger: Ledger[ChoiceT]
     ahead: int = 1
     run: Run = field(default_factory=Run)
@@ -140,9 +142,9 @@ class LazySearch(Generic[ChoiceT]):
         return list(islice((choice for _, choice in best if not self.ledger.costs.parts(choice)), room))
 
     def _find_ways(self) -> None:
-        self.best = cheapest_way(self.arcs, self._known, self.last, self.zero)
+        self.best = cheapest_way(self.arcs, self._known, self.last, self.begun)
         at_most = None if self.best is None else self.best.value
-        self.way = cheapest_way(self.arcs, self._fronts, self.last, self.zero, at_most)
+        self.way = cheapest_way(self.arcs, self._fronts, self.last, self.begun, at_most)
 
 
 def best_of(

@@ -12,13 +12,14 @@ from onchip.answer.strategy import FusionStrategy
 from onchip.arch.accelerator import Accelerator
 from onchip.arch.memory import DRAM
 from onchip.cost.stack.cost import StackCost
+from onchip.cost.stack.moved import moved_sums
 from onchip.facts.fusable import FusableNetwork
 from onchip.solve.run.limits import Run
 from onchip.solve.run.stage import without_bound
 from onchip.solve.stacks.cost_table import Ledger
-from onchip.solve.stacks.costs import StackCosts
+from onchip.solve.stacks.costs import StackCosts, criteria_of
 from onchip.solve.stacks.guided import Estimates, GuidedSearch
-from onchip.solve.stacks.objective import Criteria
+from onchip.solve.stacks.objective import Criteria, FusionObjective, sum_of
 from onchip.solve.stacks.options import OPTIMAL, Combination, FusionOptions
 from onchip.solve.stacks.search import FoundWay, LazySearch, NoBoundError, best_of
 from onchip.solve.stacks.space import StackChoice, StackSpace
@@ -60,7 +61,8 @@ def solve_fusion(
     """The strategy of least objective value in the space that the options span; raises UsageError for bad ones."""
     spans = spans_of_option(network, accelerator, options.stacks)
     ensure_a_tile_fits(network, spans, options)
-    solver = Solver(Ledger[StackChoice](costs), costs.objective.zero, options.ahead, run, options.needs_bound)
+    begun = cost_of_moved(network, accelerator, costs.objective)
+    solver = Solver(Ledger[StackChoice](costs), begun, options.ahead, run, options.needs_bound)
     space = space_of(network, accelerator, spans, options)
     if options.combination is Combination.BEST:
         found = solver.best(space)
@@ -86,12 +88,18 @@ def solve_fusion(
     )
 
 
+def cost_of_moved(network: FusableNetwork, accelerator: Accelerator, objective: FusionObjective) -> Criteria:
+    """Return what the operators cost that run beside the stacks, whatever these are."""
+    moved = moved_sums(network.moved, accelerator)
+    return sum_of([objective.zero, *(criteria_of(objective, one) for one in moved)])
+
+
 @dataclass(frozen=True, slots=True)
 class Solver:
-    """Good strategies first, then the proof; all of it shares what is costed."""
+    """Good strategies first, then the proof; all of it shares what is costed. Each begins with the cost `begun`."""
 
     ledger: Ledger[StackChoice]
-    zero: Criteria
+    begun: Criteria
     ahead: int
     run: Run
     needs_bound: bool = True
@@ -141,7 +149,7 @@ class Solver:
     def _search(self, space: StackSpace) -> LazySearch[StackChoice]:
         if not self._has_time_for(space):
             raise NoBoundError
-        return LazySearch(*space.arcs(), self.zero, self.ledger, self.ahead, self.run, self.needs_bound)
+        return LazySearch(*space.arcs(), self.begun, self.ledger, self.ahead, self.run, self.needs_bound)
 
     def _has_time_for(self, space: StackSpace) -> bool:
         """Whether all its stacks can be listed before the run has to stop; they always are where a bound is needed."""
@@ -159,7 +167,7 @@ class Solver:
             return best
         arcs, last = replace(space, tilings=ThinnedTilings(space.tilings)).arcs()
         every = [replace(arc, choices=tuple(one for choice in arc.choices for one in choice.singly())) for arc in arcs]
-        search = GuidedSearch(every, last, self.zero, Estimates(self.ledger, _kind), self.ahead, best)
+        search = GuidedSearch(every, last, self.begun, Estimates(self.ledger, _kind), self.ahead, best)
         return search.improve(self.run, "first strategies")
 
 
@@ -188,7 +196,7 @@ def strategy_of(
         )
         for one in choices
     )
-    return FusionStrategy(stacks, tile_mappings(costs))
+    return FusionStrategy(stacks, tile_mappings(costs), tuple(one.name for one in network.moved))
 
 
 def choices_of(network: FusableNetwork, strategy: FusionStrategy, spans: Sequence[LayerSpan]) -> Iterator[StackChoice]:

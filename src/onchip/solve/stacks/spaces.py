@@ -153,7 +153,7 @@ class ThinnedTilings:
 
 def ensure_a_tile_fits(network: FusableNetwork, spans: Sequence[LayerSpan], options: FusionOptions) -> None:
     """Raises UsageError for a tile given that is larger than every map that it might be of."""
-    if options.tile is None:
+    if options.tile is None or not spans:
         return
     outputs = [network.layers[span.stop - 1].output for span in spans]
     columns, rows = options.tile
@@ -172,6 +172,8 @@ def space_described(
     network: FusableNetwork, spans: Sequence[LayerSpan], options: FusionOptions, count: int | None = None
 ) -> str:
     """The strategies among which the answer is the best; `count` is of all spans, if not all are listed."""
+    if not spans:
+        return "the one strategy without stacks: every operator runs outside of them"
     stacks = f"{count or len(spans)} stack{'' if (count or len(spans)) == 1 else 's'}"
     cuts = f"{stacks} that no branch leaves, cut anywhere" if options.stacks == OPTIMAL else f"{stacks} as given"
     if options.tile is not None:

@@ -89,6 +89,8 @@ def stack_count(network: FusableNetwork) -> int:
 
 def one_stack(network: FusableNetwork) -> tuple[LayerSpan, ...]:
     """All layers together; raises UsageError where more than the last output leaves the network."""
+    if not network.layers:
+        return ()
     span = LayerSpan(0, len(network.layers))
     stack_of(network, span)
     return (span,)

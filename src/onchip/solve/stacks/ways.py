@@ -67,29 +67,30 @@ def cheapest_way(
     arcs: Sequence[Arc[ChoiceT]],
     fronts: Sequence[tuple[PathToPlace[ChoiceT], ...]],
     last: int,
-    zero: Criteria,
+    begun: Criteria,
     at_most: int | None = None,
 ) -> PathToPlace[ChoiceT] | None:
     """From place 0 to `last`, by the fronts of the arcs; None without a way, or without one of at most that value.
 
-    Arcs lead to higher places.
+    Arcs lead to higher places. Every way begins with the cost `begun`.
     """
     leaving: list[list[int]] = [[] for _ in range(last + 1)]
     for at, arc in enumerate(arcs):
         if fronts[at]:
             leaving[arc.source].append(at)
-    rest = _least_from(arcs, fronts, leaving, zero)
+    nothing = (0,) * len(begun)
+    rest = _least_from(arcs, fronts, leaving, nothing)
     reached: list[list[PathToPlace[ChoiceT]]] = [[] for _ in range(last + 1)]
-    reached[0].append(PathToPlace(zero))
+    reached[0].append(PathToPlace(begun))
     for place in range(last):
-        begun = [way for way in pareto(reached[place]) if _may_lead(way, rest[place], at_most)]
+        going_on = [way for way in pareto(reached[place]) if _may_lead(way, rest[place], at_most)]
         reached[place] = []
         for at in leaving[place]:
-            for way in begun:
+            for way in going_on:
                 for step in fronts[at]:
                     cost = tuple(map(int.__add__, way.cost, step.cost))
                     reached[arcs[at].target].append(PathToPlace(cost, step.choice, way))
-    ends = [way for way in pareto(reached[last]) if _may_lead(way, zero, at_most)]
+    ends = [way for way in pareto(reached[last]) if _may_lead(way, nothing, at_most)]
     return min(ends, key=lambda way: way.value, default=None)
 
 
@@ -97,11 +98,11 @@ def _least_from(
     arcs: Sequence[Arc[ChoiceT]],
     fronts: Sequence[tuple[PathToPlace[ChoiceT], ...]],
     leaving: Sequence[Sequence[int]],
-    zero: Criteria,
+    nothing: Criteria,
 ) -> list[Criteria | None]:
     """From each place to the last, the least of each criterion for itself; None where no way leads there."""
     last = len(leaving) - 1
-    least: list[Criteria | None] = [None] * last + [zero]
+    least: list[Criteria | None] = [None] * last + [nothing]
     for place in range(last - 1, -1, -1):
         sums = [
             tuple(map(int.__add__, step.cost, behind))

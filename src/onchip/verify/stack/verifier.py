@@ -7,14 +7,15 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from math import fsum
 
-from onchip.answer.fused_network import FusedNetwork
+from onchip.answer.fused_network import FusedNetwork, MovedOperator
 from onchip.answer.strategy import EnergyCause, FusionStrategy, StrategyFigures
 from onchip.arch.accelerator import Accelerator
-from onchip.arch.memory import Operand
+from onchip.arch.memory import DRAM, Operand
 from onchip.verify.rules import Rule, Violation
 from onchip.verify.stack.caches import AlikeTiles, TiledStackOnChip
 from onchip.verify.stack.chip import ChipInUse
 from onchip.verify.stack.mappings import MappingsOfStrategy, TilePrices
+from onchip.verify.stack.moved import expense_of_moving
 from onchip.verify.stack.objective import ObjectiveRange, RunCost, objective_range
 from onchip.verify.stack.running import RunningStack, running_stacks
 from onchip.verify.stack.strips import PaddingAloneError
@@ -68,6 +69,7 @@ def replay_strategy(setting: StrategySetting, strategy: FusionStrategy, prices: 
     violations = mappings.violations or list(mappings.unused())
     if violations:
         return ReplayedStrategy(tuple(violations), None, None, mappings.priced)
+    tallies += [_moved(operator, setting.accelerator) for operator in setting.network.moved]
     objectives = objective_range(setting.objective, [tally.cost for tally in tallies])
     return ReplayedStrategy((), _figures(tallies, objectives), objectives, mappings.priced)
 
@@ -112,6 +114,13 @@ def _replayed(stack: RunningStack, accelerator: Accelerator, mappings: MappingsO
     for tile in tiled.tiles():
         _add_tile(tally, TileRunByMappings(on_chip, tile), tile)
     return tally
+
+
+def _moved(operator: MovedOperator, accelerator: Accelerator) -> _Tally:
+    """An operator outside of all stacks."""
+    expense = expense_of_moving(operator, accelerator)
+    energies = {(DRAM, str(cause)): [energy_pj] for cause, energy_pj in expense.energies_pj.items()}
+    return _Tally(energies, [expense.cycles], 0, expense.dram_bits)
 
 
 def _add_tile(tally: _Tally, run: TileRunByMappings, tile: AlikeTiles) -> None:

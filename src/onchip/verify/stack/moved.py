@@ -1,0 +1,43 @@
+"""What operators cost that run outside of all stacks and only move data, from DRAM and back (docs/fusion.md)."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping
+from dataclasses import dataclass
+from fractions import Fraction
+
+from onchip.answer.fused_network import MovedOperator
+from onchip.answer.strategy import EnergyCause
+from onchip.arch.accelerator import Accelerator
+from onchip.arch.memory import DRAM, Direction, Operand
+from onchip.verify.schedule.machine import FEMTOJOULES_PER_PICOJOULE, AddressedMachine
+
+
+@dataclass(frozen=True, slots=True)
+class MovedExpense:
+    """What one such operator costs: pJ by cause, whole cycles, bits from and to DRAM."""
+
+    energies_pj: Mapping[EnergyCause, float]
+    cycles: int
+    dram_bits: int
+
+
+def expense_of_moving(operator: MovedOperator, accelerator: Accelerator) -> MovedExpense:
+    """Each operand passes DRAM's ports once; what is read and what is written do so one after the other.
+
+    Raises AcceleratorError for a DRAM that does not say what an access costs, or cannot read or write.
+    """
+    machine = AddressedMachine(accelerator)
+    energies_fj: dict[EnergyCause, Fraction] = defaultdict(Fraction)
+    bits = {Direction.READ: 0, Direction.WRITE: 0}
+    for operand, size_bits in operator.operands:
+        direction = Direction.WRITE if operand is Operand.OUTPUT else Direction.READ
+        cause = EnergyCause.WEIGHT if operand is Operand.WEIGHT else EnergyCause.ACTIVATION
+        energies_fj[cause] += machine.energy_fj(DRAM, direction, size_bits)
+        bits[direction] += size_bits
+    return MovedExpense(
+        {cause: float(energy / FEMTOJOULES_PER_PICOJOULE) for cause, energy in energies_fj.items()},
+        sum(machine.cycles(DRAM, direction, count) for direction, count in bits.items()),
+        sum(bits.values()),
+    )

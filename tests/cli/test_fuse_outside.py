@@ -1,0 +1,121 @@
+"""`onchip fuse` of networks of which some operators, or all, cannot be fused: these are costed as what they move."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import onnx
+import pytest
+from onnx import TensorProto, helper
+
+from support.diamond import Program
+from support.fused_files import CHIP
+
+SHAPE = [1, 4, 6, 6]
+ELEMENTS = 4 * 6 * 6
+FAST = ("--method", "loma", "--tile-sizes", "divisors", "--no-cache")
+
+
+@pytest.fixture
+def chip(tmp_path: Path) -> Path:
+    path = tmp_path / "chip.yaml"
+    path.write_text(CHIP)
+    return path
+
+
+def chain(path: Path, *kinds: str) -> Path:
+    """Operators of one map, each of which reads the one before it."""
+    names = [f"m{at}" for at in range(len(kinds) + 1)]
+    nodes, weights = [], []
+    for at, kind in enumerate(kinds):
+        read = [names[at]]
+        if kind == "Conv":
+            weights.append(helper.make_tensor(f"w{at}", TensorProto.FLOAT, [4, 4, 3, 3], [1.0] * 144))
+            read.append(f"w{at}")
+        node = helper.make_node(kind, read, [names[at + 1]], name=f"{kind.lower()}{at}")
+        node.attribute.extend([helper.make_attribute("pads", [1, 1, 1, 1])] if kind == "Conv" else [])
+        nodes.append(node)
+    ends = [helper.make_tensor_value_info(name, TensorProto.FLOAT, SHAPE) for name in (names[0], names[-1])]
+    return saved(path, helper.make_graph(nodes, "chain", ends[:1], ends[1:], weights))
+
+
+def recurrent(path: Path) -> Path:
+    """An LSTM of two steps, three inputs and four hidden units, all of whose outputs leave."""
+    sizes = {"w": [1, 16, 3], "r": [1, 16, 4]}
+    weights = [
+        helper.make_tensor(name, TensorProto.FLOAT, size, [0.5] * (size[1] * size[2])) for name, size in sizes.items()
+    ]
+    source = helper.make_tensor_value_info("x", TensorProto.FLOAT, [2, 1, 3])
+    shapes = {"y": [2, 1, 1, 4], "h": [1, 1, 4], "c": [1, 1, 4]}
+    ends = [helper.make_tensor_value_info(name, TensorProto.FLOAT, shape) for name, shape in shapes.items()]
+    node = helper.make_node("LSTM", ["x", "w", "r"], list(shapes), name="lstm", hidden_size=4)
+    return saved(path, helper.make_graph([node], "recurrent", [source], ends, weights))
+
+
+def saved(path: Path, graph: onnx.GraphProto) -> Path:
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=9), path)
+    return path
+
+
+@pytest.mark.parametrize("objective", ["energy", "latency", "edp", "dram"])
+def test_a_network_of_which_nothing_can_be_fused_costs_what_it_moves(
+    onchip: Program, tmp_path: Path, chip: Path, objective: str
+) -> None:
+    """DRAM moves 64 bits for 400 or 450 pJ, and 64 bits a cycle."""
+    network, strategy = chain(tmp_path / "soft.onnx", "Softmax", "Softmax"), tmp_path / "strategy.json"
+    ended = onchip("fuse", network, "--accelerator", chip, "--objective", objective, "-o", strategy, "--json")
+    assert ended.code == 0, ended.err
+    answer = ended.json
+    words = 2 * ELEMENTS * 8 // 64
+    energy, cycles = words * (400 + 450), 2 * words
+    values = {"energy": 1000 * energy, "latency": cycles, "edp": 1000 * energy * cycles, "dram": 4 * ELEMENTS * 8}
+    assert (answer["status"], answer["objective_value"]) == ("OPTIMAL", values[objective])
+    assert answer["lower_bound"] == values[objective]
+    assert (answer["energy_pj"], answer["latency_cycles"], answer["macs"]) == (energy, cycles, 0)
+    assert answer["stacks"] == []
+    assert [(one["operator"], one["energy_pj"]) for one in answer["outside"]] == [
+        ("softmax0", energy / 2),
+        ("softmax1", energy / 2),
+    ]
+    checked = onchip("check", strategy, network, "--accelerator", chip, "--json")
+    assert checked.code == 0, checked.out
+    assert checked.json["recomputed"][0]["objective_value"] == values[objective]
+
+
+def test_an_lstm_is_answered_and_shown(onchip: Program, tmp_path: Path, chip: Path) -> None:
+    network, page = recurrent(tmp_path / "lstm.onnx"), tmp_path / "page.html"
+    ended = onchip("fuse", network, "--accelerator", chip, "--report", page, "--stacks", "one", "--tile", "1x1", *FAST)
+    assert ended.code == 0, ended.err
+    assert "LSTM (1)" in ended.out
+    assert "Outside of all stacks" in page.read_text()
+    again = onchip("fuse", network, "--accelerator", chip, "--time-limit", "2", "--json", *FAST)
+    assert (again.code, again.json["status"]) == (0, "OPTIMAL")
+
+
+def test_what_is_moved_outside_is_added_to_the_figures_of_the_stacks(
+    onchip: Program, tmp_path: Path, chip: Path
+) -> None:
+    """A softmax between two convolutions: the two alone, whose maps go through DRAM, and what the softmax moves."""
+    ask = ("--accelerator", chip, *FAST, "--json")
+    whole = onchip("fuse", chain(tmp_path / "a.onnx", "Conv", "Softmax", "Conv"), *ask).json
+    single = onchip("fuse", chain(tmp_path / "b.onnx", "Conv"), *ask).json
+    softmax = onchip("fuse", chain(tmp_path / "c.onnx", "Softmax"), *ask).json
+    for field in ("objective_value", "lower_bound", "energy_pj", "latency_cycles", "dram_bits", "macs"):
+        assert whole[field] == pytest.approx(2 * single[field] + softmax[field])
+    assert [stack["layers"] for stack in whole["stacks"]] == [["conv0"], ["conv2"]]
+
+
+def test_the_file_lists_what_is_outside_and_the_check_insists(onchip: Program, tmp_path: Path, chip: Path) -> None:
+    network, strategy = chain(tmp_path / "a.onnx", "Conv", "Softmax", "Conv"), tmp_path / "strategy.json"
+    assert onchip("fuse", network, "--accelerator", chip, *FAST, "-o", strategy).code == 0
+    fields = json.loads(strategy.read_text())
+    assert fields["outside"] == ["softmax1"]
+    for outside, rule in ((["softmax1", "softmax2"], "unknown-layer"), ([], "layer-missing")):
+        strategy.write_text(json.dumps({**fields, "outside": outside}))
+        checked = onchip("check", strategy, network, "--accelerator", chip)
+        assert checked.code == 1
+        assert rule in checked.out
+    fields["result"]["dram_bits"] -= 2 * ELEMENTS * 8
+    strategy.write_text(json.dumps(fields))
+    assert "figure-differs" in onchip("check", strategy, network, "--accelerator", chip).out
