@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import random
 from dataclasses import dataclass, field
+from math import prod
 
 from adversary.frame import Facts, Json
 from oracles.fused_pixels import Layer, Network, Window
 
 KINDS = ("Conv", "Conv", "Conv", "Depthwise", "MaxPool", "Add", "Add", "Exp", "Scale", "Gemm")
+ODD_KINDS = (*KINDS, "Gate", "Gate", "Spread", "Spread", "Softmax")
+"""With a map of one pixel that gates all pixels, one of one channel that gates all channels (which runs alone, as it is
+not cut along the groups of its nest), and what is outside of all stacks."""
 
 
-def random_network(chance: random.Random) -> Facts:
+def random_network(chance: random.Random, kinds: tuple[str, ...] = KINDS) -> Facts:
     """One to four layers over one small map: odd strides, pads beyond the map, dilation, branches, inner outputs."""
     most = chance.choice((2, 3, 4, 5, 7))
     shape = [chance.choice((1, 1, 2, 3)), chance.randint(1, most), chance.randint(1, most)]
@@ -20,14 +24,14 @@ def random_network(chance: random.Random) -> Facts:
     while len(made.layers) < count:
         is_last = len(made.layers) == count - 1
         source = len(made.shapes) - 1 if chance.random() < 0.75 else chance.randrange(len(made.shapes))
-        layer = _random_layer(chance, source, made, is_last=is_last)
+        layer = _random_layer(chance, source, made, kinds, is_last=is_last)
         if not made.add(layer):
             made.add({"kind": "Conv", "from": [source], "channels": chance.randint(1, 2)})
     return {"input": shape, "layers": made.layers}
 
 
-def _random_layer(chance: random.Random, source: int, made: Made, *, is_last: bool) -> Facts:
-    kind = chance.choice(KINDS)
+def _random_layer(chance: random.Random, source: int, made: Made, kinds: tuple[str, ...], *, is_last: bool) -> Facts:
+    kind = chance.choice(kinds)
     is_output = chance.random() < 0.15
     if kind == "Gemm" and not is_last:
         kind = "Conv"
@@ -42,6 +46,8 @@ def _random_layer(chance: random.Random, source: int, made: Made, *, is_last: bo
         layer["dilation"] = [chance.choice((1, 1, 1, 2))] * 2
     if kind in ("Conv", "Gemm"):
         layer["channels"] = chance.choice((1, 1, 2, 3))
+    if kind in ("Gate", "Spread"):
+        return _random_gate(chance, kind, source, made) | ({"output": True} if is_output else {})
     if kind == "Add":
         others = [at for at, shape in enumerate(made.shapes) if shape == made.shapes[source]]
         wider = [at for at, shape in enumerate(made.shapes) if _is_wider(shape, made.shapes[source])]
@@ -51,6 +57,18 @@ def _random_layer(chance: random.Random, source: int, made: Made, *, is_last: bo
             for one, own in zip(made.shapes[layer["from"][1]][1:], made.shapes[source][1:], strict=True)
         ]
     return layer
+
+
+def _random_gate(chance: random.Random, kind: str, source: int, made: Made) -> Facts:
+    """A map of one pixel, or of one channel, that multiplies another, on either side; where there is none, one."""
+    channels, rows, columns = made.shapes[source]
+    wanted = [channels, 1, 1] if kind == "Gate" else [1, rows, columns]
+    gates = [at for at, shape in enumerate(made.shapes) if shape == wanted]
+    if gates and wanted != made.shapes[source] and prod(wanted) > 1 < channels:
+        return {"kind": kind, "from": [source, chance.choice(gates)], "is_first": chance.random() < 0.5}
+    if kind == "Gate":
+        return {"kind": "MaxPool", "from": [source], "kernel": [rows, columns]}
+    return {"kind": "Conv", "from": [source], "channels": 1}
 
 
 def _is_wider(shape: list[int], own: list[int]) -> bool:
@@ -83,6 +101,9 @@ def shape_after(layer: Facts, shapes: list[list[int]]) -> list[int] | None:
         return [layer["channels"], 1, 1]
     if kind == "Add" and not _lies_within(layer, sources):
         return None
+    if kind in ("Gate", "Spread"):
+        wanted = [channels, 1, 1] if kind == "Gate" else [1, *sizes]
+        return sources[0] if sources[1] == wanted != sources[0] and prod(wanted) > 1 < channels else None
     kernel, stride, dilation, pads = _sliding(layer)
     if kind == "MaxPool" and any(pads[at] >= kernel[at % 2] for at in range(4)):
         return None
@@ -146,8 +167,18 @@ def layer_name(facts: Facts, at: int) -> str:
 
 def oracle_network(facts: Facts) -> Network:
     """Return the network as the oracle has it."""
-    shapes, layers = shapes_of(facts), []
+    shapes, layers = shapes_of(facts), list[Layer]()
+    channels, height, width = facts["input"]
+    inputs, behind = {name_of(facts, 0): (channels, height, width)}, {name_of(facts, 0): ""}
     for at, layer in enumerate(facts["layers"]):
+        order = [one.output for one in layers]
+        read = [behind[name_of(facts, one)] for one in layer["from"]]
+        waits = [order.index(name) for name in read if name]
+        if layer["kind"] == "Softmax":
+            inputs[name_of(facts, at + 1)] = (shapes[at + 1][0], shapes[at + 1][1], shapes[at + 1][2])
+            behind[name_of(facts, at + 1)] = order[max(waits)] if waits else ""
+            continue
+        behind[name_of(facts, at + 1)] = name_of(facts, at + 1)
         channels, *size = shapes[at + 1]
         source = shapes[layer["from"][0]]
         kernel, stride, dilation, pads = _sliding(layer)
@@ -158,12 +189,19 @@ def oracle_network(facts: Facts) -> Network:
         if layer["kind"] == "Add":
             above, beside = layer.get("crop", [0, 0])
             reads.append((name_of(facts, layer["from"][1]), (Window(pad=-above), Window(pad=-beside))))
+        runs_alone = layer["kind"] == "Spread"
+        if runs_alone:
+            reads = [(reads[0][0], (Window(source[1], 0), Window(source[2], 0)))]
+        if layer["kind"] in ("Gate", "Spread"):
+            other = shapes[layer["from"][1]]
+            reads.append((name_of(facts, layer["from"][1]), (Window(other[1], 0), Window(other[2], 0))))
         depth = source[0] if layer["kind"] in ("Conv", "Gemm") else 1
         taps = kernel[0] * kernel[1]
         weighs = {"Conv": channels * depth * taps, "Gemm": channels * depth * taps, "Depthwise": channels * taps}
         is_constant = channels == 1 and size[0] * size[1] > 1
         weighs["Scale"] = 0 if is_constant else channels
-        layers.append(
+        layers.insert(
+            max(waits, default=-1) + 1 if runs_alone else len(layers),
             Layer(
                 layer_name(facts, at),
                 name_of(facts, at + 1),
@@ -172,11 +210,22 @@ def oracle_network(facts: Facts) -> Network:
                 (size[0], size[1]),
                 channels * depth * taps,
                 weighs.get(layer["kind"], 0),
-                is_output(facts, at),
-            )
+                is_output(facts, at) or _is_read_outside(facts, at + 1),
+                runs_alone,
+            ),
         )
-    channels, height, width = facts["input"]
-    return Network({name_of(facts, 0): (channels, height, width)}, tuple(layers))
+    return Network(inputs, tuple(layers))
+
+
+def _is_read_outside(facts: Facts, at: int) -> bool:
+    return any(layer["kind"] == "Softmax" and at in layer["from"] for layer in facts["layers"])
+
+
+def moved_elements(facts: Facts) -> list[int]:
+    """Return of each operator outside of all stacks how many elements it reads, and writes as many."""
+    shapes = shapes_of(facts)[1:]
+    every = zip(facts["layers"], shapes, strict=True)
+    return [prod(shape) for layer, shape in every if layer["kind"] == "Softmax"]
 
 
 def is_output(facts: Facts, at: int) -> bool:
@@ -199,6 +248,8 @@ def graph_file(facts: Facts) -> Json:
             inputs[1] = f"{output}_crop"
             tensors.append(_tensor(inputs[1], source, "activation"))
             operators.append(_crop(layer, name_of(facts, layer["from"][1]), inputs[1], source))
+        if layer.get("is_first"):
+            inputs.reverse()
         if layer["kind"] == "Gemm":
             flat = f"{output}_flat"
             tensors.append(_tensor(flat, [1, source[1] * source[2] * source[3]], "activation"))
@@ -210,7 +261,9 @@ def graph_file(facts: Facts) -> Json:
         operators.append(
             {
                 "name": name,
-                "kind": {"Depthwise": "Conv", "Scale": "Mul"}.get(layer["kind"], layer["kind"]),
+                "kind": {"Depthwise": "Conv", "Scale": "Mul", "Gate": "Mul", "Spread": "Mul"}.get(
+                    layer["kind"], layer["kind"]
+                ),
                 "inputs": inputs,
                 "outputs": [output],
                 "parameters": [f"{output}_w"] if weight else [],

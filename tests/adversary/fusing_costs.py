@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import json
+from fractions import Fraction
 
-from adversary.frame import Facts
-from adversary.fusing import graph_file
+from adversary.frame import Facts, Json
+from adversary.fusing import graph_file, moved_elements
 from onchip.answer.stacks import OverlapMode, Tiling
 from onchip.arch.accelerator import Accelerator
 from onchip.arch.memory import DRAM
@@ -15,7 +16,7 @@ from onchip.errors import InputError
 from onchip.facts.fusable import FusableNetwork, Stack
 from onchip.formats.own.accelerator_yaml import accelerator_from_yaml
 from onchip.formats.own.graph_json import graph_from_json
-from onchip.lower.layers.fusable_of import fusable_of
+from onchip.lower.layers.fusable_of import partly_fusable_of
 from onchip.lower.layers.layers_of import Precision
 from onchip.solve.run.limits import Run
 from onchip.solve.stacks.objective import FusionObjective
@@ -32,14 +33,25 @@ class StackTable:
         accelerator = accelerator_from_yaml(json.dumps(facts["machine"]), "machine.yaml")
         precision = Precision(8, options.get("partial-bits")).on(accelerator)
         graph = graph_from_json(json.dumps(graph_file(facts)).encode(), "graph.json")
-        self.network: FusableNetwork = fusable_of(graph, precision)
+        self.network: FusableNetwork = partly_fusable_of(graph, precision).network
         self.accelerator: Accelerator = accelerator
+        self._facts = facts
         self.objective: str = options["objective"]
         accounting = AccountingName(options.get("accounting", "interpreter"))
         objective, method = FusionObjective(self.objective), options["method"]
         costing = Costing(self.network, accelerator, objective, method, use_cache=False, accounting=accounting)
         self.mapper = costing.costs(Run()).mapper
         self._known: dict[Placed, Costs | None] = {}
+
+    @property
+    def outside(self) -> Costs:
+        """What the operators outside of all stacks cost: all that they read and write passes DRAM once."""
+        parts = [_moved(self._facts["machine"]["dram"], elements) for elements in moved_elements(self._facts)]
+        return tuple(map(sum, zip(*(self._criteria(*part) for part in ((0, 0, 0), *parts)), strict=True)))
+
+    def _criteria(self, energy_fj: int, cycles: int, dram_bits: int) -> Costs:
+        costs = {"energy": (energy_fj,), "latency": (cycles,), "edp": (energy_fj, cycles)}
+        return costs.get(self.objective, (dram_bits,))
 
     def cost(self, placed: Placed) -> Costs | None:
         """Return whole femtojoules, cycles, both, or bits of DRAM; None where nothing fits."""
@@ -71,6 +83,18 @@ class StackTable:
             output_home=placed.output_home,
             resident_bits=resident,
         ).sums
-        energy_fj, cycles = round(found.energy_pj * FEMTO_PER_PICO), round(found.cycles)
-        costs = {"energy": (energy_fj,), "latency": (cycles,), "edp": (energy_fj, cycles)}
-        return costs.get(self.objective, (found.moved_bits.get(DRAM, 0),))
+        energy_fj = round(found.energy_pj * FEMTO_PER_PICO)
+        return self._criteria(energy_fj, round(found.cycles), found.moved_bits.get(DRAM, 0))
+
+
+def _moved(dram: Json, elements: int) -> tuple[int, int, int]:
+    """Femtojoules, cycles and bits of reading and writing so many bytes once."""
+    bits, wide = 8 * elements, dram["access_bits"]
+    shortest = dram.get("shortest_access_bits", wide)
+    units = Fraction(-(-bits // shortest) * shortest, wide)
+    energy_pj = units * sum(Fraction(str(dram[f"{way}_energy_pj"])) for way in ("read", "write"))
+    cycles = 0
+    for way in ("read", "write") if dram.get("ports") else ():
+        rates = [port["bits_per_cycle"] for port in dram["ports"] if port["direction"] in (way, "read_write")]
+        cycles += -(-bits // sum(rates))
+    return round(energy_pj * FEMTO_PER_PICO), cycles, 2 * bits

@@ -32,7 +32,10 @@ class Window:
 
 @dataclass(frozen=True, slots=True)
 class Layer:
-    """Its output has `channels` x `size` (rows, columns) elements; `reads` are names of maps with their windows."""
+    """Its output has `channels` x `size` (rows, columns) elements; `reads` are names of maps with their windows.
+
+    One that `runs_alone` is a stack in one tile.
+    """
 
     name: str
     output: str
@@ -42,6 +45,7 @@ class Layer:
     macs_per_pixel: int
     weights: int = 0
     is_output: bool = False
+    runs_alone: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -78,8 +78,13 @@ def _subsets(items: range) -> Iterator[tuple[int, ...]]:
 
 
 def is_stack(network: Network, run: Run) -> bool:
-    """Whether what inner layers write is read inside, by somebody, and is no output of the network."""
+    """Whether what inner layers write is read inside, by somebody, and is no output of the network.
+
+    A layer that runs alone is in no run of several.
+    """
     start, stop = run
+    if stop - start > 1 and any(layer.runs_alone for layer in network.layers[start:stop]):
+        return False
     for layer in network.layers[start : stop - 1]:
         readers = network.readers(layer.output)
         if layer.is_output or not readers or max(readers) >= stop:
@@ -155,6 +160,8 @@ def tiles_of(network: Network, asked: Asked, run: Run) -> list[Tile]:
     """Of one stack, those that are tried."""
     rows, columns = network.layers[run[1] - 1].size
     alone = [(columns, rows, "recompute")] if run[1] - run[0] == 1 else []
+    if network.layers[run[0]].runs_alone:
+        return alone
     if asked.tile is not None:
         given = [cut((*asked.tile, mode), rows, columns) for mode in asked.modes]
         return list(dict.fromkeys([*alone, *given]))
@@ -221,14 +228,14 @@ def placements(network: Network, asked: Asked) -> Iterator[tuple[tuple[Run, ...]
             )
 
 
-def least_value(network: Network, asked: Asked, cost: Callable[[Placed], Costs | None]) -> int | None:
-    """The least value of any strategy; None if there is none."""
+def least_value(network: Network, asked: Asked, cost: Callable[[Placed], Costs | None], outside: Costs) -> int | None:
+    """The least value of any strategy, with what is spent outside of all stacks; None if there is none."""
     least = inf
     for _, stacks in placements(network, asked):
         if asked.is_single:
-            least = min(least, *(_value(way, cost) for way in _shared_ways(network, asked, stacks)), inf)
+            least = min(least, *(_value(way, cost, outside) for way in _shared_ways(network, asked, stacks)), inf)
         else:
-            least = min(least, _least_product(stacks, cost))
+            least = min(least, _least_product(stacks, cost, outside))
     return None if least == inf else int(least)
 
 
@@ -238,20 +245,20 @@ def _shared_ways(network: Network, asked: Asked, stacks: Sequence[Sequence[Place
             yield way
 
 
-def _value(way: Sequence[Placed], cost: Callable[[Placed], Costs | None]) -> float:
-    costs = [cost(one) for one in way]
+def _value(way: Sequence[Placed], cost: Callable[[Placed], Costs | None], outside: Costs) -> float:
+    costs = [outside, *(cost(one) for one in way)]
     known = [one for one in costs if one is not None]
     return inf if len(known) < len(costs) else prod(map(sum, zip(*known, strict=True)))
 
 
-def _least_product(stacks: Sequence[Sequence[Placed]], cost: Callable[[Placed], Costs | None]) -> float:
+def _least_product(stacks: Sequence[Sequence[Placed]], cost: Callable[[Placed], Costs | None], outside: Costs) -> float:
     """Sums that another is as good as in every part are left out on the way."""
-    sums: set[Costs] | None = None
+    sums = {outside}
     for choices in stacks:
         own = {found for one in choices if (found := cost(one)) is not None}
-        every = own if sums is None else {tuple(map(int.__add__, one, other)) for one in sums for other in own}
+        every = {tuple(map(int.__add__, one, other)) for one in sums for other in own}
         sums = {one for one in every if not any(other != one and all(map(int.__le__, other, one)) for other in every)}
-    return min(map(prod, sums or ()), default=inf)
+    return min(map(prod, sums), default=inf)
 
 
 def is_in_space(network: Network, asked: Asked, strategy: Sequence[tuple[Run, Tile, str]]) -> bool:

@@ -144,3 +144,20 @@ def test_operators_outside_are_those_of_the_network_each_once() -> None:
     twice = [(Rule.OUT_OF_ORDER, "s")] * 2
     unknown = [(Rule.UNKNOWN_LAYER, "u")]
     assert list(found.values()) == [[], missing[1:], unknown, twice, missing]
+
+
+def test_a_layer_that_runs_alone_is_a_stack_in_one_tile() -> None:
+    machine = chip(MemoryLevel(Memory("buffer", 64), None), None)
+    layers = (CHAIN[0], replace(CHAIN[1], runs_alone=True))
+    whole = Tiling(4, 4, OverlapMode.RECOMPUTE)
+    cuts = {
+        "alone": (StackStrategy(("a",), PIXEL), StackStrategy(("b",), whole)),
+        "in tiles": (StackStrategy(("a",), PIXEL), StackStrategy(("b",), replace(whole, rows=2))),
+        "with another": (StackStrategy(("a", "b"), whole),),
+    }
+    found = {
+        how: [(one.rule, one.subject) for one in verify_strategy(layers, machine, FusionStrategy(stacks))]
+        for how, stacks in cuts.items()
+    }
+    rule = Rule.NOT_IN_TILES
+    assert found == {"alone": [], "in tiles": [(rule, "stack 1")], "with another": [(rule, "stack 0")]}

@@ -39,7 +39,8 @@ class ReadInNetwork:
 class NestInNetwork:
     """A layer: its loop nest over all that it writes, and the bits of all its weights together.
 
-    Of two maps that a layer with an operand `weight` reads, the second is that operand.
+    Of two maps that a layer with an operand `weight` reads, the second is that operand. One that `runs_alone` is in no
+    tiles, whatever its windows say.
     """
 
     name: str
@@ -47,6 +48,7 @@ class NestInNetwork:
     reads: tuple[ReadInNetwork, ...]
     writes: MapInNetwork
     weight_bits: int
+    runs_alone: bool = False
 
     @property
     def is_addition(self) -> bool:

@@ -94,7 +94,7 @@ class LayerInNetwork:
     """What a strategy has to respect of a layer: the feature maps that it reads and writes, by name.
 
     What it writes has `columns` x `rows` pixels and `output_bits` in all; with `is_output` it is an output of the
-    network, whoever reads it.
+    network, whoever reads it. One that `runs_alone` is a stack in one tile.
     """
 
     name: str
@@ -104,3 +104,4 @@ class LayerInNetwork:
     rows: int
     output_bits: int
     is_output: bool = False
+    runs_alone: bool = False

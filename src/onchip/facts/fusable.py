@@ -4,11 +4,38 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Final
 
 from onchip.answer.fused_network import MovedOperator
 from onchip.errors import InputError
 from onchip.ir.layer import Layer
+from onchip.ir.region import Range, Region
 from onchip.ir.window import Window
+
+ROW_AXES: Final = 3
+"""A tensor of so many dimensions has columns; one of more has rows, too."""
+
+
+def pixels_of(shape: tuple[int, ...]) -> tuple[int, int]:
+    """Return the rows and columns of a tensor: its last two dimensions behind batch and channels, 1 where it has less.
+
+    What has three dimensions is one row; of what has more than four, all before the rows are channels.
+    """
+    rows = shape[-2] if len(shape) > ROW_AXES else 1
+    return rows, shape[-1] if len(shape) >= ROW_AXES else 1
+
+
+def ranges_of_pixels(region: Region) -> tuple[Range, Range]:
+    """Return the rows and columns of a region of a tensor, 0 to 1 where it has none."""
+    rows = region[-2] if len(region) > ROW_AXES else (0, 1)
+    return rows, region[-1] if len(region) >= ROW_AXES else (0, 1)
+
+
+def region_of_pixels(whole: Region, rows: Range, columns: Range) -> Region:
+    """Return these rows and columns of all channels of a tensor; `whole` is its region, which may have neither."""
+    if len(whole) < ROW_AXES:
+        return whole
+    return (*whole[:-2], rows, columns) if len(whole) > ROW_AXES else (*whole[:-1], columns)
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,9 +49,14 @@ class FeatureMap:
     bits: int = 8
 
     @property
+    def elements(self) -> int:
+        """Return the number of elements of all channels, rows and columns."""
+        return self.channels * self.rows * self.columns
+
+    @property
     def size_bits(self) -> int:
         """Return the bits of all channels, rows and columns."""
-        return self.channels * self.rows * self.columns * self.bits
+        return self.elements * self.bits
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,13 +73,17 @@ class Read:
 
 @dataclass(frozen=True, slots=True)
 class FusableLayer:
-    """`layer` is the loop nest over the whole output; of two reads (an addition) the second stands for its weights."""
+    """`layer` is the loop nest over the whole output; of two reads (an addition) the second stands for its weights.
+
+    One that `runs_alone` is a stack of its own, in one tile: which part of its inputs a tile would see is not known.
+    """
 
     name: str
     layer: Layer
     output: FeatureMap
     reads: tuple[Read, ...]
     weight_bits: int = 0
+    runs_alone: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -118,6 +118,9 @@ def _tiles(layers: Sequence[LayerInNetwork], strategy: FusionStrategy) -> Iterat
         if tiling.columns > last.columns or tiling.rows > last.rows:
             detail = f"tiles of {tiling.columns} x {tiling.rows} in a map of {last.columns} x {last.rows}"
             yield Violation(Rule.TILE_EXCEEDS_MAP, f"stack {at}", detail)
+        alone = [layer.name for layer in layers if layer.name in stack.layers and layer.runs_alone]
+        if alone and (len(stack.layers) > 1 or (tiling.columns, tiling.rows) != (last.columns, last.rows)):
+            yield Violation(Rule.NOT_IN_TILES, f"stack {at}", f"{alone[0]!r} runs alone and in one tile")
 
 
 def _homes(layers: Sequence[LayerInNetwork], accelerator: Accelerator, strategy: FusionStrategy) -> Iterator[Violation]:

@@ -139,6 +139,8 @@ def _seen(source: FeatureMap, down: ReadExtent, across: ReadExtent, *, padding_i
 
 def _layer(fusable: FusableLayer, rows: TileClass, columns: TileClass, at: int, *, stored: bool) -> Layer:
     """The loop nest over the tile."""
+    if fusable.runs_alone:
+        return fusable.layer.with_stored_padding() if stored else fusable.layer
     output = fusable.output
     tile = rows.maps[output.name].computed, columns.maps[output.name].computed
     down, across = rows.reads[at][0], columns.reads[at][0]

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from math import prod
 from typing import Final, Self
 
-from onchip.facts.fusable import FeatureMap
+from onchip.facts.fusable import FeatureMap, pixels_of
 from onchip.ir.graph import Graph
 from onchip.ir.operator import Operator
 from onchip.ir.window import Window, integers
@@ -32,14 +32,24 @@ class Sight:
         """Return the sight of all of a map, unchanged."""
         return cls(whole, (whole.channels, whole.rows, whole.columns))
 
+    @property
+    def shows_all(self) -> bool:
+        """Whether it has each element of the map once, in some order."""
+        return self == type(self).of(self.whole)
+
     def __str__(self) -> str:
         return " x ".join(map(str, self.size))
 
 
-def reshaped(source: Sight, written: Shape) -> Sight:
-    """The same sight, where `written` is that or a row of all its elements; raises NoLayerError for another map."""
-    channels, pixels = prod(written[:2]), written[2:]
-    if (channels, *(pixels or (1, 1))) not in (source.size, (prod(source.size), 1, 1)):
+def reshaped(source: Sight, read: Shape, written: Shape) -> Sight:
+    """The same sight, where `written` is that or a row of all its elements; raises NoLayerError for another map.
+
+    Rows and columns stay at their places among the dimensions, unless all is one pixel.
+    """
+    pixels = pixels_of(written)
+    size = prod(written) // prod(pixels), *pixels
+    is_same = size == source.size and (len(read) == len(written) or prod(pixels) == 1)
+    if not is_same and size != (prod(source.size), 1, 1):
         raise NoLayerError(f"it makes {list(written)} of {source}")
     return source
 

@@ -41,6 +41,11 @@ def nest_operands(graph: Graph, operator: Operator) -> NestOperands:
     return NestOperands(names[source], None if weight is None else names[weight])
 
 
+def largest_first(graph: Graph, names: Sequence[str]) -> tuple[str, ...]:
+    """Return tensors in the order in which a nest has them element by element; equal ones stay in theirs."""
+    return tuple(sorted(names, key=lambda name: -prod(graph.tensor[name].shape or ())))
+
+
 def _places(kind: str, shapes: Sequence[Shape]) -> tuple[int, int | None]:
     """Where input and weight stand among the operands, the output at place 0."""
     if kind in _CONVOLUTIONS:

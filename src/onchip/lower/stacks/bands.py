@@ -15,7 +15,7 @@ from typing import Final
 import numpy as np
 
 from onchip.facts.back_calculation import BackCalculation, MapUse, Spans
-from onchip.facts.fusable import Stack
+from onchip.facts.fusable import Stack, pixels_of, region_of_pixels
 from onchip.ir.graph import Graph
 from onchip.ir.region import Range, Region, whole_region
 from onchip.ir.tensor import Tensor, size_in_bytes
@@ -88,7 +88,7 @@ class MapBands:
     @property
     def pixels(self) -> tuple[int, int]:
         """Rows and columns of the map."""
-        height, width = (self.base.shape or ())[2:] or (1, 1)
+        height, width = pixels_of(self.base.shape or ())
         return height // self.scale[0], width // self.scale[1]
 
     @property
@@ -109,7 +109,7 @@ class MapBands:
         key = mark, rows, columns
         band = self.made.get(key)
         if band is None:
-            region = (*self.whole[:2], rows, columns) if len(self.whole) > 3 else self.whole
+            region = region_of_pixels(self.whole, rows, columns)
             band = self.made[key] = band_of_tensor(self.base, region, mark)
         return band
 
@@ -121,7 +121,7 @@ class OutsideLines:
         self._graph = graph
         self._lines: dict[str, tuple[set[int], set[int]]] = {}
         for name in names:
-            height, width = (graph.tensor[name].shape or ())[2:] or (1, 1)
+            height, width = pixels_of(graph.tensor[name].shape or ())
             self._lines[name] = {0, height}, {0, width}
 
     def cut(self, name: str, rows: Iterable[int], columns: Iterable[int]) -> None:

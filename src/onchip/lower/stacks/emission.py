@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from onchip.answer.stacks import Tiling
-from onchip.facts.fusable import FusableNetwork, Stack
+from onchip.facts.fusable import FusableNetwork, Stack, ranges_of_pixels
 from onchip.facts.views import paces_of, seen_region
 from onchip.ir.graph import Graph
 from onchip.ir.region import Range, Region, whole_region
@@ -72,7 +72,7 @@ def _views_that_leave(graph: Graph, network: FusableNetwork) -> Iterator[_Leavin
         name, region = tensor.name, whole_region(tensor.shape or ())
         while name not in maps:
             name, region = _seen(graph, name, region)
-        rows, columns = region[2:] or ((0, 1), (0, 1))
+        rows, columns = ranges_of_pixels(region)
         yield _LeavingView(tensor, name, rows, columns)
 
 

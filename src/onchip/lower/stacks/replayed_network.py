@@ -18,6 +18,7 @@ def layers_in_network(network: FusableNetwork) -> tuple[LayerInNetwork, ...]:
             layer.output.rows,
             layer.output.size_bits,
             layer.output.name in network.outputs,
+            layer.runs_alone,
         )
         for layer in network.layers
     )
@@ -32,6 +33,7 @@ def network_to_replay(network: FusableNetwork) -> FusedNetwork:
             tuple(ReadInNetwork(read.source, read.rows, read.columns) for read in layer.reads),
             _map(layer.output),
             layer.weight_bits,
+            layer.runs_alone,
         )
         for layer in network.layers
     )

@@ -8,10 +8,11 @@ from math import prod
 
 from onchip.answer.stacks import Tiling
 from onchip.facts.back_calculation import AxisName, BackCalculation, back_calculation
-from onchip.facts.fusable import FusableLayer, Stack
+from onchip.facts.fusable import FusableLayer, Stack, pixels_of, region_of_pixels
 from onchip.ir.graph import Graph
 from onchip.ir.region import Range, whole_region
 from onchip.ir.tensor import Tensor
+from onchip.lower.layers.operands import largest_first
 from onchip.lower.stacks.bands import MapBands, TilePlace, lines_inside, lines_outside, range_of
 from onchip.lower.stacks.parts import EmittedParts
 from onchip.lower.stacks.views import ViewEmission
@@ -49,7 +50,7 @@ class StackInTiles:
 
     def scale(self, graph: Graph, name: str) -> tuple[int, int]:
         """The rows and columns of the tensor in one pixel of its map; more than one of the stack's output alone."""
-        sizes = (graph.tensor[name].shape or ())[2:] or (1, 1)
+        sizes = pixels_of(graph.tensor[name].shape or ())
         output = self.stack.output
         if name != output.name:
             return (1, 1)
@@ -97,21 +98,20 @@ class StackInTiles:
         place, graph = views.place, views.parts.graph
         computed = self.computed(layer.output.name, place)
         found: list[Tensor] = []
-        uses = zip(
-            graph.operator[layer.name].inputs, layer.reads, self.rows.reads[at], self.columns.reads[at], strict=True
-        )
+        names = largest_first(graph, graph.operator[layer.name].inputs)
+        uses = zip(names, layer.reads, self.rows.reads[at], self.columns.reads[at], strict=True)
         for name, read, down, across in uses:
             seen = range_of(down.seen, place.row), range_of(across.seen, place.column)
             if name == read.source:
                 found += views.bands[name].within(place, *seen)
                 continue
             shape = graph.tensor[name].shape or ()
-            sizes, map_sizes = shape[2:] or (1, 1), views.bands[read.source].pixels
+            sizes, map_sizes = pixels_of(shape), views.bands[read.source].pixels
             # A view of other pixels is read element by element: at the pixels that are written.
             wanted = (
                 own if size == map_size else written
                 for size, map_size, own, written in zip(sizes, map_sizes, seen, computed, strict=True)
             )
-            region = (*whole_region(shape[:2]), *wanted) if len(shape) > 2 else whole_region(shape)
+            region = region_of_pixels(whole_region(shape), *wanted)
             found.append(views.view(name, region))
         return tuple(found)

@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 from onchip.errors import GraphError
+from onchip.facts.fusable import ranges_of_pixels
 from onchip.facts.views import paces_of, seen_region
 from onchip.ir.operator import Operator
 from onchip.ir.region import Region, whole_region
@@ -58,7 +59,7 @@ class ViewEmission:
         wanted = _wanted(operator, source, tensor, region)
         if source.name not in self.bands:
             return (self.view(source.name, wanted),)
-        rows, columns = wanted[2:] or ((0, 1), (0, 1))
+        rows, columns = ranges_of_pixels(wanted)
         return self.bands[source.name].within(self.place, rows, columns)
 
 

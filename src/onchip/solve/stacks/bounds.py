@@ -19,6 +19,7 @@ from onchip.cost.floors.unit_shares import Sharing
 from onchip.errors import InputError
 from onchip.facts.back_calculation import AxisName
 from onchip.facts.fusable import FeatureMap, FusableNetwork, Stack
+from onchip.solve.stacks.alone_bounds import alone_bound
 from onchip.solve.stacks.layer_bounds import LayerBounds, LayerShare, MapPlaces, shares_of, skips_nothing
 from onchip.solve.stacks.objective import Criteria, FusionObjective
 from onchip.solve.stacks.space import StackChoice
@@ -74,6 +75,8 @@ class StackBounds:
         """Rounded down; raises InputError for tiles that see nothing but padding."""
         if choice.box is not None and not self._knows_boxes(choice.span):
             return self.objective.zero
+        if self.network.layers[choice.span.start].runs_alone:
+            return self._bound_alone(choice)
         key = choice.span, choice.tiles, choice.output_home
         if key not in self._inside:
             self._inside[key] = self._sums_inside(choice)
@@ -85,8 +88,16 @@ class StackBounds:
             energy_pj += own_pj
             dram_bits += elements * source.bits if home == DRAM else 0
         dram_bits += stack.output.size_bits if choice.output_home == DRAM else 0
-        criteria = self.objective.criteria(energy_pj, cycles, dram_bits * moved)
+        return self._rounded_down(energy_pj, cycles, dram_bits * moved)
+
+    def _rounded_down(self, energy_pj: float, cycles: float, dram_bits: float) -> Criteria:
+        criteria = self.objective.criteria(energy_pj, cycles, dram_bits)
         return tuple(max(floor(part * (1 - ROUNDING)) - 1, 0) for part in criteria)
+
+    def _bound_alone(self, choice: StackChoice) -> Criteria:
+        layer, homes = self.network.layers[choice.span.start], dict(choice.homes)
+        found = alone_bound(layer, self.network.maps, homes, choice.output_home, self._layers.machine)
+        return self._rounded_down(found.energy_pj, found.cycles, found.dram_bits)
 
     def _sums_inside(self, choice: StackChoice) -> tuple[float, float, float, float]:
         """Energy, cycles and bits of DRAM, without what comes from outside and the stack's output in DRAM.

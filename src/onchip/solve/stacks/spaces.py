@@ -95,13 +95,18 @@ def _cut_to_map(
 
 @dataclass(frozen=True, slots=True)
 class _Tilings:
-    """Of each stack those that are tried, in boxes; a stack of one layer may run as one tile, and in a tile given."""
+    """Of each stack those that are tried, in boxes; a stack of one layer may run as one tile, and in a tile given.
+
+    A layer that runs alone is one tile.
+    """
 
     network: FusableNetwork
     options: FusionOptions
 
     def __call__(self, span: LayerSpan) -> tuple[Tiling | TileBox, ...]:
         output, options = stack_of(self.network, span).output, self.options
+        if self.network.layers[span.start].runs_alone:
+            return (whole(output),)
         if options.tile is not None:
             given = [Tiling(*options.tile, mode).within(output.columns, output.rows) for mode in options.modes]
             alone = [whole(output)] if span.length == 1 else []
@@ -153,9 +158,10 @@ class ThinnedTilings:
 
 def ensure_a_tile_fits(network: FusableNetwork, spans: Sequence[LayerSpan], options: FusionOptions) -> None:
     """Raises UsageError for a tile given that is larger than every map that it might be of."""
-    if options.tile is None or not spans:
+    lasts = [layer for span in spans if not (layer := network.layers[span.stop - 1]).runs_alone]
+    if options.tile is None or not lasts:
         return
-    outputs = [network.layers[span.stop - 1].output for span in spans]
+    outputs = [layer.output for layer in lasts]
     columns, rows = options.tile
     if any(columns <= one.columns and rows <= one.rows for one in outputs):
         return

@@ -37,8 +37,25 @@ def escaping(network: FusableNetwork, span: LayerSpan) -> tuple[str, ...]:
     )
 
 
+def is_legal(network: FusableNetwork, span: LayerSpan) -> bool:
+    """Return whether the run is a stack: only its last output leaves it, and no layer of several has to run alone."""
+    return _alone_in(network, span) is None and not escaping(network, span)
+
+
+def _alone_in(network: FusableNetwork, span: LayerSpan) -> str | None:
+    """The first layer of a run of several that has to run alone."""
+    layers = network.layers[span.start : span.stop] if span.length > 1 else ()
+    return next((layer.name for layer in layers if layer.runs_alone), None)
+
+
 def stack_of(network: FusableNetwork, span: LayerSpan) -> Stack:
-    """The run as a stack; raises UsageError for one over a branch or an output of the network."""
+    """The run as a stack; raises UsageError for one over a branch, an output of the network or a layer that runs alone.
+
+    Such a layer is one that cannot run in tiles.
+    """
+    if (alone := _alone_in(network, span)) is not None:
+        what = f"layer {alone!r} cannot run in tiles"
+        raise UsageError(what, file=network.name, place=PLACE, expected="a stack of its own for it")
     if leaving := escaping(network, span):
         first, last = network.layers[span.start].name, network.layers[span.stop - 1].name
         verb = "does" if len(leaving) == 1 else "do"
@@ -73,11 +90,13 @@ def first_starts(network: FusableNetwork) -> tuple[int, ...]:
         count if one.output.name in leaving else readers.get(one.output.name, count) for one in network.layers
     ]
     open_maps: list[int] = []  # of layers whose output is read later, the last one on top
-    starts = []
-    for last in range(count):
+    starts, behind_alone = [], 0
+    for last, layer in enumerate(network.layers):
         while open_maps and read_until[open_maps[-1]] <= last:
             open_maps.pop()
-        starts.append(open_maps[-1] + 1 if open_maps else 0)
+        behind_alone = last if layer.runs_alone else behind_alone
+        starts.append(max(open_maps[-1] + 1 if open_maps else 0, behind_alone))
+        behind_alone += layer.runs_alone
         open_maps.append(last)
     return tuple(starts)
 
@@ -111,8 +130,8 @@ def greedy_stacks(network: FusableNetwork, capacity_bits: int) -> tuple[LayerSpa
     start, used = 0, 0
     for unit in units_of(network):
         need = sum(layer.weight_bits for layer in network.layers[unit.start : unit.stop])
-        is_one = need <= capacity_bits and not escaping(network, unit)
-        if is_one and used + need <= capacity_bits and not escaping(network, LayerSpan(start, unit.stop)):
+        is_one = need <= capacity_bits and is_legal(network, unit)
+        if is_one and used + need <= capacity_bits and is_legal(network, LayerSpan(start, unit.stop)):
             used += need
             continue
         if start < unit.start:

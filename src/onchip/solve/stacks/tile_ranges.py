@@ -73,7 +73,13 @@ def range_totals(stack: Stack, axis: AxisName, sizes: SizeRange, whole: AxisTota
 
 
 def paced_alike(stack: Stack) -> bool:
-    """Whether pixels of a map stand for equally many of the output's, whatever way leads there."""
+    """Whether pixels of a map stand for equally many of the output's, whatever way leads there.
+
+    They do not where all pixels see the same one.
+    """
+    reads = [read for layer in stack.layers for read in layer.reads]
+    if not all(axis.window(read).stride for axis in AxisName for read in reads):
+        return False
     return all(
         needed[read.source].pace == needed[layer.output.name].pace * axis.window(read).stride
         for axis in AxisName

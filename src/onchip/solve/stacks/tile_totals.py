@@ -79,7 +79,8 @@ def _totals(
     for number, one in enumerate(classes):
         if computed := one.maps[layer.output.name].computed:
             reads = one.reads[at]
-            outer = -(-reads[0].zeros_before // stride) - (-reads[0].zeros_after // stride)
+            zeros = reads[0].zeros_before, reads[0].zeros_after
+            outer = sum(-(-count // stride) for count in zeros if count)
             inner += times[number] * max(computed - outer, 0)
             found[computed, tuple(read.seen for read in reads)] += times[number]
             written += times[number] * one.maps[layer.output.name].written

@@ -107,6 +107,8 @@ def _seen(one: MapInNetwork, rows: PixelsSeen, columns: PixelsSeen) -> SeenPart:
 def _nest(layer: NestInNetwork, down: Strip, across: Strip, sight: tuple[PixelsSeen, ...]) -> Layer:
     """The layer's loops over the tile's pixels; element by element these are among the groups, or the batch."""
     nest, whole = layer.nest, layer.writes
+    if layer.runs_alone:
+        return nest
     rows, columns = down.maps[whole.name].computed, across.maps[whole.name].computed
     if (nest.p, nest.q) == (whole.rows, whole.columns):
         above, beside = sight

@@ -1,0 +1,272 @@
+"""Operators one after the other as layers that look at feature maps through windows."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from math import prod
+from typing import Final
+
+from onchip.errors import InputError
+from onchip.facts.fusable import FeatureMap, FusableLayer, Read, pixels_of
+from onchip.ir.graph import Graph
+from onchip.ir.layer import OUTPUT, WEIGHT, Layer
+from onchip.ir.operator import Operator
+from onchip.ir.operator_kinds import OWN_KINDS
+from onchip.ir.window import Window, integers
+from onchip.lower.layers.fusable_views import Sight, cropped, reshaped, shape_of, with_channels
+from onchip.lower.layers.layers_of import PLAIN_BITS, LeftOut, Precision
+from onchip.lower.layers.operands import largest_first, nest_operands
+from onchip.lower.layers.sliding_windows import NoLayerError
+
+_SLIDING: Final = frozenset({"Conv", "ConvInteger", "QLinearConv", "MaxPool", "AveragePool", "LpPool"})
+_OF_ALL_PIXELS: Final = frozenset(
+    {"GlobalMaxPool", "GlobalAveragePool", "ReduceMax", "ReduceMean", "ReduceMin", "ReduceSum"}
+    | {"Gemm", "MatMul", "MatMulInteger", "QLinearMatMul"}
+)
+_SAME_ELEMENTS: Final = frozenset({"Flatten", "Reshape", "Squeeze", "Unsqueeze", "Identity", "Dropout"})
+
+
+@dataclass
+class FusableReading:
+    """`seen` is what the tensors made so far show of feature maps; what cannot be fused is `outside`.
+
+    Layers are `inside`; of these, those that cannot run in tiles are listed as `alone`. With `all_in_tiles` there are
+    none, and maps have no, or two, dimensions behind the channels, as a schedule has them.
+    Views `apart` are not passed through; those `in_the_way` of layers that read other pixels should be.
+    """
+
+    graph: Graph
+    layers: Mapping[str, Layer]
+    left_out: tuple[LeftOut, ...]
+    precision: Precision
+    apart: frozenset[str] = frozenset()
+    all_in_tiles: bool = False
+    seen: dict[str, Sight] = field(default_factory=dict)
+    outside: list[LeftOut] = field(default_factory=list)
+    alone: list[LeftOut] = field(default_factory=list)
+    inside: list[FusableLayer] = field(default_factory=list)
+    in_the_way: frozenset[str] = frozenset()
+    _views: dict[str, str] = field(default_factory=dict)
+
+    def read(self) -> None:
+        """Make every operator a layer, or what is outside; one that changes only how others see a map is neither."""
+        for operator in self.graph.operators:
+            try:
+                self._look_at(operator)
+                layer = self._layer(operator)
+            except NoLayerError as error:
+                why = LeftOut(operator.name, operator.kind, str(error))
+                layer = self._alone(operator, why)
+                if layer is None:
+                    self.outside.append(why)
+                    continue
+            if layer is not None:
+                self.seen[operator.outputs[0]] = Sight.of(layer.output)
+                self.inside.append(layer)
+
+    def _look_at(self, operator: Operator) -> None:
+        for name in operator.inputs:
+            if name not in self.seen:
+                self.seen[name] = Sight.of(self._map(name))
+
+    def _alone(self, operator: Operator, why: LeftOut) -> FusableLayer | None:
+        """The operator as a layer that runs alone; None where it is outside."""
+        if self.all_in_tiles:
+            return None
+        try:
+            layer = self._layer_alone(operator)
+        except (NoLayerError, InputError):
+            if any(name in (operator.name, f"{operator.name} (0, 0)") for name in self.layers):
+                views = (self._views[name] for name in operator.inputs if name in self._views)
+                self.in_the_way |= frozenset(views)
+            return None
+        self.alone.append(why)
+        return layer
+
+    def _layer_alone(self, operator: Operator) -> FusableLayer:
+        """Reads whole maps, all that the operator has, as the nest's operands."""
+        if len(operator.outputs) > 1:
+            raise NoLayerError("it writes several tensors")
+        self._look_at(operator)
+        output, operands = self._map(operator.outputs[0]), nest_operands(self.graph, operator)
+        read = [operands.input, *(() if operands.weight is None else (operands.weight,))]
+        if operands.input not in operator.inputs or set(operator.inputs) - set(read):
+            raise NoLayerError("it reads other maps than its loop nest")
+        sights = [self.seen[name] for name in read if name in operator.inputs]
+        if operator.kind == "ConvTranspose":
+            layer, _ = self._nest_of_transposed(operator, sights[0].whole, output)
+        else:
+            layer = self._nest(operator, operator.name)
+        if not all(sight.shows_all for sight in sights) or layer.elements(OUTPUT) != output.elements:
+            raise NoLayerError("its operands are no whole maps")
+        reads = tuple(Read(one.whole.name, _all_of(one.whole.rows), _all_of(one.whole.columns)) for one in sights)
+        return replace(self._finished(operator, layer, output, reads), runs_alone=True)
+
+    def _layer(self, operator: Operator) -> FusableLayer | None:
+        """None for an operator that only changes how others see its input."""
+        if len(operator.outputs) > 1:
+            raise NoLayerError(f"it writes {len(operator.outputs)} tensors")
+        sight = self._sight_changed(operator)
+        if sight is not None:
+            if self._bits(operator.outputs[0]) != sight.whole.bits:
+                raise NoLayerError(f"it has other bits than {sight.whole.name!r}, which it shows")
+            self.seen[operator.outputs[0]] = sight
+            self._views[operator.outputs[0]] = operator.name
+            return None
+        if operator.kind == "ConvTranspose":
+            return self._transposed(operator)
+        layer, output = self._nest(operator, operator.name), self._map(operator.outputs[0])
+        if operator.kind in _SLIDING:
+            if (layer.p, layer.q) != (output.rows, output.columns):
+                raise NoLayerError("its output is no map of rows and columns")
+            return self._through_windows(operator, layer, output)
+        if operator.kind in _OF_ALL_PIXELS:
+            if (layer.p, layer.q) != (1, 1) or layer.n * layer.k * layer.g != output.channels:
+                raise NoLayerError("it does not leave one pixel a channel")
+            return self._through_windows(operator, _over_all_pixels(layer, self._whole_input(operator)), output)
+        if operator.kind not in OWN_KINDS:
+            raise NoLayerError("which part of its input a tile sees is not known of a plug-in's kind")
+        return self._element_by_element(operator, layer, output)
+
+    def _sight_changed(self, operator: Operator) -> Sight | None:
+        if len(operator.inputs) != 1:
+            return None
+        sight, written = self.seen[operator.inputs[0]], shape_of(self.graph, operator.outputs[0])
+        if operator.name in self.apart:
+            raise NoLayerError("a layer that reads it cannot be fused through it")
+        if operator.kind in _SAME_ELEMENTS:
+            return reshaped(sight, shape_of(self.graph, operator.inputs[0]), written)
+        if operator.kind == "Slice":
+            return cropped(operator, sight, written)
+        return with_channels(operator, sight, written) if operator.kind == "Pad" else None
+
+    def _through_windows(self, operator: Operator, layer: Layer, output: FeatureMap) -> FusableLayer:
+        """The layer's own windows, if they lie over the map."""
+        source = self._whole_input(operator)
+        rows, columns = layer.axes
+        if layer.n * layer.c * layer.g != source.channels or rows.size > source.rows or columns.size > source.columns:
+            raise NoLayerError("its input is a view of another shape")
+        windows = [
+            Window(kernel, axis.stride, axis.dilation, axis.padding)
+            for kernel, axis in ((layer.r, rows), (layer.s, columns))
+        ]
+        return self._finished(operator, layer, output, (Read(source.name, windows[0], windows[1]),))
+
+    def _element_by_element(self, operator: Operator, layer: Layer, output: FeatureMap) -> FusableLayer:
+        """One or two maps at the pixels that are written; the second may have one pixel for all, as a gate has."""
+        names = largest_first(self.graph, operator.inputs)
+        is_gate = [at > 0 and self._is_one_a_channel(name, operator) for at, name in enumerate(names)]
+        sights = [self.seen[name] for name in names]
+        written = Sight.of(output)
+        for sight, gates in zip(sights, is_gate, strict=True):
+            if sight.size != written.size and not (gates and sight.shows_all):
+                raise NoLayerError(f"it reads {sight} and writes {written}")
+        if layer.has_weight and layer.n > 1:  # a gate, or a parameter that is smaller than the map
+            if layer.g != output.channels:
+                raise NoLayerError(f"its parameter is neither one element nor {output.channels}, one a channel")
+            layer = replace(layer, n=1, p=output.rows, q=output.columns)
+        elif not layer.has_weight and (layer.p, layer.q) != (output.rows, output.columns):
+            layer = replace(layer, n=1, g=output.channels, p=output.rows, q=output.columns)
+        reads = (
+            Read(sight.whole.name, *((_all_of(1), _all_of(1)) if gates else (sight.rows, sight.columns)))
+            for sight, gates in zip(sights, is_gate, strict=True)
+        )
+        return self._finished(operator, layer, output, tuple(reads))
+
+    def _is_one_a_channel(self, name: str, operator: Operator) -> bool:
+        """Whether a map has an element for each channel of what the operator writes, and for several pixels."""
+        written = shape_of(self.graph, operator.outputs[0])
+        spread = ((1,) * len(written) + shape_of(self.graph, name))[-len(written) :]
+        pixels = min(max(len(written) - 2, 0), 2)
+        channels = len(written) - pixels
+        is_spread = spread == (*written[:channels], *(1,) * pixels)
+        return is_spread and prod(written[channels:]) > 1 and not self.all_in_tiles
+
+    def _transposed(self, operator: Operator) -> FusableLayer:
+        """Along an axis, the outputs from s * q on see the inputs from q + ceil((pad - kernel + 1) / s) on."""
+        source, high = self._whole_input(operator), self._map(operator.outputs[0])
+        layer, stride = self._nest_of_transposed(operator, source, high)
+        if max(stride) > 1 and (readers := self.graph.readers[operator.outputs[0]]):
+            raise NoLayerError(f"{readers[0].kind} {readers[0].name!r} reads it")
+        low = replace(source, name=high.name, channels=high.channels * prod(stride), bits=high.bits)
+        return self._through_windows(operator, layer, low)
+
+    def _nest_of_transposed(
+        self, operator: Operator, source: FeatureMap, high: FeatureMap
+    ) -> tuple[Layer, tuple[int, ...]]:
+        """Over the pixels of the input, and its strides."""
+        if len(shape_of(self.graph, operator.outputs[0])) != 4:
+            raise NoLayerError("it is no map of rows and columns")
+        stride, pads = integers(operator, "strides", (1, 1)), integers(operator, "pads", (0, 0, 0, 0))
+        if (high.rows, high.columns) != (source.rows * stride[0], source.columns * stride[1]):
+            raise NoLayerError(f"its output is not {stride[0]} x {stride[1]} times as large as its input")
+        part = self._nest(operator, f"{operator.name} (0, 0)" if max(stride) > 1 else operator.name)
+        kernel = integers(operator, "kernel_shape", shape_of(self.graph, operator.parameters[0])[2:])
+        before = [(size - 1 - pad) // step for size, pad, step in zip(kernel, pads, stride, strict=False)]
+        behind = [(step - 1 + pad) // step for pad, step in zip(pads, stride, strict=False)]
+        if min(before) < 0:
+            raise NoLayerError("it cuts off more than its kernel")
+        layer = replace(
+            part,
+            k=part.k * prod(stride),
+            p=source.rows,
+            q=source.columns,
+            r=before[0] + behind[0] + 1,
+            s=before[1] + behind[1] + 1,
+            padding=(before[0], before[1], behind[0], behind[1]),
+        )
+        return layer, stride
+
+    def _finished(self, operator: Operator, layer: Layer, output: FeatureMap, reads: tuple[Read, ...]) -> FusableLayer:
+        layer = self._precise(operator, layer)
+        weight_bits = layer.elements(WEIGHT) * layer.weight_bits if len(reads) == 1 else 0
+        return FusableLayer(operator.name, layer, output, reads, weight_bits)
+
+    def _precise(self, operator: Operator, layer: Layer) -> Layer:
+        """The layer with the bits that are asked for, or those of its operands."""
+        if self.precision.bits is not None:
+            return self.precision.of(layer)
+        tensor, operands = self.graph.tensor, nest_operands(self.graph, operator)
+        weight = None if operands.weight is None else tensor[operands.weight]
+        return self.precision.of_tensors(layer, tensor[operands.input], weight, tensor[operator.outputs[0]])
+
+    def _nest(self, operator: Operator, name: str) -> Layer:
+        if name in self.layers:
+            return self.layers[name]
+        why = (one.why for one in self.left_out if one.operator == operator.name)
+        raise NoLayerError(next(why, "it is several layers"))
+
+    def _whole_input(self, operator: Operator) -> FeatureMap:
+        if len(operator.inputs) != 1:
+            raise NoLayerError(f"it reads {len(operator.inputs)} maps")
+        sight = self.seen[operator.inputs[0]]
+        if sight != Sight.of(sight.whole):
+            raise NoLayerError(f"it reads {sight} of {sight.whole.name!r}")
+        return sight.whole
+
+    def _map(self, name: str) -> FeatureMap:
+        shape = self.graph.tensor[name].shape
+        if shape is None:
+            raise NoLayerError(f"tensor {name!r} has no shape")
+        if self.all_in_tiles and len(shape) not in (2, 4):
+            raise NoLayerError(f"{name!r} is {list(shape)}, not batch, channels, rows and columns")
+        rows, columns = pixels_of(shape)
+        return FeatureMap(name, prod(shape) // (rows * columns), rows, columns, self._bits(name))
+
+    def _bits(self, name: str) -> int:
+        """Of an element of a tensor."""
+        return self.precision.bits or self.graph.tensor[name].bits or PLAIN_BITS
+
+
+def _all_of(pixels: int) -> Window:
+    """Whatever is computed, all pixels are seen."""
+    return Window(pixels, 0, 1, 0)
+
+
+def _over_all_pixels(layer: Layer, source: FeatureMap) -> Layer:
+    """With the map's pixels as the kernel, where the nest has them among its channels."""
+    pixels = source.rows * source.columns
+    if layer.r * layer.s == pixels or layer.c % pixels:
+        return layer
+    return replace(layer, c=layer.c // pixels, r=source.rows, s=source.columns)
