@@ -14,6 +14,7 @@ from support.fused_files import CHIP
 
 SHAPE = [1, 4, 6, 6]
 ELEMENTS = 4 * 6 * 6
+BOUNDS = ("begin", "end", "axes")
 FAST = ("--method", "loma", "--tile-sizes", "divisors", "--no-cache")
 
 
@@ -119,3 +120,29 @@ def test_the_file_lists_what_is_outside_and_the_check_insists(onchip: Program, t
     fields["result"]["dram_bits"] -= 2 * ELEMENTS * 8
     strategy.write_text(json.dumps(fields))
     assert "figure-differs" in onchip("check", strategy, network, "--accelerator", chip).out
+
+
+def test_the_verdict_says_what_runs_in_which_way(onchip: Program, tmp_path: Path, chip: Path) -> None:
+    """A convolution and an exponential alone in their stacks, a softmax and a sine outside, a view."""
+    weights = [helper.make_tensor("w", TensorProto.FLOAT, [4, 4, 3, 3], [1.0] * 144)]
+    weights += [
+        helper.make_tensor(name, TensorProto.INT64, [1], [at]) for name, at in zip(BOUNDS, (1, 6, 2), strict=True)
+    ]
+    nodes = [
+        helper.make_node("Conv", ["x", "w"], ["a"], name="conv", pads=[1, 1, 1, 1]),
+        helper.make_node("Softmax", ["a"], ["b"], name="soft"),
+        helper.make_node("Exp", ["b"], ["c"], name="exp"),
+        helper.make_node("Slice", ["c", "begin", "end", "axes"], ["d"], name="crop"),
+        helper.make_node("Sin", ["d"], ["y"], name="sin"),
+    ]
+    shapes = {"x": SHAPE, "y": [1, 4, 5, 6]}
+    ends = [helper.make_tensor_value_info(name, TensorProto.FLOAT, shape) for name, shape in shapes.items()]
+    network = saved(tmp_path / "ways.onnx", helper.make_graph(nodes, "ways", ends[:1], ends[1:], weights))
+    ask = ("fuse", network, "--accelerator", chip, *FAST)
+    answer = onchip(*ask, "--json").json
+    operations = {"fused": 0, "layer by layer": 37 * ELEMENTS, "data movement": ELEMENTS + 4 * 5 * 6, "views": 0}
+    found = {one["way"]: (one["operators"], one["operations"]) for one in answer["coverage"]}
+    assert found == dict(zip(operations, zip((0, 2, 2, 1), operations.values(), strict=True), strict=True))
+    assert sum(one["share"] for one in answer["coverage"]) == pytest.approx(1)
+    words = "5 operators: 2 layer by layer (95.3% of the operations), 2 data movement (4.7% of the operations), 1 views"
+    assert words in onchip(*ask).out.replace("\n", " ")

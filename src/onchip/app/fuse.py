@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from math import prod
 
 from onchip.answer.bindings import Bindings
 from onchip.answer.document import Claim, Granularity, Reading, Source, StrategyDocument
@@ -123,6 +124,7 @@ def fuse_network(request: FusionRequest, start: RunStarter = silent_run) -> Fusi
         found.costed,
         accounting=request.accounting,
         outside=_outside(problem),
+        operators=len(problem.graph.operators),
     )
     if found.result.answer is None:
         return replace(outcome, why_not=in_time.why_not)
@@ -256,7 +258,10 @@ def _figures(problem: _Problem, costs: Sequence[StackCost]) -> StrategyFigures:
 
 def _outside(problem: _Problem) -> tuple[OutsideOperator, ...]:
     sums = moved_sums(problem.network.moved, problem.accelerator)
-    return tuple(OutsideOperator(*both) for both in zip(problem.fusable.outside, sums, strict=True))
+    graph, left_out = problem.graph, problem.fusable.outside
+    written = (graph.operator[one.operator].outputs for one in left_out)
+    elements = (sum(prod(graph.tensor[name].shape or (1,)) for name in names) for names in written)
+    return tuple(OutsideOperator(*each) for each in zip(left_out, sums, elements, strict=True))
 
 
 def _costed(network: FusableNetwork, strategy: FusionStrategy, found: FusionResult) -> tuple[CostedStack, ...]:

@@ -7,6 +7,7 @@ from onchip.arch.memory import DRAM
 from onchip.cost.stack.sums import FusedSums
 from onchip.reports.shared.page import Card, Json, Page
 from onchip.reports.shared.words import counted, percent, short_bytes, short_energy
+from onchip.reports.stack.coverage import coverage_words
 from onchip.reports.stack.figures import (
     accesses,
     energy_by_cause,
@@ -29,6 +30,7 @@ def fusion_html(outcome: FusionOutcome, command_line: str) -> str:
         "title": f"{outcome.network.name} on {outcome.accelerator.name}",
         "cards": _cards(outcome),
         "command_line": command_line,
+        "coverage": coverage_words(outcome),
         "space": outcome.space,
         "outside": [_outside(one) for one in outcome.outside],
         "stacks": [_stack(outcome, at, facts) for at in range(len(outcome.stacks))],

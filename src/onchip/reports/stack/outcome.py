@@ -47,13 +47,15 @@ class OutsideOperator:
 
     left_out: LeftOut
     sums: FusedSums
+    written_elements: int
 
 
 @dataclass(frozen=True, slots=True)
 class FusionOutcome:
     """`figures` and `document` are None where there is no strategy; `why_not` says why.
 
-    `mapper` has mapped the layers of the strategy. There are no stacks where all operators are `outside`.
+    `mapper` has mapped the layers of the strategy. There are no stacks where all operators are `outside`. Of the
+    network's `operators` some are neither layers nor outside: views, through which layers see.
     """
 
     source: str
@@ -71,6 +73,7 @@ class FusionOutcome:
     why_not: str | None = None
     accounting: str = "interpreter"
     outside: tuple[OutsideOperator, ...] = ()
+    operators: int = 0
 
     @property
     def answer(self) -> FusionStrategy | None:

@@ -17,6 +17,7 @@ from onchip.cost.stack.cost import TileTypeCost
 from onchip.cost.stack.sums import FusedLatency, FusedSums, total
 from onchip.reports.mapping.text import kinds_counted, objective_words
 from onchip.reports.shared.words import counted, percent, printable, short_amount, short_energy
+from onchip.reports.stack.coverage import coverage, coverage_words
 from onchip.reports.stack.outcome import CostedStack, FusionOutcome, OutsideOperator
 
 LATENCY_PARTS = ("ideal", "unused", "stall", "drain", "preload_and_offload", "copies")
@@ -42,10 +43,12 @@ def fusion_tables(outcome: FusionOutcome) -> Iterator[RenderableType]:
     bound = value_words(result.lower_bound, outcome.unit)
     yield Text(f"{result.status}: lower bound {bound}{gap}; {counted(outcome.costed, 'stack')} costed")
     yield Text(f"among {outcome.space}")
+    if outcome.answer is not None:
+        yield Text(coverage_words(outcome))
     if outcome.outside:
         kinds = kinds_counted([one.left_out for one in outcome.outside])
         moved = short_amount(sum(one.sums.moved_bits[DRAM] for one in outcome.outside) // 8, "bytes")
-        yield Text(f"outside of all stacks, {moved} moved from and to DRAM: {_operators(outcome)}: {kinds}")
+        yield Text(f"outside of all stacks, {moved} moved from and to DRAM: {kinds}")
     yield Text(f"{result.seconds:.3f} seconds")
 
 
@@ -78,6 +81,7 @@ def fusion_object(outcome: FusionOutcome) -> dict[str, object]:
         "accesses": sums and _accesses(sums),
         "stacks": [_stack_object(one) for one in outcome.stacks],
         "costed_stacks": outcome.costed,
+        "coverage": [asdict(one) for one in coverage(outcome)] if figures else None,
         "outside": [_outside_object(one) for one in outcome.outside],
         "seconds": result.seconds,
         "error": outcome.why_not,
