@@ -146,3 +146,34 @@ def test_the_verdict_says_what_runs_in_which_way(onchip: Program, tmp_path: Path
     assert sum(one["share"] for one in answer["coverage"]) == pytest.approx(1)
     words = "5 operators: 2 layer by layer (95.3% of the operations), 2 data movement (4.7% of the operations), 1 views"
     assert words in onchip(*ask).out.replace("\n", " ")
+
+
+@pytest.mark.parametrize("kinds", [("Conv", "Softmax", "Conv", "Conv"), ("Softmax",)])
+def test_the_network_in_tiles_keeps_what_is_outside_as_it_is(
+    onchip: Program, tmp_path: Path, chip: Path, kinds: tuple[str, ...]
+) -> None:
+    network, tiled, plan = chain(tmp_path / "a.onnx", *kinds), tmp_path / "tiled.json", tmp_path / "plan.json"
+    ended = onchip("fuse", network, "--accelerator", chip, *FAST, "--tile", "2x3", "--emit-graph", tiled)
+    assert ended.code == 0, ended.err
+    kept = [one for one in json.loads(tiled.read_text())["operators"] if one["kind"] == "Softmax"]
+    assert [one["name"] for one in kept] == [f"softmax{kinds.index('Softmax')}"]
+    assert onchip("plan", tiled, "--sram", "m_r", "--method", "belady", "-o", plan).code == 0
+    ran = onchip("run", plan, tiled, "--json")
+    assert (ran.code, ran.json["right"]) == (0, True)
+
+
+def test_convolutions_along_one_axis_run_in_tiles(onchip: Program, tmp_path: Path, chip: Path) -> None:
+    """Three convolutions of rank three, in tiles of five columns; what neighbours share is computed once."""
+    weights = [helper.make_tensor(f"w{at}", TensorProto.FLOAT, [2, 2, 3], [1.0] * 12) for at in range(3)]
+    nodes = [
+        helper.make_node("Conv", [f"m{at}", f"w{at}"], [f"m{at + 1}"], name=f"conv{at}", pads=[1, 1]) for at in range(3)
+    ]
+    ends = [helper.make_tensor_value_info(name, TensorProto.FLOAT, [1, 2, 24]) for name in ("m0", "m3")]
+    network = saved(tmp_path / "rows.onnx", helper.make_graph(nodes, "rows", ends[:1], ends[1:], weights))
+    tiled, plan = tmp_path / "tiled.json", tmp_path / "plan.json"
+    ask = ("fuse", network, "--accelerator", chip, *FAST, "--stacks", "one", "--tile", "5x1", "--mode", "fully-cached")
+    answer = onchip(*ask, "--emit-graph", tiled, "--json").json
+    assert [(len(one["layers"]), one["tiles"]) for one in answer["stacks"]] == [(3, 5)]
+    assert answer["macs"] == 3 * 2 * 2 * 3 * 24
+    assert onchip("plan", tiled, "--sram", "m_r", "--method", "belady", "-o", plan).code == 0
+    assert onchip("run", plan, tiled, "--json").json["right"] is True

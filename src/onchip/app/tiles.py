@@ -8,7 +8,7 @@ from onchip.app.networks import read_network
 from onchip.app.phases import phase
 from onchip.errors import UsageError
 from onchip.ir.graph import Graph
-from onchip.lower.layers.fusable_of import fusable_of
+from onchip.lower.layers.fusable_of import partly_fusable_of
 from onchip.lower.stacks.emission import graph_in_tiles
 from onchip.solve.stacks.stacks import spans_of, stack_of
 
@@ -34,7 +34,7 @@ def tiled_graph(strategy: FusionStrategy, graph: Graph) -> Graph:
 
     Raises GraphError for what cannot run in parts.
     """
-    network = fusable_of(graph)
+    network = partly_fusable_of(graph).network
     spans = spans_of(network, [stack.layers for stack in strategy.stacks])
     tilings = [(stack_of(network, span), one.tiling) for span, one in zip(spans, strategy.stacks, strict=True)]
     return graph_in_tiles(graph, network, tilings)

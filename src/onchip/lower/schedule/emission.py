@@ -16,7 +16,7 @@ from onchip.lower.schedule.nests import NestsOfNetwork
 from onchip.lower.schedule.stacks_in_tiles import cannot_run_in_tiles
 from onchip.lower.schedule.tile_graph import TileGraph, TileOperator
 from onchip.lower.stacks.bands import MapBands, OutsideLines
-from onchip.lower.stacks.parts import EmittedParts, whole_tile
+from onchip.lower.stacks.parts import EmittedParts
 from onchip.lower.stacks.stack_in_tiles import StackInTiles
 
 
@@ -63,14 +63,10 @@ class _Emission:
 
     def add_whole(self, number: int, operator: Operator) -> None:
         """An operator of a stack without tiling: as it stands, but that it lists all bands of a map that has some."""
-        inputs, outputs = self._all_bands(operator.inputs), self._all_bands(operator.outputs)
-        if inputs != operator.inputs or outputs != operator.outputs:
-            tile = operator.tile or whole_tile(operator, self.nests.graph)
-            operator = replace(operator, inputs=tuple(dict.fromkeys(inputs)), outputs=outputs, tile=tile)
         if operator.name in self.parts.operators:
             place = f"operator {operator.name!r}"
             raise ScheduleError("a tile of another operator has this name", place=place, expected="another name")
-        self.parts.operators[operator.name] = replace(operator, parameters=self.parts.parameters[operator.name])
+        self.parts.add_whole(operator, self._all_bands)
         original = self.nests.graph.operator[operator.name]
         self._describe(number, operator.name, original, self.nests.whole(original))
 
@@ -109,11 +105,6 @@ class _Emission:
             return operator.parameters
         return tuple(name for name in operator.parameters if name in (operands.input, operands.weight))
 
-    def _all_bands(self, names: Sequence[str]) -> tuple[str, ...]:
-        """Of maps that are cut all bands; other tensors are kept whole."""
-        found: list[Tensor] = []
-        for name in names:
-            bands = self.outside[name].all if name in self.outside else (self.nests.graph.tensor[name],)
-            self.parts.keep(name, bands)
-            found += bands
-        return tuple(band.name for band in found)
+    def _all_bands(self, name: str) -> tuple[Tensor, ...]:
+        """Of a map that is cut all bands; another tensor is whole."""
+        return self.outside[name].all if name in self.outside else (self.nests.graph.tensor[name],)

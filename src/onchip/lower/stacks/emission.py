@@ -5,75 +5,60 @@ So `plan`, `check` and `run` apply to fused stacks as they are. docs/fusion.md s
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
 
 from onchip.answer.stacks import Tiling
 from onchip.facts.fusable import FusableNetwork, Stack, ranges_of_pixels
 from onchip.facts.views import paces_of, seen_region
 from onchip.ir.graph import Graph
 from onchip.ir.region import Range, Region, whole_region
-from onchip.ir.tensor import Role, Tensor
-from onchip.lower.stacks.bands import MapBands, OutsideLines, TilePlace
+from onchip.lower.stacks.bands import MapBands, OutsideLines
 from onchip.lower.stacks.parts import EmittedParts
 from onchip.lower.stacks.stack_in_tiles import StackInTiles
-from onchip.lower.stacks.views import ViewEmission
+from onchip.lower.stacks.whole_operators import WholeOperators, views_that_leave
 
 
 def graph_in_tiles(graph: Graph, network: FusableNetwork, stacks: Sequence[tuple[Stack, Tiling]]) -> Graph:
     """`graph`, whose layers are `network`, as the tiles of `stacks`, which have all its layers in order.
 
-    Each output of the network, or the map that it shows, ends one of them. Raises GraphError for what cannot run in
-    parts.
+    Layers that run alone and operators outside of all stacks stand whole. Each output of the network, or the map that
+    it shows, ends a stack. Raises GraphError for what cannot run in parts.
     """
-    tiled = [StackInTiles.of(stack, tiling) for stack, tiling in stacks]
-    leaving = tuple(_views_that_leave(graph, network))
-    outside = _bands_outside(graph, network, tiled, leaving)
-    parts, inputs = EmittedParts(graph), {one.name for one in network.inputs}
-    _emit_whole((view for view in leaving if view.shown in inputs), parts, outside)
-    for one in tiled:
-        one.emit(parts, {**outside, **one.bands_inside(graph)})
-        _emit_whole((view for view in leaving if view.shown == one.stack.output.name), parts, outside)
+    tiled = [None if stack.layers[0].runs_alone else StackInTiles.of(stack, tiling) for stack, tiling in stacks]
+    outside = _bands_outside(graph, network, [stack for stack, _ in stacks], [one for one in tiled if one is not None])
+    parts = EmittedParts(graph)
+    whole = WholeOperators(network, parts, outside)
+    whole.emit_ready()
+    for one, (stack, _) in zip(tiled, stacks, strict=True):
+        if one is None:
+            whole.emit_alone(stack.layers[0].name)
+        else:
+            one.emit(parts, {**outside, **one.bands_inside(graph)})
+        whole.emit_ready([stack.output.name])
     return parts.finished({one.name: outside[one.name].all for one in network.inputs})
 
 
-@dataclass(frozen=True, slots=True)
-class _LeavingView:
-    """An output of the network that only shows these rows and columns of map `shown`."""
-
-    tensor: Tensor
-    shown: str
-    rows: Range
-    columns: Range
-
-
 def _bands_outside(
-    graph: Graph, network: FusableNetwork, stacks: Sequence[StackInTiles], leaving: Sequence[_LeavingView]
+    graph: Graph, network: FusableNetwork, stacks: Sequence[Stack], tiled: Sequence[StackInTiles]
 ) -> Mapping[str, MapBands]:
     """The bands of the network's inputs and the stacks' outputs, cut at the lines of all stacks and views over them."""
-    names = dict.fromkeys([*(one.name for one in network.inputs), *(one.stack.output.name for one in stacks)])
+    names = dict.fromkeys([*(one.name for one in network.inputs), *(stack.output.name for stack in stacks)])
     lines = OutsideLines(graph, names)
-    for one in stacks:
+    for one in tiled:
         for name, (rows, columns) in one.lines_outside(graph):
             lines.cut(name, rows, columns)
-    for view in leaving:
-        lines.cut(view.shown, view.rows, view.columns)
-    scales = {one.stack.output.name: one.scale(graph, one.stack.output.name) for one in stacks}
+    for operator in views_that_leave(graph, network):
+        lines.cut(*_shown(graph, network, operator.outputs[0]))
+    scales = {one.stack.output.name: one.scale(graph, one.stack.output.name) for one in tiled}
     return {name: lines.bands(name, scales.get(name, (1, 1))) for name in names}
 
 
-def _views_that_leave(graph: Graph, network: FusableNetwork) -> Iterator[_LeavingView]:
-    """In the order in which they are made."""
-    maps = network.maps
-    for operator in graph.operators:
-        tensor = graph.tensor[operator.outputs[0]]
-        if tensor.role is not Role.OUTPUT or tensor.name in maps:
-            continue
-        name, region = tensor.name, whole_region(tensor.shape or ())
-        while name not in maps:
-            name, region = _seen(graph, name, region)
-        rows, columns = ranges_of_pixels(region)
-        yield _LeavingView(tensor, name, rows, columns)
+def _shown(graph: Graph, network: FusableNetwork, name: str) -> tuple[str, Range, Range]:
+    """The map of which a view shows these rows and columns."""
+    region = whole_region(graph.tensor[name].shape or ())
+    while name not in network.maps:
+        name, region = _seen(graph, name, region)
+    return name, *ranges_of_pixels(region)
 
 
 def _seen(graph: Graph, name: str, region: Region) -> tuple[str, Region]:
@@ -84,10 +69,3 @@ def _seen(graph: Graph, name: str, region: Region) -> tuple[str, Region]:
     if paces is not None:
         return operator.inputs[0], seen_region(paces, region, source)
     return operator.inputs[0], region if source == written else whole_region(source)
-
-
-def _emit_whole(views: Iterable[_LeavingView], parts: EmittedParts, outside: Mapping[str, MapBands]) -> None:
-    """Before any tile makes a part of them that does not leave."""
-    emission = ViewEmission(parts, outside, TilePlace(0, 0, 1))
-    for one in views:
-        emission.leave(one.tensor)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from math import prod
 
@@ -60,6 +60,25 @@ class EmittedParts:
             operator.members,
             replace(self._whole_tile(operator), regions=(region,)),
         )
+
+    def add_whole(self, operator: Operator, bands_of: Callable[[str], Sequence[Tensor]]) -> None:
+        """An operator that runs whole: as it stands, but that it lists all bands of each tensor that is cut.
+
+        Raises GraphError where a tile of another operator has its name.
+        """
+        listed = []
+        for names in (operator.inputs, operator.outputs):
+            bands = {name: bands_of(name) for name in names}
+            for name, own in bands.items():
+                self.bands[own[0].part_of or name].update((band.name, band) for band in own)
+            listed.append(tuple(band.name for name in names for band in bands[name]))
+        if operator.name in self.operators:
+            raise GraphError("a tile has this name", place=f"operator {operator.name!r}", expected="another")
+        if listed != [operator.inputs, operator.outputs]:
+            tile = operator.tile or whole_tile(operator, self.graph)
+            operator = replace(operator, inputs=tuple(dict.fromkeys(listed[0])), outputs=listed[1], tile=tile)
+        parameters = self.parameters.get(operator.name, operator.parameters)
+        self.operators[operator.name] = replace(operator, parameters=parameters)
 
     def fresh_name(self, name: str) -> str:
         """`name`, or with a number where an operator is called that already."""
