@@ -283,7 +283,7 @@ def left_out_of(network: str) -> str:
 
 
 def test_a_network_without_layers_is_refused() -> None:
-    with pytest.raises(InputError, match="no operator is a layer"):
+    with pytest.raises(InputError, match="it has no layers"):
         NetworkLayers("empty", {})
 
 

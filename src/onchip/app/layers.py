@@ -12,6 +12,7 @@ from onchip.formats.own.bundled_networks import bundled_networks
 from onchip.formats.own.layer_tables import layer_table
 from onchip.ir.layer import Layer
 from onchip.lower.layers.layers_of import NetworkLayers, Precision, layers_of
+from onchip.lower.schedule.precise import with_elements_of
 
 TABLE: Final = "cosa:"
 """Before the name of a layer table."""
@@ -31,7 +32,7 @@ def layers_named(source: str, reading: Reading, precision: Precision) -> tuple[N
     if network.startswith(TABLE):
         found = NetworkLayers(network, layer_table(network.removeprefix(TABLE)))
     else:
-        found = layers_of(read_network(network, reading))
+        found = layers_of(with_elements_of(read_network(network, reading), precision.bits))
     found = replace(found, layers={name: precision.of(one) for name, one in found.layers.items()})
     return (found, False) if layer is None else (found.only(layer), True)
 

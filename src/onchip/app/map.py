@@ -13,6 +13,7 @@ from onchip.answer.layer_problem import LayerProblem
 from onchip.answer.result import Result, Status, Stop
 from onchip.app.layer_progress import LayerProgress
 from onchip.app.layers import layers_named
+from onchip.app.moved_operators import moved_operators
 from onchip.app.phases import phase
 from onchip.arch.accelerator import Accelerator
 from onchip.arch.memory import DRAM, Operand
@@ -25,6 +26,7 @@ from onchip.formats.foreign_files import layer_file, load_any_accelerator, read_
 from onchip.formats.own.accelerator_yaml_writer import accelerator_sha256
 from onchip.ir.layer import Layer
 from onchip.lower.layers.layers_of import NetworkLayers, Precision
+from onchip.reports.mapping.coverage import MovedOperator
 from onchip.reports.mapping.outcome import MappedLayer, MappingOutcome
 from onchip.solve.mapping.cache import MappingCache
 from onchip.solve.mapping.objective import MappingObjective
@@ -78,10 +80,12 @@ def map_layers(request: MappingRequest, start: RunStarter = silent_run) -> Mappi
     layers, is_one_layer = layers_asked_for(request, accelerator)
     for layer, names in layers.distinct.items():
         _can_be_mapped(layer, names[0], accelerator, request)
+    moved = _moved(layers, accelerator, request)
     mapped: list[MappedLayer] = []
     with start(request.limits, deadline) as run:
         adds_up = request.method != COSA and request.objective is not MappingObjective.EDP
-        progress = LayerProgress(run, [len(names) for names in layers.distinct.values()], adds_up)
+        counts = [sum(layers.times.get(name, 1) for name in names) for names in layers.distinct.values()]
+        progress = LayerProgress(run, counts, adds_up)
         for layer, names in layers.distinct.items():
             own = progress.run_of_next(names[0])
             mapped.append(_mapped(solver, layer, names, accelerator, request, own))
@@ -105,7 +109,16 @@ def map_layers(request: MappingRequest, start: RunStarter = silent_run) -> Mappi
         is_one_layer,
         _mapspace(request),
         request.accounting,
+        moved,
     )
+
+
+def _moved(layers: NetworkLayers, accelerator: Accelerator, request: MappingRequest) -> tuple[MovedOperator, ...]:
+    """What each operator without a loop nest costs; raises InputError where the accelerator does not say it."""
+    try:
+        return moved_operators(layers, accelerator)
+    except InputError as error:
+        raise error.in_file(request.accelerator) from None
 
 
 def _mapped(

@@ -115,7 +115,8 @@ def map_command(options: MapOptions) -> int:
     """Map a layer, or each layer of a network, onto the array and the memories of an accelerator.
 
     Identical layers are searched once. Every mapping is verified before it is shown; its energy and cycles are those
-    of onchip's cost model, whoever found it. Ctrl-C ends with what there is so far.
+    of onchip's cost model, whoever found it. What has no loop nest is costed as data movement. Ctrl-C ends with what
+    there is so far.
     """
     from onchip.app.map import map_layers
     from onchip.reports.mapping.text import loop_nests, mapping_object, mapping_table
@@ -123,8 +124,9 @@ def map_command(options: MapOptions) -> int:
     request, files = options.request, options.files
     files.ensure_they_can_be_written()
     outcome = map_layers(request, watched_run)
-    if outcome.document.answer:
+    if outcome.document.answer or not outcome.layers.layers:
         files.write_answer(partial(_write_mappings, outcome))
+    if outcome.document.answer:
         files.write_report(partial(_page, outcome, command_line(options.context)))
     show_tables(outcome, mapping_object, mapping_table, as_json=options.as_json)
     if options.show and outcome.document.answer and not options.as_json:

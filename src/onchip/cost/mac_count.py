@@ -18,6 +18,7 @@ from math import ceil, gcd, prod
 from onchip.arch.accelerator import Accelerator
 from onchip.arch.compute import ComputeArray
 from onchip.errors import AcceleratorError
+from onchip.facts.visited_elements import elements_visited
 from onchip.ir.graph import Graph
 from onchip.ir.operator import Operator
 from onchip.ir.tile import Tile
@@ -27,10 +28,6 @@ LOOPS = ("N", "K", "C", "P", "Q", "R", "S", "G")
 """Batch, output channel, input channel (both of a group), output height, width, filter height, width; groups."""
 _OTHER_NAMES = {"B": "N", "OY": "P", "OX": "Q", "FY": "R", "FX": "S"}
 _CUT_CONVOLUTIONS = frozenset({"Conv"})
-_POOLS = frozenset({"MaxPool", "AveragePool", "LpPool"})
-_GLOBAL = frozenset(
-    {"GlobalAveragePool", "GlobalMaxPool", "ReduceMean", "ReduceSum", "ReduceMax", "LayerNormalization"}
-)
 
 
 class SimpleCost:
@@ -62,7 +59,7 @@ class SimpleCost:
         """Return the cycles that the operator takes on the array, at least 1."""
         loops = self.loops(operator)
         if loops is None:
-            return ceil(self._elements_visited(operator) / self._array.macs)
+            return ceil(elements_visited(self._graph, operator) / self._array.macs)
         if self._array.free is not None:
             return ceil(prod(loops.values()) / self._array.free)
         units = dict.fromkeys(LOOPS, 1)
@@ -84,26 +81,6 @@ class SimpleCost:
 
     def _shape(self, name: str) -> tuple[int, ...] | None:
         return self._graph.tensor[name].shape
-
-    def _elements(self, name: str) -> int:
-        tensor = self._graph.tensor[name]
-        return tensor.size_bytes if tensor.shape is None else prod(tensor.shape)
-
-    def _elements_visited(self, operator: Operator) -> int:
-        written = sum(map(self._elements, operator.outputs))
-        if operator.kind in _POOLS:
-            return written * prod(_integers(operator.attributes.get("kernel_shape")))
-        if operator.kind in _GLOBAL:
-            return max(written, *self._elements_read(operator).values())
-        return written
-
-    def _elements_read(self, operator: Operator) -> Mapping[str, int]:
-        """Of each input, whose bands count together."""
-        read: dict[str, int] = {}
-        for name in dict.fromkeys(operator.inputs):
-            whole = self._graph.tensor[name].part_of or name
-            read[whole] = read.get(whole, 0) + self._elements(name)
-        return read
 
 
 def _loops(operator: Operator, shapes: Sequence[tuple[int, ...]]) -> Mapping[str, int] | None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from math import prod
 from typing import Final
 
@@ -40,16 +40,26 @@ class LeftOut:
 
 @dataclass(frozen=True, slots=True)
 class NetworkLayers:
-    """Layers by name, in the network's order. One given as text is a network without a name of one layer."""
+    """Layers by name, in the network's order. One given as text is a network without a name of one layer.
+
+    `times` are those that a layer runs on other data, for those that run more than once (the steps of an LSTM);
+    `graph` is the network that the layers are of, None where there is none.
+    """
 
     name: str | None
     layers: Mapping[str, Layer]
     left_out: tuple[LeftOut, ...] = ()
+    times: Mapping[str, int] = field(default_factory=dict)
+    graph: Graph | None = None
 
     def __post_init__(self) -> None:
-        if not self.layers:
-            expected = f"at least one; {len(self.left_out)} operators are left out"
-            raise InputError("no operator is a layer", file=self.name, expected=expected)
+        if not self.layers and not self.left_out:
+            raise InputError("it has no layers", file=self.name, expected="at least one")
+
+    @property
+    def macs(self) -> int:
+        """Return the multiply-accumulates of all layers, as often as they run."""
+        return sum(layer.macs * self.times.get(name, 1) for name, layer in self.layers.items())
 
     @property
     def distinct(self) -> Mapping[Layer, tuple[str, ...]]:
@@ -67,7 +77,8 @@ class NetworkLayers:
                     raise UsageError(f"{one.kind} {name!r} is no layer: {one.why}", file=self.name)
             some = ", ".join(list(self.layers)[:5])
             raise UsageError(f"no layer {name!r}", file=self.name, expected=f"one of its layers: {some}, ...")
-        return NetworkLayers(self.name, {name: self.layers[name]})
+        times = {name: self.times[name]} if name in self.times else {}
+        return NetworkLayers(self.name, {name: self.layers[name]}, times=times)
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,9 +135,9 @@ def layers_of(graph: Graph) -> NetworkLayers:
     """Of every operator that is a loop nest, at 8 bits an element.
 
     An operator that is several layers gives each a name of its own, like `up (0, 1)`; what no loop nest describes
-    exactly is left out. Fused activations cost nothing. Raises InputError where no operator is a layer.
+    exactly is left out. Fused activations cost nothing.
     """
-    return NetworkLayers(graph.name, *layers_and_left_out(graph))
+    return NetworkLayers(graph.name, *layers_and_left_out(graph), graph=graph)
 
 
 def layers_and_left_out(graph: Graph) -> tuple[Mapping[str, Layer], tuple[LeftOut, ...]]:

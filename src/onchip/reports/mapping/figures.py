@@ -30,27 +30,30 @@ LATENCY_PAINTS: Final = {
 
 @dataclass(frozen=True, slots=True)
 class CostedLayer:
-    """A layer of the network that has a mapping."""
+    """A layer of the network that has a mapping; `cost` is that of one run of `times`."""
 
     name: str
     cost: LayerCost
+    times: int
 
 
 def costed_layers(outcome: MappingOutcome) -> list[CostedLayer]:
     """In the network's order; those alike each have their own place."""
-    return [CostedLayer(name, one.cost) for name, one, _ in outcome.of_each() if one.cost is not None]
+    return [
+        CostedLayer(name, one.cost, outcome.times(name)) for name, one, _ in outcome.of_each() if one.cost is not None
+    ]
 
 
 def energy_by_memory(layers: Sequence[CostedLayer], accelerator: Accelerator) -> Json:
     """A bar for each layer: MACs, then memories from the nearest to DRAM."""
     memories = [*(level.memory.name for level in accelerator.levels), DRAM]
-    parts = {name: [_energy(one.cost, memory=name) for one in layers] for name in memories}
+    parts = {name: [_energy(one, memory=name) for one in layers] for name in memories}
     return _stacked_energy(layers, parts, memory_paints(memories))
 
 
 def energy_by_operand(layers: Sequence[CostedLayer]) -> Json:
     """A bar for each layer: MACs, then operands."""
-    parts = {str(operand): [_energy(one.cost, operand=operand) for one in layers] for operand in Operand}
+    parts = {str(operand): [_energy(one, operand=operand) for one in layers] for operand in Operand}
     return _stacked_energy(layers, parts, {str(operand): paint for operand, paint in OPERAND_PAINTS.items()})
 
 
@@ -97,16 +100,16 @@ def _dram_bytes_per_cycle(accelerator: Accelerator) -> float:
     return sum(port.bits_per_cycle for port in ports) / 8
 
 
-def _energy(cost: LayerCost, *, memory: str | None = None, operand: str | None = None) -> float:
-    return sum(
+def _energy(layer: CostedLayer, *, memory: str | None = None, operand: str | None = None) -> float:
+    return layer.times * sum(
         energy_pj
-        for (at, of), energy_pj in cost.memory_energy_pj.items()
+        for (at, of), energy_pj in layer.cost.memory_energy_pj.items()
         if memory in (None, at) and operand in (None, of)
     )
 
 
 def _stacked_energy(layers: Sequence[CostedLayer], parts: dict[str, list[float]], paints: dict[str, str]) -> Json:
-    stacked = {MACS: [one.cost.mac_energy_pj for one in layers], **parts}
+    stacked = {MACS: [one.times * one.cost.mac_energy_pj for one in layers], **parts}
     return energy_bars([one.name for one in layers], stacked, {MACS: MAC_PAINT, **paints})
 
 

@@ -12,7 +12,7 @@ from onchip.reports.mapping.figures import (
 )
 from onchip.reports.mapping.loop_nest import loop_nest
 from onchip.reports.mapping.outcome import MappedLayer, MappingOutcome
-from onchip.reports.mapping.text import objective_words
+from onchip.reports.mapping.text import covered_words, objective_words
 from onchip.reports.shared.page import Card, Json, Page
 from onchip.reports.shared.words import counted, percent, short_energy
 
@@ -27,7 +27,17 @@ def mapping_html(outcome: MappingOutcome, command_line: str) -> str:
         "command_line": command_line,
         "mapspace": outcome.mapspace,
         "rows": [_row(outcome, one) for one in outcome.mapped],
-        "left_out": outcome.layers.left_out,
+        "moved": [
+            {
+                "operator": one.operator,
+                "kind": one.kind,
+                "energy": short_energy(one.energy_pj),
+                "cycles": f"{one.latency_cycles:,}",
+                "why": one.why,
+            }
+            for one in outcome.moved
+        ],
+        "coverage": [covered_words(one) for one in outcome.coverage],
     }
     return Page("mapping.html.j2", ("plain.js",), {"figures": mapping_facts(outcome)}, values).html()
 
@@ -46,9 +56,9 @@ def mapping_facts(outcome: MappingOutcome) -> Json:
 def _cards(outcome: MappingOutcome) -> list[Card]:
     """What the reader wants to know first, of the mapped layers where some are not."""
     layers = costed_layers(outcome)
-    energy_pj = sum(one.cost.energy_pj for one in layers)
-    cycles = sum(one.cost.cycles for one in layers)
-    macs = sum(one.cost.macs for one in layers)
+    energy_pj = sum(one.times * one.cost.energy_pj for one in layers)
+    cycles = sum(one.times * one.cost.cycles for one in layers)
+    macs = sum(one.times * one.cost.macs for one in layers)
     proven = sum(one.result.gap == 0 for one in outcome.mapped)
     return [
         Card("layers", f"{len(layers)}", f"of {len(outcome.layers.layers)}, {len(outcome.mapped)} distinct"),

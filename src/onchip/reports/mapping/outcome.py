@@ -13,6 +13,7 @@ from onchip.arch.accelerator import Accelerator
 from onchip.cost.layer.cost import LayerCost
 from onchip.ir.layer import Layer
 from onchip.lower.layers.layers_of import NetworkLayers
+from onchip.reports.mapping.coverage import CoveredShare, MovedOperator, coverage
 
 Number: TypeAlias = "int | float"
 
@@ -41,7 +42,10 @@ class MappedLayer:
 
 @dataclass(frozen=True, slots=True)
 class MappingOutcome:
-    """A mapped layer, or the layers of a network; `unit` is that of the objective."""
+    """A mapped layer, or the layers of a network; `unit` is that of the objective.
+
+    `moved` are the network's operators without a loop nest.
+    """
 
     source: str
     layers: NetworkLayers
@@ -54,6 +58,7 @@ class MappingOutcome:
     is_one_layer: bool
     mapspace: str | None = None
     accounting: str = "interpreter"
+    moved: tuple[MovedOperator, ...] = ()
 
     def of_each(self) -> Iterator[tuple[str, MappedLayer, bool]]:
         """Every layer's name, in the network's order, how it is mapped, and whether it is the first of its likes."""
@@ -61,22 +66,32 @@ class MappingOutcome:
         for name in self.layers.layers:
             yield name, found[name], name == found[name].names[0]
 
+    def times(self, name: str) -> int:
+        """Return how often a layer runs."""
+        return self.layers.times.get(name, 1)
+
+    @property
+    def coverage(self) -> tuple[CoveredShare, CoveredShare]:
+        """Return how many operators, and which share of the operations, each way covers."""
+        return coverage(self.layers, self.moved)
+
     @property
     def totals(self) -> Totals | None:
-        """None unless every layer has a cost."""
-        rows = [(one, one.cost) for _, one, _ in self.of_each()]
-        costs = [cost for _, cost in rows if cost is not None]
-        if len(costs) < len(rows):
+        """Of the layers, each as often as it runs; None unless there are any and every layer has a cost."""
+        rows = [(one, one.cost, self.times(name)) for name, one, _ in self.of_each()]
+        costs = [(cost, times) for _, cost, times in rows if cost is not None]
+        if len(costs) < len(rows) or not rows:
             return None
-        energy_pj, cycles = sum(cost.energy_pj for cost in costs), sum(cost.cycles for cost in costs)
+        energy_pj = sum(cost.energy_pj * times for cost, times in costs)
+        cycles = sum(cost.cycles * times for cost, times in costs)
         is_additive = self.objective in ("energy", "latency")
         return Totals(
             energy_pj,
             round(cycles),
-            sum(cost.macs for cost in costs),
-            costs[0].units,
-            sum(one.claim.objective_value for one, _ in rows if one.claim) if is_additive else None,
-            sum(one.lower_bound for one, _ in rows) if is_additive else None,
+            sum(cost.macs * times for cost, times in costs),
+            costs[0][0].units,
+            sum(one.claim.objective_value * times for one, _, times in rows if one.claim) if is_additive else None,
+            sum(one.lower_bound * times for one, _, times in rows) if is_additive else None,
         )
 
     @property

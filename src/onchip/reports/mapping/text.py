@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
 
 from rich.box import SIMPLE
@@ -15,6 +15,7 @@ from onchip.answer.layer_mapping import LayerMapping
 from onchip.answer.layer_problem import LayerProblem
 from onchip.answer.result import Status, Stop
 from onchip.lower.layers.layers_of import LeftOut
+from onchip.reports.mapping.coverage import CoveredShare, MovedOperator
 from onchip.reports.mapping.loop_nest import loop_nest
 from onchip.reports.mapping.outcome import MappedLayer, MappingOutcome, Number, Totals
 from onchip.reports.shared.words import counted, percent, printable, short_energy
@@ -35,9 +36,46 @@ def mapping_table(outcome: MappingOutcome) -> Iterator[RenderableType]:
             yield Text(f"{printable(one.names[0])}: {one.why_not}")
         elif one.mapping is None:
             yield Text(f"{printable(one.names[0])}: {_why_not(one)}")
-    if left_out := outcome.layers.left_out:
-        what = counted(len(left_out), "operator")
-        yield Text(f"left out, being no layers: {what}: {kinds_counted(left_out)}")
+    if outcome.moved:
+        yield _moved_table(outcome.moved)
+    if not outcome.is_one_layer:
+        yield Text("; ".join(covered_words(one) for one in outcome.coverage))
+
+
+def covered_words(one: CoveredShare) -> str:
+    """Say how many operators, and which share of the operations, a way covers."""
+    return f"{one.way}: {counted(one.operators, 'operator')}, {percent(one.share)} of the operations"
+
+
+def _moved_table(moved: Sequence[MovedOperator]) -> Table:
+    """A row for each kind and reason, and the totals."""
+    cycles, energy_pj = sum(one.latency_cycles for one in moved), sum(one.energy_pj for one in moved)
+    columns = (
+        ("without a loop nest", f"{counted(len(moved), 'operator')}: data movement", False),
+        ("operations", f"{sum(one.operations for one in moved):,}", True),
+        ("energy", short_energy(energy_pj), True),
+        ("cycles", f"{cycles:,}", True),
+        ("why", "", False),
+    )
+    table = Table(box=SIMPLE, show_footer=True, collapse_padding=True, pad_edge=False)
+    for name, footer, is_number in columns:
+        table.add_column(name, footer, justify="right" if is_number else "left", no_wrap=is_number)
+    for (kind, why), alike in _by_kind_and_reason(moved).items():
+        table.add_row(
+            f"{printable(kind)} ({len(alike)})",
+            f"{sum(one.operations for one in alike):,}",
+            short_energy(sum(one.energy_pj for one in alike)),
+            f"{sum(one.latency_cycles for one in alike):,}",
+            printable(why),
+        )
+    return table
+
+
+def _by_kind_and_reason(moved: Sequence[MovedOperator]) -> Mapping[tuple[str, str], Sequence[MovedOperator]]:
+    found: dict[tuple[str, str], list[MovedOperator]] = {}
+    for one in moved:
+        found.setdefault((one.kind, one.why), []).append(one)
+    return found
 
 
 def kinds_counted(left_out: Sequence[LeftOut]) -> str:
@@ -51,7 +89,7 @@ def loop_nests(outcome: MappingOutcome) -> str:
     parts = []
     for one in outcome.mapped:
         if one.mapping is not None:
-            head = f"{printable(one.names[0])}{_times(one)}"
+            head = f"{printable(one.names[0])}{_times(one, outcome)}"
             parts.append(f"{head}\n{loop_nest(LayerProblem(one.layer, outcome.accelerator), one.mapping)}")
     return "\n\n".join(parts)
 
@@ -69,13 +107,13 @@ def mapping_object(outcome: MappingOutcome) -> dict[str, object]:
     rows = [_layer_object(name, one, outcome, is_first=is_first) for name, one, is_first in outcome.of_each()]
     if outcome.is_one_layer:
         return rows[0] | head
-    left_out = [asdict(one) for one in outcome.layers.left_out]
     return {
         "network": outcome.layers.name,
         **head,
         "layers": rows,
         "totals": _totals_object(outcome),
-        "left_out": left_out,
+        "left_out": [asdict(one) for one in outcome.moved],
+        "coverage": [asdict(one) for one in outcome.coverage],
     }
 
 
@@ -94,6 +132,7 @@ def _layer_object(name: str, one: MappedLayer, outcome: MappingOutcome, *, is_fi
         "energy_pj": cost and cost.energy_pj,
         "latency_cycles": cost and round(cost.cycles),
         "macs": one.layer.macs,
+        "times": outcome.times(name),
         "utilisation": cost and cost.utilisation,
         "bounds": one.layer.bounds,
         "mapping": one.mapping and mapping_fields(one.mapping),
@@ -113,7 +152,12 @@ def _layer_object(name: str, one: MappedLayer, outcome: MappingOutcome, *, is_fi
 
 def _totals_object(outcome: MappingOutcome) -> dict[str, object]:
     totals = outcome.totals
-    count = {"layers": len(outcome.layers.layers), "distinct": len(outcome.mapped)}
+    count: dict[str, object] = {"layers": len(outcome.layers.layers), "distinct": len(outcome.mapped)}
+    moved = {
+        "energy_pj": sum(one.energy_pj for one in outcome.moved),
+        "latency_cycles": sum(one.latency_cycles for one in outcome.moved),
+        "dram_bits": sum(one.read_bits + one.written_bits for one in outcome.moved),
+    }
     return count | {
         "mapped": sum(len(one.names) for one in outcome.mapped if one.mapping is not None),
         "objective_value": totals and totals.objective_value,
@@ -121,9 +165,10 @@ def _totals_object(outcome: MappingOutcome) -> dict[str, object]:
         "energy_pj": totals and totals.energy_pj,
         "latency_cycles": totals and totals.latency_cycles,
         "energy_delay_pj_cycles": totals and totals.energy_pj * totals.latency_cycles,
-        "macs": sum(layer.macs for layer in outcome.layers.layers.values()),
+        "macs": outcome.layers.macs,
         "utilisation": totals and totals.utilisation,
         "seconds": outcome.seconds,
+        "data_movement": moved,
     }
 
 
@@ -160,7 +205,7 @@ def _cells(one: MappedLayer, outcome: MappingOutcome) -> list[str]:
     is_cosa = outcome.unit == "bits" and one.claim is not None
     shown = one.claim.objective_value if is_cosa and one.claim else one.lower_bound
     return [
-        f"{printable(one.names[0])}{_times(one)}",
+        f"{printable(one.names[0])}{_times(one, outcome)}",
         f"{one.result.status}{'' if one.why_not is None else ' (refused)'}",
         short_energy(cost.energy_pj) if cost else "",
         f"{round(cost.cycles):,}" if cost else "",
@@ -171,8 +216,10 @@ def _cells(one: MappedLayer, outcome: MappingOutcome) -> list[str]:
     ]
 
 
-def _times(one: MappedLayer) -> str:
-    return f" (x{len(one.names)})" if len(one.names) > 1 else ""
+def _times(one: MappedLayer, outcome: MappingOutcome) -> str:
+    """How often layers such as this run."""
+    times = sum(map(outcome.times, one.names))
+    return f" (x{times})" if times > 1 else ""
 
 
 def _why_not(one: MappedLayer) -> str:

@@ -1,0 +1,120 @@
+"""What `map` says of operators without a loop nest: what moving their data costs, and which share each way covers."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from math import ceil
+from pathlib import Path
+
+import pytest
+
+from onchip.answer.schedule import ScheduledStack
+from onchip.app.moved_operators import moved_operators
+from onchip.cost.schedule.compute_cost import OperandAtHome, cost_without_nest
+from onchip.cost.schedule.operands import operands_of
+from onchip.formats.own.accelerator_yaml import load_accelerator
+from onchip.formats.own.graph_json import write_graph
+from onchip.formats.own.mapping_yaml import read_mappings
+from onchip.ir.graph import Graph
+from onchip.ir.operator import Operator
+from onchip.ir.tensor import Role, Tensor
+from onchip.lower.layers.layers_of import Precision, layers_of
+from onchip.lower.schedule.precise import with_elements_of
+from onchip.lower.schedule.tiled import tile_graph
+from onchip.reports.mapping.coverage import Way, coverage
+from support.diamond import Program
+from support.toy_chip import CHIP
+
+
+def network(*, has_product: bool = True) -> Graph:
+    """A product, a Softmax of what it writes (or of the input), and a Gather of 3 bits an element."""
+    tensors = [
+        Tensor.of_shape("x", (2, 12), 8, Role.INPUT),
+        Tensor.of_shape("w", (12, 12), 8, Role.PARAMETER),
+        Tensor.of_shape("p", (2, 12), 8, Role.ACTIVATION),
+        Tensor.of_shape("s", (2, 12), 3, Role.OUTPUT),
+        Tensor.of_shape("i", (5,), 16, Role.PARAMETER),
+        Tensor.of_shape("g", (5, 12), 3, Role.OUTPUT),
+    ]
+    operators = [
+        Operator("product", "MatMul", ("x",), ("p",), ("w",)),
+        Operator("softmax", "Softmax", ("p",), ("s",)),
+        Operator("gather", "GatherElements", ("s",), ("g",), ("i",)),
+    ]
+    if not has_product:
+        operators = [replace(operators[1], inputs=("x",)), operators[2]]
+        tensors = [one for one in tensors if one.name not in ("w", "p")]
+    return Graph("moving", tuple(tensors), tuple(operators))
+
+
+@pytest.fixture
+def chip(tmp_path: Path) -> Path:
+    path = tmp_path / "chip.yaml"
+    path.write_text(CHIP)
+    return path
+
+
+def test_each_operand_is_read_or_written_once_in_dram(chip: Path) -> None:
+    """Of 64 bits an access at 400 pJ, 64 bits a cycle; a tensor ends on a whole byte."""
+    softmax, gather = moved_operators(layers_of(network()), load_accelerator(str(chip)))
+
+    reads, writes = [24 * 8, ceil(24 * 3 / 8) * 8], [5 * 16, ceil(60 * 3 / 8) * 8]
+    assert (softmax.read_bits, softmax.written_bits) == (reads[0], reads[1])
+    assert softmax.energy_pj == 400 * (ceil(reads[0] / 64) + ceil(reads[1] / 64))
+    assert softmax.latency_cycles == ceil(reads[0] / 64) + ceil(reads[1] / 64)
+    assert (gather.read_bits, gather.written_bits) == (reads[1] + writes[0], writes[1])
+    assert gather.energy_pj == 400 * sum(ceil(bits / 64) for bits in (reads[1], *writes))
+    assert (softmax.operations, gather.operations) == (24, 60)
+
+
+@pytest.mark.parametrize("name", ["simba", "eyeriss-like", "tpu-like-df"])
+def test_a_schedule_that_streams_everything_pays_the_same(name: str) -> None:
+    graph, accelerator = with_elements_of(network(), 8), load_accelerator(name)
+    stacks = [ScheduledStack((operator.name,)) for operator in graph.operators]
+    tiles = tile_graph(graph, stacks, Precision(8)).graph
+    for moved in moved_operators(layers_of(graph), accelerator):
+        streamed = [
+            OperandAtHome(one.operand, one.bits, one.row_bits, None)
+            for one in operands_of(tiles, tiles.operator[moved.operator])
+        ]
+        cost = cost_without_nest(streamed, accelerator)
+        assert (moved.energy_pj, moved.latency_cycles) == (cost.energy_fj / 1000, cost.cycles)
+
+
+def test_shares_are_of_all_operations() -> None:
+    layers = layers_of(network())
+    nests, moved = coverage(layers, moved_operators(layers, load_accelerator("simba")))
+
+    assert (nests.way, nests.operators, nests.operations) == (Way.LOOP_NESTS, 1, 2 * 12 * 12)
+    assert (moved.way, moved.operators, moved.operations) == (Way.DATA_MOVEMENT, 2, 24 + 60)
+    assert nests.share == 288 / 372
+    assert nests.share + moved.share == 1
+
+
+def test_the_verdict_has_them_apart_from_the_layers(onchip: Program, chip: Path, tmp_path: Path) -> None:
+    path = tmp_path / "moving.json"
+    write_graph(network(), path)
+    ended = onchip("map", path, "--accelerator", chip, "--bits", "16", "--json")
+
+    assert ended.code == 0
+    assert [one["operator"] for one in ended.json["left_out"]] == ["softmax", "gather"]
+    assert [one["read_bits"] for one in ended.json["left_out"]] == [24 * 16, (24 + 5) * 16]
+    assert [(one["way"], one["operators"]) for one in ended.json["coverage"]] == [
+        ("loop nests", 1),
+        ("data movement", 2),
+    ]
+    totals = ended.json["totals"]
+    assert totals["energy_pj"] == pytest.approx(ended.json["layers"][0]["energy_pj"])
+    assert totals["data_movement"]["energy_pj"] == sum(one["energy_pj"] for one in ended.json["left_out"])
+    assert totals["data_movement"]["latency_cycles"] == sum(one["latency_cycles"] for one in ended.json["left_out"])
+
+
+def test_a_network_without_any_loop_nest_has_an_answer(onchip: Program, chip: Path, tmp_path: Path) -> None:
+    path, out = tmp_path / "moving.json", tmp_path / "m.yaml"
+    write_graph(network(has_product=False), path)
+    ended = onchip("map", path, "--accelerator", chip, "-o", out)
+
+    assert ended.code == 0
+    assert "data movement: 2 operators, 100.0% of the operations" in ended.out
+    assert read_mappings(out).answer == ()
+    assert onchip("check", out, path, "--accelerator", chip).code == 0
