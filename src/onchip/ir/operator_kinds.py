@@ -17,6 +17,8 @@ OWN_KINDS: Final = frozenset(
     | {"HardSwish", "LeakyRelu", "Log", "Mish", "Neg", "Reciprocal", "Relu", "Selu", "Sigmoid", "Silu", "Softplus"}
     | {"Sqrt", "Swish", "Tanh", "Add", "Div", "Max", "Mean", "Min", "Mul", "Pow", "Sub", "Sum"}
     | {"QuantizeLinear", "DequantizeLinear"}
+    | {"LSTM", "GRU", "RNN", "SVDF", "UNIDIRECTIONAL_SEQUENCE_LSTM", "BIDIRECTIONAL_SEQUENCE_LSTM"}
+    | {"UNIDIRECTIONAL_SEQUENCE_RNN"}
 )
 """Kinds whose loop nests onchip derives itself, if they have any: no plug-in is asked about them."""
 

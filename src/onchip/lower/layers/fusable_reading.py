@@ -12,10 +12,9 @@ from onchip.facts.fusable import FeatureMap, FusableLayer, Read, pixels_of
 from onchip.ir.graph import Graph
 from onchip.ir.layer import OUTPUT, WEIGHT, Layer
 from onchip.ir.operator import Operator
-from onchip.ir.operator_kinds import OWN_KINDS
 from onchip.ir.window import Window, integers
 from onchip.lower.layers.fusable_views import Sight, cropped, reshaped, shape_of, with_channels
-from onchip.lower.layers.layers_of import PLAIN_BITS, LeftOut, Precision
+from onchip.lower.layers.layers_of import ELEMENT_BY_ELEMENT, PLAIN_BITS, LeftOut, Precision
 from onchip.lower.layers.operands import largest_first, nest_operands
 from onchip.lower.layers.sliding_windows import NoLayerError
 
@@ -125,8 +124,8 @@ class FusableReading:
             if (layer.p, layer.q) != (1, 1) or layer.n * layer.k * layer.g != output.channels:
                 raise NoLayerError("it does not leave one pixel a channel")
             return self._through_windows(operator, _over_all_pixels(layer, self._whole_input(operator)), output)
-        if operator.kind not in OWN_KINDS:
-            raise NoLayerError("which part of its input a tile sees is not known of a plug-in's kind")
+        if operator.kind not in ELEMENT_BY_ELEMENT:
+            raise NoLayerError("which part of its input a tile sees is not known of its kind")
         return self._element_by_element(operator, layer, output)
 
     def _sight_changed(self, operator: Operator) -> Sight | None:

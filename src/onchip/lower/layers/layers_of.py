@@ -15,12 +15,13 @@ from onchip.ir.operator import Operator
 from onchip.ir.operator_kinds import nests_of_plugin
 from onchip.ir.tensor import Tensor
 from onchip.lower.layers.products import attention, product, products_of_heads, rows_of_weights
+from onchip.lower.layers.recurrences import RECURRENT, recurrence
 from onchip.lower.layers.sliding_windows import NoLayerError, Shape, convolution, pool, transposed_convolution
 
 PLAIN_BITS: Final = 8
 """Of an element, where nothing says it."""
 _WIDEST_SUM: Final = 32
-_ELEMENT_BY_ELEMENT: Final = frozenset(
+ELEMENT_BY_ELEMENT: Final = frozenset(
     {"Abs", "Clip", "Elu", "Erf", "Exp", "Gelu", "HardSigmoid", "HardSwish", "LeakyRelu", "Log", "Mish", "Neg"}
     | {"Reciprocal", "Relu", "Selu", "Sigmoid", "Silu", "Softplus", "Sqrt", "Swish", "Tanh"}
     | {"Add", "Div", "Max", "Mean", "Min", "Mul", "Pow", "Sub", "Sum"}
@@ -137,7 +138,15 @@ def layers_of(graph: Graph) -> NetworkLayers:
     An operator that is several layers gives each a name of its own, like `up (0, 1)`; what no loop nest describes
     exactly is left out. Fused activations cost nothing.
     """
-    return NetworkLayers(graph.name, *layers_and_left_out(graph), graph=graph)
+    layers, left_out = layers_and_left_out(graph)
+    without = {one.operator for one in left_out}
+    recurrent = [one for one in graph.operators if one.kind in RECURRENT and one.name not in without]
+    times = {
+        _name(operator, part): count
+        for operator in recurrent
+        for part, count in recurrence(operator, list(shapes_of(graph, operator))).times.items()
+    }
+    return NetworkLayers(graph.name, layers, left_out, times, graph)
 
 
 def layers_and_left_out(graph: Graph) -> tuple[Mapping[str, Layer], tuple[LeftOut, ...]]:
@@ -150,8 +159,12 @@ def layers_and_left_out(graph: Graph) -> tuple[Mapping[str, Layer], tuple[LeftOu
         except (NoLayerError, InputError) as error:
             left_out.append(LeftOut(operator.name, operator.kind, str(error)))
         else:
-            layers |= {f"{operator.name} ({part})" if part else operator.name: one for part, one in parts.items()}
+            layers |= {_name(operator, part): one for part, one in parts.items()}
     return layers, tuple(left_out)
+
+
+def _name(operator: Operator, part: str) -> str:
+    return f"{operator.name} ({part})" if part else operator.name
 
 
 def layers_of_operator(graph: Graph, operator: Operator) -> Mapping[str, Layer]:
@@ -180,7 +193,9 @@ def layers_of_operator(graph: Graph, operator: Operator) -> Mapping[str, Layer]:
             return attention(operator, shapes)
         case "HeadProducts":
             return products_of_heads(operator)
-        case kind if kind in _ELEMENT_BY_ELEMENT:
+        case kind if kind in RECURRENT:
+            return recurrence(operator, shapes).layers
+        case kind if kind in ELEMENT_BY_ELEMENT:
             return _element_by_element(shapes)
     nests = nests_of_plugin(operator, tuple(shapes))
     if nests is None:

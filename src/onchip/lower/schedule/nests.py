@@ -13,10 +13,11 @@ from onchip.ir.operator import Operator
 from onchip.ir.region import Range, Region, whole_region
 from onchip.lower.layers.layers_of import Precision, layers_of_operator, shapes_of
 from onchip.lower.layers.operands import NestOperands, nest_operands
+from onchip.lower.layers.recurrences import RECURRENT
 from onchip.lower.layers.sliding_windows import NoLayerError, transposed_convolution
 
-_WITHOUT_NEST: Final = frozenset({"Attention"})
-"""Its two products hand on scores, which are no tensor of the network."""
+_WITHOUT_NEST: Final = RECURRENT | {"Attention"}
+"""Their products hand on scores, or gates, which are no tensors of the network."""
 _ONE_PIXEL: Final = ((0, 1), (0, 1))
 
 
