@@ -18,7 +18,8 @@ OWN_KINDS: Final = frozenset(
     | {"Sqrt", "Swish", "Tanh", "Add", "Div", "Max", "Mean", "Min", "Mul", "Pow", "Sub", "Sum"}
     | {"QuantizeLinear", "DequantizeLinear"}
     | {"LSTM", "GRU", "RNN", "SVDF", "UNIDIRECTIONAL_SEQUENCE_LSTM", "BIDIRECTIONAL_SEQUENCE_LSTM"}
-    | {"UNIDIRECTIONAL_SEQUENCE_RNN"}
+    | {"UNIDIRECTIONAL_SEQUENCE_RNN", "com.microsoft::Attention", "com.microsoft::MultiHeadAttention"}
+    | {"com.microsoft::GroupQueryAttention"}
 )
 """Kinds whose loop nests onchip derives itself, if they have any: no plug-in is asked about them."""
 

@@ -14,7 +14,8 @@ from onchip.ir.layer import INPUT, OUTPUT, RELEVANT, WEIGHT, Layer
 from onchip.ir.operator import Operator
 from onchip.ir.operator_kinds import nests_of_plugin
 from onchip.ir.tensor import Tensor
-from onchip.lower.layers.products import attention, product, products_of_heads, rows_of_weights
+from onchip.lower.layers.attention import ATTENTION, attention, present_keys
+from onchip.lower.layers.products import product, products_of_heads, rows_of_weights
 from onchip.lower.layers.recurrences import RECURRENT, recurrence
 from onchip.lower.layers.sliding_windows import NoLayerError, Shape, convolution, pool, transposed_convolution
 
@@ -189,8 +190,8 @@ def layers_of_operator(graph: Graph, operator: Operator) -> Mapping[str, Layer]:
             return rows_of_weights(shapes)
         case "MatMul" | "MatMulInteger" | "QLinearMatMul":
             return product(shapes)
-        case "Attention":
-            return attention(operator, shapes)
+        case kind if kind in ATTENTION:
+            return attention(operator, shapes, present_keys(graph, operator))
         case "HeadProducts":
             return products_of_heads(operator)
         case kind if kind in RECURRENT:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from math import prod
 
 from onchip.ir.layer import Layer
@@ -64,43 +63,6 @@ def is_first_shared(shapes: Sequence[Shape]) -> bool:
     return prod(second[:-2]) != 1 == prod(first[:-2])
 
 
-@dataclass(frozen=True, slots=True)
-class AttentionHeads:
-    """How attention is cut: `batch` heads in all, each of so many queries and keys; queries and values have widths."""
-
-    batch: int
-    queries: int
-    keys: int
-    query_width: int
-    value_width: int
-
-    @property
-    def scores(self) -> Layer:
-        """Return the loop nest of queries times keys, a group for each head."""
-        return Layer(n=self.queries, k=self.keys, c=self.query_width, g=self.batch)
-
-    @property
-    def values(self) -> Layer:
-        """Return the loop nest of scores times values, a group for each head."""
-        return Layer(n=self.queries, k=self.value_width, c=self.keys, g=self.batch)
-
-
-def heads_of(operator: Operator, shapes: Sequence[Shape]) -> AttentionHeads:
-    """What an attention does; `shapes` are output, queries, keys, values. Raises NoLayerError where nothing says it.
-
-    `input_shapes` of an export says how queries, keys and values are cut into heads.
-    """
-    listed = operator.attributes.get("input_shapes")
-    cut = listed if isinstance(listed, list) else [list(shape) for shape in shapes[1:]]
-    operands = [_sizes(shape) for shape in cut[:3]]
-    if len(operands) < 3 or any(len(shape) < 3 for shape in operands):
-        raise NoLayerError("nothing says how its operands are cut into heads")
-    (*heads, queries, depth), (*key_heads, keys, key_depth), (*value_heads, values, width) = operands
-    if not heads == key_heads == value_heads or depth != key_depth or keys != values:
-        raise NoLayerError("its heads share keys or values")
-    return AttentionHeads(prod(heads), queries, keys, depth, width)
-
-
 def products_of_heads(operator: Operator) -> Mapping[str, Layer]:
     """As its attributes say: `batch` products of `rows` x `depth` times `depth` x `columns`. Raises NoLayerError."""
     sizes = [operator.attributes.get(name) for name in ("rows", "columns", "depth", "batch")]
@@ -109,16 +71,6 @@ def products_of_heads(operator: Operator) -> Mapping[str, Layer]:
         raise NoLayerError("nothing says how large its products are")
     rows, columns, depth, batch = whole
     return {"": Layer(n=rows, k=columns, c=depth, g=batch)}
-
-
-def attention(operator: Operator, shapes: Sequence[Shape]) -> Mapping[str, Layer]:
-    """Two products for each head: scores of queries and keys, and their sums of values; the softmax costs nothing."""
-    heads = heads_of(operator, shapes)
-    return {"scores": heads.scores, "values": heads.values}
-
-
-def _sizes(shape: object) -> Shape:
-    return tuple(size for size in shape if isinstance(size, int)) if isinstance(shape, list) else ()
 
 
 def _without_ones(batch: Sequence[int]) -> list[int]:

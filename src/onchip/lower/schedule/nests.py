@@ -11,12 +11,13 @@ from onchip.ir.graph import Graph
 from onchip.ir.layer import Axis, Layer
 from onchip.ir.operator import Operator
 from onchip.ir.region import Range, Region, whole_region
+from onchip.lower.layers.attention import ATTENTION
 from onchip.lower.layers.layers_of import Precision, layers_of_operator, shapes_of
 from onchip.lower.layers.operands import NestOperands, nest_operands
 from onchip.lower.layers.recurrences import RECURRENT
 from onchip.lower.layers.sliding_windows import NoLayerError, transposed_convolution
 
-_WITHOUT_NEST: Final = RECURRENT | {"Attention"}
+_WITHOUT_NEST: Final = RECURRENT | ATTENTION
 """Their products hand on scores, or gates, which are no tensors of the network."""
 _ONE_PIXEL: Final = ((0, 1), (0, 1))
 
