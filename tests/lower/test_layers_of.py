@@ -163,8 +163,10 @@ def test_a_product_of_matrices(first: Shape, second: Shape, output: Shape, expec
     assert {layer.elements("input"), layer.elements("weight")} == {prod(first), prod(second)}
 
 
-def test_products_that_share_a_part_of_their_batch_are_left_out() -> None:
-    assert "share a part" in why_not("MatMul", [(2, 1, 4, 8), (1, 3, 8, 6)], [], (2, 3, 4, 6))
+def test_products_that_share_a_part_of_their_batch_have_the_rest_as_rows_and_columns() -> None:
+    layer = layer_of("MatMul", [(2, 1, 5, 4, 8), (1, 3, 5, 8, 6)], [], (2, 3, 5, 4, 6))
+    assert layer == Layer(n=2 * 4, c=8, k=3 * 6, g=5)
+    assert "do not spread" in why_not("MatMul", [(2, 4, 8), (3, 8, 6)], [], (6, 4, 6))
 
 
 def test_a_gemm_reads_flat_inputs() -> None:

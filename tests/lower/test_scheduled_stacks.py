@@ -154,10 +154,10 @@ def test_a_parameter_that_is_a_weight_here_and_a_bias_there_is_read_where_it_is_
 def test_an_operator_without_a_nest_keeps_all_its_parameters() -> None:
     network = Network(8)
     parameters = [network.parameter(3) for _ in range(4)]
-    network.add("BatchNormalization", [network.input(1, 3, 4, 4)], (1, 3, 4, 4), parameters)
+    network.add("GroupNormalization", [network.input(1, 3, 4, 4)], (1, 3, 4, 4), parameters)
     tiles = tile_graph(network.graph(), all_whole(network.graph()), EIGHT)
     assert tiles.graph == network.graph()
-    assert (tiles.not_counted, tiles.operators["batchnormalization0"].nests) == ((), ())
+    assert (tiles.not_counted, tiles.operators["groupnormalization0"].nests) == ((), ())
 
 
 def test_tensors_in_bytes_and_several_outputs_stand_as_they_are() -> None:

@@ -102,6 +102,43 @@ ELEMENTS = {
     "of a map and two numbers": (LoneOperator("Add", [(2, 6)], (2, 6), [(2,)]), ("x0", "w0"), replace(X_W, n=6, g=2)),
     "of a map and a number": (LoneOperator("Add", [(2, 6)], (2, 6), [(1,)]), ("x0", None), replace(X, n=2, g=6)),
     "of two numbers": (LoneOperator("Add", [(1,), (1,)], (1,)), ("x0", "x1"), X_X),
+    "of two that spread over each other": (
+        LoneOperator("Mul", [(4, 1, 5), (2, 1)], (4, 2, 5)),
+        ("x0", "x1"),
+        replace(X_X, n=20, k=2),
+    ),
+    "of two that share an axis": (
+        LoneOperator("Mul", [(3, 2, 1), (3, 1, 5)], (3, 2, 5)),
+        ("x1", "x0"),
+        replace(X_X, n=5, k=2, g=3),
+    ),
+    "of two, and the slope of an activation": (
+        LoneOperator("Add", [(2, 6), (2, 6)], (2, 6), [(6,)]),
+        ("x0", "x1"),
+        replace(X_X, g=12),
+    ),
+    "of a map and its slope": (LoneOperator("PRelu", [(2, 6)], (2, 6), [(6,)]), ("x0", "w0"), replace(X_W, n=2, g=6)),
+    "of a map and its scale": (
+        LoneOperator("BatchNormalization", [(2, 3, 4)], (2, 3, 4), [(3,)] * 4),
+        ("x0", "w0"),
+        replace(X_W, n=8, g=3),
+    ),
+    "of a window of channels": (
+        LoneOperator("LRN", [(2, 6, 4, 5)], (2, 6, 4, 5), (), {"size": 4}),
+        ("x0", None),
+        replace(X, n=2, p=6, q=20, r=4, padding=(1, 0, 2, 0)),
+    ),
+    "of a sum of squares": (LoneOperator("ReduceSumSquare", [(4, 6)], (4,)), ("x0", None), replace(X, g=4, c=6)),
+    "of a sum by an equation": (
+        LoneOperator("Einsum", [(4, 6)], (4,), (), {"equation": "ij -> i"}),
+        ("x0", None),
+        replace(X, g=4, c=6),
+    ),
+    "of a product by an equation": (
+        LoneOperator("Einsum", [(3, 4, 5), (3, 5, 7)], (3, 4, 7), (), {"equation": "bij,bjk->bik"}),
+        ("x0", "x1"),
+        replace(X_X, n=4, k=7, c=5, g=3),
+    ),
 }
 
 
@@ -126,7 +163,17 @@ NONE = {
     "a product of one matrix": LoneOperator("MatMul", [(3, 5)], (3, 7), [(3,)]),
     "a product of a number": LoneOperator("MatMul", [()], (3, 7), [(3, 7)]),
     "a product of other features": LoneOperator("MatMul", [(3, 5), (6, 7)], (3, 7)),
-    "a product of batches that differ": LoneOperator("MatMul", [(2, 1, 3, 5), (1, 4, 5, 7)], (2, 4, 3, 7)),
+    "a product of batches that differ": LoneOperator("MatMul", [(2, 3, 5), (4, 5, 7)], (8, 3, 7)),
+    "a normalisation of a part": LoneOperator("BatchNormalization", [(2, 6)], (2, 6), [(5,), (5,), (5,), (5,)]),
+    "elements of two parts that make no whole": LoneOperator("Add", [(4, 1), (1, 5)], (4, 5, 2)),
+    "elements of a part alone": LoneOperator("Relu", [(4, 1)], (4, 5)),
+    "an equation without an output": LoneOperator("Einsum", [(2, 3), (3, 4)], (2, 4), (), {"equation": "ij,jk"}),
+    "a diagonal": LoneOperator("Einsum", [(2, 2), (2, 4)], (2, 4), (), {"equation": "ii,ik->ik"}),
+    "an axis that is added up alone": LoneOperator("Einsum", [(2, 3), (2, 4)], (2, 4), (), {"equation": "ij,ik->ik"}),
+    "three matrices": LoneOperator("Einsum", [(2, 3)] * 3, (2, 3), (), {"equation": "ij,ij,ij->ij"}),
+    "a transposition": LoneOperator("Einsum", [(2, 3)], (3, 2), (), {"equation": "ij->ji"}),
+    "a view of another shape": LoneOperator("Einsum", [(6,), (3, 4)], (2, 4), (), {"equation": "ij,jk->ik"}),
+    "a window of channels without a size": LoneOperator("LRN", [(1, 4, 5)], (1, 4, 5)),
     "elements of another number": LoneOperator("Relu", [(4,)], (5,)),
     "elements of three maps": LoneOperator("Sum", [(4,), (4,), (4,)], (4,)),
     "elements spread over a part": LoneOperator("Add", [(4, 6), (5,)], (4, 6)),

@@ -15,18 +15,24 @@ from onchip.ir.operator import Operator
 from onchip.ir.operator_kinds import nests_of_plugin
 from onchip.ir.tensor import Tensor
 from onchip.lower.layers.attention import ATTENTION, attention, present_keys
+from onchip.lower.layers.contractions import ELEMENT_BY_ELEMENT, einsum, element_by_element
 from onchip.lower.layers.products import product, products_of_heads, rows_of_weights
 from onchip.lower.layers.recurrences import RECURRENT, recurrence
-from onchip.lower.layers.sliding_windows import NoLayerError, Shape, convolution, pool, transposed_convolution
+from onchip.lower.layers.sliding_windows import (
+    NoLayerError,
+    Shape,
+    convolution,
+    pool,
+    transposed_convolution,
+    window_of_channels,
+)
 
 PLAIN_BITS: Final = 8
 """Of an element, where nothing says it."""
 _WIDEST_SUM: Final = 32
-ELEMENT_BY_ELEMENT: Final = frozenset(
-    {"Abs", "Clip", "Elu", "Erf", "Exp", "Gelu", "HardSigmoid", "HardSwish", "LeakyRelu", "Log", "Mish", "Neg"}
-    | {"Reciprocal", "Relu", "Selu", "Sigmoid", "Silu", "Softplus", "Sqrt", "Swish", "Tanh"}
-    | {"Add", "Div", "Max", "Mean", "Min", "Mul", "Pow", "Sub", "Sum"}
-    | {"QuantizeLinear", "DequantizeLinear"}
+REDUCTIONS: Final = frozenset(
+    {"ReduceMax", "ReduceMean", "ReduceMin", "ReduceSum", "ReduceProd", "ReduceL1", "ReduceL2", "ReduceSumSquare"}
+    | {"ReduceLogSum"}
 )
 _Parts = Mapping[str, Layer]
 
@@ -182,9 +188,9 @@ def layers_of_operator(graph: Graph, operator: Operator) -> Mapping[str, Layer]:
             return transposed_convolution(operator, shapes)
         case "MaxPool" | "AveragePool" | "LpPool":
             return pool(operator, shapes)
-        case "GlobalMaxPool" | "GlobalAveragePool":
+        case "GlobalMaxPool" | "GlobalAveragePool" | "GlobalLpPool":
             return _pool_of_all(shapes)
-        case "ReduceMax" | "ReduceMean" | "ReduceMin" | "ReduceSum":
+        case kind if kind in REDUCTIONS:
             return _reduction(shapes)
         case "Gemm":
             return rows_of_weights(shapes)
@@ -196,8 +202,12 @@ def layers_of_operator(graph: Graph, operator: Operator) -> Mapping[str, Layer]:
             return products_of_heads(operator)
         case kind if kind in RECURRENT:
             return recurrence(operator, shapes).layers
+        case "LRN":
+            return window_of_channels(operator, shapes)
+        case "Einsum":
+            return einsum(operator, shapes)
         case kind if kind in ELEMENT_BY_ELEMENT:
-            return _element_by_element(shapes)
+            return element_by_element(operator, shapes)
     nests = nests_of_plugin(operator, tuple(shapes))
     if nests is None:
         raise NoLayerError("its kind is no loop nest of multiply-accumulates")
@@ -211,33 +221,6 @@ def shapes_of(graph: Graph, operator: Operator) -> Iterator[Shape]:
         if shape is None:
             raise NoLayerError(f"tensor {name!r} has no shape")
         yield shape
-
-
-def _element_by_element(shapes: list[Shape]) -> _Parts:
-    """Each element of two operands meets one of the other: all loops are groups, so that no operand is used again.
-
-    Of a smaller one each meets as many as there are rows, wherever they stand; a single element is a constant, and
-    so are all that stand beside two operands (the scales of quantised ones).
-    """
-    output, *read = shapes
-    first, *others = sorted(read, key=prod, reverse=True)
-    if len(others) > 1:
-        others = [shape for shape in others if prod(shape) > 1]
-    if prod(first) != prod(output) or len(others) > 1:
-        raise NoLayerError("its operands are not one or two of the output's size")
-    if others and prod(others[0]) == prod(output):
-        return {"": Layer(g=prod(output))}
-    if not others or prod(others[0]) == 1:
-        return {"": _of_one_operand(output)}
-    if prod(output) % prod(others[0]):
-        raise NoLayerError("its second operand does not spread over the output")
-    return {"": Layer(n=prod(output) // prod(others[0]), g=prod(others[0]))}
-
-
-def _of_one_operand(shape: Shape) -> Layer:
-    """Channels as groups, and the last two of more than two dimensions as height and width."""
-    batch, channels, *pixels = (*shape, 1, 1)[: max(len(shape), 2)]
-    return Layer(n=batch, g=channels, p=prod(pixels[:-1]), q=pixels[-1] if pixels else 1, has_weight=False)
 
 
 def _reduction(shapes: list[Shape]) -> _Parts:

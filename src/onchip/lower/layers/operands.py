@@ -10,15 +10,15 @@ from typing import Final
 from onchip.ir.graph import Graph
 from onchip.ir.operator import Operator
 from onchip.ir.operator_kinds import nests_of_plugin
-from onchip.lower.layers.layers_of import shapes_of
+from onchip.lower.layers.contractions import element_places
+from onchip.lower.layers.layers_of import REDUCTIONS, shapes_of
 from onchip.lower.layers.products import is_first_shared, matrix_place, second_place
 from onchip.lower.layers.sliding_windows import Shape, weight_place
 
 _CONVOLUTIONS: Final = frozenset({"Conv", "ConvInteger", "QLinearConv", "ConvTranspose"})
 _PRODUCTS: Final = frozenset({"MatMul", "MatMulInteger", "QLinearMatMul"})
 _OF_ONE_INPUT: Final = frozenset(
-    {"MaxPool", "AveragePool", "LpPool", "GlobalMaxPool", "GlobalAveragePool"}
-    | {"ReduceMax", "ReduceMean", "ReduceMin", "ReduceSum"}
+    {"MaxPool", "AveragePool", "LpPool", "GlobalMaxPool", "GlobalAveragePool", "GlobalLpPool", "LRN"} | REDUCTIONS
 )
 
 
@@ -37,7 +37,7 @@ def nest_operands(graph: Graph, operator: Operator) -> NestOperands:
     if operator.kind == "HeadProducts":
         return NestOperands(operator.inputs[0], operator.inputs[1])
     outside = nests_of_plugin(operator, tuple(shapes))
-    source, weight = (outside.input, outside.weight) if outside else _places(operator.kind, shapes)
+    source, weight = (outside.input, outside.weight) if outside else _places(operator, shapes)
     return NestOperands(names[source], None if weight is None else names[weight])
 
 
@@ -46,8 +46,9 @@ def largest_first(graph: Graph, names: Sequence[str]) -> tuple[str, ...]:
     return tuple(sorted(names, key=lambda name: -prod(graph.tensor[name].shape or ())))
 
 
-def _places(kind: str, shapes: Sequence[Shape]) -> tuple[int, int | None]:
+def _places(operator: Operator, shapes: Sequence[Shape]) -> tuple[int, int | None]:
     """Where input and weight stand among the operands, the output at place 0."""
+    kind = operator.kind
     if kind in _CONVOLUTIONS:
         return 1, weight_place(shapes)
     if kind == "Gemm":
@@ -57,13 +58,13 @@ def _places(kind: str, shapes: Sequence[Shape]) -> tuple[int, int | None]:
         return (second, 1) if is_first_shared(shapes) else (1, second)
     if kind in _OF_ONE_INPUT:
         return 1, None
-    return _of_elements(shapes)
+    if kind == "Einsum":
+        return 1, 2 if len(shapes) > 2 else None
+    return _of_elements(operator, shapes)
 
 
-def _of_elements(shapes: Sequence[Shape]) -> tuple[int, int | None]:
+def _of_elements(operator: Operator, shapes: Sequence[Shape]) -> tuple[int, int | None]:
     """Of two operands element by element the larger is the input; a single element beside it is a constant."""
-    first, *others = sorted(range(1, len(shapes)), key=lambda place: -prod(shapes[place]))
-    if len(others) > 1:
-        others = [place for place in others if prod(shapes[place]) > 1]
+    first, *others = element_places(operator, shapes)
     is_weight = bool(others) and (prod(shapes[others[0]]) > 1 or prod(shapes[0]) == 1)
     return first, others[0] if is_weight else None

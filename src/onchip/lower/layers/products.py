@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from math import prod
 
 from onchip.ir.layer import Layer
 from onchip.ir.operator import Operator
+from onchip.lower.layers.contractions import contraction, spread
 from onchip.lower.layers.sliding_windows import NoLayerError, Shape
 
 
@@ -35,9 +37,11 @@ def product(shapes: Sequence[Shape]) -> Mapping[str, Layer]:
         return {"": Layer(n=prod(batch) * rows, c=depth, k=columns)}
     if is_first_shared(shapes):  # the second operand's columns are the rows that meet the first one's weights
         return {"": Layer(n=prod(other_batch) * columns, c=depth, k=rows)}
-    if _without_ones(batch) != _without_ones(other_batch):
-        raise NoLayerError("its operands share a part of their batch")
-    return {"": Layer(n=rows, c=depth, k=columns, g=prod(batch))}
+    is_side_by_side = prod(shapes[0]) == prod(batch) * rows * columns
+    if is_side_by_side and _without_ones(batch) == _without_ones(other_batch):
+        return {"": Layer(n=rows, c=depth, k=columns, g=prod(batch))}
+    shared = contraction(spread(tuple(batch), tuple(other_batch)))
+    return {"": replace(shared, n=shared.n * rows, c=depth, k=shared.k * columns)}
 
 
 def matrix_place(shapes: Sequence[Shape]) -> int:

@@ -61,6 +61,20 @@ def pool(operator: Operator, shapes: Sequence[Shape]) -> Mapping[str, Layer]:
     return {"": _on_two_axes(channels, output[0], _slides(operator, sizes, source, output))}
 
 
+def window_of_channels(operator: Operator, shapes: Sequence[Shape]) -> Mapping[str, Layer]:
+    """The squares that a local response normalisation adds up: a window of `size` channels around each element.
+
+    What is done with the sum element by element costs nothing. Raises NoLayerError where shapes do not fit.
+    """
+    output, source, size = shapes[0], shapes[1], integer(operator, "size", 0)
+    if output != source or len(source) < 2 or size < 1:
+        raise NoLayerError("its windows do not fit its input")
+    batch, channels, *pixels = source
+    slide = Slide.of(Window(size, 1, 1, (size - 1) // 2), channels, channels)
+    beside = Slide(prod(pixels), Window(1, 1, 1, 0), 0)
+    return {"": _on_two_axes(Layer(has_weight=False), batch, (slide, beside))}
+
+
 def transposed_convolution(
     operator: Operator, shapes: Sequence[Shape], pixels: Sequence[Range] | None = None
 ) -> Mapping[str, Layer]:

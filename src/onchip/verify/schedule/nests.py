@@ -15,7 +15,7 @@ from onchip.ir.operator import Operator
 from onchip.ir.operator_kinds import nests_of_plugin
 from onchip.ir.region import Range, Region, whole_region
 from onchip.ir.window import integer, integers
-from onchip.verify.schedule.products import Derived, NoNest, element_by_element, matrix, matrix_product
+from onchip.verify.schedule.products import Derived, NoNest, einsum, element_by_element, matrix, matrix_product
 from onchip.verify.schedule.windows import (
     CONVOLUTIONS,
     ELEMENTWISE,
@@ -27,7 +27,12 @@ from onchip.verify.schedule.windows import (
 )
 
 PRODUCTS: Final = frozenset({"MatMul", "MatMulInteger", "QLinearMatMul"})
-REDUCTIONS: Final = frozenset({"ReduceMax", "ReduceMean", "ReduceMin", "ReduceSum"})
+REDUCTIONS: Final = frozenset(
+    {"ReduceMax", "ReduceMean", "ReduceMin", "ReduceSum", "ReduceProd", "ReduceL1", "ReduceL2", "ReduceSumSquare"}
+    | {"ReduceLogSum"}
+)
+SCALED: Final = frozenset({"PRelu", "BatchNormalization"})
+"""One operand that meets one element for each channel, or as many as it spreads to."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,11 +128,24 @@ def _derived(operator: Operator, shapes: Sequence[Shape], region: Region) -> Der
             return (Layer(n=rows, k=columns, c=depth, g=batch),), 1, 2
         case kind if kind in PRODUCTS:
             return matrix_product(shapes)
-        case kind if kind in ELEMENTWISE:
-            return element_by_element(shapes, region)
+        case kind if kind in ELEMENTWISE | SCALED:
+            return element_by_element(kind, shapes, region)
+        case "Einsum":
+            return einsum(operator.attributes.get("equation"), shapes)
+        case "LRN" if shapes[0] == shapes[1] and len(shapes[1]) > 1:
+            return (_window_of_channels(shapes[1], integer(operator, "size", 0)),), 1, None
     if (outside := nests_of_plugin(operator, tuple(shapes))) is not None:
         return outside.layers, outside.input, outside.weight
     raise NoNest(operator.kind)
+
+
+def _window_of_channels(source: Shape, size: int) -> Layer:
+    """Squares of the channels around each element are added up, as many before it as behind it or one fewer."""
+    if size < 1:
+        raise NoNest("size")
+    zeros = (size - 1) // 2, size // 2
+    channels, pixels = source[1], prod(source[2:])
+    return Layer(n=source[0], p=channels, q=pixels, r=size, padding=(zeros[0], 0, zeros[1], 0), has_weight=False)
 
 
 def _weight(shapes: Sequence[Shape]) -> int:
