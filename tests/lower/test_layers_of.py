@@ -103,8 +103,9 @@ def test_dimensions_along_which_nothing_slides_are_a_batch(kernel: Shape, expect
     assert layer.macs == prod(output) * 3 * prod(kernel)
 
 
-def test_a_window_along_three_dimensions_is_left_out() -> None:
-    assert "three dimensions" in why_not("Conv", [(1, 3, 4, 8, 8)], [(5, 3, 3, 3, 3)], (1, 5, 2, 6, 6))
+def test_a_window_along_four_dimensions_is_left_out() -> None:
+    why = why_not("Conv", [(1, 3, 4, 8, 8, 8)], [(5, 3, 3, 3, 3, 3)], (1, 5, 2, 6, 6, 6))
+    assert "more than three dimensions" in why
 
 
 TRANSPOSED = [

@@ -21,7 +21,7 @@ from onchip.cost.schedule.nest_work import NestWork, work_of
 from onchip.cost.schedule.operands import BandedOperand, operands_of
 from onchip.cost.schedule.rates import FEMTOJOULES_PER_PICOJOULE, MemoryRates
 from onchip.ir.graph import Graph
-from onchip.ir.layer import Layer
+from onchip.ir.layer import WEIGHT, Layer
 from onchip.ir.operator import Operator
 from onchip.ir.tensor import Role, Tensor
 
@@ -167,8 +167,15 @@ class _Relaxing:
             weight_is_in_dram=comes or bool(operator.parameters),
             weight_is_an_input=not operator.parameters,
             output_leaves=self.graph.tensor[operator.outputs[0]].role is Role.OUTPUT,
-            weight_has_other_readers=any(len(self.graph.readers[name]) > 1 for name in outside),
+            weight_has_other_readers=any(len(self.graph.readers[name]) > 1 for name in outside)
+            or self._several_nests_read_a_weight(operator),
         )
+
+    def _several_nests_read_a_weight(self, operator: Operator) -> bool:
+        """Whether nests of the operator share weights: together they have more elements of these than there are."""
+        nests, kept = self.nests[operator.name], [self.graph.tensor[name] for name in operator.parameters]
+        elements = max((tensor.size_bytes * 8 // (tensor.bits or 8) for tensor in kept), default=0)
+        return len(nests) > 1 and sum(layer.elements(WEIGHT) for layer in nests) > elements
 
     def _add_without_nest(self, operator: Operator) -> None:
         """Each operand where it costs least; what only DRAM has is counted once for all who read it."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import product
 from math import prod
 
@@ -47,7 +47,7 @@ def convolution(operator: Operator, shapes: Sequence[Shape]) -> Mapping[str, Lay
     source = _as_read(operator, shapes, kernel, weight[1])
     groups = _groups(operator, output[1], source[1])
     channels = Layer(k=output[1] // groups, c=source[1] // groups, g=groups)
-    return {"": _on_two_axes(channels, output[0], _slides(operator, kernel, source, output))}
+    return _layers(channels, output[0], _slides(operator, kernel, source, output))
 
 
 def pool(operator: Operator, shapes: Sequence[Shape]) -> Mapping[str, Layer]:
@@ -58,7 +58,7 @@ def pool(operator: Operator, shapes: Sequence[Shape]) -> Mapping[str, Layer]:
     if len(sizes) != len(source) - 2 or len(output) != len(source):
         raise NoLayerError("its kernel_shape does not fit its input")
     channels = Layer(g=output[1], has_weight=False)
-    return {"": _on_two_axes(channels, output[0], _slides(operator, sizes, source, output))}
+    return _layers(channels, output[0], _slides(operator, sizes, source, output))
 
 
 def window_of_channels(operator: Operator, shapes: Sequence[Shape]) -> Mapping[str, Layer]:
@@ -102,7 +102,8 @@ def transposed_convolution(
         slides = [_phase(*each) for each in sizes]
         if all(slide.outputs and slide.window.kernel for slide in slides):
             name = ", ".join(map(str, remainders)) if max(strides) > 1 else ""
-            layers[name] = _on_two_axes(channels, output[0], slides)
+            for part, layer in _layers(channels, output[0], slides).items():
+                layers["; ".join(filter(None, (name, part)))] = layer
     return layers
 
 
@@ -171,12 +172,35 @@ def _slides(operator: Operator, kernel: Shape, source: Shape, output: Shape) -> 
     return [Slide.of(*each) for each in zip(windows, source[2:], output[2:], strict=True)]
 
 
+def _layers(channels: Layer, batch: int, slides: Sequence[Slide]) -> Mapping[str, Layer]:
+    """One nest; of a window that slides along three dimensions one for each output along the first of them.
+
+    Such a slice meets the input's slices that its taps see as further channels. One that sees only zeros has no nest.
+    Raises NoLayerError for a window along more dimensions, and where all see only zeros.
+    """
+    sliding = [slide for slide in slides if not slide.is_plain]
+    if len(sliding) < 3:
+        return {"": _on_two_axes(channels, batch, slides)}
+    first, window = sliding[0], sliding[0].window
+    others = [slide for slide in slides if slide is not first]
+    inputs = (first.outputs - 1) * window.stride + window.reach - window.pad - first.behind
+    found = {}
+    for output in range(first.outputs):
+        begin = output * window.stride - window.pad
+        taps = sum(0 <= begin + tap * window.dilation < inputs for tap in range(window.kernel))
+        if taps:
+            found[str(output)] = _on_two_axes(replace(channels, c=channels.c * taps), batch, others)
+    if not found:
+        raise NoLayerError("all that it sees is padding")
+    return found
+
+
 def _on_two_axes(channels: Layer, batch: int, slides: Sequence[Slide]) -> Layer:
     """Dimensions along which nothing slides are like a batch; beside at most one that does, they are the other axis."""
     sliding = [slide for slide in slides if not slide.is_plain]
     plain = [slide.outputs for slide in slides if slide.is_plain]
     if len(sliding) > 2:
-        raise NoLayerError("its window slides along three dimensions")
+        raise NoLayerError("its window slides along more than three dimensions")
     still = Window(1, 1, 1, 0)
     if len(slides) == 2:
         axes = list(slides)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import product
 from math import prod
@@ -109,12 +109,12 @@ def _derived(operator: Operator, shapes: Sequence[Shape], region: Region) -> Der
     match operator.kind:
         case kind if kind in CONVOLUTIONS:
             weight = _weight(shapes)
-            return (_convolution(operator, shapes, shapes[weight], region),), 1, weight
+            return _convolution(operator, shapes, shapes[weight], region), 1, weight
         case "ConvTranspose":
             weight = _weight(shapes)
             return tuple(_transposed(operator, shapes, shapes[weight], region)), 1, weight
         case kind if kind in POOLS:
-            return (_convolution(operator, shapes, None, region),), 1, None
+            return _convolution(operator, shapes, None, region), 1, None
         case kind if kind in GLOBAL_POOLS and len(shapes[1]) > 2:
             *down, across = shapes[1][2:]
             return (Layer(n=shapes[1][0], g=shapes[1][1], r=prod(down), s=across, has_weight=False),), 1, None
@@ -156,7 +156,9 @@ def _weight(shapes: Sequence[Shape]) -> int:
     raise NoNest("weight")
 
 
-def _convolution(operator: Operator, shapes: Sequence[Shape], weight: Shape | None, region: Region) -> Layer:
+def _convolution(
+    operator: Operator, shapes: Sequence[Shape], weight: Shape | None, region: Region
+) -> tuple[Layer, ...]:
     """Also a pool: it has no weight, and a group for each channel."""
     output, source = shapes[0], shapes[1]
     if weight is not None and len(source) != len(output):
@@ -169,7 +171,7 @@ def _convolution(operator: Operator, shapes: Sequence[Shape], weight: Shape | No
         first, stop = window.seen(outputs)
         zeros = max(-first, 0), max(stop - size, 0)
         axes.append(_Axis(outputs[1] - outputs[0], window.taps, window.stride, window.dilation, *zeros))
-    return _over(axes, _channels(operator, source, weight, output, region))
+    return tuple(_slices(axes, _channels(operator, source, weight, output, region)))
 
 
 def _channels(operator: Operator, source: Shape, weight: Shape | None, output: Shape, region: Region) -> Layer:
@@ -217,12 +219,12 @@ def _transposed(operator: Operator, shapes: Sequence[Shape], weight: Shape, regi
         raise NoNest("auto_pad")
     strides, pads = integers(operator, "strides", (1,) * rank), integers(operator, "pads", (0,) * (2 * rank))[:rank]
     channels = _channels(operator, source, weight, output, region)
-    layers = []
+    layers: list[Layer] = []
     for remainders in product(*(range(stride) for stride in strides)):
         sizes = zip(remainders, region[2:], taps, strides, pads, source[2:], strict=True)
         axes = [_phase(*each) for each in sizes]
         if all(axis.outputs for axis in axes):
-            layers.append(_over(axes, channels))
+            layers.extend(_slices(axes, channels))
     return layers
 
 
@@ -236,6 +238,27 @@ def _phase(remainder: int, outputs: Range, kernel: int, stride: int, pad: int, s
     if not places or not taps:
         return _Axis(0, taps)
     return _Axis(len(places), taps, 1, 1, max(taps - 1 - places[0], 0), max(places[-1] + 1 - size, 0))
+
+
+def _slices(axes: Sequence[_Axis], channels: Layer) -> Iterator[Layer]:
+    """Where windows slide along three axes each output along the first is a nest of the two others.
+
+    The input's places that it sees along the first stand among the channels; those that see none are no nest.
+    """
+    sliding = [at for at, axis in enumerate(axes) if axis.slides]
+    if len(sliding) != 3:
+        yield _over(axes, channels)
+        return
+    first = axes[sliding[0]]
+    rest = [axis for at, axis in enumerate(axes) if at != sliding[0]]
+    touched = [tap * first.dilation for tap in range(first.taps)]
+    behind = (first.outputs - 1) * first.stride + touched[-1] + 1 - first.behind
+    starts = [output * first.stride for output in range(first.outputs)]
+    seen = [sum(first.before <= start + place < behind for place in touched) for start in starts]
+    if not any(seen):
+        raise NoNest("padding")
+    for count in filter(None, seen):
+        yield _over(rest, replace(channels, c=channels.c * count))
 
 
 def _over(axes: Sequence[_Axis], channels: Layer) -> Layer:
@@ -254,7 +277,7 @@ def _over(axes: Sequence[_Axis], channels: Layer) -> Layer:
     elif not sliding:
         height, width = _Axis(prod(plain[:-1])), _Axis(plain[-1])
     else:
-        raise NoNest("three dimensions")
+        raise NoNest("more than three dimensions")
     return Layer(
         n=batch,
         k=channels.k,
