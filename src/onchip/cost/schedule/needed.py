@@ -12,6 +12,7 @@ from fractions import Fraction
 from math import prod
 from typing import Final
 
+from onchip.cost.schedule.operands import LOOKUPS
 from onchip.ir.graph import Graph
 from onchip.ir.layer import INPUT, Axis, Layer
 from onchip.ir.operator import Operator
@@ -80,6 +81,8 @@ def _seen(
 ) -> NeededPixels:
     """What the operator reads of a tensor at least, given what is needed of what it writes."""
     if not nests:
+        if operator.kind in LOOKUPS and tensor.role is Role.INPUT:
+            return NOTHING
         is_seen = operator.kind not in VIEWS or (operator.kind in _OF_ALL_ELEMENTS and written.are_all)
         return ALL if is_seen else NOTHING
     output = graph.tensor[operator.outputs[0]]

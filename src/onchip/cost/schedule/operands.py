@@ -4,11 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from math import prod
+from typing import Final
 
 from onchip.arch.memory import Operand
 from onchip.ir.graph import Graph
 from onchip.ir.operator import Operator
 from onchip.ir.tensor import Role, Tensor
+
+LOOKUPS: Final = frozenset({"Gather", "GatherElements", "GATHER", "EMBEDDING_LOOKUP"})
+"""Kinds that read of each operand at most one element for each that they write: of a table, the rows looked up."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -16,16 +21,21 @@ class BandedOperand:
     """What an operator reads, or writes, of one tensor of the network, each band once.
 
     `operand` says in which memories it can have its home: a parameter where weights are, what else is read where
-    inputs are, what is written where outputs are.
+    inputs are, what is written where outputs are. `most_elements` are as many as the operator reads, if not all.
     """
 
     operand: Operand
     bands: tuple[Tensor, ...]
+    most_elements: int | None = None
 
     @property
     def bits(self) -> int:
-        """Return the bits of all bands together, each in whole bytes."""
-        return sum(band.size_bytes for band in self.bands) * 8
+        """Return the bits that are moved: those of all bands, each in whole bytes, or of the elements that are read."""
+        whole = sum(band.size_bytes for band in self.bands) * 8
+        bits = self.bands[0].bits
+        if self.most_elements is None or bits is None:
+            return whole
+        return min(whole, -(-self.most_elements * bits // 8) * 8)
 
     @property
     def row_bits(self) -> int:
@@ -38,14 +48,22 @@ class BandedOperand:
 
 def operands_of(graph: Graph, operator: Operator) -> tuple[BandedOperand, ...]:
     """The operands of an operator of a tile graph: those that it reads, then those that it writes."""
-    return (*_operands(graph, operator.reads, None), *_operands(graph, operator.outputs, Operand.OUTPUT))
+    most = _elements_written(graph, operator) if operator.kind in LOOKUPS else None
+    return (*_operands(graph, operator.reads, None, most), *_operands(graph, operator.outputs, Operand.OUTPUT))
 
 
-def _operands(graph: Graph, names: tuple[str, ...], operand: Operand | None) -> Iterator[BandedOperand]:
+def _elements_written(graph: Graph, operator: Operator) -> int | None:
+    shapes = [graph.tensor[name].shape for name in operator.outputs]
+    return None if None in shapes else sum(prod(shape) for shape in shapes if shape is not None)
+
+
+def _operands(
+    graph: Graph, names: tuple[str, ...], operand: Operand | None, most_elements: int | None = None
+) -> Iterator[BandedOperand]:
     bands: dict[tuple[Operand, str], dict[str, Tensor]] = {}
     for name in names:
         tensor = graph.tensor[name]
         kind = operand or (Operand.WEIGHT if tensor.role is Role.PARAMETER else Operand.INPUT)
         bands.setdefault((kind, tensor.part_of or name), {})[name] = tensor
     for (kind, _), found in bands.items():
-        yield BandedOperand(kind, tuple(found.values()))
+        yield BandedOperand(kind, tuple(found.values()), most_elements)

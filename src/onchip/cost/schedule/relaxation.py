@@ -189,7 +189,8 @@ class _Relaxing:
             self.without_nest_pj += self._least_pj(operand, memories, direction)
             for band in operand.bands:
                 if band.role is Role.PARAMETER:
-                    self.parameter_bits[band.name] = band.size_bytes * 8
+                    known = self.parameter_bits.get(band.name, 0)
+                    self.parameter_bits[band.name] = max(known, min(band.size_bytes * 8, operand.bits))
         self.computing += least_cycles
 
     def _least_pj(self, operand: BandedOperand, memories: list[str], direction: Direction) -> float:

@@ -70,7 +70,7 @@ def expense_without_nest(
     for operand in operands:
         direction = Direction.WRITE if operand.held_as is Operand.OUTPUT else Direction.READ
         bands = [tiles.tensor[name] for name in operand.bands]
-        bits, home = sum(band.size_bytes for band in bands) * BITS_PER_BYTE, homes[operand.base]
+        bits, home = _bits_moved(operand, bands), homes[operand.base]
         energy_fj += machine.energy_fj(home or DRAM, direction, bits)
         moved[home or DRAM][direction] += bits
         if home is None:
@@ -80,6 +80,14 @@ def expense_without_nest(
     read, written = moved[DRAM][Direction.READ], moved[DRAM][Direction.WRITE]
     workspaces = {memory: in_bytes(bits) for memory, bits in rows.items()}
     return Expense(round(energy_fj), cycles, read, written, turn_at_dram(machine, read, written), workspaces)
+
+
+def _bits_moved(operand: TileOperand, bands: Sequence[Tensor]) -> int:
+    """Of all bands, in whole bytes, or of the elements that are looked up."""
+    whole, bits = sum(band.size_bytes for band in bands) * BITS_PER_BYTE, bands[0].bits
+    if operand.most_read is None or bits is None:
+        return whole
+    return min(whole, in_bytes(operand.most_read * bits) * BITS_PER_BYTE)
 
 
 def expense_of_copy(machine: AddressedMachine, tensor: Tensor, copy: Copy) -> Expense:

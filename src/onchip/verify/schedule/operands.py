@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from math import prod
+from typing import Final
 
 from onchip.answer.schedule import Homes
 from onchip.arch.memory import Operand
@@ -12,20 +14,27 @@ from onchip.ir.tensor import Role
 from onchip.verify.schedule.nests import Nests
 from onchip.verify.schedule.tiles import TileOfNetwork
 
+LOOKED_UP: Final = frozenset({"EMBEDDING_LOOKUP", "GATHER", "Gather", "GatherElements"})
+
 
 @dataclass(frozen=True, slots=True)
 class TileOperand:
-    """Bands of one tensor of the network (`base`); its home is a memory that holds operands such as `held_as`."""
+    """Bands of one tensor of the network (`base`); its home is a memory that holds operands such as `held_as`.
+
+    `most_read` are the elements that the operator reads of it at most, if it does not read all.
+    """
 
     base: str
     held_as: Operand
     bands: tuple[str, ...]
+    most_read: int | None = None
 
 
 def tile_operands(tiles: Graph, run: TileOfNetwork) -> tuple[TileOperand, ...]:
     """What a tile operator reads, then what it writes, each tensor of the network once.
 
     A parameter lies where weights do, and what else is read where inputs do, also as the weight of its loop nest.
+    What looks elements up reads of each operand no more of them than it writes.
     """
     found: dict[tuple[str, Operand], list[str]] = {}
     for name in run.operator.reads:
@@ -34,7 +43,14 @@ def tile_operands(tiles: Graph, run: TileOfNetwork) -> tuple[TileOperand, ...]:
         found.setdefault((tensor.part_of or name, held_as), []).append(name)
     for name in run.operator.outputs:
         found.setdefault((tiles.tensor[name].part_of or name, Operand.OUTPUT), []).append(name)
-    return tuple(TileOperand(base, held_as, tuple(bands)) for (base, held_as), bands in found.items())
+    looked_up = None
+    if run.operator.kind in LOOKED_UP:
+        shapes = [tiles.tensor[name].shape for name in run.operator.outputs]
+        looked_up = sum(prod(shape or ()) for shape in shapes) if all(shape is not None for shape in shapes) else None
+    return tuple(
+        TileOperand(base, held_as, tuple(bands), None if held_as is Operand.OUTPUT else looked_up)
+        for (base, held_as), bands in found.items()
+    )
 
 
 def homes_of_nests(nests: Nests, output: str, homes: Mapping[str, str | None]) -> Homes:
