@@ -217,6 +217,22 @@ def test_what_is_no_loop_nest_is_left_out() -> None:
     assert "does not spread" in why_not("Mul", [(1, 8), (3,)], [], (1, 8))
 
 
+@pytest.mark.parametrize(
+    ("kind", "why"),
+    [("Transpose", "moves elements"), ("Softmax", "sums over all of its row"), ("Where", "chooses elements")],
+)
+def test_the_reason_is_that_of_the_kind(kind: str, why: str) -> None:
+    assert why in why_not(kind, [(2, 3)], [], (2, 3))
+
+
+def test_packed_weights_have_the_sizes_that_are_said() -> None:
+    """64 x 24 weights of 4 bits in blocks of 32, two in a byte."""
+    attributes: dict[str, AttributeValue] = {"K": 64, "N": 24, "bits": 4, "block_size": 32}
+    layer = layer_of("com.microsoft::MatMulNBits", [(2, 5, 64)], [(24, 2, 16), (48,)], (2, 5, 24), attributes)
+    assert layer == Layer(n=10, c=64, k=24)
+    assert layer.macs == sum(64 for _row in range(2 * 5) for _column in range(24))
+
+
 def test_views_are_read_as_the_operator_sees_them() -> None:
     """A channel shuffle leaves its groups apart; a scale of each channel may have lost its ones."""
     seen = layer_of("Conv", [(1, 2, 3, 4, 4)], [(8, 6, 3, 3)], (1, 8, 4, 4), {"pads": [1, 1, 1, 1]})

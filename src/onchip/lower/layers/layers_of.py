@@ -16,7 +16,13 @@ from onchip.ir.operator_kinds import nests_of_plugin
 from onchip.ir.tensor import Tensor
 from onchip.lower.layers.attention import ATTENTION, attention, present_keys
 from onchip.lower.layers.contractions import ELEMENT_BY_ELEMENT, einsum, element_by_element
-from onchip.lower.layers.products import product, products_of_heads, rows_of_weights
+from onchip.lower.layers.products import (
+    PACKED_PRODUCT,
+    product,
+    product_of_packed_weights,
+    products_of_heads,
+    rows_of_weights,
+)
 from onchip.lower.layers.recurrences import RECURRENT, recurrence
 from onchip.lower.layers.sliding_windows import (
     NoLayerError,
@@ -26,6 +32,7 @@ from onchip.lower.layers.sliding_windows import (
     transposed_convolution,
     window_of_channels,
 )
+from onchip.lower.layers.without_nest import why_without_nest
 
 PLAIN_BITS: Final = 8
 """Of an element, where nothing says it."""
@@ -198,6 +205,8 @@ def layers_of_operator(graph: Graph, operator: Operator) -> Mapping[str, Layer]:
             return product(shapes)
         case kind if kind in ATTENTION:
             return attention(operator, shapes, present_keys(graph, operator))
+        case kind if kind == PACKED_PRODUCT:
+            return product_of_packed_weights(operator, shapes)
         case "HeadProducts":
             return products_of_heads(operator)
         case kind if kind in RECURRENT:
@@ -210,7 +219,7 @@ def layers_of_operator(graph: Graph, operator: Operator) -> Mapping[str, Layer]:
             return element_by_element(operator, shapes)
     nests = nests_of_plugin(operator, tuple(shapes))
     if nests is None:
-        raise NoLayerError("its kind is no loop nest of multiply-accumulates")
+        raise NoLayerError(why_without_nest(operator.kind))
     return {str(at) if len(nests.layers) > 1 else "": layer for at, layer in enumerate(nests.layers)}
 
 

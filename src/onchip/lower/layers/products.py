@@ -5,11 +5,16 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from math import prod
+from typing import Final
 
 from onchip.ir.layer import Layer
 from onchip.ir.operator import Operator
+from onchip.ir.window import integer
 from onchip.lower.layers.contractions import contraction, spread
 from onchip.lower.layers.sliding_windows import NoLayerError, Shape
+
+PACKED_PRODUCT: Final = "com.microsoft::MatMulNBits"
+"""The kind whose weights, of a few bits each, lie in blocks: its loop nest has more elements than their tensor."""
 
 
 def rows_of_weights(shapes: Sequence[Shape]) -> Mapping[str, Layer]:
@@ -42,6 +47,15 @@ def product(shapes: Sequence[Shape]) -> Mapping[str, Layer]:
         return {"": Layer(n=rows, c=depth, k=columns, g=prod(batch))}
     shared = contraction(spread(tuple(batch), tuple(other_batch)))
     return {"": replace(shared, n=shared.n * rows, c=depth, k=shared.k * columns)}
+
+
+def product_of_packed_weights(operator: Operator, shapes: Sequence[Shape]) -> Mapping[str, Layer]:
+    """A MatMulNBits: the weights' sizes are its attributes, as they lie in blocks. Raises NoLayerError."""
+    depth, columns = (integer(operator, name, 0) for name in ("K", "N"))
+    rows, left = divmod(prod(shapes[1]), max(depth, 1))
+    if min(depth, columns, rows) < 1 or left or rows * columns != prod(shapes[0]):
+        raise NoLayerError("its operands do not fit its output")
+    return {"": Layer(n=rows, c=depth, k=columns)}
 
 
 def matrix_place(shapes: Sequence[Shape]) -> int:

@@ -14,11 +14,12 @@ from onchip.ir.region import Range, Region, whole_region
 from onchip.lower.layers.attention import ATTENTION
 from onchip.lower.layers.layers_of import Precision, layers_of_operator, shapes_of
 from onchip.lower.layers.operands import NestOperands, nest_operands
+from onchip.lower.layers.products import PACKED_PRODUCT
 from onchip.lower.layers.recurrences import RECURRENT
 from onchip.lower.layers.sliding_windows import NoLayerError, transposed_convolution
 
-_WITHOUT_NEST: Final = RECURRENT | ATTENTION
-"""Their products hand on scores, or gates, which are no tensors of the network."""
+_WITHOUT_NEST: Final = RECURRENT | ATTENTION | {PACKED_PRODUCT}
+"""Their products hand on scores, or gates, which are no tensors of the network, or have weights that lie packed."""
 _ONE_PIXEL: Final = ((0, 1), (0, 1))
 
 
