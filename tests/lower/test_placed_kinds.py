@@ -65,6 +65,8 @@ NETWORKS: dict[str, tuple[onnx.NodeProto, list[int], list[TensorProto]]] = {
     "Pad with zeros": (node("Pad", "p"), IMAGE, [integers("p", [0, 0, 3, 2, 0, 0, 1, 4])]),
     "Pad of some axes": (node("Pad", "p", "", "a"), IMAGE, [integers("p", [2, 1]), integers("a", [-2])]),
     "Pad that mirrors": (node("Pad", "p", mode="reflect"), IMAGE, [integers("p", [0, 0, 0, 3, 0, 0, 0, 2])]),
+    "Pad that mirrors little": (node("Pad", "p", mode="reflect"), IMAGE, [integers("p", [0, 0, 1, 0, 0, 0, 2, 1])]),
+    "Pad that repeats its edge": (node("Pad", "p", mode="edge"), IMAGE, [integers("p", [0, 0, 3, 1, 0, 0, 4, 2])]),
     "Pad that crops": (node("Pad", "p"), IMAGE, [integers("p", [0, 0, -2, 1, 0, 0, 0, -3])]),
     "Resize up, nearest": (node("Resize", "", "f", mode="nearest"), IMAGE, [floats("f", 1, 1, 3, 2)]),
     "Resize up, linear": (node("Resize", "", "f", mode="linear"), IMAGE, [floats("f", 1, 1, 2, 4)]),
@@ -187,18 +189,9 @@ def test_what_is_read_through_a_view_lies_along_the_axes_that_are_seen(kind: str
     assert [span.axis for span in read.spans] == [None, 1]
 
 
-def test_a_view_that_moves_elements_is_not_split(tmp_path: Path) -> None:
+def test_of_a_view_whose_rows_cross_those_that_are_stored_all_is_read(tmp_path: Path) -> None:
     graph = through_a_view("Mul", [6, 4], [4, 6], [4, 6], tmp_path)
-    assert geometry_of(graph.operator["op"], graph, is_model=True) is None
-
-
-def test_a_slice_of_a_view_is_not_split(tmp_path: Path) -> None:
-    nodes = [
-        make_node("Reshape", ["x", "shape"], ["v"], name="view"),
-        make_node("Slice", ["v", "from", "to"], ["y"], name="op"),
-    ]
-    constants = [integers("shape", [4, 8]), integers("from", [0, 0]), integers("to", [2, 2])]
-    path = tmp_path / "network.onnx"
-    path.write_bytes(model(nodes, [value("x", [8, 4])], ["y"], constants).SerializeToString())
-    graph = read_network(str(path))
-    assert geometry_of(graph.operator["op"], graph, is_model=True) is None
+    geometry = geometry_of(graph.operator["op"], graph, is_model=True)
+    assert geometry is not None
+    (read,) = (one for one in geometry.reads if one.tensor == "n")
+    assert [span.axis for span in read.spans] == [None, None]

@@ -13,6 +13,12 @@ AttributeValue: TypeAlias = "bool | int | float | str | list[AttributeValue] | N
 
 SEEN_SHAPES: Final = "seen_shapes"
 """The attribute that lists the shapes of all inputs as the operator sees them, where one is a view of another shape."""
+SEEN_PARAMETER_SHAPES: Final = "seen_parameter_shapes"
+"""The same of all parameters."""
+SEEN_ORDERS: Final = "seen_orders"
+"""The attribute that lists, for all inputs, the order of the stored axes in which a view goes through the elements."""
+VIEWS: Final = frozenset({SEEN_SHAPES, SEEN_PARAMETER_SHAPES, SEEN_ORDERS})
+"""Attributes of an operator that sees an operand otherwise than it is stored."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,14 +14,14 @@ from itertools import product
 import numpy as np
 
 from onchip.facts.geometry import Geometry
-from onchip.ir.operator import Operator
+from onchip.ir.operator import VIEWS, Operator
 from onchip.ir.region import Range, Region, whole_region
 from onchip.ir.tile import Tile
 from onchip.ir.window import integer, integers, product_of, windows_of
 from onchip.lower.split.kinds import ELEMENTWISE
 from onchip.simulate.modular import limbs, masked, mixed, product_of_limbs
 from onchip.simulate.parts import Integers, RegionValues
-from onchip.simulate.placed_values import placed_sum
+from onchip.simulate.placed_values import placed_sum, ranges_of_axes, spread
 
 _ODD = np.uint64(0x9E37)
 
@@ -48,6 +48,19 @@ class Call:
     def written(self) -> tuple[int, ...]:
         """The shape of the first output, whole."""
         return self.tile.shape[self.tile.outputs[0]]
+
+    @property
+    def has_views(self) -> bool:
+        """Whether an operand is seen in another shape than it is stored in."""
+        return not VIEWS.isdisjoint(self.operator.attributes)
+
+    @property
+    def is_broadcast(self) -> bool:
+        """Whether every operand lies along the output as ONNX has it."""
+        shapes = self.tile.shapes[: len(self.parts)]
+        aligned = (zip(shape[::-1], self.written[::-1], strict=False) for shape in shapes)
+        is_short = all(len(shape) <= len(self.written) for shape in shapes)
+        return not self.has_views and is_short and all(size in (1, of) for one in aligned for size, of in one)
 
     def part(self, index: int) -> RegionValues:
         """Of an operand; all zeros, outside everything, where nothing of it is read."""
@@ -82,10 +95,13 @@ class Call:
 
 def computed(call: Call) -> tuple[Integers, ...]:
     """The values of each output's region, or part of a sum, before any fused activation."""
-    if call.operator.kind == "Split":
+    if call.operator.kind in _COMPUTE and not call.has_views:
+        return (masked(_COMPUTE[call.operator.kind](call), call.bits),)
+    if call.operator.kind == "Split" and not call.has_views:
         return _split(call)
-    compute = _COMPUTE.get(call.operator.kind, _elementwise if call.operator.kind in ELEMENTWISE else _placed)
-    return (masked(compute(call), call.bits),)
+    if call.operator.kind in ELEMENTWISE and call.is_broadcast:
+        return (masked(_elementwise(call), call.bits),)
+    return _placed(call)
 
 
 def _convolution(call: Call) -> Integers:
@@ -262,13 +278,19 @@ def _transpose(call: Call) -> Integers:
     return source.window([call.region[order.index(at)] for at in range(len(order))]).transpose(order)
 
 
-def _placed(call: Call) -> Integers:
+def _placed(call: Call) -> tuple[Integers, ...]:
     """Of a kind that is known by its geometry alone: a mixture of all that an element depends on."""
     geometry = call.geometry or Geometry((), (), ())
     spans = {one.tensor: one.spans for one in geometry.reads}
     read = enumerate((*call.operator.inputs, *call.operator.parameters))
-    values = placed_sum(call.region, [(call.part(index), spans[name]) for index, name in read])
-    return mixed(values, call.bits, call.operator.kind)
+    written = [one.spans for one in geometry.writes]
+    ranges = ranges_of_axes(len(geometry.axes), call.tile.regions, written)
+    values = placed_sum(ranges, [(call.part(index), spans[name]) for index, name in read])
+    found = zip(call.tile.regions, written, ("", *map(str, range(1, len(written)))), strict=True)
+    return tuple(
+        mixed(spread(values, region, along), call.bits, f"{call.operator.kind}{number}")
+        for region, along, number in found
+    )
 
 
 _COMPUTE: Mapping[str, Callable[[Call], Integers]] = {

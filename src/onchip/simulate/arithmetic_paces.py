@@ -9,7 +9,7 @@ import numpy as np
 
 from onchip.facts.views import paces_of
 from onchip.ir.graph import Graph
-from onchip.ir.operator import Operator
+from onchip.ir.operator import VIEWS, Operator
 from onchip.ir.region import Range, whole_region
 from onchip.ir.window import Shape, Window, integer, integers
 from onchip.simulate.arithmetic import Call
@@ -22,7 +22,7 @@ _Taken: TypeAlias = tuple[Range, slice] | None
 
 def keeps_a_pace(operator: Operator, graph: Graph) -> bool:
     """Whether `paced` computes the operator."""
-    if not operator.inputs or len(operator.outputs) > 1:
+    if not operator.inputs or len(operator.outputs) > 1 or not VIEWS.isdisjoint(operator.attributes):
         return False
     source, written = (graph.tensor[name].shape or () for name in (operator.inputs[0], operator.outputs[0]))
     if operator.kind != "ConvTranspose":

@@ -13,6 +13,27 @@ from onchip.simulate.parts import Integers, RegionValues
 _ODD = np.uint64(0x9E37)
 
 
+def ranges_of_axes(axes: int, regions: Sequence[Region], writes: Sequence[Sequence[Span]]) -> Region:
+    """The range of each axis that written dimensions lie along; of other axes their one element."""
+    ranges = {
+        span.axis: each
+        for region, spans in zip(regions, writes, strict=True)
+        for each, span in zip(region, spans, strict=True)
+        if span.axis is not None
+    }
+    return tuple(ranges.get(axis, (0, 1)) for axis in range(axes))
+
+
+def spread(values: Integers, region: Region, spans: Sequence[Span]) -> Integers:
+    """The values of axes where a tensor's dimensions lie along them, and along its other dimensions alike."""
+    along = [span.axis for span in spans if span.axis is not None]
+    others = tuple(axis for axis in range(values.ndim) if axis not in along)
+    moved = values.squeeze(others).transpose([sorted(along).index(axis) for axis in along])
+    sizes = iter(moved.shape)
+    shaped = moved.reshape([1 if span.axis is None else next(sizes) for span in spans])
+    return np.broadcast_to(shaped, [stop - start for start, stop in region]).copy()
+
+
 def placed_sum(region: Region, operands: Sequence[tuple[RegionValues, Sequence[Span]]]) -> Integers:
     """For each element of the region all that it needs of every operand, whose spans say where that lies.
 

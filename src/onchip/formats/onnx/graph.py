@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Final
 
@@ -15,7 +15,7 @@ from onchip.formats.onnx.shapes import ModelTypes
 from onchip.formats.onnx.types import BITS, type_name
 from onchip.formats.onnx.views import Storage
 from onchip.ir.graph import Graph
-from onchip.ir.operator import SEEN_SHAPES, AttributeValue, Operator
+from onchip.ir.operator import SEEN_PARAMETER_SHAPES, SEEN_SHAPES, AttributeValue, Operator
 from onchip.ir.tensor import Role, Tensor
 
 UPPER_BOUND: Final = "upper_bound"
@@ -81,15 +81,24 @@ class _Builder:
         self.operators.append(Operator(name, kind_of(node), tuple(inputs), outputs, tuple(parameters), attributes))
 
     def _views_read(self, node: onnx.NodeProto) -> dict[str, AttributeValue]:
-        """The shapes of all inputs as the node sees them, where one is a view of a tensor of another shape."""
+        """The shapes of all inputs as the node sees them, where one is a view of another shape; so of parameters."""
         pairs = [(operand, self.storage.base(operand)) for operand in filter(None, node.input)]
-        read = [(operand, base) for operand, base in pairs if base not in self.types.constants]
-        if any(name not in self.types.static for pair in read for name in pair):
-            return {}
-        shapes = [[self.types.shape_and_element_type(name)[0] for name in pair] for pair in read]
-        if all(seen == stored for seen, stored in shapes):
-            return {}
-        return {SEEN_SHAPES: [list(seen) for seen, _ in shapes]}
+        inputs = [pair for pair in pairs if pair[1] not in self.types.constants]
+        parameters: list[tuple[str, str]] = []
+        for operand, base in pairs:
+            if base in self.types.constants:
+                stored = tuple(self._stored_parameters(base))
+                parameters += [(operand, base)] if stored == (base,) else [(each, each) for each in stored]
+        named = {SEEN_SHAPES: inputs, SEEN_PARAMETER_SHAPES: parameters}
+        return {name: self._seen(read) for name, read in named.items() if self._has_views(read)}
+
+    def _has_views(self, pairs: Sequence[tuple[str, str]]) -> bool:
+        is_known = all(name in self.types.static for pair in pairs for name in pair)
+        return is_known and self._seen(pairs) != self._seen(pairs, 1)
+
+    def _seen(self, pairs: Sequence[tuple[str, str]], which: int = 0) -> AttributeValue:
+        """The shapes of the first names of pairs, or of the second."""
+        return [list(self.types.shape_and_element_type(pair[which])[0]) for pair in pairs]
 
     def _attributes(self, node: onnx.NodeProto) -> dict[str, AttributeValue]:
         return constant_attributes(node, self.types) | attributes_of(node)
@@ -110,11 +119,14 @@ class _Builder:
         self.operators.append(Operator(node_name or name, "Identity", inputs, (name,), parameters))
 
     def _parameters(self, base: str) -> Iterator[str]:
-        for stored in self.storage.stored_as(base):
-            # A constant of no elements stands for an absent optional input (the regions of Resize).
-            if 0 not in self.types.shape_and_element_type(stored)[0]:
-                self._add_tensor(stored, Role.PARAMETER)
-                yield stored
+        for stored in self._stored_parameters(base):
+            self._add_tensor(stored, Role.PARAMETER)
+            yield stored
+
+    def _stored_parameters(self, base: str) -> Iterator[str]:
+        """The tensors of a constant; one of no elements stands for an absent optional input (the regions of Resize)."""
+        stored = self.storage.stored_as(base)
+        return (each for each in stored if 0 not in self.types.shape_and_element_type(each)[0])
 
     def _add_tensor(self, name: str, role: Role, *, like: str = "") -> None:
         if name in self.tensors:

@@ -8,10 +8,11 @@ from typing import Final
 
 from onchip.facts.geometry import Geometry, Span, TileAxis
 from onchip.ir.graph import Graph
-from onchip.ir.operator import SEEN_SHAPES, Operator
+from onchip.ir.operator import Operator
 from onchip.ir.tensor import Tensor
 from onchip.ir.window import integer, integers, product_of, windows_of
-from onchip.lower.split.outline import Outline, Shape, all_known
+from onchip.lower.split.joined_kinds import JOINED
+from onchip.lower.split.outline import Outline, Shape, all_known, whole
 from onchip.lower.split.placed_kinds import PLACED
 
 UNARY = frozenset(
@@ -27,8 +28,6 @@ ELEMENTWISE = (
     | {"Equal", "Greater", "GreaterOrEqual", "Less", "LessOrEqual", "And", "Or", "Xor"}
     | {"QuantizeLinear", "DequantizeLinear"}
 )
-_OF_ANY_VIEW: Final = frozenset({"Gemm"})
-"""Kinds beside those element by element that know where a view of another shape lies."""
 POOLS = frozenset({"MaxPool", "AveragePool"})
 GLOBAL_POOLS = frozenset({"GlobalMaxPool", "GlobalAveragePool"})
 
@@ -38,9 +37,7 @@ def geometry_of(operator: Operator, graph: Graph, *, is_model: bool) -> Geometry
     tensors = [graph.tensor[name] for name in (*operator.inputs, *operator.parameters, *operator.outputs)]
     if operator.tile is not None or not operator.reads or any(not _can_be_cut(tensor) for tensor in tensors):
         return None
-    if SEEN_SHAPES in operator.attributes and operator.kind not in ELEMENTWISE | _OF_ANY_VIEW:
-        return None
-    describe = _KINDS.get(operator.kind) or PLACED.get(operator.kind)
+    describe = _KINDS.get(operator.kind) or JOINED.get(operator.kind) or PLACED.get(operator.kind)
     return None if describe is None else describe(Outline(operator, graph, is_model))
 
 
@@ -61,7 +58,7 @@ def _convolution(outline: Outline) -> Geometry | None:
     if source[0] != written[0] or weight[0] != written[1] or weight[1] * groups != source[1] or written[1] % groups:
         return None
     outline.cut_along_output(_columns(written))
-    rest = all_known([outline.along_channels(shape) for shape in others])
+    rest = outline.beside(others, [outline.along_channels(shape) for shape in others])
     if rest is None:
         return None
     summed = outline.reduce(source[1]) if groups == 1 else None
@@ -82,8 +79,8 @@ def _pool(outline: Outline) -> Geometry | None:
     kernel = integers(outline.operator, "kernel_shape", (0,) * (len(written) - 2))
     if len(outline.operator.outputs) > 1 or source[:2] != written[:2] or not all(kernel):
         return None
-    rest = outline.single_elements(others)
-    if rest is None or len(source) != len(written) or len(written) < 3:
+    rest = whole(others)
+    if len(source) != len(written) or len(written) < 3:
         return None
     outline.cut_along_output(_columns(written))
     windows = windows_of(outline.operator, kernel, source[2:], written[2:])
@@ -96,22 +93,29 @@ def _pool(outline: Outline) -> Geometry | None:
 
 def _global_pool(outline: Outline) -> Geometry | None:
     written, (source, *others) = outline.written, outline.shapes()
-    rest = outline.single_elements(others)
-    if rest is None or len(source) != len(written) or source[:2] != written[:2] or prod(written[2:]) != 1:
+    rest = whole(others)
+    if len(source) != len(written) or source[:2] != written[:2] or prod(written[2:]) != 1:
         return None
     outline.cut_along_output()
     return outline.finish([(Span(source[0], 0), Span(source[1], 1), *map(Span, source[2:])), *rest])
 
 
 def _gemm(outline: Outline) -> Geometry | None:
-    source, weight, *others = outline.shapes() if len(outline.read_names) > 1 else ((), ())
+    """Features that lie in several dimensions are known as they are stored, or else as they are seen."""
+    if len(outline.read_names) < 2:
+        return None
+    return _gemm_of(outline, outline.stored_shapes()) or _gemm_of(outline, outline.shapes())
+
+
+def _gemm_of(outline: Outline, shapes: Sequence[Shape]) -> Geometry | None:
+    source, weight, *others = shapes
     written = outline.written
     product = product_of(outline.operator, source, weight, written, is_model=outline.is_model)
     if product is None or len(outline.operator.outputs) > 1:
         return None
     rows = [index for index, size in enumerate(written[:-1]) if size > 1]
     outline.cut_along_output(rows[1:])
-    rest = all_known([outline.along_output(shape) for shape in others])
+    rest = outline.beside(others, [outline.along_output(shape) for shape in others])
     if rest is None:
         return None
     unit, per_unit = product.unit, product.features_per_unit
@@ -133,8 +137,8 @@ def _gemm(outline: Outline) -> Geometry | None:
 
 def _matmul(outline: Outline) -> Geometry | None:
     (one, other, *others), written = (*outline.shapes(), (), ())[: max(len(outline.read_names), 2)], outline.written
-    rest = outline.single_elements(others)
-    if rest is None or len(outline.operator.outputs) > 1:
+    rest = whole(others)
+    if len(outline.operator.outputs) > 1:
         return None
     if min(len(one), len(other), len(written)) < 2 or len(written) != max(len(one), len(other)):
         return None
@@ -174,8 +178,8 @@ def _elementwise(outline: Outline) -> Geometry | None:
     outline.cut_along_output()
     is_scaled = outline.operator.kind in ("QuantizeLinear", "DequantizeLinear")
     along = outline.along_channels if is_scaled and integer(outline.operator, "axis", 1) == 1 else outline.along_output
-    reads = all_known([outline.stored(at, along(shape)) for at, shape in enumerate(outline.seen_shapes())])
-    return None if reads is None or len(outline.operator.outputs) > 1 else outline.finish(reads)
+    reads = [along(shape) or outline.along_output_or_whole(shape) for shape in outline.shapes()]
+    return None if len(outline.operator.outputs) > 1 else outline.finish(reads)
 
 
 def _batch_normalization(outline: Outline) -> Geometry | None:
@@ -189,37 +193,11 @@ def _batch_normalization(outline: Outline) -> Geometry | None:
     return outline.finish([tuple(Span(size, index) for index, size in enumerate(source)), *channels])
 
 
-def _joined(outline: Outline) -> Geometry | None:
-    """Concat, cut anywhere; Split, cut along the dimensions that it does not split."""
-    operator = outline.operator
-    rest = outline.single_elements([outline.shape(name) for name in operator.parameters])
-    whole = outline.written if operator.kind == "Concat" else outline.shape(operator.inputs[0])
-    names = operator.inputs if operator.kind == "Concat" else operator.outputs
-    axis = integer(operator, "axis", 0) % len(whole) if whole else 0
-    parts = [outline.shape(name) for name in names]
-    alike = {(*part[:axis], *part[axis + 1 :]) for part in parts} == {(*whole[:axis], *whole[axis + 1 :])}
-    if rest is None or not whole or not alike or {*map(len, parts)} != {len(whole)}:
-        return None
-    if sum(part[axis] for part in parts) != whole[axis]:
-        return None
-    if operator.kind == "Split":
-        outline.axes = [TileAxis(1 if index == axis else size) for index, size in enumerate(whole)]
-        spans = [tuple(Span(size, None if at == axis else at) for at, size in enumerate(part)) for part in parts]
-        source = tuple(Span(size, None if at == axis else at) for at, size in enumerate(whole))
-        return outline.finish([source, *rest], spans)
-    outline.cut_along_output()
-    offset, reads = 0, []
-    for part in parts:
-        reads.append(tuple(Span(size, at, offset=-offset if at == axis else 0) for at, size in enumerate(part)))
-        offset += part[axis]
-    return outline.finish([*reads, *rest])
-
-
 def _transpose(outline: Outline) -> Geometry | None:
     (source, *others), written = outline.shapes(), outline.written
     order = integers(outline.operator, "perm", tuple(range(len(source)))[::-1])
-    rest = outline.single_elements(others)
-    if rest is None or tuple(source[index] for index in order) != written:
+    rest = whole(others)
+    if tuple(source[index] for index in order) != written:
         return None
     outline.cut_along_output()
     return outline.finish([tuple(Span(size, order.index(index)) for index, size in enumerate(source)), *rest])
@@ -230,8 +208,6 @@ _KINDS: Final[Mapping[str, Callable[[Outline], Geometry | None]]] = {
     "Gemm": _gemm,
     "MatMul": _matmul,
     "BatchNormalization": _batch_normalization,
-    "Concat": _joined,
-    "Split": _joined,
     "Transpose": _transpose,
     **dict.fromkeys(POOLS, _pool),
     **dict.fromkeys(GLOBAL_POOLS, _global_pool),

@@ -9,8 +9,9 @@ from math import prod
 from onchip.arch.memory import Operand
 from onchip.facts.geometry import Geometry, OperandAccess, Span, TileAxis
 from onchip.ir.graph import Graph
-from onchip.ir.operator import SEEN_SHAPES, Operator
+from onchip.ir.operator import SEEN_ORDERS, SEEN_PARAMETER_SHAPES, SEEN_SHAPES, Operator
 from onchip.ir.tensor import Role
+from onchip.lower.split.view_spans import spans_as_stored
 
 Shape = tuple[int, ...]
 
@@ -33,30 +34,21 @@ class Outline:
         """Return the shape of a tensor, by its name."""
         return self.graph.tensor[name].shape or ()
 
-    def shapes(self) -> list[Shape]:
-        """Return the shapes of all that is read."""
+    def stored_shapes(self) -> list[Shape]:
+        """Return the shapes of all that is read, as it is stored."""
         return [self.shape(name) for name in self.read_names]
 
-    def seen_shapes(self) -> list[Shape]:
-        """Return the shapes of all that is read as the operator sees them; inputs may be views of another shape."""
-        seen, shapes = self.operator.attributes.get(SEEN_SHAPES), self.shapes()
-        if not isinstance(seen, list) or len(seen) != len(self.operator.inputs):
-            return shapes
-        views = [tuple(size for size in one if isinstance(size, int)) for one in seen if isinstance(one, list)]
-        return [*views, *shapes[len(seen) :]] if len(views) == len(seen) else shapes
+    def shapes(self) -> list[Shape]:
+        """Return the shapes of all that is read as the operator sees it; operands may be views of another shape."""
+        operator, stored = self.operator, self.stored_shapes()
+        count = len(operator.inputs)
+        inputs = _listed(operator, SEEN_SHAPES, stored[:count])
+        return [*inputs, *_listed(operator, SEEN_PARAMETER_SHAPES, stored[count:])]
 
-    def stored(self, place: int, spans: tuple[Span, ...] | None) -> tuple[Span, ...] | None:
-        """The spans of what is read, by its place, as it is stored; None where that is not what the operator sees.
-
-        Of a view only dimensions of one element may have come or gone.
-        """
-        shape = self.shapes()[place]
-        if spans is None or tuple(span.size for span in spans) == shape:
-            return spans
-        longer = iter([span for span in spans if span.size > 1])
-        if [span.size for span in spans if span.size > 1] != [size for size in shape if size > 1]:
-            return None
-        return tuple(next(longer) if size > 1 else Span(1) for size in shape)
+    @property
+    def has_views(self) -> bool:
+        """Whether an operand is seen in another shape than it is stored in, or in another order of its axes."""
+        return self.shapes() != self.stored_shapes() or SEEN_ORDERS in self.operator.attributes
 
     @property
     def written(self) -> Shape:
@@ -73,21 +65,37 @@ class Outline:
             self.axes[at] = TileAxis(1)
 
     def reduce(self, size: int) -> int | None:
-        """The axis of a sum of parts; none where the values are a model's, whose nodes are run as they are."""
-        if self.is_model or size < 2:
+        """The axis of a sum of parts; none where the values are a model's, whose nodes are run as they are.
+
+        Of what is seen through a view nobody sums up parts.
+        """
+        if self.is_model or size < 2 or self.has_views:
             return None
         self.axes.append(TileAxis(size, is_reduction=True))
         return len(self.axes) - 1
 
     def finish(self, reads: Sequence[Sequence[Span]], writes: Sequence[Sequence[Span]] | None = None) -> Geometry:
-        """Return the geometry; without `writes` there is one output, along all axes."""
-        named = zip(self.read_names, reads, strict=True)
+        """Return the geometry; without `writes` there is one output, along all axes.
+
+        `reads` are of the shapes that the operator sees, or of those in which its operands are stored.
+        """
+        stored = (self._stored(place, spans) for place, spans in enumerate(reads))
+        named = zip(self.read_names, stored, strict=True)
         written = [self.along_output(self.written) or ()] if writes is None else writes
         return Geometry(
             tuple(self.axes),
             tuple(dict.fromkeys(self._access(name, spans) for name, spans in named)),
             tuple(self._access(name, spans) for name, spans in zip(self.operator.outputs, written, strict=True)),
         )
+
+    def _stored(self, place: int, spans: Sequence[Span]) -> tuple[Span, ...]:
+        """The spans of an operand, by its place, as it is stored."""
+        orders, shape = self.operator.attributes.get(SEEN_ORDERS), self.stored_shapes()[place]
+        listed = orders[place] if isinstance(orders, list) and place < len(orders) else None
+        order = [at for at in listed if isinstance(at, int)] if isinstance(listed, list) else None
+        if order is None or sorted(order) != [*range(len(shape))]:
+            return spans_as_stored(spans, shape)
+        return spans_as_stored(spans, shape, order)
 
     def _access(self, name: str, spans: Sequence[Span]) -> OperandAccess:
         tensor = self.graph.tensor[name]
@@ -111,18 +119,39 @@ class Outline:
                 return None
         return tuple(spans)
 
+    def along_output_or_whole(self, shape: Shape) -> tuple[Span, ...]:
+        """Element by element; all of it for every tile where it does not lie along the output."""
+        return self.along_output(shape) or whole([shape])[0]
+
+    def beside(
+        self, shapes: Sequence[Shape], spans: Sequence[tuple[Span, ...] | None]
+    ) -> list[tuple[Span, ...]] | None:
+        """The spans of further operands; a model's nodes may read all of one of which nobody knows where it lies."""
+        if not self.is_model:
+            return all_known(spans)
+        return [along or every for along, every in zip(spans, whole(shapes), strict=True)]
+
     def along_channels(self, shape: Shape) -> tuple[Span, ...] | None:
         """One element a channel, else element by element."""
         if len(self.written) > 1 and shape == (self.written[1],):
             return (Span(shape[0], 1),)
         return self.along_output(shape)
 
-    def single_elements(self, shapes: Sequence[Shape]) -> list[tuple[Span, ...]] | None:
-        """Constants of one element each, such as scales, which every tile reads; None where one is of more."""
-        return [tuple(map(Span, shape)) for shape in shapes] if all(prod(shape) == 1 for shape in shapes) else None
+
+def whole(shapes: Sequence[Shape]) -> list[tuple[Span, ...]]:
+    """Return operands of which every tile reads all, such as scales."""
+    return [tuple(map(Span, shape)) for shape in shapes]
 
 
 def all_known(spans: Sequence[tuple[Span, ...] | None]) -> list[tuple[Span, ...]] | None:
     """Return the spans of all operands; None where those of one are not known."""
     known = [each for each in spans if each is not None]
     return known if len(known) == len(spans) else None
+
+
+def _listed(operator: Operator, attribute: str, stored: list[Shape]) -> list[Shape]:
+    """The shapes that an attribute lists; those that are stored where it lists others than as many, as large."""
+    listed = operator.attributes.get(attribute)
+    each = listed if isinstance(listed, list) else []
+    shapes = [tuple(size for size in one if isinstance(size, int)) for one in each if isinstance(one, list)]
+    return shapes if [*map(prod, shapes)] == [*map(prod, stored)] else stored

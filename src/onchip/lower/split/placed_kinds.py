@@ -11,24 +11,22 @@ from typing import Final
 from onchip.facts.geometry import Geometry, Span
 from onchip.ir.operator import Operator
 from onchip.ir.window import integer, integers
-from onchip.lower.split.outline import Outline, Shape
+from onchip.lower.split.outline import Outline, whole
 
 _MARGINS: Final = {"nearest": 1, "linear": 1, "cubic": 3}
 """By how many elements the source of a resized one may lie beside its place, however coordinates are rounded."""
+_REACH_OF_PADDING: Final = {"constant": 0, "edge": 1, "reflect": 2, "symmetric": 2}
+"""By mode, how far from its place an element of the padding is read, in lengths of the padding."""
 _DEFAULT_AXES: Final = {"LayerNormalization": -1, "RMSNormalization": -1}
 """Where a file may leave it out; that of a softmax differs by ONNX's version."""
 _CHANNELS: Final = 1
-
-
-def _whole(shape: Shape) -> tuple[Span, ...]:
-    return tuple(map(Span, shape))
 
 
 def _beside(outline: Outline, first: tuple[Span, ...]) -> Geometry | None:
     """The first operand lies along the output, all others are read whole by every tile."""
     if len(outline.operator.outputs) > 1 or not outline.axes:
         return None
-    return outline.finish([first, *map(_whole, outline.shapes()[1:])])
+    return outline.finish([first, *whole(outline.shapes()[1:])])
 
 
 def _rows(outline: Outline) -> Geometry | None:
@@ -49,7 +47,7 @@ def _uncut_from(outline: Outline, axis: int, stop: int | None = None) -> Geometr
     if len(outline.operator.outputs) > 1:
         return None
     outline.leave_whole([at for at in range(len(shape)) if at not in cut])
-    return outline.finish([along, *map(_whole, outline.shapes()[1:])], [along])
+    return outline.finish([along, *whole(outline.shapes()[1:])], [along])
 
 
 def _channels_normalised(outline: Outline) -> Geometry | None:
@@ -117,7 +115,7 @@ def _slice(outline: Outline) -> Geometry | None:
 
 
 def _pad(outline: Outline) -> Geometry | None:
-    """Constants around; what mirrors its edge reads padded dimensions whole."""
+    """Constants around; what repeats its edge, or is mirrored there, reads so much more beside."""
     operator, source, written = outline.operator, outline.shapes()[0], outline.written
     rank = len(source)
     pads = integers(operator, "pads", (0,) * (2 * rank))
@@ -127,9 +125,18 @@ def _pad(outline: Outline) -> Geometry | None:
     if grown != list(written):
         return None
     outline.cut_along_output()
-    if operator.attributes.get("mode", "constant") == "constant":
-        return _beside(outline, tuple(Span(size, at, offset=-pads[at]) for at, size in enumerate(source)))
-    return _beside(outline, tuple(Span(size, at if size == written[at] else None) for at, size in enumerate(source)))
+    reach = _REACH_OF_PADDING.get(str(operator.attributes.get("mode", "constant")))
+    each = zip(source, pads[:rank], pads[rank:], strict=True)
+    return _beside(outline, tuple(_padded(size, at, pads, reach) for at, (size, *pads) in enumerate(each)))
+
+
+def _padded(size: int, axis: int, pads: Sequence[int], reach: int | None) -> Span:
+    """Padding of n elements shows what lies at most `reach` times n farther in; without a reach, anything."""
+    if pads == [0, 0]:
+        return Span(size, axis)
+    before, behind = (0 if reach is None else reach * max(pad, 0) for pad in pads)
+    is_known = reach is not None and before + behind < size
+    return Span(size, axis, offset=-pads[0] - behind, extent=1 + before + behind) if is_known else Span(size)
 
 
 def _resize(outline: Outline) -> Geometry | None:
@@ -177,8 +184,7 @@ def _gather(outline: Outline) -> Geometry | None:
         if (axis := _place(operator, "axis", len(data), 0)) is not None
         and (*data[:axis], *indices, *data[axis + 1 :]) == written
     ]
-    rest = outline.single_elements(others)
-    if rest is None or len(fitting) != 1:  # a table that is a parameter stands behind the indices
+    if len(fitting) != 1:  # a table that is a parameter stands behind the indices
         return None
     (is_second, axis), rank = fitting[0], len(first if fitting[0][0] else second)
     data = second if is_second else first
@@ -186,7 +192,7 @@ def _gather(outline: Outline) -> Geometry | None:
     places = [at if at < axis else at + rank - 1 for at in range(len(data))]
     picked = tuple(Span(size, None if at == axis else places[at]) for at, size in enumerate(data))
     named = tuple(Span(size, axis + at) for at, size in enumerate(first if is_second else second))
-    return outline.finish([*((named, picked) if is_second else (picked, named)), *rest])
+    return outline.finish([*((named, picked) if is_second else (picked, named)), *whole(others)])
 
 
 def _blocks(outline: Outline) -> Geometry | None:

@@ -1,0 +1,75 @@
+"""How what an operator sees through a view lies in the tensor as it is stored.
+
+A view shows a tensor's elements in their order, in dimensions of other sizes. Both shapes fall into runs of dimensions
+that hold equally many elements; what a range of an axis needs of a run follows from its outermost dimensions.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from math import prod
+
+from onchip.facts.geometry import Span
+
+
+def spans_as_stored(
+    spans: Sequence[Span], stored: Sequence[int], order: Sequence[int] | None = None
+) -> tuple[Span, ...]:
+    """Return, for each dimension of `stored`, what ranges of the axes need at least; `spans` are of the seen shape.
+
+    `order` are the stored dimensions from the one on whose elements are farthest apart; without it, as they stand.
+    Where an axis says too little of a dimension, all of it is needed; so it is where the sizes do not agree.
+    """
+    places = range(len(stored)) if order is None else order
+    shape = [stored[place] for place in places]
+    seen = [span.size for span in spans]
+    found = [Span(size) for size in shape]
+    if seen == shape:
+        found = list(spans)
+    elif prod(seen) == prod(shape):
+        for ours, theirs in _runs(seen, shape):
+            flat = _flattened(spans[ours[0]], prod(seen[at] for at in ours[1:]))
+            found[theirs[0]] = _in_rows(flat, prod(shape[at] for at in theirs[1:]))
+    by_place = dict(zip(places, found, strict=True))
+    return tuple(by_place[place] for place in range(len(stored)))
+
+
+def _runs(seen: Sequence[int], stored: Sequence[int]) -> Iterator[tuple[list[int], list[int]]]:
+    """Yield the shortest runs of dimensions of both that hold equally many elements; those of one element in none."""
+    left = [at for at, size in enumerate(seen) if size > 1]
+    right = [at for at, size in enumerate(stored) if size > 1]
+    while left:
+        ours, theirs = [left.pop(0)], [right.pop(0)]
+        while (excess := prod(seen[at] for at in ours) - prod(stored[at] for at in theirs)) != 0:
+            if excess < 0:
+                ours.append(left.pop(0))
+            else:
+                theirs.append(right.pop(0))
+        yield ours, theirs
+
+
+def _flattened(span: Span, inner: int) -> Span:
+    """A dimension of which each element is `inner` elements, element by element."""
+    return replace(
+        span, size=span.size * inner, step=span.step * inner, offset=span.offset * inner, extent=span.extent * inner
+    )
+
+
+def _in_rows(span: Span, inner: int) -> Span:
+    """A dimension whose elements are put together `inner` at a time: at least those that have one that is needed.
+
+    A range begins at a multiple of `step`, whose rest within a row is at most `rest`.
+    """
+    size = span.size // inner
+    if span.axis is None or inner == 1:
+        return replace(span, size=size)
+    if span.step % inner == 0:
+        per, step, rest = span.per, span.step // inner, 0
+    elif inner % span.step == 0:
+        per, step, rest = span.per * (inner // span.step), 1, inner - span.step
+    else:
+        return Span(size)
+    offset = span.offset // inner
+    reach = -(-(rest + span.offset + span.extent) // inner)
+    return Span(size, span.axis, per=per, step=step, offset=offset, extent=reach - offset)
