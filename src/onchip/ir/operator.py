@@ -17,8 +17,12 @@ SEEN_PARAMETER_SHAPES: Final = "seen_parameter_shapes"
 """The same of all parameters."""
 SEEN_ORDERS: Final = "seen_orders"
 """The attribute that lists, for all inputs, the order of the stored axes in which a view goes through the elements."""
-VIEWS: Final = frozenset({SEEN_SHAPES, SEEN_PARAMETER_SHAPES, SEEN_ORDERS})
-"""Attributes of an operator that sees an operand otherwise than it is stored."""
+WRITTEN_ORDERS: Final = "written_orders"
+"""The same of all outputs."""
+OF_ONE_AXIS: Final = "of_one_axis"
+"""The attribute of a softmax along its axis alone, not along all from there on."""
+VIEWS: Final = frozenset({SEEN_SHAPES, SEEN_PARAMETER_SHAPES, SEEN_ORDERS, WRITTEN_ORDERS})
+"""Attributes of an operator that has an operand otherwise than it is stored."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -57,25 +57,30 @@ def _transposed(call: Call) -> Integers:
     batch, channels, *pixels = call.region
     groups = integer(call.operator, "group", 1)
     depth, columns = source.shape[1] // groups, weight.shape[1]
+    first, last = channels[0] // columns, (channels[1] - 1) // columns + 1
+    read, taps_of = (first * depth, last * depth), whole_region(weight.shape[2:])
     windows = _windows(call.operator, weight.shape[2:])
-    kernel = weight.window(whole_region(weight.shape)).reshape(groups, depth, columns, *weight.shape[2:])
+    columns_read = (0, columns) if groups > 1 else channels
+    wide = columns_read[1] - columns_read[0]
+    kernel = weight.window((read, columns_read, *taps_of)).reshape(last - first, depth, wide, *weight.shape[2:])
     by_tap = np.ascontiguousarray(np.moveaxis(kernel, (0, 2, 1), (-3, -2, -1)))
     kernel_limbs = limbs(by_tap, weight.bits)
     sizes = [stop - start for start, stop in pixels]
-    total = np.zeros((batch[1] - batch[0], groups, columns, *sizes), np.uint64)
+    total = np.zeros((batch[1] - batch[0], last - first, wide, *sizes), np.uint64)
     for taps in product(*map(range, weight.shape[2:])):
         taken = [_taken(*each) for each in zip(windows, taps, pixels, source.shape[2:], strict=True)]
         met = [one for one in taken if one is not None]
         if len(met) < len(taken):
             continue
-        image = source.window((batch, (0, source.shape[1]), *(seen for seen, _ in met)))
-        image_limbs = limbs(image.reshape(image.shape[0], groups, depth, -1), source.bits)
+        image = source.window((batch, read, *(seen for seen, _ in met)))
+        image_limbs = limbs(image.reshape(image.shape[0], last - first, depth, -1), source.bits)
         found = product_of_limbs([each[taps] for each in kernel_limbs], image_limbs)
         total[(slice(None),) * 3 + tuple(place for _, place in met)] += found.reshape(
             *found.shape[:3], *image.shape[2:]
         )
-    values = total.reshape(total.shape[0], groups * columns, *sizes)
-    return call.with_further_operands(values[:, channels[0] : channels[1]], 2)
+    values = total.reshape(total.shape[0], -1, *sizes)
+    skipped = channels[0] - first * columns if groups > 1 else 0
+    return call.with_further_operands(values[:, skipped : skipped + channels[1] - channels[0]], 2)
 
 
 def _windows(operator: Operator, kernel: Shape) -> tuple[Window, ...]:

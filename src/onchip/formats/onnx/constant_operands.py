@@ -14,7 +14,7 @@ from onnx import numpy_helper
 
 from onchip.formats.onnx.nodes import kind_of
 from onchip.formats.onnx.shapes import ModelTypes
-from onchip.ir.operator import AttributeValue
+from onchip.ir.operator import OF_ONE_AXIS, AttributeValue
 
 _REDUCTIONS: Final = (
     *("ReduceMax", "ReduceMean", "ReduceMin", "ReduceSum", "ReduceProd", "ReduceL1", "ReduceL2"),
@@ -28,6 +28,8 @@ _NAMED: Final[Mapping[str, Mapping[int, str]]] = {
     "Tile": {1: "repeats"},
     "TopK": {1: "k"},
     "Split": {1: "split"},
+    "CumSum": {1: "axis"},
+    "STFT": {1: "frame_step", 3: "frame_length"},
     **{kind: {1: "axes"} for kind in _REDUCTIONS},
 }
 """By kind the attribute that an input, by its place, stands for."""
@@ -46,7 +48,8 @@ def constant_attributes(node: onnx.NodeProto, types: ModelTypes) -> dict[str, At
     if kind_of(node) == "Pad" and "axes" in found:
         _pad_every_axis(node, types, found)
     if kind_of(node) in _OF_LAST_AXIS:
-        found["axis"] = -1 if types.constants.opset >= _FIRST_OF_LAST_AXIS else 1
+        is_of_one_axis = types.constants.opset >= _FIRST_OF_LAST_AXIS
+        found |= {"axis": -1, OF_ONE_AXIS: True} if is_of_one_axis else {"axis": 1}
     return found
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Final
 
@@ -10,6 +10,7 @@ from onchip.formats.attributes import writable
 from onchip.formats.tflite import elementwise, moving, sliding
 from onchip.formats.tflite.layouts import Presentation
 from onchip.formats.tflite.operands import DescribedOperator, Operands, UnlikeError
+from onchip.ir.operator import SEEN_ORDERS, SEEN_SHAPES, WRITTEN_ORDERS, AttributeValue
 
 KINDS: Final[Mapping[str, Callable[[Operands], DescribedOperator]]] = MappingProxyType(
     {
@@ -60,5 +61,26 @@ def in_own_words(operands: Operands) -> DescribedOperator:
     stored = [each for index in read if storage.is_constant(index) for each in storage.stored_as(index)]
     inputs = tuple(index for index in read if not storage.is_constant(index))
     parameters = tuple((each, Presentation.of(storage.tensor(each).shape)) for each in dict.fromkeys(stored))
-    attributes = {name: writable(value) for name, value in operands.options.items()}
+    attributes = {name: writable(value) for name, value in operands.options.items()} | _as_in_file(operands, inputs)
     return DescribedOperator(operands.operator.kind, inputs, parameters, attributes)
+
+
+def _as_in_file(operands: Operands, inputs: Sequence[int]) -> dict[str, AttributeValue]:
+    """How the file has what is presented otherwise: inputs that are views or turned, and outputs that are turned."""
+    storage, layouts = operands.storage, operands.layouts
+    bases, outputs = [storage.base(index) for index in inputs], operands.operator.outputs
+    orders, written = ([_turned_back(layouts.order(each)) for each in some] for some in (bases, outputs))
+    are_direct = all(layouts.is_direct(index) for index in inputs)
+    if are_direct and all(order == sorted(order) for order in (*orders, *written)):
+        return {}
+    shapes = [list(storage.tensor(index).shape) for index in inputs]
+    return {SEEN_SHAPES: _listed(shapes), SEEN_ORDERS: _listed(orders), WRITTEN_ORDERS: _listed(written)}
+
+
+def _listed(numbers: Sequence[Sequence[int]]) -> AttributeValue:
+    return [list(each) for each in numbers]
+
+
+def _turned_back(order: Sequence[int]) -> list[int]:
+    """Where each of the file's axes is presented."""
+    return [order.index(axis) for axis in range(len(order))]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from onchip.formats.tflite.operands import DescribedOperator, Operands, Presented, UnlikeError
-from onchip.ir.operator import AttributeValue
+from onchip.ir.operator import OF_ONE_AXIS, AttributeValue
 
 
 def concatenation(operands: Operands) -> DescribedOperator:
@@ -120,7 +120,9 @@ def softmax(operands: Operands) -> DescribedOperator:
     if not order or order != operands.written_order:
         raise UnlikeError
     kind = "Softmax" if operands.operator.kind == "SOFTMAX" else "LogSoftmax"
-    return DescribedOperator(kind, (operands.activation(0),), (), {"axis": order.index(len(order) - 1)})
+    return DescribedOperator(
+        kind, (operands.activation(0),), (), {"axis": order.index(len(order) - 1), OF_ONE_AXIS: True}
+    )
 
 
 def _only(numbers: tuple[int, ...]) -> tuple[int, ...]:

@@ -14,6 +14,8 @@ from onchip.ir.window import integer, integers, product_of, windows_of
 from onchip.lower.split.joined_kinds import JOINED
 from onchip.lower.split.outline import Outline, Shape, all_known, whole
 from onchip.lower.split.placed_kinds import PLACED
+from onchip.lower.split.sequence_kinds import SEQUENCES
+from onchip.lower.split.transposed_convolutions import TRANSPOSED_CONVOLUTIONS
 
 UNARY = frozenset(
     {
@@ -37,7 +39,7 @@ def geometry_of(operator: Operator, graph: Graph, *, is_model: bool) -> Geometry
     tensors = [graph.tensor[name] for name in (*operator.inputs, *operator.parameters, *operator.outputs)]
     if operator.tile is not None or not operator.reads or any(not _can_be_cut(tensor) for tensor in tensors):
         return None
-    describe = _KINDS.get(operator.kind) or JOINED.get(operator.kind) or PLACED.get(operator.kind)
+    describe = next((kinds[operator.kind] for kinds in _ROOMS if operator.kind in kinds), None)
     return None if describe is None else describe(Outline(operator, graph, is_model))
 
 
@@ -77,9 +79,9 @@ def _convolution(outline: Outline) -> Geometry | None:
 def _pool(outline: Outline) -> Geometry | None:
     written, (source, *others) = outline.written, outline.shapes()
     kernel = integers(outline.operator, "kernel_shape", (0,) * (len(written) - 2))
-    if len(outline.operator.outputs) > 1 or source[:2] != written[:2] or not all(kernel):
+    rest, outputs = whole(others), outline.operator.outputs
+    if (len(outputs) > 1 and not outline.is_model) or source[:2] != written[:2] or not all(kernel):
         return None
-    rest = whole(others)
     if len(source) != len(written) or len(written) < 3:
         return None
     outline.cut_along_output(_columns(written))
@@ -88,7 +90,8 @@ def _pool(outline: Outline) -> Geometry | None:
         Span(size, axis, step=window.stride, offset=-window.pad, extent=window.reach)
         for axis, (size, window) in enumerate(zip(source[2:], windows, strict=True), start=2)
     ]
-    return outline.finish([(Span(source[0], 0), Span(source[1], 1), *pixels), *rest])
+    along = tuple(Span(size, axis) for axis, size in enumerate(written))
+    return outline.finish([(Span(source[0], 0), Span(source[1], 1), *pixels), *rest], [along] * len(outputs))
 
 
 def _global_pool(outline: Outline) -> Geometry | None:
@@ -213,3 +216,4 @@ _KINDS: Final[Mapping[str, Callable[[Outline], Geometry | None]]] = {
     **dict.fromkeys(GLOBAL_POOLS, _global_pool),
     **dict.fromkeys(ELEMENTWISE, _elementwise),
 }
+_ROOMS: Final = (_KINDS, JOINED, PLACED, SEQUENCES, TRANSPOSED_CONVOLUTIONS)

@@ -9,7 +9,7 @@ from math import prod
 from onchip.arch.memory import Operand
 from onchip.facts.geometry import Geometry, OperandAccess, Span, TileAxis
 from onchip.ir.graph import Graph
-from onchip.ir.operator import SEEN_ORDERS, SEEN_PARAMETER_SHAPES, SEEN_SHAPES, Operator
+from onchip.ir.operator import SEEN_ORDERS, SEEN_PARAMETER_SHAPES, SEEN_SHAPES, WRITTEN_ORDERS, Operator
 from onchip.ir.tensor import Role
 from onchip.lower.split.view_spans import spans_as_stored
 
@@ -52,8 +52,10 @@ class Outline:
 
     @property
     def written(self) -> Shape:
-        """The shape of the first output."""
-        return self.shape(self.operator.outputs[0])
+        """The shape of the first output, its axes as the operator has them."""
+        stored = self.shape(self.operator.outputs[0])
+        order = self._order(WRITTEN_ORDERS, 0, len(stored))
+        return stored if order is None else tuple(stored[place] for place in order)
 
     def cut_along_output(self, last_resorts: Sequence[int] = ()) -> None:
         """Make every dimension of the first output an axis."""
@@ -81,7 +83,8 @@ class Outline:
         """
         stored = (self._stored(place, spans) for place, spans in enumerate(reads))
         named = zip(self.read_names, stored, strict=True)
-        written = [self.along_output(self.written) or ()] if writes is None else writes
+        along = [self.along_output(self.written) or ()] if writes is None else writes
+        written = [self._as_written(place, spans) for place, spans in enumerate(along)]
         return Geometry(
             tuple(self.axes),
             tuple(dict.fromkeys(self._access(name, spans) for name, spans in named)),
@@ -90,12 +93,20 @@ class Outline:
 
     def _stored(self, place: int, spans: Sequence[Span]) -> tuple[Span, ...]:
         """The spans of an operand, by its place, as it is stored."""
-        orders, shape = self.operator.attributes.get(SEEN_ORDERS), self.stored_shapes()[place]
+        shape = self.stored_shapes()[place]
+        return spans_as_stored(spans, shape, self._order(SEEN_ORDERS, place, len(shape)))
+
+    def _as_written(self, place: int, spans: Sequence[Span]) -> tuple[Span, ...]:
+        """The spans of an output, by its place, as it is stored."""
+        shape = self.shape(self.operator.outputs[place])
+        return spans_as_stored(spans, shape, self._order(WRITTEN_ORDERS, place, len(shape)))
+
+    def _order(self, attribute: str, place: int, rank: int) -> list[int] | None:
+        """The order of the stored axes that an attribute lists for an operand; None where it says none."""
+        orders = self.operator.attributes.get(attribute)
         listed = orders[place] if isinstance(orders, list) and place < len(orders) else None
-        order = [at for at in listed if isinstance(at, int)] if isinstance(listed, list) else None
-        if order is None or sorted(order) != [*range(len(shape))]:
-            return spans_as_stored(spans, shape)
-        return spans_as_stored(spans, shape, order)
+        order = [at for at in listed if isinstance(at, int)] if isinstance(listed, list) else []
+        return order if sorted(order) == [*range(rank)] else None
 
     def _access(self, name: str, spans: Sequence[Span]) -> OperandAccess:
         tensor = self.graph.tensor[name]

@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
 from onchip.facts.geometry import Geometry, Span
-from onchip.ir.operator import Operator
+from onchip.ir.operator import OF_ONE_AXIS, Operator
 from onchip.ir.window import integer, integers
 from onchip.lower.split.outline import Outline, whole
 
@@ -36,7 +36,7 @@ def _rows(outline: Outline) -> Geometry | None:
     if source != outline.written or axis is None:
         return None
     outline.cut_along_output()
-    return _uncut_from(outline, axis)
+    return _uncut_from(outline, axis, axis + 1 if outline.operator.attributes.get(OF_ONE_AXIS) is True else None)
 
 
 def _uncut_from(outline: Outline, axis: int, stop: int | None = None) -> Geometry | None:
