@@ -65,10 +65,12 @@ def tiles_that_read_too_little(graph: Graph, path: Path) -> Iterator[tuple[Range
 
 
 def _some_tiles(geometry: Geometry) -> Iterator[tuple[Range, ...]]:
-    """Yield tiles of one place along some axes, all of others."""
-    sizes = [axis.size for axis in geometry.axes]
-    pieces = [sorted({(0, size), (0, 1), (size // 2, size // 2 + 1), (size - 1, size)}) for size in sizes]
-    yield from product(*pieces)
+    """Yield tiles of one place along some axes, all of others, and all of what is summed up."""
+
+    def pieces(size: int) -> list[Range]:
+        return sorted({(0, size), (0, 1), (size // 2, size // 2 + 1), (size - 1, size)})
+
+    yield from product(*([(0, axis.size)] if axis.is_reduction else pieces(axis.size) for axis in geometry.axes))
 
 
 def _differs(

@@ -99,6 +99,8 @@ def computed(call: Call) -> tuple[Integers, ...]:
         return (masked(_COMPUTE[call.operator.kind](call), call.bits),)
     if call.operator.kind == "Split" and not call.has_views:
         return _split(call)
+    if call.geometry is not None and call.geometry.reduction is not None:
+        return (masked(_reduction(call, call.geometry), call.bits),)
     if call.operator.kind in ELEMENTWISE and call.is_broadcast:
         return (masked(_elementwise(call), call.bits),)
     return _placed(call)
@@ -170,11 +172,25 @@ def _pool(call: Call) -> Integers:
 
 def _global_pool(call: Call) -> Integers:
     source = call.part(0)
-    image = source.window((*call.region[:2], *whole_region(source.shape[2:])))
+    rows = call.tile.reduction or (0, source.shape[2])
+    image = source.window((*call.region[:2], rows, *whole_region(source.shape[3:])))
     axes = tuple(range(2, image.ndim))
     if call.operator.kind == "GlobalMaxPool":
         return np.asarray(image.max(axis=axes, keepdims=True), np.uint64)
     return np.asarray(image.sum(axis=axes, keepdims=True, dtype=np.uint64) * _ODD, np.uint64)
+
+
+def _reduction(call: Call, geometry: Geometry) -> Integers:
+    """A sum whatever the kind, of which parts add up."""
+    source, spans = call.part(0), geometry.reads[0].spans
+    ranges = list(call.region)
+    if geometry.reduction is not None:
+        ranges.append(call.tile.reduction or (0, geometry.axes[geometry.reduction].size))
+    image = source.window([(0, span.size) if span.axis is None else ranges[span.axis] for span in spans])
+    reduced = tuple(at for at, span in enumerate(spans) if span.axis in (None, geometry.reduction))
+    return np.asarray(
+        image.sum(axis=reduced, dtype=np.uint64).reshape([stop - start for start, stop in call.region]), np.uint64
+    )
 
 
 def _gemm(call: Call) -> Integers:

@@ -87,6 +87,10 @@ class OnnxKernels:
             )
         return _bytes_of(array)
 
+    def element_type(self, output: str) -> np.dtype[np.generic]:
+        """The type of what an operator writes; raises GraphError for one that numpy does not know."""
+        return self._native_type(self._wanted(output))[0]
+
     def _native_type(self, name: str) -> tuple[np.dtype[np.generic], tuple[int, ...]]:
         dtype, shape = self._values.type_of(name)
         if not is_native(dtype):

@@ -1,18 +1,25 @@
 """Runs tiles of an ONNX model's operators: the whole operator on the bands it got, all else zero; then the region.
 
-That is exact where a region of the output depends only on what the tile reads; sums are not split (`is_model`).
+That is exact where a region of the output depends only on what the tile reads. Of a sum in parts, each part is what
+the operator makes of the part, all else being the neutral element; what is added once, such as a bias, is taken off
+again from all parts but the first.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 
+import numpy as np
+
 from onchip.facts.tile_bytes import Bytes, bytes_of_region, bytes_put_together, place_of
 from onchip.formats.onnx.kernels import OnnxKernels
+from onchip.formats.onnx.part_results import combination_of
 from onchip.formats.onnx.runtime import Array
 from onchip.ir.graph import Graph
 from onchip.ir.operator import Operator
 from onchip.ir.tensor import Role, Tensor
+from onchip.ir.tile import SumPart, Tile
+from onchip.lower.split.partial_sums import AFFINE
 
 
 class OnnxTileKernels:
@@ -46,17 +53,50 @@ class OnnxTileKernels:
         if tile is None:
             return self._kernels.run(operator, operands)
         original = self._whole.operator[tile.operator]
+        before = operator.inputs[-1] if tile.part.adds_to_a_sum else None
         bands: dict[str, list[tuple[Tensor, Bytes]]] = {name: [] for name in original.inputs}
         for name, content in operands.items():
-            tensor = self._graph.tensor[name]
-            bands.setdefault(place_of(tensor)[0], []).append((tensor, content))
-        given = {name: self._put_together(self._whole.tensor[name], each) for name, each in bands.items()}
-        values = self._kernels.run(original, given)
+            if name != before:
+                tensor = self._graph.tensor[name]
+                bands.setdefault(place_of(tensor)[0], []).append((tensor, content))
+        if tile.part is SumPart.WHOLE:
+            values = self._kernels.run(original, self._given(bands))
+        else:
+            earlier = None if before is None else operands[before]
+            values = {tile.outputs[0]: self._part_of_sum(original, tile, bands, earlier)}
         written = {}
         for name in operator.outputs:
             base, region = place_of(self._graph.tensor[name])
+            base, region = (base, region) if base in values else (tile.outputs[0], tile.regions[0])
             written[name] = bytes_of_region(values[base], self._whole.tensor[base].shape or (), region)
         return written
+
+    def _given(self, bands: Mapping[str, list[tuple[Tensor, Bytes]]]) -> dict[str, Bytes]:
+        return {name: self._put_together(self._whole.tensor[name], each) for name, each in bands.items()}
+
+    def _part_of_sum(
+        self,
+        original: Operator,
+        tile: Tile,
+        bands: Mapping[str, list[tuple[Tensor, Bytes]]],
+        before: Bytes | None,
+    ) -> Bytes:
+        """The bytes of the whole output: in the tile's region, what is summed up so far."""
+        output = tile.outputs[0]
+        dtype, shape = self._kernels.element_type(output), self._whole.tensor[output].shape or ()
+        combination = combination_of(original.kind, dtype)
+        given = self._given(bands)
+        for name in given if combination.neutral else ():
+            given[name] = combination.filled(given[name], self._whole.tensor[name], [one for one, _ in bands[name]])
+        found = self._kernels.run(original, given)[output].view(dtype).reshape(shape).copy()
+        if before is None:
+            return found.reshape(-1).view(np.uint8)
+        if original.kind in AFFINE:
+            nothing = {name: np.zeros_like(content) for name, content in given.items() if name in original.inputs}
+            found -= self._kernels.run(original, nothing)[output].view(dtype).reshape(shape)
+        here = tuple(slice(*each) for each in tile.regions[0])
+        found[here] = combination.combine(found[here], before.view(dtype).reshape(found[here].shape))
+        return found.reshape(-1).view(np.uint8)
 
     def difference_from_whole_model(self, inputs: Mapping[str, Bytes], outputs: Mapping[str, Bytes]) -> float:
         """As of the operators that are not split, the bands put together."""

@@ -105,6 +105,10 @@ class TfliteKernels:
                     return np.array(self._storage.tensor(operator.outputs[0]).shape[skipped])
         return None
 
+    def element_type(self, output: str) -> np.dtype[Any]:
+        """The type of what an operator writes; raises GraphError for one that numpy does not know."""
+        return self._native_type(self._read.index[output])[0]
+
     def _native_type(self, index: int) -> tuple[np.dtype[Any], tuple[int, ...]]:
         tensor = self._storage.tensor(index)
         dtype = dtype_of(tensor.element_type)

@@ -96,22 +96,28 @@ def _pool(outline: Outline) -> Geometry | None:
 
 def _global_pool(outline: Outline) -> Geometry | None:
     written, (source, *others) = outline.written, outline.shapes()
-    rest = whole(others)
     if len(source) != len(written) or source[:2] != written[:2] or prod(written[2:]) != 1:
         return None
     outline.cut_along_output()
-    return outline.finish([(Span(source[0], 0), Span(source[1], 1), *map(Span, source[2:])), *rest])
+    is_sum = outline.operator.kind == "GlobalAveragePool" and len(source) > 2
+    rows = Span(source[2], outline.reduce(source[2])) if is_sum else None
+    pixels = map(Span, source[2:]) if rows is None else (rows, *map(Span, source[3:]))
+    return outline.finish([(Span(source[0], 0), Span(source[1], 1), *pixels), *whole(others)])
 
 
 def _gemm(outline: Outline) -> Geometry | None:
-    """Features that lie in several dimensions are known as they are stored, or else as they are seen."""
-    if len(outline.read_names) < 2:
-        return None
-    return _gemm_of(outline, outline.stored_shapes()) or _gemm_of(outline, outline.shapes())
+    """Features that lie in several dimensions are known as they are stored, or else as they are seen.
+
+    Of a model's three operands a constant matrix stands behind what is added, which is an input.
+    """
+    ways = [(shapes, 1) for shapes in (outline.stored_shapes(), outline.shapes()) if len(shapes) > 1]
+    ways += [(outline.shapes(), 2)] if outline.is_model and len(outline.operator.inputs) == 2 < len(ways[0][0]) else []
+    return next((found for shapes, place in ways if (found := _gemm_of(outline, shapes, place)) is not None), None)
 
 
-def _gemm_of(outline: Outline, shapes: Sequence[Shape]) -> Geometry | None:
-    source, weight, *others = shapes
+def _gemm_of(outline: Outline, shapes: Sequence[Shape], place: int) -> Geometry | None:
+    """With the matrix at that place."""
+    source, weight, others = shapes[0], shapes[place], [*shapes[1:place], *shapes[place + 1 :]]
     written = outline.written
     product = product_of(outline.operator, source, weight, written, is_model=outline.is_model)
     if product is None or len(outline.operator.outputs) > 1:
@@ -135,7 +141,7 @@ def _gemm_of(outline: Outline, shapes: Sequence[Shape]) -> Geometry | None:
     if product.is_source_transposed:
         cut.reverse()
     matrix = (columns, features) if product.is_weight_transposed else (features, columns)
-    return outline.finish([cut, matrix, *rest])
+    return outline.finish([cut, *rest[: place - 1], matrix, *rest[place - 1 :]])
 
 
 def _matmul(outline: Outline) -> Geometry | None:

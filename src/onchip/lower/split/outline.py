@@ -11,6 +11,7 @@ from onchip.facts.geometry import Geometry, OperandAccess, Span, TileAxis
 from onchip.ir.graph import Graph
 from onchip.ir.operator import SEEN_ORDERS, SEEN_PARAMETER_SHAPES, SEEN_SHAPES, WRITTEN_ORDERS, Operator
 from onchip.ir.tensor import Role
+from onchip.lower.split.partial_sums import has_partial_results
 from onchip.lower.split.view_spans import spans_as_stored
 
 Shape = tuple[int, ...]
@@ -67,13 +68,15 @@ class Outline:
             self.axes[at] = TileAxis(1)
 
     def reduce(self, size: int) -> int | None:
-        """The axis of a sum of parts; none where the values are a model's, whose nodes are run as they are.
+        """The axis of a sum of parts; none where parts of the operator's results do not add up.
 
-        Of what is seen through a view nobody sums up parts.
+        A model's nodes round each part, so there it is cut only where no split along the others fits. Of a network
+        without a model, nobody sums up what is seen through a view.
         """
-        if self.is_model or size < 2 or self.has_views:
+        adds_up = has_partial_results(self.operator, self.graph) if self.is_model else not self.has_views
+        if size < 2 or not adds_up:
             return None
-        self.axes.append(TileAxis(size, is_reduction=True))
+        self.axes.append(TileAxis(size, is_reduction=True, is_last_resort=self.is_model))
         return len(self.axes) - 1
 
     def finish(self, reads: Sequence[Sequence[Span]], writes: Sequence[Sequence[Span]] | None = None) -> Geometry:

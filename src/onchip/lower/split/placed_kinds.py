@@ -12,6 +12,7 @@ from onchip.facts.geometry import Geometry, Span
 from onchip.ir.operator import OF_ONE_AXIS, Operator
 from onchip.ir.window import integer, integers
 from onchip.lower.split.outline import Outline, whole
+from onchip.lower.split.partial_sums import COMPARED, MULTIPLIED, SUMMED
 
 _MARGINS: Final = {"nearest": 1, "linear": 1, "cubic": 3}
 """By how many elements the source of a resized one may lie beside its place, however coordinates are rounded."""
@@ -69,19 +70,23 @@ def _across_channels(outline: Outline) -> Geometry | None:
 
 
 def _reduction(outline: Outline) -> Geometry | None:
-    """Dimensions that are reduced are read whole; which they are is seen where they stay, with one element."""
+    """Of what is reduced, the longest dimension may be summed up in parts; the others are read whole."""
     source, written = outline.shapes()[0], outline.written
     if len(source) == len(written):
-        along = tuple(Span(size, at if size == written[at] else None) for at, size in enumerate(source))
+        kept = {at: at for at, size in enumerate(source) if size == written[at]}
         if any(size not in (of, 1) for size, of in zip(written, source, strict=True)):
             return None
     else:
         reduced = _reduced(outline.operator, len(source))
-        kept = [at for at in range(len(source)) if at not in reduced]
-        if [source[at] for at in kept] != list(written):
+        places = [at for at in range(len(source)) if at not in reduced]
+        if [source[at] for at in places] != list(written):
             return None
-        along = tuple(Span(size, kept.index(at) if at in kept else None) for at, size in enumerate(source))
+        kept = {at: axis for axis, at in enumerate(places)}
     outline.cut_along_output()
+    longest = max((at for at in range(len(source)) if at not in kept), key=lambda at: source[at], default=None)
+    in_parts = outline.operator.kind in SUMMED | COMPARED | MULTIPLIED
+    summed = outline.reduce(source[longest]) if longest is not None and in_parts else None
+    along = tuple(Span(size, summed if at == longest else kept.get(at)) for at, size in enumerate(source))
     return _beside(outline, along)
 
 

@@ -47,18 +47,19 @@ def _convolution(outline: Outline) -> Geometry | None:
     rest = outline.beside(behind, [outline.along_channels(shape) for shape in behind])
     if spreads is None or rest is None:
         return None
-    depth, weight = (Span(source[1]),) * 2, Span(written[1], 1)
+    summed = outline.reduce(source[1]) if groups == 1 and outline.is_model else None
+    depth, weight = Span(source[1], summed), Span(written[1], 1)
     if groups > 1:
         inside = source[1] // groups
-        depth = (Span(source[1], 1, per=written[1] // groups, step=inside, extent=inside),) * 2
+        depth = Span(source[1], 1, per=written[1] // groups, step=inside, extent=inside)
         weight = Span(written[1] // groups)
     pixels = [
         spread.span(size, at)
         for at, (size, spread) in enumerate(zip(source[_SPATIAL:], spreads, strict=True), _SPATIAL)
     ]
     kernel = map(Span, shapes[place][_SPATIAL:])
-    first = (Span(source[0], 0), depth[0], *pixels)
-    return outline.finish([first, *whole(shapes[1:place]), (depth[1], weight, *kernel), *rest])
+    first = (Span(source[0], 0), depth, *pixels)
+    return outline.finish([first, *whole(shapes[1:place]), (depth, weight, *kernel), *rest])
 
 
 def _spreads(outline: Outline, kernel: Shape, before: Shape, after: Shape) -> Sequence[_Spread] | None:

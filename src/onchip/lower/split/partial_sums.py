@@ -1,0 +1,28 @@
+"""Which operators of a model are computed in parts of what they sum up: run on a part of it, their results add up.
+
+What they read beside that part is then the neutral element: zero of a sum, the least number of a maximum.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from onchip.ir.graph import Graph
+from onchip.ir.operator import Operator
+
+AFFINE: Final = frozenset({"Conv", "ConvTranspose", "Gemm", "MatMul"})
+"""Sums of products, to which a bias may be added once."""
+SUMMED: Final = frozenset({"ReduceSum", "ReduceMean", "ReduceL1", "ReduceSumSquare", "GlobalAveragePool"})
+COMPARED: Final = frozenset({"ReduceMax", "ReduceMin"})
+MULTIPLIED: Final = frozenset({"ReduceProd"})
+_LEAST_BITS: Final = 32
+_MOST_INPUTS: Final = 3
+
+
+def has_partial_results(operator: Operator, graph: Graph) -> bool:
+    """Whether a model's operator may be computed in parts: nothing follows its sum, which is not of few bits."""
+    written = graph.tensor[operator.outputs[0]]
+    is_last = len(operator.members) < 2 and not operator.attributes.get("fused_activation")
+    is_wide = (written.bits or 0) >= _LEAST_BITS
+    is_known = operator.kind in AFFINE | SUMMED | COMPARED | MULTIPLIED and len(operator.outputs) == 1
+    return is_known and is_last and is_wide and len(operator.inputs) <= _MOST_INPUTS
