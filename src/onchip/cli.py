@@ -12,6 +12,7 @@ from typing import Annotated
 import typer
 import typer.main
 
+from onchip.answer.result import Status
 from onchip.commands.audit import AuditOptions, audit_command
 from onchip.commands.check import CheckOptions, check_command
 from onchip.commands.completion import COMPLETION_VARIABLE
@@ -30,7 +31,7 @@ from onchip.commands.schedule import ScheduleVerbOptions, schedule_command
 from onchip.commands.started import verb_begins
 from onchip.commands.verb import add_verb
 from onchip.commands.warned import warnings_said_once
-from onchip.errors import InputError, InternalError, OnchipError, OpenDimensionsError, UsageError
+from onchip.errors import InputError, InternalError, OnchipError, OpenDimensionsError, UnsplitError, UsageError
 from onchip.reports.shared.output import stream_error, write, write_error, write_line
 from onchip.solve.run.start import StoppedError
 
@@ -122,10 +123,22 @@ def run(arguments: Sequence[str], seconds_ago: float = 0.0) -> int:
         return _end_of_defect(error, arguments)
     if isinstance(refusal, OpenDimensionsError):
         return _end_of_question(refusal, arguments)
-    write_error(refusal, as_json="--json" in arguments)
+    more = _what_does_not_fit(refusal) if isinstance(refusal, UnsplitError) else {}
+    write_error(refusal, as_json="--json" in arguments, more=more)
     for options in refusal.try_next if isinstance(refusal, UsageError) else ():
         write_line(f"  try: onchip {shlex.join(arguments)} {options}")
     return code_of_refusal(refusal)
+
+
+def _what_does_not_fit(error: UnsplitError) -> dict[str, object]:
+    return {
+        "status": Status.INFEASIBLE if error.is_proven else Status.UNKNOWN,
+        "operator": error.operator,
+        "need_bytes": error.need_bytes,
+        "smallest_part_bytes": error.smallest_part_bytes,
+        "capacity_bytes": error.capacity_bytes,
+        "excess_bytes": error.excess_bytes,
+    }
 
 
 def _end_of_question(error: OpenDimensionsError, arguments: Sequence[str]) -> int:

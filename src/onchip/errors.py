@@ -70,6 +70,37 @@ class OpenDimensionsError(GraphError):
         self.options = options
 
 
+class UnsplitError(GraphError):
+    """A network with an operator that fits in no split: none does (proven), or none was found with so much work.
+
+    `smallest_part_bytes` are those of its smallest part; None where they are not known.
+    """
+
+    def __init__(
+        self,
+        what: str,
+        *,
+        operator: str,
+        need_bytes: int,
+        smallest_part_bytes: int | None,
+        capacity_bytes: int,
+        is_proven: bool,
+        expected: str,
+    ) -> None:
+        super().__init__(what, place=f"operator {operator!r}", expected=expected)
+        self.operator = operator
+        self.need_bytes = need_bytes
+        self.smallest_part_bytes = smallest_part_bytes
+        self.capacity_bytes = capacity_bytes
+        self.is_proven = is_proven
+
+    @property
+    def excess_bytes(self) -> int:
+        """How many bytes more there would have to be for the smallest part; 0 where it has room alone."""
+        least = self.need_bytes if self.smallest_part_bytes is None else self.smallest_part_bytes
+        return max(least - self.capacity_bytes, 0)
+
+
 class AcceleratorError(InputError):
     """An accelerator that cannot be."""
 

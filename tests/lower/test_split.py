@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from onchip.answer.document import Granularity, Reading, Split
 from onchip.answer.problem import Count, Problem
 from onchip.app.networks import read_network
-from onchip.errors import GraphError
+from onchip.errors import UnsplitError
 from onchip.facts.bounds import compulsory_bytes, greatest_need
 from onchip.formats.own.graph_json import graph_from_json, graph_sha256, graph_to_json
 from onchip.ir.graph import Graph
@@ -41,7 +41,7 @@ def split(problem: Problem, when: Split = Split.AUTO) -> Problem:
     """The problem of the tiles; of no interest where some operator cannot be split."""
     try:
         return replace(problem, graph=split_operators(problem, when))
-    except GraphError:
+    except UnsplitError:
         assume(False)
         raise
 
@@ -162,7 +162,7 @@ def test_the_features_of_a_product_are_split_where_one_row_of_weights_is_too_muc
 def test_sums_are_not_split_where_a_models_nodes_run() -> None:
     network = Network(8)
     gemm(network, network.input(1, 64), 2)
-    with pytest.raises(GraphError, match="operator 'gemm0': its operands take 194 bytes"):
+    with pytest.raises(UnsplitError, match="operator 'gemm0': no split of it fits: its operands take 194 bytes"):
         split_operators(problem_of(network.graph(), 20), Split.AUTO, is_model=True)
 
 
@@ -171,16 +171,17 @@ def test_an_operator_that_cannot_be_split_is_named() -> None:
     source = network.input(4, 10)
     network.add("Softmax", [source], (4, 10))
     message = (
-        r"operator 'softmax0': its operands take 80 bytes \(Softmax\), and no split of it fits; expected .* 50 of 's0'"
+        r"operator 'softmax0': no split of it fits: its operands take 80 bytes \(Softmax\), "
+        "and it is cut along no axis; expected .* 50 of 's0'"
     )
-    with pytest.raises(GraphError, match=message):
+    with pytest.raises(UnsplitError, match=message):
         split_operators(problem_of(network.graph(), 50), Split.AUTO)
 
 
 def test_elements_of_less_than_a_byte_are_not_split() -> None:
     network = Network(4)
     network.add("Relu", [network.input(4, 10)], (4, 10))
-    with pytest.raises(GraphError, match="no split of it fits"):
+    with pytest.raises(UnsplitError, match="no split of it fits"):
         split_operators(problem_of(network.graph(), 30), Split.AUTO)
 
 
@@ -195,7 +196,7 @@ def test_where_either_of_two_squares_may_stand_on_the_left_batches_alone_are_cut
     problem = problem_of(network.graph(), 48)
     tiles = [operator.tile for operator in split_operators(problem, Split.AUTO).operators]
     assert [tile and tile.regions[0][-2:] for tile in tiles] == [((0, 4), (0, 4)) if batches else None] * prod(batches)
-    with pytest.raises(GraphError, match="no split of it fits"):
+    with pytest.raises(UnsplitError, match="no split of it fits"):
         split_operators(problem_of(network.graph(), 47), Split.AUTO)
 
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from onchip.answer.document import Split as When
 from onchip.answer.problem import Problem
 from onchip.arch.memory import Memory, Operand
-from onchip.errors import GraphError
+from onchip.errors import UnsplitError
 from onchip.facts.geometry import Geometry
 from onchip.ir.graph import Graph
 from onchip.ir.operator import Operator
@@ -146,9 +146,12 @@ def test_an_operator_in_the_bands_of_its_neighbour_is_refused_with_what_it_needs
     network.add("Add", [network.input(8), network.input(8)], (8,))
     network.add("Softmax", [network.operators[0].outputs[0]], (8,))
     problem = problem_of(network.graph(), 19, alignment_bytes=8)
-    what = r"operator 'softmax1': its operands take 16 bytes \(Softmax\), in the bands of its neighbours' tiles 26"
-    with pytest.raises(GraphError, match=what + ", and no combination of splits fits; expected .* 19 of 's0'"):
+    what = r"operator 'softmax1': no combination of splits fits: its operands take 16 bytes \(Softmax\), "
+    more = "and it is cut along no axis, in the bands of its neighbours' tiles 26; expected .* 19 of 's0'"
+    with pytest.raises(UnsplitError, match=what + more) as caught:
         split_operators(problem, When.AUTO)
+    assert caught.value.is_proven
+    assert caught.value.excess_bytes == 0
 
 
 def test_bands_that_leave_no_room_for_half_leave_it_to_the_whole() -> None:
@@ -163,6 +166,8 @@ def test_bands_that_leave_no_room_for_half_leave_it_to_the_whole() -> None:
 def test_what_does_not_fit_says_what_it_needs_in_its_smallest_tiles() -> None:
     network = Network(8)
     convolution(network, network.input(1, 1, 6, 6), 1, (3, 3), pads=(0, 0, 0, 0))
-    what = r"its operands take 61 bytes \(Conv\), of the smallest tiles 19, and no split of it fits; "
-    with pytest.raises(GraphError, match=what + "expected .* 11 of 's0'"):
+    what = r"no split of it fits: its operands take 61 bytes \(Conv\), its smallest part 19; "
+    with pytest.raises(UnsplitError, match=what + "expected .* 11 of 's0'") as caught:
         split_operators(problem_of(network.graph(), 11), When.AUTO, is_model=True)
+    assert caught.value.is_proven
+    assert caught.value.excess_bytes == 8

@@ -174,7 +174,11 @@ def _pool(given: list[Shape], written: list[Shape], attributes: Facts) -> Made:
 
 
 def _global_pool(given: list[Shape], written: list[Shape], attributes: Facts) -> Made:
-    return written[0], [[*_alike(given[0][:2]), *map(Dimension, given[0][2:])]], [_alike(written[0])], False
+    """Rows are summed up in parts."""
+    source = given[0]
+    summed = 4 if source[2] > 1 else None
+    read = [[*_alike(source[:2]), Dimension(source[2], summed), *map(Dimension, source[3:])]]
+    return (*written[0], *([source[2]] if summed else [])), read, [_alike(written[0])], summed is not None
 
 
 def _gemm(given: list[Shape], written: list[Shape], attributes: Facts) -> Made:

@@ -11,7 +11,7 @@ from onchip.answer.bindings import Bindings
 from onchip.answer.document import Granularity, Reading
 from onchip.answer.problem import Problem
 from onchip.app.phases import phase
-from onchip.errors import GraphError, InputError, UsageError
+from onchip.errors import GraphError, InputError, UnsplitError, UsageError
 from onchip.formats.own.bundled_networks import bundled_networks, load_network
 from onchip.formats.own.graph_json import read_graph
 from onchip.formats.sizes import GREATEST_TOTAL_BYTES
@@ -60,7 +60,7 @@ def network_to_schedule(source: str, reading: Reading) -> Graph:
 def fitted_to_scratchpads(problem: Problem, source: str, reading: Reading) -> Problem:
     """Return the problem with tensors capped at the largest scratchpad, or its operators in tiles, if asked for.
 
-    Raises GraphError for an operator that does not fit and cannot be split.
+    Raises UnsplitError where an operator fits in no split.
     """
     if reading.cap_tensors:
         largest = max(memory.capacity_bytes for memory in problem.memories)
@@ -69,7 +69,7 @@ def fitted_to_scratchpads(problem: Problem, source: str, reading: Reading) -> Pr
     try:
         apart = replace(problem, graph=SharedBytes()(problem.graph))
         split = split_operators(apart, reading.split, is_model=source.endswith(MODEL_SUFFIXES))
-    except GraphError as error:
+    except UnsplitError as error:
         raise error.in_file(source) from None
     return replace(problem, graph=SharedBytes(reading.sharing, declared_in(problem.graph))(split))
 

@@ -6,7 +6,7 @@ from enum import IntEnum
 from typing import TypeVar
 
 from onchip.answer.result import Result, Status, Stop
-from onchip.errors import InputError, OnchipError, OutputError
+from onchip.errors import InputError, OnchipError, OutputError, UnsplitError
 from onchip.plugins import PluginError
 from onchip.solve.run.start import NoAnswerError, StoppedError
 
@@ -42,6 +42,8 @@ def code_of_result(result: Result[Answer]) -> ExitCode:
 
 def code_of_refusal(error: OnchipError) -> ExitCode:
     """Return how a verb ends that raised an error."""
+    if isinstance(error, UnsplitError):
+        return ExitCode.INFEASIBLE if error.is_proven else ExitCode.NO_ANSWER
     by_kind = {
         InputError: ExitCode.BAD_INPUT,
         PluginError: ExitCode.BAD_INPUT,

@@ -61,9 +61,9 @@ class SplitLevel:
         if (spent := time.monotonic() - began) > PATIENCE * seconds:
             return Verdict(1, f"outlasts its limit: {spent:.0f} seconds for {seconds}")
         space = _space(facts)
-        if ended.code == 2 and not any(words in ended.err for words in NO_SPLIT):
-            return Verdict(refused=NONE_FOUND not in ended.err)
-        if ended.code == 2:
+        if ended.code == 2 or (ended.code == 4 and NONE_FOUND in ended.err):
+            return Verdict(refused=ended.code == 2)
+        if ended.code == 3 and any(words in ended.err for words in NO_SPLIT):
             return _refusal_verdict(space, ended, facts)
         if ended.code != 0:
             return Verdict(1, f"ends without an answer: {ended.code} {ended.err}")

@@ -13,8 +13,8 @@ from onchip.ir.graph import Graph
 from onchip.ir.layer import OUTPUT, WEIGHT, Layer
 from onchip.ir.operator import Operator
 from onchip.ir.window import Window, integers
-from onchip.lower.layers.fusable_views import Sight, cropped, reshaped, shape_of, with_channels
 from onchip.lower.layers.contractions import ELEMENT_BY_ELEMENT
+from onchip.lower.layers.fusable_views import Sight, cropped, reshaped, shape_of, with_channels
 from onchip.lower.layers.layers_of import PLAIN_BITS, LeftOut, Precision
 from onchip.lower.layers.operands import largest_first, nest_operands
 from onchip.lower.layers.sliding_windows import NoLayerError

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from heapq import heappop, heappush
 from itertools import islice, permutations
 from math import prod
 
@@ -15,6 +16,7 @@ from onchip.ir.region import Range
 from onchip.lower.split.room import SplitRoom
 from onchip.lower.split.traffic import Integers, Order, Splits
 
+_COUNTED_TOGETHER = 64
 Cuts = Mapping[str, Sequence[set[int]]]
 """Of each tensor and dimension, the inner boundaries at which tiles cut it."""
 
@@ -130,12 +132,29 @@ def _from_the_best_on(splits: Splits, traffic: Integers, geometry: Geometry, cut
     while remaining.any():
         least = traffic[remaining].min()
         alike = np.flatnonzero(remaining & (traffic == least))
-        some = splits.only(alike)
-        tiles = some.tiles()
-        pieces = tiles + sum(_bands(access, some, geometry, cuts) for access in (*geometry.reads, *geometry.writes))
-        for place in np.lexsort((tiles, pieces)):
-            yield int(alike[place])
+        yield from (int(alike[place]) for place in _fewest_pieces_first(splits.only(alike), geometry, cuts))
         remaining[alike] = False
+
+
+def _fewest_pieces_first(splits: Splits, geometry: Geometry, cuts: Cuts) -> Iterator[int]:
+    """Yield all splits by number; bands are counted of few at a time, as there are always more pieces than tiles."""
+    tiles = splits.tiles()
+    waiting = np.argsort(tiles, kind="stable")
+    found: list[tuple[int, int, int]] = []
+    at = 0
+    while found or at < len(waiting):
+        while at < len(waiting) and (not found or found[0][0] > tiles[waiting[at]]):
+            some = waiting[at : at + _COUNTED_TOGETHER]
+            for place, pieces in zip(some, _pieces(splits.only(some), geometry, cuts), strict=True):
+                heappush(found, (int(pieces), int(tiles[place]), int(place)))
+            at += len(some)
+        yield heappop(found)[2]
+
+
+def _pieces(splits: Splits, geometry: Geometry, cuts: Cuts) -> Integers:
+    """How many tiles and bands there are."""
+    accesses = (*geometry.reads, *geometry.writes)
+    return splits.tiles() + sum(_bands(access, splits, geometry, cuts) for access in accesses)
 
 
 def _bands(access: OperandAccess, splits: Splits, geometry: Geometry, cuts: Cuts) -> Integers:
@@ -145,7 +164,8 @@ def _bands(access: OperandAccess, splits: Splits, geometry: Geometry, cuts: Cuts
         if span.axis is None:
             bands = bands * (len(made) + 1)
             continue
-        size = geometry.axes[span.axis].size
-        counts = [len(cut_lines(span, size, each) | made) + 1 for each in splits.sizes[span.axis]]
-        bands = bands * np.array(counts)[splits.indices[span.axis]]
+        size, sizes = geometry.axes[span.axis].size, splits.sizes[span.axis]
+        used, places = np.unique(splits.indices[span.axis], return_inverse=True)
+        counts = [len(cut_lines(span, size, sizes[each]) | made) + 1 for each in used]
+        bands = bands * np.array(counts)[places]
     return bands

@@ -8,10 +8,11 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from math import prod
 
 from onchip.answer.problem import Problem
 from onchip.facts.bounds import packed_bytes
-from onchip.facts.geometry import Geometry
+from onchip.facts.geometry import Geometry, TileAxis
 from onchip.ir.operator import Operator
 from onchip.lower.split.choice import Chooser, TileChoice, cut
 from onchip.lower.split.emission import operands_of_tiles
@@ -175,6 +176,8 @@ class CombinationSearch:
         return all(self._room.holds(items) for items in self._tiles(operator, split, cuts))
 
     def _tiles(self, operator: Operator, split: TileChoice | None, cuts: Mapping[str, _Lines]) -> Iterator[list[Item]]:
+        if split is not None and prod(map(_tiles_along, split.geometry.axes, split.sizes)) > self._work_left:
+            raise OutOfWorkError  # before all of them are listed
         uncounted = {name: self._uncut(name) for name in operator.parameters if name not in cuts}
         for items in operands_of_tiles(self.problem, operator, split, {**uncounted, **cuts}):
             self._work_left -= len(items)
@@ -199,23 +202,6 @@ class CombinationSearch:
     def _fits_as(self, name: str, option: Option) -> bool:
         self.chosen[name] = option
         return self._fitting(self.problem.graph.operator[name]) != ()
-
-    def need_of_smallest_tiles(self, name: str) -> int | None:
-        """Return the bytes that the largest of the operator's smallest tiles take if nobody else cuts its operands.
-
-        None where it cannot be split, or where that takes too long.
-        """
-        geometry = self.geometries[name]
-        if geometry is None:
-            return None
-        finest = TileChoice(geometry, (1,) * len(geometry.axes), tuple(range(len(geometry.axes))), 0)
-        before, self.chosen = self.chosen, {}
-        try:
-            return self._need(name, (finest,))
-        except OutOfWorkError:
-            return None
-        finally:
-            self.chosen = before
 
     def need_in_bands(self, name: str) -> int | None:
         """Return the bytes of the operator's greatest tile as it has been chosen; None where that takes too long."""
@@ -256,6 +242,10 @@ class CombinationSearch:
 
     def _uncut(self, tensor: str) -> _Lines:
         return tuple(frozenset[int]() for _ in self.problem.graph.tensor[tensor].shape or ())
+
+
+def _tiles_along(axis: TileAxis, size: int) -> int:
+    return -(-axis.size // size)
 
 
 def _sizes(option: Option) -> tuple[int, ...] | None:

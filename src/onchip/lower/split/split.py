@@ -10,15 +10,18 @@ from functools import cached_property
 
 from onchip.answer.document import Split as When
 from onchip.answer.problem import Problem
-from onchip.errors import GraphError
+from onchip.errors import UnsplitError
 from onchip.facts.bounds import operator_need
 from onchip.ir.graph import Graph
+from onchip.ir.operator import Operator
 from onchip.ir.tensor import Tensor
 from onchip.lower.split.choice import Chooser, TileChoice
 from onchip.lower.split.emission import emitted
 from onchip.lower.split.kinds import geometry_of
+from onchip.lower.split.room import SplitRoom, items_of
 from onchip.lower.split.rounds import FULL, HALF, Geometries, Rounds
 from onchip.lower.split.search import CombinationSearch, Option, OutOfWorkError
+from onchip.lower.split.smallest import smallest_part_bytes
 
 
 def split_operators(problem: Problem, when: When, *, is_model: bool = False) -> Graph:
@@ -26,7 +29,7 @@ def split_operators(problem: Problem, when: When, *, is_model: bool = False) -> 
 
     With ALWAYS an operator that fits and that no split brings below half stays. The operators of a graph that
     `is_model` are run as nodes of an ONNX model: no sums are split, and layouts are those of ONNX. Raises
-    GraphError where no combination of splits is found of which every tile fits.
+    UnsplitError where no combination of splits is found of which every tile fits.
     """
     if when is When.NEVER:
         return problem.graph
@@ -58,6 +61,8 @@ class _Splitting:
     chooser: Chooser = field(default_factory=Chooser)
 
     def run(self, when: When) -> Graph:
+        if (hopeless := self._hopeless()) is not None:
+            raise self._refusal(hopeless, "no split of it fits", is_proven=True)
         if when is When.ALWAYS and (found := self._rounds((HALF, FULL), leaves_whole=False).run()):
             return found
         for leaves_whole in (True, False):
@@ -66,7 +71,17 @@ class _Splitting:
             search, misfits = self._search(leaves_whole=leaves_whole)
             if (splits := _found(search, misfits)) is not None:
                 return emitted(self.problem, splits)
-        raise self._refusal(search, misfits)
+        raise self._unfound(search, misfits)
+
+    def _hopeless(self) -> Operator | None:
+        """Return, of the operators of which no part fits in the only scratchpad, the one whose smallest is largest."""
+        room = SplitRoom.of(self.problem.memories)
+        if len(self.problem.memories) > 1:
+            return None
+        too_large = (each for each in self.problem.graph.operators if not room.holds(items_of(self.problem, each)))
+        least = {each: smallest_part_bytes(self.problem, each, self._geometries[each.name]) for each in too_large}
+        largest = max(least, key=lambda each: least[each], default=None)
+        return largest if largest is not None and least[largest] > room.capacities_bytes[0] else None
 
     def _rounds(self, shares: tuple[int, ...], *, leaves_whole: bool) -> Rounds:
         return Rounds(self.problem, self._geometries, self.chooser, shares, leaves_whole)
@@ -87,26 +102,34 @@ class _Splitting:
         chosen: dict[str, Option] = {each.name: (splits.get(each.name),) for each in self.problem.graph.operators}
         return CombinationSearch(self.problem, self._geometries, self.chooser, chosen, leaves_whole), misfits
 
-    def _refusal(self, search: CombinationSearch, misfits: tuple[str, ...]) -> GraphError:
+    def _unfound(self, search: CombinationSearch, misfits: tuple[str, ...]) -> UnsplitError:
         """Name the first operator of which no split fits alone, else the first that others' bands make too large."""
-        capacities = ", ".join(f"{memory.capacity_bytes} of {memory.name!r}" for memory in self.problem.memories)
         named = next((name for name in misfits if not search.may_fit_alone(name)), misfits[0])
-        operator = self.problem.graph.operator[named]
-        need = operator_need(self.problem, operator).need_bytes
-        what, smaller = f"its operands take {need} bytes ({operator.kind})", search.need_of_smallest_tiles(named)
-        if smaller not in (None, need):
-            what += f", of the smallest tiles {smaller}"
-        why = "no split of it fits"
+        more, why = "", "no split of it fits"
         if search.may_fit_alone(named):
-            beside = search.need_in_bands(named)
-            what += f", in the bands of its neighbours' tiles {beside}" if beside not in (None, need) else ""
+            operator = self.problem.graph.operator[named]
+            need, beside = operator_need(self.problem, operator).need_bytes, search.need_in_bands(named)
+            more = f", in the bands of its neighbours' tiles {beside}" if beside not in (None, need) else ""
             why = "no combination of splits fits"
         if not search.is_complete:
             why = "no combination of splits that fits was found"
-        return GraphError(
-            f"{what}, and {why}",
-            place=f"operator {named!r}",
-            expected=f"operands that fit, each in one scratchpad: bytes {capacities}",
+        return self._refusal(self.problem.graph.operator[named], why, more, is_proven=search.is_complete)
+
+    def _refusal(self, operator: Operator, why: str, more: str = "", *, is_proven: bool) -> UnsplitError:
+        geometry = self._geometries[operator.name]
+        need = operator_need(self.problem, operator).need_bytes
+        smallest = smallest_part_bytes(self.problem, operator, geometry)
+        part = "" if smallest == need else f", its smallest part {smallest}"
+        part = f"{part}, and it is cut along no axis" if geometry is None else part
+        listed = ", ".join(f"{memory.capacity_bytes} of {memory.name!r}" for memory in self.problem.memories)
+        return UnsplitError(
+            f"{why}: its operands take {need} bytes ({operator.kind}){part}{more}",
+            operator=operator.name,
+            need_bytes=need,
+            smallest_part_bytes=smallest,
+            capacity_bytes=sum(memory.capacity_bytes for memory in self.problem.memories),
+            is_proven=is_proven,
+            expected=f"operands that fit, each in one scratchpad: bytes {listed}",
         )
 
 
