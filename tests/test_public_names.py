@@ -16,7 +16,7 @@ def test_there_are_no_more_public_names_than_these() -> None:
     choices = {"Count", "Limits", "Objective", "Order", "Reading", "Role", "Status"}
     instructions = {"Allocate", "Compute", "Copy", "Free"}
     verbs = {"audit", "check", "explain", "fuse", "map_layer", "pack", "plan", "report", "run", "schedule"}
-    functions = {"plan_problem", "read_network", "verify_plan"}
+    functions = {"graph_from_torch", "plan_problem", "read_network", "verify_plan"}
     assert set(onchip.__all__) == types | choices | instructions | verbs | functions | {"OnchipError"}
 
 

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from onchip.app.library import Elements, check, explain, fuse, map_layer, pack, plan, report, run, schedule
     from onchip.app.networks import read_network
     from onchip.app.plan import plan_problem
+    from onchip.formats.torch.export import graph_from_torch
     from onchip.solve.run.limits import Limits
     from onchip.verify.verifier import verify as verify_plan
 
@@ -49,6 +50,7 @@ __all__ = [
     "check",
     "explain",
     "fuse",
+    "graph_from_torch",
     "map_layer",
     "pack",
     "plan",
@@ -67,6 +69,7 @@ _IMPORTED_WHEN_USED = {
     "check": ("onchip.app.library", "check"),
     "explain": ("onchip.app.library", "explain"),
     "fuse": ("onchip.app.library", "fuse"),
+    "graph_from_torch": ("onchip.formats.torch.export", "graph_from_torch"),
     "map_layer": ("onchip.app.library", "map_layer"),
     "pack": ("onchip.app.library", "pack"),
     "plan": ("onchip.app.library", "plan"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
@@ -23,3 +24,11 @@ class Bindings:
         """The option of the command line that says the first of them; None where nothing is bound."""
         options = (("--dim", self.dims), ("--shape", self.shapes), ("--value", self.values))
         return next((option for option, bound in options if bound), None)
+
+    @property
+    def options(self) -> str:
+        """All that is bound as options of the command line, as a shell reads them."""
+        dims = [("--dim", f"{symbol}={size}") for symbol, size in self.dims.items()]
+        shapes = [("--shape", f"{name}={'x'.join(map(str, shape))}") for name, shape in self.shapes.items()]
+        values = [("--value", f"{name}={','.join(map(str, numbers))}") for name, numbers in self.values.items()]
+        return shlex.join(word for option in (*dims, *shapes, *values) for word in option)

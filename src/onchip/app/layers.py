@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import Final
 
 from onchip.answer.document import Reading
-from onchip.app.networks import MODEL_SUFFIXES, NETWORK_READERS, read_network
+from onchip.app.networks import NETWORK_READERS, NETWORK_SUFFIXES, read_network
 from onchip.errors import InputError
 from onchip.formats.own.bundled_networks import bundled_networks
 from onchip.formats.own.layer_tables import layer_table
@@ -17,7 +17,7 @@ from onchip.lower.schedule.precise import with_elements_of
 TABLE: Final = "cosa:"
 """Before the name of a layer table."""
 _TEXTS: Final = ("conv:", "gemm:")
-_FILES: Final = (*MODEL_SUFFIXES, ".json", ".json.gz")
+_FILES: Final = (*NETWORK_SUFFIXES, ".json", ".json.gz")
 
 
 def layers_named(source: str, reading: Reading, precision: Precision) -> tuple[NetworkLayers, bool]:

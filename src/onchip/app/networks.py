@@ -1,4 +1,4 @@
-"""A network by its source: a bundled name, a model file (.onnx, .tflite) or a graph file."""
+"""A network by its source: a bundled name, a model file (.onnx, .tflite, .pt2) or a graph file."""
 
 from __future__ import annotations
 
@@ -25,6 +25,8 @@ from onchip.plugins import PluginGroup
 
 MODEL_SUFFIXES: Final = (".onnx", ".tflite")
 """How the names of files end whose operators a runtime can run."""
+NETWORK_SUFFIXES: Final = (*MODEL_SUFFIXES, ".pt2")
+"""How the names of files of other tools end that hold networks."""
 NETWORK_READERS: Final = PluginGroup[[Path, Mapping[str, int]], Graph]("onchip.readers", Graph)
 """By the end of a file's name, without its dot, a function of the file and of the symbolic dimensions bound."""
 
@@ -92,6 +94,10 @@ def _read_raw(source: str, bindings: Bindings) -> Graph:
             place = "--dim" if bindings.dims else "--value"
             raise UsageError("a TFLite file leaves shapes open alone", file=source, place=place, expected="--shape")
         return read_tflite(Path(source), bindings.shapes)
+    if source.endswith(".pt2"):
+        from onchip.formats.torch.model import read_torch
+
+        return read_torch(Path(source), bindings)
     is_graph_file = source.endswith((".json", ".json.gz"))
     if not is_graph_file and (read := NETWORK_READERS.find(Path(source).suffix[1:])) is not None:
         if bindings.shapes or bindings.values:
@@ -104,7 +110,7 @@ def _read_raw(source: str, bindings: Bindings) -> Graph:
     if is_graph_file:
         return read_graph(Path(source))
     if source not in bundled_networks():
-        files = ", ".join((*MODEL_SUFFIXES, *(f".{name}" for name in NETWORK_READERS.names)))
+        files = ", ".join((*NETWORK_SUFFIXES, *(f".{name}" for name in NETWORK_READERS.names)))
         expected = f"an {files} or .json file, or a name `onchip networks` lists"
         raise InputError("no such network", file=source, expected=expected)
     return load_network(source)

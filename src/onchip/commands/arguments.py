@@ -34,7 +34,7 @@ GREATEST_BITS = 64
 Network: TypeAlias = Annotated[
     str,
     typer.Argument(
-        metavar="NETWORK", help="A bundled name, or .onnx, .tflite or .json file.", autocompletion=network_names
+        metavar="NETWORK", help="A bundled name, or .onnx, .tflite, .pt2 or .json file.", autocompletion=network_names
     ),
 ]
 PlanFile: TypeAlias = Annotated[Path, typer.Argument(metavar="PLAN.json", help="A plan file, from whichever tool.")]

@@ -31,7 +31,8 @@ class ExportOptions:
     network: Annotated[
         str | None,
         typer.Argument(
-            metavar="[NETWORK]", help="A bundled name, or .onnx, .tflite or .json file; may be left out if bundled."
+            metavar="[NETWORK]",
+            help="A bundled name, or .onnx, .tflite, .pt2 or .json file; may be left out if bundled.",
         ),
     ] = None
     to: Annotated[

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
@@ -41,8 +40,8 @@ def open_dimensions_error(
             read(closed)
         except InputError:
             continue
-        return OpenDimensionsError(tuple(still_open), _options(bindings))
-    return OpenDimensionsError(tuple(still_open), _options(Bindings(candidates[0].dims, candidates[0].shapes, values)))
+        return OpenDimensionsError(tuple(still_open), bindings.options)
+    return OpenDimensionsError(tuple(still_open), Bindings(candidates[0].dims, candidates[0].shapes, values).options)
 
 
 @dataclass(slots=True)
@@ -83,17 +82,6 @@ def _candidate(graph: onnx.GraphProto, still_open: Sequence[OpenDimension], rows
     left = {one.symbol for one in still_open if one.symbol is not None}
     left -= {one.symbol for one in still_open if one.input in needs_shape}
     return Bindings({symbol: size for symbol, size in guess.symbols.items() if symbol in left}, shapes)
-
-
-def _options(bindings: Bindings) -> str:
-    options: list[str] = []
-    for symbol, size in bindings.dims.items():
-        options += ["--dim", f"{symbol}={size}"]
-    for name, shape in bindings.shapes.items():
-        options += ["--shape", f"{name}={'x'.join(str(size) for size in shape)}"]
-    for name, numbers in bindings.values.items():
-        options += ["--value", f"{name}={','.join(str(number) for number in numbers)}"]
-    return shlex.join(options)
 
 
 def _deciding_values(graph: onnx.GraphProto) -> Mapping[str, tuple[float, ...]]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 
 from onchip.errors import GraphError
+from onchip.formats.states import NEXT
 from onchip.formats.tflite.file import ModelFile
 from onchip.formats.tflite.kinds import description_of, in_own_words
 from onchip.formats.tflite.layouts import MapLayouts, Presentation
@@ -15,9 +16,6 @@ from onchip.formats.tflite.types import bits_of, type_name
 from onchip.ir.graph import Graph
 from onchip.ir.operator import Operator
 from onchip.ir.tensor import Role, Tensor
-
-NEXT = "@next"
-"""Behind the name of a state: its value for the next inference."""
 
 
 @dataclass(frozen=True, slots=True)

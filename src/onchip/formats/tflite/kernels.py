@@ -18,7 +18,7 @@ import numpy as np
 from onchip.errors import GraphError, InputError
 from onchip.formats.onnx.kernels import relative_difference
 from onchip.formats.onnx.random import random_array
-from onchip.formats.tflite.graph import NEXT
+from onchip.formats.states import NEXT
 from onchip.formats.tflite.mending import mended
 from onchip.formats.tflite.model import read_tflite_network
 from onchip.formats.tflite.network import NetworkOperator

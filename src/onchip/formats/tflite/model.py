@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Mapping
 from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
-from onchip.errors import InputError, NetworkWarning
+from onchip.errors import InputError
+from onchip.formats.states import warn_of_states
 from onchip.ir.graph import Graph
 
 if TYPE_CHECKING:
@@ -25,11 +25,7 @@ def read_tflite(path: Path, shapes: Mapping[str, tuple[int, ...]] = _NO_SHAPES) 
     that the network cannot have. State is an input and an output: a NetworkWarning says so.
     """
     read = read_tflite_network(path, shapes)
-    states = read.states
-    if states:
-        more = f" and {len(states) - 1} more" if len(states) > 1 else ""
-        what = "kept from one inference to the next; planned as a network input, and its next value as an output"
-        warnings.warn(f"{path}: tensor {states[0]!r}{more}: {what}", NetworkWarning, stacklevel=2)
+    warn_of_states(path, read.states)
     return read.graph
 
 

@@ -11,8 +11,18 @@ from torch.utils._pytree import tree_leaves
 
 from onchip.errors import InternalError
 from onchip.formats.attributes import writable
-from onchip.formats.torch.storage import bits_of, bytes_of, covers_its_storage, slice_label, storage_of
-from onchip.ir.operator import AttributeValue, Operator
+from onchip.formats.torch.storage import (
+    Layout,
+    bits_of,
+    bytes_of,
+    covers_its_storage,
+    is_in_order,
+    layout_of,
+    permutation_of,
+    slice_label,
+    storage_of,
+)
+from onchip.ir.operator import SEEN_SHAPES, AttributeValue, Operator
 from onchip.ir.tensor import Role, Tensor
 
 
@@ -23,6 +33,10 @@ class Recording:
     `outputs` pairs the name torch gives a network output with its tensor; `optional` are the
     outputs of operators that are no tensors unless somebody reads them; `tensor_in` says which
     tensor a storage holds now; `values` keeps the storages, or another would get the same name.
+    `transposed` are the copies in the order of their elements that were made of permuted tensors,
+    `copies` those that Identities make of inputs and parameters. `scales` says by the storage of a
+    dequantised weight what else it is made of; `states` pairs what keeps its value from one
+    inference to the next with the tensor of its next value.
     """
 
     tensors: dict[str, Tensor] = field(default_factory=dict)
@@ -31,6 +45,10 @@ class Recording:
     optional: set[str] = field(default_factory=set)
     tensor_in: dict[int, str] = field(default_factory=dict)
     values: list[torch.Tensor] = field(default_factory=list)
+    transposed: dict[tuple[str, Layout], torch.Tensor] = field(default_factory=dict)
+    copies: dict[tuple[str, str, int], str] = field(default_factory=dict)
+    scales: dict[int, list[str]] = field(default_factory=dict)
+    states: list[tuple[str, str]] = field(default_factory=list)
 
     def unique_name(self, name: str) -> str:
         """`name`, or with the first number that no tensor or operator bears."""
@@ -62,10 +80,31 @@ class Recording:
         self._hold(value, name)
         return name
 
-    def add_copy(self, source: str, value: torch.Tensor) -> str:
-        """An Identity that makes a network output of an input or a parameter, or of a view of one."""
+    def add_output(self, name: str, value: torch.Tensor) -> None:
+        """Makes a network output, called so in torch; one over an input or a parameter is an Identity's."""
+        self.outputs.append((name, self._written(value)))
+
+    def add_state(self, name: str, value: torch.Tensor) -> None:
+        """Makes a network output of the next value of what is kept under the name; no two have one tensor."""
+        tensor = self._written(value)
+        if tensor in {other for _, other in self.states}:
+            tensor = self._add_copy(tensor, value)
+        self.states.append((name, tensor))
+
+    def _written(self, value: torch.Tensor) -> str:
+        """The tensor that a value lies in, or the copy of it that an Identity makes, once."""
+        tensor = self.operand(value)
+        if self.tensors[tensor].role not in (Role.INPUT, Role.PARAMETER):
+            return tensor
+        elements = tensor, slice_label(value), bytes_of(value)
+        if elements not in self.copies:
+            self.copies[elements] = self._add_copy(tensor, value)
+        return self.copies[elements]
+
+    def _add_copy(self, source: str, value: torch.Tensor) -> str:
         name = self.unique_name(f"{source}.output")
-        self.add_operator(name, "Identity", [source], [self.add_tensor(name, value)])
+        self.add_operator(name, "Identity", [source], [name])
+        self.tensors[name] = Tensor.of_shape(name, tuple(value.shape), bits_of(value), Role.ACTIVATION)
         return name
 
     def add_version(self, name: str, value: torch.Tensor) -> str:
@@ -90,10 +129,37 @@ class Recording:
         kept = {label: writable(value) for label, value in (attributes or {}).items()}
         self.operators.append(Operator(name, kind, inputs, tuple(outputs), parameters, kept))
 
+    def in_order(self, value: torch.Tensor) -> torch.Tensor:
+        """The value, or where its elements stand in another order than in its map, what a Transpose makes of it."""
+        if not self.knows(value) or self.held_by(value).role is Role.PARAMETER or is_in_order(value):
+            return value
+        source, layout = self.tensor_in[storage_of(value)], layout_of(value)
+        if (source, layout) not in self.transposed:
+            copy = torch.empty(value.shape, dtype=value.dtype, device="meta")
+            name = self.unique_name(f"{source}.transpose")
+            kind, attributes = self._transposition(value)
+            self.add_operator(name, kind, [source], [self.add_tensor(name, copy)], attributes)
+            self.transposed[source, layout] = copy
+        return self.transposed[source, layout]
+
     def operands(self, values: Iterable[object]) -> list[str]:
         """The tensors in which the values, and those in lists of values, lie."""
+        leaves = self.leaves(values)
+        return [self.operand(leaf) for leaf in leaves] + [
+            name for leaf in leaves for name in self.scales.get(storage_of(leaf), ())
+        ]
+
+    def leaves(self, values: Iterable[object]) -> list[torch.Tensor]:
+        """All tensors with elements among the values and in lists of values."""
         leaves = [leaf for value in values for leaf in tree_leaves(value)]
-        return [self.operand(leaf) for leaf in leaves if isinstance(leaf, torch.Tensor) and leaf.numel() > 0]
+        return [leaf for leaf in leaves if isinstance(leaf, torch.Tensor) and leaf.numel() > 0]
+
+    def seen_shapes(self, leaves: Iterable[torch.Tensor]) -> dict[str, AttributeValue]:
+        """The attribute that lists the shapes of all maps read, where one is a view of a tensor of another shape."""
+        maps = [leaf for leaf in leaves if self.held_by(leaf).role is not Role.PARAMETER]
+        if all(tuple(leaf.shape) == self.held_by(leaf).shape for leaf in maps):
+            return {}
+        return {SEEN_SHAPES: [[int(size) for size in leaf.shape] for leaf in maps]}
 
     def operand(self, value: torch.Tensor) -> str:
         """The tensor a value lies in; a slice of a parameter is a parameter of its own."""
@@ -105,6 +171,17 @@ class Recording:
             shape = tuple(size if stride else 1 for size, stride in zip(value.shape, value.stride(), strict=True))
             self.tensors[name] = Tensor.of_shape(name, shape, bits_of(value), Role.PARAMETER)
         return name
+
+    def _transposition(self, value: torch.Tensor) -> tuple[str, dict[str, AttributeValue]]:
+        """Of a whole map a Transpose; what takes a part of one as well has no kind of ONNX's."""
+        if not covers_its_storage(value) or 0 in value.stride():
+            return "contiguous", {}
+        permutation = permutation_of(value)
+        stored = [int(value.shape[axis]) for axis in sorted(range(value.dim()), key=permutation.__getitem__)]
+        attributes: dict[str, AttributeValue] = {"perm": list(permutation)}
+        if tuple(stored) != self.held_by(value).shape:
+            attributes[SEEN_SHAPES] = [list(stored)]
+        return "Transpose", attributes
 
     def _hold(self, value: torch.Tensor, name: str) -> None:
         self.tensor_in[storage_of(value)] = name

@@ -6,9 +6,9 @@ itself whether it is a view.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from typing import Any
+from collections.abc import Collection
+from dataclasses import dataclass, field
+from typing import Final
 
 import torch
 from torch.export.graph_signature import ConstantArgument, InputKind, InputSpec, OutputKind
@@ -16,57 +16,60 @@ from torch.utils._pytree import tree_leaves, tree_map
 
 from onchip.errors import GraphError
 from onchip.formats.torch import kinds as torch_kinds
+from onchip.formats.torch.calls import (
+    Value,
+    by_name,
+    first_line,
+    is_dropout_at_inference,
+    is_map,
+    is_one_tensor,
+    of_numbers,
+    on_meta,
+    readable_name,
+    shadow_of,
+)
 from onchip.formats.torch.kinds import Arguments
 from onchip.formats.torch.recording import Recording
-from onchip.formats.torch.storage import bytes_of, covers_its_storage, slice_label, storage_of
+from onchip.formats.torch.storage import covers_its_storage, is_in_order, storage_of
+from onchip.formats.torch.symbols import Sizes, fixed
 from onchip.ir.operator import AttributeValue
 from onchip.ir.tensor import Role
 
 OVERWRITING = frozenset({"copy", "fill", "zero"})
+STATES: Final = frozenset({OutputKind.BUFFER_MUTATION, OutputKind.USER_INPUT_MUTATION})
+"""Outputs that are the next values of what the program reads."""
 
 
-def exported(
-    module: torch.nn.Module | torch.export.ExportedProgram, example_inputs: Sequence[object]
-) -> torch.export.ExportedProgram:
-    """The program of a module as at inference, or an `ExportedProgram` as it is; raises GraphError."""
-    if isinstance(module, torch.export.ExportedProgram):
-        return module
-    parameter = next(iter(module.parameters()), None)
-    device = parameter.device if parameter is not None else None
-    inputs = tree_map(lambda leaf: leaf.to(device) if isinstance(leaf, torch.Tensor) else leaf, tuple(example_inputs))
-    with _as_at_inference(module):
-        try:
-            return torch.export.export(module, inputs, strict=False)
-        except Exception as error:
-            place = f"module {type(module).__name__!r}"
-            raise GraphError(f"torch.export refuses it: {_first_line(error)}", place=place) from error
+@dataclass(frozen=True, slots=True)
+class ReplayOptions:
+    """What a program is replayed with: sizes for its symbols, and how its operators are shown.
 
+    With `expand_attention` it is several operators; with `transposes` a permuted map that is read is one of its own,
+    which a Transpose makes, and no view.
+    """
 
-@contextmanager
-def _as_at_inference(module: torch.nn.Module) -> Iterator[None]:
-    """In eval mode, without gradients, and without attention's fast path, which hides its operators."""
-    training = [each for each in module.modules() if each.training]
-    fast_path = torch.backends.mha.get_fastpath_enabled()
-    torch.backends.mha.set_fastpath_enabled(False)
-    module.eval()
-    try:
-        with torch.no_grad():
-            yield
-    finally:
-        torch.backends.mha.set_fastpath_enabled(fast_path)
-        for each in training:
-            each.training = True
+    sizes: Sizes = field(default_factory=dict)
+    expand_attention: bool = False
+    transposes: bool = False
 
 
 class ExportReplay:
     """One run of an exported program, and what it records."""
 
-    def __init__(self, program: torch.export.ExportedProgram, *, expand_attention: bool) -> None:
+    def __init__(self, program: torch.export.ExportedProgram, options: ReplayOptions, states: Collection[str]) -> None:
         self._program = program
-        self._expand_attention = expand_attention
+        self._options = options
+        self._states = states
         self._recording = Recording()
-        self._values: dict[torch.fx.Node, Any] = {}
+        self._values: dict[torch.fx.Node, Value] = {}
         self._shadows: dict[int, torch.Tensor] = {}
+        self._given: dict[str, torch.Tensor] = {}
+
+    @property
+    def written_in_place(self) -> frozenset[str]:
+        """The names of inputs and buffers that the program has left with another value than they came with."""
+        names = self._given.items()
+        return frozenset(name for name, value in names if self._recording.held_by(value).name != name)
 
     def recording(self) -> Recording:
         """Runs every node; raises GraphError for what depends on values or unknown shapes."""
@@ -92,14 +95,19 @@ class ExportReplay:
         place = f"input {spec.target or node.name!r}"
         if not isinstance(value, torch.Tensor):
             raise GraphError("it is no tensor", place=place, expected="tensors and constants")
-        if any(not isinstance(size, int) for size in value.shape):
-            raise GraphError(f"its shape {list(value.shape)} is not fixed", place=place, expected="fixed shapes")
-        if spec.kind is not InputKind.USER_INPUT:
-            held = self._program.state_dict.get(spec.target, self._program.constants.get(spec.target))
-            return self._parameter(spec.target, value, held)
-        shadow = _shadow(value)
-        self._recording.add_tensor(node.name, shadow, Role.INPUT)
-        return shadow
+        sizes, strides = (
+            [fixed(size, self._options.sizes, place) for size in one] for one in (value.shape, value.stride())
+        )
+        value = self._as_written(torch.empty_strided(sizes, strides, dtype=value.dtype, device="meta"))
+        name = node.name if spec.kind is InputKind.USER_INPUT else spec.target
+        if spec.kind is not InputKind.USER_INPUT and name not in self._states:
+            held = self._program.state_dict.get(name, self._program.constants.get(name))
+            value = self._parameter(name, value, held)
+        else:
+            self._recording.add_tensor(name, value, Role.INPUT)
+        if self._recording.knows(value):
+            self._given.setdefault(self._recording.held_by(value).name, value)
+        return value
 
     def _parameter(self, name: str, value: torch.Tensor, held: object) -> torch.Tensor:
         """`held` is the real tensor: two parameters that hold the same storage are one."""
@@ -107,7 +115,7 @@ class ExportReplay:
         known = self._shadows.get(storage) if storage is not None else None
         if known is not None and known.numel() == value.numel():
             return known.as_strided(value.shape, value.stride())
-        shadow = _shadow(value)
+        shadow = shadow_of(value)
         if storage is not None:
             self._shadows[storage] = shadow
         if shadow.numel() > 0:
@@ -120,14 +128,17 @@ class ExportReplay:
         if isinstance(target, torch._ops.HigherOrderOperator):
             raise GraphError(f"the operator {target} runs other graphs", place=place, expected="a program without")
         if not isinstance(target, torch._ops.OpOverload):
-            return target(*args, **kwargs)
-        arguments = _by_name(target._schema, args, kwargs)
+            return of_numbers(target, args, place)
+        arguments = by_name(target._schema, args, kwargs)
+        if arguments.get("device", target) is None:  # else it makes its tensor where there would be values
+            kwargs["device"] = torch.device("meta")
         try:
-            result = target(*tree_map(_on_meta, args), **tree_map(_on_meta, kwargs))
+            result = target(*tree_map(on_meta, args), **tree_map(on_meta, kwargs))
         except Exception as error:
-            what = f"{target} cannot run without values: {_first_line(error)}"
+            what = f"{target} cannot run without values: {first_line(error)}"
             raise GraphError(what, place=place, expected="operators that need shapes only") from error
-        if torch.Tag.inplace_view not in target.tags and not _is_dropout_at_inference(target, arguments):
+        result = tree_map(self._as_written, result)
+        if torch.Tag.inplace_view not in target.tags and not is_dropout_at_inference(target, arguments):
             self._record(node, arguments, result)
         return result
 
@@ -144,30 +155,60 @@ class ExportReplay:
         if not mutated and self._folds_by_its_schema(schema, arguments, list(fresh.values())):
             return
         operation = schema.name.rpartition("::")[2].rstrip("_")
-        name = self._recording.unique_name(_readable_name(node, operation))
-        if self._expand_attention and torch_kinds.is_attention(operation):
+        if self._is_dequantised_weight(operation, arguments, result):
+            return
+        name = self._recording.unique_name(readable_name(node, operation))
+        if self._options.expand_attention and torch_kinds.is_attention(operation):
             self._record_attention(name, arguments, fresh[0])
             return
         overwritten = mutated[:1] if operation in OVERWRITING and mutated and covers_its_storage(mutated[0]) else []
         reads = [value for value in arguments.values() if not any(value is each for each in overwritten)]
-        operands = self._recording.operands(reads)
+        reads = [value if any(value is each for each in mutated) else self._readable(value) for value in reads]
+        operands, leaves = self._recording.operands(reads), self._recording.leaves(reads)
+        seen = self._recording.seen_shapes(leaves)
         outputs = [self._recording.add_version(f"{name}.{i}" if i else name, value) for i, value in enumerate(mutated)]
         outputs += [self._recording.add_tensor(f"{name}.{i}" if i else name, leaf) for i, leaf in fresh.items()]
         if torch_kinds.outputs_beyond_the_first_are_optional(operation):
             self._recording.optional.update(outputs[1:])
         kind, attributes = torch_kinds.kind_and_attributes(operation, arguments)
-        self._recording.add_operator(name, kind, operands, outputs, attributes)
+        if any(not (covers_its_storage(each) and is_in_order(each)) for each in mutated):
+            kind = operation  # it writes a part of its output, or in another order
+        self._recording.add_operator(name, kind, operands, outputs, seen | attributes)
 
     def _folds_by_its_schema(
         self, schema: torch.FunctionSchema, arguments: Arguments, results: list[torch.Tensor]
     ) -> bool:
         """Whether there is nothing new, or the schema lets the results be the argument and they have its bytes."""
         sources = [arguments[each.name] for each in schema.arguments if each.alias_info is not None]
-        may_alias = any(each.alias_info is not None for each in schema.returns) and _is_one_tensor(sources)
+        may_alias = any(each.alias_info is not None for each in schema.returns) and is_one_tensor(sources)
         if results and not (may_alias and all(self._recording.is_same_bytes(sources[0], each) for each in results)):
             return False
         for result in results:
-            self._recording.hold_the_same(sources[0], result)
+            self._recording.hold_the_same(self._readable(sources[0]), result)
+        return True
+
+    def _readable(self, value: Value) -> Value:
+        """The value, or each of a list of values, as its reader wants the elements in memory."""
+        if not self._options.transposes:
+            return value
+        return tree_map(lambda leaf: self._recording.in_order(leaf) if is_map(leaf) else leaf, value)
+
+    def _as_written(self, leaf: Value) -> Value:
+        """A new tensor as its operator writes it: torch gives it the order of its operands, where they are permuted."""
+        if not self._options.transposes or not is_map(leaf) or self._recording.knows(leaf) or leaf.is_contiguous():
+            return leaf
+        return torch.empty(leaf.shape, dtype=leaf.dtype, device="meta")
+
+    def _is_dequantised_weight(self, operation: str, arguments: Arguments, result: object) -> bool:
+        """Whether it is a weight in floating point: kept as the file has it, with its scales beside it."""
+        operands = self._recording.operands(arguments.values())
+        roles = {self._recording.tensors[name].role for name in operands}
+        if torch_kinds.KINDS.get(operation) != "DequantizeLinear" or roles != {Role.PARAMETER}:
+            return False
+        weight = next(value for value in arguments.values() if isinstance(value, torch.Tensor))
+        for leaf in self._recording.leaves([result]):
+            self._recording.hold_the_same(weight, leaf)
+            self._recording.scales[storage_of(leaf)] = operands[1:]
         return True
 
     def _record_attention(self, name: str, arguments: Arguments, result: torch.Tensor) -> None:
@@ -184,62 +225,22 @@ class ExportReplay:
         before: list[str] = []
         for label, kind, values, attributes in steps:
             step = self._recording.unique_name(label)
-            reads = [*before, *self._recording.operands(values)]
+            reads = [*before, *self._recording.operands(self._readable(values))]
             weights = torch.empty(scores, dtype=query.dtype, device="meta")
             before = [self._recording.add_tensor(step, weights)]
             self._recording.add_operator(step, kind, reads, before, attributes)
-        reads = [*before, *self._recording.operands([value])]
+        reads = [*before, *self._recording.operands([self._readable(value)])]
         attributes = {"input_shapes": torch_kinds.shapes(weights, value)}
         self._recording.add_operator(name, "MatMul", reads, [self._recording.add_tensor(name, result)], attributes)
 
     def _note_outputs(self, node: torch.fx.Node) -> None:
-        """What is an input or a parameter, or a view of one, is copied by an Identity, once."""
-        copies: dict[tuple[str, str, int], str] = {}
+        """What is an input or a parameter, or a view of one, is copied by an Identity, once; states come first."""
         specs = self._program.graph_signature.output_specs
-        for spec, result in zip(specs, node.args[0], strict=True):
-            value = self._values.get(result) if isinstance(result, torch.fx.Node) else None
-            if spec.kind is not OutputKind.USER_OUTPUT or not isinstance(value, torch.Tensor):
-                continue
-            tensor = self._recording.operand(value)
-            if self._recording.tensors[tensor].role in (Role.INPUT, Role.PARAMETER):
-                elements = (tensor, slice_label(value), bytes_of(value))
-                if elements not in copies:
-                    copies[elements] = self._recording.add_copy(tensor, _shadow(value))
-                tensor = copies[elements]
-            self._recording.outputs.append((spec.arg.name, tensor))
-
-
-def _readable_name(node: torch.fx.Node, operation: str) -> str:
-    """The path of the module the node runs in, then the operation unless the module is named for it."""
-    stack: Mapping[str, tuple[str, object]] = node.meta.get("nn_module_stack") or {}
-    path, module_type = list(stack.values())[-1] if stack else ("", "")
-    path = path.removeprefix("L['self']").removeprefix(".")
-    type_name = module_type.__name__ if isinstance(module_type, type) else str(module_type).rpartition(".")[2]
-    if path and type_name.lower().startswith(operation.replace("_", "")):
-        return path
-    return f"{path}.{operation}" if path else operation
-
-
-def _by_name(schema: torch.FunctionSchema, args: Sequence[object], kwargs: Mapping[str, object]) -> dict[str, Any]:
-    given = dict(zip((each.name for each in schema.arguments), args, strict=False)) | dict(kwargs)
-    return {each.name: given.get(each.name, each.default_value) for each in schema.arguments}
-
-
-def _is_one_tensor(values: list[object]) -> bool:
-    return len(values) == 1 and isinstance(values[0], torch.Tensor)
-
-
-def _is_dropout_at_inference(target: torch._ops.OpOverload, arguments: Arguments) -> bool:
-    return "dropout" in target._schema.name and arguments.get("train") is False
-
-
-def _shadow(value: torch.Tensor) -> torch.Tensor:
-    return torch.empty_strided(value.shape, value.stride(), dtype=value.dtype, device="meta")
-
-
-def _on_meta(leaf: object) -> object:
-    return torch.device("meta") if isinstance(leaf, torch.device) else leaf
-
-
-def _first_line(error: Exception) -> str:
-    return next(iter(str(error).splitlines()), type(error).__name__)
+        results = [self._values.get(each) if isinstance(each, torch.fx.Node) else None for each in node.args[0]]
+        written = {spec.target: value for spec, value in zip(specs, results, strict=True) if spec.kind in STATES}
+        for name in self._given:
+            if name in self._states:
+                self._recording.add_state(name, self._readable(written.get(name, self._given[name])))
+        for spec, value in zip(specs, results, strict=True):
+            if spec.kind is OutputKind.USER_OUTPUT and isinstance(value, torch.Tensor):
+                self._recording.add_output(spec.arg.name, self._readable(value))

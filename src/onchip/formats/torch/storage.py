@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from math import prod
 from typing import TYPE_CHECKING, TypeAlias
 
@@ -10,6 +11,8 @@ if TYPE_CHECKING:
 
 Extent: TypeAlias = tuple[tuple[int, int], ...]
 """(size, stride) pairs in elements, the smallest stride first."""
+Layout: TypeAlias = tuple[tuple[int, ...], tuple[int, ...], int]
+"""Shape, strides and offset, in elements."""
 
 
 def storage_of(value: torch.Tensor) -> int:
@@ -41,6 +44,25 @@ def slice_label(value: torch.Tensor) -> str:
     if all(stride == 1 for _, stride in extent):
         return f"[{start}:{start + _elements(extent)}]"
     return f"[{start}:{','.join(f'{size}x{stride}' for size, stride in extent)}]"
+
+
+def layout_of(value: torch.Tensor) -> Layout:
+    """What tells views of one storage apart."""
+    return tuple(value.shape), tuple(value.stride()), int(value.storage_offset())
+
+
+def is_in_order(value: torch.Tensor) -> bool:
+    """Whether its elements stand one after the other as in memory; of a part of a storage, none of them twice."""
+    strides = [stride for stride, size in zip(value.stride(), value.shape, strict=True) if size > 1]
+    moving = [stride for stride in strides if stride > 0]
+    is_descending = all(before > after for before, after in pairwise(moving))
+    return is_descending and (len(moving) == len(strides) or covers_its_storage(value))
+
+
+def permutation_of(value: torch.Tensor) -> tuple[int, ...]:
+    """By axis of the value its place among the axes in memory: the permutation with which a Transpose makes it."""
+    in_memory = sorted(range(value.dim()), key=lambda axis: -value.stride(axis))
+    return tuple(in_memory.index(axis) for axis in range(value.dim()))
 
 
 def _extent(value: torch.Tensor) -> Extent:

@@ -1,0 +1,92 @@
+"""An exported program -> raw Graph: symbols closed, states as inputs and outputs, operators that nobody needs gone."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import torch
+
+from onchip.answer.bindings import Bindings
+from onchip.errors import InputError, OpenDimensionsError
+from onchip.formats.states import NEXT
+from onchip.formats.torch.recording import Recording
+from onchip.formats.torch.replay import STATES, ExportReplay, ReplayOptions
+from onchip.formats.torch.symbols import OpenShapes, Sizes
+from onchip.ir.graph import Graph
+from onchip.ir.operator import Operator
+from onchip.ir.tensor import Role
+
+_GREATEST_VISITS = 20_000
+"""Nodes visited while sizes are tried; the first sizes are tried whatever the program."""
+
+
+def graph_of_program(
+    program: torch.export.ExportedProgram, name: str, bindings: Bindings, options: ReplayOptions
+) -> Graph:
+    """The raw graph; raises UsageError for bindings that are not the program's, OpenDimensionsError and GraphError."""
+    shapes = OpenShapes.of(program)
+    sizes = shapes.sizes(bindings)
+    still_open = shapes.open_dimensions(sizes)
+    if still_open:
+        suggested = _sizes_that_do(program, shapes, sizes, options)
+        dims = {symbol: suggested[symbol] for symbol in shapes.symbols if symbol not in sizes}
+        raise OpenDimensionsError(still_open, replace(bindings, dims={**bindings.dims, **dims}).options)
+    return _graph(name, _recorded(program, replace(options, sizes=sizes)))
+
+
+def _sizes_that_do(
+    program: torch.export.ExportedProgram, shapes: OpenShapes, sizes: Sizes, options: ReplayOptions
+) -> Sizes:
+    """Sizes for all symbols with which the program was seen to run; the first that were tried, if with none."""
+    candidates = list(shapes.candidates(sizes))
+    for candidate in candidates[: max(1, _GREATEST_VISITS // max(1, len(program.graph.nodes)))]:
+        try:
+            _recorded(program, replace(options, sizes=candidate))
+        except InputError:
+            continue
+        return candidate
+    return candidates[0]
+
+
+def _recorded(program: torch.export.ExportedProgram, options: ReplayOptions) -> Recording:
+    """What a run of the program records; what it writes in place is known after the first only."""
+    states = frozenset(one.target for one in program.graph_signature.output_specs if one.kind in STATES)
+    replay = ExportReplay(program, options, states)
+    recording = replay.recording()
+    if replay.written_in_place <= states:
+        return recording
+    return ExportReplay(program, options, states | replay.written_in_place).recording()
+
+
+def _graph(name: str, recording: Recording) -> Graph:
+    operators = _needed_operators(recording)
+    used = {tensor for operator in operators for tensor in (*operator.reads, *operator.outputs)}
+    tensors = {
+        tensor.name: tensor for tensor in recording.tensors.values() if tensor.name in used or tensor.role is Role.INPUT
+    }
+    for _, tensor_name in recording.states:
+        tensors[tensor_name] = replace(tensors[tensor_name], role=Role.OUTPUT)
+    for output_name, tensor_name in recording.outputs:
+        tensor = tensors[tensor_name]
+        aliases = (*tensor.aliases, recording.unique_name(output_name)) if tensor.role is Role.OUTPUT else ()
+        tensors[tensor_name] = replace(tensor, role=Role.OUTPUT, aliases=aliases)
+    new = {tensor: recording.unique_name(f"{state}{NEXT}") for state, tensor in recording.states}
+    named = tuple(replace(tensor, name=new.get(tensor.name, tensor.name)) for tensor in tensors.values())
+    return Graph(name, named, tuple(_with_names(operator, new) for operator in operators))
+
+
+def _with_names(operator: Operator, new: dict[str, str]) -> Operator:
+    inputs, outputs = (tuple(new.get(one, one) for one in names) for names in (operator.inputs, operator.outputs))
+    return replace(operator, inputs=inputs, outputs=outputs)
+
+
+def _needed_operators(recording: Recording) -> list[Operator]:
+    needed = {tensor for _, tensor in (*recording.states, *recording.outputs)}
+    operators: list[Operator] = []
+    for operator in reversed(recording.operators):
+        if needed.isdisjoint(operator.outputs):
+            continue
+        needed.update(operator.reads)
+        written = tuple(output for output in operator.outputs if output in needed or output not in recording.optional)
+        operators.append(replace(operator, outputs=written))
+    return operators[::-1]

@@ -1,0 +1,336 @@
+"""`.pt2` files: what is read, what is asked for, and that nothing in them is run."""
+
+from __future__ import annotations
+
+import io
+import pickle
+import sys
+import warnings
+import zipfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, TypeAlias
+
+import pytest
+
+from onchip.answer.bindings import Bindings
+from onchip.answer.document import Granularity, Reading
+from onchip.app.networks import read_network
+from onchip.errors import InputError, NetworkWarning, OpenDimensionsError, UsageError
+from onchip.formats.torch.export import graph_from_torch
+from onchip.formats.torch.model import read_torch
+from onchip.ir.graph import Graph
+from onchip.ir.operator import SEEN_SHAPES
+from onchip.ir.tensor import Role
+
+torch = pytest.importorskip("torch", reason="torch is not installed (extra `torch`)")
+
+Value: TypeAlias = Any
+"""A torch tensor, module or program."""
+Module: Value = torch.nn.Module
+
+
+class Small(Module):  # type: ignore[misc]
+    def __init__(self) -> None:
+        super().__init__()
+        self.conv, self.norm, self.head = torch.nn.Conv2d(3, 8, 3), torch.nn.BatchNorm2d(8), torch.nn.Linear(8, 4)
+
+    def forward(self, x: Value) -> Value:
+        return self.head(torch.relu(self.norm(self.conv(x))).mean((2, 3)))
+
+
+class Cached(Module):  # type: ignore[misc]
+    def __init__(self) -> None:
+        super().__init__()
+        self.register_buffer("keys", torch.zeros(1, 16, 8))
+        self.query = torch.nn.Linear(8, 8)
+
+    def forward(self, x: Value, at: Value) -> Value:
+        self.keys.index_copy_(1, at, self.query(x))
+        return torch.softmax(x @ self.keys.transpose(1, 2), -1)
+
+
+def saved(path: Path, module: Value, *inputs: Value, **options: Value) -> Value:
+    """The program of a module, which is written to the file, too."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        program = torch.export.export(module.eval(), inputs, **options)
+        torch.export.save(program, path)
+    return program
+
+
+def dynamic_file(path: Path) -> Path:
+    dims = {"x": {0: torch.export.Dim("batch"), 2: 2 * torch.export.Dim("half", min=2, max=64)}}
+    saved(path, Small(), torch.zeros(2, 3, 16, 16), dynamic_shapes=dims)
+    return path
+
+
+def told(graph: Graph) -> list[tuple[str, tuple[str, ...], tuple[str, ...]]]:
+    return [(operator.kind, operator.inputs, operator.outputs) for operator in graph.operators]
+
+
+def roles(graph: Graph, role: Role) -> list[tuple[str, tuple[int, ...] | None]]:
+    return [(tensor.name, tensor.shape) for tensor in graph.with_role(role)]
+
+
+def test_a_file_gives_the_graph_of_its_program(tmp_path: Path) -> None:
+    program = saved(tmp_path / "small.pt2", Small(), torch.zeros(1, 3, 8, 8))
+    assert read_torch(tmp_path / "small.pt2") == graph_from_torch(program, (), "small")
+
+
+def test_tied_weights_of_a_file_are_one(tmp_path: Path) -> None:
+    first, second = torch.nn.Linear(8, 8, bias=False), torch.nn.Linear(8, 8, bias=False)
+    second.weight = first.weight
+    saved(tmp_path / "tied.pt2", torch.nn.Sequential(first, second), torch.zeros(1, 8))
+    graph = read_torch(tmp_path / "tied.pt2")
+    assert [operator.parameters for operator in graph.operators] == [("0.weight",), ("0.weight",)]
+
+
+def test_open_dimensions_are_asked_for_at_once_and_what_is_suggested_reads_it(tmp_path: Path) -> None:
+    path = dynamic_file(tmp_path / "dynamic.pt2")
+    with pytest.raises(OpenDimensionsError) as raised:
+        read_torch(path)
+    assert [(one.input, one.axis) for one in raised.value.open_dimensions] == [("x", 0), ("x", 2)]
+    words = raised.value.options.split()
+    dims = {word.partition("=")[0]: int(word.partition("=")[2]) for word in words if "=" in word}
+    graph = read_torch(path, Bindings(dims))
+    shape = graph.tensor["x"].shape
+    assert shape is not None
+    assert (shape[0], shape[1], shape[3]) == (1, 3, 16)
+    assert shape[2] == 2 * dims[str(raised.value.open_dimensions[1].symbol)]
+
+
+def test_a_shape_closes_symbols_that_it_follows_from(tmp_path: Path) -> None:
+    graph = read_torch(dynamic_file(tmp_path / "dynamic.pt2"), Bindings(shapes={"x": (3, 3, 18, 16)}))
+    assert graph.tensor["x"].shape == (3, 3, 18, 16)
+    assert graph.tensor["conv"].shape == (3, 8, 16, 14)
+
+
+@pytest.mark.parametrize(
+    ("bindings", "line"),
+    [
+        (Bindings(shapes={"x": (3, 3, 17, 16)}), "axis 2 is .* 17 is not"),
+        (Bindings(shapes={"x": (3, 4, 16, 16)}), "--shape x: axis 1 is 3 in the file; expected 3, not 4"),
+        (Bindings(shapes={"x": (3, 3, 16)}), "expected 4 sizes of at least 1"),
+        (Bindings(shapes={"x": (3, 3, 300, 16)}), "is 150; expected 2 to 64"),
+        (Bindings(shapes={"y": (1,)}), "no network input has this name; expected 'x'"),
+        (Bindings({"q": 1}), "--dim q: no input has this symbol; expected 's"),
+        (Bindings(values={"x": (1,)}), "--value: an exported program has no inputs of one value"),
+    ],
+)
+def test_sizes_that_cannot_be_are_refused(tmp_path: Path, bindings: Bindings, line: str) -> None:
+    with pytest.raises(UsageError, match=line):
+        read_torch(dynamic_file(tmp_path / "dynamic.pt2"), bindings)
+
+
+def test_a_symbol_has_one_size_wherever_it_stands(tmp_path: Path) -> None:
+    batch = torch.export.Dim("batch")
+    add = torch.nn.Module()
+    add.forward = lambda x, y: x + y
+    saved(
+        tmp_path / "a.pt2", add, torch.zeros(4, 8), torch.zeros(4, 8), dynamic_shapes={"x": {0: batch}, "y": {0: batch}}
+    )
+    with pytest.raises(UsageError, match=r"--shape y: axis 0 is 3 with s\d+ = 3; expected 3, not 2"):
+        read_torch(tmp_path / "a.pt2", Bindings(shapes={"x": (3, 8), "y": (2, 8)}))
+
+
+@pytest.mark.parametrize("is_functional", [False, True])
+def test_a_buffer_that_is_written_is_a_state(tmp_path: Path, is_functional: bool) -> None:
+    program = saved(tmp_path / "cached.pt2", Cached(), torch.zeros(1, 1, 8), torch.zeros(1, dtype=torch.int64))
+    if is_functional:
+        torch.export.save(program.run_decompositions({}), tmp_path / "cached.pt2")
+    with pytest.warns(NetworkWarning, match="tensor 'keys': kept from one inference to the next"):
+        graph = read_torch(tmp_path / "cached.pt2")
+    assert roles(graph, Role.INPUT) == [("keys", (1, 16, 8)), ("x", (1, 1, 8)), ("at", (1,))]
+    assert ("keys@next", (1, 16, 8)) in roles(graph, Role.OUTPUT)
+    assert ("index_copy", ("keys", "at", "query"), ("keys@next",)) in told(graph)
+    assert ("Transpose", ("keys@next",), ("index_copy.transpose",)) in told(graph)
+
+
+def test_a_state_that_becomes_an_input_is_copied() -> None:
+    class Delayed(Module):  # type: ignore[misc]
+        def __init__(self) -> None:
+            super().__init__()
+            self.register_buffer("last", torch.zeros(4))
+
+        def forward(self, x: Value) -> Value:
+            difference = x - self.last
+            self.last.copy_(x)
+            return difference
+
+    program = torch.export.export(Delayed().eval(), (torch.zeros(4),)).run_decompositions({})
+    graph = graph_from_torch(program, (), "delayed")
+    written = next(operator for operator in graph.operators if "last@next" in operator.outputs)
+    assert written.inputs == ("x",)
+    assert graph.tensor["last@next"].role is Role.OUTPUT
+    assert graph.tensor["last"].role is Role.INPUT
+
+
+def quantised(x: Value, scale: float = 0.1) -> Value:
+    integers = torch.ops.quantized_decomposed.quantize_per_tensor(x, scale, 0, -128, 127, torch.int8)
+    return torch.ops.quantized_decomposed.dequantize_per_tensor(integers, scale, 0, -128, 127, torch.int8)
+
+
+class QuantisedNetwork(Module):  # type: ignore[misc]
+    """As pt2e leaves a network: what stands between a dequantisation and a quantisation runs over integers."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.register_buffer("weight", torch.ones(8, 8, 3, 3, dtype=torch.int8))
+        self.register_buffer("scales", torch.ones(8))
+        self.register_buffer("zeros", torch.zeros(8, dtype=torch.int64))
+
+    def forward(self, x: Value) -> Value:
+        stated = self.weight, self.scales, self.zeros, 0, -128, 127, torch.int8
+        weight = torch.ops.quantized_decomposed.dequantize_per_channel(*stated)
+        first = quantised(torch.relu(torch.nn.functional.conv2d(quantised(x), weight, padding=1)))
+        return quantised(first + quantised(torch.nn.functional.conv2d(first, weight, padding=1)))
+
+
+@pytest.fixture
+def quantised_file(tmp_path: Path) -> Path:
+    import torch.ao.quantization.fx._decomposed
+
+    saved(tmp_path / "quantised.pt2", QuantisedNetwork(), torch.zeros(1, 8, 4, 4))
+    return tmp_path / "quantised.pt2"
+
+
+def test_a_quantised_program_runs_over_integers(quantised_file: Path) -> None:
+    graph = read_network(str(quantised_file))
+    assert [operator.kind for operator in graph.operators] == [
+        "QuantizeLinear",
+        "Conv",
+        "Conv",
+        "Add",
+        "DequantizeLinear",
+    ]
+    assert {tensor.bits for tensor in graph.with_role(Role.ACTIVATION)} == {8}
+    assert graph.operators[1].parameters == ("weight", "scales", "zeros")
+    assert graph.tensor["weight"].size_bytes == 8 * 8 * 9
+
+
+def test_raw_a_quantised_program_is_as_it_is_written(quantised_file: Path) -> None:
+    graph = read_network(str(quantised_file), Reading(granularity=Granularity.RAW))
+    kinds = [operator.kind for operator in graph.operators]
+    assert kinds.count("QuantizeLinear") == kinds.count("DequantizeLinear") == 4
+    assert {tensor.bits for tensor in graph.with_role(Role.ACTIVATION)} == {8, 32}
+
+
+def permuted(forward: Callable[[Value], Value], shape: tuple[int, ...]) -> Graph:
+    module = torch.nn.Module()
+    module.forward = forward
+    return graph_from_torch(torch.export.export(module, (torch.zeros(shape),)), (), "permuted", transposes=True)
+
+
+def test_a_permuted_map_that_is_read_is_made_by_a_transpose_once() -> None:
+    graph = permuted(lambda x: torch.relu(x).t() * 2 + torch.relu(x).t(), (2, 8))
+    assert [operator.kind for operator in graph.operators] == ["Relu", "Transpose", "Mul", "Relu", "Transpose", "Add"]
+    graph = permuted(lambda x: (lambda y: y.t() * y.t())(torch.relu(x)), (2, 8))
+    assert [operator.kind for operator in graph.operators] == ["Relu", "Transpose", "Mul"]
+    assert graph.operators[1].attributes == {"perm": [1, 0]}
+    assert graph.tensor["relu.transpose"].shape == (8, 2)
+
+
+def test_the_permutation_is_of_the_view_that_is_permuted() -> None:
+    graph = permuted(lambda x: torch.relu(x).view(2, 4, 3).permute(2, 0, 1).contiguous().view(6, 4) + 1, (8, 3))
+    transpose = graph.operators[1]
+    assert transpose.attributes == {"perm": [2, 0, 1], SEEN_SHAPES: [[2, 4, 3]]}
+    assert graph.tensor[transpose.outputs[0]].shape == (3, 2, 4)
+    assert graph.operators[2].attributes[SEEN_SHAPES] == [[6, 4]]
+
+
+def test_what_takes_a_part_and_permutes_it_has_no_kind_of_onnx() -> None:
+    graph = permuted(lambda x: torch.relu(x)[:, :4].t() + 1, (2, 8))
+    assert [operator.kind for operator in graph.operators] == ["Relu", "contiguous", "Add"]
+    assert graph.tensor["relu.transpose"].shape == (4, 2)
+
+
+def test_a_map_whose_part_is_written_is_no_operator_element_by_element() -> None:
+    def forward(x: Value) -> Value:
+        y = x * 2
+        y[0].add_(1)
+        return y * 3
+
+    graph = permuted(forward, (2, 8))
+    assert [operator.kind for operator in graph.operators] == ["Mul", "add", "Mul"]
+
+
+def test_without_torch_one_line_names_the_extra(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    saved(tmp_path / "small.pt2", Small(), torch.zeros(1, 3, 8, 8))
+    for name in ("archive", "program", "replay"):
+        monkeypatch.delitem(sys.modules, f"onchip.formats.torch.{name}", raising=False)
+    monkeypatch.setitem(sys.modules, "torch", None)
+    with pytest.raises(UsageError, match=r"small.pt2: PyTorch is not installed.*pip install 'onchip\[torch\]'"):
+        read_torch(tmp_path / "small.pt2")
+
+
+class Trap:
+    """What would make a file, were it unpickled."""
+
+    def __init__(self, made: Path) -> None:
+        self.made = made
+
+    def __reduce__(self) -> tuple[object, tuple[object, ...]]:
+        return Path.touch, (self.made,)
+
+
+def changed(source: Path, target: Path, change: Callable[[str, bytes], bytes]) -> Path:
+    with zipfile.ZipFile(source) as old, zipfile.ZipFile(target, "w") as new:
+        for name in old.namelist():
+            new.writestr(name.replace(source.stem, target.stem, 1), change(name, old.read(name)))
+    return target
+
+
+def test_nothing_is_unpickled(tmp_path: Path) -> None:
+    saved(tmp_path / "small.pt2", Small(), torch.zeros(1, 3, 8, 8))
+    trap = pickle.dumps(Trap(tmp_path / "made"))
+
+    def with_trap(name: str, content: bytes) -> bytes:
+        return trap if "sample_inputs" in name or name.rpartition("/")[2].startswith("weight_") else content
+
+    path = changed(tmp_path / "small.pt2", tmp_path / "trapped.pt2", with_trap)
+    assert len(read_torch(path).operators) == len(read_torch(tmp_path / "small.pt2").operators)
+    assert not (tmp_path / "made").exists()
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "line"),
+    [
+        (
+            "torch.ops.aten.relu.default",
+            "torch.serialization.os.abort",
+            "a node of it runs 'torch.serialization.os.abort'",
+        ),
+        ("torch.ops.aten.relu.default", "torch.ops.load_library", "a node of it runs 'torch.ops.load_library'"),
+        ("torch.ops.aten.relu.default", "_operator.call", "not an allowed operator"),
+        ("torch.ops.aten.relu.default", "torch.ops.no.such", "torch.ops.no.such"),
+        ('{"name": "x"}', '{"name": "x=print()"}', r"a name in it is 'x=print\(\)'"),
+        ("Symbol('", "Symbol(print() or '", "a size in it is"),
+        ("Mul(Integer(2)", "Pow(Integer(9999999)", "a size in it is"),
+    ],
+)
+def test_a_file_that_would_run_something_is_refused(tmp_path: Path, old: str, new: str, line: str) -> None:
+    path = dynamic_file(tmp_path / "small.pt2")
+
+    def with_other(name: str, content: bytes) -> bytes:
+        return content.replace(old.encode(), new.encode()) if name.endswith("model.json") else content
+
+    with pytest.raises(InputError, match=f"^[^\\n]*{line}[^\\n]*$"):
+        read_torch(changed(path, tmp_path / "other.pt2", with_other), Bindings(shapes={"x": (2, 3, 16, 16)}))
+
+
+def test_a_file_that_is_none_is_refused_in_one_line(tmp_path: Path) -> None:
+    saved(tmp_path / "small.pt2", Small(), torch.zeros(1, 3, 8, 8))
+    whole = (tmp_path / "small.pt2").read_bytes()
+    empty = io.BytesIO()
+    zipfile.ZipFile(empty, "w").close()
+    old = io.BytesIO()
+    with zipfile.ZipFile(old, "w") as archive:
+        archive.writestr("serialized_exported_program.json", "{}")
+    contents = {b"": "damaged", whole[:2000]: "damaged", b"x" * 1000: "damaged", empty.getvalue(): "holds 0 exported"}
+    for content, line in {**contents, old.getvalue(): "saved by a torch before 2.8"}.items():
+        (tmp_path / "bad.pt2").write_bytes(content)
+        with pytest.raises(InputError, match=f"^[^\\n]*bad.pt2: [^\\n]*{line}[^\\n]*$"):
+            read_torch(tmp_path / "bad.pt2")
+    with pytest.raises(InputError, match="No such file"):
+        read_torch(tmp_path / "absent.pt2")
