@@ -5,6 +5,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from onchip.answer.document import Granularity, Reading
+from onchip.app.networks import read_network
 from onchip.errors import NetworkWarning, UsageError
 from onchip.formats.tflite.model import read_tflite
 from onchip.ir.graph import Graph
@@ -169,6 +171,21 @@ def test_a_dequantised_constant_stays_as_it_is_stored(tmp_path: Path) -> None:
     assert [each.kind for each in graph.operators] == ["Conv"]
     assert (graph.tensor["h"].shape, graph.tensor["h"].size_bytes) == ((5, 3, 1, 1), 30)
     assert "w" not in graph.tensor
+
+
+def test_between_dequantisation_and_quantisation_an_operator_runs_over_integers(tmp_path: Path) -> None:
+    integers = [TfliteTensor(name, [1, 8], "INT8", scale=0.1) for name in "xy"]
+    operators = [
+        TfliteOperator("DEQUANTIZE", "x", "a"),
+        TfliteOperator("ADD", "aa", "b"),
+        TfliteOperator("QUANTIZE", "b", "y"),
+    ]
+    tensors = [*integers, tensor("a", 1, 8), tensor("b", 1, 8)]
+    path = network(tensors, operators, "x", "y").write(tmp_path / "quantised.tflite")
+    (operator,) = read_network(str(path)).operators
+    assert (operator.kind, operator.inputs, operator.outputs) == ("Add", ("x", "x"), ("y",))
+    raw = read_network(str(path), Reading(granularity=Granularity.RAW))
+    assert [one.kind for one in raw.operators] == ["DequantizeLinear", "Add", "QuantizeLinear"]
 
 
 def test_what_is_computed_from_constants_alone_is_a_constant(tmp_path: Path) -> None:

@@ -56,6 +56,20 @@ def test_models_of_tflite_micro_run_with_equal_values(path: Path, granularity: G
     assert execution.relative_difference == 0
 
 
+def test_an_operator_over_integers_has_the_values_of_the_three_that_the_file_has(tmp_path: Path) -> None:
+    integers = [TfliteTensor(name, [1, 8], "INT8", scale=0.1) for name in "xzy"]
+    operators = [
+        TfliteOperator("QUANTIZE", "x", "z"),
+        TfliteOperator("DEQUANTIZE", "z", "a"),
+        TfliteOperator("ADD", "aa", "b"),
+        TfliteOperator("QUANTIZE", "b", "y"),
+    ]
+    model = network([*integers, tensor("a", 1, 8), tensor("b", 1, 8)], operators, "x", "y")
+    execution = executed(model.write(tmp_path / "quantised.tflite"), tmp_path)
+    assert execution.is_right
+    assert execution.relative_difference == 0
+
+
 @pytest.mark.parametrize("count", list(Count))
 def test_every_operator_computes_what_the_interpreter_does(count: Count, tmp_path: Path) -> None:
     path = a_network_of_many_kinds().write(tmp_path / "m.tflite")

@@ -39,6 +39,8 @@ ELEMENTWISE: Final = {
     "SIN": "Sin",
     "COS": "Cos",
     "CAST": "Cast",
+    "QUANTIZE": "QuantizeLinear",
+    "DEQUANTIZE": "DequantizeLinear",
     "EQUAL": "Equal",
     "GREATER": "Greater",
     "GREATER_EQUAL": "GreaterOrEqual",

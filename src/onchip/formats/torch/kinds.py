@@ -25,9 +25,6 @@ KINDS: Mapping[str, str] = {
     "clone": "Identity",
     "cos": "Cos",
     "cumsum": "CumSum",
-    "dequantize_affine": "DequantizeLinear",
-    "dequantize_per_channel": "DequantizeLinear",
-    "dequantize_per_tensor": "DequantizeLinear",
     "div": "Div",
     "einsum": "Einsum",
     "embedding": "Gather",
@@ -51,9 +48,6 @@ KINDS: Mapping[str, str] = {
     "pixel_unshuffle": "SpaceToDepth",
     "pow": "Pow",
     "prelu": "PRelu",
-    "quantize_affine": "QuantizeLinear",
-    "quantize_per_channel": "QuantizeLinear",
-    "quantize_per_tensor": "QuantizeLinear",
     "relu": "Relu",
     "relu6": "Clip",
     "repeat": "Tile",
@@ -98,6 +92,11 @@ OUTPUTS_BEYOND_THE_FIRST_ARE_OPTIONAL = frozenset(
 )
 
 
+def is_dequantisation(name: str) -> bool:
+    """Whether the operator makes floating point of integers, by a scale or by many."""
+    return name in _SCALED and _SCALED[name] == "DequantizeLinear"
+
+
 def is_attention(name: str) -> bool:
     """Whether the operator is scaled-dot-product attention, in any of ATen's variants."""
     return name == "scaled_dot_product_attention" or name.startswith("_scaled_dot_product")
@@ -125,6 +124,15 @@ def shapes(*values: torch.Tensor) -> list[AttributeValue]:
 def _attention(arguments: Arguments) -> tuple[str, Attributes]:
     operands = [arguments[name] for name in ("query", "key", "value")]
     return "Attention", {"input_shapes": shapes(*operands), "is_causal": int(bool(arguments.get("is_causal")))}
+
+
+def _scaled(kind: str) -> Callable[[Arguments], tuple[str, Attributes]]:
+    """A scale of its own for each element of an axis, or one for all, which nothing has to be said of."""
+
+    def describe(arguments: Arguments) -> tuple[str, Attributes]:
+        return kind, {"axis": int(arguments["axis"])} if "axis" in arguments else {}
+
+    return describe
 
 
 def _matrix_product(kind: str, left: str, right: str) -> Callable[[Arguments], tuple[str, Attributes]]:
@@ -253,11 +261,17 @@ def _on_both_sides(pads: list[int]) -> list[AttributeValue]:
     return [*pads, *pads]
 
 
+_SCALED: Mapping[str, str] = {
+    f"{verb}_{how}": f"{verb.capitalize()}Linear"
+    for verb in ("quantize", "dequantize")
+    for how in ("per_tensor", "per_channel", "affine")
+}
 _DESCRIBERS: Mapping[str, Callable[[Arguments], tuple[str, Attributes]]] = {
     "_log_softmax": _activation("LogSoftmax", axis="dim"),
     "_native_batch_norm_legit": _batch_normalization,
     "_native_batch_norm_legit_no_training": _batch_normalization,
     "_softmax": _activation("Softmax", axis="dim"),
+    **{name: _scaled(kind) for name, kind in _SCALED.items()},
     "addmm": _matrix_product("Gemm", "mat1", "mat2"),
     "adaptive_avg_pool1d": _adaptive_pool("AveragePool", 1),
     "adaptive_avg_pool2d": _adaptive_pool("AveragePool", 2),

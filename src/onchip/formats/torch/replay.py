@@ -203,7 +203,7 @@ class ExportReplay:
         """Whether it is a weight in floating point: kept as the file has it, with its scales beside it."""
         operands = self._recording.operands(arguments.values())
         roles = {self._recording.tensors[name].role for name in operands}
-        if torch_kinds.KINDS.get(operation) != "DequantizeLinear" or roles != {Role.PARAMETER}:
+        if not torch_kinds.is_dequantisation(operation) or roles != {Role.PARAMETER}:
             return False
         weight = next(value for value in arguments.values() if isinstance(value, torch.Tensor))
         for leaf in self._recording.leaves([result]):
