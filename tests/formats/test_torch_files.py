@@ -5,7 +5,6 @@ from __future__ import annotations
 import io
 import pickle
 import sys
-import warnings
 import zipfile
 from collections.abc import Callable
 from pathlib import Path
@@ -24,45 +23,13 @@ from onchip.ir.operator import SEEN_SHAPES
 from onchip.ir.tensor import Role
 
 torch = pytest.importorskip("torch", reason="torch is not installed (extra `torch`)")
+programs = pytest.importorskip("support.small_programs")
+Small, Cached, QuantisedNetwork = programs.Small, programs.Cached, programs.QuantisedNetwork
+saved, dynamic_file = programs.saved, programs.dynamic_file
 
 Value: TypeAlias = Any
 """A torch tensor, module or program."""
 Module: Value = torch.nn.Module
-
-
-class Small(Module):  # type: ignore[misc]
-    def __init__(self) -> None:
-        super().__init__()
-        self.conv, self.norm, self.head = torch.nn.Conv2d(3, 8, 3), torch.nn.BatchNorm2d(8), torch.nn.Linear(8, 4)
-
-    def forward(self, x: Value) -> Value:
-        return self.head(torch.relu(self.norm(self.conv(x))).mean((2, 3)))
-
-
-class Cached(Module):  # type: ignore[misc]
-    def __init__(self) -> None:
-        super().__init__()
-        self.register_buffer("keys", torch.zeros(1, 16, 8))
-        self.query = torch.nn.Linear(8, 8)
-
-    def forward(self, x: Value, at: Value) -> Value:
-        self.keys.index_copy_(1, at, self.query(x))
-        return torch.softmax(x @ self.keys.transpose(1, 2), -1)
-
-
-def saved(path: Path, module: Value, *inputs: Value, **options: Value) -> Value:
-    """The program of a module, which is written to the file, too."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        program = torch.export.export(module.eval(), inputs, **options)
-        torch.export.save(program, path)
-    return program
-
-
-def dynamic_file(path: Path) -> Path:
-    dims = {"x": {0: torch.export.Dim("batch"), 2: 2 * torch.export.Dim("half", min=2, max=64)}}
-    saved(path, Small(), torch.zeros(2, 3, 16, 16), dynamic_shapes=dims)
-    return path
 
 
 def told(graph: Graph) -> list[tuple[str, tuple[str, ...], tuple[str, ...]]]:
@@ -166,31 +133,8 @@ def test_a_state_that_becomes_an_input_is_copied() -> None:
     assert graph.tensor["last"].role is Role.INPUT
 
 
-def quantised(x: Value, scale: float = 0.1) -> Value:
-    integers = torch.ops.quantized_decomposed.quantize_per_tensor(x, scale, 0, -128, 127, torch.int8)
-    return torch.ops.quantized_decomposed.dequantize_per_tensor(integers, scale, 0, -128, 127, torch.int8)
-
-
-class QuantisedNetwork(Module):  # type: ignore[misc]
-    """As pt2e leaves a network: what stands between a dequantisation and a quantisation runs over integers."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.register_buffer("weight", torch.ones(8, 8, 3, 3, dtype=torch.int8))
-        self.register_buffer("scales", torch.ones(8))
-        self.register_buffer("zeros", torch.zeros(8, dtype=torch.int64))
-
-    def forward(self, x: Value) -> Value:
-        stated = self.weight, self.scales, self.zeros, 0, -128, 127, torch.int8
-        weight = torch.ops.quantized_decomposed.dequantize_per_channel(*stated)
-        first = quantised(torch.relu(torch.nn.functional.conv2d(quantised(x), weight, padding=1)))
-        return quantised(first + quantised(torch.nn.functional.conv2d(first, weight, padding=1)))
-
-
 @pytest.fixture
 def quantised_file(tmp_path: Path) -> Path:
-    import torch.ao.quantization.fx._decomposed
-
     saved(tmp_path / "quantised.pt2", QuantisedNetwork(), torch.zeros(1, 8, 4, 4))
     return tmp_path / "quantised.pt2"
 
