@@ -73,9 +73,9 @@ format: $(VENV)/.installed-test
 	$(BIN)/ruff check --fix $(SOURCES)
 	$(BIN)/clang-format -i $(filter %pp,$(NATIVE))
 
-# Models that nobody here wrote, through every verb; those in wheels are fetched into `corpus`.
-corpus: $(VENV)/.installed-test
-	$(BIN)/python benchmarks/corpus.py --folder corpus --json corpus/corpus.json
+# Models that nobody here wrote, through every verb; fetched into `corpus`, or made there in an environment of its own.
+corpus: extras
+	$(BIN)/python benchmarks/corpus.py --folder corpus --json corpus/corpus.json --page docs/corpus.md
 
 # Minutes: the main job, COSMA's human-designed and NAS networks, packing.
 bench: $(VENV)/.installed

@@ -1,10 +1,12 @@
 """What becomes of models that nobody here wrote: read, planned, run, mapped, fused, split, scheduled.
 
-    python benchmarks/corpus.py [--folder FOLDER] [--only NAME ...] [--seconds 30] [--json FILE]
+    python benchmarks/corpus.py [--folder FOLDER] [--only NAME ...] [--again NAME ...] [--seconds 30] [--without-levels]
+                                [--json FILE] [--page docs/corpus.md]
 
 Each model goes through the commands that a user would type, each a process of its own: `info`, once more with what its
 one error asks for; `plan` at M_R, `check`, `run`; `map`, `fuse`, `plan --split auto` at 256 KiB, `schedule` on two
-accelerators. What is refused stands in the row with its line. Models in wheels are fetched into FOLDER, once.
+accelerators. What is refused stands in the row with its line. Models in wheels are fetched into FOLDER, once; what has
+a row in FILE is not measured again, but for levels that it lacks.
 """
 
 from __future__ import annotations
@@ -15,13 +17,14 @@ import shlex
 import subprocess
 import sys
 import time
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Final
 
 from corpus_models import CorpusModel, corpus
+from corpus_rows import CorpusRow, page, read_rows, summary, write_rows
 
 SPLIT_AT: Final = "256KiB"
 FUSED_ON: Final = "meta-prototype-df"
@@ -51,27 +54,6 @@ class Ended:
         return str(self.found.get("error") or f"exit {self.code}")
 
 
-@dataclass(slots=True)
-class CorpusRow:
-    """One model; a column is `ok`, empty where it was not come to, or why not."""
-
-    name: str
-    source: str
-    questions: int = 0
-    read: str = ""
-    operators: int | None = None
-    map_bytes: int | None = None
-    required_bytes: int | None = None
-    plan: str = ""
-    status: str = ""
-    gap: float | None = None
-    seconds: float | None = None
-    check: str = ""
-    run: str = ""
-    relative_difference: float | None = None
-    levels: dict[str, str] = field(default_factory=dict)
-
-
 def command(arguments: Sequence[str], seconds: float = GRACE_SECONDS) -> Ended:
     """Run one command of onchip."""
     began = time.perf_counter()
@@ -88,21 +70,27 @@ def command(arguments: Sequence[str], seconds: float = GRACE_SECONDS) -> Ended:
 
 
 def row_of(model: CorpusModel, seconds: float, folder: Path) -> CorpusRow:
-    """Go through the commands one after the other."""
-    row, path = CorpusRow(model.name, model.source), str(model.path)
-    asked: tuple[str, ...] = ()
+    """Go through the commands one after the other, but for those of the levels."""
+    row, path = CorpusRow(model.name, model.source, model.licence), str(model.path)
     said = command(("info", path))
     if "command" in said.found:
-        row.questions, asked = 1, bindings_in(str(said.found["command"]))
-        said = command(("info", path, *asked))
+        row.asked = list(bindings_in(str(said.found["command"])))
+        said = command(("info", path, *row.asked))
     row.read = said.word
     if said.code != 0:
         return row
     row.operators = _integer(said.found.get("operators"))
     row.required_bytes = _integer(said.found.get("required_bytes"))
-    _plan(row, (path, *asked), seconds, folder)
-    _levels(row, (path, *asked))
+    row.map_bytes = _bytes_of_maps(said.found.get("tensors"))
+    _plan(row, (path, *row.asked), seconds, folder)
     return row
+
+
+def _bytes_of_maps(tensors: object) -> int | None:
+    """All tensors but the parameters."""
+    if not isinstance(tensors, dict):
+        return None
+    return sum(int(told["bytes"]) for role, told in tensors.items() if role != "parameter")
 
 
 def bindings_in(suggested: str) -> tuple[str, ...]:
@@ -123,7 +111,8 @@ def _plan(row: CorpusRow, network: Sequence[str], seconds: float, folder: Path) 
     row.check = command(("check", file, network[0])).word
     ran = command(("run", file, network[0]))
     row.run = ran.word
-    difference = ran.found.get("relative_difference")
+    told = ran.found.get("run")
+    difference = told.get("relative_difference") if isinstance(told, dict) else None
     row.relative_difference = difference if isinstance(difference, float | int) else None
 
 
@@ -140,46 +129,42 @@ def _integer(value: object) -> int | None:
     return value if isinstance(value, int) else None
 
 
-def rows(folder: Path, only: Sequence[str] | None, seconds: float) -> Iterator[CorpusRow]:
-    """A row for each model whose name has one of `only` in it."""
-    for model in corpus(folder):
-        if only is None or any(one in model.name for one in only):
+def measure(asked: argparse.Namespace) -> dict[str, CorpusRow]:
+    """Rows of all models by their names, those that are kept as they are; each is kept as soon as it is whole."""
+    rows, shown = read_rows(asked.json), dict[str, CorpusRow]()
+    for model in corpus(asked.folder):
+        if asked.only is not None and not any(one in model.name for one in asked.only):
+            continue
+        is_known = model.name in rows and not any(one in model.name for one in asked.again)
+        if not is_known:
             with TemporaryDirectory() as scratch:
-                yield row_of(model, seconds, Path(scratch))
-
-
-def line_of(row: CorpusRow) -> str:
-    """The row as a line of the table in the documentation."""
-    plan = row.status if row.plan == "ok" else row.plan
-    cells = (row.name, row.questions, row.read, row.operators, row.required_bytes, plan)
-    more = (_shown(row.gap, ".1%"), _shown(row.seconds, ".1f"), row.run, _shown(row.relative_difference, ".1e"))
-    return "| " + " | ".join("" if one is None else str(one) for one in (*cells, *more, *row.levels.values())) + " |"
-
-
-def _shown(value: float | None, how: str) -> str:
-    return "" if value is None else format(value, how)
+                rows[model.name] = row_of(model, asked.seconds, Path(scratch))
+        row = shown[model.name] = rows[model.name]
+        if row.read == "ok" and not row.levels and not asked.without_levels:
+            _levels(row, (str(model.path), *row.asked))
+            is_known = False
+        if not is_known:
+            write_rows(asked.json, rows)
+            print(f"{row.name}: {row.refusals or row.status} {row.relative_difference}", flush=True)
+    return shown
 
 
 def main() -> None:
-    """Print a line for each model, and how many of them pass each step."""
+    """Print a line for each model that is measured, and how many of all pass each step."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--folder", type=Path, default=Path("corpus"))
     parser.add_argument("--only", nargs="+", metavar="NAME")
+    parser.add_argument("--again", nargs="+", metavar="NAME", default=())
     parser.add_argument("--seconds", type=float, default=30.0)
+    parser.add_argument("--without-levels", action="store_true")
     parser.add_argument("--json", type=Path, metavar="FILE")
+    parser.add_argument("--page", type=Path, metavar="FILE")
     asked = parser.parse_args()
     asked.folder.mkdir(parents=True, exist_ok=True)
-    found = []
-    for row in rows(asked.folder, asked.only, asked.seconds):
-        found.append(row)
-        print(line_of(row), flush=True)
-    steps = ("read", "plan", "check", "run")
-    for step in steps:
-        print(f"{step}: {sum(getattr(row, step) == 'ok' for row in found)} of {len(found)}")
-    for level in dict.fromkeys(level for row in found for level in row.levels):
-        print(f"{level}: {sum(row.levels.get(level) == 'ok' for row in found)} of {len(found)}")
-    if asked.json is not None:
-        asked.json.write_text(json.dumps([asdict(row) for row in found], indent=2))
+    rows = list(measure(asked).values())
+    print("\n".join(summary(rows)))
+    if asked.page is not None:
+        asked.page.write_text(page(rows))
 
 
 if __name__ == "__main__":

@@ -9,7 +9,8 @@ import pytest
 from onchip.ir.graph import Graph
 from onchip.ir.operator import Operator
 from onchip.ir.tensor import Role, Tensor
-from onchip.lower.fold.quantisation import DEQUANTISE, PLAIN_KINDS, QUANTISE, QuantisationFold
+from onchip.lower.fold.quantisation import PLAIN_KINDS, QuantisationFold
+from onchip.lower.fold.same_scale import DEQUANTISE, QUANTISE
 
 SHAPE = (1, 4, 6, 6)
 fold = QuantisationFold()

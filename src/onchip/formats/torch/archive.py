@@ -37,6 +37,7 @@ _OF_SIZES: Final = (
     "positive nonnegative integer real True False true false ( ) , = + - * / < >"
 )
 """What the expression of a size may be made of, beside symbols and numbers."""
+_OF_PT2E: Final = "torch.ops.quantized_decomposed."
 _LONGEST_SIZE: Final = 2000
 _GREATEST_POWER: Final = 4
 
@@ -136,6 +137,9 @@ def _is_size(text: str) -> bool:
 def _program_of(model: Table, weights: Table, constants: Table) -> torch.export.ExportedProgram:
     from torch._export.serde import schema
     from torch._export.serde.serialize import ExportedProgramDeserializer, _dict_to_dataclass
+
+    if any(node["target"].startswith(_OF_PT2E) for node in model["graph_module"]["graph"]["nodes"]):
+        import torch.ao.quantization.fx._decomposed  # noqa: F401 (torch knows them only then)
 
     stated = _dict_to_dataclass(schema.ExportedProgram, model)
     held = [_meta_tensors(_dict_to_dataclass(schema.PayloadConfig, one).config) for one in (weights, constants)]

@@ -127,10 +127,11 @@ def _attention(arguments: Arguments) -> tuple[str, Attributes]:
 
 
 def _scaled(kind: str) -> Callable[[Arguments], tuple[str, Attributes]]:
-    """A scale of its own for each element of an axis, or one for all, which nothing has to be said of."""
+    """A scale of its own for each element of an axis, or one for all, which may be stated as a number."""
 
     def describe(arguments: Arguments) -> tuple[str, Attributes]:
-        return kind, {"axis": int(arguments["axis"])} if "axis" in arguments else {}
+        stated = {name: arguments.get(name) for name in ("axis", "scale", "zero_point")}
+        return kind, {name: value for name, value in stated.items() if isinstance(value, int | float)}
 
     return describe
 

@@ -13,9 +13,8 @@ from typing import Final
 from onchip.ir.graph import Graph
 from onchip.ir.operator import Operator
 from onchip.ir.tensor import Role
+from onchip.lower.fold.same_scale import DEQUANTISE, QUANTISE, SameScaleFold
 
-QUANTISE: Final = frozenset({"QuantizeLinear", "com.microsoft::QuantizeLinear"})
-DEQUANTISE: Final = frozenset({"DequantizeLinear", "com.microsoft::DequantizeLinear"})
 PLAIN_KINDS: Final[Mapping[str, str]] = {
     "QLinearConv": "Conv",
     "ConvInteger": "Conv",
@@ -56,6 +55,7 @@ class QuantisationFold:
 
     def __call__(self, graph: Graph) -> Graph:
         """The same network; its inputs, outputs and parameters are those that there were."""
+        graph = SameScaleFold()(graph)
         folding = _Folding(graph)
         operators = tuple(_plain(operator) for operator in folding.operators())
         used = {name for operator in operators for name in (*operator.reads, *operator.outputs)}

@@ -1,0 +1,130 @@
+"""What became of each model of the corpus: rows, the file that keeps them, and the page that shows them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Final
+
+STEPS: Final = ("read", "plan", "check", "run")
+QDQ, QOPERATOR = ".qdq.onnx", ".qoperator.onnx"
+_PAGE: Final = """# Models that nobody here wrote
+
+What becomes of models from Python packages, in every verb. `make corpus` fetches and makes them, measures those without
+a row, and writes this page; `python benchmarks/corpus.py --again NAME` measures anew. A model is asked for at most one
+round of what it leaves open. `plan` is at M_R, with a limit of 30 s; `run` holds values against the model's runtime
+(made up ones for `.pt2` files); `split` is `plan --split auto` at 256 KiB; the levels have 10 s each. A cell `no` has
+its line below the table.
+
+"""
+
+
+@dataclass(slots=True)
+class CorpusRow:
+    """One model; a column is `ok`, empty where it was not come to, or why not."""
+
+    name: str
+    source: str
+    licence: str = ""
+    asked: list[str] = field(default_factory=list)
+    read: str = ""
+    operators: int | None = None
+    map_bytes: int | None = None
+    required_bytes: int | None = None
+    plan: str = ""
+    status: str = ""
+    gap: float | None = None
+    seconds: float | None = None
+    check: str = ""
+    run: str = ""
+    relative_difference: float | None = None
+    levels: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def refusals(self) -> dict[str, str]:
+        """By column the line of what was refused."""
+        columns = {step: str(getattr(self, step)) for step in STEPS} | self.levels
+        return {column: line for column, line in columns.items() if line not in ("", "ok")}
+
+
+def read_rows(path: Path | None) -> dict[str, CorpusRow]:
+    """The rows that a file keeps, by their names; none where there is no file."""
+    if path is None or not path.exists():
+        return {}
+    return {row["name"]: CorpusRow(**row) for row in json.loads(path.read_text())}
+
+
+def write_rows(path: Path | None, rows: Mapping[str, CorpusRow]) -> None:
+    """Keep the rows in the file, if there is to be one."""
+    if path is not None:
+        path.write_text(json.dumps([asdict(row) for row in rows.values()], indent=1))
+
+
+def summary(rows: Sequence[CorpusRow]) -> list[str]:
+    """How many models pass each step and each level, and how twins compare."""
+    lines = []
+    for step in STEPS:
+        come_to = [row for row in rows if getattr(row, step)]
+        lines.append(f"{step}: {sum(getattr(row, step) == 'ok' for row in come_to)} of {len(come_to)}")
+    for level in dict.fromkeys(level for row in rows for level in row.levels):
+        told = [row.levels[level] for row in rows if level in row.levels]
+        infeasible = sum(word.startswith("infeasible") for word in told)
+        lines.append(f"{level}: {told.count('ok')} of {len(told)}, {infeasible} infeasible")
+    twins = _twins(rows)
+    if twins:
+        equal = [name for name, (one, other) in twins.items() if one == other]
+        lines.append(f"QDQ with the map bytes of its QOperator twin: {len(equal)} of {len(twins)}")
+    return lines
+
+
+def _twins(rows: Sequence[CorpusRow]) -> dict[str, tuple[int | None, int | None]]:
+    """The bytes of all maps of networks that were quantised both ways, by their names."""
+    named = {row.name: row for row in rows}
+    stems = [name.removesuffix(QDQ) for name in named if name.endswith(QDQ)]
+    return {
+        stem: (named[stem + QDQ].map_bytes, named[stem + QOPERATOR].map_bytes)
+        for stem in stems
+        if stem + QOPERATOR in named
+    }
+
+
+def page(rows: Sequence[CorpusRow]) -> str:
+    """The page of the documentation."""
+    levels = list(dict.fromkeys(level for row in rows for level in row.levels))
+    columns: dict[str, Callable[[CorpusRow], object]] = {
+        "model": lambda row: row.name,
+        "asks": lambda row: len(row.asked) // 2 or None,
+        "read": lambda row: _cell(row.read),
+        "operators": lambda row: row.operators,
+        "bytes of maps": lambda row: _shown(row.map_bytes, ","),
+        "M_R": lambda row: _shown(row.required_bytes, ","),
+        "plan": lambda row: row.status if row.plan == "ok" else _cell(row.plan),
+        "gap": lambda row: _shown(row.gap, ".1%"),
+        "seconds": lambda row: _shown(row.seconds, ".1f"),
+        "check": lambda row: _cell(row.check),
+        "run": lambda row: _cell(row.run),
+        "apart": lambda row: _shown(row.relative_difference, ".1e"),
+    }
+    lines = [f"* {line}" for line in summary(rows)]
+    lines += ["", "| " + " | ".join((*columns, *levels)) + " |", "|---" * (len(columns) + len(levels)) + "|"]
+    for row in rows:
+        cells = [*(cell(row) for cell in columns.values()), *(_cell(row.levels.get(level, "")) for level in levels)]
+        lines.append("| " + " | ".join("" if one is None else str(one) for one in cells) + " |")
+    refused = [f"* `{row.name}` {column}: {line}" for row in rows for column, line in row.refusals.items()]
+    sources = dict.fromkeys((row.source, row.licence) for row in rows)
+    lines += ["", "## What is refused, and why", "", *(refused or ["Nothing."])]
+    lines += ["", "## Sources", "", "| source | licence |", "|---|---|"]
+    lines += [f"| {source} | {licence} |" for source, licence in sources]
+    return _PAGE + "\n".join(lines) + "\n"
+
+
+def _cell(word: str) -> str:
+    if word in ("", "ok"):
+        return word
+    return "infeasible" if word.startswith("infeasible") else "no"
+
+
+def _shown(value: float | None, how: str) -> str:
+    return "" if value is None else format(value, how)
