@@ -111,10 +111,10 @@ def _audit_plan_file(request: AuditRequest) -> AuditOutcome:
 @phase("reading")
 def _problem_of(document: PlanDocument, claim: Claim, request: AuditRequest) -> Problem:
     """The problem that the plan answers; for an order of least peak, with the plan's own order."""
-    from onchip.app.networks import fitted_to_scratchpads, read_network
+    from onchip.app.networks import fitted_to_scratchpads, network_to_plan
 
     reading, order = document.reading, request.order or document.order
-    graph = read_network(request.network, reading)
+    graph = network_to_plan(request.network, reading)
     memories = document.answer.memories
     problem = Problem(
         graph,

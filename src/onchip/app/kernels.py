@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
 from onchip.answer.document import Reading
-from onchip.app.networks import MODEL_SUFFIXES, read_network
+from onchip.app.networks import MODEL_SUFFIXES, network_to_plan
 from onchip.errors import UsageError
 from onchip.ir.graph import Graph
 from onchip.ir.tensor import Role, Tensor
@@ -48,7 +48,7 @@ class RunValues:
 
 def kernels_of(network: str, reading: Reading, graph: Graph, values: RunValues) -> NetworkKernels:
     """Return what runs the operators of `graph`, which is `network` as read, in tiles or not; raises UsageError."""
-    whole = read_network(network, reading)
+    whole = network_to_plan(network, reading)
     if reading.cap_tensors:
         whole = graph
     if network.endswith(MODEL_SUFFIXES):
@@ -68,7 +68,7 @@ def kernels_of(network: str, reading: Reading, graph: Graph, values: RunValues) 
 def _model_kernels(network: str, reading: Reading, graph: Graph, whole: Graph, values: RunValues) -> NetworkKernels:
     if reading.cap_tensors:
         raise UsageError("the plan caps tensors", file=network, place="reading.cap_tensors", expected="--split auto")
-    if reading.bits is not None and whole != read_network(network, replace(reading, bits=None)):
+    if reading.bits is not None and whole != network_to_plan(network, replace(reading, bits=None)):
         raise UsageError(
             f"the plan counts elements at {reading.bits} bits",
             file=network,
@@ -105,7 +105,7 @@ def kernels_of_schedule(
     A model's own nodes run where elements have the bits that they have in the model, else integers of as many bits.
     Raises UsageError for random weights where there are none to replace.
     """
-    if network.endswith(MODEL_SUFFIXES) and whole == read_network(network, replace(reading, bits=None)):
+    if network.endswith(MODEL_SUFFIXES) and whole == network_to_plan(network, replace(reading, bits=None)):
         return _runtime_kernels(network, reading, graph, whole, values)
     if values.random_weights is not None:
         what = f"it runs at {reading.bits} bits an element, without the model's weights"

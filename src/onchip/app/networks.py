@@ -21,6 +21,7 @@ from onchip.lower.fold.quantisation import QuantisationFold
 from onchip.lower.layers.attention_apart import AttentionApart
 from onchip.lower.shared_bytes import SharedBytes, declared_in
 from onchip.lower.split.split import cap_tensors, split_operators
+from onchip.lower.workspaces import with_workspaces
 from onchip.plugins import PluginGroup
 
 MODEL_SUFFIXES: Final = (".onnx", ".tflite")
@@ -50,6 +51,15 @@ def read_network(source: str, reading: Reading = Reading()) -> Graph:  # noqa: B
 def _as_it_runs(graph: Graph) -> Graph:
     """Activations and normalisations in the operators before them; operators over integers, which may precede some."""
     return fuse(QuantisationFold()(fuse(graph)))
+
+
+@phase("reading")
+def network_to_plan(source: str, reading: Reading) -> Graph:
+    """The network as plans have it: as `read_network` reads it, with workspaces that operators declare as tensors."""
+    try:
+        return with_workspaces(read_network(source, reading))
+    except GraphError as error:
+        raise error if error.file else error.in_file(source) from None
 
 
 @phase("reading")

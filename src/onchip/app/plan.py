@@ -12,7 +12,7 @@ from onchip.answer.problem import Count, Objective, Order, Placement, Problem
 from onchip.answer.program import Compute, Plan
 from onchip.answer.result import Result
 from onchip.app.insisted import ensure_reading_is
-from onchip.app.networks import fitted_to_scratchpads, read_network
+from onchip.app.networks import fitted_to_scratchpads, network_to_plan
 from onchip.app.phases import phase
 from onchip.app.target import Target, TargetFinder
 from onchip.arch.accelerator import Accelerator
@@ -77,7 +77,7 @@ def plan_network(request: Request, start: RunStarter = silent_run) -> Outcome:
     deadline = Deadline.after(request.limits.time_limit_seconds)
     method = method_named(request.method)
     reading, count = request.reading_as_shared, request.reading.count
-    graph, read_seconds = _timed(lambda: read_network(request.network, reading))
+    graph, read_seconds = _timed(lambda: network_to_plan(request.network, reading))
     finder = TargetFinder(graph, count, request.limits, started_as_stage(start), deadline)
     (accelerator, min_peak_bytes), budget_seconds = _timed(
         lambda: finder.accelerator(request.target, request.objective)
@@ -125,7 +125,7 @@ def check_plan(plan_file: Path, network: str, target: Target, insisted: Mapping[
     ensure_reading_is(reading, insisted, str(plan_file))
     objective = Objective(document.claim.objective) if document.claim else Objective.TRAFFIC
     planned = Problem(
-        read_network(network, reading),
+        network_to_plan(network, reading),
         document.answer.memories,
         objective,
         document.order,
@@ -199,9 +199,9 @@ def timeline_of(problem: Problem, plan: Plan, chip: Accelerator, cost: str = "ma
 def describe_network(network: str, reading: Reading, limits: Limits, start: RunStarter = silent_run) -> Description:
     """Say what is in a network."""
     deadline = Deadline.after(limits.time_limit_seconds)
-    problem = roomy_problem(read_network(network, reading), reading.count)
+    problem = roomy_problem(network_to_plan(network, reading), reading.count)
     budgets = budgets_of(problem, limits, start, deadline)
-    whole = read_network(network, replace(reading, sharing=Sharing.of(Share.ALL)))
+    whole = network_to_plan(network, replace(reading, sharing=Sharing.of(Share.ALL)))
     needs: tuple[SharedNeed, ...] = ()
     if any(operator.in_place for operator in whole.operators):
         needs = tuple(_needs_with(share, whole, reading.count, limits, start, deadline) for share in Share)

@@ -45,7 +45,7 @@ class Operator:
     An input may be named twice (`Add(x, x)`). `members` are the names of the nodes a fused
     operator runs, itself first; empty for an operator that stands for itself alone. With a `tile` it computes a part
     of another operator, whose attributes and members it has. `in_place` says which outputs may share bytes with which
-    inputs, a pair once.
+    inputs, a pair once. `workspace_bytes` it needs for itself while it runs, as its kernel is written.
     """
 
     name: str
@@ -57,6 +57,7 @@ class Operator:
     members: tuple[str, ...] = ()
     tile: Tile | None = None
     in_place: tuple[InPlace, ...] = ()
+    workspace_bytes: int = 0
 
     def __post_init__(self) -> None:
         if not self.name:
@@ -65,6 +66,8 @@ class Operator:
             raise self._error("it has no kind", "a kind, such as 'Conv'")
         if not self.outputs:
             raise self._error("it writes nothing", "at least one output")
+        if self.workspace_bytes < 0:
+            raise self._error(f"its workspace has {self.workspace_bytes} bytes", "at least 0")
         written = set(self.outputs)
         if len(written) != len(self.outputs):
             raise self._error("it writes one tensor twice", "distinct outputs")

@@ -53,6 +53,7 @@ class OperatorFields(TypedDict):
     members: NotRequired[list[str]]
     tile: NotRequired[TileFields]
     in_place: NotRequired[list[tuple[str, str] | tuple[str, str, int]]]
+    workspace_bytes: NotRequired[int]
 
 
 class GraphFields(TypedDict):
@@ -131,9 +132,13 @@ def _size_in_bytes(fields: TensorFields, shape: tuple[int, ...] | None) -> int:
         size = fields["bytes"]
     else:
         raise GraphError(f"it has {' and '.join(given) or 'no size'}", expected="shape and bits, or bytes")
-    if size > LARGEST_INTEGER:
+    return _within_range(size)
+
+
+def _within_range(size_bytes: int) -> int:
+    if size_bytes > LARGEST_INTEGER:
         raise GraphError("its size is too large", expected="at most 2^63-1 bytes")
-    return size
+    return size_bytes
 
 
 def _operator(fields: OperatorFields, place: str) -> Operator:
@@ -153,6 +158,7 @@ def _operator(fields: OperatorFields, place: str) -> Operator:
             tuple(fields.get("members", ())),
             tile,
             tuple(InPlace(*pair) for pair in fields.get("in_place", ())),
+            _within_range(fields.get("workspace_bytes", 0)),
         )
     except InputError as error:
         raise placed(error, place) from None
@@ -212,6 +218,8 @@ def _operator_fields(operator: Operator) -> OperatorFields:
         fields["tile"] = fields_of_tile(operator.tile)
     if operator.in_place:
         fields["in_place"] = [_pair(one) for one in operator.in_place]
+    if operator.workspace_bytes:
+        fields["workspace_bytes"] = operator.workspace_bytes
     return fields
 
 

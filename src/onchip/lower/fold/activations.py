@@ -129,7 +129,10 @@ class _Fusion:
         between, result = last.inputs[0], last.outputs[0]
         outputs = tuple(result if name == between else name for name in first.outputs)
         members = (*(first.members or (first.name,)), *(last.members or (last.name,)))
-        self.operators[first.name] = replace(first, outputs=outputs, parameters=parameters, members=members)
+        workspace_bytes = max(first.workspace_bytes, last.workspace_bytes)
+        self.operators[first.name] = replace(
+            first, outputs=outputs, parameters=parameters, members=members, workspace_bytes=workspace_bytes
+        )
         self.producer[result] = first.name
         del self.tensors[between]
 

@@ -1,0 +1,31 @@
+"""Workspaces that operators declare, as tensors that are there while these run."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from onchip.answer.schedule import WORKSPACE
+from onchip.ir.graph import Graph
+from onchip.ir.operator import Operator
+from onchip.ir.tensor import Role, Tensor
+
+
+def with_workspaces(graph: Graph) -> Graph:
+    """The graph in which each workspace is an output of its operator that nobody reads: `OPERATOR@workspace`.
+
+    So it has an address while the operator runs, and moves nowhere. Raises GraphError where a name is taken.
+    """
+    if not any(operator.workspace_bytes for operator in graph.operators):
+        return graph
+    spaces = tuple(
+        Tensor(operator.name + WORKSPACE, operator.workspace_bytes, Role.ACTIVATION)
+        for operator in graph.operators
+        if operator.workspace_bytes
+    )
+    return Graph(graph.name, (*graph.tensors, *spaces), tuple(_writing_its_own(one) for one in graph.operators))
+
+
+def _writing_its_own(operator: Operator) -> Operator:
+    if not operator.workspace_bytes:
+        return operator
+    return replace(operator, outputs=(*operator.outputs, operator.name + WORKSPACE), workspace_bytes=0)
