@@ -18,7 +18,8 @@ from onchip.arch.memory import DRAM, Access, Direction, Memory, MemoryLevel, Por
 from onchip.errors import AcceleratorError
 from onchip.facts.bounds import greatest_need
 from onchip.ir.graph import Graph
-from support.programs import CHAIN, SPILLED, TWO_OUTPUTS, TWO_SCRATCHPADS, Case, sram
+from onchip.ir.operator import InPlace
+from support.programs import CHAIN, SPILLED, TWO_OUTPUTS, TWO_SCRATCHPADS, Case, graph, sram
 from support.strategies import graphs
 from support.timelines import LOAD_BESIDE_WRITE, TWO_LOADS, chip, clock, intervals, timed
 
@@ -65,6 +66,33 @@ def test_a_load_waits_until_its_place_is_read_no_more() -> None:
     assert intervals(timed(case))[:3] == ["x 0-4", "f 4-14", "u 14-18"]
     elsewhere = case.edited(5, "allocate u sram 12")
     assert intervals(timed(elsewhere))[:3] == ["x 0-4", "f 4-14", "u 4-8"]
+
+
+def test_what_is_overwritten_is_written_back_first() -> None:
+    """b lies where a does, which leaves for DRAM until 18: g waits for that."""
+    apart = graph("x:input:4 a:activation:4 b:activation:4 y:output:4", f="x -> a", g="a -> b", h="a b -> y")
+    first, second, last = apart.operators
+    whole = replace(apart, operators=(first, replace(second, in_place=(InPlace("a", "b"),)), last))
+    spills = Case(
+        Problem(whole, sram(12)),
+        """
+        allocate x sram 0
+        copy x dram sram
+        allocate a sram 4
+        compute f
+        free x sram
+        copy a sram dram
+        allocate b sram 4
+        compute g
+        free a sram
+        allocate a sram 0
+        copy a dram sram
+        allocate y sram 8
+        compute h
+        copy y sram dram
+        """,
+    )
+    assert intervals(timed(spills)) == ["x 0-4", "f 4-14", "a 14-18", "g 18-28", "a 18-22", "h 28-38", "y 38-42"]
 
 
 def test_a_tensor_in_two_scratchpads_is_read_where_it_was_written() -> None:

@@ -87,6 +87,14 @@ def test_a_file_says_it_in_place_of_the_kind(tmp_path: Path) -> None:
         assert read_network(str(path), reading).operators[0].in_place == expected
 
 
+def test_parts_of_any_kind_are_kept_from_a_file(tmp_path: Path) -> None:
+    """Also the first, which begins where the whole does."""
+    own = (InPlace("a", "y"), InPlace("b", "y", -24))
+    path = tmp_path / "joined.json"
+    write_graph(network("Op", {"a": (1, 4, 6), "b": (1, 2, 6)}, {"y": (1, 6, 6)}, own), path)
+    assert read_network(str(path), Reading(sharing=ALL)).operators[0].in_place == own
+
+
 def test_fusing_keeps_what_can_still_share(tmp_path: Path) -> None:
     """A Relu joins the addition; of the convolution's pair nothing is left, as its output has gone."""
     tensors = [Tensor.of_shape(name, MAP, 8, Role.INPUT) for name in ("a", "b")]

@@ -43,7 +43,7 @@ def read_network(source: str, reading: Reading = Reading()) -> Graph:  # noqa: B
         _total_is_in_range(sized)
         apart = SharedBytes()(sized)
         as_asked = _as_it_runs(apart) if reading.granularity is Granularity.FUSED else apart
-        return SharedBytes(reading.sharing, declared_in(sized))(as_asked)
+        return SharedBytes(reading.sharing, declared_in(sized, as_asked))(as_asked)
     except GraphError as error:
         raise error if error.file else error.in_file(source) from None
 
@@ -77,13 +77,13 @@ def fitted_to_scratchpads(problem: Problem, source: str, reading: Reading) -> Pr
     if reading.cap_tensors:
         largest = max(memory.capacity_bytes for memory in problem.memories)
         capped = cap_tensors(SharedBytes()(problem.graph), largest)
-        return replace(problem, graph=SharedBytes(reading.sharing, declared_in(problem.graph))(capped))
+        return replace(problem, graph=SharedBytes(reading.sharing, declared_in(problem.graph, capped))(capped))
     try:
         apart = replace(problem, graph=SharedBytes()(problem.graph))
         split = split_operators(apart, reading.split, is_model=source.endswith(MODEL_SUFFIXES))
     except UnsplitError as error:
         raise error.in_file(source) from None
-    return replace(problem, graph=SharedBytes(reading.sharing, declared_in(problem.graph))(split))
+    return replace(problem, graph=SharedBytes(reading.sharing, declared_in(problem.graph, split))(split))
 
 
 def _total_is_in_range(graph: Graph) -> None:

@@ -212,7 +212,7 @@ def _needs_with(
     share: Share, whole: Graph, count: Count, limits: Limits, start: RunStarter, deadline: Deadline
 ) -> SharedNeed:
     """What a network needs that shares whatever it can, where it shares only so much."""
-    graph = SharedBytes(Sharing.of(share), declared_in(whole))(whole)
+    graph = SharedBytes(Sharing.of(share), declared_in(whole, whole))(whole)
     budgets = budgets_of(roomy_problem(graph, count), limits, start, deadline)
     return SharedNeed(share, budgets.required_bytes, budgets.min_peak_bytes)
 

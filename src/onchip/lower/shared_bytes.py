@@ -28,7 +28,7 @@ class SharedBytes:
     """Gives each operator its pairs of an input and an output that may share bytes, and takes all others from it.
 
     `declared` are the pairs of operators, by name, that a file states itself: they stand in place of what follows from
-    the kind, as far as these tensors are still what the operator reads and writes.
+    the kind, as far as the operator still reads and writes these tensors.
     """
 
     sharing: Sharing = NO_SHARING
@@ -46,22 +46,26 @@ class SharedBytes:
         if not (self.sharing.is_alias if is_whole else self.sharing.computes_in_place)(operator.kind):
             return
         if operator.name in self.declared:
-            yield from (one for one in self.declared[operator.name] if _still_is(one, operator, graph))
+            pairs = self.declared[operator.name]
+            yield from (one for one in pairs if one.input in operator.inputs and one.output in operator.outputs)
         elif is_whole:
             yield from _parts_of_a_whole(operator, graph)
         elif operator.kind in ELEMENT_BY_ELEMENT:
             yield from _as_large_as_the_output(operator, graph)
 
 
-def declared_in(graph: Graph) -> dict[str, tuple[InPlace, ...]]:
-    """Return the pairs that the operators of a graph have, by the names of those that have any."""
-    return {operator.name: operator.in_place for operator in graph.operators if operator.in_place}
+def declared_in(graph: Graph, now: Graph) -> dict[str, tuple[InPlace, ...]]:
+    """Return the pairs of each operator of a graph that has any, by its name, of tensors that are as large `now`."""
+    sizes = now.tensor
 
+    def is_as_large(name: str) -> bool:
+        return name in sizes and sizes[name].size_bytes == graph.tensor[name].size_bytes
 
-def _still_is(pair: InPlace, operator: Operator, graph: Graph) -> bool:
-    if pair.input not in operator.inputs or pair.output not in operator.outputs:
-        return False
-    return pair.shift_bytes != 0 or graph.tensor[pair.input].size_bytes == graph.tensor[pair.output].size_bytes
+    return {
+        operator.name: tuple(one for one in operator.in_place if is_as_large(one.input) and is_as_large(one.output))
+        for operator in graph.operators
+        if operator.in_place
+    }
 
 
 def _as_large_as_the_output(operator: Operator, graph: Graph) -> Iterator[InPlace]:

@@ -13,11 +13,13 @@ from adversary.levels.pack import PackLevel
 from adversary.levels.plan import PlanLevel
 from adversary.levels.schedule import ScheduleLevel
 from adversary.levels.scratchpads import ScratchpadsLevel
+from adversary.levels.share import ShareLevel
 from adversary.levels.split import SplitLevel
 
 LEVELS: Final[tuple[Level, ...]] = (
     PackLevel(),
     PlanLevel(),
+    ShareLevel(),
     BaselinesLevel(),
     MapLevel(),
     FuseLevel(),
