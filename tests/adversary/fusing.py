@@ -10,9 +10,10 @@ from adversary.frame import Facts, Json
 from oracles.fused_pixels import Layer, Network, Window
 
 KINDS = ("Conv", "Conv", "Conv", "Depthwise", "MaxPool", "Add", "Add", "Exp", "Scale", "Gemm")
-ODD_KINDS = (*KINDS, "Gate", "Gate", "Spread", "Spread", "Softmax")
+ODD_KINDS = (*KINDS, "Gate", "Gate", "Spread", "Spread", "Softmax", "Concat", "Concat")
 """With a map of one pixel that gates all pixels, one of one channel that gates all channels (which runs alone, as it is
-not cut along the groups of its nest), and what is outside of all stacks."""
+not cut along the groups of its nest), what is outside of all stacks, and maps side by side, which some layers see."""
+SEES_JOINED_MAPS = ("Conv", "Depthwise", "MaxPool", "Exp", "Scale", "Gemm")
 
 
 def random_network(chance: random.Random, kinds: tuple[str, ...] = KINDS) -> Facts:
@@ -46,6 +47,10 @@ def _random_layer(chance: random.Random, source: int, made: Made, kinds: tuple[s
         layer["dilation"] = [chance.choice((1, 1, 1, 2))] * 2
     if kind in ("Conv", "Gemm"):
         layer["channels"] = chance.choice((1, 1, 2, 3))
+    if kind == "Concat":
+        sizes = made.shapes[source][1:]
+        beside = [at for at, shape in enumerate(made.shapes) if shape[1:] == sizes]
+        return {"kind": kind, "from": [source, chance.choice(beside)]}
     if kind in ("Gate", "Spread"):
         return _random_gate(chance, kind, source, made) | ({"output": True} if is_output else {})
     if kind == "Add":
@@ -99,6 +104,8 @@ def shape_after(layer: Facts, shapes: list[list[int]]) -> list[int] | None:
     kind = layer["kind"]
     if kind == "Gemm":
         return [layer["channels"], 1, 1]
+    if kind == "Concat":
+        return [channels + sources[1][0], *sizes] if sources[1][1:] == sizes else None
     if kind == "Add" and not _lies_within(layer, sources):
         return None
     if kind in ("Gate", "Spread"):
@@ -174,7 +181,10 @@ def oracle_network(facts: Facts) -> Network:
         order = [one.output for one in layers]
         read = [behind[name_of(facts, one)] for one in layer["from"]]
         waits = [order.index(name) for name in read if name]
-        if layer["kind"] == "Softmax":
+        if layer["kind"] == "Concat" and not is_moved(facts, at):
+            behind[name_of(facts, at + 1)] = order[max(waits)] if waits else ""
+            continue
+        if is_moved(facts, at):
             inputs[name_of(facts, at + 1)] = (shapes[at + 1][0], shapes[at + 1][1], shapes[at + 1][2])
             behind[name_of(facts, at + 1)] = order[max(waits)] if waits else ""
             continue
@@ -185,7 +195,7 @@ def oracle_network(facts: Facts) -> Network:
         if layer["kind"] == "Gemm":
             kernel = source[1:]
         rows, columns = (Window(kernel[one], stride[one], dilation[one], pads[one]) for one in range(2))
-        reads = [(name_of(facts, layer["from"][0]), (rows, columns))]
+        reads = [(name, (rows, columns)) for name in _maps_seen(facts, layer["from"][0])]
         if layer["kind"] == "Add":
             above, beside = layer.get("crop", [0, 0])
             reads.append((name_of(facts, layer["from"][1]), (Window(pad=-above), Window(pad=-beside))))
@@ -217,15 +227,37 @@ def oracle_network(facts: Facts) -> Network:
     return Network(inputs, tuple(layers))
 
 
+def is_moved(facts: Facts, at: int) -> bool:
+    """Whether an operator is outside of all stacks: a softmax, and what joins maps for whom cannot see the parts."""
+    layers = facts["layers"]
+    if layers[at]["kind"] != "Concat":
+        return bool(layers[at]["kind"] == "Softmax")
+    joins_maps = all(
+        one == 0 or layers[one - 1]["kind"] != "Concat" or is_moved(facts, one - 1) for one in layers[at]["from"]
+    )
+    readers = [layer["kind"] for layer in layers if at + 1 in layer["from"]]
+    return is_output(facts, at) or not joins_maps or not all(kind in SEES_JOINED_MAPS for kind in readers)
+
+
+def _maps_seen(facts: Facts, at: int) -> list[str]:
+    """The map, or the maps that are joined to it."""
+    if at == 0 or facts["layers"][at - 1]["kind"] != "Concat" or is_moved(facts, at - 1):
+        return [name_of(facts, at)]
+    return [name_of(facts, one) for one in facts["layers"][at - 1]["from"]]
+
+
 def _is_read_outside(facts: Facts, at: int) -> bool:
-    return any(layer["kind"] == "Softmax" and at in layer["from"] for layer in facts["layers"])
+    return any(at in layer["from"] and is_moved(facts, number) for number, layer in enumerate(facts["layers"]))
 
 
-def moved_elements(facts: Facts) -> list[int]:
-    """Return of each operator outside of all stacks how many elements it reads, and writes as many."""
-    shapes = shapes_of(facts)[1:]
-    every = zip(facts["layers"], shapes, strict=True)
-    return [prod(shape) for layer, shape in every if layer["kind"] == "Softmax"]
+def moved_elements(facts: Facts) -> list[tuple[list[int], int]]:
+    """Return of each operator outside of all stacks how many elements it reads of each map, and writes."""
+    shapes, every = shapes_of(facts), enumerate(facts["layers"])
+    return [
+        ([prod(shapes[one]) for one in dict.fromkeys(layer["from"])], prod(shapes[at + 1]))
+        for at, layer in every
+        if is_moved(facts, at)
+    ]
 
 
 def is_output(facts: Facts, at: int) -> bool:
@@ -299,6 +331,8 @@ def _weight_shape(layer: Facts, source: list[int], shape: list[int]) -> list[int
 
 
 def _attributes(layer: Facts, source: list[int]) -> Json:
+    if layer["kind"] == "Concat":
+        return {"axis": 1}
     if layer["kind"] not in ("Conv", "Depthwise", "MaxPool"):
         return {}
     kernel, stride, dilation, pads = _sliding(layer)

@@ -46,7 +46,7 @@ class StackTable:
     @property
     def outside(self) -> Costs:
         """What the operators outside of all stacks cost: all that they read and write passes DRAM once."""
-        parts = [_moved(self._facts["machine"]["dram"], elements) for elements in moved_elements(self._facts)]
+        parts = [_moved(self._facts["machine"]["dram"], *each) for each in moved_elements(self._facts)]
         return tuple(map(sum, zip(*(self._criteria(*part) for part in ((0, 0, 0), *parts)), strict=True)))
 
     def _criteria(self, energy_fj: int, cycles: int, dram_bits: int) -> Costs:
@@ -87,14 +87,14 @@ class StackTable:
         return self._criteria(energy_fj, round(found.cycles), found.moved_bits.get(DRAM, 0))
 
 
-def _moved(dram: Json, elements: int) -> tuple[int, int, int]:
-    """Femtojoules, cycles and bits of reading and writing so many bytes once."""
-    bits, wide = 8 * elements, dram["access_bits"]
+def _moved(dram: Json, read: list[int], written: int) -> tuple[int, int, int]:
+    """Femtojoules, cycles and bits of reading each operand of so many bytes once, and writing one."""
+    wide = dram["access_bits"]
     shortest = dram.get("shortest_access_bits", wide)
-    units = Fraction(-(-bits // shortest) * shortest, wide)
-    energy_pj = units * sum(Fraction(str(dram[f"{way}_energy_pj"])) for way in ("read", "write"))
-    cycles = 0
-    for way in ("read", "write") if dram.get("ports") else ():
-        rates = [port["bits_per_cycle"] for port in dram["ports"] if port["direction"] in (way, "read_write")]
-        cycles += -(-bits // sum(rates))
-    return round(energy_pj * FEMTO_PER_PICO), cycles, 2 * bits
+    energy_pj, cycles = Fraction(0), 0
+    for way, operands in (("read", read), ("write", [written])):
+        units = sum(Fraction(-(-8 * elements // shortest) * shortest, wide) for elements in operands)
+        energy_pj += units * Fraction(str(dram[f"{way}_energy_pj"]))
+        rates = [port["bits_per_cycle"] for port in dram.get("ports", ()) if port["direction"] in (way, "read_write")]
+        cycles += -(-8 * sum(operands) // sum(rates)) if rates else 0
+    return round(energy_pj * FEMTO_PER_PICO), cycles, 8 * (sum(read) + written)

@@ -184,3 +184,48 @@ def test_a_convolution_along_one_axis_sees_one_row() -> None:
     assert spans(found) == {("a",), ("b",), ("a", "b")}
     (read,) = layer_named(found, "b").reads
     assert (read.rows, read.columns) == (Window(1, 1, 1, 0), Window(3, 1, 1, 1))
+
+
+def joining(*more: Step, axis: int = 1, kind: str = "Neg") -> Graph:
+    """Maps of one and two channels, `a` and `b`, joined to `j`, which a pool of two by two pixels reads as `p`."""
+    shape, wide = (1, 2, 4, 4), (1, 3, 4, 4) if axis in (1, -3) else (1, 1, 8, 4)
+    pool: dict[str, AttributeValue] = {"kernel_shape": [2, 2], "strides": [2, 2]}
+    other = shape if axis in (1, -3) else (1, 1, 4, 4)
+    return graph_of(
+        {"x": (1, 1, 4, 4), "y": other},
+        step("a", "Exp", "x", (1, 1, 4, 4)),
+        step("b", kind, "y", other),
+        ("j", "Concat", "a b", wide, {}, {"axis": axis}),
+        ("p", "MaxPool", "j", (1, wide[1], wide[2] // 2, 2), {}, pool),
+        *more,
+    )
+
+
+@pytest.mark.parametrize("axis", [1, -3])
+def test_a_layer_sees_the_maps_that_are_joined_for_it(axis: int) -> None:
+    found = partly_fusable_of(joining(axis=axis))
+    layer = layer_named(found, "p")
+    window = Window(2, 2, 1, 0)
+    assert [(one.source, one.rows, one.columns) for one in layer.reads] == [
+        ("a", window, window),
+        ("b", window, window),
+    ]
+    assert (layer.joins, layer.weight_is_a_map, layer.layer.g) == (True, False, 3)
+    assert (found.outside, ("a", "b", "p") in spans(found)) == ((), True)
+
+
+def test_maps_are_joined_outside_where_somebody_else_reads_them_as_one() -> None:
+    softmax = step("s", "Softmax", "j", (1, 3, 4, 4))
+    beside = step("s", "Add", "j z", (1, 3, 4, 4))
+    view: Step = ("v", "Slice", "j", (1, 3, 2, 4), {}, {"axes": [2], "starts": [1], "ends": [3]})
+    shown = (view, step("s", "Softmax", "v", (1, 3, 2, 4)))
+    for more in ((softmax,), (beside, step("z", "Neg", "j", (1, 3, 4, 4)))[::-1], shown, (view,)):
+        found = partly_fusable_of(joining(*more))
+        assert "j" in [one.operator for one in found.outside]
+        assert [read.source for read in layer_named(found, "p").reads] == ["j"]
+
+
+def test_what_joins_rows_or_views_is_outside() -> None:
+    assert [one.operator for one in partly_fusable_of(joining(axis=2)).outside] == ["j"]
+    view = partly_fusable_of(joining(kind="Identity"))
+    assert [one.operator for one in view.outside] == ["j"]

@@ -39,8 +39,9 @@ class ReadInNetwork:
 class NestInNetwork:
     """A layer: its loop nest over all that it writes, and the bits of all its weights together.
 
-    Of two maps that a layer with an operand `weight` reads, the second is that operand. One that `runs_alone` is in no
-    tiles, whatever its windows say.
+    Of two maps that a layer with an operand `weight` reads, the second is that operand, unless it `joins` all maps that
+    it reads, side by side along the channels, to its input. One that `runs_alone` is in no tiles, whatever its windows
+    say.
     """
 
     name: str
@@ -49,11 +50,12 @@ class NestInNetwork:
     writes: MapInNetwork
     weight_bits: int
     runs_alone: bool = False
+    joins: bool = False
 
     @property
     def is_addition(self) -> bool:
         """Whether the weight is a feature map."""
-        return len(self.reads) > 1 and self.nest.has_weight
+        return len(self.reads) > 1 and self.nest.has_weight and not self.joins
 
 
 @dataclass(frozen=True, slots=True)

@@ -76,6 +76,7 @@ class FusableLayer:
     """`layer` is the loop nest over the whole output; of two reads (an addition) the second stands for its weights.
 
     One that `runs_alone` is a stack of its own, in one tile: which part of its inputs a tile would see is not known.
+    Where it `joins` maps, its reads are the parts of one input, side by side along the channels, seen alike.
     """
 
     name: str
@@ -84,6 +85,12 @@ class FusableLayer:
     reads: tuple[Read, ...]
     weight_bits: int = 0
     runs_alone: bool = False
+    joins: bool = False
+
+    @property
+    def weight_is_a_map(self) -> bool:
+        """Whether the second map that it reads stands for its weights."""
+        return len(self.reads) > 1 and self.layer.has_weight and not self.joins
 
 
 @dataclass(frozen=True, slots=True)

@@ -83,8 +83,8 @@ def stack_tile(stack: Stack, rows: TileClass, columns: TileClass, *, padding_is_
                 _seen(maps[read.source], *extent, padding_is_stored=stored)
                 for read, extent in zip(layer.reads, extents, strict=True)
             )
-            is_addition = len(layer.reads) > 1 and layer.layer.has_weight
-            layers.append(LayerTile(at, _layer(layer, rows, columns, at, stored=stored), seen, made, is_addition))
+            nest = _layer(layer, rows, columns, at, stored=stored)
+            layers.append(LayerTile(at, nest, seen, made, layer.weight_is_a_map))
     return StackTile(tuple(_made(one, rows, columns) for one in stack.inputs), tuple(layers))
 
 

@@ -12,12 +12,14 @@ from onchip.facts.fusable import FeatureMap, FusableLayer, Read, pixels_of
 from onchip.ir.graph import Graph
 from onchip.ir.layer import OUTPUT, WEIGHT, Layer
 from onchip.ir.operator import Operator
-from onchip.ir.window import Window, integers
+from onchip.ir.tensor import Role
+from onchip.ir.window import Window, integer, integers
 from onchip.lower.layers.contractions import ELEMENT_BY_ELEMENT
 from onchip.lower.layers.fusable_views import Sight, cropped, reshaped, shape_of, with_channels
 from onchip.lower.layers.layers_of import PLAIN_BITS, LeftOut, Precision
 from onchip.lower.layers.operands import largest_first, nest_operands
 from onchip.lower.layers.sliding_windows import NoLayerError
+from onchip.lower.layers.transposed import nest_of_transposed
 
 _SLIDING: Final = frozenset({"Conv", "ConvInteger", "QLinearConv", "MaxPool", "AveragePool", "LpPool"})
 _OF_ALL_PIXELS: Final = frozenset(
@@ -25,6 +27,8 @@ _OF_ALL_PIXELS: Final = frozenset(
     | {"Gemm", "MatMul", "MatMulInteger", "QLinearMatMul"}
 )
 _SAME_ELEMENTS: Final = frozenset({"Flatten", "Reshape", "Squeeze", "Unsqueeze", "Identity", "Dropout"})
+
+_IN_THE_WAY: Final = "a layer that reads it cannot be fused through it"
 
 
 @dataclass
@@ -47,10 +51,19 @@ class FusableReading:
     alone: list[LeftOut] = field(default_factory=list)
     inside: list[FusableLayer] = field(default_factory=list)
     in_the_way: frozenset[str] = frozenset()
+    joined: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    """Of each concatenation that layers see through, the maps that it joins."""
     _views: dict[str, str] = field(default_factory=dict)
 
     def read(self) -> None:
         """Make every operator a layer, or what is outside; one that changes only how others see a map is neither."""
+        self._read_operators()
+        leaving = [tensor.name for tensor in self.graph.with_role(Role.OUTPUT)]
+        leaving += [name for one in self.outside for name in self.graph.operator[one.operator].inputs]
+        shown = (self.seen[name].whole.name for name in leaving if name in self.seen)
+        self.in_the_way |= frozenset(self._views[name] for name in shown if name in self.joined)
+
+    def _read_operators(self) -> None:
         for operator in self.graph.operators:
             try:
                 self._look_at(operator)
@@ -78,8 +91,9 @@ class FusableReading:
             layer = self._layer_alone(operator)
         except (NoLayerError, InputError):
             if any(name in (operator.name, f"{operator.name} (0, 0)") for name in self.layers):
-                views = (self._views[name] for name in operator.inputs if name in self._views)
-                self.in_the_way |= frozenset(views)
+                shown = {name: self.seen[name].whole.name for name in operator.inputs if name in self.seen}
+                views = (whole if whole in self.joined else name for name, whole in shown.items())
+                self.in_the_way |= frozenset(self._views[name] for name in views if name in self._views)
             return None
         self.alone.append(why)
         return layer
@@ -98,7 +112,8 @@ class FusableReading:
             layer, _ = self._nest_of_transposed(operator, sights[0].whole, output)
         else:
             layer = self._nest(operator, operator.name)
-        if not all(sight.shows_all for sight in sights) or layer.elements(OUTPUT) != output.elements:
+        is_whole = all(sight.shows_all and sight.whole.name not in self.joined for sight in sights)
+        if not is_whole or layer.elements(OUTPUT) != output.elements:
             raise NoLayerError("its operands are no whole maps")
         reads = tuple(Read(one.whole.name, _all_of(one.whole.rows), _all_of(one.whole.columns)) for one in sights)
         return replace(self._finished(operator, layer, output, reads), runs_alone=True)
@@ -107,6 +122,9 @@ class FusableReading:
         """None for an operator that only changes how others see its input."""
         if len(operator.outputs) > 1:
             raise NoLayerError(f"it writes {len(operator.outputs)} tensors")
+        if operator.kind == "Concat":
+            self._join(operator)
+            return None
         sight = self._sight_changed(operator)
         if sight is not None:
             if self._bits(operator.outputs[0]) != sight.whole.bits:
@@ -129,12 +147,31 @@ class FusableReading:
             raise NoLayerError("which part of its input a tile sees is not known of its kind")
         return self._element_by_element(operator, layer, output)
 
+    def _join(self, operator: Operator) -> None:
+        """Whole maps side by side along the channels, which layers see as the parts of their input."""
+        name, parts = operator.outputs[0], [self.seen[one].whole for one in operator.inputs]
+        whole, rank = self._map(name), len(shape_of(self.graph, name))
+        if self.all_in_tiles or self.graph.tensor[name].role is Role.OUTPUT:
+            raise NoLayerError("its kind is no loop nest of multiply-accumulates")
+        if operator.name in self.apart:
+            raise NoLayerError(_IN_THE_WAY)
+        is_of_maps = [one.name for one in parts] == list(operator.inputs) and not operator.parameters
+        if not is_of_maps or any(one.name in self.joined for one in parts):
+            raise NoLayerError("it joins other than whole maps")
+        pixels = {(one.rows, one.columns, one.bits) for one in parts}
+        is_along_channels = integer(operator, "axis", 0) % rank < rank - min(max(rank - 2, 0), 2)
+        if pixels != {(whole.rows, whole.columns, whole.bits)} or not is_along_channels:
+            raise NoLayerError("it does not join maps along their channels")
+        self.seen[name] = Sight.of(whole)
+        self.joined[name] = operator.inputs
+        self._views[name] = operator.name
+
     def _sight_changed(self, operator: Operator) -> Sight | None:
         if len(operator.inputs) != 1:
             return None
         sight, written = self.seen[operator.inputs[0]], shape_of(self.graph, operator.outputs[0])
         if operator.name in self.apart:
-            raise NoLayerError("a layer that reads it cannot be fused through it")
+            raise NoLayerError(_IN_THE_WAY)
         if operator.kind in _SAME_ELEMENTS:
             return reshaped(sight, shape_of(self.graph, operator.inputs[0]), written)
         if operator.kind == "Slice":
@@ -186,42 +223,27 @@ class FusableReading:
     def _transposed(self, operator: Operator) -> FusableLayer:
         """Along an axis, the outputs from s * q on see the inputs from q + ceil((pad - kernel + 1) / s) on."""
         source, high = self._whole_input(operator), self._map(operator.outputs[0])
-        layer, stride = self._nest_of_transposed(operator, source, high)
-        if max(stride) > 1 and (readers := self.graph.readers[operator.outputs[0]]):
+        layer, pixels = self._nest_of_transposed(operator, source, high)
+        if pixels > 1 and (readers := self.graph.readers[operator.outputs[0]]):
             raise NoLayerError(f"{readers[0].kind} {readers[0].name!r} reads it")
-        low = replace(source, name=high.name, channels=high.channels * prod(stride), bits=high.bits)
+        low = replace(source, name=high.name, channels=high.channels * pixels, bits=high.bits)
         return self._through_windows(operator, layer, low)
 
-    def _nest_of_transposed(
-        self, operator: Operator, source: FeatureMap, high: FeatureMap
-    ) -> tuple[Layer, tuple[int, ...]]:
-        """Over the pixels of the input, and its strides."""
-        if len(shape_of(self.graph, operator.outputs[0])) != 4:
-            raise NoLayerError("it is no map of rows and columns")
-        stride, pads = integers(operator, "strides", (1, 1)), integers(operator, "pads", (0, 0, 0, 0))
-        if (high.rows, high.columns) != (source.rows * stride[0], source.columns * stride[1]):
-            raise NoLayerError(f"its output is not {stride[0]} x {stride[1]} times as large as its input")
-        part = self._nest(operator, f"{operator.name} (0, 0)" if max(stride) > 1 else operator.name)
-        kernel = integers(operator, "kernel_shape", shape_of(self.graph, operator.parameters[0])[2:])
-        before = [(size - 1 - pad) // step for size, pad, step in zip(kernel, pads, stride, strict=False)]
-        behind = [(step - 1 + pad) // step for pad, step in zip(pads, stride, strict=False)]
-        if min(before) < 0:
-            raise NoLayerError("it cuts off more than its kernel")
-        layer = replace(
-            part,
-            k=part.k * prod(stride),
-            p=source.rows,
-            q=source.columns,
-            r=before[0] + behind[0] + 1,
-            s=before[1] + behind[1] + 1,
-            padding=(before[0], before[1], behind[0], behind[1]),
-        )
-        return layer, stride
+    def _nest_of_transposed(self, operator: Operator, source: FeatureMap, high: FeatureMap) -> tuple[Layer, int]:
+        """Over the pixels of the input; and how many of the output lie over one of them."""
+        strides = integers(operator, "strides", (1, 1))
+        part = self._nest(operator, f"{operator.name} (0, 0)" if max(strides) > 1 else operator.name)
+        return nest_of_transposed(self.graph, operator, part, (source, high)), prod(strides)
 
     def _finished(self, operator: Operator, layer: Layer, output: FeatureMap, reads: tuple[Read, ...]) -> FusableLayer:
         layer = self._precise(operator, layer)
         weight_bits = layer.elements(WEIGHT) * layer.weight_bits if len(reads) == 1 else 0
-        return FusableLayer(operator.name, layer, output, reads, weight_bits)
+        joined = self.joined.get(reads[0].source, ())
+        if len(reads) > 1 and any(read.source in self.joined for read in reads):
+            raise NoLayerError("it reads a concatenation beside another map")
+        if joined:
+            reads = tuple(replace(reads[0], source=part) for part in joined)
+        return FusableLayer(operator.name, layer, output, reads, weight_bits, joins=len(joined) > 1)
 
     def _precise(self, operator: Operator, layer: Layer) -> Layer:
         """The layer with the bits that are asked for, or those of its operands."""

@@ -34,6 +34,7 @@ def network_to_replay(network: FusableNetwork) -> FusedNetwork:
             _map(layer.output),
             layer.weight_bits,
             layer.runs_alone,
+            layer.joins,
         )
         for layer in network.layers
     )

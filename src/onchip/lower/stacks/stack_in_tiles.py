@@ -99,8 +99,9 @@ class StackInTiles:
         computed = self.computed(layer.output.name, place)
         found: list[Tensor] = []
         names = largest_first(graph, graph.operator[layer.name].inputs)
-        uses = zip(names, layer.reads, self.rows.reads[at], self.columns.reads[at], strict=True)
-        for name, read, down, across in uses:
+        every = zip(layer.reads, self.rows.reads[at], self.columns.reads[at], strict=True)
+        uses = zip(names, every, strict=not layer.joins)  # parts that are joined are seen alike, as one operand
+        for name, (read, down, across) in uses:
             seen = range_of(down.seen, place.row), range_of(across.seen, place.column)
             if name == read.source:
                 found += views.bands[name].within(place, *seen)

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 from onchip.errors import GraphError
-from onchip.facts.fusable import ranges_of_pixels
+from onchip.facts.fusable import ranges_of_pixels, region_of_pixels
 from onchip.facts.views import paces_of, seen_region
 from onchip.ir.operator import Operator
 from onchip.ir.region import Region, whole_region
@@ -54,13 +54,16 @@ class ViewEmission:
         return written
 
     def _seen(self, operator: Operator, tensor: Tensor, region: Region) -> tuple[Tensor, ...]:
-        """What of the operator's input the region takes: bands of a map, or a region of a further view."""
-        source = self.parts.graph.tensor[operator.inputs[0]]
-        wanted = _wanted(operator, source, tensor, region)
-        if source.name not in self.bands:
-            return (self.view(source.name, wanted),)
-        rows, columns = ranges_of_pixels(wanted)
-        return self.bands[source.name].within(self.place, rows, columns)
+        """What of the operator's inputs the region takes: bands of maps, or regions of further views."""
+        sources = [self.parts.graph.tensor[name] for name in operator.inputs]
+        wanted = (_wanted(operator, source, tensor, region) for source in sources)
+        every = zip(sources, wanted, strict=True)
+        return tuple(band for source, own in every for band in self._of_source(source.name, own))
+
+    def _of_source(self, name: str, wanted: Region) -> tuple[Tensor, ...]:
+        if name not in self.bands:
+            return (self.view(name, wanted),)
+        return self.bands[name].within(self.place, *ranges_of_pixels(wanted))
 
 
 def _wanted(operator: Operator, source: Tensor, written: Tensor, region: Region) -> Region:
@@ -70,6 +73,8 @@ def _wanted(operator: Operator, source: Tensor, written: Tensor, region: Region)
         return seen_region(paces, region, shape)
     if shape == after:
         return region
+    if operator.kind == "Concat":
+        return region_of_pixels(whole_region(shape), *ranges_of_pixels(region))
     if region != whole_region(after):
         place = f"operator {operator.name!r}"
         raise GraphError(f"a part of it is read ({operator.kind})", place=place, expected="a stack in one tile")

@@ -207,9 +207,9 @@ class LayerBounds:
         key = fusable.name, shapes
         if key not in self._floors:
             every = [self._nest(fusable, *shape) for shape in shapes]
-            nest = self.machine.of(every, adds_two_maps=len(fusable.reads) > 1)
+            nest = self.machine.of(every, adds_two_maps=len(fusable.reads) > 1 and not fusable.joins)
             layer = nest.layer
-            has_weights = layer.has_weight and len(fusable.reads) == 1
+            has_weights = layer.has_weight and not fusable.weight_is_a_map
             self._floors[key] = LayerFloors(
                 nest,
                 min(_share(fusable, read) for read in fusable.reads),
