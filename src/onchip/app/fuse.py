@@ -37,6 +37,7 @@ from onchip.formats.own.strategy_json import STRATEGIES
 from onchip.ir.graph import Graph
 from onchip.lower.layers.fusable_of import PartlyFusable, partly_fusable_of
 from onchip.lower.layers.layers_of import Precision
+from onchip.lower.layers.moved_operators import macs_of_nests
 from onchip.lower.stacks.replayed_network import layers_in_network
 from onchip.reports.shared.answer_check import AnswerCheck
 from onchip.reports.stack.outcome import CostedStack, FusionOutcome, OutsideOperator, TilingValue
@@ -261,7 +262,8 @@ def _outside(problem: _Problem) -> tuple[OutsideOperator, ...]:
     graph, left_out = problem.graph, problem.fusable.outside
     written = (graph.operator[one.operator].outputs for one in left_out)
     elements = (sum(prod(graph.tensor[name].shape or (1,)) for name in names) for names in written)
-    return tuple(OutsideOperator(*each) for each in zip(left_out, sums, elements, strict=True))
+    macs = (macs_of_nests(graph, graph.operator[one.operator]) for one in left_out)
+    return tuple(OutsideOperator(*each) for each in zip(left_out, sums, elements, macs, strict=True))
 
 
 def _costed(network: FusableNetwork, strategy: FusionStrategy, found: FusionResult) -> tuple[CostedStack, ...]:

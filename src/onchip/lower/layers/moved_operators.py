@@ -6,9 +6,12 @@ from collections.abc import Iterable
 
 from onchip.answer.fused_network import MovedOperator
 from onchip.arch.memory import Operand
+from onchip.errors import InputError
 from onchip.ir.graph import Graph
 from onchip.ir.operator import Operator
 from onchip.ir.tensor import Role, Tensor
+from onchip.lower.layers.layers_of import layers_of_operator
+from onchip.lower.layers.sliding_windows import NoLayerError
 from onchip.lower.schedule.precise import with_elements_of
 
 _BITS_OF_A_BYTE = 8
@@ -21,6 +24,14 @@ def moved_operators(graph: Graph, names: Iterable[str], bits: int | None) -> tup
     """
     sized = with_elements_of(graph, bits)
     return tuple(_moved(sized, sized.operator[name]) for name in names)
+
+
+def macs_of_nests(graph: Graph, operator: Operator) -> int:
+    """Return the multiply-accumulates of an operator's loop nests, 0 where it has none."""
+    try:
+        return sum(layer.macs for layer in layers_of_operator(graph, operator).values())
+    except (NoLayerError, InputError):
+        return 0
 
 
 def _moved(graph: Graph, operator: Operator) -> MovedOperator:

@@ -12,8 +12,8 @@ from onchip.reports.stack.outcome import FusionOutcome
 class Coverage:
     """Operators that run in one way, with their operations and the `share` of all (0 to 1; None: there are none).
 
-    Operations are the multiply-accumulates of layers, each counted once, and one for each element that an operator
-    outside of all stacks writes.
+    Operations are the multiply-accumulates of layers, each counted once, and of an operator outside of all stacks those
+    of its loop nests; of one without any one for each element that it writes.
     """
 
     way: str
@@ -27,7 +27,7 @@ def coverage(outcome: FusionOutcome) -> tuple[Coverage, ...]:
     stacks = [[layer.layer.macs for layer in one.stack.layers] for one in outcome.stacks]
     several = [macs for own in stacks for macs in own if len(own) > 1]
     single = [macs for own in stacks for macs in own if len(own) == 1]
-    moved = [one.written_elements for one in outcome.outside]
+    moved = [one.macs_not_costed or one.written_elements for one in outcome.outside]
     views = outcome.operators - len(several) - len(single) - len(moved)
     ways = {"fused": several, "layer by layer": single, "data movement": moved, "views": [0] * views}
     total = sum(map(sum, ways.values()))

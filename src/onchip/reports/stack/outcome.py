@@ -43,11 +43,15 @@ class CostedStack:
 
 @dataclass(frozen=True, slots=True)
 class OutsideOperator:
-    """An operator that runs beside the stacks, on tensors in DRAM: why, and what moving these costs."""
+    """An operator that runs beside the stacks, on tensors in DRAM: why, and what moving these costs.
+
+    Of one that is several loop nests the multiply-accumulates are `macs_not_costed`.
+    """
 
     left_out: LeftOut
     sums: FusedSums
     written_elements: int
+    macs_not_costed: int = 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -49,6 +49,11 @@ def fusion_tables(outcome: FusionOutcome) -> Iterator[RenderableType]:
         kinds = kinds_counted([one.left_out for one in outcome.outside])
         moved = short_amount(sum(one.sums.moved_bits[DRAM] for one in outcome.outside) // 8, "bytes")
         yield Text(f"outside of all stacks, {moved} moved from and to DRAM: {kinds}")
+    if several := [one.left_out for one in outcome.outside if one.macs_not_costed]:
+        macs = sum(one.macs_not_costed for one in outcome.outside)
+        yield Text(
+            f"in no figure, {macs:,} multiply-accumulates of what is several loop nests: {kinds_counted(several)}"
+        )
     yield Text(f"{result.seconds:.3f} seconds")
 
 
@@ -96,7 +101,7 @@ def value_words(value: int, unit: str) -> str:
 def _outside_object(one: OutsideOperator) -> dict[str, object]:
     sums = one.sums
     costs = {"energy_pj": sums.energy_pj, "latency_cycles": sums.cycles, "dram_bits": sums.moved_bits[DRAM]}
-    return {**asdict(one.left_out), **costs}
+    return {**asdict(one.left_out), **costs, "macs_not_costed": one.macs_not_costed}
 
 
 def _stack_object(one: CostedStack) -> dict[str, object]:
