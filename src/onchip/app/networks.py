@@ -19,6 +19,7 @@ from onchip.ir.graph import Graph
 from onchip.lower.fold.activations import fuse
 from onchip.lower.fold.quantisation import QuantisationFold
 from onchip.lower.layers.attention_apart import AttentionApart
+from onchip.lower.layers.recurrence_apart import RecurrenceApart
 from onchip.lower.shared_bytes import SharedBytes, declared_in
 from onchip.lower.split.split import cap_tensors, split_operators
 from onchip.lower.workspaces import with_workspaces
@@ -64,8 +65,8 @@ def network_to_plan(source: str, reading: Reading) -> Graph:
 
 @phase("reading")
 def network_to_schedule(source: str, reading: Reading) -> Graph:
-    """The network as schedules have it: as `read_network` reads it, attention taken apart."""
-    return AttentionApart()(read_network(source, reading))
+    """The network as schedules have it: as `read_network` reads it, attention and recurrences taken apart."""
+    return RecurrenceApart()(AttentionApart()(read_network(source, reading)))
 
 
 @phase("splitting operators")

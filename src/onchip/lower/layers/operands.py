@@ -35,7 +35,7 @@ def nest_operands(graph: Graph, operator: Operator) -> NestOperands:
     shapes = list(shapes_of(graph, operator))
     names = (operator.outputs[0], *operator.inputs, *operator.parameters)
     if operator.kind == "HeadProducts":
-        return NestOperands(operator.inputs[0], operator.inputs[1])
+        return NestOperands(names[1], names[2])
     outside = nests_of_plugin(operator, tuple(shapes))
     source, weight = (outside.input, outside.weight) if outside else _places(operator, shapes)
     return NestOperands(names[source], None if weight is None else names[weight])

@@ -82,33 +82,48 @@ def recurrence(operator: Operator, shapes: Sequence[Shape]) -> Products:
     if operator.kind == "SVDF":
         return _filtered_features(inputs, matrices)
     if operator.kind in GATES and "hidden_size" in operator.attributes:
-        return _cell_of_onnx(operator, inputs, parameters).products
+        return cell_operands(operator, shapes).cell.products
     gates = GATES.get(operator.kind, 0)
     if len(matrices) > 1 and gates > 1 and matrices[1][0] == gates * matrices[1][1]:
         return _side_by_side(_cells_of_pairs(gates, inputs, matrices))
     return _side_by_side(_cells_of_matrices(operator, inputs, matrices))
 
 
-def _cell_of_onnx(operator: Operator, inputs: Sequence[Shape], parameters: Sequence[Shape]) -> RecurrentCell:
+@dataclass(frozen=True, slots=True)
+class CellOperands:
+    """A cell of ONNX's kinds, and the tensors that it multiplies, by name; `initial` is None where there is none."""
+
+    cell: RecurrentCell
+    weights_of_input: str
+    weights_of_state: str
+    initial: str | None
+
+
+def cell_operands(operator: Operator, shapes: Sequence[Shape]) -> CellOperands:
+    """Return what ONNX's LSTM, GRU or RNN multiplies; `shapes` are output, inputs, parameters. Raises NoLayerError."""
     state, gates = integer(operator, "hidden_size", 0), GATES[operator.kind]
     directions = 2 if operator.attributes.get("direction") == "bidirectional" else 1
-    seen = operator.attributes.get(SEEN_SHAPES)
-    sights = [_sizes(shape) for shape in seen] if isinstance(seen, list) else list(inputs)
+    seen, count = operator.attributes.get(SEEN_SHAPES), len(operator.inputs)
+    sights = [_sizes(shape) for shape in seen] if isinstance(seen, list) else list(shapes[1 : 1 + count])
     if not sights or len(sights[0]) != 3 or state < 1:
         raise NoLayerError("nothing says how its input is cut into steps")
     steps, batch, features = sights[0]
     if integer(operator, "layout", 0):
         steps, batch = batch, steps
+    named = list(zip((*operator.inputs, *operator.parameters), [*sights, *shapes[1 + count :]], strict=True))
     rows = directions * gates * state
-    computed = sights[1:]
-    for operands, others in ((parameters, computed), (computed, parameters)):
-        place = _weights_place(operands, rows * features, rows * state)
+    for operands in (named[count:], named[1:count]):
+        place = _weights_place([shape for _, shape in operands], rows * features, rows * state)
         if place is not None:
-            beside = (*operands[:place], *operands[place + 2 :], *others)
-            has_state = any(len(shape) > 2 and prod(shape) == directions * batch * state for shape in beside)
-            multiplied = steps if has_state else steps - 1
+            pair = operands[place : place + 2]
+            others = [each for each in named[1:] if each not in pair]
+            initial = next(
+                (name for name, shape in others if len(shape) > 2 and prod(shape) == directions * batch * state), None
+            )
+            multiplied = steps if initial else steps - 1
             is_apart = operator.kind == "GRU" and not integer(operator, "linear_before_reset", 0)
-            return RecurrentCell(steps, batch, features, gates, state, state, multiplied, directions, is_apart)
+            cell = RecurrentCell(steps, batch, features, gates, state, state, multiplied, directions, is_apart)
+            return CellOperands(cell, pair[0][0], pair[1][0], initial)
     raise NoLayerError("its weights do not fit its input")
 
 
