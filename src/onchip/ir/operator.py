@@ -19,6 +19,8 @@ SEEN_ORDERS: Final = "seen_orders"
 """The attribute that lists, for all inputs, the order of the stored axes in which a view goes through the elements."""
 WRITTEN_ORDERS: Final = "written_orders"
 """The same of all outputs."""
+UPPER_BOUND: Final = "upper_bound"
+"""The attribute that lists outputs whose shape is the largest that it can be."""
 OF_ONE_AXIS: Final = "of_one_axis"
 """The attribute of a softmax along its axis alone, not along all from there on."""
 VIEWS: Final = frozenset({SEEN_SHAPES, SEEN_PARAMETER_SHAPES, SEEN_ORDERS, WRITTEN_ORDERS})

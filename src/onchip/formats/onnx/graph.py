@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from typing import Final
 
 import onnx
 
@@ -15,11 +14,8 @@ from onchip.formats.onnx.shapes import ModelTypes
 from onchip.formats.onnx.types import BITS, type_name
 from onchip.formats.onnx.views import Storage
 from onchip.ir.graph import Graph
-from onchip.ir.operator import SEEN_PARAMETER_SHAPES, SEEN_SHAPES, AttributeValue, Operator
+from onchip.ir.operator import SEEN_PARAMETER_SHAPES, SEEN_SHAPES, UPPER_BOUND, AttributeValue, Operator
 from onchip.ir.tensor import Role, Tensor
-
-UPPER_BOUND: Final = "upper_bound"
-"""The attribute that lists outputs whose shape is the largest that it can be."""
 
 
 def build_graph(graph: onnx.GraphProto, types: ModelTypes, name: str) -> Graph:

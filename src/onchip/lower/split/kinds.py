@@ -8,7 +8,7 @@ from typing import Final
 
 from onchip.facts.geometry import Geometry, Span, TileAxis
 from onchip.ir.graph import Graph
-from onchip.ir.operator import Operator
+from onchip.ir.operator import UPPER_BOUND, Operator
 from onchip.ir.tensor import Tensor
 from onchip.ir.window import integer, integers, product_of, windows_of
 from onchip.lower.split.joined_kinds import JOINED
@@ -39,8 +39,16 @@ def geometry_of(operator: Operator, graph: Graph, *, is_model: bool) -> Geometry
     tensors = [graph.tensor[name] for name in (*operator.inputs, *operator.parameters, *operator.outputs)]
     if operator.tile is not None or not operator.reads or any(not _can_be_cut(tensor) for tensor in tensors):
         return None
+    if has_bounded_operand(operator, graph):
+        return None
     describe = next((kinds[operator.kind] for kinds in _ROOMS if operator.kind in kinds), None)
     return None if describe is None else describe(Outline(operator, graph, is_model))
+
+
+def has_bounded_operand(operator: Operator, graph: Graph) -> bool:
+    """Whether what it reads or writes may turn out smaller when it runs: its elements lie otherwise then."""
+    writers = (graph.producer.get(name) for name in operator.inputs)
+    return any(UPPER_BOUND in one.attributes for one in (operator, *writers) if one is not None)
 
 
 def _can_be_cut(tensor: Tensor) -> bool:

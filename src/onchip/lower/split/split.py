@@ -17,7 +17,7 @@ from onchip.ir.operator import Operator
 from onchip.ir.tensor import Tensor
 from onchip.lower.split.choice import Chooser, TileChoice
 from onchip.lower.split.emission import emitted
-from onchip.lower.split.kinds import geometry_of
+from onchip.lower.split.kinds import geometry_of, has_bounded_operand
 from onchip.lower.split.room import SplitRoom, items_of
 from onchip.lower.split.rounds import FULL, HALF, Geometries, Rounds
 from onchip.lower.split.search import CombinationSearch, Option, OutOfWorkError
@@ -120,7 +120,9 @@ class _Splitting:
         need = operator_need(self.problem, operator).need_bytes
         smallest = smallest_part_bytes(self.problem, operator, geometry)
         part = "" if smallest == need else f", its smallest part {smallest}"
-        part = f"{part}, and it is cut along no axis" if geometry is None else part
+        if geometry is None:
+            is_bounded = has_bounded_operand(operator, self.problem.graph)
+            part += ", and it is cut along no axis" + (", as shapes are known only when it runs" if is_bounded else "")
         listed = ", ".join(f"{memory.capacity_bytes} of {memory.name!r}" for memory in self.problem.memories)
         return UnsplitError(
             f"{why}: its operands take {need} bytes ({operator.kind}){part}{more}",
