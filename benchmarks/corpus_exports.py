@@ -121,7 +121,8 @@ def made(architecture: Architecture) -> Made:
         options = {"init_weights": False, "aux_logits": False} if architecture.name == "googlenet" else options
         models = torchvision.models
         if hasattr(models.segmentation, architecture.name):
-            return _Logits(getattr(models.segmentation, architecture.name)(weights_backbone=None).eval()), (image,)
+            model = getattr(models.segmentation, architecture.name)(weights_backbone=None)
+            return _Logits(model).eval(), (image,)
         model = getattr(models, architecture.name)(weights=None, **options)
     return _normalised(model, architecture.side), (image,)
 
@@ -207,7 +208,7 @@ def _of_transformers(name: str) -> Made:
     }
     model, inputs = makers[name]()
     model.config.return_dict = False
-    return _First(model.eval()), inputs
+    return _First(model).eval(), inputs
 
 
 class _First(torch.nn.Module):  # type: ignore[misc]

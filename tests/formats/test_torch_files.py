@@ -163,7 +163,7 @@ def test_raw_a_quantised_program_is_as_it_is_written(quantised_file: Path) -> No
 def permuted(forward: Callable[[Value], Value], shape: tuple[int, ...]) -> Graph:
     module = torch.nn.Module()
     module.forward = forward
-    return graph_from_torch(torch.export.export(module, (torch.zeros(shape),)), (), "permuted", transposes=True)
+    return graph_from_torch(torch.export.export(module, (torch.zeros(shape),)), (), "permuted", as_onnx=True)
 
 
 def test_a_permuted_map_that_is_read_is_made_by_a_transpose_once() -> None:
@@ -181,6 +181,12 @@ def test_the_permutation_is_of_the_view_that_is_permuted() -> None:
     assert transpose.attributes == {"perm": [2, 0, 1], SEEN_SHAPES: [[2, 4, 3]]}
     assert graph.tensor[transpose.outputs[0]].shape == (3, 2, 4)
     assert graph.operators[2].attributes[SEEN_SHAPES] == [[6, 4]]
+
+
+def test_what_is_computed_of_parameters_alone_is_a_parameter_but_for_random_numbers() -> None:
+    graph = permuted(lambda x: x + torch.arange(8) * 2 + torch.rand(8), (2, 8))
+    assert [operator.kind for operator in graph.operators] == ["Add", "rand", "Add"]
+    assert graph.operators[0].parameters == ("mul",)
 
 
 def test_what_takes_a_part_and_permutes_it_has_no_kind_of_onnx() -> None:

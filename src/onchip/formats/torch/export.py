@@ -34,15 +34,15 @@ def graph_from_torch(
     name: str | None = None,
     *,
     expand_attention: bool = False,
-    transposes: bool = False,
+    as_onnx: bool = False,
     bindings: Bindings = Bindings(),  # noqa: B008 (frozen)
 ) -> Graph:
     """The raw graph of a `torch.nn.Module`, as at inference, or of an `ExportedProgram`.
 
     `example_inputs` give the shapes; an `ExportedProgram` has its own, whose symbols `bindings` give sizes. A module
     made under `torch.device("meta")` needs no memory for its weights; its example inputs may lie anywhere.
-    `expand_attention` makes scaled-dot-product attention MatMul, (Add of a mask,) Softmax, MatMul; `transposes` makes
-    what permutes a map a Transpose, as the reader of `.pt2` files has it.
+    `expand_attention` makes scaled-dot-product attention MatMul, (Add of a mask,) Softmax, MatMul; with `as_onnx`
+    what permutes a map is a Transpose, and what follows from parameters alone is one, as `.pt2` files are read.
     Raises UsageError without torch and for bindings that are not of the program, OpenDimensionsError for symbols
     without a size, GraphError for what `torch.export` or onchip cannot follow.
     """
@@ -54,5 +54,5 @@ def graph_from_torch(
         if error.name != "torch":
             raise
         raise UsageError("PyTorch is not installed", expected="pip install 'onchip[torch]'") from None
-    options = ReplayOptions(expand_attention=expand_attention, transposes=transposes)
+    options = ReplayOptions(expand_attention=expand_attention, as_onnx=as_onnx)
     return graph_of_program(exported(module, example_inputs), name or type(module).__name__, bindings, options)

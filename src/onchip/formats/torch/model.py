@@ -31,7 +31,7 @@ def read_torch(path: Path, bindings: Bindings = Bindings()) -> Graph:  # noqa: B
     try:
         program = load_program(path)
         with refused_if_damaged():
-            graph = graph_of_program(program, path.stem, bindings, ReplayOptions(transposes=True))
+            graph = graph_of_program(program, path.stem, bindings, ReplayOptions(as_onnx=True))
     except InputError as error:
         raise error.in_file(str(path)) from None
     outputs = [name for tensor in graph.with_role(Role.OUTPUT) for name in (tensor.name, *tensor.aliases)]

@@ -44,13 +44,13 @@ STATES: Final = frozenset({OutputKind.BUFFER_MUTATION, OutputKind.USER_INPUT_MUT
 class ReplayOptions:
     """What a program is replayed with: sizes for its symbols, and how its operators are shown.
 
-    With `expand_attention` it is several operators; with `transposes` a permuted map that is read is one of its own,
-    which a Transpose makes, and no view.
+    With `expand_attention` it is several operators. With `as_onnx` a permuted map that is read is one of its own,
+    which a Transpose makes, and no view; and what is computed of parameters alone is a parameter.
     """
 
     sizes: Sizes = field(default_factory=dict)
     expand_attention: bool = False
-    transposes: bool = False
+    as_onnx: bool = False
 
 
 class ExportReplay:
@@ -131,7 +131,7 @@ class ExportReplay:
             return of_numbers(target, args, place)
         arguments = by_name(target._schema, args, kwargs)
         if arguments.get("device", target) is None:  # else it makes its tensor where there would be values
-            kwargs["device"] = torch.device("meta")
+            kwargs = {**kwargs, "device": torch.device("meta")}
         try:
             result = target(*tree_map(on_meta, args), **tree_map(on_meta, kwargs))
         except Exception as error:
@@ -144,7 +144,8 @@ class ExportReplay:
 
     def _record(self, node: torch.fx.Node, arguments: Arguments, result: object) -> None:
         """Notes the operator, unless its results are views."""
-        schema = node.target._schema
+        target = node.target
+        schema = target._schema
         written = [arguments[each.name] for each in schema.arguments if each.is_write]
         mutated = [value for value in written if isinstance(value, torch.Tensor)]
         fresh = {
@@ -165,6 +166,10 @@ class ExportReplay:
         reads = [value for value in arguments.values() if not any(value is each for each in overwritten)]
         reads = [value if any(value is each for each in mutated) else self._readable(value) for value in reads]
         operands, leaves = self._recording.operands(reads), self._recording.leaves(reads)
+        if self._options.as_onnx and not mutated and self._is_known(target, operands):
+            for i, leaf in fresh.items():
+                self._recording.add_tensor(f"{name}.{i}" if i else name, leaf, Role.PARAMETER)
+            return
         seen = self._recording.seen_shapes(leaves)
         outputs = [self._recording.add_version(f"{name}.{i}" if i else name, value) for i, value in enumerate(mutated)]
         outputs += [self._recording.add_tensor(f"{name}.{i}" if i else name, leaf) for i, leaf in fresh.items()]
@@ -174,6 +179,11 @@ class ExportReplay:
         if any(not (covers_its_storage(each) and is_in_order(each)) for each in mutated):
             kind = operation  # it writes a part of its output, or in another order
         self._recording.add_operator(name, kind, operands, outputs, seen | attributes)
+
+    def _is_known(self, target: torch._ops.OpOverload, operands: list[str]) -> bool:
+        """Whether its results are the same in every inference."""
+        roles = {self._recording.tensors[name].role for name in operands}
+        return roles <= {Role.PARAMETER} and torch.Tag.nondeterministic_seeded not in target.tags
 
     def _folds_by_its_schema(
         self, schema: torch.FunctionSchema, arguments: Arguments, results: list[torch.Tensor]
@@ -189,13 +199,13 @@ class ExportReplay:
 
     def _readable(self, value: Value) -> Value:
         """The value, or each of a list of values, as its reader wants the elements in memory."""
-        if not self._options.transposes:
+        if not self._options.as_onnx:
             return value
         return tree_map(lambda leaf: self._recording.in_order(leaf) if is_map(leaf) else leaf, value)
 
     def _as_written(self, leaf: Value) -> Value:
         """A new tensor as its operator writes it: torch gives it the order of its operands, where they are permuted."""
-        if not self._options.transposes or not is_map(leaf) or self._recording.knows(leaf) or leaf.is_contiguous():
+        if not self._options.as_onnx or not is_map(leaf) or self._recording.knows(leaf) or leaf.is_contiguous():
             return leaf
         return torch.empty(leaf.shape, dtype=leaf.dtype, device="meta")
 
