@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from onchip.answer.document import Granularity, Reading
@@ -56,7 +58,7 @@ def test_either_of_two_may_be_overwritten() -> None:
     assert pairs(network("Add", {"a": MAP, "b": MAP}, {"y": MAP})) == [("a", "y", 0), ("b", "y", 0)]
 
 
-@pytest.mark.parametrize("kind", ["Conv", "Softmax", "MaxPool", "Transpose", "Gemm"])
+@pytest.mark.parametrize("kind", ["Conv", "Softmax", "MaxPool", "Gemm"])
 def test_what_looks_at_other_elements_overwrites_nothing(kind: str) -> None:
     assert pairs(network(kind, {"a": MAP}, {"y": MAP})) == []
 
@@ -77,6 +79,41 @@ def test_what_is_interleaved_has_to_move(kind: str) -> None:
     whole, parts = {"y": (2, 6, 6)}, {"a": (2, 4, 6), "b": (2, 2, 6)}
     graph = network(kind, parts, whole) if kind == "Concat" else network(kind, whole, parts)
     assert pairs(graph) == []
+
+
+@pytest.mark.parametrize(
+    ("source", "firsts", "sizes", "steps", "shift"),
+    [
+        ((6, 4), (2, 0), (3, 4), (1, 1), 8),
+        ((1, 6, 4), (0, 1, 0), (1, 5, 4), (1, 1, 1), 4),
+        ((6, 4), (2, 1), (1, 2), (1, 1), 9),
+        ((6, 4), (5, 3), (1, 1), (2, 2), 23),
+        ((6, 4), (0, 1), (6, 2), (1, 1), None),
+        ((6, 4), (0, 0), (3, 4), (2, 1), None),
+        ((2, 6, 4), (0, 1, 0), (2, 5, 4), (1, 1, 1), None),
+        ((6, 4), (0, 0), (6, 4), (1, 1), 0),
+    ],
+)
+def test_a_slice_is_a_stretch_of_its_input(
+    source: tuple[int, ...], firsts: tuple[int, ...], sizes: tuple[int, ...], steps: tuple[int, ...], shift: int | None
+) -> None:
+    """And is so exactly where numpy has the elements next to one another."""
+    graph = network("Slice", {"x": source}, {"y": sizes})
+    attributes: dict[str, AttributeValue] = {"starts": [*firsts], "steps": [*steps], "axes": [*range(len(source))]}
+    graph = replace(graph, operators=(replace(graph.operators[0], attributes=attributes),))
+    assert pairs(graph) == ([] if shift is None else [("x", "y", shift)])
+    ends = [first + (size - 1) * step + 1 for first, size, step in zip(firsts, sizes, steps, strict=True)]
+    left = np.arange(np.prod(source)).reshape(source)[tuple(map(slice, firsts, ends, steps))].reshape(-1)
+    assert (shift is not None) == bool((np.diff(left) == 1).all())
+    assert shift in (None, left[0])
+
+
+@pytest.mark.parametrize(("order", "is_alias"), [((0, 2, 1, 3), True), ((0, 1, 3, 2), True), ((3, 0, 1, 2), False)])
+def test_a_transposition_that_moves_nothing_is_its_input(order: tuple[int, ...], is_alias: bool) -> None:
+    source = (1, 4, 1, 6)
+    graph = network("Transpose", {"x": source}, {"y": tuple(source[at] for at in order)})
+    graph = replace(graph, operators=(replace(graph.operators[0], attributes={"perm": [*order]}),))
+    assert pairs(graph) == ([("x", "y", 0)] if is_alias else [])
 
 
 def test_a_file_says_it_in_place_of_the_kind(tmp_path: Path) -> None:

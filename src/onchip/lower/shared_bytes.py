@@ -10,10 +10,11 @@ from typing import Final
 
 from onchip.arch.sharing import NO_SHARING, Sharing
 from onchip.ir.graph import Graph
-from onchip.ir.operator import InPlace, Operator
+from onchip.ir.operator import SEEN_SHAPES, InPlace, Operator
 from onchip.ir.tensor import Tensor
-from onchip.ir.window import integer
+from onchip.ir.window import integer, integers
 from onchip.lower.split.kinds import ELEMENTWISE
+from onchip.lower.split.placed_kinds import slice_of
 
 ELEMENT_BY_ELEMENT: Final = ELEMENTWISE | {
     *("BatchNormalization", "QLinearAdd", "QLinearMul", "QLinearSigmoid", "QLinearLeakyRelu", "RELU", "RELU6"),
@@ -21,6 +22,10 @@ ELEMENT_BY_ELEMENT: Final = ELEMENTWISE | {
 """Kinds each element of whose output follows from the elements in the same place of the inputs that are as large."""
 JOINS: Final = "Concat"
 PARTS: Final = "Split"
+LEAVES: Final = "Slice"
+TURNS: Final = "Transpose"
+ALIASES: Final = (JOINS, PARTS, LEAVES, TURNS)
+"""Kinds that move nothing where what they read and write is the same bytes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,14 +47,16 @@ class SharedBytes:
         return replace(graph, operators=operators)
 
     def _pairs(self, operator: Operator, graph: Graph) -> Iterator[InPlace]:
-        is_whole = operator.kind in (JOINS, PARTS)
-        if not (self.sharing.is_alias if is_whole else self.sharing.computes_in_place)(operator.kind):
+        is_alias = operator.kind in ALIASES
+        if not (self.sharing.is_alias if is_alias else self.sharing.computes_in_place)(operator.kind):
             return
         if operator.name in self.declared:
             pairs = self.declared[operator.name]
             yield from (one for one in pairs if one.input in operator.inputs and one.output in operator.outputs)
-        elif is_whole:
+        elif operator.kind in (JOINS, PARTS):
             yield from _parts_of_a_whole(operator, graph)
+        elif is_alias:
+            yield from _band(operator, graph)
         elif operator.kind in ELEMENT_BY_ELEMENT:
             yield from _as_large_as_the_output(operator, graph)
 
@@ -104,3 +111,34 @@ def _lie_behind_one_another(operator: Operator, whole: Tensor, parts: list[Tenso
         return False
     axis = integer(operator, "axis", 0) % max(1, len(whole.shape))
     return prod(whole.shape[:axis]) == 1 and sum(part.size_bytes for part in parts) == whole.size_bytes
+
+
+def _band(operator: Operator, graph: Graph) -> Iterator[InPlace]:
+    """Yield what a slice leaves, or a transposition of axes of one element, where that is one stretch of bytes."""
+    read, written = graph.tensor[operator.inputs[0]], graph.tensor[operator.outputs[0]]
+    source, target = read.shape, written.shape
+    is_one = len(operator.inputs) == len(operator.outputs) == 1 and SEEN_SHAPES not in operator.attributes
+    if not is_one or source is None or target is None or read.bits is None or read.bits != written.bits:
+        return
+    first = _first_left(operator, source, target) if operator.kind == LEAVES else _first_turned(operator, source)
+    if first is not None and first * read.bits % 8 == 0:
+        yield InPlace(read.name, written.name, first * read.bits // 8)
+
+
+def _first_left(operator: Operator, source: tuple[int, ...], target: tuple[int, ...]) -> int | None:
+    """Return which element of the input is the first of the output, if all others follow it."""
+    left = slice_of(operator, source, target)
+    if left is None:
+        return None
+    firsts, steps = left
+    cut = next((at for at, (had, has) in enumerate(zip(source, target, strict=True)) if had != has), 0)
+    last = max((at for at, (had, has) in enumerate(zip(source, target, strict=True)) if had != has), default=0)
+    is_stretch = prod(target[:last]) == 1 and all(steps[at] == 1 or target[at] == 1 for at in range(cut, last + 1))
+    return sum(first * prod(source[at + 1 :]) for at, first in enumerate(firsts)) if is_stretch else None
+
+
+def _first_turned(operator: Operator, source: tuple[int, ...]) -> int | None:
+    """Return 0 where the axes of more than one element stay in their order."""
+    order = integers(operator, "perm", tuple(reversed(range(len(source)))))
+    kept = [at for at in order if source[at] > 1]
+    return 0 if kept == sorted(kept) else None

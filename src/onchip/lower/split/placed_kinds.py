@@ -11,7 +11,7 @@ from typing import Final
 from onchip.facts.geometry import Geometry, Span
 from onchip.ir.operator import OF_ONE_AXIS, Operator
 from onchip.ir.window import integer, integers
-from onchip.lower.split.outline import Outline, whole
+from onchip.lower.split.outline import Outline, Shape, whole
 from onchip.lower.split.partial_sums import COMPARED, MULTIPLIED, SUMMED
 
 _MARGINS: Final = {"nearest": 1, "linear": 1, "cubic": 3}
@@ -96,10 +96,13 @@ def _reduced(operator: Operator, rank: int) -> set[int]:
     return {one % rank for one in listed if isinstance(one, int)}
 
 
-def _slice(outline: Outline) -> Geometry | None:
-    operator, source = outline.operator, outline.shapes()[0]
+def slice_of(operator: Operator, source: Shape, written: Shape) -> tuple[list[int], list[int]] | None:
+    """Return along each axis of `source` the first element that a Slice leaves, and how far the next one is.
+
+    None where its attributes do not say that, or say something else than its output.
+    """
     starts = operator.attributes.get("starts")
-    if not isinstance(starts, list) or len(source) != len(outline.written):
+    if not isinstance(starts, list) or len(source) != len(written):
         return None
     firsts, steps = [0] * len(source), [1] * len(source)
     axes = integers(operator, "axes", tuple(range(len(starts))))
@@ -109,9 +112,18 @@ def _slice(outline: Outline) -> Geometry | None:
     for axis, start, step in each:
         at = axis % len(source)
         firsts[at], steps[at] = min(max(start + source[at] if start < 0 else start, 0), source[at]), step
-    lasts = [first + (size - 1) * step for first, size, step in zip(firsts, outline.written, steps, strict=True)]
-    if min(steps) < 1 or any(last >= size for last, size in zip(lasts, source, strict=True)):
+    lasts = [first + (size - 1) * step for first, size, step in zip(firsts, written, steps, strict=True)]
+    if min(steps, default=1) < 1 or any(last >= size for last, size in zip(lasts, source, strict=True)):
         return None
+    return firsts, steps
+
+
+def _slice(outline: Outline) -> Geometry | None:
+    source = outline.shapes()[0]
+    left = slice_of(outline.operator, source, outline.written)
+    if left is None:
+        return None
+    firsts, steps = left
     outline.cut_along_output()
     spans = zip(source, steps, firsts, strict=True)
     return _beside(
