@@ -16,6 +16,7 @@ from onchip.ir.layer import Axis, Layer
 from onchip.ir.operator import AttributeValue, Operator
 from onchip.ir.tensor import Role, Tensor
 from onchip.lower.layers.layers_of import NetworkLayers, Precision, layers_of
+from onchip.verify.schedule.nests import NestDerivation
 
 Shape = tuple[int, ...]
 
@@ -129,6 +130,15 @@ def test_a_transposed_convolution_multiplies_what_its_definition_does(
     assert all((layer.k, layer.c) == (3, 2) and layer.axes[1].size <= inputs for layer in layers)
     if kernel >= stride:
         assert sum(layer.q for layer in layers) == outputs
+
+
+def test_padding_that_follows_from_the_output_is_not_taken_for_none() -> None:
+    """With `output_shape` ONNX reckons the padding itself: here one place at each end."""
+    attributes: dict[str, AttributeValue] = {"strides": [2], "kernel_shape": [4], "output_shape": [8]}
+    graph = graph_of("ConvTranspose", [(1, 2, 4)], [(2, 3, 4)], (1, 3, 8), attributes)
+    (left_out,) = layers_of(graph).left_out
+    assert "its padding is not written out" in left_out.why
+    assert NestDerivation(graph, 24).of(graph.operators[0]) is None
 
 
 def test_phases_of_a_transposed_convolution_have_names() -> None:

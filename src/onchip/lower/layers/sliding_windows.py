@@ -91,7 +91,10 @@ def transposed_convolution(
     rank = len(kernel)
     if integers(operator, "dilations", (1,) * rank) != (1,) * rank:
         raise NoLayerError("it is transposed and dilated")
-    if operator.attributes.get("auto_pad", "NOTSET") not in ("NOTSET", "VALID"):
+    if (
+        operator.attributes.get("auto_pad", "NOTSET") not in ("NOTSET", "VALID")
+        or "output_shape" in operator.attributes
+    ):
         raise NoLayerError("it is transposed and its padding is not written out")
     strides, pads = integers(operator, "strides", (1,) * rank), integers(operator, "pads", (0,) * (2 * rank))
     channels = Layer(k=output[1] // groups, c=source[1] // groups, g=groups)

@@ -215,7 +215,10 @@ def _transposed(operator: Operator, shapes: Sequence[Shape], weight: Shape, regi
     taps = kernel_of(operator, weight, rank)
     if len(source) != len(output) or integers(operator, "dilations", (1,) * rank) != (1,) * rank:
         raise NoNest("dilations")
-    if operator.attributes.get("auto_pad", "NOTSET") not in ("NOTSET", "VALID"):
+    if (
+        operator.attributes.get("auto_pad", "NOTSET") not in ("NOTSET", "VALID")
+        or "output_shape" in operator.attributes
+    ):
         raise NoNest("auto_pad")
     strides, pads = integers(operator, "strides", (1,) * rank), integers(operator, "pads", (0,) * (2 * rank))[:rank]
     channels = _channels(operator, source, weight, output, region)
