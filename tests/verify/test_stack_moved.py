@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from onchip.answer.fused_network import MovedOperator
+from onchip.answer.fused_network import StreamedOperator
 from onchip.answer.strategy import EnergyCause
 from onchip.arch.accelerator import Accelerator
 from onchip.arch.memory import DRAM, Access, Direction, Dram, Memory, Operand, Port
@@ -30,7 +30,7 @@ def test_each_operand_passes_dram_once(
     ports = Port(Direction.READ, read), Port(Direction.READ_WRITE, write)
     access = Access(wide, 0.3, 0.7, shortest)
     chip = machine(access, *(ports if has_ports else ()))
-    moved = MovedOperator("s", tuple(operands))
+    moved = StreamedOperator("s", tuple(operands))
     expense, (sums,) = expense_of_moving(moved, chip), moved_sums((moved,), chip)
     unit = shortest or wide
     units = {operand: sum(-(-bits // unit) for one, bits in operands if one is operand) for operand in Operand}
@@ -49,7 +49,7 @@ def test_each_operand_passes_dram_once(
 
 
 def test_a_dram_that_says_no_energy_or_cannot_write_is_refused() -> None:
-    moved = MovedOperator("s", ((Operand.INPUT, 8), (Operand.OUTPUT, 8)))
+    moved = StreamedOperator("s", ((Operand.INPUT, 8), (Operand.OUTPUT, 8)))
     for chip in (machine(None), machine(Access(8, 1, 1), Port(Direction.READ, 8))):
         with pytest.raises(AcceleratorError):
             moved_sums((moved,), chip)

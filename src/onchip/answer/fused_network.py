@@ -59,7 +59,7 @@ class NestInNetwork:
 
 
 @dataclass(frozen=True, slots=True)
-class MovedOperator:
+class StreamedOperator:
     """An operator outside of all stacks that only moves data: it reads and writes each operand once in DRAM.
 
     `operands` are what it reads and then what it writes, each tensor once, with its bits: inputs, parameters as
@@ -76,7 +76,7 @@ class FusedNetwork:
 
     inputs: tuple[MapInNetwork, ...]
     layers: tuple[NestInNetwork, ...]
-    moved: tuple[MovedOperator, ...] = ()
+    moved: tuple[StreamedOperator, ...] = ()
 
     @property
     def maps(self) -> Mapping[str, MapInNetwork]:

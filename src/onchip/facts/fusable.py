@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
-from onchip.answer.fused_network import MovedOperator
+from onchip.answer.fused_network import StreamedOperator
 from onchip.errors import InputError
 from onchip.ir.layer import Layer
 from onchip.ir.region import Range, Region
@@ -105,7 +105,7 @@ class FusableNetwork:
     inputs: tuple[FeatureMap, ...]
     layers: tuple[FusableLayer, ...]
     outputs: tuple[str, ...] = ()
-    moved: tuple[MovedOperator, ...] = ()
+    moved: tuple[StreamedOperator, ...] = ()
     maps: Mapping[str, FeatureMap] = field(init=False, repr=False, compare=False)
     """All feature maps by name."""
     last_readers: Mapping[str, int] = field(init=False, repr=False, compare=False)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from onchip.answer.fused_network import MovedOperator
+from onchip.answer.fused_network import StreamedOperator
 from onchip.answer.strategy import EnergyCause
 from onchip.arch.accelerator import Accelerator
 from onchip.arch.memory import DRAM, Operand
@@ -12,7 +12,7 @@ from onchip.cost.schedule.compute_cost import OperandAtHome, cost_without_nest
 from onchip.cost.stack.sums import FusedLatency, FusedSums
 
 
-def moved_sums(moved: Sequence[MovedOperator], accelerator: Accelerator) -> tuple[FusedSums, ...]:
+def moved_sums(moved: Sequence[StreamedOperator], accelerator: Accelerator) -> tuple[FusedSums, ...]:
     """Return the sums of each operator, as `schedule` costs one without a loop nest whose operands all stream.
 
     Its cycles are those of copies; accesses are not counted in elements. Raises AcceleratorError where DRAM does not
@@ -21,7 +21,7 @@ def moved_sums(moved: Sequence[MovedOperator], accelerator: Accelerator) -> tupl
     return tuple(_sums(one, accelerator) for one in moved)
 
 
-def _sums(one: MovedOperator, accelerator: Accelerator) -> FusedSums:
+def _sums(one: StreamedOperator, accelerator: Accelerator) -> FusedSums:
     cost = cost_without_nest((OperandAtHome(operand, bits, 0, None) for operand, bits in one.operands), accelerator)
     energies = dict[tuple[str, EnergyCause], float]()
     for (memory, operand), energy_pj in cost.access_pj.items():

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from onchip.answer.fused_network import MovedOperator
+from onchip.answer.fused_network import StreamedOperator
 from onchip.arch.memory import Operand
 from onchip.errors import InputError
 from onchip.ir.graph import Graph
@@ -17,7 +17,7 @@ from onchip.lower.schedule.precise import with_elements_of
 _BITS_OF_A_BYTE = 8
 
 
-def moved_operators(graph: Graph, names: Iterable[str], bits: int | None) -> tuple[MovedOperator, ...]:
+def moved_operators(graph: Graph, names: Iterable[str], bits: int | None) -> tuple[StreamedOperator, ...]:
     """Return the operators of these names with what they move, in whole bytes, where elements have `bits`.
 
     None stands for each tensor's own bits.
@@ -34,11 +34,11 @@ def macs_of_nests(graph: Graph, operator: Operator) -> int:
         return 0
 
 
-def _moved(graph: Graph, operator: Operator) -> MovedOperator:
+def _moved(graph: Graph, operator: Operator) -> StreamedOperator:
     read = [(_operand(graph.tensor[name]), graph.tensor[name]) for name in dict.fromkeys(operator.reads)]
     written = [(Operand.OUTPUT, graph.tensor[name]) for name in dict.fromkeys(operator.outputs)]
     operands = ((operand, tensor.size_bytes * _BITS_OF_A_BYTE) for operand, tensor in (*read, *written))
-    return MovedOperator(operator.name, tuple(operands))
+    return StreamedOperator(operator.name, tuple(operands))
 
 
 def _operand(tensor: Tensor) -> Operand:

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 
-from onchip.answer.fused_network import MovedOperator
+from onchip.answer.fused_network import StreamedOperator
 from onchip.answer.strategy import EnergyCause
 from onchip.arch.accelerator import Accelerator
 from onchip.arch.memory import DRAM, Direction, Operand
@@ -23,7 +23,7 @@ class MovedExpense:
     dram_bits: int
 
 
-def expense_of_moving(operator: MovedOperator, accelerator: Accelerator) -> MovedExpense:
+def expense_of_moving(operator: StreamedOperator, accelerator: Accelerator) -> MovedExpense:
     """Each operand passes DRAM's ports once; what is read and what is written do so one after the other.
 
     Raises AcceleratorError for a DRAM that does not say what an access costs, or cannot read or write.

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from math import fsum
 
-from onchip.answer.fused_network import FusedNetwork, MovedOperator
+from onchip.answer.fused_network import FusedNetwork, StreamedOperator
 from onchip.answer.strategy import EnergyCause, FusionStrategy, StrategyFigures
 from onchip.arch.accelerator import Accelerator
 from onchip.arch.memory import DRAM, Operand
@@ -116,7 +116,7 @@ def _replayed(stack: RunningStack, accelerator: Accelerator, mappings: MappingsO
     return tally
 
 
-def _moved(operator: MovedOperator, accelerator: Accelerator) -> _Tally:
+def _moved(operator: StreamedOperator, accelerator: Accelerator) -> _Tally:
     """An operator outside of all stacks."""
     expense = expense_of_moving(operator, accelerator)
     energies = {(DRAM, str(cause)): [energy_pj] for cause, energy_pj in expense.energies_pj.items()}
