@@ -23,7 +23,7 @@ from onchip.answer.result import Status
 from onchip.app.networks import read_network
 from onchip.app.plan import plan_problem
 from onchip.arch.memory import Memory
-from onchip.arch.sharing import Share, Sharing
+from onchip.arch.sharing import Share, SharedKinds
 from onchip.facts.bounds import greatest_need
 from onchip.ir.graph import Graph
 from onchip.solve.ordering.min_peak import min_peak_bytes
@@ -39,7 +39,7 @@ def row(network: str, seconds: float) -> str:
     fields = [network]
     capacity_bytes = None
     for share in (Share.NONE, Share.IN_PLACE, Share.ALL):
-        graph = read_network(source, Reading(bits=8, sharing=Sharing.of(share)))
+        graph = read_network(source, Reading(bits=8, sharing=SharedKinds.of(share)))
         problem = roomy_problem(graph, Count.ACTIVATIONS)
         required = greatest_need(problem).need_bytes
         capacity_bytes = capacity_bytes or required

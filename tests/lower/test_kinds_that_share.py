@@ -11,7 +11,7 @@ import pytest
 
 from onchip.answer.document import Granularity, Reading
 from onchip.app.networks import read_network
-from onchip.arch.sharing import NO_SHARING, Share, Sharing
+from onchip.arch.sharing import NO_SHARING, Share, SharedKinds
 from onchip.errors import GraphError
 from onchip.formats.own.graph_json import graph_from_json, graph_to_json, write_graph
 from onchip.ir.graph import Graph
@@ -19,7 +19,7 @@ from onchip.ir.operator import AttributeValue, InPlace, Operator
 from onchip.ir.tensor import Role, Tensor
 from onchip.lower.shared_bytes import SharedBytes
 
-ALL = Sharing.of(Share.ALL)
+ALL = SharedKinds.of(Share.ALL)
 
 
 def network(
@@ -36,7 +36,7 @@ def network(
     return Graph("small", tuple(tensors), (operator,))
 
 
-def pairs(graph: Graph, sharing: Sharing = ALL) -> list[tuple[str, str, int]]:
+def pairs(graph: Graph, sharing: SharedKinds = ALL) -> list[tuple[str, str, int]]:
     return [(one.input, one.output, one.shift_bytes) for one in SharedBytes(sharing)(graph).operators[0].in_place]
 
 
@@ -47,10 +47,13 @@ MAP = (1, 4, 6)
 def test_what_is_computed_element_by_element_overwrites_what_is_as_large(kind: str) -> None:
     graph = network(kind, {"a": MAP, "b": (1, 4, 1)}, {"y": MAP})
     assert pairs(graph) == [("a", "y", 0)]
-    assert pairs(graph, Sharing.of(Share.IN_PLACE)) == [("a", "y", 0)]
-    assert pairs(graph, Sharing((kind,), ())) == [("a", "y", 0)]
+    assert pairs(graph, SharedKinds.of(Share.IN_PLACE)) == [("a", "y", 0)]
+    assert pairs(graph, SharedKinds((kind,), ())) == [("a", "y", 0)]
     assert (
-        pairs(graph, Sharing(("Conv",), ())) == pairs(graph, Sharing.of(Share.ALIAS)) == pairs(graph, NO_SHARING) == []
+        pairs(graph, SharedKinds(("Conv",), ()))
+        == pairs(graph, SharedKinds.of(Share.ALIAS))
+        == pairs(graph, NO_SHARING)
+        == []
     )
 
 
@@ -66,7 +69,7 @@ def test_what_looks_at_other_elements_overwrites_nothing(kind: str) -> None:
 def test_parts_of_a_concatenation_lie_behind_one_another() -> None:
     graph = network("Concat", {"a": (1, 4, 6), "b": (1, 2, 6)}, {"y": (1, 6, 6)})
     assert pairs(graph) == [("a", "y", 0), ("b", "y", -24)]
-    assert pairs(graph, Sharing.of(Share.IN_PLACE)) == []
+    assert pairs(graph, SharedKinds.of(Share.IN_PLACE)) == []
 
 
 def test_outputs_of_a_split_lie_within_its_input() -> None:
@@ -120,7 +123,7 @@ def test_a_file_says_it_in_place_of_the_kind(tmp_path: Path) -> None:
     path = tmp_path / "own.json"
     write_graph(network("Softmax", {"a": MAP, "b": MAP}, {"y": MAP}, (InPlace("b", "y"),)), path)
     for share, expected in ((Share.NONE, ()), (Share.ALL, (InPlace("b", "y"),)), (Share.ALIAS, ())):
-        reading = Reading(granularity=Granularity.RAW, sharing=Sharing.of(share))
+        reading = Reading(granularity=Granularity.RAW, sharing=SharedKinds.of(share))
         assert read_network(str(path), reading).operators[0].in_place == expected
 
 

@@ -15,7 +15,7 @@ from onchip.answer.result import Status
 from onchip.answer.schedule import Schedule
 from onchip.answer.strategy import FusionStrategy
 from onchip.arch.accelerator import Accelerator
-from onchip.arch.sharing import NO_SHARING, Sharing
+from onchip.arch.sharing import NO_SHARING, SharedKinds
 from onchip.ir.layer import Layer
 
 AnswerT_co = TypeVar("AnswerT_co", covariant=True)
@@ -64,7 +64,7 @@ class Reading:
     partial_bits: int | None = None
     shapes: Mapping[str, tuple[int, ...]] = field(default_factory=dict, hash=False)
     values: Mapping[str, tuple[float, ...]] = field(default_factory=dict, hash=False)
-    sharing: Sharing = NO_SHARING
+    sharing: SharedKinds = NO_SHARING
 
     @classmethod
     def of(cls, bindings: Bindings, granularity: Granularity = Granularity.FUSED) -> Reading:

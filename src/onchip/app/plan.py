@@ -16,7 +16,7 @@ from onchip.app.networks import fitted_to_scratchpads, network_to_plan
 from onchip.app.phases import phase
 from onchip.app.target import Target, TargetFinder
 from onchip.arch.accelerator import Accelerator
-from onchip.arch.sharing import Share, Sharing
+from onchip.arch.sharing import Share, SharedKinds
 from onchip.clock import Deadline, Stopwatch
 from onchip.cost.transfer import transfers_of
 from onchip.errors import InputError, InternalError
@@ -63,7 +63,7 @@ class Request:
     def reading_as_shared(self) -> Reading:
         """The reading, with what shares bytes; raises InputError for an accelerator that there is not."""
         if self.share is not None:
-            return replace(self.reading, sharing=Sharing.of(self.share))
+            return replace(self.reading, sharing=SharedKinds.of(self.share))
         if self.target.accelerator is None:
             return self.reading
         from onchip.formats.own.accelerator_yaml import load_accelerator
@@ -201,7 +201,7 @@ def describe_network(network: str, reading: Reading, limits: Limits, start: RunS
     deadline = Deadline.after(limits.time_limit_seconds)
     problem = roomy_problem(network_to_plan(network, reading), reading.count)
     budgets = budgets_of(problem, limits, start, deadline)
-    whole = network_to_plan(network, replace(reading, sharing=Sharing.of(Share.ALL)))
+    whole = network_to_plan(network, replace(reading, sharing=SharedKinds.of(Share.ALL)))
     needs: tuple[SharedNeed, ...] = ()
     if any(operator.in_place for operator in whole.operators):
         needs = tuple(_needs_with(share, whole, reading.count, limits, start, deadline) for share in Share)
@@ -212,7 +212,7 @@ def _needs_with(
     share: Share, whole: Graph, count: Count, limits: Limits, start: RunStarter, deadline: Deadline
 ) -> SharedNeed:
     """What a network needs that shares whatever it can, where it shares only so much."""
-    graph = SharedBytes(Sharing.of(share), declared_in(whole, whole))(whole)
+    graph = SharedBytes(SharedKinds.of(share), declared_in(whole, whole))(whole)
     budgets = budgets_of(roomy_problem(graph, count), limits, start, deadline)
     return SharedNeed(share, budgets.required_bytes, budgets.min_peak_bytes)
 

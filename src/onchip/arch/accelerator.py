@@ -8,7 +8,7 @@ from math import isfinite
 
 from onchip.arch.compute import ComputeArray
 from onchip.arch.memory import DRAM, Direction, Dma, Dram, Link, Memory, MemoryLevel, Port
-from onchip.arch.sharing import NO_SHARING, Sharing
+from onchip.arch.sharing import NO_SHARING, SharedKinds
 from onchip.errors import AcceleratorError
 
 
@@ -29,7 +29,7 @@ class Accelerator:
     dram: Dram | None = None
     dma: Dma | None = None
     links: tuple[Link, ...] = ()
-    share: Sharing = NO_SHARING
+    share: SharedKinds = NO_SHARING
 
     def __post_init__(self) -> None:
         place = f"accelerator {self.name!r}"

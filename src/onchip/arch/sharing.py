@@ -19,7 +19,7 @@ class Share(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Sharing:
+class SharedKinds:
     """The kinds of operators whose kernels compute `in_place`, and those that are an `alias` where nothing moves.
 
     `EVERY_KIND` stands for every kind of which that can be said.
@@ -29,7 +29,7 @@ class Sharing:
     alias: tuple[str, ...] = ()
 
     @classmethod
-    def of(cls, share: Share) -> Sharing:
+    def of(cls, share: Share) -> SharedKinds:
         """What is meant by a word."""
         return cls(
             EVERY_KIND if share in (Share.IN_PLACE, Share.ALL) else (),
@@ -45,4 +45,4 @@ class Sharing:
         return self.alias == EVERY_KIND or kind in self.alias
 
 
-NO_SHARING: Final = Sharing()
+NO_SHARING: Final = SharedKinds()

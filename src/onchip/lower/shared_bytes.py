@@ -8,7 +8,7 @@ from itertools import accumulate
 from math import prod
 from typing import Final
 
-from onchip.arch.sharing import NO_SHARING, Sharing
+from onchip.arch.sharing import NO_SHARING, SharedKinds
 from onchip.ir.graph import Graph
 from onchip.ir.operator import SEEN_SHAPES, InPlace, Operator
 from onchip.ir.tensor import Tensor
@@ -36,7 +36,7 @@ class SharedBytes:
     the kind, as far as the operator still reads and writes these tensors.
     """
 
-    sharing: Sharing = NO_SHARING
+    sharing: SharedKinds = NO_SHARING
     declared: Mapping[str, tuple[InPlace, ...]] = field(default_factory=dict, hash=False)
 
     def __call__(self, graph: Graph) -> Graph:

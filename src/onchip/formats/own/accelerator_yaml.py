@@ -14,7 +14,7 @@ from typing_extensions import TypedDict
 from onchip.arch.accelerator import Accelerator
 from onchip.arch.compute import ComputeArray
 from onchip.arch.memory import Access, Direction, Dma, Dram, Link, Memory, MemoryLevel, Operand, Port
-from onchip.arch.sharing import Sharing
+from onchip.arch.sharing import SharedKinds
 from onchip.errors import AcceleratorError, InputError
 from onchip.formats.files import read_file
 from onchip.formats.sizes import parse_size
@@ -181,7 +181,7 @@ def _of_parts(fields: AcceleratorFields) -> partial[Accelerator]:
     links = tuple(_link(entry, field_path(("links", i))) for i, entry in enumerate(fields.get("links", ())))
     scratchpads = tuple(level.memory for level in levels if level.is_scratchpad)
     kinds = fields.get("share", {})
-    share = Sharing(tuple(kinds.get("in_place", ())), tuple(kinds.get("alias", ())))
+    share = SharedKinds(tuple(kinds.get("in_place", ())), tuple(kinds.get("alias", ())))
     clock_mhz = fields.get("clock_mhz")
     return partial(Accelerator, fields["name"], scratchpads, levels, clock_mhz, array, dram, dma, links, share)
 

@@ -11,7 +11,7 @@ from re import fullmatch
 from onchip.arch.accelerator import Accelerator
 from onchip.arch.compute import ComputeArray
 from onchip.arch.memory import Access, Link, MemoryLevel, Operand, Port
-from onchip.arch.sharing import Sharing
+from onchip.arch.sharing import SharedKinds
 from onchip.errors import AcceleratorError
 from onchip.formats.canonical import canonical_sha256
 from onchip.formats.own.accelerator_yaml import ACCELERATOR_FORMAT
@@ -79,7 +79,7 @@ def _link_fields(link: Link) -> dict[str, object]:
     return _present({"source": link.source, "target": link.target, "bits_per_cycle": link.bits_per_cycle})
 
 
-def _share_fields(share: Sharing) -> dict[str, object]:
+def _share_fields(share: SharedKinds) -> dict[str, object]:
     kinds = {"in_place": [*share.in_place], "alias": [*share.alias]}
     return {name: listed for name, listed in kinds.items() if listed}
 

@@ -17,7 +17,7 @@ from onchip.answer.problem import Count, Objective, Order, Placement, Rate, Tran
 from onchip.answer.program import Plan
 from onchip.answer.result import Status
 from onchip.arch.memory import DRAM, Memory, Operand
-from onchip.arch.sharing import NO_SHARING, Sharing
+from onchip.arch.sharing import NO_SHARING, SharedKinds
 from onchip.errors import InputError, PlanError
 from onchip.formats.files import read_file
 from onchip.formats.own.document_fields import BindingFields, SourceFields, bindings_of, check_sizes, source_of
@@ -144,8 +144,8 @@ def _reading(fields: PlanReadingFields) -> Reading:
     )
 
 
-def _sharing(fields: SharingFields) -> Sharing:
-    return Sharing(tuple(fields["in_place"]), tuple(fields["alias"]))
+def _sharing(fields: SharingFields) -> SharedKinds:
+    return SharedKinds(tuple(fields["in_place"]), tuple(fields["alias"]))
 
 
 def _memories(entries: list[ScratchpadFields]) -> tuple[Memory, ...]:
