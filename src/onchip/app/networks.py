@@ -56,7 +56,10 @@ def _as_it_runs(graph: Graph) -> Graph:
 
 @phase("reading")
 def network_to_plan(source: str, reading: Reading) -> Graph:
-    """The network as plans have it: as `read_network` reads it, with workspaces that operators declare as tensors."""
+    """The network as plans have it: as `read_network` reads it, with workspaces that operators declare as tensors.
+
+    Raises InputError, PluginError.
+    """
     try:
         return with_workspaces(read_network(source, reading))
     except GraphError as error:
