@@ -38,6 +38,7 @@ def reduced(kind: str, axes: list[int], **attributes: object) -> Network:
 
 NETWORKS: dict[str, Network] = {
     "ReduceSum of all": reduced("ReduceSum", [0, 1, 2]),
+    "ReduceSum of rows": (node("ReduceSum", "x", "a", keepdims=0), {"x": [1, 300, 8]}, [integers("a", [1])]),
     "ReduceMean": reduced("ReduceMean", [1]),
     "ReduceL1": reduced("ReduceL1", [1, 2], keepdims=0),
     "ReduceSumSquare": reduced("ReduceSumSquare", [1], keepdims=0),
@@ -92,6 +93,25 @@ def test_parts_of_a_sum_of_integers_give_it_exactly(name: str, tmp_path: Path) -
 def test_parts_of_a_sum_without_a_model_give_the_made_up_values_of_the_whole(name: str, tmp_path: Path) -> None:
     whole, _ = whole_network(name, tmp_path)
     assert whole_tensor_differences(in_parts(whole, is_model=False), whole) == ()
+
+
+@pytest.mark.parametrize("kind", ["ReduceSum", "ReduceMean", "ReduceMax"])
+@pytest.mark.parametrize(("stored", "seen"), [([50, 12], [1, 100, 6]), ([50, 6], [1, 100, 3]), ([200, 3], [1, 100, 6])])
+def test_parts_of_what_is_seen_through_a_view_count_no_row_twice(
+    kind: str, stored: list[int], seen: list[int], tmp_path: Path
+) -> None:
+    """A row that is stored may hold the end of one part and the beginning of the next."""
+    nodes = [make_node("Reshape", ["x", "shape"], ["v"], name="view"), node(kind, "v", "a", keepdims=0)]
+    path = tmp_path / "network.onnx"
+    network = model(nodes, [value("x", stored)], ["y"], [integers("shape", seen), integers("a", [1])])
+    path.write_bytes(network.SerializeToString())
+    whole = read_network(str(path))
+    assert difference_in_tiles(in_parts(whole), whole, path) < TOLERANCE
+
+
+def test_a_sum_that_goes_on_is_the_same_to_the_bit(tmp_path: Path) -> None:
+    whole, path = whole_network("ReduceSum of rows", tmp_path)
+    assert difference_in_tiles(in_parts(whole), whole, path) == 0
 
 
 def test_of_a_model_no_sum_is_taken_apart_where_another_split_fits(tmp_path: Path) -> None:

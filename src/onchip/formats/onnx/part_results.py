@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 
-from onchip.facts.tile_bytes import Bytes, place_of
+from onchip.errors import GraphError
+from onchip.facts.tile_bytes import Bytes
 from onchip.formats.onnx.runtime import Array
-from onchip.ir.tensor import Tensor
+from onchip.ir.graph import Graph
+from onchip.ir.operator import Operator
+from onchip.ir.region import Range, Region
+from onchip.lower.split.outline import Outline
 from onchip.lower.split.partial_sums import COMPARED, MULTIPLIED
+from onchip.lower.split.placed_kinds import kept_dimensions, longest_reduced
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,14 +27,48 @@ class PartCombination:
     neutral: Any
     dtype: np.dtype[np.generic]
 
-    def filled(self, content: Bytes, tensor: Tensor, bands: Sequence[Tensor]) -> Bytes:
-        """The bytes of a whole tensor of this type, with the neutral element outside of all bands."""
-        values = content.view(self.dtype).reshape(tensor.shape or ())
-        found = np.full_like(values, self.neutral)
-        for band in bands:
-            here = tuple(slice(*each) for each in place_of(band)[1])
-            found[here] = values[here]
-        return found.reshape(-1).view(np.uint8)
+
+@dataclass(frozen=True, slots=True)
+class ReducedPart:
+    """Where a part of a reduction lies in the input as it is seen: a range of its longest reduced dimension."""
+
+    seen: tuple[int, ...]
+    kept: Mapping[int, int]
+    longest: int
+    part: Range
+
+    @classmethod
+    def of(cls, original: Operator, graph: Graph, part: Range) -> Self:
+        """Raise GraphError for an operator whose kept dimensions are not known: it is never cut."""
+        outline = Outline(original, graph, is_model=True)
+        seen, kept = outline.shapes()[0], kept_dimensions(outline)
+        longest = None if kept is None else longest_reduced(seen, kept)
+        if kept is None or longest is None:
+            raise GraphError("it has no parts", place=f"operator {original.name!r}", expected="a reduction")
+        return cls(seen, kept, longest, part)
+
+    def alone(self, content: Bytes, combination: PartCombination) -> Array:
+        """The input with the neutral element beside the part: bands may hold more of a view than the part."""
+        values = content.view(combination.dtype).reshape(self.seen)
+        found = np.full_like(values, combination.neutral)
+        here = self._at(slice(*self.part))
+        found[here] = values[here]
+        return found
+
+    def go_on(self, values: Array, region: Region, before: Array) -> None:
+        """Put what is summed up so far beside the part, before it if there is something before."""
+        start, stop = self.part
+        here = list(self._at(start - 1 if start else stop))
+        for at in range(len(here)):
+            if at in self.kept:
+                here[at] = slice(*region[self.kept[at]])
+            elif at != self.longest:
+                here[at] = 0
+        place = tuple(here)
+        values[place] = before.reshape(values[place].shape)
+
+    def _at(self, along: slice | int) -> tuple[slice | int, ...]:
+        return tuple(along if at == self.longest else slice(None) for at in range(len(self.seen)))
 
 
 def combination_of(kind: str, dtype: np.dtype[np.generic]) -> PartCombination:

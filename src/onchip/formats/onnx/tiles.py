@@ -13,13 +13,13 @@ import numpy as np
 
 from onchip.facts.tile_bytes import Bytes, bytes_of_region, bytes_put_together, place_of
 from onchip.formats.onnx.kernels import OnnxKernels
-from onchip.formats.onnx.part_results import combination_of
+from onchip.formats.onnx.part_results import ReducedPart, combination_of
 from onchip.formats.onnx.runtime import Array
 from onchip.ir.graph import Graph
 from onchip.ir.operator import Operator
 from onchip.ir.tensor import Role, Tensor
 from onchip.ir.tile import SumPart, Tile
-from onchip.lower.split.partial_sums import AFFINE
+from onchip.lower.split.partial_sums import AFFINE, CONTINUED, REDUCTIONS
 
 
 class OnnxTileKernels:
@@ -85,17 +85,23 @@ class OnnxTileKernels:
         output = tile.outputs[0]
         dtype, shape = self._kernels.element_type(output), self._whole.tensor[output].shape or ()
         combination = combination_of(original.kind, dtype)
-        given = self._given(bands)
-        for name in given if combination.neutral else ():
-            given[name] = combination.filled(given[name], self._whole.tensor[name], [one for one, _ in bands[name]])
+        given, source = self._given(bands), original.inputs[0]
+        earlier = None if before is None else before.view(dtype)
+        if original.kind in REDUCTIONS:
+            part = ReducedPart.of(original, self._whole, tile.reduction or (0, 1))
+            alone = part.alone(given[source], combination)
+            if earlier is not None and original.kind == CONTINUED:
+                part.go_on(alone, tile.regions[0], earlier)
+                earlier = None
+            given[source] = alone.reshape(-1).view(np.uint8)
         found = self._kernels.run(original, given)[output].view(dtype).reshape(shape).copy()
-        if before is None:
+        if earlier is None:
             return found.reshape(-1).view(np.uint8)
         if original.kind in AFFINE:
             nothing = {name: np.zeros_like(content) for name, content in given.items() if name in original.inputs}
             found -= self._kernels.run(original, nothing)[output].view(dtype).reshape(shape)
         here = tuple(slice(*each) for each in tile.regions[0])
-        found[here] = combination.combine(found[here], before.view(dtype).reshape(found[here].shape))
+        found[here] = combination.combine(found[here], earlier.reshape(found[here].shape))
         return found.reshape(-1).view(np.uint8)
 
     def difference_from_whole_model(self, inputs: Mapping[str, Bytes], outputs: Mapping[str, Bytes]) -> float:

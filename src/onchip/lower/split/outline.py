@@ -11,7 +11,7 @@ from onchip.facts.geometry import Geometry, OperandAccess, Span, TileAxis
 from onchip.ir.graph import Graph
 from onchip.ir.operator import SEEN_ORDERS, SEEN_PARAMETER_SHAPES, SEEN_SHAPES, WRITTEN_ORDERS, Operator
 from onchip.ir.tensor import Role
-from onchip.lower.split.partial_sums import has_partial_results
+from onchip.lower.split.partial_sums import REDUCTIONS, has_partial_results
 from onchip.lower.split.view_spans import spans_as_stored
 
 Shape = tuple[int, ...]
@@ -70,11 +70,13 @@ class Outline:
     def reduce(self, size: int) -> int | None:
         """The axis of a sum of parts; none where parts of the operator's results do not add up.
 
-        A model's nodes round each part, so there it is cut only where no split along the others fits. Of a network
-        without a model, nobody sums up what is seen through a view.
+        A model's nodes round each part, so there it is cut only where no split along the others fits. What is seen
+        through a view is not summed up in parts but by a model's reductions, which see it as it is.
         """
-        adds_up = has_partial_results(self.operator, self.graph) if self.is_model else not self.has_views
-        if size < 2 or not adds_up:
+        orders = {SEEN_ORDERS, WRITTEN_ORDERS}
+        is_seen = self.is_model and self.operator.kind in REDUCTIONS and orders.isdisjoint(self.operator.attributes)
+        adds_up = not self.is_model or has_partial_results(self.operator, self.graph)
+        if size < 2 or not adds_up or (self.has_views and not is_seen):
             return None
         self.axes.append(TileAxis(size, is_reduction=True, is_last_resort=self.is_model))
         return len(self.axes) - 1

@@ -13,8 +13,11 @@ from onchip.ir.operator import Operator
 AFFINE: Final = frozenset({"Conv", "ConvTranspose", "Gemm", "MatMul"})
 """Sums of products, to which a bias may be added once."""
 SUMMED: Final = frozenset({"ReduceSum", "ReduceMean", "ReduceL1", "ReduceSumSquare", "GlobalAveragePool"})
+CONTINUED: Final = "ReduceSum"
+"""The kind of which a sum that goes on is the same as if it had not been interrupted: it is one of the summands."""
 COMPARED: Final = frozenset({"ReduceMax", "ReduceMin"})
 MULTIPLIED: Final = frozenset({"ReduceProd"})
+REDUCTIONS: Final = (SUMMED | COMPARED | MULTIPLIED) - {"GlobalAveragePool"}
 _LEAST_BITS: Final = 32
 _MOST_INPUTS: Final = 3
 

@@ -71,23 +71,32 @@ def _across_channels(outline: Outline) -> Geometry | None:
 
 def _reduction(outline: Outline) -> Geometry | None:
     """Of what is reduced, the longest dimension may be summed up in parts; the others are read whole."""
-    source, written = outline.shapes()[0], outline.written
-    if len(source) == len(written):
-        kept = {at: at for at, size in enumerate(source) if size == written[at]}
-        if any(size not in (of, 1) for size, of in zip(written, source, strict=True)):
-            return None
-    else:
-        reduced = _reduced(outline.operator, len(source))
-        places = [at for at in range(len(source)) if at not in reduced]
-        if [source[at] for at in places] != list(written):
-            return None
-        kept = {at: axis for axis, at in enumerate(places)}
+    source, kept = outline.shapes()[0], kept_dimensions(outline)
+    if kept is None:
+        return None
     outline.cut_along_output()
-    longest = max((at for at in range(len(source)) if at not in kept), key=lambda at: source[at], default=None)
+    longest = longest_reduced(source, kept)
     in_parts = outline.operator.kind in SUMMED | COMPARED | MULTIPLIED
     summed = outline.reduce(source[longest]) if longest is not None and in_parts else None
     along = tuple(Span(size, summed if at == longest else kept.get(at)) for at, size in enumerate(source))
     return _beside(outline, along)
+
+
+def kept_dimensions(outline: Outline) -> dict[int, int] | None:
+    """Of a reduction, the input's dimensions that stay, and which of the output's each is; None where that is open."""
+    source, written = outline.shapes()[0], outline.written
+    if len(source) == len(written):
+        is_known = all(size in (of, 1) for size, of in zip(written, source, strict=True))
+        return {at: at for at, size in enumerate(source) if size == written[at]} if is_known else None
+    reduced = _reduced(outline.operator, len(source))
+    places = [at for at in range(len(source)) if at not in reduced]
+    is_known = [source[at] for at in places] == list(written)
+    return {at: axis for axis, at in enumerate(places)} if is_known else None
+
+
+def longest_reduced(source: Shape, kept: Mapping[int, int]) -> int | None:
+    """The dimension along which a reduction is summed up in parts; None where none is reduced."""
+    return max((at for at in range(len(source)) if at not in kept), key=lambda at: source[at], default=None)
 
 
 def _reduced(operator: Operator, rank: int) -> set[int]:

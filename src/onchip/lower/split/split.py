@@ -119,7 +119,9 @@ class _Splitting:
         geometry = self._geometries[operator.name]
         need = operator_need(self.problem, operator).need_bytes
         smallest = smallest_part_bytes(self.problem, operator, geometry)
-        part = "" if smallest == need else f", its smallest part {smallest}"
+        part = f", its smallest part {smallest}"
+        if smallest == need:
+            part = "" if geometry is None else ", as does its smallest part"
         if geometry is None:
             is_bounded = has_bounded_operand(operator, self.problem.graph)
             part += ", and it is cut along no axis" + (", as shapes are known only when it runs" if is_bounded else "")
