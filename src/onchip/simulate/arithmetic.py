@@ -7,90 +7,20 @@ network, bit for bit. What is not linear is some function of an element, or the 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
-from functools import cached_property
 from itertools import product
 
 import numpy as np
 
 from onchip.facts.geometry import Geometry
-from onchip.ir.operator import VIEWS, Operator
-from onchip.ir.region import Range, Region, whole_region
-from onchip.ir.tile import Tile
+from onchip.ir.region import Range, whole_region
 from onchip.ir.window import integer, integers, product_of, windows_of
 from onchip.lower.split.kinds import ELEMENTWISE
+from onchip.simulate.call import Call
 from onchip.simulate.modular import limbs, masked, mixed, product_of_limbs
 from onchip.simulate.parts import Integers, RegionValues
 from onchip.simulate.placed_values import placed_sum, ranges_of_axes, spread
 
 _ODD = np.uint64(0x9E37)
-
-
-@dataclass(frozen=True)
-class Call:
-    """One region of an operator's output: the operator itself, the tile, and what is there of each operand.
-
-    `parts` has an entry for each operand in the operator's order, None for one of which nothing is read.
-    """
-
-    operator: Operator
-    tile: Tile
-    parts: tuple[RegionValues | None, ...]
-    bits: int
-    geometry: Geometry | None = None
-
-    @property
-    def region(self) -> Region:
-        """Return the region of the first output that the call computes."""
-        return self.tile.regions[0]
-
-    @cached_property
-    def written(self) -> tuple[int, ...]:
-        """The shape of the first output, whole."""
-        return self.tile.shape[self.tile.outputs[0]]
-
-    @property
-    def has_views(self) -> bool:
-        """Whether an operand is seen in another shape than it is stored in."""
-        return not VIEWS.isdisjoint(self.operator.attributes)
-
-    @property
-    def is_broadcast(self) -> bool:
-        """Whether every operand lies along the output as ONNX has it."""
-        shapes = self.tile.shapes[: len(self.parts)]
-        aligned = (zip(shape[::-1], self.written[::-1], strict=False) for shape in shapes)
-        is_short = all(len(shape) <= len(self.written) for shape in shapes)
-        return not self.has_views and is_short and all(size in (1, of) for one in aligned for size, of in one)
-
-    def part(self, index: int) -> RegionValues:
-        """Of an operand; all zeros, outside everything, where nothing of it is read."""
-        found = self.parts[index]
-        if found is None:
-            shape = self.tile.shapes[index]
-            return RegionValues(
-                "", shape, self.bits, tuple((0, 0) for _ in shape), np.zeros([0] * len(shape), np.uint64)
-            )
-        return found
-
-    def along_output(self, index: int, *, channels: bool = False) -> Integers:
-        """An operand's values where they meet the region, broadcast as ONNX does, or one element a channel."""
-        part = self.part(index)
-        if channels and len(self.written) > 1 and part.shape == (self.written[1],):
-            values = part.window(self.region[1:2])
-            return values.reshape(-1, *(1,) * (len(self.written) - 2))
-        missing = len(self.written) - len(part.shape)
-        ranges = [
-            self.region[at] if size == self.written[at] else (0, 1) for at, size in enumerate(part.shape, start=missing)
-        ]
-        return part.window(ranges)
-
-    def with_further_operands(self, values: Integers, first: int) -> Integers:
-        """A bias, or what an activation that was fused reads, added; to a sum by its first part only."""
-        if self.tile.part.adds_to_a_sum:
-            return values
-        for index in range(first, len(self.parts)):
-            values = values + self.along_output(index, channels=True)
-        return values
 
 
 def computed(call: Call) -> tuple[Integers, ...]:

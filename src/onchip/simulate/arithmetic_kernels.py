@@ -20,8 +20,9 @@ from onchip.ir.region import Region, whole_region
 from onchip.ir.tensor import Role, Tensor
 from onchip.ir.tile import Tile
 from onchip.lower.split.kinds import geometry_of
-from onchip.simulate.arithmetic import Call, computed
+from onchip.simulate.arithmetic import computed
 from onchip.simulate.arithmetic_paces import keeps_a_pace, paced
+from onchip.simulate.call import Call
 from onchip.simulate.kernels import Bytes
 from onchip.simulate.modular import masked, mixed
 from onchip.simulate.parts import ELEMENTS, RegionValues, band_of, elements
