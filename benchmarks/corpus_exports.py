@@ -105,16 +105,15 @@ ARCHITECTURES: Final = (
 def made(architecture: Architecture) -> Made:
     """Return the module with seeded weights, ready for inference, and an input for it."""
     torch.manual_seed(0)
+    _let_torchvision_be_imported()
     if architecture.package == "transformers":
         return _of_transformers(architecture.name)
     image = torch.randn(1, 3, architecture.side, architecture.side)
     if architecture.package == "timm":
-        _let_torchvision_be_imported()
         import timm
 
         model = timm.create_model(architecture.name, pretrained=False, exportable=True)
     else:
-        _let_torchvision_be_imported()
         import torchvision
 
         options = {"init_weights": True, "aux_logits": True} if "inception" in architecture.name else {}
@@ -207,7 +206,6 @@ def _of_transformers(name: str) -> Made:
         ),
     }
     model, inputs = makers[name]()
-    model.config.return_dict = False
     return _First(model).eval(), inputs
 
 
@@ -219,7 +217,7 @@ class _First(torch.nn.Module):  # type: ignore[misc]
         self.model = model
 
     def forward(self, *inputs: torch.Tensor) -> torch.Tensor:
-        return self.model(*inputs, return_dict=False)[0]
+        return self.model(*inputs)[0]
 
 
 def write_onnx(model: Module, inputs: Sequence[torch.Tensor], path: Path) -> None:

@@ -45,6 +45,14 @@ def test_a_file_gives_the_graph_of_its_program(tmp_path: Path) -> None:
     assert read_torch(tmp_path / "small.pt2") == graph_from_torch(program, (), "small")
 
 
+def test_operators_of_bits_have_names_of_their_own(tmp_path: Path) -> None:
+    both = torch.nn.Module()
+    both.forward = lambda x, y: (x > 0) & (y > 0) | (x > y)
+    saved(tmp_path / "both.pt2", both, torch.zeros(4), torch.zeros(4))
+    kinds = [operator.kind for operator in read_torch(tmp_path / "both.pt2").operators]
+    assert kinds == ["gt", "gt", "BitwiseAnd", "gt", "BitwiseOr"]
+
+
 def test_tied_weights_of_a_file_are_one(tmp_path: Path) -> None:
     first, second = torch.nn.Linear(8, 8, bias=False), torch.nn.Linear(8, 8, bias=False)
     second.weight = first.weight

@@ -27,7 +27,10 @@ GREATEST_TABLE_DEPTH: Final = 64
 _EXPECTED: Final = "a whole .pt2 file, as torch.export.save writes it"
 _MODEL: Final = pattern(r"models/([^/]+)\.json")
 _NAME: Final = pattern(r"\w*")
-_TARGET: Final = pattern(r"torch\.ops(?:\.(?!__)\w+){2,3}|_operator\.[a-z]+_?|math\.[a-z]+|torch\.sym_[a-z]+")
+_TARGET: Final = pattern(
+    r"torch\.ops(?:\.(?!__)\w+){2,3}|torch\.ops\.aten\.__i?(?:and|or|xor|lshift|rshift)__\.[A-Za-z]+"
+    r"|_operator\.[a-z]+_?|math\.[a-z]+|torch\.sym_[a-z]+"
+)
 _WORD: Final = pattern(r"[A-Za-z_]\w*|'[^']*'|\d+|[^\s\w']")
 _SYMBOL: Final = pattern(r"'?[a-z]{1,2}\d{1,9}'?")
 _OF_SIZES: Final = (

@@ -18,6 +18,9 @@ Arguments: TypeAlias = Mapping[str, Any]
 Attributes: TypeAlias = dict[str, AttributeValue]
 
 KINDS: Mapping[str, str] = {
+    "__and": "BitwiseAnd",
+    "__or": "BitwiseOr",
+    "__xor": "BitwiseXor",
     "abs": "Abs",
     "add": "Add",
     "amax": "ReduceMax",
