@@ -36,7 +36,8 @@ from onchip.lower.layers.fusable_of import fusable_of
 from onchip.lower.split.untiled import untiled
 from onchip.lower.stacks.emission import graph_in_tiles
 from onchip.simulate.arithmetic_kernels import ArithmeticKernels, values_in_given_order, whole_tensor_differences
-from onchip.simulate.machine import MachineRun, run_plan_on_machine
+from onchip.simulate.machine import run_plan_on_machine
+from onchip.simulate.machine_run import MachineRun
 from onchip.simulate.reference import run_in_given_order
 from onchip.solve.stacks.stacks import LayerSpan, stack_of
 from support.fusable_graphs import (

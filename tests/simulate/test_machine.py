@@ -18,7 +18,8 @@ from onchip.facts.bounds import greatest_need
 from onchip.ir.graph import Graph
 from onchip.ir.operator import Operator
 from onchip.simulate.kernels import Bytes
-from onchip.simulate.machine import MachineError, WrongBytes, run_plan_on_machine
+from onchip.simulate.machine import MachineError, run_plan_on_machine
+from onchip.simulate.machine_run import WrongBytes
 from onchip.simulate.reference import run_in_given_order
 from onchip.simulate.seeded_kernels import SeededKernels
 from onchip.verify.verifier import verify

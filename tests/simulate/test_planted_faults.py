@@ -21,7 +21,8 @@ from onchip.arch.memory import DRAM, Memory
 from onchip.facts.bounds import greatest_need
 from onchip.formats.onnx.kernels import OnnxKernels
 from onchip.ir.tensor import Role
-from onchip.simulate.machine import MachineError, MachineRun, run_plan_on_machine
+from onchip.simulate.machine import MachineError, run_plan_on_machine
+from onchip.simulate.machine_run import MachineRun
 from onchip.simulate.reference import run_in_given_order
 from onchip.verify.verifier import verify
 from support.onnx_networks import LIGHT_MODELS

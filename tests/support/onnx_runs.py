@@ -16,7 +16,8 @@ from onchip.facts.bounds import greatest_need
 from onchip.formats.onnx.kernels import OnnxKernels
 from onchip.ir.graph import Graph
 from onchip.ir.tensor import Role
-from onchip.simulate.machine import MachineRun, run_plan_on_machine
+from onchip.simulate.machine import run_plan_on_machine
+from onchip.simulate.machine_run import MachineRun
 from onchip.simulate.reference import run_in_given_order
 from onchip.verify.verifier import verify
 

@@ -9,7 +9,8 @@ from onchip.answer.program import Plan
 from onchip.ir.graph import Graph
 from onchip.ir.tensor import Role
 from onchip.simulate.kernels import Bytes
-from onchip.simulate.machine import MachineRun, run_plan_on_machine
+from onchip.simulate.machine import run_plan_on_machine
+from onchip.simulate.machine_run import MachineRun
 from onchip.simulate.reference import run_in_given_order
 from onchip.simulate.seeded_kernels import SeededKernels
 

@@ -235,10 +235,8 @@ def _ensure_same(document: StrategyDocument, problem: _Problem) -> None:
 def _ensure_legal(problem: _Problem, document: StrategyDocument) -> None:
     """Replay a strategy by its own mappings: it has to be legal, and to cost what is claimed of it."""
     if violations := replayed(document, problem.network, problem.accelerator).violations:
-        raise InternalError(
-            f"its strategy has {len(violations)} violations, the first: {violations[0]}",
-            place="fuse",
-        )
+        what = f"its strategy has {len(violations)} violations, the first: {violations[0]}"
+        raise InternalError(what, place="fuse")
 
 
 def _figures(problem: _Problem, costs: Sequence[StackCost]) -> StrategyFigures:

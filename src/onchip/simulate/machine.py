@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from enum import StrEnum
 
 import numpy as np
 
@@ -20,6 +19,7 @@ from onchip.errors import OnchipError
 from onchip.ir.operator import Operator
 from onchip.ir.tensor import Role, Tensor
 from onchip.simulate.kernels import Bytes, Kernels, fingerprint
+from onchip.simulate.machine_run import Difference, MachineRun, WrongBytes
 from onchip.simulate.reference import Reference
 
 ALIGNMENT_BYTES = 64
@@ -29,46 +29,6 @@ FILL = 0xFF
 
 class MachineError(OnchipError):
     """An instruction that no machine can carry out: an address outside, a tensor that is not there."""
-
-
-class WrongBytes(StrEnum):
-    """Where bytes were found that are not the tensor's."""
-
-    READ = "read by an operator"
-    WRITTEN = "written by an operator"
-    IN_DRAM = "in DRAM at the end"
-
-
-@dataclass(frozen=True, slots=True)
-class Difference:
-    """The first bytes that are not those of the unplanned run; `step` counts the operators run before."""
-
-    tensor: str
-    found: WrongBytes
-    step: int
-    instruction: int | None = None
-    operator: str | None = None
-
-    def __str__(self) -> str:
-        place = "" if self.instruction is None else f", instruction {self.instruction}"
-        who = "" if self.operator is None else f" {self.operator!r}"
-        return f"step {self.step}{place}: {self.tensor!r}, {self.found}{who}, differs from the unplanned run"
-
-
-@dataclass(frozen=True, slots=True)
-class MachineRun:
-    """What happened: bytes really moved, tensors compared bit for bit, the first that differs.
-
-    `loads` and `write_backs` go from and to DRAM, `moved` from scratchpad to scratchpad. After a difference the
-    machine stops: whatever follows from it differs as well.
-    """
-
-    loads: int
-    write_backs: int
-    moved: int
-    compared: int
-    difference: Difference | None
-    outputs: Mapping[str, Bytes]
 
 
 @dataclass(slots=True)

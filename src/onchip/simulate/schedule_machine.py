@@ -19,7 +19,8 @@ from onchip.ir.graph import Graph
 from onchip.ir.operator import Operator
 from onchip.ir.tensor import Role, Tensor
 from onchip.simulate.kernels import Bytes, Kernels
-from onchip.simulate.machine import BytePlace, MachineError, MachineRun, ProgramMachine, WrongBytes, run_on
+from onchip.simulate.machine import BytePlace, MachineError, ProgramMachine, run_on
+from onchip.simulate.machine_run import MachineRun, WrongBytes
 from onchip.simulate.reference import Reference
 
 TILE_BYTE = 0xA5

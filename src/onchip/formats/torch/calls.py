@@ -10,7 +10,7 @@ from typing import Any, Final, TypeAlias
 import torch
 
 from onchip.errors import GraphError
-from onchip.formats.torch.kinds import Arguments
+from onchip.formats.torch.sliding import Arguments
 
 Value: TypeAlias = Any
 """What a program hands about: tensors, numbers, and lists of these."""

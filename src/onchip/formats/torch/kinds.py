@@ -6,16 +6,22 @@ An operator not listed keeps its ATen name and has no attributes.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, TypeAlias
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING
 
+from onchip.formats.torch.sliding import (
+    Arguments,
+    Attributes,
+    adaptive_pool,
+    any_convolution,
+    convolution,
+    pool,
+    transposed_convolution,
+)
 from onchip.ir.operator import AttributeValue
 
 if TYPE_CHECKING:
     import torch
-
-Arguments: TypeAlias = Mapping[str, Any]
-Attributes: TypeAlias = dict[str, AttributeValue]
 
 KINDS: Mapping[str, str] = {
     "__and": "BitwiseAnd",
@@ -153,77 +159,6 @@ def _pad(arguments: Arguments) -> tuple[str, Attributes]:
     return "Pad", {"pads": [*unpadded, *pairs[-2::-2], *unpadded, *pairs[::-2]]}
 
 
-def _convolution(arguments: Arguments) -> tuple[str, Attributes]:
-    weight = [int(size) for size in arguments["weight"].shape]
-    rank = len(weight) - 2
-    dilations = _per_dimension(arguments["dilation"], rank)
-    attributes: Attributes = {
-        "dilations": list(dilations),
-        "group": int(arguments["groups"]),
-        "kernel_shape": list(weight[2:]),
-        "pads": _convolution_pads(arguments["padding"], weight[2:], dilations),
-        "strides": list(_per_dimension(arguments["stride"], rank)),
-    }
-    return "Conv", attributes
-
-
-def _convolution_pads(
-    padding: str | int | Sequence[int], kernel: list[int], dilations: list[int]
-) -> list[AttributeValue]:
-    """ONNX's order: every dimension's begin, then every dimension's end."""
-    if padding == "valid":
-        return [0] * (2 * len(kernel))
-    if padding == "same":
-        totals = [dilation * (size - 1) for size, dilation in zip(kernel, dilations, strict=True)]
-        return [*(total // 2 for total in totals), *(total - total // 2 for total in totals)]
-    return _on_both_sides(_per_dimension([0] if isinstance(padding, str) else padding, len(kernel)))
-
-
-def _transposed_convolution(arguments: Arguments) -> tuple[str, Attributes]:
-    _, attributes = _convolution(arguments)
-    attributes["output_padding"] = list(_per_dimension(arguments["output_padding"], len(arguments["weight"].shape) - 2))
-    return "ConvTranspose", attributes
-
-
-def _any_convolution(arguments: Arguments) -> tuple[str, Attributes]:
-    return (_transposed_convolution if arguments["transposed"] else _convolution)(arguments)
-
-
-def _pool(kind: str, rank: int) -> Callable[[Arguments], tuple[str, Attributes]]:
-    def describe(arguments: Arguments) -> tuple[str, Attributes]:
-        kernel = _per_dimension(arguments["kernel_size"], rank)
-        strides = _per_dimension(arguments["stride"], rank) if arguments["stride"] else kernel
-        attributes: Attributes = {
-            "ceil_mode": int(arguments["ceil_mode"]),
-            "kernel_shape": list(kernel),
-            "pads": _on_both_sides(_per_dimension(arguments["padding"], rank)),
-            "strides": list(strides),
-        }
-        if kind == "MaxPool":
-            attributes["dilations"] = list(_per_dimension(arguments["dilation"], rank))
-        else:
-            attributes["count_include_pad"] = int(arguments["count_include_pad"])
-        return kind, attributes
-
-    return describe
-
-
-def _adaptive_pool(kind: str, rank: int) -> Callable[[Arguments], tuple[str, Attributes]]:
-    """Pooling to one element is global; to a divisor of the size it has a fixed kernel."""
-
-    def describe(arguments: Arguments) -> tuple[str, Attributes]:
-        sizes = [int(size) for size in arguments["self"].shape[-rank:]]
-        targets = _per_dimension(arguments["output_size"], rank)
-        if all(target == 1 for target in targets):
-            return f"Global{kind}", {}
-        if any(size % target for size, target in zip(sizes, targets, strict=True)):
-            return f"Adaptive{kind}", {"output_size": list(targets)}
-        kernel = [size // target for size, target in zip(sizes, targets, strict=True)]
-        return kind, {"kernel_shape": list(kernel), "pads": [0] * (2 * rank), "strides": list(kernel)}
-
-    return describe
-
-
 def _activation(kind: str, **names: str) -> Callable[[Arguments], tuple[str, Attributes]]:
     """`names` maps an ONNX attribute to the name of the schema's argument."""
 
@@ -255,16 +190,6 @@ def _group_normalization(arguments: Arguments) -> tuple[str, Attributes]:
     return "GroupNormalization", {"epsilon": float(arguments["eps"]), "num_groups": int(groups)}
 
 
-def _per_dimension(value: int | Sequence[int], rank: int) -> list[int]:
-    """One number, or a list of one, stands for every dimension."""
-    values = [int(value)] if isinstance(value, int) else [int(each) for each in value]
-    return values * rank if len(values) == 1 else values
-
-
-def _on_both_sides(pads: list[int]) -> list[AttributeValue]:
-    return [*pads, *pads]
-
-
 _SCALED: Mapping[str, str] = {
     f"{verb}_{how}": f"{verb.capitalize()}Linear"
     for verb in ("quantize", "dequantize")
@@ -277,28 +202,28 @@ _DESCRIBERS: Mapping[str, Callable[[Arguments], tuple[str, Attributes]]] = {
     "_softmax": _activation("Softmax", axis="dim"),
     **{name: _scaled(kind) for name, kind in _SCALED.items()},
     "addmm": _matrix_product("Gemm", "mat1", "mat2"),
-    "adaptive_avg_pool1d": _adaptive_pool("AveragePool", 1),
-    "adaptive_avg_pool2d": _adaptive_pool("AveragePool", 2),
-    "adaptive_avg_pool3d": _adaptive_pool("AveragePool", 3),
-    "_adaptive_avg_pool2d": _adaptive_pool("AveragePool", 2),
-    "_adaptive_avg_pool3d": _adaptive_pool("AveragePool", 3),
-    "adaptive_max_pool2d": _adaptive_pool("MaxPool", 2),
-    "avg_pool1d": _pool("AveragePool", 1),
-    "avg_pool2d": _pool("AveragePool", 2),
-    "avg_pool3d": _pool("AveragePool", 3),
+    "adaptive_avg_pool1d": adaptive_pool("AveragePool", 1),
+    "adaptive_avg_pool2d": adaptive_pool("AveragePool", 2),
+    "adaptive_avg_pool3d": adaptive_pool("AveragePool", 3),
+    "_adaptive_avg_pool2d": adaptive_pool("AveragePool", 2),
+    "_adaptive_avg_pool3d": adaptive_pool("AveragePool", 3),
+    "adaptive_max_pool2d": adaptive_pool("MaxPool", 2),
+    "avg_pool1d": pool("AveragePool", 1),
+    "avg_pool2d": pool("AveragePool", 2),
+    "avg_pool3d": pool("AveragePool", 3),
     "baddbmm": _matrix_product("Gemm", "batch1", "batch2"),
     "batch_norm": _batch_normalization,
     "bmm": _matrix_product("MatMul", "self", "mat2"),
     "cat": _activation("Concat", axis="dim"),
     "clamp": _activation("Clip", min="min", max="max"),
     "constant_pad_nd": _pad,
-    "conv1d": _convolution,
-    "conv2d": _convolution,
-    "conv3d": _convolution,
-    "conv_transpose1d": _transposed_convolution,
-    "conv_transpose2d": _transposed_convolution,
-    "conv_transpose3d": _transposed_convolution,
-    "convolution": _any_convolution,
+    "conv1d": convolution,
+    "conv2d": convolution,
+    "conv3d": convolution,
+    "conv_transpose1d": transposed_convolution,
+    "conv_transpose2d": transposed_convolution,
+    "conv_transpose3d": transposed_convolution,
+    "convolution": any_convolution,
     "elu": _activation("Elu", alpha="alpha"),
     "gelu": _activation("Gelu", approximate="approximate"),
     "group_norm": _group_normalization,
@@ -307,11 +232,11 @@ _DESCRIBERS: Mapping[str, Callable[[Arguments], tuple[str, Attributes]]] = {
     "leaky_relu": _activation("LeakyRelu", alpha="negative_slope"),
     "log_softmax": _activation("LogSoftmax", axis="dim"),
     "matmul": _matrix_product("MatMul", "self", "other"),
-    "max_pool1d": _pool("MaxPool", 1),
-    "max_pool2d": _pool("MaxPool", 2),
-    "max_pool2d_with_indices": _pool("MaxPool", 2),
-    "max_pool3d": _pool("MaxPool", 3),
-    "max_pool3d_with_indices": _pool("MaxPool", 3),
+    "max_pool1d": pool("MaxPool", 1),
+    "max_pool2d": pool("MaxPool", 2),
+    "max_pool2d_with_indices": pool("MaxPool", 2),
+    "max_pool3d": pool("MaxPool", 3),
+    "max_pool3d_with_indices": pool("MaxPool", 3),
     "mean": _reduce_mean,
     "mm": _matrix_product("MatMul", "self", "mat2"),
     "native_batch_norm": _batch_normalization,

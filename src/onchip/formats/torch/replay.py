@@ -28,8 +28,8 @@ from onchip.formats.torch.calls import (
     readable_name,
     shadow_of,
 )
-from onchip.formats.torch.kinds import Arguments
 from onchip.formats.torch.recording import Recording
+from onchip.formats.torch.sliding import Arguments
 from onchip.formats.torch.storage import covers_its_storage, is_in_order, storage_of
 from onchip.formats.torch.symbols import Sizes, fixed
 from onchip.ir.operator import AttributeValue

@@ -20,7 +20,7 @@ from onchip.verify.figures import Figures
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
-    from onchip.simulate.machine import MachineRun
+    from onchip.simulate.machine_run import MachineRun
 
 
 @dataclass(frozen=True, slots=True)

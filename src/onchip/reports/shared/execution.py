@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
-    from onchip.simulate.machine import Difference, MachineRun
+    from onchip.simulate.machine_run import Difference, MachineRun
 
 GREATEST_RELATIVE_DIFFERENCE: Final = 1e-5
 """Allowed between outputs a of the run and b of the whole model: the greatest |a - b| over the greatest |b|."""
