@@ -32,7 +32,7 @@ from onchip.verify.verifier import verify
 from oracles.shared_bytes import least_shared_arena, least_shared_traffic, random_sharing_graph
 
 AMPLE = 99
-MORE = [pytest.param(seed, marks=pytest.mark.slow) for seed in range(60, 1000)]
+MORE = [pytest.param(seed, marks=pytest.mark.slow) for seed in range(60, 300)]
 
 
 def tight_problem(seed: int, operators: int = 5, alignment: int = 1) -> Problem:
