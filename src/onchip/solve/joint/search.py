@@ -5,6 +5,7 @@ The search is `native/joint.hpp`; `docs/search.md` has the argument why each par
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -110,8 +111,15 @@ class BestFirstSearch:
             stop = self._run.stop or spent
         if search.cost < 0:
             return SearchOutcome(None, None, best_bound, all_states, stop)
-        moves = tuple(SearchMove(operator, tuple(sorted(evicted))) for operator, evicted in search.moves)
+        moves = tuple(_move(indexed, operator, evicted) for operator, evicted in search.moves)
         return SearchOutcome(moves, search.cost, best_bound, all_states, stop)
+
+
+def _move(indexed: IndexedProblem, operator: int, leaving: Sequence[int]) -> SearchMove:
+    """What the operator reads leaves when it has run."""
+    read = indexed.read_lists[operator]
+    evicted = tuple(sorted(tensor for tensor in leaving if tensor not in read))
+    return SearchMove(operator, evicted, tuple(sorted(tensor for tensor in leaving if tensor in read)))
 
 
 def _is_countable(indexed: IndexedProblem) -> bool:

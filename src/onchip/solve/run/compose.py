@@ -40,10 +40,14 @@ class OperatorSchedule:
 
 @dataclass(frozen=True, slots=True)
 class SearchMove:
-    """One step of a search: these tensors leave, by number, then the operator runs; what it reads is overwritten."""
+    """One step of a search: tensors leave (by number), then the operator runs, and what it has overwritten leaves.
+
+    An operand that is evicted comes back for the operator.
+    """
 
     operator: int
     evicted: tuple[int, ...] = ()
+    overwritten: tuple[int, ...] = ()
 
 
 def schedule_of_moves(indexed: IndexedProblem, moves: Iterable[SearchMove]) -> OperatorSchedule:
@@ -62,17 +66,14 @@ def schedule_of_moves(indexed: IndexedProblem, moves: Iterable[SearchMove]) -> O
         residencies.append(PlannedResidency(tensor, began.pop(tensor), last_use[tensor] + 1, 0, ties.of(tensor)))
 
     for step, move in enumerate(moves):
-        read = indexed.read_lists[move.operator]
         for tensor in move.evicted:
-            if tensor not in read:
-                end(tensor)
+            end(tensor)
         for tensor in indexed.operand_lists[move.operator]:
             began.setdefault(tensor, step)
             last_use[tensor] = step
         ties.run(move)
-        for tensor in move.evicted:
-            if tensor in read:
-                end(tensor)
+        for tensor in move.overwritten:
+            end(tensor)
         order.append(move.operator)
     for tensor in tuple(began):
         end(tensor)
@@ -88,12 +89,12 @@ class _Ties:
         self._ties: dict[int, list[tuple[int, int]]] = {}
 
     def run(self, move: SearchMove) -> None:
-        """Of each group overwrite what is evicted, or else the first that nobody reads any more."""
+        """Of each group overwrite what leaves for that, or else the first that nobody reads any more."""
         for tensor in self._indexed.read_lists[move.operator]:
             self._unread[tensor] -= 1
         groups: dict[int, Overwritable] = {}
         for one in self._indexed.overwritable_lists[move.operator]:
-            if one.tensor in move.evicted or (self._unread[one.tensor] == 0 and one.group not in groups):
+            if one.tensor in move.overwritten or (self._unread[one.tensor] == 0 and one.group not in groups):
                 groups[one.group] = one
         for one in groups.values():
             for written, shift_bytes in one.ties:

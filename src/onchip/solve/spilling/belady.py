@@ -29,23 +29,24 @@ def belady_moves(indexed: IndexedProblem, order: Sequence[int]) -> tuple[SearchM
         used += room.units_of_all(tensor for tensor in operands if tensor not in resident)
         resident.update(operands)
         evicted: list[int] = []
+        overwritten: list[int] = []
         dead, living = _overwritable(indexed, operator, uses)
         saved = sum(one.units for one in dead)
         while not room.holds_all(resident, used - saved):
             if not farthest:
                 one = living.pop()
                 saved += one.units
-                evicted.append(one.tensor)
+                overwritten.append(one.tensor)
                 continue
             next_use, _, tensor = heappop(farthest)
             if tensor in resident and tensor not in operands and uses[tensor][-1] == -next_use:
                 evicted.append(tensor)
                 resident.remove(tensor)
                 used -= room.units[tensor]
-        moves.append(SearchMove(operator, tuple(sorted(evicted))))
+        moves.append(SearchMove(operator, tuple(sorted(evicted)), tuple(sorted(overwritten))))
         for tensor in operands:
             uses[tensor].pop()
-            if uses[tensor] and tensor not in evicted:
+            if uses[tensor] and tensor not in overwritten:
                 heappush(farthest, (-uses[tensor][-1], -room.units[tensor], tensor))
             else:
                 resident.remove(tensor)
