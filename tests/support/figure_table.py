@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from onchip.answer.problem import Problem
 from onchip.ir.tensor import Tensor
 from onchip.verify.figures import Figures
+from support.overwriting import CUT, JOINED, OVERWRITING
 from support.programs import (
     CHAIN,
     CHAIN_WITH_PARAMETER,
@@ -75,6 +76,18 @@ def _in_bytes(
 _CYCLES = CyclesProblem(TWO_SCRATCHPADS.problem.graph, TWO_SCRATCHPADS.problem.memories)
 
 WORKED = (
+    # y(8) takes the bytes of x(8), which comes again: beside y then z(8), beside x then side(4).
+    Worked("an input overwritten", OVERWRITING, _in_bytes(16, 12, 8, 20, 16, sram=16), non_compulsory=8),
+    # x(4) and w(3) within y(9), which ends at 11; z(1) beside it.
+    Worked("parts within a whole", JOINED, _in_bytes(7, 10, 0, 17, 10, sram=12)),
+    # low(3) and high(4) within x(10), which ends at 12.
+    Worked("a whole around its parts", CUT, _in_bytes(10, 8, 0, 18, 10, sram=12)),
+    # The same while x is still there: z(1) beside it.
+    Worked(
+        "room beside a whole around its parts",
+        CUT.without(8).edited(5, "allocate z sram 12", "free x sram"),
+        _in_bytes(10, 8, 0, 18, 11, sram=13),
+    ),
     # x(4) in, y(5) out; a(3) and y are the most at once, y ends at 12.
     Worked("a chain", CHAIN, _in_bytes(4, 5, 0, 9, 8, sram=12)),
     # w(2) is loaded too: x, w and a at once; w ends at 14.

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from onchip.answer.document import Claim
 from onchip.answer.problem import Count, Objective, Order, Problem
 from onchip.answer.result import Status
 from onchip.arch.memory import Operand
 from onchip.verify.rules import Rule
+from support.overwriting_refusals import OVERWRITING_REFUSALS
 from support.programs import (
     CHAIN,
     CHAIN_WITH_PARAMETER,
@@ -28,25 +29,7 @@ from support.programs import (
     sram,
     static,
 )
-
-
-@dataclass(frozen=True)
-class Refusal:
-    """`illegal` breaks `rule` once and nothing else, at `instruction` and `step` (None: the whole plan).
-
-    What is reported `says` so.
-    """
-
-    rule: Rule
-    what: str
-    legal: Case
-    illegal: Case
-    instruction: int | None = None
-    step: int | None = None
-    says: str = ""
-
-    def __str__(self) -> str:
-        return f"{self.rule}: {self.what}".replace(" ", "-")
+from support.refusal import Refusal
 
 
 def _claimed(case: Case, status: Status, objective: Objective, value: int, bound: int) -> Case:
@@ -640,6 +623,7 @@ def _claims(objective: Objective, case: Case, value: int) -> tuple[Refusal, ...]
 REFUSALS = (
     *_NAMES,
     *_RESIDENCIES,
+    *OVERWRITING_REFUSALS,
     *_TRANSFERS,
     *_OPERATORS,
     *_claims(Objective.TRAFFIC, SPILLED, 8),

@@ -8,6 +8,7 @@ from onchip.answer.problem import Order, Problem
 from onchip.arch.memory import Operand
 from onchip.ir.graph import Graph
 from onchip.verify.rules import Rule
+from support.overwriting import APART, CUT, EARLY, JOINED, OVERWRITING
 from support.programs import (
     CHAIN,
     CHAIN_WITH_PARAMETER,
@@ -40,6 +41,11 @@ class Mistakes:
 
 
 MISTAKES = (
+    Mistakes(
+        "what is overwritten leaves before its operator has run",
+        OVERWRITING.without(4).edited(3, "free x sram", "compute f"),
+        ((Rule.OVERWRITTEN_NOT_FREED, "x", 3, 0), (Rule.OPERAND_NOT_RESIDENT, "x", 4, 0)),
+    ),
     Mistakes(
         "after its free a tensor is missing anew",
         CHAIN.edited(9, "free x sram").edited(0),
@@ -139,6 +145,17 @@ MISTAKES = (
 LEGAL = {
     "no operators, no instructions": Case(Problem(Graph("empty", (), ()), sram(1)), ""),
     "the chain": CHAIN,
+    "an output over its input": OVERWRITING,
+    "an output over an input that nobody needs": EARLY,
+    "an output over another than its input": APART,
+    "an output around its inputs": JOINED,
+    "an output around one of its inputs": JOINED.edited(2, "allocate w sram 11").edited(9, "allocate z sram 0"),
+    "outputs within their input": CUT,
+    "one output within its input": CUT.edited(2, "allocate low sram 0")
+    .of(memories=sram(20))
+    .edited(8, "allocate z sram 19")
+    .edited(0, "allocate x sram 4")
+    .edited(3, "allocate high sram 9"),
     "all counted": CHAIN_WITH_PARAMETER,
     "the chain in the given order": CHAIN.of(order=Order.GIVEN),
     "the chain at least peak": least_peak(CHAIN),

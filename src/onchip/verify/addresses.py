@@ -5,24 +5,30 @@ from __future__ import annotations
 from bisect import bisect_left
 from dataclasses import dataclass, field
 
+Range = tuple[int, int]
+"""Addresses [start, stop)."""
+
 
 @dataclass(slots=True)
 class LiveResidency:
     """Addresses [start, stop) of one scratchpad since `start_step`; `is_written` once the tensor's bytes are there.
 
-    `lent_bytes` of them are an output's, too, and counted there.
+    `own` are those of them that are not an output's, too.
     """
 
     start_bytes: int
     stop_bytes: int
     start_step: int
     is_written: bool = False
-    lent_bytes: int = 0
+    own: list[Range] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.own = [(self.start_bytes, self.stop_bytes)]
 
     @property
-    def counted_bytes(self) -> int:
+    def own_bytes(self) -> int:
         """How many bytes it takes beside all others."""
-        return self.stop_bytes - self.start_bytes - self.lent_bytes
+        return sum(stop - start for start, stop in self.own)
 
     def __str__(self) -> str:
         return f"[{self.start_bytes}, {self.stop_bytes})"
@@ -47,21 +53,8 @@ class Addresses:
             self.names.insert(place, name)
         return overlapped
 
-    def release(self, name: str, start: int, stop: int) -> None:
-        """Whatever of the range [start, stop) is of that name is free again."""
-        for place in reversed(range(bisect_left(self.starts, start), bisect_left(self.starts, stop))):
-            if self.names[place] == name:
-                del self.starts[place], self.stops[place], self.names[place]
-
-    def lend(self, name: str, start: int, stop: int) -> int:
-        """Of the ranges of that name only what lies outside of [start, stop) stays taken; returns the bytes inside."""
-        lent = 0
-        for place in reversed(range(max(0, bisect_left(self.starts, start) - 1), bisect_left(self.starts, stop))):
-            begin, end = self.starts[place], self.stops[place]
-            if self.names[place] == name and end > start:
-                rest = [part for part in ((begin, min(end, start)), (max(begin, stop), end)) if part[0] < part[1]]
-                self.starts[place : place + 1] = [part[0] for part in rest]
-                self.stops[place : place + 1] = [part[1] for part in rest]
-                self.names[place : place + 1] = [name] * len(rest)
-                lent += min(end, stop) - max(begin, start)
-        return lent
+    def release(self, name: str, start: int) -> None:
+        """The range of that name is free again; nothing happens where it has not been taken in."""
+        place = bisect_left(self.starts, start)
+        if place < len(self.starts) and self.names[place] == name:
+            del self.starts[place], self.stops[place], self.names[place]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from onchip.ir.graph import Graph
-from onchip.verify.addresses import Addresses, LiveResidency
+from onchip.verify.addresses import Addresses, LiveResidency, Range
 from onchip.verify.reporting import Reporting
 from onchip.verify.rules import Rule
 
@@ -38,14 +38,12 @@ class Overwritten:
         overlapped = addresses.take(name, new.start_bytes, new.stop_bytes)
         pairs = {one.input: one.shift_bytes for one in producer.in_place if one.output == name} if producer else {}
         lenders = [one for one in overlapped if one in pairs and there[one].start_bytes + pairs[one] == new.start_bytes]
-        if not overlapped or producer is None or set(lenders) != set(overlapped):
-            return overlapped, 0
+        if len(lenders) < len(overlapped):
+            return [one for one in overlapped if one not in lenders], 0
         shared = 0
         for lender in lenders:
-            lent_bytes = addresses.lend(lender, new.start_bytes, new.stop_bytes)
-            there[lender].lent_bytes += lent_bytes
-            shared += lent_bytes
-            self._lent.setdefault(lender, []).append(_Lent(producer.name, name))
+            shared += _lend(lender, there[lender], new, addresses)
+            self._lent.setdefault(lender, []).append(_Lent(self.graph.producer[name].name, name))
         addresses.take(name, new.start_bytes, new.stop_bytes)
         return [], shared
 
@@ -61,7 +59,7 @@ class Overwritten:
         """Only the operator that overwrites may run, once."""
         for lender, lent in self._lent.items():
             for one in lent:
-                if one.has_run or one.operator != operator:
+                if one.operator != operator:
                     detail = f"{operator!r} runs while {one.output!r} lies in its bytes for {one.operator!r}"
                     self.report.violation(Rule.OVERWRITTEN_NOT_FREED, lender, detail)
                 one.has_run = one.has_run or one.operator == operator
@@ -78,3 +76,19 @@ class Overwritten:
         for lender, (one, *_) in self._lent.items():
             detail = f"the plan ends while {one.output!r} lies in its bytes"
             self.report.of_plan(Rule.OVERWRITTEN_NOT_FREED, lender, detail)
+
+
+def _lend(name: str, lender: LiveResidency, output: LiveResidency, addresses: Addresses) -> int:
+    """Only what lies beside the output stays the lender's own; return how many bytes it lends."""
+    before = lender.own_bytes
+    for start, _ in lender.own:
+        addresses.release(name, start)
+    lender.own = [part for one in lender.own for part in _beside(one, output) if part[0] < part[1]]
+    for start, stop in lender.own:
+        addresses.take(name, start, stop)
+    return before - lender.own_bytes
+
+
+def _beside(one: Range, output: LiveResidency) -> tuple[Range, Range]:
+    start, stop = one
+    return (start, min(stop, output.start_bytes)), (max(start, output.stop_bytes), stop)

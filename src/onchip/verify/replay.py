@@ -122,9 +122,10 @@ class Replay:
         return shared
 
     def _end(self, tensor: Tensor, memory: Memory, old: LiveResidency) -> None:
-        """Its bytes are free again, but for those that are an output's."""
-        self.meter.end(old.counted_bytes)
-        self._addresses[memory.name].release(tensor.name, old.start_bytes, old.stop_bytes)
+        """Its own bytes are free again."""
+        self.meter.end(old.own_bytes)
+        for start, _ in old.own:
+            self._addresses[memory.name].release(tensor.name, start)
 
     def _free(self, free: Free) -> None:
         tensor = self._names.tensor(free.tensor)

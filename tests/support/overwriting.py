@@ -1,0 +1,123 @@
+"""Plans whose outputs lie in bytes of inputs, and the nearest that may not."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from onchip.answer.problem import Problem
+from onchip.ir.graph import Graph
+from onchip.ir.operator import InPlace
+from support.programs import Case, graph, sram
+
+
+def _in_place(plain: Graph, **pairs: tuple[InPlace, ...]) -> Graph:
+    return replace(plain, operators=tuple(replace(one, in_place=pairs.get(one.name, ())) for one in plain.operators))
+
+
+APART = Case(
+    Problem(
+        graph("x:input:8 y:activation:8 z:output:8 side:output:4", f="x -> y", g="y -> z", h="x -> side"), sram(16)
+    ),
+    """
+    allocate x sram 0
+    copy x dram sram
+    allocate y sram 8
+    compute f
+    free x sram
+    allocate z sram 0
+    compute g
+    free y sram
+    copy z sram dram
+    free z sram
+    allocate x sram 0
+    copy x dram sram
+    allocate side sram 12
+    compute h
+    copy side sram dram
+    """,
+)
+"""The same operators, with places of their own for all tensors."""
+OVERWRITING = Case(
+    replace(APART.problem, graph=_in_place(APART.problem.graph, f=(InPlace("x", "y"),))),
+    APART.program.replace("allocate y sram 8", "allocate y sram 0").replace("allocate z sram 0", "allocate z sram 8"),
+)
+"""y lies where x does, which is loaded again for h."""
+JOINED = Case(
+    Problem(
+        _in_place(
+            graph("x:input:4 w:input:3 y:output:9 z:output:1", join="x w -> y", last="y -> z"),
+            join=(InPlace("x", "y", -1), InPlace("w", "y", -6)),
+        ),
+        sram(14),
+    ),
+    """
+    allocate x sram 3
+    copy x dram sram
+    allocate w sram 8
+    copy w dram sram
+    allocate y sram 2
+    compute join
+    free x sram
+    free w sram
+    copy y sram dram
+    allocate z sram 11
+    compute last
+    copy z sram dram
+    """,
+)
+"""x and w lie within y, at its bytes 1 and 6."""
+CUT = Case(
+    Problem(
+        _in_place(
+            graph("x:input:10 low:output:3 high:output:4 z:output:1", cut="x -> low high", last="low high -> z"),
+            cut=(InPlace("x", "low", 1), InPlace("x", "high", 5)),
+        ),
+        sram(14),
+    ),
+    """
+    allocate x sram 2
+    copy x dram sram
+    allocate low sram 3
+    allocate high sram 7
+    compute cut
+    free x sram
+    copy low sram dram
+    copy high sram dram
+    allocate z sram 2
+    compute last
+    copy z sram dram
+    """,
+)
+"""low and high lie within x, with a byte before, between and behind; z takes one of them, once x has left."""
+EARLY = Case(
+    OVERWRITING.problem,
+    """
+    allocate x sram 0
+    copy x dram sram
+    allocate side sram 12
+    compute h
+    copy side sram dram
+    free side sram
+    allocate y sram 0
+    compute f
+    free x sram
+    allocate z sram 8
+    compute g
+    free y sram
+    copy z sram dram
+    """,
+)
+"""h runs first, so that x is dead when it is overwritten."""
+UNREAD_OVER = Case(
+    Problem(_in_place(graph("x:input:4 y:output:4 s:activation:4", f="x -> y s"), f=(InPlace("x", "s"),)), sram(8)),
+    """
+    allocate x sram 0
+    copy x dram sram
+    allocate y sram 4
+    allocate s sram 0
+    compute f
+    free x sram
+    copy y sram dram
+    """,
+)
+"""What nobody reads lies over x."""
