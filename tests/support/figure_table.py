@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from onchip.answer.problem import Problem
 from onchip.ir.tensor import Tensor
 from onchip.verify.figures import Figures
-from support.overwriting import CUT, JOINED, OVERWRITING
+from support.overwriting import APART, CUT, JOINED, OVERWRITING
 from support.programs import (
     CHAIN,
     CHAIN_WITH_PARAMETER,
@@ -78,6 +78,13 @@ _CYCLES = CyclesProblem(TWO_SCRATCHPADS.problem.graph, TWO_SCRATCHPADS.problem.m
 WORKED = (
     # y(8) takes the bytes of x(8), which comes again: beside y then z(8), beside x then side(4).
     Worked("an input overwritten", OVERWRITING, _in_bytes(16, 12, 8, 20, 16, sram=16), non_compulsory=8),
+    Worked(
+        "an input overwritten without a pair",
+        replace(OVERWRITING, problem=APART.problem),
+        _in_bytes(16, 12, 8, 20, 16, sram=16),
+        non_compulsory=8,
+        is_legal=False,
+    ),
     # x(4) and w(3) within y(9), which ends at 11; z(1) beside it.
     Worked("parts within a whole", JOINED, _in_bytes(7, 10, 0, 17, 10, sram=12)),
     # low(3) and high(4) within x(10), which ends at 12.

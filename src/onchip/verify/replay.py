@@ -85,10 +85,9 @@ class Replay:
         residency = LiveResidency(start, start + tensor.size_bytes, self.report.step)
         self._a_tensor_is_allocated_once_in_a_scratchpad(tensor, memory, residency)
         self._addresses_lie_in_the_scratchpad(tensor, memory, residency)
-        shared_bytes = self._residencies_do_not_overlap(tensor, memory, residency)
+        self.meter.end(self._residencies_do_not_overlap(tensor, memory, residency))
         self._residencies[memory.name][tensor.name] = residency
         self.report.no_excuse(tensor.name)
-        self.meter.end(shared_bytes)
         self.meter.begin(memory.name, tensor.size_bytes, residency.stop_bytes)
 
     def _a_tensor_is_allocated_once_in_a_scratchpad(self, tensor: Tensor, memory: Memory, new: LiveResidency) -> None:
