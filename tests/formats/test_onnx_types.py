@@ -56,3 +56,22 @@ def test_a_quantised_model_has_the_bytes_its_types_say(tmp_path: Path) -> None:
     assert graph.operators[-1].parameters == ("wq", "wscale")
     sizes = {tensor.name: tensor.size_bytes for tensor in graph.tensors}
     assert (sizes["x"], sizes["xq"], sizes["xd"], sizes["wq"]) == (180, 45, 180, 32)
+
+
+@pytest.mark.parametrize("opset", [13, 17, 21])
+def test_a_shape_that_was_quantised_follows_from_constants_all_the_same(opset: int, tmp_path: Path) -> None:
+    """Quantisers do not spare the arithmetic of shapes."""
+    nodes = [
+        make_node("QuantizeLinear", ["sizes", "scale", "zero"], ["q"]),
+        make_node("DequantizeLinear", ["q", "scale", "zero"], ["d"]),
+        make_node("Cast", ["d"], ["target"], to=TensorProto.INT64),
+        make_node("Reshape", ["x", "target"], ["r"]),
+        make_node("Relu", ["r"], ["y"]),
+    ]
+    constants = [
+        make_tensor("sizes", TensorProto.FLOAT, [2], [6.0, 4.0]),
+        make_tensor("scale", TensorProto.FLOAT, [], [0.5]),
+        make_tensor("zero", TensorProto.INT8, [], [0]),
+    ]
+    graph = read(model(nodes, [value("x", [3, 8])], ["y"], constants, opset=opset), tmp_path)
+    assert graph.tensor["y"].shape == (6, 4)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from math import prod
 
 import numpy as np
@@ -37,6 +37,9 @@ _EXPANDING = {
     "Upsample",
 }
 """Kinds whose output may be of any size, as a small operand says."""
+_QUANTISING = {"QuantizeLinear", "DequantizeLinear"}
+_FIRST_EVALUATED = 19
+"""The first version of these that ONNX's evaluator has: of integers of 8 bits the earlier ones compute the same."""
 _GREATEST_STEPS, _GREATEST_RUNS = 5_000_000, 5_000
 """What looking for values, and computing them, may take of a network that was made to take long."""
 _DATA_FIELDS = ("raw_data", "float_data", "int32_data", "int64_data", "double_data", "uint64_data", "string_data")
@@ -135,7 +138,7 @@ class Constants:
             return
         if any(output not in self._types for output in outputs) and not self._has_bounded_output(node):
             return
-        program = onnx.ModelProto(ir_version=self._model.ir_version, opset_import=self._model.opset_import)
+        program = onnx.ModelProto(ir_version=self._model.ir_version, opset_import=self._versions(kind_of(node)))
         program.graph.name = "constant"
         program.graph.node.append(node)
         program.graph.initializer.extend(self._values[operand] for operand in dict.fromkeys(operands))
@@ -143,6 +146,12 @@ class Constants:
             program.graph.output.add(name=output)
         for output, value in zip(outputs, _run(program), strict=False):
             self.add_tensor(output, value)
+
+    def _versions(self, kind: str) -> Iterable[onnx.OperatorSetIdProto]:
+        """Those of the model; of quantisation the first that the evaluator knows, which computes the same of integers."""
+        if kind in _QUANTISING and self.opset < _FIRST_EVALUATED:
+            return [onnx.helper.make_opsetid("", _FIRST_EVALUATED)]
+        return list(self._model.opset_import)
 
     def _has_bounded_output(self, node: onnx.NodeProto) -> bool:
         """Whether a node whose output's size is not known cannot write much more than it reads."""
