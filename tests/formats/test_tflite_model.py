@@ -173,7 +173,7 @@ def test_a_dequantised_constant_stays_as_it_is_stored(tmp_path: Path) -> None:
     assert "w" not in graph.tensor
 
 
-def test_between_dequantisation_and_quantisation_an_operator_runs_over_integers(tmp_path: Path) -> None:
+def test_between_dequantisation_and_quantisation_the_runtime_has_floating_point(tmp_path: Path) -> None:
     integers = [TfliteTensor(name, [1, 8], "INT8", scale=0.1) for name in "xy"]
     operators = [
         TfliteOperator("DEQUANTIZE", "x", "a"),
@@ -182,10 +182,10 @@ def test_between_dequantisation_and_quantisation_an_operator_runs_over_integers(
     ]
     tensors = [*integers, tensor("a", 1, 8), tensor("b", 1, 8)]
     path = network(tensors, operators, "x", "y").write(tmp_path / "quantised.tflite")
-    (operator,) = read_network(str(path)).operators
-    assert (operator.kind, operator.inputs, operator.outputs) == ("Add", ("x", "x"), ("y",))
-    raw = read_network(str(path), Reading(granularity=Granularity.RAW))
-    assert [one.kind for one in raw.operators] == ["DequantizeLinear", "Add", "QuantizeLinear"]
+    for granularity in Granularity:
+        graph = read_network(str(path), Reading(granularity=granularity))
+        assert [one.kind for one in graph.operators] == ["DequantizeLinear", "Add", "QuantizeLinear"]
+        assert graph.tensor["b"].size_bytes == 4 * graph.tensor["y"].size_bytes
 
 
 def test_what_is_computed_from_constants_alone_is_a_constant(tmp_path: Path) -> None:

@@ -56,7 +56,7 @@ def test_models_of_tflite_micro_run_with_equal_values(path: Path, granularity: G
     assert execution.relative_difference == 0
 
 
-def test_an_operator_over_integers_has_the_values_of_the_three_that_the_file_has(tmp_path: Path) -> None:
+def test_what_is_dequantised_has_the_values_that_the_interpreter_has(tmp_path: Path) -> None:
     integers = [TfliteTensor(name, [1, 8], "INT8", scale=0.1) for name in "xzy"]
     operators = [
         TfliteOperator("QUANTIZE", "x", "z"),

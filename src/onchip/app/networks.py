@@ -43,15 +43,19 @@ def read_network(source: str, reading: Reading = Reading()) -> Graph:  # noqa: B
         sized = graph if reading.bits is None else graph.with_bits(reading.bits)
         _total_is_in_range(sized)
         apart = SharedBytes()(sized)
-        as_asked = _as_it_runs(apart) if reading.granularity is Granularity.FUSED else apart
+        as_asked = _as_it_runs(apart, source) if reading.granularity is Granularity.FUSED else apart
         return SharedBytes(reading.sharing, declared_in(sized, as_asked))(as_asked)
     except GraphError as error:
         raise error if error.file else error.in_file(source) from None
 
 
-def _as_it_runs(graph: Graph) -> Graph:
-    """Activations and normalisations in the operators before them; operators over integers, which may precede some."""
-    return fuse(QuantisationFold()(fuse(graph)))
+def _as_it_runs(graph: Graph, source: str) -> Graph:
+    """Activations and normalisations in the operators before them; operators over integers, which may precede some.
+
+    TFLite has kernels over integers, and computes in floating point what a file dequantises.
+    """
+    folded = fuse(graph)
+    return folded if source.endswith(".tflite") else fuse(QuantisationFold()(folded))
 
 
 @phase("reading")
