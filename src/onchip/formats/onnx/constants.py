@@ -148,7 +148,7 @@ class Constants:
             self.add_tensor(output, value)
 
     def _versions(self, kind: str) -> Iterable[onnx.OperatorSetIdProto]:
-        """Those of the model; of quantisation the first that the evaluator knows, which computes the same of integers."""
+        """Those of the model; of quantisation the first that the evaluator knows, which computes the same."""
         if kind in _QUANTISING and self.opset < _FIRST_EVALUATED:
             return [onnx.helper.make_opsetid("", _FIRST_EVALUATED)]
         return list(self._model.opset_import)
