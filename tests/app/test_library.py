@@ -144,3 +144,11 @@ def test_what_a_file_leaves_open_is_bound_from_python(tmp_path: Path) -> None:
     assert "c" in mapped.layers.layers
     scheduled = onchip.schedule(path, chip(), options=LAYER_BY_LAYER, elements=Elements(shapes=shapes, values=values))
     assert onchip.check(scheduled).is_legal
+
+
+def test_what_shares_bytes_is_said_from_python() -> None:
+    reading = onchip.Reading(bits=8)
+    alone, shared = (onchip.plan("resnet50", sram="m_r", reading=reading, share=one) for one in ("none", "all"))
+    assert [one.required.need_bytes for one in (alone, shared)] == [2408448, 1605632]
+    with pytest.raises(onchip.OnchipError, match="share: it is 'some'; expected one of none, in-place, alias, all"):
+        onchip.plan("resnet50", sram="m_r", share="some")

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, TypeAlias, TypeVar, overload
 from onchip.answer.bindings import Bindings
 from onchip.answer.document import Granularity, Reading
 from onchip.answer.problem import Objective
+from onchip.arch.sharing import Share
 from onchip.errors import UsageError
 from onchip.reports.schedule.outcome import ScheduleOutcome
 from onchip.solve.run.limits import Limits
@@ -86,10 +87,12 @@ def plan(
     accelerator: File | None = None,
     objective: str = "traffic",
     reading: Reading = Reading(),  # noqa: B008 (frozen)
+    share: str | None = None,
     limits: Limits = Limits(),  # noqa: B008 (frozen)
 ) -> Outcome:
     """Plan a network for one scratchpad (bytes, `512KiB`, or a budget: `m_r`, `m_h`, `m_p`) or an accelerator's own.
 
+    `share` lets outputs lie in bytes of inputs: `none`, `in-place`, `alias` or `all`, else as the accelerator says.
     Raises InputError for what cannot be read, UsageError where both or neither are given.
     """
     from onchip.app.plan import Request, plan_network
@@ -97,7 +100,8 @@ def plan(
 
     chip = None if accelerator is None else str(accelerator)
     target = Target(sram, chip) if isinstance(sram, int) else Target.of_text(sram, chip, None)
-    return plan_network(Request(str(network), reading, target, _one_of(Objective, objective), limits=limits))
+    shared, wanted = None if share is None else _one_of(Share, share, "share"), _one_of(Objective, objective)
+    return plan_network(Request(str(network), reading, target, wanted, limits=limits, share=shared))
 
 
 def map_layer(
@@ -249,12 +253,12 @@ def _shown(answer: ScheduleOutcome | File, network: File | None) -> ScheduleOutc
     return shown.outcome
 
 
-def _one_of(choices: type[ChoiceT], name: str) -> ChoiceT:
+def _one_of(choices: type[ChoiceT], name: str, place: str = "objective") -> ChoiceT:
     try:
         return choices(name)
     except ValueError:
         expected = f"one of {', '.join(choices)}"
-        raise UsageError(f"it is {name!r}", place="objective", expected=expected) from None
+        raise UsageError(f"it is {name!r}", place=place, expected=expected) from None
 
 
 def _said(bits: int | None) -> int:
