@@ -2,7 +2,8 @@
 
     python benchmarks/sharing.py [--networks NAME ...] [--seconds 20]
 
-A network is a bundled name, the name of a light model of the onnx wheel, or a file. Eight bits an element.
+A network is a bundled name, the name of a light model of the onnx wheel, `unet` (Ronneberger et al. 2015, with padded
+convolutions, over 256 x 256 pixels), or a file. Eight bits an element.
 """
 
 from __future__ import annotations
@@ -26,20 +27,27 @@ from onchip.arch.memory import Memory
 from onchip.arch.sharing import Share, SharedKinds
 from onchip.facts.bounds import greatest_need
 from onchip.ir.graph import Graph
+from onchip.ir.operator import Operator
+from onchip.ir.tensor import Role, Tensor
+from onchip.lower.fold.activations import fuse
+from onchip.lower.shared_bytes import SharedBytes
 from onchip.solve.ordering.min_peak import min_peak_bytes
 from onchip.solve.run.budgets import roomy_problem
 from onchip.solve.run.limits import Limits, Run
 
-NETWORKS: Final = ("resnet50", "densenet121", "mobilenetv1", "inception_v1", "inception_v2", "squeezenet", "shufflenet")
+NETWORKS: Final = (
+    *("resnet50", "densenet121", "mobilenetv1", "unet", "inception_v1", "inception_v2", "squeezenet", "shufflenet"),
+)
+UNET_SIDE: Final = 256
+UNET_CHANNELS: Final = (64, 128, 256, 512, 1024)
 
 
 def row(network: str, seconds: float) -> str:
     """One line: for each way of sharing M_R, M_P, and the traffic at M_R without sharing (a star: not proven)."""
-    source = str(light_models().get(network, network))
     fields = [network]
     capacity_bytes = None
     for share in (Share.NONE, Share.IN_PLACE, Share.ALL):
-        graph = read_network(source, Reading(bits=8, sharing=SharedKinds.of(share)))
+        graph = network_of(network, share)
         problem = roomy_problem(graph, Count.ACTIVATIONS)
         required = greatest_need(problem).need_bytes
         capacity_bytes = capacity_bytes or required
@@ -47,6 +55,45 @@ def row(network: str, seconds: float) -> str:
         star = "" if peak.status is Status.OPTIMAL else "*"
         fields += [f"{required:,}", f"{peak.objective_value:,}{star}", traffic(graph, capacity_bytes, seconds)]
     return f"| {' | '.join(fields)} |"
+
+
+def network_of(name: str, share: Share) -> Graph:
+    """Return a network with what may share bytes."""
+    if name == "unet":
+        return SharedBytes(SharedKinds.of(share))(fuse(unet()))
+    return read_network(str(light_models().get(name, name)), Reading(bits=8, sharing=SharedKinds.of(share)))
+
+
+def unet() -> Graph:
+    """Two convolutions a level, pools on the way down, on the way up transposed convolutions beside what was there."""
+    tensors = [Tensor.of_shape("image", (1, 1, UNET_SIDE, UNET_SIDE), 8, Role.INPUT)]
+    operators: list[Operator] = []
+
+    def run(kind: str, inputs: tuple[str, ...], channels: int, side: int) -> str:
+        name = f"{kind.lower()}{len(operators)}"
+        tensors.append(Tensor.of_shape(name, (1, channels, side, side), 8, Role.ACTIVATION))
+        operators.append(Operator(f"{name}.op", kind, inputs, (name,), (), {"axis": 1} if kind == "Concat" else {}))
+        return name
+
+    def twice(name: str, channels: int, side: int) -> str:
+        for _ in range(2):
+            name = run("Relu", (run("Conv", (name,), channels, side),), channels, side)
+        return name
+
+    name, side, kept = "image", UNET_SIDE, []
+    for channels in UNET_CHANNELS[:-1]:
+        name = twice(name, channels, side)
+        kept.append(name)
+        side //= 2
+        name = run("MaxPool", (name,), channels, side)
+    name = twice(name, UNET_CHANNELS[-1], side)
+    for channels in reversed(UNET_CHANNELS[:-1]):
+        side *= 2
+        name = run("ConvTranspose", (name,), channels, side)
+        name = twice(run("Concat", (kept.pop(), name), 2 * channels, side), channels, side)
+    run("Conv", (name,), 2, side)
+    tensors[-1] = replace(tensors[-1], role=Role.OUTPUT)
+    return Graph("unet", tuple(tensors), tuple(operators))
 
 
 def traffic(graph: Graph, capacity_bytes: int, seconds: float) -> str:
