@@ -46,7 +46,7 @@ def transposed_convolution(arguments: Arguments) -> tuple[str, Attributes]:
 
 
 def any_convolution(arguments: Arguments) -> tuple[str, Attributes]:
-    """Either, as `transposed` says."""
+    """Return either, as `transposed` says."""
     return (transposed_convolution if arguments["transposed"] else convolution)(arguments)
 
 
