@@ -32,6 +32,16 @@ def test_resnet50_at_what_an_addition_in_place_needs(onchip: Program, tmp_path: 
     assert (alone.code, alone.json["status"]) == (3, "INFEASIBLE")
 
 
+def test_tiles_share_bytes_too(onchip: Program, tmp_path: Path) -> None:
+    plan = tmp_path / "tiled.json"
+    asked = (*RESNET50, "--sram", 900_000, "--split", "auto", "--time-limit", 20)
+    apart = onchip(*asked, "--json").json
+    found = onchip(*asked, "--share", "all", "--json", "-o", plan).json
+    assert found["objective_value"] <= apart["objective_value"]
+    assert onchip("check", plan, "resnet50").code == 0
+    assert onchip("run", plan, "resnet50").code == 0
+
+
 def test_an_accelerator_says_which_kinds_its_kernels_can(onchip: Program, tmp_path: Path) -> None:
     chip = tmp_path / "chip.yaml"
     chip.write_text(CHIP + "share: {in_place: [Add, Relu]}\n")

@@ -169,6 +169,7 @@ class ArithmeticKernels:
                     parameters=tile.parameters,
                     outputs=tile.outputs,
                     tile=None,
+                    in_place=(),
                 )
             self._originals[operator.name] = (original, self._alone(original))
         return self._originals[operator.name]

@@ -37,6 +37,7 @@ def _whole(operator: Operator, tile: Tile) -> Operator:
         parameters=tile.parameters,
         outputs=tile.outputs,
         tile=None,
+        in_place=(),
     )
 
 
