@@ -48,7 +48,7 @@ class OverflowSearch:
         self._value = outside_bytes(problem, self._best)
         self._lower_bound = bytes_surely_outside(problem)
         self._open: list[tuple[Kept, Attempt]] = []
-        self._stopped_by = Stop.COMPLETED
+        self._stopped_by = Stop.TIME_LIMIT if run.deadline.is_set else Stop.COMPLETED
 
     @property
     def is_proven(self) -> bool:
