@@ -19,7 +19,7 @@ sys.path.insert(0, str(Path(__file__).parent.parent / "examples"))
 from light_model import light_models
 
 from onchip.answer.document import Reading
-from onchip.answer.problem import Count, Problem
+from onchip.answer.problem import Count
 from onchip.answer.result import Status
 from onchip.app.networks import read_network
 from onchip.app.plan import plan_problem
@@ -99,10 +99,6 @@ def unet() -> Graph:
 def traffic(graph: Graph, capacity_bytes: int, seconds: float) -> str:
     """Return the least non-compulsory bytes in a scratchpad of that size."""
     problem = replace(roomy_problem(graph, Count.ACTIVATIONS), memories=(Memory("sram", capacity_bytes),))
-    return _found(problem, seconds)
-
-
-def _found(problem: Problem, seconds: float) -> str:
     result = plan_problem(problem, "exact", Limits(seconds))
     return f"{result.objective_value:,}" + ("" if result.status is Status.OPTIMAL else "*")
 

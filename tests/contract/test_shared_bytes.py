@@ -17,9 +17,6 @@ from onchip.audits.planning import audit_plan
 from onchip.errors import UsageError
 from onchip.facts.bounds import greatest_need
 from onchip.facts.indexed import IndexedProblem
-from onchip.simulate.machine import run_plan_on_machine
-from onchip.simulate.reference import run_in_given_order
-from onchip.simulate.seeded_kernels import SeededKernels
 from onchip.solve.allocation.by_time import place_or_cut_by_time
 from onchip.solve.allocation.chains import chained
 from onchip.solve.allocation.tied import pack_with_ties
@@ -30,6 +27,7 @@ from onchip.solve.run.registry import METHODS
 from onchip.solve.spilling.belady import belady_moves
 from onchip.verify.verifier import verify
 from oracles.shared_bytes import least_shared_arena, least_shared_traffic, random_sharing_graph
+from support.runs import run_seeded
 
 AMPLE = 99
 MORE = [pytest.param(seed, marks=pytest.mark.slow) for seed in range(60, 300)]
@@ -139,15 +137,8 @@ def test_plans_that_share_run_on_real_bytes() -> None:
         plan = plan_problem(problem).answer
         assert plan is not None
         shared += shares(plan, problem)
-        kernels = SeededKernels(problem.graph)
-        inputs = {tensor.name: kernels.parameter(tensor) for tensor in problem.graph.tensors if not _is_made(tensor)}
-        reference = run_in_given_order(problem, kernels, inputs)
-        assert run_plan_on_machine(problem, plan, kernels, inputs, reference).difference is None
+        assert run_seeded(problem, plan).difference is None
     assert shared > 80
-
-
-def _is_made(tensor: object) -> bool:
-    return getattr(tensor, "role", None) != "input"
 
 
 def test_sharing_is_never_worse() -> None:

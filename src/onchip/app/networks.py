@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Final
@@ -42,11 +42,16 @@ def read_network(source: str, reading: Reading = Reading()) -> Graph:  # noqa: B
             raise GraphError("it has no operators", expected="at least one")
         sized = graph if reading.bits is None else graph.with_bits(reading.bits)
         _total_is_in_range(sized)
-        apart = SharedBytes()(sized)
-        as_asked = _as_it_runs(apart, source) if reading.granularity is Granularity.FUSED else apart
-        return SharedBytes(reading.sharing, declared_in(sized, as_asked))(as_asked)
+        is_fused = reading.granularity is Granularity.FUSED
+        return _with_bytes_apart(sized, reading, lambda apart: _as_it_runs(apart, source) if is_fused else apart)
     except GraphError as error:
         raise error if error.file else error.in_file(source) from None
+
+
+def _with_bytes_apart(graph: Graph, reading: Reading, change: Callable[[Graph], Graph]) -> Graph:
+    """The graph changed while nothing shares bytes, then with what may, of kinds or as the operators said before."""
+    changed = change(SharedBytes()(graph))
+    return SharedBytes(reading.sharing, declared_in(graph, changed))(changed)
 
 
 def _as_it_runs(graph: Graph, source: str) -> Graph:
@@ -84,14 +89,19 @@ def fitted_to_scratchpads(problem: Problem, source: str, reading: Reading) -> Pr
     """
     if reading.cap_tensors:
         largest = max(memory.capacity_bytes for memory in problem.memories)
-        capped = cap_tensors(SharedBytes()(problem.graph), largest)
-        return replace(problem, graph=SharedBytes(reading.sharing, declared_in(problem.graph, capped))(capped))
+        capped = _with_bytes_apart(problem.graph, reading, lambda apart: cap_tensors(apart, largest))
+        return replace(problem, graph=capped)
     try:
-        apart = replace(problem, graph=SharedBytes()(problem.graph))
-        split = split_operators(apart, reading.split, is_model=source.endswith(MODEL_SUFFIXES))
+        split = _with_bytes_apart(
+            problem.graph,
+            reading,
+            lambda apart: split_operators(
+                replace(problem, graph=apart), reading.split, is_model=source.endswith(MODEL_SUFFIXES)
+            ),
+        )
     except UnsplitError as error:
         raise error.in_file(source) from None
-    return replace(problem, graph=SharedBytes(reading.sharing, declared_in(problem.graph, split))(split))
+    return replace(problem, graph=split)
 
 
 def _total_is_in_range(graph: Graph) -> None:

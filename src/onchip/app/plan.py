@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
 from onchip.answer.document import Claim, PlanDocument, Reading, Source
-from onchip.answer.problem import Count, Objective, Order, Placement, Problem
+from onchip.answer.problem import Objective, Order, Placement, Problem
 from onchip.answer.program import Compute, Plan
 from onchip.answer.result import Result
 from onchip.app.insisted import ensure_reading_is
@@ -199,22 +199,18 @@ def timeline_of(problem: Problem, plan: Plan, chip: Accelerator, cost: str = "ma
 def describe_network(network: str, reading: Reading, limits: Limits, start: RunStarter = silent_run) -> Description:
     """Say what is in a network."""
     deadline = Deadline.after(limits.time_limit_seconds)
-    problem = roomy_problem(network_to_plan(network, reading), reading.count)
-    budgets = budgets_of(problem, limits, start, deadline)
     whole = network_to_plan(network, replace(reading, sharing=SharedKinds.of(Share.ALL)))
-    needs: tuple[SharedNeed, ...] = ()
-    if any(operator.in_place for operator in whole.operators):
-        needs = tuple(_needs_with(share, whole, reading.count, limits, start, deadline) for share in Share)
-    return Description(problem, budgets.required, budgets.least_peak, compulsory_bytes(problem), needs)
+    shares = tuple(Share) if whole.shares_bytes else (Share.NONE,)
+    problems = {share: roomy_problem(_sharing(whole, share), reading.count) for share in shares}
+    budgets = {share: budgets_of(problem, limits, start, deadline) for share, problem in problems.items()}
+    needs = tuple(SharedNeed(share, one.required_bytes, one.min_peak_bytes) for share, one in budgets.items())
+    alone, own = problems[Share.NONE], budgets[Share.NONE]
+    return Description(alone, own.required, own.least_peak, compulsory_bytes(alone), needs if len(needs) > 1 else ())
 
 
-def _needs_with(
-    share: Share, whole: Graph, count: Count, limits: Limits, start: RunStarter, deadline: Deadline
-) -> SharedNeed:
-    """What a network needs that shares whatever it can, where it shares only so much."""
-    graph = SharedBytes(SharedKinds.of(share), declared_in(whole, whole))(whole)
-    budgets = budgets_of(roomy_problem(graph, count), limits, start, deadline)
-    return SharedNeed(share, budgets.required_bytes, budgets.min_peak_bytes)
+def _sharing(whole: Graph, share: Share) -> Graph:
+    """A network that shares whatever it can, where it shares only so much."""
+    return SharedBytes(SharedKinds.of(share), declared_in(whole, whole))(whole)
 
 
 def _with_problem(result: Result[Plan], problem: Problem) -> Result[Plan]:

@@ -45,7 +45,7 @@ class PlanAudit:
         """Go through the stages until one decides."""
         if self.bound <= 0:
             return self._ruled(Ruling.CONFIRMED, "nothing costs less than 0")
-        if any(operator.in_place for operator in self.problem.graph.operators):
+        if self.problem.graph.shares_bytes:
             return self._ruled(Ruling.UNDECIDED, "no model of outputs in bytes of inputs")
         try:
             return self._by_crossings() or self._by_moments() or self._undecided()

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Container, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from math import gcd
 
 from onchip.answer.problem import Problem
 from onchip.answer.program import Compute, Plan
+from onchip.facts.overwriting import inside_others, overwritable_inputs
 from onchip.facts.residencies import Residency, Transfer, residencies_of, transfers_of
 from onchip.ir.operator import Operator
 from onchip.ir.tensor import Tensor
@@ -124,20 +125,12 @@ class History:
             change[steps[0]] += size_bytes
             change[steps[-1] + 1] -= size_bytes
         for step, operator in enumerate(self.operators):
-            dead = {one.input for one in operator.in_place if uses[one.input][-1] == step}
-            saved = self._overwritten_bytes(operator, dead)
+            inputs = overwritable_inputs(operator, self.problem.graph, alignment)
+            inside = inside_others(one for one in inputs if uses[one.tensor][-1] == step)
+            saved = sum(aligned(self.problem.graph.tensor[name].size_bytes, alignment) for name in inside)
             change[step] -= saved
             change[step + 1] += saved
         return max(_running_sums(change), default=0)
-
-    def _overwritten_bytes(self, operator: Operator, dead: Container[str]) -> int:
-        """What is saved while an operator runs whose outputs lie in inputs that nobody reads any more."""
-        saved: dict[tuple[str, int], int] = {}
-        for one in operator.in_place:
-            if one.input in dead:
-                sizes = [self.problem.graph.tensor[name].size_bytes for name in (one.input, one.output)]
-                saved[one.output, max(0, -one.shift_bytes)] = aligned(min(sizes), self.common_alignment_bytes)
-        return sum(saved.values())
 
     def _bytes_per_step(self, residencies: Iterable[tuple[Residency, int]]) -> tuple[int, ...]:
         change = [0] * (self.step_count + 1)

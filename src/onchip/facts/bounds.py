@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from onchip.answer.problem import Problem
+from onchip.facts.overwriting import inside_others, overwritable_inputs
 from onchip.ir.operator import Operator
 from onchip.ir.tensor import Role
 
@@ -31,26 +32,9 @@ def packed_bytes(sizes_bytes: Iterable[int], alignment_bytes: int) -> int:
 def operator_need(problem: Problem, operator: Operator) -> OperatorNeed:
     """Return what one operator needs in the problem's first scratchpad, what may be overwritten being so."""
     alignment_bytes = problem.memories[0].alignment_bytes
-    inside = within_others(operator, problem, alignment_bytes)
+    inside = inside_others(overwritable_inputs(operator, problem.graph, alignment_bytes))
     sizes = (tensor.size_bytes for tensor in problem.operands(operator) if tensor.name not in inside)
     return OperatorNeed(operator, packed_bytes(sizes, alignment_bytes))
-
-
-def within_others(operator: Operator, problem: Problem, alignment_bytes: int) -> frozenset[str]:
-    """Return the operands that may lie within another one, which is what the operator needs least for.
-
-    Of inputs that would lie in the same bytes the first does; what would lie at no multiple of the alignment does not.
-    """
-    inside: set[str] = set()
-    taken: set[tuple[str, int]] = set()
-    for one in operator.in_place:
-        place = (one.output, max(0, -one.shift_bytes))
-        if one.shift_bytes % alignment_bytes or place in taken:
-            continue
-        taken.add(place)
-        read, written = (problem.graph.tensor[name].size_bytes for name in (one.input, one.output))
-        inside.add(one.output if written <= read else one.input)
-    return frozenset(inside)
 
 
 def greatest_need(problem: Problem) -> OperatorNeed:

@@ -13,8 +13,9 @@ from functools import cached_property
 from onchip.answer.problem import Order, Problem
 from onchip.arch.memory import DRAM, Memory, Operand
 from onchip.facts.bit_masks import mask_of
+from onchip.facts.overwriting import overwritable_inputs
 from onchip.facts.scratchpad_room import ScratchpadRoom
-from onchip.ir.operator import InPlace
+from onchip.ir.operator import Operator
 from onchip.ir.tensor import Role, Tensor
 
 
@@ -183,25 +184,20 @@ class IndexedProblem:
 
         What would not lie at a multiple of the alignment is left out.
         """
-        if not any(operator.in_place for operator in self.problem.graph.operators):
+        if not self.problem.graph.shares_bytes:
             return ((),) * self.operator_count
         index = {tensor.name: number for number, tensor in enumerate(self.tensors)}
-        return tuple(self._overwritables(operator.in_place, index) for operator in self.problem.graph.operators)
+        return tuple(self._overwritables(operator, index) for operator in self.problem.graph.operators)
 
-    def _overwritables(self, pairs: Sequence[InPlace], index: Mapping[str, int]) -> tuple[Overwritable, ...]:
-        """Inputs that would lie in the same bytes of an output are a group."""
-        alignment, sizes = self.memory.alignment_bytes, self.sizes_bytes
-        ties: dict[int, list[tuple[int, int]]] = {}
-        for pair in pairs:
-            if pair.shift_bytes % alignment == 0:
-                ties.setdefault(index[pair.input], []).append((index[pair.output], pair.shift_bytes))
-        groups: dict[tuple[int, int], int] = {}
+    def _overwritables(self, operator: Operator, index: Mapping[str, int]) -> tuple[Overwritable, ...]:
+        """By group, and the groups numbered as their first tensors stand."""
+        inputs = overwritable_inputs(operator, self.problem.graph, self.memory.alignment_bytes)
+        groups: dict[tuple[str, int], int] = {}
         found = []
-        for tensor, tied in sorted(ties.items()):
-            written = tuple(output for output, _ in tied)
-            inside = written if sizes[written[0]] <= sizes[tensor] else (tensor,)
-            group = groups.setdefault((tied[0][0], max(0, -tied[0][1])), len(groups))
-            found.append(Overwritable(tensor, tuple(tied), inside, self.room.units_of_all(inside), group))
+        for one in sorted(inputs, key=lambda one: index[one.tensor]):
+            ties = tuple((index[written], shift_bytes) for written, shift_bytes in one.ties)
+            inside, group = tuple(map(index.__getitem__, one.inside)), groups.setdefault(one.group, len(groups))
+            found.append(Overwritable(index[one.tensor], ties, inside, self.room.units_of_all(inside), group))
         return tuple(sorted(found, key=lambda one: (one.group, one.tensor)))
 
     def required_bytes(self, operator: int) -> int:

@@ -59,6 +59,11 @@ class Graph:
                 readers[name].append(operator)
         return {name: tuple(operators) for name, operators in readers.items()}
 
+    @cached_property
+    def shares_bytes(self) -> bool:
+        """Whether some output may lie in bytes of an input."""
+        return any(operator.in_place for operator in self.operators)
+
     def with_role(self, role: Role) -> tuple[Tensor, ...]:
         """The tensors of one role, in order."""
         return tuple(tensor for tensor in self.tensors if tensor.role is role)

@@ -41,7 +41,7 @@ class SharedBytes:
 
     def __call__(self, graph: Graph) -> Graph:
         """The graph with its pairs."""
-        if self.sharing == NO_SHARING and not any(operator.in_place for operator in graph.operators):
+        if self.sharing == NO_SHARING and not graph.shares_bytes:
             return graph
         operators = tuple(replace(one, in_place=tuple(self._pairs(one, graph))) for one in graph.operators)
         return replace(graph, operators=operators)

@@ -190,7 +190,7 @@ class _TimeOrder:
         for at in sorted(range(len(buffers)), key=lambda at: -buffers[at].size_bytes % alignment):
             offsets[at] = offset
             offset += -(-buffers[at].size_bytes // alignment) * alignment
-        overwritten = {tensor for one in residencies for tensor, _ in one.ties}
+        overwritten = {tensor for one in chains.schedule.residencies for tensor, _ in one.ties}
         for one, start in zip(chains.schedule.residencies, chains.offsets_bytes(offsets), strict=True):
             if one.tensor in overwritten:
                 self._new.append(len(self._placed))

@@ -59,7 +59,7 @@ class AddressSearch:
                 step()
 
     def _steps(self) -> list[Callable[[], None]]:
-        if any(self._indexed.overwritable_lists):
+        if self._indexed.problem.graph.shares_bytes:
             return [self._few_other_optima, self._leave_slack, self._model]
         if not self._is_optimal:
             return [self._learn_conflicts, self._leave_slack]
@@ -155,7 +155,7 @@ class AddressSearch:
 
     def _packs_with_other_ties(self, schedule: OperatorSchedule, phase: str, work: float) -> bool:
         """Whether it packs where less is overwritten, or in bytes that the chains leave unused."""
-        if not any(self._indexed.overwritable_lists):
+        if not self._indexed.problem.graph.shares_bytes:
             return False
         placed = pack_with_ties(self._indexed, schedule, self._run, work).answer
         if placed is not None:

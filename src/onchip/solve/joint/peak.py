@@ -45,10 +45,10 @@ def solve_peak(incumbent: Incumbent) -> None:
     if len(indexed.views) > 1:
         _pack_into_several(incumbent, order)
     else:
-        if any(indexed.overwritable_lists):
+        if indexed.problem.graph.shares_bytes:
             _pack_apart(incumbent)
         _pack_into_least_arena(incumbent, schedule, peak_of_order(indexed, order))
-        if any(indexed.overwritable_lists) and not incumbent.is_proven:
+        if indexed.problem.graph.shares_bytes and not incumbent.is_proven:
             most = (incumbent.value or capacity + 1) - 1
             _narrow(incumbent, incumbent.lower_bound, most, lambda at: _packed_with_other_ties(incumbent, schedule, at))
     if outcome.status is Status.OPTIMAL:

@@ -63,7 +63,7 @@ class Method:
                 yield UsageError(
                     f"it does not support {asked}", place=f"--method {self.name}, {option}", expected=names
                 )
-        is_sharing = any(operator.in_place for operator in problem.graph.operators)
+        is_sharing = problem.graph.shares_bytes
         if is_sharing and not self.shares_bytes:
             place, able = f"--method {self.name}, --share", ", ".join(_names_of_those_that_share())
             yield UsageError("it lets nothing share bytes", place=place, expected=f"--share none, or {able}")
