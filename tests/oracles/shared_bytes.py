@@ -3,14 +3,14 @@
 A state is what has run, what lies where, and what DRAM has a copy of. Before an operator runs any tensor may leave;
 what it reads and is not there is loaded, at any offset; what it writes is put at any offset that is free, or over one
 input or several that are paired with it, which leave when it has run. Nothing is clever but that of states the
-cheapest comes first, once.
+cheapest comes first, once. What a network keeps from one inference to the next may stay at an offset for good.
 """
 
 from __future__ import annotations
 
 import heapq
 import random
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from itertools import chain, combinations, count
 from typing import TypeVar
@@ -18,6 +18,7 @@ from typing import TypeVar
 from onchip.answer.problem import Order, Problem
 from onchip.ir.graph import Graph
 from onchip.ir.operator import InPlace, Operator
+from onchip.ir.state import State as Kept
 from onchip.ir.tensor import Role, Tensor
 
 Places = frozenset[tuple[str, int]]
@@ -76,28 +77,31 @@ class State:
 
 def least_shared_traffic(problem: Problem, *, with_addresses: bool = True) -> int | None:
     """The least non-compulsory bytes of any plan for the only scratchpad; None if there is none."""
-    return _Machine(problem, with_addresses, may_move=True).least(problem.memories[0].capacity_bytes)
+    return TinyMachine(problem, with_addresses, may_move=True).least(problem.memories[0].capacity_bytes)
 
 
 def least_shared_arena(problem: Problem) -> int | None:
     """The least arena of any plan that moves only the compulsory; None if the capacity is too small."""
-    machine = _Machine(problem, with_addresses=True, may_move=False)
+    machine = TinyMachine(problem, with_addresses=True, may_move=False)
     capacities = range(1, problem.memories[0].capacity_bytes + 1)
     return next((capacity for capacity in capacities if machine.least(capacity) is not None), None)
 
 
 @dataclass(slots=True)
-class _Machine:
+class TinyMachine:
     """Runs one operator after another."""
 
     problem: Problem
     with_addresses: bool
     may_move: bool
+    kept: Mapping[Kept, int] = field(default_factory=dict)
     graph: Graph = field(init=False)
     capacity: int = field(default=0, init=False)
+    settled: frozenset[str] = field(init=False)
 
     def __post_init__(self) -> None:
         self.graph = self.problem.graph
+        self.settled = frozenset(name for state in self.kept for name in (state.old, state.new))
 
     def least(self, capacity: int) -> int | None:
         """Dijkstra's algorithm over all states."""
@@ -121,18 +125,31 @@ class _Machine:
         for at, operator in enumerate(self.graph.operators):
             is_next = at == len(state.done) if self.problem.order is Order.GIVEN else operator.name not in state.done
             producers = (self.graph.producer.get(name) for name in operator.inputs)
-            if is_next and all(one is None or one.name in state.done for one in producers):
+            is_ready = all(one is None or one.name in state.done for one in producers)
+            if is_next and is_ready and self._nobody_reads_what_it_replaces(state, operator):
                 yield from self._runs(state, operator)
+
+    def _nobody_reads_what_it_replaces(self, state: State, operator: Operator) -> bool:
+        """Whether all others that read the old value of what stays have run, if it writes the new one."""
+        old = {one.old for one in self.kept if one.new in operator.outputs}
+        readers = {one.name for one in self.graph.operators if old & set(one.inputs)}
+        return readers - {operator.name} <= state.done
+
+    def _inputs(self, operator: Operator) -> list[str]:
+        return [name for name in operator.inputs if name not in self.settled]
+
+    def _outputs(self, operator: Operator) -> tuple[str, ...]:
+        return tuple(name for name in operator.outputs if name not in self.settled)
 
     def _runs(self, state: State, operator: Operator) -> Iterator[tuple[int, State]]:
         following = [one for one in self.graph.operators if one.name not in state.done | {operator.name}]
-        later = {name for one in following for name in one.inputs}
-        for leaving in _subsets(sorted(state.places)):
+        later = {name for one in following for name in self._inputs(one)}
+        for leaving in subsets(sorted(state.places)):
             kept, left = state.places - {*leaving}, {name for name, _ in leaving}
-            missing = [name for name in operator.inputs if name not in {one for one, _ in kept}]
+            missing = [name for name in self._inputs(operator) if name not in {one for one, _ in kept}]
             loads = sum(self._size(name) for name in missing if self._has_been_there(state, name))
             for placed in self._placed(kept, missing):
-                for there, overwritten in self._written(placed, operator, operator.outputs):
+                for there, overwritten in self._written(placed, operator, self._outputs(operator)):
                     needed = {name for name in left if name in later or name in operator.inputs} | overwritten & later
                     unsaved = {name for name in needed if self._is_activation(name)} - state.stored
                     cost = loads + sum(map(self._size, unsaved))
@@ -174,7 +191,7 @@ class _Machine:
     def _overwriting(self, places: Places, operator: Operator) -> Iterator[tuple[Places, frozenset[str]]]:
         """Whatever may be shared at once; all has to fit."""
         there = places | {(name, 0) for name in operator.outputs}
-        for pairs in _subsets(operator.in_place):
+        for pairs in subsets(operator.in_place):
             apart = all(
                 one.output != other.output or self._starts(one) != self._starts(other)
                 for one, other in combinations(pairs, 2)
@@ -186,10 +203,12 @@ class _Machine:
     def _starts(self, pair: InPlace) -> int:
         return max(0, -pair.shift_bytes)
 
-    def _offsets(self, name: str) -> range:
+    def _offsets(self, name: str) -> Iterable[int]:
         if not self.with_addresses:
             return range(1)
-        return range(0, self.capacity - self._size(name) + 1, self.problem.memories[0].alignment_bytes)
+        offsets = range(0, self.capacity - self._size(name) + 1, self.problem.memories[0].alignment_bytes)
+        taken = frozenset((state.old, offset) for state, offset in self.kept.items())
+        return [offset for offset in offsets if not self._overlapped(taken, name, offset)]
 
     def _overlapped(self, places: Places, name: str, offset: int) -> list[tuple[str, int]]:
         if not self.with_addresses:
@@ -212,6 +231,6 @@ class _Machine:
 T = TypeVar("T")
 
 
-def _subsets(items: Iterable[T]) -> Iterator[tuple[T, ...]]:
+def subsets(items: Iterable[T]) -> Iterator[tuple[T, ...]]:
     listed = tuple(items)
     return chain.from_iterable(combinations(listed, size) for size in range(len(listed) + 1))

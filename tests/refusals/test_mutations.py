@@ -22,7 +22,18 @@ from support.verdict_table import LEGAL, MISTAKES
 Verify = Callable[[Problem, Plan, Claim | None], Verdict]
 
 PACKAGE = "onchip.verify"
-MODULES = ("figures", "reporting", "names", "placement", "addresses", "in_place", "replay", "verifier")
+MODULES = (
+    "figures",
+    "reporting",
+    "names",
+    "order",
+    "placement",
+    "addresses",
+    "states",
+    "in_place",
+    "replay",
+    "verifier",
+)
 """In the order in which they import each other."""
 
 

@@ -19,7 +19,8 @@ def execution() -> Execution:
     verdict = verify(HELD.problem, HELD.plan)
     check = Check(PlanDocument(source, source, Reading(), HELD.plan), HELD.problem, "", verdict)
     figures = verdict.figures
-    return Execution(check, "made up", MachineRun(figures.loads, figures.write_backs, figures.moved, 4, None, {}))
+    run = MachineRun(figures.loads, figures.write_backs, figures.moved, 4, None, {})
+    return Execution(check, "made up", (run,))
 
 
 def test_a_run_that_moved_what_was_planned_is_right(execution: Execution) -> None:
@@ -32,5 +33,5 @@ def test_a_run_that_moved_anything_else_is_not(execution: Execution, what: str) 
     assert execution.run is not None
     other = replace(execution.run, **{what: getattr(execution.run, what) + 1})
 
-    assert not replace(execution, run=other).bytes_agree
-    assert not replace(execution, run=other).is_right
+    assert not replace(execution, runs=(execution.run, other)).bytes_agree
+    assert not replace(execution, runs=(execution.run, other)).is_right

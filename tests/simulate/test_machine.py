@@ -146,7 +146,7 @@ DIFFERENT = {
         "a",
         WrongBytes.READ,
     ),
-    "writes out what was never computed": (TWO_OUTPUTS.edited(3), "y", WrongBytes.IN_DRAM),
+    "writes out what was never computed": (TWO_OUTPUTS.edited(3), "y", WrongBytes.AT_THE_END),
     "reloads at the place of a live tensor": (SPILLED.edited(9, "allocate a sram 4"), "b", WrongBytes.READ),
 }
 

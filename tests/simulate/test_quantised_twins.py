@@ -14,7 +14,8 @@ from onnx import numpy_helper
 from onchip.answer.document import Reading
 from onchip.app.kernels import RunValues
 from onchip.app.networks import read_network
-from onchip.app.plan import Request, plan_network, run_plan
+from onchip.app.plan import Request, plan_network
+from onchip.app.run_plan import run_plan
 from onchip.app.target import Target
 from onchip.formats.own.plan_json_writer import write_plan
 from onchip.ir.graph import Graph

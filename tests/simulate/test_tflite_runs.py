@@ -10,7 +10,8 @@ import pytest
 from onchip.answer.document import Granularity, Reading, Split
 from onchip.answer.problem import Count
 from onchip.app.kernels import RunValues
-from onchip.app.plan import Request, plan_network, run_plan
+from onchip.app.plan import Request, plan_network
+from onchip.app.run_plan import run_plan
 from onchip.app.target import Target
 from onchip.errors import GraphError, InputError
 from onchip.formats.own.plan_json_writer import write_plan

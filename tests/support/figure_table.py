@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from onchip.answer.problem import Problem
 from onchip.ir.tensor import Tensor
 from onchip.verify.figures import Figures
+from support.kept_states import KEPT, LOADED
 from support.overwriting import APART, CUT, JOINED, OVERWRITING
 from support.programs import (
     CHAIN,
@@ -76,6 +77,14 @@ def _in_bytes(
 _CYCLES = CyclesProblem(TWO_SCRATCHPADS.problem.graph, TWO_SCRATCHPADS.problem.memories)
 
 WORKED = (
+    # x(4) in, z(4) out; s or n (4) beside x and y, or y and z.
+    Worked("a state that stays", KEPT, replace(_in_bytes(4, 4, 0, 8, 12, sram=12), states_on_chip=("s",))),
+    # s(4) in and n(4) out as well, which is compulsory here, but not of every plan.
+    Worked(
+        "a state that is loaded",
+        LOADED,
+        replace(_in_bytes(8, 8, 0, 16, 12, sram=16), compulsory_cost=8, states_loaded=("s",)),
+    ),
     # y(8) takes the bytes of x(8), which comes again: beside y then z(8), beside x then side(4).
     Worked("an input overwritten", OVERWRITING, _in_bytes(16, 12, 8, 20, 16, sram=16), non_compulsory=8),
     Worked(

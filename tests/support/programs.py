@@ -56,7 +56,7 @@ def linked(case: Case, *links: tuple[str, str]) -> Case:
 
 
 def instructions(program: str) -> tuple[Instruction, ...]:
-    """`allocate x sram 0`, `copy x dram sram`, `compute f`, `free x sram`."""
+    """`allocate x sram 0` (and `state`, where it is one), `copy x dram sram`, `compute f`, `free x sram`."""
     return tuple(_instruction(line.split()) for line in program.strip().splitlines())
 
 
@@ -64,6 +64,8 @@ def _instruction(words: list[str]) -> Instruction:
     match words:
         case ["allocate", tensor, memory, offset]:
             return Allocate(tensor, memory, int(offset))
+        case ["allocate", tensor, memory, offset, "state"]:
+            return Allocate(tensor, memory, int(offset), is_state=True)
         case ["copy", tensor, source, target]:
             return Copy(tensor, source, target)
         case ["compute", operator]:

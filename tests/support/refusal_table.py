@@ -9,6 +9,7 @@ from onchip.answer.problem import Count, Objective, Order, Problem
 from onchip.answer.result import Status
 from onchip.arch.memory import Operand
 from onchip.verify.rules import Rule
+from support.kept_states_refusals import KEPT_STATES_REFUSALS
 from support.overwriting_refusals import OVERWRITING_REFUSALS
 from support.programs import (
     CHAIN,
@@ -624,6 +625,7 @@ REFUSALS = (
     *_NAMES,
     *_RESIDENCIES,
     *OVERWRITING_REFUSALS,
+    *KEPT_STATES_REFUSALS,
     *_TRANSFERS,
     *_OPERATORS,
     *_claims(Objective.TRAFFIC, SPILLED, 8),

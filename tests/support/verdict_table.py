@@ -8,6 +8,7 @@ from onchip.answer.problem import Order, Problem
 from onchip.arch.memory import Operand
 from onchip.ir.graph import Graph
 from onchip.verify.rules import Rule
+from support.kept_states import BESIDE, BOTH, KEPT, LOADED, UPDATED
 from support.overwriting import APART, CUT, EARLY, JOINED, OVERWRITING
 from support.programs import (
     CHAIN,
@@ -41,6 +42,24 @@ class Mistakes:
 
 
 MISTAKES = (
+    Mistakes(
+        "a state leaves, and its next value never comes",
+        KEPT.edited(7, "compute g").edited(8, "allocate z sram 4").edited(9, "compute h").without(10),
+        (
+            (Rule.STATE_MOVED, "s", 7, 1),
+            (Rule.OUTPUT_NOT_RESIDENT, "n", 7, 1),
+        ),
+    ),
+    Mistakes(
+        "the plan ends when a state has left",
+        KEPT.without(*range(7, 14)),
+        (
+            (Rule.OPERATOR_NEVER_RUN, "g", None, None),
+            (Rule.OPERATOR_NEVER_RUN, "h", None, None),
+            (Rule.OUTPUT_NEVER_WRITTEN, "z", None, None),
+            (Rule.STATE_MOVED, "s", None, None),
+        ),
+    ),
     Mistakes(
         "what is overwritten leaves before its operator has run",
         OVERWRITING.without(4).edited(3, "free x sram", "compute f"),
@@ -145,6 +164,11 @@ MISTAKES = (
 LEGAL = {
     "no operators, no instructions": Case(Problem(Graph("empty", (), ()), sram(1)), ""),
     "the chain": CHAIN,
+    "a state that stays": KEPT,
+    "a state that is loaded": LOADED,
+    "a state that is updated": UPDATED,
+    "two states that stay": BOTH,
+    "a state that stays in one of two scratchpads": BESIDE,
     "an output over its input": OVERWRITING,
     "an output over an input that nobody needs": EARLY,
     "an output over another than its input": APART,

@@ -55,9 +55,9 @@ def test_figures_are_those_that_the_cost_model_counts(first: int) -> None:
         clock = Clock(sizes_of(case), expenses, operands_of(case.graph), replay.homes, dma)
         assert clock.run(program) == figures.latency_cycles, seed
         arenas = {name: one.arena_bytes for name, one in figures.memories.items()}
-        assert dict(replay.meter.figures().arenas) == arenas, seed
+        assert dict(replay.meter.arenas) == arenas, seed
         peaks = [one.peak_bytes for one in figures.memories.values()]
-        assert max(peaks, default=0) <= replay.meter.figures().peak_bytes <= sum(peaks), seed
+        assert max(peaks, default=0) <= replay.meter.peak_bytes <= sum(peaks), seed
 
 
 @pytest.mark.parametrize("seed", range(100))

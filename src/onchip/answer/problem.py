@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
+from functools import cached_property
 
 from onchip.arch.memory import Memory, Operand
 from onchip.errors import UsageError
 from onchip.ir.graph import Graph
 from onchip.ir.operator import Operator
+from onchip.ir.state import State
 from onchip.ir.tensor import Role, Tensor
 
 
@@ -88,7 +90,11 @@ class Transfers:
 
 @dataclass(frozen=True)
 class Problem:
-    """One planning problem: a graph, the scratchpads that it may use, and what is to be least."""
+    """One planning problem: a graph, the scratchpads that it may use, and what is to be least.
+
+    `settled_states` lie on the chip for life, outside of what the memories say: their tensors appear nowhere, but who
+    reads the old one runs before the new one is written.
+    """
 
     graph: Graph
     memories: tuple[Memory, ...]
@@ -97,6 +103,7 @@ class Problem:
     count: Count = Count.ACTIVATIONS
     transfers: Transfers = Transfers()
     placement: Placement = Placement.DYNAMIC
+    settled_states: tuple[State, ...] = ()
 
     def __post_init__(self) -> None:
         if not self.memories:
@@ -104,7 +111,12 @@ class Problem:
 
     def counts(self, tensor: Tensor) -> bool:
         """Whether the tensor appears in the plan."""
-        return self.count is Count.ALL or tensor.role is not Role.PARAMETER
+        is_settled = tensor.name in self._settled_names
+        return (self.count is Count.ALL or tensor.role is not Role.PARAMETER) and not is_settled
+
+    @cached_property
+    def _settled_names(self) -> frozenset[str]:
+        return frozenset(name for state in self.settled_states for name in (state.old, state.new))
 
     @property
     def counted_tensors(self) -> tuple[Tensor, ...]:

@@ -13,11 +13,15 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Allocate:
-    """A residency of `tensor` begins in scratchpad `memory` at `offset_bytes`; its bytes are undefined."""
+    """A residency of `tensor` begins in scratchpad `memory` at `offset_bytes`; its bytes are undefined.
+
+    With `is_state` they are what the inference before has left there: the tensor's value.
+    """
 
     tensor: str
     memory: str
     offset_bytes: int
+    is_state: bool = False
 
 
 @dataclass(frozen=True, slots=True)

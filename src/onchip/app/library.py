@@ -179,14 +179,18 @@ def check(answer: ScheduleOutcome | File, network: File | None = None, accelerat
     return check_file(CheckRequest(Path(answer), _named(network), Target(accelerator=chip)))
 
 
-def run(answer: ScheduleOutcome | File, network: File | None = None, *, seed: int = 0) -> ScheduleExecution | Execution:
+def run(
+    answer: ScheduleOutcome | File, network: File | None = None, *, seed: int = 0, steps: int = 1
+) -> ScheduleExecution | Execution:
     """Execute a schedule, or a plan or schedule file, on real bytes beside a run without it.
+
+    A plan is run for so many inferences (`steps`), each with the state that the one before has left.
 
     Raises InputError for files that cannot be read, UsageError where there is no answer, or no network is named.
     """
     from onchip.app.check_schedule import ScheduleFile, check_schedule_document
     from onchip.app.kernels import RunValues
-    from onchip.app.plan import run_plan
+    from onchip.app.run_plan import run_plan
     from onchip.app.run_schedule import execution_of, run_schedule
     from onchip.formats.own.answer_format import AnswerFormat, format_of_answer
 
@@ -198,7 +202,7 @@ def run(answer: ScheduleOutcome | File, network: File | None = None, *, seed: in
         return execution_of(check_schedule_document(answer.document, source), source, values)
     if format_of_answer(Path(answer)) is AnswerFormat.SCHEDULE:
         return run_schedule(ScheduleFile(Path(answer), _named(network)), values)
-    return run_plan(Path(answer), _named(network), values)
+    return run_plan(Path(answer), _named(network), values, steps)
 
 
 @overload

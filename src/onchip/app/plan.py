@@ -24,7 +24,6 @@ from onchip.facts.bounds import compulsory_bytes, greatest_need
 from onchip.formats.own.graph_json import graph_sha256
 from onchip.ir.graph import Graph
 from onchip.lower.shared_bytes import SharedBytes, declared_in
-from onchip.reports.program.execution import Execution
 from onchip.reports.program.outcome import Check, Description, Outcome, Seconds, SharedNeed
 from onchip.reports.program.timing import Timing
 from onchip.solve.run.budgets import budgets_of, roomy_problem
@@ -36,7 +35,6 @@ from onchip.verify.figures import Figures
 from onchip.verify.verifier import verify
 
 if TYPE_CHECKING:
-    from onchip.app.kernels import RunValues
     from onchip.cost.timeline.timeline import Timeline
 
 T = TypeVar("T")
@@ -150,26 +148,6 @@ def _on_target(problem: Problem, target: Target) -> Problem:
     if target.accelerator is not None:
         transfers = transfers_of(finder.accelerator(target, problem.objective)[0], problem.objective)
     return replace(problem, memories=memories, transfers=transfers)
-
-
-@phase("executing")
-def run_plan(plan_file: Path, network: str, values: RunValues) -> Execution:
-    """Verify a plan and, if it is legal, execute it on real bytes beside a run without a plan."""
-    from onchip.app.kernels import kernels_of, network_inputs
-    from onchip.formats.arrays import read_arrays
-    from onchip.simulate.machine import run_plan_on_machine
-    from onchip.simulate.reference import run_in_given_order
-
-    check = check_plan(plan_file, network, Target(), {})
-    graph, watch = check.problem.graph, Stopwatch()
-    if not check.is_legal:
-        return Execution(check)
-    kernels = kernels_of(network, check.document.reading, graph, values)
-    inputs = network_inputs(graph, kernels, read_arrays(values.given, graph))
-    reference = run_in_given_order(check.problem, kernels, inputs)
-    run = run_plan_on_machine(check.problem, check.document.answer, kernels, inputs, reference)
-    relative = kernels.difference_from_whole_model(inputs, run.outputs) if run.difference is None else None
-    return Execution(check, kernels.name, run, relative, watch.seconds)
 
 
 @phase("timing")

@@ -47,6 +47,8 @@ class PlanAudit:
             return self._ruled(Ruling.CONFIRMED, "nothing costs less than 0")
         if self.problem.graph.shares_bytes:
             return self._ruled(Ruling.UNDECIDED, "no model of outputs in bytes of inputs")
+        if self.problem.graph.states:
+            return self._ruled(Ruling.UNDECIDED, "no model of states that stay on the chip")
         try:
             return self._by_crossings() or self._by_moments() or self._undecided()
         except OutOfTimeError:

@@ -32,6 +32,10 @@ class RunOptions:
         typer.Option("--input", metavar="[NAME=]x.npy", help="A network input's value, else random; repeatable."),
     ] = None
     seed: Annotated[int, typer.Option(min=0, max=GREATEST_SEED, metavar="N", help="Seed of random inputs.")] = 0
+    steps: Annotated[
+        int,
+        typer.Option(min=1, metavar="N", help="Inferences of a plan, one after another: state stays as it was left."),
+    ] = 1
     as_json: AsJson = False
 
 
@@ -48,11 +52,13 @@ def run_command(options: RunOptions) -> int:
 
     values = RunValues(options.seed, options.random_weights, tuple(options.given or ()))
     if format_of_answer(options.file) is AnswerFormat.SCHEDULE:
+        if options.steps > 1:
+            raise UsageError("a schedule keeps no state", place="--steps", expected="1, or a plan")
         return _run_schedule(options, values)
-    from onchip.app.plan import run_plan
+    from onchip.app.run_plan import run_plan
     from onchip.reports.program.execution import execution_object, execution_report
 
-    execution = run_plan(options.file, options.network, values)
+    execution = run_plan(options.file, options.network, values, options.steps)
     show_tables(execution, execution_object, execution_report, as_json=options.as_json)
     return code_of_check(execution.is_right)
 

@@ -65,7 +65,7 @@ class IndexedProblem:
         index = {tensor.name: i for i, tensor in enumerate(tensors)}
         operators = problem.graph.operators
         reads = tuple(_ascending(index[name] for name in o.reads if name in index) for o in operators)
-        writes = tuple(_ascending(index[name] for name in o.outputs) for o in operators)
+        writes = tuple(_ascending(index[name] for name in o.outputs if name in index) for o in operators)
         producer = [-1] * len(tensors)
         for i, written in enumerate(writes):
             for tensor in written:
@@ -270,4 +270,24 @@ def _predecessors(
 ) -> tuple[tuple[int, ...], ...]:
     if problem.order is Order.GIVEN:
         return tuple((operator - 1,) if operator else () for operator in range(len(reads)))
-    return tuple(_ascending(producer[tensor] for tensor in read if producer[tensor] >= 0) for read in reads)
+    settled = _befores_of_states(problem)
+    return tuple(
+        _ascending((*(producer[tensor] for tensor in read if producer[tensor] >= 0), *settled.get(operator, ())))
+        for operator, read in enumerate(reads)
+    )
+
+
+def _befores_of_states(problem: Problem) -> dict[int, list[int]]:
+    """By operator those before it that states on the chip ask for: writers of what it reads, readers of the old."""
+    if not problem.settled_states:
+        return {}
+    graph = problem.graph
+    number = {operator.name: index for index, operator in enumerate(graph.operators)}
+    befores: dict[int, list[int]] = {}
+    for state in problem.settled_states:
+        writer = number[graph.producer[state.new].name]
+        before = (number[reader.name] for reader in graph.readers[state.old])
+        befores.setdefault(writer, []).extend(reader for reader in before if reader != writer)
+        for reader in graph.readers[state.new]:
+            befores.setdefault(number[reader.name], []).append(writer)
+    return befores

@@ -19,6 +19,7 @@ class Began(StrEnum):
     LOADED = "loaded"
     RELOADED = "reloaded"
     MOVED = "moved"
+    KEPT = "kept"
     EMPTY = "empty"
 
 
@@ -81,9 +82,9 @@ def residencies_of(plan: Plan, graph: Graph) -> tuple[Residency, ...]:
     step = 0
     for index, instruction in enumerate(plan.instructions):
         match instruction:
-            case Allocate(tensor, memory, offset_bytes):
-                size_bytes = graph.tensor[tensor].size_bytes
-                begun = Residency(tensor, memory, offset_bytes, size_bytes, index, index, step, step)
+            case Allocate(tensor, memory, offset_bytes, is_state):
+                size_bytes, began = graph.tensor[tensor].size_bytes, Began.KEPT if is_state else Began.EMPTY
+                begun = Residency(tensor, memory, offset_bytes, size_bytes, index, index, step, step, began)
                 open_ones[tensor, memory] = begun
             case Copy(tensor, source, target) if target != DRAM:
                 _set_began(open_ones, (tensor, target), _BEGAN[kinds[index]])

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 from graphlib import CycleError, TopologicalSorter
@@ -11,6 +11,7 @@ from itertools import combinations
 
 from onchip.errors import GraphError
 from onchip.ir.operator import InPlace, Operator
+from onchip.ir.state import State
 from onchip.ir.tensor import Role, Tensor
 
 RESERVED_NAME = "dram"
@@ -20,13 +21,15 @@ RESERVED_NAME = "dram"
 class Graph:
     """Tensors and operators; the operators stand in the given order, which is topological.
 
-    Raises GraphError for names used twice or reserved, unknown tensors, a tensor with two
-    producers or with none where it needs one, a parameter among inputs, and cycles.
+    `states` are pairs of a network input and a network output. Raises GraphError for names used twice or reserved,
+    unknown tensors, a tensor with two producers or with none where it needs one, a parameter among inputs, cycles,
+    and a state that is no such pair.
     """
 
     name: str
     tensors: tuple[Tensor, ...]
     operators: tuple[Operator, ...]
+    states: tuple[State, ...] = ()
 
     def __post_init__(self) -> None:
         self._names_are_unique()
@@ -34,6 +37,7 @@ class Graph:
         self._each_tensor_has_the_producer_its_role_asks_for()
         self._the_given_order_is_topological()
         self._what_is_in_place_lies_within()
+        self._a_state_is_an_input_and_an_output()
 
     @cached_property
     def tensor(self) -> Mapping[str, Tensor]:
@@ -63,6 +67,11 @@ class Graph:
     def shares_bytes(self) -> bool:
         """Whether some output may lie in bytes of an input."""
         return any(operator.in_place for operator in self.operators)
+
+    def states_among(self, tensors: Iterable[Tensor]) -> tuple[State, ...]:
+        """Return the states both of whose tensors are still there."""
+        names = {tensor.name for tensor in tensors} if self.states else set[str]()
+        return tuple(state for state in self.states if state.old in names and state.new in names)
 
     def with_role(self, role: Role) -> tuple[Tensor, ...]:
         """The tensors of one role, in order."""
@@ -149,6 +158,25 @@ class Graph:
             where = f"{what}, {one.shift_bytes} behind it" if one.shift_bytes else what
             raise GraphError(where, place=f"operator {operator.name!r}", expected="one within the other")
         return start, stop
+
+    def _a_state_is_an_input_and_an_output(self) -> None:
+        """Each tensor is of one state at most, and the two of a state are as large."""
+        seen: set[str] = set()
+        for state in self.states:
+            for name, role in ((state.old, Role.INPUT), (state.new, Role.OUTPUT)):
+                place = f"state {state.old!r}"
+                if name not in self.tensor:
+                    raise GraphError(f"tensor {name!r} is unknown", place=place, expected="a tensor of the graph")
+                if self.tensor[name].role is not role:
+                    what = f"{name!r} has the role {self.tensor[name].role}"
+                    raise GraphError(what, place=place, expected="a network input, then a network output")
+                if name in seen:
+                    raise GraphError(f"{name!r} is in two states", place=place, expected="one")
+                seen.add(name)
+            old, new = self.tensor[state.old].size_bytes, self.tensor[state.new].size_bytes
+            if old != new:
+                what = f"{state.old!r} has {old} bytes and {state.new!r} has {new}"
+                raise GraphError(what, place=f"state {state.old!r}", expected="as many")
 
     def _the_given_order_is_topological(self) -> None:
         position = {operator.name: index for index, operator in enumerate(self.operators)}

@@ -22,7 +22,8 @@ def with_workspaces(graph: Graph) -> Graph:
         for operator in graph.operators
         if operator.workspace_bytes
     )
-    return Graph(graph.name, (*graph.tensors, *spaces), tuple(_writing_its_own(one) for one in graph.operators))
+    operators = tuple(_writing_its_own(one) for one in graph.operators)
+    return Graph(graph.name, (*graph.tensors, *spaces), operators, graph.states)
 
 
 def _writing_its_own(operator: Operator) -> Operator:

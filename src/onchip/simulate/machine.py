@@ -8,9 +8,6 @@ bytes that are not the tensor's.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
-
-import numpy as np
 
 from onchip.answer.problem import Problem
 from onchip.answer.program import Allocate, Compute, Copy, Free, Instruction, Plan
@@ -21,30 +18,26 @@ from onchip.ir.tensor import Role, Tensor
 from onchip.simulate.kernels import Bytes, Kernels, fingerprint
 from onchip.simulate.machine_run import Difference, MachineRun, WrongBytes
 from onchip.simulate.reference import Reference
-
-ALIGNMENT_BYTES = 64
-FILL = 0xFF
-"""What fresh and freed memory is filled with: NaN in every floating-point format, -1 in integers."""
+from onchip.simulate.scratchpad_bytes import FILL, BytePlace, filled
 
 
 class MachineError(OnchipError):
     """An instruction that no machine can carry out: an address outside, a tensor that is not there."""
 
 
-@dataclass(slots=True)
-class BytePlace:
-    """Bytes [start, stop) of a scratchpad; `is_written` once something has been put there."""
-
-    start: int
-    stop: int
-    is_written: bool = False
-
-
 def run_plan_on_machine(
-    problem: Problem, plan: Plan, kernels: Kernels, inputs: Mapping[str, Bytes], reference: Reference
+    problem: Problem,
+    plan: Plan,
+    kernels: Kernels,
+    inputs: Mapping[str, Bytes],
+    reference: Reference,
+    left: Mapping[str, Bytes] | None = None,
 ) -> MachineRun:
-    """Execute `plan` in the scratchpads of `problem`; raises MachineError."""
-    return run_on(ProgramMachine(problem, kernels, inputs, reference), plan)
+    """Execute `plan` in the scratchpads of `problem`; raises MachineError.
+
+    `left` is what the inference before left in them: states that stay on the chip are found there, not in `inputs`.
+    """
+    return run_on(ProgramMachine(problem, kernels, inputs, reference, left), plan)
 
 
 def run_on(machine: ProgramMachine, plan: Plan) -> MachineRun:
@@ -59,26 +52,21 @@ def run_on(machine: ProgramMachine, plan: Plan) -> MachineRun:
             break
     else:
         machine.finish()
-    outputs = {
-        tensor.name: machine.dram[tensor.name]
-        for tensor in machine.problem.graph.with_role(Role.OUTPUT)
-        if tensor.name in machine.dram
-    }
     moved = (machine.loads, machine.write_backs, machine.moved)
-    return MachineRun(*moved, len(machine.compared), machine.difference, outputs)
-
-
-def _filled(capacity_bytes: int) -> Bytes:
-    """A scratchpad's bytes, its address 0 at an aligned address, so that what is aligned in it can be used in place."""
-    room = np.full(capacity_bytes + ALIGNMENT_BYTES, FILL, np.uint8)
-    start = -room.ctypes.data % ALIGNMENT_BYTES
-    return room[start : start + capacity_bytes]
+    return MachineRun(*moved, len(machine.compared), machine.difference, machine.outputs, machine.scratchpads)
 
 
 class ProgramMachine:
     """Scratchpads, DRAM, and what an instruction of a plan does to them; a schedule's does more to them."""
 
-    def __init__(self, problem: Problem, kernels: Kernels, inputs: Mapping[str, Bytes], reference: Reference) -> None:
+    def __init__(
+        self,
+        problem: Problem,
+        kernels: Kernels,
+        inputs: Mapping[str, Bytes],
+        reference: Reference,
+        left: Mapping[str, Bytes] | None = None,
+    ) -> None:
         self.dram: dict[str, Bytes] = dict(inputs)
         self.loads = self.write_backs = self.moved = self.step = 0
         self.compared: set[str] = set()
@@ -87,7 +75,10 @@ class ProgramMachine:
         self.kernels = kernels
         self._fingerprints = reference.fingerprints
         self._memories = {memory.name: memory for memory in problem.memories}
-        self._scratchpads = {memory.name: _filled(memory.capacity_bytes) for memory in problem.memories}
+        self.scratchpads = left or {memory.name: filled(memory.capacity_bytes) for memory in problem.memories}
+        self._is_first = left is None
+        self._next = {state.old: state.new for state in problem.graph.states}
+        self._staying: set[str] = set()
         self.places: dict[str, dict[str, BytePlace]] = {name: {} for name in self._memories}
         self._instruction = 0
         self._sharing: dict[str, list[str]] = {}
@@ -95,13 +86,16 @@ class ProgramMachine:
             for pair in operator.in_place:
                 self._sharing.setdefault(pair.input, []).append(pair.output)
                 self._sharing.setdefault(pair.output, []).append(pair.input)
+        for state in problem.graph.states:
+            self._sharing.setdefault(state.new, []).append(state.old)
+            self._sharing.setdefault(state.old, []).append(state.new)
 
     def execute(self, index: int, instruction: Instruction) -> None:
         """Do what an instruction, the program's number `index`, says; raises MachineError."""
         self._instruction = index
         match instruction:
-            case Allocate(tensor, memory, offset_bytes):
-                self._allocate(self._tensor(tensor), self._memory(memory), offset_bytes)
+            case Allocate(tensor, memory, offset_bytes, is_state):
+                self._allocate(self._tensor(tensor), self._memory(memory), offset_bytes, is_state=is_state)
             case Copy(tensor, source, target):
                 self._copy(self._tensor(tensor), source, target)
             case Free(tensor, memory):
@@ -112,14 +106,25 @@ class ProgramMachine:
     def finish(self) -> None:
         """Raise MachineError unless every network output lies in DRAM, and is what it should be."""
         for tensor in self.problem.graph.with_role(Role.OUTPUT):
-            if tensor.name not in self.dram:
+            if tensor.name not in self.outputs:
                 raise MachineError(f"the plan has ended and DRAM has no network output {tensor.name!r}")
             if self.difference is None:
-                self._compare(tensor, self.dram[tensor.name], WrongBytes.IN_DRAM)
+                self._compare(tensor, self.outputs[tensor.name], WrongBytes.AT_THE_END)
+
+    @property
+    def outputs(self) -> dict[str, Bytes]:
+        """The network's outputs in DRAM, and the next values of the states that stay, where these lie."""
+        names = [tensor.name for tensor in self.problem.graph.with_role(Role.OUTPUT)]
+        places = {
+            name: self._bytes_at(memory, held[name]).copy()
+            for memory, held in self.places.items()
+            for name in self._staying & held.keys()
+        }
+        return {name: self.dram[name] for name in names if name in self.dram} | places
 
     # Allocate, Free, Copy
 
-    def _allocate(self, tensor: Tensor, memory: Memory, offset_bytes: int) -> None:
+    def _allocate(self, tensor: Tensor, memory: Memory, offset_bytes: int, *, is_state: bool) -> None:
         place = BytePlace(offset_bytes, offset_bytes + tensor.size_bytes)
         where = f"[{place.start}, {place.stop}) of {memory.name!r}"
         if place.start < 0 or place.stop > memory.capacity_bytes:
@@ -129,7 +134,20 @@ class ProgramMachine:
         if tensor.name in self.places[memory.name]:
             raise MachineError(f"{tensor.name!r} has a place in {memory.name!r} already")
         self.places[memory.name][tensor.name] = place
-        self._fill(tensor, memory, place)
+        if is_state:
+            self._find_state(tensor, memory, place)
+        else:
+            self._fill(tensor, memory, place)
+
+    def _find_state(self, tensor: Tensor, memory: Memory, place: BytePlace) -> None:
+        """What the inference before left there is the tensor; before the first, somebody has put it there."""
+        content = self.dram.pop(tensor.name, None)
+        if content is None or tensor.name not in self._next:
+            raise MachineError(f"{tensor.name!r} is no state that stays")
+        if self._is_first:
+            self._bytes_at(memory.name, place)[:] = content
+        place.is_written = True
+        self._staying.add(self._next[tensor.name])
 
     def _free(self, tensor: Tensor, memory: Memory) -> None:
         self._fill(tensor, memory, self._place(tensor, memory.name))
@@ -187,7 +205,9 @@ class ProgramMachine:
         if self.difference is not None:
             return
         written = self.kernels.run(operator, operands)
-        if operator.in_place:  # what a kernel hands back may be bytes of an input, which are overwritten now
+        if (
+            operator.in_place or self._staying
+        ):  # what a kernel hands back may be bytes of an input, which are overwritten now
             written = {name: content.copy() for name, content in written.items()}
         for name in operator.outputs:
             tensor = self.problem.graph.tensor[name]
@@ -236,7 +256,7 @@ class ProgramMachine:
     # What is where
 
     def _bytes_at(self, memory: str, place: BytePlace) -> Bytes:
-        return self._scratchpads[memory][place.start : place.stop]
+        return self.scratchpads[memory][place.start : place.stop]
 
     def _place(self, tensor: Tensor, memory: str) -> BytePlace:
         place = self.places[memory].get(tensor.name)

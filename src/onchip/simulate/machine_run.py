@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 
 from onchip.simulate.kernels import Bytes
@@ -14,7 +14,7 @@ class WrongBytes(StrEnum):
 
     READ = "read by an operator"
     WRITTEN = "written by an operator"
-    IN_DRAM = "in DRAM at the end"
+    AT_THE_END = "at the end"
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +38,7 @@ class MachineRun:
     """What happened: bytes really moved, tensors compared bit for bit, the first that differs.
 
     `loads` and `write_backs` go from and to DRAM, `moved` from scratchpad to scratchpad. After a difference the
-    machine stops: whatever follows from it differs as well.
+    machine stops: whatever follows from it differs as well. `left` are the bytes of each scratchpad at the end.
     """
 
     loads: int
@@ -47,3 +47,4 @@ class MachineRun:
     compared: int
     difference: Difference | None
     outputs: Mapping[str, Bytes]
+    left: Mapping[str, Bytes] = field(default_factory=dict)

@@ -19,9 +19,10 @@ from onchip.ir.graph import Graph
 from onchip.ir.operator import Operator
 from onchip.ir.tensor import Role, Tensor
 from onchip.simulate.kernels import Bytes, Kernels
-from onchip.simulate.machine import BytePlace, MachineError, ProgramMachine, run_on
+from onchip.simulate.machine import MachineError, ProgramMachine, run_on
 from onchip.simulate.machine_run import MachineRun, WrongBytes
 from onchip.simulate.reference import Reference
+from onchip.simulate.scratchpad_bytes import BytePlace
 
 TILE_BYTE = 0xA5
 """What a workspace is overwritten with: neither what fresh memory is filled with, nor zero."""
@@ -70,7 +71,7 @@ class _ScheduleMachine(ProgramMachine):
         """Do what an instruction says; a workspace is as large as its operator's mapping needs it in that memory."""
         match instruction:
             case Allocate(name, memory, offset_bytes) if self._is_workspace(name):
-                self._allocate(self._workspace(name, memory), self._memory(memory), offset_bytes)
+                self._allocate(self._workspace(name, memory), self._memory(memory), offset_bytes, is_state=False)
             case Free(name, memory) if self._is_workspace(name):
                 self._free(self._workspace(name, memory), self._memory(memory))
             case _:

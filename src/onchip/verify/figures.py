@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from onchip.answer.problem import Objective, Problem
@@ -19,9 +20,11 @@ class Figures:
     `loads` go from DRAM to a scratchpad, `write_backs` the other way; `reloads` are those loads
     whose tensor had been on chip before. `moved` goes from scratchpad to scratchpad, which costs
     but is no traffic. `peak_bytes` is the most resident at once in all
-    scratchpads together. `arenas` gives each scratchpad its highest end address.
-    The compulsory part is a property of the problem, so that a plan that leaves some of it out,
-    which is illegal, may have negative non-compulsory traffic.
+    scratchpads together. `arenas` gives each scratchpad its highest end address. States, by the names of their old
+    tensors, are on the chip for life, or loaded and written back.
+    The compulsory part is a property of the problem, and of which states the plan has on the chip for life: the others
+    are loaded and written back. So a plan that leaves some of it out, which is illegal, may have negative
+    non-compulsory traffic. `compulsory_cost` is of every plan: no state is in it, because it might stay.
     """
 
     loads: int
@@ -33,6 +36,8 @@ class Figures:
     compulsory_cost: int
     peak_bytes: int
     arenas: tuple[tuple[str, int], ...]
+    states_on_chip: tuple[str, ...] = ()
+    states_loaded: tuple[str, ...] = ()
 
     @property
     def total(self) -> int:
@@ -46,7 +51,7 @@ class Figures:
 
     @property
     def non_compulsory_cost(self) -> int:
-        """What traffic and moves cost beyond the least that the compulsory can cost."""
+        """What traffic and moves cost beyond the least that every plan has, state included that does not stay."""
         return self.transfer_cost - self.compulsory_cost
 
     @property
@@ -99,24 +104,28 @@ class Meter:
         self._moved += tensor.size_bytes
         self._transfer_cost += self._problem.transfer_cost(tensor, source, target)
 
-    def figures(self) -> Figures:
-        """What has been counted so far."""
+    def figures(self, stays: Callable[[str], bool]) -> Figures:
+        """What has been counted so far; `stays` says of a tensor whether its state is on the chip for life."""
         problem = self._problem
         loaded = [tensor for tensor in problem.counted_tensors if must_be_loaded(problem, tensor)]
         written = problem.graph.with_role(Role.OUTPUT)
         names = tuple(memory.name for memory in problem.memories)
-        load_costs = (min(problem.transfer_cost(tensor, DRAM, name) for name in names) for tensor in loaded)
-        write_costs = (min(problem.transfer_cost(tensor, name, DRAM) for name in names) for tensor in written)
+        states = {name for state in problem.graph.states for name in (state.old, state.new)}
+        inputs, outputs = ([one for one in tensors if one.name not in states] for tensors in (loaded, written))
+        load_costs = (min(problem.transfer_cost(tensor, DRAM, name) for name in names) for tensor in inputs)
+        write_costs = (min(problem.transfer_cost(tensor, name, DRAM) for name in names) for tensor in outputs)
         return Figures(
             loads=self._loads,
             write_backs=self._write_backs,
             reloads=self._reloads,
             moved=self._moved,
-            compulsory=sum(tensor.size_bytes for tensor in (*loaded, *written)),
+            compulsory=sum(tensor.size_bytes for tensor in (*loaded, *written) if not stays(tensor.name)),
             transfer_cost=self._transfer_cost,
             compulsory_cost=sum(load_costs) + sum(write_costs),
             peak_bytes=self.peak_bytes,
             arenas=self.arenas,
+            states_on_chip=tuple(state.old for state in problem.graph.states if stays(state.old)),
+            states_loaded=tuple(state.old for state in problem.graph.states if not stays(state.old)),
         )
 
 

@@ -8,6 +8,7 @@ from onchip.ir.graph import Graph
 from onchip.verify.addresses import Addresses, LiveResidency, Range
 from onchip.verify.reporting import Reporting
 from onchip.verify.rules import Rule
+from onchip.verify.states import StatesOnChip
 
 
 @dataclass(slots=True)
@@ -24,6 +25,7 @@ class Overwritten:
     """The inputs that are overwritten, by name; nothing but their operator, then their Free, may follow."""
 
     graph: Graph
+    states: StatesOnChip
     report: Reporting
     _lent: dict[str, list[_Lent]] = field(default_factory=dict)
 
@@ -37,6 +39,7 @@ class Overwritten:
         producer = self.graph.producer.get(name)
         overlapped = addresses.take(name, new.start_bytes, new.stop_bytes)
         pairs = {one.input: one.shift_bytes for one in producer.in_place if one.output == name} if producer else {}
+        pairs |= {state: 0 for state in (self.states.overwritten_by(name),) if state is not None}
         lenders = [one for one in overlapped if one in pairs and there[one].start_bytes + pairs[one] == new.start_bytes]
         if len(lenders) < len(overlapped):
             return [one for one in overlapped if one not in lenders], 0

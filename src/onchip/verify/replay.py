@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from onchip.answer.problem import Order, Problem
+from onchip.answer.problem import Problem
 from onchip.answer.program import Allocate, Compute, Copy, Free, Instruction
 from onchip.arch.memory import DRAM, Memory
 from onchip.ir.operator import Operator
@@ -11,9 +11,11 @@ from onchip.verify.addresses import Addresses, LiveResidency
 from onchip.verify.figures import ROLES_IN_DRAM, Meter, must_be_loaded
 from onchip.verify.in_place import Overwritten
 from onchip.verify.names import Names
+from onchip.verify.order import GivenOrder
 from onchip.verify.placement import Stays
 from onchip.verify.reporting import Reporting
 from onchip.verify.rules import Rule
+from onchip.verify.states import StatesOnChip
 
 
 class Replay:
@@ -38,14 +40,15 @@ class Replay:
         self._written_outputs: set[str] = set()
         self._been_on_chip: set[str] = set()
         self._step_of: dict[str, int] = {}
-        self._given_position = {operator.name: index for index, operator in enumerate(self._graph.operators)}
-        self._last_position = 0
+        self._order = GivenOrder(problem, self.report)
         self._stays = Stays(problem)
-        self._overwritten = Overwritten(problem.graph, self.report)
+        self.states = StatesOnChip(problem.graph, self.report)
+        self._overwritten = Overwritten(problem.graph, self.states, self.report)
 
     def execute(self, index: int, instruction: Instruction) -> None:
         """Change the state as instruction number `index` does, and report what it breaks."""
         self.report.instruction = index
+        self.states.execute(instruction)
         match instruction:
             case Allocate():
                 self._allocate(instruction)
@@ -62,9 +65,10 @@ class Replay:
             if operator.name not in self._step_of:
                 self.report.of_plan(Rule.OPERATOR_NEVER_RUN, operator.name, "the plan ends and it has not run")
         for tensor in self._graph.with_role(Role.OUTPUT):
-            if tensor.name not in self._written_outputs:
+            if tensor.name not in self._written_outputs and not self.states.stays(tensor.name):
                 detail = "the plan ends and this network output has not been copied to DRAM"
                 self.report.of_plan(Rule.OUTPUT_NEVER_WRITTEN, tensor.name, detail)
+        self.states.finish()
         self._overwritten.finish()
         for held in self._residencies.values():
             for name, residency in held.items():
@@ -78,9 +82,10 @@ class Replay:
         memory = self._names.scratchpad(allocate.tensor, allocate.memory)
         if tensor is None or memory is None:
             return
-        self._begin(tensor, memory, allocate.offset_bytes)
+        residency = self._begin(tensor, memory, allocate.offset_bytes)
+        residency.is_written = residency.is_written or allocate.is_state
 
-    def _begin(self, tensor: Tensor, memory: Memory, start: int) -> None:
+    def _begin(self, tensor: Tensor, memory: Memory, start: int) -> LiveResidency:
         """A residency of the tensor begins at address `start`."""
         residency = LiveResidency(start, start + tensor.size_bytes, self.report.step)
         self._a_tensor_is_allocated_once_in_a_scratchpad(tensor, memory, residency)
@@ -89,6 +94,7 @@ class Replay:
         self._residencies[memory.name][tensor.name] = residency
         self.report.no_excuse(tensor.name)
         self.meter.begin(memory.name, tensor.size_bytes, residency.stop_bytes)
+        return residency
 
     def _a_tensor_is_allocated_once_in_a_scratchpad(self, tensor: Tensor, memory: Memory, new: LiveResidency) -> None:
         """Otherwise the new residency takes the place, and the bytes, of the old one."""
@@ -227,20 +233,10 @@ class Replay:
             self.report.violation(Rule.OPERATOR_RUN_TWICE, operator.name, detail)
         else:
             self._overwritten.runs(operator.name)
-            self._operators_run_in_the_order_given(operator)
+            self._order.runs(operator)
             self._operands_are_in_place(operator)
             self._step_of[operator.name] = self.report.step
         self.report.step += 1
-
-    def _operators_run_in_the_order_given(self, operator: Operator) -> None:
-        """Each stands after the one that ran before it; so one operator moved is one violation."""
-        position = self._given_position[operator.name]
-        if self._problem.order is Order.GIVEN and position < self._last_position:
-            later = self._graph.operators[self._last_position].name
-            self.report.violation(
-                Rule.OUT_OF_ORDER, operator.name, f"it runs after {later!r}; the given order says before"
-            )
-        self._last_position = position
 
     def _operands_are_in_place(self, operator: Operator) -> None:
         """Nothing streams: what is read is resident and written, and what is written has a place."""

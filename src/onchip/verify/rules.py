@@ -28,6 +28,10 @@ class Rule(StrEnum):
     OVERLAP = "overlap"  # it shares bytes with another residency of the same scratchpad, or a buffer with another
     ALLOCATED_TWICE = "allocated-twice"  # the tensor is resident in this scratchpad already
     OVERWRITTEN_NOT_FREED = "overwritten-not-freed"  # an output lies in its bytes, and other things come first
+    NO_STATE = "no-state"  # it is said to be there from the inference before, and is no state
+    STATE_NOT_FIRST = "state-not-first"  # a state that stays on the chip is not there before all else
+    STATE_COPIED = "state-copied"  # one that stays on the chip is copied
+    STATE_MOVED = "state-moved"  # one that stays on the chip leaves its place, for others or for good
     FREED_NOT_RESIDENT = "freed-not-resident"  # the tensor freed is not resident in this scratchpad
     PLACEMENT_NOT_STATIC = "placement-not-static"  # it has several, and one of them is over more than one operator
 

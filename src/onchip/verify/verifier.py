@@ -38,7 +38,7 @@ def verify(problem: Problem, plan: Plan, claim: Claim | None = None) -> Verdict:
     for index, instruction in enumerate(plan.instructions):
         replay.execute(index, instruction)
     replay.finish()
-    figures = replay.meter.figures()
+    figures = replay.meter.figures(replay.states.stays)
     about_claim = tuple(claim_violations(claim, figures)) if claim else ()
     return Verdict((*replay.report.violations, *about_claim), figures)
 

@@ -15,11 +15,13 @@ from adversary.levels.schedule import ScheduleLevel
 from adversary.levels.scratchpads import ScratchpadsLevel
 from adversary.levels.share import ShareLevel
 from adversary.levels.split import SplitLevel
+from adversary.levels.state import StateLevel
 
 LEVELS: Final[tuple[Level, ...]] = (
     PackLevel(),
     PlanLevel(),
     ShareLevel(),
+    StateLevel(),
     BaselinesLevel(),
     MapLevel(),
     FuseLevel(),

@@ -129,11 +129,12 @@ class _Memory:
     held: dict[str, _BusyPlace] = field(default_factory=dict)
     freed: list[_BusyPlace] = field(default_factory=list)
 
-    def begin(self, tensor: Tensor, start: int) -> None:
+    def begin(self, tensor: Tensor, start: int, *, is_state: bool) -> None:
         stop = start + tensor.size_bytes
         others = (*self.freed, *self.held.values())  # what is held there is overwritten
         below = [place for place in others if place.start < stop and start < place.stop]
-        self.held[tensor.name] = _BusyPlace(start, stop, max((place.busy_until for place in below), default=0))
+        busy_until = max((place.busy_until for place in below), default=0)
+        self.held[tensor.name] = _BusyPlace(start, stop, busy_until, 0 if is_state else None)
         # What the new place covers wholly is done with before the new one is.
         self.freed = [place for place in self.freed if place.start < start or place.stop > stop]
 
@@ -158,8 +159,8 @@ class _Clock:
     def execute(self, index: int, instruction: Instruction) -> None:
         tensors = self._problem.graph.tensor
         match instruction:
-            case Allocate(tensor, memory, offset_bytes):
-                self._memories[memory].begin(tensors[tensor], offset_bytes)
+            case Allocate(tensor, memory, offset_bytes, is_state):
+                self._memories[memory].begin(tensors[tensor], offset_bytes, is_state=is_state)
             case Free(tensor, memory):
                 self._memories[memory].end(tensors[tensor])
             case Copy(tensor, source, target):

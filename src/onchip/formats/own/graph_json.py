@@ -20,6 +20,7 @@ from onchip.formats.own.tile_fields import (
 from onchip.formats.validation import LARGEST_INTEGER, Format, field_path, parse, placed
 from onchip.ir.graph import Graph
 from onchip.ir.operator import AttributeValue, InPlace, Operator
+from onchip.ir.state import State
 from onchip.ir.tensor import Role, Tensor
 
 GRAPH_FORMAT: Final = Format("onchip-graph", 1, GraphError)
@@ -56,6 +57,14 @@ class OperatorFields(TypedDict):
     workspace_bytes: NotRequired[int]
 
 
+class StateFields(TypedDict):
+    """A network input whose value for the next inference is a network output; `in_place`: its writer may read it."""
+
+    old: str
+    new: str
+    in_place: NotRequired[bool]
+
+
 class GraphFields(TypedDict):
     """A graph file; the operators stand in the given order."""
 
@@ -64,6 +73,7 @@ class GraphFields(TypedDict):
     name: str
     tensors: list[TensorFields]
     operators: list[OperatorFields]
+    states: NotRequired[list[StateFields]]
 
 
 def read_graph(path: Path) -> Graph:
@@ -79,6 +89,7 @@ def graph_from_json(text: str | bytes, file: str) -> Graph:
             fields["name"],
             tuple(_tensor(entry, field_path(("tensors", i))) for i, entry in enumerate(fields["tensors"])),
             tuple(_operator(entry, field_path(("operators", i))) for i, entry in enumerate(fields["operators"])),
+            tuple(State(**entry) for entry in fields.get("states", ())),
         )
     except InputError as error:
         raise error.in_file(file) from None
@@ -95,10 +106,11 @@ def graph_to_json(graph: Graph) -> str:
     name = to_json(fields["name"], GraphError)
     tensors = ",\n  ".join(to_json(entry, GraphError) for entry in fields["tensors"])
     operators = ",\n  ".join(to_json(entry, GraphError) for entry in fields["operators"])
+    states = f',\n "states": {to_json(fields["states"], GraphError)}' if "states" in fields else ""
     return (
         f'{{"format": "{GRAPH_FORMAT.name}", "version": {GRAPH_FORMAT.version}, "name": {name},\n'
         f' "tensors": [\n  {tensors}],\n'
-        f' "operators": [\n  {operators}]}}\n'
+        f' "operators": [\n  {operators}]{states}}}\n'
     )
 
 
@@ -175,13 +187,23 @@ def _check_attribute(value: AttributeValue, place: str) -> None:
 
 
 def _graph_fields(graph: Graph) -> GraphFields:
-    return {
+    fields: GraphFields = {
         "format": "onchip-graph",
         "version": 1,
         "name": graph.name,
         "tensors": [_tensor_fields(tensor) for tensor in graph.tensors],
         "operators": [_operator_fields(operator) for operator in graph.operators],
     }
+    if graph.states:
+        fields["states"] = [_state_fields(state) for state in graph.states]
+    return fields
+
+
+def _state_fields(state: State) -> StateFields:
+    fields: StateFields = {"old": state.old, "new": state.new}
+    if state.in_place:
+        fields["in_place"] = True
+    return fields
 
 
 def _tensor_fields(tensor: Tensor) -> TensorFields:

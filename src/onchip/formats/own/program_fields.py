@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import NotRequired
 
 from typing_extensions import TypedDict
 
@@ -12,11 +13,12 @@ from onchip.formats.validation import field_path
 
 
 class AllocateFields(TypedDict):
-    """A residency begins at an offset in bytes."""
+    """A residency begins at an offset in bytes; `is_state`: of what the inference before has left there."""
 
     tensor: str
     memory: str
     offset_bytes: int
+    is_state: NotRequired[bool]
 
 
 class CopyFields(TypedDict):
@@ -68,8 +70,9 @@ def _instruction(entry: InstructionFields) -> Instruction:
 def instruction_fields(instruction: Instruction) -> InstructionFields:
     """The fields of an instruction."""
     match instruction:
-        case Allocate(tensor, memory, offset_bytes):
-            return {"allocate": {"tensor": tensor, "memory": memory, "offset_bytes": offset_bytes}}
+        case Allocate(tensor, memory, offset_bytes, is_state):
+            fields: AllocateFields = {"tensor": tensor, "memory": memory, "offset_bytes": offset_bytes}
+            return {"allocate": {**fields, "is_state": True} if is_state else fields}
         case Copy(tensor, source, target):
             return {"copy": {"tensor": tensor, "source": source, "target": target}}
         case Free(tensor, memory):

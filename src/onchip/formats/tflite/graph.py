@@ -15,6 +15,7 @@ from onchip.formats.tflite.storage import TensorStorage
 from onchip.formats.tflite.types import bits_of, type_name
 from onchip.ir.graph import Graph
 from onchip.ir.operator import Operator
+from onchip.ir.state import State
 from onchip.ir.tensor import Role, Tensor
 
 
@@ -61,6 +62,7 @@ class _NetworkBuilder:
     presented: dict[str, Presentation] = field(default_factory=dict)
     source: dict[str, NetworkOperator] = field(default_factory=dict)
     copies: dict[int, str] = field(default_factory=dict)
+    states: list[State] = field(default_factory=list)
     layouts: MapLayouts = field(init=False)
     taken: set[str] = field(init=False)
 
@@ -86,7 +88,7 @@ class _NetworkBuilder:
                     if index in outputs and self._is_source(self.storage.base(index)):
                         self._add_copy(index)
         self._mark_outputs()
-        graph = Graph(self.name, tuple(self.tensors.values()), tuple(self.operators))
+        graph = Graph(self.name, tuple(self.tensors.values()), tuple(self.operators), tuple(self.states))
         return ReadNetwork(graph, self.file, self.storage, self.index, self.presented, self.source)
 
     def _described(self) -> dict[str, DescribedOperator]:
@@ -125,6 +127,7 @@ class _NetworkBuilder:
         for index in self.storage.state_of(operator):
             name = self._fresh(f"{self.storage.tensor(index).name}{NEXT}")
             outputs.append(self._add(index, Role.OUTPUT, name=name))
+            self.states.append(State(self.storage.tensor(index).name, name, in_place=True))
         inputs = tuple(self.storage.tensor(self.storage.base(index)).name for index in description.inputs)
         parameters = tuple(self._add(index, Role.PARAMETER) for index, _ in description.parameters)
         self.source[operator.name] = operator

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from typing import Final
 
 import torch
 
@@ -14,8 +16,11 @@ from onchip.formats.torch.replay import STATES, ExportReplay, ReplayOptions
 from onchip.formats.torch.symbols import OpenShapes, Sizes
 from onchip.ir.graph import Graph
 from onchip.ir.operator import Operator
-from onchip.ir.tensor import Role
+from onchip.ir.state import State
+from onchip.ir.tensor import Role, Tensor
 
+UPDATES: Final = frozenset({"index_put", "index_copy", "scatter", "slice_scatter", "select_scatter"})
+"""Kinds that write some elements over others of the tensor that they read first."""
 _GREATEST_VISITS = 20_000
 """Nodes visited while sizes are tried; the first sizes are tried whatever the program."""
 
@@ -72,7 +77,19 @@ def _graph(name: str, recording: Recording) -> Graph:
         tensors[tensor_name] = replace(tensor, role=Role.OUTPUT, aliases=aliases)
     new = {tensor: recording.unique_name(f"{state}{NEXT}") for state, tensor in recording.states}
     named = tuple(replace(tensor, name=new.get(tensor.name, tensor.name)) for tensor in tensors.values())
-    return Graph(name, named, tuple(_with_names(operator, new) for operator in operators))
+    renamed = tuple(_with_names(operator, new) for operator in operators)
+    return Graph(name, named, renamed, tuple(_states(recording, tensors, new, renamed)))
+
+
+def _states(
+    recording: Recording, tensors: Mapping[str, Tensor], new: Mapping[str, str], operators: Sequence[Operator]
+) -> Iterator[State]:
+    """Yield what is kept, where its next value has tensors of its own of as many bytes."""
+    writers = {name: operator for operator in operators for name in operator.outputs}
+    for state, tensor in recording.states:
+        if state in tensors and tensors[state].size_bytes == tensors[tensor].size_bytes:
+            writer = writers[new[tensor]]
+            yield State(state, new[tensor], in_place=writer.kind in UPDATES and writer.inputs[:1] == (state,))
 
 
 def _with_names(operator: Operator, new: dict[str, str]) -> Operator:

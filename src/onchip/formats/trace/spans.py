@@ -70,8 +70,10 @@ def spans_of_activities(problem: Problem, plan: Plan, activities: Mapping[int, T
     written: set[Place] = set()
     for index, instruction in enumerate(plan.instructions):
         match instruction:
-            case Allocate(tensor, memory, _):
+            case Allocate(tensor, memory, _, is_state):
                 begun[tensor, memory], used[tensor, memory] = index, []
+                if is_state:
+                    written.add((tensor, memory))
             case Copy(tensor, source, target):
                 for memory in {source, target} - {DRAM}:
                     used[tensor, memory].append(activities[index])

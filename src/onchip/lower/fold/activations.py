@@ -65,7 +65,9 @@ class _Fusion:
                 self._fuse_batch_norm(first, operator)
             else:
                 self._fuse_activation(first, operator)
-        return Graph(self.graph.name, tuple(self.tensors.values()), tuple(self.operators.values()))
+        tensors = tuple(self.tensors.values())
+        states = self.graph.states_among(tensors)
+        return Graph(self.graph.name, tensors, tuple(self.operators.values()), states)
 
     def _producer_it_fuses_into(self, operator: Operator) -> Operator | None:
         if len(operator.inputs) != 1 or len(operator.outputs) != 1:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
+from itertools import compress
 from typing import Final
 
 from onchip.ir.graph import Graph
@@ -59,8 +60,9 @@ class QuantisationFold:
         folding = _Folding(graph)
         operators = tuple(_plain(operator) for operator in folding.operators())
         used = {name for operator in operators for name in (*operator.reads, *operator.outputs)}
-        tensors = (one for one in graph.tensors if one.name in used or one.role in (Role.INPUT, Role.PARAMETER))
-        return Graph(graph.name, tuple(tensors), operators)
+        is_there = (one.name in used or one.role in (Role.INPUT, Role.PARAMETER) for one in graph.tensors)
+        tensors = tuple(compress(graph.tensors, is_there))
+        return Graph(graph.name, tensors, operators, graph.states_among(tensors))
 
 
 @dataclass(frozen=True, slots=True)

@@ -33,7 +33,8 @@ class SameScaleFold:
         same = {name: _origin(name, dropped) for name in dropped}
         kept = [one for one in graph.operators if dropped.keys().isdisjoint(one.outputs)]
         tensors = tuple(tensor for tensor in graph.tensors if tensor.name not in dropped)
-        return Graph(graph.name, tensors, tuple(_reading(graph, one, same) for one in kept))
+        operators = tuple(_reading(graph, one, same) for one in kept)
+        return Graph(graph.name, tensors, operators, graph.states_among(tensors))
 
 
 def _source(graph: Graph, operator: Operator) -> str | None:

@@ -59,7 +59,8 @@ class _SplitEmission:
         for operator in graph.operators:
             self.operators.extend(self.tiles(operator, self.splits.get(operator.name)))
         banded = (band for tensor in graph.tensors for band in self.bands[tensor.name].all)
-        return Graph(graph.name, (*banded, *self.sums), tuple(self.operators))
+        tensors = (*banded, *self.sums)
+        return Graph(graph.name, tensors, tuple(self.operators), graph.states_among(tensors))
 
     def tiles(self, operator: Operator, split: TileChoice | None) -> Iterator[Operator]:
         """Yield the operator's tiles, or itself if it is not split."""

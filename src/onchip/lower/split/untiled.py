@@ -26,7 +26,7 @@ def untiled(graph: Graph) -> Graph | None:
         name = tensor.part_of or tensor.name
         if name in named or tensor.role is not Role.ACTIVATION:
             tensors.setdefault(name, _whole_tensor(tensor, name, shapes.get(name, tensor.shape)))
-    return Graph(graph.name, tuple(tensors.values()), tuple(operators.values()))
+    return Graph(graph.name, tuple(tensors.values()), tuple(operators.values()), graph.states_among(tensors.values()))
 
 
 def _whole(operator: Operator, tile: Tile) -> Operator:

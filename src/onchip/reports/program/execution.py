@@ -25,20 +25,28 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Execution:
-    """A plan that was verified and, if legal, run. `relative_difference` is None where there is no model to compare."""
+    """A plan that was verified and, if legal, run once or more, each run being an inference.
+
+    `relative_difference` is the greatest of all, None where there is no model to compare.
+    """
 
     check: Check
     kernels: str | None = None
-    run: MachineRun | None = None
+    runs: tuple[MachineRun, ...] = ()
     relative_difference: float | None = None
     seconds: float = 0.0
 
     @property
+    def run(self) -> MachineRun | None:
+        """The last inference: after one that differs there is none."""
+        return self.runs[-1] if self.runs else None
+
+    @property
     def bytes_agree(self) -> bool:
-        """Whether what moved is what the verifier says moves."""
-        figures, run = self.check.verdict.figures, self.run
+        """Whether what moved, in each inference, is what the verifier says moves."""
+        figures = self.check.verdict.figures
         planned = (figures.loads, figures.write_backs, figures.moved)
-        return run is not None and (run.loads, run.write_backs, run.moved) == planned
+        return all((run.loads, run.write_backs, run.moved) == planned for run in self.runs)
 
     @property
     def is_right(self) -> bool:
@@ -54,6 +62,7 @@ def execution_object(execution: Execution) -> Json:
     return {
         "right": execution.is_right,
         "kernels": execution.kernels,
+        "inferences": len(execution.runs),
         "run": {
             "compared": run.compared,
             "difference": difference_object(run.difference),
@@ -85,6 +94,7 @@ def execution_report(execution: Execution) -> tuple[RenderableType, ...]:
     rows = [
         ("network", repr(execution.check.problem.graph.name)),
         ("kernels", execution.kernels or "none"),
+        ("inferences", f"{len(execution.runs):,}"),
         ("values", values_text(run)),
         ("loads", moved_text(run.loads, figures.loads, "plan")),
         ("write-backs", moved_text(run.write_backs, figures.write_backs, "plan")),

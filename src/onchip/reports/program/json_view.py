@@ -44,6 +44,7 @@ def outcome_object(outcome: Outcome) -> Json:
         "lower_bound": result.lower_bound,
         "gap": result.gap,
         "traffic": None if figures is None else traffic_object(figures),
+        "states": None if figures is None else states_object(figures),
         "peak_bytes": None if figures is None else figures.peak_bytes,
         "arena_bytes": None if figures is None else figures.arena_bytes,
         "peaks": _peaks(outcome),
@@ -91,6 +92,7 @@ def check_object(check: Check) -> Json:
             "peak_bytes": figures.peak_bytes,
             "arena_bytes": figures.arena_bytes,
             "arenas": dict(figures.arenas),
+            "states": states_object(figures),
         },
         "claimed": claim
         and {
@@ -128,6 +130,7 @@ def description_object(description: Description) -> Json:
         "min_peak_range": [peak.lower_bound, peak.objective_value],
         "compulsory_bytes": description.compulsory_bytes,
         "shared": [asdict(one) for one in description.needs],
+        "states": [{"old": state.old, "new": state.new} for state in graph.states],
         "largest_tensors": [
             {"name": tensor.name, "role": tensor.role, "shape": tensor.shape, "bytes": tensor.size_bytes}
             for tensor in largest_tensors(description)
@@ -156,6 +159,11 @@ def traffic_object(figures: Figures) -> Json:
         "write_backs": figures.write_backs,
         "moved": figures.moved,
     }
+
+
+def states_object(figures: Figures) -> Json:
+    """Say which states are on the chip for life, and which are loaded and written back, by their old tensors."""
+    return {"on_chip": list(figures.states_on_chip), "loaded": list(figures.states_loaded)}
 
 
 def memory_object(memory: Memory) -> Json:

@@ -15,12 +15,14 @@ from onchip.arch.accelerator import Accelerator
 from onchip.arch.memory import Memory
 from onchip.arch.sharing import Share
 from onchip.facts.infeasible_operator import infeasible_operator
+from onchip.ir.graph import Graph
 from onchip.ir.tensor import Role
 from onchip.reports.program.infeasible import SPLIT, infeasible_words
 from onchip.reports.program.json_view import largest_tensors
 from onchip.reports.program.memories import arenas_words, links_words, memory_words
 from onchip.reports.program.outcome import Check, Description, Outcome, SharedNeed
 from onchip.reports.shared.words import amount, counted, printable
+from onchip.verify.figures import Figures
 
 WIDTH_OF_A_FILE = 120
 
@@ -82,6 +84,16 @@ def _transfers(outcome: Outcome) -> list[tuple[str, str]]:
     rows.append(("compulsory traffic", _bytes(figures.compulsory)))
     if figures.moved:
         rows.append(("between scratchpads", _bytes(figures.moved)))
+    return [*rows, *_states(outcome.problem.graph, figures)]
+
+
+def _states(graph: Graph, figures: Figures) -> list[tuple[str, str]]:
+    """Say which state stays, and which moves, what that costs being in the objective."""
+    rows = []
+    for what, names in (("on chip for life", figures.states_on_chip), ("loaded and written", figures.states_loaded)):
+        if names:
+            size = _bytes(sum(graph.tensor[name].size_bytes for name in names))
+            rows.append((f"state {what}", f"{counted(len(names), 'tensor')}, {size}"))
     return rows
 
 
@@ -137,6 +149,8 @@ def _figures_table(check: Check) -> Table:
         *([(f"arena of {name}", size) for name, size in figures.arenas] if len(figures.arenas) > 1 else []),
     ):
         table.add_row(name, _bytes(value), "-")
+    for name, words in _states(check.problem.graph, figures):
+        table.add_row(name, words, "-")
     table.add_row("lower bound", "not checked", amount(int(claim.lower_bound), unit) if claim else "-")
     table.add_row("status", "not checked", f"{claim.status}, as claimed" if claim else "-")
     return table
@@ -155,6 +169,9 @@ def description_report(description: Description) -> tuple[RenderableType, ...]:
         ("M_P", _min_peak(description)),
         ("compulsory traffic", _bytes(description.compulsory_bytes)),
     ]
+    if graph.states:
+        size_bytes = sum(graph.tensor[state.old].size_bytes for state in graph.states)
+        rows.append(("state", f"{counted(len(graph.states), 'tensor')}, {_bytes(size_bytes)}"))
     rows += [(f"--share {one.share}", _shared(one)) for one in description.needs if one.share is not Share.NONE]
     table = Table("largest tensors", "role", "shape", box=SIMPLE)
     table.add_column("bytes", justify="right")

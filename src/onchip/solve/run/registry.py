@@ -20,6 +20,7 @@ from onchip.solve.spilling.baselines import solve_by_belady, solve_greedily
 from onchip.solve.spilling.colouring import solve_by_colouring
 from onchip.solve.spilling.naive import solve_naively
 from onchip.solve.spilling.onsram import solve_as_onsram
+from onchip.solve.states.solve import solve_with_states, solve_with_states_loaded
 
 COSTS_OF_TRANSFERS = frozenset(Objective) - {Objective.PEAK}
 
@@ -30,7 +31,7 @@ class Method:
 
     The first of `orders` is taken where none is asked for. `scratchpads` is the most it plans for, None for any
     number: to leave some out would be no optimum. One that `shares_bytes` lets outputs lie in bytes of inputs, in
-    one scratchpad.
+    one scratchpad. One that `keeps_states` finds those that stay on the chip for life; others load all of them.
     """
 
     name: str
@@ -41,12 +42,15 @@ class Method:
     scratchpads: int | None = 1
     placements: frozenset[Placement] = frozenset({Placement.DYNAMIC})
     shares_bytes: bool = False
+    keeps_states: bool = False
 
     def __call__(self, problem: Problem, run: Run) -> Result[Plan]:
         """Solve; raises UsageError for what the method does not support."""
         for refusal in self._refusals(problem):
             raise refusal
-        return self.solve(problem, run)
+        if self.keeps_states:
+            return solve_with_states(problem, run, self.solve, self.name)
+        return solve_with_states_loaded(problem, run, self.solve)
 
     def supports(self, problem: Problem) -> bool:
         """Whether the method would not refuse the problem."""
@@ -91,6 +95,7 @@ METHODS: Mapping[str, Method] = {
             scratchpads=None,
             placements=frozenset(Placement),
             shares_bytes=True,
+            keeps_states=True,
         ),
         Method(
             "paper",

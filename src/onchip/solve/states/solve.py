@@ -1,0 +1,153 @@
+"""A network with state: which of it stays on the chip for life, and the best plan around that.
+
+A method plans without state; here it is asked once for each choice that could be the best, the cheapest first.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
+from typing import Final, TypeAlias
+
+from onchip.answer.problem import Objective, Problem
+from onchip.answer.program import Plan
+from onchip.answer.result import Result, Status, Stop
+from onchip.facts.states import memories_of_state
+from onchip.ir.state import State
+from onchip.solve.run.interruptible import cp_sat_is_within_reach
+from onchip.solve.run.limits import Progress, Run
+from onchip.solve.states.choice import StateChoices
+from onchip.solve.states.kept_states import KeptStates
+
+MOST_CHOICES: Final = 200
+SHARE_OF_A_CHOICE: Final = 0.5
+"""Of the time that is left."""
+Solve: TypeAlias = Callable[[Problem, Run], Result[Plan]]
+
+
+def solve_with_states(problem: Problem, run: Run, solve: Solve, method: str) -> Result[Plan]:
+    """Solve by an exact method; its bound is one over all choices of states that stay.
+
+    For the least arena of several scratchpads all are loaded.
+    """
+    if not problem.graph.states:
+        return solve(problem, run)
+    if problem.objective is Objective.PEAK and len(problem.memories) > 1:
+        return solve_with_states_loaded(problem, run, solve)
+    return _StatesSearch(problem, run, solve, method).result()
+
+
+def solve_with_states_loaded(problem: Problem, run: Run, solve: Solve) -> Result[Plan]:
+    """Solve by a method that loads and writes back all state, which proves nothing of plans that do not."""
+    if not problem.graph.states:
+        return solve(problem, run)
+    kept = KeptStates(problem, {})
+    result = solve(replace(problem, graph=replace(problem.graph, states=())), run)
+    if result.objective_value is None:
+        return replace(result, status=Status.UNKNOWN, lower_bound=0)
+    value = kept.objective_value(result.objective_value)
+    return replace(result, status=Status.FEASIBLE if value else result.status, objective_value=value, lower_bound=0)
+
+
+class _StatesSearch:
+    """Choices, the cheapest first, until none that is left can be better than the best plan."""
+
+    def __init__(self, problem: Problem, run: Run, solve: Solve, method: str) -> None:
+        self._problem = problem
+        self._run = run
+        self._solve = solve
+        self._plan: Plan | None = None
+        self._value: int | None = None
+        self._method = method
+        self._least_of_tried: int | None = None
+        self._least_of_rest = 0
+        self._all_are_tried = False
+        self._stopped_by = Stop.COMPLETED
+
+    def result(self) -> Result[Plan]:
+        """Try choices."""
+        tried = list(self._first_choices())
+        for first in tried:
+            self._try(first)
+        if not self._all_are_tried and not self._is_settled:
+            self._try_all_others(tried)
+        return self._known()
+
+    def _first_choices(self) -> Iterator[Mapping[State, str]]:
+        """All states that may stay, in the only scratchpad; none where there is nothing else to choose."""
+        places = {state: memories_of_state(self._problem, state) for state in self._problem.graph.states}
+        may_stay = {state: memories[0].name for state, memories in places.items() if memories}
+        if not may_stay:
+            self._all_are_tried = True
+            yield {}
+        elif len(self._problem.memories) == 1:
+            yield may_stay
+
+    def _try_all_others(self, tried: list[Mapping[State, str]]) -> None:
+        if not cp_sat_is_within_reach(self._run):
+            self._stopped_by = self._run.stop or Stop.TIME_LIMIT
+            return
+        choices = StateChoices(self._problem)
+        for one in tried:
+            choices.exclude(one)
+        for _ in range(MOST_CHOICES):
+            choice = choices.cheapest(self._run)
+            if choice is None:
+                self._all_are_tried = self._run.stop is None
+                self._stopped_by = self._run.stop or Stop.COMPLETED
+                return
+            self._least_of_rest = choice.lower_bound
+            if self._is_settled:
+                return
+            self._try(choice.memory_of)
+            choices.exclude(choice.memory_of)
+        self._stopped_by = Stop.NODE_LIMIT
+
+    def _try(self, memory_of: Mapping[State, str]) -> None:
+        """Plan around states that stay; a better plan and what is proven of this choice are kept."""
+        kept = KeptStates(self._problem, memory_of)
+        if (rest := kept.rest) is None:
+            return
+        result = self._solve(rest, replace(self._part_of_the_run(), listener=lambda one: self._tell(kept, one)))
+        if result.status is Status.INFEASIBLE:
+            return
+        bound = kept.objective_value(result.lower_bound)
+        self._least_of_tried = bound if self._least_of_tried is None else min(bound, self._least_of_tried)
+        self._stopped_by = result.stopped_by
+        if result.answer is None or result.objective_value is None:
+            return
+        value = kept.objective_value(result.objective_value)
+        if self._value is None or value < self._value:
+            self._plan, self._value = kept.plan(result.answer), value
+
+    def _part_of_the_run(self) -> Run:
+        """The run, with half of the time that is left, if that is limited and there are other choices."""
+        if self._all_are_tried or not self._run.deadline.is_set:
+            return self._run
+        return self._run.within(self._run.seconds_left * SHARE_OF_A_CHOICE)
+
+    def _tell(self, kept: KeptStates, progress: Progress) -> None:
+        """Tell the listener what has been found for all choices, not for the one that is tried."""
+        values = [] if progress.best is None else [kept.objective_value(progress.best)]
+        values += [] if self._value is None else [self._value]
+        self._run.report(min(values, default=None), self._lower_bound, progress.phase)
+
+    @property
+    def _lower_bound(self) -> int:
+        """The least that a choice costs, tried or not."""
+        tried = [] if self._least_of_tried is None else [self._least_of_tried]
+        return min([*tried, *([] if self._all_are_tried else [self._least_of_rest])], default=0)
+
+    @property
+    def _is_settled(self) -> bool:
+        return self._value is not None and self._value <= self._lower_bound
+
+    def _known(self) -> Result[Plan]:
+        seconds, bound = self._run.seconds, self._lower_bound
+        if self._plan is None or self._value is None:
+            is_proven = self._all_are_tried and self._least_of_tried is None
+            status = Status.INFEASIBLE if is_proven else Status.UNKNOWN
+            return Result(status, None, None, bound, seconds, self._method, self._stopped_by)
+        if self._is_settled:
+            return Result(Status.OPTIMAL, self._plan, self._value, self._value, seconds, self._method)
+        return Result(Status.FEASIBLE, self._plan, self._value, bound, seconds, self._method, self._stopped_by)

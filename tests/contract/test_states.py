@@ -1,0 +1,214 @@
+"""State: what stays on the chip for life, and what is loaded, is what every state of the scratchpad says."""
+
+from __future__ import annotations
+
+import random
+from dataclasses import replace
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+
+from onchip import plan_problem
+from onchip.answer.problem import Objective, Order, Problem
+from onchip.answer.program import Allocate, Plan
+from onchip.answer.result import Status
+from onchip.app.kernels import RunValues
+from onchip.app.plan import Request, check_plan, plan_network
+from onchip.app.run_plan import run_plan
+from onchip.app.target import Target
+from onchip.arch.memory import Memory, Operand
+from onchip.errors import GraphError
+from onchip.facts.bounds import greatest_need
+from onchip.formats.own.graph_json import graph_from_json, graph_to_json, write_graph
+from onchip.formats.own.plan_json_writer import write_plan
+from onchip.ir.graph import Graph
+from onchip.ir.operator import Operator
+from onchip.ir.state import State
+from onchip.ir.tensor import Role, Tensor
+from onchip.solve.run.limits import Limits
+from onchip.solve.run.registry import METHODS
+from onchip.solve.states.layout import StateLayout
+from oracles.states import least_arena_with_states, least_traffic_with_states, random_graph_with_states
+
+AMPLE = 60
+MORE = [pytest.param(seed, marks=pytest.mark.slow) for seed in range(60, 400)]
+
+
+def tight_problem(seed: int, alignment: int = 1, objective: Objective = Objective.TRAFFIC) -> Problem:
+    chance = random.Random(seed * 3 + 1)
+    graph = random_graph_with_states(seed, chance.choice((2, 3, 3)), greatest_size=2)
+    order = chance.choice((Order.FREE, Order.GIVEN))
+    problem = Problem(graph, (Memory("sram", AMPLE, alignment),), objective, order)
+    capacity_bytes = max(1, greatest_need(problem).need_bytes + chance.choice((-2, -1, 0, 0, 1, 2, 3)))
+    return replace(problem, memories=(Memory("sram", capacity_bytes, alignment),))
+
+
+def cache(size_bytes: int, *, in_place: bool = True) -> Graph:
+    """An update of a cache in place, and an operator that reads it."""
+    tensors = (
+        Tensor("x", 4, Role.INPUT),
+        Tensor("old", size_bytes, Role.INPUT),
+        Tensor("new", size_bytes, Role.OUTPUT),
+        Tensor("y", 4, Role.OUTPUT),
+    )
+    operators = (Operator("update", "Any", ("old", "x"), ("new",)), Operator("read", "Any", ("new", "x"), ("y",)))
+    return Graph("cache", tensors, operators, (State("old", "new", in_place=in_place),))
+
+
+def stay(plan: Plan | None) -> list[str]:
+    assert plan is not None
+    return [one.tensor for one in plan.instructions if isinstance(one, Allocate) and one.is_state]
+
+
+@pytest.mark.parametrize("seed", [*range(60), *MORE])
+@pytest.mark.parametrize("alignment", [1, 3])
+def test_the_least_traffic_is_that_of_every_state_of_the_scratchpad(seed: int, alignment: int) -> None:
+    problem = tight_problem(seed, alignment)
+    least = least_traffic_with_states(problem)
+    result = plan_problem(problem)
+    assert (result.objective_value, result.status) == (least, Status.INFEASIBLE if least is None else Status.OPTIMAL)
+
+
+@pytest.mark.parametrize("seed", [*range(30), *MORE])
+@pytest.mark.parametrize("alignment", [1, 3])
+def test_so_is_the_least_arena(seed: int, alignment: int) -> None:
+    problem = tight_problem(seed, alignment, Objective.PEAK)
+    least = least_arena_with_states(problem)
+    result = plan_problem(problem)
+    assert (result.objective_value, result.status) == (least, Status.INFEASIBLE if least is None else Status.OPTIMAL)
+
+
+def test_what_stays_needs_its_bytes_once_and_moves_nothing() -> None:
+    result = plan_problem(Problem(cache(100), (Memory("sram", 108),)))
+    assert (result.status, result.objective_value) == (Status.OPTIMAL, 0)
+    assert stay(result.answer) == ["old"]
+
+
+def test_what_does_not_fit_for_life_is_loaded_and_written() -> None:
+    other = Tensor("w", 150, Role.INPUT), Tensor("z", 4, Role.OUTPUT)
+    graph = cache(100)
+    graph = replace(
+        graph,
+        tensors=(*graph.tensors, *other),
+        operators=(*graph.operators, Operator("large", "Any", ("w",), ("z",))),
+    )
+    result = plan_problem(Problem(graph, (Memory("sram", 230),)))
+    assert (result.status, result.objective_value) == (Status.OPTIMAL, 200)
+    assert stay(result.answer) == []
+
+
+def test_a_writer_that_reads_the_old_one_has_to_be_able_to_overwrite_it() -> None:
+    result = plan_problem(Problem(cache(100, in_place=False), (Memory("sram", 300),)))
+    assert result.objective_value == 200
+
+
+def test_an_output_that_is_also_the_users_is_written() -> None:
+    graph = cache(100)
+    tensors = tuple(replace(one, aliases=("shown",)) if one.name == "new" else one for one in graph.tensors)
+    result = plan_problem(Problem(replace(graph, tensors=tensors), (Memory("sram", 300),)))
+    assert result.objective_value == 200
+
+
+def test_of_several_scratchpads_one_that_holds_it_keeps_it() -> None:
+    memories = (Memory("weights", 200, 1, (Operand.WEIGHT,)), Memory("maps", 108))
+    result = plan_problem(Problem(cache(100), memories))
+    assert (result.status, result.objective_value) == (Status.OPTIMAL, 0)
+    places = [one.memory for one in result.answer.instructions if isinstance(one, Allocate)] if result.answer else []
+    assert set(places) == {"maps"}
+
+
+def test_many_equal_states_are_chosen_among() -> None:
+    """Of twelve caches five have room: no choice of six does, and that is proven without trying them all."""
+    parts = [cache(100) for _ in range(12)]
+    tensors = tuple(
+        replace(one, name=f"{one.name}{at}") for at, part in enumerate(parts) for one in part.tensors if one.name != "x"
+    )
+    operators = tuple(
+        replace(
+            one,
+            name=f"{one.name}{at}",
+            inputs=tuple(name if name == "x" else f"{name}{at}" for name in one.inputs),
+            outputs=tuple(f"{name}{at}" for name in one.outputs),
+        )
+        for at, part in enumerate(parts)
+        for one in part.operators
+    )
+    states = tuple(State(f"old{at}", f"new{at}", in_place=True) for at in range(12))
+    graph = Graph("caches", (Tensor("x", 4, Role.INPUT), *tensors), operators, states)
+    result = plan_problem(Problem(graph, (Memory("sram", 5 * 100 + 2 * 100 + 8),)))
+    assert (result.status, result.objective_value) == (Status.OPTIMAL, 7 * 200)
+    assert len(stay(result.answer)) == 5
+
+
+@pytest.mark.parametrize("method", sorted(METHODS))
+def test_every_other_method_loads_and_proves_nothing(method: str) -> None:
+    if method == "exact":
+        return
+    result = plan_problem(Problem(cache(8), (Memory("sram", 64),), order=METHODS[method].orders[0]), method)
+    assert result.status is Status.FEASIBLE
+    assert result.lower_bound == 0
+    assert result.objective_value is not None
+    assert result.objective_value >= 16
+
+
+def test_a_time_limit_leaves_a_plan_and_a_bound() -> None:
+    result = plan_problem(Problem(cache(100), (Memory("sram", 120),)), limits=Limits(time_limit_seconds=0.0))
+    assert result.objective_value is None or result.lower_bound <= result.objective_value
+
+
+def test_a_plan_runs_with_the_state_of_the_inference_before(tmp_path: Path) -> None:
+    network, file = tmp_path / "cache.json", tmp_path / "plan.json"
+    write_graph(cache(100), network)
+    for capacity_bytes in (108, 212):
+        outcome = plan_network(Request(str(network), target=Target(sram=capacity_bytes)))
+        assert outcome.document is not None
+        write_plan(outcome.document, file)
+        assert check_plan(file, str(network), Target(), {}).is_legal
+        execution = run_plan(file, str(network), RunValues(), inferences=4)
+        assert execution.is_right
+        assert len(execution.runs) == 4
+        assert all(run.loads + run.write_backs == 8 for run in execution.runs)
+
+
+def test_a_graph_file_says_its_states() -> None:
+    graph = cache(8)
+    assert graph_from_json(graph_to_json(graph), "cache.json") == graph
+
+
+@pytest.mark.parametrize(
+    ("states", "says"),
+    [
+        ((State("x", "y"), State("x", "new")), "'x' is in two states"),
+        ((State("old", "y"),), "'old' has 8 bytes and 'y' has 4"),
+        ((State("new", "y"),), "'new' has the role output"),
+        ((State("old", "gone"),), "tensor 'gone' is unknown"),
+    ],
+)
+def test_what_is_no_state_is_refused(states: tuple[State, ...], says: str) -> None:
+    with pytest.raises(GraphError, match=says):
+        replace(cache(8), states=states)
+
+
+@pytest.mark.parametrize("seed", range(300))
+def test_a_layout_leaves_as_much_as_any(seed: int) -> None:
+    """Against every way to stack the states below the rest and above it."""
+    chance = random.Random(seed)
+    alignment = chance.choice((1, 2, 3, 4, 8))
+    sizes = {f"s{at}": chance.randint(1, 9) for at in range(chance.randint(0, 3))}
+    memory = Memory("sram", chance.randint(30, 60), alignment)
+    layout = StateLayout.of(sizes, memory)
+    rests = []
+    for above in [None, *sizes]:
+        below = sum(-(-size // alignment) * alignment for name, size in sizes.items() if name != above)
+        top = memory.capacity_bytes
+        if above is not None:
+            top = (memory.capacity_bytes - sizes[above]) // alignment * alignment
+        rests.append(top - below)
+    assert layout.rest_bytes == max(rests)
+    ends = sorted((offset, offset + sizes[name]) for name, offset in layout.offsets_bytes.items())
+    taken = sorted([*ends, (layout.start_bytes, layout.stop_bytes)])
+    assert all(stop <= start for (_, stop), (start, _) in pairwise(taken))
+    assert all(offset % alignment == 0 for offset, _ in ends)
+    assert layout.start_bytes % alignment == 0
+    assert max(stop for _, stop in taken) <= memory.capacity_bytes
