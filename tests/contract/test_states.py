@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from onchip import plan_problem
+from onchip.answer.document import Reading
 from onchip.answer.problem import Objective, Order, Problem
 from onchip.answer.program import Allocate, Plan
 from onchip.answer.result import Status
@@ -212,3 +213,25 @@ def test_a_layout_leaves_as_much_as_any(seed: int) -> None:
     assert all(offset % alignment == 0 for offset, _ in ends)
     assert layout.start_bytes % alignment == 0
     assert max(stop for _, stop in taken) <= memory.capacity_bytes
+
+
+def test_a_state_may_be_declared_of_a_network_that_knows_of_none(tmp_path: Path) -> None:
+    network, file = tmp_path / "cache.json", tmp_path / "plan.json"
+    write_graph(replace(cache(100), states=()), network)
+    reading = Reading(states={"old": "new"})
+    outcome = plan_network(Request(str(network), reading, Target(sram=300)))
+    assert outcome.document is not None
+    assert outcome.figures is not None
+    assert outcome.figures.states_loaded == ("old",)
+    write_plan(outcome.document, file)
+    assert check_plan(file, str(network), Target(), {}).is_legal
+
+
+@pytest.mark.parametrize(
+    ("declared", "says"), [({"old": "gone"}, "no operator writes 'gone'"), ({"old": "y"}, "'old' has 100 bytes")]
+)
+def test_what_cannot_be_a_state_is_one_line(tmp_path: Path, declared: dict[str, str], says: str) -> None:
+    network = tmp_path / "cache.json"
+    write_graph(replace(cache(100), states=()), network)
+    with pytest.raises(GraphError, match=says):
+        plan_network(Request(str(network), Reading(states=declared), Target(sram=300)))

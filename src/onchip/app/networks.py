@@ -22,6 +22,7 @@ from onchip.lower.layers.attention_apart import AttentionApart
 from onchip.lower.layers.recurrence_apart import RecurrenceApart
 from onchip.lower.shared_bytes import SharedBytes, declared_in
 from onchip.lower.split.split import cap_tensors, split_operators
+from onchip.lower.states import with_states
 from onchip.lower.workspaces import with_workspaces
 from onchip.plugins import PluginGroup
 
@@ -40,7 +41,8 @@ def read_network(source: str, reading: Reading = Reading()) -> Graph:  # noqa: B
         graph = _read_raw(source, reading.bindings)
         if not graph.operators:
             raise GraphError("it has no operators", expected="at least one")
-        sized = graph if reading.bits is None else graph.with_bits(reading.bits)
+        stateful = with_states(graph, reading.states)
+        sized = stateful if reading.bits is None else stateful.with_bits(reading.bits)
         _total_is_in_range(sized)
         is_fused = reading.granularity is Granularity.FUSED
         return _with_bytes_apart(sized, reading, lambda apart: _as_it_runs(apart, source) if is_fused else apart)

@@ -1,4 +1,4 @@
-"""The values of `--dim`, `--shape` and `--value`: a name, `=`, and what it is bound to."""
+"""The values of `--dim`, `--shape`, `--value` and `--state`: a name, `=`, and what it is bound to."""
 
 from __future__ import annotations
 
@@ -29,6 +29,11 @@ def shapes_of(bindings: Sequence[str] | None) -> dict[str, tuple[int, ...]]:
 def values_of(bindings: Sequence[str] | None) -> dict[str, tuple[float, ...]]:
     """Values by network input, integers as such; raises UsageError for what is no number and for two values."""
     return _bound(bindings, "--value", "INPUT=N, or INPUT=N,N,...", _numbers)
+
+
+def states_of(bindings: Sequence[str] | None) -> dict[str, str]:
+    """Network outputs by the inputs that they are next; raises UsageError for an input with two."""
+    return _bound(bindings, "--state", "INPUT=OUTPUT", lambda text: text or None)
 
 
 def _bound(

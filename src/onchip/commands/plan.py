@@ -14,6 +14,7 @@ from onchip.answer.problem import Count, Objective, Order, Placement
 from onchip.arch.sharing import Share
 from onchip.commands.answer_files import AnswerFiles, command_line
 from onchip.commands.arguments import AsJson, LimitOptions, MemoryOptions, Network, ReadingOptions
+from onchip.commands.bindings import states_of
 from onchip.commands.exit_code import code_of_result
 from onchip.commands.plan_pictures import draw_figure, ensure_figure_can_be_written, page_of_plan
 from onchip.commands.progress import watched_run
@@ -40,6 +41,11 @@ class PlanReadingOptions(ReadingOptions):
         bool, typer.Option("--cap-tensors", help="Count larger tensors as large as the largest scratchpad.")
     ] = False
 
+    state: Annotated[
+        list[str] | None,
+        typer.Option(metavar="INPUT=OUTPUT", help="An input that is an output of the inference before; repeatable."),
+    ] = None
+
     def __post_init__(self) -> None:
         if self.cap_tensors and self.split is not Split.NEVER:
             raise UsageError("both are given", place="--cap-tensors, --split", expected="one of them")
@@ -47,7 +53,8 @@ class PlanReadingOptions(ReadingOptions):
     @property
     def planned_reading(self) -> Reading:
         """The reading asked for, with what is done to tensors that fit nowhere; raises UsageError."""
-        return replace(self.reading, split=self.split, cap_tensors=self.cap_tensors)
+        states = states_of(self.state)
+        return replace(self.reading, split=self.split, cap_tensors=self.cap_tensors, states=states)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -43,6 +43,7 @@ class PlanReadingFields(BindingFields):
     split: NotRequired[Split]
     cap_tensors: NotRequired[bool]
     share: NotRequired[SharingFields]
+    states: NotRequired[dict[str, str]]
 
 
 class ScratchpadFields(TypedDict):
@@ -141,6 +142,7 @@ def _reading(fields: PlanReadingFields) -> Reading:
         shapes=bound.shapes,
         values=bound.values,
         sharing=_sharing(fields["share"]) if "share" in fields else NO_SHARING,
+        states=fields.get("states", {}),
     )
 
 

@@ -61,6 +61,8 @@ def _reading_fields(reading: Reading) -> dict[str, object]:
         fields["cap_tensors"] = True
     if reading.sharing != NO_SHARING:
         fields["share"] = {"in_place": list(reading.sharing.in_place), "alias": list(reading.sharing.alias)}
+    if reading.states:
+        fields["states"] = dict(sorted(reading.states.items()))
     return fields
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import Final
 
 import torch
 
@@ -18,9 +17,8 @@ from onchip.ir.graph import Graph
 from onchip.ir.operator import Operator
 from onchip.ir.state import State
 from onchip.ir.tensor import Role, Tensor
+from onchip.lower.states import state_written_by
 
-UPDATES: Final = frozenset({"index_put", "index_copy", "scatter", "slice_scatter", "select_scatter"})
-"""Kinds that write some elements over others of the tensor that they read first."""
 _GREATEST_VISITS = 20_000
 """Nodes visited while sizes are tried; the first sizes are tried whatever the program."""
 
@@ -88,8 +86,7 @@ def _states(
     writers = {name: operator for operator in operators for name in operator.outputs}
     for state, tensor in recording.states:
         if state in tensors and tensors[state].size_bytes == tensors[tensor].size_bytes:
-            writer = writers[new[tensor]]
-            yield State(state, new[tensor], in_place=writer.kind in UPDATES and writer.inputs[:1] == (state,))
+            yield state_written_by(writers[new[tensor]], state, new[tensor])
 
 
 def _with_names(operator: Operator, new: dict[str, str]) -> Operator:

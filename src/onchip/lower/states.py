@@ -1,0 +1,40 @@
+"""State that whoever reads a network declares: which inputs are outputs of the inference before."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Final
+
+from onchip.errors import GraphError
+from onchip.ir.graph import Graph
+from onchip.ir.operator import Operator
+from onchip.ir.state import State
+
+UPDATES: Final = frozenset(
+    {
+        *("ScatterND", "ScatterElements", "TensorScatter"),
+        *("index_put", "index_copy", "scatter", "slice_scatter", "select_scatter"),
+    }
+)
+"""Kinds, of ONNX and of torch, that write some elements over others of the tensor that they read first."""
+
+
+def state_written_by(writer: Operator, old: str, new: str) -> State:
+    """The state; an operator that updates what it reads first may do so in place."""
+    return State(old, new, in_place=writer.kind in UPDATES and writer.inputs[:1] == (old,))
+
+
+def with_states(graph: Graph, declared: Mapping[str, str]) -> Graph:
+    """The graph with states, by input the output that is its next value, beside those that it has.
+
+    Raises GraphError where one is no network input and the other no network output of as many bytes.
+    """
+    states = []
+    for old, new in declared.items():
+        if new not in graph.producer:
+            what = f"no operator writes {new!r}, its next value"
+            raise GraphError(what, place=f"state {old!r}", expected="a network output, as --state INPUT=OUTPUT")
+        states.append(state_written_by(graph.producer[new], old, new))
+    known = {(state.old, state.new) for state in graph.states}
+    return replace(graph, states=(*graph.states, *(one for one in states if (one.old, one.new) not in known)))
