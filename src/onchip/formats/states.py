@@ -17,5 +17,5 @@ def warn_of_states(path: Path, states: Sequence[str]) -> None:
     """Say, where there are any, how a file's states are planned."""
     if states:
         more = f" and {len(states) - 1} more" if len(states) > 1 else ""
-        what = f"kept from one inference to the next, as an input and as the output NAME{NEXT}; plans may keep it on the chip"
+        what = f"kept from one inference to the next, as an input and as the output NAME{NEXT}; it may stay on the chip"
         warnings.warn(f"{path}: tensor {states[0]!r}{more}: {what}", NetworkWarning, stacklevel=3)
