@@ -40,7 +40,8 @@ class StackTable:
         accounting = AccountingName(options.get("accounting", "interpreter"))
         objective, method = FusionObjective(self.objective), options["method"]
         costing = Costing(self.network, accelerator, objective, method, use_cache=False, accounting=accounting)
-        self.mapper = costing.costs(Run()).mapper
+        costs = costing.costs(Run())
+        self.mapper, self._conventions = costs.mapper, costs.conventions
         self._known: dict[Placed, Costs | None] = {}
 
     @property
@@ -79,6 +80,7 @@ class StackTable:
             self.accelerator,
             Tiling(columns, rows, OverlapMode(mode)),
             self.mapper,
+            self._conventions,
             input_homes={name: memory for name, memory in placed.homes if name in read},
             output_home=placed.output_home,
             resident_bits=resident,

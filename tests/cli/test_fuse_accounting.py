@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -14,6 +15,7 @@ from onchip.app.fuse import FusionRequest, check_mapped_again, fuse_network
 from onchip.app.networks import read_network
 from onchip.clock import Deadline
 from onchip.cost.layer.accounting import AccountingName
+from onchip.cost.stack import conventions
 from onchip.cost.stack.mapper import Memoized
 from onchip.errors import UsageError
 from onchip.formats.own.accelerator_yaml import load_accelerator
@@ -57,8 +59,8 @@ def by_hand(source: str, machine: str, method: TemporalMethod, objective: Fusion
     network = fusable_of(read_network(source, Reading()), Precision(8, 16))
     mapper = Memoized(FixedUnrolling(method, objective=objective.of_layers))
     sharing = GivenUnrolling(unrolling_groups(accelerator), unrollings_for)
-    costs = StackCosts(network, accelerator, objective, mapper, sharing=sharing)
-    return solve_fusion(network, accelerator, OPTIONS, costs, Run())
+    costs = StackCosts(network, accelerator, objective, mapper, conventions.DEFINES, sharing)
+    return solve_fusion(network, accelerator, replace(OPTIONS, maps_stay=False), costs, Run())
 
 
 @pytest.mark.parametrize("asked", [("uneven", "energy"), ("uneven", "dram"), ("loma", "energy"), ("loma", "edp")])

@@ -141,11 +141,11 @@ def test_loops_may_run_longer_than_a_layer_where_units_count_in_parts() -> None:
         return case
 
     assert {rule for rule, _ in rules(padded(case))} == {Rule.TOO_MANY_ITERATIONS}
-    assert rules(padded(replace(case, counts_parts=True))) == []
+    assert rules(padded(replace(case, as_defines=True))) == []
 
 
 def test_where_units_count_in_parts_the_cost_model_measures_capacities() -> None:
-    case = replace(LEGAL, counts_parts=True)
+    case = replace(LEGAL, as_defines=True)
     assert rules(case) == []
     at = next(at for at, one in enumerate(LEGAL.strategy.mappings) if one.homes.weight is None)
     loops = len(LEGAL.strategy.mappings[at].mapping.nest)
@@ -169,4 +169,4 @@ def test_groups_may_be_unrolled_along_every_dimension_where_units_count_in_parts
         nest = (Loop("G", 2, "K"), *one.mapping.nest)
         case = case.with_mapping(at, lambda each, nest=nest: with_nest(each, *nest))  # type: ignore[misc]
     assert Rule.NOT_UNROLLED in {rule for rule, _ in rules(case)}
-    assert Rule.NOT_UNROLLED not in {rule for rule, _ in rules(replace(case, counts_parts=True))}
+    assert Rule.NOT_UNROLLED not in {rule for rule, _ in rules(replace(case, as_defines=True))}

@@ -13,6 +13,7 @@ from onchip.arch.accelerator import Accelerator
 from onchip.arch.memory import Operand
 from onchip.cost.floors.layer_floors import MachineFloors
 from onchip.cost.floors.unit_shares import AnyUnrolling, Sharing
+from onchip.cost.stack.conventions import DEFINES, OURS, Conventions
 from onchip.cost.stack.mapper import Mapper, Memoized
 from onchip.facts.fusable import FusableNetwork
 from onchip.formats.own.accelerator_yaml import accelerator_from_yaml, load_accelerator
@@ -79,10 +80,11 @@ NARROW = tuple(accelerator_from_yaml(text, "n.yaml") for text in (_NARROW_SUMS, 
 
 @dataclass(frozen=True)
 class Kind:
-    """Of mappers, and what is known of all of them."""
+    """Of mappers, what is known of all of them, and how stacks are counted."""
 
     mapper: Callable[[FusionObjective], Mapper]
     sharing: Callable[[Accelerator], Sharing]
+    conventions: Conventions = OURS
 
 
 def of_registry(name: str) -> Callable[[FusionObjective], Mapper]:
@@ -107,14 +109,17 @@ KINDS = {
     "exact": Kind(of_registry("exact"), keeping),
     "defines": Kind(by_rule(TemporalMethod.LOMA), by_rules),
     "uneven": Kind(by_rule(TemporalMethod.UNEVEN), by_rules),
+    "all-defines": Kind(by_rule(TemporalMethod.LOMA), by_rules, DEFINES),
+    "all-uneven": Kind(by_rule(TemporalMethod.UNEVEN), by_rules, DEFINES),
 }
 
 
 def costs_on(
     network: FusableNetwork, accelerator: Accelerator, objective: FusionObjective, kind: str = "loma"
 ) -> StackCosts:
-    mapper, sharing = KINDS[kind].mapper(objective), KINDS[kind].sharing(accelerator)
-    return StackCosts(network, accelerator, objective, Memoized(mapper), sharing=sharing)
+    own = KINDS[kind]
+    mapper, sharing = own.mapper(objective), own.sharing(accelerator)
+    return StackCosts(network, accelerator, objective, Memoized(mapper), own.conventions, sharing)
 
 
 def choices_on(network: FusableNetwork, accelerator: Accelerator) -> Sequence[StackChoice]:
@@ -129,7 +134,9 @@ def choices_on(network: FusableNetwork, accelerator: Accelerator) -> Sequence[St
 @given(
     st.integers(0, 10**6),
     st.sampled_from([SMALL, FREE, WIDE, REGISTERS, PARTS, *NARROW]),
-    st.sampled_from([(kind, one) for kind in KINDS for one in FusionObjective if kind != "uneven" or one == "energy"]),
+    st.sampled_from(
+        [(kind, one) for kind in KINDS for one in FusionObjective if "uneven" not in kind or one == "energy"]
+    ),
     st.data(),
 )
 def test_no_stack_costs_less_than_its_bound(

@@ -4,6 +4,7 @@ import pytest
 
 from onchip.answer.stacks import OverlapMode, Tiling
 from onchip.cost.layer.accounting import AccountingName
+from onchip.cost.stack.conventions import DEFINES
 from onchip.cost.stack.cost import stack_cost
 from onchip.errors import InputError
 from onchip.facts.fusable import FusableNetwork
@@ -57,7 +58,7 @@ def test_as_defines_counts_a_stack_costs_what_the_mapper_of_its_rule_makes_of_it
     for choice in TILES[:2]:
         (criteria,) = costs.costs([choice])
         stack = stack_of(costs.network, choice.span)
-        assert costs.found[choice] == stack_cost(stack, MACHINE, choice.tiling, FixedUnrolling(method))
+        assert costs.found[choice] == stack_cost(stack, MACHINE, choice.tiling, FixedUnrolling(method), DEFINES)
         bound = costs.bound(choice)
         assert bound is not None
         assert criteria is not None

@@ -15,6 +15,7 @@ from onchip.arch.accelerator import Accelerator
 from onchip.arch.memory import Access, Direction, Operand, Port
 from onchip.cost.layer.accounting import INTERPRETER
 from onchip.cost.layer.cost import LayerCost
+from onchip.cost.stack.conventions import DEFINES, OURS, Conventions
 from onchip.cost.stack.cost import StackCost
 from onchip.cost.stack.mapper import Mapper, Memoized
 from onchip.cost.stack.peaks import peak_bytes_of
@@ -42,6 +43,7 @@ class CostedStrategy:
     accelerator: Accelerator
     strategy: FusionStrategy
     costs: tuple[StackCost, ...]
+    conventions: Conventions = OURS
 
     def figures(self, objective: FusionObjective) -> StrategyFigures:
         sums = total(cost.sums for cost in self.costs)
@@ -61,8 +63,9 @@ class CostedStrategy:
     def replayed(
         self, strategy: FusionStrategy | None = None, objective: FusionObjective = FusionObjective.ENERGY
     ) -> ReplayedStrategy:
-        setting = StrategySetting(network_to_replay(self.network), self.accelerator, objective, counts_parts=False)
-        return replay_strategy(setting, strategy or self.strategy, tile_prices_by(INTERPRETER))
+        as_defines = self.conventions == DEFINES
+        setting = StrategySetting(network_to_replay(self.network), self.accelerator, objective, as_defines)
+        return replay_strategy(setting, strategy or self.strategy, tile_prices_by(INTERPRETER, self.conventions))
 
 
 def choosy(problem: LayerProblem) -> LayerCost | None:
@@ -71,12 +74,16 @@ def choosy(problem: LayerProblem) -> LayerCost | None:
 
 
 def costed(
-    network: FusableNetwork, accelerator: Accelerator, choices: Sequence[StackChoice], mapper: Mapper = plain
+    network: FusableNetwork,
+    accelerator: Accelerator,
+    choices: Sequence[StackChoice],
+    mapper: Mapper = plain,
+    conventions: Conventions = OURS,
 ) -> CostedStrategy:
     """Raises InputError where nothing fits."""
-    costs = StackCosts(network, accelerator, FusionObjective.ENERGY, Memoized(mapper))
+    costs = StackCosts(network, accelerator, FusionObjective.ENERGY, Memoized(mapper), conventions)
     found = tuple(costs.cost(choice) for choice in choices)
-    return CostedStrategy(network, accelerator, strategy_of(network, choices, found), found)
+    return CostedStrategy(network, accelerator, strategy_of(network, choices, found), found, conventions)
 
 
 def random_network(seed: int) -> FusableNetwork:
@@ -119,16 +126,16 @@ def random_machine(random: Random) -> Accelerator:
     return with_any_ports(random, found)
 
 
-def random_strategy(seed: int) -> CostedStrategy:
+def random_strategy(seed: int, conventions: Conventions = OURS) -> CostedStrategy:
     """Any stacks in any tiles, maps between them anywhere, on a machine on which that fits; the same for a seed."""
     random = Random(seed)
     while True:
-        found = _drawn_strategy(random)
+        found = _drawn_strategy(random, conventions)
         if found is not None:
             return found
 
 
-def _drawn_strategy(random: Random) -> CostedStrategy | None:
+def _drawn_strategy(random: Random, conventions: Conventions) -> CostedStrategy | None:
     """None where what is drawn is not legal, or does not fit."""
     network, accelerator = random_network(random.randrange(10**6)), random_machine(random)
     spans, start, choices = legal_spans(network), 0, list[StackChoice]()
@@ -142,7 +149,7 @@ def _drawn_strategy(random: Random) -> CostedStrategy | None:
         return None
     try:
         found = list(choices_of(network, strategy, [one.span for one in choices]))
-        return costed(network, accelerator, found, random.choice((plain, choosy)))
+        return costed(network, accelerator, found, random.choice((plain, choosy)), conventions)
     except InputError:
         return None
 

@@ -11,7 +11,8 @@ from onchip.answer.stacks import OverlapMode, StackStrategy, Tiling
 from onchip.answer.strategy import FusionStrategy, TileMapping
 from onchip.arch.accelerator import Accelerator
 from onchip.arch.memory import Operand
-from onchip.cost.layer.accounting import DEFINES, INTERPRETER
+from onchip.cost.layer.accounting import AccountingName
+from onchip.cost.stack.conventions import conventions_of
 from onchip.cost.stack.tile_price import tile_prices_by
 from onchip.facts.fusable import FusableNetwork
 from onchip.ir.window import Window
@@ -33,16 +34,18 @@ CHIP: Final = machine(
 
 @dataclass(frozen=True, slots=True)
 class StrategyCase:
-    """A strategy for a network on a chip; with `counts_parts` counted as DeFiNES does."""
+    """A strategy for a network on a chip; with `as_defines` counted as DeFiNES does."""
 
     network: FusableNetwork
     strategy: FusionStrategy
     chip: Accelerator = CHIP
-    counts_parts: bool = False
+    as_defines: bool = False
 
     def replayed(self) -> ReplayedStrategy:
-        setting = StrategySetting(network_to_replay(self.network), self.chip, "energy", self.counts_parts)
-        return replay_strategy(setting, self.strategy, tile_prices_by(DEFINES if self.counts_parts else INTERPRETER))
+        setting = StrategySetting(network_to_replay(self.network), self.chip, "energy", self.as_defines)
+        accounting = AccountingName.DEFINES if self.as_defines else AccountingName.INTERPRETER
+        prices = tile_prices_by(accounting.accounting, conventions_of(accounting))
+        return replay_strategy(setting, self.strategy, prices)
 
     def with_mapping(self, at: int, change: Callable[[TileMapping], TileMapping]) -> StrategyCase:
         mappings = list(self.strategy.mappings)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from onchip.answer.strategy import StrategyFigures
+from onchip.cost.stack.conventions import DEFINES, OURS, Conventions
 from onchip.solve.stacks.objective import FusionObjective
 from support.replayed import random_strategy
 
@@ -26,8 +27,9 @@ def assert_same(found: StrategyFigures, expected: StrategyFigures) -> None:
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-def test_a_strategy_costs_in_the_verifier_what_the_cost_model_says(seed: int) -> None:
-    one = random_strategy(seed)
+@pytest.mark.parametrize("conventions", [OURS, DEFINES])
+def test_a_strategy_costs_in_the_verifier_what_the_cost_model_says(seed: int, conventions: Conventions) -> None:
+    one = random_strategy(seed, conventions)
     objective = tuple(FusionObjective)[seed % 4]
     replayed = one.replayed(objective=objective)
     assert replayed.violations == ()

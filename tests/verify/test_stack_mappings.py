@@ -32,7 +32,7 @@ def test_a_mapping_by_which_many_tiles_run_is_priced_once() -> None:
         asked.append(mapping)
         return prices(problem, mapping)
 
-    setting = StrategySetting(network_to_replay(case.network), case.chip, "energy", counts_parts=False)
+    setting = StrategySetting(network_to_replay(case.network), case.chip, "energy", as_defines=False)
     assert replay_strategy(setting, case.strategy, noting).violations == ()
     assert len(asked) == len(case.strategy.mappings)
 

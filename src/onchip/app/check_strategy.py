@@ -15,6 +15,7 @@ from onchip.app.networks import read_network
 from onchip.app.phases import phase
 from onchip.arch.accelerator import Accelerator
 from onchip.cost.layer.accounting import AccountingName
+from onchip.cost.stack.conventions import conventions_of
 from onchip.cost.stack.machine import ensure_tiles_can_be_costed
 from onchip.cost.stack.tile_price import tile_prices_by
 from onchip.errors import InputError
@@ -116,9 +117,10 @@ def _run_by_mappings(document: StrategyDocument, network: FusableNetwork, accele
     strategy, accounting = document.answer, accounting_of(document)
     ensure_tiles_can_be_costed(accelerator)
     objective = document.claim.objective if document.claim else "energy"
-    counts_parts = accounting is AccountingName.DEFINES
-    setting = StrategySetting(network_to_replay(network), accelerator, objective, counts_parts)
-    found = replay_strategy(setting, strategy, tile_prices_by(accounting.accounting))
+    as_defines = accounting is AccountingName.DEFINES
+    setting = StrategySetting(network_to_replay(network), accelerator, objective, as_defines)
+    prices = tile_prices_by(accounting.accounting, conventions_of(accounting))
+    found = replay_strategy(setting, strategy, prices)
     return StrategyReplay(
         found.violations, found.figures, found.objectives, (PRICES.format(count=found.priced), LAYERS)
     )

@@ -124,7 +124,7 @@ def _asked(facts: Facts) -> Asked:
         options.get("mode"),
         options.get("tile-sizes", "sweep"),
         options.get("combination") == "single",
-        {} if options.get("maps-in-dram") else homes_of(machine),
+        {} if options.get("maps-in-dram") or options.get("accounting") == "defines" else homes_of(machine),
         bits_for_weights(machine),
     )
 

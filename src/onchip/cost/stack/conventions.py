@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
+from onchip.cost.layer.accounting import AccountingName
+
 
 @dataclass(frozen=True, slots=True)
 class Conventions:
@@ -37,3 +39,8 @@ DEFINES: Final = Conventions(
     offloading_is_free=True,
 )
 """Of KULeuven-MICAS/DeFiNES, commit 7097d60."""
+
+
+def conventions_of(accounting: AccountingName) -> Conventions:
+    """How stacks are counted whose layers are counted so."""
+    return DEFINES if accounting is AccountingName.DEFINES else OURS

@@ -10,6 +10,7 @@ from onchip.answer.layer_problem import LayerProblem
 from onchip.arch.memory import DRAM
 from onchip.cost.layer.accounting import Accounting
 from onchip.cost.layer.cost import layer_cost
+from onchip.cost.stack.conventions import OURS, Conventions
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,12 +23,15 @@ class MappedTileCost:
     dram_bits: int
 
 
-def tile_prices_by(accounting: Accounting) -> Callable[[LayerProblem, LayerMapping], MappedTileCost]:
-    """Return the cost model, counting as `accounting` says; it raises MappingError for a mapping that does not fit."""
+def tile_prices_by(
+    accounting: Accounting, conventions: Conventions = OURS
+) -> Callable[[LayerProblem, LayerMapping], MappedTileCost]:
+    """Return the cost model, counting as both say; it raises MappingError for a mapping that does not fit."""
 
     def price(problem: LayerProblem, mapping: LayerMapping) -> MappedTileCost:
         cost = layer_cost(problem, mapping, accounting)
         dram_bits = sum(one.elements * one.bits for one in cost.accesses if one.memory == DRAM)
-        return MappedTileCost(cost.memory_energy_pj, cost.mac_energy_pj, cost.cycles, dram_bits)
+        cycles = cost.cycles - (cost.latency.offload if conventions.offloading_is_free else 0)
+        return MappedTileCost(cost.memory_energy_pj, cost.mac_energy_pj, cycles, dram_bits)
 
     return price

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from onchip.arch.accelerator import Accelerator
 from onchip.arch.memory import DRAM
 from onchip.cost.floors.unit_shares import AnyUnrolling, Sharing
-from onchip.cost.stack.conventions import OURS, Conventions
+from onchip.cost.stack.conventions import DEFINES, OURS, Conventions
 from onchip.cost.stack.cost import StackCost, stack_cost
 from onchip.cost.stack.mapper import Mapper
 from onchip.cost.stack.sums import FusedSums
@@ -43,13 +43,13 @@ class StackCosts:
         self._bounds = StackBounds(self.network, self.accelerator, self.objective, sharing)
 
     def bound(self, choice: StackChoice) -> Criteria | None:
-        """Nothing for other conventions than ours, for which bounds are not proven."""
+        """Nothing for conventions of which it is not proven: it is for ours, and for DeFiNES's."""
         try:
             bound = self._bounds.bound(choice)
         except InputError as error:
             self.refusals[choice] = error
             return None
-        return bound if self.conventions == OURS else self.objective.zero
+        return bound if self.conventions in (OURS, DEFINES) else self.objective.zero
 
     def parts(self, choice: StackChoice) -> Sequence[StackChoice]:
         """Those of a box of tilings."""

@@ -18,6 +18,7 @@ from onchip.cost.floors.unit_shares import AnyUnrolling, Sharing
 from onchip.cost.layer.accounting import AccountingName
 from onchip.cost.layer.cost import LayerCost
 from onchip.cost.layer.latency import Latency
+from onchip.cost.stack.conventions import conventions_of
 from onchip.cost.stack.mapper import Mapper, Memoized
 from onchip.errors import CacheWarning
 from onchip.facts.fusable import FusableNetwork
@@ -51,7 +52,8 @@ class Costing:
     def costs(self, run: Run) -> StackCosts:
         """Return what costs stacks in this process, each mapping searched once."""
         mapper = Memoized(self._mapper(run))
-        return StackCosts(self.network, self.accelerator, self.objective, mapper, sharing=self._sharing)
+        conventions = conventions_of(self.accounting)
+        return StackCosts(self.network, self.accelerator, self.objective, mapper, conventions, self._sharing)
 
     def _mapper(self, run: Run) -> Mapper:
         """Of what is counted as DeFiNES does nothing is kept for a later run."""
@@ -82,7 +84,8 @@ def costs_of(costing: Costing, run: Run) -> Iterator[StackCosts]:
             costing.accelerator,
             costing.objective,
             memory,
-            sharing=costs.sharing,
+            costs.conventions,
+            costs.sharing,
             memory=memory,
             pool=pool,
             run=run,

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import TypeAlias
 
 from onchip.answer.fused_network import MapInNetwork
 from onchip.answer.stacks import OverlapMode
@@ -13,6 +14,9 @@ from onchip.verify.stack.chip import ChipInUse
 from onchip.verify.stack.parts import StackPart, column_caches_bits, corner_bits, row_caches_bits, stack_part
 from onchip.verify.stack.running import RunningStack
 from onchip.verify.stack.strips import Axis1D, TiledLength, tiled_length
+
+RowKind: TypeAlias = tuple[int, int]
+"""Of a row of tiles: the strip that it computes, and the one by which its caches of columns are measured."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,13 +53,18 @@ class _Wish:
 
 
 class TiledStackOnChip:
-    """A stack in its tiles on a chip; raises PaddingAloneError where a tile sees nothing of a map."""
+    """A stack in its tiles on a chip; raises PaddingAloneError where a tile sees nothing of a map.
 
-    def __init__(self, stack: RunningStack, chip: ChipInUse) -> None:
+    With `as_defines` caches and weights lie where DeFiNES has them (docs/fused.md, section 5).
+    """
+
+    def __init__(self, stack: RunningStack, chip: ChipInUse, *, as_defines: bool = False) -> None:
         tiling = stack.tiling
-        self._stack, self._chip = stack, chip
+        self._stack, self._chip, self._as_defines = stack, chip, as_defines
         self._caches_columns = tiling.mode is not OverlapMode.RECOMPUTE
         self._rows = self._axis(tiling.rows, is_rows=True, is_cached=tiling.mode is OverlapMode.FULLY_CACHED)
+        self._measured = self._axis(tiling.rows, is_rows=True, is_cached=True) if as_defines else self._rows
+        self._row_kinds = Counter(zip(self._rows.order, self._measured.order, strict=True))
         self._columns = self._axis(tiling.columns, is_rows=False, is_cached=self._caches_columns)
         self._parts = {
             (row, column): stack_part(stack.layers, stack.inputs, down, across)
@@ -65,7 +74,7 @@ class TiledStackOnChip:
         kinds = dict.fromkeys((column, at == 0) for at, column in enumerate(self._columns.order))
         self._wishes = {
             (row, column, begins): self._wish(row, column, begins_row=begins)
-            for row in range(len(self._rows.strips))
+            for row in self._row_kinds
             for column, begins in kinds
         }
 
@@ -80,22 +89,25 @@ class TiledStackOnChip:
     def tiles(self) -> Iterator[AlikeTiles]:
         """All tiles; neighbours have the cache of columns between them at the higher of both their places.
 
-        All rows have theirs at the highest place that any tile wishes.
+        All rows have theirs at the highest place that any tile wishes. As DeFiNES counts the tile behind chooses alone,
+        and of rows the last of all.
         """
-        places = self._chip.farther(wish.rows for wish in self._wishes.values())
         columns = self._columns.order
-        for row, strip in enumerate(self._rows.strips):
+        last = self._rows.order[-1], self._measured.order[-1]
+        wishes = [self._wishes[last, columns[-1], len(columns) == 1]] if self._as_defines else [*self._wishes.values()]
+        places = self._chip.farther(wish.rows for wish in wishes)
+        for row, in_rows in self._row_kinds.items():
+            strip = self._rows.strips[row[0]]
             takes = any(sight.cached for own in strip.reads for sight in own)
             gives = any(one.written for one in strip.maps.values())
             alike: Counter[tuple[int, str | None, str | None, bool]] = Counter()
             for at, column in enumerate(columns):
                 before, behind = self._between(row, at), self._between(row, at + 1)
                 alike[column, before, behind, at == 0] += 1
-            in_rows = self._rows.order.count(row)
             for (column, before, behind, begins), in_columns in alike.items():
                 caches = CachePlaces(before, behind, places if takes else None, places if gives else None)
-                part, times = self._parts[row, column], in_rows * in_columns
-                if begins and row == self._rows.order[0]:
+                part, times = self._parts[row[0], column], in_rows * in_columns
+                if begins and row == (self._rows.order[0], self._measured.order[0]):
                     yield AlikeTiles(part, caches, is_first=True, times=1)
                     times -= 1
                 if times:
@@ -105,14 +117,14 @@ class TiledStackOnChip:
         """Where each layer's weights lie once they have come from DRAM.
 
         Where no place has room for all of them, as many as there is room for, the largest first, are in the highest
-        memory of weights, beside one weight for each unit.
+        memory of weights, beside one weight for each unit. As DeFiNES counts they all lie together.
         """
         layers, chip = self._stack.layers, self._chip
         together = chip.farther(wish.weights for wish in self._wishes.values())
         on_chip = chip.places(Operand.WEIGHT)[:-1]
         is_one_tile = len(self._rows.order) * len(self._columns.order) == 1
         array = chip.accelerator.array
-        if together != DRAM or not on_chip or is_one_tile or array is None:
+        if together != DRAM or not on_chip or is_one_tile or array is None or self._as_defines:
             return tuple(together for _ in layers)
         left = min(wish.spare_bits for wish in self._wishes.values())
         left -= array.macs * max(layer.nest.weight_bits for layer in layers)
@@ -123,21 +135,25 @@ class TiledStackOnChip:
                 left -= layer.weight_bits
         return tuple(places[number] for number in range(len(layers)))
 
-    def _between(self, row: int, at: int) -> str | None:
+    def _between(self, row: RowKind, at: int) -> str | None:
         """The place of the cache of columns between a tile and the one before it; None at an edge."""
         order = self._columns.order
         if not self._caches_columns or not 0 < at < len(order):
             return None
-        both = (self._wishes[row, order[one], one == 0] for one in (at - 1, at))
+        deciding = (at,) if self._as_defines else (at - 1, at)
+        both = (self._wishes[row, order[one], one == 0] for one in deciding)
         return self._chip.farther(wish.columns for wish in both)
 
-    def _wish(self, row: int, column: int, *, begins_row: bool) -> _Wish:
+    def _wish(self, row: RowKind, column: int, *, begins_row: bool) -> _Wish:
         """The first tile of a row fills the caches of columns one by one; in all others they are all there.
 
-        Caches that the mode has not are empty.
+        Caches that the mode has not are empty. As DeFiNES counts the first tile has none, and they are as high as if
+        rows were cached.
         """
-        part, chip, maps = self._parts[row, column], self._chip, self._maps
-        beside = column_caches_bits(maps, self._rows.strips[row], self._columns)
+        part, chip, maps = self._parts[row[0], column], self._chip, self._maps
+        beside = column_caches_bits(maps, self._measured.strips[row[1]], self._columns)
+        if begins_row and self._as_defines:
+            beside = {}
         alive = most_alive_bits(part, {})
         with_columns = most_alive_bits(part, beside) if begins_row else alive + sum(beside.values())
         with_rows = with_columns + row_caches_bits(maps, self._rows, self._columns)

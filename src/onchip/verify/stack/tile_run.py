@@ -39,12 +39,16 @@ class LayerRunByMapping:
 
 @dataclass(frozen=True, slots=True)
 class StackOnChip:
-    """A stack with its chip and mappings; `weights` say where each layer's lie once they have come from DRAM."""
+    """A stack with its chip and mappings; `weights` say where each layer's lie once they have come from DRAM.
+
+    With `as_defines` what waits takes no room, and what comes from outside gets into caches for free.
+    """
 
     stack: RunningStack
     chip: ChipInUse
     mappings: MappingsOfStrategy
     weights: tuple[str, ...]
+    as_defines: bool = False
 
 
 class TileRunByMappings:
@@ -63,7 +67,8 @@ class TileRunByMappings:
         """Into the lowest place with room below where the whole map lies; else it stays there."""
         chip, home = self._chip, self._stack.input_homes.get(made.map.name, DRAM)
         place = self._lies[made.map.name] = chip.nearer((chip.lowest(Operand.INPUT, made.bits), home))
-        self._to_caches += self._cached(made, place, Operand.INPUT, home)
+        if not self._on.as_defines:
+            self._to_caches += self._cached(made, place, Operand.INPUT, home)
         moved = MovedPart(made.bits, home, Operand.INPUT, place, Operand.INPUT)
         return self._moved([moved])
 
@@ -136,6 +141,8 @@ class TileRunByMappings:
     def _room(self, memory: str, at: int) -> float:
         """Without parts of maps that wait there for later layers of the tile."""
         part, room = self._tile.part, self._chip.room_bits(memory)
+        if self._on.as_defines:
+            return room
         later = {name for layer in part.layers[at + 1 :] for name in layer.sources} - part.layers[at].sources
         made = (*part.loaded, *(layer.made for layer in part.layers[:at]))
         return room - sum(one.bits for one in made if one.map.name in later and self._lies[one.map.name] == memory)

@@ -27,12 +27,12 @@ MACS = "macs"
 
 @dataclass(frozen=True, slots=True)
 class StrategySetting:
-    """What a strategy is replayed on: its network, an accelerator, what is least, and whether units work in parts."""
+    """What a strategy is replayed on: its network, an accelerator, what is least, and whether it counts as DeFiNES."""
 
     network: FusedNetwork
     accelerator: Accelerator
     objective: str
-    counts_parts: bool
+    as_defines: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,11 +55,11 @@ def replay_strategy(setting: StrategySetting, strategy: FusionStrategy, prices: 
     Raises AcceleratorError for an accelerator that does not say what moving data costs; nothing for what a strategy
     says. What `prices` gives is not checked.
     """
-    mappings = MappingsOfStrategy(strategy, prices, counts_parts=setting.counts_parts)
+    mappings = MappingsOfStrategy(strategy, prices, counts_parts=setting.as_defines)
     tallies: list[_Tally] = []
     for stack in running_stacks(setting.network, strategy):
         try:
-            tallies.append(_replayed(stack, setting.accelerator, mappings))
+            tallies.append(_replayed(stack, setting, mappings))
         except PaddingAloneError as error:
             detail = f"a tile sees nothing of {str(error)!r} but padding"
             mappings.violations.append(Violation(Rule.NOT_IN_TILES, f"stack {stack.number}", detail))
@@ -107,10 +107,10 @@ class _Tally:
             self.peak_bytes[memory] = max(self.peak_bytes.get(memory, 0), size)
 
 
-def _replayed(stack: RunningStack, accelerator: Accelerator, mappings: MappingsOfStrategy) -> _Tally:
-    chip = ChipInUse(accelerator, stack.taken_bits)
-    tiled = TiledStackOnChip(stack, chip)
-    on_chip, tally = StackOnChip(stack, chip, mappings, tiled.weights()), _Tally()
+def _replayed(stack: RunningStack, setting: StrategySetting, mappings: MappingsOfStrategy) -> _Tally:
+    chip = ChipInUse(setting.accelerator, stack.taken_bits)
+    tiled = TiledStackOnChip(stack, chip, as_defines=setting.as_defines)
+    on_chip, tally = StackOnChip(stack, chip, mappings, tiled.weights(), setting.as_defines), _Tally()
     for tile in tiled.tiles():
         _add_tile(tally, TileRunByMappings(on_chip, tile), tile)
     return tally
