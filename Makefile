@@ -80,18 +80,18 @@ corpus: extras
 # Minutes: the main job, COSMA's human-designed and NAS networks, packing.
 bench: $(VENV)/.installed
 	$(BIN)/python benchmarks/main_job.py
-	$(BIN)/python benchmarks/cosma.py --section human nas peaks
+	PYTHONPATH=benchmarks $(BIN)/python -m cosma --section human nas peaks
 	$(BIN)/python benchmarks/packing.py
 	$(BIN)/python benchmarks/overflow.py
-	$(BIN)/python benchmarks/pinning.py --tensors capped
+	PYTHONPATH=benchmarks $(BIN)/python -m thesis.pinning --tensors capped
 
 # All tables, and plans that run: about three quarters of an hour.
 bench-all: $(VENV)/.installed-test
 	$(BIN)/python benchmarks/main_job.py
-	$(BIN)/python benchmarks/cosma.py
+	PYTHONPATH=benchmarks $(BIN)/python -m cosma
 	$(BIN)/python benchmarks/packing.py
 	$(BIN)/python benchmarks/overflow.py
-	$(BIN)/python benchmarks/pinning.py
+	PYTHONPATH=benchmarks $(BIN)/python -m thesis.pinning
 	$(BIN)/python benchmarks/machine.py
 	PYTHONPATH=tests $(BIN)/python benchmarks/small_graphs.py
 	$(BIN)/python benchmarks/kills.py

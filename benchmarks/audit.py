@@ -20,12 +20,12 @@ from pathlib import Path
 
 import overflow
 import packing
-import pinning
-from cosma import GENERATED_NETWORKS, HARD_GRAPHS
-from cosma_published import HUMAN_DESIGNED, NAS
-from cosma_rows import Case, budgets, graph_of, problem_at, problem_of
+from cosma.published import HUMAN_DESIGNED, NAS
+from cosma.rows import Case, budgets, graph_of, problem_at, problem_of
+from cosma.sections import GENERATED_NETWORKS, HARD_GRAPHS
 from generated import hard_random, nas_like
-from pinning_published import TABLE_7_1
+from thesis import pinning
+from thesis.published import TABLE_7_1
 
 from onchip import Count, Limits, Objective, Order, Problem, audit, plan_problem
 from onchip.answer.document import Granularity

@@ -6,13 +6,13 @@ import statistics
 import sys
 from collections.abc import Sequence
 
-from cosma_published import (
+from cosma.published import (
     HUMAN_DESIGNED,
     HUMAN_DESIGNED_MEAN_SECONDS,
     MEAN_REDUCTION_HUMAN_DESIGNED,
     MEAN_REDUCTION_NAS,
 )
-from cosma_rows import RIVALS, PeakRow, RivalRow, Row, mean
+from cosma.rows import RIVALS, PeakRow, RivalRow, Row, mean
 
 
 def _clear_progress() -> None:

@@ -1,23 +1,13 @@
-"""COSMA's Figure 3, Table II and Figure 4, and what it could not prove, beside the paper's own figures.
-
-    python benchmarks/cosma.py [--section NAME ...] [--network NAME ...] [--time-limit S] [--json]
-
-Networks at one byte per element, batch 1. Every plan is verified. Figures 3 and 4 are bars without
-numbers: of them the paper says the mean reductions, 84 % and 85 %. MiniMalloc's instances are in `packing.py`.
-"""
+"""What COSMA's tables and figures are made of: a section of rows each."""
 
 from __future__ import annotations
 
-import argparse
-import json
 import sys
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import asdict, dataclass
-from typing import Any
+from dataclasses import dataclass
 
-from cosma_published import HUMAN_DESIGNED, NAS, TABLE_II
-from cosma_report import print_anytime, print_peaks, print_rivals, print_rows, print_summary
-from cosma_rows import Case, PeakRow, RivalRow, Row, peak_row, problem_at, rival_rows, row_of, row_of_problem
+from cosma.published import HUMAN_DESIGNED, NAS, TABLE_II
+from cosma.rows import Case, PeakRow, RivalRow, Row, peak_row, problem_at, rival_rows, row_of, row_of_problem
 from generated import hard_random, nas_like
 
 from onchip import Count, Limits, Order
@@ -152,51 +142,3 @@ SECTIONS: Mapping[str, Callable[[Asked], Iterator[AnyRow]]] = {
     "figure3": figure_three,
     "figure4": figure_four,
 }
-
-
-def print_section(name: str, rows: list[AnyRow]) -> None:
-    """Print the table of a section and what it adds up to."""
-    print_peaks([row for row in rows if isinstance(row, PeakRow)])
-    print_rivals([row for row in rows if isinstance(row, RivalRow)])
-    planned = [row for row in rows if isinstance(row, Row)]
-    print_rows(planned)
-    print_summary(name, planned)
-
-
-def as_fields(row: AnyRow) -> dict[str, Any]:
-    """Return a row for JSON, with what is computed of it."""
-    fields = asdict(row)
-    if isinstance(row, RivalRow):
-        names = ("order_bytes", "eviction_bytes", "fragmentation_bytes")
-        fields |= {"reduction": row.reduction, **dict(zip(names, row.shares, strict=True))}
-    return fields
-
-
-def main() -> None:
-    """Run, print, and end with 1 if something is not met."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
-    every = (*HUMAN_DESIGNED, *NAS)
-    parser.add_argument("--section", nargs="+", choices=tuple(SECTIONS), default=tuple(SECTIONS), metavar="NAME")
-    parser.add_argument("--network", nargs="+", choices=every, default=every, metavar="NAME")
-    parser.add_argument("--time-limit", type=float, metavar="S", help="seconds per row, instead of each section's own")
-    parser.add_argument("--seeds", type=int, metavar="N", help="so many generated networks and hard graphs")
-    parser.add_argument("--json", action="store_true", help="print one JSON object instead of tables")
-    arguments = parser.parse_args()
-    asked = Asked(tuple(arguments.network), arguments.time_limit, arguments.seeds)
-    found: dict[str, list[AnyRow]] = {}
-    for name in arguments.section:
-        if not arguments.json:
-            print(f"\n{name}: {SECTIONS[name].__doc__}", flush=True)
-        found[name] = list(SECTIONS[name](asked))
-        if not arguments.json:
-            print_section(name, found[name])
-    if arguments.json:
-        print(json.dumps({name: [as_fields(row) for row in rows] for name, rows in found.items()}, indent=2))
-    planned = [row for rows in found.values() for row in rows if isinstance(row, Row)]
-    if not arguments.json and {"nas", "anytime"} <= set(found):
-        print_anytime([row for row in planned if row.order == "free" and row.method == "exact"])
-    sys.exit(0 if all(row.is_met for row in planned) else 1)
-
-
-if __name__ == "__main__":
-    main()

@@ -8,8 +8,8 @@ from math import inf
 from multiprocessing import get_context
 from typing import Final
 
-import defines_published as published
-from defines_mappers import Answers, Clock, TileMapper, machine, network
+from defines import published
+from defines.mappers import Answers, Clock, TileMapper, machine, network
 
 from onchip.answer.result import Status
 from onchip.answer.stacks import OverlapMode, Tiling

@@ -1,7 +1,7 @@
 """DeFiNES's tables and figures (HPCA 2023), ours beside them.
 
-    python benchmarks/defines.py [points|case1|sweep|case2|case3|figure18|features ...] [--mappers loma uneven exact]
-                                 [--networks unpadded|real] [--workers 2] [--repeats 1] [--seconds 20]
+    PYTHONPATH=benchmarks python -m defines [points|case1|sweep|case2|case3|figure18|features ...]
+        [--mappers loma uneven exact] [--networks unpadded|real] [--workers 2] [--repeats 1] [--seconds 20]
 
 `points`: the nine points of DeFiNES's program. `case1`: figure 12, 108 points. `sweep`: 110 tile sizes, three modes and
 any fuse depth, searched. `case2`: five networks, five strategies. `case3`: ten machines. `figure18`: what other models
@@ -15,10 +15,10 @@ from __future__ import annotations
 import sys
 from argparse import ArgumentDefaultsHelpFormatter, ArgumentParser
 
-from defines_factors import features, figure_18
-from defines_fsrcnn import case_study_1, points, sweep
-from defines_mappers import MAPPERS, Clock, TileMapper, peak_mib, warm
-from defines_studies import Asked, case_study_2, case_study_3
+from defines.factors import features, figure_18
+from defines.fsrcnn import case_study_1, points, sweep
+from defines.mappers import MAPPERS, Clock, TileMapper, peak_mib, warm
+from defines.studies import Asked, case_study_2, case_study_3
 
 TABLES = ("points", "case1", "sweep", "case2", "case3", "figure18", "features")
 ALL = "all"

@@ -8,8 +8,8 @@ from dataclasses import replace
 from statistics import median
 from typing import Final
 
-import defines_published as published
-from defines_mappers import Answers, Clock, TileMapper, asked_by, machine, network, peak_mib, warm
+from defines import published
+from defines.mappers import Answers, Clock, TileMapper, asked_by, machine, network, peak_mib, warm
 
 from onchip.answer.stacks import OverlapMode, Tiling
 from onchip.answer.strategy import EnergyCause

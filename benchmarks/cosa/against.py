@@ -9,7 +9,7 @@ from math import inf, isfinite
 from statistics import fmean, geometric_mean
 from time import perf_counter
 
-import cosa_published as published
+from cosa import published
 
 from onchip.answer import layer_mapping as plan
 from onchip.answer.layer_problem import LayerProblem

@@ -7,9 +7,9 @@ from dataclasses import dataclass, replace
 from itertools import product
 from typing import Final, TypeAlias
 
-import defines_published as published
-from defines_fsrcnn import MILLION, NETWORK, PJ_OF_MJ, case_study_tilings, conventions_of, costs_of_all
-from defines_mappers import Answers, Clock, TileMapper, machine, network, peak_mib
+from defines import published
+from defines.fsrcnn import MILLION, NETWORK, PJ_OF_MJ, case_study_tilings, conventions_of, costs_of_all
+from defines.mappers import Answers, Clock, TileMapper, machine, network, peak_mib
 
 from onchip.answer.stacks import OverlapMode, Tiling
 from onchip.answer.strategy import EnergyCause

@@ -1,6 +1,7 @@
 """The multi-scratchpad thesis again (Jang, Drexel 2023): its networks, its sizes, its tables, and its rivals.
 
-    python benchmarks/pinning.py [--json] [--tensors capped tiled] [--only NAME ...] [--sizes KB ...] [--free]
+    PYTHONPATH=benchmarks python -m thesis.pinning [--json] [--tensors capped tiled] [--only NAME ...]
+                                                   [--sizes KB ...] [--free]
 
 Three scratchpads of 32 to 2048 KB and infinite ones that hold everything, as the thesis's model has them;
 16 bits, all tensors counted, raw operators, the given order. Bytes are all that crosses between DRAM and the
@@ -19,7 +20,7 @@ import time
 from collections.abc import Iterable, Iterator
 from dataclasses import asdict, dataclass, replace
 
-from pinning_published import (
+from thesis.published import (
     FULL_FROM_128_KB,
     GREATEST_SPEED_UP,
     LEAST_SPEED_UP,

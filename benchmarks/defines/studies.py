@@ -6,9 +6,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import geometric_mean
 
-import defines_published as published
-from defines_mappers import Clock, TileMapper, peak_mib
-from defines_networks import (
+from defines import published
+from defines.mappers import Clock, TileMapper, peak_mib
+from defines.networks import (
     ANY_CUTS,
     FIXED,
     LAYER_BY_LAYER,

@@ -1,7 +1,7 @@
 """CoSA's formulation on CoSA's workloads, and `exact` beside it.
 
-    python benchmarks/cosa.py formulation [--solver S]
-    python benchmarks/cosa.py compare [--machines M ...] [--workloads W ...] [--objectives O ...] [--methods M ...]
+    PYTHONPATH=benchmarks python -m cosa formulation [--solver S]
+    PYTHONPATH=benchmarks python -m cosa compare [--machines M ...] [--workloads W ...] [--objectives O ...] [--methods M ...]
                                       [--seconds S]
 
 `formulation`: its own times, and what its optima cost under the cost model here, with ties as the solver leaves them
@@ -19,8 +19,8 @@ from pathlib import Path
 from statistics import mean
 from time import perf_counter
 
-import cosa_published as published
-from cosa_against import Compared, compare
+from cosa import published
+from cosa.against import Compared, compare
 
 from onchip.answer.layer_mapping import LayerMapping
 from onchip.answer.layer_problem import LayerProblem
@@ -39,7 +39,7 @@ from onchip.solve.run.limits import Limits, MipSolver, Run
 WORKLOADS = ("resnet50", "resnext50", "resnext50-cosa", "deepbench", "deepbench-ocr", "deepbench-face-recognition")
 MACHINES = ("simba-cosa", "simba", "simba-64-pes", "simba-large-buffers")
 RIVALS = ("cosa", "hybrid", "random")
-OPTIMA = Path(__file__).parents[1] / "tests" / "data" / "cosa" / "optima.json"
+OPTIMA = Path(__file__).parents[2] / "tests" / "data" / "cosa" / "optima.json"
 
 
 def main() -> int:

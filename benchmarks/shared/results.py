@@ -1,0 +1,57 @@
+"""What a benchmark has measured, with the commit and the machine, in a file to be compared with the next."""
+
+from __future__ import annotations
+
+import json
+import os
+import platform
+import subprocess
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).parents[2]
+
+
+def write_results(path: Path, results: object) -> None:
+    """Write results that JSON knows, with the command that made them; raises OSError where that cannot be."""
+    program = Path(sys.argv[0])
+    name = program.parent.name if program.stem == "__main__" else program.stem
+    measured = {
+        "command": " ".join((name, *sys.argv[1:])),
+        "commit": commit(),
+        "machine": machine(),
+        "results": results,
+    }
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(json.dumps(measured, indent=1) + "\n")
+
+
+def commit() -> str:
+    """The commit that is checked out, with `+` where files differ from it; empty outside of a repository."""
+    found = _git("rev-parse", "--short=12", "HEAD")
+    return f"{found}+" if found and _git("status", "--porcelain", "--untracked-files=no") else found
+
+
+def _git(*arguments: str) -> str:
+    ended = subprocess.run(["git", *arguments], cwd=ROOT, capture_output=True, text=True, check=False)
+    return ended.stdout.strip() if ended.returncode == 0 else ""
+
+
+def machine() -> dict[str, str | int]:
+    """What the figures were measured on, without its name."""
+    return {
+        "processor": _processor(),
+        "cores": os.cpu_count() or 1,
+        "system": platform.system(),
+        "python": platform.python_version(),
+    }
+
+
+def _processor() -> str:
+    """As Linux calls it, else the kind of machine."""
+    try:
+        lines = Path("/proc/cpuinfo").read_text().splitlines()
+    except OSError:
+        lines = []
+    names = (line.split(":", 1)[1].strip() for line in lines if line.startswith("model name"))
+    return next(names, platform.machine())
