@@ -1,8 +1,8 @@
 """CoSA's formulation on CoSA's workloads, and `exact` beside it.
 
     PYTHONPATH=benchmarks python -m cosa formulation [--solver S]
-    PYTHONPATH=benchmarks python -m cosa compare [--machines M ...] [--workloads W ...] [--objectives O ...] [--methods M ...]
-                                      [--seconds S]
+    PYTHONPATH=benchmarks python -m cosa compare [--machines M ...] [--workloads W ...] [--objectives O ...]
+                                              [--methods M ...] [--seconds S]
 
 `formulation`: its own times, and what its optima cost under the cost model here, with ties as the solver leaves them
 and broken by energy. `compare`: geometric means of values, with the paper's beside them; it ends with 1 if a rival
