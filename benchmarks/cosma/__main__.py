@@ -20,6 +20,7 @@ from cosma.published import HUMAN_DESIGNED, NAS
 from cosma.report import print_anytime, print_peaks, print_rivals, print_rows, print_summary
 from cosma.rows import PeakRow, RivalRow, Row
 from cosma.sections import SECTIONS, AnyRow, Asked
+from cosma.sizes import SizeRow, size_lines
 from shared.results import write_results
 
 
@@ -27,6 +28,7 @@ def print_section(name: str, rows: list[AnyRow]) -> None:
     """Print the table of a section and what it adds up to."""
     print_peaks([row for row in rows if isinstance(row, PeakRow)])
     print_rivals([row for row in rows if isinstance(row, RivalRow)])
+    print("\n".join(size_lines([row for row in rows if isinstance(row, SizeRow)])))
     planned = [row for row in rows if isinstance(row, Row)]
     print_rows(planned)
     print_summary(name, planned)
@@ -37,7 +39,8 @@ def as_fields(row: AnyRow) -> dict[str, Any]:
     fields = asdict(row)
     if isinstance(row, RivalRow):
         names = ("order_bytes", "eviction_bytes", "fragmentation_bytes")
-        fields |= {"reduction": row.reduction, **dict(zip(names, row.shares, strict=True))}
+        reductions = {"reduction": row.reduction, "published_reduction": row.published_reduction}
+        fields |= reductions | dict(zip(names, row.shares, strict=True))
     return fields
 
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from cosma.published import HUMAN_DESIGNED, NAS, TABLE_II
 from cosma.rows import Case, PeakRow, RivalRow, Row, peak_row, problem_at, rival_rows, row_of, row_of_problem
+from cosma.sizes import SOLVER, SizeRow, size_row
 from generated import hard_random, nas_like
 
 from onchip import Count, Limits, Order
@@ -17,9 +18,9 @@ from onchip.solve.run.budgets import Budget
 GENERATED_NETWORKS, HARD_GRAPHS = 50, 20
 SECONDS_HUMAN_DESIGNED, SECONDS_GIVEN_ORDER = 1.0, 0.5
 SECONDS_FREE_ORDER, SECONDS_PNASNET_AT_M_R = 30.0, 120.0
-SECONDS_ANYTIME, SECONDS_GENERATED, SECONDS_HARD = 10.0, 30.0, 60.0
+SECONDS_ANYTIME, SECONDS_GENERATED, SECONDS_HARD, SECONDS_SOLVER = 10.0, 30.0, 60.0, 10.0
 
-AnyRow = Row | RivalRow | PeakRow
+AnyRow = Row | RivalRow | PeakRow | SizeRow
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,6 +132,17 @@ def figure_four(asked: Asked) -> Iterator[RivalRow]:
         yield from rival_rows(case, asked.limits(SECONDS_PNASNET_AT_M_R))
 
 
+def sizes(asked: Asked) -> Iterator[SizeRow]:
+    """The program of the paper for each network at M_R, in any order and in the given one, and an open solver on it."""
+    limits = Limits(time_limit_seconds=asked.time_limit_seconds or SECONDS_SOLVER, solver=SOLVER)
+    for network in asked.of((*HUMAN_DESIGNED, *NAS)):
+        for count in Count if network in HUMAN_DESIGNED else (Count.ACTIVATIONS,):
+            for order in (Order.FREE, Order.GIVEN):
+                row = size_row(Case(network, Granularity.FUSED, count, Budget.M_R), order, limits)
+                if row is not None:
+                    yield row
+
+
 SECTIONS: Mapping[str, Callable[[Asked], Iterator[AnyRow]]] = {
     "human": human_designed,
     "table2": table_two,
@@ -139,6 +151,7 @@ SECTIONS: Mapping[str, Callable[[Asked], Iterator[AnyRow]]] = {
     "generated": generated_networks,
     "hard": hard_graphs,
     "peaks": least_peaks,
+    "sizes": sizes,
     "figure3": figure_three,
     "figure4": figure_four,
 }

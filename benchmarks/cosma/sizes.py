@@ -1,0 +1,90 @@
+"""How large COSMA's program is for each network (III-F), and how long open solvers take where we take none."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from cosma.rows import Case, problem_of
+
+from onchip import Limits, Order, plan_problem
+from onchip.facts.indexed import IndexedProblem
+from onchip.facts.windows import Windows
+from onchip.solve.joint.paper import METHOD, MOST_PAIR_STEPS
+from onchip.solve.joint.paper_model import PaperModel
+from onchip.solve.joint.paper_variables import pair_steps
+from onchip.solve.run.limits import MipSolver, Run
+
+SOLVER = MipSolver.HIGHS
+UNLIMITED = 10**9
+
+
+@dataclass(frozen=True, slots=True)
+class SizeRow:
+    """A program at M_R; variables and constraints are None where it is too large to be written down.
+
+    `pairs` are the u of Eq. 10, of which there are as many d. `seconds` are the solver's, `own_seconds` those of
+    `exact`; statuses are as claimed.
+    """
+
+    network: str
+    granularity: str
+    count: str
+    order: str
+    operators: int
+    tensors: int
+    pairs: int
+    variables: int | None
+    constraints: int | None
+    status: str
+    seconds: float
+    own_status: str
+    own_seconds: float
+
+
+def size_row(case: Case, order: Order, limits: Limits) -> SizeRow | None:
+    """Write the program down, give it to the solver, and plan; None where the budget is not known."""
+    problem = problem_of(case, order)
+    if problem is None:
+        return None
+    indexed = IndexedProblem.of(problem)
+    windows = Windows.of(indexed)
+    pairs = pair_steps(windows, UNLIMITED)
+    variables = constraints = None
+    if pairs <= MOST_PAIR_STEPS:
+        model = PaperModel(indexed, windows, Run()).model
+        variables = sum(1 for _ in model.variables())
+        constraints = sum(1 for _ in model.linear_constraints())
+    theirs, ours = plan_problem(problem, METHOD, limits), plan_problem(problem, "exact", limits)
+    return SizeRow(
+        case.network,
+        case.granularity,
+        case.count,
+        order,
+        len(problem.graph.operators),
+        len(problem.counted_tensors),
+        pairs,
+        variables,
+        constraints,
+        theirs.status,
+        theirs.seconds,
+        ours.status,
+        ours.seconds,
+    )
+
+
+def size_lines(rows: list[SizeRow]) -> Iterator[str]:
+    """A line each, and what the paper says."""
+    if not rows:
+        return
+    yield (
+        f"{'network':25} {'grain':5} {'count':11} {'order':6}  ops tensors       pairs variables constraints"
+        f"  {SOLVER}: status, s   exact: status, s"
+    )
+    for row in rows:
+        size = f"{row.variables:9,} {row.constraints:11,}" if row.variables is not None else f"{'-':>9} {'-':>11}"
+        yield (
+            f"{row.network:25} {row.granularity:5} {row.count:11} {row.order:6} {row.operators:4} {row.tensors:7}"
+            f" {row.pairs:11,} {size}  {row.status:9} {row.seconds:7.2f}   {row.own_status:9} {row.own_seconds:7.3f}"
+        )
+    yield "the paper, of the Transformer alone: about 7,500 variables and 15,000 constraints; MODeL's 2,000 and 5,000"
