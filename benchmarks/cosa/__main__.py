@@ -3,24 +3,29 @@
     PYTHONPATH=benchmarks python -m cosa formulation [--solver S]
     PYTHONPATH=benchmarks python -m cosa compare [--machines M ...] [--workloads W ...] [--objectives O ...]
                                               [--methods M ...] [--seconds S]
+    PYTHONPATH=benchmarks python -m cosa figure6|figure7|figure8|figure9|table6 [--workloads W ...] [--seconds S]
+                                              [--step N] [--results FILE.json]
 
 `formulation`: its own times, and what its optima cost under the cost model here, with ties as the solver leaves them
 and broken by energy. `compare`: geometric means of values, with the paper's beside them; it ends with 1 if a rival
-beats a proof inside the proof's mapspace.
+beats a proof inside the proof's mapspace. `figure6` and on: the paper's, of every `step`th layer.
 """
 
 from __future__ import annotations
 
 import json
 import sys
-from argparse import ArgumentDefaultsHelpFormatter, ArgumentParser
+from argparse import ArgumentDefaultsHelpFormatter, ArgumentParser, Namespace
 from collections.abc import Sequence
+from dataclasses import asdict
 from pathlib import Path
 from statistics import mean
 from time import perf_counter
 
 from cosa import published
 from cosa.against import Compared, compare
+from cosa.figures import FIGURES, Bar, Terms, figure, figure_eight, table_six
+from shared.results import write_results
 
 from onchip.answer.layer_mapping import LayerMapping
 from onchip.answer.layer_problem import LayerProblem
@@ -38,6 +43,7 @@ from onchip.solve.run.limits import Limits, MipSolver, Run
 
 WORKLOADS = ("resnet50", "resnext50", "resnext50-cosa", "deepbench", "deepbench-ocr", "deepbench-face-recognition")
 MACHINES = ("simba-cosa", "simba", "simba-64-pes", "simba-large-buffers")
+FIGURE_EIGHT, TABLE_SIX = "figure8", "table6"
 RIVALS = ("cosa", "hybrid", "random")
 OPTIMA = Path(__file__).parents[2] / "tests" / "data" / "cosa" / "optima.json"
 
@@ -47,6 +53,9 @@ def main() -> int:
     options = _parser().parse_args()
     if options.table == "formulation":
         formulation(options.solver)
+        return 0
+    if options.table != "compare":
+        _figure(options)
         return 0
     for method in ("exact", *options.methods):
         METHODS[method](LayerProblem(Layer(k=4, c=4, p=2), load_accelerator("simba")), MappingObjective.EDP, Run())
@@ -60,6 +69,12 @@ def main() -> int:
 def _parser() -> ArgumentParser:
     parser = ArgumentParser(description=__doc__, formatter_class=ArgumentDefaultsHelpFormatter)
     tables = parser.add_subparsers(dest="table", required=True)
+    for name in (*FIGURES, FIGURE_EIGHT, TABLE_SIX):
+        drawn = tables.add_parser(name, formatter_class=ArgumentDefaultsHelpFormatter)
+        drawn.add_argument("--workloads", nargs="+", choices=layer_tables(), default=published.WORKLOADS)
+        drawn.add_argument("--seconds", type=float, default=10.0, help="for each layer and method")
+        drawn.add_argument("--step", type=int, default=1, help="every so manieth layer of a workload")
+        drawn.add_argument("--results", type=Path, metavar="FILE.json", help="write them, with commit and machine")
     own = tables.add_parser("formulation", formatter_class=ArgumentDefaultsHelpFormatter)
     own.add_argument("--solver", type=MipSolver, choices=list(MipSolver), default=MipSolver.CP_SAT)
     both = tables.add_parser("compare", formatter_class=ArgumentDefaultsHelpFormatter)
@@ -73,6 +88,19 @@ def _parser() -> ArgumentParser:
     some("--methods", [name for name in METHODS if name != "exact"], RIVALS)
     both.add_argument("--seconds", type=float, default=10.0, help="for each layer and method")
     return parser
+
+
+def _figure(options: Namespace) -> None:
+    """One of the paper's figures, or its table of seconds."""
+    found: Sequence[Bar | Terms]
+    if options.table == FIGURE_EIGHT:
+        found = figure_eight(options.seconds)
+    elif options.table == TABLE_SIX:
+        found = table_six(options.workloads, options.seconds, options.step)
+    else:
+        found = figure(options.table, options.workloads, options.seconds, options.step)
+    if options.results is not None:
+        write_results(options.results, [asdict(one) for one in found])
 
 
 def formulation(solver: MipSolver) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -30,13 +31,14 @@ ROUNDING = 1 + 1e-9
 
 @dataclass(frozen=True, slots=True)
 class Compared:
-    """What is to be compared; the limit is for each layer and method."""
+    """What is to be compared; the limit is for each layer and method, and every `step`th layer is asked."""
 
     machines: Sequence[str]
     workloads: Sequence[str]
     objectives: Sequence[MappingObjective]
     rivals: Sequence[str]
     seconds: float
+    step: int = 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,16 +79,17 @@ def compare(compared: Compared) -> int:
         for objective in compared.objectives:
             print(f"\n{machine}, {objective}: how many times the method's value the other's is, geometric means")
             print(_head(compared.rivals), flush=True)
-            rows = [_row(workload, accelerator, objective, compared) for workload in compared.workloads]
-            for row in (*rows, _all(rows)) if len(rows) > 1 else rows:
+            rows = [row_of(workload, accelerator, objective, compared) for workload in compared.workloads]
+            for row in (*rows, row_of_all(rows)) if len(rows) > 1 else rows:
                 print(_line(row, compared.rivals), flush=True)
             print(f"{'CoSA says':27} {_published(machine, objective, compared.rivals)}")
             wrong += sum(_notes(row, compared.rivals) for row in rows)
     return wrong
 
 
-def _row(workload: str, accelerator: Accelerator, objective: MappingObjective, compared: Compared) -> Row:
-    layers = layer_table(workload)
+def row_of(workload: str, accelerator: Accelerator, objective: MappingObjective, compared: Compared) -> Row:
+    """What each method finds for the layers of a workload, told as it is found."""
+    layers = dict(list(layer_table(workload).items())[:: compared.step])
     found: dict[str, dict[str, Found]] = {}
     for number, (name, layer) in enumerate(layers.items(), start=1):
         found[name] = {}
@@ -96,7 +99,7 @@ def _row(workload: str, accelerator: Accelerator, objective: MappingObjective, c
             f"{method} {one.value:.4g}{'*' if one.is_proven else ''} {one.seconds:.2f} s"
             for method, one in found[name].items()
         )
-        print(f"  {number:2} of {len(layers)} {workload} {name}: {values}", flush=True)
+        print(f"  {number:2} of {len(layers)} {workload} {name}: {values}", file=sys.stderr, flush=True)
     return Row(workload, found)
 
 
@@ -129,7 +132,8 @@ def _is_even(layer: Layer, mapping: plan.LayerMapping) -> bool:
     return True
 
 
-def _all(rows: Iterable[Row]) -> Row:
+def row_of_all(rows: Iterable[Row]) -> Row:
+    """The layers of all workloads."""
     return Row("all", {f"{row.name} {name}": found for row in rows for name, found in row.layers.items()})
 
 

@@ -1,9 +1,9 @@
 """DeFiNES's tables and figures (HPCA 2023), ours beside them.
 
-    PYTHONPATH=benchmarks python -m defines [points|case1|sweep|case2|case3|figure18|features ...]
+    PYTHONPATH=benchmarks python -m defines [points|depfin|case1|sweep|case2|case3|figure18|features ...]
         [--mappers loma uneven exact] [--networks unpadded|real] [--workers 2] [--repeats 1] [--seconds 20]
 
-`points`: the nine points of DeFiNES's program. `case1`: figure 12, 108 points. `sweep`: 110 tile sizes, three modes and
+`points`: the nine points of DeFiNES's program. `depfin`: figure 11. `case1`: figure 12, 108 points. `sweep`: 110 tile sizes, three modes and
 any fuse depth, searched. `case2`: five networks, five strategies. `case3`: ten machines. `figure18`: what other models
 leave out. `features`: table II. `loma` is DeFiNES's mapper with its accounting, and in all but `sweep` its conventions;
 `uneven` the best mapper of that accounting, `exact` that of ours. Ends with 1 if a point is not as DeFiNES's, or if a
@@ -15,12 +15,13 @@ from __future__ import annotations
 import sys
 from argparse import ArgumentDefaultsHelpFormatter, ArgumentParser
 
+from defines.depfin import depfin
 from defines.factors import features, figure_18
 from defines.fsrcnn import case_study_1, points, sweep
 from defines.mappers import MAPPERS, Clock, TileMapper, peak_mib, warm
 from defines.studies import Asked, case_study_2, case_study_3
 
-TABLES = ("points", "case1", "sweep", "case2", "case3", "figure18", "features")
+TABLES = ("points", "depfin", "case1", "sweep", "case2", "case3", "figure18", "features")
 ALL = "all"
 
 
@@ -40,6 +41,10 @@ def main() -> int:
                 is_right &= case_study_2(asked)
             case "case3":
                 is_right &= case_study_3(asked)
+            case "depfin":
+                for mapper in mappers:
+                    if mapper.name != "uneven":
+                        depfin(mapper, options.seconds)
             case "features":
                 features()
             case _:

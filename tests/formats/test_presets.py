@@ -107,9 +107,27 @@ def bits_per_cycle(ports: tuple[Port, ...], direction: Direction) -> int:
     return sum(port.bits_per_cycle for port in ports if port.direction in (direction, Direction.READ_WRITE))
 
 
+def test_depfin_is_as_its_authors_describe_it() -> None:
+    chip = load_accelerator("depfin")
+    assert chip.array is not None
+    assert chip.array.sizes == {"OX": 128, "K": 16}
+    assert [level.memory.capacity_bytes for level in chip.levels] == [1, 1, 2, 512 * KIB, KIB * KIB]
+    assert [level.ports[0].bits_per_cycle for level in chip.levels] == [8, 8, 16, 128, 1024]
+    teraoperations_per_second = 2 * chip.array.macs * (chip.clock_mhz or 0) / 1e6
+    assert teraoperations_per_second == pytest.approx(3.8, rel=1e-3)
+
+
 def test_the_bundled_accelerators_are_listed() -> None:
     of_paper = {"ascend-like-paper", "ascend-like-df-paper", "tesla-npu-like-df-paper"}
-    assert set(bundled_accelerators()) == {*FACTS, *DEFINES, *SIMBAS, *of_paper, "eyeriss-like", "single-2mib"}
+    assert set(bundled_accelerators()) == {
+        *FACTS,
+        *DEFINES,
+        *SIMBAS,
+        *of_paper,
+        "depfin",
+        "eyeriss-like",
+        "single-2mib",
+    }
 
 
 @pytest.mark.parametrize("name", DEFINES)

@@ -61,6 +61,17 @@ def test_the_terms_are_those_published_where_the_optimum_is() -> None:
         assert found == pytest.approx([published[term] for term in ("utilisation", "compute", "traffic")], abs=1e-6)
 
 
+def test_terms_of_what_does_not_fit_as_cosa_counts_are_told_where_that_is_asked() -> None:
+    layer = RESNET50["_outputs_input.8"]
+    nest = tuple(Loop(name, bound) for name, bound in layer.bounds.items() if bound > 1)
+    holders = {str(one): [level.memory.name for level in SIMBA.levels if one in level.memory.holds] for one in Operand}
+    levels = [(level.memory.name, nest if at == 0 else ()) for at, level in enumerate(SIMBA.levels)]
+    whole = even(levels, holders, ())
+    with pytest.raises(MappingError, match="do not fit as CoSA counts them"):
+        cosa_objective(layer, SIMBA, whole)
+    assert cosa_objective(layer, SIMBA, whole, must_fit=False).compute == pytest.approx(log2(layer.macs))
+
+
 def test_logarithms_above_what_cp_sat_lets_a_variable_be_lose_no_schedule() -> None:
     """In a memory of 1 MiB they are counted so finely that two reused factors are more than 10^7 units."""
     layer, accelerator = RESNET50["_outputs_input.8"], load_accelerator("simba-large-buffers")

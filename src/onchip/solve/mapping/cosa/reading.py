@@ -14,14 +14,16 @@ from onchip.solve.mapping.cosa.placement import GIVEN_ORDER, Factor, FactorPlace
 from onchip.solve.mapping.factors import prime_counts
 
 
-def cosa_objective(layer: Layer, accelerator: Accelerator, mapping: LayerMapping) -> CosaObjective:
+def cosa_objective(
+    layer: Layer, accelerator: Accelerator, mapping: LayerMapping, *, must_fit: bool = True
+) -> CosaObjective:
     """CoSA's terms of any mapping whose operands are cut at the same places; factors of 1 stand where they are best.
 
-    Raises MappingError where the cuts differ or the tiles do not fit as CoSA counts them, AcceleratorError for a
-    machine that is no chain of levels.
+    Raises MappingError where the cuts differ, or, if they must, the tiles do not fit as CoSA counts them,
+    AcceleratorError for a machine that is no chain of levels.
     """
     machine = CosaMachine.of(mapping.layer(layer), accelerator)
-    found = [objective_of(machine, one) for one in _placements(machine, mapping) if fits(machine, one)]
+    found = [objective_of(machine, one) for one in _placements(machine, mapping) if not must_fit or fits(machine, one)]
     if not found:
         raise MappingError("its tiles do not fit as CoSA counts them", place="mapping", expected="smaller ones")
     return min(found, key=lambda objective: objective.total)
