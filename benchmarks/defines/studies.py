@@ -37,6 +37,11 @@ class Asked:
     workers: int
 
     @property
+    def kind(self) -> str:
+        """Whose networks they are."""
+        return "networks as DeFiNES has them" if self.is_unpadded else "networks as they are"
+
+    @property
     def networks(self) -> tuple[str, ...]:
         """Bundled names."""
         return tuple(f"{name}-defines" if self.is_unpadded else name for name in published.NETWORKS)
@@ -48,39 +53,41 @@ class Asked:
         return [Cell(network, one, mapper, conventions, seconds) for one in machines for network in self.networks]
 
 
-def case_study_2(asked: Asked) -> bool:
-    """Five networks, five strategies and the search; whether the search is nowhere worse."""
-    is_right = True
+def case_study_2(asked: Asked) -> list[Row]:
+    """Print five networks, five strategies and the search."""
+    every: list[Row] = []
     for mapper in asked.mappers:
         title = "DeFiNES's conventions" if mapper.name == "loma" else "our conventions"
-        print(f"\ncase study 2 on {published.CASE_STUDY_MACHINE}, by {mapper.name}, {title}: mJ / Mcycles")
+        print(
+            f"\ncase study 2 on {published.CASE_STUDY_MACHINE}, {asked.kind}, by {mapper.name}, {title}: mJ / Mcycles"
+        )
         print(f"{'network':20}" + "".join(f"{name:>22}" for name in STRATEGIES))
         rows = {}
         for row in rows_of(asked.cells(mapper, [published.CASE_STUDY_MACHINE]), asked.workers):
             print(_line(row), flush=True)
             rows[row.cell.network] = row
-            is_right &= not row.worse
         _ratios(rows)
-    return is_right
+        every += rows.values()
+    return every
 
 
-def case_study_3(asked: Asked) -> bool:
-    """Ten machines, by layer and depth-first; whether the search is nowhere worse."""
-    is_right = True
+def case_study_3(asked: Asked) -> list[Row]:
+    """Print ten machines, by layer and depth-first."""
+    every: list[Row] = []
     machines = [one for pair in published.MACHINES.items() for one in pair]
     for mapper in asked.mappers:
         clock = Clock()
         title = "DeFiNES's conventions" if mapper.name == "loma" else "our conventions"
-        print(f"\ncase study 3 by {mapper.name}, {title}: mJ / Mcycles")
+        print(f"\ncase study 3, {asked.kind}, by {mapper.name}, {title}: mJ / Mcycles")
         rows: dict[tuple[str, str], Row] = {}
         for row in rows_of(asked.cells(mapper, machines), asked.workers):
             print(f"{len(rows) + 1:2} of 50 {row.cell.machine:17} {_line(row)}", flush=True)
             rows[row.cell.machine, row.cell.network] = row
-            is_right &= not row.worse
         _means(rows, machines, asked.networks)
         longest = max(row.seconds + row.searched_seconds for row in rows.values())
         print(f"{clock}, the longest cell {longest:.0f} s; {peak_mib()}")
-    return is_right
+        every += rows.values()
+    return every
 
 
 def _line(row: Row) -> str:
