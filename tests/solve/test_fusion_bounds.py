@@ -187,7 +187,9 @@ def test_where_pixels_are_skipped_a_smaller_tile_may_load_less_than_the_whole_ma
     assert least is not None
     assert least < most
     every = replace(single, box=TileBox((1, 5), (1, 5), OverlapMode.RECOMPUTE))
-    assert costs.bound(every) == (0,)
+    bound = costs.bound(every)
+    assert bound is not None
+    assert (0,) < bound <= least
 
 
 @settings(max_examples=60, deadline=None)

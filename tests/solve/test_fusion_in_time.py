@@ -9,8 +9,11 @@ import pytest
 from onchip.answer.layer_mapping import Kept, LayerMapping, Loop
 from onchip.answer.layer_problem import LayerProblem
 from onchip.answer.result import Result, Status, Stop
+from onchip.answer.stacks import OverlapMode, Tiling
 from onchip.arch.accelerator import Accelerator
 from onchip.arch.memory import Operand
+from onchip.cost.layer.cost import LayerCost
+from onchip.cost.stack.mapper import Mapper, Memoized
 from onchip.facts.fusable import FusableNetwork
 from onchip.formats.own.accelerator_yaml import accelerator_from_yaml
 from onchip.formats.own.graph_json import graph_from_json
@@ -21,10 +24,16 @@ from onchip.solve.mapping.objective import MappingObjective
 from onchip.solve.mapping.registry import METHODS, MappingMethod, Solve
 from onchip.solve.run.limits import Limits, Progress, Run
 from onchip.solve.stacks.anytime import FoundInTime, solve_in_time
+from onchip.solve.stacks.cost_table import CostingStoppedError
+from onchip.solve.stacks.costs import StackCosts
+from onchip.solve.stacks.mappers import LayerMapper, MapperInTime
 from onchip.solve.stacks.objective import FusionObjective
 from onchip.solve.stacks.options import FusionOptions
+from onchip.solve.stacks.space import StackChoice
+from onchip.solve.stacks.stacks import LayerSpan
 from onchip.solve.stacks.workers import Costing
 from onchip.verify.mapping import verify_mapping
+from support.fusable_networks import chain, network_of
 from support.fused_files import CHIP, three_convolutions
 
 OPTIONS = FusionOptions(tile=(8, 8))
@@ -125,7 +134,7 @@ def test_the_better_of_two_strategies_is_the_answer(
     answers = [answer_after(layers, solve_as_loma) for layers in range(2, 9)]
     enough = next(at for at, answer in enumerate(answers, 2) if answer.mapper == "exact")
     assert answers[enough - 2].found.result.stopped_by is Stop.INTERRUPTED
-    exact_that(monkeypatch, _until(enough, _one_element_at_a_time))
+    exact_that(monkeypatch, _one_element_at_a_time)
     alone = found("exact", None)
     assert alone.found.result.objective_value is not None
     assert by_loma is not None
@@ -169,6 +178,43 @@ def test_where_stacks_cannot_even_be_listed_in_time_every_layer_runs_alone(
     result = found("exact", LONG / 2).found
     assert result.result.answer is not None
     assert all(len(stack.layers) == 1 for stack in result.result.answer.stacks)
-    assert (result.result.status, result.result.lower_bound) == (Status.FEASIBLE, 0)
+    best = found("exact", None).found.result
+    assert result.result.status is Status.FEASIBLE
+    assert best.objective_value is not None
+    assert 0 < result.result.lower_bound <= best.objective_value
     assert result.result.stopped_by is Stop.TIME_LIMIT
     assert result.space == f"{described}, exact or loma"
+
+
+def test_a_stack_of_many_layers_is_not_costed_further_than_there_is_time(machine: Accelerator) -> None:
+    """Its layers are all alike, so that only the first one is mapped."""
+    network = chain(60, size=8)
+    run, asked = Run(), [0]
+    mapper = MapperInTime(_counting(asked, run), run)
+    costs = StackCosts(network, machine, FusionObjective.ENERGY, mapper)
+    with pytest.raises(CostingStoppedError):
+        costs.cost(StackChoice(LayerSpan(0, 60), Tiling(4, 4, OverlapMode.RECOMPUTE)))
+    assert asked == [10]
+
+
+def _counting(asked: list[int], run: Run) -> Mapper:
+    """Someone presses Ctrl-C while the tenth layer is mapped."""
+    by_loma = Memoized(LayerMapper(METHODS["loma"], MappingObjective.ENERGY, Run()))
+
+    def mapped(problem: LayerProblem) -> LayerCost | None:
+        asked[0] += 1
+        if asked[0] == 10:
+            run.interrupt.set()
+        return by_loma(problem)
+
+    return mapped
+
+
+@pytest.mark.parametrize("seconds", [0.01, 1.0])
+def test_a_network_with_many_heads_has_a_strategy_and_a_bound_in_time(machine: Accelerator, seconds: float) -> None:
+    heads = {f"h{at}": ("a",) for at in range(24)}
+    network = network_of({"a": ("x",), **heads, **{f"t{at}": (f"h{at}",) for at in range(24)}}, size=2)
+    costing = Costing(network, machine, FusionObjective.ENERGY, "exact", use_cache=False)
+    result = solve_in_time(costing, FusionOptions(), Run(Limits(seconds))).found.result
+    assert result.objective_value is not None
+    assert 0 < result.lower_bound <= result.objective_value

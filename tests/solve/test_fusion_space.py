@@ -1,9 +1,10 @@
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import pairwise, product
+from math import prod
 from random import Random
 
 import pytest
@@ -22,7 +23,7 @@ from onchip.solve.stacks.objective import Criteria, sum_of, value_of
 from onchip.solve.stacks.options import Combination, FusionOptions
 from onchip.solve.stacks.search import FoundWay, LazySearch, best_of
 from onchip.solve.stacks.solve import Solver, choices_of, strategy_of
-from onchip.solve.stacks.space import StackChoice, StackSpace
+from onchip.solve.stacks.space import StackChoice, StackSpace, waiting_longest
 from onchip.solve.stacks.spaces import shared_spaces, space_of
 from onchip.solve.stacks.stacks import LayerSpan, legal_spans, spans_of, stack_of
 from onchip.solve.stacks.tilings import TileSizes, whole
@@ -191,6 +192,47 @@ def test_the_dynamic_program_finds_what_trying_everything_finds(
     assert (found.way.value if found.way else None) == min(values, default=None)
 
 
+def ways_at_cuts(network: FusableNetwork, ways: Mapping[str, int], left_out: frozenset[str]) -> list[int]:
+    """How many ways there are to place the maps alive at each cut, those left out apart."""
+    until = network.last_readers
+    return [
+        prod(
+            ways[one.output.name]
+            for one in network.layers[:cut]
+            if until.get(one.output.name, -1) >= cut and one.output.name not in left_out
+        )
+        for cut in range(len(network.layers) + 1)
+    ]
+
+
+@given(networks(8), st.data())
+def test_maps_that_wait_longest_are_left_out_until_few_ways_to_place_the_others_remain(
+    network: FusableNetwork, data: st.DataObject
+) -> None:
+    names = [one.output.name for one in network.layers]
+    ways = {name: data.draw(st.integers(1, 3)) for name in names}
+    most = data.draw(st.integers(3, 9))
+    left_out = waiting_longest(network, ways, most)
+    assert max(ways_at_cuts(network, ways, left_out)) <= most
+    assert all(ways[name] > 1 for name in left_out)
+    for name in left_out:  # with any of them, and what waits no longer, there are too many
+        wait = {one: network.last_readers.get(one, 0) - at for at, one in enumerate(names)}
+        longer = frozenset(one for one in left_out if (wait[one], names.index(one)) > (wait[name], names.index(name)))
+        rest = frozenset(one for one in names if (wait[one], names.index(one)) > (wait[name], names.index(name)))
+        assert max(ways_at_cuts(network, ways, (left_out | longer | rest) - {name})) > most
+
+
+def test_of_a_network_with_many_heads_few_homes_are_listed() -> None:
+    """Twenty maps wait at a time, for which two memories would do: there are 3 ** 20 ways to place them."""
+    heads = {f"h{at}": ("a",) for at in range(20)}
+    network = network_of({"a": ("x",), **heads, **{f"t{at}": (f"h{at}",) for at in range(20)}}, size=1)
+    space = space_on_chip(network)
+    arcs, _ = space.arcs()
+    assert len(arcs) < 100_000
+    assert 0 < len(space.in_dram) < 20
+    assert not space_on_chip(network_of(RESIDUAL)).in_dram
+
+
 def test_of_a_map_in_memory_there_is_only_one_at_a_time_where_two_do_not_fit() -> None:
     """While `c` runs both `a` and `b` wait for later layers."""
     network = network_of({"a": ("x",), "b": ("x",), "c": ("x",), "d": ("a", "b"), "e": ("c", "d")})
@@ -297,7 +339,7 @@ def test_a_single_tiling_that_is_not_listed_in_time_has_the_bound_of_all(seconds
     def solved(run: Run) -> FoundWay[StackChoice]:
         solver = Solver(Ledger(costs), (0,), 1, run)
         space = space_of(network, CHIP, legal_spans(network), options)
-        return solver.best_shared(space, shared_spaces(space, options))
+        return solver.best_shared(shared_spaces(space, options))
 
     least = solved(whole_run)
     found = solved(Run(Limits(time_limit_seconds=seconds)))

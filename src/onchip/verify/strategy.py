@@ -124,11 +124,17 @@ def _tiles(layers: Sequence[LayerInNetwork], strategy: FusionStrategy) -> Iterat
 
 
 def _homes(layers: Sequence[LayerInNetwork], accelerator: Accelerator, strategy: FusionStrategy) -> Iterator[Violation]:
-    for at, stack in enumerate(strategy.stacks):
-        last, home = _last(layers, stack), stack.output_home
+    lasts = [_last(layers, stack) for stack in strategy.stacks]
+    stack_of = {name: at for at, stack in enumerate(strategy.stacks) for name in stack.layers}
+    read_until: dict[str, int] = {}
+    for layer in layers:
+        for name in layer.reads:
+            read_until[name] = max(read_until.get(name, 0), stack_of[layer.name])
+    for at, (stack, last) in enumerate(zip(strategy.stacks, lasts, strict=True)):
+        home = stack.output_home
         if home == DRAM:
             continue
-        if last.is_output or not any(last.writes in layer.reads for layer in layers):
+        if last.is_output or last.writes not in read_until:
             yield Violation(Rule.OUTPUT_NOT_IN_DRAM, last.name, f"{last.writes!r} lies in {home!r}")
         levels = [level for level in accelerator.levels if level.memory.name == home]
         if not levels:
@@ -139,19 +145,11 @@ def _homes(layers: Sequence[LayerInNetwork], accelerator: Accelerator, strategy:
         is_one = level.serves is None or all(name in level.serves for name in dimensions)
         if not is_one or Operand.INPUT not in level.memory.holds or Operand.OUTPUT not in level.memory.holds:
             yield Violation(Rule.NOT_HELD, home, f"{last.writes!r} lies in it")
-        need = sum(_last(layers, other).output_bits for other in _present(layers, strategy, at, home))
+        there = (one for one, other in zip(lasts[:at], strategy.stacks, strict=False) if other.output_home == home)
+        need = last.output_bits + sum(one.output_bits for one in there if read_until.get(one.writes, -1) >= at)
         if need > level.memory.capacity_bytes * 8:
             detail = f"{need} bits in {level.memory.capacity_bytes * 8} while stack {at} runs"
             yield Violation(Rule.HOME_EXCEEDED, home, detail)
-
-
-def _present(layers: Sequence[LayerInNetwork], strategy: FusionStrategy, at: int, home: str) -> Iterator[StackStrategy]:
-    """The stacks up to this one whose output lies in the memory and is read by this one or later, and this one."""
-    running = [name for stack in strategy.stacks[at:] for name in stack.layers]
-    for number, stack in enumerate(strategy.stacks[: at + 1]):
-        readers = [layer.name for layer in layers if _last(layers, stack).writes in layer.reads]
-        if stack.output_home == home and (number == at or any(name in running for name in readers)):
-            yield stack
 
 
 def _last(layers: Sequence[LayerInNetwork], stack: StackStrategy) -> LayerInNetwork:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import cache
 
 from onchip.answer.layer_mapping import LayerMapping
 from onchip.answer.layer_problem import LayerProblem
@@ -26,8 +27,12 @@ class MappedTileCost:
 def tile_prices_by(
     accounting: Accounting, conventions: Conventions = OURS
 ) -> Callable[[LayerProblem, LayerMapping], MappedTileCost]:
-    """Return the cost model, counting as both say; it raises MappingError for a mapping that does not fit."""
+    """Return the cost model, counting as both say; it raises MappingError for a mapping that does not fit.
 
+    Equal layers of different stacks are costed once.
+    """
+
+    @cache
     def price(problem: LayerProblem, mapping: LayerMapping) -> MappedTileCost:
         cost = layer_cost(problem, mapping, accounting)
         dram_bits = sum(one.elements * one.bits for one in cost.accesses if one.memory == DRAM)

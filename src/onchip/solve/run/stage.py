@@ -16,6 +16,11 @@ def without_bound(run: Run) -> Run:
     return replace(run, listener=lambda heard: run.listener(replace(heard, lower_bound=0)))
 
 
+def with_bound(run: Run, least: int) -> Run:
+    """Return the same run for a stage of which nothing is below that value."""
+    return replace(run, listener=lambda heard: run.listener(replace(heard, lower_bound=max(heard.lower_bound, least))))
+
+
 def without_figures(run: Run) -> Run:
     """Return the same run for a stage that answers another question: only its phase is told."""
     return replace(run, listener=lambda heard: run.listener(replace(heard, best=None, lower_bound=0)))

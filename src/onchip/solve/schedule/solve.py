@@ -153,13 +153,12 @@ class ScheduleSolver:
 
     def _fused(self) -> FusionStart | None:
         question, options = self.question, self.options
-        asked = FusionOptions(options.stacks, options.tile, options.mode, maps_stay=options.maps_stay)
         search = FusionSearch(
             question.network,
             question.accelerator,
             question.precision,
             question.objective,
-            replace(asked, needs_bound=not self._is_limited),
+            FusionOptions(options.stacks, options.tile, options.mode, maps_stay=options.maps_stay),
             question.uses_cache,
         )
         return search.start(replace(self._share(SHARE_OF_FUSION), listener=self._listen_to_fusion))

@@ -20,6 +20,18 @@ class AloneBound:
     cycles: float
     dram_bits: int
 
+    def plus(self, other: AloneBound) -> AloneBound:
+        """Return the sum, of layers that run one after the other."""
+        return AloneBound(
+            self.energy_pj + other.energy_pj, self.cycles + other.cycles, self.dram_bits + other.dram_bits
+        )
+
+    def less(self, other: AloneBound) -> AloneBound:
+        """Return what is left of a sum without the other one."""
+        return AloneBound(
+            self.energy_pj - other.energy_pj, self.cycles - other.cycles, self.dram_bits - other.dram_bits
+        )
+
 
 def alone_bound(
     layer: FusableLayer,

@@ -17,16 +17,18 @@ from onchip.solve.run.stage import without_bound
 from onchip.solve.stacks.costs import StackCosts
 from onchip.solve.stacks.mappers import EXACT, LOMA, UnmappableError
 from onchip.solve.stacks.options import LAYERS, OPTIMAL, FusionOptions
-from onchip.solve.stacks.solve import SECONDS_OF_A_STACK, FusionResult, solve_fusion
-from onchip.solve.stacks.spaces import space_described
+from onchip.solve.stacks.solve import FusionResult, least_value, solve_fusion
+from onchip.solve.stacks.spaces import space_described, space_of
 from onchip.solve.stacks.stacks import single_layers, stack_count
 from onchip.solve.stacks.workers import Costing, costs_of
 
+SECONDS_OF_A_STACK: Final = 2e-5
+"""To list each that there may be, whatever it costs, which cannot be cut off."""
 SHARE: Final = 0.2
 """Of the time limit, for the first strategy."""
 MOST_SECONDS: Final = 10.0
-VERIFYING: Final = 2.0
-"""For each second that layers alone have taken, to check and to show what is found."""
+VERIFYING: Final = 0.7
+"""For each second that layers alone have taken, to check and to show what is found, by the layers of its tiles."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,18 +44,22 @@ def solve_in_time(costing: Costing, options: FusionOptions, run: Run) -> FoundIn
     """Solve as `solve_fusion` does, with a first answer at once; raises UsageError for bad options."""
     if not run.deadline.is_set:
         return _solved(costing, options, run)
-    options, watch = replace(options, needs_bound=False), Stopwatch()
+    watch = Stopwatch()
     alone = _alone(costing, options, run)
-    run = run.within(run.seconds_left - VERIFYING * watch.seconds)
+    verifying = watch.seconds
+    run = run.within(run.seconds_left - VERIFYING * verifying)
     if alone is not None and stack_count(costing.network) * SECONDS_OF_A_STACK > run.seconds_left:
         return FoundInTime(_cut_off(alone, costing, options, run), LOMA)
     first = _better_of(alone, _first(costing, options, run))
+    if alone is not None and first is not None:
+        more = _layers_in_tiles(first) / _layers_in_tiles(alone) - 1
+        run = run.within(run.seconds_left - max(more, 0.0) * VERIFYING * verifying)
     own = run if first is None else _knowing(run, first)
     asked = _solved(costing, options, own)
     found = asked.found
     if first is None or found.result.stopped_by is Stop.COMPLETED or _value(found) <= _value(first):
         return asked
-    return FoundInTime(_of_both(first, found, costing.mapper), LOMA)
+    return FoundInTime(_of_both(first, found, costing), LOMA)
 
 
 def _solved(costing: Costing, options: FusionOptions, run: Run) -> FoundInTime:
@@ -71,11 +77,15 @@ def _alone(costing: Costing, options: FusionOptions, run: Run) -> FusionResult |
 
 
 def _cut_off(alone: FusionResult, costing: Costing, options: FusionOptions, run: Run) -> FusionResult:
-    """Nothing is proven of the stacks that were not even listed."""
+    """Of the stacks that were not even listed nothing is proven but the floor of all layers."""
     network, stopped_by = costing.network, run.stop or Stop.TIME_LIMIT
-    unproven = replace(alone.result, status=Status.FEASIBLE, lower_bound=0, seconds=run.seconds, stopped_by=stopped_by)
-    space = space_described(network, single_layers(network), options, stack_count(network))
-    return replace(alone, result=unproven, space=_by_either(space, costing.mapper))
+    bound = least_value(costing.costs(run))
+    result = replace(
+        alone.result, status=Status.FEASIBLE, lower_bound=bound, seconds=run.seconds, stopped_by=stopped_by
+    )
+    space = space_of(network, costing.accelerator, single_layers(network), options)
+    described = space_described(space, options, stack_count(network))
+    return replace(alone, result=result, space=_by_either(described, costing.mapper))
 
 
 def _first(costing: Costing, options: FusionOptions, run: Run) -> FusionResult | None:
@@ -108,6 +118,11 @@ def _better_of(one: FusionResult | None, other: FusionResult | None) -> FusionRe
     return one if _value(one) < _value(other) else other
 
 
+def _layers_in_tiles(found: FusionResult) -> int:
+    """Return how many layers of different tiles are to be verified, at least 1."""
+    return max(sum(len(one.layers) for _, cost in found.stacks for one in cost.placed), 1)
+
+
 def _knowing(run: Run, first: FusionResult) -> Run:
     """The same, with the value of the first strategy as the best until there is a better one."""
     value = first.result.objective_value
@@ -124,10 +139,11 @@ def _value(found: FusionResult) -> float:
     return float("inf") if value is None else value
 
 
-def _of_both(first: FusionResult, found: FusionResult, mapper: str) -> FusionResult:
-    """The first strategy; the lesser bound holds among strategies that either mapper maps."""
+def _of_both(first: FusionResult, found: FusionResult, costing: Costing) -> FusionResult:
+    """The first strategy; the lesser bound holds among strategies that either mapper maps, as the floor does."""
     result, value = found.result, first.result.objective_value
     bound = min(first.result.lower_bound, result.lower_bound) if first.space == found.space else 0
+    bound = max(bound, least_value(costing.costs(Run())))
     is_best = bound == value
     claimed = replace(
         first.result,
@@ -136,7 +152,7 @@ def _of_both(first: FusionResult, found: FusionResult, mapper: str) -> FusionRes
         seconds=result.seconds,
         stopped_by=result.stopped_by,
     )
-    space = _by_either(found.space, mapper)
+    space = _by_either(found.space, costing.mapper)
     return replace(first, result=claimed, costed=first.costed + found.costed, space=space)
 
 

@@ -21,6 +21,7 @@ from onchip.facts.back_calculation import AxisName
 from onchip.facts.fusable import FeatureMap, FusableNetwork, Stack
 from onchip.solve.stacks.alone_bounds import alone_bound
 from onchip.solve.stacks.layer_bounds import LayerBounds, LayerShare, MapPlaces, shares_of, skips_nothing
+from onchip.solve.stacks.network_floor import NetworkFloor
 from onchip.solve.stacks.objective import Criteria, FusionObjective
 from onchip.solve.stacks.space import StackChoice
 from onchip.solve.stacks.stacks import LayerSpan, first_starts, stack_of
@@ -40,7 +41,7 @@ class StackBounds:
     """Of the choices on one network and machine, with mappings of which `sharing` is known.
 
     What choices share is calculated once. Of a box of tilings the bound is that of each; where a layer skips pixels,
-    branches differ in pace, or mappings leave out memories or count units in parts, it is 0.
+    branches differ in pace, or mappings leave out memories or count units in parts, it is that of any tiles.
     """
 
     network: FusableNetwork
@@ -48,6 +49,7 @@ class StackBounds:
     objective: FusionObjective
     sharing: Sharing
     _layers: LayerBounds = field(init=False)
+    _floors: NetworkFloor = field(init=False)
     _longest: dict[int, LayerSpan] = field(init=False)
     _first_readers: dict[str, int] = field(init=False)
     _stacks: dict[LayerSpan, Stack] = field(default_factory=dict)
@@ -65,6 +67,7 @@ class StackBounds:
 
     def __post_init__(self) -> None:
         self._layers = LayerBounds(MachineFloors(self.accelerator, self.sharing))
+        self._floors = NetworkFloor(self.network, self._layers)
         starts = first_starts(self.network)
         self._longest = {last + 1: LayerSpan(start, last + 1) for last, start in enumerate(starts)}
         self._channels = {name: one.channels for name, one in self.network.maps.items()}
@@ -73,10 +76,21 @@ class StackBounds:
 
     def bound(self, choice: StackChoice) -> Criteria:
         """Rounded down; raises InputError for tiles that see nothing but padding."""
+        floor = self.floor(choice.span)
         if choice.box is not None and not self._knows_boxes(choice.span):
-            return self.objective.zero
-        if self.network.layers[choice.span.start].runs_alone:
-            return self._bound_alone(choice)
+            return floor
+        own = self._bound_alone(choice) if self._runs_alone(choice.span) else self._bound_in_tiles(choice)
+        return tuple(map(max, floor, own))
+
+    def floor(self, span: LayerSpan) -> Criteria:
+        """Return what the layers of a span cost at least, in whatever stacks and tiles, rounded down."""
+        least = self._floors.of(span)
+        return self._rounded_down(least.energy_pj, least.cycles, least.dram_bits)
+
+    def _runs_alone(self, span: LayerSpan) -> bool:
+        return self.network.layers[span.start].runs_alone
+
+    def _bound_in_tiles(self, choice: StackChoice) -> Criteria:
         key = choice.span, choice.tiles, choice.output_home
         if key not in self._inside:
             self._inside[key] = self._sums_inside(choice)

@@ -18,7 +18,7 @@ from onchip.solve.stacks.bounds import StackBounds
 from onchip.solve.stacks.mappers import UnmappableError
 from onchip.solve.stacks.objective import Criteria, FusionObjective
 from onchip.solve.stacks.space import StackChoice
-from onchip.solve.stacks.stacks import stack_of
+from onchip.solve.stacks.stacks import LayerSpan, stack_of
 
 
 @dataclass(slots=True)
@@ -50,6 +50,14 @@ class StackCosts:
             self.refusals[choice] = error
             return None
         return bound if self.conventions in (OURS, DEFINES) else self.objective.zero
+
+    def floor(self) -> Criteria:
+        """Return what any strategy costs at least, each of its stacks rounded; nothing for other conventions."""
+        layers = self.network.layers
+        if self.conventions != OURS or not layers:
+            return self.objective.zero
+        together = self._bounds.floor(LayerSpan(0, len(layers)))
+        return tuple(max(part - len(layers), 0) for part in together)
 
     def parts(self, choice: StackChoice) -> Sequence[StackChoice]:
         """Those of a box of tilings."""

@@ -7,13 +7,14 @@ estimates are lowered, step by step down to the bounds: from there on `search` g
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Final, Generic, TypeVar
 
 from onchip.solve.run.limits import Run
 from onchip.solve.stacks.cost_table import Ledger
 from onchip.solve.stacks.objective import Criteria
-from onchip.solve.stacks.ways import Arc, PathToPlace, cheapest_way, front_of
+from onchip.solve.stacks.ways import Arc, NoBoundError, PathToPlace, cheapest_way, ensure_time, front_of
 
 ChoiceT = TypeVar("ChoiceT", bound=Hashable)
 
@@ -77,15 +78,15 @@ class GuidedSearch(Generic[ChoiceT]):
         """The best way that is costed, of those given as `best` and those that are looked at."""
         self._fronts = [() for _ in self.arcs]
         self._leading = [() for _ in self.arcs]
-        for at, arc in enumerate(self.arcs):
-            if run.stop is not None:
-                return self.best
-            for choice in arc.choices:
-                self._arcs_of.setdefault(choice, []).append(at)
-            self._lead(at)
-        for share in SHARES:
-            self.estimates.share = share
-            self._descend(run, phase)
+        with suppress(NoBoundError):  # what is found until then is an answer
+            for at, arc in enumerate(self.arcs):
+                ensure_time(run)
+                for choice in arc.choices:
+                    self._arcs_of.setdefault(choice, []).append(at)
+                self._lead(at)
+            for share in SHARES:
+                self.estimates.share = share
+                self._descend(run, phase)
         return self.best
 
     def _descend(self, run: Run, phase: str) -> None:
@@ -95,7 +96,7 @@ class GuidedSearch(Generic[ChoiceT]):
         while run.stop is None:
             run.report(self.best.value if self.best else None, 0, phase)
             at_most = self.best.value if self.best else None
-            way = cheapest_way(self.arcs, self._fronts, self.last, self.begun, at_most)
+            way = cheapest_way(self.arcs, self._fronts, self.last, self.begun, at_most, run)
             known = self.estimates.ledger.known
             unknown = [choice for choice in way.choices if choice not in known] if way else []
             if way is None or not unknown:

@@ -202,8 +202,15 @@ class LayerBounds:
         """Of an element from outside as the layer sees it."""
         return _from_there(self._floors_of(layer, rows, columns).input.per_element, home)
 
-    def _floors_of(self, fusable: FusableLayer, rows: LayerTotals, columns: LayerTotals) -> LayerFloors:
-        shapes = self._shapes(rows, columns)
+    def floors_in_any_tiles(self, layer: FusableLayer) -> LayerFloors:
+        """Of tiles that are as large as the map or smaller, where one shape does for all of them."""
+        most = self._longest_side
+        return self._floors_in(layer, ((min(layer.output.rows, most), min(layer.output.columns, most)),))
+
+    def _floors_of(self, layer: FusableLayer, rows: LayerTotals, columns: LayerTotals) -> LayerFloors:
+        return self._floors_in(layer, self._shapes(rows, columns))
+
+    def _floors_in(self, fusable: FusableLayer, shapes: Shapes) -> LayerFloors:
         key = fusable.name, shapes
         if key not in self._floors:
             every = [self._nest(fusable, *shape) for shape in shapes]

@@ -13,6 +13,7 @@ from onchip.arch.accelerator import Accelerator
 from onchip.cost.layer.accounting import DEFINES, AccountingName
 from onchip.cost.layer.cost import LayerCost, layer_cost
 from onchip.cost.layer.limits import array_of
+from onchip.cost.stack.mapper import Mapper
 from onchip.errors import AcceleratorError, InputError, InternalError, UsageError
 from onchip.ir.layer import LOOPS, OTHER_NAMES
 from onchip.solve.mapping.baselines.fixed_unrolling import (
@@ -128,6 +129,20 @@ class RuleMapper:
         for violation in verify_mapping(problem, mapping, may_pad=True):
             if violation.rule is not Rule.CAPACITY_EXCEEDED:
                 raise InternalError(f"its mapping is not legal: {violation}", place=f"--method {self.method}")
+
+
+@dataclass(frozen=True, slots=True)
+class MapperInTime:
+    """A mapper that is asked as long as the run need not stop: a stack may have thousands of layers in its tiles."""
+
+    mapper: Mapper
+    run: Run
+
+    def __call__(self, problem: LayerProblem) -> LayerCost | None:
+        """As the mapper itself; raises CostingStoppedError where the run has to stop."""
+        if self.run.stop is not None:
+            raise CostingStoppedError
+        return self.mapper(problem)
 
 
 def _unmappable(error: InputError, method: str) -> UnmappableError:

@@ -30,8 +30,7 @@ class FusionOptions:
     """What is asked; what is None is searched.
 
     `stacks` is `one`, `greedy`, `optimal`, `layers`, or says them. A given tile (columns, rows) is cut to maps that
-    are smaller. With `maps_stay` maps between stacks may lie on the chip. Where no bound is needed the search ends with
-    the time, and with what it has found until then; a bound may take longer.
+    are smaller. With `maps_stay` maps between stacks may lie on the chip.
     """
 
     stacks: str = OPTIMAL
@@ -41,7 +40,6 @@ class FusionOptions:
     combination: Combination = Combination.BEST
     maps_stay: bool = True
     ahead: int = 1
-    needs_bound: bool = True
 
     @property
     def modes(self) -> tuple[OverlapMode, ...]:

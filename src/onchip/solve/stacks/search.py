@@ -8,6 +8,7 @@ never been costed (lazy shortest paths, Dellin and Srinivasa, ICAPS 2016).
 from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from itertools import islice
 from operator import itemgetter
@@ -17,7 +18,7 @@ from onchip.answer.result import Status, Stop
 from onchip.solve.run.limits import Run
 from onchip.solve.stacks.cost_table import Ledger
 from onchip.solve.stacks.objective import Criteria, value_of
-from onchip.solve.stacks.ways import Arc, PathToPlace, cheapest_way, front_of
+from onchip.solve.stacks.ways import Arc, NoBoundError, PathToPlace, cheapest_way, ensure_time, front_of
 
 ChoiceT = TypeVar("ChoiceT", bound=Hashable)
 
@@ -32,19 +33,14 @@ class FoundWay(Generic[ChoiceT]):
     stopped_by: Stop
 
 
-class NoBoundError(Exception):
-    """There was no time to look at everything, so that nothing is proven."""
-
-
 @dataclass(slots=True)
 class LazySearch(Generic[ChoiceT]):
     """Ways from place 0 to `last`, which begin with the cost `begun`.
 
     So many choices are costed at a time (`ahead`), where there are as many.
 
-    Where one stands for many choices, or the run has to stop, these are looked at only when the cheapest way leads
-    over it. All is looked at before anything is proven, whatever the time, unless no bound is needed: then
-    NoBoundError is raised where the run has to stop.
+    Where one stands for many choices these are looked at only when the cheapest way leads over it. All is looked at
+    before anything is proven: NoBoundError is raised where the run has to stop first.
     """
 
     arcs: Sequence[Arc[ChoiceT]]
@@ -53,7 +49,6 @@ class LazySearch(Generic[ChoiceT]):
     ledger: Ledger[ChoiceT]
     ahead: int = 1
     run: Run = field(default_factory=Run)
-    needs_bound: bool = True
     way: PathToPlace[ChoiceT] | None = field(init=False)
     best: PathToPlace[ChoiceT] | None = field(init=False, default=None)
     _fronts: list[tuple[PathToPlace[ChoiceT], ...]] = field(init=False)
@@ -66,18 +61,19 @@ class LazySearch(Generic[ChoiceT]):
         self._fronts = [() for _ in self.arcs]
         self._choices = [[] for _ in self.arcs]
         for at, arc in enumerate(self.arcs):
-            if not self.needs_bound and self.run.stop is not None:
-                raise NoBoundError
+            ensure_time(self.run)
             for choice in arc.choices:
                 self._take(at, self._parts_of_few(choice) or [choice])
             self._look_at(at)
         self._find_ways()
 
     def refresh(self) -> None:
-        """Take note of what the ledger has learned elsewhere."""
-        for at in range(len(self.arcs)):
-            self._look_at(at)
-        self._find_ways()
+        """Take note of what the ledger has learned elsewhere, if there is time."""
+        with suppress(NoBoundError):
+            for at in range(len(self.arcs)):
+                ensure_time(self.run)
+                self._look_at(at)
+            self._find_ways()
 
     def advance(self, run: Run) -> None:
         """Divide what stands for several choices on the cheapest way; if nothing does, cost some of it.
@@ -103,8 +99,8 @@ class LazySearch(Generic[ChoiceT]):
             self._arcs_of.setdefault(choice, []).append(at)
 
     def _parts_of_few(self, choice: ChoiceT) -> Sequence[ChoiceT]:
-        """If they need not be divided further, and there is time to look at all of them."""
-        if self.run.stop is not None:
+        """If they need not be divided further, and time is not short."""
+        if self.run.deadline.is_set:
             return ()
         parts = self.ledger.costs.parts(choice)
         return () if parts and self.ledger.costs.parts(parts[0]) else parts
@@ -144,7 +140,7 @@ class LazySearch(Generic[ChoiceT]):
     def _find_ways(self) -> None:
         self.best = cheapest_way(self.arcs, self._known, self.last, self.begun)
         at_most = None if self.best is None else self.best.value
-        self.way = cheapest_way(self.arcs, self._fronts, self.last, self.begun, at_most)
+        self.way = cheapest_way(self.arcs, self._fronts, self.last, self.begun, at_most, self.run)
 
 
 def best_of(
@@ -168,4 +164,5 @@ def best_of(
             return FoundWay(Status.UNKNOWN if best is None else Status.FEASIBLE, best, proven, stopped)
         run.report(None if best is None else best.value, proven, phase)
         least = next(search for search in searches if search.way is not None and search.way.value == min(bounds))
-        least.advance(run)
+        with suppress(NoBoundError):  # the run has to stop, as is seen next
+            least.advance(run)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -15,13 +16,13 @@ from onchip.cost.stack.cost import StackCost
 from onchip.cost.stack.moved import moved_sums
 from onchip.facts.fusable import FusableNetwork
 from onchip.solve.run.limits import Run
-from onchip.solve.run.stage import without_bound
+from onchip.solve.run.stage import with_bound, without_bound
 from onchip.solve.stacks.cost_table import Ledger
 from onchip.solve.stacks.costs import StackCosts, criteria_of
 from onchip.solve.stacks.guided import Estimates, GuidedSearch
-from onchip.solve.stacks.objective import Criteria, FusionObjective, sum_of
+from onchip.solve.stacks.objective import Criteria, FusionObjective, sum_of, value_of
 from onchip.solve.stacks.options import OPTIMAL, Combination, FusionOptions
-from onchip.solve.stacks.search import FoundWay, LazySearch, NoBoundError, best_of
+from onchip.solve.stacks.search import FoundWay, LazySearch, best_of
 from onchip.solve.stacks.space import StackChoice, StackSpace
 from onchip.solve.stacks.spaces import (
     FewTilings,
@@ -35,10 +36,12 @@ from onchip.solve.stacks.spaces import (
 )
 from onchip.solve.stacks.stacks import LayerSpan
 from onchip.solve.stacks.tile_mappings import tile_mappings
-from onchip.solve.stacks.ways import PathToPlace
+from onchip.solve.stacks.ways import NoBoundError, PathToPlace
 
-SECONDS_OF_A_STACK: Final = 2e-5
-"""To list each that there may be, whatever it costs, which cannot be cut off."""
+FEW_HOMES: Final = 8
+"""Ways to place the maps alive at a cut, for a good answer early."""
+SHARE_OF_LISTING: Final = 0.25
+"""Of the time that is left, to look at all stacks and homes before more of them are tried."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,23 +61,27 @@ class FusionResult:
 def solve_fusion(
     network: FusableNetwork, accelerator: Accelerator, options: FusionOptions, costs: StackCosts, run: Run
 ) -> FusionResult:
-    """The strategy of least objective value in the space that the options span; raises UsageError for bad ones."""
+    """The strategy of least objective value in the space that the options span; raises UsageError for bad ones.
+
+    Where the run has to stop, the bound is at least the floor of all layers.
+    """
     spans = spans_of_option(network, accelerator, options.stacks)
     ensure_a_tile_fits(network, spans, options)
     begun = cost_of_moved(network, accelerator, costs.objective)
-    solver = Solver(Ledger[StackChoice](costs), begun, options.ahead, run, options.needs_bound)
+    least = least_value(costs)
+    solver = Solver(Ledger[StackChoice](costs), begun, options.ahead, with_bound(run, least))
     space = space_of(network, accelerator, spans, options)
     if options.combination is Combination.BEST:
         found = solver.best(space)
     else:
-        found = solver.best_shared(space, shared_spaces(space, options))
+        found = solver.best_shared(shared_spaces(space, options))
     choices = found.way.choices if found.way else ()
     stacks = tuple((choice, costs.found[choice]) for choice in choices)
     result = Result(
         found.status,
         strategy_of(network, choices, [cost for _, cost in stacks]) if found.way else None,
         found.way.value if found.way else None,
-        found.lower_bound,
+        found.lower_bound if found.status is Status.INFEASIBLE else max(found.lower_bound, least),
         run.seconds,
         OPTIMAL,
         found.stopped_by,
@@ -83,9 +90,14 @@ def solve_fusion(
         result,
         stacks,
         len(solver.ledger.known),
-        space_described(network, spans, options),
+        space_described(space, options),
         _values_beside(choices, solver.ledger),
     )
+
+
+def least_value(costs: StackCosts) -> int:
+    """Return what no strategy costs less than, in the unit of the objective: the floor of its layers and what moves."""
+    return value_of(sum_of([cost_of_moved(costs.network, costs.accelerator, costs.objective), costs.floor()]))
 
 
 def cost_of_moved(network: FusableNetwork, accelerator: Accelerator, objective: FusionObjective) -> Criteria:
@@ -102,70 +114,68 @@ class Solver:
     begun: Criteria
     ahead: int
     run: Run
-    needs_bound: bool = True
 
     def best(self, space: StackSpace) -> FoundWay[StackChoice]:
-        """Begins with few stacks in few tiles."""
+        """Begins with few stacks in few tiles; where there is no time to look at all, nothing is proven of them."""
         few = few_stacks(space)
         fewest = replace(few, tilings=FewTilings(space))
-        if not self.needs_bound:
-            return self._best_in_time((fewest, few, space))
-        start = self._no_worse(fewest, self._better(fewest, None))
-        search = self._search(space)
-        start = self._no_worse(few, self._better(space, self._better(few, start)))
+        if self.run.deadline.is_set:
+            return self._best_in_time(space, (fewest, few))
+        start: PathToPlace[StackChoice] | None = None
+        try:
+            near = replace(fewest, most_homes=FEW_HOMES)
+            start = self._better(near, None) if near.in_dram != fewest.in_dram else None
+            start = self._no_worse(fewest, self._better(fewest, start))
+            search = self._search(space, self.run)
+            start = self._no_worse(few, self._better(space, self._better(few, start)))
+            search.refresh()
+            return best_of([search], self.run, "strategies", start)
+        except NoBoundError:
+            return self._unproven(start, 0)
+
+    def _best_in_time(self, space: StackSpace, first: Sequence[StackSpace]) -> FoundWay[StackChoice]:
+        """Begins with the bound of all, if they can be listed in a share of the time; then strategies of few homes."""
+        start: PathToPlace[StackChoice] | None = None
+        search: LazySearch[StackChoice] | None = None
+        try:
+            with suppress(NoBoundError):
+                search = self._search(space, self.run.within(SHARE_OF_LISTING * self.run.seconds_left))
+            for some in (*first, space):
+                start = self._better(replace(some, most_homes=FEW_HOMES), start)
+            start = self._better(space, start)
+            for few in first:
+                start = self._no_worse(few, start)
+            search = search or self._search(space, self.run)
+        except NoBoundError:
+            if search is None:
+                return self._unproven(start, 0)
+        search.run = self.run
         search.refresh()
         return best_of([search], self.run, "strategies", start)
 
-    def _best_in_time(self, spaces: Sequence[StackSpace]) -> FoundWay[StackChoice]:
-        """The last space has all strategies; where there is no time to look at all, nothing is proven of them."""
-        start: PathToPlace[StackChoice] | None = None
-        try:
-            for space in spaces:
-                start = self._better(space, start)
-            for space in spaces[:-1]:
-                start = self._no_worse(space, start)
-            return best_of([self._search(spaces[-1])], self.run, "strategies", start)
-        except NoBoundError:
-            return self._unproven(start, 0, self.run.stop or Stop.TIME_LIMIT)
-
-    def best_shared(self, space: StackSpace, parts: Iterator[StackSpace]) -> FoundWay[StackChoice]:
-        """Of the parts of a space, in each of which all stacks share a tiling; stopped early, a bound of all of it."""
+    def best_shared(self, parts: Iterator[StackSpace]) -> FoundWay[StackChoice]:
+        """Of the parts of a space, in each of which all stacks share a tiling."""
         searches: list[LazySearch[StackChoice]] = []
         try:
-            for part in parts:
-                searches.append(self._search(part))
-                if (stopped := self.run.stop) and next(parts, None) is not None:
-                    found, all_of_it = best_of(searches, self.run, "strategies"), self._search(space).way
-                    return self._unproven(found.way, all_of_it.value if all_of_it else 0, stopped)
+            searches.extend(self._search(part, self.run) for part in parts)  # those before an error stay
         except NoBoundError:
-            found = best_of(searches, self.run, "strategies")
-            return self._unproven(found.way, 0, self.run.stop or Stop.TIME_LIMIT)
+            return self._unproven(best_of(searches, self.run, "strategies").way, 0)
         return best_of(searches, self.run, "strategies")
 
-    @staticmethod
-    def _unproven(way: PathToPlace[StackChoice] | None, lower_bound: int, stopped_by: Stop) -> FoundWay[StackChoice]:
-        return FoundWay(Status.UNKNOWN if way is None else Status.FEASIBLE, way, lower_bound, stopped_by)
+    def _unproven(self, way: PathToPlace[StackChoice] | None, lower_bound: int) -> FoundWay[StackChoice]:
+        status = Status.UNKNOWN if way is None else Status.FEASIBLE
+        return FoundWay(status, way, lower_bound, self.run.stop or Stop.TIME_LIMIT)
 
-    def _search(self, space: StackSpace) -> LazySearch[StackChoice]:
-        if not self._has_time_for(space):
-            raise NoBoundError
-        return LazySearch(*space.arcs(), self.begun, self.ledger, self.ahead, self.run, self.needs_bound)
-
-    def _has_time_for(self, space: StackSpace) -> bool:
-        """Whether all its stacks can be listed before the run has to stop; they always are where a bound is needed."""
-        if self.needs_bound:
-            return True
-        return self.run.stop is None and len(space.spans) * SECONDS_OF_A_STACK <= self.run.seconds_left
+    def _search(self, space: StackSpace, run: Run) -> LazySearch[StackChoice]:
+        return LazySearch(*space.arcs(run), self.begun, self.ledger, self.ahead, run)
 
     def _no_worse(self, space: StackSpace, best: PathToPlace[StackChoice] | None) -> PathToPlace[StackChoice] | None:
         """No worse than any of the space, proven if there is time; what is proven of it is not of a larger one."""
-        return best_of([self._search(space)], without_bound(self.run), "first strategies", best).way or best
+        return best_of([self._search(space, self.run)], without_bound(self.run), "first strategies", best).way or best
 
     def _better(self, space: StackSpace, best: PathToPlace[StackChoice] | None) -> PathToPlace[StackChoice] | None:
         """The best that estimates lead to, or that there is."""
-        if not self._has_time_for(space):
-            return best
-        arcs, last = replace(space, tilings=ThinnedTilings(space.tilings)).arcs()
+        arcs, last = replace(space, tilings=ThinnedTilings(space.tilings)).arcs(self.run)
         every = [replace(arc, choices=tuple(one for choice in arc.choices for one in choice.singly())) for arc in arcs]
         search = GuidedSearch(every, last, self.begun, Estimates(self.ledger, _kind), self.ahead, best)
         return search.improve(self.run, "first strategies")

@@ -6,7 +6,7 @@ enough.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import product
 from typing import Final, TypeAlias
@@ -15,9 +15,10 @@ from onchip.answer.stacks import Tiling
 from onchip.arch.accelerator import Accelerator
 from onchip.arch.memory import DRAM, MemoryLevel, Operand
 from onchip.facts.fusable import FeatureMap, FusableNetwork
+from onchip.solve.run.limits import Run
 from onchip.solve.stacks.stacks import LayerSpan
 from onchip.solve.stacks.tilings import TileBox
-from onchip.solve.stacks.ways import Arc
+from onchip.solve.stacks.ways import Arc, ensure_time
 
 Homes: TypeAlias = tuple[tuple[str, str], ...]
 """Feature maps and the memories on chip in which they lie; others lie in DRAM."""
@@ -69,6 +70,8 @@ class StackChoice:
 TilingsOf: TypeAlias = Callable[[LayerSpan], Sequence[Tiling | TileBox]]
 FEW_TILINGS: Final = 128
 """So many of a box are looked at one by one."""
+MOST_HOMES: Final = 256
+"""Ways to place the maps alive at a cut, at most: they multiply with each of them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +79,8 @@ class StackSpace:
     """Stacks out of `spans`, each in the tilings that are tried for it.
 
     With `may_stay` a map between stacks may lie in any memory that holds inputs and outputs, is one, and has room for
-    it beside the maps that lie there at the same time. An output of the network lies in DRAM, whoever reads it.
+    it beside the maps that lie there at the same time. An output of the network lies in DRAM, whoever reads it; and so
+    do maps that wait longest, where else there would be more than `most_homes` ways to place those alive at a cut.
     """
 
     network: FusableNetwork
@@ -84,15 +88,31 @@ class StackSpace:
     spans: Sequence[LayerSpan]
     tilings: TilingsOf
     may_stay: bool = True
+    most_homes: int = MOST_HOMES
+    in_dram: frozenset[str] = field(init=False, repr=False, compare=False)
+    """Maps that would have room on the chip, and lie in DRAM as too many others are alive."""
     _alive: dict[int, list[FeatureMap]] = field(default_factory=dict, init=False, repr=False, compare=False)
     _homes: dict[int, list[Homes]] = field(default_factory=dict, init=False, repr=False, compare=False)
+    _room_bits: Mapping[str, int] = field(init=False, repr=False, compare=False)
+    """Of the memories in which maps may lie, the lowest first."""
 
-    def arcs(self) -> tuple[list[Arc[StackChoice]], int]:
-        """From the beginning of the network (place 0) to its end, the place that is returned."""
+    def __post_init__(self) -> None:
+        homes = [level.memory for level in self.accelerator.levels if is_home(level, self.accelerator)]
+        object.__setattr__(self, "_room_bits", {memory.name: memory.capacity_bytes * 8 for memory in homes})
+        ways = {one.output.name: len(self._homes_with_room(one.output)) for one in self.network.layers}
+        object.__setattr__(self, "in_dram", waiting_longest(self.network, ways, self.most_homes))
+
+    def arcs(self, run: Run | None = None) -> tuple[list[Arc[StackChoice]], int]:
+        """From the beginning of the network (place 0) to its end, the place that is returned.
+
+        Raises NoBoundError where the run has to stop first.
+        """
         places = [(cut, homes) for cut in range(len(self.network.layers) + 1) for homes in self._homes_at(cut)]
         numbers = {place: number for number, place in enumerate(places)}
         arcs = []
         for span in self.spans:
+            if run is not None:
+                ensure_time(run)
             tilings = tuple(self.tilings(span))
             for homes in self._homes_at(span.start):
                 for home in self._homes_of_output(span):
@@ -136,21 +156,38 @@ class StackSpace:
         return tuple((name, where[name]) for name in alive if where.get(name, DRAM) != DRAM)
 
     def _memories_for(self, feature_map: FeatureMap) -> list[str]:
+        return [DRAM] if feature_map.name in self.in_dram else self._homes_with_room(feature_map)
+
+    def _homes_with_room(self, feature_map: FeatureMap) -> list[str]:
         if not self.may_stay or feature_map.name in self.network.outputs:
             return [DRAM]
-        fitting = [
-            level.memory.name
-            for level in self.accelerator.levels
-            if is_home(level, self.accelerator) and feature_map.size_bits <= level.memory.capacity_bytes * 8
-        ]
+        fitting = [name for name, room in self._room_bits.items() if feature_map.size_bits <= room]
         return [*fitting, DRAM]
 
     def _have_room(self, homes: Sequence[tuple[FeatureMap, str]]) -> bool:
-        capacities = {level.memory.name: level.memory.capacity_bytes * 8 for level in self.accelerator.levels}
-        return all(
-            sum(one.size_bits for one, where in homes if where == memory) <= capacities[memory]
-            for memory in {memory for _, memory in homes}
-        )
+        taken = dict.fromkeys(self._room_bits, 0)
+        for one, memory in homes:
+            taken[memory] += one.size_bits
+        return all(bits <= room for bits, room in zip(taken.values(), self._room_bits.values(), strict=True))
+
+
+def waiting_longest(network: FusableNetwork, ways: Mapping[str, int], most: int) -> frozenset[str]:
+    """Return maps without which those alive at any cut have at most so many `ways` together.
+
+    Of maps that wait equally long the later one is left out, and the others stay as long as there is room for them.
+    """
+    until = network.last_readers
+    waits = [(until.get(one.output.name, at) - at, at, one.output.name) for at, one in enumerate(network.layers)]
+    together = [1] * (len(network.layers) + 1)
+    left_out = []
+    for wait, at, name in sorted(waits):
+        cuts = range(at + 1, at + wait + 1)
+        if all(together[cut] * ways[name] <= most for cut in cuts):
+            for cut in cuts:
+                together[cut] *= ways[name]
+        else:
+            left_out.append(name)
+    return frozenset(name for name in left_out if ways[name] > 1)
 
 
 def _choice(span: LayerSpan, tiling: Tiling | TileBox, homes: Homes, output_home: str) -> StackChoice:

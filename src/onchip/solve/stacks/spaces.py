@@ -174,10 +174,9 @@ def ensure_a_tile_fits(network: FusableNetwork, spans: Sequence[LayerSpan], opti
     )
 
 
-def space_described(
-    network: FusableNetwork, spans: Sequence[LayerSpan], options: FusionOptions, count: int | None = None
-) -> str:
+def space_described(space: StackSpace, options: FusionOptions, count: int | None = None) -> str:
     """The strategies among which the answer is the best; `count` is of all spans, if not all are listed."""
+    network, spans = space.network, space.spans
     if not spans:
         return "the one strategy without stacks: every operator runs outside of them"
     stacks = f"{count or len(spans)} stack{'' if (count or len(spans)) == 1 else 's'}"
@@ -191,10 +190,11 @@ def space_described(
         tiles = f"tiles of the list {options.sizes} (of the largest map: columns {columns}; rows {rows})"
     shared = "" if options.combination is Combination.BEST else ", the same in all stacks, cut to each one's map"
     homes = "on the chip or in DRAM" if options.maps_stay else "in DRAM"
+    waiting = f", {len(space.in_dram)} that wait longest in DRAM" if space.in_dram else ""
     alone = "as one tile" if options.tile is None else "in these or as one tile"
     return (
         f"{cuts}; {tiles}{shared}, {', '.join(options.modes)}; a stack of one layer {alone}; maps between stacks "
-        f"{homes}; memory levels of a tile by the model's rule, and each layer of a tile as the mapper maps it"
+        f"{homes}{waiting}; memory levels of a tile by the model's rule, and each layer of a tile as the mapper maps it"
     )
 
 

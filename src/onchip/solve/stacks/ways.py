@@ -6,9 +6,20 @@ from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
+from onchip.solve.run.limits import Run
 from onchip.solve.stacks.objective import Criteria, value_of
 
 ChoiceT = TypeVar("ChoiceT", bound=Hashable)
+
+
+class NoBoundError(Exception):
+    """There was no time to look at everything, so that nothing is proven."""
+
+
+def ensure_time(run: Run) -> None:
+    """Raises NoBoundError where the run has to stop."""
+    if run.stop is not None:
+        raise NoBoundError
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,10 +80,11 @@ def cheapest_way(
     last: int,
     begun: Criteria,
     at_most: int | None = None,
+    run: Run | None = None,
 ) -> PathToPlace[ChoiceT] | None:
     """From place 0 to `last`, by the fronts of the arcs; None without a way, or without one of at most that value.
 
-    Arcs lead to higher places. Every way begins with the cost `begun`.
+    Arcs lead to higher places. Every way begins with the cost `begun`. Raises NoBoundError where the run has to stop.
     """
     leaving: list[list[int]] = [[] for _ in range(last + 1)]
     for at, arc in enumerate(arcs):
@@ -83,6 +95,8 @@ def cheapest_way(
     reached: list[list[PathToPlace[ChoiceT]]] = [[] for _ in range(last + 1)]
     reached[0].append(PathToPlace(begun))
     for place in range(last):
+        if run is not None and leaving[place]:
+            ensure_time(run)
         going_on = [way for way in pareto(reached[place]) if _may_lead(way, rest[place], at_most)]
         reached[place] = []
         for at in leaving[place]:

@@ -29,7 +29,7 @@ from onchip.solve.run.limits import Limits, Run
 from onchip.solve.stacks.cost_table import CostingStoppedError
 from onchip.solve.stacks.costs import StackCosts
 from onchip.solve.stacks.given_unrolling import GivenUnrolling
-from onchip.solve.stacks.mappers import EXACT, LOMA, LayerMapper, RuleMapper
+from onchip.solve.stacks.mappers import EXACT, LOMA, LayerMapper, MapperInTime, RuleMapper
 from onchip.solve.stacks.objective import Criteria, FusionObjective
 from onchip.solve.stacks.space import StackChoice
 
@@ -50,8 +50,8 @@ class Costing:
     accounting: AccountingName = AccountingName.INTERPRETER
 
     def costs(self, run: Run) -> StackCosts:
-        """Return what costs stacks in this process, each mapping searched once."""
-        mapper = Memoized(self._mapper(run))
+        """Return what costs stacks in this process, each mapping searched once, as long as the run need not stop."""
+        mapper = MapperInTime(Memoized(self._mapper(run)), run)
         conventions = conventions_of(self.accounting)
         return StackCosts(self.network, self.accelerator, self.objective, mapper, conventions, self._sharing)
 
@@ -83,7 +83,7 @@ def costs_of(costing: Costing, run: Run) -> Iterator[StackCosts]:
             costing.network,
             costing.accelerator,
             costing.objective,
-            memory,
+            MapperInTime(memory, run),
             costs.conventions,
             costs.sharing,
             memory=memory,

@@ -179,15 +179,14 @@ class TiledStackOnChip:
 
 def most_alive_bits(part: StackPart, caches: Mapping[str, int]) -> int:
     """The most bits at a time of what layers see and make, of maps that wait, and of the caches of maps made so far."""
-    readers = [layer.sources for layer in part.layers]
+    last_readers = {name: number for number, layer in enumerate(part.layers) for name in layer.sources}
     made = {one.map.name: one.bits for one in part.loaded}
     cached = sum(caches.get(name, 0) for name in made)
     most = sum(made.values()) + cached
     for number, layer in enumerate(part.layers):
-        still_read = frozenset[str]().union(*readers[number:])
-        never_read = frozenset(name for name in made if not any(name in one for one in readers))
+        seen = layer.sources
         waiting = sum(
-            bits for name, bits in made.items() if name not in layer.sources and name in still_read | never_read
+            bits for name, bits in made.items() if name not in seen and last_readers.get(name, number) >= number
         )
         most = max(most, waiting + layer.seen_bits + layer.made.bits + cached)
         made[layer.made.map.name] = layer.made.bits

@@ -58,6 +58,7 @@ class TileRunByMappings:
         self._on = on_chip
         self._stack, self._chip = on_chip.stack, on_chip.chip
         self._tile = tile
+        self._last_readers = {name: at for at, layer in enumerate(tile.part.layers) for name in layer.sources}
         self._lies: dict[str, str] = {}
         self._to_caches: list[MovedPart] = []
         self.copies: list[MovedTogether] = [self._load(one) for one in tile.part.loaded]
@@ -143,9 +144,10 @@ class TileRunByMappings:
         part, room = self._tile.part, self._chip.room_bits(memory)
         if self._on.as_defines:
             return room
-        later = {name for layer in part.layers[at + 1 :] for name in layer.sources} - part.layers[at].sources
+        sources = part.layers[at].sources
         made = (*part.loaded, *(layer.made for layer in part.layers[:at]))
-        return room - sum(one.bits for one in made if one.map.name in later and self._lies[one.map.name] == memory)
+        later = (one for one in made if self._last_readers.get(one.map.name, at) > at and one.map.name not in sources)
+        return room - sum(one.bits for one in later if self._lies[one.map.name] == memory)
 
     def _problem(self, part: LayerPart, place: str, output: str) -> LayerProblem | None:
         """None where a memory has no room for the operands that lie there whole."""

@@ -1,0 +1,99 @@
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from onchip.answer.stacks import OverlapMode, Tiling
+from onchip.arch.accelerator import Accelerator
+from onchip.cost.floors.layer_floors import MachineFloors
+from onchip.cost.floors.unit_shares import AnyUnrolling
+from onchip.cost.stack.mapper import Memoized
+from onchip.facts.fusable import FusableNetwork, Stack
+from onchip.formats.own.accelerator_yaml import accelerator_from_yaml
+from onchip.ir.window import Window
+from onchip.solve.mapping.registry import METHODS
+from onchip.solve.run.limits import Run
+from onchip.solve.stacks.costs import StackCosts
+from onchip.solve.stacks.layer_bounds import LayerBounds
+from onchip.solve.stacks.mappers import LayerMapper
+from onchip.solve.stacks.network_floor import NetworkFloor
+from onchip.solve.stacks.objective import FusionObjective
+from onchip.solve.stacks.space import StackChoice
+from onchip.solve.stacks.stacks import LayerSpan, legal_spans, stack_of
+from onchip.solve.stacks.tilings import TileSizes
+from support import fused_files
+from support.stacks import chain, random_stack, tilings_of
+
+SMALL = accelerator_from_yaml(fused_files.CHIP, "chip.yaml")
+FREE = accelerator_from_yaml(
+    fused_files.CHIP.replace("dimensions: {K: 2, OX: 2}", "free: 8").replace("serves: [OX], ", ""), "f.yaml"
+)
+WINDOWS = [
+    Window(kernel, stride, dilation, pad)
+    for kernel in (1, 2, 3)
+    for stride in (1, 2, 3)
+    for dilation in (1, 2)
+    for pad in (0, 1)
+    if (kernel - 1) * dilation >= pad and (kernel > 1 or dilation == 1)
+]
+
+
+def floor_of(network: FusableNetwork, machine: Accelerator) -> NetworkFloor:
+    return NetworkFloor(network, LayerBounds(MachineFloors(machine, AnyUnrolling(machine, every_memory_keeps=True))))
+
+
+def costs_on(network: FusableNetwork, machine: Accelerator, objective: FusionObjective) -> StackCosts:
+    mapper = LayerMapper(METHODS["loma"], objective.of_layers, Run())
+    return StackCosts(network, machine, objective, Memoized(mapper))
+
+
+def network_of(stack: Stack) -> FusableNetwork:
+    return FusableNetwork("net", stack.inputs, stack.layers)
+
+
+stacks = st.one_of(
+    st.integers(0, 10**6).map(random_stack),
+    st.lists(st.sampled_from(WINDOWS), min_size=1, max_size=2).map(lambda windows: chain(22, *windows)),
+)
+
+
+@settings(max_examples=60, deadline=None)
+@given(stacks, st.sampled_from([SMALL, FREE]), st.sampled_from(FusionObjective), st.data())
+def test_no_stack_costs_less_than_the_floor_of_its_layers(
+    stack: Stack, machine: Accelerator, objective: FusionObjective, data: st.DataObject
+) -> None:
+    """In whatever tiles; finest tiles skip pixels where a stride is longer than its kernel."""
+    network = network_of(stack)
+    floor, costs = floor_of(network, machine), costs_on(network, machine, objective)
+    span = data.draw(st.sampled_from(legal_spans(network)))
+    least = floor.of(span)
+    tilings = tilings_of(stack_of(network, span).output, TileSizes.HALVES)
+    for tiling in (tilings[0], data.draw(st.sampled_from(tilings))):
+        (cost,) = costs.costs([StackChoice(span, tiling)])
+        if cost is not None:
+            bound = objective.criteria(least.energy_pj * (1 - 1e-9), least.cycles, least.dram_bits)
+            assert all(map(int.__le__, bound, cost))
+
+
+@pytest.mark.parametrize("stride", [1, 2, 3])
+def test_what_no_tile_needs_is_not_in_it_and_all_else_is(stride: int) -> None:
+    """Finest tiles that fit beside each other reach the floor of DRAM traffic: every pixel once that anybody needs."""
+    stack = chain(9, Window(1, 1, 1, 0), Window(1, stride, 1, 0))
+    network, span = network_of(stack), LayerSpan(0, 2)
+    (cost,) = costs_on(network, SMALL, FusionObjective.DRAM).costs(
+        [StackChoice(span, Tiling(1, 1, OverlapMode.RECOMPUTE))]
+    )
+    assert cost == (floor_of(network, SMALL).of(span).dram_bits,)
+
+
+def test_an_input_is_counted_once_whoever_reads_it_and_outputs_always() -> None:
+    stack = chain(8, Window(1, 1, 1, 0), Window(1, 1, 1, 0))
+    first, second = stack.layers
+    both = replace(second, reads=(replace(second.reads[0], source=stack.inputs[0].name),))
+    network = FusableNetwork("net", stack.inputs, (first, both))
+    source, outputs = stack.inputs[0], first.output.size_bits + both.output.size_bits
+    weights = first.weight_bits + both.weight_bits
+    assert floor_of(network, SMALL).of(LayerSpan(0, 2)).dram_bits == source.size_bits + outputs + weights
