@@ -11,8 +11,8 @@ from oracles.fused_pixels import Layer, Network, Window
 
 KINDS = ("Conv", "Conv", "Conv", "Depthwise", "MaxPool", "Add", "Add", "Exp", "Scale", "Gemm")
 ODD_KINDS = (*KINDS, "Gate", "Gate", "Spread", "Spread", "Softmax", "Concat", "Concat")
-"""With a map of one pixel that gates all pixels, one of one channel that gates all channels (which runs alone, as it is
-not cut along the groups of its nest), what is outside of all stacks, and maps side by side, which some layers see."""
+"""With a map of one pixel that gates all pixels, one of one channel that gates all channels, what is outside of all
+stacks, and maps side by side, which some layers see."""
 SEES_JOINED_MAPS = ("Conv", "Depthwise", "MaxPool", "Exp", "Scale", "Gemm")
 
 
@@ -199,19 +199,15 @@ def oracle_network(facts: Facts) -> Network:
         if layer["kind"] == "Add":
             above, beside = layer.get("crop", [0, 0])
             reads.append((name_of(facts, layer["from"][1]), (Window(pad=-above), Window(pad=-beside))))
-        runs_alone = layer["kind"] == "Spread"
-        if runs_alone:
-            reads = [(reads[0][0], (Window(source[1], 0), Window(source[2], 0)))]
         if layer["kind"] in ("Gate", "Spread"):
-            other = shapes[layer["from"][1]]
-            reads.append((name_of(facts, layer["from"][1]), (Window(other[1], 0), Window(other[2], 0))))
+            window = Window(1, 0) if layer["kind"] == "Gate" else Window()
+            reads.append((name_of(facts, layer["from"][1]), (window, window)))
         depth = source[0] if layer["kind"] in ("Conv", "Gemm") else 1
         taps = kernel[0] * kernel[1]
         weighs = {"Conv": channels * depth * taps, "Gemm": channels * depth * taps, "Depthwise": channels * taps}
         is_constant = channels == 1 and size[0] * size[1] > 1
         weighs["Scale"] = 0 if is_constant else channels
-        layers.insert(
-            max(waits, default=-1) + 1 if runs_alone else len(layers),
+        layers.append(
             Layer(
                 layer_name(facts, at),
                 name_of(facts, at + 1),
@@ -221,7 +217,6 @@ def oracle_network(facts: Facts) -> Network:
                 channels * depth * taps,
                 weighs.get(layer["kind"], 0),
                 is_output(facts, at) or _is_read_outside(facts, at + 1),
-                runs_alone,
             ),
         )
     return Network(inputs, tuple(layers))

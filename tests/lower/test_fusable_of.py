@@ -364,8 +364,8 @@ def test_a_network_without_layers_is_refused() -> None:
 
 
 def test_operands_of_different_sizes_are_refused() -> None:
-    graph = graph_of(IMAGE, step("op", "Mul", "x y", IMAGE), second=(1, 4, 1, 1))
-    with pytest.raises(InputError, match="Mul 'op': it cannot be fused: it reads 4 x 1 x 1 and writes 4 x 6 x 6"):
+    graph = graph_of(IMAGE, step("op", "Mul", "x y", IMAGE), second=(1, 4, 1, 6))
+    with pytest.raises(InputError, match="Mul 'op': it cannot be fused: it reads 4 x 1 x 6 and writes 4 x 6 x 6"):
         fusable_of(graph)
 
 

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from onchip.errors import InputError
 from onchip.facts.back_calculation import AxisName, back_calculation
 from onchip.facts.fusable import FeatureMap, FusableLayer, Stack
+from onchip.facts.tile_layer import layer_of_tile
 from onchip.ir.graph import Graph
 from onchip.ir.operator import AttributeValue, Operator
 from onchip.ir.tensor import Role, Tensor
@@ -50,17 +51,17 @@ def spans(found: PartlyFusable) -> set[tuple[str, ...]]:
     return {tuple(one.name for one in layers[span.start : span.stop]) for span in legal_spans(found.network)}
 
 
-def test_a_map_of_one_channel_that_multiplies_all_channels_runs_alone() -> None:
-    graph = graph_of({"x": (1, 3, 4, 5), "y": (1, 1, 4, 5)}, step("m", "Mul", "y x", (1, 3, 4, 5)))
+def test_a_map_of_one_row_that_multiplies_all_rows_runs_alone() -> None:
+    graph = graph_of({"x": (1, 3, 4, 5), "y": (1, 3, 1, 5)}, step("m", "Mul", "y x", (1, 3, 4, 5)))
     found = partly_fusable_of(graph)
     layer = layer_named(found, "m")
     assert layer.runs_alone
     assert [(read.source, read.rows, read.columns) for read in layer.reads] == [
         ("x", Window(4, 0, 1, 0), Window(5, 0, 1, 0)),
-        ("y", Window(4, 0, 1, 0), Window(5, 0, 1, 0)),
+        ("y", Window(1, 0, 1, 0), Window(5, 0, 1, 0)),
     ]
     assert (layer.layer.macs, layer.weight_bits) == (60, 0)
-    assert [(one.operator, one.why) for one in found.alone] == [("m", "it reads 1 x 4 x 5 and writes 3 x 4 x 5")]
+    assert [(one.operator, one.why) for one in found.alone] == [("m", "it reads 3 x 1 x 5 and writes 3 x 4 x 5")]
     with pytest.raises(InputError, match="Mul 'm': it cannot be fused"):
         fusable_of(graph)
 
@@ -83,7 +84,7 @@ def test_what_reads_a_part_of_a_map_or_a_parameter_as_its_input_stays_outside() 
 def test_a_layer_that_runs_alone_is_in_no_stack_of_several() -> None:
     shape = (1, 3, 4, 4)
     graph = graph_of(
-        {"x": shape, "y": (1, 1, 4, 4)},
+        {"x": shape, "y": (1, 3, 1, 4)},
         step("a", "Exp", "x", shape),
         step("m", "Mul", "a y", shape),
         step("b", "Neg", "m", shape),
@@ -101,14 +102,14 @@ KINDS = ("Exp", "Softmax", "Mul")
 
 @given(st.lists(st.tuples(st.sampled_from(KINDS), st.integers(0, 4), st.integers(0, 4)), min_size=1, max_size=6))
 def test_layers_alone_run_as_soon_as_they_can_and_cut_no_stack(steps: list[tuple[str, int, int]]) -> None:
-    """What multiplies by a map of one channel runs alone; were it outside, the others would have the same stacks."""
+    """What multiplies by a map of one row runs alone; were it outside, the others would have the same stacks."""
     shape, maps, made, other = (1, 2, 3, 3), ["x"], list[Step](), list[Step]()
     for at, (kind, source, back) in enumerate(steps):
         read, name = maps[max(len(maps) - 1 - back, 0) if source else -1], f"t{at}"
         made.append(step(name, kind, f"{read} y" if kind == "Mul" else read, shape))
         other.append(step(name, "Softmax" if kind == "Mul" else kind, read, shape))
         maps.append(name)
-    inputs = {"x": shape, "y": (1, 1, 3, 3)}
+    inputs = {"x": shape, "y": (1, 2, 1, 3)}
     found, without = (partly_fusable_of(graph_of(inputs, *each)) for each in (made, other))
     alone = {one.operator for one in found.alone}
     assert alone == {f"t{at}" for at, (kind, _, _) in enumerate(steps) if kind == "Mul"}
@@ -138,6 +139,26 @@ def test_a_map_of_one_pixel_gates_all_pixels(sources: str) -> None:
             ([0, 2, 4], [2, 4, 6]),
             ([0, 0, 0], [1, 1, 1]),
         ]
+
+
+@pytest.mark.parametrize(
+    ("shape", "gate"), [((1, 3, 6, 4), (1, 1, 6, 4)), ((2, 3, 6, 4), (1, 3, 6, 4)), ((1, 24, 6, 4), (1, 1, 6, 4))]
+)
+def test_a_map_of_fewer_channels_spreads_over_the_others_at_the_same_pixels(shape: Shape, gate: Shape) -> None:
+    """Its elements are the groups of the nest, of which a tile has those of its pixels."""
+    graph = graph_of({"x": shape, "g": gate}, step("m", "Mul", "g x", shape))
+    found = partly_fusable_of(graph)
+    (layer,) = found.network.layers
+    point = Window(1, 1, 1, 0)
+    assert (found.alone, layer.runs_alone, layer.weight_is_a_map) == ((), False, True)
+    assert [(read.source, read.rows, read.columns) for read in layer.reads] == [
+        ("x", point, point),
+        ("g", point, point),
+    ]
+    assert (layer.layer.n, layer.layer.g) == (prod(shape) // prod(gate), prod(gate))
+    rows, columns = layer.output.rows, layer.output.columns
+    tile = layer_of_tile(layer.layer, (rows, columns), (2, 3), (0, 0, 0, 0))
+    assert (tile.n, tile.g) == (layer.layer.n, prod(gate) // (rows * columns) * 6)
 
 
 def test_a_vector_along_the_columns_is_no_gate() -> None:

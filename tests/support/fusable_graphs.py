@@ -129,7 +129,7 @@ def leaving(graph: Graph, names: Sequence[str]) -> Graph:
 
 def _drawn(draw: st.DrawFn, network: Network, source: str) -> str:
     shape = network.shape(source)
-    kind = draw(st.sampled_from(("Conv", "Conv", "Pool", "Relu", "Add", "Twice", "Skip", "Crop")))
+    kind = draw(st.sampled_from(("Conv", "Conv", "Pool", "Relu", "Add", "Twice", "Skip", "Crop", "Gate", "Spread")))
     if kind == "Conv":
         return _drawn_convolution(draw, network, source) or source
     if kind == "Pool":
@@ -144,6 +144,8 @@ def _drawn(draw: st.DrawFn, network: Network, source: str) -> str:
         return network.add("Add", [source, source], shape)
     if kind == "Add":
         return network.add("Add", [source], shape, [network.parameter(shape[1], 1, 1)])
+    if kind in ("Gate", "Spread"):
+        return _gated(draw, network, source, kind)
     if kind == "Crop":
         if min(shape[2:]) < 3:
             return source
@@ -152,6 +154,18 @@ def _drawn(draw: st.DrawFn, network: Network, source: str) -> str:
     beside = conv(network, source, shape[1], draw(st.sampled_from((1, 3))))
     other = conv(network, source, shape[1], 3) if draw(st.booleans()) else source
     return network.add("Add", [beside, other], shape, is_fused=draw(st.booleans()))
+
+
+def _gated(draw: st.DrawFn, network: Network, source: str, kind: str) -> str:
+    """Times a map of one pixel for each channel, as in squeeze-and-excite, or of one channel, made of it."""
+    batch, channels, rows, columns = network.shape(source)
+    if kind == "Gate":
+        gate = network.add("GlobalAveragePool", [source], (batch, channels, 1, 1))
+        gate = conv(network, gate, channels, 1) if draw(st.booleans()) else gate
+    else:
+        gate = conv(network, source, 1, draw(st.sampled_from((1, 3))))
+    names = [source, gate] if draw(st.booleans()) else [gate, source]
+    return network.add("Mul", names, (batch, channels, rows, columns))
 
 
 def _drawn_convolution(draw: st.DrawFn, network: Network, source: str) -> str | None:

@@ -191,15 +191,19 @@ class FusableReading:
         return self._finished(operator, layer, output, (Read(source.name, windows[0], windows[1]),))
 
     def _element_by_element(self, operator: Operator, layer: Layer, output: FeatureMap) -> FusableLayer:
-        """One or two maps at the pixels that are written; the second may have one pixel for all, as a gate has."""
+        """One or two maps at the pixels that are written.
+
+        The second may have one pixel for all, as a gate has, or fewer channels, which spread over the others.
+        """
         names = largest_first(self.graph, operator.inputs)
         is_gate = [at > 0 and self._is_one_a_channel(name, operator) for at, name in enumerate(names)]
         sights = [self.seen[name] for name in names]
         written = Sight.of(output)
-        for sight, gates in zip(sights, is_gate, strict=True):
-            if sight.size != written.size and not (gates and sight.shows_all):
+        spreads = [at > 0 and _spreads(sight, written, layer) for at, sight in enumerate(sights)]
+        for sight, gates, is_spread in zip(sights, is_gate, spreads, strict=True):
+            if sight.size != written.size and not is_spread and not (gates and sight.shows_all):
                 raise NoLayerError(f"it reads {sight} and writes {written}")
-        if layer.has_weight and layer.n > 1:  # a gate, or a parameter that is smaller than the map
+        if layer.has_weight and layer.n > 1 and not any(spreads):  # a gate, or a parameter that is smaller than the map
             if layer.g != output.channels:
                 raise NoLayerError(f"its parameter is neither one element nor {output.channels}, one a channel")
             layer = replace(layer, n=1, p=output.rows, q=output.columns)
@@ -218,7 +222,7 @@ class FusableReading:
         pixels = min(max(len(written) - 2, 0), 2)
         channels = len(written) - pixels
         is_spread = spread == (*written[:channels], *(1,) * pixels)
-        return is_spread and prod(written[channels:]) > 1 and not self.all_in_tiles
+        return is_spread and prod(written[channels:]) > 1
 
     def _transposed(self, operator: Operator) -> FusableLayer:
         """Along an axis, the outputs from s * q on see the inputs from q + ceil((pad - kernel + 1) / s) on."""
@@ -279,6 +283,12 @@ class FusableReading:
     def _bits(self, name: str) -> int:
         """Of an element of a tensor."""
         return self.precision.bits or self.graph.tensor[name].bits or PLAIN_BITS
+
+
+def _spreads(sight: Sight, written: Sight, layer: Layer) -> bool:
+    """Whether a whole map has the pixels that are written, and its channels, which are groups, spread over others."""
+    is_whole = sight.shows_all and sight.size[1:] == written.size[1:] and layer.has_weight
+    return is_whole and prod(sight.size) == layer.g < prod(written.size)
 
 
 def _all_of(pixels: int) -> Window:

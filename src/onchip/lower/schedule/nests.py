@@ -55,7 +55,9 @@ class NestsOfNetwork:
         pixels = rows[1] - rows[0], columns[1] - columns[0]
         key = operator.name, pixels, (down[0], across[0], down[1], across[1])
         if key not in self._tiles:
-            self._tiles[key] = (layer_of_tile(layer, (shape[2], shape[3]), *key[1:]),)
+            are_groups = layer.n == 1 or self._weight_has_pixels(operator)
+            sizes = shape[2], shape[3]
+            self._tiles[key] = (layer_of_tile(layer, sizes, *key[1:], pixels_are_groups=are_groups),)
         return self._tiles[key]
 
     def operands(self, operator: Operator) -> NestOperands | None:
@@ -64,6 +66,13 @@ class NestsOfNetwork:
             found = nest_operands(self.graph, operator) if self.whole(operator) else None
             self._operands[operator.name] = found
         return self._operands[operator.name]
+
+    def _weight_has_pixels(self, operator: Operator) -> bool:
+        """Whether the smaller of two operands has rows or columns, as one has that gates all channels alike."""
+        operands = self.operands(operator)
+        weight = operands.weight if operands else None
+        shape = self.graph.tensor[weight].shape or () if weight is not None else ()
+        return len(shape) >= len(_ONE_PIXEL) and max(shape[-2:]) > 1
 
     def _precise(self, operator: Operator, layer: Layer) -> Layer:
         """The layer with the bits that are asked for, or those of its operands."""

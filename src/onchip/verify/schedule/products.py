@@ -82,7 +82,17 @@ def element_by_element(kind: str, shapes: Sequence[Shape], region: Region) -> De
         return (Layer(n=batch, g=channels, p=prod(pixels[:-1]), q=columns, has_weight=False),), largest, None
     if prod(output) % smaller:
         raise NoNest("spread")
-    return (Layer(n=prod(extents) // smaller, g=smaller),), largest, others[0]
+    met = _met_by(shapes[others[0]], output, extents)
+    return (Layer(n=prod(extents) // met, g=met),), largest, others[0]
+
+
+def _met_by(smaller: Shape, output: Shape, extents: Shape) -> int:
+    """How many elements of the smaller operand a part of the output meets; all of a list, one for each channel."""
+    along = len(output) - len(smaller)
+    if len(smaller) == 1 or along < 0:
+        return prod(smaller)
+    sizes = zip(smaller, output[along:], extents[along:], strict=True)
+    return prod(each if size == whole else size for size, whole, each in sizes)
 
 
 def _met(kind: str, shapes: Sequence[Shape]) -> list[int]:

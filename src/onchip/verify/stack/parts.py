@@ -105,7 +105,7 @@ def _seen(one: MapInNetwork, rows: PixelsSeen, columns: PixelsSeen) -> SeenPart:
 
 
 def _nest(layer: NestInNetwork, down: Strip, across: Strip, sight: tuple[PixelsSeen, ...]) -> Layer:
-    """The layer's loops over the tile's pixels; element by element these are among the groups, or the batch."""
+    """The layer's loops over the tile's pixels; element by element these are among the groups."""
     nest, whole = layer.nest, layer.writes
     if layer.runs_alone:
         return nest
@@ -114,10 +114,7 @@ def _nest(layer: NestInNetwork, down: Strip, across: Strip, sight: tuple[PixelsS
         above, beside = sight
         padding = (above.before, beside.before, above.behind, beside.behind)
         return replace(nest, p=rows, q=columns, padding=padding)
-    every, some = whole.rows * whole.columns, rows * columns
-    if nest.n == 1:
-        return replace(nest, g=nest.g // every * some)
-    return replace(nest, n=nest.n // every * some)
+    return replace(nest, g=nest.g // (whole.rows * whole.columns) * rows * columns)
 
 
 def column_caches_bits(maps: Sequence[MapInNetwork], row: Strip, columns: TiledLength) -> Mapping[str, int]:
