@@ -61,10 +61,10 @@ def test_maps_in_dram_take_nothing_of_any_memory() -> None:
         assert [one.taken_bits for one in found] == [taken, taken]
 
 
-def test_elements_along_the_batch_or_the_groups_are_those_of_the_tile() -> None:
-    """Of 2 channels of 4 x 4 pixels a tile of 2 x 2 has 8 elements."""
+def test_groups_are_those_of_the_tile() -> None:
+    """Of 2 channels of 4 x 4 pixels a tile of 2 x 2 has 8 elements, and 4 of a map of one channel that spreads."""
     source, target = MapInNetwork("x", 2, 4, 4, 8), MapInNetwork("y", 2, 4, 4, 8)
-    for nest, in_tile in ((Layer(n=32), Layer(n=8)), (Layer(g=32), Layer(g=8))):
+    for nest, in_tile in ((Layer(n=2, g=16), Layer(n=2, g=4)), (Layer(g=32), Layer(g=8))):
         layer = NestInNetwork("a", replace(nest, has_weight=False), (ReadInNetwork("x", ONE, ONE),), target, 0)
         down, across = (
             tiled_length(Axis1D((layer,), (source,), is_rows), 2, is_cached=False).strips[0]

@@ -15,7 +15,7 @@ from onchip.ir.operator import Operator
 from onchip.ir.tensor import Role
 from onchip.ir.window import Window, integer, integers
 from onchip.lower.layers.contractions import ELEMENT_BY_ELEMENT
-from onchip.lower.layers.fusable_views import Sight, cropped, reshaped, shape_of, with_channels
+from onchip.lower.layers.fusable_views import Sight, cropped, reshaped, shape_of, spreads_over, with_channels
 from onchip.lower.layers.layers_of import PLAIN_BITS, LeftOut, Precision
 from onchip.lower.layers.operands import largest_first, nest_operands
 from onchip.lower.layers.sliding_windows import NoLayerError
@@ -199,7 +199,7 @@ class FusableReading:
         is_gate = [at > 0 and self._is_one_a_channel(name, operator) for at, name in enumerate(names)]
         sights = [self.seen[name] for name in names]
         written = Sight.of(output)
-        spreads = [at > 0 and _spreads(sight, written, layer) for at, sight in enumerate(sights)]
+        spreads = [at > 0 and spreads_over(sight, written, layer) for at, sight in enumerate(sights)]
         for sight, gates, is_spread in zip(sights, is_gate, spreads, strict=True):
             if sight.size != written.size and not is_spread and not (gates and sight.shows_all):
                 raise NoLayerError(f"it reads {sight} and writes {written}")
@@ -283,12 +283,6 @@ class FusableReading:
     def _bits(self, name: str) -> int:
         """Of an element of a tensor."""
         return self.precision.bits or self.graph.tensor[name].bits or PLAIN_BITS
-
-
-def _spreads(sight: Sight, written: Sight, layer: Layer) -> bool:
-    """Whether a whole map has the pixels that are written, and its channels, which are groups, spread over others."""
-    is_whole = sight.shows_all and sight.size[1:] == written.size[1:] and layer.has_weight
-    return is_whole and prod(sight.size) == layer.g < prod(written.size)
 
 
 def _all_of(pixels: int) -> Window:

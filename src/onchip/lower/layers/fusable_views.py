@@ -8,6 +8,7 @@ from typing import Final, Self
 
 from onchip.facts.fusable import FeatureMap, pixels_of
 from onchip.ir.graph import Graph
+from onchip.ir.layer import Layer
 from onchip.ir.operator import Operator
 from onchip.ir.window import Window, integers
 from onchip.lower.layers.sliding_windows import NoLayerError, Shape
@@ -79,6 +80,12 @@ def with_channels(operator: Operator, source: Sight, written: Shape) -> Sight:
     if more < 0 or integers(operator, "pads", (-1,) * 8) != pads:
         raise NoLayerError("it pads more than the channels, behind those that are there")
     return replace(source, size=(source.size[0] + more, source.size[1], source.size[2]))
+
+
+def spreads_over(sight: Sight, written: Sight, layer: Layer) -> bool:
+    """Whether a whole map has the pixels that are written, and its channels, which are groups, spread over others."""
+    is_whole = sight.shows_all and sight.size[1:] == written.size[1:] and layer.has_weight
+    return is_whole and prod(sight.size) == layer.g < prod(written.size)
 
 
 def shape_of(graph: Graph, name: str) -> Shape:
