@@ -14,9 +14,9 @@ from onchip.arch.compute import ComputeArray
 from onchip.arch.memory import Access, Direction, Dram, Memory, MemoryLevel, Operand, Port
 from onchip.cost.layer.accesses import Accesses, layer_accesses
 from onchip.cost.layer.accounting import INTERPRETER, ZIGZAG
-from onchip.cost.layer.batch import LayerCosts
+from onchip.cost.layer.chains import boundaries
 from onchip.cost.layer.cost import layer_cost
-from onchip.cost.layer.tiles import MACS, boundaries
+from onchip.cost.layer.tiles import MACS
 from onchip.errors import AcceleratorError
 from onchip.ir.layer import INPUT, OUTPUT, Layer
 from onchip.simulate.loop_nest import run_nest
@@ -159,19 +159,6 @@ def test_an_accelerator_that_says_too_little_is_refused_with_what_it_lacks() -> 
     writes_only = _with_buffer(replace(BUFFER, ports=(Port(Direction.WRITE, 8),)))
     with pytest.raises(AcceleratorError, match="memory 'buffer': no port can read; expected one that does"):
         layer_cost(LayerProblem(Layer(), writes_only), mapping)
-
-
-def test_loops_that_end_short_are_not_costed() -> None:
-    problem = LayerProblem(Layer(k=5), MACHINE)
-    short = LayerMapping((Loop("K", 2), Loop("K", 3)), ragged=("K",))
-    with pytest.raises(
-        MappingError, match="mapping: loop K ends short: 6 iterations for 5; expected loops that divide"
-    ):
-        layer_cost(problem, short)
-    with pytest.raises(MappingError, match="mapping 0: its loops are not the layer's"):
-        LayerCosts(problem).of([short])
-    dividing = LayerMapping((Loop("K", 5),), ragged=("K",))
-    assert layer_cost(problem, dividing).energy_pj == layer_cost(problem, replace(dividing, ragged=())).energy_pj
 
 
 def test_a_cost_has_its_mapping() -> None:

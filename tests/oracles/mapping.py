@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from itertools import pairwise, product
-from math import prod
 
 from onchip.answer.layer_mapping import LayerMapping, Loop, Move
 from onchip.answer.layer_problem import LayerProblem
@@ -32,14 +31,16 @@ class _Holder:
 
 @dataclass(frozen=True, slots=True)
 class _Transfer:
-    """What moves over one boundary at one port: `busy` cycles each time, `times` while the loops run."""
+    """What moves over one boundary at one port: `busy` cycles each time, while the loops run within `moved` windows.
+
+    `windows` are all in which it may move, those `moved` in among them: pairs of a first cycle and the one after the
+    last.
+    """
 
     port: tuple[str, int]
     busy: int
-    times: int
-    period: int
-    window: int
-    episodes: int
+    windows: tuple[tuple[int, int], ...]
+    moved: tuple[tuple[int, int], ...]
     is_first: bool
     is_last: bool
     crossing: tuple[str, int, bool]
@@ -48,13 +49,15 @@ class _Transfer:
 def energy_and_cycles(problem: LayerProblem, mapping: LayerMapping) -> tuple[float, int]:
     """Return the energy in pJ and the cycles of a legal mapping."""
     accesses = run_nest(problem, mapping).accesses
-    transfers = [one for operand in problem.layer.operands for one in _transfers(problem, mapping, operand, accesses)]
-    loops = prod(loop.size for loop in mapping.nest if loop.along is None)
+    cycles = _executed(problem, mapping)
+    transfers = [
+        one for operand in problem.layer.operands for one in _transfers(problem, mapping, operand, accesses, cycles)
+    ]
     ports = {one.port for one in transfers}
-    stall = max((_stall([one for one in transfers if one.port == port], loops) for port in ports), default=0)
+    stall = max((_stall([one for one in transfers if one.port == port]) for port in ports), default=0)
     firsts = _one_after_the_other([one for one in transfers if one.is_first])
     lasts = _one_after_the_other([one for one in transfers if one.is_last])
-    return _energy_pj(problem, mapping, accesses), loops + stall + firsts + lasts
+    return _energy_pj(problem, mapping, accesses), len(cycles) + stall + firsts + lasts
 
 
 # Energy
@@ -109,49 +112,96 @@ def _chain(problem: LayerProblem, mapping: LayerMapping, operand: str) -> list[_
 # Time
 
 
-def _transfers(problem: LayerProblem, mapping: LayerMapping, operand: str, accesses: Accesses) -> list[_Transfer]:
+def _transfers(
+    problem: LayerProblem, mapping: LayerMapping, operand: str, accesses: Accesses, cycles: list[dict[int, int]]
+) -> list[_Transfer]:
     found: list[_Transfer] = []
     for number, (lower, upper) in enumerate(pairwise(_chain(problem, mapping, operand))):
-        episodes, distinct, window = _episodes(mapping, operand, lower)
-        loops = prod(loop.size for loop in mapping.nest if loop.along is None)
+        windows, returning = _windows(cycles, mapping, operand, lower)
         downs, ups = (Move.READ_FOR_BELOW, Move.WRITE_FROM_ABOVE), (Move.WRITE_FROM_BELOW, Move.READ_FOR_ABOVE)
-        waits = 1 if lower.name else 0
-        kinds = [(ups, episodes - waits, False), (downs, episodes - distinct, True)]
-        for moves, times, returns in kinds if operand == "output" else [(downs, episodes - waits, False)]:
-            is_first, is_last = bool(waits) and operand != "output", bool(waits) and operand == "output" and not returns
+        kinds = [(ups, windows, False), (downs, returning, True)]
+        for moves, moved, returns in kinds if operand == "output" else [(downs, windows, False)]:
+            is_first = bool(lower.name) and operand != "output"
+            is_last = bool(lower.name) and operand == "output" and not returns
             for holder, move, measured in zip((upper, lower), moves, ups if returns else moves, strict=True):
                 ports = _ports(problem.accelerator, holder)
                 largest = max(accesses.get((holder.name, operand, measured), {0: 1}))
                 bits = largest * _bits_in(problem, mapping, operand, holder.name)
-                if ports and bits and (times or is_first or is_last):
+                if ports and bits and (moved or is_first or is_last):
                     port = _port(ports, move)
                     busy = -(-bits // ports[port].bits_per_cycle)
                     found.append(
                         _Transfer(
-                            (holder.name, port), busy, times, loops // episodes, window, episodes,
+                            (holder.name, port), busy, _marked(windows, len(cycles)), moved,
                             is_first, is_last, (operand, number, returns),
                         )
                     )  # fmt: skip
     return found
 
 
-def _episodes(mapping: LayerMapping, operand: str, lower: _Holder) -> tuple[int, int, int]:
-    """How often a tile comes, how many differ, and the cycles of its period in which the next may come."""
+def _executed(problem: LayerProblem, mapping: LayerMapping) -> list[dict[int, int]]:
+    """By place in the nest the digits of the temporal loops, cycle after cycle; past a bound nothing is executed."""
     temporal = [(at, loop) for at, loop in enumerate(mapping.nest) if loop.along is None]
-    above = [loop for at, loop in temporal if at >= lower.cut]
-    episodes, before, seen = 0, None, set()
-    for digits in product(*(range(loop.size) for loop in reversed(above))):
-        tile = tuple(digit for digit, loop in zip(digits, reversed(above), strict=True) if _changes(operand, loop))
-        episodes += tile != before or not lower.name
-        before = tile
+    bounds = mapping.layer(problem.layer).bounds
+    found = []
+    for digits in product(*(range(loop.size) for _, loop in reversed(temporal))):
+        digit = {at: one for (at, _), one in zip(reversed(temporal), digits, strict=True)}
+        if all(_index(mapping, digit, dimension) < bound for dimension, bound in bounds.items()):
+            found.append(digit)
+    return found
+
+
+def _index(mapping: LayerMapping, digit: dict[int, int], dimension: str) -> int:
+    """Of the first unit."""
+    index, weight = 0, 1
+    for at, loop in enumerate(mapping.nest):
+        if loop.dimension == dimension:
+            index += digit.get(at, 0) * weight
+            weight *= loop.size
+    return index
+
+
+Windows = tuple[tuple[int, int], ...]
+
+
+def _windows(
+    cycles: list[dict[int, int]], mapping: LayerMapping, operand: str, lower: _Holder
+) -> tuple[Windows, Windows]:
+    """The cycles in which each next tile may come, and those before a tile that was there already comes back.
+
+    The units take a tile in each cycle. Into a memory with room for two it may come as soon as the one before is there;
+    else once no loop moves on any more outside the innermost that the whole of that one needs.
+    """
+    above = [at for at in cycles[0] if at >= lower.cut and _changes(operand, mapping.nest[at])]
+    needed = sorted(at for at in cycles[0] if at < lower.cut)
+    while needed and (mapping.nest[needed[-1]].size == 1 or not _changes(operand, mapping.nest[needed[-1]])):
+        needed.pop()
+    begun, before, seen, windows, returning = 0, None, set(), [], []
+    for cycle, digit in enumerate(cycles):
+        tile = tuple(digit[at] for at in above)
+        if tile == before and lower.name:
+            continue
+        start = cycle
+        if lower.name and lower.level is not None and lower.level.double_buffered:
+            start = begun
+        elif lower.name:
+            while start > begun and all(
+                cycles[start - 1][at] == cycles[cycle - 1][at] for at in digit if at not in needed
+            ):
+                start -= 1
+        window = (start, cycle) if lower.name else (cycle, cycle + 1)
+        if cycle or not lower.name:
+            windows.append(window)
+            if tile in seen:
+                returning.append(window)
+        begun, before = cycle, tile
         seen.add(tile)
-    cycles = prod(loop.size for _, loop in temporal)
-    if not lower.name or (lower.level is not None and lower.level.double_buffered):
-        return episodes, len(seen), cycles // episodes
-    below = [loop for at, loop in temporal if at < lower.cut]
-    while below and (below[-1].size == 1 or not _changes(operand, below[-1])):
-        below.pop()
-    return episodes, len(seen), prod(loop.size for loop in below)
+    return tuple(windows), tuple(returning)
+
+
+def _marked(windows: Windows, cycles: int) -> Windows:
+    """The last tile has no window, but where one comes in every cycle."""
+    return (*windows, (cycles - 1, cycles)) if len(windows) == cycles - 1 else windows
 
 
 def _changes(operand: str, loop: Loop) -> bool:
@@ -171,16 +221,12 @@ def _port(ports: tuple[Port, ...], move: Move) -> int:
     return fitting[0] if move in (Move.READ_FOR_BELOW, Move.WRITE_FROM_BELOW) else fitting[-1]
 
 
-def _stall(transfers: list[_Transfer], loops: int) -> int:
+def _stall(transfers: list[_Transfer]) -> int:
     """At one port: every cycle in the window of a transfer that something follows is marked."""
-    moving = [one for one in transfers if one.times]
-    marked: set[int] = set()
-    for one in moving:
-        for episode in range(one.episodes - (one.period > 1)):
-            end = (episode + 1) * one.period
-            marked.update(range(end - one.window, end))
-    alone = sum(max(one.busy - one.window, 0) * one.times for one in moving)
-    together = sum(one.busy * one.times for one in moving) - len(marked)
+    moving = [one for one in transfers if one.moved]
+    marked = {cycle for one in moving for start, stop in one.windows for cycle in range(start, stop)}
+    alone = sum(max(one.busy - (stop - start), 0) for one in moving for start, stop in one.moved)
+    together = sum(one.busy * len(one.moved) for one in moving) - len(marked)
     return max(alone, together, 0)
 
 

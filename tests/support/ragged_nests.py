@@ -17,7 +17,8 @@ def random_ragged_mapping(random: Random, problem: LayerProblem) -> LayerMapping
     left, nest = dict(array.sizes), list[Loop]()
     for name, bound in problem.layer.bounds.items():
         inner = random.choice([size for size in (1, 1, 2, 3) if size <= bound])
-        for size in (inner, -(-bound // inner)):
+        middle = random.choice([size for size in (1, 1, 2, 3) if inner * (size - 1) < bound])
+        for size in (inner, middle, -(-bound // (inner * middle))):
             fitting = [along for along in left if size <= left[along] and name in loops_along(array, along)]
             along = random.choice(fitting) if fitting and random.random() < 0.4 else None
             if along is not None:

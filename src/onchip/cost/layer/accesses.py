@@ -11,8 +11,10 @@ from onchip.answer.layer_problem import LayerProblem
 from onchip.arch.accelerator import Accelerator
 from onchip.arch.memory import Access
 from onchip.cost.layer.accounting import INTERPRETER, Accounting
+from onchip.cost.layer.chains import boundaries
 from onchip.cost.layer.ports import bits_per_cycle
-from onchip.cost.layer.tiles import EPSILON, MACS, Boundary, Sizes, boundaries
+from onchip.cost.layer.ragged import RaggedBoundary
+from onchip.cost.layer.tiles import EPSILON, MACS, Boundary, Sizes
 from onchip.ir.layer import OUTPUT, RELEVANT, Layer
 
 
@@ -59,7 +61,12 @@ def layer_accesses(
     for operand in layer.operands:
         crossed = boundaries(layer, problem, mapping, operand, accounting)
         widths = [_bits_in_a_cycle(boundary, problem.accelerator) for boundary in crossed]
-        found.extend(_of_sums(crossed, widths) if operand == OUTPUT else _of_reads(crossed, widths))
+        if operand != OUTPUT:
+            found.extend(_of_reads(crossed, widths))
+        elif ragged := [one for one in crossed if isinstance(one, RaggedBoundary)]:
+            found.extend(_of_ragged_sums(ragged))
+        else:
+            found.extend(_of_sums(crossed, widths))
     return tuple(accesses for accesses in found if accesses.elements)
 
 
@@ -133,6 +140,20 @@ def _of_sums(crossed: tuple[Boundary, ...], widths: Sequence[_Widths]) -> Iterat
                 own_returned = _elements(boundary.lower_sizes()) if returned else 0
             yield Accesses(below, OUTPUT, Move.WRITE_FROM_ABOVE, ((own_size, own_returned // own_size),), own_bits)
             begun = _elements(boundary.lower_sizes()) - returned
+
+
+def _of_ragged_sums(crossed: Sequence[RaggedBoundary]) -> Iterator[Accesses]:
+    below: RaggedBoundary | None = None
+    for boundary in crossed:
+        bits = output_bits_in(boundary)
+        upper, lower = boundary.upper.memory, boundary.lower.memory
+        yield Accesses(upper, OUTPUT, Move.WRITE_FROM_BELOW, boundary.upper_sizes(), bits)
+        yield Accesses(upper, OUTPUT, Move.READ_FOR_BELOW, boundary.returned_sizes(joined=True), bits)
+        if below is not None:
+            own_bits = bits_below(boundary, below)
+            yield Accesses(lower, OUTPUT, Move.READ_FOR_ABOVE, boundary.lower_sizes(), own_bits)
+            yield Accesses(lower, OUTPUT, Move.WRITE_FROM_ABOVE, boundary.returned_sizes(joined=False), own_bits)
+        below = boundary
 
 
 def _elements(sizes: Sizes) -> int:

@@ -6,7 +6,7 @@ The uniform latency model of ZigZag (Mei et al., DATE 2022) in our words; docs/l
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import ceil, prod
 
@@ -16,12 +16,15 @@ from onchip.arch.accelerator import Accelerator
 from onchip.arch.memory import DRAM
 from onchip.cost.layer.accesses import bits_below, is_pending, output_bits_in
 from onchip.cost.layer.accounting import INTERPRETER, Accounting
+from onchip.cost.layer.chains import boundaries
 from onchip.cost.layer.limits import array_of
 from onchip.cost.layer.loading import PortTransfer, one_by_one, over_ports, overlapping, side_by_side, unhidden
 from onchip.cost.layer.ports import port_for
+from onchip.cost.layer.ragged import ends_short
+from onchip.cost.layer.ragged_time import Filling, PortMove, RaggedTime
 from onchip.cost.layer.room import with_room_for_two
 from onchip.cost.layer.stall import Visit, stall_at
-from onchip.cost.layer.tiles import MACS, Boundary, boundaries
+from onchip.cost.layer.tiles import MACS, Boundary
 from onchip.ir.layer import INPUT, OUTPUT, WEIGHT, Layer
 
 
@@ -60,10 +63,15 @@ def latency(problem: LayerProblem, mapping: LayerMapping, accounting: Accounting
     for visits in crossings:
         for visit in visits:
             ports[visit.memory, visit.port].append(visit)
-    cycles = mapping.temporal_iterations
+    time = RaggedTime(whole, mapping) if ends_short(whole, mapping) else None
+    cycles = mapping.temporal_iterations if time is None else time.cycles
     firsts = [[visit for visit in visits if visit.is_first] for visits in crossings]
     lasts = [[visit for visit in visits if visit.is_last] for visits in crossings]
-    stall = max((stall_at(visits, cycles, accounting) for visits in ports.values()), default=0)
+    if time is None:
+        stall = max((stall_at(visits, cycles, accounting) for visits in ports.values()), default=0)
+    else:
+        fillings = {(one.boundary.operand, one.number): one.boundary for one in crossed}
+        stall = max((time.stall(_moves(visits, fillings)) for visits in ports.values()), default=0)
     drain = sum(
         prod(loop.size for loop in mapping.nest if loop.along == dimension) - 1 for dimension in accounting.systolic
     )
@@ -78,6 +86,15 @@ def latency(problem: LayerProblem, mapping: LayerMapping, accounting: Accounting
         left = _left(crossings, nearest, cycles, stall, accounting)
         preload, offload = _loaded(left, problem, accounting)
     return Latency(ideal, cycles - ideal, stall, preload, offload, drain)
+
+
+def _moves(visits: Sequence[Visit], boundaries_of: Mapping[tuple[str, int], Boundary]) -> list[PortMove]:
+    moves = []
+    for visit in visits:
+        boundary = boundaries_of[visit.operand, visit.boundary]
+        filling = Filling.of(boundary) if boundary.lower.memory != MACS else None
+        moves.append(PortMove(filling, visit.busy, visit.times, visit.returns))
+    return moves
 
 
 def _left(

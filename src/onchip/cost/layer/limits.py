@@ -13,7 +13,8 @@ from onchip.arch.compute import ComputeArray
 from onchip.arch.memory import DRAM, MemoryLevel, Operand
 from onchip.cost.layer.accesses import bits_below, output_bits_in
 from onchip.cost.layer.accounting import INTERPRETER, Accounting
-from onchip.cost.layer.tiles import Boundary, boundaries
+from onchip.cost.layer.chains import boundaries
+from onchip.cost.layer.tiles import Boundary
 from onchip.errors import AcceleratorError
 from onchip.ir.layer import OUTPUT, Layer
 
@@ -21,7 +22,7 @@ from onchip.ir.layer import OUTPUT, Layer
 def check_mapping(problem: LayerProblem, mapping: LayerMapping, accounting: Accounting = INTERPRETER) -> None:
     """Raises MappingError for what does not fit, AcceleratorError for one that has no array or no way upwards."""
     check_memories(problem, mapping)
-    check_loops_divide(problem.layer, mapping)
+    _check_loops_divide(problem.layer, mapping, accounting)
     check_array(problem.accelerator, mapping)
     check_capacities(problem, mapping, accounting)
 
@@ -34,12 +35,13 @@ def array_of(accelerator: Accelerator) -> ComputeArray:
     return accelerator.array
 
 
-def check_loops_divide(layer: Layer, mapping: LayerMapping) -> None:
-    """Raises MappingError for loops that end short, which no cost model here counts."""
-    for name in mapping.ragged:
+def _check_loops_divide(layer: Layer, mapping: LayerMapping, accounting: Accounting) -> None:
+    """Raises MappingError for loops that end short by another accounting than the interpreter's."""
+    for name in mapping.ragged if accounting != INTERPRETER else ():
         if mapping.bounds[name] > layer.bounds[name]:
             detail = f"loop {name} ends short: {mapping.bounds[name]} iterations for {layer.bounds[name]}"
-            raise MappingError(detail, place="mapping", expected="loops that divide the bound; others are not costed")
+            expected = "loops that divide the bound, or the interpreter's accounting"
+            raise MappingError(detail, place="mapping", expected=expected)
 
 
 def check_memories(problem: LayerProblem, mapping: LayerMapping) -> None:

@@ -10,7 +10,8 @@ from onchip.answer.layer_mapping import LayerMapping
 from onchip.answer.layer_problem import LayerProblem
 from onchip.cost.layer.accesses import bits_below
 from onchip.cost.layer.accounting import Accounting
-from onchip.cost.layer.tiles import Boundary, boundaries
+from onchip.cost.layer.chains import boundaries
+from onchip.cost.layer.tiles import Boundary
 from onchip.ir.layer import INPUT, OUTPUT, RELEVANT, WEIGHT, Layer
 
 ORDER: Final = (OUTPUT, WEIGHT, INPUT)

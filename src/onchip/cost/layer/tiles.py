@@ -6,15 +6,14 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from itertools import pairwise, product
+from itertools import product
 from math import ceil, floor, gcd, prod
 from typing import Final, TypeAlias
 
 from onchip.answer.layer_mapping import LayerMapping, Loop
-from onchip.answer.layer_problem import LayerProblem
 from onchip.arch.memory import MemoryLevel
 from onchip.cost.layer.accounting import INTERPRETER, Accounting
-from onchip.cost.layer.parts import nearest, sizes_in_parts
+from onchip.cost.layer.parts import nearest
 from onchip.ir.layer import INPUT, OUTPUT, RELEVANT, Axis, Layer
 
 Sizes: TypeAlias = tuple[tuple[int, int], ...]  # pairs of a size in elements and how often it occurs
@@ -42,20 +41,6 @@ class Holder:
     def spans(self, at: int, loop: Loop) -> bool:
         """Whether its tile contains the loop, number `at` of the nest."""
         return at < self.cut if loop.along is None else not self.has_beside_it(loop)
-
-
-def chain_of(problem: LayerProblem, mapping: LayerMapping, operand: str) -> tuple[Holder, ...]:
-    """The MACs, the memories that keep tiles of the operand, its home."""
-    levels = {level.memory.name: level for level in problem.levels}
-    home = problem.home(operand)
-    return (
-        Holder(MACS, 0, ()),
-        *(
-            Holder(kept.memory, kept.loops, levels[kept.memory].serves, levels[kept.memory])
-            for kept in mapping.kept(operand)
-        ),
-        Holder(home, len(mapping.nest), None, levels.get(home)),
-    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -248,21 +233,6 @@ class Boundary:
 
     def _is_relevant(self, loop: Loop) -> bool:
         return loop.dimension in RELEVANT[self.operand]
-
-
-def boundaries(
-    layer: Layer, problem: LayerProblem, mapping: LayerMapping, operand: str, accounting: Accounting = INTERPRETER
-) -> tuple[Boundary, ...]:
-    """From the MACs up to the operand's home; `layer` is the one executed or, in parts, asked for."""
-    chain = chain_of(problem, mapping, operand)
-    cuts = (0, *(holder.cut for holder in chain))
-    sizes = None
-    if accounting.units_in_parts and layer.bounds != mapping.bounds:
-        sizes = sizes_in_parts(layer, mapping)
-    return tuple(
-        Boundary(layer, mapping, operand, lower, upper, inner_cut, accounting, sizes_in_parts=sizes)
-        for (lower, upper), inner_cut in zip(pairwise(chain), cuts, strict=False)
-    )
 
 
 def touched(stride: int, dilation: int, outputs: float, filters: float) -> float:

@@ -1,0 +1,269 @@
+"""Tiles of loops that end short: those at the end are smaller, and what lies past a bound is nowhere.
+
+The loops of a dimension are the digits of its index, so a tile begins at a place along each dimension, the sum of the
+digits above its cut. Dimensions end apart from each other: what moves is counted along each of them, and multiplied.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from itertools import product
+from math import prod
+from typing import TypeAlias
+
+from onchip.answer.layer_mapping import LayerMapping
+from onchip.cost.layer.tiles import MACS, Boundary, Digit, Holder, Sizes
+from onchip.ir.layer import INPUT, OUTPUT, RELEVANT, Axis, Layer
+
+Places: TypeAlias = Mapping[str, tuple[int, ...]]  # of each dimension, those at which tiles begin
+Digits: TypeAlias = tuple[Digit, ...]
+Interval: TypeAlias = tuple[int, int]  # the first position and the last
+
+
+def ends_short(layer: Layer, mapping: LayerMapping) -> bool:
+    """Whether loops of the nest run past a bound that is not padded."""
+    return any(mapping.bounds[name] > layer.bounds[name] for name in mapping.ragged)
+
+
+@dataclass(frozen=True, slots=True)
+class _Moves:
+    """Tiles that move once at every combination of the places of all dimensions; `sign` -1 takes them off again."""
+
+    sign: int
+    places: Places
+
+
+@dataclass(frozen=True, slots=True)
+class RaggedBoundary(Boundary):
+    """A boundary of a nest whose loops end short, number `number` of those of its operand's `chain` of holders."""
+
+    chain: tuple[Holder, ...] = ()
+    number: int = 0
+
+    @property
+    def episodes(self) -> int:
+        """How often the tiles of `lower` are filled in all."""
+        return sum(one.sign * prod(map(len, one.places.values())) for one in self._fills(self.lower))
+
+    @property
+    def distinct_tiles(self) -> int:
+        """How many different tiles one instance of `lower` holds in the course of time."""
+        above = self._above(self.lower)
+        return prod(len(self._places(name, above)) for name in RELEVANT[self.operand])
+
+    def lower_sizes(self) -> Sizes:
+        """Sizes of the tiles of `lower`, and how often one comes or goes, over all instances and all time."""
+        return _listed(self._sizes_of(self._fills(self.lower), frozenset(), self._beside(self.lower)))
+
+    def upper_sizes(self) -> Sizes:
+        """The same as `upper` sees it: what several instances below one want or give at once counts once."""
+        apart = self._beside(self.upper)
+        return _listed(self._sizes_of(self._fills(self.lower), self._beside(self.lower) - apart, apart))
+
+    def returned_sizes(self, *, joined: bool) -> Sizes:
+        """Of the sums that come back: all but those that begin in a holder to which none comes back.
+
+        Of instances that add to one sum the first has it back. What it adds to may itself be an instance beside the
+        first of its sum: there sums begin anew with each of its tiles.
+        """
+        unlike = self._unlike(self.number)
+        fills = self._fills(self.lower)
+        found = self._of_instances(fills, joined, zero=unlike)
+        zero = unlike
+        for number in range(self.number + 1, len(self.chain)):
+            begun = self._begun(self.chain[number])
+            also_zero = zero | self._unlike(number)
+            is_home = number == len(self.chain) - 1
+            if is_home or also_zero != zero:
+                found.subtract(self._of_instances(begun, joined, zero))
+            if not is_home and also_zero != zero:
+                found.update(self._of_instances(begun, joined, also_zero))
+            zero = also_zero
+        return _listed(found)
+
+    def _of_instances(self, moves: Sequence[_Moves], joined: bool, zero: frozenset[int]) -> Counter[int]:
+        below = self._beside(self.lower) - zero
+        apart = self._beside(self.upper) - zero if joined else below
+        return self._sizes_of(moves, below - apart, apart)
+
+    def _unlike(self, number: int) -> frozenset[int]:
+        """Loops beside a holder, not beside the one above, along which instances add to the same sums."""
+        if number == len(self.chain) - 1:
+            return frozenset()
+        apart = self._beside(self.chain[number]) - self._beside(self.chain[number + 1])
+        return frozenset(at for at in apart if not self._is_relevant(self.mapping.nest[at]))
+
+    def _beside(self, holder: Holder) -> frozenset[int]:
+        return frozenset(
+            at for at, loop in enumerate(self.mapping.nest) if loop.size > 1 and holder.has_beside_it(loop)
+        )
+
+    def _above(self, holder: Holder) -> list[int]:
+        """Temporal loops that run more than once above the cut, innermost first."""
+        nest = enumerate(self.mapping.nest)
+        return [at for at, loop in nest if at >= holder.cut and loop.along is None and loop.size > 1]
+
+    def _fills(self, holder: Holder) -> list[_Moves]:
+        """All turns of the loops above the cut, from the first that matters on, but those that leave the tile.
+
+        A loop that does not matter leaves it where none that does has moved on inside it: where these end at once.
+        """
+        above = self._above(holder)
+        keeps = holder.memory != MACS
+        while keeps and above and not self._is_relevant(self.mapping.nest[above[0]]):
+            above.pop(0)
+        found = [_Moves(1, {name: self._places(name, above) for name in self.layer.bounds})]
+        found.extend(
+            _Moves(-1, {name: self._left_alone(name, at, above) for name in self.layer.bounds})
+            for at in above
+            if keeps and not self._is_relevant(self.mapping.nest[at])
+        )
+        return [one for one in found if all(one.places.values())]
+
+    def _left_alone(self, name: str, at: int, above: Sequence[int]) -> tuple[int, ...]:
+        """Places along a dimension when a loop moves on and no loop that matters has moved inside it."""
+        nest, outer = self.mapping.nest, [one for one in above if one > at]
+        if nest[at].dimension == name:
+            return tuple(one for one in self._places(name, [at, *outer]) if self._digit(at, one))
+        places = self._places(name, outer)
+        inner = [one for one in above if one < at and nest[one].dimension == name]
+        if name not in RELEVANT[self.operand] or not inner:
+            return places
+        return tuple(one for one in places if one + self._weight(inner[0]) >= self.layer.bounds[name])
+
+    def _begun(self, holder: Holder) -> list[_Moves]:
+        """The first time that each tile of `lower` comes while one of a holder above it, or the whole output, stays."""
+        is_home = holder is self.chain[-1]
+        moves = [_Moves(1, dict.fromkeys(self.layer.bounds, (0,)))] if is_home else self._fills(holder)
+        inside = [at for at in self._above(self.lower) if at < holder.cut]
+        return [
+            _Moves(one.sign, {name: self._places_within(name, places, inside) for name, places in one.places.items()})
+            for one in moves
+        ]
+
+    def _places_within(self, name: str, places: tuple[int, ...], inside: Sequence[int]) -> tuple[int, ...]:
+        if name not in RELEVANT[OUTPUT]:
+            return places
+        steps = self._places(name, inside)
+        return tuple(one + step for one in places for step in steps if one + step < self.layer.bounds[name])
+
+    def _places(self, name: str, loops: Sequence[int]) -> tuple[int, ...]:
+        """Where these loops of a dimension lead, all others at their first iteration; past its bound is nowhere."""
+        digits = tuple((self.mapping.nest[at].size, self._weight(at)) for at in loops if self._is_of(name, at))
+        return _places(digits, self.layer.bounds[name])
+
+    def _is_of(self, name: str, at: int) -> bool:
+        return self.mapping.nest[at].dimension == name
+
+    def _weight(self, at: int) -> int:
+        """How far one iteration of a loop leads along its dimension."""
+        nest = self.mapping.nest
+        return prod(loop.size for loop in nest[:at] if loop.dimension == nest[at].dimension)
+
+    def _digit(self, at: int, place: int) -> int:
+        return place // self._weight(at) % self.mapping.nest[at].size
+
+    def _digits(self, name: str, loops: Callable[[int], bool]) -> Digits:
+        nest = enumerate(self.mapping.nest)
+        return tuple(
+            (loop.size, self._weight(at)) for at, loop in nest if loop.size > 1 and loop.dimension == name and loops(at)
+        )
+
+    def _sizes_of(self, moves: Sequence[_Moves], joined: frozenset[int], apart: frozenset[int]) -> Counter[int]:
+        """Of tiles at instances over the loops `apart`, those over `joined` loops together; others are the first."""
+        found: Counter[int] = Counter()
+        for one in moves:
+            sizes = Counter({1: one.sign})
+            for along in self._sizes_by_dimension(one.places, joined, apart):
+                grown: Counter[int] = Counter()
+                for (size, often), (other, times) in product(sizes.items(), along.items()):
+                    grown[size * other] += often * times
+                sizes = grown
+            found.update(sizes)
+        return found
+
+    def _sizes_by_dimension(
+        self, places: Places, joined: frozenset[int], apart: frozenset[int]
+    ) -> Iterator[Counter[int]]:
+        axes = self.layer.axes if self.operand == INPUT else ()
+        nest, bounds = self.mapping.nest, self.layer.bounds
+
+        def side(name: str) -> _Side:
+            within = self._digits(name, lambda at: self.lower.spans(at, nest[at]))
+            both = (self._digits(name, joined.__contains__), self._digits(name, apart.__contains__))
+            return _Side(bounds[name], places[name], within, *both)
+
+        for axis in axes:
+            yield _blocks(axis, side(axis.output_loop), side(axis.filter_loop))
+        for name in bounds:
+            if not any(name in (axis.output_loop, axis.filter_loop) for axis in axes):
+                yield _lengths(side(name), is_relevant=name in RELEVANT[self.operand])
+
+
+@dataclass(frozen=True, slots=True)
+class _Side:
+    """Tiles along one dimension: where they begin, and which loops they span, have joined to them, or apart."""
+
+    bound: int
+    places: tuple[int, ...]
+    within: Digits
+    joined: Digits
+    apart: Digits
+
+    def starts(self) -> Iterator[int]:
+        """Of each tile at each instance."""
+        return (place + beside for place in self.places for beside in _sums(self.apart))
+
+    def intervals(self) -> Counter[tuple[Interval, ...]]:
+        """From the first index to the last of what counts once together; how often there are the same."""
+        inner, found = sorted(_sums(self.within)), Counter[tuple[Interval, ...]]()
+        beside = list(_sums(self.joined))
+        for start in self.starts():
+            first = [start + one for one in beside if start + one < self.bound]
+            found[tuple((one, one + inner[bisect_left(inner, self.bound - one) - 1]) for one in first)] += 1
+        return found
+
+
+@lru_cache(maxsize=1 << 12)
+def _lengths(side: _Side, *, is_relevant: bool) -> Counter[int]:
+    """How many indices tiles have; of a dimension that does not matter, whether any."""
+    inner = sorted(_sums(side.within + side.joined))
+    found = Counter(bisect_left(inner, side.bound - start) for start in side.starts())
+    del found[0]
+    return found if is_relevant else Counter({1: found.total()})
+
+
+@lru_cache(maxsize=1 << 12)
+def _blocks(axis: Axis, outputs: _Side, filters: _Side) -> Counter[int]:
+    """How many stored positions of an axis tiles reach over."""
+    found: Counter[int] = Counter()
+    for (rows, often), (taps, times) in product(outputs.intervals().items(), filters.intervals().items()):
+        reached, covered = 0, 0
+        spans = (
+            (row[0] * axis.stride + tap[0] * axis.dilation, row[1] * axis.stride + tap[1] * axis.dilation)
+            for row, tap in product(rows, taps)
+        )
+        for first, last in sorted(spans):
+            start, stop = max(first - axis.padding, reached), min(last - axis.padding + 1, axis.size)
+            covered += max(stop - start, 0)
+            reached = max(reached, stop)
+        if covered:
+            found[covered] += often * times
+    return found
+
+
+@lru_cache(maxsize=1 << 12)
+def _places(digits: Digits, bound: int) -> tuple[int, ...]:
+    return tuple(place for place in _sums(digits) if place < bound)
+
+
+def _sums(digits: Digits) -> Iterator[int]:
+    return (sum(steps) for steps in product(*(range(0, size * step, step) for size, step in digits)))
+
+
+def _listed(sizes: Counter[int]) -> Sizes:
+    return tuple(sorted((size, count) for size, count in sizes.items() if size and count))
