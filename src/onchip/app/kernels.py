@@ -8,7 +8,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
 from onchip.answer.document import Reading
-from onchip.app.networks import MODEL_SUFFIXES, network_to_plan
+from onchip.app.networks import MODEL_SUFFIXES, network_to_plan, read_network
+from onchip.app.workspace_kernels import KernelsWithWorkspaces
 from onchip.errors import UsageError
 from onchip.ir.graph import Graph
 from onchip.ir.tensor import Role, Tensor
@@ -75,7 +76,7 @@ def _model_kernels(network: str, reading: Reading, graph: Graph, whole: Graph, v
             place="reading.bits",
             expected="the model's own: plan without --bits to run it",
         )
-    return _runtime_kernels(network, reading, graph, whole, values)
+    return KernelsWithWorkspaces(graph, _runtime_kernels(network, reading, graph, whole, values))
 
 
 def _runtime_kernels(network: str, reading: Reading, graph: Graph, whole: Graph, values: RunValues) -> NetworkKernels:
@@ -105,7 +106,7 @@ def kernels_of_schedule(
     A model's own nodes run where elements have the bits that they have in the model, else integers of as many bits.
     Raises UsageError for random weights where there are none to replace.
     """
-    if network.endswith(MODEL_SUFFIXES) and whole == network_to_plan(network, replace(reading, bits=None)):
+    if network.endswith(MODEL_SUFFIXES) and whole == read_network(network, replace(reading, bits=None)):
         return _runtime_kernels(network, reading, graph, whole, values)
     if values.random_weights is not None:
         what = f"it runs at {reading.bits} bits an element, without the model's weights"

@@ -12,8 +12,8 @@ from typing import Final
 import onnx
 from onnx import numpy_helper
 
+from onchip.formats.onnx.model_types import ModelTypes
 from onchip.formats.onnx.nodes import kind_of
-from onchip.formats.onnx.shapes import ModelTypes
 from onchip.ir.operator import OF_ONE_AXIS, AttributeValue
 
 _REDUCTIONS: Final = (

@@ -9,8 +9,8 @@ import onnx
 
 from onchip.errors import GraphError
 from onchip.formats.onnx.constant_operands import constant_attributes
+from onchip.formats.onnx.model_types import ModelTypes
 from onchip.formats.onnx.nodes import attributes_of, kind_of, node_names
-from onchip.formats.onnx.shapes import ModelTypes
 from onchip.formats.onnx.types import BITS, type_name
 from onchip.formats.onnx.views import Storage
 from onchip.ir.graph import Graph
@@ -74,7 +74,18 @@ class _Builder:
         attributes = self._attributes(node) | self._views_read(node)
         if bounded := [output for output in outputs if output in self.types.bounded]:
             attributes[UPPER_BOUND] = list(bounded)
-        self.operators.append(Operator(name, kind_of(node), tuple(inputs), outputs, tuple(parameters), attributes))
+        loop = self.types.kept_as(node)
+        self.operators.append(
+            Operator(
+                name,
+                kind_of(node),
+                tuple(inputs),
+                outputs,
+                tuple(parameters),
+                attributes,
+                workspace_bytes=0 if loop is None else loop.workspace_bytes,
+            )
+        )
 
     def _views_read(self, node: onnx.NodeProto) -> dict[str, AttributeValue]:
         """The shapes of all inputs as the node sees them, where one is a view of another shape; so of parameters."""

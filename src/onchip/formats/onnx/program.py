@@ -115,7 +115,7 @@ class Network:
         model = onnx.ModelProto(ir_version=self._ir_version, opset_import=self._opsets)
         model.graph.name = "part"
         ranks = {id(node): index for index, node in enumerate(self.nodes)}
-        model.graph.node.extend(sorted(nodes, key=lambda node: ranks[id(node)]))
+        model.graph.node.extend(self._as_in_file(node) for node in sorted(nodes, key=lambda node: ranks[id(node)]))
         model.graph.initializer.extend(embedded)
         inside = {tensor.name for tensor in embedded}
         for name in operands:
@@ -124,6 +124,16 @@ class Network:
         for name in wanted:
             model.graph.output.add(name=name)
         return model
+
+    def _as_in_file(self, node: onnx.NodeProto) -> onnx.NodeProto:
+        """The node without the inputs that its graph reads around it: a runtime finds these by itself."""
+        loop = self.types.kept_as(node)
+        if loop is None or not loop.captured:
+            return node
+        stated = onnx.NodeProto()
+        stated.CopyFrom(node)
+        del stated.input[-loop.captured :]
+        return stated
 
     def _type_as_run(self, name: str) -> onnx.TypeProto:
         """The type of a tensor, without sizes where they are the largest that it can have."""

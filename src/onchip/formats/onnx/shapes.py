@@ -7,7 +7,6 @@ them, and an error that names its node.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 import onnx
 from onnx import numpy_helper
@@ -20,6 +19,7 @@ from onchip.formats.onnx.bounds import has_exact_output, largest_types, passes_b
 from onchip.formats.onnx.constants import Constants
 from onchip.formats.onnx.declarations import Declarations
 from onchip.formats.onnx.dimensions import network_inputs
+from onchip.formats.onnx.model_types import KeptNode, ModelTypes
 from onchip.formats.onnx.nodes import DEFAULT_DOMAINS, kind_of
 from onchip.formats.onnx.runtime_kinds import infer_by_stand_in
 from onchip.formats.onnx.scopes import names_read
@@ -27,29 +27,6 @@ from onchip.formats.onnx.types import static_shape
 
 _LIKE_FIRST_INPUT = {"GroupNormalization", "MeanVarianceNormalization"}
 """Operators for which ONNX has no shape inference in some versions."""
-
-
-@dataclass(frozen=True, slots=True)
-class ModelTypes:
-    """What inference found: constants, each node's outputs that are tensors, and their types.
-
-    An optional output that nobody reads is not a tensor. For a tensor in `unknown` nothing could be
-    found, and the error says why; it is raised only if somebody needs the tensor. The shape of a tensor in `bounded`
-    follows from values: it is the largest that it can have.
-    """
-
-    static: Mapping[str, onnx.TypeProto]
-    unknown: Mapping[str, GraphError]
-    constants: Constants
-    outputs: tuple[tuple[str, ...], ...]
-    bounded: frozenset[str] = frozenset()
-
-    def shape_and_element_type(self, name: str) -> tuple[tuple[int, ...], int]:
-        """Raises GraphError, naming the node that writes it, for a tensor of unknown size."""
-        if name in self.unknown:
-            raise self.unknown[name]
-        kind = self.static[name]
-        return static_shape(kind) or (), kind.tensor_type.elem_type
 
 
 _DEFAULTS = {"STFT": {"onesided": 1}}
@@ -66,7 +43,8 @@ class TypeInference:
         self.types: dict[str, onnx.TypeProto] = {value.name: value.type for value in network_inputs(graph)}
         self.unknown: dict[str, GraphError] = {}
         self.bounded: set[str] = set()
-        self._remarks_of_bounds: list[str] = []
+        self.kept: dict[str, KeptNode] = {}
+        self.remarks_of_bounds: list[str] = []
         self.constants = Constants(model, self.types)
         self._declarations = Declarations(graph, dropped)
         self._read = names_read(graph)
@@ -89,11 +67,11 @@ class TypeInference:
 
     def model_types(self, outputs: tuple[tuple[str, ...], ...]) -> ModelTypes:
         """What was found; `outputs` are those of each node visited."""
-        return ModelTypes(self.types, self.unknown, self.constants, outputs, frozenset(self.bounded))
+        return ModelTypes(self.types, self.unknown, self.constants, outputs, frozenset(self.bounded), self.kept)
 
     def remarks(self) -> tuple[str, ...]:
         """What a user should know: declared shapes that contradict what was found, and shapes that are bounds."""
-        return (*self._declarations.remarks(), *self._remarks_of_bounds)
+        return (*self._declarations.remarks(), *self.remarks_of_bounds)
 
     def add_initializer(self, tensor: onnx.TensorProto) -> None:
         """A constant that the file states; raises GraphError for one of a negative size."""
@@ -117,6 +95,17 @@ class TypeInference:
     def shape_and_element_type(self, name: str) -> tuple[tuple[int, ...], int]:
         """Return those of a tensor whose size is known."""
         return static_shape(self.types[name]) or (), self.types[name].tensor_type.elem_type
+
+    def is_read(self, name: str) -> bool:
+        """Whether somebody reads a tensor, or it is an output of the network."""
+        return name in self._read
+
+    def take(self, types: Mapping[str, onnx.TypeProto], loop: KeptNode) -> tuple[str, ...]:
+        """Note a loop that writes tensors of these types; their names."""
+        self.types.update(types)
+        self.bounded.update(loop.bounded)
+        self.kept[next(iter(types))] = loop
+        return tuple(types)
 
     def visit(self, node: onnx.NodeProto, name: str) -> tuple[str, ...]:
         """Find the types of the node's outputs that are tensors; raises GraphError for unknown operands."""
@@ -168,7 +157,7 @@ class TypeInference:
             self.bounded.update(kinds)
             shapes = ", ".join(f"{output!r} {list(static_shape(kind) or ())}" for output, kind in kinds.items())
             what = f"node {name!r}: the shape of its output follows from values: {shapes} is the largest that it can be"
-            self._remarks_of_bounds.append(what)
+            self.remarks_of_bounds.append(what)
 
     def _schema(self, node: onnx.NodeProto) -> OpSchema | None:
         domain = "" if node.domain in DEFAULT_DOMAINS else node.domain

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import Final, TypeAlias
 
 import onnx
 
 from onchip.errors import GraphError
 from onchip.formats.onnx.constants import tensor_of
+from onchip.formats.onnx.model_types import KeptNode, ModelTypes
 from onchip.formats.onnx.nodes import DEFAULT_DOMAINS, kind_of, node_names
 from onchip.formats.onnx.scopes import ScopedNode, UniqueNames, subgraphs
-from onchip.formats.onnx.shapes import ModelTypes, TypeInference
+from onchip.formats.onnx.shapes import TypeInference
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,14 +26,42 @@ class UnfoldedModel:
     remarks: tuple[str, ...]
 
 
+_NODES_OF_A_BODY: Final = 20
+"""What a model of its own takes, in nodes visited."""
+
+
+class NotUnrolledError(GraphError):
+    """A loop that runs too often to be unrolled, or nobody knows how often: it may stay one operator."""
+
+
+@dataclass(slots=True)
+class LoopWork:
+    """How many nodes of loops may still be visited, those included that are visited in vain."""
+
+    left: int
+
+    def spend(self, nodes: int, loop: str | None) -> None:
+        """Count so many; raises GraphError where there are too many."""
+        self.left -= nodes
+        if self.left < 0:
+            place = None if loop is None else f"node {loop!r}"
+            raise GraphError("its loops take too long to look into", place=place, expected="fewer or shorter loops")
+
+
 class Unfolding:
     """Visits nodes one after the other; by kind, `runners` visit those that control flow runs in their place.
 
     Shapes that the file declares of tensors in `dropped` count for nothing; loops may become so many nodes together.
+    Of the body of a loop that stays, `work` is what is left of the network's.
     """
 
     def __init__(
-        self, model: onnx.ModelProto, dropped: frozenset[str], runners: Mapping[str, Runner], greatest_unrolled: int
+        self,
+        model: onnx.ModelProto,
+        dropped: frozenset[str],
+        runners: Mapping[str, Runner],
+        greatest_unrolled: int,
+        work: LoopWork | None = None,
     ) -> None:
         self.model = model
         self._runners = runners
@@ -44,6 +74,8 @@ class Unfolding:
         self._initializers: list[onnx.TensorProto] = []
         self._unrolled = 0
         self._greatest_unrolled = greatest_unrolled
+        self._is_body = work is not None
+        self._work = work or LoopWork(2 * greatest_unrolled)
 
     def run(self) -> UnfoldedModel:
         """Visit all nodes of the model; raises GraphError."""
@@ -80,11 +112,41 @@ class Unfolding:
 
     def count_unrolled(self) -> None:
         """Count a node of a loop, or an iteration, which may be empty; raises GraphError where there are too many."""
+        if self.loop is not None or self._is_body:
+            self._work.spend(1, self.loop)
         if self.loop is not None:
             self._unrolled += 1
-            if self._unrolled > self._greatest_unrolled:
-                what = f"unrolled, it takes the network's loops beyond {self._greatest_unrolled} nodes"
-                raise GraphError(what, place=f"node {self.loop!r}", expected="fewer or shorter iterations")
+            self.ensure_may_unroll(0, self.loop)
+
+    def ensure_may_unroll(self, nodes: int, loop: str) -> None:
+        """Raise NotUnrolledError where so many more nodes are too many."""
+        if self._unrolled + nodes > self._greatest_unrolled:
+            what = f"unrolled, it takes the network's loops beyond {self._greatest_unrolled} nodes"
+            raise NotUnrolledError(what, place=f"node {loop!r}", expected="fewer or shorter iterations")
+
+    def add_kept(self, node: onnx.NodeProto, types: Mapping[str, onnx.TypeProto], loop: KeptNode) -> None:
+        """Take a loop over as one node, whose outputs have these types; what it captures are its last inputs."""
+        self.count_unrolled()
+        self._outputs.append(self.inference.take(types, loop))
+        self._nodes.append(node)
+
+    @contextmanager
+    def undone_if_not_unrolled(self) -> Iterator[None]:
+        """Forget all nodes that were added within where it ends in NotUnrolledError."""
+        counts = len(self._nodes), len(self._outputs), len(self._initializers), len(self.remarks), self._unrolled
+        bounds = self.inference.remarks_of_bounds.copy()
+        try:
+            yield
+        except NotUnrolledError:
+            nodes, outputs, initializers, remarks, self._unrolled = counts
+            del self._nodes[nodes:], self._outputs[outputs:], self._initializers[initializers:], self.remarks[remarks:]
+            self.inference.remarks_of_bounds[:] = bounds
+            raise
+
+    def of_body(self, model: onnx.ModelProto) -> UnfoldedModel:
+        """Unfold a body as a model of its own; raises GraphError."""
+        self._work.spend(_NODES_OF_A_BODY, self.loop)
+        return Unfolding(model, frozenset(), self._runners, self._greatest_unrolled, self._work).run()
 
     def ensure_known(self, scoped: ScopedNode, name: str) -> None:
         """Raise GraphError where an input of a node within a graph is written by nobody, or later."""
@@ -115,7 +177,7 @@ class Unfolding:
         is_first = not stated
         names = {**outer, **given, **stated}
         if is_first:
-            self._state(graph.initializer, graph.sparse_initializer, names, stated, prefix)
+            self.state(graph, names, stated, prefix)
         written = {*given}
         for node in graph.node:
             if not any(node.output):
@@ -139,18 +201,12 @@ class Unfolding:
             self.inference.ensure_known(names.get(value.name, value.name), prefix)
         return tuple(names.get(value.name, value.name) for value in graph.output)
 
-    def _state(
-        self,
-        tensors: Iterable[onnx.TensorProto],
-        sparse: Iterable[onnx.SparseTensorProto],
-        names: dict[str, str],
-        stated: dict[str, str],
-        prefix: str,
-    ) -> None:
-        for tensor in tensors:
+    def state(self, graph: onnx.GraphProto, names: dict[str, str], stated: dict[str, str], prefix: str) -> None:
+        """Add the constants of a graph within a node, and note in both what they are called; raises GraphError."""
+        for tensor in graph.initializer:
             names[tensor.name] = stated[tensor.name] = self.names.tensor(tensor.name, prefix)
             self.constant(names[tensor.name], tensor)
-        for each in sparse:
+        for each in graph.sparse_initializer:
             what = f"sparse tensor {each.values.name!r} in a graph within it"
             raise GraphError(what, place=f"node {prefix!r}", expected="plain tensors there")
 

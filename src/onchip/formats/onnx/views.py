@@ -7,8 +7,8 @@ from collections.abc import Iterator
 import onnx
 from onnx import numpy_helper
 
+from onchip.formats.onnx.model_types import ModelTypes
 from onchip.formats.onnx.nodes import kind_of, node_names
-from onchip.formats.onnx.shapes import ModelTypes
 
 _VIEWS = {"Reshape", "Flatten", "Squeeze", "Unsqueeze", "Identity", "Dropout"}
 
