@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 import tflite
 
-Options = tuple[str, Mapping[str, int | float | bool]]
+Options = tuple[str, Mapping[str, int | float | bool | str]]
 NO_OPTIONS: Options = ("", {})
 
 
@@ -169,7 +169,8 @@ def _place(operand: str | int, index: Mapping[str, int]) -> int:
     return operand if isinstance(operand, int) else index[operand]
 
 
-def _options(builder: flatbuffers.Builder, name: str, values: Mapping[str, int | float | bool]) -> int:
+def _options(builder: flatbuffers.Builder, name: str, values: Mapping[str, int | float | bool | str]) -> int:
+    values = {key: builder.CreateString(each) if isinstance(each, str) else each for key, each in values.items()}
     getattr(tflite, f"{name}Start")(builder)
     for field_name, value in values.items():
         getattr(tflite, f"{name}Add{field_name}")(builder, value)

@@ -26,8 +26,8 @@ from onchip.formats.onnx.flow_attributes import (
 from onchip.formats.onnx.kept_loops import keep_loop, keep_scan
 from onchip.formats.onnx.scopes import ScopedNode
 from onchip.formats.onnx.unfolding import NotUnrolledError, Runner, Unfolding
+from onchip.formats.unrolling import GREATEST_ITERATIONS
 
-GREATEST_ITERATIONS: Final = 1000
 _FIRST_OPSET_OF_SCAN = 9
 _AXES_ARE_AN_INPUT = 13
 """Since this opset Unsqueeze reads its axes."""

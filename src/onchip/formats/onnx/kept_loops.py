@@ -19,8 +19,7 @@ from onchip.formats.onnx.model_types import KeptNode
 from onchip.formats.onnx.scopes import ScopedNode
 from onchip.formats.onnx.types import static_shape
 from onchip.formats.onnx.unfolding import NotUnrolledError, Unfolding
-
-_EXPECTED = "a loop that can be unrolled, or whose tensors have one shape in every iteration"
+from onchip.formats.unrolling import EXPECTED_OF_KEPT_LOOPS
 
 
 def keep_loop(unfolding: Unfolding, scoped: ScopedNode, name: str, why: NotUnrolledError) -> None:
@@ -100,7 +99,7 @@ def _type_of(unfolding: Unfolding, operand: str, name: str) -> onnx.TypeProto:
     inference = unfolding.inference
     if not operand or operand in inference.bounded:
         what = f"{operand!r} is left out" if not operand else f"the shape of its input {operand!r} follows from values"
-        raise GraphError(what, place=f"node {name!r}", expected=_EXPECTED)
+        raise GraphError(what, place=f"node {name!r}", expected=EXPECTED_OF_KEPT_LOOPS)
     return inference.types[operand]
 
 
@@ -112,7 +111,7 @@ def _state_keeps_its_shape(
         shapes = [static_shape(kind) for kind in (one, other)]
         if shapes[0] != shapes[1] or one.tensor_type.elem_type != other.tensor_type.elem_type:
             what = f"it is not unrolled, and its state {operand!r} is {shapes[0]} before an iteration and {shapes[1]}"
-            raise GraphError(f"{what} after it", place=f"node {name!r}", expected=_EXPECTED)
+            raise GraphError(f"{what} after it", place=f"node {name!r}", expected=EXPECTED_OF_KEPT_LOOPS)
 
 
 def _passed_through(body: onnx.GraphProto, inputs: range, first_output: int) -> set[int]:

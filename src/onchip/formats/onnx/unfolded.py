@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Final
-
 import onnx
 
 from onchip.errors import GraphError
 from onchip.formats.onnx.control_flow import CONTROL_FLOW
 from onchip.formats.onnx.nodes import check_nodes
 from onchip.formats.onnx.unfolding import UnfoldedModel, Unfolding
-
-GREATEST_UNROLLED_NODES: Final = 20_000
-"""That all loops of a network may become together."""
+from onchip.formats.unrolling import GREATEST_UNROLLED_NODES
 
 
 def unfold(model: onnx.ModelProto, greatest_unrolled: int = GREATEST_UNROLLED_NODES) -> UnfoldedModel:

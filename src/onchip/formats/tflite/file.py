@@ -53,7 +53,8 @@ class FileTensor:
 class FileOperator:
     """An operator as the file states it, its operands as indices of its subgraph's tensors; -1 is an absent one.
 
-    `kind` is the schema's name (`CONV_2D`), of a custom operator `custom.` and its code. `table` reads the rest of it.
+    `kind` is the schema's name (`CONV_2D`), of a custom operator `custom.` and its code. `table` reads the rest of it;
+    None of one that stands in no file.
     """
 
     kind: str

@@ -43,7 +43,9 @@ class ReadNetwork:
     def states(self) -> tuple[str, ...]:
         """The names of the tensors that keep their value from one inference to the next."""
         inputs = self.graph.with_role(Role.INPUT)
-        return tuple(tensor.name for tensor in inputs if self.storage.is_state(self.index[tensor.name]))
+        kept = {variable.before for variable in self.network.variables}
+        indices = [(tensor.name, self.index[tensor.name]) for tensor in inputs]
+        return tuple(name for name, index in indices if index in kept or self.storage.is_state(index))
 
 
 def build_network(file: ModelFile, network: FlatNetwork, name: str) -> ReadNetwork:
@@ -72,10 +74,12 @@ class _NetworkBuilder:
 
     def build(self) -> ReadNetwork:
         network = self.storage.network
-        outputs, inputs = dict.fromkeys(network.outputs), set(network.inputs)
+        outputs, inputs = dict.fromkeys(network.written), set(network.inputs)
         for index in dict.fromkeys(network.inputs):
             self._add(index, Role.INPUT)
         self._add_states(inputs)
+        for variable in network.variables:
+            self._add(variable.before, Role.INPUT)
         described = self._described()
         for index in outputs:
             if self.storage.writer(index) is None:
@@ -132,7 +136,15 @@ class _NetworkBuilder:
         parameters = tuple(self._add(index, Role.PARAMETER) for index, _ in description.parameters)
         self.source[operator.name] = operator
         self.operators.append(
-            Operator(operator.name, description.kind, inputs, tuple(outputs), parameters, dict(description.attributes))
+            Operator(
+                operator.name,
+                description.kind,
+                inputs,
+                tuple(outputs),
+                parameters,
+                dict(description.attributes),
+                workspace_bytes=operator.workspace_bytes,
+            )
         )
 
     def _is_source(self, base: int) -> bool:
@@ -175,7 +187,7 @@ class _NetworkBuilder:
         return name
 
     def _mark_outputs(self) -> None:
-        for output in dict.fromkeys(self.storage.network.outputs):
+        for output in dict.fromkeys(self.storage.network.written):
             base = self.storage.base(output)
             if self._is_source(base):
                 continue

@@ -6,7 +6,7 @@ views and dequantisations that reading folded away.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -24,6 +24,7 @@ from onchip.formats.tflite.model import read_tflite_network
 from onchip.formats.tflite.network import NetworkOperator
 from onchip.formats.tflite.part import part_of_model
 from onchip.formats.tflite.runtime import Interpreter, Values
+from onchip.formats.tflite.said_shapes import said_shape
 from onchip.formats.tflite.types import dtype_of, type_name
 from onchip.formats.tflite.values import Content, as_in_file, as_presented, bytes_of_array
 from onchip.ir.graph import Graph
@@ -32,12 +33,10 @@ from onchip.ir.tensor import Role, Tensor
 
 _NO_SHAPES: Mapping[str, tuple[int, ...]] = MappingProxyType({})
 _KEPT_BYTES: Final = 2**28  # of models that are ready to run: each holds the file once more
-_SAYS_ITS_SHAPE: Final = {"TRANSPOSE_CONV": 0, "RESHAPE": 1, "BROADCAST_TO": 1, "FILL": 0}
 _KNOWN_TO_XNNPACK: Final = frozenset(
     {"custom.Convolution2DTransposeBias", "custom.MaxPoolingWithArgmax2D", "custom.MaxUnpooling2D"}
 )
 """Custom operators that TFLite's own kernels lack; a model with one runs in XNNPACK, so that all its values compare."""
-_SAYS_ITS_PIXELS: Final = {"RESIZE_BILINEAR": 1, "RESIZE_NEAREST_NEIGHBOR": 1}
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +65,12 @@ class TfliteKernels:
         self._rank = {operator.name: rank for rank, operator in enumerate(self._read.network.operators)}
         self._is_delegated = any(one.kind in _KNOWN_TO_XNNPACK for one in self._read.network.operators)
         self._constants: dict[int, Content] = {}
+        kept = self._read.network.variables
+        self._initial = {each.before: each.initial for each in kept if self._is_known(each.initial)}
         self._ready: dict[tuple[str, ...], Interpreter] = {}
+
+    def _is_known(self, index: int | None) -> bool:
+        return index is not None and self._storage.is_constant(index)
 
     # What is in DRAM from the start
 
@@ -80,10 +84,13 @@ class TfliteKernels:
     def network_input(self, tensor: Tensor) -> Content:
         """Return random bytes of the input's type, which follow from its name and the seed.
 
-        One that says what shape an operator's output has says the one that the graph has.
+        One that says what shape an operator's output has says the one that the graph has; of a variable it is what
+        the file begins with.
         """
         index = self._read.index[tensor.name]
-        said = self._said_shape(index)
+        if (initial := self._initial.get(index)) is not None:
+            return self._presented(tensor.name, self._constant(initial))
+        said = said_shape(self._read.network, index)
         dtype, shape = self._native_type(index)
         array = random_array(tensor.name, dtype, shape, self._seed) if said is None else said.astype(dtype)
         return self._presented(tensor.name, bytes_of_array(array.reshape(shape)))
@@ -96,14 +103,6 @@ class TfliteKernels:
             what = f"it holds {array.dtype}{list(array.shape)}"
             raise InputError(what, place=f"tensor {tensor.name!r}", expected=f"{dtype}{list(shape)}")
         return self._presented(tensor.name, bytes_of_array(array))
-
-    def _said_shape(self, index: int) -> Values | None:
-        for operator in self._read.network.operators:
-            for places, skipped in ((_SAYS_ITS_SHAPE, slice(None)), (_SAYS_ITS_PIXELS, slice(1, 3))):
-                place = places.get(operator.kind)
-                if place is not None and place < len(operator.inputs) and operator.inputs[place] == index:
-                    return np.array(self._storage.tensor(operator.outputs[0]).shape[skipped])
-        return None
 
     def element_type(self, output: str) -> np.dtype[Any]:
         """The type of what an operator writes; raises GraphError for one that numpy does not know."""
@@ -246,15 +245,23 @@ class TfliteKernels:
 
     # The whole model
 
-    def difference_from_whole_model(self, inputs: Mapping[str, Content], outputs: Mapping[str, Content]) -> float:
+    def difference_from_whole_model(
+        self, inputs: Mapping[str, Content], outputs: Mapping[str, Content]
+    ) -> float | None:
         """The greatest |a - b| of a graph's output a from the whole model's b, by the greatest |b| of that output.
 
-        Infinite where one is not a number and the other is.
+        Infinite where one is not a number and the other is; None where the model's variables begin with other values
+        than the graph's. What variables hold afterwards the runtime does not tell.
         """
         main = self._read.file.subgraphs[0]
+        variables = {variable.before for variable in self._read.network.variables}
+        if not self._begins_alike(variables, inputs):
+            return None
         given = {}
         for tensor in self._graph.with_role(Role.INPUT):
             index = self._read.index[tensor.name]
+            if index in variables:
+                continue
             given[index] = self._array(index, self._in_file(tensor.name, inputs[tensor.name]))
         named = {self._storage.tensor(at).name: at for at in given if self._storage.is_state(at)}
         stated = [index for index in main.outputs if index >= 0]
@@ -269,6 +276,14 @@ class TfliteKernels:
             for name, result in zip(wanted, results, strict=True)
         ]
         return max(apart, default=0.0)
+
+    def _begins_alike(self, variables: Collection[int], inputs: Mapping[str, Content]) -> bool:
+        """Whether all variables begin with what the file says."""
+        names = {self._read.index[tensor.name]: tensor for tensor in self._graph.with_role(Role.INPUT)}
+        return all(
+            index in self._initial and np.array_equal(inputs[names[index].name], self.network_input(names[index]))
+            for index in variables
+        )
 
     def _outputs_by_name(self, outputs: Mapping[str, Content]) -> dict[str, Content]:
         """The bytes of each network output in the file's order, by the name that it has there."""

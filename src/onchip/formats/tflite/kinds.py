@@ -60,6 +60,7 @@ def in_own_words(operands: Operands) -> DescribedOperator:
     read = tuple(dict.fromkeys(index for index in operands.operator.inputs if index >= 0))
     stored = [each for index in read if storage.is_constant(index) for each in storage.stored_as(index)]
     inputs = tuple(index for index in read if not storage.is_constant(index))
+    stored += operands.operator.within
     parameters = tuple((each, Presentation.of(storage.tensor(each).shape)) for each in dict.fromkeys(stored))
     attributes = {name: writable(value) for name, value in operands.options.items()} | _as_in_file(operands, inputs)
     return DescribedOperator(operands.operator.kind, inputs, parameters, attributes)

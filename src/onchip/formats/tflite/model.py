@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Mapping
 from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
-from onchip.errors import InputError
+from onchip.errors import InputError, NetworkWarning
 from onchip.formats.states import warn_of_states
 from onchip.ir.graph import Graph
 
@@ -26,6 +27,8 @@ def read_tflite(path: Path, shapes: Mapping[str, tuple[int, ...]] = _NO_SHAPES) 
     """
     read = read_tflite_network(path, shapes)
     warn_of_states(path, read.states)
+    for remark in read.network.remarks:
+        warnings.warn(f"{path}: {remark}", NetworkWarning, stacklevel=2)
     return read.graph
 
 
@@ -34,7 +37,7 @@ def read_tflite_network(path: Path, shapes: Mapping[str, tuple[int, ...]] = _NO_
     # tflite takes 0.2 s to import: only those who read a TFLite file pay for it.
     from onchip.formats.tflite.file import load_model_file
     from onchip.formats.tflite.graph import build_network
-    from onchip.formats.tflite.network import flat_network
+    from onchip.formats.tflite.inlining import flat_network
     from onchip.formats.tflite.resizing import resized
 
     try:

@@ -10,8 +10,10 @@ from onchip.formats.tflite.file import Accessor, FileOperator, refused_if_damage
 
 
 def options_of(operator: FileOperator) -> dict[str, int | float]:
-    """The numbers among an operator's options, defaults included; empty for one that has none. Raises InputError."""
+    """The numbers among an operator's options, defaults included; empty for one without any. Raises InputError."""
     table = operator.table
+    if table is None:
+        return {}
     with refused_if_damaged():
         for kinds, number, union in (
             ("BuiltinOptions", table.BuiltinOptionsType(), table.BuiltinOptions),

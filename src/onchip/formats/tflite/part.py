@@ -14,11 +14,12 @@ from typing import Final, TypeAlias
 from onchip.errors import GraphError
 from onchip.formats.tflite.file import Accessor, refused_if_damaged
 from onchip.formats.tflite.graph import ReadNetwork
-from onchip.formats.tflite.network import NetworkOperator
+from onchip.formats.tflite.network import LOOPS, NetworkOperator
 
 _ALIGNMENT_BYTES: Final = 64
 _VERSION: Final = 3
 _MODEL_VERSION, _MODEL_CODES, _MODEL_SUBGRAPHS, _MODEL_BUFFERS = 0, 1, 2, 4
+_CODE_OLDER_NUMBER, _CODE_VERSION, _CODE_NUMBER = 0, 2, 3
 _SUBGRAPH_TENSORS, _SUBGRAPH_INPUTS, _SUBGRAPH_OUTPUTS, _SUBGRAPH_OPERATORS = 0, 1, 2, 3
 _OPERATOR_CODE, _OPERATOR_INPUTS, _OPERATOR_OUTPUTS, _OPERATOR_INTERMEDIATES = 0, 1, 2, 8
 _OPERATOR_NUMBERS: Final = (3, 6, 11)
@@ -74,29 +75,46 @@ def _root(
     read: ReadNetwork, operators: Sequence[NetworkOperator], inputs: Sequence[int], outputs: Sequence[int]
 ) -> _Table:
     """A model of one subgraph, which leads to the codes and buffers of the old one."""
-    model = read.file.table._tab
+    model, select = read.file.table._tab, read.file.table.OperatorCodesLength()
     tensors = _Vector([_Old(tensor.stated.place) for tensor in read.network.tensors])
     subgraph = _Table(
         {
             _SUBGRAPH_TENSORS: tensors,
             _SUBGRAPH_INPUTS: _Vector(list(inputs)),
             _SUBGRAPH_OUTPUTS: _Vector(list(outputs)),
-            _SUBGRAPH_OPERATORS: _Vector([_operator(operator) for operator in operators]),
+            _SUBGRAPH_OPERATORS: _Vector([_operator(operator, select) for operator in operators]),
         }
     )
+    table, others = read.file.table, range(1, len(read.file.subgraphs))
+    run = [_Old(table.Subgraphs(at)._tab.Pos) for at in others] if any(one.kind in LOOPS for one in operators) else []
     return _Table(
         {
             _MODEL_VERSION: _VERSION,
-            _MODEL_CODES: _Old(_lead(model, _MODEL_CODES)),
-            _MODEL_SUBGRAPHS: _Vector([subgraph]),
+            _MODEL_CODES: _codes(table),
+            _MODEL_SUBGRAPHS: _Vector([subgraph, *run]),
             _MODEL_BUFFERS: _Old(_lead(model, _MODEL_BUFFERS)),
         }
     )
 
 
-def _operator(operator: NetworkOperator) -> _Table:
-    """The operator with the network's indices; what says how it computes is the old one's."""
+def _codes(model: Accessor) -> _Vector:
+    """The codes of the old model, and SELECT_V2's behind them."""
+    import tflite
+
+    select = tflite.BuiltinOperator.SELECT_V2
+    own = _Table({_CODE_OLDER_NUMBER: select, _CODE_VERSION: 1, _CODE_NUMBER: select})
+    return _Vector([*(_Old(model.OperatorCodes(at)._tab.Pos) for at in range(model.OperatorCodesLength())), own])
+
+
+def _operator(operator: NetworkOperator, select: int) -> _Table:
+    """The operator with the network's indices; what says how it computes is the old one's, if it stands there."""
     table = operator.stated.table
+    if table is None:
+        operands = {
+            _OPERATOR_INPUTS: _Vector(list(operator.inputs)),
+            _OPERATOR_OUTPUTS: _Vector(list(operator.outputs)),
+        }
+        return _Table({_OPERATOR_CODE: select, **operands})
     old = table._tab
     fields: dict[int, _Target] = {
         _OPERATOR_CODE: table.OpcodeIndex(),

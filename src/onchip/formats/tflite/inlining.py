@@ -1,0 +1,294 @@
+"""The network of a TFLite file: its first subgraph, with calls, branches and loops in their place.
+
+A branch that is decided is inlined; else both are, and a SELECT_V2 takes the one. A loop that runs a known number of
+times is unrolled, up to a limit; else it stays one operator.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Final
+
+from onchip.errors import GraphError
+from onchip.formats.tflite.bodies import Bodies, InlinedStep
+from onchip.formats.tflite.counting import trips_of, value_of
+from onchip.formats.tflite.file import GREATEST_COUNT, FileOperator, FileSubgraph, FileTensor, ModelFile
+from onchip.formats.tflite.graph import build_network
+from onchip.formats.tflite.network import (
+    ABSENT,
+    LOOPS,
+    FlatNetwork,
+    NetworkOperator,
+    ensure_written_before_read,
+    named,
+)
+from onchip.formats.tflite.options import options_of
+from onchip.formats.tflite.variables import Variables
+from onchip.formats.unrolling import GREATEST_ITERATIONS, GREATEST_UNROLLED_NODES
+
+_DEEPEST_CALL: Final = 32
+
+
+def flat_network(file: ModelFile) -> FlatNetwork:
+    """Inline the main subgraph; raises GraphError for control flow of no size, and for what nobody writes."""
+    bodies = Bodies(
+        lambda index, depth, bodies: _flat(file, index, depth, bodies),
+        lambda network: build_network(file, network, network.name or "body").graph,
+    )
+    return _flat(file, 0, 0, bodies)
+
+
+def _flat(file: ModelFile, index: int, depth: int, bodies: Bodies) -> FlatNetwork:
+    inlining = _Inlining(file, bodies)
+    main = file.subgraphs[index]
+    first = inlining.add_tensors(main)
+    inlining.run(main, first, depth)
+    return inlining.network(main)
+
+
+@dataclass
+class _Inlining:
+    """`same` says of a tensor which other one it is: an operand of a call is its body's, and the other way about."""
+
+    file: ModelFile
+    bodies: Bodies
+    tensors: list[FileTensor] = field(default_factory=list)
+    steps: list[InlinedStep] = field(default_factory=list)
+    same: dict[int, int] = field(default_factory=dict)
+    variables: Variables = field(default_factory=Variables)
+    first_steps: list[InlinedStep] = field(default_factory=list)
+    has_run_once: set[int] = field(default_factory=set)
+    remarks: list[str] = field(default_factory=list)
+    undecided: int = 0
+    unrolled: int = 0
+
+    def network(self, main: FileSubgraph) -> FlatNetwork:
+        """What was inlined; raises GraphError for what nobody writes."""
+        self.same |= self.variables.constants("READ_VARIABLE")
+        tensors = named(self.tensors)
+        operators: list[NetworkOperator] = []
+        for step in (*self.first_steps, *self.steps):
+            read, written = tuple(map(self.resolved, step.inputs)), tuple(map(self.resolved, step.outputs))
+            if not written:
+                what = f"{step.operator.kind} writes nothing"
+                raise GraphError(what, place=f"operator {len(operators)}", expected="at least one output")
+            name, workspace = tensors[written[0]].name, 0 if step.need is None else step.need.workspace_bytes
+            operators.append(NetworkOperator(name, read, written, step.operator, step.first, step.within, workspace))
+        given = tuple(self.resolved(index) for index in main.inputs if index >= 0)
+        wanted = tuple(self.resolved(index) for index in main.outputs if index >= 0)
+        kept = self.variables.kept(self.resolved)
+        network = FlatNetwork(main.name, tensors, tuple(operators), given, wanted, kept, tuple(self.remarks))
+        ensure_written_before_read(network)
+        return network
+
+    def add_tensors(self, subgraph: FileSubgraph) -> int:
+        """The index of the first; raises GraphError for too many."""
+        first = len(self.tensors)
+        self.tensors.extend(subgraph.tensors)
+        if len(self.tensors) > GREATEST_COUNT:
+            raise GraphError(f"calls make {len(self.tensors)} tensors", expected=f"at most {GREATEST_COUNT}")
+        return first
+
+    def resolved(self, index: int) -> int:
+        while index in self.same:
+            index = self.same[index]
+        return index
+
+    def run(self, subgraph: FileSubgraph, first: int, depth: int) -> None:
+        """Take over the operators of a subgraph whose tensors begin at `first`; raises GraphError."""
+        if depth > _DEEPEST_CALL:
+            raise GraphError(
+                "its subgraphs call each other", expected=f"at most {_DEEPEST_CALL} calls inside each other"
+            )
+        for operator in subgraph.operators:
+            inputs = tuple(ABSENT if at < 0 else self.resolved(first + at) for at in operator.inputs)
+            self._take(InlinedStep(operator, first, inputs, tuple(first + at for at in operator.outputs)), depth)
+
+    def _take(self, step: InlinedStep, depth: int) -> None:
+        match step.operator.kind:
+            case "CALL":
+                body = self._subgraph(step, "subgraph")
+                self._hand_out(step, self._inlined(step, body, step.inputs, depth))
+            case "IF":
+                self._branch(step, depth)
+            case kind if kind in LOOPS:
+                self._loop(step, depth)
+            case "CALL_ONCE":
+                self._run_once(step, depth)
+            case "VAR_HANDLE":
+                for index in step.outputs:
+                    self.variables.add_handle(index, step.operator)
+            case "READ_VARIABLE":
+                self._read(step)
+            case "ASSIGN_VARIABLE":
+                self._assign(step)
+            case _:
+                self._add(step)
+
+    def _add(self, step: InlinedStep) -> None:
+        self.steps.append(step)
+        if len(self.steps) > GREATEST_COUNT:
+            raise GraphError(f"calls make {len(self.steps)} operators", expected=f"at most {GREATEST_COUNT}")
+
+    # Subgraphs
+
+    def _inlined(
+        self, step: InlinedStep, body: FileSubgraph, inputs: Sequence[int], depth: int, stated_at: int | None = None
+    ) -> tuple[int, ...]:
+        """Run a subgraph on these inputs; what it hands out. Constants are those of a copy of it, if there is one."""
+        self._has_operands(step, body, len(inputs))
+        first = self.add_tensors(body)
+        for at, tensor in enumerate(body.tensors):
+            if stated_at is not None and (tensor.content is not None or tensor.is_variable):
+                self.same[first + at] = self.resolved(stated_at + at)
+        for inner, outer in zip(body.inputs, inputs, strict=True):
+            if inner >= 0 and outer >= 0 and first + inner != self.resolved(outer):
+                self.same[first + inner] = self.resolved(outer)
+        self.run(body, first, depth + 1)
+        return tuple(ABSENT if inner < 0 else self.resolved(first + inner) for inner in body.outputs)
+
+    def _has_operands(self, step: InlinedStep, body: FileSubgraph, inputs: int, outputs: int | None = None) -> None:
+        expected = len(step.outputs) if outputs is None else outputs
+        if inputs != len(body.inputs) or expected != len(body.outputs):
+            wanted = f"{len(body.inputs)} inputs and {len(body.outputs)} outputs, as its subgraph has"
+            what = f"{step.operator.kind} has {inputs} inputs and {expected} outputs"
+            raise GraphError(what, place=self._place(step), expected=wanted)
+
+    def _hand_out(self, step: InlinedStep, results: Sequence[int]) -> None:
+        for result, outer in zip(results, step.outputs, strict=True):
+            if result >= 0 and result != outer:
+                self.same[outer] = result
+
+    def _subgraph(self, step: InlinedStep, option: str) -> FileSubgraph:
+        return self.file.subgraphs[self._subgraph_index(step, option)]
+
+    def _subgraph_index(self, step: InlinedStep, option: str) -> int:
+        index = options_of(step.operator).get(option, 0)
+        if not 0 < index < len(self.file.subgraphs):
+            what = f"it runs subgraph {index} of {len(self.file.subgraphs)}"
+            raise GraphError(what, place=self._place(step), expected="another one of the file's")
+        return int(index)
+
+    def _place(self, step: InlinedStep) -> str:
+        known = step.outputs or tuple(index for index in step.inputs if index >= 0)
+        return f"operator {self.tensors[known[0]].name!r}" if known else f"operator {len(self.steps)}"
+
+    # IF
+
+    def _branch(self, step: InlinedStep, depth: int) -> None:
+        condition = step.inputs[0] if step.inputs else ABSENT
+        options = ("then_subgraph_index", "else_subgraph_index")
+        stated = self.tensors[condition].content if condition >= 0 else None
+        if stated is not None:
+            taken = options[0] if any(self.file.content[stated.start : stated.stop]) else options[1]
+            self._hand_out(step, self._inlined(step, self._subgraph(step, taken), step.inputs[1:], depth))
+            return
+        then, otherwise = (self._subgraph(step, option) for option in options)
+        self.undecided += 1
+        found = [self._inlined(step, branch, step.inputs[1:], depth) for branch in (then, otherwise)]
+        self.undecided -= 1
+        for output, one, other in zip(step.outputs, *found, strict=True):
+            self._are_alike(step, [self.tensors[index] for index in (one, other, output) if index >= 0])
+            if one == other:
+                self.same[output] = one
+            else:
+                select = FileOperator("SELECT_V2", (), (), None)
+                self._add(InlinedStep(select, step.first, (condition, one, other), (output,)))
+        what = f"{self._place(step)}: its condition is not known before it runs: both branches are planned"
+        self.remarks.append(f"{what}, and a SELECT_V2 takes the one")
+
+    def _are_alike(self, step: InlinedStep, stated: Sequence[FileTensor]) -> None:
+        """Raise GraphError for tensors of several types or shapes where one stands for the other."""
+        if len({(each.shape, each.element_type) for each in stated}) != 1:
+            shapes = ", ".join(str(list(each.shape)) for each in stated)
+            what = f"{step.operator.kind} hands on {stated[-1].name!r} as {shapes}"
+            raise GraphError(what, place=self._place(step), expected="one type and shape")
+
+    # Loops
+
+    def _loop(self, step: InlinedStep, depth: int) -> None:
+        condition = self._subgraph(step, "cond_subgraph_index")
+        body = self._subgraph(step, "body_subgraph_index")
+        self._has_operands(step, body, len(step.inputs))
+        self._has_operands(step, condition, len(step.inputs), 1)
+        known = [None if at < 0 else value_of(self.file, self.tensors[at]) for at in step.inputs]
+        trips = trips_of(self.file, condition, body, known)
+        too_many = trips is not None and trips * (1 + len(body.operators)) > GREATEST_UNROLLED_NODES - self.unrolled
+        if trips is None or trips > GREATEST_ITERATIONS or too_many:
+            self._keep(step, trips, depth)
+            return
+        state, first = step.inputs, None
+        self.unrolled += trips * (1 + len(body.operators))
+        for _ in range(trips):
+            begins = len(self.tensors)
+            state = self._inlined(step, body, state, depth, first)
+            first = begins if first is None else first
+        self._hand_out(step, state)
+
+    def _keep(self, step: InlinedStep, trips: int | None, depth: int) -> None:
+        """Leave a loop as it is, with the workspace that its condition and its body need; raises GraphError."""
+        condition = self._subgraph_index(step, "cond_subgraph_index")
+        body = self._subgraph_index(step, "body_subgraph_index")
+        decides, runs = self.file.subgraphs[condition], self.file.subgraphs[body]
+        for at, (outer, output) in enumerate(zip(step.inputs, step.outputs, strict=True)):
+            stated = [self.tensors[index] for index in (outer, output) if index >= 0]
+            stated += [graph.tensors[graph.inputs[at]] for graph in (decides, runs)]
+            stated.append(runs.tensors[runs.outputs[at]])
+            self._are_alike(step, stated)
+        need = self.bodies.need(condition, body, depth, self._place(step))
+        first = len(self.tensors)
+        self.tensors.extend(need.constants)
+        within = tuple(range(first, len(self.tensors)))
+        self._add(InlinedStep(step.operator, step.first, step.inputs, step.outputs, need, within))
+        many = "how often it runs is not known" if trips is None else f"it runs {trips} times"
+        many = f"it runs more than {GREATEST_ITERATIONS} times" if (trips or 0) > GREATEST_ITERATIONS else many
+        what = f"{self._place(step)}: {many}: it stays one operator, with a workspace of {need.workspace_bytes} bytes"
+        self.remarks.append(f"{what} for what lives in its body at once and for its state once more")
+
+    # Variables
+
+    def _run_once(self, step: InlinedStep, depth: int) -> None:
+        """Find what the variables begin with; nothing of it runs in an inference."""
+        index = self._subgraph_index(step, "init_subgraph_index")
+        if index in self.has_run_once:
+            return
+        self.has_run_once.add(index)
+        subgraph = self.file.subgraphs[index]
+        own, steps = self.variables, self.steps
+        self.variables, self.steps = Variables(own.handles), []
+        self.run(subgraph, self.add_tensors(subgraph), depth + 1)
+        self.first_steps += self._of_constants(self.steps)
+        own.initial |= {name: self.resolved(held) for name, held in self.variables.held.items()}
+        self.variables, self.steps = own, steps
+        what = f"subgraph {index} runs once, before the first inference, and is not planned"
+        names = ", ".join(repr(name[1]) for name in own.initial) or "nothing"
+        self.remarks.append(f"{what}: it says what variables begin with ({names})")
+
+    def _of_constants(self, steps: Sequence[InlinedStep]) -> list[InlinedStep]:
+        """The steps whose values are constants."""
+        known: set[int] = set()
+        found = []
+        for step in steps:
+            read = [self.resolved(index) for index in step.inputs if index >= 0]
+            if read and all(index in known or self.tensors[index].content is not None for index in read):
+                known.update(map(self.resolved, step.outputs))
+                found.append(step)
+        return found
+
+    def _read(self, step: InlinedStep) -> None:
+        name = self.variables.of(step.operator, step.inputs, self._place(step))
+        for index in step.outputs:
+            held = self.variables.held.get(name, self.variables.first_read.get(name))
+            if held is None:
+                self.variables.first_read[name] = index
+            else:
+                self.same[index] = held
+
+    def _assign(self, step: InlinedStep) -> None:
+        name = self.variables.of(step.operator, step.inputs, self._place(step))
+        if self.undecided or len(step.inputs) < 2 or step.inputs[1] < 0:
+            what = f"it assigns {name[1]!r} where only a run decides whether it does"
+            expected = "an assignment of a value that always runs"
+            raise GraphError(what, place=self._place(step), expected=expected)
+        self.variables.held[name] = self.resolved(step.inputs[1])
