@@ -1,0 +1,149 @@
+"""The innermost part of a nest as a C function: a tile of sums in registers, and the loops that add to it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
+from typing import Final
+
+from onchip.formats.c.nest_loops import CNest
+from onchip.formats.c.nest_places import Place
+from onchip.formats.c.nest_text import CText, at, times
+from onchip.ir.layer import INPUT, OUTPUT, RELEVANT, WEIGHT
+
+OF_SUMS: Final = RELEVANT[OUTPUT]
+ADDED_UP: Final = ("R", "S", "C")
+KINDS: Final = {INPUT: "const element", WEIGHT: "const element", OUTPUT: "sum"}
+
+
+@dataclass(frozen=True, slots=True)
+class Kernel:
+    """Writes `tile`: loops over sums have sizes that are known where it is called, so that they are written out."""
+
+    nest: CNest
+    places: dict[str, Place]
+
+    @property
+    def varying(self) -> tuple[str, ...]:
+        """The dimensions along which the last tile of sums is shorter than the others."""
+        bounds, tile = self.nest.layer.bounds, self.nest.tile
+        return tuple(name for name in OF_SUMS if bounds[name] % tile[name])
+
+    @property
+    def ending(self) -> tuple[str, ...]:
+        """The dimensions that are added up here and end short."""
+        here = {name for name in ADDED_UP if self.nest.tile[name] > 1} | {loop.dimension for loop in self.nest.steps}
+        return tuple(name for name in ADDED_UP if name in here and self.nest.ends_short(name))
+
+    @property
+    def returns(self) -> bool:
+        """Whether sums leave the registers before they are complete: a loop around the tile adds to them."""
+        return any(loop.dimension in ADDED_UP for loop in self.nest.around)
+
+    @property
+    def has_parts_of_vectors(self) -> bool:
+        """Whether some vector has fewer elements than there are in a register."""
+        nest = self.nest
+        return nest.lane_loop is not None and (
+            nest.lanes != nest.width or nest.layer.bounds[nest.lane_loop] % nest.lanes != 0
+        )
+
+    def write(self, text: CText) -> None:
+        """Write the function, which is inlined where it is called."""
+        text.pointers = {operand: operand for operand in KINDS}
+        text.left = {name: f"{name.lower()}_left" for name in self.ending}
+        parameters = [f"{kind} *restrict {operand}" for operand, kind in KINDS.items()]
+        parameters += [f"const long {name.lower()}_size" for name in self.varying]
+        parameters += [f"const long {name.lower()}_left" for name in self.ending]
+        parameters += ["const int is_first"] if self.returns else []
+        sizes = "".join(f"[{self.nest.vectors(name)}]" for name in self._axes) or "[1]"
+        sums = f"sums{''.join(f'[{_digit(name)}]' for name in self._axes) or '[0]'}"
+        text.add("/* Adds up a tile of outputs, which stays in registers meanwhile. */")
+        with text.block(f"static inline ALWAYS void tile({', '.join(parameters)})"):
+            text.add(f"vector sums{sizes};")
+            target = at("output", *self._offsets(OUTPUT, self._axes))
+            with ExitStack() as stack:
+                self._over(text, stack, self._axes)
+                before = self._loaded(target, "sum") if self.returns else ""
+                text.add(f"{sums} = is_first ? (vector){{0}} : {before};" if before else f"{sums} = (vector){{0}};")
+            self._add_up(text, sums)
+            with ExitStack() as stack:
+                self._over(text, stack, self._axes)
+                text.add(self._stored(target, sums))
+        text.add("")
+
+    def _add_up(self, text: CText, sums: str) -> None:
+        inputs = {operand: self.places[operand] for operand in (INPUT, WEIGHT)}
+        with ExitStack() as stack:
+            for loop in reversed(self.nest.steps):
+                stack.enter_context(text.loop(loop))
+                text.move(loop, inputs, KINDS)
+            added = tuple(name for name in ADDED_UP if self.nest.tile[name] > 1)
+            self._over(text, stack, (*added, *self._in_order))
+            x = at(text.pointers[INPUT], *self._offsets(INPUT, (*added, *self._axes)))
+            w = at(text.pointers[WEIGHT], *self._offsets(WEIGHT, (*added, *self._axes)))
+            by_lanes = self.nest.lane_loop is not None
+            weights = self._loaded(w, "element", whole=WEIGHT in self.nest.packed) if by_lanes else f"(sum)*({w})"
+            values = self._loaded(x, "element") if self.nest.lane_loop == "G" else f"(sum)*({x})"
+            text.add(f"{sums} += {weights} * {values};")
+
+    @property
+    def _axes(self) -> tuple[str, ...]:
+        """The dimensions along which the tile has several vectors of sums."""
+        return tuple(name for name in OF_SUMS if self.nest.vectors(name) > 1)
+
+    @property
+    def _in_order(self) -> tuple[str, ...]:
+        """Its loops from the outside in: what the inner ones read is kept, so they are the fewer."""
+        axes, lanes = self._axes, self.nest.lane_loop
+        rows = 1
+        for name in axes:
+            rows *= 1 if name == lanes else self.nest.vectors(name)
+        if lanes not in axes or rows < self.nest.vectors(lanes):
+            return tuple(sorted(axes, key=lambda name: name != lanes))
+        return tuple(sorted(axes, key=lambda name: name == lanes))
+
+    def _over(self, text: CText, stack: ExitStack, names: Sequence[str]) -> None:
+        """Loops over the tile along these dimensions, written out where their sizes are known."""
+        for name in names:
+            digit, size = _digit(name), str(self.nest.vectors(name))
+            if name in self.varying:
+                reached = times(digit, self.nest.lanes) if name == self.nest.lane_loop else digit
+                head = f"for (long {digit} = 0; {reached} < {name.lower()}_size; {digit}++)"
+            else:
+                if name in text.left:
+                    size = f"smaller({size}, {text.left[name]})"
+                head = f"for (long {digit} = 0; {digit} < {size}; {digit}++)"
+            if name not in text.left:
+                text.add("UNROLLED")
+            stack.enter_context(text.block(head))
+
+    def _offsets(self, operand: str, names: Sequence[str]) -> list[tuple[str, int]]:
+        strides = self.places[operand].tile
+        return [(_digit(name), strides[name]) for name in names if name in RELEVANT[operand]]
+
+    def _loaded(self, pointer: str, kind: str, *, whole: bool = False) -> str:
+        if self.nest.lane_loop is None:
+            return f"*({pointer})"
+        if whole or not self.has_parts_of_vectors:
+            return f"{kind}_vector({pointer})"
+        return f"some_{kind}s({pointer}, {self._lanes_left})"
+
+    def _stored(self, pointer: str, value: str) -> str:
+        if self.nest.lane_loop is None or not self.has_parts_of_vectors:
+            return f"*(vector *)({pointer}) = {value};"
+        return f"store_some({pointer}, {value}, {self._lanes_left});"
+
+    @property
+    def _lanes_left(self) -> str:
+        """How many elements the vector has that a line is about."""
+        lane_loop, lanes = self.nest.lane_loop or "", self.nest.lanes
+        name = f"{lane_loop.lower()}_size" if lane_loop in self.varying else str(self.nest.tile[lane_loop])
+        if lane_loop in self._axes:
+            name = f"{name} - {times(_digit(lane_loop), lanes)}"
+        return f"smaller({lanes}, {name})"
+
+
+def _digit(dimension: str) -> str:
+    return f"{dimension.lower()}0"

@@ -1,0 +1,122 @@
+"""Copies of tiles in C: weights in the order in which they are read, blocks of the input without gaps."""
+
+from __future__ import annotations
+
+from contextlib import ExitStack
+from dataclasses import dataclass
+
+from onchip.formats.c.nest_loops import CNest
+from onchip.formats.c.nest_places import (
+    Place,
+    input_block,
+    network_axes,
+    place_in_network,
+    place_of_packed_input,
+    place_of_packed_weights,
+)
+from onchip.formats.c.nest_text import CText, at, times
+from onchip.ir.layer import INPUT, RELEVANT, WEIGHT
+
+
+@dataclass(frozen=True, slots=True)
+class PackedWeights:
+    """Writes a tile of weights one vector after the other; lanes beyond the last channel are zeros."""
+
+    nest: CNest
+    name: str = "packed_weight"
+
+    @property
+    def place(self) -> Place:
+        """Return where its elements lie."""
+        return place_of_packed_weights(self.nest)
+
+    def write(self, text: CText) -> None:
+        """Write the loops that copy the tile; `text` then points into the copy."""
+        nest, place, network = self.nest, self.place, place_in_network(self.nest, WEIGHT)
+        text.add("/* The weights of this tile, in the order in which they are read. */")
+        pointers, kinds = dict(text.pointers), {WEIGHT: "const element", self.name: "element"}
+        text.pointers[self.name] = self.name
+        with ExitStack() as stack:
+            for loop in reversed((*nest.steps, *nest.around[: nest.packed[WEIGHT]])):
+                if loop.dimension in RELEVANT[WEIGHT]:
+                    stack.enter_context(text.loop(loop))
+                    text.move(loop, {self.name: place, WEIGHT: network}, kinds)
+            digits = [name for name in ("R", "S", "C", "G", "K") if nest.vectors(name) > 1]
+            for name in digits:
+                digit = f"{name.lower()}0"
+                reached = times(digit, nest.lanes) if name == nest.lane_loop else digit
+                limit = (
+                    str(nest.tile[name]) if name not in text.left else f"smaller({nest.tile[name]}, {text.left[name]})"
+                )
+                stack.enter_context(text.block(f"for (long {digit} = 0; {reached} < {limit}; {digit}++)"))
+            target = at(text.pointers[self.name], *((f"{name.lower()}0", place.tile[name]) for name in digits))
+            source = at(text.pointers[WEIGHT], *((f"{name.lower()}0", network.tile[name]) for name in digits))
+            text.add(
+                f"copy_vector({target}, {source}, {self._lanes(text)});"
+                if nest.lane_loop
+                else f"*({target}) = *({source});"
+            )
+        text.pointers = {**pointers, WEIGHT: self.name}
+
+    def _lanes(self, text: CText) -> str:
+        nest = self.nest
+        name = nest.lane_loop or ""
+        left = text.left.get(name, str(nest.tile[name]))
+        if nest.vectors(name) > 1:
+            left = f"{left} - {times(f'{name.lower()}0', nest.lanes)}"
+        return str(nest.lanes) if nest.layer.bounds[name] % nest.lanes == 0 else f"smaller({nest.lanes}, {left})"
+
+
+@dataclass(frozen=True, slots=True)
+class PackedInput:
+    """Writes a block of the input row by row; zeros around it stay as the memory began."""
+
+    nest: CNest
+    name: str = "packed_input"
+
+    @property
+    def place(self) -> Place:
+        """Return where its elements lie."""
+        return place_of_packed_input(self.nest)
+
+    def write(self, text: CText) -> None:
+        """Write the loops that copy the block; `text` then points into the copy."""
+        axes, block = network_axes(self.nest.layer), input_block(self.nest)
+        is_whole = any(self.nest.layer.padding)
+        top, left, _, _ = self.nest.layer.padding
+        height, width = self.nest.layer.input_pixels
+        sizes = {
+            "N": self._within("N", text),
+            "H": str(height) if is_whole else self._positions(text, 0),
+            "W": str(width) if is_whole else self._positions(text, 1),
+            "G": self._within("G", text),
+            "C": self._within("C", text),
+        }
+        text.add("/* The inputs of this tile, row by row" + (" between zeros. */" if is_whole else ". */"))
+        with ExitStack() as stack:
+            loops = [name for name in sizes if sizes[name] != "1"] or ["C"]
+            for name in loops:
+                digit = name.lower()
+                stack.enter_context(text.block(f"for (long {digit} = 0; {digit} < {sizes[name]}; {digit}++)"))
+            begin = top * block.strides["H"] + left * block.strides["W"]
+            target = " + ".join(
+                (*(times(name.lower(), block.strides[name]) for name in loops), *([str(begin)] if begin else []))
+            )
+            source = " + ".join(times(name.lower(), axes[name]) for name in loops)
+            text.add(f"{self.name}[{target}] = {text.pointers[INPUT]}[{source}];")
+        text.pointers[INPUT] = self.name
+
+    def _span(self, name: str) -> int:
+        return min(self.nest.span(name, self.nest.packed[INPUT]), self.nest.layer.bounds[name])
+
+    def _within(self, name: str, text: CText) -> str:
+        span = self._span(name)
+        return str(span) if name not in text.left else f"smaller({span}, {text.left[name]})"
+
+    def _positions(self, text: CText, axis: int) -> str:
+        """How many positions along an axis the outputs and taps that are left touch."""
+        one = self.nest.layer.axes[axis]
+        outputs, taps = self._within(one.output_loop, text), self._within(one.filter_loop, text)
+        if outputs.isdigit() and taps.isdigit():
+            return str(one.span(int(outputs), int(taps)))
+        return f"({outputs} - 1) * {one.stride} + ({taps} - 1) * {one.dilation} + 1"

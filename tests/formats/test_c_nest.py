@@ -1,0 +1,121 @@
+"""Mappings as C give what the naive nest gives, for layers and mappings of every kind, without a warning."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from random import Random
+
+import numpy as np
+import pytest
+
+from onchip.answer.layer_mapping import Kept, LayerMapping, Loop
+from onchip.errors import InputError
+from onchip.formats.c.nest_loops import c_nest
+from onchip.formats.c.nest_source import nest_source
+from onchip.ir.layer import LOOPS, Layer
+from oracles.plain_nest import PlainNest, Values
+from support.compiled_nests import COMPILERS, compiled, run_compiled
+from support.nests import random_layer
+
+CASES = 6
+
+
+def _bits(layer: Layer, bits: int) -> Layer:
+    return replace(layer, input_bits=bits, weight_bits=bits, output_bits=bits, partial_bits=32, has_weight=True)
+
+
+def _layer(random: Random, bits: int) -> Layer:
+    """Half of them are products or depthwise, with more elements along what may be in lanes."""
+    layer = _bits(random_layer(random, 2000), bits)
+    match random.randrange(4):
+        case 0:
+            return _bits(Layer(n=random.randint(1, 9), k=random.randint(1, 40), c=random.randint(1, 20)), bits)
+        case 1:
+            return replace(layer, n=1, k=1, c=1, g=random.randint(1, 20))
+        case 2:
+            return replace(layer, n=1, k=random.randint(1, 20))
+    return layer
+
+
+def _mapping(random: Random, layer: Layer, lanes: int) -> LayerMapping:
+    """Up to three loops of a dimension over time, some beyond its bound; mostly one in the lanes, at any place."""
+    nest = []
+    along = random.choice(("K", "K", "G", "P", None))
+    for name, bound in layer.bounds.items():
+        sizes = [random.choice((1, 2, 3, 4, 7)) for _ in range(random.randint(0, 2))]
+        if name == along and bound > 1 and lanes > 1:
+            nest.append(Loop(name, random.choice((lanes, min(lanes, bound))), "lane"))
+            bound = -(-bound // nest[-1].size)
+        for size in sizes:
+            nest.append(Loop(name, min(size, bound)))
+            bound = -(-bound // nest[-1].size)
+        nest.append(Loop(name, bound))
+    random.shuffle(nest)
+    kept = []
+    for names in (("near", "far"), ("near", "far"), ("sums", "near", "far")):
+        cuts = sorted(random.randint(0, len(nest)) for _ in names)
+        kept.append(tuple(Kept(one, cut) for one, cut in zip(names, cuts, strict=True) if random.random() < 0.8))
+    return LayerMapping(tuple(nest), *kept, ragged=LOOPS if random.random() < 0.7 else ())
+
+
+def _values(layer: Layer, seed: int) -> tuple[Values, Values]:
+    random = np.random.default_rng(seed)
+    shapes = (layer.n, layer.g, layer.c, *layer.input_pixels), (layer.g, layer.k, layer.c, layer.r, layer.s)
+    source, weight = (random.integers(-128, 128, shape).astype(np.float64) for shape in shapes)
+    return source, weight
+
+
+@pytest.mark.parametrize("compiler", COMPILERS)
+@pytest.mark.parametrize("bits", [8, 32])
+@pytest.mark.parametrize("lanes", [1, 4, 6, 16, 32])
+def test_compiled_mappings_give_the_sums_of_the_naive_nest(
+    tmp_path: Path, compiler: str, bits: int, lanes: int
+) -> None:
+    for seed in range(CASES):
+        random = Random(f"{seed} {lanes} {bits}")
+        layer = _layer(random, bits)
+        mapping = _mapping(random, layer, lanes)
+        library = compiled(layer, mapping, tmp_path, compiler)
+        source, weight = _values(mapping.layer(layer), seed)
+        made = run_compiled(library, mapping.layer(layer), source, weight)
+        expected = PlainNest().run(mapping.layer(layer), source, weight)
+        assert np.array_equal(made, expected), (seed, layer, str(mapping))
+
+
+def test_layers_without_weights_are_refused() -> None:
+    with pytest.raises(InputError, match="no weights"):
+        nest_source(replace(Layer(p=4), has_weight=False), LayerMapping((Loop("P", 4),)), "pool")
+
+
+def test_elements_that_are_neither_float32_nor_int8_are_refused() -> None:
+    with pytest.raises(InputError, match="both 32"):
+        nest_source(_bits(Layer(k=4), 16), LayerMapping((Loop("K", 4),)), "halves")
+
+
+def _product(*around: Loop) -> LayerMapping:
+    """Four vectors of sums in registers; the tile of weights near them spans four loops, all of C among them."""
+    nest = (Loop("K", 16, "lane"), Loop("N", 4), Loop("C", 64), *around)
+    return LayerMapping(nest, weight=(Kept("near", 3),), output=(Kept("sums", 2),))
+
+
+def test_a_tile_that_is_read_often_is_copied_and_one_that_is_read_once_is_not() -> None:
+    layer = _bits(Layer(n=32, k=32, c=64), 32)
+    often, once = _product(Loop("N", 8), Loop("K", 2)), _product(Loop("K", 2), Loop("N", 8))
+    assert c_nest(layer, often).packed == {"weight": 1}
+    assert c_nest(layer, once).packed == {}
+
+
+def test_sums_beyond_the_registers_stay_loops() -> None:
+    layer = _bits(Layer(n=128, k=16, c=8), 32)
+    mapping = LayerMapping((Loop("K", 16, "lane"), Loop("N", 128), Loop("C", 8)), output=(Kept("sums", 2),))
+    assert c_nest(layer, mapping).tile["N"] == 1
+    assert "vector sums[1]" in nest_source(layer, mapping, "nest")
+
+
+def test_a_loop_that_ends_within_a_tile_calls_a_shorter_one() -> None:
+    layer = _bits(Layer(n=10, k=16, c=8), 32)
+    nest = (Loop("K", 16, "lane"), Loop("N", 4), Loop("C", 8), Loop("N", 3))
+    source = nest_source(layer, LayerMapping(nest, output=(Kept("sums", 2),), ragged=("N",)), "nest")
+    assert "tile(input_n1, weight, output_n1, 4)" in source
+    assert "tile(input_n1, weight, output_n1, 2)" in source
