@@ -13,7 +13,8 @@ from pathlib import Path
 
 import pytest
 
-from onchip.solve.mapping.cache import GREATEST_FILE_BYTES, cache_folder
+from onchip.kept_folder import cache_folder
+from onchip.solve.mapping.cache import GREATEST_FILE_BYTES
 from support.diamond import Ended, Program
 from support.small_disk import small_disk_at
 

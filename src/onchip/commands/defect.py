@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Final
 
 from onchip.errors import InternalError, OnchipError
-from onchip.solve.mapping.cache import cache_folder
+from onchip.kept_folder import cache_folder
 from onchip.whole_files import write_whole
 
 WRITTEN_TO: Final = ("-o", "--output", "--report", "--figure", "--emit-graph")

@@ -8,8 +8,6 @@ costs time, and no answer: a CacheWarning says so.
 from __future__ import annotations
 
 import json
-import os
-import sys
 import warnings
 from dataclasses import dataclass
 from hashlib import sha256
@@ -23,13 +21,13 @@ from onchip.answer.operands_kept import leaves_something_out
 from onchip.answer.result import Result, Status
 from onchip.cost.layer.cost import layer_cost
 from onchip.errors import CacheWarning, InputError
+from onchip.kept_folder import FOLDER_VARIABLE, cache_folder
 from onchip.solve.mapping.objective import MappingObjective
 from onchip.solve.mapping.registry import MappingMethod
 from onchip.solve.run.limits import Run
 from onchip.verify.mapping import verify_mapping
 from onchip.whole_files import ensure_place, write_whole
 
-FOLDER_VARIABLE: Final = "ONCHIP_CACHE"
 MODEL_VERSION: Final = 5
 """To be raised whenever the cost model or a mapspace changes."""
 
@@ -37,20 +35,6 @@ MODEL_VERSION: Final = 5
 GREATEST_FILE_BYTES: Final = 2**20
 _DAMAGE: Final = (ValueError, LookupError, TypeError, AttributeError, ArithmeticError, RecursionError, InputError)
 """What reading, verifying and costing raise for a file that says something else than we wrote."""
-
-
-def cache_folder() -> Path | None:
-    """`$ONCHIP_CACHE`, or `onchip` in the user's cache folder; None where there is no such folder."""
-    named, users = os.environ.get(FOLDER_VARIABLE), os.environ.get("XDG_CACHE_HOME", "")
-    if named:
-        return Path(named)
-    if Path(users).is_absolute():
-        return Path(users) / "onchip"
-    try:
-        home = Path.home()
-    except RuntimeError:
-        return None
-    return home / ("Library/Caches" if sys.platform == "darwin" else ".cache") / "onchip"
 
 
 @dataclass(frozen=True, slots=True)
