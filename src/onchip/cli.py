@@ -23,6 +23,7 @@ from onchip.commands.export import ExportOptions, export_command
 from onchip.commands.fuse import FuseOptions, fuse_command
 from onchip.commands.info import InfoOptions, ListOptions, accelerators_command, info_command, networks_command
 from onchip.commands.map import MapOptions, map_command
+from onchip.commands.measure import MeasureHostOptions, MeasureOptions, measure_command, measure_host_command
 from onchip.commands.pack import PackOptions, pack_command
 from onchip.commands.plan import PlanOptions, plan_command
 from onchip.commands.report import ReportOptions, report_command
@@ -57,6 +58,8 @@ add_verb(app, "export", ExportOptions, export_command, "onchip export plan.json 
 add_verb(app, "report", ReportOptions, report_command, "onchip report plan.json resnet18 -o plan.html")
 add_verb(app, "explain", ExplainOptions, explain_command, "onchip explain plan.json resnet18")
 add_verb(app, "map", MapOptions, map_command, "onchip map conv:n1k64c64p56q56r3s3:pad1 --accelerator simba --show")
+add_verb(app, "measure", MeasureOptions, measure_command, "onchip measure mapping.yaml")
+add_verb(app, "measure-host", MeasureHostOptions, measure_host_command, "onchip measure-host -o host.yaml")
 add_verb(
     app,
     "fuse",

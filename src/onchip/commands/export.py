@@ -10,7 +10,7 @@ import typer
 
 from onchip.app.phases import phase
 from onchip.commands.arguments import AsJson, PlanOrScheduleFile
-from onchip.commands.check import show_check, show_schedule_check
+from onchip.commands.check import show_answer_check, show_check, show_schedule_check
 from onchip.commands.exit_code import code_of_check
 from onchip.commands.show import show_words
 from onchip.errors import UsageError
@@ -44,13 +44,19 @@ class ExportOptions:
     ]
     output: Annotated[Path, typer.Option("--output", "-o", metavar="FILE", help="Write this; see below for c and csv.")]
     accelerator: Annotated[
-        str | None, typer.Option(metavar="NAME|FILE", help="Of a trace: time in cycles of this accelerator.")
+        str | None,
+        typer.Option(
+            metavar="NAME|FILE", help="Of a trace: time in cycles of this accelerator. Of a mapping: it is for this."
+        ),
     ] = None
     as_json: AsJson = False
 
     def __post_init__(self) -> None:
-        if self.accelerator is not None and self.to != ExportFormat.TRACE:
+        is_mapping = format_of_answer(self.file) is AnswerFormat.MAPPING
+        if self.accelerator is not None and self.to != ExportFormat.TRACE and not is_mapping:
             raise UsageError(f"{self.to} has no times", place="--accelerator", expected="--to trace")
+        if is_mapping and (self.to != ExportFormat.C or self.network is not None):
+            raise UsageError("a mapping is exported as C, and by itself", place="export", expected="MAPPING --to c")
 
 
 def export_command(options: ExportOptions) -> int:
@@ -60,8 +66,11 @@ def export_command(options: ExportOptions) -> int:
     c: FILE is x.h or x.c; both are written. csv: FILE is x.csv; x.residencies.csv and x.transfers.csv are written.
     onnx: NETWORK, an .onnx file, with the plan in its metadata_props; its external data stay where they are.
     Of a schedule there are traces, in time, C and tables, all with its workspaces as tensors; C has its mappings, too.
+    Of a MAPPING file --to c writes each loop nest as a function that runs: FILE is x.c; of several, x.LAYER.c each.
     """
     plan, accelerator = options.file, options.accelerator
+    if format_of_answer(plan) is AnswerFormat.MAPPING:
+        return _export_mapping(options)
     source = options.network or _bundled_network_of(plan)
     files = files_of(options.to, options.output, source)
     for file in files:
@@ -88,6 +97,20 @@ def _export_schedule(options: ExportOptions, source: str, files: tuple[Path, ...
         show_words(found, "\n".join(written), as_json=options.as_json)
     else:
         show_schedule_check(check, as_json=False)
+    return code_of_check(check.is_legal)
+
+
+def _export_mapping(options: ExportOptions) -> int:
+    from onchip.app.export_mapping import export_mapping
+    from onchip.reports.shared.answer_check import answer_check_object
+
+    check, files = export_mapping(options.file, options.accelerator, options.output)
+    written = [str(file) for file in files]
+    if check.is_legal or options.as_json:
+        found = {"to": options.to, "files": written, "check": answer_check_object(check)}
+        show_words(found, "\n".join(written), as_json=options.as_json)
+    else:
+        show_answer_check(check, as_json=False)
     return code_of_check(check.is_legal)
 
 

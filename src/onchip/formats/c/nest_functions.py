@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from onchip.formats.c.nest_kernel import Kernel
+from onchip.formats.c.nest_kernel import NestKernel
 from onchip.formats.c.nest_loops import CNest
 from onchip.ir.layer import LOOPS, WEIGHT
 
@@ -64,7 +64,7 @@ static inline ALWAYS void copy_vector(element *restrict to, const element *restr
 """
 
 
-def helping_functions(nest: CNest, kernel: Kernel) -> Iterator[str]:
+def helping_functions(nest: CNest, kernel: NestKernel) -> Iterator[str]:
     """The definitions, each followed by an empty line."""
     is_narrow = nest.layer.input_bits == 8
     whole = {

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from onchip.formats.c.nest_loops import CNest
-from onchip.formats.c.nest_places import Place
+from onchip.formats.c.nest_places import OperandPlace
 from onchip.formats.c.nest_text import CText, at, times
 from onchip.ir.layer import INPUT, OUTPUT, RELEVANT, WEIGHT
 
@@ -18,11 +18,11 @@ KINDS: Final = {INPUT: "const element", WEIGHT: "const element", OUTPUT: "sum"}
 
 
 @dataclass(frozen=True, slots=True)
-class Kernel:
+class NestKernel:
     """Writes `tile`: loops over sums have sizes that are known where it is called, so that they are written out."""
 
     nest: CNest
-    places: dict[str, Place]
+    places: dict[str, OperandPlace]
 
     @property
     def varying(self) -> tuple[str, ...]:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from onchip.formats.c.nest_loops import CNest
 from onchip.formats.c.nest_places import (
-    Place,
+    OperandPlace,
     input_block,
     network_axes,
     place_in_network,
@@ -26,7 +26,7 @@ class PackedWeights:
     name: str = "packed_weight"
 
     @property
-    def place(self) -> Place:
+    def place(self) -> OperandPlace:
         """Return where its elements lie."""
         return place_of_packed_weights(self.nest)
 
@@ -75,7 +75,7 @@ class PackedInput:
     name: str = "packed_input"
 
     @property
-    def place(self) -> Place:
+    def place(self) -> OperandPlace:
         """Return where its elements lie."""
         return place_of_packed_input(self.nest)
 

@@ -20,7 +20,7 @@ INPUT_AXES: Final = ("N", "H", "W", "G", "C")
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class OperandPlace:
     """How many elements one goes on where a loop goes on by one, by the loop's name; and along the tile in registers.
 
     Along the dimension of the lanes, one goes on by a vector in the tile.
@@ -44,13 +44,13 @@ class InputBlock:
         return self.sizes["N"] * self.strides["N"]
 
 
-def place_in_network(nest: CNest, operand: str) -> Place:
+def place_in_network(nest: CNest, operand: str) -> OperandPlace:
     """Return where an operand of the network lies."""
     strides = _network_strides(nest.layer, operand)
     return _place(nest, strides, nest.layer.elements(operand))
 
 
-def place_of_packed_weights(nest: CNest) -> Place:
+def place_of_packed_weights(nest: CNest) -> OperandPlace:
     """Where weights lie in a copied tile: in the order in which the loops read them, each vector whole."""
     loops: dict[str, int] = {}
     tile: dict[str, int] = {}
@@ -62,16 +62,16 @@ def place_of_packed_weights(nest: CNest) -> Place:
         if loop.dimension in RELEVANT[WEIGHT]:
             loops[loop.name] = stride
             stride *= loop.size
-    return Place(loops, tile, stride)
+    return OperandPlace(loops, tile, stride)
 
 
-def place_of_packed_input(nest: CNest) -> Place:
+def place_of_packed_input(nest: CNest) -> OperandPlace:
     """Return where inputs lie in a copied block."""
     block = input_block(nest)
     strides = _along_loops(nest.layer, block.strides)
     inner = {loop.name for loop in nest.around[nest.packed[INPUT] :]}
     place = _place(nest, strides, block.elements)
-    return Place(
+    return OperandPlace(
         {name: stride for name, stride in place.loops.items() if name not in inner}, place.tile, place.elements
     )
 
@@ -130,16 +130,16 @@ def _along_loops(layer: Layer, axes: Mapping[str, int]) -> dict[str, int]:
     }
 
 
-def _place(nest: CNest, strides: Mapping[str, int], elements: int) -> Place:
+def _place(nest: CNest, strides: Mapping[str, int], elements: int) -> OperandPlace:
     loops = {
         loop.name: loop.step * strides[loop.dimension]
         for loop in (*nest.steps, *nest.around)
         if loop.dimension in strides
     }
     tile = {name: stride * (nest.lanes if name == nest.lane_loop else 1) for name, stride in strides.items()}
-    return Place(loops, tile, elements)
+    return OperandPlace(loops, tile, elements)
 
 
-def output_place(nest: CNest) -> Place:
+def output_place(nest: CNest) -> OperandPlace:
     """Where outputs lie: they are never copied."""
     return place_in_network(nest, OUTPUT)

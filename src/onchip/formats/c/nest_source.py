@@ -10,7 +10,7 @@ from typing import Final
 
 from onchip.answer.layer_mapping import LayerMapping
 from onchip.errors import InputError
-from onchip.formats.c.nest_kernel import ADDED_UP, KINDS, Kernel
+from onchip.formats.c.nest_kernel import ADDED_UP, KINDS, NestKernel
 from onchip.formats.c.nest_loops import CNest, c_nest
 from onchip.formats.c.nest_packing import PackedInput, PackedWeights
 from onchip.formats.c.nest_places import output_place, place_in_network
@@ -63,10 +63,10 @@ class NestSource:
         return found
 
     @property
-    def _kernel(self) -> Kernel:
+    def _kernel(self) -> NestKernel:
         places = {operand: place_in_network(self.nest, operand) for operand in (INPUT, WEIGHT)}
         places |= {operand: packed.place for operand, packed in self._packed.items()}
-        return Kernel(self.nest, {**places, OUTPUT: output_place(self.nest)})
+        return NestKernel(self.nest, {**places, OUTPUT: output_place(self.nest)})
 
     def _head(self) -> Iterator[str]:
         element, total, element_bytes = ELEMENTS[self.nest.layer.input_bits]

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 from onchip.formats.c.nest_loops import CLoop, CNest
-from onchip.formats.c.nest_places import Place
+from onchip.formats.c.nest_places import OperandPlace
 
 
 @dataclass(slots=True)
@@ -62,7 +62,7 @@ class CText:
                 self.declare("long ", f"{loop.name}_left", f"{left} - {times(loop.name, loop.step)}")
             yield
 
-    def move(self, loop: CLoop, places: Mapping[str, Place], kinds: Mapping[str, str]) -> None:
+    def move(self, loop: CLoop, places: Mapping[str, OperandPlace], kinds: Mapping[str, str]) -> None:
         """Move the pointers of operands that a loop leads on in: `kinds` are what they point to."""
         for operand, place in places.items():
             if stride := place.loops.get(loop.name):

@@ -13,6 +13,7 @@ from typing_extensions import TypedDict
 
 from onchip.arch.accelerator import Accelerator
 from onchip.arch.compute import ComputeArray
+from onchip.arch.host import HOST
 from onchip.arch.memory import Access, Direction, Dma, Dram, Link, Memory, MemoryLevel, Operand, Port
 from onchip.arch.sharing import SharedKinds
 from onchip.errors import AcceleratorError, InputError
@@ -112,8 +113,12 @@ def bundled_accelerators() -> tuple[str, ...]:
 def load_accelerator(name_or_path: str) -> Accelerator:
     """A bundled accelerator by its name, or that of a file; raises InputError.
 
-    `NAME@64KiB` is a bundled one each of whose scratchpads has that capacity.
+    `NAME@64KiB` is a bundled one each of whose scratchpads has that capacity; `host` is the processor of this machine.
     """
+    if name_or_path == HOST:
+        from onchip.formats.own.host_yaml import load_host
+
+        return load_host()
     name, _, size = name_or_path.partition("@")
     if size and name in bundled_accelerators():
         return _resized(load_accelerator(name), size)
@@ -123,7 +128,7 @@ def load_accelerator(name_or_path: str) -> Accelerator:
     if not name_or_path.endswith((".yaml", ".yml")) and not Path(name_or_path).exists():
         raise InputError(
             f"no accelerator is called {name_or_path!r}",
-            expected=f"a .yaml file or one of {', '.join(bundled_accelerators())}",
+            expected=f"a .yaml file, {HOST} or one of {', '.join(bundled_accelerators())}",
         )
     return read_accelerator(Path(name_or_path))
 

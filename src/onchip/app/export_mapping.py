@@ -1,0 +1,46 @@
+"""Mappings as C that runs, on one page: read -> verify -> write a function for each."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from onchip.answer.document import NamedMapping
+from onchip.app.measure import legal_mappings
+from onchip.app.phases import phase
+from onchip.errors import InputError, UsageError
+from onchip.formats.c.names import unique_identifiers
+from onchip.formats.c.nest_source import nest_source
+from onchip.formats.files import ensure_writable, write_files
+from onchip.reports.shared.answer_check import AnswerCheck
+
+
+@phase("writing")
+def export_mapping(file: Path, accelerator: str | None, output: Path) -> tuple[AnswerCheck, tuple[Path, ...]]:
+    """Write each mapping of a file as a C function if all are legal; what was found of them, and the files written.
+
+    Raises InputError for what cannot be read or has no form in C, UsageError for a name that is no C file's.
+    """
+    if output.suffix != ".c":
+        raise UsageError(
+            "its name says it is something else", file=str(output), expected="a name that ends in .c, of one function"
+        )
+    machine, mappings, violations = legal_mappings(file, accelerator)
+    check = AnswerCheck("mapping", "", machine.name, violations)
+    if violations:
+        return check, ()
+    functions = [one.lower() for one in unique_identifiers("", (one.names[0] for one in mappings))]
+    functions = [name if name[:1].isalpha() else f"nest_{name}" for name in functions]
+    files = [output] if len(mappings) == 1 else [output.with_suffix(f".{name}.c") for name in functions]
+    for one in files:
+        ensure_writable(one, inputs=(str(file), accelerator or str(file)))
+    sources = [_source(one, name, file) for one, name in zip(mappings, functions, strict=True)]
+    write_files(*((path, text.encode()) for path, text in zip(files, sources, strict=True)))
+    return check, tuple(files)
+
+
+def _source(one: NamedMapping, function: str, file: Path) -> str:
+    try:
+        return nest_source(one.layer, one.mapping, function, one.names[0])
+    except InputError as error:
+        error.place = f"layer {one.names[0]!r}"
+        raise error.in_file(str(file)) from None

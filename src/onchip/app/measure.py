@@ -1,0 +1,154 @@
+"""Mappings measured on one page: read -> verify -> write as C -> compile -> run beside a peer -> compare."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import tempfile
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Final
+
+from onchip.answer.document import NamedMapping
+from onchip.answer.layer_problem import LayerProblem
+from onchip.app.check_mapping import accelerator_named
+from onchip.app.phases import phase
+from onchip.app.timed_nest import ONE_THREAD, TimedNest
+from onchip.arch.accelerator import Accelerator
+from onchip.arch.host import HOST
+from onchip.arch.host_compiler import HostCompiler, host_compiler
+from onchip.cost.layer.cost import layer_cost
+from onchip.errors import InputError, InternalError, UsageError
+from onchip.formats.c.nest_source import nest_source
+from onchip.formats.foreign_files import load_any_accelerator
+from onchip.formats.own.mapping_yaml import read_mappings
+from onchip.reports.mapping.measured import MeasuredMapping
+from onchip.verify.mapping import verify_mapping
+from onchip.verify.rules import Violation
+
+FUNCTION: Final = "nest"
+LONGEST_SECONDS: Final = 600.0
+
+
+@dataclass(frozen=True, slots=True)
+class MeasureRequest:
+    """What `measure` is asked: a mapping file, the accelerator that it is for, and how long each mapping is run."""
+
+    file: Path
+    accelerator: str | None = None
+    seconds: float = 1.0
+    repeats: int = 5
+
+
+@dataclass(frozen=True, slots=True)
+class MeasuredFile:
+    """What was measured of a file's mappings, or the violations for which nothing was."""
+
+    accelerator: Accelerator
+    mappings: tuple[MeasuredMapping, ...] = ()
+    violations: tuple[Violation, ...] = field(default=())
+
+
+@phase("reading")
+def legal_mappings(file: Path, name: str | None) -> tuple[Accelerator, tuple[NamedMapping, ...], tuple[Violation, ...]]:
+    """A file's accelerator (the bundled one of its name, or this machine), its mappings and what is wrong with them.
+
+    Raises InputError for what cannot be read, UsageError where no accelerator is named that is known.
+    """
+    document = read_mappings(file)
+    said = document.accelerator.name
+    if name is None:
+        name = HOST if said == HOST else accelerator_named(None, said, file)
+    accelerator = load_any_accelerator(name)
+    violations = tuple(
+        violation
+        for one in document.answer
+        for violation in verify_mapping(LayerProblem(one.layer, accelerator), one.mapping)
+    )
+    return accelerator, tuple(document.answer), violations
+
+
+def measure_mappings(request: MeasureRequest) -> MeasuredFile:
+    """Compile, run and time each mapping of a file; raises InputError for what cannot be read, compiled or run."""
+    accelerator, mappings, violations = legal_mappings(request.file, request.accelerator)
+    if violations:
+        return MeasuredFile(accelerator, violations=violations)
+    if accelerator.clock_mhz is None:
+        raise UsageError("it has no clock", place="--accelerator", expected="one with clock_mhz, such as host")
+    compiler = host_compiler()
+    try:
+        measured = tuple(measure_mapping(one, accelerator, compiler, request) for one in mappings)
+    except InputError as error:
+        raise error if error.file else error.in_file(str(request.file)) from None
+    return MeasuredFile(accelerator, measured)
+
+
+@phase("measuring")
+def measure_mapping(
+    one: NamedMapping, accelerator: Accelerator, compiler: HostCompiler, request: MeasureRequest
+) -> MeasuredMapping:
+    """Compile, run and time one legal mapping; raises InputError where it cannot be written as C or compiled."""
+    layer = one.mapping.layer(one.layer)
+    with tempfile.TemporaryDirectory() as folder:
+        source, library = Path(folder) / "nest.c", Path(folder) / "nest.so"
+        source.write_text(nest_source(one.layer, one.mapping, FUNCTION))
+        compiler.build(source, library, is_library=True)
+        nest = TimedNest(
+            str(library),
+            FUNCTION,
+            layer.bounds,
+            layer.input_pixels,
+            layer.stride,
+            layer.dilation,
+            layer.padding,
+            layer.input_bits == 8,
+            request.seconds,
+            request.repeats,
+        )
+        found = _run_alone(nest)
+    cycles = layer_cost(LayerProblem(one.layer, accelerator), one.mapping).cycles
+    clock_mhz = accelerator.clock_mhz or 1.0
+    return MeasuredMapping(
+        one.names,
+        layer.macs,
+        is_integer=nest.is_integer,
+        seconds=_number(found, "seconds"),
+        peer=str(found["peer"]),
+        peer_seconds=_number(found, "peer_seconds"),
+        ratio=_number(found, "ratio"),
+        predicted_cycles=cycles,
+        measured_cycles=_number(found, "seconds") * clock_mhz * 1e6,
+        error=_number(found, "error"),
+        is_right=bool(found["is_right"]),
+    )
+
+
+def _run_alone(nest: TimedNest) -> Mapping[str, object]:
+    """In a process of its own, whose libraries use one thread."""
+    environment = {**os.environ, **dict.fromkeys(ONE_THREAD, "1")}
+    command = [sys.executable, "-m", "onchip.app.timed_nest"]
+    try:
+        ended = subprocess.run(
+            command,
+            input=json.dumps(asdict(nest)),
+            capture_output=True,
+            text=True,
+            env=environment,
+            timeout=LONGEST_SECONDS,
+            check=False,
+        )
+    except subprocess.TimeoutExpired:
+        raise InputError("it runs too long", place="measuring", expected=f"{LONGEST_SECONDS:g} seconds") from None
+    if ended.returncode != 0:
+        lines = ended.stderr.strip().splitlines() or [f"it ended with {ended.returncode}"]
+        raise InternalError(f"a compiled mapping does not run: {lines[-1]}", place="measuring")
+    found: Mapping[str, object] = json.loads(ended.stdout)
+    return found
+
+
+def _number(found: Mapping[str, object], name: str) -> float:
+    value = found[name]
+    return float(value) if isinstance(value, int | float) else float("nan")

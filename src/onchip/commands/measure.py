@@ -1,0 +1,78 @@
+"""`onchip measure` and `onchip measure-host`: mappings run on this machine, and what this machine is."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from onchip.commands.arguments import AcceleratorName, AsJson
+from onchip.commands.exit_code import ExitCode, code_of_check
+from onchip.commands.show import show_tables, show_words
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MeasureOptions:
+    """What `onchip measure` is asked."""
+
+    file: Annotated[Path, typer.Argument(metavar="MAPPING.yaml", help="A mapping file, as `onchip map -o` writes it.")]
+    accelerator: AcceleratorName = None
+    seconds: Annotated[
+        float, typer.Option(min=0.0, max=60.0, metavar="S", help="How long each mapping and its peer are run in turn.")
+    ] = 1.0
+    as_json: AsJson = False
+
+
+def measure_command(options: MeasureOptions) -> int:
+    """Compile each mapping of a file as C, run it on one thread of this machine, and compare its time and values.
+
+    Beside the model's prediction stands what numpy (products) or onnxruntime (convolutions) reaches on the same
+    problem, run in turn with it. Values that differ are exit code 1. Needs a C compiler: gcc, clang, or ziglang.
+    """
+    from onchip.app.measure import MeasureRequest, measure_mappings
+    from onchip.reports.mapping.measured import measured_object, measured_table
+    from onchip.reports.shared.answer_check import AnswerCheck, answer_check_lines, answer_check_object
+
+    found = measure_mappings(MeasureRequest(options.file, options.accelerator, options.seconds))
+    if found.violations:
+        check = AnswerCheck("mapping", "", found.accelerator.name, found.violations)
+        show_tables(check, answer_check_object, answer_check_lines, as_json=options.as_json)
+        return ExitCode.WRONG
+    show_tables(found.mappings, measured_object, measured_table, as_json=options.as_json)
+    return code_of_check(all(one.is_right for one in found.mappings))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MeasureHostOptions:
+    """What `onchip measure-host` is asked."""
+
+    output: Annotated[
+        Path | None, typer.Option("--output", "-o", metavar="FILE.yaml", help="Write the accelerator file here, too.")
+    ] = None
+    as_json: AsJson = False
+
+
+def measure_host_command(options: MeasureHostOptions) -> int:
+    """Measure one core of this machine, and describe it as an accelerator: that of `--accelerator host` from now on.
+
+    Vector lanes, registers and units, caches from the system, bandwidths from a probe of a few seconds. Needs a C
+    compiler: gcc, clang, or ziglang.
+    """
+    from onchip.formats.files import ensure_writable, write_file
+    from onchip.formats.own.accelerator_yaml_writer import accelerator_fields
+    from onchip.formats.own.host_yaml import keep_host, kept_host_file, measure_host
+
+    if options.output is not None:
+        ensure_writable(options.output)
+    accelerator, text = measure_host()
+    place = kept_host_file()
+    is_kept = place is not None and keep_host(text, place)
+    if options.output is not None:
+        write_file(options.output, text.encode())
+    kept = str(place) if is_kept else None
+    show_words(
+        {"kept": kept, "accelerator": accelerator_fields(accelerator)}, text.rstrip("\n"), as_json=options.as_json
+    )
+    return ExitCode.ANSWER
