@@ -14,6 +14,7 @@ from onchip.errors import InputError, NetworkWarning
 from onchip.formats.tflite.model import read_tflite
 from onchip.ir.graph import Graph
 from onchip.ir.operator import Operator
+from onchip.ir.state import State
 from onchip.ir.tensor import Role
 from simulate.test_tflite_runs import executed
 from support.tflite_control_flow import SIZE, branching, floats, looping, with_variables
@@ -148,6 +149,7 @@ def test_variables_are_state_or_constants_and_what_runs_once_is_dropped_with_a_n
     assert kinds(graph) == ["Mul", "Add", "Tanh"]
     assert {tensor.name for tensor in graph.with_role(Role.INPUT)} == {"x", "before"}
     assert {tensor.name for tensor in graph.with_role(Role.OUTPUT)} == {"sum", "y"}
+    assert graph.states == (State("before", "sum"),)
     assert graph.operators[0].parameters == ("twos",)
     said = remarks(with_variables(), tmp_path)
     assert any("tensor 'before': kept from one inference to the next" in each for each in said)

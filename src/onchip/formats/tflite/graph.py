@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 
 from onchip.errors import GraphError
@@ -92,8 +94,21 @@ class _NetworkBuilder:
                     if index in outputs and self._is_source(self.storage.base(index)):
                         self._add_copy(index)
         self._mark_outputs()
+        self.states += self._variables_that_stay()
         graph = Graph(self.name, tuple(self.tensors.values()), tuple(self.operators), tuple(self.states))
         return ReadNetwork(graph, self.file, self.storage, self.index, self.presented, self.source)
+
+    def _variables_that_stay(self) -> Iterator[State]:
+        """Yield the variables whose next value has a tensor that is nothing else: no output, nor another variable."""
+        network = self.storage.network
+        shown = Counter(self.storage.base(one) for one in dict.fromkeys(network.outputs))
+        shown.update(self.storage.base(variable.after) for variable in network.variables)
+        for variable in network.variables:
+            base = self.storage.base(variable.after)
+            old = self.storage.tensor(variable.before).name
+            new = self.copies.get(base, self.storage.tensor(base).name)
+            if shown[base] == 1 and self.tensors[old].size_bytes == self.tensors[new].size_bytes:
+                yield State(old, new)
 
     def _described(self) -> dict[str, DescribedOperator]:
         """Of each operator that runs its description; of two that want a parameter in other orders the first has it."""
