@@ -126,6 +126,7 @@ def test_the_bundled_accelerators_are_listed() -> None:
         *of_paper,
         "depfin",
         "eyeriss-like",
+        "soma-edge",
         "single-2mib",
     }
 

@@ -23,6 +23,7 @@ from onchip.errors import InputError, InternalError
 from onchip.facts.bounds import compulsory_bytes, greatest_need
 from onchip.formats.own.graph_json import graph_sha256
 from onchip.ir.graph import Graph
+from onchip.ir.operator import Operator
 from onchip.lower.shared_bytes import SharedBytes, declared_in
 from onchip.reports.program.outcome import Check, Description, Outcome, Seconds, SharedNeed
 from onchip.reports.program.timing import Timing
@@ -170,7 +171,13 @@ def timeline_of(problem: Problem, plan: Plan, chip: Accelerator, cost: str = "ma
     from onchip.cost.timeline.timeline import time_plan
 
     cycles = cycles_by_model(cost, problem.graph, chip)
-    return time_plan(problem, plan, chip, cycles, SimpleCost(problem.graph, chip).macs)
+    macs = SimpleCost(problem.graph, chip).macs if chip.array else _no_macs
+    return time_plan(problem, plan, chip, cycles, macs)
+
+
+def _no_macs(_: Operator) -> int:
+    """Where there is no array, and cycles are stated."""
+    return 0
 
 
 @phase("searching")

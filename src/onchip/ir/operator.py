@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Final, TypeAlias
 
 from onchip.errors import GraphError
+from onchip.ir.stated_cost import NOTHING_STATED, StatedCost
 from onchip.ir.tile import Tile
 
 AttributeValue: TypeAlias = "bool | int | float | str | list[AttributeValue] | None"
@@ -47,7 +48,8 @@ class Operator:
     An input may be named twice (`Add(x, x)`). `members` are the names of the nodes a fused
     operator runs, itself first; empty for an operator that stands for itself alone. With a `tile` it computes a part
     of another operator, whose attributes and members it has. `in_place` says which outputs may share bytes with which
-    inputs, a pair once. `workspace_bytes` it needs for itself while it runs, as its kernel is written.
+    inputs, a pair once. `workspace_bytes` it needs for itself while it runs, as its kernel is written. `stated` is what
+    its file says that it costs.
     """
 
     name: str
@@ -60,6 +62,7 @@ class Operator:
     tile: Tile | None = None
     in_place: tuple[InPlace, ...] = ()
     workspace_bytes: int = 0
+    stated: StatedCost = NOTHING_STATED
 
     def __post_init__(self) -> None:
         if not self.name:

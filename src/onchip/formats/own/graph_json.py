@@ -3,23 +3,21 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any, Final, Literal, NotRequired
+from typing import Final, Literal, NotRequired
 
 from typing_extensions import TypedDict
 
 from onchip.errors import GraphError, InputError
 from onchip.formats.canonical import canonical_sha256, to_json
 from onchip.formats.files import read_file, write_file
-from onchip.formats.own.tile_fields import (
-    TileFields,
-    fields_of_tile,
-    tile_of_attributes,
-    tile_of_fields,
-    without_tile_attributes,
+from onchip.formats.own.operator_fields import (
+    OperatorFields,
+    fields_of_operator,
+    operator_of_fields,
+    within_range,
 )
-from onchip.formats.validation import LARGEST_INTEGER, Format, field_path, parse, placed
+from onchip.formats.validation import Format, field_path, parse, placed
 from onchip.ir.graph import Graph
-from onchip.ir.operator import AttributeValue, InPlace, Operator
 from onchip.ir.state import State
 from onchip.ir.tensor import Role, Tensor
 
@@ -37,24 +35,6 @@ class TensorFields(TypedDict):
     aliases: NotRequired[list[str]]
     part_of: NotRequired[str]
     region: NotRequired[list[tuple[int, int]]]
-
-
-class OperatorFields(TypedDict):
-    """An operator: names of tensors; what is empty may be absent, but for inputs and outputs.
-
-    `in_place` are pairs of an input and an output that may share bytes, with how many bytes this begins behind that.
-    """
-
-    name: str
-    kind: str
-    inputs: list[str]
-    parameters: NotRequired[list[str]]
-    outputs: list[str]
-    attributes: NotRequired[dict[str, Any]]
-    members: NotRequired[list[str]]
-    tile: NotRequired[TileFields]
-    in_place: NotRequired[list[tuple[str, str] | tuple[str, str, int]]]
-    workspace_bytes: NotRequired[int]
 
 
 class StateFields(TypedDict):
@@ -88,7 +68,7 @@ def graph_from_json(text: str | bytes, file: str) -> Graph:
         return Graph(
             fields["name"],
             tuple(_tensor(entry, field_path(("tensors", i))) for i, entry in enumerate(fields["tensors"])),
-            tuple(_operator(entry, field_path(("operators", i))) for i, entry in enumerate(fields["operators"])),
+            tuple(operator_of_fields(one, field_path(("operators", i))) for i, one in enumerate(fields["operators"])),
             tuple(State(**entry) for entry in fields.get("states", ())),
         )
     except InputError as error:
@@ -144,46 +124,7 @@ def _size_in_bytes(fields: TensorFields, shape: tuple[int, ...] | None) -> int:
         size = fields["bytes"]
     else:
         raise GraphError(f"it has {' and '.join(given) or 'no size'}", expected="shape and bits, or bytes")
-    return _within_range(size)
-
-
-def _within_range(size_bytes: int) -> int:
-    if size_bytes > LARGEST_INTEGER:
-        raise GraphError("its size is too large", expected="at most 2^63-1 bytes")
-    return size_bytes
-
-
-def _operator(fields: OperatorFields, place: str) -> Operator:
-    attributes = fields.get("attributes", {})
-    for name, value in attributes.items():
-        _check_attribute(value, f"{place}.attributes.{name}")
-    try:
-        tile = tile_of_fields(fields["tile"]) if "tile" in fields else tile_of_attributes(attributes)
-        is_older = tile is not None and "tile" not in fields
-        return Operator(
-            fields["name"],
-            fields["kind"],
-            tuple(fields["inputs"]),
-            tuple(fields["outputs"]),
-            tuple(fields.get("parameters", ())),
-            without_tile_attributes(attributes) if is_older else attributes,
-            tuple(fields.get("members", ())),
-            tile,
-            tuple(InPlace(*pair) for pair in fields.get("in_place", ())),
-            _within_range(fields.get("workspace_bytes", 0)),
-        )
-    except InputError as error:
-        raise placed(error, place) from None
-
-
-def _check_attribute(value: AttributeValue, place: str) -> None:
-    if isinstance(value, dict):
-        raise GraphError(
-            "it is an object", place=place, expected="a number, string, truth value, null or list of these"
-        )
-    if isinstance(value, list):
-        for index, entry in enumerate(value):
-            _check_attribute(entry, f"{place}[{index}]")
+    return within_range(size)
 
 
 def _graph_fields(graph: Graph) -> GraphFields:
@@ -192,7 +133,7 @@ def _graph_fields(graph: Graph) -> GraphFields:
         "version": 1,
         "name": graph.name,
         "tensors": [_tensor_fields(tensor) for tensor in graph.tensors],
-        "operators": [_operator_fields(operator) for operator in graph.operators],
+        "operators": [fields_of_operator(operator) for operator in graph.operators],
     }
     if graph.states:
         fields["states"] = [_state_fields(state) for state in graph.states]
@@ -218,32 +159,3 @@ def _tensor_fields(tensor: Tensor) -> TensorFields:
         fields["part_of"] = tensor.part_of
         fields["region"] = list(tensor.region)
     return fields
-
-
-def _operator_fields(operator: Operator) -> OperatorFields:
-    fields: OperatorFields = {
-        "name": operator.name,
-        "kind": operator.kind,
-        "inputs": list(operator.inputs),
-        "parameters": list(operator.parameters),
-        "outputs": list(operator.outputs),
-        "attributes": dict(operator.attributes),
-        "members": list(operator.members),
-    }
-    if not operator.parameters:
-        del fields["parameters"]
-    if not operator.attributes:
-        del fields["attributes"]
-    if not operator.members:
-        del fields["members"]
-    if operator.tile is not None:
-        fields["tile"] = fields_of_tile(operator.tile)
-    if operator.in_place:
-        fields["in_place"] = [_pair(one) for one in operator.in_place]
-    if operator.workspace_bytes:
-        fields["workspace_bytes"] = operator.workspace_bytes
-    return fields
-
-
-def _pair(one: InPlace) -> tuple[str, str] | tuple[str, str, int]:
-    return (one.input, one.output, one.shift_bytes) if one.shift_bytes else (one.input, one.output)

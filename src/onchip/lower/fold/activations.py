@@ -6,6 +6,7 @@ from dataclasses import dataclass, field, replace
 
 from onchip.ir.graph import Graph
 from onchip.ir.operator import Operator
+from onchip.ir.stated_cost import NOTHING_STATED
 from onchip.ir.tensor import Role, Tensor
 
 ACTIVATIONS = frozenset(
@@ -76,6 +77,8 @@ class _Fusion:
         if between.role is not Role.ACTIVATION or self.read_times[between.name] != 1 or between.part_of is not None:
             return None
         first = self.operators[self.producer[between.name]]
+        if first.stated != NOTHING_STATED or operator.stated != NOTHING_STATED:
+            return None
         if _base_kind(operator) in ACTIVATIONS:
             return first
         return first if operator.kind == "BatchNormalization" and self._takes_batch_norm(first, operator) else None

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field, replace
+from math import prod
 
 from onchip.answer.problem import Problem
 from onchip.facts.geometry import OperandAccess
@@ -118,6 +119,7 @@ class _SplitEmission:
         geometry = split.geometry
         reads = [access for access in geometry.reads if self._is_read(access, split, described.part)]
         read = self._bands_of(reads, tile, split)
+        sizes = [axis.size for axis in geometry.axes]
         is_parameter = {band: self.problem.graph.tensor[base].role is Role.PARAMETER for band, base in read.items()}
         uncounted = (each for each in operator.parameters if not self.problem.counts(self.problem.graph.tensor[each]))
         return replace(
@@ -127,6 +129,7 @@ class _SplitEmission:
             parameters=(*(band for band in read if is_parameter[band]), *uncounted),
             outputs=tuple(self._bands_of(geometry.writes, tile, split)),
             tile=described,
+            stated=operator.stated.share(prod(stop - start for start, stop in tile), prod(sizes)),
         )
 
     def _is_read(self, access: OperandAccess, split: TileChoice, part: SumPart) -> bool:

@@ -1,0 +1,60 @@
+"""What an operator costs as its file states it: measured, or from another model."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from itertools import pairwise
+
+from onchip.errors import GraphError
+
+
+@dataclass(frozen=True, slots=True)
+class ChannelSplits:
+    """An operator may run as so many equal bands of the channels of its outputs and parameters.
+
+    `ways` are pairs (parts, cycles of one part), more and more parts. Its inputs are read whole by each band, or with
+    `cuts_inputs` the same band of them.
+    """
+
+    cuts_inputs: bool
+    ways: tuple[tuple[int, int], ...]
+
+    def __post_init__(self) -> None:
+        parts = [parts for parts, _ in self.ways]
+        if not parts or parts[0] < 2 or any(one >= other for one, other in pairwise(parts)):
+            raise GraphError(f"its parts are {parts}", expected="at least 2, and more with each way")
+        if any(cycles < 1 for _, cycles in self.ways):
+            raise GraphError("a part takes less than a cycle", expected="cycles of at least 1")
+
+    def cycles_of(self, parts: int) -> int | None:
+        """Return the cycles of one of so many parts, None where no way has so many."""
+        return dict(self.ways).get(parts)
+
+
+@dataclass(frozen=True, slots=True)
+class StatedCost:
+    """Cycles and picojoules of the whole operator, and how it may be split; None where nothing is stated.
+
+    It stands before what any model here says. Raises GraphError for what is negative.
+    """
+
+    cycles: int | None = None
+    energy_pj: float | None = None
+    splits: ChannelSplits | None = None
+
+    def __post_init__(self) -> None:
+        if self.cycles is not None and self.cycles < 1:
+            raise GraphError(f"it takes {self.cycles} cycles", expected="at least 1")
+        if self.energy_pj is not None and not 0 <= self.energy_pj < float("inf"):
+            raise GraphError(f"it takes {self.energy_pj} pJ", expected="a number of at least 0")
+        if self.splits is not None and self.cycles is None:
+            raise GraphError("it states cycles of its parts alone", expected="cycles of the whole, too")
+
+    def share(self, part: int, whole: int) -> StatedCost:
+        """Return the share of a part of so many of the whole's elements: cycles rounded up, and energy."""
+        cycles = None if self.cycles is None else max(1, -(-self.cycles * part // whole))
+        energy_pj = None if self.energy_pj is None else self.energy_pj * part / whole
+        return replace(self, cycles=cycles, energy_pj=energy_pj, splits=None)
+
+
+NOTHING_STATED = StatedCost()
