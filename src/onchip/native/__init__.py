@@ -24,6 +24,12 @@ LayerMachine = _core.LayerMachine
 LayerShape = _core.LayerShape
 LomaOrders = _core.LomaOrders
 MachineLevel = _core.MachineLevel
+NetworkEndpoint = _core.NetworkEndpoint
+NetworkOutcome = _core.NetworkOutcome
+NetworkShape = _core.NetworkShape
+NetworkSimulation = _core.NetworkSimulation
+NetworkTask = _core.NetworkTask
+NetworkTaskKind = _core.NetworkTaskKind
 PackingBuffer = _core.PackingBuffer
 PackingOutcome = _core.PackingOutcome
 PackingSearch = _core.PackingSearch
@@ -52,6 +58,12 @@ __all__ = [
     "LayerShape",
     "LomaOrders",
     "MachineLevel",
+    "NetworkEndpoint",
+    "NetworkOutcome",
+    "NetworkShape",
+    "NetworkSimulation",
+    "NetworkTask",
+    "NetworkTaskKind",
     "PackingBuffer",
     "PackingOutcome",
     "PackingSearch",

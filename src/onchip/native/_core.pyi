@@ -82,6 +82,84 @@ class JointSearch:
     def moves(self) -> list[tuple[int, list[int]]]:
         """Each operator of the plan found, and what is evicted before it."""
 
+class NetworkOutcome(Enum):
+    """Why a run of a network ended; stuck: nothing can happen any more, and tasks are left."""
+
+    FINISHED = ...
+    STOPPED = ...
+    STUCK = ...
+    TOO_LONG = ...
+
+class NetworkTaskKind(Enum):
+    """What an endpoint does: send packets, compute; a barrier is done by nobody, and at once."""
+
+    SEND = ...
+    COMPUTE = ...
+    BARRIER = ...
+
+class NetworkEndpoint:
+    """A place on a router's port (local, north, east, south, west).
+
+    The tail of a packet it sends waits `read_cycles` after the head was made; one it receives counts `write_cycles`
+    after its tail.
+    """
+
+    def __init__(self, *, router: int, port: int, read_cycles: int, write_cycles: int) -> None: ...
+
+class NetworkShape:
+    """A mesh of at most 64 routers, row by row, with its channels and at most 64 endpoints."""
+
+    def __init__(
+        self,
+        *,
+        columns: int,
+        rows: int,
+        packet_flits: int,
+        buffer_flits: int,
+        hop_cycles: int,
+        credit_cycles: int,
+        injection_flits: int,
+        injection_cycles: int,
+        ejection_cycles: int,
+        endpoints: Sequence[NetworkEndpoint],
+    ) -> None: ...
+
+class NetworkTask:
+    """`size` is packets or cycles, `receivers` a set of endpoints as bits; it waits for earlier tasks or a cycle."""
+
+    def __init__(
+        self,
+        kind: NetworkTaskKind,
+        actor: int,
+        size: int,
+        earliest: int,
+        receivers: int,
+        waits_for: Sequence[int],
+    ) -> None: ...
+
+class NetworkSimulation:
+    """Runs tasks on a network, cycle by cycle."""
+
+    def __init__(self, network: NetworkShape, tasks: Sequence[NetworkTask]) -> None: ...
+    def run(self, last_cycle: int, stop: StopToken) -> NetworkOutcome:
+        """Run on until all tasks have ended, or to a cycle."""
+
+    @property
+    def cycles(self) -> int:
+        """When the last task ended that has ended."""
+
+    @property
+    def flit_hops(self) -> int:
+        """How many flits passed how many outputs of routers."""
+
+    @property
+    def begins(self) -> list[int]:
+        """When each task began; -1 of one that has not."""
+
+    @property
+    def ends(self) -> list[int]:
+        """When each task ended; -1 of one that has not."""
+
 class PackingOutcome(Enum):
     """Why a run of the packing search ended."""
 

@@ -13,5 +13,6 @@ void add_exact(nanobind::module_& module);
 void add_uneven(nanobind::module_& module);
 void add_zigzag(nanobind::module_& module);
 void add_joint(nanobind::module_& module);
+void add_noc(nanobind::module_& module);
 
 }  // namespace onchip

@@ -16,4 +16,5 @@ NB_MODULE(_core, module) {
     onchip::add_uneven(module);
     onchip::add_zigzag(module);
     onchip::add_joint(module);
+    onchip::add_noc(module);
 }
