@@ -89,6 +89,12 @@ class TimeOptions:
     cost: Annotated[
         str, typer.Option(metavar="NAME", help="Of a plan: which cost model times operators; macs, or a plug-in.")
     ] = "macs"
+    network_on_chip: Annotated[
+        bool,
+        typer.Option(
+            "--network-on-chip", help="FILE has mappings: simulate each on CoSA's mesh of 16 elements, cycle by cycle."
+        ),
+    ] = False
     as_json: AsJson = False
 
 
@@ -96,8 +102,10 @@ def time_command(options: TimeOptions) -> int:
     """Time a plan on an accelerator, or a schedule on its own: cycles, waiting for DRAM, utilisation, energy.
 
     A plan has no mappings: an operator takes its multiply-accumulates over the array, and what moves within the array
-    and its own memories is not counted. Of a schedule everything is.
+    and its own memories is not counted. Of a schedule everything is. A mapping file is timed on a network on a chip.
     """
+    if options.network_on_chip:
+        return _time_on_network(options)
     if format_of_answer(options.file) is AnswerFormat.SCHEDULE:
         return _time_schedule(options)
     from onchip.app.plan import time_network
@@ -107,6 +115,16 @@ def time_command(options: TimeOptions) -> int:
         raise UsageError("a plan is timed on one", place="--accelerator", expected="a name or a file")
     timing = time_network(options.file, options.network, options.accelerator, options.cost)
     show_tables(timing, timing_object, timing_report, as_json=options.as_json)
+    return code_of_check(timing.check.is_legal)
+
+
+def _time_on_network(options: TimeOptions) -> ExitCode:
+    from onchip.app.check_mapping import MappingFile
+    from onchip.app.time_on_network import time_on_network
+    from onchip.reports.mapping.network_timing import network_timing_lines, network_timing_object
+
+    timing = time_on_network(MappingFile(options.file, options.network, options.accelerator))
+    show_tables(timing, network_timing_object, network_timing_lines, as_json=options.as_json)
     return code_of_check(timing.check.is_legal)
 
 
