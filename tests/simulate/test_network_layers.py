@@ -83,8 +83,8 @@ def test_the_example_of_cosas_authors_takes_about_as_long_as_on_their_simulator(
 
 def random_mappings(seed: int) -> tuple[LayerProblem, list[LayerMapping]]:
     random = Random(seed)
-    sizes = {name: random.choice([1, 2, 3, 4, 6, 8]) for name in ("k", "c", "p", "q")}
-    layer = Layer(**sizes, r=random.choice([1, 3]), s=random.choice([1, 2]))
+    k, c, p, q = (random.choice([1, 2, 3, 4, 6, 8]) for _ in range(4))
+    layer = Layer(k=k, c=c, p=p, q=q, r=random.choice([1, 3]), s=random.choice([1, 2]))
     problem = LayerProblem(layer, SIMBA)
     drawn = (random_tiling(random, problem).mapping(problem, random_orders(random, 6)) for _ in range(10_000))
     return problem, list(islice((one for one in drawn if not list(verify_mapping(problem, one))), 6))
