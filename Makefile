@@ -11,7 +11,7 @@ NATIVE := $(wildcard src/onchip/native/*.?pp src/onchip/native/CMakeLists.txt)
 # What runs the native code, and neither compiles nor measures anything.
 SANITIZED_TESTS := tests/native tests/cost/test_layer_batch.py tests/cost/test_layer_zigzag_batch.py \
 	tests/contract/test_packing.py tests/contract/test_conflicts.py tests/contract/test_joint_workers.py \
-	tests/solve/test_loma.py \
+	tests/simulate/test_network_traffic.py tests/solve/test_loma.py \
 	tests/solve/test_uneven_on_padded_layers.py tests/solve/test_mapping_floors.py
 
 .PHONY: demo test test-all check develop wheel sanitize adversary planted mutate extras format bench bench-all corpus clean

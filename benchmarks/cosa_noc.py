@@ -1,13 +1,13 @@
 """CoSA's figure 10: mappings timed on the authors' network on a chip, as ratios, with `exact` as more rows.
 
-    python benchmarks/cosa_noc.py [--workloads W ...] [--every N] [--seconds S] [--steps N] [--json FILE]
+    python benchmarks/cosa_noc.py [--workloads W ...] [--every N] [--seconds S] [--rounds N] [--json FILE]
 
 CoSA has the weights of its paper's program (docs/cosa.md), as its figure 10 has: the architecture is that of its
 Timeloop figures, and weights are chosen for each architecture once. Random is the best of five by the cost model,
 hybrid one thread. `exact` is its proven mapping for latency; `exact, network` the best on the network of its mappings
 for latency, energy and their product, on simba as it is and with ports as slow as the network's.
 
-Twice: `authors`, as they count, what a step touches moves once; and `refills`, what the memories cannot keep moves
+Twice: `authors`, as they count, what a round touches moves once; and `refills`, what the memories cannot keep moves
 again.
 """
 
@@ -84,7 +84,7 @@ def _options() -> Namespace:
     parser.add_argument("--workloads", nargs="+", choices=layer_tables(), default=published.WORKLOADS)
     parser.add_argument("--every", type=int, default=1, help="only each N-th layer")
     parser.add_argument("--seconds", type=float, default=4.0, help="for each layer and method")
-    parser.add_argument("--steps", type=int, default=1024, help="simulated of a mapping; the rest goes on alike")
+    parser.add_argument("--rounds", type=int, default=1024, help="simulated of a mapping; the rest goes on alike")
     parser.add_argument("--json", type=Path, help="write all cycles, with commit and machine")
     return parser.parse_args()
 
@@ -96,7 +96,7 @@ def _layer(name: str, layer: Layer, machine: Accelerator, options: Namespace) ->
     problem = LayerProblem(layer, machine)
     for accounting, has_refills in ACCOUNTINGS.items():
         for row, some in mappings.items():
-            values = [_cycles(problem, mapping, options.steps, has_refills) for mapping in some]
+            values = [_cycles(problem, mapping, options.rounds, has_refills) for mapping in some]
             cycles[accounting][row] = min(values)
         shown = "  ".join(f"{row} {value:.4g}" for row, value in cycles[accounting].items())
         print(f"  {name} {accounting}: {shown}", flush=True)
@@ -147,12 +147,12 @@ def _mapping(
     return result.answer
 
 
-def _cycles(problem: LayerProblem, mapping: LayerMapping | None, steps: int, has_refills: bool) -> float:
+def _cycles(problem: LayerProblem, mapping: LayerMapping | None, rounds: int, has_refills: bool) -> float:
     """Infinite where there is no mapping, or one that is no answer to this network."""
     if mapping is None:
         return float("inf")
     try:
-        run = layer_on_network(problem, mapping, steps, has_refills=has_refills)
+        run = layer_on_network(problem, mapping, rounds, has_refills=has_refills)
     except InputError:
         return float("inf")
     return float("inf") if run is None else run.cycles

@@ -23,7 +23,7 @@ def test_a_mapping_takes_as_long_as_computing_at_least(onchip: Program, mappings
     found = onchip("time", mappings, LAYER, "--network-on-chip", "--json").json
     (only,) = found["mappings"]
     assert found["total_cycles"] == only["cycles"] > only["compute_cycles"] > 0
-    assert only["steps"] == only["steps_simulated"]
+    assert only["rounds"] == only["rounds_simulated"]
     shown = onchip("time", mappings, LAYER, "--network-on-chip")
     assert shown.code == 0
     assert f"{only['cycles']:,} cycles on the network" in shown.out

@@ -18,7 +18,7 @@ from onchip.ir.layer import INPUT, OUTPUT, WEIGHT, Layer
 from onchip.simulate.network_on_chip.dataflow import reduction_chain, tasks_of
 from onchip.simulate.network_on_chip.layer import layer_on_network
 from onchip.simulate.network_on_chip.mesh import COSA_BUFFER, COSA_DRAM, COSA_NETWORK
-from onchip.simulate.network_on_chip.steps import ElementSteps, element_steps
+from onchip.simulate.network_on_chip.rounds import ElementRounds, element_rounds
 from onchip.simulate.network_on_chip.traffic import TaskKind, TrafficTask, run_tasks
 from onchip.solve.mapping.baselines.tilings import random_orders, random_tiling
 from onchip.verify.mapping import verify_mapping
@@ -54,14 +54,14 @@ AUTHORS_MAPPING = nested(
 """The example in ucb-bar/cosa's src/nocsim/runs, with 64 lanes as 8 vectors of 8."""
 
 
-def authors_steps() -> ElementSteps:
-    return element_steps(LayerProblem(AUTHORS_LAYER, SIMBA), AUTHORS_MAPPING, has_refills=False)
+def authors_rounds() -> ElementRounds:
+    return element_rounds(LayerProblem(AUTHORS_LAYER, SIMBA), AUTHORS_MAPPING, has_refills=False)
 
 
 def test_the_example_of_cosas_authors_has_the_packets_that_their_program_makes() -> None:
-    steps = authors_steps()
-    first = [task for task in tasks_of(steps, 1) if task.kind is not TaskKind.BARRIER]
-    assert (steps.steps, steps.cycles, steps.elements) == (14, 896, 16)
+    rounds = authors_rounds()
+    first = [task for task in tasks_of(rounds, 1) if task.kind is not TaskKind.BARRIER]
+    assert (rounds.count, rounds.cycles, rounds.elements) == (14, 896, 16)
     sent = Counter((one.actor, one.size, one.receivers) for one in first if one.kind is TaskKind.SEND)
     expected = {
         (COSA_DRAM, 448, (COSA_BUFFER,)),
@@ -90,15 +90,15 @@ def random_mappings(seed: int) -> tuple[LayerProblem, list[LayerMapping]]:
     return problem, list(islice((one for one in drawn if not list(verify_mapping(problem, one))), 6))
 
 
-def moved_bits(steps: ElementSteps, layer: Layer) -> dict[tuple[str, str], int]:
+def moved_bits(rounds: ElementRounds, layer: Layer) -> dict[tuple[str, str], int]:
     """By operand, from DRAM and to DRAM, packets not being filled up; sums as elements of partial bits."""
     moved: Counter[tuple[str, str]] = Counter()
-    for operand, movement in steps.movements.items():
+    for operand, movement in rounds.movements.items():
         flow, copies = (movement.shared, 1) if movement.shared else (movement.element, len(movement.groups))
-        for step in range(0, steps.steps, flow.period):
+        for round_number in range(0, rounds.count, flow.period):
             if operand == OUTPUT:
                 moved["to", operand] += copies * flow.bits
-                moved["from", operand] += copies * flow.bits_brought(steps.is_continued(step, flow.period))
+                moved["from", operand] += copies * flow.bits_brought(rounds.is_continued(round_number, flow.period))
             else:
                 moved["from", operand] += copies * flow.bits
     return {key: bits for key, bits in moved.items() if bits}
@@ -115,25 +115,25 @@ def test_what_moves_from_and_to_dram_is_what_the_cost_model_counts(seed: int) ->
                 direction = "from" if one.move is Move.READ_FOR_BELOW else "to"
                 bits = layer.partial_bits if one.operand == OUTPUT else layer.bits(one.operand)
                 counted[direction, one.operand] += one.elements * bits
-        assert moved_bits(element_steps(problem, mapping), layer) == counted, mapping
+        assert moved_bits(element_rounds(problem, mapping), layer) == counted, mapping
 
 
 @pytest.mark.parametrize("seed", range(6))
 @pytest.mark.parametrize("has_refills", [False, True])
 def test_a_mapping_runs_as_on_the_plain_network(seed: int, has_refills: bool) -> None:
     problem, mappings = random_mappings(seed)
-    steps = element_steps(problem, mappings[0], has_refills=has_refills)
-    tasks = tasks_of(steps, min(steps.steps, 4))
+    rounds = element_rounds(problem, mappings[0], has_refills=has_refills)
+    tasks = tasks_of(rounds, min(rounds.count, 4))
     assert run_tasks(COSA_NETWORK, tasks) == PlainNetwork(COSA_NETWORK, tasks).run(200_000)
 
 
-def computed(steps: ElementSteps, count: int) -> list[TrafficTask]:
-    return [one for one in tasks_of(steps, count) if one.kind is TaskKind.COMPUTE]
+def computed(rounds: ElementRounds, count: int) -> list[TrafficTask]:
+    return [one for one in tasks_of(rounds, count) if one.kind is TaskKind.COMPUTE]
 
 
 def test_each_element_computes_every_step() -> None:
-    steps = authors_steps()
-    assert Counter(one.actor for one in computed(steps, 5)) == dict.fromkeys(range(16), 5)
+    rounds = authors_rounds()
+    assert Counter(one.actor for one in computed(rounds, 5)) == dict.fromkeys(range(16), 5)
 
 
 def test_sums_go_along_the_rows_and_then_down() -> None:
@@ -147,7 +147,7 @@ def test_sums_go_along_the_rows_and_then_down() -> None:
 
 def test_sums_of_channels_side_by_side_are_added_before_they_are_stored() -> None:
     mapping = nested(register="P4", global_buffer="C4@pe", dram="K2")
-    tasks = tasks_of(element_steps(LayerProblem(Layer(k=2, c=4, p=4), SIMBA), mapping), 1)
+    tasks = tasks_of(element_rounds(LayerProblem(Layer(k=2, c=4, p=4), SIMBA), mapping), 1)
     sums = [(one.actor, one.receivers) for one in tasks if one.kind is TaskKind.SEND and one.actor in range(16)]
     assert sums == [(0, (1,)), (1, (2,)), (2, (3,)), (3, (COSA_BUFFER,))]
 
@@ -158,7 +158,7 @@ def test_a_mapping_of_more_steps_than_are_simulated_goes_on_as_before() -> None:
     whole, part = layer_on_network(problem, mapping), layer_on_network(problem, mapping, 32)
     assert whole is not None
     assert part is not None
-    assert (whole.is_whole, part.is_whole, part.steps_simulated) == (True, False, 32)
+    assert (whole.is_whole, part.is_whole, part.rounds_simulated) == (True, False, 32)
     assert part.cycles == pytest.approx(whole.cycles, rel=0.05)
 
 

@@ -43,8 +43,8 @@ def network_timing_object(timing: NetworkTiming) -> dict[str, object]:
                 "names": list(one.names),
                 "cycles": one.run.cycles,
                 "compute_cycles": one.run.compute_cycles,
-                "steps": one.run.steps,
-                "steps_simulated": one.run.steps_simulated,
+                "rounds": one.run.rounds,
+                "rounds_simulated": one.run.rounds_simulated,
                 "flit_hops": one.run.flit_hops,
                 "dram_packets": one.run.dram_packets,
             }
@@ -63,7 +63,7 @@ def network_timing_lines(timing: NetworkTiming) -> Iterator[RenderableType]:
         return
     for one in timing.timed:
         run = one.run
-        whole = "" if run.is_whole else f", from {run.steps_simulated:,} of {run.steps:,} steps"
+        whole = "" if run.is_whole else f", from {run.rounds_simulated:,} of {run.rounds:,} rounds"
         yield Text(
             printable(
                 f"{', '.join(one.names)}: {run.cycles:,} cycles on the network, {run.compute_cycles:,} of them enough "

@@ -1,7 +1,7 @@
 """A layer's mapping as tasks of CoSA's network: loads, multicasts, computation, reductions, stores.
 
 Inputs and sums pass the global buffer, weights come from DRAM straight to the elements; whatever has room for it in
-pairs, so that a step may be prepared while the one before is computed. docs/network_on_chip.md has the rules.
+pairs, so that a round may be prepared while the one before is computed. docs/network_on_chip.md has the rules.
 """
 
 from __future__ import annotations
@@ -13,18 +13,18 @@ from typing import Final
 
 from onchip.ir.layer import INPUT, OUTPUT, WEIGHT
 from onchip.simulate.network_on_chip.mesh import COSA_BUFFER, COSA_DRAM, COSA_NETWORK, MeshNetwork
-from onchip.simulate.network_on_chip.steps import ElementSteps, TileFlow
+from onchip.simulate.network_on_chip.rounds import ElementRounds, TileFlow
 from onchip.simulate.network_on_chip.traffic import TaskKind, TrafficTask
 
 MOVED: Final = (OUTPUT, INPUT, WEIGHT)
-"""In this order within a step."""
+"""In this order within a round."""
 
 
-def tasks_of(steps: ElementSteps, first_steps: int) -> list[TrafficTask]:
-    """Return what happens in the first steps of a mapping, on CoSA's network."""
-    made = _Tasks(steps)
-    for step in range(first_steps):
-        made.add_step(step)
+def tasks_of(rounds: ElementRounds, first_rounds: int) -> list[TrafficTask]:
+    """Return what happens in the first rounds of a mapping, on CoSA's network."""
+    made = _Tasks(rounds)
+    for round_number in range(first_rounds):
+        made.add_round(round_number)
     return made.tasks
 
 
@@ -40,9 +40,9 @@ def reduction_chain(elements: Sequence[int], columns: int = COSA_NETWORK.columns
 
 @dataclass(slots=True)
 class _Tasks:
-    """Each list of numbers is of tasks that later ones wait for; `_before` are the steps one and two earlier."""
+    """Each list of numbers is of tasks that later ones wait for; `_before` are the rounds one and two earlier."""
 
-    steps: ElementSteps
+    rounds: ElementRounds
     network: MeshNetwork = COSA_NETWORK
     tasks: list[TrafficTask] = field(default_factory=list)
     _computed: list[list[int]] = field(default_factory=list)
@@ -53,34 +53,34 @@ class _Tasks:
     _stored: list[int] = field(default_factory=list)
     _written: list[int] = field(default_factory=list)
 
-    def add_step(self, step: int) -> None:
-        for operand, movement in self.steps.movements.items():
+    def add_round(self, round_number: int) -> None:
+        for operand, movement in self.rounds.movements.items():
             if movement.shared is not None:
-                self._load(operand, movement.shared, step)
+                self._load(operand, movement.shared, round_number)
         for operand in MOVED:
-            if operand in self.steps.movements:
-                self._send_to_elements(operand, step)
+            if operand in self.rounds.movements:
+                self._send_to_elements(operand, round_number)
         self._compute()
-        self._give_away(step)
-        self._store(step)
-        for operand, movement in self.steps.movements.items():
-            if movement.shared is not None and (step + 1) % movement.shared.period == 0:
+        self._give_away(round_number)
+        self._store(round_number)
+        for operand, movement in self.rounds.movements.items():
+            if movement.shared is not None and (round_number + 1) % movement.shared.period == 0:
                 self._used_up.setdefault(operand, []).append(self._barrier(self._computed[-1]))
 
-    def _load(self, operand: str, flow: TileFlow, step: int) -> None:
+    def _load(self, operand: str, flow: TileFlow, round_number: int) -> None:
         """From DRAM to the global buffer, which holds two tiles: of the one before last all must be computed."""
-        bits = self._bits(operand, flow, step)
+        bits = self._bits(operand, flow, round_number)
         if not bits:
             return
-        generation, used_up = step // flow.period, self._used_up.get(operand, [])
+        generation, used_up = round_number // flow.period, self._used_up.get(operand, [])
         waits = [used_up[generation - 2]] if generation >= 2 else []
         waits += self._written if operand == OUTPUT else []
         self._loaded[operand] = self._send(COSA_DRAM, (COSA_BUFFER,), bits, waits)
 
-    def _send_to_elements(self, operand: str, step: int) -> None:
-        """Once to all elements that need the same; each must have computed the step before last."""
-        movement = self.steps.movements[operand]
-        bits = self._bits(operand, movement.element, step)
+    def _send_to_elements(self, operand: str, round_number: int) -> None:
+        """Once to all elements that need the same; each must have computed the round before last."""
+        movement = self.rounds.movements[operand]
+        bits = self._bits(operand, movement.element, round_number)
         if not bits:
             return
         source = COSA_DRAM if movement.shared is None else COSA_BUFFER
@@ -92,27 +92,29 @@ class _Tasks:
             for element in group:
                 self._came[operand, element] = sent
 
-    def _bits(self, operand: str, flow: TileFlow, step: int) -> int:
-        """What moves before a step; of sums only those that have been begun."""
-        if step % flow.period:
+    def _bits(self, operand: str, flow: TileFlow, round_number: int) -> int:
+        """What moves before a round; of sums only those that have been begun."""
+        if round_number % flow.period:
             return 0
-        return flow.bits_brought(self.steps.is_continued(step, flow.period)) if operand == OUTPUT else flow.bits
+        return (
+            flow.bits_brought(self.rounds.is_continued(round_number, flow.period)) if operand == OUTPUT else flow.bits
+        )
 
     def _compute(self) -> None:
-        """When all operands are there, and what was summed two steps before has left."""
+        """When all operands are there, and what was summed two rounds before has left."""
         computed: list[int] = []
-        for element in range(self.steps.elements):
+        for element in range(self.rounds.elements):
             waits = [self._came[operand, element] for operand in MOVED if (operand, element) in self._came]
             waits += [self._computed[-1][element]] if self._computed else []
             waits += self._given_away[-2].get(element, []) if len(self._given_away) > 1 else []
-            computed.append(self._add(TaskKind.COMPUTE, element, self.steps.cycles, (), waits))
+            computed.append(self._add(TaskKind.COMPUTE, element, self.rounds.cycles, (), waits))
         self._computed = [*self._computed[-1:], computed]
 
-    def _give_away(self, step: int) -> None:
+    def _give_away(self, round_number: int) -> None:
         """Add up sums along the elements that share them, and send these to the global buffer, or else to DRAM."""
-        movement, given = self.steps.movements[OUTPUT], dict[int, list[int]]()
+        movement, given = self.rounds.movements[OUTPUT], dict[int, list[int]]()
         self._given_away = [*self._given_away[-1:], given]
-        if (step + 1) % movement.element.period:
+        if (round_number + 1) % movement.element.period:
             return
         computed, arrived = self._computed[-1], dict[int, list[int]]()
         for group in movement.groups:
@@ -132,10 +134,10 @@ class _Tasks:
             given.setdefault(last, []).append(stored[-1])
         self._stored = [self._barrier(stored)]
 
-    def _store(self, step: int) -> None:
+    def _store(self, round_number: int) -> None:
         """From the global buffer to DRAM, when the buffer's tile of sums is complete or makes room for another."""
-        flow = self.steps.movements[OUTPUT].shared
-        if flow is not None and (step + 1) % flow.period == 0:
+        flow = self.rounds.movements[OUTPUT].shared
+        if flow is not None and (round_number + 1) % flow.period == 0:
             self._written = [self._send(COSA_BUFFER, (COSA_DRAM,), flow.bits, self._stored)]
 
     def _send(self, source: int, receivers: tuple[int, ...], bits: int, waits_for: Iterable[int]) -> int:

@@ -11,16 +11,16 @@ from onchip.answer.layer_problem import LayerProblem
 from onchip.errors import InputError
 from onchip.simulate.network_on_chip.dataflow import tasks_of
 from onchip.simulate.network_on_chip.mesh import COSA_DRAM, COSA_ELEMENTS, COSA_NETWORK
-from onchip.simulate.network_on_chip.steps import PLACE, element_steps
+from onchip.simulate.network_on_chip.rounds import PLACE, element_rounds
 from onchip.simulate.network_on_chip.traffic import NetworkRun, TaskKind, TrafficTask, run_tasks
 
-MOST_STEPS: Final = 4096
+MOST_ROUNDS: Final = 4096
 """Of a mapping with more, so many are simulated."""
 
 
 @dataclass(frozen=True, slots=True)
 class LayerOnNetwork:
-    """What a mapping takes; `flit_hops` and `dram_packets` are of the steps that were simulated.
+    """What a mapping takes; `flit_hops` and `dram_packets` are of the rounds that were simulated.
 
     Where these are not all, `cycles` go on as they did in the second half of what was simulated. An element computes
     for `compute_cycles` in all.
@@ -28,45 +28,45 @@ class LayerOnNetwork:
 
     cycles: int
     compute_cycles: int
-    steps: int
-    steps_simulated: int
+    rounds: int
+    rounds_simulated: int
     flit_hops: int
     dram_packets: int
 
     @property
     def is_whole(self) -> bool:
-        """Whether every step was simulated."""
-        return self.steps == self.steps_simulated
+        """Whether every round was simulated."""
+        return self.rounds == self.rounds_simulated
 
 
 def layer_on_network(
     problem: LayerProblem,
     mapping: LayerMapping,
-    most_steps: int = MOST_STEPS,
+    most_rounds: int = MOST_ROUNDS,
     *,
     has_refills: bool = True,
     stop: native.StopToken | None = None,
 ) -> LayerOnNetwork | None:
-    """Simulate a mapping; None if it was stopped. `has_refills` is as in `element_steps`.
+    """Simulate a mapping; None if it was stopped. `has_refills` is as in `element_rounds`.
 
     Raises InputError for a machine that is no array of at most 16 elements beside one shared memory.
     """
-    steps = element_steps(problem, mapping, has_refills=has_refills)
-    if steps.elements > COSA_ELEMENTS:
-        detail = f"the mapping uses {steps.elements} elements"
+    rounds = element_rounds(problem, mapping, has_refills=has_refills)
+    if rounds.elements > COSA_ELEMENTS:
+        detail = f"the mapping uses {rounds.elements} elements"
         raise InputError(detail, place=PLACE, expected=f"at most {COSA_ELEMENTS}")
-    simulated = min(steps.steps, max(most_steps, 2))
-    tasks = tasks_of(steps, simulated)
+    simulated = min(rounds.count, max(most_rounds, 2))
+    tasks = tasks_of(rounds, simulated)
     run = run_tasks(COSA_NETWORK, tasks, stop)
     if run is None:
         return None
-    cycles = run.cycles + (steps.steps - simulated) * _cycles_of_a_step(tasks, run, simulated)
+    cycles = run.cycles + (rounds.count - simulated) * _cycles_of_a_round(tasks, run, simulated)
     dram = sum(one.size for one in tasks if one.kind is TaskKind.SEND and COSA_DRAM in (one.actor, *one.receivers))
-    return LayerOnNetwork(round(cycles), steps.steps * steps.cycles, steps.steps, simulated, run.flit_hops, dram)
+    return LayerOnNetwork(round(cycles), rounds.count * rounds.cycles, rounds.count, simulated, run.flit_hops, dram)
 
 
-def _cycles_of_a_step(tasks: list[TrafficTask], run: NetworkRun, simulated: int) -> float:
-    """On average over the later half; element 0 computes once in each step."""
+def _cycles_of_a_round(tasks: list[TrafficTask], run: NetworkRun, simulated: int) -> float:
+    """On average over the later half; element 0 computes once in each round."""
     ends = [end for task, end in zip(tasks, run.ends, strict=True) if task.kind is TaskKind.COMPUTE and task.actor == 0]
     half = simulated // 2
     return (ends[simulated - 1] - ends[half - 1]) / (simulated - half) if half else 0.0

@@ -1,7 +1,7 @@
-"""What a mapping makes the elements of an array do, step by step: what moves when, how much, and to whom.
+"""What a mapping makes the elements of an array do, round by round: what moves when, how much, and to whom.
 
-A step is what an element computes between two changes of the tile that its memories keep longest. The loops outside,
-one iteration a step, decide what has to move before it. As in the authors' simulator of CoSA.
+A round is what an element computes between two changes of the tile that its memories keep longest. The loops outside,
+one iteration a round_number, decide what has to move before it. As in the authors' simulator of CoSA.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ PLACE: Final = "network on chip"
 
 @dataclass(frozen=True, slots=True)
 class TileFlow:
-    """What moves into one memory, or out of it, every `period` steps: `bits`.
+    """What moves into one memory, or out of it, every `period` rounds: `bits`.
 
-    Of sums that begin in these steps `revisited_bits` come back, since loops inside a step leave a tile and return.
+    Of sums that begin in these rounds `revisited_bits` come back, since loops inside a round leave a tile and return.
     """
 
     period: int
@@ -32,7 +32,7 @@ class TileFlow:
     revisited_bits: int
 
     def bits_brought(self, is_continued: bool) -> int:
-        """Of sums, before a step in which they are continued or begun."""
+        """Of sums, before a round_number in which they are continued or begun."""
         return self.bits if is_continued else self.revisited_bits
 
 
@@ -49,7 +49,7 @@ class Movement:
 
 
 @dataclass(frozen=True, slots=True)
-class ElementSteps:
+class ElementRounds:
     """A mapping as the network sees it; `outer` are the sizes of the loops outside, innermost first."""
 
     elements: int
@@ -58,24 +58,24 @@ class ElementSteps:
     movements: dict[str, Movement]
 
     @property
-    def steps(self) -> int:
+    def count(self) -> int:
         """How many each element computes."""
         return prod(loop.size for loop in self.outer)
 
-    def is_continued(self, step: int, period: int) -> bool:
-        """Whether the sums that begin at a step have been begun before: a loop that adds to them has turned."""
+    def is_continued(self, round_number: int, period: int) -> bool:
+        """Whether the sums that begin at a round have been begun before: a loop that adds to them has turned."""
         turned = 1
         for loop in self.outer:
-            if turned >= period and loop.dimension not in RELEVANT[OUTPUT] and step // turned % loop.size:
+            if turned >= period and loop.dimension not in RELEVANT[OUTPUT] and round_number // turned % loop.size:
                 return True
             turned *= loop.size
         return False
 
 
-def element_steps(problem: LayerProblem, mapping: LayerMapping, *, has_refills: bool = True) -> ElementSteps:
+def element_rounds(problem: LayerProblem, mapping: LayerMapping, *, has_refills: bool = True) -> ElementRounds:
     """Look at a mapping as at one of elements beside a shared memory.
 
-    With `has_refills` tiles that come and go within a step are moved each time; without, what a step touches is moved
+    With `has_refills` tiles that come and go within a round are moved each time; without, what a round touches is moved
     once, as the authors of CoSA count, whether or not there is room for it.
 
     Raises InputError for a machine without such elements, and for a mapping whose tiles are not nested that way.
@@ -101,7 +101,7 @@ def element_steps(problem: LayerProblem, mapping: LayerMapping, *, has_refills: 
         flow = _flow(layer, operand, mapping, max(held, cut), inside, all_along) if is_shared else None
         movements[operand] = Movement(_groups(operand, beside, digits), element, flow)
     cycles = prod(loop.size for loop in mapping.nest[:inside] if loop.along is None)
-    return ElementSteps(len(digits), outer, cycles, movements)
+    return ElementRounds(len(digits), outer, cycles, movements)
 
 
 def _flow(
@@ -113,11 +113,11 @@ def _flow(
     first = 0
     while first < len(turning) and turning[first].dimension not in RELEVANT[operand]:
         first += 1
-    in_step = len([loop for loop in mapping.nest[cut : max(cut, inside)] if loop.along is None])
-    if first >= in_step:
+    in_round = len([loop for loop in mapping.nest[cut : max(cut, inside)] if loop.along is None])
+    if first >= in_round:
         below = [loop for loop in mapping.nest[inside:cut] if loop.along is None]
-        return TileFlow(prod(loop.size for loop in (*below, *turning[in_step:first])), tile, 0)
-    again = turning[first:in_step]
+        return TileFlow(prod(loop.size for loop in (*below, *turning[in_round:first])), tile, 0)
+    again = turning[first:in_round]
     moved = prod(loop.size for loop in again)
     different = prod(loop.size for loop in again if loop.dimension in RELEVANT[operand])
     return TileFlow(1, tile * moved, tile * (moved - different))
