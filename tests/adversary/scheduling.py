@@ -17,7 +17,7 @@ MOST_MACS: Final = 100
 def random_scheduling_network(chance: random.Random) -> Facts:
     """Two to four operators; now and then one is a softmax, or a last one joins two maps."""
     while True:
-        network = random_network(chance, (*KINDS, "Gate", "Gate", "Spread", "Spread"))
+        network = random_network(chance, (*KINDS, "Gate", "Gate", "Spread", "Spread", "Concat", "Concat"))
         if len(network["layers"]) < 2 or max(_macs(network)) > MOST_MACS:
             continue
         softmaxes = [at for at, one in enumerate(network["layers"]) if one["kind"] == "Exp" and chance.random() < 0.7]

@@ -307,6 +307,19 @@ def test_of_a_view_only_what_is_seen_is_made(kind: str, needed: NeededPixels) ->
     assert needed_pixels(graph, {"first": (CONV,)})["y"] == needed
 
 
+@pytest.mark.parametrize(("stride", "needed"), [(1, ALL), (2, NOTHING)])
+def test_of_joined_maps_all_is_needed_where_all_of_what_they_make_is(stride: int, needed: NeededPixels) -> None:
+    """Else tiles join no more than their readers see; what is joined as a whole is moved, in tiles or not."""
+    size = 6 // stride
+    seeing = replace(CONV, c=2, p=size, q=size, r=1, s=1, stride=(stride, stride), padding=(0, 0, 0, 0))
+    sizes = (("j", (1, 2, 6, 6)), ("wsecond", (1, 2, 1, 1)), ("z", (1, 1, size, size)))
+    join = Operator("join", "Concat", ("y", "x"), ("j",), (), {"axis": 1})
+    graph = chain(join, conv("second", "j", "z"), sizes=sizes, out="z")
+    nests = {"first": (CONV,), "second": (seeing,)}
+    assert needed_pixels(graph, nests)["y"] == needed
+    assert (relaxation(graph, nests, SPREAD).without_nest_pj > 0) == (needed == ALL)
+
+
 def test_an_operator_without_a_nest_costs_its_operands_where_they_are_cheapest() -> None:
     graph = chain(Operator("softmax", "Softmax", ("y",), ("z",)), sizes=(("z", (1, 1, 6, 6)),), out="z")
     bound = relaxation(graph, {"first": (CONV,)}, SPREAD)

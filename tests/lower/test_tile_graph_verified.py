@@ -67,6 +67,24 @@ def test_several_parts_of_a_view_in_one_tile_are_what_the_verifier_derives(mode:
     assert_both_agree(graph, stacks, tiles, 24)
 
 
+@pytest.mark.parametrize("mode", OverlapMode)
+def test_joined_maps_and_gates_in_tiles_are_what_the_verifier_derives(mode: OverlapMode) -> None:
+    """Of what is joined every tile has its own part, of all maps; a gate of one pixel is there before the stack."""
+    network = Network(8)
+    source = network.input(1, 2, 9, 7)
+    gate = conv(network, network.add("GlobalAveragePool", [source], (1, 2, 1, 1)), 2, 1)
+    gated = network.add("Mul", [gate, source], (1, 2, 9, 7))
+    joined = network.add("Concat", [gated, conv(network, gated, 3, 3)], (1, 5, 9, 7), (), {"axis": 1})
+    last = conv(network, joined, 2, 3)
+    network.add("Mul", [conv(network, joined, 1, 1), last], (1, 2, 9, 7))
+    graph = network.graph()
+    names = tuple(graph.operator)
+    stacks = [*all_whole(graph)[:2], tiled(names[2:], "3x4", mode)]
+    tiles = tile_graph(graph, stacks, Precision(8))
+    assert {"concat4#0", "concat4#8", "mul2#8"} <= tiles.operators.keys()
+    assert_both_agree(graph, stacks, tiles, 24)
+
+
 @pytest.mark.parametrize("name", [*map(str, LIGHT_MODELS), "transformer", "vit_b_16", "lenet5", "fsrcnn-defines"])
 def test_a_network_without_tiles_is_what_the_verifier_derives(name: str) -> None:
     network = read_network(name).with_bits(8)

@@ -18,6 +18,7 @@ from onchip.lower.stacks.emission import graph_in_tiles
 from onchip.solve.stacks.stacks import legal_spans, stack_of
 from support.tiled import Attributes, Network, convolution, pool
 
+_KINDS = ("Conv", "Conv", "Pool", "Relu", "Add", "Twice", "Skip", "Crop", "Gate", "Spread", "Join")
 Cut = tuple[tuple[Stack, Tiling], ...]
 """Stacks with their tilings."""
 
@@ -113,7 +114,7 @@ def graphs(draw: st.DrawFn) -> Graph:
     for _ in range(draw(st.integers(1, 4))):
         last = _drawn(draw, network, last)
     assume(network.operators)
-    names = [operator.outputs[0] for operator in network.operators]
+    names = [operator.outputs[0] for operator in network.operators if operator.kind != "Concat"]
     cropped = draw(st.sampled_from([None, *(name for name in names if min(network.shape(name)[2:]) > 2)]))
     if cropped is not None:
         crop(network, cropped, 1, draw(st.integers(1, 2)))
@@ -129,7 +130,7 @@ def leaving(graph: Graph, names: Sequence[str]) -> Graph:
 
 def _drawn(draw: st.DrawFn, network: Network, source: str) -> str:
     shape = network.shape(source)
-    kind = draw(st.sampled_from(("Conv", "Conv", "Pool", "Relu", "Add", "Twice", "Skip", "Crop", "Gate", "Spread")))
+    kind = draw(st.sampled_from(_KINDS))
     if kind == "Conv":
         return _drawn_convolution(draw, network, source) or source
     if kind == "Pool":
@@ -144,6 +145,8 @@ def _drawn(draw: st.DrawFn, network: Network, source: str) -> str:
         return network.add("Add", [source, source], shape)
     if kind == "Add":
         return network.add("Add", [source], shape, [network.parameter(shape[1], 1, 1)])
+    if kind == "Join":
+        return _joined(draw, network, source)
     if kind in ("Gate", "Spread"):
         return _gated(draw, network, source, kind)
     if kind == "Crop":
@@ -154,6 +157,17 @@ def _drawn(draw: st.DrawFn, network: Network, source: str) -> str:
     beside = conv(network, source, shape[1], draw(st.sampled_from((1, 3))))
     other = conv(network, source, shape[1], 3) if draw(st.booleans()) else source
     return network.add("Add", [beside, other], shape, is_fused=draw(st.booleans()))
+
+
+def _joined(draw: st.DrawFn, network: Network, source: str) -> str:
+    """A convolution over the map and others made of it, side by side along the channels."""
+    batch, _, rows, columns = network.shape(source)
+    others = [conv(network, source, draw(st.integers(1, 2)), 3) for _ in range(draw(st.integers(1, 2)))]
+    parts = draw(st.permutations([source, *others]))
+    together = sum(network.shape(one)[1] for one in parts)
+    whole = network.add("Concat", parts, (batch, together, rows, columns), (), {"axis": 1})
+    made = conv(network, whole, draw(st.integers(1, 3)), draw(st.integers(1, 3)), stride=draw(st.integers(1, 3)))
+    return network.add("Add", [made, made], network.shape(made)) if draw(st.booleans()) else made
 
 
 def _gated(draw: st.DrawFn, network: Network, source: str, kind: str) -> str:

@@ -17,8 +17,8 @@ from onchip.lower.schedule.tiled import tile_graph
 from support.fusable_graphs import graphs
 from support.tiled import networks
 
-VIEWS = frozenset({"Slice", "Pad", "Flatten"})
-_WHOLE = frozenset({"BatchNormalization", "Concat", "Transpose", "MatMul", "Softmax"})
+VIEWS = frozenset({"Slice", "Pad", "Flatten", "Concat"})
+_WHOLE = frozenset({"BatchNormalization", "Transpose", "MatMul", "Softmax"})
 
 
 def tiled(names: str | Sequence[str], tile: str = "1x1", mode: OverlapMode = OverlapMode.RECOMPUTE) -> ScheduledStack:

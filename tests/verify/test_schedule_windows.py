@@ -95,6 +95,21 @@ def test_a_sliding_window_sees_the_block_around_all_that_its_taps_touch(seed: in
         assert need == around
 
 
+@pytest.mark.parametrize("seed", range(60))
+def test_what_is_joined_sees_of_each_part_what_lies_where_it_stands(seed: int) -> None:
+    random = Random(seed)
+    axis, shape = random.randrange(-3, 3), [random.randint(1, 3) for _ in range(3)]
+    parts = [tuple(random.randint(1, 3) if at == axis % 3 else size for at, size in enumerate(shape)) for _ in range(3)]
+    places = [(number, at) for number, part in enumerate(parts) for at in range(part[axis % 3])]
+    output = tuple(len(places) if at == axis % 3 else size for at, size in enumerate(shape))
+    region = random_region(random, output)
+    read: list[list[Element]] = [[] for _ in parts]
+    for written in elements(region):
+        number, place = places[written[axis % 3]]
+        read[number].append(tuple(place if at == axis % 3 else each for at, each in enumerate(written)))
+    assert seen(operator("Concat", {"axis": axis}), parts, None, output, region) == tuple(map(box, read))
+
+
 @pytest.mark.parametrize("seed", range(120))
 def test_a_transposed_convolution_sees_the_block_around_all_that_adds_to_its_outputs(seed: int) -> None:
     random = Random(seed)

@@ -20,7 +20,9 @@ from onchip.ir.tensor import Role, Tensor
 
 VIEWS: Final = frozenset({"Flatten", "Reshape", "Squeeze", "Unsqueeze", "Identity", "Dropout", "Slice", "Pad"})
 """Kinds without a loop nest that may stand inside a tiled stack, where only what is seen of them is made."""
-_OF_ALL_ELEMENTS: Final = VIEWS - {"Slice", "Pad"}
+JOINS: Final = frozenset({"Concat"})
+"""Kinds that may stand inside a tiled stack, too, where their readers see no more than that of the maps they join."""
+_OF_ALL_ELEMENTS: Final = (VIEWS | JOINS) - {"Slice", "Pad"}
 _MAP_RANK: Final = 4
 
 
@@ -83,7 +85,7 @@ def _seen(
     if not nests:
         if operator.kind in LOOKUPS and tensor.role is Role.INPUT:
             return NOTHING
-        is_seen = operator.kind not in VIEWS or (operator.kind in _OF_ALL_ELEMENTS and written.are_all)
+        is_seen = operator.kind not in VIEWS | JOINS or (operator.kind in _OF_ALL_ELEMENTS and written.are_all)
         return ALL if is_seen else NOTHING
     output = graph.tensor[operator.outputs[0]]
     if all(is_element_by_element(layer) for layer in nests) and _are_alike(tensor, output):

@@ -15,7 +15,7 @@ from onchip.answer.schedule import MOST_TILE_OPERATORS
 from onchip.arch.accelerator import Accelerator
 from onchip.arch.memory import DRAM, Direction, Operand
 from onchip.cost.schedule.copies import dram_cycles
-from onchip.cost.schedule.needed import VIEWS, NeededPixels, is_element_by_element, needed_pixels
+from onchip.cost.schedule.needed import JOINS, VIEWS, NeededPixels, is_element_by_element, needed_pixels
 from onchip.cost.schedule.nest_floor import FeedingFloors, FloorOfNest, NestOrigins
 from onchip.cost.schedule.nest_work import NestWork, work_of
 from onchip.cost.schedule.operands import BandedOperand, operands_of
@@ -115,7 +115,7 @@ class _Relaxing:
         for operator in self.graph.operators:
             if self.nests.get(operator.name):
                 self._add_nests(operator)
-            elif operator.kind not in VIEWS:
+            elif operator.kind not in VIEWS | JOINS or self._is_joined_whole(operator):
                 self._add_without_nest(operator)
             elif self.graph.tensor[operator.outputs[0]].role is Role.OUTPUT:
                 self.without_nest_pj += self._to_dram_pj(self.graph.tensor[operator.outputs[0]])
@@ -133,6 +133,10 @@ class _Relaxing:
             dram_cycles(self._rates, read_bits, written_bits),
             self._rounding_fj(),
         )
+
+    def _is_joined_whole(self, operator: Operator) -> bool:
+        """Whether all of what is joined is needed, and so moved, be it in tiles or not."""
+        return operator.kind in JOINS and self._needed[operator.outputs[0]].are_all
 
     def _add_nests(self, operator: Operator) -> None:
         output = self.graph.tensor[operator.outputs[0]]

@@ -38,6 +38,9 @@ def fusable_of(graph: Graph, precision: Precision = Precision()) -> FusableNetwo
         first = reading.outside[0]
         place, what = f"{first.kind} {first.operator!r}", f"it cannot be fused: {first.why}"
         raise InputError(what, file=graph.name, place=place, expected=_FUSABLE)
+    if reading.in_the_way:
+        what = f"a view of what it joins leaves: {min(reading.in_the_way)!r}"
+        raise InputError(what, file=graph.name, expected="layers that read what is joined")
     if not reading.inside:
         raise InputError("no operator is a layer", file=graph.name, expected="at least one beside views")
     return _network(reading)

@@ -151,7 +151,7 @@ class FusableReading:
         """Whole maps side by side along the channels, which layers see as the parts of their input."""
         name, parts = operator.outputs[0], [self.seen[one].whole for one in operator.inputs]
         whole, rank = self._map(name), len(shape_of(self.graph, name))
-        if self.all_in_tiles or self.graph.tensor[name].role is Role.OUTPUT:
+        if self.graph.tensor[name].role is Role.OUTPUT:
             raise NoLayerError("its kind is no loop nest of multiply-accumulates")
         if operator.name in self.apart:
             raise NoLayerError(_IN_THE_WAY)

@@ -8,11 +8,12 @@ from typing import Final, TypeAlias
 
 from onchip.answer.schedule import ScheduledStack
 from onchip.arch.accelerator import Accelerator
-from onchip.cost.schedule.needed import VIEWS
+from onchip.cost.schedule.needed import JOINS, VIEWS
 from onchip.cost.stack.cost import StackCost
 from onchip.errors import InputError
 from onchip.facts.fusable import FusableNetwork
 from onchip.ir.graph import Graph
+from onchip.ir.operator import Operator
 from onchip.lower.layers.fusable_of import fusable_of
 from onchip.lower.layers.layers_of import Precision
 from onchip.lower.schedule.part_of_network import part_of_network
@@ -99,12 +100,17 @@ class FusionSearch:
         """Operators one after the other that can be fused each for itself; runs of one layer are left out."""
         names: list[str] = []
         for operator in self.network.operators:
-            if operator.kind not in VIEWS and self._fusable([operator.name]) is None:
+            if operator.kind not in VIEWS and not self._may_be_fused(operator):
                 yield from self._cut(names)
                 names = []
             else:
                 names.append(operator.name)
         yield from self._cut(names)
+
+    def _may_be_fused(self, operator: Operator) -> bool:
+        """Of what joins maps, together with those who see through it."""
+        readers = self.network.readers[operator.outputs[0]] if operator.kind in JOINS else ()
+        return self._fusable([operator.name, *(one.name for one in readers)]) is not None
 
     def _cut(self, names: Sequence[str]) -> Iterator[FusableRun]:
         """Where they cannot be fused together, in halves."""

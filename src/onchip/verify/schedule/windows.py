@@ -58,6 +58,8 @@ def _seen(operator: Operator, inputs: Sequence[Shape], weight: Shape | None, out
             return (_sliced(operator, first, region),)
         case "Pad" if operator.attributes.get("mode", "constant") == "constant":
             return _beside(inputs, _padded(operator, first, output, region))
+        case "Concat":
+            return _joined(operator, inputs, output, region)
         case kind if kind in _RESHAPES:
             return _beside(inputs, _reshaped(first, output, region))
     raise LookupError(operator.kind)
@@ -188,6 +190,23 @@ def _sliced(operator: Operator, source: Shape, region: Region) -> Region | None:
         wanted = region[axis]
         ranges[axis] = (first + wanted[0] * step, first + (wanted[1] - 1) * step + 1)
     return _stored(tuple(ranges))
+
+
+def _joined(operator: Operator, inputs: Sequence[Shape], output: Shape, region: Region) -> Needs:
+    """Inputs stand one behind the other along one axis, and are alike along all others."""
+    rank = len(output)
+    axis = integer(operator, "axis", rank)
+    if not -rank <= axis < rank or any(len(shape) != rank for shape in inputs):
+        raise LookupError("axis")
+    axis %= rank
+    found, begin = [], 0
+    for shape in inputs:
+        start, stop = max(region[axis][0] - begin, 0), min(region[axis][1] - begin, shape[axis])
+        found.append(_stored((*region[:axis], (start, stop), *region[axis + 1 :])))
+        begin += shape[axis]
+    if begin != output[axis]:
+        raise LookupError("axis")
+    return tuple(found)
 
 
 def _padded(operator: Operator, source: Shape, output: Shape, region: Region) -> Region | None:
