@@ -52,7 +52,8 @@ class Reading:
     `values` stand for those of network inputs (`Bindings`). `split` and `cap_tensors` (the thesis's way with
     tensors that fit no scratchpad) depend on the scratchpads, too.
     `sharing` says which operators may write to bytes of what they read, `states` by network inputs the outputs that
-    are their values for the next inference, beside those that the file knows.
+    are their values for the next inference, beside those that the file knows. `bands` says by operator in how many equal
+    bands of its channels it runs, where its file states what they cost.
     `partial_bits` are those of a sum in the making in layers (None: 16 more than an element has, up to 32).
     """
 
@@ -67,6 +68,7 @@ class Reading:
     values: Mapping[str, tuple[float, ...]] = field(default_factory=dict, hash=False)
     sharing: SharedKinds = NO_SHARING
     states: Mapping[str, str] = field(default_factory=dict, hash=False)
+    bands: Mapping[str, int] = field(default_factory=dict, hash=False)
 
     @classmethod
     def of(cls, bindings: Bindings, granularity: Granularity = Granularity.FUSED) -> Reading:

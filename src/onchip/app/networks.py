@@ -21,6 +21,7 @@ from onchip.lower.fold.quantisation import QuantisationFold
 from onchip.lower.layers.attention_apart import AttentionApart
 from onchip.lower.layers.recurrence_apart import RecurrenceApart
 from onchip.lower.shared_bytes import SharedBytes, declared_in
+from onchip.lower.split.channel_bands import ChannelBands
 from onchip.lower.split.split import cap_tensors, split_operators
 from onchip.lower.states import with_states
 from onchip.lower.workspaces import with_workspaces
@@ -69,10 +70,10 @@ def _as_it_runs(graph: Graph, source: str) -> Graph:
 def network_to_plan(source: str, reading: Reading) -> Graph:
     """The network as plans have it: as `read_network` reads it, with workspaces that operators declare as tensors.
 
-    Raises InputError, PluginError.
+    Operators run in the bands that the reading says. Raises InputError, PluginError.
     """
     try:
-        return with_workspaces(read_network(source, reading))
+        return ChannelBands(reading.bands)(with_workspaces(read_network(source, reading)))
     except GraphError as error:
         raise error if error.file else error.in_file(source) from None
 

@@ -1,4 +1,4 @@
-"""The values of `--dim`, `--shape`, `--value` and `--state`: a name, `=`, and what it is bound to."""
+"""The values of `--dim`, `--shape`, `--value`, `--state` and `--bands`: a name, `=`, and what it is bound to."""
 
 from __future__ import annotations
 
@@ -34,6 +34,11 @@ def values_of(bindings: Sequence[str] | None) -> dict[str, tuple[float, ...]]:
 def states_of(bindings: Sequence[str] | None) -> dict[str, str]:
     """Network outputs by the inputs that they are next; raises UsageError for an input with two."""
     return _bound(bindings, "--state", "INPUT=OUTPUT", lambda text: text or None)
+
+
+def bands_of(bindings: Sequence[str] | None) -> dict[str, int]:
+    """Parts by operator; raises UsageError for fewer than 1 and for an operator with two numbers of them."""
+    return _bound(bindings, "--bands", "OPERATOR=N with N at least 1", _size)
 
 
 def _bound(

@@ -38,8 +38,8 @@ class ExportOptions:
     to: Annotated[
         str,
         typer.Option(
-            metavar="trace|c|csv|onnx|NAME",
-            help="A trace for Perfetto, C99 tables, CSV tables, a model with the plan, or what a plug-in makes.",
+            metavar="trace|c|csv|onnx|graph|NAME",
+            help="A trace for Perfetto, C99 tables, CSV tables, a model with the plan, its graph, or a plug-in's.",
         ),
     ]
     output: Annotated[Path, typer.Option("--output", "-o", metavar="FILE", help="Write this; see below for c and csv.")]
@@ -65,6 +65,7 @@ def export_command(options: ExportOptions) -> int:
     trace: Chrome trace JSON (Perfetto); a millisecond is a step, or a microsecond one of the accelerator's.
     c: FILE is x.h or x.c; both are written. csv: FILE is x.csv; x.residencies.csv and x.transfers.csv are written.
     onnx: NETWORK, an .onnx file, with the plan in its metadata_props; its external data stay where they are.
+    graph: FILE is x.json, the network as the plan runs it, in tiles and bands: plan, check or time that one.
     Of a schedule there are traces, in time, C and tables, all with its workspaces as tensors; C has its mappings, too.
     Of a MAPPING file --to c writes each loop nest as a function that runs: FILE is x.c; of several, x.LAYER.c each.
     """

@@ -14,7 +14,7 @@ from onchip.answer.problem import Count, Objective, Order, Placement
 from onchip.arch.sharing import Share
 from onchip.commands.answer_files import AnswerFiles, command_line
 from onchip.commands.arguments import AsJson, LimitOptions, MemoryOptions, Network, ReadingOptions
-from onchip.commands.bindings import states_of
+from onchip.commands.bindings import bands_of, states_of
 from onchip.commands.exit_code import code_of_result
 from onchip.commands.plan_pictures import draw_figure, ensure_figure_can_be_written, page_of_plan
 from onchip.commands.progress import watched_run
@@ -46,6 +46,11 @@ class PlanReadingOptions(ReadingOptions):
         typer.Option(metavar="INPUT=OUTPUT", help="An input that is an output of the inference before; repeatable."),
     ] = None
 
+    bands: Annotated[
+        list[str] | None,
+        typer.Option(metavar="OPERATOR=N", help="An operator in N bands, where its file states splits; repeatable."),
+    ] = None
+
     def __post_init__(self) -> None:
         if self.cap_tensors and self.split is not Split.NEVER:
             raise UsageError("both are given", place="--cap-tensors, --split", expected="one of them")
@@ -53,8 +58,8 @@ class PlanReadingOptions(ReadingOptions):
     @property
     def planned_reading(self) -> Reading:
         """The reading asked for, with what is done to tensors that fit nowhere; raises UsageError."""
-        states = states_of(self.state)
-        return replace(self.reading, split=self.split, cap_tensors=self.cap_tensors, states=states)
+        lowered = replace(self.reading, split=self.split, cap_tensors=self.cap_tensors)
+        return replace(lowered, states=states_of(self.state), bands=bands_of(self.bands))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -17,12 +17,13 @@ from onchip.plugins import PluginGroup
 
 
 class ExportFormat(StrEnum):
-    """Chrome trace, C99 header and source, comma-separated tables, the ONNX model with the plan in it."""
+    """Chrome trace, C99 header and source, comma-separated tables, the ONNX model with the plan, the graph it runs."""
 
     TRACE = "trace"
     C = "c"
     CSV = "csv"
     ONNX = "onnx"
+    GRAPH = "graph"
 
 
 OUTSIDE_EXPORTS: Final = PluginGroup[[PlanDocument, Problem], bytes]("onchip.exports", bytes)
@@ -69,6 +70,10 @@ class Export:
 
                 metadata = metadata_of(self.document, graph)
                 return (model_with_metadata(Path(self.network), metadata, self.files[0]),)
+            case ExportFormat.GRAPH:
+                from onchip.formats.own.graph_json import graph_to_json
+
+                return (graph_to_json(graph).encode(),)
         return (_outside_export(self.form)(self.document, self.problem),)
 
     def _header_and_source(self) -> tuple[bytes, bytes]:
@@ -96,6 +101,8 @@ def files_of(form: str, output: Path, network: str) -> tuple[Path, ...]:
         if not network.endswith(".onnx"):
             raise UsageError("there is no model to put the plan in", file=network, expected="an .onnx file")
         _ends_in(output, (".onnx",))
+    if form == ExportFormat.GRAPH:
+        _ends_in(output, (".json",))
     return (output,)
 
 

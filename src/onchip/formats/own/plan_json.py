@@ -44,6 +44,7 @@ class PlanReadingFields(BindingFields):
     cap_tensors: NotRequired[bool]
     share: NotRequired[SharingFields]
     states: NotRequired[dict[str, str]]
+    bands: NotRequired[dict[str, int]]
 
 
 class ScratchpadFields(TypedDict):
@@ -143,6 +144,7 @@ def _reading(fields: PlanReadingFields) -> Reading:
         values=bound.values,
         sharing=_sharing(fields["share"]) if "share" in fields else NO_SHARING,
         states=fields.get("states", {}),
+        bands=fields.get("bands", {}),
     )
 
 

@@ -63,6 +63,8 @@ def _reading_fields(reading: Reading) -> dict[str, object]:
         fields["share"] = {"in_place": list(reading.sharing.in_place), "alias": list(reading.sharing.alias)}
     if reading.states:
         fields["states"] = dict(sorted(reading.states.items()))
+    if reading.bands:
+        fields["bands"] = dict(sorted(reading.bands.items()))
     return fields
 
 
