@@ -223,6 +223,21 @@ def test_a_slice_from_the_end_crops_too() -> None:
     assert last(graph).reads == (Read("x", Window(1, 1, 1, -5), Window(1, 1, 1, -6)),)
 
 
+@pytest.mark.parametrize("pads", [[0, 1, 2, 0], [2, 2, 0, 3], [0, 0, 1, 1]])
+def test_zeros_around_a_map_are_those_of_the_windows_that_slide_over_it(pads: list[int]) -> None:
+    """Explicit zeros and the convolution's own are the same to the nest: none of them is stored, or moved."""
+    top, left, bottom, right = pads
+    rows, columns = 7 + top + bottom, 6 + left + right
+    after = ((rows + 2 - 3) // 2 + 1, (columns + 2 - 3) // 2 + 1)
+    own: dict[str, AttributeValue] = {"kernel_shape": [3, 3], "strides": [2, 2], "pads": [1, 1, 1, 1]}
+    together: dict[str, AttributeValue] = {**own, "pads": [top + 1, left + 1, bottom + 1, right + 1]}
+    weight = (5, 4, 3, 3)
+    wide = step("wide", "Pad", "x", (1, 4, rows, columns), attributes={"pads": [0, 0, top, left, 0, 0, bottom, right]})
+    apart = graph_of((1, 4, 7, 6), wide, step("op", "Conv", "wide", (1, 5, *after), weight, own))
+    at_once = graph_of((1, 4, 7, 6), step("op", "Conv", "x", (1, 5, *after), weight, together))
+    assert fusable_of(apart).layers == fusable_of(at_once).layers
+
+
 def test_zeros_beside_the_channels_are_not_read() -> None:
     graph = graph_of(
         (1, 2, 5, 5),
@@ -319,8 +334,12 @@ REFUSED = {
         step("op", "Slice", "x", (1, 2, 6, 6), attributes={"starts": [0], "ends": [2], "axes": [1]})
     ],
     "Slice 'op': it cannot be fused: its attributes do not say what": [step("op", "Slice", "x", (1, 4, 3, 6))],
-    "Pad 'op': it cannot be fused: it pads more than the channels": [
-        step("op", "Pad", "x", (1, 4, 8, 6), attributes={"pads": [0, 0, 1, 0, 0, 0, 1, 0]})
+    "Pad 'op': it cannot be fused: it pads more than zeros": [
+        step("op", "Pad", "x", (2, 4, 6, 6), attributes={"pads": [1, 0, 0, 0, 0, 0, 0, 0]})
+    ],
+    "Neg 'op': it cannot be fused: it reads 4 x 8 x 6": [
+        step("wide", "Pad", "x", (1, 4, 8, 6), attributes={"pads": [0, 0, 1, 0, 0, 0, 1, 0]}),
+        step("op", "Neg", "wide", (1, 4, 8, 6)),
     ],
     "Reshape 'op': it cannot be fused: it makes [1, 4, 4, 9] of 4 x 6 x 6": [step("op", "Reshape", "x", (1, 4, 4, 9))],
     "ReduceMean 'op': it cannot be fused: it does not leave one pixel": [

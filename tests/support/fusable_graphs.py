@@ -18,7 +18,7 @@ from onchip.lower.stacks.emission import graph_in_tiles
 from onchip.solve.stacks.stacks import legal_spans, stack_of
 from support.tiled import Attributes, Network, convolution, pool
 
-_KINDS = ("Conv", "Conv", "Pool", "Relu", "Add", "Twice", "Skip", "Crop", "Gate", "Spread", "Join")
+_KINDS = ("Conv", "Conv", "Pool", "Relu", "Add", "Twice", "Skip", "Crop", "Gate", "Spread", "Join", "Zeros")
 Cut = tuple[tuple[Stack, Tiling], ...]
 """Stacks with their tilings."""
 
@@ -114,7 +114,7 @@ def graphs(draw: st.DrawFn) -> Graph:
     for _ in range(draw(st.integers(1, 4))):
         last = _drawn(draw, network, last)
     assume(network.operators)
-    names = [operator.outputs[0] for operator in network.operators if operator.kind != "Concat"]
+    names = [operator.outputs[0] for operator in network.operators if operator.kind not in ("Concat", "Pad")]
     cropped = draw(st.sampled_from([None, *(name for name in names if min(network.shape(name)[2:]) > 2)]))
     if cropped is not None:
         crop(network, cropped, 1, draw(st.integers(1, 2)))
@@ -145,6 +145,8 @@ def _drawn(draw: st.DrawFn, network: Network, source: str) -> str:
         return network.add("Add", [source, source], shape)
     if kind == "Add":
         return network.add("Add", [source], shape, [network.parameter(shape[1], 1, 1)])
+    if kind == "Zeros":
+        return _between_zeros(draw, network, source)
     if kind == "Join":
         return _joined(draw, network, source)
     if kind in ("Gate", "Spread"):
@@ -157,6 +159,17 @@ def _drawn(draw: st.DrawFn, network: Network, source: str) -> str:
     beside = conv(network, source, shape[1], draw(st.sampled_from((1, 3))))
     other = conv(network, source, shape[1], 3) if draw(st.booleans()) else source
     return network.add("Add", [beside, other], shape, is_fused=draw(st.booleans()))
+
+
+def _between_zeros(draw: st.DrawFn, network: Network, source: str) -> str:
+    """A convolution or a pool over the map with zeros around it."""
+    batch, channels, rows, columns = network.shape(source)
+    top, left, bottom, right = draw(st.lists(st.integers(0, 2), min_size=4, max_size=4))
+    pads: Attributes = {"pads": [0, 0, top, left, 0, 0, bottom, right]}
+    wide = network.add("Pad", [source], (batch, channels, rows + top + bottom, columns + left + right), (), pads)
+    if draw(st.booleans()):
+        return conv(network, wide, draw(st.integers(1, 2)), 3, stride=draw(st.integers(1, 2)), pads=[1, 0, 1, 0])
+    return pool(network, wide, "MaxPool", 3, 2, 0) or conv(network, wide, 1, 1)
 
 
 def _joined(draw: st.DrawFn, network: Network, source: str) -> str:

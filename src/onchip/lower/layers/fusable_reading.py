@@ -15,7 +15,17 @@ from onchip.ir.operator import Operator
 from onchip.ir.tensor import Role
 from onchip.ir.window import Window, integer, integers
 from onchip.lower.layers.contractions import ELEMENT_BY_ELEMENT
-from onchip.lower.layers.fusable_views import Sight, cropped, reshaped, shape_of, spreads_over, with_channels
+from onchip.lower.layers.fusable_views import (
+    Sight,
+    all_of,
+    between_zeros,
+    cropped,
+    over_all_pixels,
+    padded,
+    reshaped,
+    shape_of,
+    spreads_over,
+)
 from onchip.lower.layers.layers_of import PLAIN_BITS, LeftOut, Precision
 from onchip.lower.layers.operands import largest_first, nest_operands
 from onchip.lower.layers.sliding_windows import NoLayerError
@@ -115,7 +125,7 @@ class FusableReading:
         is_whole = all(sight.shows_all and sight.whole.name not in self.joined for sight in sights)
         if not is_whole or layer.elements(OUTPUT) != output.elements:
             raise NoLayerError("its operands are no whole maps")
-        reads = tuple(Read(one.whole.name, _all_of(one.whole.rows), _all_of(one.whole.columns)) for one in sights)
+        reads = tuple(Read(one.whole.name, all_of(one.whole.rows), all_of(one.whole.columns)) for one in sights)
         return replace(self._finished(operator, layer, output, reads), runs_alone=True)
 
     def _layer(self, operator: Operator) -> FusableLayer | None:
@@ -138,11 +148,11 @@ class FusableReading:
         if operator.kind in _SLIDING:
             if (layer.p, layer.q) != (output.rows, output.columns):
                 raise NoLayerError("its output is no map of rows and columns")
-            return self._through_windows(operator, layer, output)
+            return self._through_windows(operator, between_zeros(layer, self._only_input(operator)), output)
         if operator.kind in _OF_ALL_PIXELS:
             if (layer.p, layer.q) != (1, 1) or layer.n * layer.k * layer.g != output.channels:
                 raise NoLayerError("it does not leave one pixel a channel")
-            return self._through_windows(operator, _over_all_pixels(layer, self._whole_input(operator)), output)
+            return self._through_windows(operator, over_all_pixels(layer, self._whole_input(operator)), output)
         if operator.kind not in ELEMENT_BY_ELEMENT:
             raise NoLayerError("which part of its input a tile sees is not known of its kind")
         return self._element_by_element(operator, layer, output)
@@ -176,11 +186,11 @@ class FusableReading:
             return reshaped(sight, shape_of(self.graph, operator.inputs[0]), written)
         if operator.kind == "Slice":
             return cropped(operator, sight, written)
-        return with_channels(operator, sight, written) if operator.kind == "Pad" else None
+        return padded(operator, sight, written) if operator.kind == "Pad" else None
 
     def _through_windows(self, operator: Operator, layer: Layer, output: FeatureMap) -> FusableLayer:
         """The layer's own windows, if they lie over the map."""
-        source = self._whole_input(operator)
+        source = self._only_input(operator).whole
         rows, columns = layer.axes
         if layer.n * layer.c * layer.g != source.channels or rows.size > source.rows or columns.size > source.columns:
             raise NoLayerError("its input is a view of another shape")
@@ -201,7 +211,8 @@ class FusableReading:
         written = Sight.of(output)
         spreads = [at > 0 and spreads_over(sight, written, layer) for at, sight in enumerate(sights)]
         for sight, gates, is_spread in zip(sights, is_gate, spreads, strict=True):
-            if sight.size != written.size and not is_spread and not (gates and sight.shows_all):
+            fits = sight.size == written.size or is_spread or (gates and sight.shows_all)
+            if not fits or max(sight.rows.pad, sight.columns.pad) > 0:
                 raise NoLayerError(f"it reads {sight} and writes {written}")
         if layer.has_weight and layer.n > 1 and not any(spreads):  # a gate, or a parameter that is smaller than the map
             if layer.g != output.channels:
@@ -210,7 +221,7 @@ class FusableReading:
         elif not layer.has_weight and (layer.p, layer.q) != (output.rows, output.columns):
             layer = replace(layer, n=1, g=output.channels, p=output.rows, q=output.columns)
         reads = (
-            Read(sight.whole.name, *((_all_of(1), _all_of(1)) if gates else (sight.rows, sight.columns)))
+            Read(sight.whole.name, *((all_of(1), all_of(1)) if gates else (sight.rows, sight.columns)))
             for sight, gates in zip(sights, is_gate, strict=True)
         )
         return self._finished(operator, layer, output, tuple(reads))
@@ -263,10 +274,13 @@ class FusableReading:
         why = (one.why for one in self.left_out if one.operator == operator.name)
         raise NoLayerError(next(why, "it is several layers"))
 
-    def _whole_input(self, operator: Operator) -> FeatureMap:
+    def _only_input(self, operator: Operator) -> Sight:
         if len(operator.inputs) != 1:
             raise NoLayerError(f"it reads {len(operator.inputs)} maps")
-        sight = self.seen[operator.inputs[0]]
+        return self.seen[operator.inputs[0]]
+
+    def _whole_input(self, operator: Operator) -> FeatureMap:
+        sight = self._only_input(operator)
         if sight != Sight.of(sight.whole):
             raise NoLayerError(f"it reads {sight} of {sight.whole.name!r}")
         return sight.whole
@@ -283,16 +297,3 @@ class FusableReading:
     def _bits(self, name: str) -> int:
         """Of an element of a tensor."""
         return self.precision.bits or self.graph.tensor[name].bits or PLAIN_BITS
-
-
-def _all_of(pixels: int) -> Window:
-    """Whatever is computed, all pixels are seen."""
-    return Window(pixels, 0, 1, 0)
-
-
-def _over_all_pixels(layer: Layer, source: FeatureMap) -> Layer:
-    """With the map's pixels as the kernel, where the nest has them among its channels."""
-    pixels = source.rows * source.columns
-    if layer.r * layer.s == pixels or layer.c % pixels:
-        return layer
-    return replace(layer, c=layer.c // pixels, r=source.rows, s=source.columns)

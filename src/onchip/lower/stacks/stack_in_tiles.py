@@ -7,15 +7,16 @@ from dataclasses import dataclass
 from math import prod
 
 from onchip.answer.stacks import Tiling
-from onchip.facts.back_calculation import AxisName, BackCalculation, back_calculation
+from onchip.facts.back_calculation import AxisName, BackCalculation, ReadUse, back_calculation
 from onchip.facts.fusable import FusableLayer, Stack, pixels_of, region_of_pixels
 from onchip.ir.graph import Graph
 from onchip.ir.region import Range, whole_region
 from onchip.ir.tensor import Tensor
+from onchip.lower.layers.contractions import ELEMENT_BY_ELEMENT
 from onchip.lower.layers.operands import largest_first
 from onchip.lower.stacks.bands import MapBands, TilePlace, lines_inside, lines_outside, range_of
 from onchip.lower.stacks.parts import EmittedParts
-from onchip.lower.stacks.views import ViewEmission
+from onchip.lower.stacks.views import ViewEmission, shift_of_view
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,11 +109,24 @@ class StackInTiles:
                 continue
             shape = graph.tensor[name].shape or ()
             sizes, map_sizes = pixels_of(shape), views.bands[read.source].pixels
-            # A view of other pixels is read element by element: at the pixels that are written.
+            if graph.operator[layer.name].kind in ELEMENT_BY_ELEMENT:  # at the pixels that are written
+                others = computed
+            else:
+                shift, uses_of_axes = shift_of_view(graph, name, views.bands), (down, across)
+                places = (place.row, place.column)
+                rows, columns = (_in_view(*each) for each in zip(uses_of_axes, places, shift, sizes, strict=True))
+                others = rows, columns
             wanted = (
-                own if size == map_size else written
-                for size, map_size, own, written in zip(sizes, map_sizes, seen, computed, strict=True)
+                own if size == map_size else other
+                for size, map_size, own, other in zip(sizes, map_sizes, seen, others, strict=True)
             )
             region = region_of_pixels(whole_region(shape), *wanted)
             found.append(views.view(name, region))
         return tuple(found)
+
+
+def _in_view(use: ReadUse, tile: int, shift: int, size: int) -> Range:
+    """What windows that slide over a view see of it, zeros that it has around its map among that."""
+    start, stop = range_of(use.seen, tile)
+    first, behind = start - int(use.zeros_before[tile]) - shift, stop + int(use.zeros_after[tile]) - shift
+    return max(first, 0), min(behind, size)

@@ -5,12 +5,13 @@ Such a view is no layer and costs nothing: it is made anew in every tile, and ne
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Container, Mapping
 from dataclasses import dataclass, field, replace
 
 from onchip.errors import GraphError
 from onchip.facts.fusable import ranges_of_pixels, region_of_pixels
 from onchip.facts.views import paces_of, seen_region
+from onchip.ir.graph import Graph
 from onchip.ir.operator import Operator
 from onchip.ir.region import Region, whole_region
 from onchip.ir.tensor import Role, Tensor
@@ -64,6 +65,19 @@ class ViewEmission:
         if name not in self.bands:
             return (self.view(name, wanted),)
         return self.bands[name].within(self.place, *ranges_of_pixels(wanted))
+
+
+def shift_of_view(graph: Graph, name: str, maps: Container[str]) -> tuple[int, int]:
+    """How far behind the place in a view its pixel's row and column lie in the map that it shows."""
+    down = across = 0
+    while name not in maps:
+        operator = graph.producer[name]
+        source, written = (graph.tensor[each].shape or () for each in (operator.inputs[0], name))
+        paces = paces_of(operator, source, written)
+        if paces is not None:
+            down, across = down + paces[-2].first, across + paces[-1].first
+        name = operator.inputs[0]
+    return down, across
 
 
 def _wanted(operator: Operator, source: Tensor, written: Tensor, region: Region) -> Region:
