@@ -27,7 +27,7 @@ SECONDS_OF_A_STACK: Final = 2e-5
 SHARE: Final = 0.2
 """Of the time limit, for the first strategy."""
 MOST_SECONDS: Final = 10.0
-VERIFYING: Final = 0.7
+VERIFYING: Final = 1.0
 """For each second that layers alone have taken, to check and to show what is found, by the layers of its tiles."""
 
 
