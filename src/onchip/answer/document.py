@@ -52,8 +52,8 @@ class Reading:
     `values` stand for those of network inputs (`Bindings`). `split` and `cap_tensors` (the thesis's way with
     tensors that fit no scratchpad) depend on the scratchpads, too.
     `sharing` says which operators may write to bytes of what they read, `states` by network inputs the outputs that
-    are their values for the next inference, beside those that the file knows. `bands` says by operator in how many equal
-    bands of its channels it runs, where its file states what they cost.
+    are their values for the next inference, beside those that the file knows. `bands` says by operator in how many
+    equal bands of its channels it runs, where its file states what they cost.
     `partial_bits` are those of a sum in the making in layers (None: 16 more than an element has, up to 32).
     """
 

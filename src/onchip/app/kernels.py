@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
 from onchip.answer.document import Reading
-from onchip.app.networks import MODEL_SUFFIXES, network_to_plan, read_network
+from onchip.app.networks import MODEL_SUFFIXES, PROGRAM_SUFFIX, network_to_plan, read_network
 from onchip.app.workspace_kernels import KernelsWithWorkspaces
 from onchip.errors import UsageError
 from onchip.ir.graph import Graph
@@ -54,6 +54,8 @@ def kernels_of(network: str, reading: Reading, graph: Graph, values: RunValues) 
         whole = graph
     if network.endswith(MODEL_SUFFIXES):
         return _model_kernels(network, reading, graph, whole, values)
+    if network.endswith(PROGRAM_SUFFIX) and graph == whole and _has_its_own_bits(network, reading, whole):
+        return _program_kernels(network, reading, graph, values)
     if values.random_weights is not None:
         raise UsageError("it has no weights to replace", file=network, place="--random-weights", expected="--seed")
     untiled_network = untiled(whole) or (None if graph == whole else whole)
@@ -69,7 +71,7 @@ def kernels_of(network: str, reading: Reading, graph: Graph, values: RunValues) 
 def _model_kernels(network: str, reading: Reading, graph: Graph, whole: Graph, values: RunValues) -> NetworkKernels:
     if reading.cap_tensors:
         raise UsageError("the plan caps tensors", file=network, place="reading.cap_tensors", expected="--split auto")
-    if reading.bits is not None and whole != network_to_plan(network, replace(reading, bits=None)):
+    if not _has_its_own_bits(network, reading, whole):
         raise UsageError(
             f"the plan counts elements at {reading.bits} bits",
             file=network,
@@ -77,6 +79,20 @@ def _model_kernels(network: str, reading: Reading, graph: Graph, whole: Graph, v
             expected="the model's own: plan without --bits to run it",
         )
     return KernelsWithWorkspaces(graph, _runtime_kernels(network, reading, graph, whole, values))
+
+
+def _has_its_own_bits(network: str, reading: Reading, whole: Graph) -> bool:
+    return reading.bits is None or whole == network_to_plan(network, replace(reading, bits=None))
+
+
+def _program_kernels(network: str, reading: Reading, graph: Graph, values: RunValues) -> NetworkKernels:
+    """Return what runs an exported program's operators in torch, whole."""
+    from onchip.formats.torch.kernels import TorchKernels
+
+    if values.random_weights is not None:
+        what = "an exported program runs on its own weights"
+        raise UsageError(what, file=network, place="--random-weights", expected="--seed")
+    return TorchKernels(graph, Path(network), reading.bindings, seed=values.seed)
 
 
 def _runtime_kernels(network: str, reading: Reading, graph: Graph, whole: Graph, values: RunValues) -> NetworkKernels:

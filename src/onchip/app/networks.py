@@ -29,7 +29,9 @@ from onchip.plugins import PluginGroup
 
 MODEL_SUFFIXES: Final = (".onnx", ".tflite")
 """How the names of files end whose operators a runtime can run."""
-NETWORK_SUFFIXES: Final = (*MODEL_SUFFIXES, ".pt2")
+PROGRAM_SUFFIX: Final = ".pt2"
+"""How the names of files end whose operators torch can run, none of them in parts."""
+NETWORK_SUFFIXES: Final = (*MODEL_SUFFIXES, PROGRAM_SUFFIX)
 """How the names of files of other tools end that hold networks."""
 NETWORK_READERS: Final = PluginGroup[[Path, Mapping[str, int]], Graph]("onchip.readers", Graph)
 """By the end of a file's name, without its dot, a function of the file and of the symbolic dimensions bound."""
@@ -125,7 +127,7 @@ def _read_raw(source: str, bindings: Bindings) -> Graph:
             place = "--dim" if bindings.dims else "--value"
             raise UsageError("a TFLite file leaves shapes open alone", file=source, place=place, expected="--shape")
         return read_tflite(Path(source), bindings.shapes)
-    if source.endswith(".pt2"):
+    if source.endswith(PROGRAM_SUFFIX):
         from onchip.formats.torch.model import read_torch
 
         return read_torch(Path(source), bindings)

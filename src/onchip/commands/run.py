@@ -43,10 +43,10 @@ def run_command(options: RunOptions) -> int:
     """Run a plan or a schedule on real bytes: every tensor, and the bytes moved, must be as they should.
 
     Scratchpads and DRAM are simulated. An .onnx file's operators run in onnxruntime, a .tflite file's in
-    ai-edge-litert, and the outputs are compared with those of the whole model; a network without a model runs made-up
-    kernels. Every tensor is compared, bit for bit, with a run without a plan. A schedule runs tile by tile, and its
-    outputs are compared with those of the whole network; a model runs in its runtime where the schedule has its
-    elements' own bits.
+    ai-edge-litert, a .pt2 file's in torch, and the outputs are compared with those of the whole model; a network
+    without a model runs made-up kernels. Every tensor is compared, bit for bit, with a run without a plan. A schedule
+    runs tile by tile, and its outputs are compared with those of the whole network; a model runs in its runtime where
+    the schedule has its elements' own bits.
     """
     from onchip.app.kernels import RunValues
 

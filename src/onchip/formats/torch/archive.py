@@ -10,6 +10,7 @@ import json
 import zipfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import dataclass
 from logging import ERROR, NOTSET, disable
 from pathlib import Path
 from re import compile as pattern
@@ -45,12 +46,12 @@ _LONGEST_SIZE: Final = 2000
 _GREATEST_POWER: Final = 4
 
 
-def load_program(path: Path) -> torch.export.ExportedProgram:
-    """The program of a file, its weights on the meta device; raises InputError for what is none."""
+def load_program(path: Path, *, with_weights: bool = False) -> torch.export.ExportedProgram:
+    """The program of a file, its weights on the meta device or as they are; raises InputError for what is none."""
     with refused_if_damaged():
         model, weights, constants = _tables_of(path)
         _nothing_else_is_evaluated(model)
-        return _program_of(model, weights, constants)
+        return _program_of(model, weights, constants, _Weights(path) if with_weights else _OnMeta())
 
 
 @contextmanager
@@ -137,7 +138,35 @@ def _is_size(text: str) -> bool:
     return known and is_small and all(len(word) < 20 for word in numbers) and len(powers) <= _GREATEST_POWER
 
 
-def _program_of(model: Table, weights: Table, constants: Table) -> torch.export.ExportedProgram:
+class _OnMeta:
+    """Storages without bytes."""
+
+    def storage(self, _folder: str, _entry: str, size: int) -> torch.UntypedStorage:
+        return torch.UntypedStorage(size, device="meta")
+
+
+@dataclass(frozen=True, slots=True)
+class _Weights:
+    """Storages whose bytes are entries of the archive."""
+
+    path: Path
+
+    def storage(self, folder: str, entry: str, size: int) -> torch.UntypedStorage:
+        """Raise InputError for an entry that is not there, or shorter than its tensors."""
+        with zipfile.ZipFile(self.path) as archive:
+            root = archive.namelist()[0].partition("/")[0]
+            name = f"{root}/data/{folder}/{entry}"
+            known = archive.NameToInfo.get(name)
+            if known is None or known.file_size < size:
+                found = "not there" if known is None else f"{known.file_size} bytes long"
+                raise InputError(f"{name} is {found}", expected=f"the {size} bytes of its tensors")
+            content = bytearray(archive.read(name)[:size])
+        return torch.frombuffer(content, dtype=torch.uint8).untyped_storage() if size else torch.UntypedStorage(0)
+
+
+def _program_of(
+    model: Table, weights: Table, constants: Table, storages: _OnMeta | _Weights
+) -> torch.export.ExportedProgram:
     from torch._export.serde import schema
     from torch._export.serde.serialize import ExportedProgramDeserializer, _dict_to_dataclass
 
@@ -145,13 +174,15 @@ def _program_of(model: Table, weights: Table, constants: Table) -> torch.export.
         import torch.ao.quantization.fx._decomposed  # noqa: F401 (torch knows them only then)
 
     stated = _dict_to_dataclass(schema.ExportedProgram, model)
-    held = [_meta_tensors(_dict_to_dataclass(schema.PayloadConfig, one).config) for one in (weights, constants)]
+    stated_tensors = [_dict_to_dataclass(schema.PayloadConfig, one).config for one in (weights, constants)]
+    folders = zip(stated_tensors, ("weights", "constants"), strict=True)
+    held = [_tensors(each, folder, storages) for each, folder in folders]
     program: torch.export.ExportedProgram = ExportedProgramDeserializer().deserialize(stated, *held)
     return program
 
 
-def _meta_tensors(stated: Mapping[str, Table]) -> dict[str, torch.Tensor]:
-    """Tensors without values by their names; those of one entry of the archive share its storage."""
+def _tensors(stated: Mapping[str, Table], folder: str, held: _OnMeta | _Weights) -> dict[str, torch.Tensor]:
+    """Tensors by their names; those of one entry of the archive share its storage."""
     from torch._export.serde.serialize import _SERIALIZE_TO_TORCH_DTYPE
 
     views: dict[str, tuple[str, torch.dtype, int, list[int], list[int]]] = {}
@@ -164,9 +195,9 @@ def _meta_tensors(stated: Mapping[str, Table]) -> dict[str, torch.Tensor]:
         views[name] = payload.path_name, dtype, start, sizes, strides
         stop = start + sum((size - 1) * stride for size, stride in zip(sizes, strides, strict=True)) + 1
         entries[payload.path_name] = max(entries.get(payload.path_name, 0), stop * dtype.itemsize)
-    storages = {entry: torch.UntypedStorage(size, device="meta") for entry, size in entries.items()}
+    storages = {entry: held.storage(folder, entry, size) for entry, size in entries.items()}
     found = {}
     for name, (entry, dtype, *extent) in views.items():
-        tensor = torch.empty(0, dtype=dtype, device="meta").set_(storages[entry], *extent)
+        tensor = torch.empty(0, dtype=dtype, device=storages[entry].device).set_(storages[entry], *extent)
         found[name] = torch.nn.Parameter(tensor, requires_grad=False) if stated[name].is_param else tensor
     return found

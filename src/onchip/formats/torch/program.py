@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import torch
 
@@ -23,10 +23,26 @@ _GREATEST_VISITS = 20_000
 """Nodes visited while sizes are tried; the first sizes are tried whatever the program."""
 
 
+@dataclass(frozen=True, slots=True)
+class ReplayedProgram:
+    """A raw graph, what was recorded of the program, and by their names there what tensors are called in the graph."""
+
+    graph: Graph
+    recording: Recording
+    renamed: Mapping[str, str]
+
+
 def graph_of_program(
     program: torch.export.ExportedProgram, name: str, bindings: Bindings, options: ReplayOptions
 ) -> Graph:
     """The raw graph; raises UsageError for bindings that are not the program's, OpenDimensionsError and GraphError."""
+    return replayed_program(program, name, bindings, options).graph
+
+
+def replayed_program(
+    program: torch.export.ExportedProgram, name: str, bindings: Bindings, options: ReplayOptions
+) -> ReplayedProgram:
+    """The raw graph with what it was made from; raises as `graph_of_program` does."""
     shapes = OpenShapes.of(program)
     sizes = shapes.sizes(bindings)
     still_open = shapes.open_dimensions(sizes)
@@ -34,7 +50,7 @@ def graph_of_program(
         suggested = _sizes_that_do(program, shapes, sizes, options)
         dims = {symbol: suggested[symbol] for symbol in shapes.symbols if symbol not in sizes}
         raise OpenDimensionsError(still_open, replace(bindings, dims={**bindings.dims, **dims}).options)
-    return _graph(name, _recorded(program, replace(options, sizes=sizes)))
+    return _replayed(name, _recorded(program, replace(options, sizes=sizes)))
 
 
 def _sizes_that_do(
@@ -61,7 +77,7 @@ def _recorded(program: torch.export.ExportedProgram, options: ReplayOptions) -> 
     return ExportReplay(program, options, states | replay.written_in_place).recording()
 
 
-def _graph(name: str, recording: Recording) -> Graph:
+def _replayed(name: str, recording: Recording) -> ReplayedProgram:
     operators = _needed_operators(recording)
     used = {tensor for operator in operators for tensor in (*operator.reads, *operator.outputs)}
     tensors = {
@@ -76,7 +92,8 @@ def _graph(name: str, recording: Recording) -> Graph:
     new = {tensor: recording.unique_name(f"{state}{NEXT}") for state, tensor in recording.states}
     named = tuple(replace(tensor, name=new.get(tensor.name, tensor.name)) for tensor in tensors.values())
     renamed = tuple(_with_names(operator, new) for operator in operators)
-    return Graph(name, named, renamed, tuple(_states(recording, tensors, new, renamed)))
+    graph = Graph(name, named, renamed, tuple(_states(recording, tensors, new, renamed)))
+    return ReplayedProgram(graph, recording, new)
 
 
 def _states(

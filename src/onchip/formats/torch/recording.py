@@ -7,10 +7,12 @@ from dataclasses import dataclass, field
 from itertools import count
 
 import torch
-from torch.utils._pytree import tree_leaves
+from torch.utils._pytree import tree_leaves, tree_map
 
 from onchip.errors import InternalError
 from onchip.formats.attributes import writable
+from onchip.formats.states import NEXT
+from onchip.formats.torch.recorded_calls import COPIED, RecordedCall, RecordedView, Value
 from onchip.formats.torch.storage import (
     Layout,
     bits_of,
@@ -37,6 +39,10 @@ class Recording:
     `copies` those that Identities make of inputs and parameters. `scales` says by the storage of a
     dequantised weight what else it is made of; `states` pairs what keeps its value from one
     inference to the next with the tensor of its next value.
+
+    `calls` says by the name of a tensor which call writes it, `shown` of which tensors the network outputs are views,
+    `held` what the program holds of parameters and states, `slices` what parameters are parts of;
+    `dequantised` says by storage which call makes floating point of a weight.
     """
 
     tensors: dict[str, Tensor] = field(default_factory=dict)
@@ -49,6 +55,12 @@ class Recording:
     copies: dict[tuple[str, str, int], str] = field(default_factory=dict)
     scales: dict[int, list[str]] = field(default_factory=dict)
     states: list[tuple[str, str]] = field(default_factory=list)
+    calls: dict[str, RecordedCall] = field(default_factory=dict)
+    shown: dict[str, RecordedView] = field(default_factory=dict)
+    held: dict[str, tuple[torch.Tensor, torch.Tensor]] = field(default_factory=dict)
+    slices: dict[str, RecordedView] = field(default_factory=dict)
+    dequantised: dict[int, RecordedCall] = field(default_factory=dict)
+    element_types: dict[str, torch.dtype] = field(default_factory=dict)
 
     def unique_name(self, name: str) -> str:
         """`name`, or with the first number that no tensor or operator bears."""
@@ -77,12 +89,30 @@ class Recording:
     def add_tensor(self, name: str, value: torch.Tensor, role: Role = Role.ACTIVATION) -> str:
         """A new tensor in the value's storage."""
         self.tensors[name] = Tensor.of_shape(name, tuple(value.shape), bits_of(value), role)
+        self.element_types[name] = value.dtype
         self._hold(value, name)
         return name
 
+    def view(self, value: torch.Tensor) -> RecordedView:
+        """Of which tensor of the graph a value shows which elements."""
+        storage = storage_of(value)
+        return RecordedView.of(value, self.tensor_in[storage], self.dequantised.get(storage))
+
+    def viewed(self, value: Value) -> Value:
+        """The same with views in place of tensors; one without elements stands for itself, on the CPU."""
+
+        def leaf_of(leaf: Value) -> Value:
+            if not isinstance(leaf, torch.Tensor):
+                return leaf
+            return self.view(leaf) if leaf.numel() else torch.empty(leaf.shape, dtype=leaf.dtype)
+
+        return tree_map(leaf_of, value)
+
     def add_output(self, name: str, value: torch.Tensor) -> None:
         """Makes a network output, called so in torch; one over an input or a parameter is an Identity's."""
-        self.outputs.append((name, self._written(value)))
+        tensor = self._written(value)
+        self.outputs.append((name, tensor))
+        self._show(name, tensor, value)
 
     def add_state(self, name: str, value: torch.Tensor) -> None:
         """Makes a network output of the next value of what is kept under the name; no two have one tensor."""
@@ -90,6 +120,7 @@ class Recording:
         if tensor in {other for _, other in self.states}:
             tensor = self._add_copy(tensor, value)
         self.states.append((name, tensor))
+        self._show(f"{name}{NEXT}", tensor, value)
 
     def _written(self, value: torch.Tensor) -> str:
         """The tensor that a value lies in, or the copy of it that an Identity makes, once."""
@@ -101,8 +132,16 @@ class Recording:
             self.copies[elements] = self._add_copy(tensor, value)
         return self.copies[elements]
 
+    def _show(self, name: str, tensor: str, value: torch.Tensor) -> None:
+        """Note which elements of a tensor an output shows: of a copy, all of it."""
+        is_copy = tensor != self.tensor_in[storage_of(value)]
+        shown = torch.empty(value.shape, dtype=value.dtype, device="meta") if is_copy else value
+        self.shown[name] = RecordedView.of(shown, tensor)
+
     def _add_copy(self, source: str, value: torch.Tensor) -> str:
         name = self.unique_name(f"{source}.output")
+        self.calls[name] = RecordedCall(COPIED, {"self": self.view(value)}, results=((0, name),))
+        self.element_types[name] = value.dtype
         self.add_operator(name, "Identity", [source], [name])
         self.tensors[name] = Tensor.of_shape(name, tuple(value.shape), bits_of(value), Role.ACTIVATION)
         return name
@@ -113,6 +152,10 @@ class Recording:
         self.tensors[name] = Tensor(name, old.size_bytes, Role.ACTIVATION, old.shape, old.bits)
         self._hold(value, name)
         return name
+
+    def note_call(self, call: RecordedCall) -> None:
+        """Note by all that a call writes how it is computed."""
+        self.calls |= dict.fromkeys((name for _, name in (*call.written, *call.results)), call)
 
     def add_operator(
         self,
@@ -138,6 +181,7 @@ class Recording:
             copy = torch.empty(value.shape, dtype=value.dtype, device="meta")
             name = self.unique_name(f"{source}.transpose")
             kind, attributes = self._transposition(value)
+            self.calls[name] = RecordedCall(COPIED, {"self": self.view(value)}, results=((0, name),))
             self.add_operator(name, kind, [source], [self.add_tensor(name, copy)], attributes)
             self.transposed[source, layout] = copy
         return self.transposed[source, layout]
@@ -170,6 +214,7 @@ class Recording:
         if name not in self.tensors:
             shape = tuple(size if stride else 1 for size, stride in zip(value.shape, value.stride(), strict=True))
             self.tensors[name] = Tensor.of_shape(name, shape, bits_of(value), Role.PARAMETER)
+            self.slices[name] = self.view(value)
         return name
 
     def _transposition(self, value: torch.Tensor) -> tuple[str, dict[str, AttributeValue]]:

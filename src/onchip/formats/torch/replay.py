@@ -7,7 +7,7 @@ itself whether it is a view.
 from __future__ import annotations
 
 from collections.abc import Collection
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Final
 
 import torch
@@ -28,6 +28,7 @@ from onchip.formats.torch.calls import (
     readable_name,
     shadow_of,
 )
+from onchip.formats.torch.recorded_calls import RecordedCall
 from onchip.formats.torch.recording import Recording
 from onchip.formats.torch.sliding import Arguments
 from onchip.formats.torch.storage import covers_its_storage, is_in_order, storage_of
@@ -101,13 +102,20 @@ class ExportReplay:
         value = self._as_written(torch.empty_strided(sizes, strides, dtype=value.dtype, device="meta"))
         name = node.name if spec.kind is InputKind.USER_INPUT else spec.target
         if spec.kind is not InputKind.USER_INPUT and name not in self._states:
-            held = self._program.state_dict.get(name, self._program.constants.get(name))
-            value = self._parameter(name, value, held)
+            value = self._parameter(name, value, self._held(spec))
         else:
             self._recording.add_tensor(name, value, Role.INPUT)
+            if isinstance(held := self._held(spec), torch.Tensor):
+                self._recording.held[name] = value, held
         if self._recording.knows(value):
             self._given.setdefault(self._recording.held_by(value).name, value)
         return value
+
+    def _held(self, spec: InputSpec) -> object:
+        """The real tensor of a parameter or a buffer; None for what is given from outside."""
+        if spec.target is None or spec.kind is InputKind.USER_INPUT:
+            return None
+        return self._program.state_dict.get(spec.target, self._program.constants.get(spec.target))
 
     def _parameter(self, name: str, value: torch.Tensor, held: object) -> torch.Tensor:
         """`held` is the real tensor: two parameters that hold the same storage are one."""
@@ -120,6 +128,8 @@ class ExportReplay:
             self._shadows[storage] = shadow
         if shadow.numel() > 0:
             self._recording.add_tensor(name, shadow, Role.PARAMETER)
+            if isinstance(held, torch.Tensor):
+                self._recording.held[name] = shadow, held
         return shadow
 
     def _call(self, node: torch.fx.Node) -> object:
@@ -156,29 +166,44 @@ class ExportReplay:
         if not mutated and self._folds_by_its_schema(schema, arguments, list(fresh.values())):
             return
         operation = schema.name.rpartition("::")[2].rstrip("_")
-        if self._is_dequantised_weight(operation, arguments, result):
+        if self._is_dequantised_weight(target, operation, arguments, result):
             return
         name = self._recording.unique_name(readable_name(node, operation))
         if self._options.expand_attention and torch_kinds.is_attention(operation):
             self._record_attention(name, arguments, fresh[0])
             return
+        called = self._call_on_real_values(target, arguments)
         overwritten = mutated[:1] if operation in OVERWRITING and mutated and covers_its_storage(mutated[0]) else []
+        called = replace(called, overwritten=frozenset(self._recording.viewed(one).tensor for one in overwritten))
         reads = [value for value in arguments.values() if not any(value is each for each in overwritten)]
         reads = [value if any(value is each for each in mutated) else self._readable(value) for value in reads]
         operands, leaves = self._recording.operands(reads), self._recording.leaves(reads)
         if self._options.as_onnx and not mutated and self._is_known(target, operands):
-            for i, leaf in fresh.items():
-                self._recording.add_tensor(f"{name}.{i}" if i else name, leaf, Role.PARAMETER)
+            known = {i: self._recording.add_tensor(_part(name, i), leaf, Role.PARAMETER) for i, leaf in fresh.items()}
+            self._recording.note_call(replace(called, results=tuple(known.items())))
             return
         seen = self._recording.seen_shapes(leaves)
-        outputs = [self._recording.add_version(f"{name}.{i}" if i else name, value) for i, value in enumerate(mutated)]
-        outputs += [self._recording.add_tensor(f"{name}.{i}" if i else name, leaf) for i, leaf in fresh.items()]
+        versions = [self._recording.add_version(_part(name, i), value) for i, value in enumerate(mutated)]
+        results = {i: self._recording.add_tensor(_part(name, i), leaf) for i, leaf in fresh.items()}
+        outputs = [*versions, *results.values()]
+        places = [each.name for each in schema.arguments if each.is_write and is_map(arguments[each.name])]
+        in_place = tuple(zip(places, versions, strict=False))
+        self._recording.note_call(replace(called, written=in_place, results=tuple(results.items())))
         if torch_kinds.outputs_beyond_the_first_are_optional(operation):
             self._recording.optional.update(outputs[1:])
         kind, attributes = torch_kinds.kind_and_attributes(operation, arguments)
         if any(not (covers_its_storage(each) and is_in_order(each)) for each in mutated):
             kind = operation  # it writes a part of its output, or in another order
         self._recording.add_operator(name, kind, operands, outputs, seen | attributes)
+
+    def _call_on_real_values(self, target: torch._ops.OpOverload, arguments: Arguments) -> RecordedCall:
+        """The call with what it reads where it is before it writes: what it writes in place it has as it is."""
+        in_place = {each.name for each in target._schema.arguments if each.is_write}
+        recorded = {
+            name: self._recording.viewed(value if name in in_place else self._readable(value))
+            for name, value in arguments.items()
+        }
+        return RecordedCall(target, recorded)
 
     def _is_known(self, target: torch._ops.OpOverload, operands: list[str]) -> bool:
         """Whether its results are the same in every inference."""
@@ -209,16 +234,20 @@ class ExportReplay:
             return leaf
         return torch.empty(leaf.shape, dtype=leaf.dtype, device="meta")
 
-    def _is_dequantised_weight(self, operation: str, arguments: Arguments, result: object) -> bool:
+    def _is_dequantised_weight(
+        self, target: torch._ops.OpOverload, operation: str, arguments: Arguments, result: object
+    ) -> bool:
         """Whether it is a weight in floating point: kept as the file has it, with its scales beside it."""
         operands = self._recording.operands(arguments.values())
         roles = {self._recording.tensors[name].role for name in operands}
         if not torch_kinds.is_dequantisation(operation) or roles != {Role.PARAMETER}:
             return False
         weight = next(value for value in arguments.values() if isinstance(value, torch.Tensor))
+        called = replace(self._call_on_real_values(target, arguments), results=((0, operation),))
         for leaf in self._recording.leaves([result]):
             self._recording.hold_the_same(weight, leaf)
             self._recording.scales[storage_of(leaf)] = operands[1:]
+            self._recording.dequantised[storage_of(leaf)] = called
         return True
 
     def _record_attention(self, name: str, arguments: Arguments, result: torch.Tensor) -> None:
@@ -254,3 +283,7 @@ class ExportReplay:
         for spec, value in zip(specs, results, strict=True):
             if spec.kind is OutputKind.USER_OUTPUT and isinstance(value, torch.Tensor):
                 self._recording.add_output(spec.arg.name, self._readable(value))
+
+
+def _part(name: str, place: int) -> str:
+    return f"{name}.{place}" if place else name
