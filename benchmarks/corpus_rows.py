@@ -21,6 +21,14 @@ its line below the table.
 """
 
 
+_OF_TWINS: Final = """\
+Bytes of all maps of networks that onnxruntime quantised both ways, where they are not equal. In these files it has
+no kind over integers for LayerNormalization, BatchNormalization and Slice in its QOperator format, and leaves them
+in floating point, with what only moves or averages their result (Transpose, Gather, GlobalAveragePool, ReduceMean),
+between a DequantizeLinear and a QuantizeLinear; in its QDQ format each of them stands between a pair of its own,
+and is planned over integers."""
+
+
 @dataclass(slots=True)
 class CorpusRow:
     """One model; a column is `ok`, empty where it was not come to, or why not."""
@@ -90,6 +98,13 @@ def _twins(rows: Sequence[CorpusRow]) -> dict[str, tuple[int | None, int | None]
     }
 
 
+def _told_of_twins(rows: Sequence[CorpusRow]) -> list[str]:
+    """Which networks take other bytes when they are quantised the other way."""
+    unequal = {name: pair for name, pair in _twins(rows).items() if pair[0] != pair[1]}
+    lines = [f"| {name} | {_shown(one, ',')} | {_shown(other, ',')} |" for name, (one, other) in unequal.items()]
+    return [_OF_TWINS, "", "| network | QDQ | QOperator |", "|---|---|---|", *lines] if lines else ["All are equal."]
+
+
 def page(rows: Sequence[CorpusRow]) -> str:
     """The page of the documentation."""
     levels = list(dict.fromkeys(level for row in rows for level in row.levels))
@@ -115,6 +130,7 @@ def page(rows: Sequence[CorpusRow]) -> str:
     refused = [f"* `{row.name}` {column}: {line}" for row in rows for column, line in row.refusals.items()]
     sources = dict.fromkeys((row.source, row.licence) for row in rows)
     lines += ["", "## What is refused, and why", "", *(refused or ["Nothing."])]
+    lines += ["", "## Twins", "", *_told_of_twins(rows)]
     lines += ["", "## Sources", "", "| source | licence |", "|---|---|"]
     lines += [f"| {source} | {licence} |" for source, licence in sources]
     return _PAGE + "\n".join(lines) + "\n"

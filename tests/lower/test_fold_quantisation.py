@@ -9,6 +9,7 @@ import pytest
 from onchip.ir.graph import Graph
 from onchip.ir.operator import Operator
 from onchip.ir.tensor import Role, Tensor
+from onchip.lower.fold.activations import fuse
 from onchip.lower.fold.quantisation import PLAIN_KINDS, QuantisationFold
 from onchip.lower.fold.same_scale import DEQUANTISE, QUANTISE
 
@@ -137,3 +138,20 @@ def test_indices_need_no_dequantisation() -> None:
 
 def test_folding_twice_is_folding_once() -> None:
     assert fold(fold(between())) == fold(between())
+
+
+def test_an_activation_between_dequantisation_and_quantisation_is_an_operator_over_integers() -> None:
+    """So it fuses into the operator before it, as its twin over integers does."""
+    steps = ["d: DequantizeLinear x sx -> a", "c: Conv a w -> b", "n: QuantizeLinear b sb -> qb"]
+    steps += ["e: DequantizeLinear qb sb -> f", "g: Sigmoid f -> h", "q: QuantizeLinear h sh -> qy"]
+    graph = fuse(fold(fuse(network(*steps, outputs="qy"), apart=DEQUANTISE)))
+    (operator,) = graph.operators
+    assert (operator.name, operator.kind, operator.inputs, operator.outputs) == ("c", "Conv", ("x",), ("qy",))
+    assert set(operator.members) == {"c", "d", "n", "e", "g", "q"}
+    assert {tensor.name for tensor in graph.tensors if tensor.role is Role.ACTIVATION} == set()
+
+
+def test_into_kinds_that_are_apart_nothing_is_fused() -> None:
+    graph = network("d: DequantizeLinear x s -> a", "g: Sigmoid a -> b", "r: Relu b -> c", outputs="c")
+    assert [one.name for one in fuse(graph).operators] == ["d"]
+    assert [one.name for one in fuse(graph, apart=DEQUANTISE).operators] == ["d", "g"]

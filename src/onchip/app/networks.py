@@ -18,6 +18,7 @@ from onchip.formats.sizes import GREATEST_TOTAL_BYTES
 from onchip.ir.graph import Graph
 from onchip.lower.fold.activations import fuse
 from onchip.lower.fold.quantisation import QuantisationFold
+from onchip.lower.fold.same_scale import DEQUANTISE
 from onchip.lower.layers.attention_apart import AttentionApart
 from onchip.lower.layers.recurrence_apart import RecurrenceApart
 from onchip.lower.shared_bytes import SharedBytes, declared_in
@@ -62,10 +63,12 @@ def _with_bytes_apart(graph: Graph, reading: Reading, change: Callable[[Graph], 
 def _as_it_runs(graph: Graph, source: str) -> Graph:
     """Activations and normalisations in the operators before them; operators over integers, which may precede some.
 
-    TFLite has kernels over integers, and computes in floating point what a file dequantises.
+    TFLite has kernels over integers, and computes in floating point what a file dequantises. An activation between a
+    dequantisation and a quantisation is itself an operator over integers: it is not fused into the former before.
     """
-    folded = fuse(graph)
-    return folded if source.endswith(".tflite") else fuse(QuantisationFold()(folded))
+    if source.endswith(".tflite"):
+        return fuse(graph)
+    return fuse(QuantisationFold()(fuse(graph, apart=DEQUANTISE)))
 
 
 @phase("reading")

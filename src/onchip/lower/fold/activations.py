@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass, field, replace
 
 from onchip.ir.graph import Graph
@@ -31,13 +32,13 @@ ACTIVATIONS = frozenset(
 CONVOLUTIONS = frozenset({"Conv", "ConvTranspose"})
 
 
-def fuse(graph: Graph) -> Graph:
-    """The graph with every BatchNorm and activation fused that may be.
+def fuse(graph: Graph, apart: Collection[str] = ()) -> Graph:
+    """The graph with every BatchNorm and activation fused that may be; into no operator of a kind that is `apart`.
 
     A fused operator keeps its first node's name, kind, attributes and place in the order; `members`
     lists all its nodes, and its output is the last member's.
     """
-    return _Fusion(graph).run()
+    return _Fusion(graph, apart).run()
 
 
 @dataclass
@@ -49,6 +50,7 @@ class _Fusion:
     """
 
     graph: Graph
+    apart: Collection[str]
     tensors: dict[str, Tensor] = field(default_factory=dict)
     operators: dict[str, Operator] = field(default_factory=dict)
     producer: dict[str, str] = field(default_factory=dict)
@@ -77,7 +79,8 @@ class _Fusion:
         if between.role is not Role.ACTIVATION or self.read_times[between.name] != 1 or between.part_of is not None:
             return None
         first = self.operators[self.producer[between.name]]
-        if first.stated != NOTHING_STATED or operator.stated != NOTHING_STATED:
+        is_stated = first.stated != NOTHING_STATED or operator.stated != NOTHING_STATED
+        if is_stated or first.kind in self.apart:
             return None
         if _base_kind(operator) in ACTIVATIONS:
             return first
