@@ -24,6 +24,7 @@ from onchip.app.networks import read_network
 from onchip.errors import InputError
 from support.mutated_files import MUTATIONS, Ended, ended, mutated
 from support.quantised import random_quantised
+from support.tflite_control_flow import branching, looping, with_variables
 
 sys.path.insert(0, str(Path(__file__).parent.parent / "examples"))
 from light_model import light_models
@@ -35,7 +36,17 @@ def originals(folder: Path) -> dict[str, list[Path]]:
     """Whole files by the end of their names; those of torch where it is installed."""
     onnx.save(random_quantised(1), folder / "quantised.onnx")
     light = [path for name, path in light_models().items() if name in ("squeezenet", "shufflenet", "zfnet512")]
-    found = {".onnx": [folder / "quantised.onnx", *light], ".tflite": sorted(TFLITE_MICRO.glob("*.tflite"))}
+    controlled = {
+        "branching": branching(),
+        "unrolled": looping(3),
+        "looping": looping(None),
+        "stateful": with_variables(),
+    }
+    written = [model.write(folder / f"{name}.tflite") for name, model in controlled.items()]
+    found = {
+        ".onnx": [folder / "quantised.onnx", *light],
+        ".tflite": [*sorted(TFLITE_MICRO.glob("*.tflite")), *written],
+    }
     if find_spec("torch") is not None:
         from support.small_programs import small_programs
 

@@ -12,6 +12,7 @@ from onchip.app.networks import read_network
 from onchip.errors import InputError
 from onchip.formats.tflite.model import read_tflite
 from onchip.lower.layers.layers_of import layers_and_left_out
+from support.tflite_control_flow import branching, looping, with_variables
 from support.tflite_models import TfliteModel, TfliteOperator, TfliteSubgraph, TfliteTensor, network
 
 MODELS = sorted((Path(__file__).parents[1] / "data" / "tflite").glob("*.tflite"))
@@ -118,7 +119,8 @@ def test_a_symbolic_dimension_cannot_be_bound(tmp_path: Path) -> None:
 
 
 def small_models() -> list[bytes]:
-    return [path.read_bytes() for path in MODELS] + [_calls().content()]
+    controlled = (_calls(), branching(), looping(3), looping(None), looping(10**6), with_variables())
+    return [path.read_bytes() for path in MODELS] + [model.content() for model in controlled]
 
 
 def _calls() -> TfliteModel:

@@ -8,7 +8,7 @@ from functools import lru_cache
 from math import prod
 from typing import Final, TypeAlias
 
-from onchip.ir.operator import Operator
+from onchip.ir.operator import SEEN_SHAPES, Operator
 from onchip.ir.region import Range, Region, whole_region
 from onchip.ir.window import integer, integers
 
@@ -54,7 +54,7 @@ def _seen(operator: Operator, inputs: Sequence[Shape], weight: Shape | None, out
             return (tuple(region[:2]) + whole_region(first[2:]),)
         case kind if kind in ELEMENTWISE | _PER_CHANNEL and all(_is_broadcast(shape, output) for shape in inputs):
             return tuple(_broadcast(shape, region) for shape in inputs)
-        case "Slice":
+        case "Slice" if SEEN_SHAPES not in operator.attributes:
             return (_sliced(operator, first, region),)
         case "Pad" if operator.attributes.get("mode", "constant") == "constant":
             return _beside(inputs, _padded(operator, first, output, region))
