@@ -122,6 +122,15 @@ def test_a_body_that_cannot_be_planned_is_named_with_its_loop(tmp_path: Path) ->
         read_model(network, tmp_path)
 
 
+def test_a_loop_whose_parts_take_more_than_any_network_may_is_refused(tmp_path: Path) -> None:
+    inner = body([make_node("Neg", ["s"], ["part"])], ["go", "s", "part"], [])
+    network = model([a_loop("n", inner, ["y", "p"])], [X], ["p"], [number("n", 2**60)])
+    with pytest.raises(
+        InputError, match=r"node 'again': it stays one operator, which needs 34 bytes and writes \d{20};"
+    ):
+        read_model(network, tmp_path)
+
+
 def test_a_loop_in_a_loop_that_stays_is_counted_with_its_workspace(tmp_path: Path) -> None:
     """The inner one is the body's only operator, whose state is the outer one's: its workspace, and one state more."""
     deep = squashing_body()

@@ -19,7 +19,7 @@ from onchip.formats.onnx.model_types import KeptNode
 from onchip.formats.onnx.scopes import ScopedNode
 from onchip.formats.onnx.types import static_shape
 from onchip.formats.onnx.unfolding import NotUnrolledError, Unfolding
-from onchip.formats.unrolling import EXPECTED_OF_KEPT_LOOPS
+from onchip.formats.unrolling import EXPECTED_OF_KEPT_LOOPS, ensure_of_a_size
 
 
 def keep_loop(unfolding: Unfolding, scoped: ScopedNode, name: str, why: NotUnrolledError) -> None:
@@ -82,6 +82,7 @@ def _add(
             attribute.g.CopyFrom(body.graph)
     types = {output: kind for output, kind in zip(scoped.outputs, written, strict=True) if output}
     read = {output: kind for output, kind in types.items() if unfolding.inference.is_read(output)}
+    ensure_of_a_size(loop.workspace_bytes, sum(map(bytes_of, read.values())), f"node {name!r}")
     unfolding.add_kept(node, read or dict([next(iter(types.items()))]), loop)
     what = f"node {name!r}: {why.what}: it stays one operator, with a workspace of {loop.workspace_bytes} bytes for"
     unfolding.remarks.append(f"{what} what lives in its body at once and for what an iteration gets and hands on")

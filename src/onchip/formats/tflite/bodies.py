@@ -10,7 +10,7 @@ from onchip.facts.inner_peak import inner_peak_bytes
 from onchip.formats.tflite.file import FileOperator, FileTensor
 from onchip.formats.tflite.network import FlatNetwork, NetworkTensor
 from onchip.formats.tflite.types import bits_of
-from onchip.formats.unrolling import EXPECTED_OF_KEPT_LOOPS
+from onchip.formats.unrolling import EXPECTED_OF_KEPT_LOOPS, ensure_of_a_size
 from onchip.ir.graph import Graph
 from onchip.ir.tensor import size_in_bytes
 
@@ -65,7 +65,9 @@ class Bodies:
         result = sum(_bytes_of(decides.network.tensors[index]) for index in decides.network.outputs)
         state = sum(_bytes_of(runs.network.tensors[index]) for index in changed)
         constants = _constants(decides.network) | _constants(runs.network)
-        return BodyNeed(max(decides.inner_bytes + result, runs.inner_bytes) + state, tuple(constants.values()))
+        workspace_bytes = max(decides.inner_bytes + result, runs.inner_bytes) + state
+        ensure_of_a_size(workspace_bytes, state, place)
+        return BodyNeed(workspace_bytes, tuple(constants.values()))
 
     def _planned(self, index: int, depth: int, place: str) -> _Planned:
         if index not in self.planned:
