@@ -201,6 +201,8 @@ def test_a_loop_of_known_trips_is_unrolled(trips: str, go: str, iterations: int,
     assert kinds(graph).count("Sum") == iterations
     assert graph.tensor[graph.operators[-1].outputs[0]].shape == (iterations, 2, 3)
     assert sum(tensor.name.endswith("w") for tensor in graph.tensors) == 1
+    (remark,) = remarks(network, tmp_path)
+    assert f"node 'again': it runs {iterations} times: each iteration's nodes are planned" in remark
     runs_as_the_file(network, tmp_path)
 
 
@@ -219,6 +221,7 @@ def test_a_loop_in_a_loop_is_unrolled(tmp_path: Path) -> None:
     )
     network = model([a_loop("n", "", outer, ["y"])], [X], ["y"], [number("n", 2)])
     assert kinds(read_model(network, tmp_path)) == ["Relu", "Relu", "Neg"] * 2
+    assert len(remarks(network, tmp_path)) == 1
     runs_as_the_file(network, tmp_path)
 
 

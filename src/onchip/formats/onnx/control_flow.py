@@ -6,7 +6,7 @@ One that runs a known number of times is unrolled, up to a limit; else it stays 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Final
+from typing import Final, Self
 
 import numpy as np
 import onnx
@@ -55,7 +55,7 @@ def _unrolled_loop(unfolding: Unfolding, scoped: ScopedNode, name: str) -> None:
     shared: dict[str, str] = {}
     scanned: list[tuple[str, ...]] = []
     iteration = 0
-    with _Unrolling(unfolding, name):
+    with _Unrolling(unfolding, name) as unrolling:
         while goes_on and (trips is None or iteration < trips):
             _ensure_few(iteration, trips, name)
             unfolding.count_unrolled()
@@ -69,6 +69,7 @@ def _unrolled_loop(unfolding: Unfolding, scoped: ScopedNode, name: str) -> None:
             iteration += 1
             if trips is None or iteration < trips:
                 goes_on = bool(_number(unfolding, again, name, f"its condition after iteration {iteration}"))
+        unrolling.iterations = iteration
         columns = _columns(scanned, scoped.outputs[state_count:], name)
         stacked = [_stacked(unfolding, column, 0, name) for column in columns]
         hand_out(unfolding, (*carried, *stacked), scoped.outputs, name)
@@ -110,7 +111,8 @@ def _unrolled_scan(
     formal = [value.name for value in body.input]
     shared: dict[str, str] = {}
     scanned: list[tuple[str, ...]] = []
-    with _Unrolling(unfolding, name):
+    with _Unrolling(unfolding, name) as unrolling:
+        unrolling.iterations = trips
         for iteration in range(trips):
             _ensure_few(iteration, trips, name)
             unfolding.count_unrolled()
@@ -138,16 +140,21 @@ def _scanned(
 
 
 class _Unrolling:
-    """While a loop is unrolled, its nodes count; a loop within it is part of it."""
+    """While a loop is unrolled, its nodes count; a loop within it is part of it, and nothing is said of that."""
 
     def __init__(self, unfolding: Unfolding, name: str) -> None:
         self._unfolding, self._name, self._outer = unfolding, name, unfolding.loop
+        self.iterations = 0
 
-    def __enter__(self) -> None:
+    def __enter__(self) -> Self:
         self._unfolding.loop = self._outer or self._name
+        return self
 
-    def __exit__(self, *_: object) -> None:
+    def __exit__(self, failed: object, *_: object) -> None:
         self._unfolding.loop = self._outer
+        if failed is None and self._outer is None and self.iterations:
+            what = f"it runs {self.iterations} times: each iteration's nodes are planned"
+            self._unfolding.remarks.append(f"node {self._name!r}: {what}")
 
 
 def _columns(scanned: Sequence[tuple[str, ...]], outputs: Sequence[str], name: str) -> list[tuple[str, ...]]:

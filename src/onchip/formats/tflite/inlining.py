@@ -221,9 +221,12 @@ class _Inlining:
         state, first = step.inputs, None
         self.unrolled += trips * (1 + len(body.operators))
         for _ in range(trips):
-            begins = len(self.tensors)
+            begins, said = len(self.tensors), len(self.remarks)
             state = self._inlined(step, body, state, depth, first)
+            if first is not None:
+                del self.remarks[said:]  # what is in the body is said of once
             first = begins if first is None else first
+        self.remarks.append(f"{self._place(step)}: it runs {trips} times: each iteration's operators are planned")
         self._hand_out(step, state)
 
     def _keep(self, step: InlinedStep, trips: int | None, depth: int) -> None:
