@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
+from typing import Final
 
 from onchip.answer.document import NamedMapping
-from onchip.app.measure import legal_mappings
+from onchip.app.measure import legal_mappings, with_weights
 from onchip.app.phases import phase
 from onchip.errors import InputError, UsageError
 from onchip.formats.c.names import unique_identifiers
@@ -13,12 +15,15 @@ from onchip.formats.c.nest_source import nest_source
 from onchip.formats.files import ensure_writable, write_files
 from onchip.reports.shared.answer_check import AnswerCheck
 
+LEFT_OUT: Final = "layer {name!r}, which has no weights and is not written"
+
 
 @phase("writing")
 def export_mapping(file: Path, accelerator: str | None, output: Path) -> tuple[AnswerCheck, tuple[Path, ...]]:
     """Write each mapping of a file as a C function if all are legal; what was found of them, and the files written.
 
-    Raises InputError for what cannot be read or has no form in C, UsageError for a name that is no C file's.
+    Layers without weights are left out. Raises InputError for what cannot be read or has no form in C, UsageError for
+    a name that is no C file's.
     """
     if output.suffix != ".c":
         raise UsageError(
@@ -28,6 +33,11 @@ def export_mapping(file: Path, accelerator: str | None, output: Path) -> tuple[A
     check = AnswerCheck("mapping", "", machine.name, violations)
     if violations:
         return check, ()
+    try:
+        mappings, left_out = with_weights(mappings)
+    except InputError as error:
+        raise error.in_file(str(file)) from None
+    check = replace(check, not_checked=[LEFT_OUT.format(name=name) for name in left_out])
     functions = [one.lower() for one in unique_identifiers("", (one.names[0] for one in mappings))]
     functions = [name if name[:1].isalpha() else f"nest_{name}" for name in functions]
     files = [output] if len(mappings) == 1 else [output.with_suffix(f".{name}.c") for name in functions]

@@ -7,14 +7,15 @@ import os
 import subprocess
 import sys
 import tempfile
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Final
 
 from onchip.answer.document import NamedMapping
 from onchip.answer.layer_problem import LayerProblem
 from onchip.app.check_mapping import accelerator_named
+from onchip.app.host_prediction import predicted_cycles
 from onchip.app.phases import phase
 from onchip.app.timed_nest import ONE_THREAD, TimedNest
 from onchip.arch.accelerator import Accelerator
@@ -25,7 +26,7 @@ from onchip.errors import InputError, InternalError, UsageError
 from onchip.formats.c.nest_source import nest_source
 from onchip.formats.foreign_files import load_any_accelerator
 from onchip.formats.own.mapping_yaml import read_mappings
-from onchip.reports.mapping.measured import MeasuredMapping
+from onchip.reports.mapping.measured import MeasuredMapping, MeasuredMappings
 from onchip.verify.mapping import verify_mapping
 from onchip.verify.rules import Violation
 
@@ -48,8 +49,8 @@ class MeasuredFile:
     """What was measured of a file's mappings, or the violations for which nothing was."""
 
     accelerator: Accelerator
-    mappings: tuple[MeasuredMapping, ...] = ()
-    violations: tuple[Violation, ...] = field(default=())
+    found: MeasuredMappings
+    violations: tuple[Violation, ...] = ()
 
 
 @phase("reading")
@@ -71,19 +72,28 @@ def legal_mappings(file: Path, name: str | None) -> tuple[Accelerator, tuple[Nam
     return accelerator, tuple(document.answer), violations
 
 
+def with_weights(mappings: Sequence[NamedMapping]) -> tuple[tuple[NamedMapping, ...], tuple[str, ...]]:
+    """The mappings of layers with weights, and the names of the other layers; raises InputError without any."""
+    written = tuple(one for one in mappings if one.layer.has_weight)
+    if not written:
+        raise InputError("none of its layers has weights", expected="a product or a convolution")
+    return written, tuple(name for one in mappings if not one.layer.has_weight for name in one.names)
+
+
 def measure_mappings(request: MeasureRequest) -> MeasuredFile:
     """Compile, run and time each mapping of a file; raises InputError for what cannot be read, compiled or run."""
     accelerator, mappings, violations = legal_mappings(request.file, request.accelerator)
     if violations:
-        return MeasuredFile(accelerator, violations=violations)
+        return MeasuredFile(accelerator, MeasuredMappings(()), violations)
     if accelerator.clock_mhz is None:
         raise UsageError("it has no clock", place="--accelerator", expected="one with clock_mhz, such as host")
     compiler = host_compiler()
     try:
-        measured = tuple(measure_mapping(one, accelerator, compiler, request) for one in mappings)
+        written, left_out = with_weights(mappings)
+        measured = tuple(measure_mapping(one, accelerator, compiler, request) for one in written)
     except InputError as error:
         raise error if error.file else error.in_file(str(request.file)) from None
-    return MeasuredFile(accelerator, measured)
+    return MeasuredFile(accelerator, MeasuredMappings(measured, left_out))
 
 
 @phase("measuring")
@@ -109,7 +119,7 @@ def measure_mapping(
             request.repeats,
         )
         found = _run_alone(nest)
-    cycles = layer_cost(LayerProblem(one.layer, accelerator), one.mapping).cycles
+    model_cycles, cycles = _predicted(one, accelerator)
     clock_mhz = accelerator.clock_mhz or 1.0
     return MeasuredMapping(
         one.names,
@@ -119,11 +129,28 @@ def measure_mapping(
         peer=str(found["peer"]),
         peer_seconds=_number(found, "peer_seconds"),
         ratio=_number(found, "ratio"),
+        model_cycles=model_cycles,
         predicted_cycles=cycles,
         measured_cycles=_number(found, "seconds") * clock_mhz * 1e6,
         error=_number(found, "error"),
         is_right=bool(found["is_right"]),
     )
+
+
+def _predicted(one: NamedMapping, accelerator: Accelerator) -> tuple[float, float]:
+    """Cycles of the mapping by the cost model, and of what this machine makes of it, where it is the accelerator.
+
+    Loops that end short count as if they did not, where the model refuses them.
+    """
+    problem = LayerProblem(one.layer, accelerator)
+    try:
+        cycles = layer_cost(problem, one.mapping).cycles
+    except InputError:
+        if not one.mapping.ragged:
+            raise
+        padded = replace(one.mapping, ragged=())
+        cycles = layer_cost(replace(problem, layer=padded.layer(one.layer)), padded).cycles
+    return cycles, predicted_cycles(problem, one.mapping) if accelerator.name == HOST else cycles
 
 
 def _run_alone(nest: TimedNest) -> Mapping[str, object]:

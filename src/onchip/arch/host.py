@@ -100,16 +100,22 @@ def host_rates(caches: Sequence[HostCache], compiler: HostCompiler) -> HostRates
 def host_accelerator(caches: Sequence[HostCache], rates: HostRates) -> Accelerator:
     """One core as an accelerator of float32: its cycle is one multiply-accumulate of a vector.
 
-    Caches count as double buffered, so a tile takes at most half of one: prefetched lines come beside it, and what is
-    not at its place among the ways does not last. Energies are the cycles that an access takes.
+    Caches count as double buffered, as lines come while others are read, so that a tile takes at most half of one:
+    more does not last where a few ways are all its places. The nearest is listed with twice its bytes: what passes
+    through it replaces line by line what has passed. It reads a vector whole or not in a cycle. Energies are the
+    cycles that an access takes.
     """
     lanes = rates.vector_bytes // LANE_BYTES
     levels = [*_registers(rates)]
     for cache, (read, written) in zip(caches, rates.moved, strict=False):
+        capacity_bytes = cache.capacity_bytes
+        if cache.level == caches[0].level:
+            capacity_bytes *= 2
+            read = max(1, round(read / rates.multiplied / rates.vector_bytes)) * rates.multiplied * rates.vector_bytes
         ports = (Port(Direction.READ, _bits(read, rates)), Port(Direction.WRITE, _bits(written, rates)))
         levels.append(
             MemoryLevel(
-                Memory(f"l{cache.level}", cache.capacity_bytes, 64),
+                Memory(f"l{cache.level}", capacity_bytes, 64),
                 (LANE,),
                 is_scratchpad=True,
                 double_buffered=True,

@@ -40,8 +40,8 @@ def measure_command(options: MeasureOptions) -> int:
         check = AnswerCheck("mapping", "", found.accelerator.name, found.violations)
         show_tables(check, answer_check_object, answer_check_lines, as_json=options.as_json)
         return ExitCode.WRONG
-    show_tables(found.mappings, measured_object, measured_table, as_json=options.as_json)
-    return code_of_check(all(one.is_right for one in found.mappings))
+    show_tables(found.found, measured_object, measured_table, as_json=options.as_json)
+    return code_of_check(all(one.is_right for one in found.found.measured))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -65,11 +65,15 @@ class NestKernel:
             target = at("output", *self._offsets(OUTPUT, self._axes))
             with ExitStack() as stack:
                 self._over(text, stack, self._axes)
-                before = self._loaded(target, "sum") if self.returns else ""
-                text.add(f"{sums} = is_first ? (vector){{0}} : {before};" if before else f"{sums} = (vector){{0}};")
+                text.add(f"{sums} = (vector){{0}};")
+                if self.returns:
+                    text.add(f"__builtin_prefetch({target}, 1);")
             self._add_up(text, sums)
             with ExitStack() as stack:
                 self._over(text, stack, self._axes)
+                if self.returns:
+                    text.add("if (!is_first)")
+                    text.add(f"    {sums} += {self._loaded(target, 'sum')};")
                 text.add(self._stored(target, sums))
         text.add("")
 

@@ -7,7 +7,7 @@ weights or outputs has, and not how many.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import prod
 from typing import Final
 
@@ -21,9 +21,10 @@ GREATEST_SUMS: Final = 32
 """Vectors of sums that a compiler is asked to keep in registers."""
 GREATEST_UNROLLED: Final = 512
 """Multiply-accumulates of vectors that are written out one after the other."""
-LEAST_REUSE: Final = 4
-GOOD_REUSE: Final = 16
-"""How often an element is read where it pays to copy its tile first, and where no larger tile pays more."""
+LEAST_USES: Final = 8
+"""Multiply-accumulates for each element of a tile where it pays to copy it first."""
+GREATEST_COPY: Final = 2**18
+"""Elements of a tile that is copied; a larger one only where no smaller one pays."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,22 +89,19 @@ def c_nest(layer: Layer, mapping: LayerMapping) -> CNest:
     )
     around = loops[steps:]
     lane_loop = None if lanes is None else lanes.dimension
-    packed = {}
-    for operand in (INPUT, WEIGHT):
-        place = _packed(operand, mapping, around)
-        if operand == INPUT and any(layer.padding):
-            place = len(around)
-        if place is not None:
-            packed[operand] = place
-    return CNest(
+    plain = CNest(
         executed,
         lane_loop,
         1 if lanes is None else lanes.size,
         tile,
         tuple(loop for loop, _ in loops[:steps]),
         tuple(loop for loop, _ in around),
-        packed,
+        {},
     )
+    places = {o: _packed(o, mapping, plain, around) for o in (INPUT, WEIGHT)}
+    if any(layer.padding):
+        places[INPUT] = len(around)
+    return replace(plain, packed={operand: place for operand, place in places.items() if place is not None})
 
 
 def _with_lanes(layer: Layer, mapping: LayerMapping) -> tuple[list[tuple[Loop, int]], Loop | None]:
@@ -160,16 +158,16 @@ def _named(nest: list[tuple[Loop, int]], tile: dict[str, int]) -> list[tuple[CLo
     return found
 
 
-def _packed(operand: str, mapping: LayerMapping, around: list[tuple[CLoop, int]]) -> int | None:
-    """How many of the loops around span the tile that is copied: the smallest that is read often, or most often."""
-    best, most = None, LEAST_REUSE - 1
+def _packed(operand: str, mapping: LayerMapping, nest: CNest, around: list[tuple[CLoop, int]]) -> int | None:
+    """How many of the loops around span the tile that is copied: of those that pay the one read most, and largest."""
+    found: list[tuple[bool, int, int]] = []
     for kept in mapping.kept(Operand(operand)):
         place = sum(at < kept.loops for _, at in around)
         while place < len(around) and around[place][0].dimension not in RELEVANT[operand]:
             place += 1
         reuse = prod(loop.size for loop, _ in around[:place] if loop.dimension not in RELEVANT[operand])
-        if reuse > most:
-            best, most = place, reuse
-        if most >= GOOD_REUSE:
-            break
-    return best
+        at_once = prod(nest.vectors(name) for name in LOOPS if name not in RELEVANT[operand])
+        elements = prod(nest.span(name, place) for name in RELEVANT[operand])
+        if reuse * at_once >= LEAST_USES:
+            found.append((elements <= GREATEST_COPY, reuse, place))
+    return max(found)[2] if found else None

@@ -81,6 +81,7 @@ class NestSource:
         if self.nest.lane_loop is None:
             yield "typedef sum vector;"
         else:
+            yield '#pragma GCC diagnostic ignored "-Wpsabi" /* no vector leaves this file */'
             yield f"typedef sum vector __attribute__((vector_size({4 * width}), aligned(4), may_alias));"
             if element_bytes == 1:
                 yield f"typedef element few __attribute__((vector_size({width}), aligned(1), may_alias));"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 from rich.box import SIMPLE
@@ -15,7 +15,11 @@ from onchip.reports.shared.words import printable
 
 @dataclass(frozen=True, slots=True)
 class MeasuredMapping:
-    """One mapping measured; `error` is the greatest difference from its peer's values, over the greatest of these."""
+    """One mapping measured beside a peer, whose time over its own, run in turn, has the median `ratio`.
+
+    `model_cycles` are those of the mapping as it is written, `predicted_cycles` those of what the machine makes of it;
+    `error` is the greatest difference from the peer's values, over the greatest of these.
+    """
 
     names: tuple[str, ...]
     macs: int
@@ -24,6 +28,7 @@ class MeasuredMapping:
     peer: str
     peer_seconds: float
     ratio: float
+    model_cycles: float
     predicted_cycles: float
     measured_cycles: float
     error: float
@@ -40,20 +45,29 @@ class MeasuredMapping:
         return 2e-9 * self.macs / self.peer_seconds
 
 
-def measured_object(measured: Sequence[MeasuredMapping]) -> dict[str, object]:
-    """One mapping is one object; several are a list of `layers`."""
-    rows = [_row(one) for one in measured]
-    return rows[0] if len(rows) == 1 else {"layers": rows}
+@dataclass(frozen=True, slots=True)
+class MeasuredMappings:
+    """The mappings of a file that were measured, and the names of the layers that have no form in C."""
+
+    measured: tuple[MeasuredMapping, ...]
+    left_out: tuple[str, ...] = ()
 
 
-def measured_table(measured: Sequence[MeasuredMapping]) -> Iterator[RenderableType]:
-    """Yield a row for each mapping, and a line for each that computes something else."""
+def measured_object(found: MeasuredMappings) -> dict[str, object]:
+    """One mapping is one object; several are a list of `layers`, and what was left out."""
+    rows = [_row(one) for one in found.measured]
+    is_one = len(rows) == 1 and not found.left_out
+    return rows[0] if is_one else {"layers": rows, "left_out": list(found.left_out)}
+
+
+def measured_table(found: MeasuredMappings) -> Iterator[RenderableType]:
+    """Yield a row for each mapping, and a line for each that computes something else or was left out."""
     table = Table(box=SIMPLE, collapse_padding=True, pad_edge=False)
     table.add_column("layer")
     for name in ("Gop/s", "of peer", "ratio", "predicted", "measured", "ratio"):
         table.add_column(name, justify="right", no_wrap=True)
     table.add_column("peer")
-    for one in measured:
+    for one in found.measured:
         table.add_row(
             printable(one.names[0]),
             f"{one.gflops:.1f}",
@@ -65,11 +79,13 @@ def measured_table(measured: Sequence[MeasuredMapping]) -> Iterator[RenderableTy
             one.peer,
         )
     yield table
-    for one in measured:
+    for one in found.measured:
         if not one.is_right:
             yield Text(
                 f"{printable(one.names[0])}: its values differ from the peer's by {one.error:.2g} of the greatest"
             )
+    for name in found.left_out:
+        yield Text(f"{printable(name)}: it has no weights, and is left out")
 
 
 def _row(one: MeasuredMapping) -> dict[str, object]:
@@ -82,6 +98,7 @@ def _row(one: MeasuredMapping) -> dict[str, object]:
         "onnxruntime_gflops": one.peer_gflops if one.peer == "onnxruntime" else None,
         "ratio": one.ratio,
         "predicted_cycles": one.predicted_cycles,
+        "model_cycles": one.model_cycles,
         "measured_cycles": one.measured_cycles,
         "predicted_of_measured": one.predicted_cycles / one.measured_cycles,
         "error": one.error,

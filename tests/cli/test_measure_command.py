@@ -1,0 +1,167 @@
+"""Mappings exported as C, compiled, run and timed; and this machine described."""
+
+from __future__ import annotations
+
+import ctypes
+import json
+import shutil
+import subprocess
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from onchip.arch.host import HostRates
+from onchip.formats.own import host_yaml
+from support.diamond import Program
+
+MACHINE = """
+format: onchip-accelerator
+version: 1
+name: lanes
+clock_mhz: 1000
+array: {dimensions: {lane: 8}, unrolls: {lane: [K, G]}, mac_energy_pj: 1}
+memories:
+  - {name: sums, capacity: 96B, holds: [output], serves: [], access_bits: 32, read_energy_pj: 0, write_energy_pj: 0}
+  - {name: near, capacity: 16KiB, scratchpad: true, serves: [lane], access_bits: 256, shortest_access_bits: 8,
+     read_energy_pj: 1, write_energy_pj: 1, ports: [{direction: read_write, bits_per_cycle: 256}]}
+dram: {access_bits: 256, shortest_access_bits: 8, read_energy_pj: 9, write_energy_pj: 9,
+       ports: [{direction: read_write, bits_per_cycle: 64}]}
+"""
+FIELDS = {"gflops", "numpy_gflops", "predicted_cycles", "measured_cycles", "ratio", "is_right"}
+
+
+@pytest.fixture
+def lanes(tmp_path: Path) -> Path:
+    path = tmp_path / "lanes.yaml"
+    path.write_text(MACHINE)
+    return path
+
+
+def mapping_of(layer: str, bits: int, onchip: Program, lanes: Path, tmp_path: Path) -> Path:
+    path = tmp_path / "mapping.yaml"
+    options = ("--accelerator", lanes, "--bits", bits, "--partial-bits", 32, "--no-cache", "-o", path)
+    assert onchip("map", layer, *options).code == 0
+    return path
+
+
+@pytest.mark.parametrize(
+    "layer", ["gemm:m24n40k30", "conv:n1k16c8p6q6r3s3:stride2:pad1", "conv:k24c24p5q5r3s3:groups24"]
+)
+@pytest.mark.parametrize("bits", [8, 32])
+def test_a_mapping_is_run_and_computes_what_its_peer_does(
+    layer: str, bits: int, onchip: Program, lanes: Path, tmp_path: Path
+) -> None:
+    mapping = mapping_of(layer, bits, onchip, lanes, tmp_path)
+    ended = onchip("measure", mapping, "--accelerator", lanes, "--seconds", "0", "--json")
+    found = json.loads(ended.out)
+
+    assert ended.code == 0, ended.err
+    assert found.keys() >= FIELDS
+    assert found["is_right"]
+    assert found["gflops"] > 0
+    assert found["measured_cycles"] == pytest.approx(found["seconds"] * 1e9)
+    assert found["predicted_cycles"] == found["model_cycles"] > 0
+
+
+def test_a_mapping_is_shown_with_what_was_predicted(onchip: Program, lanes: Path, tmp_path: Path) -> None:
+    mapping = mapping_of("gemm:m24n40k30", 32, onchip, lanes, tmp_path)
+    ended = onchip("measure", mapping, "--accelerator", lanes, "--seconds", "0")
+    assert ended.code == 0
+    assert "predicted" in ended.out
+    assert "numpy" in ended.out
+
+
+def test_a_mapping_that_is_not_legal_is_neither_run_nor_written(onchip: Program, lanes: Path, tmp_path: Path) -> None:
+    mapping = mapping_of("gemm:m24n40k30", 32, onchip, lanes, tmp_path)
+    lanes.write_text(MACHINE.replace("96B", "4B"))
+    assert onchip("measure", mapping, "--accelerator", lanes).code == 1
+    ended = onchip("export", mapping, "--to", "c", "--accelerator", lanes, "-o", tmp_path / "out.c")
+    assert ended.code == 1
+    assert "beyond-capacity" in ended.out or "sums" in ended.out
+    assert not (tmp_path / "out.c").exists()
+
+
+def test_an_exported_mapping_is_a_function_that_multiplies(onchip: Program, lanes: Path, tmp_path: Path) -> None:
+    mapping = mapping_of("gemm:m24n40k30", 32, onchip, lanes, tmp_path)
+    source, library = tmp_path / "product.c", tmp_path / "product.so"
+    ended = onchip("export", mapping, "--to", "c", "--accelerator", lanes, "-o", source)
+    assert (ended.code, ended.out.strip()) == (0, str(source))
+    compiler = shutil.which("cc") or "gcc"
+    options = ("-Wall", "-Wextra", "-Werror", "-shared", "-fPIC")
+    subprocess.run([compiler, *options, str(source), "-o", str(library)], check=True)
+
+    first, second = np.arange(720, dtype=np.float32).reshape(24, 30), np.ones((30, 40), np.float32)
+    made = np.empty((24, 40), np.float32)
+    function = ctypes.CDLL(str(library)).gemm_m24n40k30
+    function.argtypes, function.restype = [ctypes.c_void_p] * 3, None
+    function(first.ctypes.data, second.ctypes.data, made.ctypes.data)
+    assert np.array_equal(made, first @ second)
+
+
+def test_several_mappings_are_a_file_each(onchip: Program, lanes: Path, tmp_path: Path) -> None:
+    mapping = mapping_of("lenet5", 8, onchip, lanes, tmp_path)
+    ended = onchip("export", mapping, "--to", "c", "--accelerator", lanes, "-o", tmp_path / "lenet.c")
+    files = [Path(line) for line in ended.out.splitlines()]
+    assert ended.code == 0
+    assert len(files) > 1
+    assert all(file.name.startswith("lenet.") and "tile(" in file.read_text() for file in files)
+    measured = json.loads(onchip("measure", mapping, "--accelerator", lanes, "--seconds", "0", "--json").out)
+    assert len(measured["layers"]) == len(files)
+    assert measured["left_out"] == ["pool"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "expected"),
+    [
+        (("--to", "trace", "-o", "out.json"), "MAPPING --to c"),
+        (("--to", "c", "-o", "out.h"), "ends in .c"),
+    ],
+)
+def test_a_mapping_is_exported_as_one_file_of_c_alone(
+    arguments: tuple[str, ...], expected: str, onchip: Program, lanes: Path, tmp_path: Path
+) -> None:
+    mapping = mapping_of("gemm:m4n8k4", 32, onchip, lanes, tmp_path)
+    ended = onchip("export", mapping, "--accelerator", lanes, *arguments)
+    assert ended.code == 2
+    assert expected in ended.err
+
+
+def test_other_elements_are_refused_in_a_line(onchip: Program, lanes: Path, tmp_path: Path) -> None:
+    mapping = mapping_of("gemm:m4n8k4", 16, onchip, lanes, tmp_path)
+    ended = onchip("measure", mapping, "--accelerator", lanes)
+    assert ended.code == 2
+    assert "both 32 (float32) or both 8" in ended.err
+    assert len(ended.err.splitlines()) == 1
+
+
+def test_without_a_compiler_it_says_how_to_get_one(
+    onchip: Program, lanes: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    mapping = mapping_of("gemm:m4n8k4", 32, onchip, lanes, tmp_path)
+    monkeypatch.setenv("CC", "no-such-compiler")
+    ended = onchip("measure", mapping, "--accelerator", lanes)
+    assert ended.code == 2
+    assert "apt install gcc" in ended.err
+    assert len(ended.err.splitlines()) == 1
+
+
+def test_the_host_is_measured_once_and_kept(onchip: Program, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    measured = []
+
+    def rates(*_: object) -> HostRates:
+        measured.append(1)
+        return HostRates(32, 16, 3000.0, 6000.0, ((200e3, 100e3),) * (1 + len(host_yaml.host_caches())))
+
+    monkeypatch.setenv("ONCHIP_CACHE", str(tmp_path / "kept"))
+    monkeypatch.setattr(host_yaml, "host_rates", rates)
+    options = ("gemm:m16n16k16", "--accelerator", "host", "--bits", 32, "--partial-bits", 32)
+    assert onchip("map", *options).code == 0
+    assert onchip("map", *options).code == 0
+    assert len(measured) == 1
+    described = tmp_path / "host.yaml"
+    ended = onchip("measure-host", "-o", described, "--json")
+    assert ended.code == 0
+    assert len(measured) == 2
+    assert json.loads(ended.out)["accelerator"]["array"]["dimensions"] == {"lane": 8}
+    assert onchip("map", "gemm:m16n16k16", "--accelerator", described, "--bits", 32, "--partial-bits", 32).code == 0
