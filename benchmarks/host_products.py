@@ -41,7 +41,7 @@ def main() -> None:
         one = mapped(f"gemm:m{m}n{n}k{k}")
         found = run(one, arguments.seconds)
         ratios.append(found.ratio)
-        share = found.predicted_cycles / found.measured_cycles
+        share = found.predicted_of_measured or 0.0
         nest = " ".join(map(str, one.mapping.nest))
         print(f"{shape:22} {found.gflops:8.1f} {found.peer_gflops:8.1f} {found.ratio:6.2f} {share:21.2f}  {nest}")
         rows.append({"shape": shape, "gflops": found.gflops, "numpy_gflops": found.peer_gflops, "ratio": found.ratio})

@@ -25,8 +25,8 @@ LEAST_CORRELATION: Final = 0.8
 
 def rank_correlation(first: Sequence[float], second: Sequence[float]) -> float:
     """Spearman's, without equal values in mind: measured times have none."""
-    ranks = [np.argsort(np.argsort(values)) for values in (first, second)]
-    return float(np.corrcoef(*ranks)[0, 1])
+    one, other = (np.argsort(np.argsort(values)) for values in (first, second))
+    return float(np.corrcoef(one, other)[0, 1])
 
 
 def main() -> None:
@@ -50,7 +50,7 @@ def main() -> None:
         rows.append({"method": method, "gflops": found.gflops, "peer_gflops": found.peer_gflops, "ratio": found.ratio})
     if not arguments.methods_only:
         random = [run(mapped(arguments.layer, "random", seed=seed), 0.0, 2) for seed in range(arguments.mappings)]
-        measured = [one.measured_cycles for one in random]
+        measured = [one.measured_cycles or 0.0 for one in random]
         as_run = rank_correlation(measured, [one.predicted_cycles for one in random])
         as_written = rank_correlation(measured, [one.model_cycles for one in random])
         print(f"{len(random)} random mappings, {min(measured):.3g} to {max(measured):.3g} cycles: rank correlation")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import platform
 import subprocess
+import tempfile
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from math import prod
@@ -19,6 +20,7 @@ from onchip.arch.host import HOST
 from onchip.arch.host_compiler import host_compiler
 from onchip.errors import InputError
 from onchip.formats.own.accelerator_yaml import load_accelerator
+from onchip.formats.own.accelerator_yaml_writer import accelerator_to_yaml
 from onchip.ir.layer import LOOPS, Layer
 from onchip.reports.mapping.measured import MeasuredMapping
 from onchip.solve.mapping.objective import MappingObjective
@@ -28,24 +30,45 @@ SEARCH_SECONDS: Final = 20.0
 PADDING_PERCENT: Final = 5
 
 
+def machine_for(method: str, folder: Path) -> str:
+    """The host, by its name; for CoSA a file of it whose tiles are counted once, in registers of all lanes together.
+
+    CoSA knows no double buffering, and no memory that belongs to one lane.
+    """
+    if method != "cosa":
+        return HOST
+    host = load_accelerator(HOST)
+    lanes = host.array.macs if host.array else 1
+    levels = []
+    for level in host.levels:
+        capacity = level.memory.capacity_bytes * (lanes if level.serves == () else 1) // (1 + level.double_buffered)
+        memory = replace(level.memory, capacity_bytes=capacity)
+        levels.append(replace(level, memory=memory, serves=("lane",), double_buffered=False))
+    scratchpads = tuple(level.memory for level in levels if level.is_scratchpad)
+    file = folder / "host-for-cosa.yaml"
+    file.write_text(accelerator_to_yaml(replace(host, levels=tuple(levels), scratchpads=scratchpads)))
+    return str(file)
+
+
 def mapped(source: str, method: str = "exact", *, bits: int = 32, seed: int = 0) -> NamedMapping:
     """A mapping of one layer on the host; of `exact` one whose loops may end short, where bounds have awkward factors.
 
     `exact` looks for the least product of time and energy (here cycles that are not hidden), the others by their own
     rules. Raises InputError where the method finds none.
     """
-    request = MappingRequest(
-        source,
-        HOST,
-        MappingObjective.EDP,
-        method,
-        bits,
-        limits=Limits(SEARCH_SECONDS, seed=seed),
-        use_cache=False,
-        padding_percent=PADDING_PERCENT if method == "exact" else 0,
-        partial_bits=32,
-    )
-    outcome = map_layers(request)
+    with tempfile.TemporaryDirectory() as folder:
+        request = MappingRequest(
+            source,
+            machine_for(method, Path(folder)),
+            MappingObjective.EDP,
+            method,
+            bits,
+            limits=Limits(SEARCH_SECONDS, seed=seed),
+            use_cache=False,
+            padding_percent=PADDING_PERCENT if method == "exact" else 0,
+            partial_bits=32,
+        )
+        outcome = map_layers(request)
     if not outcome.document.answer:
         raise InputError(f"{method} finds no mapping", place=source, expected="one that fits")
     (found,) = outcome.document.answer

@@ -57,7 +57,13 @@ add_verb(app, "time", TimeOptions, time_command, "onchip time plan.json resnet18
 add_verb(app, "export", ExportOptions, export_command, "onchip export plan.json --to trace -o plan.trace.json")
 add_verb(app, "report", ReportOptions, report_command, "onchip report plan.json resnet18 -o plan.html")
 add_verb(app, "explain", ExplainOptions, explain_command, "onchip explain plan.json resnet18")
-add_verb(app, "map", MapOptions, map_command, "onchip map conv:n1k64c64p56q56r3s3:pad1 --accelerator simba --show")
+add_verb(
+    app,
+    "map",
+    MapOptions,
+    map_command,
+    "onchip map conv:n1k64c64p56q56r3s3:pad1 --accelerator simba --show -o mapping.yaml",
+)
 add_verb(app, "measure", MeasureOptions, measure_command, "onchip measure mapping.yaml")
 add_verb(app, "measure-host", MeasureHostOptions, measure_host_command, "onchip measure-host -o host.yaml")
 add_verb(

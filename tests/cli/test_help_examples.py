@@ -47,6 +47,7 @@ def test_the_help_of_a_verb_ends_with_an_example_that_it_understands(
 def test_all_examples_work(onchip: Program, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     examples = {verb: example_of(onchip, verb, monkeypatch) for verb in VERBS}
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("ONCHIP_CACHE", str(tmp_path / "kept"))
     Path("buffers.csv").write_text(BUFFERS)
 
     for verb in (*FIRST, *(verb for verb in VERBS if verb not in FIRST)):

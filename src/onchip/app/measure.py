@@ -22,7 +22,7 @@ from onchip.arch.accelerator import Accelerator
 from onchip.arch.host import HOST
 from onchip.arch.host_compiler import HostCompiler, host_compiler
 from onchip.cost.layer.cost import layer_cost
-from onchip.errors import InputError, InternalError, UsageError
+from onchip.errors import InputError, InternalError
 from onchip.formats.c.nest_source import nest_source
 from onchip.formats.foreign_files import load_any_accelerator
 from onchip.formats.own.mapping_yaml import read_mappings
@@ -85,8 +85,6 @@ def measure_mappings(request: MeasureRequest) -> MeasuredFile:
     accelerator, mappings, violations = legal_mappings(request.file, request.accelerator)
     if violations:
         return MeasuredFile(accelerator, MeasuredMappings(()), violations)
-    if accelerator.clock_mhz is None:
-        raise UsageError("it has no clock", place="--accelerator", expected="one with clock_mhz, such as host")
     compiler = host_compiler()
     try:
         written, left_out = with_weights(mappings)
@@ -120,7 +118,6 @@ def measure_mapping(
         )
         found = _run_alone(nest)
     model_cycles, cycles = _predicted(one, accelerator)
-    clock_mhz = accelerator.clock_mhz or 1.0
     return MeasuredMapping(
         one.names,
         layer.macs,
@@ -131,7 +128,7 @@ def measure_mapping(
         ratio=_number(found, "ratio"),
         model_cycles=model_cycles,
         predicted_cycles=cycles,
-        measured_cycles=_number(found, "seconds") * clock_mhz * 1e6,
+        clock_mhz=accelerator.clock_mhz,
         error=_number(found, "error"),
         is_right=bool(found["is_right"]),
     )

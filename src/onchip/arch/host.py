@@ -93,8 +93,17 @@ def host_rates(caches: Sequence[HostCache], compiler: HostCompiler) -> HostRates
         said["registers"],
         said["clock_mhz"],
         said["multiplied_per_microsecond"],
-        tuple((read, written) for read, written in said["rates"]),
+        _none_faster_than_the_one_before(said["rates"]),
     )
+
+
+def _none_faster_than_the_one_before(rates: Sequence[tuple[float, float]]) -> tuple[tuple[float, float], ...]:
+    """What seems slower than a memory behind it was disturbed: it is at least as fast."""
+    found: list[tuple[float, float]] = []
+    for read, written in reversed(rates):
+        last = found[-1] if found else (0.0, 0.0)
+        found.append((max(read, last[0]), max(written, last[1])))
+    return tuple(reversed(found))
 
 
 def host_accelerator(caches: Sequence[HostCache], rates: HostRates) -> Accelerator:

@@ -30,7 +30,7 @@ class MeasuredMapping:
     ratio: float
     model_cycles: float
     predicted_cycles: float
-    measured_cycles: float
+    clock_mhz: float | None
     error: float
     is_right: bool
 
@@ -38,6 +38,16 @@ class MeasuredMapping:
     def gflops(self) -> float:
         """Return billions of operations a second, two for each multiply-accumulate."""
         return 2e-9 * self.macs / self.seconds
+
+    @property
+    def measured_cycles(self) -> float | None:
+        """Return its time in cycles of the accelerator's clock; None without one."""
+        return None if self.clock_mhz is None else 1e6 * self.clock_mhz * self.seconds
+
+    @property
+    def predicted_of_measured(self) -> float | None:
+        """Return the cycles predicted over those measured; None where the accelerator has no clock."""
+        return None if self.measured_cycles is None else self.predicted_cycles / self.measured_cycles
 
     @property
     def peer_gflops(self) -> float:
@@ -74,8 +84,8 @@ def measured_table(found: MeasuredMappings) -> Iterator[RenderableType]:
             f"{one.peer_gflops:.1f}",
             f"{one.ratio:.2f}",
             f"{one.predicted_cycles:,.0f}",
-            f"{one.measured_cycles:,.0f}",
-            f"{one.predicted_cycles / one.measured_cycles:.2f}",
+            "no clock" if one.measured_cycles is None else f"{one.measured_cycles:,.0f}",
+            "" if one.predicted_of_measured is None else f"{one.predicted_of_measured:.2f}",
             one.peer,
         )
     yield table
@@ -100,7 +110,7 @@ def _row(one: MeasuredMapping) -> dict[str, object]:
         "predicted_cycles": one.predicted_cycles,
         "model_cycles": one.model_cycles,
         "measured_cycles": one.measured_cycles,
-        "predicted_of_measured": one.predicted_cycles / one.measured_cycles,
+        "predicted_of_measured": one.predicted_of_measured,
         "error": one.error,
         "is_right": one.is_right,
     }
