@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from onchip.arch.host import HostRates
+from onchip.arch.host import HostRates, host_caches
 from onchip.formats.own import host_yaml
 from support.diamond import Program
 
@@ -151,7 +151,7 @@ def test_the_host_is_measured_once_and_kept(onchip: Program, tmp_path: Path, mon
 
     def rates(*_: object) -> HostRates:
         measured.append(1)
-        return HostRates(32, 16, 3000.0, 6000.0, ((200e3, 100e3),) * (1 + len(host_yaml.host_caches())))
+        return HostRates(32, 16, 3000.0, 6000.0, ((200e3, 100e3),) * (1 + len(host_caches())))
 
     monkeypatch.setenv("ONCHIP_CACHE", str(tmp_path / "kept"))
     monkeypatch.setattr(host_yaml, "host_rates", rates)

@@ -21,6 +21,7 @@ from onchip.answer.layer_problem import LayerProblem
 from onchip.answer.schedule import Homes
 from onchip.arch.accelerator import Accelerator
 from onchip.arch.compute import ComputeArray
+from onchip.arch.host import LANE
 from onchip.arch.memory import MemoryLevel, Operand
 from onchip.cost.layer.cost import layer_cost
 from onchip.formats.c.nest_loops import GREATEST_SUMS, CNest, c_nest
@@ -30,7 +31,7 @@ from onchip.ir.layer import INPUT, LOOPS, OUTPUT, RELEVANT, WEIGHT, Layer
 def predicted_cycles(problem: LayerProblem, mapping: LayerMapping) -> float:
     """Cycles of a legal mapping as it is run again and again; raises InputError for a layer that has no form in C."""
     nest = c_nest(problem.layer, mapping)
-    run = _in_registers(nest, mapping)
+    run = _in_registers(nest, problem.accelerator)
     layer = run.layer(problem.layer)  # with the iterations beyond its bounds: the model refuses loops that end short
     machine = _as_compiled(problem.accelerator, nest.lanes)
     caches = [level for level in machine.levels if level.memory.holds == tuple(Operand)]
@@ -41,10 +42,9 @@ def predicted_cycles(problem: LayerProblem, mapping: LayerMapping) -> float:
     return layer_cost(LayerProblem(layer, machine, homes), _in_caches(run, nearer)).cycles
 
 
-def _in_registers(nest: CNest, mapping: LayerMapping) -> LayerMapping:
+def _in_registers(nest: CNest, machine: Accelerator) -> LayerMapping:
     """The loops as C has them, with tiles in registers alone: of sums, and of what is read once for several of them."""
-    along = next((loop.along for loop in mapping.nest if loop.along is not None), None)
-    lanes = [] if nest.lane_loop is None else [Loop(nest.lane_loop, nest.lanes, along)]
+    lanes = [] if nest.lane_loop is None else [Loop(nest.lane_loop, nest.lanes, LANE)]
     columns = [] if nest.lane_loop is None else [Loop(nest.lane_loop, nest.vectors(nest.lane_loop))]
     rows = [Loop(name, nest.vectors(name)) for name in RELEVANT[OUTPUT] if name != nest.lane_loop]
     inner, outer = (columns, rows) if _size(columns) <= _size(rows) else (rows, columns)
@@ -53,7 +53,10 @@ def _in_registers(nest: CNest, mapping: LayerMapping) -> LayerMapping:
     cuts = [len(lanes), len(lanes) + len(inner), len(lanes) + len(inner) + len(outer)]
     held, streamed = (WEIGHT, INPUT) if inner is columns else (INPUT, WEIGHT)
     loops = {held: cuts[2], streamed: cuts[1], OUTPUT: cuts[2]}
-    kept = [tuple(Kept(one.memory, loops[operand]) for one in mapping.kept(operand)[:1]) for operand in Operand]
+    kept = [
+        tuple(Kept(one.memory.name, loops[operand]) for one in machine.levels if one.memory.holds == (operand,))
+        for operand in Operand
+    ]
     return LayerMapping((*lanes, *inner, *outer, *added, *around), *kept).without_loops_of_one()
 
 
