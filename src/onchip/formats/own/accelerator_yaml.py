@@ -128,7 +128,7 @@ def load_accelerator(name_or_path: str) -> Accelerator:
     if not name_or_path.endswith((".yaml", ".yml")) and not Path(name_or_path).exists():
         raise InputError(
             f"no accelerator is called {name_or_path!r}",
-            expected=f"a .yaml file, {HOST} or one of {', '.join(bundled_accelerators())}",
+            expected=f"a .yaml file or one of {', '.join((HOST, *bundled_accelerators()))}",
         )
     return read_accelerator(Path(name_or_path))
 
