@@ -119,3 +119,47 @@ def test_a_loop_that_ends_within_a_tile_calls_a_shorter_one() -> None:
     source = nest_source(layer, LayerMapping(nest, output=(Kept("sums", 2),), ragged=("N",)), "nest")
     assert "tile(input_n1, weight, output_n1, 4)" in source
     assert "tile(input_n1, weight, output_n1, 2)" in source
+
+
+def _sums_of_int8(c: int, steps: int) -> tuple[Layer, LayerMapping]:
+    """A product whose weights and inputs are both copied, with so many terms added before sums leave the registers."""
+    layer = _bits(Layer(n=32, k=128, c=c), 8)
+    nest = (
+        Loop("K", 16, "lane"),
+        Loop("N", 4),
+        Loop("C", steps),
+        Loop("N", 8),
+        Loop("K", 8),
+        Loop("C", -(-c // steps)),
+    )
+    return layer, LayerMapping(nest, (Kept("near", 5),), (Kept("near", 5),), (Kept("sums", 2),), ragged=("C",))
+
+
+@pytest.mark.parametrize(("c", "steps", "in_floats"), [(1024, 1024, True), (2048, 1024, True), (1025, 1025, False)])
+def test_the_largest_sums_of_int8_are_exact(c: int, steps: int, in_floats: bool, tmp_path: Path) -> None:
+    """As many products as a float holds exactly, all of the greatest size; one more is added up in whole numbers."""
+    layer, mapping = _sums_of_int8(c, steps)
+    assert c_nest(layer, mapping).adds_in_floats == in_floats
+    source = np.full((layer.n, 1, c, 1, 1), -128.0)
+    weight = np.full((1, layer.k, c, 1, 1), -128.0)
+    for odd in (0.0, 1.0):  # an odd sum next to 2^24 is the first that a float does not hold
+        weight[:, :, -1] = odd - 128
+        source[:, :, -1] = odd - 128
+        made = run_compiled(compiled(layer, mapping, tmp_path, COMPILERS[0]), layer, source, weight)
+        assert np.array_equal(made, np.full_like(made, (c - 1) * 2**14 + (odd - 128) ** 2))
+
+
+def test_long_sums_of_int8_leave_the_registers_where_a_float_holds_no_more() -> None:
+    layer = _bits(Layer(n=32, k=128, c=2048), 8)
+    nest = (Loop("K", 16, "lane"), Loop("N", 4), Loop("C", 256), Loop("C", 8), Loop("N", 8), Loop("K", 8))
+    kept = (Kept("near", 6),)
+    found = c_nest(layer, LayerMapping(nest, kept, kept, (Kept("sums", 2),)))
+    assert [loop.size for loop in found.steps] == [256]
+    assert found.adds_in_floats
+
+
+def test_few_terms_of_int8_are_not_added_up_apart() -> None:
+    layer = _bits(Layer(n=32, k=128, c=2048), 8)
+    nest = (Loop("K", 16, "lane"), Loop("N", 4), Loop("C", 2), Loop("C", 1024), Loop("N", 8), Loop("K", 8))
+    found = c_nest(layer, LayerMapping(nest, output=(Kept("sums", 2),)))
+    assert [loop.size for loop in found.steps] == [2, 1024]

@@ -15,21 +15,21 @@ static inline ALWAYS long smaller(long one, long other)
 }
 """
 ELEMENT_VECTOR = """\
-static inline ALWAYS vector element_vector(const element *from)
+static inline ALWAYS vector KIND_vector(const KIND *from)
 {
     return WHOLE;
 }
 """
 SUM_VECTOR = """\
-static inline ALWAYS vector sum_vector(const sum *from)
+static inline ALWAYS TOTALS sum_vector(const sum *from)
 {
-    return *(const vector *)from;
+    return *(const TOTALS *)from;
 }
 """
 SOME = """\
-static inline ALWAYS vector some_KINDs(const KIND *from, long count)
+static inline ALWAYS TYPE some_KINDs(const KIND *from, long count)
 {
-    vector found = {0};
+    TYPE found = {0};
     if (count == WIDTH)
         return WHOLE;
     UNROLLED
@@ -39,10 +39,10 @@ static inline ALWAYS vector some_KINDs(const KIND *from, long count)
 }
 """
 STORE_SOME = """\
-static inline ALWAYS void store_some(sum *to, vector sums, long count)
+static inline ALWAYS void store_some(sum *to, TOTALS sums, long count)
 {
     if (count == WIDTH) {
-        *(vector *)to = sums;
+        *(TOTALS *)to = sums;
         return;
     }
     UNROLLED
@@ -51,7 +51,7 @@ static inline ALWAYS void store_some(sum *to, vector sums, long count)
 }
 """
 COPY_VECTOR = """\
-static inline ALWAYS void copy_vector(element *restrict to, const element *restrict from, long count)
+static inline ALWAYS void copy_vector(KIND *restrict to, const element *restrict from, long count)
 {
     if (count == WIDTH) {
         for (long lane = 0; lane < WIDTH; lane++)
@@ -68,22 +68,27 @@ def helping_functions(nest: CNest, kernel: NestKernel) -> Iterator[str]:
     """The definitions, each followed by an empty line."""
     is_narrow = nest.layer.input_bits == 8
     whole = {
-        "element": "__builtin_convertvector(*(const few *)from, vector)" if is_narrow else "*(const vector *)from",
-        "sum": "*(const vector *)from",
+        "element": "__builtin_convertvector(__builtin_convertvector(*(const few *)from, halfway), vector)"
+        if is_narrow
+        else "*(const vector *)from",
+        "held": "*(const vector *)from",
+        "sum": "*(const TOTALS *)from",
     }
+    totals = "totals" if nest.adds_in_floats else "vector"
     in_parts, by_lanes = kernel.has_parts_of_vectors, nest.lane_loop is not None
     reads_whole = WEIGHT in nest.packed or not in_parts
     reads_some = in_parts and (WEIGHT not in nest.packed or nest.lane_loop == "G")
     wanted = [
         (in_parts or any(nest.ends_short(name) for name in LOOPS), SMALLER, ""),
-        (by_lanes and reads_whole, ELEMENT_VECTOR, "element"),
+        (by_lanes and reads_whole, ELEMENT_VECTOR, "held" if nest.adds_in_floats else "element"),
         (by_lanes and not in_parts and kernel.returns, SUM_VECTOR, "sum"),
         (reads_some, SOME, "element"),
         (in_parts and kernel.returns, SOME, "sum"),
         (in_parts, STORE_SOME, "sum"),
-        (by_lanes and WEIGHT in nest.packed, COPY_VECTOR, "element"),
+        (by_lanes and WEIGHT in nest.packed, COPY_VECTOR, "held" if nest.adds_in_floats else "element"),
     ]
     for is_wanted, definition, kind in wanted:
         if is_wanted:
             named = definition.replace("KIND", kind).replace("WIDTH", str(nest.width))
-            yield named.replace("WHOLE", whole.get(kind, ""))
+            named = named.replace("TYPE", "TOTALS" if kind == "sum" else "vector")
+            yield named.replace("WHOLE", whole.get(kind, "")).replace("TOTALS", totals)

@@ -25,6 +25,11 @@ class NestKernel:
     places: dict[str, OperandPlace]
 
     @property
+    def kinds(self) -> dict[str, str]:
+        """Return what the function's pointers point to: where sums are added in floats, copies are floats."""
+        return {**KINDS, INPUT: "const held", WEIGHT: "const held"} if self.nest.adds_in_floats else KINDS
+
+    @property
     def varying(self) -> tuple[str, ...]:
         """The dimensions along which the last tile of sums is shorter than the others."""
         bounds, tile = self.nest.layer.bounds, self.nest.tile
@@ -53,7 +58,7 @@ class NestKernel:
         """Write the function, which is inlined where it is called."""
         text.pointers = {operand: operand for operand in KINDS}
         text.left = {name: f"{name.lower()}_left" for name in self.ending}
-        parameters = [f"{kind} *restrict {operand}" for operand, kind in KINDS.items()]
+        parameters = [f"{kind} *restrict {operand}" for operand, kind in self.kinds.items()]
         parameters += [f"const long {name.lower()}_size" for name in self.varying]
         parameters += [f"const long {name.lower()}_left" for name in self.ending]
         parameters += ["const int is_first"] if self.returns else []
@@ -71,25 +76,34 @@ class NestKernel:
             self._add_up(text, sums)
             with ExitStack() as stack:
                 self._over(text, stack, self._axes)
-                if self.returns:
-                    text.add("if (!is_first)")
-                    text.add(f"    {sums} += {self._loaded(target, 'sum')};")
-                text.add(self._stored(target, sums))
+                self._write_sums(text, target, sums)
         text.add("")
+
+    def _write_sums(self, text: CText, target: str, sums: str) -> None:
+        """Add what was there before, and store; whole numbers that were added up in floats are such again."""
+        made = "made" if self.nest.adds_in_floats else sums
+        if self.nest.adds_in_floats:
+            text.add(f"totals made = __builtin_convertvector({sums}, totals);")
+        if self.returns:
+            text.add("if (!is_first)")
+            text.add(f"    {made} += {self._loaded(target, 'sum')};")
+        text.add(self._stored(target, made))
 
     def _add_up(self, text: CText, sums: str) -> None:
         inputs = {operand: self.places[operand] for operand in (INPUT, WEIGHT)}
         with ExitStack() as stack:
             for loop in reversed(self.nest.steps):
                 stack.enter_context(text.loop(loop))
-                text.move(loop, inputs, KINDS)
+                text.move(loop, inputs, self.kinds)
             added = tuple(name for name in ADDED_UP if self.nest.tile[name] > 1)
             self._over(text, stack, (*added, *self._in_order))
             x = at(text.pointers[INPUT], *self._offsets(INPUT, (*added, *self._axes)))
             w = at(text.pointers[WEIGHT], *self._offsets(WEIGHT, (*added, *self._axes)))
             by_lanes = self.nest.lane_loop is not None
-            weights = self._loaded(w, "element", whole=WEIGHT in self.nest.packed) if by_lanes else f"(sum)*({w})"
-            values = self._loaded(x, "element") if self.nest.lane_loop == "G" else f"(sum)*({x})"
+            kind = "held" if self.nest.adds_in_floats else "element"
+            weights = self._loaded(w, kind, whole=WEIGHT in self.nest.packed) if by_lanes else f"(sum)*({w})"
+            one = f"*({x})" if self.nest.adds_in_floats else f"(sum)*({x})"
+            values = self._loaded(x, "element") if self.nest.lane_loop == "G" else one
             text.add(f"{sums} += {weights} * {values};")
 
     @property
@@ -136,7 +150,8 @@ class NestKernel:
 
     def _stored(self, pointer: str, value: str) -> str:
         if self.nest.lane_loop is None or not self.has_parts_of_vectors:
-            return f"*(vector *)({pointer}) = {value};"
+            kind = "totals" if self.nest.adds_in_floats else "vector"
+            return f"*({kind} *)({pointer}) = {value};"
         return f"store_some({pointer}, {value}, {self._lanes_left});"
 
     @property

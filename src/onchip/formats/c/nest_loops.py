@@ -23,6 +23,10 @@ GREATEST_UNROLLED: Final = 512
 """Multiply-accumulates of vectors that are written out one after the other."""
 LEAST_USES: Final = 8
 """Multiply-accumulates for each element of a tile where it pays to copy it first."""
+MOST_EXACT_TERMS: Final = 2**10
+"""Products of int8 whose sum a float holds exactly: each is at most 2^14, and all whole numbers to 2^24 are floats."""
+LEAST_EXACT_TERMS: Final = 2**6
+"""Fewer are not worth adding up apart from the others."""
 GREATEST_COPY: Final = 2**18
 """Elements of a tile that is copied; a larger one only where no smaller one pays."""
 
@@ -63,6 +67,13 @@ class CNest:
         """How many vectors, or elements where the lanes are along another dimension, the tile has along this one."""
         return -(-self.tile[dimension] // (self.lanes if dimension == self.lane_loop else 1))
 
+    @property
+    def adds_in_floats(self) -> bool:
+        """Whether sums of int8 are exact in floats, as they are few, and inputs and weights become floats in copies."""
+        added = prod(self.tile[name] for name in LOOPS if name not in RELEVANT[OUTPUT])
+        is_exact = added * prod(loop.size for loop in self.steps) <= MOST_EXACT_TERMS
+        return self.layer.input_bits == 8 and self.lane_loop == "K" and len(self.packed) == 2 and is_exact
+
     def ends_short(self, dimension: str) -> bool:
         """Whether loops of this dimension go beyond its bound."""
         return self.span(dimension, len(self.around)) != self.layer.bounds[dimension]
@@ -83,10 +94,7 @@ def c_nest(layer: Layer, mapping: LayerMapping) -> CNest:
     in_tile = _loops_in_registers(nest, cut)
     tile = {name: prod(loop.size for loop, _ in nest[:in_tile] if loop.dimension == name) for name in LOOPS}
     loops = _named(nest[in_tile:], tile)
-    steps = next(
-        (at for at, (loop, _) in enumerate(loops) if loop.dimension in RELEVANT[OUTPUT]),
-        len(loops),
-    )
+    steps = _steps(executed, tile, [loop for loop, _ in loops])
     around = loops[steps:]
     lane_loop = None if lanes is None else lanes.dimension
     plain = CNest(
@@ -102,6 +110,19 @@ def c_nest(layer: Layer, mapping: LayerMapping) -> CNest:
     if any(layer.padding):
         places[INPUT] = len(around)
     return replace(plain, packed={operand: place for operand, place in places.items() if place is not None})
+
+
+def _steps(layer: Layer, tile: dict[str, int], loops: list[CLoop]) -> int:
+    """How many loops outside the registers add to the same sums: of int8, where it pays, as many as floats can add."""
+    steps = next((at for at, loop in enumerate(loops) if loop.dimension in RELEVANT[OUTPUT]), len(loops))
+    if layer.input_bits != 8:
+        return steps
+    terms = prod(tile[name] for name in LOOPS if name not in RELEVANT[OUTPUT])
+    for fewer, loop in enumerate(loops[:steps]):
+        if terms * loop.size > MOST_EXACT_TERMS:
+            return fewer if terms >= LEAST_EXACT_TERMS else steps
+        terms *= loop.size
+    return steps
 
 
 def _with_lanes(layer: Layer, mapping: LayerMapping) -> tuple[list[tuple[Loop, int]], Loop | None]:

@@ -34,7 +34,10 @@ class PackedWeights:
         """Write the loops that copy the tile; `text` then points into the copy."""
         nest, place, network = self.nest, self.place, place_in_network(self.nest, WEIGHT)
         text.add("/* The weights of this tile, in the order in which they are read. */")
-        pointers, kinds = dict(text.pointers), {WEIGHT: "const element", self.name: "element"}
+        pointers, kinds = (
+            dict(text.pointers),
+            {WEIGHT: "const element", self.name: "held" if nest.adds_in_floats else "element"},
+        )
         text.pointers[self.name] = self.name
         with ExitStack() as stack:
             for loop in reversed((*nest.steps, *nest.around[: nest.packed[WEIGHT]])):

@@ -47,7 +47,8 @@ class NestSource:
         text.lines.extend(self._head())
         text.lines.extend(self._functions())
         for operand, packed in self._packed.items():
-            text.add(f"static element {packed.name}[{packed.place.elements}] ALIGNED;")
+            kind = "held" if self.nest.adds_in_floats else "element"
+            text.add(f"static {kind} {packed.name}[{packed.place.elements}] ALIGNED;")
             text.add("") if operand == list(self._packed)[-1] else None
         self._kernel.write(text)
         self._function(text)
@@ -82,9 +83,16 @@ class NestSource:
             yield "typedef sum vector;"
         else:
             yield '#pragma GCC diagnostic ignored "-Wpsabi" /* no vector leaves this file */'
-            yield f"typedef sum vector __attribute__((vector_size({4 * width}), aligned(4), may_alias));"
+            vector = f"__attribute__((vector_size({4 * width}), aligned(4), may_alias))"
+            if self.nest.adds_in_floats:
+                yield "typedef float held; /* holds every sum of so few products of int8 */"
+                yield f"typedef held vector {vector};"
+                yield f"typedef sum totals {vector};"
+            else:
+                yield f"typedef sum vector {vector};"
             if element_bytes == 1:
                 yield f"typedef element few __attribute__((vector_size({width}), aligned(1), may_alias));"
+                yield f"typedef int16_t halfway __attribute__((vector_size({2 * width})));"
         yield "#define ALWAYS __attribute__((always_inline))"
         if self._packed:
             yield "#define ALIGNED __attribute__((aligned(64)))"
@@ -113,7 +121,11 @@ class NestSource:
                         else place_in_network(nest, operand)
                         for operand in KINDS
                     }
-                    text.move(loop, whole, KINDS)
+                    kinds = {
+                        operand: kernel.kinds[operand] if place < nest.packed.get(operand, 0) else kind
+                        for operand, kind in KINDS.items()
+                    }
+                    text.move(loop, whole, kinds)
                 for operand, copy in packed.items():
                     if nest.packed[operand] == place:
                         copy.write(text)
