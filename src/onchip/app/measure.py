@@ -125,6 +125,7 @@ def measure_mapping(
         seconds=_number(found, "seconds"),
         peer=str(found["peer"]),
         peer_seconds=_number(found, "peer_seconds"),
+        numpy_seconds=_number(found, "numpy_seconds"),
         ratio=_number(found, "ratio"),
         model_cycles=model_cycles,
         predicted_cycles=cycles,

@@ -27,6 +27,7 @@ class MeasuredMapping:
     seconds: float
     peer: str
     peer_seconds: float
+    numpy_seconds: float
     ratio: float
     model_cycles: float
     predicted_cycles: float
@@ -101,10 +102,11 @@ def measured_table(found: MeasuredMappings) -> Iterator[RenderableType]:
 def _row(one: MeasuredMapping) -> dict[str, object]:
     return {
         "names": list(one.names),
+        "peer": one.peer,
         "macs": one.macs,
         "seconds": one.seconds,
         "gflops": one.gflops,
-        "numpy_gflops": one.peer_gflops if one.peer == "numpy" else None,
+        "numpy_gflops": 2e-9 * one.macs / one.numpy_seconds,
         "onnxruntime_gflops": one.peer_gflops if one.peer == "onnxruntime" else None,
         "ratio": one.ratio,
         "predicted_cycles": one.predicted_cycles,
