@@ -11,7 +11,7 @@ from onchip.arch.memory import Operand
 from onchip.ir.layer import LOOPS
 
 
-def random_ragged_mapping(random: Random, problem: LayerProblem) -> LayerMapping:
+def random_ragged_mapping(random: Random, problem: LayerProblem, *, keeps_all: bool = False) -> LayerMapping:
     """Of each dimension the outermost loop runs as often as the loops inside it leave to do, no more."""
     array = problem.accelerator.array or ComputeArray(free=1)
     left, nest = dict(array.sizes), list[Loop]()
@@ -27,7 +27,7 @@ def random_ragged_mapping(random: Random, problem: LayerProblem) -> LayerMapping
     kept = []
     for operand in Operand:
         keepers = problem.keepers(operand) if operand in problem.layer.operands else ()
-        names = [level.memory.name for level in keepers if random.random() < 0.8]
+        names = [level.memory.name for level in keepers if keeps_all or random.random() < 0.8]
         cuts = sorted(random.randint(0, len(nest)) for _ in names)
         kept.append(tuple(Kept(one, cut) for one, cut in zip(names, cuts, strict=True)))
     return LayerMapping(tuple(nest), *kept, ragged=LOOPS)

@@ -35,6 +35,8 @@ class Stop(StrEnum):
 class Result(Generic[AnswerT_co]):
     """`answer` and `objective_value` are None where the status is INFEASIBLE or UNKNOWN.
 
+    `space` says of what the bound is where a method has more than one space.
+
     Raises InternalError where the claims contradict each other: a bound above the objective, or below it though the
     answer is OPTIMAL.
     """
@@ -46,6 +48,7 @@ class Result(Generic[AnswerT_co]):
     seconds: float
     method: str
     stopped_by: Stop = Stop.COMPLETED
+    space: str | None = None
 
     def __post_init__(self) -> None:
         has_answer = self.status in (Status.OPTIMAL, Status.FEASIBLE)

@@ -155,7 +155,16 @@ def _mapped(
         raise _in_layer(error, names[0], request) from None
     if request.method != COSA:
         _ensure_it_costs_what_is_claimed(result, request.objective.of(cost.energy_pj, cost.cycles), names[0])
-    return MappedLayer(names, layer, result, claim, mapping, cost)
+    return MappedLayer(names, layer, result, claim, mapping, cost, lower_bound_of_any=_bound_of_any(problem, request))
+
+
+def _bound_of_any(problem: LayerProblem, request: MappingRequest) -> int | None:
+    """Of `exact` alone, which says how far its space is from all mappings."""
+    if request.method != EXACT or request.padding_percent:
+        return None
+    from onchip.solve.mapping.wide.floors import floor_of_any
+
+    return floor_of_any(problem, request.objective)
 
 
 def _ensure_it_costs_what_is_claimed(result: Result[LayerMapping], value: float, name: str) -> None:

@@ -10,6 +10,7 @@ ExactCriterion = _core.ExactCriterion
 ExactMapper = _core.ExactMapper
 ExactNest = _core.ExactNest
 ExactObjective = _core.ExactObjective
+ExactRefiner = _core.ExactRefiner
 ExactSpace = _core.ExactSpace
 ExactWay = _core.ExactWay
 FactorKind = _core.FactorKind
@@ -44,6 +45,7 @@ __all__ = [
     "ExactMapper",
     "ExactNest",
     "ExactObjective",
+    "ExactRefiner",
     "ExactSpace",
     "ExactWay",
     "FactorKind",

@@ -419,6 +419,36 @@ class ExactMapper:
     def answer(self) -> ExactNest | None:
         """Of the run that ended, if it found any."""
 
+class ExactRefiner:
+    """One mapping, in a row, made better step by step; `unrolls` is by dimension of the array, and loop."""
+
+    def __init__(
+        self,
+        layer: LayerShape,
+        machine: LayerMachine,
+        objective: ExactObjective,
+        unrolls: Sequence[Sequence[bool]],
+        seed: int,
+        turn_count: NDArray[np.int64],
+        turn_loop: NDArray[np.int64],
+        turn_size: NDArray[np.int64],
+        beside_count: NDArray[np.int64],
+        beside_loop: NDArray[np.int64],
+        beside_size: NDArray[np.int64],
+        beside_along: NDArray[np.int64],
+        beside_at: NDArray[np.int64],
+        cut: NDArray[np.int64],
+    ) -> None: ...
+    def go_on(self, mappings: int) -> None:
+        """Cost about so many more mappings."""
+
+    @property
+    def value(self) -> float:
+        """Of the best so far, in femtojoules, cycles or their product; infinite where none fits."""
+
+    @property
+    def nest(self) -> ExactNest: ...
+
 class ZigzagAccounting:
     """Where ZigZag and DeFiNES differ, in the words of `cost.layer.accounting`; `is_systolic` by array dimension."""
 

@@ -14,6 +14,8 @@
 
 #include "doors.hpp"
 #include "exact.hpp"
+#include "exact_refine.hpp"
+#include "layer_rows.hpp"
 
 namespace nb = nanobind;
 using namespace nb::literals;
@@ -109,6 +111,37 @@ void add_ways(nb::module_& module) {
         .def("chains", &WayDoor::chains, "way"_a, "limit"_a);
 }
 
+// Of the one mapping of a row.
+void add_refiner(nb::module_& module) {
+    using layer::Cuts, layer::Row, layer::Table;
+    nb::class_<Refiner>(module, "ExactRefiner")
+        .def(
+            "__init__",
+            [](Refiner* place, Layer layer, Machine machine, Objective objective,
+               std::vector<std::vector<bool>> unrolls, std::uint32_t seed, Row turn_count, Table turn_loop,
+               Table turn_size, Row beside_count, Table beside_loop, Table beside_size, Table beside_along,
+               Table beside_at, Cuts cut) {
+                const layer::Chosen chosen{turn_count,  turn_loop,    turn_size, beside_count, beside_loop,
+                                           beside_size, beside_along, beside_at, cut};
+                if (turn_count.shape(0) != 1) throw std::invalid_argument("it is not one mapping");
+                const layer::Costs costs(layer, machine);
+                layer::Reader reader(chosen, costs.dimensions(), costs.levels());
+                const layer::Mapping read = reader.read(0);
+                UnevenNest start{{read.turns.begin(), read.turns.end()},
+                                 {read.beside.begin(), read.beside.end()},
+                                 {read.cuts.begin(), read.cuts.end()}};
+                new (place) Refiner(std::move(layer), std::move(machine), objective, std::move(unrolls),
+                                    std::move(start), seed);
+            },
+            "layer"_a, "machine"_a, "objective"_a, "unrolls"_a, "seed"_a, "turn_count"_a.noconvert(),
+            "turn_loop"_a.noconvert(), "turn_size"_a.noconvert(), "beside_count"_a.noconvert(),
+            "beside_loop"_a.noconvert(), "beside_size"_a.noconvert(), "beside_along"_a.noconvert(),
+            "beside_at"_a.noconvert(), "cut"_a.noconvert())
+        .def("go_on", &Refiner::go_on, "mappings"_a, nb::call_guard<nb::gil_scoped_release>())
+        .def_prop_ro("value", &Refiner::value)
+        .def_prop_ro("nest", &Refiner::nest);
+}
+
 }  // namespace
 
 void add_exact(nb::module_& module) {
@@ -118,6 +151,7 @@ void add_exact(nb::module_& module) {
         .value("PRODUCT", Objective::product);
     add_spaces(module);
     add_ways(module);
+    add_refiner(module);
     nb::class_<Mapper>(module, "ExactMapper")
         .def(nb::init<Space, Objective>(), "space"_a, "objective"_a)
         .def("run", &Mapper::run, "best"_a, "stop"_a, "workers"_a, "most_nodes"_a,

@@ -30,7 +30,7 @@ class NestWork:
 def work_of(layer: Layer, needed: NeededPixels, output: Tensor) -> NestWork:
     """The work of a nest that writes `output`, or of one of several that do; nothing where that is not known."""
     if needed.are_all:
-        return _counted(layer, frozenset(range(layer.p)), frozenset(range(layer.q)))
+        return work_of_all(layer)
     shape = output.shape or ()
     if shape[-2:] == (layer.p, layer.q):
         rows, columns = needed.rows, needed.columns
@@ -39,6 +39,11 @@ def work_of(layer: Layer, needed: NeededPixels, output: Tensor) -> NestWork:
     if layer.elements(OUTPUT) == prod(shape) and layer.p == layer.q == 1:
         return _of_a_share(layer, needed.share(output))
     return NestWork()
+
+
+def work_of_all(layer: Layer) -> NestWork:
+    """The work of a nest of which every output is needed."""
+    return _counted(layer, frozenset(range(layer.p)), frozenset(range(layer.q)))
 
 
 def _counted(layer: Layer, rows: frozenset[int], columns: frozenset[int]) -> NestWork:

@@ -28,13 +28,20 @@ def loop_nest(problem: LayerProblem, mapping: LayerMapping) -> str:
     layer = problem.layer
     bits = needed_bits(mapping.layer(layer), problem, mapping)
     heads = {cut: list(_heads(problem.accelerator, mapping, cut, bits)) for cut in range(len(mapping.nest) + 1)}
-    lines, depth = [f"// {head}" for head in _homes(problem)], 0
+    lines, depth = [f"// {head}" for head in (*_homes(problem), *_short(layer, mapping))], 0
     for cut in range(len(mapping.nest), -1, -1):
         lines += [f"{INDENT * depth}// {head}" for head in heads[cut]]
         if cut:
             lines.append(f"{INDENT * depth}{_loop(mapping.nest, cut - 1)}")
             depth += 1
     return "\n".join([*lines, f"{INDENT * depth}{_body(layer)}"])
+
+
+def _short(layer: Layer, mapping: LayerMapping) -> Iterator[str]:
+    """Loops whose last turns are not executed."""
+    for name in mapping.ragged:
+        if mapping.bounds[name] > layer.bounds[name]:
+            yield f"{name.lower()} ends short, after {layer.bounds[name]} of {mapping.bounds[name]} iterations"
 
 
 def _homes(problem: LayerProblem) -> Iterator[str]:

@@ -23,7 +23,8 @@ class MappedLayer:
     """One layer, and the names of all that are like it.
 
     `mapping` and `cost` are None where there is no legal mapping; `why_not` says why the one of a method that has
-    capacities of its own is none. `claim` is then still what the method says.
+    capacities of its own is none. `claim` is then still what the method says. `lower_bound_of_any` holds beyond the
+    space of the method's bound: for each operand cut at its own places, and loops that end short.
     """
 
     names: tuple[str, ...]
@@ -33,6 +34,7 @@ class MappedLayer:
     mapping: LayerMapping | None
     cost: LayerCost | None
     why_not: str | None = None
+    lower_bound_of_any: int | None = None
 
     @property
     def lower_bound(self) -> Number:

@@ -36,10 +36,21 @@ def mapping_table(outcome: MappingOutcome) -> Iterator[RenderableType]:
             yield Text(f"{printable(one.names[0])}: {one.why_not}")
         elif one.mapping is None:
             yield Text(f"{printable(one.names[0])}: {_why_not(one)}")
+    for space, names in _spaces(outcome).items():
+        yield Text(f"{', '.join(names)}: of {space}")
     if outcome.moved:
         yield _moved_table(outcome.moved)
     if not outcome.is_one_layer:
         yield Text("; ".join(covered_words(one) for one in outcome.coverage))
+
+
+def _spaces(outcome: MappingOutcome) -> Mapping[str, Sequence[str]]:
+    """What bounds are of, where a method has more than one space: by space the statuses."""
+    found: dict[str, dict[str, None]] = {}
+    for one in outcome.mapped:
+        if one.result.space is not None:
+            found.setdefault(one.result.space, {})[str(one.result.status)] = None
+    return {space: list(statuses) for space, statuses in found.items()}
 
 
 def covered_words(one: CoveredShare) -> str:
@@ -135,6 +146,8 @@ def _layer_object(name: str, one: MappedLayer, outcome: MappingOutcome, *, is_fi
         "times": outcome.times(name),
         "utilisation": cost and cost.utilisation,
         "bounds": one.layer.bounds,
+        "space": one.result.space or outcome.mapspace,
+        "lower_bound_of_any": one.lower_bound_of_any,
         "mapping": one.mapping and mapping_fields(one.mapping),
         "seconds": one.result.seconds if is_first else 0.0,
         "error": one.why_not,
@@ -173,11 +186,15 @@ def _totals_object(outcome: MappingOutcome) -> dict[str, object]:
 
 
 def mapping_fields(mapping: LayerMapping) -> dict[str, object]:
-    """The nest, innermost first, a spatial loop as `K4@lane`; for each operand its memories and their cuts."""
+    """The nest, innermost first, a spatial loop as `K4@lane`; for each operand its memories and their cuts.
+
+    `ragged` are the loops that end short; left out where there are none.
+    """
     kept = {operand: mapping.kept(operand) for operand in ("input", "weight", "output")}
     return {
         "nest": [str(loop) for loop in mapping.nest],
         **{operand: [{"memory": k.memory, "loops": k.loops} for k in each] for operand, each in kept.items()},
+        **({"ragged": list(mapping.ragged)} if mapping.ragged else {}),
     }
 
 

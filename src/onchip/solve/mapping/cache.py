@@ -28,7 +28,7 @@ from onchip.solve.run.limits import Run
 from onchip.verify.mapping import verify_mapping
 from onchip.whole_files import ensure_place, write_whole
 
-MODEL_VERSION: Final = 5
+MODEL_VERSION: Final = 6
 """To be raised whenever the cost model or a mapspace changes."""
 
 
@@ -115,6 +115,8 @@ def _write(path: Path, result: Result[LayerMapping]) -> None:
         "kept": {
             name: [[one.memory, one.loops] for one in mapping.kept(name)] for name in ("input", "weight", "output")
         },
+        "ragged": mapping.ragged,
+        "space": result.space,
     }
     path.parent.mkdir(parents=True, exist_ok=True)
     write_whole((path, json.dumps(document).encode()), is_flushed=False)
@@ -136,13 +138,13 @@ def _read(
     value = round(objective.of(cost.energy_pj, cost.cycles))
     if value != kept_value:
         raise ValueError("it costs something else")
-    return Result(Status.OPTIMAL, mapping, value, value, run.seconds, method)
+    return Result(Status.OPTIMAL, mapping, value, value, run.seconds, method, space=document["space"])
 
 
 def _mapping(document: dict[str, Any]) -> LayerMapping:
     nest = tuple(Loop(dimension, size, along) for dimension, size, along in document["nest"])
     kept = {name: tuple(Kept(memory, loops) for memory, loops in ones) for name, ones in document["kept"].items()}
-    return LayerMapping(nest, kept["input"], kept["weight"], kept["output"])
+    return LayerMapping(nest, kept["input"], kept["weight"], kept["output"], ragged=tuple(document["ragged"]))
 
 
 def _warn_of(folder: Path, error: OSError) -> None:

@@ -10,7 +10,7 @@ from onchip.answer.result import Result
 from onchip.errors import InputError
 from onchip.solve.mapping.cache import MappingCache
 from onchip.solve.mapping.objective import MappingObjective
-from onchip.solve.mapping.registry import MappingMethod, method_named
+from onchip.solve.mapping.registry import MappingMethod, composing_method, method_named
 from onchip.solve.run.limits import Run
 
 SECONDS_OF_LOMA: Final = 1.0
@@ -26,10 +26,12 @@ def map_layer_at(
 ) -> Result[LayerMapping]:
     """Legal within the room of the problem, by one method of the registry; what is proven may be kept between runs.
 
+    `exact` is the best even mapping.
+
     Raises UsageError for another method, AcceleratorError where the accelerator says too little, InputError for a
     layer that the method refuses.
     """
-    return _asked(method_named(method), problem, objective, run, cache)
+    return _asked(composing_method(method), problem, objective, run, cache)
 
 
 def best_mapping_at(

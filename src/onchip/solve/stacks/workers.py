@@ -24,7 +24,7 @@ from onchip.errors import CacheWarning
 from onchip.facts.fusable import FusableNetwork
 from onchip.solve.mapping.baselines.fixed_unrolling import TemporalMethod, unrolling_groups, unrollings_for
 from onchip.solve.mapping.cache import MappingCache
-from onchip.solve.mapping.registry import method_named
+from onchip.solve.mapping.registry import composing_method
 from onchip.solve.run.limits import Limits, Run
 from onchip.solve.stacks.cost_table import CostingStoppedError
 from onchip.solve.stacks.costs import StackCosts
@@ -60,7 +60,7 @@ class Costing:
         if self.accounting is AccountingName.DEFINES:
             return RuleMapper(TemporalMethod(self.mapper), self.objective.of_layers, run)
         cache = MappingCache.opened() if self.use_cache else None
-        return LayerMapper(method_named(self.mapper), self.objective.of_layers, run, cache)
+        return LayerMapper(composing_method(self.mapper), self.objective.of_layers, run, cache)
 
     @property
     def _sharing(self) -> Sharing:

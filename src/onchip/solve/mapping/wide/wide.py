@@ -1,0 +1,128 @@
+"""`--method exact`: the best even mapping, proven, or a better one beyond that space, with a bound on all."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from math import inf
+from typing import Final
+
+from onchip.answer.layer_mapping import LayerMapping, MappingError
+from onchip.answer.layer_problem import LayerProblem
+from onchip.answer.result import Result, Status, Stop
+from onchip.cost.layer.cost import layer_cost
+from onchip.errors import AcceleratorError, InputError
+from onchip.ir.layer import Layer
+from onchip.solve.mapping.baselines.loma import solve_as_loma
+from onchip.solve.mapping.exact.exact import MAPSPACE, METHOD, ExactMapper
+from onchip.solve.mapping.objective import MappingObjective
+from onchip.solve.mapping.wide.floors import floor_of_any
+from onchip.solve.mapping.wide.refined import refined
+from onchip.solve.mapping.wide.remainders import ended_short, starts
+from onchip.solve.run.limits import Run
+
+WIDE_MAPSPACE: Final = (
+    "all mappings in which every memory keeps each operand that it holds, if it has room for an element: each operand "
+    "cut at its own places, loops in any order and in any parts, over time and the dimensions of the array, the last "
+    "part of a loop shorter where they do not divide it"
+)
+WAYS: Final = 12
+MAPPINGS_OF_A_WAY: Final = 12_000
+MAPPINGS_OF_THE_BEST: Final = 60_000
+SHARE_OF_TIME: Final = 0.3
+"""Of a limited run, ahead of the proof."""
+MOST_COSTED: Final = 6
+"""Of longer layers' mappings, those that promise most: they are costed one by one."""
+CLOSE: Final = 1e-9
+"""Values that differ by a smaller part count as equal."""
+
+
+@dataclass(slots=True)
+class WideMapper:
+    """Looks beyond the even space for something to beat, proves the best even mapping below it, improves on that."""
+
+    problem: LayerProblem
+    objective: MappingObjective
+    run: Run
+    value: float = inf
+    answer: LayerMapping | None = None
+
+    def __post_init__(self) -> None:
+        self.problem = self.problem.without_memories_of_no_use()
+
+    def solve(self) -> Result[LayerMapping]:
+        """The even optimum is OPTIMAL if nothing better was found beyond; the result's `space` says of what."""
+        self._look_beyond()
+        even = self._even()
+        if even is not None and even.answer is not None and even.objective_value is not None:
+            self._offer(even.answer)
+            self._refine(self.problem.layer, even.answer, MAPPINGS_OF_THE_BEST, self.run)
+            if even.objective_value <= round(self.value * (1 + CLOSE)):
+                return replace(even, space=MAPSPACE, seconds=self.run.seconds)
+        if even is not None and self.answer is None:
+            return replace(even, space=MAPSPACE)
+        return self._beyond(even)
+
+    def _look_beyond(self) -> None:
+        """From LOMA's mappings: of the layer, and of longer ones that are cut off where it ends."""
+        share = self.run.within(self.run.seconds_left * SHARE_OF_TIME) if self.run.deadline.is_set else self.run
+        first = solve_as_loma(self.problem, self.objective, share).answer
+        if first is not None:
+            self._offer(first)
+            self._refine(self.problem.layer, first, MAPPINGS_OF_THE_BEST, share)
+        found: list[tuple[float, LayerMapping]] = []
+        for executed, start in starts(self.problem, self.objective, WAYS):
+            if share.stop is not None:
+                break
+            value, mapping = refined(self.problem, executed, self.objective, start, MAPPINGS_OF_A_WAY, share)
+            found.append((value * self._least_part(executed), mapping))
+        found.sort(key=lambda one: one[0])
+        for least, mapping in found[:MOST_COSTED]:
+            if least < self.value and share.stop is None:
+                self._offer(ended_short(self.problem.layer, mapping))
+
+    def _least_part(self, executed: Layer) -> float:
+        """About what is left of a longer layer's cost where it is cut off."""
+        part = self.problem.layer.macs / executed.macs
+        return part * part if self.objective is MappingObjective.EDP else part
+
+    def _refine(self, executed: Layer, start: LayerMapping, mappings: int, run: Run) -> None:
+        _, mapping = refined(self.problem, executed, self.objective, start, mappings, run)
+        self._offer(mapping)
+
+    def _offer(self, mapping: LayerMapping) -> None:
+        try:
+            cost = layer_cost(self.problem, mapping)
+        except MappingError:  # cut off, it may have no room
+            return
+        value = self.objective.of(cost.energy_pj, cost.cycles)
+        if value < self.value:
+            self.value, self.answer = value, mapping
+
+    def _even(self) -> Result[LayerMapping] | None:
+        """The best even mapping that is no worse than what is known; None for a layer with too many tiles."""
+        limit = self.value + max(1.0, 2 * CLOSE * self.value) if self.value < inf else inf
+        try:
+            return ExactMapper(self.problem, self.objective, self.run, best=limit).solve()
+        except AcceleratorError:
+            raise
+        except InputError:
+            if self.answer is None:
+                raise
+            return None
+
+    def _beyond(self, even: Result[LayerMapping] | None) -> Result[LayerMapping]:
+        stop = Stop.COMPLETED if even is None else even.stopped_by
+        value, bound = round(self.value), floor_of_any(self.problem, self.objective)
+        status = Status.OPTIMAL if bound >= value else Status.FEASIBLE
+        seconds = self.run.seconds
+        return Result(status, self.answer, value, min(bound, value), seconds, METHOD, stop, WIDE_MAPSPACE)
+
+
+def solve_widely(problem: LayerProblem, objective: MappingObjective, run: Run) -> Result[LayerMapping]:
+    """The best even mapping, OPTIMAL of MAPSPACE where that is proven, or a better one that is none.
+
+    A mapping beyond MAPSPACE has a bound on WIDE_MAPSPACE; the result's `space` is that of its bound. INFEASIBLE says
+    that no even mapping fits, and none was found beyond. Raises AcceleratorError where the accelerator says too little,
+    InputError for a layer that is too large.
+    """
+    return WideMapper(problem, objective, run).solve()

@@ -1,0 +1,68 @@
+"""Every mapping of a tiny layer, one by one: each operand with its own cuts, loops in parts that divide them or not.
+
+The oracle of what holds beyond the even mapspace. Every memory keeps what it holds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from itertools import combinations_with_replacement, product
+
+from onchip.answer.layer_mapping import Kept, LayerMapping, Loop, MappingError, loops_along
+from onchip.answer.layer_problem import LayerProblem
+from onchip.arch.compute import ComputeArray
+from onchip.arch.memory import Operand
+from onchip.cost.layer.cost import LayerCost, layer_cost
+
+
+def every_mapping(problem: LayerProblem) -> Iterator[LayerMapping]:
+    """Legal or not."""
+    array = problem.accelerator.array or ComputeArray(free=1)
+    kept = [_memories(problem, operand) for operand in Operand]
+    for parts in product(*(list(_parts(bound)) for bound in problem.layer.bounds.values())):
+        own = [[(name, size) for size in sizes] for name, sizes in zip(problem.layer.bounds, parts, strict=True)]
+        for nest in _woven([one for one in own if one]):
+            places = [[None, *(name for name in array.sizes if loop in loops_along(array, name))] for loop, _ in nest]
+            for along in product(*places):
+                loops = tuple(Loop(loop, size, name) for (loop, size), name in zip(nest, along, strict=True))
+                cuts = (combinations_with_replacement(range(len(loops) + 1), len(names)) for names in kept)
+                for chosen in product(*cuts):
+                    tiles = [tuple(map(Kept, names, own)) for names, own in zip(kept, chosen, strict=True)]
+                    ragged = tuple(name for name, sizes in zip(problem.layer.bounds, parts, strict=True) if sizes)
+                    yield LayerMapping(loops, *tiles, ragged=ragged)
+
+
+def every_cost(problem: LayerProblem) -> Iterator[LayerCost]:
+    """Of those that are legal."""
+    for mapping in every_mapping(problem):
+        try:
+            yield layer_cost(problem, mapping)
+        except MappingError:
+            continue
+
+
+def _memories(problem: LayerProblem, operand: Operand) -> list[str]:
+    keepers = problem.keepers(operand) if operand in problem.layer.operands else ()
+    return [level.memory.name for level in keepers]
+
+
+def _parts(bound: int, inner: int = 1) -> Iterator[tuple[int, ...]]:
+    """Sizes of a dimension's loops, innermost first, the outermost needed to its last iteration."""
+    left = -(-bound // inner)
+    if left == 1:
+        yield ()
+        return
+    yield (left,)
+    for size in range(2, left):
+        yield from ((size, *rest) for rest in _parts(bound, inner * size))
+
+
+def _woven(sequences: Sequence[Sequence[tuple[str, int]]]) -> Iterator[list[tuple[str, int]]]:
+    """All orders that leave each dimension's loops as they are."""
+    if not sequences:
+        yield []
+        return
+    for at, (first, *rest) in enumerate(sequences):
+        others = [one for number, one in enumerate(sequences) if number != at]
+        for woven in _woven([*others, *([rest] if rest else [])]):
+            yield [first, *woven]

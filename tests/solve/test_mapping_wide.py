@@ -1,0 +1,202 @@
+"""`exact` beyond the even space: never above what others find, its bound below every mapping there is."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from itertools import product
+from math import ceil, inf, prod
+from random import Random
+
+import pytest
+
+from onchip.answer.layer_mapping import LayerMapping, Loop, loops_along
+from onchip.answer.layer_problem import LayerProblem
+from onchip.answer.result import Status, Stop
+from onchip.arch.accelerator import Accelerator
+from onchip.arch.compute import ComputeArray
+from onchip.arch.memory import Access, Direction, Dram, Memory, MemoryLevel, Port
+from onchip.cost.layer.batch import LayerCosts
+from onchip.cost.layer.cost import layer_cost
+from onchip.cost.layer.limits import array_of
+from onchip.formats.own.accelerator_yaml import load_accelerator
+from onchip.ir.layer import LOOPS, Layer
+from onchip.solve.mapping.exact.exact import MAPSPACE, solve_exactly
+from onchip.solve.mapping.objective import MappingObjective
+from onchip.solve.mapping.registry import METHODS
+from onchip.solve.mapping.wide.floors import floor_of_any, least_cycles, least_turns
+from onchip.solve.mapping.wide.refined import refined
+from onchip.solve.mapping.wide.remainders import ended_short
+from onchip.solve.mapping.wide.ways import all_ways, some_ways
+from onchip.solve.mapping.wide.wide import WIDE_MAPSPACE, solve_widely
+from onchip.solve.run.limits import Limits, Run
+from onchip.verify.mapping import verify_mapping
+from oracles.mapspace import homed_toy, lean_toy, toy
+from oracles.wide_mapspace import every_cost
+from support.nests import random_case
+from support.ragged_nests import random_ragged_mapping
+
+
+def _tiny(seed: int) -> LayerProblem:
+    """One memory and two units, loops of up to 4 that their parts do not always divide."""
+    random = Random(seed)
+    port = Port(Direction.READ_WRITE, random.choice((4, 8, 32)))
+    access = Access(8, random.choice((1.0, 3.0)), random.choice((1.0, 4.0)), random.choice((None, 4)))
+    memory = Memory("buffer", random.choice((6, 8, 12, 64)))
+    is_doubled = random.random() < 0.3
+    buffer = MemoryLevel(memory, None, is_scratchpad=True, double_buffered=is_doubled, access=access, ports=(port,))
+    array = ComputeArray({"unit": 2}, None, 0.5)
+    dram = Dram(Access(8, 20.0, 25.0), (Port(Direction.READ_WRITE, random.choice((4, 16))),))
+    long, short = random.choice(((3, 2), (4, 2)))
+    layer = random.choice(
+        (Layer(k=long, c=short), Layer(c=long, p=short), Layer(p=long, k=short), Layer(n=long, c=short))
+    )
+    machine = Accelerator("tiny", (memory,), (buffer,), None, array, dram)
+    return LayerProblem(layer, machine)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_no_mapping_is_below_the_bound_and_no_answer_below_the_best_mapping(seed: int) -> None:
+    problem = _tiny(seed)
+    costs = [(one.energy_pj, one.cycles) for one in every_cost(problem)]
+    for objective in MappingObjective:
+        least = min((round(objective.of(*one)) for one in costs), default=inf)
+        result = solve_widely(problem, objective, Run())
+        assert floor_of_any(problem, objective) <= least
+        assert result.objective_value is not None
+        assert result.objective_value >= least
+        if result.space == WIDE_MAPSPACE and result.status is Status.OPTIMAL:
+            assert result.objective_value == least
+
+
+@pytest.mark.parametrize("first", range(0, 600, 50))
+def test_no_mapping_whose_loops_end_short_is_below_the_floor(first: int) -> None:
+    for seed in range(first, first + 50):
+        problem = random_case(seed, most_macs=200).problem
+        mapping = random_ragged_mapping(Random(seed), problem, keeps_all=True)
+        cost = layer_cost(problem, mapping)
+        for objective in MappingObjective:
+            value = objective.of(cost.energy_pj, cost.cycles)
+            assert floor_of_any(problem, objective) <= value, f"{seed} {objective} {mapping}"
+
+
+def test_a_floor_of_cycles_is_the_turns_of_the_array_or_what_dram_moves() -> None:
+    machine = load_accelerator("tpu-like-df")
+    assert least_turns(LayerProblem(Layer(k=33, c=32, p=10), machine)) == 20
+    large = LayerProblem(Layer(k=32, c=32), machine)
+    dram = machine.dram
+    assert dram is not None
+    assert least_cycles(large) == ceil((32 * 32 + 32 + 32) * 8 / dram.ports[0].bits_per_cycle)
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_the_least_turns_are_those_of_the_best_of_all_ways(seed: int) -> None:
+    problem = random_case(seed).problem
+    array = array_of(problem.accelerator)
+    least = inf
+    choices = []
+    for name, units in array.sizes.items():
+        sizes = [range(1, min(units, bound) + 1) if loop in loops_along(array, name) else (1,) for loop, bound in
+                 problem.layer.bounds.items()]  # fmt: skip
+        choices.append([one for one in product(*sizes) if prod(one) <= units])
+    for way in product(*choices):
+        beside = [prod(own) for own in zip(*way, strict=True)]
+        turns = prod(-(-bound // own) for bound, own in zip(problem.layer.bounds.values(), beside, strict=True))
+        least = min(least, turns)
+    assert least_turns(problem) == least
+    found = all_ways(problem)
+    assert found is not None
+    assert len(found) == prod(map(len, choices))
+    assert set(map(bytes, some_ways(problem, 5))) <= set(map(bytes, found))
+
+
+@pytest.mark.parametrize("make", [toy, lean_toy, homed_toy])
+@pytest.mark.parametrize("seed", range(2))
+def test_no_baseline_and_no_even_mapping_is_better(make: Callable[[int], LayerProblem], seed: int) -> None:
+    problem = make(seed)
+    for objective in MappingObjective:
+        result = solve_widely(problem, objective, Run())
+        even = solve_exactly(problem, objective, Run())
+        if result.answer is None or result.objective_value is None:
+            assert result.status is even.status is Status.INFEASIBLE
+            continue
+        assert verify_mapping(problem, result.answer) == ()
+        cost = layer_cost(problem, result.answer)
+        assert result.objective_value == round(objective.of(cost.energy_pj, cost.cycles))
+        assert result.lower_bound <= result.objective_value
+        assert result.objective_value <= (even.objective_value or inf)
+        for name in ("loma", "hybrid", "random"):
+            value = METHODS[name].solve(problem, objective, Run()).objective_value
+            assert value is None or result.objective_value <= value, name
+        if result.space == MAPSPACE:
+            assert (result.status, result.objective_value) == (even.status, even.objective_value)
+        else:
+            assert result.space == WIDE_MAPSPACE
+            assert even.objective_value is None or result.objective_value < even.objective_value
+
+
+def test_what_divides_nothing_is_cut_off_where_it_ends() -> None:
+    """127 is prime: in whole factors most units are idle."""
+    machine = load_accelerator("ascend-like-df-paper")
+    problem = LayerProblem(Layer.of_text("gemm:m127n127k127"), machine)
+    even = solve_exactly(problem, MappingObjective.LATENCY, Run())
+    result = solve_widely(problem, MappingObjective.LATENCY, Run())
+    assert (even.status, result.status, result.space) == (Status.OPTIMAL, Status.FEASIBLE, WIDE_MAPSPACE)
+    assert result.answer is not None
+    assert result.answer.ragged
+    assert (result.objective_value or inf) * 100 < (even.objective_value or 0)
+
+
+def test_the_same_question_has_the_same_answer() -> None:
+    problem = LayerProblem(Layer(k=17, c=6, p=5, r=3), load_accelerator("tpu-like-df"))
+    first, again = (solve_widely(problem, MappingObjective.EDP, Run()) for _ in range(2))
+    assert replace(first, seconds=0) == replace(again, seconds=0)
+
+
+def test_a_run_that_is_cut_short_answers_what_it_has() -> None:
+    problem = LayerProblem(Layer(k=60, c=64, p=28, q=28, r=3, s=3), load_accelerator("simba"))
+    result = solve_widely(problem, MappingObjective.LATENCY, Run(Limits(time_limit_seconds=0.2)))
+    assert result.stopped_by in (Stop.TIME_LIMIT, Stop.COMPLETED)
+    assert result.objective_value is not None
+    assert result.lower_bound <= result.objective_value
+    assert result.seconds < 2
+
+
+@pytest.mark.parametrize("seed", range(30))
+def test_a_refined_mapping_is_legal_costs_what_is_said_and_no_more_than_its_start(seed: int) -> None:
+    problem = toy(seed)
+    start = METHODS["random"].solve(problem, MappingObjective.EDP, Run()).answer
+    if start is None:
+        return
+    for objective in MappingObjective:
+        before, after = (LayerCosts(problem).of([start]) for _ in range(2))
+        value, mapping = refined(problem, problem.layer, objective, start, 3000, Run())
+        assert verify_mapping(problem, mapping) == ()
+        after = LayerCosts(problem).of([mapping])
+        assert value == objective.of(float(after.energy_pj[0]), float(after.cycles[0]))
+        assert value <= objective.of(float(before.energy_pj[0]), float(before.cycles[0]))
+
+
+def test_a_mapping_of_longer_loops_ends_where_the_layer_does() -> None:
+    longer = LayerMapping((Loop("K", 4, "K"), Loop("P", 2), Loop("K", 4), Loop("K", 2), Loop("P", 3)))
+    short = ended_short(Layer(k=9, p=5), longer)
+    assert short == LayerMapping((Loop("K", 4, "K"), Loop("P", 2), Loop("K", 3), Loop("P", 3)), ragged=("K", "P"))
+    assert ended_short(Layer(k=32, p=6), longer) == longer
+    assert ended_short(Layer(k=8, p=6), longer).nest == (Loop("K", 4, "K"), Loop("P", 2), Loop("K", 2), Loop("P", 3))
+
+
+@pytest.mark.parametrize("seed", range(100))
+def test_what_ends_short_is_legal_and_takes_no_more_energy_than_padded(seed: int) -> None:
+    random = Random(seed)
+    case = random_case(seed, most_macs=200)
+    longer = case.mapping
+    bounds = {name: max(1, bound - random.choice((0, 0, 1, 2))) for name, bound in case.layer.bounds.items()}
+    plain = replace(case.layer, padding=(0, 0, 0, 0))
+    n, k, c, p, q, r, s, g = (bounds[name] for name in LOOPS)
+    layer = replace(plain, n=n, k=k, c=c, p=p, q=q, r=r, s=s, g=g)
+    whole, problem = LayerProblem(plain, case.accelerator), LayerProblem(layer, case.accelerator)
+    short = ended_short(layer, longer)
+    assert verify_mapping(problem, short) == ()
+    cost, padded = layer_cost(problem, short), layer_cost(whole, longer)
+    assert cost.energy_pj <= padded.energy_pj * (1 + 1e-12)
+    assert cost.latency.ideal + cost.latency.unused <= padded.latency.ideal + padded.latency.unused
