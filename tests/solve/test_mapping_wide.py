@@ -8,6 +8,7 @@ from itertools import product
 from math import ceil, inf, prod
 from random import Random
 
+import numpy as np
 import pytest
 
 from onchip.answer.layer_mapping import LayerMapping, Loop, loops_along
@@ -15,7 +16,7 @@ from onchip.answer.layer_problem import LayerProblem
 from onchip.answer.result import Status, Stop
 from onchip.arch.accelerator import Accelerator
 from onchip.arch.compute import ComputeArray
-from onchip.arch.memory import Access, Direction, Dram, Memory, MemoryLevel, Port
+from onchip.arch.memory import Access, Direction, Dram, Memory, MemoryLevel, Operand, Port
 from onchip.cost.layer.batch import LayerCosts
 from onchip.cost.layer.cost import layer_cost
 from onchip.cost.layer.limits import array_of
@@ -24,9 +25,10 @@ from onchip.ir.layer import LOOPS, Layer
 from onchip.solve.mapping.exact.exact import MAPSPACE, solve_exactly
 from onchip.solve.mapping.objective import MappingObjective
 from onchip.solve.mapping.registry import METHODS
-from onchip.solve.mapping.wide.floors import floor_of_any, least_cycles, least_turns
+from onchip.solve.mapping.wide.floors import floor_of_any, least_cycles
 from onchip.solve.mapping.wide.refined import refined
 from onchip.solve.mapping.wide.remainders import ended_short
+from onchip.solve.mapping.wide.turns import first_and_last, turns_of, waiting_turns
 from onchip.solve.mapping.wide.ways import all_ways, some_ways
 from onchip.solve.mapping.wide.wide import WIDE_MAPSPACE, solve_widely
 from onchip.solve.run.limits import Limits, Run
@@ -82,11 +84,31 @@ def test_no_mapping_whose_loops_end_short_is_below_the_floor(first: int) -> None
 
 def test_a_floor_of_cycles_is_the_turns_of_the_array_or_what_dram_moves() -> None:
     machine = load_accelerator("tpu-like-df")
-    assert least_turns(LayerProblem(Layer(k=33, c=32, p=10), machine)) == 20
+    turning = LayerProblem(Layer(k=33, c=320, p=30, q=30, r=3, s=3), machine)
+    turns, begun = 2 * 10 * 30 * 30 * 9, 2 * 30 * 30
+    assert least_cycles(turning) == turns + (turns - begun) + first_and_last(turning)  # one port reads and writes sums
     large = LayerProblem(Layer(k=32, c=32), machine)
     dram = machine.dram
     assert dram is not None
     assert least_cycles(large) == ceil((32 * 32 + 32 + 32) * 8 / dram.ports[0].bits_per_cycle)
+
+
+def test_a_turn_waits_for_the_port_that_its_sums_need() -> None:
+    """A register of each unit writes a sum of 16 bits in each turn and reads it, but the first time, 8 bits a cycle."""
+    register = MemoryLevel(
+        Memory("register", 8, holds=(Operand.OUTPUT,)),
+        (),
+        access=Access(8, 1.0, 1.0),
+        ports=(Port(Direction.READ_WRITE, 8),),
+    )
+    array = ComputeArray({"unit": 4})
+    sram = MemoryLevel(Memory("sram", 64, holds=(Operand.INPUT,)), None, is_scratchpad=True, access=Access(8, 1.0, 1.0))
+    machine = Accelerator("small", (sram.memory,), (register, sram), None, array, Dram(Access(8, 1.0, 1.0)))
+    problem = LayerProblem(Layer(k=6, c=5, partial_bits=16), machine)
+    ways = np.ones((1, 1, len(LOOPS)), np.int64)
+    assert waiting_turns(problem, ways).tolist() == [2 * 30 + 2 * (30 - 6)]
+    ways[0, 0, LOOPS.index("K")] = 4
+    assert waiting_turns(problem, ways).tolist() == [2 * 10 + 2 * (10 - 2)]
 
 
 @pytest.mark.parametrize("seed", range(40))
@@ -103,9 +125,9 @@ def test_the_least_turns_are_those_of_the_best_of_all_ways(seed: int) -> None:
         beside = [prod(own) for own in zip(*way, strict=True)]
         turns = prod(-(-bound // own) for bound, own in zip(problem.layer.bounds.values(), beside, strict=True))
         least = min(least, turns)
-    assert least_turns(problem) == least
     found = all_ways(problem)
     assert found is not None
+    assert turns_of(problem.layer, found).min() == least
     assert len(found) == prod(map(len, choices))
     assert set(map(bytes, some_ways(problem, 5))) <= set(map(bytes, found))
 

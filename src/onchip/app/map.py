@@ -36,7 +36,7 @@ from onchip.solve.run.start import RunStarter, silent_run
 from onchip.verify.mapping import verify_mapping
 
 COSA, LOMA, UNEVEN = "cosa", "loma", "uneven"
-EXACT = "exact"
+EXACT, EVEN = "exact", "exact-even"
 UNITS = {MappingObjective.ENERGY: "fJ", MappingObjective.LATENCY: "cycles", MappingObjective.EDP: "fJ x cycles"}
 GREATEST_MACS = 2**53
 RELATIVE_TOLERANCE = 1e-9
@@ -278,7 +278,7 @@ def _mapspace(request: MappingRequest) -> str | None:
         from onchip.solve.mapping.baselines.uneven import MAPSPACE as UNEVEN_MAPSPACE
 
         return UNEVEN_MAPSPACE
-    if request.method != EXACT:
+    if request.method not in (EXACT, EVEN):
         return None
     from onchip.solve.mapping.exact.exact import MAPSPACE
     from onchip.solve.mapping.padding import padded_mapspace

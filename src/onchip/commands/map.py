@@ -54,7 +54,9 @@ class MapOptions:
     objective: Annotated[MappingObjective, typer.Option(help="Least energy, latency, or product of both.")] = (
         MappingObjective.ENERGY
     )
-    method: Annotated[str, typer.Option(metavar="NAME", help="exact, cosa, random, hybrid, loma or uneven.")] = "exact"
+    method: Annotated[
+        str, typer.Option(metavar="NAME", help="exact, exact-even, cosa, random, hybrid, loma or uneven.")
+    ] = "exact"
     read_as: LayerReadingOptions
     accounting: Annotated[
         AccountingName, typer.Option(help="Count as the interpreter does, as ZigZag or as DeFiNES.")

@@ -93,6 +93,8 @@ def _asked(facts: Facts, program: Program, *more: object) -> Ended:
         arguments += ["--padding", facts["percent"]]
     if question in ("uneven", "loma", "cosa", "random", "hybrid"):
         arguments += ["--method", question]
+    if question == "mapspace":
+        arguments += ["--method", "exact-even"]
     suffix: list[object] = [program.folder / "machine.yaml"]
     if question == "mapspace":
         suffix += ["--mapspace", program.folder / "mapspace.yaml"]

@@ -91,12 +91,16 @@ def _cosa(problem: LayerProblem, objective: MappingObjective, run: Run) -> Resul
     return solve_as_cosa(problem, run, tie_break=costs)
 
 
+EVEN: Final = MappingMethod("exact-even", "the best even mapping, proven", _even, is_proof=True)
+"""What composes many mappings asks in place of `exact`: a proof takes milliseconds, a look beyond it a second."""
+
 METHODS: Mapping[str, MappingMethod] = {
     method.name: method
     for method in (
         MappingMethod(
             "exact", "the best even mapping, proven, or a better one beyond with a bound", _exact, is_proof=True
         ),
+        EVEN,
         MappingMethod("cosa", "CoSA's formulation (ISCA 2021), ties broken by the cost model", _cosa),
         MappingMethod("hybrid", "Timeloop-Hybrid's rule: random tilings, pruned orders of loops", _hybrid, True),
         MappingMethod("random", "the best of a few random mappings that fit", _random, True),
@@ -104,9 +108,6 @@ METHODS: Mapping[str, MappingMethod] = {
     )
 }
 
-
-EVEN: Final = MappingMethod("exact-even", "the best even mapping, proven", _even, is_proof=True)
-"""What composes many mappings asks in place of `exact`: a proof takes milliseconds, a look beyond it a second."""
 
 MAPPING_METHOD_PLUGINS: Final = PluginGroup[[], MappingMethod]("onchip.mapping_methods", MappingMethod)
 """By name a function without arguments that returns the method; what it proves is not kept between runs."""

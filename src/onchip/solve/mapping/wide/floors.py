@@ -6,8 +6,6 @@ from collections import defaultdict
 from math import ceil
 from typing import Final
 
-import numpy as np
-
 from onchip.answer.layer_mapping import Move
 from onchip.answer.layer_problem import LayerProblem
 from onchip.arch.memory import DRAM, Operand
@@ -16,10 +14,10 @@ from onchip.cost.floors.unit_shares import AnyUnrolling
 from onchip.cost.layer.limits import array_of
 from onchip.cost.layer.ports import port_for
 from onchip.cost.schedule.nest_work import NestWork, work_of_all
-from onchip.ir.layer import Layer
 from onchip.solve.mapping.objective import MappingObjective
 from onchip.solve.mapping.padding import floor_of
-from onchip.solve.mapping.wide.ways import Ways, all_ways
+from onchip.solve.mapping.wide.turns import first_and_last, waiting_turns
+from onchip.solve.mapping.wide.ways import all_ways
 
 SAFE: Final = 1 - 1e-9
 """Sums in another order differ by less."""
@@ -52,25 +50,18 @@ def _least_energy_pj(problem: LayerProblem) -> float:
 
 
 def least_cycles(problem: LayerProblem) -> int:
-    """The turns of the array, or how long DRAM moves each element once."""
-    return max(least_turns(problem), *_busy_cycles(problem, work_of_all(problem.layer)).values(), 1)
+    """The turns of the array as they wait for its memories, with first and last elements; or what DRAM moves."""
+    busy = _busy_cycles(problem, work_of_all(problem.layer)).values()
+    return max(_least_turning(problem) + first_and_last(problem), *busy, 1)
 
 
-def least_turns(problem: LayerProblem) -> int:
+def _least_turning(problem: LayerProblem) -> int:
     """Of all ways to put loops beside each other, or, where these are too many to list, of none of their limits."""
     layer, array = problem.layer, array_of(problem.accelerator)
     at_work = AnyUnrolling(problem.accelerator).of([layer]).at_work
     found = ceil(layer.macs / min(at_work, array.macs) * SAFE)
     ways = all_ways(problem)
-    return found if ways is None else max(found, int(turns_of(layer, ways).min()))
-
-
-def turns_of(layer: Layer, ways: Ways) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
-    """How often the array is at work, by way; the last turn of a loop may leave units idle."""
-    beside = np.prod(ways, axis=1, dtype=np.float64)
-    bounds = np.array(list(layer.bounds.values()), dtype=np.float64)
-    found: np.ndarray[tuple[int], np.dtype[np.float64]] = np.prod(np.ceil(bounds / beside), axis=1)
-    return found
+    return found if ways is None else max(found, int(waiting_turns(problem, ways).min()))
 
 
 def _busy_cycles(problem: LayerProblem, work: NestWork) -> dict[int, int]:

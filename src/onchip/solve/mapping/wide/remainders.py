@@ -22,7 +22,7 @@ from onchip.solve.mapping.baselines.loma import filled_orders, last_apart
 from onchip.solve.mapping.baselines.unrolling import Unrolled
 from onchip.solve.mapping.factors import padded_bound
 from onchip.solve.mapping.objective import MappingObjective
-from onchip.solve.mapping.wide.floors import turns_of
+from onchip.solve.mapping.wide.turns import turns_of
 from onchip.solve.mapping.wide.ways import Ways, some_ways
 
 LARGEST_PRIME: Final = 5
