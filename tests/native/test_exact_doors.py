@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 
 from onchip import native
+from onchip.answer.layer_mapping import Kept, LayerMapping, Loop
 from onchip.answer.layer_problem import LayerProblem
+from onchip.cost.layer.batch import LayerCosts
 from onchip.cost.layer.native_layer import native_layer, native_machine
 from onchip.formats.own.accelerator_yaml import load_accelerator
 from onchip.ir.layer import Layer
@@ -13,6 +16,10 @@ from onchip.ir.layer import Layer
 LEVELS = 5
 DIMENSIONS = 3
 ONES = [1] * 8
+COLUMNS = (
+    "turn_count", "turn_loop", "turn_size", "beside_count", "beside_loop", "beside_size", "beside_along", "beside_at",
+    "cut",
+)  # fmt: skip
 
 
 def space(**changed: object) -> native.ExactSpace:
@@ -95,3 +102,39 @@ def test_a_run_of_less_than_no_nodes_is_refused_and_one_of_none_looks_into_nothi
     assert (mapper.nodes, mapper.answer, mapper.proven) == (0, None, 0.0)
     mapper.run(1e30, native.StopToken(), 1, (1 << 63) - 1)
     assert mapper.proven > 0
+
+
+def refiner(**changed: object) -> native.ExactRefiner:
+    problem = LayerProblem(Layer(k=4, c=6, p=2), load_accelerator("simba"))
+    nest = (Loop("C", 3), Loop("K", 4), Loop("C", 2), Loop("P", 2))
+    chosen = LayerCosts(problem).encode([LayerMapping(nest, output=(Kept("accumulation_buffer", 1),))])
+    fields: dict[str, object] = {
+        "layer": native_layer(problem.layer, problem.accelerator),
+        "machine": native_machine(problem),
+        "objective": native.ExactObjective.LATENCY,
+        "unrolls": [[True] * 8] * DIMENSIONS,
+        "seed": 1,
+        **dict(zip(COLUMNS, chosen, strict=True)),
+    }
+    return native.ExactRefiner(**{**fields, **changed})  # type: ignore[arg-type]
+
+
+def test_the_mapping_that_is_changed_below_is_accepted() -> None:
+    search = refiner()
+    before = search.value
+    search.go_on(500)
+    assert search.value < before
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        {"unrolls": [[True] * 8]}, {"unrolls": [[True]] * DIMENSIONS}, {"cut": np.full((1, 3, LEVELS), 5)},
+        {"cut": np.array([[[-1] * LEVELS, [-1] * LEVELS, [2, 1, -1, -1, -1]]])}, {"cut": np.zeros((1, 3, 1), np.int64)},
+        {"turn_count": np.array([4, 4])}, {"turn_size": np.zeros((1, 4), np.int64)},
+    ],
+    ids=str,
+)  # fmt: skip
+def test_a_mapping_that_there_cannot_be_is_not_refined(changed: dict[str, object]) -> None:
+    with pytest.raises(ValueError, match=r"."):
+        refiner(**changed)

@@ -57,10 +57,15 @@ class WideMapper:
             self._offer(even.answer)
             self._refine(self.problem.layer, even.answer, MAPPINGS_OF_THE_BEST, self.run)
             if even.objective_value <= round(self.value * (1 + CLOSE)):
-                return replace(even, space=MAPSPACE, seconds=self.run.seconds)
+                is_best_of_all = even.objective_value <= floor_of_any(self.problem, self.objective)
+                return self._beyond(even) if is_best_of_all else self._claimed(even)
         if even is not None and self.answer is None:
-            return replace(even, space=MAPSPACE)
+            return self._claimed(even)
         return self._beyond(even)
+
+    def _claimed(self, even: Result[LayerMapping]) -> Result[LayerMapping]:
+        """What is proven of even mappings, and no more."""
+        return replace(even, space=MAPSPACE, seconds=self.run.seconds)
 
     def _look_beyond(self) -> None:
         """From LOMA's mappings: of the layer, and of longer ones that are cut off where it ends."""
