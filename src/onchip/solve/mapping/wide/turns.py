@@ -19,6 +19,7 @@ from onchip.answer.layer_problem import LayerProblem
 from onchip.arch.memory import DRAM, Operand
 from onchip.cost.layer.limits import array_of
 from onchip.cost.layer.ports import port_for, ports_of
+from onchip.cost.schedule.nest_work import work_of_all
 from onchip.ir.layer import LOOPS, OUTPUT, RELEVANT, Layer
 from onchip.solve.mapping.wide.ways import Ways
 
@@ -37,7 +38,7 @@ def waiting_turns(problem: LayerProblem, ways: Ways) -> ByWay:
     """The same, in cycles: a turn waits for the port of a nearest memory that is busy longest."""
     turns = turns_of(problem.layer, ways)
     ports: dict[tuple[str, int], ByWay] = defaultdict(lambda: np.zeros(len(ways)))
-    for operand in (Operand(one) for one in problem.layer.operands):
+    for operand in _moved(problem):
         memory = _memories(problem, operand)[0]
         own = ports_of(problem.accelerator, memory)
         if not own:
@@ -62,10 +63,15 @@ def first_and_last(problem: LayerProblem) -> int:
     """Cycles for one element of an input or a weight before the first turn, and for one of an output after the last."""
     cycles = {
         operand: sum(_hop(problem, operand, lower, upper) for lower, upper in pairwise(_memories(problem, operand)))
-        for operand in Operand
-        if operand in problem.layer.operands
+        for operand in _moved(problem)
     }
-    return cycles.pop(Operand.OUTPUT) + max(cycles.values())
+    return cycles.pop(Operand.OUTPUT) + max(cycles.values(), default=0)
+
+
+def _moved(problem: LayerProblem) -> list[Operand]:
+    """The layer's operands, but for an input of which every tap that is not skipped is a padded zero."""
+    is_read = work_of_all(problem.layer).inputs > 0
+    return [one for one in Operand if one in problem.layer.operands and (one is not Operand.INPUT or is_read)]
 
 
 def _hop(problem: LayerProblem, operand: Operand, lower: str, upper: str) -> int:
