@@ -34,7 +34,7 @@ LOADS = {
     4: {
         "uniform": (0.08, 0.16, 0.24, 0.32, 0.40),
         "transpose": (0.06, 0.12, 0.18, 0.24, 0.30),
-        "hotspot": (0.04, 0.08, 0.12, 0.16, 0.19),
+        "hotspot": (0.04, 0.08, 0.12, 0.16, 0.20),
     },
     8: {
         "uniform": (0.05, 0.10, 0.15, 0.20, 0.23),
@@ -66,7 +66,7 @@ BOOKSIM = {
     "injection_rate_uses_flits": 1,
     "sim_type": "latency",
     "warmup_periods": 3,
-    "sample_period": 20000,
+    "sample_period": 10000,
     "latency_thres": "2000.0",
 }
 
@@ -164,8 +164,13 @@ def booksim(program: Path, columns: int, pattern: str, load: float, seed: int) -
     """Return the mean latency that BookSim2 gives; raises RuntimeError where it gives none."""
     nodes = columns * columns
     heats = ",".join(str(HEAT if node == HOT else 1) for node in range(nodes))
-    traffic = f"hotspot({{{','.join(map(str, range(nodes)))}}},{{{heats}}})" if pattern == "hotspot" else pattern
-    settings = BOOKSIM | {"k": columns, "traffic": traffic, "injection_rate": load, "seed": seed}
+    hot = f"hotspot({{{{{','.join(map(str, range(nodes)))}}},{{{heats}}}}})"
+    settings = BOOKSIM | {
+        "k": columns,
+        "traffic": hot if pattern == "hotspot" else pattern,
+        "injection_rate": load,
+        "seed": seed,
+    }
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder) / "mesh"
         file.write_text("".join(f"{name} = {value};\n" for name, value in settings.items()))
