@@ -75,7 +75,8 @@ def main() -> int:
     over_random, over_hybrid = published.LATENCY_ON_NETWORK
     print(f"\nThe paper: random / cosa {over_random}, hybrid / cosa {over_hybrid}. {perf_counter() - start:.0f} s")
     if options.json is not None:
-        write_results(options.json, f"python benchmarks/cosa_noc.py {' '.join(sys.argv[1:])}", {"cycles": found})
+        command = f"python benchmarks/cosa_noc.py {' '.join(sys.argv[1:])}"
+        write_results(options.json, command, {"cycles": _written(found)})
     return 0
 
 
@@ -165,6 +166,20 @@ def _ratio(
     both: Sequence[tuple[float, float]] = [(one[accounting][rival], one[accounting][method]) for one in layers]
     ratios = [theirs / ours for theirs, ours in both if isfinite(theirs) and isfinite(ours)]
     return geometric_mean(ratios) if ratios else None
+
+
+def _written(found: Mapping[str, Mapping[str, Cycles]]) -> dict[str, object]:
+    """Null where there is no mapping: JSON has no infinity."""
+    return {
+        workload: {
+            name: {
+                accounting: {row: value if isfinite(value) else None for row, value in some.items()}
+                for accounting, some in cycles.items()
+            }
+            for name, cycles in layers.items()
+        }
+        for workload, layers in found.items()
+    }
 
 
 def _shown(ratio: float | None) -> str:
