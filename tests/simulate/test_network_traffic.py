@@ -133,6 +133,12 @@ def test_a_network_of_more_endpoints_than_it_can_have_is_refused() -> None:
         MeshNetwork(columns=9, rows=8, endpoints=(MeshEndpoint(0),))
 
 
+@pytest.mark.parametrize("receiver", [-1, 64])
+def test_a_receiver_that_no_network_has_is_refused(receiver: int) -> None:
+    with pytest.raises(InputError, match="a task sends to"):
+        run_tasks(COSA_NETWORK, [TrafficTask(SEND, 0, 1, (receiver,))])
+
+
 def test_two_endpoints_have_no_port_in_common() -> None:
     with pytest.raises(InputError, match="a port of its own"):
         run_tasks(MeshNetwork(columns=1, rows=1, endpoints=(MeshEndpoint(0), MeshEndpoint(0))), [])

@@ -9,7 +9,7 @@ from typing import Final
 
 from onchip import native
 from onchip.errors import InputError, InternalError
-from onchip.simulate.network_on_chip.mesh import MeshNetwork
+from onchip.simulate.network_on_chip.mesh import MOST_ENDPOINTS, MeshNetwork
 
 LAST_CYCLE: Final = 1 << 59
 
@@ -75,6 +75,8 @@ def run_tasks(
 
 
 def _native(task: TrafficTask) -> native.NetworkTask:
+    if task.receivers and not 0 <= min(task.receivers) <= max(task.receivers) < MOST_ENDPOINTS:
+        raise ValueError(f"a task sends to {task.receivers}")
     return native.NetworkTask(
         KINDS[task.kind],
         -1 if task.actor is None else task.actor,
