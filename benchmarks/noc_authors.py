@@ -1,0 +1,119 @@
+"""The network on a chip beside the simulator of CoSA's authors: the same tasks on both.
+
+    python benchmarks/noc_authors.py SIMULATOR [--sets N] [--layers N] [--json FILE]
+
+SIMULATOR is `sim_test` of ucb-bar/cosa's src/nocsim, built in a clone of NVlabs/matchlib's branch hybrid_router beside
+DRAMSim2 (its README says how; Catapult's headers are those of hlslibs' ac_types and ac_simutils, and a stub of p2p).
+Sets are of 40 messages at random, all at once and none of DRAM; layers are ResNet-50's with CoSA's mapping.
+"""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from argparse import ArgumentDefaultsHelpFormatter, ArgumentParser, Namespace
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from random import Random
+
+from noc_results import write_results
+
+from onchip.answer.layer_problem import LayerProblem
+from onchip.formats.own.accelerator_yaml import load_accelerator
+from onchip.formats.own.layer_tables import layer_table
+from onchip.simulate.network_on_chip.dataflow import tasks_of
+from onchip.simulate.network_on_chip.mesh import COSA_DRAM, COSA_NETWORK
+from onchip.simulate.network_on_chip.rounds import element_rounds
+from onchip.simulate.network_on_chip.traffic import TaskKind, TrafficTask, run_tasks
+from onchip.solve.mapping.objective import MappingObjective
+from onchip.solve.mapping.registry import METHODS
+from onchip.solve.run.limits import Limits, Run
+
+THEIR_DRAM = 29
+"""They count the edges' ports after the routers, clockwise."""
+THEIR_CYCLES_MORE = 3
+"""Two of reset before, and one until the first port sees that all is done."""
+MOST_ROUNDS = 12
+"""Of a layer, for their simulator's sake."""
+
+
+def main() -> int:
+    """Print a line for each set and each layer."""
+    options = _options()
+    rows: list[dict[str, object]] = []
+    for name, tasks in (*random_sets(options.sets), *layers(options.layers)):
+        ours, theirs = run_tasks(COSA_NETWORK, tasks), authors_cycles(options.simulator, tasks)
+        assert ours is not None
+        difference = ours.cycles / theirs - 1
+        rows.append({"tasks": name, "ours": ours.cycles, "authors": theirs, "difference": round(difference, 5)})
+        print(f"{name}: {ours.cycles} cycles, theirs {theirs} ({difference:+.2%})", flush=True)
+    if options.json is not None:
+        write_results(options.json, "python benchmarks/noc_authors.py SIMULATOR", {"rows": rows})
+    return 0
+
+
+def _options() -> Namespace:
+    parser = ArgumentParser(description=__doc__, formatter_class=ArgumentDefaultsHelpFormatter)
+    parser.add_argument("simulator", type=Path, help="the program; it is run in its folder")
+    parser.add_argument("--sets", type=int, default=20, help="of messages at random")
+    parser.add_argument("--layers", type=int, default=3, help="of ResNet-50, the first after the 7x7")
+    parser.add_argument("--json", type=Path, help="write all rows, with commit and machine")
+    return parser.parse_args()
+
+
+def random_sets(count: int) -> Iterator[tuple[str, list[TrafficTask]]]:
+    """Make sets of messages, some to one receiver, some to many."""
+    for seed in range(count):
+        random, tasks = Random(seed), []
+        for _ in range(40):
+            actor = random.randrange(20)
+            others = [one for one in range(20) if one != actor]
+            receivers = random.sample(others, 1 if random.random() < 0.6 else random.randint(2, 8))
+            tasks.append(TrafficTask(TaskKind.SEND, actor, random.randint(1, 30), tuple(receivers)))
+        yield f"set {seed}", tasks
+
+
+def layers(count: int) -> Iterator[tuple[str, list[TrafficTask]]]:
+    """Map layers as CoSA does."""
+    machine = load_accelerator("simba")
+    for name, layer in list(layer_table("resnet50").items())[1 : 1 + count]:
+        problem = LayerProblem(layer, machine)
+        found = METHODS["cosa"].solve(problem, MappingObjective.LATENCY, Run(Limits(time_limit_seconds=10)))
+        if found.answer is not None:
+            rounds = element_rounds(problem, found.answer)
+            yield f"{name}, {min(rounds.count, MOST_ROUNDS)} rounds", tasks_of(rounds, min(rounds.count, MOST_ROUNDS))
+
+
+def authors_cycles(simulator: Path, tasks: Sequence[TrafficTask]) -> int:
+    """Return when their simulator has done all; raises RuntimeError where it does not say so."""
+    folder = simulator.resolve().parent
+    (folder / "tasks.csv").write_text("\n".join(authors_lines(tasks)) + "\n")
+    said = subprocess.run(
+        [simulator.resolve(), "tasks"], cwd=folder, capture_output=True, text=True, check=False
+    ).stdout
+    finished = re.search(r"FINISH @(\d+)", said)
+    if finished is None:
+        raise RuntimeError(f"it does not finish: {said[-200:]}")
+    return int(finished[1]) // 1000 - THEIR_CYCLES_MORE  # it says picoseconds
+
+
+def authors_lines(tasks: Sequence[TrafficTask]) -> Iterator[str]:
+    """Say tasks as they do; what waits for a barrier waits for all that it waits for."""
+    waits: list[list[int]] = []
+    for number, task in enumerate(tasks):
+        some = [waits[one] if tasks[one].kind is TaskKind.BARRIER else [one] for one in task.waits_for]
+        waits.append(list(dict.fromkeys(one for group in some for one in group)))
+        if task.kind is TaskKind.BARRIER:
+            continue
+        kind = 2 if task.kind is TaskKind.COMPUTE else int(len(task.receivers) > 1)
+        actor, receivers = _port(task.actor), " ".join(str(_port(one)) for one in task.receivers)
+        yield f"{number},{actor},{kind},{task.size},{actor},{receivers},{' '.join(map(str, waits[-1]))}"
+
+
+def _port(endpoint: int | None) -> int | None:
+    return THEIR_DRAM if endpoint == COSA_DRAM else endpoint
+
+
+if __name__ == "__main__":
+    sys.exit(main())
