@@ -64,9 +64,5 @@ def network_timing_lines(timing: NetworkTiming) -> Iterator[RenderableType]:
     for one in timing.timed:
         run = one.run
         whole = "" if run.is_whole else f", from {run.rounds_simulated:,} of {run.rounds:,} rounds"
-        yield Text(
-            printable(
-                f"{', '.join(one.names)}: {run.cycles:,} cycles on the network, {run.compute_cycles:,} of them enough "
-                f"to compute{whole}"
-            )
-        )
+        times = f"{run.cycles:,} cycles on the network, {run.compute_cycles:,} for computing alone{whole}"
+        yield Text(printable(f"{', '.join(one.names)}: {times}"))
