@@ -81,8 +81,8 @@ POINTS: Final = (
     Point(Tiling(60, 72, _NOT), 2.3614, 22.777, 9_120_123_904, 3, 12),
     *(Point(Tiling(960, 540, mode), 20.265, 29.008, 8_362_594_208, 1, 8.6) for mode in (_FULLY, _H, _NOT)),
 )
-ENERGY_WITHIN: Final = 0.01
-LATENCY_WITHIN: Final = 0.05
+ENERGY_WITHIN: Final = 1e-4
+LATENCY_WITHIN: Final = 1e-4
 ROUNDING: Final = 1e-4
 """Of the figures above."""
 

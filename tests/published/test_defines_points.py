@@ -1,7 +1,6 @@
 """Case study 1 of DeFiNES (HPCA 2023): FSRCNN on Meta_prototype_DF, energy first, LOMA with limit 6.
 
-Figures are those of KULeuven-MICAS/DeFiNES, commit 7097d60, run with `loma_lpf_limit` 6. Latencies differ where
-mappings of equal energy do: it keeps the first of them, `loma` the one with the least energy-delay product.
+Figures are those of KULeuven-MICAS/DeFiNES, commit 7097d60, run with `loma_lpf_limit` 6.
 """
 
 from __future__ import annotations
@@ -54,7 +53,7 @@ def test_energy_and_latency_are_those_of_defines(
 ) -> None:
     sums = cost(columns, rows, mode, TemporalMethod.LOMA).sums
     assert sums.energy_pj / 1e9 == pytest.approx(millijoules, rel=1e-4)
-    assert sums.cycles / 1e6 == pytest.approx(megacycles, rel=5e-3)
+    assert sums.cycles / 1e6 == pytest.approx(megacycles, abs=6e-4)
 
 
 @pytest.mark.parametrize(("columns", "rows", "mode", "millijoules"), [point[:4] for point in POINTS])
@@ -112,4 +111,4 @@ def test_with_two_more_factors_it_is_the_papers_figure() -> None:
     mapper = Memoized(FixedUnrolling(limit=8))
     sums = stack_cost(fsrcnn(), load_accelerator("meta-prototype-df"), tiling, mapper, DEFINES).sums
     assert sums.energy_pj / 1e9 == pytest.approx(19.118, rel=1e-4)
-    assert sums.cycles / 1e6 == pytest.approx(28.989, rel=1e-3)
+    assert sums.cycles / 1e6 == pytest.approx(28.989, abs=6e-4)

@@ -88,7 +88,6 @@ DEFINES: Final = replace(
     parts_have_whole_room=True,
     single_taps_are_channels=True,
     accesses_are_of_a_cycle=True,
-    lone_transfers_never_stall=True,
     last_sums_overlap=True,
 )
 """Of KULeuven-MICAS/DeFiNES, commit 7097d60, whose layers have no padding."""

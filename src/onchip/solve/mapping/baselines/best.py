@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import islice
 from math import inf, isfinite
-from typing import Final
+from typing import Final, TypeAlias
 
 import numpy as np
 
@@ -22,6 +22,9 @@ from onchip.ir.layer import LOOPS
 from onchip.solve.mapping.baselines.unrolling import Unrolled
 from onchip.solve.mapping.objective import MappingObjective
 from onchip.solve.run.limits import Run
+
+RankOfRow: TypeAlias = Callable[[Chosen, int], float]
+"""Of rows that are equally good the one of the least is the best."""
 
 CHUNK: Final = 256
 MOST_WITHOUT_ANY: Final = 100_000
@@ -61,20 +64,26 @@ class BestRow:
     """The same for mappings in arrays, under any accounting that is compiled."""
 
     def __init__(
-        self, problem: LayerProblem, objective: MappingObjective, accounting: Accounting, unrolled: Unrolled
+        self,
+        problem: LayerProblem,
+        objective: MappingObjective,
+        accounting: Accounting,
+        unrolled: Unrolled,
+        rank: RankOfRow | None = None,
     ) -> None:
         self._problem = problem
+        self._rank = rank
         self._objective = objective
         self._costs: LayerCosts | ZigzagCosts
         if accounting.units_in_parts:
             self._costs = ZigzagCosts(problem, accounting)
         else:
             self._costs = LayerCosts(problem, problem.layer.padded_to(unrolled.bounds))
-        self.value = self._rounded = self._energy_delay = inf
+        self.value = self._rounded = self._rank_of_best = inf
         self.mapping: LayerMapping | None = None
 
     def offer(self, chosen: Chosen) -> None:
-        """The best row is kept if it is better than those before, of equal ones that of the least product."""
+        """The best row is kept if it is better than those before, of equal ones that of the least rank, or product."""
         kept: int | None = None
         costs = self._costs.of_chosen(chosen)
         scattered = np.flatnonzero(costs.status == CostStatus.INTERLEAVED)
@@ -85,8 +94,11 @@ class BestRow:
         for row in fit:
             energy, cycles = float(costs.energy_pj[row]), float(costs.cycles[row])
             value = self._objective.of(energy, cycles)
-            if (round(value), energy * cycles) < (self._rounded, self._energy_delay):
-                self._rounded, self._energy_delay = round(value), energy * cycles
+            if (rounded := round(value)) > self._rounded:
+                continue
+            rank = energy * cycles if self._rank is None else self._rank(chosen, row)
+            if (rounded, rank) < (self._rounded, self._rank_of_best):
+                self._rounded, self._rank_of_best = rounded, rank
                 self.value, kept = value, row
         if kept is not None:
             self.mapping = mapping_of(chosen, kept, self._problem)

@@ -23,6 +23,7 @@ from onchip.cost.layer.tables import Chosen, empty_chosen
 from onchip.ir.layer import LOOPS, OUTPUT, RELEVANT
 from onchip.native import FactorKind, FilledLevel, LomaOrders
 from onchip.solve.mapping.baselines.best import BestRow
+from onchip.solve.mapping.baselines.prefix_shifts import FirstOfDefines
 from onchip.solve.mapping.baselines.tiles import TileElements, Tiles, sides_of, tiles_of
 from onchip.solve.mapping.baselines.unrolling import Unrolled, Unrolling, unrolled_as_asked, unrolled_greedily
 from onchip.solve.mapping.factors import prime_counts
@@ -53,10 +54,12 @@ def solve_as_loma(
     `unrolling` says what stands on the array, as in ZigZag's mapping files; without it, as much as divides the bounds.
     Where it does not divide a bound, the loop runs longer: INTERPRETER executes all of it, ZIGZAG and DEFINES count
     energy with units in parts. With `has_stored_room` tiles have the room that `verify_mapping` asks for; without it
-    what the accounting counts, as those tools do, which is less where a stride skips rows.
+    what the accounting counts, as those tools do, which is less where a stride skips rows. Of equally good mappings
+    DEFINES keeps the first, in the order in which DeFiNES goes through them.
     """
     unrolled = unrolled_for(problem, unrolling)
-    best = BestRow(problem, objective, accounting, unrolled)
+    rank = FirstOfDefines() if _counts_as_defines(accounting) else None
+    best = BestRow(problem, objective, accounting, unrolled, rank)
     for chosen in filled_orders(problem, unrolled, limit, accounting, has_stored_room=has_stored_room):
         best.offer(chosen)
         if run.stop is not None:
@@ -87,7 +90,7 @@ def filled_orders(
     has_stored_room: bool = False,
 ) -> Iterator[Chosen]:
     """The mappings of all orders, in arrays that are written again for the next ones."""
-    order = ORDER_OF_DEFINES if replace(accounting, systolic=()) == DEFINES else ORDER
+    order = ORDER_OF_DEFINES if _counts_as_defines(accounting) else ORDER
     tiles = tiles_of(joined(unrolled.turns, limit, order))
     executed = problem.layer if accounting.units_in_parts else problem.layer.padded_to(unrolled.bounds)
     orders = _orders_of(problem, unrolled, tiles, TileElements(executed, tiles, accounting, has_stored_room))
@@ -97,6 +100,10 @@ def filled_orders(
     while count == size:
         count = orders.fill(rows.temporal_count, rows.temporal_loop, rows.temporal_size, rows.spatial_at, rows.cut)
         yield Chosen(*(part[:count] for part in rows))
+
+
+def _counts_as_defines(accounting: Accounting) -> bool:
+    return replace(accounting, systolic=()) == DEFINES
 
 
 def joined(turns: Mapping[str, int], limit: int, order: Sequence[str] = ORDER) -> list[Loop]:

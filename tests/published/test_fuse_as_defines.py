@@ -1,0 +1,50 @@
+"""`fuse --accounting defines --method loma` beside DeFiNES run here (commit 7097d60, `loma_lpf_limit` 6).
+
+Of mappings of equal energy both keep the first, so latencies agree as well.
+"""
+
+from __future__ import annotations
+
+import pytest
+
+from onchip.answer.stacks import OverlapMode
+from onchip.app.fuse import FusionRequest, fuse_network
+from onchip.cost.layer.accounting import AccountingName
+from onchip.solve.stacks.options import FusionOptions
+
+FULLY, H, NOT = OverlapMode.FULLY_CACHED, OverlapMode.H_CACHED, OverlapMode.RECOMPUTE
+META = "meta-prototype-df"
+POINTS = (
+    ("fsrcnn", META, 4, 72, FULLY, 1.813734, 18.484958),
+    ("fsrcnn", META, 4, 72, H, 1.851289, 19.449710),
+    ("fsrcnn", META, 4, 72, NOT, 3.490012, 43.894413),
+    ("fsrcnn", META, 60, 72, FULLY, 2.154700, 20.187977),
+    ("fsrcnn", META, 60, 72, H, 2.220992, 21.345958),
+    ("fsrcnn", META, 60, 72, NOT, 2.361363, 22.776595),
+    ("fsrcnn", META, 16, 18, FULLY, 1.822761, 20.523395),
+    ("fsrcnn", META, 16, 18, H, 1.992690, 23.095923),
+    ("fsrcnn", META, 16, 18, NOT, 2.338878, 29.767053),
+    ("fsrcnn", META, 960, 540, FULLY, 20.265262, 29.008303),
+    ("fsrcnn", META, 960, 540, H, 20.265262, 29.008303),
+    ("fsrcnn", META, 960, 540, NOT, 20.265262, 29.008303),
+    ("fsrcnn", "tpu-like-df", 60, 72, FULLY, 3.477400, 57.725523),
+    ("fsrcnn", "tpu-like-df", 240, 270, NOT, 19.920876, 68.287848),
+    ("fsrcnn", "edge-tpu-like-df", 60, 72, FULLY, 1.966807, 16.578707),
+    ("fsrcnn", "edge-tpu-like-df", 16, 18, H, 2.045896, 21.556798),
+    ("fsrcnn", "ascend-like-df", 60, 72, FULLY, 2.397509, 25.671460),
+)
+"""Columns and rows of a tile, mode, mJ, millions of cycles; the last twelve are not among the paper's case studies."""
+
+
+@pytest.mark.parametrize(("network", "machine", "columns", "rows", "mode", "millijoules", "megacycles"), POINTS)
+def test_the_command_gives_what_defines_gives(
+    network: str, machine: str, columns: int, rows: int, mode: OverlapMode, millijoules: float, megacycles: float
+) -> None:
+    options = FusionOptions(stacks="one", tile=(columns, rows), mode=mode)
+    asked = FusionRequest(
+        f"{network}-defines", machine, options=options, mapper="loma", accounting=AccountingName.DEFINES
+    )
+    figures = fuse_network(asked).figures
+    assert figures is not None
+    assert figures.energy_pj / 1e9 == pytest.approx(millijoules, rel=1e-6)
+    assert figures.latency_cycles / 1e6 == pytest.approx(megacycles, rel=1e-6)
