@@ -32,6 +32,7 @@ POINTS = (
     ("fsrcnn", "edge-tpu-like-df", 60, 72, FULLY, 1.966807, 16.578707),
     ("fsrcnn", "edge-tpu-like-df", 16, 18, H, 2.045896, 21.556798),
     ("fsrcnn", "ascend-like-df", 60, 72, FULLY, 2.397509, 25.671460),
+    ("fsrcnn", "ascend-like-df", 16, 18, H, 2.566935, 34.868889),
 )
 """Columns and rows of a tile, mode, mJ, millions of cycles; the last twelve are not among the paper's case studies."""
 

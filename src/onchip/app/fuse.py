@@ -23,7 +23,6 @@ from onchip.arch.accelerator import Accelerator
 from onchip.clock import Deadline
 from onchip.cost.layer.accounting import AccountingName
 from onchip.cost.layer.limits import array_of
-from onchip.cost.stack.conventions import conventions_of
 from onchip.cost.stack.cost import StackCost
 from onchip.cost.stack.machine import ensure_tiles_can_be_costed
 from onchip.cost.stack.moved import moved_sums
@@ -98,9 +97,8 @@ class _Problem:
     @property
     def costing(self) -> Costing:
         """As is asked for."""
-        asked = self.request
-        given = self.network, self.accelerator, asked.objective
-        return Costing(*given, self.mapper, asked.use_cache, asked.accounting)
+        request, machine = self.request, self.accelerator
+        return Costing(self.network, machine, request.objective, self.mapper, request.use_cache, request.accounting)
 
 
 @phase("searching")
@@ -112,7 +110,7 @@ def fuse_network(request: FusionRequest, start: RunStarter = silent_run) -> Fusi
     deadline = Deadline.after(request.limits.time_limit_seconds)
     problem = _read(request)
     with start(request.limits, deadline) as run:
-        in_time = solve_in_time(problem.costing, problem.request.options, run)
+        in_time = solve_in_time(problem.costing, request.options, run)
     found = replace(in_time.found, space=_space(in_time.found.space, request.accounting))
     problem = replace(problem, mapper=in_time.mapper)
     outcome = FusionOutcome(
@@ -209,10 +207,7 @@ def _read(request: FusionRequest, place: str | None = None) -> _Problem:
     graph = read_network(request.source, Reading.of(request.bindings, request.granularity))
     precision = Precision(request.bits, request.partial_bits).on(accelerator)
     fusable = partly_fusable_of(graph, precision)
-    always_dram = conventions_of(request.accounting).maps_between_stacks_are_in_dram
-    options = replace(request.options, maps_stay=request.options.maps_stay and not always_dram)
-    asked = replace(request, partial_bits=precision.partial_bits, options=options)
-    return _Problem(asked, mapper, graph, fusable, accelerator)
+    return _Problem(replace(request, partial_bits=precision.partial_bits), mapper, graph, fusable, accelerator)
 
 
 def _ensure_tiles_can_be_costed(accelerator: Accelerator, request: FusionRequest) -> None:

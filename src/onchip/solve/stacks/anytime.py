@@ -42,6 +42,7 @@ class FoundInTime:
 
 def solve_in_time(costing: Costing, options: FusionOptions, run: Run) -> FoundInTime:
     """Solve as `solve_fusion` does, with a first answer at once; raises UsageError for bad options."""
+    options = costing.within(options)
     if not run.deadline.is_set:
         return _solved(costing, options, run)
     watch = Stopwatch()

@@ -6,7 +6,7 @@ import signal
 import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from multiprocessing import get_context
 from multiprocessing.pool import Pool
 from typing import Final
@@ -31,6 +31,7 @@ from onchip.solve.stacks.costs import StackCosts
 from onchip.solve.stacks.given_unrolling import GivenUnrolling
 from onchip.solve.stacks.mappers import EXACT, LOMA, LayerMapper, MapperInTime, RuleMapper
 from onchip.solve.stacks.objective import Criteria, FusionObjective
+from onchip.solve.stacks.options import FusionOptions
 from onchip.solve.stacks.space import StackChoice
 
 SECONDS_BETWEEN_LOOKS: Final = 0.1
@@ -48,6 +49,11 @@ class Costing:
     mapper: str
     use_cache: bool = True
     accounting: AccountingName = AccountingName.INTERPRETER
+
+    def within(self, options: FusionOptions) -> FusionOptions:
+        """Return the options without what these conventions do not know: DeFiNES has maps between stacks in DRAM."""
+        always_dram = conventions_of(self.accounting).maps_between_stacks_are_in_dram
+        return replace(options, maps_stay=options.maps_stay and not always_dram)
 
     def costs(self, run: Run) -> StackCosts:
         """Return what costs stacks in this process, each mapping searched once, as long as the run need not stop."""
