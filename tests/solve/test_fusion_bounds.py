@@ -228,3 +228,19 @@ def test_registers_of_one_weight_and_one_sum_cannot_both_be_used_again() -> None
     fetched_pj = 8 * 17.2 / 512
     assert of_weights.min() < 2 * fetched_pj
     assert (of_weights + 16 * reuse.more_per_output).min() >= 16 * fetched_pj
+
+
+@settings(max_examples=30, deadline=None)
+@given(st.integers(0, 10**6), st.sampled_from([SMALL, WIDE, PARTS]), st.sampled_from(FusionObjective), st.data())
+def test_as_defines_counts_no_stack_of_all_layers_costs_less_than_the_floor(
+    seed: int, accelerator: Accelerator, objective: FusionObjective, data: st.DataObject
+) -> None:
+    stack = random_stack(seed)
+    network = FusableNetwork("net", stack.inputs, stack.layers)
+    costs = costs_on(network, accelerator, objective, "all-defines")
+    tilings = tilings_of(stack.output, TileSizes.HALVES)
+    whole = StackChoice(LayerSpan(0, len(stack.layers)), data.draw(st.sampled_from(tilings)))
+    (cost,) = costs.costs([whole])
+    floor = costs.floor()
+    assert any(floor) or objective is FusionObjective.DRAM
+    assert cost is None or all(map(int.__le__, floor, cost))

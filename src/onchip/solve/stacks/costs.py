@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import Final
 
 from onchip.arch.accelerator import Accelerator
 from onchip.arch.memory import DRAM
@@ -19,6 +20,9 @@ from onchip.solve.stacks.mappers import UnmappableError
 from onchip.solve.stacks.objective import Criteria, FusionObjective
 from onchip.solve.stacks.space import StackChoice
 from onchip.solve.stacks.stacks import LayerSpan, stack_of
+
+PROVEN: Final = (OURS, DEFINES)
+"""Conventions for which bounds are."""
 
 
 @dataclass(slots=True)
@@ -49,12 +53,12 @@ class StackCosts:
         except InputError as error:
             self.refusals[choice] = error
             return None
-        return bound if self.conventions in (OURS, DEFINES) else self.objective.zero
+        return bound if self.conventions in PROVEN else self.objective.zero
 
     def floor(self) -> Criteria:
         """Return what any strategy costs at least, each of its stacks rounded; nothing for other conventions."""
         layers = self.network.layers
-        if self.conventions != OURS or not layers:
+        if self.conventions not in PROVEN or not layers:
             return self.objective.zero
         together = self._bounds.floor(LayerSpan(0, len(layers)))
         return tuple(max(part - len(layers), 0) for part in together)
