@@ -31,13 +31,14 @@ class StackTable:
 
     def __init__(self, facts: Facts, options: Facts) -> None:
         accelerator = accelerator_from_yaml(json.dumps(facts["machine"]), "machine.yaml")
-        precision = Precision(8, options.get("partial-bits")).on(accelerator)
+        accounting = AccountingName(options.get("accounting", "interpreter"))
+        doubled = 16 if accounting is AccountingName.DEFINES else None
+        precision = Precision(8, options.get("partial-bits", doubled)).on(accelerator)
         graph = graph_from_json(json.dumps(graph_file(facts)).encode(), "graph.json")
         self.network: FusableNetwork = partly_fusable_of(graph, precision).network
         self.accelerator: Accelerator = accelerator
         self._facts = facts
         self.objective: str = options["objective"]
-        accounting = AccountingName(options.get("accounting", "interpreter"))
         objective, method = FusionObjective(self.objective), options["method"]
         costing = Costing(self.network, accelerator, objective, method, use_cache=False, accounting=accounting)
         costs = costing.costs(Run())

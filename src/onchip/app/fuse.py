@@ -61,8 +61,8 @@ MAPPED_AGAIN = "the mappings of the file, if it has any: the layers were mapped 
 class FusionRequest:
     """What `fuse` is asked: a network and an accelerator by name or file, an objective, what is given.
 
-    `bits` are those of an element of every operand, `partial_bits` those of a sum in the making (None: as the machine
-    has room for); `mapper` maps each layer of a tile (None: `exact`, or `uneven` as DeFiNES counts).
+    `bits` are those of an element of every operand, `partial_bits` of a sum in the making (None: as the machine has
+    room for), `mapper` maps each layer of a tile (None: `exact`). As DeFiNES counts None is twice `bits`, and `uneven`.
     """
 
     source: str
@@ -205,7 +205,8 @@ def _read(request: FusionRequest, place: str | None = None) -> _Problem:
     accelerator = load_accelerator(request.accelerator)
     _ensure_tiles_can_be_costed(accelerator, request)
     graph = read_network(request.source, Reading.of(request.bindings, request.granularity))
-    precision = Precision(request.bits, request.partial_bits).on(accelerator)
+    doubled = 2 * request.bits if request.accounting is AccountingName.DEFINES else None
+    precision = Precision(request.bits, request.partial_bits or doubled).on(accelerator)
     fusable = partly_fusable_of(graph, precision)
     return _Problem(replace(request, partial_bits=precision.partial_bits), mapper, graph, fusable, accelerator)
 
@@ -276,9 +277,8 @@ def _costed(network: FusableNetwork, strategy: FusionStrategy, found: FusionResu
 
 def _space(described: str, accounting: AccountingName) -> str:
     """What the proof is about."""
-    if accounting is AccountingName.INTERPRETER:
-        return described
-    return f"{described}; each layer unrolled by DeFiNES's rule and counted as DeFiNES does"
+    by_rule = "; each layer unrolled by DeFiNES's rule and counted as DeFiNES does"
+    return described if accounting is AccountingName.INTERPRETER else described + by_rule
 
 
 def _document(
