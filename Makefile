@@ -92,6 +92,7 @@ bench-all: $(VENV)/.installed-test
 	$(BIN)/python benchmarks/packing.py
 	$(BIN)/python benchmarks/overflow.py
 	PYTHONPATH=benchmarks $(BIN)/python -m thesis.pinning
+	PYTHONPATH=benchmarks $(BIN)/python -m thesis.speed_ups
 	$(BIN)/python benchmarks/machine.py
 	PYTHONPATH=tests $(BIN)/python benchmarks/small_graphs.py
 	$(BIN)/python benchmarks/kills.py
