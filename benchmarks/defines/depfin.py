@@ -75,7 +75,10 @@ def _map(name: str, shape: tuple[int, ...], role: Role) -> Tensor:
 
 
 def depfin(mapper: TileMapper, seconds: float) -> list[Line]:
-    """Print each network line by line, as the chip runs it, and in the tile that a search finds."""
+    """Print each network line by line, as the chip runs it, and in the tile that a search with LOMA finds.
+
+    Mapping every tile exactly takes longer than the search has, so `exact` maps the lines alone.
+    """
     by_latency = TileMapper(mapper.name, MappingObjective.LATENCY, mapper.limit)
     print(f"\nfigure 11 on {MACHINE}, latency by {mapper.name}: Mcycles, and each part's share of what was measured")
     print(
@@ -100,7 +103,7 @@ def _lines(name: str, mapper: TileMapper, seconds: float) -> Iterator[Line]:
     )
     line = Tiling(stack.output.columns, 1, MODE)
     yield _line(name, mapper, line, _sums(stack, line, answers, conventions))
-    if not seconds:
+    if not seconds or mapper.name == "exact":
         return
     accelerator = machine(MACHINE)
     costs = StackCosts(layers, accelerator, FusionObjective.LATENCY, answers, conventions, mapper.sharing(accelerator))
