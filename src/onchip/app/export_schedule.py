@@ -39,7 +39,7 @@ def export_schedule(file: ScheduleFile, form: str, files: tuple[Path, ...]) -> S
     microseconds of the accelerator's clock, or cycles where it has none. Raises InputError for what cannot be read,
     UsageError for a form that schedules do not have.
     """
-    if form == ExportFormat.ONNX:
+    if form in (ExportFormat.ONNX, ExportFormat.TFLITE):
         raise UsageError(f"a schedule has no {form} yet", place="--to", expected="trace, c or csv")
     check = check_schedule_file(file)
     if check.tiles is None or not check.is_legal:

@@ -38,7 +38,7 @@ class ExportOptions:
     to: Annotated[
         str,
         typer.Option(
-            metavar="trace|c|csv|onnx|graph|NAME",
+            metavar="trace|c|csv|onnx|tflite|graph|NAME",
             help="A trace for Perfetto, C99 tables, CSV tables, a model with the plan, its graph, or a plug-in's.",
         ),
     ]
@@ -66,6 +66,7 @@ def export_command(options: ExportOptions) -> int:
     c: FILE is x.h or x.c; both are written. csv: FILE is x.csv; x.residencies.csv and x.transfers.csv are written.
     onnx: NETWORK, an .onnx file, with the plan in its metadata_props; its external data stay where they are.
     graph: FILE is x.json, the network as the plan runs it, in tiles and bands: plan, check or time that one.
+    tflite: NETWORK, a .tflite file, with the plan's order and offsets of TFLite Micro's arena, which it obeys.
     Of a schedule there are traces, in time, C and tables, all with its workspaces as tensors; C has its mappings, too.
     Of a MAPPING file --to c writes each loop nest as a function that runs: FILE is x.c; of several, x.LAYER.c each.
     """
@@ -78,6 +79,8 @@ def export_command(options: ExportOptions) -> int:
         ensure_writable(file, inputs=(str(plan), source, accelerator or source))
     if format_of_answer(plan) is AnswerFormat.SCHEDULE:
         return _export_schedule(options, source, files)
+    if options.to == ExportFormat.TFLITE:
+        return _export_arena(options, source, files)
     check, spans = _checked(plan, source, accelerator)
     if check.is_legal:
         with phase("writing"):
@@ -99,6 +102,26 @@ def _export_schedule(options: ExportOptions, source: str, files: tuple[Path, ...
     else:
         show_schedule_check(check, as_json=False)
     return code_of_check(check.is_legal)
+
+
+def _export_arena(options: ExportOptions, source: str, files: tuple[Path, ...]) -> int:
+    from onchip.app.export_arena import export_arena
+    from onchip.reports.arena_export import arena_export_lines, arena_export_object
+    from onchip.reports.program.json_view import check_object
+
+    check, export = export_arena(options.file, source, files[0])
+    if export is None:
+        _show(options.to, files, check, as_json=options.as_json)
+        return code_of_check(False)
+    found = {
+        "to": options.to,
+        "files": [str(file) for file in files],
+        "check": check_object(check),
+        "arena": arena_export_object(export),
+    }
+    words = "\n".join((*map(str, files), *arena_export_lines(export)))
+    show_words(found, words, as_json=options.as_json)
+    return code_of_check(True)
 
 
 def _export_mapping(options: ExportOptions) -> int:

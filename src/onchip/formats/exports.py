@@ -17,13 +17,14 @@ from onchip.plugins import PluginGroup
 
 
 class ExportFormat(StrEnum):
-    """Chrome trace, C99 header and source, comma-separated tables, the ONNX model with the plan, the graph it runs."""
+    """Chrome trace, C99 header and source, CSV tables, the ONNX or TFLite model with the plan, the graph it runs."""
 
     TRACE = "trace"
     C = "c"
     CSV = "csv"
     ONNX = "onnx"
     GRAPH = "graph"
+    TFLITE = "tflite"
 
 
 OUTSIDE_EXPORTS: Final = PluginGroup[[PlanDocument, Problem], bytes]("onchip.exports", bytes)
@@ -97,10 +98,11 @@ def files_of(form: str, output: Path, network: str) -> tuple[Path, ...]:
     if form == ExportFormat.CSV:
         _ends_in(output, (".csv",))
         return output.with_suffix(".residencies.csv"), output.with_suffix(".transfers.csv")
-    if form == ExportFormat.ONNX:
-        if not network.endswith(".onnx"):
-            raise UsageError("there is no model to put the plan in", file=network, expected="an .onnx file")
-        _ends_in(output, (".onnx",))
+    if form in (ExportFormat.ONNX, ExportFormat.TFLITE):
+        if not network.endswith(f".{form}"):
+            article = "an" if form == ExportFormat.ONNX else "a"
+            raise UsageError("there is no model to put the plan in", file=network, expected=f"{article} .{form} file")
+        _ends_in(output, (f".{form}",))
     if form == ExportFormat.GRAPH:
         _ends_in(output, (".json",))
     return (output,)

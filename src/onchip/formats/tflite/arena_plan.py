@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from math import prod
 from pathlib import Path
 from typing import Final
 
@@ -16,24 +15,24 @@ import numpy as np
 
 from onchip.answer.packing import Buffer
 from onchip.errors import GraphError, InputError
+from onchip.formats.tflite.arena_lives import arena_lives, arena_size_bytes
 from onchip.formats.tflite.graph import ReadNetwork
 from onchip.formats.tflite.model import read_tflite_network
 from onchip.formats.tflite.network import FlatNetwork
 from onchip.formats.tflite.storage import VIEWS
-from onchip.formats.tflite.types import bits_of
-from onchip.ir.tensor import size_in_bytes
 
 METADATA: Final = "OfflineMemoryAllocation"
 ALIGNMENT_BYTES: Final = 16
 """To which TFLite Micro aligns its arena and the tensors that it places itself."""
 _VERSION: Final = 1
 _HEADER: Final = 3
-_AT_RUN_TIME: Final = -1
+AT_RUN_TIME: Final = -1
+"""In place of an offset: the runtime decides where the tensor lies."""
 
 
 @dataclass(frozen=True, slots=True)
 class ArenaPlan:
-    """Buffers over the file's operators as steps, each with its offset; `names` says which tensors are in one.
+    """Buffers over the steps of `arena_lives`, each with its offset; `names` says which tensors are in one.
 
     `at_run_time` are the tensors that have no offset. `listed` offsets stand in the file, for `tensors` tensors.
     """
@@ -51,9 +50,19 @@ def read_arena_plan(path: Path) -> ArenaPlan:
     """Read the plan of a file; raises InputError for a file that holds none, or none that can be read."""
     read = read_tflite_network(path)
     try:
-        return _plan_of(read, _offsets(read))
+        return arena_plan_of(read)
     except InputError as error:
         raise error.in_file(str(path)) from None
+
+
+def arena_plan_of(read: ReadNetwork) -> ArenaPlan:
+    """The plan that a file holds; raises InputError for one that holds none, or none that can be read."""
+    return _plan_of(read, _offsets(read))
+
+
+def plan_content(offsets: Sequence[int]) -> bytes:
+    """The bytes of the metadata that say these offsets, -1 for what the runtime decides."""
+    return np.array([_VERSION, 1, len(offsets), *offsets], "<i4").tobytes()
 
 
 def _offsets(read: ReadNetwork) -> tuple[int, ...]:
@@ -76,14 +85,14 @@ def _plan_of(read: ReadNetwork, offsets: Sequence[int]) -> ArenaPlan:
     if len(read.file.subgraphs) > 1:
         raise GraphError("it has several subgraphs, whose lives overlap", place=METADATA, expected="one subgraph")
     network = read.network
-    lives = _lives(read)
+    lives = arena_lives(read, range(len(network.operators)))
     same = _buffers_shared(network, offsets)
     names: dict[int, list[str]] = {}
     spans: dict[int, tuple[int, int, int]] = {}
     at_run_time = []
     for index, (start, stop) in lives.items():
-        name, size_bytes = network.tensors[index].name, _size_bytes(read, index)
-        if index >= len(offsets) or offsets[index] == _AT_RUN_TIME:
+        name, size_bytes = network.tensors[index].name, arena_size_bytes(network.tensors[index])
+        if index >= len(offsets) or offsets[index] == AT_RUN_TIME:
             at_run_time.append(name)
             continue
         first = same.get(index, index)
@@ -101,39 +110,12 @@ def _plan_of(read: ReadNetwork, offsets: Sequence[int]) -> ArenaPlan:
     )
 
 
-def _lives(read: ReadNetwork) -> dict[int, tuple[int, int]]:
-    """By tensor the half-open range of operators that need its bytes; constants and state have places apart."""
-    network, storage = read.network, read.storage
-    last = len(network.operators)
-    lives: dict[int, tuple[int, int]] = {}
-    for index in network.inputs:
-        lives[index] = (0, 1)
-    for step, operator in enumerate(network.operators):
-        for index in operator.outputs:
-            lives[index] = (step, step + 1)
-        for index in operator.inputs:
-            if index in lives:
-                lives[index] = (lives[index][0], step + 1)
-    for index in network.outputs:
-        if index in lives:
-            lives[index] = (lives[index][0], last)
-    return {at: life for at, life in lives.items() if prod(network.tensors[at].shape) and not storage.is_state(at)}
-
-
 def _buffers_shared(network: FlatNetwork, offsets: Sequence[int]) -> dict[int, int]:
     """Of a view that lies where its source does, the tensor whose bytes it shows: nothing is copied."""
     same: dict[int, int] = {}
     for operator in network.operators:
         if operator.kind in VIEWS and max(operator.inputs[0], operator.outputs[0]) < len(offsets):
             source, shown = operator.inputs[0], operator.outputs[0]
-            if source >= 0 and offsets[source] == offsets[shown] != _AT_RUN_TIME:
+            if source >= 0 and offsets[source] == offsets[shown] != AT_RUN_TIME:
                 same[shown] = same.get(source, source)
     return same
-
-
-def _size_bytes(read: ReadNetwork, index: int) -> int:
-    tensor = read.network.tensors[index]
-    bits = bits_of(tensor.element_type)
-    if bits is None:
-        raise GraphError("its elements have no fixed size", place=f"tensor {tensor.name!r}", expected="numbers")
-    return size_in_bytes(tensor.shape, bits)

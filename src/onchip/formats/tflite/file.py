@@ -90,7 +90,11 @@ class ModelFile:
 
 def load_model_file(path: Path) -> ModelFile:
     """Read a file; raises InputError for one that is not a whole TFLite model."""
-    content = read_file(path, GREATEST_MODEL_BYTES)
+    return model_file(read_file(path, GREATEST_MODEL_BYTES))
+
+
+def model_file(content: bytes) -> ModelFile:
+    """The tables of a file's bytes; raises InputError for what is not a whole TFLite model."""
     with refused_if_damaged():
         if len(content) < 8 or content[4:8] != _IDENTIFIER:
             raise InputError("it is no TFLite model (bytes 4 to 8 are not TFL3)", expected=_EXPECTED)

@@ -13,6 +13,7 @@ from onchip.formats.states import warn_of_states
 from onchip.ir.graph import Graph
 
 if TYPE_CHECKING:
+    from onchip.formats.tflite.file import ModelFile
     from onchip.formats.tflite.graph import ReadNetwork
 
 _NO_SHAPES: Mapping[str, tuple[int, ...]] = MappingProxyType({})
@@ -36,13 +37,18 @@ def read_tflite_network(path: Path, shapes: Mapping[str, tuple[int, ...]] = _NO_
     """The graph with what it was made from; raises as `read_tflite` does."""
     # tflite takes 0.2 s to import: only those who read a TFLite file pay for it.
     from onchip.formats.tflite.file import load_model_file
+
+    try:
+        return network_of_file(load_model_file(path), path.stem, shapes)
+    except InputError as error:
+        raise error.in_file(str(path)) from None
+
+
+def network_of_file(file: ModelFile, name: str, shapes: Mapping[str, tuple[int, ...]] = _NO_SHAPES) -> ReadNetwork:
+    """The graph of a file's tables, called `name` where the file has no name for it; raises as `read_tflite` does."""
     from onchip.formats.tflite.graph import build_network
     from onchip.formats.tflite.inlining import flat_network
     from onchip.formats.tflite.resizing import resized
 
-    try:
-        file = load_model_file(path)
-        network = resized(file, flat_network(file), shapes)
-        return build_network(file, network, network.name or path.stem)
-    except InputError as error:
-        raise error.in_file(str(path)) from None
+    network = resized(file, flat_network(file), shapes)
+    return build_network(file, network, network.name or name)

@@ -1,0 +1,99 @@
+"""Where tensors lie in the arena of TFLite Micro, with its scratch buffers: a plan's places, or the least arena.
+
+The runtime rounds sizes up to 16 bytes, and puts scratch buffers itself, between and above the tensors that have a
+place. So all is counted in units of 16 bytes, and what the arena takes is what the runtime's own rule makes of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from onchip.answer.packing import Buffer, Packing, PackingProblem
+from onchip.clock import Deadline
+from onchip.errors import InternalError
+from onchip.formats.tflite.arena_lives import ArenaContents
+from onchip.formats.tflite.arena_plan import ALIGNMENT_BYTES
+from onchip.formats.tflite.graph import ReadNetwork
+from onchip.solve.allocation.micro_greedy import place_as_micro
+from onchip.solve.allocation.pack import least_capacity
+from onchip.solve.run.limits import Limits
+from onchip.solve.run.start import silent_run
+from onchip.verify.packing import verify_packing
+
+PACKING_SECONDS: Final = 10.0
+
+
+@dataclass(frozen=True, slots=True)
+class ArenaPlaces:
+    """An offset for each group of tensors; `taken_bytes` is the arena's head, `lower_bound_bytes` no head is below."""
+
+    offsets_bytes: tuple[int, ...]
+    taken_bytes: int
+    lower_bound_bytes: int = 0
+
+
+def least_places(contents: ArenaContents) -> ArenaPlaces:
+    """The least arena for tensors and scratch buffers, as far as it is found and proven in ten seconds.
+
+    Where the runtime would put scratch buffers elsewhere than was planned, and higher, an operator's are planned as
+    one: in that the runtime finds room for them.
+    """
+    apart, bound = _packed(contents, (one for scratch in contents.scratch for one in _in_units(scratch)))
+    taken = arena_taken(contents, apart)
+    if taken > bound and any(len(scratch) > 1 for scratch in contents.scratch):
+        together, _ = _packed(contents, _as_one(contents.scratch))
+        apart, taken = min((apart, taken), (together, arena_taken(contents, together)), key=lambda found: found[1])
+    return ArenaPlaces(tuple(ALIGNMENT_BYTES * at for at in apart), ALIGNMENT_BYTES * taken, ALIGNMENT_BYTES * bound)
+
+
+def own_places(read: ReadNetwork, contents: ArenaContents, placed: Mapping[str, int]) -> tuple[ArenaPlaces | None, str]:
+    """A plan's places of tensors by name, or None and why the runtime cannot use them."""
+    by_index = {read.index[name]: at for name, at in placed.items() if name in read.index}
+    found: list[int] = []
+    for group in contents.groups:
+        offset = next((by_index[index] for index in group if index in by_index), None)
+        if offset is None:
+            return None, f"tensor {read.network.tensors[group[0]].name!r} has none"
+        found.append(offset)
+    top = max(at + one.size_bytes for at, one in zip(found, contents.buffers, strict=True))
+    problem = PackingProblem(contents.buffers, top, ALIGNMENT_BYTES)
+    for violation in verify_packing(problem, Packing(tuple(found))):
+        name = read.network.tensors[contents.groups[int(violation.subject.removeprefix("buffer "))][0]].name
+        return None, f"tensor {name!r} has one that breaks {violation.rule} where the runtime needs it"
+    return ArenaPlaces(
+        tuple(found), ALIGNMENT_BYTES * arena_taken(contents, [at // ALIGNMENT_BYTES for at in found])
+    ), ""
+
+
+def arena_taken(contents: ArenaContents, places: Sequence[int]) -> int:
+    """The head in units of 16 bytes when groups lie at `places`, in such units, and the runtime puts all else."""
+    buffers = [*_in_units(contents.buffers), *(one for scratch in contents.scratch for one in _in_units(scratch))]
+    fixed = [*places, *[None] * (len(buffers) - len(places))]
+    return max(at + one.size_bytes for at, one in zip(place_as_micro(buffers, fixed), buffers, strict=True))
+
+
+def _packed(contents: ArenaContents, scratch: Iterable[Buffer]) -> tuple[tuple[int, ...], int]:
+    """The places of groups in the least arena with those scratch buffers, and its bound; both in units."""
+    buffers = (*_in_units(contents.buffers), *scratch)
+    problem = PackingProblem(buffers, sum(one.size_bytes for one in buffers))
+    limits = Limits(time_limit_seconds=PACKING_SECONDS)
+    with silent_run(limits, Deadline.after(PACKING_SECONDS)) as run:
+        result = least_capacity(problem, run)
+    if result.answer is None:
+        raise InternalError("nothing packs in an arena of all buffers side by side", place="export")
+    if violations := verify_packing(problem, result.answer, result.objective_value):
+        raise InternalError(f"its packing is not legal: {violations[0]}", place="export")
+    return result.answer.offsets_bytes[: len(contents.buffers)], result.lower_bound
+
+
+def _as_one(scratch: Iterable[Sequence[Buffer]]) -> Iterable[Buffer]:
+    for buffers in scratch:
+        if buffers:
+            size = sum(one.size_bytes for one in _in_units(buffers))
+            yield Buffer(buffers[0].start, buffers[0].stop, size)
+
+
+def _in_units(buffers: Iterable[Buffer]) -> list[Buffer]:
+    return [Buffer(one.start, one.stop, -(-one.size_bytes // ALIGNMENT_BYTES)) for one in buffers]

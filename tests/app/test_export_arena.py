@@ -1,0 +1,187 @@
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from random import Random
+
+import pytest
+
+from onchip.answer.document import Granularity, Reading
+from onchip.answer.problem import Count, Objective, Order
+from onchip.answer.result import Status
+from onchip.app.check import CheckRequest, check_file
+from onchip.app.export_arena import export_arena
+from onchip.app.plan import Request, plan_network
+from onchip.app.target import Target
+from onchip.errors import InputError
+from onchip.formats.own.plan_json_writer import plan_to_json
+from onchip.formats.tflite.arena_plan import ALIGNMENT_BYTES, read_arena_plan
+from onchip.reports.arena_export import ArenaExport
+from onchip.reports.shared.answer_check import AnswerCheck
+from support.micro_models import branches, int8, int8_constant, random_model
+from support.tflite_models import TfliteModel, TfliteOperator, TfliteTensor, network
+
+RAW = Reading(granularity=Granularity.RAW)
+ROOM = Target(sram=2**20, alignment_bytes=ALIGNMENT_BYTES)
+
+
+def planned(model: Path, request: Request | None = None) -> Path:
+    outcome = plan_network(request or Request(str(model), RAW, ROOM, Objective.PEAK))
+    assert outcome.document is not None
+    plan = model.with_suffix(".json")
+    plan.write_text(plan_to_json(outcome.document))
+    return plan
+
+
+def exported(model: Path, request: Request | None = None) -> ArenaExport:
+    output = model.with_name("planned.tflite")
+    _, export = export_arena(planned(model, request), str(model), output)
+    assert export is not None
+    check = check_file(CheckRequest(output, str(output), Target(sram=export.arena_bytes, alignment_bytes=16)))
+    assert isinstance(check, AnswerCheck)
+    assert check.is_legal
+    return export
+
+
+def refused(plan: Path, model: Path) -> str:
+    output = model.with_name("planned.tflite")
+    before = model.read_bytes()
+    with pytest.raises(InputError) as caught:
+        export_arena(plan, str(model), output)
+    assert not output.exists()
+    assert model.read_bytes() == before
+    return str(caught.value)
+
+
+def chain(folder: Path, length: int = 64) -> Path:
+    """x -> RELU -> a -> RELU -> y."""
+    operators = [TfliteOperator("RELU", ["x"], ["a"]), TfliteOperator("RELU", ["a"], ["y"])]
+    return network([int8(name, 1, length) for name in "xay"], operators, ["x"], ["y"]).write(folder / "m.tflite")
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_every_model_written_is_legal_and_never_larger_than_by_the_runtimes_own_planner(
+    seed: int, tmp_path: Path
+) -> None:
+    export = exported(random_model(Random(seed)).write(tmp_path / "m.tflite"))
+    assert export.lower_bound_bytes <= export.arena_bytes <= export.greedy_bytes
+    assert export.status is Status.OPTIMAL
+
+
+def test_the_plans_own_offsets_are_written_where_no_arena_is_smaller(tmp_path: Path) -> None:
+    model = chain(tmp_path)
+    export = exported(model)
+    offsets = {
+        line["allocate"]["tensor"]: line["allocate"]["offset_bytes"]
+        for line in json.loads(model.with_suffix(".json").read_text())["instructions"]
+        if "allocate" in line
+    }
+    plan = read_arena_plan(tmp_path / "planned.tflite")
+    assert {names[0]: at for names, at in zip(plan.names, plan.offsets_bytes, strict=True)} == offsets
+    assert (export.arena_bytes, export.changes) == (128, ())
+
+
+def test_views_lie_where_their_source_does(tmp_path: Path) -> None:
+    operators = [
+        TfliteOperator("RELU", ["x"], ["a"]),
+        TfliteOperator("RESHAPE", ["a"], ["v"]),
+        TfliteOperator("RELU", ["v"], ["y"]),
+    ]
+    tensors = [int8("x", 1, 64), int8("a", 1, 64), int8("v", 64, 1), int8("y", 64, 1)]
+    export = exported(network(tensors, operators, ["x"], ["y"]).write(tmp_path / "m.tflite"))
+    assert export.arena_bytes == 128
+    assert ("a", "v") in read_arena_plan(tmp_path / "planned.tflite").names
+
+
+def late_input() -> TfliteModel:
+    """A second input that is read last: a plan loads it then, the runtime has it from the start."""
+    operators = [TfliteOperator("RELU", ["x"], ["a"]), TfliteOperator("ADD", ["a", "late"], ["y"], ("AddOptions", {}))]
+    tensors = [int8("late", 1, 64), int8("x", 1, 64), int8("a", 1, 64), int8("y", 1, 64)]
+    return network(tensors, operators, ["x", "late"], ["y"])
+
+
+def test_an_input_that_a_plan_loads_late_is_there_from_the_start(tmp_path: Path) -> None:
+    export = exported(late_input().write(tmp_path / "m.tflite"))
+    assert export.arena_bytes == export.greedy_bytes == 192
+    plan = read_arena_plan(tmp_path / "planned.tflite")
+    begun = {names[0]: buffer.start for names, buffer in zip(plan.names, plan.buffers, strict=True)}
+    assert begun == {"late": 0, "x": 0, "a": 1, "y": 2}
+
+
+def test_a_scratch_buffer_is_part_of_what_is_promised(tmp_path: Path) -> None:
+    """The mean's sums, an iterator and its axes: 4 x 64, and twice 4 to 8 bytes, each rounded up to 16."""
+    axis = TfliteTensor("axis", [1], "INT32", int8_constant("", Random(0), 1).data.astype("<i4") * 0)  # type: ignore[union-attr]
+    operators = [TfliteOperator("MEAN", ["x", "axis"], ["y"], ("ReducerOptions", {"KeepDims": True}))]
+    model = network([int8("x", 2, 64), axis, int8("y", 1, 64)], operators, ["x"], ["y"])
+    export = exported(model.write(tmp_path / "m.tflite"))
+    assert (export.tensors_bytes, export.most_scratch_bytes) == (192, 4 * 64 + 8 + 4)
+    assert export.arena_bytes == 192 + 4 * 64 + 16 + 16
+
+
+def test_an_order_that_the_runtimes_lives_make_worse_is_not_kept(tmp_path: Path) -> None:
+    """To free a large input first pays for the plan that loads the other later, not where both are there at once."""
+    exports = [exported(random_model(Random(seed)).write(tmp_path / "m.tflite")) for seed in range(100, 115)]
+    kept = [export for export in exports if any("the file's own order is kept" in change for change in export.changes)]
+    assert kept
+    assert all(export.moved_operators == 0 and export.arena_bytes <= export.greedy_bytes for export in kept)
+
+
+def test_operators_that_move_lower_the_peak(tmp_path: Path) -> None:
+    export = exported(branches().write(tmp_path / "m.tflite"))
+    assert (export.arena_bytes, export.greedy_bytes) == (1024 + 4096 + 3 * 64, 1024 + 4 * 4096)
+    model = tmp_path / "m.tflite"
+    given = exported(model, Request(str(model), RAW, ROOM, Objective.PEAK, Order.GIVEN))
+    assert (given.arena_bytes, given.moved_operators) == (1024 + 4 * 4096, 0)
+
+
+def test_a_custom_operators_scratch_buffers_are_said_to_be_unknown(tmp_path: Path) -> None:
+    operators = [TfliteOperator("CUSTOM", ["x"], ["y"], custom="mine")]
+    export = exported(
+        network([int8("x", 1, 64), int8("y", 1, 64)], operators, ["x"], ["y"]).write(tmp_path / "m.tflite")
+    )
+    assert export.not_modelled == ("y",)
+
+
+def test_a_model_that_has_changed_since_and_another_model_are_refused(tmp_path: Path) -> None:
+    model = chain(tmp_path)
+    plan = planned(model)
+    chain(tmp_path, length=80)
+    assert "it is for another network than" in refused(plan, model)
+    branches().write(model)
+    assert str(plan) in refused(plan, model)
+
+
+def test_a_plan_that_the_runtime_cannot_obey_is_refused(tmp_path: Path) -> None:
+    model = chain(tmp_path)
+    fused = planned(model, Request(str(model), Reading(), ROOM, Objective.PEAK))
+    operators = [TfliteOperator("CONV_2D", ["x", "w", ""], ["a"]), TfliteOperator("RELU", ["a"], ["y"])]
+    tensors = [
+        int8("x", 1, 4, 4, 8),
+        int8_constant("w", Random(0), 8, 1, 1, 8),
+        int8("a", 1, 4, 4, 8),
+        int8("y", 1, 4, 4, 8),
+    ]
+    network(tensors, operators, ["x"], ["y"]).write(model)
+    fused = planned(model, Request(str(model), Reading(), ROOM, Objective.PEAK))
+    assert "expected a plan of --granularity raw" in refused(fused, model)
+    wide = planned(model, Request(str(model), Reading(bits=16, granularity=Granularity.RAW), ROOM, Objective.PEAK))
+    assert "cannot obey its bits" in refused(wide, model)
+    every = Reading(granularity=Granularity.RAW, count=Count.ALL)
+    assert "cannot obey its count" in refused(planned(model, Request(str(model), every, ROOM)), model)
+
+
+def test_a_plan_that_spills_is_refused(tmp_path: Path) -> None:
+    operators = [
+        TfliteOperator("RELU", ["x"], ["a"]),
+        TfliteOperator("RELU", ["a"], ["b"]),
+        TfliteOperator("RELU", ["b"], ["c"]),
+        TfliteOperator("ADD", ["a", "c"], ["y"], ("AddOptions", {})),
+    ]
+    model = network([int8(name, 1, 64) for name in "xabcy"], operators, ["x"], ["y"]).write(tmp_path / "m.tflite")
+    spilling = Request(str(model), RAW, Target(sram=192, alignment_bytes=16))
+    exported(model, spilling)
+    (tmp_path / "planned.tflite").unlink()
+    operators.insert(3, TfliteOperator("ADD", ["c", "b"], ["d"], ("AddOptions", {})))
+    operators[-1] = TfliteOperator("ADD", ["a", "d"], ["y"], ("AddOptions", {}))
+    network([int8(name, 1, 64) for name in "xabcdy"], operators, ["x"], ["y"]).write(model)
+    assert "it comes to the chip twice" in refused(planned(model, spilling), model)
