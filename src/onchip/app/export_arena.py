@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 
 from onchip.answer.document import PlanDocument
 from onchip.answer.packing import Packing, PackingProblem
-from onchip.answer.problem import Count
+from onchip.answer.problem import Count, Order
 from onchip.answer.program import Compute
 from onchip.app.arena_places import ArenaPlaces, arena_taken, least_places, own_places
+from onchip.app.arena_search import searched_order
 from onchip.app.phases import phase
 from onchip.app.plan import check_plan
 from onchip.app.target import Target
@@ -106,20 +107,28 @@ def _ensure_micro_keeps_it(read: ReadNetwork) -> None:
 
 
 def _chosen(read: ReadNetwork, document: PlanDocument, placed: Mapping[str, int]) -> _Choice:
-    """The plan's order, or the file's where the runtime's lives make that the smaller arena."""
+    """The order of the smallest arena as the runtime's lives are: of the plan, of the file, or one that is looked for.
+
+    Of alike ones the file's own is chosen, then the plan's. None is looked for where the plan's order is given.
+    """
     names = [line.operator for line in document.answer.instructions if isinstance(line, Compute)]
-    own = _in_order(read, places_in_order(read, names), placed)
     stated = tuple(range(len(read.network.operators)))
-    if own.order == stated:
-        return own
-    other = _in_order(read, stated, {})
-    if other.places.taken_bytes >= own.places.taken_bytes:
-        return own
-    change = (
-        f"the file's own order is kept: inputs live from the start and outputs to the end, "
-        f"and the plan's order would take {own.places.taken_bytes:,} bytes"
-    )
-    return _Choice(stated, other.contents, other.places, (change,))
+    own = _in_order(read, places_in_order(read, names), placed)
+    choices = [own]
+    if own.order != stated:
+        change = f"the file's own order is kept: with the plan's the arena takes {own.places.taken_bytes:,} bytes"
+        choices = [replace(_in_order(read, stated, {}), changes=(change,)), own]
+    if document.order is Order.FREE and min(one.places.taken_bytes for one in choices) > _end_of(placed, read):
+        change = "operators stand in another order than the plan's: inputs are there from the start, outputs to the end"
+        order = places_in_order(read, searched_order(read, arena_contents(read, stated)))
+        choices.append(replace(_in_order(read, order, {}), changes=(change,)))
+    return min(choices, key=lambda one: one.places.taken_bytes)
+
+
+def _end_of(placed: Mapping[str, int], read: ReadNetwork) -> int:
+    """The plan's own arena, as the runtime rounds it up."""
+    end = max(at + read.graph.tensor[name].size_bytes for name, at in placed.items() if name in read.graph.tensor)
+    return -(-end // ALIGNMENT_BYTES) * ALIGNMENT_BYTES
 
 
 def _in_order(read: ReadNetwork, order: tuple[int, ...], placed: Mapping[str, int]) -> _Choice:
