@@ -14,7 +14,7 @@ SANITIZED_TESTS := tests/native tests/cost/test_layer_batch.py tests/cost/test_l
 	tests/simulate/test_network_traffic.py tests/solve/test_loma.py \
 	tests/solve/test_uneven_on_padded_layers.py tests/solve/test_mapping_floors.py
 
-.PHONY: demo test test-all check develop wheel sanitize adversary planted mutate extras format bench bench-all corpus clean
+.PHONY: demo test test-all check develop wheel sanitize adversary planted mutate extras micro format bench bench-all corpus clean
 
 demo: $(VENV)/.installed
 	$(BIN)/python -m onchip schedule "$$($(BIN)/python examples/light_model.py squeezenet)" --accelerator simba \
@@ -111,6 +111,10 @@ $(VENV)/.installed-test: $(VENV)/.installed
 
 extras: $(VENV)/.installed-test
 	$(PIP) --editable '.[torch]'
+
+# The runtime that plans of arenas are shown on: its own wheel, so that nothing is compiled again.
+micro: $(VENV)/.installed-test
+	$(PIP) --pre tflite-micro
 
 clean:
 	rm -rf $(VENV) build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache

@@ -15,6 +15,7 @@ from onchip.app.check import CheckRequest, check_file
 from onchip.app.export_arena import export_arena
 from onchip.app.plan import Request, plan_network
 from onchip.app.target import Target
+from onchip.arch.sharing import Share
 from onchip.errors import InputError
 from onchip.formats.own.plan_json_writer import plan_to_json
 from onchip.formats.tflite.arena_lives import arena_contents
@@ -212,3 +213,14 @@ def test_a_plan_that_spills_is_refused(tmp_path: Path) -> None:
     operators[-1] = TfliteOperator("ADD", ["a", "d"], ["y"], ("AddOptions", {}))
     network([int8(name, 1, 64) for name in "xabcdy"], operators, ["x"], ["y"]).write(model)
     assert "it comes to the chip twice" in refused(planned(model, spilling), model)
+
+
+def test_what_a_plan_overwrites_in_place_has_places_of_its_own(tmp_path: Path) -> None:
+    """The runtime's kernels are not asked to write over what they read."""
+    model = chain(tmp_path)
+    shared = Request(str(model), RAW, ROOM, Objective.PEAK, share=Share.ALL)
+    export = exported(model, shared)
+    assert (export.arena_bytes, export.greedy_bytes) == (128, 128)
+    assert export.changes == (
+        "the plan's offsets are not kept: tensor 'a' has one that breaks overlap where the runtime needs it",
+    )

@@ -51,3 +51,43 @@ def test_weights_of_a_seed_and_symbolic_dimensions_are_refused(onchip: Program, 
     assert onchip("plan", SPEECH, "--sram", "m_r", "-o", plan).code == 0
     assert "a TFLite model runs on its own weights" in onchip("run", plan, SPEECH, "--random-weights", "1").err
     assert "leaves shapes open alone" in onchip("info", SPEECH, "--dim", "n=1").err
+
+
+def test_a_plan_is_written_into_a_copy_that_check_accepts(onchip: Program, tmp_path: Path) -> None:
+    plan, planned, before = tmp_path / "plan.json", tmp_path / "planned.tflite", SPEECH.read_bytes()
+    options = ("--objective", "peak", "--granularity", "raw", "--alignment", 16, "--sram", "64KiB")
+    assert onchip("plan", SPEECH, *options, "-o", plan).code == 0
+    ended = onchip("export", plan, SPEECH, "--to", "tflite", "-o", planned, "--json")
+    assert (ended.code, ended.json["files"]) == (0, [str(planned)])
+    assert ended.json["arena"] == {
+        "arena_bytes": 5_968,
+        "tensors_bytes": 5_960,
+        "most_scratch_bytes": 0,
+        "lower_bound_bytes": 5_968,
+        "status": "OPTIMAL",
+        "greedy_bytes": 5_968,
+        "moved_operators": 0,
+        "changes": [],
+        "not_modelled": [],
+    }
+    assert onchip("check", planned, planned, "--sram", 5_968, "--alignment", 16).code == 0
+    assert SPEECH.read_bytes() == before
+
+
+def test_a_plan_that_is_not_obeyed_is_one_line_and_nothing_is_written(onchip: Program, tmp_path: Path) -> None:
+    plan, planned = tmp_path / "plan.json", tmp_path / "planned.tflite"
+    assert onchip("plan", SPEECH, "--sram", "64KiB", "-o", plan).code == 0
+    for source, output, line in (
+        (LSTM, planned, f"onchip: {plan}: "),
+        (SPEECH, SPEECH, f"onchip: {SPEECH}: it is read too; expected an output that is no input"),
+        (SPEECH, tmp_path / "plan.onnx", f"onchip: {tmp_path / 'plan.onnx'}: its name says it is something else"),
+        ("resnet50", planned, "onchip: resnet50: there is no model to put the plan in; expected a .tflite file"),
+    ):
+        ended = onchip("export", plan, source, "--to", "tflite", "-o", output)
+        assert ended.code == 2
+        assert next(one for one in ended.err.splitlines() if "kept from one inference" not in one).startswith(line)
+        assert not planned.exists()
+    document = plan.read_text().replace('{"compute"', '{"free": {"tensor": "nobody", "memory": "sram"}}, {"compute"', 1)
+    plan.write_text(document)
+    assert onchip("export", plan, SPEECH, "--to", "tflite", "-o", planned).code == 1
+    assert not planned.exists()

@@ -61,7 +61,7 @@ def own_places(read: ReadNetwork, contents: ArenaContents, placed: Mapping[str, 
     problem = PackingProblem(contents.buffers, top, ALIGNMENT_BYTES)
     for violation in verify_packing(problem, Packing(tuple(found))):
         name = read.network.tensors[contents.groups[int(violation.subject.removeprefix("buffer "))][0]].name
-        return None, f"tensor {name!r} has one that breaks {violation.rule} where the runtime needs it"
+        return None, f"tensor {name!r}: {violation.rule} while the runtime needs it"
     return ArenaPlaces(
         tuple(found), ALIGNMENT_BYTES * arena_taken(contents, [at // ALIGNMENT_BYTES for at in found])
     ), ""
