@@ -1,0 +1,149 @@
+"""One place in one of several memories: legal, bounded, and as good as trying every choice and every packing."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from onchip.answer.packing import Buffer
+from onchip.answer.result import Status
+from onchip.answer.static_packing import Place, StaticMemory, StaticPacking, StaticPackingProblem
+from onchip.errors import InputError
+from onchip.solve.allocation.static_packing import least_outside, least_static_arena
+from onchip.solve.run.limits import Limits, Run
+from onchip.verify.rules import Rule
+from onchip.verify.static_packing import verify_static_packing
+from oracles.packing import least_capacity
+from oracles.static_packing import fewest_bytes_outside
+
+
+@st.composite
+def problems(draw: st.DrawFn) -> StaticPackingProblem:
+    """Few buffers, one or two memories of too little or enough, some bytes of which are taken, and some pins."""
+    memories = [
+        StaticMemory(draw(st.integers(1, 12)), 1, draw(st.integers(0, 3))) for _ in range(draw(st.integers(1, 2)))
+    ]
+    buffers = draw(
+        st.lists(
+            st.builds(
+                lambda start, life, size: Buffer(start, start + life, size),
+                st.integers(0, 4),
+                st.integers(1, 4),
+                st.integers(1, 6),
+            ),
+            min_size=1,
+            max_size=5,
+        )
+    )
+    rest = len(memories)
+    pins = [draw(st.sampled_from([None, None, None, *range(rest + 1)])) for _ in buffers]
+    return StaticPackingProblem(tuple(buffers), (*memories, StaticMemory()), tuple(pins), rest)
+
+
+def capacities_of(problem: StaticPackingProblem) -> list[tuple[int, int]]:
+    memories = (problem.memories[memory] for memory in problem.filled)
+    return [(memory.first_free_byte, memory.capacity_bytes or 0) for memory in memories]
+
+
+@settings(max_examples=60, deadline=None)
+@given(problems())
+def test_it_is_legal_and_bounded_by_trying_every_choice(problem: StaticPackingProblem) -> None:
+    buffers = [(b.start, b.stop, b.size_bytes) for b in problem.buffers]
+    least = fewest_bytes_outside(buffers, capacities_of(problem), problem.pinned)
+    result = least_outside(problem, Run())
+    if least is None:
+        assert result.status is Status.INFEASIBLE
+        return
+    assert result.answer is not None
+    assert result.objective_value is not None
+    assert not verify_static_packing(problem, result.answer)
+    assert result.lower_bound <= least <= result.objective_value
+    if len(problem.filled) == 1 and 0 not in problem.pinned:
+        assert result.status is Status.OPTIMAL
+    if result.status is Status.OPTIMAL:
+        assert result.objective_value == least
+
+
+@settings(max_examples=60, deadline=None)
+@given(problems())
+def test_the_least_arena_is_that_of_each_memory_alone(problem: StaticPackingProblem) -> None:
+    roomy = replace(problem, memories=tuple(replace(memory, capacity_bytes=None) for memory in problem.memories))
+    result = least_static_arena(roomy, Run())
+    assert result.answer is not None
+    assert not verify_static_packing(roomy, result.answer)
+    expected = 0
+    for memory, one in enumerate(roomy.memories):
+        inside = [b for b, pin in zip(roomy.buffers, roomy.pinned, strict=True) if (pin or 0) == memory]
+        expected += one.reserved_bytes + least_capacity([(b.start, b.stop, b.size_bytes) for b in inside], 1)
+    assert (result.status, result.objective_value, result.lower_bound) == (Status.OPTIMAL, expected, expected)
+
+
+def test_two_memories_keep_what_one_after_another_would_not() -> None:
+    """The first alone is best filled by 3 + 3; then 4 stays outside of the second, which has room for 3."""
+    buffers = tuple(Buffer(0, 1, size) for size in (4, 3, 3))
+    problem = StaticPackingProblem(buffers, (StaticMemory(6), StaticMemory(4), StaticMemory()), (None,) * 3, 2)
+    result = least_outside(problem, Run())
+    assert (result.status, result.objective_value) == (Status.OPTIMAL, 0)
+
+
+def test_what_is_pinned_and_does_not_fit_is_infeasible() -> None:
+    problem = StaticPackingProblem((Buffer(0, 1, 5),), (StaticMemory(4), StaticMemory()), (0,), 1)
+    assert least_outside(problem, Run()).status is Status.INFEASIBLE
+
+
+def test_nothing_takes_the_rest() -> None:
+    problem = StaticPackingProblem((Buffer(0, 1, 5),), (StaticMemory(4),), (None,), None)
+    result = least_outside(problem, Run())
+    assert (result.status, result.lower_bound) == (Status.INFEASIBLE, 5)
+
+
+def test_without_time_there_is_still_an_answer() -> None:
+    buffers = tuple(Buffer(0, 2, size) for size in (4, 3, 3))
+    problem = StaticPackingProblem(buffers, (StaticMemory(6), StaticMemory()), (None,) * 3, 1)
+    result = least_outside(problem, Run(Limits(time_limit_seconds=0.0)))
+    assert result.answer is not None
+    assert not verify_static_packing(problem, result.answer)
+
+
+def test_no_buffers_need_what_is_reserved() -> None:
+    problem = StaticPackingProblem((), (StaticMemory(None, 4, 6),), (), None)
+    assert least_static_arena(problem, Run()).objective_value == 6
+
+
+@pytest.mark.parametrize(
+    ("places", "rule"),
+    [
+        ([(0, 0)], Rule.OFFSETS_MISCOUNTED),
+        ([(0, 4), (2, 0)], Rule.NO_SUCH_MEMORY),
+        ([(1, 4), (1, 0)], Rule.NOT_HELD),
+        ([(0, 0), (1, 0)], Rule.OVERLAP),
+        ([(0, 4), (0, 4)], Rule.OVERLAP),
+        ([(0, 5), (1, 0)], Rule.MISALIGNED),
+        ([(0, 8), (1, 0)], Rule.BEYOND_CAPACITY),
+        ([(0, 4), (1, -4)], Rule.NEGATIVE_OFFSET),
+    ],
+)
+def test_each_illegal_place_is_found(places: list[tuple[int, int]], rule: Rule) -> None:
+    problem = StaticPackingProblem(
+        (Buffer(0, 2, 4), Buffer(1, 2, 4)), (StaticMemory(11, 4, 3), StaticMemory()), (0, None), 1
+    )
+    legal = StaticPacking((Place(0, 4), Place(1, 0)))
+    assert not verify_static_packing(problem, legal)
+    violations = verify_static_packing(problem, StaticPacking(tuple(Place(*place) for place in places)))
+    assert {violation.rule for violation in violations} == {rule}
+
+
+@pytest.mark.parametrize(
+    ("pinned", "rest", "message"),
+    [
+        ((None, None), 1, "2 pins stand for 1 buffers"),
+        ((2,), 1, "there is no memory 2"),
+        ((None,), 0, "has a capacity"),
+    ],
+)
+def test_what_names_no_memory_is_refused(pinned: tuple[int | None, ...], rest: int, message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        StaticPackingProblem((Buffer(0, 1, 1),), (StaticMemory(4), StaticMemory()), pinned, rest)
