@@ -110,7 +110,7 @@ $(VENV)/.installed-test: $(VENV)/.installed
 	touch $@
 
 extras: $(VENV)/.installed-test
-	$(PIP) --editable '.[torch]'
+	$(PIP) --editable '.[torch,executorch]'
 
 # The runtime that plans of arenas are shown on: its own wheel, so that nothing is compiled again.
 micro: $(VENV)/.installed-test
