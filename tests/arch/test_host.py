@@ -55,6 +55,13 @@ def test_the_nearest_cache_moves_whole_vectors_and_others_what_was_measured() ->
     assert [port.bits_per_cycle for port in host.dram.ports] == [16, 8]
 
 
+def test_an_access_is_a_whole_vector_or_line_and_its_energy_its_cycles() -> None:
+    host = host_accelerator(CACHES, RATES)
+    accesses = [level.access for level in host.levels[3:]] + [host.dram.access if host.dram else None]
+    found = [(one.access_bits, one.shortest_access_bits, one.read_energy_pj) for one in accesses if one]
+    assert found == [(512, None, 1.0), (512, None, 2.56), (512, None, 32.0)]
+
+
 @pytest.mark.skipif(shutil.which("cc") is None, reason="there is no C compiler")
 def test_the_probe_measures_a_rate_for_each_cache_and_dram() -> None:
     rates = host_rates(CACHES, host_compiler())

@@ -29,6 +29,7 @@ CACHES: Final = Path("/sys/devices/system/cpu/cpu0/cache")
 LANE: Final = "lane"
 LANE_BYTES: Final = 4
 WEIGHT_VECTORS: Final = 2
+LINE_BITS: Final = 512
 GREATEST_BUFFER_BYTES: Final = 256 * 2**20
 """What is read to measure DRAM, and the most of a cache."""
 LONGEST_SECONDS: Final = 60.0
@@ -112,7 +113,7 @@ def host_accelerator(caches: Sequence[HostCache], rates: HostRates) -> Accelerat
     Caches count as double buffered, as lines come while others are read, so that a tile takes at most half of one:
     more does not last where a few ways are all its places. The nearest is listed with twice its bytes: what passes
     through it replaces line by line what has passed. It reads a vector whole or not in a cycle. Energies are the
-    cycles that an access takes.
+    cycles that an access takes: that of a vector, or of a line, however little of it is asked for.
     """
     lanes = rates.vector_bytes // LANE_BYTES
     levels = [*_registers(rates)]
@@ -128,7 +129,7 @@ def host_accelerator(caches: Sequence[HostCache], rates: HostRates) -> Accelerat
                 (LANE,),
                 is_scratchpad=True,
                 double_buffered=True,
-                access=_access(rates, ports),
+                access=_access(LINE_BITS if cache.level > caches[0].level else 8 * rates.vector_bytes, ports),
                 ports=ports,
             )
         )
@@ -136,7 +137,7 @@ def host_accelerator(caches: Sequence[HostCache], rates: HostRates) -> Accelerat
     ports = (Port(Direction.READ, _bits(read, rates)), Port(Direction.WRITE, _bits(written, rates)))
     array = ComputeArray({LANE: lanes}, mac_energy_pj=1 / lanes, unrolls={LANE: ("K", "G")})
     scratchpads = tuple(level.memory for level in levels if level.is_scratchpad)
-    dram = Dram(_access(rates, ports), ports)
+    dram = Dram(_access(LINE_BITS, ports), ports)
     return Accelerator(HOST, scratchpads, tuple(levels), round(rates.multiplied, 1), array, dram)
 
 
@@ -166,11 +167,10 @@ def _registers(rates: HostRates) -> Iterator[MemoryLevel]:
     yield MemoryLevel(Memory("sum_register", sums * LANE_BYTES, holds=(Operand.OUTPUT,)), (), access=free)
 
 
-def _access(rates: HostRates, ports: tuple[Port, Port]) -> Access:
-    """A vector at a time, or a part of one; its energy is its cycles."""
-    bits = 8 * rates.vector_bytes
+def _access(bits: int, ports: tuple[Port, Port]) -> Access:
+    """A whole vector or line, however little of it is asked for; its energy is its cycles."""
     read, written = (bits / port.bits_per_cycle for port in ports)
-    return Access(bits, round(read, 3), round(written, 3), 8)
+    return Access(bits, round(read, 3), round(written, 3))
 
 
 def _bits(bytes_per_microsecond: float, rates: HostRates) -> int:
