@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
+from functools import lru_cache
 from math import ceil
 from typing import Final
 
@@ -49,6 +50,7 @@ def _least_energy_pj(problem: LayerProblem) -> float:
     return max(energy_pj, plain_pj)
 
 
+@lru_cache(maxsize=64)
 def least_cycles(problem: LayerProblem) -> int:
     """The turns of the array as they wait for its memories, with first and last elements; or what DRAM moves."""
     busy = _busy_cycles(problem, work_of_all(problem.layer)).values()

@@ -19,6 +19,7 @@ from onchip.solve.mapping.wide.floors import floor_of_any
 from onchip.solve.mapping.wide.refined import refined
 from onchip.solve.mapping.wide.remainders import ended_short, starts
 from onchip.solve.run.limits import Run
+from onchip.solve.run.stage import without_bound
 
 WIDE_MAPSPACE: Final = (
     "all mappings in which every memory keeps each operand that it holds, if it has room for an element: each operand "
@@ -104,10 +105,13 @@ class WideMapper:
             self.value, self.answer = value, mapping
 
     def _even(self) -> Result[LayerMapping] | None:
-        """The best even mapping that is no worse than what is known; None for a layer with too many tiles."""
+        """The best even mapping that is no worse than what is known; None for a layer with too many tiles.
+
+        Until it is known whose answer stands, the bound of even mappings is not shown: it may not be of the answer.
+        """
         limit = self.value + max(1.0, 2 * CLOSE * self.value) if self.value < inf else inf
         try:
-            return ExactMapper(self.problem, self.objective, self.run, best=limit).solve()
+            return ExactMapper(self.problem, self.objective, without_bound(self.run), best=limit).solve()
         except AcceleratorError:
             raise
         except InputError:
