@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+
 import pytest
 
 import onchip
+from onchip.answer.layer_mapping import LayerMapping
 from onchip.answer.layer_problem import LayerProblem
 from onchip.answer.result import Status, Stop
 from onchip.answer.stacks import OverlapMode, Tiling
@@ -13,6 +16,7 @@ from onchip.ir.layer import Layer
 from onchip.lower.layers.layers_of import Precision
 from onchip.solve.mapping.objective import MappingObjective
 from onchip.solve.run.limits import Limits, Run
+from onchip.solve.schedule.mapped import MappedNest
 from onchip.solve.schedule.nest_mapper import BestMapper
 from onchip.solve.schedule.options import ScheduleOptions
 from onchip.solve.schedule.runs import NestPlace
@@ -32,6 +36,22 @@ def test_without_time_there_is_a_legal_schedule_of_any_kind(objective: str) -> N
     assert found.result.status is Status.FEASIBLE
     assert found.result.stopped_by is Stop.TIME_LIMIT
     assert (found.result.objective_value or 0) > found.result.lower_bound > 0
+
+
+def test_without_time_each_operator_is_mapped_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What was mapped without a search is not composed again where there was no time to map anything longer."""
+    asked: list[NestPlace] = []
+    mapped = BestMapper.__call__
+
+    def counted(
+        mapper: BestMapper, nest: NestPlace, room: Mapping[str, int], similar: Sequence[LayerMapping] = ()
+    ) -> MappedNest | None:
+        asked.append(nest)
+        return mapped(mapper, nest, room, similar)
+
+    monkeypatch.setattr(BestMapper, "__call__", counted)
+    assert onchip.schedule(three(), chip(), limits=NO_TIME).answer is not None
+    assert len(asked) == len(set(asked)) == 3
 
 
 def test_a_little_time_is_used() -> None:

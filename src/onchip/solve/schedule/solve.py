@@ -226,7 +226,7 @@ class ScheduleSolver:
         """Ask again for mappings that are not proven, those first that cost most."""
         waiting = [one for one in best.improver.best.composition.nests if not one[2].is_proven]
         waiting.sort(key=lambda one: -one[1].times * one[2].cost.energy_pj)
-        left = self._share(share)
+        left, is_mapped = self._share(share), False
         for at, (nest, room, known) in enumerate(waiting):
             if left.stop is not None:
                 break
@@ -235,7 +235,8 @@ class ScheduleSolver:
             if mapped is not None:
                 better = min(mapped, known, key=self._mapper.value_of)
                 self.mappings.replace(nest, room.room, replace(better, is_quick=False, is_proven=mapped.is_proven))
-        if waiting:
+                is_mapped = True
+        if is_mapped:
             with self._mapper.quick():  # those for which there was no time stay as they are
                 best.compose_again()
 
