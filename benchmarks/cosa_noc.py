@@ -23,7 +23,7 @@ from statistics import geometric_mean
 from time import perf_counter
 from typing import TypeAlias
 
-import cosa_published as published
+from cosa import published
 from noc_results import write_results
 
 from onchip.answer.layer_mapping import LayerMapping
