@@ -4,8 +4,8 @@
 
 CoSA has the weights of its paper's program (docs/cosa.md), as its figure 10 has: the architecture is that of its
 Timeloop figures, and weights are chosen for each architecture once. Random is the best of five by the cost model,
-hybrid one thread. `exact` is its mapping for latency, proven or not in the time it has; `exact, network` the best on the
-network of six: for latency, energy and their product, on simba as it is and with ports as slow as the network's.
+hybrid one thread. `exact` is its mapping for latency, proven or not in the time it has; `exact, network` the best on
+the network of six: for latency, energy and their product, on simba as it is and with ports as slow as the network's.
 
 Twice: `authors`, as they count, what a round touches moves once; and `refills`, what the memories cannot keep moves
 again.
