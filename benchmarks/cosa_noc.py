@@ -24,7 +24,7 @@ from time import perf_counter
 from typing import TypeAlias
 
 from cosa import published
-from noc_results import write_results
+from shared.results import write_results
 
 from onchip.answer.layer_mapping import LayerMapping
 from onchip.answer.layer_problem import LayerProblem
@@ -75,8 +75,7 @@ def main() -> int:
     over_random, over_hybrid = published.LATENCY_ON_NETWORK
     print(f"\nThe paper: random / cosa {over_random}, hybrid / cosa {over_hybrid}. {perf_counter() - start:.0f} s")
     if options.json is not None:
-        command = f"python benchmarks/cosa_noc.py {' '.join(sys.argv[1:])}"
-        write_results(options.json, command, {"cycles": _written(found)})
+        write_results(options.json, {"cycles": _written(found)})
     return 0
 
 

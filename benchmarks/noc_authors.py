@@ -17,7 +17,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from random import Random
 
-from noc_results import write_results
+from shared.results import write_results
 
 from onchip.answer.layer_problem import LayerProblem
 from onchip.formats.own.accelerator_yaml import load_accelerator
@@ -49,7 +49,7 @@ def main() -> int:
         rows.append({"tasks": name, "ours": ours.cycles, "authors": theirs, "difference": round(difference, 5)})
         print(f"{name}: {ours.cycles} cycles, theirs {theirs} ({difference:+.2%})", flush=True)
     if options.json is not None:
-        write_results(options.json, "python benchmarks/noc_authors.py SIMULATOR", {"rows": rows})
+        write_results(options.json, {"rows": rows})
     return 0
 
 

@@ -23,9 +23,9 @@ from statistics import fmean
 from time import process_time
 
 import numpy as np
-from noc_results import write_results
 from numpy.random import Generator
 from numpy.typing import NDArray
+from shared.results import write_results
 
 from onchip.simulate.network_on_chip.mesh import MeshEndpoint, MeshNetwork
 from onchip.simulate.network_on_chip.traffic import TaskKind, TrafficTask, run_tasks
@@ -102,8 +102,7 @@ def main() -> int:
     if options.booksim is not None:
         print(f"worst difference {worst:.1%}")
     if options.json is not None:
-        command = f"python benchmarks/noc_router.py {' '.join(sys.argv[1:])}"
-        write_results(options.json, command, {"rows": rows, "worst_difference": worst})
+        write_results(options.json, {"rows": rows, "worst_difference": worst})
     return 1 if worst > 0.05 else 0
 
 
