@@ -44,6 +44,7 @@ FACTS = {
         1000,
         25.6,
     ),
+    "ethos-u55-like": Facts("vela.ini", (("sram", 384 * KIB),), 16, 128, 500, 0.5),
     "ethos-u65-like": Facts("vela.ini", (("sram", 393_216),), 16, 512, 1000, 3.75),
     "tpu-like": Facts("arXiv 1704.04760", (("unified_buffer", 24 * KIB * KIB),), 256, 65_536, 700, 34),
     "hifi4-like": Facts("imx_dsp_rproc.c", (("dram0", 0x8000), ("dram1", 0x8000)), 8, 4, 800, 3.2),
@@ -206,7 +207,7 @@ def test_a_bundled_accelerator_survives_writing_and_reading(name: str) -> None:
     assert accelerator_from_yaml(accelerator_to_yaml(accelerator), f"{name}.yaml") == accelerator
 
 
-@pytest.mark.parametrize("name", ["ethos-u65-like", "tpu-like"])
+@pytest.mark.parametrize("name", ["ethos-u55-like", "ethos-u65-like", "tpu-like"])
 def test_a_network_that_fits_is_planned_and_timed(name: str) -> None:
     accelerator = load_accelerator(name)
     problem = Problem(fuse(load_network("lenet5")), accelerator.scratchpads)

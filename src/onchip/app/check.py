@@ -45,16 +45,10 @@ class CheckRequest:
 
 @phase("reading")
 def check_file(request: CheckRequest) -> Checked:
-    """Verify an answer file, or the plan in a TFLite file; raises InputError for what is unreadable, or contradicts."""
+    """Verify an answer file, or what a TFLite file or Vela says; raises InputError for what is unreadable."""
     file, network = request.file, request.network
-    if file.suffix == ".tflite":
-        from onchip.app.check_arena_plan import check_arena_plan
-
-        if request.insisted:
-            raise UsageError(
-                "the plan in a TFLite file says none of it", place=min(request.insisted), expected="nothing"
-            )
-        return check_arena_plan(file, network, request.target)
+    if file.suffix in (".tflite", ".txt"):
+        return _check_of_another_tool(request)
     match format_of_answer(file):
         case AnswerFormat.SCHEDULE:
             from onchip.app.check_schedule import ScheduleFile, check_schedule_file
@@ -73,6 +67,22 @@ def check_file(request: CheckRequest) -> Checked:
             from onchip.app.plan import check_plan
 
             return check_plan(file, network, request.target, request.insisted)
+
+
+def _check_of_another_tool(request: CheckRequest) -> AnswerCheck:
+    """Check the plan in a TFLite file, or what Vela printed of its own."""
+    if request.insisted:
+        what = (
+            "the plan in a TFLite file says none of it" if request.file.suffix == ".tflite" else "Vela says none of it"
+        )
+        raise UsageError(what, place=min(request.insisted), expected="nothing")
+    if request.file.suffix == ".tflite":
+        from onchip.app.check_arena_plan import check_arena_plan
+
+        return check_arena_plan(request.file, request.network, request.target)
+    from onchip.app.check_vela import check_vela_allocation
+
+    return check_vela_allocation(request.file, request.network, request.target)
 
 
 def _reading(said: Mapping[str, object]) -> Reading:

@@ -1,0 +1,1 @@
+"""What Vela, Arm's compiler for Ethos-U, prints of its allocation."""
