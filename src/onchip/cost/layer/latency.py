@@ -21,7 +21,7 @@ from onchip.cost.layer.limits import array_of
 from onchip.cost.layer.loading import PortTransfer, one_by_one, over_ports, overlapping, side_by_side, unhidden
 from onchip.cost.layer.ports import port_for
 from onchip.cost.layer.ragged import ends_short
-from onchip.cost.layer.ragged_time import Filling, PortMove, RaggedTime
+from onchip.cost.layer.ragged_time import TileFilling, PortMove, RaggedTime
 from onchip.cost.layer.room import with_room_for_two
 from onchip.cost.layer.stall import Visit, stall_at
 from onchip.cost.layer.tiles import MACS, Boundary
@@ -92,7 +92,7 @@ def _moves(visits: Sequence[Visit], boundaries_of: Mapping[tuple[str, int], Boun
     moves = []
     for visit in visits:
         boundary = boundaries_of[visit.operand, visit.boundary]
-        filling = Filling.of(boundary) if boundary.lower.memory != MACS else None
+        filling = TileFilling.of(boundary) if boundary.lower.memory != MACS else None
         moves.append(PortMove(filling, visit.busy, visit.times, visit.returns))
     return moves
 

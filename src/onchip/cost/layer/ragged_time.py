@@ -20,7 +20,7 @@ Left: TypeAlias = tuple[int, ...]  # of each of LOOPS, iterations before its bou
 
 
 @dataclass(frozen=True, slots=True)
-class Filling:
+class TileFilling:
     """Tiles of an operand whose memory spans the loops inside `cut`; a `needed` tile is in use in those inside that.
 
     With room for two the next tile may come all the time: then `needed` is None.
@@ -31,7 +31,7 @@ class Filling:
     needed: int | None
 
     @classmethod
-    def of(cls, boundary: Boundary) -> Filling:
+    def of(cls, boundary: Boundary) -> TileFilling:
         """Of the tiles that cross a boundary between memories."""
         lower, nest = boundary.lower, boundary.mapping.nest
         if lower.level is not None and lower.level.double_buffered:
@@ -53,14 +53,14 @@ class Filling:
 class PortMove:
     """A transfer at a port, `busy` each time; None fills the units, in every cycle. `times`: while the loops run."""
 
-    filling: Filling | None
+    filling: TileFilling | None
     busy: int
     times: int
     returns: bool
 
 
 class RaggedTime:
-    """Of one mapping; `layer` is the one executed."""
+    """Counts cycles and waiting of one mapping; `layer` is the one executed."""
 
     def __init__(self, layer: Layer, mapping: LayerMapping) -> None:
         nest = mapping.nest
@@ -94,7 +94,7 @@ class RaggedTime:
         turns, full, last = self._turns(loops, left)
         return (turns - 1) * self.length(loops - 1, full) + self.length(loops - 1, last)
 
-    def _moves_on(self, filling: Filling, loops: int, left: Left) -> bool:
+    def _moves_on(self, filling: TileFilling, loops: int, left: Left) -> bool:
         """Whether the tile at the end of these loops is another one than at their beginning."""
         while loops > filling.cut:
             turns, _, left = self._turns(loops, left)
@@ -103,14 +103,14 @@ class RaggedTime:
             loops -= 1
         return False
 
-    def _is_replaced(self, filling: Filling, at: int, inside: Left) -> bool:
+    def _is_replaced(self, filling: TileFilling, at: int, inside: Left) -> bool:
         """Whether a tile gives way to another when a loop moves on, after its iteration in which so much was left."""
         return at >= filling.cut and (self._matters(filling, at) or self._moves_on(filling, at, inside))
 
-    def _matters(self, filling: Filling, at: int) -> bool:
+    def _matters(self, filling: TileFilling, at: int) -> bool:
         return self._loops[at].dimension in RELEVANT[filling.operand]
 
-    def _window(self, filling: Filling, loops: int, left: Left) -> int:
+    def _window(self, filling: TileFilling, loops: int, left: Left) -> int:
         """Before a tile is replaced at the end of these loops."""
         if filling.needed is None:
             return self._since_last(filling, loops, left)
@@ -119,7 +119,7 @@ class RaggedTime:
             loops -= 1
         return self.length(loops, left)
 
-    def _since_last(self, filling: Filling, loops: int, left: Left) -> int:
+    def _since_last(self, filling: TileFilling, loops: int, left: Left) -> int:
         """Cycles from the last time that a tile is replaced within these loops, or from their beginning."""
         whole = loops, left
         while loops > filling.cut:
@@ -160,7 +160,7 @@ class RaggedTime:
         every = [one for one in fillings if one is not None]
 
         @cache
-        def covered(loops: int, left: Left, ending: frozenset[Filling]) -> int:
+        def covered(loops: int, left: Left, ending: frozenset[TileFilling]) -> int:
             if any(one.is_needed_in(loops) for one in ending):
                 return self.length(loops, left)
             if not loops:
@@ -174,7 +174,7 @@ class RaggedTime:
 
         return covered(len(self._loops), self._all, frozenset())
 
-    def _replacements(self, filling: Filling) -> int:
+    def _replacements(self, filling: TileFilling) -> int:
         @cache
         def count(loops: int, left: Left) -> int:
             if loops <= filling.cut:
