@@ -144,7 +144,7 @@ class TorchKernels:
     ) -> float | None:
         """The greatest |a - b| of a graph's output a from the whole program's b, by the greatest |b| of that output.
 
-        Infinite where one is not a number and the other is.
+        Infinite where one is not a number and the other is. Raises GraphError where torch cannot run the whole.
         """
         real = {}
         for name, content in inputs.items():
