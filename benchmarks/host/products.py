@@ -1,6 +1,6 @@
 """Products of float32 matrices as mapped by `exact`, compiled, against OpenBLAS in numpy: one thread each.
 
-    python benchmarks/host_products.py [--seconds 1] [--shapes 768x768x768 ...] [--json FILE]
+    PYTHONPATH=benchmarks python -m host.products [--seconds 1] [--shapes 768x768x768 ...] [--results FILE]
 
 A shape is rows x columns x what is added up. Both run in turn in one process, and time is that of the processor. To be
 shown: at least 0.8 of OpenBLAS each, a median of at least 0.95.
@@ -13,7 +13,8 @@ from pathlib import Path
 from statistics import median
 from typing import Final
 
-from host_rows import mapped, run, write_rows
+from host.rows import mapped, run
+from shared.results import write_results
 
 SHAPES: Final = (
     *("768x768x768", "1024x1024x1024", "512x512x512"),  # square
@@ -29,7 +30,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--shapes", nargs="*", default=SHAPES)
     parser.add_argument("--seconds", type=float, default=1.0)
-    parser.add_argument("--json", type=Path)
+    parser.add_argument("--results", type=Path)
     arguments = parser.parse_args()
     rows: list[dict[str, object]] = []
     ratios = []
@@ -48,7 +49,8 @@ def main() -> None:
         if not found.is_right:
             raise SystemExit(f"{shape}: its values are wrong by {found.error}")
     print(f"least {min(ratios):.2f} (to show: {LEAST_EACH}), median {median(ratios):.2f} (to show: {LEAST_MEDIAN})")
-    write_rows(rows, arguments.json)
+    if arguments.results is not None:
+        write_results(arguments.results, rows)
 
 
 if __name__ == "__main__":

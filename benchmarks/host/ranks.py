@@ -1,6 +1,6 @@
 """Whether the model ranks mappings as the machine does, and the proven mapping is the fastest of all methods'.
 
-    python benchmarks/host_ranks.py [--layer gemm:m512n512k512] [--mappings 100] [--methods-only] [--json FILE]
+    PYTHONPATH=benchmarks python -m host.ranks [--layer LAYER] [--mappings 100] [--methods-only] [--results FILE]
 
 Random mappings of one layer (the best of five for each seed) are compiled and timed; Spearman's rank correlation of
 their measured time with what is predicted, by the model of the mapping as it is written and as this machine runs it.
@@ -15,7 +15,8 @@ from pathlib import Path
 from typing import Final
 
 import numpy as np
-from host_rows import mapped, run, write_rows
+from host.rows import mapped, run
+from shared.results import write_results
 
 from onchip.errors import InputError
 
@@ -32,10 +33,10 @@ def rank_correlation(first: Sequence[float], second: Sequence[float]) -> float:
 def main() -> None:
     """Print what each method reaches, and the correlation."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--layer", default="gemm:m512n512k512")
+    parser.add_argument("--layer", default="gemm:m256n256k256")
     parser.add_argument("--mappings", type=int, default=100)
     parser.add_argument("--methods-only", action="store_true")
-    parser.add_argument("--json", type=Path)
+    parser.add_argument("--results", type=Path)
     arguments = parser.parse_args()
     rows: list[dict[str, object]] = []
     for method in METHODS:
@@ -56,7 +57,8 @@ def main() -> None:
         print(f"{len(random)} random mappings, {min(measured):.3g} to {max(measured):.3g} cycles: rank correlation")
         print(f"as run {as_run:.3f} (to show: {LEAST_CORRELATION}), as written {as_written:.3f}")
         rows.append({"layer": arguments.layer, "mappings": len(random), "as_run": as_run, "as_written": as_written})
-    write_rows(rows, arguments.json)
+    if arguments.results is not None:
+        write_results(arguments.results, rows)
 
 
 if __name__ == "__main__":

@@ -1,12 +1,8 @@
-"""What the benchmarks of the host share: mappings found and run, rows of what came of it, and a file of them."""
+"""What the benchmarks of the host share: mappings found and run."""
 
 from __future__ import annotations
 
-import json
-import platform
-import subprocess
 import tempfile
-from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from math import prod
 from pathlib import Path
@@ -92,16 +88,3 @@ def run(one: NamedMapping, seconds: float, repeats: int = 5) -> MeasuredMapping:
     """Compile and time a mapping beside its peer."""
     request = MeasureRequest(Path("benchmark"), HOST, seconds, repeats)
     return measure_mapping(one, load_accelerator(HOST), host_compiler(), request)
-
-
-def write_rows(rows: Iterable[Mapping[str, object]], path: Path | None) -> None:
-    """Rows with the commit and the machine that made them; nothing without a path."""
-    if path is None:
-        return
-    commit = subprocess.run(["git", "rev-parse", "HEAD"], capture_output=True, text=True, check=False).stdout.strip()
-    model = platform.processor() or platform.machine()
-    info = Path("/proc/cpuinfo")
-    if info.exists():
-        names = [line.partition(":")[2].strip() for line in info.read_text().splitlines() if line[:10] == "model name"]
-        model = names[0] if names else model
-    path.write_text(json.dumps({"commit": commit, "machine": model, "rows": list(rows)}, indent=1) + "\n")

@@ -1,6 +1,6 @@
 """ResNet-50's 3x3 convolutions as mapped by `exact`, compiled, against onnxruntime: one thread each, float32.
 
-    python benchmarks/host_convolutions.py [--seconds 1] [--all] [--json FILE]
+    PYTHONPATH=benchmarks python -m host.convolutions [--seconds 1] [--all] [--results FILE]
 
 Each in the layout of its own: channels last here, first in onnxruntime, which arranges its weights before it is timed;
 ours are copied as the mapping says each time. To be shown: at least 0.6 of onnxruntime's each. `--all` are all layers
@@ -13,7 +13,8 @@ import argparse
 from pathlib import Path
 from typing import Final
 
-from host_rows import mapped, run, write_rows
+from host.rows import mapped, run
+from shared.results import write_results
 
 from onchip.formats.own.layer_tables import layer_table
 
@@ -25,7 +26,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--seconds", type=float, default=1.0)
     parser.add_argument("--all", action="store_true")
-    parser.add_argument("--json", type=Path)
+    parser.add_argument("--results", type=Path)
     arguments = parser.parse_args()
     rows: list[dict[str, object]] = []
     print(f"{'layer':22} {'K C P stride':>16} {'GFLOP/s':>8} {'peer':>8} {'ratio':>6}  mapping")
@@ -43,7 +44,8 @@ def main() -> None:
         )
         if not found.is_right:
             raise SystemExit(f"{name}: its values are wrong by {found.error}")
-    write_rows(rows, arguments.json)
+    if arguments.results is not None:
+        write_results(arguments.results, rows)
 
 
 if __name__ == "__main__":
