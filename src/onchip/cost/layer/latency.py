@@ -21,7 +21,7 @@ from onchip.cost.layer.limits import array_of
 from onchip.cost.layer.loading import PortTransfer, one_by_one, over_ports, overlapping, side_by_side, unhidden
 from onchip.cost.layer.ports import port_for
 from onchip.cost.layer.ragged import ends_short
-from onchip.cost.layer.ragged_time import TileFilling, PortMove, RaggedTime
+from onchip.cost.layer.ragged_time import PortMove, RaggedTime, TileFilling
 from onchip.cost.layer.room import with_room_for_two
 from onchip.cost.layer.stall import Visit, stall_at
 from onchip.cost.layer.tiles import MACS, Boundary
