@@ -112,9 +112,10 @@ $(VENV)/.installed-test: $(VENV)/.installed
 extras: $(VENV)/.installed-test
 	$(PIP) --editable '.[torch,executorch]'
 
-# The runtime that plans of arenas are shown on: its own wheel, so that nothing is compiled again.
+# What plans of arenas are shown on, and a peer: their own wheels, so that nothing is compiled again.
 micro: $(VENV)/.installed-test
 	$(PIP) --pre tflite-micro
+	$(PIP) ethos-u-vela
 
 clean:
 	rm -rf $(VENV) build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
