@@ -216,7 +216,7 @@ class LayerBounds:
             every = [self._nest(fusable, *shape) for shape in shapes]
             nest = self.machine.of(every, adds_two_maps=len(fusable.reads) > 1 and not fusable.joins)
             layer = nest.layer
-            has_weights = layer.has_weight and not fusable.weight_is_a_map
+            has_weights = layer.has_weight and not fusable.weight_is_a_map and not _has_weights_by_pixel(fusable)
             self._floors[key] = LayerFloors(
                 nest,
                 min(_share(fusable, read) for read in fusable.reads),
@@ -242,6 +242,12 @@ class LayerBounds:
         if not self.machine.sharing.is_of_every_shape:
             return layer
         return replace(layer, g=layer.g // (output.rows * output.columns) * rows * columns)
+
+
+def _has_weights_by_pixel(fusable: FusableLayer) -> bool:
+    """Whether its pixels are groups, each with weights of its own: nothing is said of how often these are used."""
+    layer, output = fusable.layer, fusable.output
+    return (layer.p, layer.q) != (output.rows, output.columns)
 
 
 def _read_again(layer: FusableLayer, channels: Mapping[str, int], rows: LayerTotals, columns: LayerTotals) -> int:
