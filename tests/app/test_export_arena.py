@@ -4,64 +4,22 @@ import json
 from collections.abc import Iterator
 from pathlib import Path
 from random import Random
+from typing import Any
 
 import pytest
 
-from onchip.answer.document import Granularity, Reading
-from onchip.answer.problem import Count, Objective, Order
+from onchip.answer.problem import Objective, Order
 from onchip.answer.result import Status
 from onchip.app.arena_places import least_places
-from onchip.app.check import CheckRequest, check_file
 from onchip.app.export_arena import export_arena
-from onchip.app.plan import Request, plan_network
-from onchip.app.target import Target
+from onchip.app.plan import Request
 from onchip.arch.sharing import Share
-from onchip.errors import InputError
-from onchip.formats.own.plan_json_writer import plan_to_json
 from onchip.formats.tflite.arena_lives import arena_contents
-from onchip.formats.tflite.arena_plan import ALIGNMENT_BYTES, read_arena_plan
+from onchip.formats.tflite.arena_plan import read_arena_plan
 from onchip.formats.tflite.model import read_tflite_network
-from onchip.reports.arena_export import ArenaExport
-from onchip.reports.shared.answer_check import AnswerCheck
+from support.arena_exports import RAW, ROOM, allocations, chain, edited, exported, planned
 from support.micro_models import branches, int8, int8_constant, random_model
 from support.tflite_models import TfliteModel, TfliteOperator, TfliteTensor, network
-
-RAW = Reading(granularity=Granularity.RAW)
-ROOM = Target(sram=2**20, alignment_bytes=ALIGNMENT_BYTES)
-
-
-def planned(model: Path, request: Request | None = None) -> Path:
-    outcome = plan_network(request or Request(str(model), RAW, ROOM, Objective.PEAK))
-    assert outcome.document is not None
-    plan = model.with_suffix(".json")
-    plan.write_text(plan_to_json(outcome.document))
-    return plan
-
-
-def exported(model: Path, request: Request | None = None) -> ArenaExport:
-    output = model.with_name("planned.tflite")
-    _, export = export_arena(planned(model, request), str(model), output)
-    assert export is not None
-    check = check_file(CheckRequest(output, str(output), Target(sram=export.arena_bytes, alignment_bytes=16)))
-    assert isinstance(check, AnswerCheck)
-    assert check.is_legal
-    return export
-
-
-def refused(plan: Path, model: Path) -> str:
-    output = model.with_name("planned.tflite")
-    before = model.read_bytes()
-    with pytest.raises(InputError) as caught:
-        export_arena(plan, str(model), output)
-    assert not output.exists()
-    assert model.read_bytes() == before
-    return str(caught.value)
-
-
-def chain(folder: Path, length: int = 64) -> Path:
-    """x -> RELU -> a -> RELU -> y."""
-    operators = [TfliteOperator("RELU", ["x"], ["a"]), TfliteOperator("RELU", ["a"], ["y"])]
-    return network([int8(name, 1, length) for name in "xay"], operators, ["x"], ["y"]).write(folder / "m.tflite")
 
 
 @pytest.mark.parametrize("seed", range(20))
@@ -170,51 +128,6 @@ def test_a_custom_operators_scratch_buffers_are_said_to_be_unknown(tmp_path: Pat
     assert export.not_modelled == ("y",)
 
 
-def test_a_model_that_has_changed_since_and_another_model_are_refused(tmp_path: Path) -> None:
-    model = chain(tmp_path)
-    plan = planned(model)
-    chain(tmp_path, length=80)
-    assert "it is for another network than" in refused(plan, model)
-    branches().write(model)
-    assert str(plan) in refused(plan, model)
-
-
-def test_a_plan_that_the_runtime_cannot_obey_is_refused(tmp_path: Path) -> None:
-    model = chain(tmp_path)
-    fused = planned(model, Request(str(model), Reading(), ROOM, Objective.PEAK))
-    operators = [TfliteOperator("CONV_2D", ["x", "w", ""], ["a"]), TfliteOperator("RELU", ["a"], ["y"])]
-    tensors = [
-        int8("x", 1, 4, 4, 8),
-        int8_constant("w", Random(0), 8, 1, 1, 8),
-        int8("a", 1, 4, 4, 8),
-        int8("y", 1, 4, 4, 8),
-    ]
-    network(tensors, operators, ["x"], ["y"]).write(model)
-    fused = planned(model, Request(str(model), Reading(), ROOM, Objective.PEAK))
-    assert "expected a plan of --granularity raw" in refused(fused, model)
-    wide = planned(model, Request(str(model), Reading(bits=16, granularity=Granularity.RAW), ROOM, Objective.PEAK))
-    assert "cannot obey its bits" in refused(wide, model)
-    every = Reading(granularity=Granularity.RAW, count=Count.ALL)
-    assert "cannot obey its count" in refused(planned(model, Request(str(model), every, ROOM)), model)
-
-
-def test_a_plan_that_spills_is_refused(tmp_path: Path) -> None:
-    operators = [
-        TfliteOperator("RELU", ["x"], ["a"]),
-        TfliteOperator("RELU", ["a"], ["b"]),
-        TfliteOperator("RELU", ["b"], ["c"]),
-        TfliteOperator("ADD", ["a", "c"], ["y"], ("AddOptions", {})),
-    ]
-    model = network([int8(name, 1, 64) for name in "xabcy"], operators, ["x"], ["y"]).write(tmp_path / "m.tflite")
-    spilling = Request(str(model), RAW, Target(sram=192, alignment_bytes=16))
-    exported(model, spilling)
-    (tmp_path / "planned.tflite").unlink()
-    operators.insert(3, TfliteOperator("ADD", ["c", "b"], ["d"], ("AddOptions", {})))
-    operators[-1] = TfliteOperator("ADD", ["a", "d"], ["y"], ("AddOptions", {}))
-    network([int8(name, 1, 64) for name in "xabcdy"], operators, ["x"], ["y"]).write(model)
-    assert "it comes to the chip twice" in refused(planned(model, spilling), model)
-
-
 def test_what_a_plan_overwrites_in_place_has_places_of_its_own(tmp_path: Path) -> None:
     """The runtime's kernels are not asked to write over what they read."""
     model = chain(tmp_path)
@@ -222,3 +135,25 @@ def test_what_a_plan_overwrites_in_place_has_places_of_its_own(tmp_path: Path) -
     export = exported(model, shared)
     assert (export.arena_bytes, export.greedy_bytes) == (128, 128)
     assert export.changes == ("the plan's offsets are not kept: tensor 'a': overlap while the runtime needs it",)
+
+
+def test_offsets_that_waste_room_are_not_kept(tmp_path: Path) -> None:
+    model = chain(tmp_path)
+
+    def waste(document: dict[str, Any]) -> None:
+        allocations(document)["a"]["offset_bytes"] = 4096
+
+    plan = edited(planned(model), waste)
+    _, export = export_arena(plan, str(model), tmp_path / "planned.tflite")
+    assert export is not None
+    assert (export.arena_bytes, export.changes) == (
+        128,
+        ("the plan's offsets are not kept: they would take 4,160 bytes with the scratch buffers of kernels",),
+    )
+
+
+@pytest.mark.parametrize("seed", [102, 106, 107, 119])
+def test_an_order_that_was_given_is_not_searched_for(seed: int, tmp_path: Path) -> None:
+    model = random_model(Random(seed)).write(tmp_path / "m.tflite")
+    assert exported(model).moved_operators
+    assert not exported(model, Request(str(model), RAW, ROOM, Objective.PEAK, Order.GIVEN)).moved_operators
