@@ -5,12 +5,14 @@ from __future__ import annotations
 from pathlib import Path
 from random import Random
 
+import numpy as np
 import pytest
 
 from onchip.reports.arena_export import ArenaExport
 from support.arena_exports import exported
-from support.micro_models import branches, random_model
+from support.micro_models import branches, int8, random_model
 from support.micro_runtime import IS_INSTALLED, MISSING, run_on_micro
+from support.tflite_models import TfliteModel, TfliteOperator, TfliteTensor, network
 
 pytestmark = [
     pytest.mark.skipif(not IS_INSTALLED, reason=MISSING),
@@ -48,3 +50,47 @@ def test_operators_that_move_lower_the_peak(tmp_path: Path) -> None:
     export = holds(branches().write(tmp_path / "made.tflite"), tmp_path)
     assert export.moved_operators > 0
     assert (export.arena_bytes, export.greedy_bytes) == (1024 + 4096 + 3 * 64, 1024 + 4 * 4096)
+
+
+def relu(source: str, target: str) -> TfliteOperator:
+    return TfliteOperator("RELU", [source], [target])
+
+
+def odd_models() -> dict[str, TfliteModel]:
+    """What graphs of ours have no operator for, or more than the file."""
+    rows = [int8(name, 1, 64) for name in "xabyz"]
+    shown = int8("v", 64, 1)
+    scales = TfliteTensor("c", [1, 64], "INT8", np.arange(64, dtype=np.int8), scale=0.5)
+    floats = [TfliteTensor("f", [1, 64]), TfliteTensor("g", [1, 64]), TfliteTensor("h", [1, 64])]
+    return {
+        "an input that is an output": network(rows, [relu("x", "y")], ["x"], ["x", "y"]),
+        "an output that shows an input": network(
+            [*rows, shown], [relu("x", "y"), TfliteOperator("RESHAPE", ["x"], ["v"])], ["x"], ["v", "y"]
+        ),
+        "an output that shows an inner tensor": network(
+            [*rows, shown], [relu("x", "a"), TfliteOperator("RESHAPE", ["a"], ["v"]), relu("a", "y")], ["x"], ["v", "y"]
+        ),
+        "views of views": network(
+            [*rows, shown, int8("w", 8, 8)],
+            [TfliteOperator("RESHAPE", ["x"], ["v"]), TfliteOperator("RESHAPE", ["v"], ["w"]), relu("w", "y")],
+            ["x"],
+            ["y"],
+        ),
+        "what constants give": network(
+            [*floats, scales],
+            [TfliteOperator("DEQUANTIZE", ["c"], ["g"]), TfliteOperator("ADD", ["f", "g"], ["h"], ("AddOptions", {}))],
+            ["f"],
+            ["h"],
+        ),
+        "a tensor that nobody touches": network([*rows, int8("idle", 1, 4096)], [relu("x", "y")], ["x"], ["y"]),
+        "an output that nobody reads": network(rows, [relu("x", "a"), relu("x", "y")], ["x"], ["y"]),
+        "an input that nobody reads": network(rows, [relu("x", "y")], ["x", "z"], ["y"]),
+        "one tensor read twice": network(
+            rows, [TfliteOperator("ADD", ["x", "x"], ["y"], ("AddOptions", {}))], ["x"], ["y"]
+        ),
+    }
+
+
+@pytest.mark.parametrize("name", odd_models())
+def test_odd_models(name: str, tmp_path: Path) -> None:
+    holds(odd_models()[name].write(tmp_path / "made.tflite"), tmp_path)
