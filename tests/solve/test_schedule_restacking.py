@@ -11,6 +11,8 @@ from onchip.answer.schedule import ScheduledStack
 from onchip.answer.stacks import OverlapMode, Tiling
 from onchip.arch.accelerator import Accelerator
 from onchip.cost.schedule.nest_cost import nest_cost
+from onchip.ir.graph import Graph
+from onchip.ir.tensor import Role, Tensor
 from onchip.solve.mapping.objective import MappingObjective
 from onchip.solve.run.limits import Limits, Run
 from onchip.solve.schedule.attempt import AttemptMaker, ScheduleAttempt
@@ -29,8 +31,9 @@ WORST = Tiling(1, 1, OverlapMode.RECOMPUTE)
 """Every pixel with all of its halo, again and again."""
 
 
-def maker(accelerator: Accelerator, run: Run | None = None) -> AttemptMaker:
-    question = ScheduleQuestion(skip_network(), accelerator, PRECISION, ScheduleObjective.ENERGY, uses_cache=False)
+def maker(accelerator: Accelerator, run: Run | None = None, network: Graph | None = None) -> AttemptMaker:
+    graph = network or skip_network()
+    question = ScheduleQuestion(graph, accelerator, PRECISION, ScheduleObjective.ENERGY, uses_cache=False)
     mapper = BestMapper(accelerator, MappingObjective.ENERGY, run or Run())
     return AttemptMaker(question, KnownMappings(mapper), mapper, run or Run())
 
@@ -114,6 +117,18 @@ def test_several_maps_moved_at_once_are_better_where_no_single_one_is(near_bytes
     assert attempt.value < before
     assert attempt.value == attempt.found().figures.energy_fj
     assert is_legal(attempt, accelerator)
+
+
+def test_an_input_that_nobody_reads_lies_nowhere() -> None:
+    plain = skip_network()
+    network = replace(plain, tensors=(*plain.tensors, Tensor.of_shape("unread", (4,), 8, Role.INPUT)))
+    attempt = improved(maker(skip_chip(40, 64), network=network).made(ALONE, Places()))
+
+    attempt.improver.shake(Run())
+
+    without = improved(maker(skip_chip(40, 64)).made(ALONE, Places()))
+    without.improver.shake(Run())
+    assert attempt.value == without.value
 
 
 def test_without_time_nothing_is_moved_and_worse_places_are_not_taken() -> None:

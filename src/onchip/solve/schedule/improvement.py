@@ -149,15 +149,20 @@ class Improver:
             self._longest = max(self._longest, run.seconds - begun)
 
     def _all_stays(self) -> Iterator[Stay]:
-        """Every map in every memory that holds it, for its first readers, one more at a time, and for none."""
+        """Every map in every memory that holds it, for its first readers, one more at a time, and for none.
+
+        An input that nobody reads lies nowhere.
+        """
         stacks = self.composer.stacks
         stack_of = {name: number for number, one in enumerate(stacks) for name in one.operators}
         for tensor in self.network.tensors:
             producer = self.network.producer.get(tensor.name)
             writer = None if producer is None else stack_of[producer.name]
             readers = sorted({stack_of[one.name] for one in self.network.readers[tensor.name]})
-            yield Stay(tensor.name, writer, frozenset(readers), None)
             users = {*readers, *(() if writer is None else (writer,))}
+            if not users:
+                continue
+            yield Stay(tensor.name, writer, frozenset(readers), None)
             is_whole = all(stacks[number].tiling is None for number in users)
             for level in self.composer.accelerator.addressed:
                 if _may_hold(level, tensor) and not (is_whole and tensor.size_bytes > level.memory.capacity_bytes):

@@ -1,0 +1,45 @@
+"""A map times a constant for each pixel: no bound of a stack is above what it costs, which `fuse` holds itself."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from onchip.app.fuse import FusionRequest, fuse_network
+from onchip.formats.own.graph_json import write_graph
+from onchip.ir.graph import Graph
+from onchip.ir.operator import Operator
+from onchip.ir.tensor import Role, Tensor
+from onchip.solve.run.limits import Limits
+from onchip.solve.stacks.objective import FusionObjective
+
+
+def windowed(rows: int, columns: int, constant: tuple[int, ...]) -> Graph:
+    """As a signal is weighted before its transform."""
+    tensors = (
+        Tensor.of_shape("x", (1, rows, columns), 8, Role.INPUT),
+        Tensor.of_shape("window", constant, 8, Role.PARAMETER),
+        Tensor.of_shape("a", (1, rows, columns), 8, Role.ACTIVATION),
+        Tensor.of_shape("b", (1, rows, columns), 8, Role.ACTIVATION),
+        Tensor.of_shape("y", (1, rows, columns), 8, Role.OUTPUT),
+    )
+    operators = (
+        Operator("square", "Mul", ("x", "x"), ("a",)),
+        Operator("weigh", "Mul", ("a",), ("b",), ("window",)),
+        Operator("subtract", "Sub", ("b", "x"), ("y",)),
+    )
+    return Graph("windowed", tensors, operators)
+
+
+@pytest.mark.parametrize("machine", ["simba", "meta-prototype-df"])
+@pytest.mark.parametrize("objective", list(FusionObjective))
+@pytest.mark.parametrize(("rows", "columns", "constant"), [(1, 40, (40,)), (6, 10, (6, 10)), (6, 10, (10,))])
+def test_no_stack_costs_less_than_its_bound(
+    tmp_path: Path, machine: str, objective: FusionObjective, rows: int, columns: int, constant: tuple[int, ...]
+) -> None:
+    network = tmp_path / "windowed.json"
+    write_graph(windowed(rows, columns, constant), network)
+    found = fuse_network(FusionRequest(str(network), machine, objective, limits=Limits(5.0), use_cache=False))
+    assert found.result.objective_value is not None
+    assert found.result.lower_bound <= found.result.objective_value
