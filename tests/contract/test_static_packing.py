@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from onchip.answer.packing import Buffer
 from onchip.answer.result import Status
-from onchip.answer.static_packing import Place, StaticMemory, StaticPacking, StaticPackingProblem
+from onchip.answer.static_packing import StaticMemory, StaticPacking, StaticPackingProblem, StaticPlace
 from onchip.errors import InputError
 from onchip.solve.allocation.static_packing import least_outside, least_static_arena
 from onchip.solve.run.limits import Limits, Run
@@ -130,9 +130,9 @@ def test_each_illegal_place_is_found(places: list[tuple[int, int]], rule: Rule) 
     problem = StaticPackingProblem(
         (Buffer(0, 2, 4), Buffer(1, 2, 4)), (StaticMemory(11, 4, 3), StaticMemory()), (0, None), 1
     )
-    legal = StaticPacking((Place(0, 4), Place(1, 0)))
+    legal = StaticPacking((StaticPlace(0, 4), StaticPlace(1, 0)))
     assert not verify_static_packing(problem, legal)
-    violations = verify_static_packing(problem, StaticPacking(tuple(Place(*place) for place in places)))
+    violations = verify_static_packing(problem, StaticPacking(tuple(StaticPlace(*place) for place in places)))
     assert {violation.rule for violation in violations} == {rule}
 
 

@@ -54,7 +54,7 @@ class StaticPackingProblem:
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class StaticPlace:
     """A memory, by its index into the problem's `memories`, and an offset in it."""
 
     memory: int
@@ -65,7 +65,7 @@ class Place:
 class StaticPacking:
     """`places[i]` belongs to the problem's `buffers[i]`."""
 
-    places: tuple[Place, ...]
+    places: tuple[StaticPlace, ...]
 
     def within(self, memory: int) -> tuple[int, ...]:
         """The buffers that lie in a memory, as indices into the problem's `buffers`."""

@@ -96,8 +96,9 @@ class _EdgeReader:
         _may_change_its_place(node)
         if _is_part_of_result(node):
             source, index = node.args
-            whole = self._storages[source]
-            self._storages[node] = (whole[index],) if len(whole) > 1 else whole
+            whole, part = self._storages[source], _part_name(source, index)
+            is_whole = len(_tensors_of(source)) <= 1
+            self._storages[node] = whole if is_whole else tuple(name for name in whole if name == part)
             return
         if _is_elided_view(node) or not _tensors_of(node):
             self._storages[node] = self._read_by(node)
@@ -111,11 +112,17 @@ class _EdgeReader:
         return tuple(dict.fromkeys(name for read in node.all_input_nodes for name in self._storages[read]))
 
     def _new_storages(self, node: Node) -> Storages:
+        """Add the tensors that a node writes; those without bytes only where it writes nothing else."""
         values = _tensors_of(node)
-        names = (node.name,) if len(values) == 1 else tuple(f"{node.name}[{index}]" for index in range(len(values)))
-        for name, value in zip(names, values, strict=True):
-            self._tensors.append(Tensor(name, max(1, _most_bytes(value, node)), Role.ACTIVATION))
-        return names
+        names = [node.name] if len(values) == 1 else [_part_name(node, index) for index in range(len(values))]
+        sizes = {name: _most_bytes(value, node) for name, value in zip(names, values, strict=True)}
+        written = {name: size for name, size in sizes.items() if size} or dict.fromkeys(names[:1], 1)
+        self._tensors += (Tensor(name, size, Role.ACTIVATION) for name, size in written.items())
+        return tuple(written)
+
+
+def _part_name(node: Node, index: object) -> str:
+    return f"{node.name}[{index}]"
 
 
 def _tensors_of(node: Node) -> list[object]:

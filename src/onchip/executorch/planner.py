@@ -45,7 +45,7 @@ def memory_planner(
     limits: Limits = Limits(time_limit_seconds=SECONDS),  # noqa: B008 (frozen)
     fallback: bool = False,
 ) -> ExecutorchPlanner:
-    """An algorithm for `MemoryPlanningPass(memory_planning_algo=...)`.
+    """Make an algorithm for ExecuTorch: `MemoryPlanningPass(memory_planning_algo=...)`.
 
     Without an accelerator (a bundled name or a file) or a capacity (bytes, `256KiB`), everything lies in memory 1, in
     the least arena. With one, the scratchpads are memories 1, 2, ..., and what lies in none of them is in the next:

@@ -15,7 +15,7 @@ from typing import Final
 
 from onchip.answer.packing import Buffer, Packing, PackingProblem
 from onchip.answer.result import Result, Status, Stop
-from onchip.answer.static_packing import Place, StaticPacking, StaticPackingProblem
+from onchip.answer.static_packing import StaticPacking, StaticPackingProblem, StaticPlace
 from onchip.solve.allocation.overflow import least_overflow
 from onchip.solve.allocation.pack import least_capacity
 from onchip.solve.run.limits import Run
@@ -32,7 +32,7 @@ def least_static_arena(problem: StaticPackingProblem, run: Run) -> Result[Static
     The objective value is the sum of the arenas, what is reserved included. INFEASIBLE where a memory is proven not to
     have room for what has to lie there, UNKNOWN where that stays open; the bound is then that memory's alone.
     """
-    places: dict[int, Place] = {}
+    places: dict[int, StaticPlace] = {}
     arenas = bound = 0
     for memory, one in enumerate(problem.memories):
         indices = [index for index, pin in enumerate(problem.pinned) if (pin or 0) == memory]
@@ -82,7 +82,7 @@ class StaticFilling:
         pinned_places, first_free, status = self._with_pins_placed()
         if status is not Status.FEASIBLE:
             return self._without_answer(status, 0)
-        best: dict[int, Place] | None = None
+        best: dict[int, StaticPlace] | None = None
         bound = self._bound() if self._needs_the_common_bound else 0
         for order in self._orders():
             places, own_bound = self._fill(order, first_free)
@@ -96,9 +96,9 @@ class StaticFilling:
 
     # What is pinned
 
-    def _with_pins_placed(self) -> tuple[dict[int, Place], list[int], Status]:
+    def _with_pins_placed(self) -> tuple[dict[int, StaticPlace], list[int], Status]:
         """Lay what is pinned to a filled memory at its bottom; say whether all of that has a place."""
-        places: dict[int, Place] = {}
+        places: dict[int, StaticPlace] = {}
         first_free = [memory.first_free_byte for memory in self._problem.memories]
         for memory in self._problem.filled:
             indices = self._pinned[memory]
@@ -125,9 +125,9 @@ class StaticFilling:
         filled = self._problem.filled
         yield from permutations(filled) if len(filled) <= MOST_MEMORIES_IN_EVERY_ORDER else (filled,)
 
-    def _fill(self, order: Sequence[int], first_free: Sequence[int]) -> tuple[dict[int, Place], int]:
+    def _fill(self, order: Sequence[int], first_free: Sequence[int]) -> tuple[dict[int, StaticPlace], int]:
         """Let one memory after another keep what it can; return the places, and the bound of the last of them."""
-        places: dict[int, Place] = {}
+        places: dict[int, StaticPlace] = {}
         left, bound = list(self._free), 0
         for memory in order:
             if not left:
@@ -142,7 +142,7 @@ class StaticFilling:
                 offsets = self._in_least_arena(part) or offsets
             for index, offset in zip(left, offsets, strict=True):
                 if offset is not None:
-                    places[index] = Place(memory, first_free[memory] + offset)
+                    places[index] = StaticPlace(memory, first_free[memory] + offset)
             left = [index for index in left if index not in places]
             bound = overflow.lower_bound
         return places, bound
@@ -165,7 +165,7 @@ class StaticFilling:
 
     # What is outside
 
-    def _result(self, places: dict[int, Place], bound: int) -> Result[StaticPacking]:
+    def _result(self, places: dict[int, StaticPlace], bound: int) -> Result[StaticPacking]:
         """Lay what no memory keeps into the memory for the rest, and what is pinned outside into its own."""
         rest = [index for index in self._free if index not in places]
         if rest and self._problem.rest is None:
@@ -189,7 +189,7 @@ class StaticFilling:
         stop = self._filling_run.stop or Stop.COMPLETED
         return Result(status, None, None, bound, self._run.seconds, METHOD, stop)
 
-    def _outside_bytes(self, places: dict[int, Place]) -> int:
+    def _outside_bytes(self, places: dict[int, StaticPlace]) -> int:
         return self._bytes_of(index for index in self._free if index not in places)
 
     def _bytes_of(self, indices: Sequence[int] | Iterator[int]) -> int:
@@ -206,6 +206,6 @@ def _alone(problem: StaticPackingProblem, indices: Sequence[int], memory: int, f
     return PackingProblem(buffers, capacity, alignment)
 
 
-def _at(memory: int, floor: int, indices: Sequence[int], packing: Packing) -> dict[int, Place]:
+def _at(memory: int, floor: int, indices: Sequence[int], packing: Packing) -> dict[int, StaticPlace]:
     """The places of buffers packed above a floor."""
-    return {index: Place(memory, floor + at) for index, at in zip(indices, packing.offsets_bytes, strict=True)}
+    return {index: StaticPlace(memory, floor + at) for index, at in zip(indices, packing.offsets_bytes, strict=True)}
