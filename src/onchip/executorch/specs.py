@@ -25,7 +25,7 @@ class TensorSpec(Protocol):
 
     @property
     def shape(self) -> list[int]:
-        """The sizes of its dimensions."""
+        """Return the sizes of its dimensions."""
 
     @property
     def storage_base(self) -> TensorSpec | None:

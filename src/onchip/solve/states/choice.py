@@ -49,7 +49,7 @@ class StateChoices:
         self._model.minimize(self._arena if problem.objective is Objective.PEAK else self._moved_cost())
 
     def exclude(self, memory_of: Mapping[State, str]) -> None:
-        """Leave out a choice."""
+        """Exclude one of the choices that are left."""
         self._model.add_bool_or(
             variable.negated() if memory_of.get(state) == name else variable
             for (state, name), variable in self._stays.items()
