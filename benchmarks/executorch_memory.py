@@ -24,7 +24,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from executorch_models import NETWORKS, network
+from executorch_models import NETWORKS, NOT_IN_INT8, network
 
 from onchip.executorch import PlannedModule, memory_planner
 
@@ -209,7 +209,8 @@ def main() -> None:
         "network                  buffers     arena      greedy   more     s greedy  outside at 25, 50, 75 % (Banked)"
     )
     rows: list[Row] = []
-    for name in arguments.networks or [each.name for each in NETWORKS]:
+    possible = [each.name for each in NETWORKS if not arguments.int8 or each.name not in NOT_IN_INT8]
+    for name in arguments.networks or possible:
         rows.append(row_of(name, int8=arguments.int8))
         print(rows[-1], flush=True)
         if arguments.json:
