@@ -118,6 +118,28 @@ def test_depfin_is_as_its_authors_describe_it() -> None:
     assert teraoperations_per_second == pytest.approx(3.8, rel=1e-3)
 
 
+@pytest.mark.parametrize(
+    ("name", "multiprocessors", "teraflops", "gigabytes_per_second", "l2_bytes"),
+    [("h100-like", 132, 66.9, 3350, 50_000_000), ("k80-like", 13, 2.806, 240, 1536 * KIB)],
+)
+def test_a_gpu_has_the_figures_of_its_maker(
+    name: str, multiprocessors: int, teraflops: float, gigabytes_per_second: float, l2_bytes: int
+) -> None:
+    gpu = load_accelerator(name)
+    assert gpu.array is not None
+    assert gpu.dram is not None
+    assert gpu.clock_mhz is not None
+    threads = gpu.array.sizes["thread"]
+    assert gpu.array.sizes == {"thread": threads, "block": multiprocessors}
+    assert 2 * gpu.array.macs * gpu.clock_mhz / 1e6 == pytest.approx(teraflops, rel=1e-3)
+    assert bits_per_cycle(gpu.dram.ports, Direction.READ) * gpu.clock_mhz / 8e3 == pytest.approx(
+        gigabytes_per_second, rel=1e-3
+    )
+    registers, shared, l2 = (level.memory.capacity_bytes for level in gpu.levels)
+    assert (shared, l2) == (48 * KIB, l2_bytes)
+    assert registers // 4 < min(255, 65_536 // threads)
+
+
 def test_the_bundled_accelerators_are_listed() -> None:
     of_paper = {"ascend-like-paper", "ascend-like-df-paper", "tesla-npu-like-df-paper"}
     assert set(bundled_accelerators()) == {
@@ -127,6 +149,8 @@ def test_the_bundled_accelerators_are_listed() -> None:
         *of_paper,
         "depfin",
         "eyeriss-like",
+        "h100-like",
+        "k80-like",
         "soma-edge",
         "single-2mib",
     }
