@@ -117,9 +117,12 @@ def test_several_mappings_are_a_file_each(onchip: Program, lanes: Path, tmp_path
     [
         (("--to", "trace", "-o", "out.json"), "MAPPING --to c"),
         (("--to", "c", "-o", "out.h"), "ends in .c"),
+        (("--to", "cuda", "-o", "out.c"), "ends in .cu"),
+        (("--to", "opencl", "-o", "out.cu"), "ends in .cl"),
+        (("--to", "cuda", "-o", "out.cu"), "expected thread or block"),
     ],
 )
-def test_a_mapping_is_exported_as_one_file_of_c_alone(
+def test_a_mapping_is_exported_as_one_file_of_a_language_that_its_machine_has(
     arguments: tuple[str, ...], expected: str, onchip: Program, lanes: Path, tmp_path: Path
 ) -> None:
     mapping = mapping_of("gemm:m4n8k4", 32, onchip, lanes, tmp_path)

@@ -1,4 +1,4 @@
-"""Mappings as C that runs, on one page: read -> verify -> write a function for each."""
+"""Mappings as C, CUDA or OpenCL, on one page: read -> verify -> write a function or kernel for each."""
 
 from __future__ import annotations
 
@@ -9,26 +9,32 @@ from typing import Final
 from onchip.answer.document import NamedMapping
 from onchip.app.measure import legal_mappings, with_weights
 from onchip.app.phases import phase
+from onchip.arch.accelerator import Accelerator
 from onchip.errors import InputError, UsageError
 from onchip.formats.c.names import unique_identifiers
 from onchip.formats.c.nest_source import nest_source
+from onchip.formats.exports import MappingFormat
 from onchip.formats.files import ensure_writable, write_files
+from onchip.formats.gpu.dialect import DIALECTS
+from onchip.formats.gpu.gpu_source import gpu_kernel
 from onchip.reports.shared.answer_check import AnswerCheck
 
 LEFT_OUT: Final = "layer {name!r}, which has no weights and is not written"
 
 
 @phase("writing")
-def export_mapping(file: Path, accelerator: str | None, output: Path) -> tuple[AnswerCheck, tuple[Path, ...]]:
-    """Write each mapping of a file as a C function if all are legal; what was found of them, and the files written.
+def export_mapping(
+    file: Path, accelerator: str | None, output: Path, form: MappingFormat = MappingFormat.C
+) -> tuple[AnswerCheck, tuple[Path, ...]]:
+    """Write each mapping of a file as a function if all are legal; what was found of them, and the files written.
 
-    Layers without weights are left out. Raises InputError for what cannot be read or has no form in C, UsageError for
-    a name that is no C file's.
+    Layers without weights are left out. Raises InputError for what cannot be read or has no such form, UsageError for
+    a file's name that ends otherwise than in .c, .cu or .cl, as `form` asks.
     """
-    if output.suffix != ".c":
-        raise UsageError(
-            "its name says it is something else", file=str(output), expected="a name that ends in .c, of one function"
-        )
+    ending = DIALECTS[form].ending if form in DIALECTS else ".c"
+    if output.suffix != ending:
+        expected = f"a name that ends in {ending}, of one function"
+        raise UsageError("its name says it is something else", file=str(output), expected=expected)
     machine, mappings, violations = legal_mappings(file, accelerator)
     check = AnswerCheck("mapping", "", machine.name, violations)
     if violations:
@@ -40,16 +46,18 @@ def export_mapping(file: Path, accelerator: str | None, output: Path) -> tuple[A
     check = replace(check, not_checked=[LEFT_OUT.format(name=name) for name in left_out])
     functions = [one.lower() for one in unique_identifiers("", (one.names[0] for one in mappings))]
     functions = [name if name[:1].isalpha() else f"nest_{name}" for name in functions]
-    files = [output] if len(mappings) == 1 else [output.with_suffix(f".{name}.c") for name in functions]
+    files = [output] if len(mappings) == 1 else [output.with_suffix(f".{name}{ending}") for name in functions]
     for one in files:
         ensure_writable(one, inputs=(str(file), accelerator or str(file)))
-    sources = [_source(one, name, file) for one, name in zip(mappings, functions, strict=True)]
+    sources = [_source(one, name, file, machine, form) for one, name in zip(mappings, functions, strict=True)]
     write_files(*((path, text.encode()) for path, text in zip(files, sources, strict=True)))
     return check, tuple(files)
 
 
-def _source(one: NamedMapping, function: str, file: Path) -> str:
+def _source(one: NamedMapping, function: str, file: Path, machine: Accelerator, form: MappingFormat) -> str:
     try:
+        if dialect := DIALECTS.get(form):
+            return gpu_kernel(one.layer, one.mapping, machine, dialect, function, one.names[0]).source
         return nest_source(one.layer, one.mapping, function, one.names[0])
     except InputError as error:
         error.place = f"layer {one.names[0]!r}"

@@ -14,7 +14,7 @@ from onchip.commands.check import show_answer_check, show_check, show_schedule_c
 from onchip.commands.exit_code import code_of_check
 from onchip.commands.show import show_words
 from onchip.errors import UsageError
-from onchip.formats.exports import Export, ExportFormat, files_of
+from onchip.formats.exports import Export, ExportFormat, MappingFormat, files_of
 from onchip.formats.files import ensure_writable
 from onchip.formats.own.answer_format import AnswerFormat, format_of_answer
 
@@ -38,8 +38,9 @@ class ExportOptions:
     to: Annotated[
         str,
         typer.Option(
-            metavar="trace|c|csv|onnx|tflite|graph|NAME",
-            help="A trace for Perfetto, C99 tables, CSV tables, a model with the plan, its graph, or a plug-in's.",
+            metavar="trace|c|csv|onnx|tflite|graph|cuda|opencl|NAME",
+            help="A trace for Perfetto, C99 tables, CSV tables, a model with the plan, its graph, or a plug-in's; "
+            "a mapping's c, cuda or opencl.",
         ),
     ]
     output: Annotated[Path, typer.Option("--output", "-o", metavar="FILE", help="Write this; see below for c and csv.")]
@@ -55,8 +56,9 @@ class ExportOptions:
         is_mapping = format_of_answer(self.file) is AnswerFormat.MAPPING
         if self.accelerator is not None and self.to != ExportFormat.TRACE and not is_mapping:
             raise UsageError(f"{self.to} has no times", place="--accelerator", expected="--to trace")
-        if is_mapping and (self.to != ExportFormat.C or self.network is not None):
-            raise UsageError("a mapping is exported as C, and by itself", place="export", expected="MAPPING --to c")
+        if is_mapping and (self.to not in tuple(MappingFormat) or self.network is not None):
+            expected = f"MAPPING --to {', '.join(MappingFormat)}"
+            raise UsageError("a mapping is exported as C or a GPU's, and by itself", place="export", expected=expected)
 
 
 def export_command(options: ExportOptions) -> int:
@@ -69,6 +71,7 @@ def export_command(options: ExportOptions) -> int:
     tflite: NETWORK, a .tflite file, with the plan's order and offsets of TFLite Micro's arena, which it obeys.
     Of a schedule there are traces, in time, C and tables, all with its workspaces as tensors; C has its mappings, too.
     Of a MAPPING file --to c writes each loop nest as a function that runs: FILE is x.c; of several, x.LAYER.c each.
+    --to cuda (x.cu) and --to opencl (x.cl) write a kernel: blocks, threads, shared memory, registers as it maps them.
     """
     plan, accelerator = options.file, options.accelerator
     if format_of_answer(plan) is AnswerFormat.MAPPING:
@@ -128,7 +131,7 @@ def _export_mapping(options: ExportOptions) -> int:
     from onchip.app.export_mapping import export_mapping
     from onchip.reports.shared.answer_check import answer_check_object
 
-    check, files = export_mapping(options.file, options.accelerator, options.output)
+    check, files = export_mapping(options.file, options.accelerator, options.output, MappingFormat(options.to))
     written = [str(file) for file in files]
     if check.is_legal or options.as_json:
         found = {"to": options.to, "files": written, "check": answer_check_object(check)}

@@ -27,6 +27,14 @@ class ExportFormat(StrEnum):
     TFLITE = "tflite"
 
 
+class MappingFormat(StrEnum):
+    """A mapping as a function of C, or as a kernel of CUDA or OpenCL."""
+
+    C = "c"
+    CUDA = "cuda"
+    OPENCL = "opencl"
+
+
 OUTSIDE_EXPORTS: Final = PluginGroup[[PlanDocument, Problem], bytes]("onchip.exports", bytes)
 """By name a function that returns what the one file holds."""
 
