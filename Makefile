@@ -14,7 +14,7 @@ SANITIZED_TESTS := tests/native tests/cost/test_layer_batch.py tests/cost/test_l
 	tests/simulate/test_network_traffic.py tests/solve/test_loma.py \
 	tests/solve/test_uneven_on_padded_layers.py tests/solve/test_mapping_floors.py
 
-.PHONY: demo test test-all check develop wheel sanitize adversary planted mutate extras micro format bench bench-all corpus clean
+.PHONY: demo test test-all check develop wheel sanitize adversary planted mutate extras micro opencl format bench bench-all corpus clean
 
 demo: $(VENV)/.installed
 	$(BIN)/python -m onchip schedule "$$($(BIN)/python examples/light_model.py squeezenet)" --accelerator simba \
@@ -116,6 +116,10 @@ extras: $(VENV)/.installed-test
 micro: $(VENV)/.installed-test
 	$(PIP) --pre tflite-micro
 	$(PIP) ethos-u-vela
+
+# What runs kernels of OpenCL, on the processor with pocl (on Debian: apt install pocl-opencl-icd).
+opencl: $(VENV)/.installed-test
+	$(PIP) pyopencl
 
 clean:
 	rm -rf $(VENV) build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
