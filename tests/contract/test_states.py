@@ -27,6 +27,7 @@ from onchip.ir.graph import Graph
 from onchip.ir.operator import Operator
 from onchip.ir.state import State
 from onchip.ir.tensor import Role, Tensor
+from onchip.lower.states import with_states
 from onchip.solve.run.limits import Limits
 from onchip.solve.run.registry import METHODS
 from onchip.solve.states.layout import StateLayout
@@ -225,6 +226,18 @@ def test_a_state_may_be_declared_of_a_network_that_knows_of_none(tmp_path: Path)
     assert outcome.figures.states_loaded == ("old",)
     write_plan(outcome.document, file)
     assert check_plan(file, str(network), Target(), {}).is_legal
+
+
+def test_a_name_that_a_view_alone_has_is_no_other_output() -> None:
+    graph = replace(cache(100), states=())
+    tensors = tuple(replace(one, aliases=("shown",)) if one.name == "new" else one for one in graph.tensors)
+    viewed = replace(graph, tensors=tensors)
+    memories = (Memory("sram", 300),)
+    for listed, stays in ((frozenset({"shown", "y"}), True), (frozenset({"shown", "new", "y"}), False), (None, False)):
+        stateful = with_states(viewed, {"old": "shown"}, listed)
+        pair = tuple(replace(one, in_place=True) for one in stateful.states)
+        result = plan_problem(Problem(replace(stateful, states=pair), memories))
+        assert (result.objective_value == 0) is stays
 
 
 @pytest.mark.parametrize(

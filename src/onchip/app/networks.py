@@ -45,7 +45,7 @@ def read_network(source: str, reading: Reading = Reading()) -> Graph:  # noqa: B
         graph = _read_raw(source, reading.bindings)
         if not graph.operators:
             raise GraphError("it has no operators", expected="at least one")
-        stateful = with_states(graph, reading.states)
+        stateful = with_states(graph, reading.states, _listed_outputs(source)) if reading.states else graph
         sized = stateful if reading.bits is None else stateful.with_bits(reading.bits)
         _total_is_in_range(sized)
         is_fused = reading.granularity is Granularity.FUSED
@@ -110,6 +110,15 @@ def fitted_to_scratchpads(problem: Problem, source: str, reading: Reading) -> Pr
     except UnsplitError as error:
         raise error.in_file(source) from None
     return replace(problem, graph=split)
+
+
+def _listed_outputs(source: str) -> frozenset[str] | None:
+    """The names of the outputs of an ONNX file; None for others, of which every name of an output is one."""
+    if not source.endswith(".onnx"):
+        return None
+    import onnx
+
+    return frozenset(output.name for output in onnx.load(source, load_external_data=False).graph.output)
 
 
 def _total_is_in_range(graph: Graph) -> None:

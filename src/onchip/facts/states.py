@@ -24,7 +24,7 @@ def memories_of_state(problem: Problem, state: State) -> tuple[Memory, ...]:
     There is none where its next value is also an output of the network, where its writer reads the old one and cannot
     overwrite it, or where the old one is read after the new one is written.
     """
-    if problem.graph.tensor[state.new].aliases or not _may_be_overwritten(problem, state):
+    if set(problem.graph.tensor[state.new].aliases) - {state.alias} or not _may_be_overwritten(problem, state):
         return ()
     is_read = bool(problem.graph.readers[state.old] or problem.graph.readers[state.new])
     operands = {Operand.OUTPUT, Operand.INPUT} if is_read else {Operand.OUTPUT}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Container, Mapping
 from dataclasses import replace
 from typing import Final
 
@@ -25,16 +25,20 @@ def state_written_by(writer: Operator, old: str, new: str) -> State:
     return State(old, new, in_place=writer.kind in UPDATES and writer.inputs[:1] == (old,))
 
 
-def with_states(graph: Graph, declared: Mapping[str, str]) -> Graph:
+def with_states(graph: Graph, declared: Mapping[str, str], listed: Container[str] | None = None) -> Graph:
     """The graph with states, by input the output that is its next value, beside those that it has.
 
-    Raises GraphError where one is no network input and the other no network output of as many bytes.
+    `listed` are the names that the file lists as outputs, None where every name is one. Raises GraphError where
+    one is no network input and the other no network output of as many bytes.
     """
     states = []
-    for old, new in declared.items():
+    shown = {alias: tensor.name for tensor in graph.tensors for alias in tensor.aliases}
+    for old, said in declared.items():
+        new = shown.get(said, said)
         if new not in graph.producer:
-            what = f"no operator writes {new!r}, its next value"
+            what = f"no operator writes {said!r}, its next value"
             raise GraphError(what, place=f"state {old!r}", expected="a network output, as --state INPUT=OUTPUT")
-        states.append(state_written_by(graph.producer[new], old, new))
+        state = state_written_by(graph.producer[new], old, new)
+        states.append(state if new == said or listed is None or new in listed else replace(state, alias=said))
     known = {(state.old, state.new) for state in graph.states}
     return replace(graph, states=(*graph.states, *(one for one in states if (one.old, one.new) not in known)))

@@ -38,11 +38,15 @@ class TensorFields(TypedDict):
 
 
 class StateFields(TypedDict):
-    """A network input whose value for the next inference is a network output; `in_place`: its writer may read it."""
+    """A network input whose value for the next inference is a network output; `in_place`: its writer may read it.
+
+    `alias` is an alias of the output that is no output of its own.
+    """
 
     old: str
     new: str
     in_place: NotRequired[bool]
+    alias: NotRequired[str]
 
 
 class GraphFields(TypedDict):
@@ -144,6 +148,8 @@ def _state_fields(state: State) -> StateFields:
     fields: StateFields = {"old": state.old, "new": state.new}
     if state.in_place:
         fields["in_place"] = True
+    if state.alias:
+        fields["alias"] = state.alias
     return fields
 
 
