@@ -66,7 +66,7 @@ def test_what_no_block_of_threads_runs_is_refused(nest: tuple[Loop, ...], expect
 
 
 def test_the_greatest_block_is_not_refused() -> None:
-    assert "__launch_bounds__(1024)" in source_of(layer(k=1024), LayerMapping((Loop("K", 1024, "thread"),)))
+    assert "__launch_bounds__(1024, 1)" in source_of(layer(k=1024), LayerMapping((Loop("K", 1024, "thread"),)))
 
 
 @pytest.mark.parametrize(("c", "fits"), [(12 * 1024, True), (12 * 1024 + 1, False)])

@@ -10,7 +10,11 @@ from onchip.formats.exports import MappingFormat
 
 @dataclass(frozen=True, slots=True)
 class GpuDialect:
-    """How a language writes a kernel; `THREADS` stands for the threads of a block."""
+    """How a language writes a kernel; `THREADS` stands for the threads of a block.
+
+    `held` stands after an ELEMENT of a tile was read into a register of KIND f or r, and `all_held` after all were: a
+    compiler moves no read beyond, so that the whole tile is in registers, as the mapping has it.
+    """
 
     ending: str
     kernel: str
@@ -18,6 +22,8 @@ class GpuDialect:
     restrict: str
     shared: str
     barrier: str
+    held: str
+    all_held: str
     thread: str
     block: str
     small_integer: str
@@ -25,11 +31,13 @@ class GpuDialect:
 
 CUDA: Final = GpuDialect(
     ".cu",
-    'extern "C" __global__ void __launch_bounds__(THREADS)',
+    'extern "C" __global__ void __launch_bounds__(THREADS, 1)',
     "",
     "__restrict__",
-    "__shared__",
+    "volatile __shared__",
     "__syncthreads();",
+    'asm volatile("" : "+KIND"(ELEMENT) :: "memory");',
+    "__syncwarp();",
     "(int)threadIdx.x",
     "(int)blockIdx.x",
     "signed char",
@@ -41,6 +49,8 @@ OPENCL: Final = GpuDialect(
     "restrict",
     "__local",
     "barrier(CLK_LOCAL_MEM_FENCE);",
+    "",
+    "",
     "(int)get_local_id(0)",
     "(int)get_group_id(0)",
     "char",

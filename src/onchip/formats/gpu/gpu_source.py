@@ -132,9 +132,7 @@ class GpuSource:
         if copies:
             is_first = place == len(self.nest.loops)
             lines += [*([] if is_first else [self.dialect.barrier]), *copies, self.dialect.barrier]
-        for tile in self._own.values():
-            if tile.place == place:
-                lines += self._load(tile)
+        lines += self._loads([tile for tile in self._own.values() if tile.place == place])
         if place:
             lines += self._loop(self.nest.loops[place - 1], self._inside(place - 1))
         else:
@@ -178,11 +176,19 @@ class GpuSource:
         ]
         return [*firsts, "#pragma unroll 1", head, f"    {tile.name}[{tile.name}_at] = {found};"]
 
-    def _load(self, tile: RegisterTile) -> list[str]:
-        """A thread reads its own tile."""
-        at = f"{tile.name}_at"
-        body = [f"{tile.name}[{at}] = {self._reads.loaded(tile, at)};"]
-        return [f"element {tile.name}[{tile.elements}];", *_for(at, f"{at} < {tile.elements}", body, "#pragma unroll")]
+    def _loads(self, tiles: Sequence[RegisterTile]) -> list[str]:
+        """A thread reads its own tiles, the element that is multiplied first last, so that it waits for all others."""
+        kind = "r" if self.nest.layer.input_bits == 8 else "f"
+        lines, held = [], []
+        for tile in tiles:
+            at = f"{tile.name}_at"
+            head = f"for (int {at} = {tile.elements - 1}; {at} >= 0; {at}--)"
+            lines += [f"sum {tile.name}[{tile.elements}];", "#pragma unroll", head]
+            lines += [f"    {tile.name}[{at}] = {self._reads.loaded(tile, at)};"]
+            if self.dialect.held:
+                asm = self.dialect.held.replace("KIND", kind).replace("ELEMENT", f"{tile.name}[{at}]")
+                held += ["#pragma unroll", head, f"    {asm}"]
+        return [*lines, *held, self.dialect.all_held] if held else lines
 
     def _store(self) -> list[str]:
         """Sums are stored where the layer has outputs; those of loops before are added to."""
