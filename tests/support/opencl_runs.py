@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 GUARD = -77
 OPTIONS = ["-cl-opt-disable"]
-"""Optimised, pocl 3.1 on LLVM 15 loses the condition of a store in about one kernel of a hundred."""
+"""Optimised, pocl 3.1 on LLVM 15 loses the condition of a store in one of 96 random kernels."""
 
 
 @lru_cache
