@@ -202,11 +202,6 @@ def _number(name: str, number: int) -> onnx.NodeProto:
     return make_node("Constant", [], [name], value=onnx.helper.make_tensor(name, onnx.TensorProto.INT64, [], [number]))
 
 
-def endless_loop(path: Path) -> None:
-    """A Loop without a trip count or a condition."""
-    onnx.save(_model([_loop([make_node("Relu", ["s"], ["t"])], "", "x", "y")], [1], []), path)
-
-
 def loops_in_loops(path: Path) -> None:
     """A thousand times a thousand times a thousand."""
     node = make_node("Relu", ["s"], ["t"])
@@ -297,7 +292,7 @@ CSV: dict[str, Maker] = {
 ONNX: dict[str, Maker] = {
     "doubling_functions": doubling_functions, "endless_functions": endless_functions, "huge_input": huge_input,
     "huge_constant": huge_constant, "large_range": large_range, "large_tile": large_tile, "deep_onnx": deep_onnx,
-    "sparse_onnx": sparse_onnx, "many_onnx_fields": many_onnx_fields, "endless_loop": endless_loop,
+    "sparse_onnx": sparse_onnx, "many_onnx_fields": many_onnx_fields,
     "loops_in_loops": loops_in_loops, "open_loops_in_loops": open_loops_in_loops,
     "choices_in_choices": choices_in_choices, "long_constant_chain": long_constant_chain,
 }  # fmt: skip
