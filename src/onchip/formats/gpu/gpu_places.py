@@ -122,7 +122,7 @@ class SharedTile:
 
     @property
     def elements(self) -> int:
-        """Its elements."""
+        """How many elements the tile has."""
         return prod(self.sizes.values())
 
     def loops(self, dimension: str) -> tuple[GpuLoop, ...]:
@@ -190,7 +190,7 @@ class RegisterTile:
 
     @property
     def elements(self) -> int:
-        """Its elements."""
+        """How many elements the tile has."""
         return prod(self.sizes.values())
 
     def loops(self, dimension: str) -> tuple[GpuLoop, ...]:
