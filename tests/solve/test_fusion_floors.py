@@ -32,9 +32,9 @@ from onchip.lower.layers.fusable_of import fusable_of
 from onchip.solve.run.limits import Run
 from onchip.solve.stacks.bounds import StackBounds
 from onchip.solve.stacks.costs import StackCosts
-from onchip.solve.stacks.layer_bounds import skips_nothing
 from onchip.solve.stacks.objective import Criteria, FusionObjective
 from onchip.solve.stacks.reuse_floors import reuse_floors
+from onchip.solve.stacks.seen_shares import skips_nothing
 from onchip.solve.stacks.space import StackChoice, StackSpace
 from onchip.solve.stacks.stacks import LayerSpan, legal_spans, stack_of
 from onchip.solve.stacks.tile_ranges import SizeRange, paced_alike, range_totals

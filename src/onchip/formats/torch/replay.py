@@ -175,8 +175,7 @@ class ExportReplay:
         called = self._call_on_real_values(target, arguments)
         overwritten = mutated[:1] if operation in OVERWRITING and mutated and covers_its_storage(mutated[0]) else []
         called = replace(called, overwritten=frozenset(self._recording.viewed(one).tensor for one in overwritten))
-        reads = [value for value in arguments.values() if not any(value is each for each in overwritten)]
-        reads = [value if any(value is each for each in mutated) else self._readable(value) for value in reads]
+        reads = self._values_read(arguments, mutated, overwritten)
         operands, leaves = self._recording.operands(reads), self._recording.leaves(reads)
         if self._options.as_onnx and not mutated and self._is_known(target, operands):
             known = {i: self._recording.add_tensor(_part(name, i), leaf, Role.PARAMETER) for i, leaf in fresh.items()}
@@ -192,9 +191,15 @@ class ExportReplay:
         if torch_kinds.outputs_beyond_the_first_are_optional(operation):
             self._recording.optional.update(outputs[1:])
         kind, attributes = torch_kinds.kind_and_attributes(operation, arguments)
-        if any(not (covers_its_storage(each) and is_in_order(each)) for each in mutated):
-            kind = operation  # it writes a part of its output, or in another order
+        kind = operation if _writes_a_part(mutated) else kind
         self._recording.add_operator(name, kind, operands, outputs, seen | attributes)
+
+    def _values_read(
+        self, arguments: Arguments, mutated: list[torch.Tensor], overwritten: list[torch.Tensor]
+    ) -> list[object]:
+        """What the operator reads: all but what it overwrites, readable where it does not write it."""
+        reads = [value for value in arguments.values() if not any(value is each for each in overwritten)]
+        return [value if any(value is each for each in mutated) else self._readable(value) for value in reads]
 
     def _call_on_real_values(self, target: torch._ops.OpOverload, arguments: Arguments) -> RecordedCall:
         """The call with what it reads where it is before it writes: what it writes in place it has as it is."""
@@ -283,6 +288,11 @@ class ExportReplay:
         for spec, value in zip(specs, results, strict=True):
             if spec.kind is OutputKind.USER_OUTPUT and isinstance(value, torch.Tensor):
                 self._recording.add_output(spec.arg.name, self._readable(value))
+
+
+def _writes_a_part(mutated: list[torch.Tensor]) -> bool:
+    """Whether it writes a part of its output, or in another order."""
+    return any(not (covers_its_storage(each) and is_in_order(each)) for each in mutated)
 
 
 def _part(name: str, place: int) -> str:

@@ -20,9 +20,10 @@ from onchip.errors import InputError
 from onchip.facts.back_calculation import AxisName
 from onchip.facts.fusable import FeatureMap, FusableNetwork, Stack
 from onchip.solve.stacks.alone_bounds import alone_bound
-from onchip.solve.stacks.layer_bounds import LayerBounds, LayerShare, MapPlaces, shares_of, skips_nothing
+from onchip.solve.stacks.layer_bounds import LayerBounds, LayerShare, MapPlaces
 from onchip.solve.stacks.network_floor import NetworkFloor
 from onchip.solve.stacks.objective import Criteria, FusionObjective
+from onchip.solve.stacks.seen_shares import shares_of, skips_nothing
 from onchip.solve.stacks.space import StackChoice
 from onchip.solve.stacks.stacks import LayerSpan, first_starts, stack_of
 from onchip.solve.stacks.tile_ranges import SizeRange, paced_alike, range_totals

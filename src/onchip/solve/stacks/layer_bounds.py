@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import product
 from math import inf
@@ -12,9 +12,10 @@ import numpy as np
 
 from onchip.arch.memory import DRAM, Operand
 from onchip.cost.floors.layer_floors import MachineFloors, NestFloors, OperandFloor
-from onchip.facts.fusable import FeatureMap, FusableLayer, Read, Stack
+from onchip.facts.fusable import FusableLayer
 from onchip.ir.layer import Layer
 from onchip.solve.stacks.reuse_floors import ReuseFloors, reuse_floors
+from onchip.solve.stacks.seen_shares import share_of
 from onchip.solve.stacks.tile_totals import LayerTotals
 
 Shapes: TypeAlias = tuple[tuple[int, int], ...]
@@ -219,7 +220,7 @@ class LayerBounds:
             has_weights = layer.has_weight and not fusable.weight_is_a_map and not _has_weights_by_pixel(fusable)
             self._floors[key] = LayerFloors(
                 nest,
-                min(_share(fusable, read) for read in fusable.reads),
+                min(share_of(fusable, read) for read in fusable.reads),
                 nest.floor(Operand.INPUT, layer.k),
                 reuse_floors(nest) if has_weights else None,
                 nest.output_floor(),
@@ -264,16 +265,6 @@ def _from_there(per_element: Mapping[str, float], home: str) -> float:
     return min(per_element[name] for name in names[names.index(home) :])
 
 
-def shares_of(layer: FusableLayer, source: FeatureMap) -> Iterator[tuple[int, float]]:
-    """Its reads of a map by number, and of a block at least the part that is neither skipped nor between taps."""
-    return ((at, _share(layer, read)) for at, read in enumerate(layer.reads) if read.source == source.name)
-
-
-def skips_nothing(stack: Stack) -> bool:
-    """Whether every layer sees all pixels between the first and the last one."""
-    return all(_share(layer, read) == 1.0 for layer in stack.layers for read in layer.reads)
-
-
 def _moved(
     layer: FusableLayer,
     channels: Mapping[str, int],
@@ -290,17 +281,3 @@ def _moved(
 def _macs(layer: FusableLayer, rows: int, columns: int) -> int:
     """For so many pixels."""
     return layer.layer.macs // (layer.output.rows * layer.output.columns) * rows * columns
-
-
-def _share(layer: FusableLayer, read: Read) -> float:
-    """Where windows touch every `gap`th pixel of a block, and the first ones may be zeros that are not stored.
-
-    Of a map smaller than the gap they may touch nothing, from one zero to the next.
-    """
-    found = 1.0
-    for window, axis in zip((read.rows, read.columns), layer.layer.axes, strict=True):
-        gap = max(window.dilation if window.kernel > 1 else 1, window.stride - (window.kernel - 1) * window.dilation)
-        if window.pad > 0 and axis.size < gap:
-            return 0.0
-        found /= gap if window.pad <= 0 else 2 * gap - 1
-    return found

@@ -65,7 +65,7 @@ class _StatesSearch:
         self._stopped_by = Stop.COMPLETED
 
     def result(self) -> Result[Plan]:
-        """Try choices."""
+        """Try the choices one by one, and say what is known then of all of them."""
         tried = list(self._first_choices())
         for first in tried:
             self._try(first)
