@@ -13,15 +13,15 @@ from adversary.levels.pack import PackLevel
 from adversary.levels.plan import PlanLevel
 from adversary.levels.schedule import ScheduleLevel
 from adversary.levels.scratchpads import ScratchpadsLevel
-from adversary.levels.share import ShareLevel
+from adversary.levels.share import SHARE
 from adversary.levels.split import SplitLevel
-from adversary.levels.state import StateLevel
+from adversary.levels.state import STATE
 
 LEVELS: Final[tuple[Level, ...]] = (
     PackLevel(),
     PlanLevel(),
-    ShareLevel(),
-    StateLevel(),
+    SHARE,
+    STATE,
     BaselinesLevel(),
     MapLevel(),
     FuseLevel(),

@@ -1,0 +1,85 @@
+"""`onchip plan` on networks of so few operators and bytes that every state of the scratchpad can be tried."""
+
+from __future__ import annotations
+
+import json
+import random
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+
+from adversary.frame import Facts, Program, Verdict
+from onchip.answer.problem import Order, Problem
+from onchip.arch.memory import Memory
+from onchip.facts.bounds import greatest_need
+from onchip.formats.own.graph_json import graph_to_json
+from onchip.ir.graph import Graph
+
+ROOMY = 60
+
+
+@dataclass(frozen=True, slots=True)
+class ExhaustedLevel:
+    """Asks for the least traffic or arena of `graph_of` a seed and so many operators, and tries every state.
+
+    `more` is how much room there is beyond what one operator needs; a plan is run for so many `inferences`.
+    """
+
+    name: str
+    graph_of: Callable[[int, int], Graph]
+    least_traffic: Callable[[Problem], int | None]
+    least_arena: Callable[[Problem], int | None]
+    operators: tuple[int, ...]
+    more: tuple[int, ...]
+    inferences: int = 1
+    weight: float = 1.0
+
+    def generate(self, chance: random.Random) -> Facts:
+        """A seed of a graph, the order, the alignment, how much room there is, and what is to be least."""
+        return {
+            "graph": chance.randrange(1 << 30),
+            "operators": chance.choice(self.operators),
+            "order": chance.choice(("free", "given")),
+            "alignment": chance.choice((1, 1, 1, 2, 3)),
+            "more": chance.choice(self.more),
+            "objective": chance.choice(("traffic", "traffic", "peak")),
+        }
+
+    def judge(self, facts: Facts, program: Program) -> Verdict:
+        """Compare value and bound with the least that there is; check and run what is found."""
+        problem = self._problem(facts)
+        path = program.write("graph.json", json.loads(graph_to_json(problem.graph)))
+        plan = program.folder / "plan.json"
+        plan.unlink(missing_ok=True)
+        memory = problem.memories[0]
+        room = ("--sram", memory.capacity_bytes, "--alignment", memory.alignment_bytes, "--order", facts["order"])
+        asked = ("plan", path, *room, "--objective", facts["objective"], "--share", "all", "--granularity", "raw")
+        ended = program.ask(*asked, "--json", "-o", plan)
+        if ended.code == 2:
+            return Verdict(refused=True)
+        truth, answer = (
+            (self.least_arena if facts["objective"] == "peak" else self.least_traffic)(problem),
+            ended.answer,
+        )
+        if truth is None:
+            is_right = answer.get("status") == "INFEASIBLE"
+            return Verdict(1, None if is_right else f"plans what cannot be: {ended.out[:300]}{ended.err}")
+        if answer.get("status") != "OPTIMAL" or answer.get("objective_value") != truth:
+            return Verdict(1, f"not the least: {answer.get('status')} {answer.get('objective_value')} for {truth}")
+        for verb, *options in (("check",), ("run", "--steps", self.inferences)):
+            said = program.ask(verb, plan, path, *options)
+            if said.code != 0:
+                return Verdict(1, f"{verb} disagrees: {said.code} {said.out[:300]}{said.err}")
+        return Verdict(1)
+
+    def smaller(self, facts: Facts) -> Iterator[Facts]:
+        """Yield the case with fewer operators, or asked plainly."""
+        if facts["operators"] > 2:
+            yield {**facts, "operators": facts["operators"] - 1}
+        yield {**facts, "alignment": 1}
+        yield {**facts, "order": "given"}
+
+    def _problem(self, facts: Facts) -> Problem:
+        graph, alignment = self.graph_of(facts["graph"], facts["operators"]), facts["alignment"]
+        problem = Problem(graph, (Memory("sram", ROOMY, alignment),), order=Order(facts["order"]))
+        capacity = max(1, greatest_need(problem).need_bytes + facts["more"])
+        return replace(problem, memories=(Memory("sram", capacity, alignment),))
