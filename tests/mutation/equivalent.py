@@ -61,6 +61,8 @@ EQUIVALENT: dict[str, dict[str, str]] = {
     "schedule/timeline": {
         "module: written_at: int = 0 -> written_at: int = 1": "what is read has been written, which says when",
         "module: _copies: int = 0 -> _copies: int = 1": "queues are alike, whichever takes the first copy",
+    },
+    "used_bytes": {
         (
             "UsedBytes._begin_at: if place == len(self.starts) or self.starts[place] != address: -> if True:"
         ): "an empty range more changes no maximum",

@@ -16,7 +16,7 @@ from onchip.ir.region import Region
 from onchip.ir.tensor import Role
 from onchip.verify.schedule.boxes import cover, partition
 from onchip.verify.schedule.machine import AddressedMachine
-from onchip.verify.schedule.timeline import UsedBytes
+from onchip.verify.used_bytes import UsedBytes
 from support.schedule_cases import ACTIVATIONS, NEAR_AND_FAR, level, machine, tensor
 
 

@@ -9,7 +9,7 @@ from typing import Generic, TypeAlias, TypeVar
 
 from onchip.answer.bindings import Bindings
 from onchip.answer.layer_mapping import LayerMapping
-from onchip.answer.problem import Count, Order, Placement, Transfers
+from onchip.answer.problem import Count, Durations, Order, Placement, Transfers
 from onchip.answer.program import Plan
 from onchip.answer.result import Status
 from onchip.answer.schedule import Schedule
@@ -133,11 +133,12 @@ class Document(Generic[AnswerT_co, AcceleratorT_co]):
 
 @dataclass(frozen=True, slots=True)
 class PlanDocument(Document[Plan, Source]):
-    """A plan; `transfers`, `placement` and `order` are those of the problem that it answers, and that is claimed of."""
+    """A plan; what else the problem says that it answers, and that is claimed of."""
 
     transfers: Transfers = field(default_factory=Transfers)
     placement: Placement = Placement.DYNAMIC
     order: Order = Order.FREE
+    durations: Durations | None = None
 
 
 @dataclass(frozen=True, slots=True)

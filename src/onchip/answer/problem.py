@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from functools import cached_property
 
-from onchip.arch.memory import Memory, Operand
+from onchip.arch.memory import DRAM, Memory, Operand
 from onchip.errors import UsageError
 from onchip.ir.graph import Graph
 from onchip.ir.operator import Operator
@@ -18,18 +18,21 @@ from onchip.ir.tensor import Role, Tensor
 class Objective(StrEnum):
     """What is least: the cost of non-compulsory transfers (COSMA, Eq. 12), or the arena of a plan without spills.
 
-    A transfer costs its bytes (TRAFFIC), the cycles that DMA takes for it, or its energy in femtojoules.
+    A transfer costs its bytes (TRAFFIC), the cycles that DMA takes for it, or its energy in femtojoules. LATENCY is the
+    cycle in which everything has ended.
     """
 
     TRAFFIC = "traffic"
     PEAK = "peak"
     DMA_CYCLES = "dma-cycles"
     DMA_ENERGY = "dma-energy"
+    LATENCY = "latency"
 
     @property
     def unit(self) -> str:
         """Return the unit of the objective's value: bytes, cycles or fJ."""
-        return {Objective.DMA_CYCLES: "cycles", Objective.DMA_ENERGY: "fJ"}.get(self, "bytes")
+        units = {Objective.DMA_CYCLES: "cycles", Objective.LATENCY: "cycles", Objective.DMA_ENERGY: "fJ"}
+        return units.get(self, "bytes")
 
 
 class Order(StrEnum):
@@ -88,10 +91,40 @@ class Transfers:
     rates: Mapping[tuple[str, str], Rate] = field(default_factory=dict, hash=False)
 
 
+@dataclass(frozen=True, slots=True)
+class Durations:
+    """How long operators and transfers last, in cycles; what a way lasts is its rate in Transfers, set-up included.
+
+    `cycles` are those of operators, by name, that state none themselves. Transfer k is set up on queue k mod `queues`,
+    for `setup_cycles`, and then has DRAM to itself: with `has_one_channel` beside loads and stores, else beside those
+    of its direction. Raises UsageError for less than one queue, or for times below 0.
+    """
+
+    cycles: Mapping[str, int] = field(default_factory=dict, hash=False)
+    queues: int = 1
+    setup_cycles: int = 0
+    has_one_channel: bool = True
+
+    def __post_init__(self) -> None:
+        if self.queues < 1 or self.setup_cycles < 0 or any(cycles < 0 for cycles in self.cycles.values()):
+            raise UsageError("a duration is negative, or there is no queue", expected="cycles of at least 0, a queue")
+
+    def of_operator(self, operator: Operator) -> int:
+        """Return the cycles of an operator; raises UsageError where neither it nor its file says any."""
+        cycles = operator.stated.cycles
+        if cycles is None:
+            cycles = self.cycles.get(operator.name)
+        if cycles is None:
+            what = "nothing says how many cycles it takes"
+            raise UsageError(what, place=f"operator {operator.name!r}", expected="cycles of it, or an array")
+        return cycles
+
+
 @dataclass(frozen=True)
 class Problem:
     """One planning problem: a graph, the scratchpads that it may use, and what is to be least.
 
+    With `durations` it is known how long everything lasts, as the objective LATENCY asks for.
     `settled_states` lie on the chip for life, outside of what the memories say: their tensors appear nowhere, but who
     reads the old one runs before the new one is written.
     """
@@ -104,10 +137,23 @@ class Problem:
     transfers: Transfers = Transfers()
     placement: Placement = Placement.DYNAMIC
     settled_states: tuple[State, ...] = ()
+    durations: Durations | None = None
 
     def __post_init__(self) -> None:
         if not self.memories:
             raise UsageError("there is no scratchpad to plan", expected="at least one memory")
+        if self.objective is Objective.LATENCY:
+            self._everything_has_a_duration()
+
+    def _everything_has_a_duration(self) -> None:
+        if self.durations is None:
+            raise UsageError("nothing says how long operators last", expected="durations, as of an accelerator")
+        names = [memory.name for memory in self.memories]
+        ways = [*((DRAM, name) for name in names), *((name, DRAM) for name in names), *self.transfers.links]
+        for source, target in ways:
+            if (source, target) not in self.transfers.rates:
+                what = f"nothing says how long a transfer from {source!r} to {target!r} lasts"
+                raise UsageError(what, place="rates", expected="a rate of that way")
 
     def counts(self, tensor: Tensor) -> bool:
         """Whether the tensor appears in the plan."""

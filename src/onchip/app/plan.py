@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -18,6 +19,8 @@ from onchip.app.target import Target, TargetFinder
 from onchip.arch.accelerator import Accelerator
 from onchip.arch.sharing import Share, SharedKinds
 from onchip.clock import Deadline, Stopwatch
+from onchip.cost.durations import durations_of
+from onchip.cost.operator_cycles import MACS
 from onchip.cost.transfer import transfers_of
 from onchip.errors import InputError, InternalError
 from onchip.facts.bounds import compulsory_bytes, greatest_need
@@ -46,6 +49,7 @@ class Request:
     """What `plan` is asked: a network, how to read it, what for, what is to be least, how to search.
 
     `share` says which bytes are shared; with None the accelerator does, where there is one, or else the reading.
+    `cost` is the model of the cycles of operators that state none, for the least latency.
     """
 
     network: str
@@ -57,6 +61,7 @@ class Request:
     placement: Placement = Placement.DYNAMIC
     limits: Limits = field(default_factory=Limits)
     share: Share | None = None
+    cost: str = MACS
 
     @property
     def reading_as_shared(self) -> Reading:
@@ -85,10 +90,13 @@ def plan_network(request: Request, start: RunStarter = silent_run) -> Outcome:
     order = request.order or (Order.GIVEN if is_static else method.orders[0])
     transfers = transfers_of(accelerator, request.objective)
     memories, objective = accelerator.scratchpads, request.objective
-    whole = Problem(graph, memories, objective, order, count, transfers, request.placement)
+    durations = durations_of(graph, accelerator, request.cost) if objective is Objective.LATENCY else None
+    placement = request.placement
+    whole = Problem(graph, memories, objective, order, count, transfers, placement, durations=durations)
     problem, split_seconds = _timed(lambda: fitted_to_scratchpads(whole, request.network, reading))
     with start(request.limits, deadline) as run:
         result, solve_seconds = _timed(lambda: _with_problem(method(problem, run), problem))
+    problem = _as_planned(problem, result)
     figures, verify_seconds = _timed(lambda: _verified(problem, result))
     return Outcome(
         problem,
@@ -98,7 +106,7 @@ def plan_network(request: Request, start: RunStarter = silent_run) -> Outcome:
         greatest_need(problem),
         min_peak_bytes,
         figures,
-        _document(reading, accelerator, problem, result),
+        _document(_with_bands(reading, whole.graph, problem.graph), accelerator, problem, result),
     )
 
 
@@ -107,7 +115,7 @@ def plan_problem(problem: Problem, method: str = "exact", limits: Limits | None 
     limits = limits or Limits()
     with silent_run(limits, Deadline.after(limits.time_limit_seconds)) as run:
         result = _with_problem(method_named(method)(problem, run), problem)
-    _verified(problem, result)
+    _verified(_as_planned(problem, result), result)
     return result
 
 
@@ -131,6 +139,7 @@ def check_plan(plan_file: Path, network: str, target: Target, insisted: Mapping[
         reading.count,
         document.transfers,
         document.placement,
+        durations=document.durations,
     )
     planned = fitted_to_scratchpads(planned, network, reading)
     sha256 = graph_sha256(planned.graph)
@@ -145,10 +154,12 @@ def check_plan(plan_file: Path, network: str, target: Target, insisted: Mapping[
 def _on_target(problem: Problem, target: Target) -> Problem:
     """Return the problem on the target's memories, if it names any; an accelerator's links and rates come with them."""
     finder = TargetFinder(problem.graph, problem.count)
-    memories, transfers = finder.memories(target, problem.memories), problem.transfers
+    memories, transfers, durations = finder.memories(target, problem.memories), problem.transfers, problem.durations
     if target.accelerator is not None:
-        transfers = transfers_of(finder.accelerator(target, problem.objective)[0], problem.objective)
-    return replace(problem, memories=memories, transfers=transfers)
+        accelerator = finder.accelerator(target, problem.objective)[0]
+        transfers = transfers_of(accelerator, problem.objective)
+        durations = durations and durations_of(problem.graph, accelerator)
+    return replace(problem, memories=memories, transfers=transfers, durations=durations)
 
 
 @phase("timing")
@@ -199,8 +210,21 @@ def _sharing(whole: Graph, share: Share) -> Graph:
 
 
 def _with_problem(result: Result[Plan], problem: Problem) -> Result[Plan]:
-    """The plan knows what it answers, for its picture."""
-    return replace(result, answer=result.answer and replace(result.answer, problem=problem))
+    """The plan knows what it answers, for its picture, or because its method has cut operators into bands."""
+    answer = result.answer
+    return replace(result, answer=answer and replace(answer, problem=answer.problem or problem))
+
+
+def _as_planned(problem: Problem, result: Result[Plan]) -> Problem:
+    """The problem that a plan answers; the one asked where there is none."""
+    return problem if result.answer is None else result.answer.problem or problem
+
+
+def _with_bands(reading: Reading, asked: Graph, planned: Graph) -> Reading:
+    """The reading that gives the graph in the bands that a method has chosen."""
+    bands = Counter(one.tile.operator for one in planned.operators if one.tile is not None)
+    chosen = {name: bands[name] for name in asked.operator if bands[name] > 1 and name not in planned.operator}
+    return replace(reading, bands={**reading.bands, **chosen}) if chosen else reading
 
 
 @phase("verifying")
@@ -234,6 +258,7 @@ def _document(
         problem.transfers,
         problem.placement,
         problem.order,
+        problem.durations,
     )
 
 

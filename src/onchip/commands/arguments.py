@@ -110,7 +110,9 @@ class BindingOptions:
 class ReadingOptions:
     """How a network becomes a graph."""
 
-    count: Annotated[Count, typer.Option(help="Count all tensors, or all but parameters.")] = Count.ACTIVATIONS
+    count: Annotated[
+        Count | None, typer.Option(help="Count all tensors, or all but parameters.", show_default="activations")
+    ] = None
     bits: Bits = None
     granularity: Detail = Granularity.FUSED
     open_sizes: BindingOptions = BindingOptions()
@@ -119,7 +121,7 @@ class ReadingOptions:
     def reading(self) -> Reading:
         """The reading asked for; raises UsageError where a name is bound to nothing, or to two sizes."""
         reading = Reading.of(self.open_sizes.bindings, self.granularity)
-        return replace(reading, bits=self.bits, count=self.count)
+        return replace(reading, bits=self.bits, count=self.count or Count.ACTIVATIONS)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -19,6 +19,7 @@ from onchip.commands.exit_code import code_of_result
 from onchip.commands.plan_pictures import draw_figure, ensure_figure_can_be_written, page_of_plan
 from onchip.commands.progress import watched_run
 from onchip.commands.show import show_tables
+from onchip.cost.operator_cycles import MACS
 from onchip.errors import UsageError
 from onchip.solve.run.limits import MipSolver
 
@@ -33,7 +34,10 @@ if TYPE_CHECKING:
 class PlanReadingOptions(ReadingOptions):
     """How a network becomes a graph whose operators fit; raises UsageError for two ways at once."""
 
-    count: Annotated[Count, typer.Option(help="Plan all tensors, or all but parameters.")] = Count.ACTIVATIONS
+    count: Annotated[
+        Count | None,
+        typer.Option(help="Plan all tensors, or all but parameters.", show_default="activations; all for latency"),
+    ] = None
     split: Annotated[
         Split, typer.Option(help="Split operators into tiles: where they do not fit, or not into half the room.")
     ] = Split.NEVER
@@ -55,10 +59,10 @@ class PlanReadingOptions(ReadingOptions):
         if self.cap_tensors and self.split is not Split.NEVER:
             raise UsageError("both are given", place="--cap-tensors, --split", expected="one of them")
 
-    @property
-    def planned_reading(self) -> Reading:
+    def planned_reading(self, objective: Objective) -> Reading:
         """The reading asked for, with what is done to tensors that fit nowhere; raises UsageError."""
-        lowered = replace(self.reading, split=self.split, cap_tensors=self.cap_tensors)
+        count = self.count or (Count.ALL if objective is Objective.LATENCY else Count.ACTIVATIONS)
+        lowered = replace(self.reading, count=count, split=self.split, cap_tensors=self.cap_tensors)
         return replace(lowered, states=states_of(self.state), bands=bands_of(self.bands))
 
 
@@ -69,13 +73,15 @@ class PlanOptions:
     context: typer.Context
     network: Network
     memories: MemoryOptions
-    objective: Annotated[Objective, typer.Option(help="Least traffic, DMA cycles or DMA energy; or least arena.")] = (
-        Objective.TRAFFIC
-    )
+    objective: Annotated[
+        Objective, typer.Option(help="Least traffic, DMA cycles or DMA energy; least arena; or least latency.")
+    ] = Objective.TRAFFIC
     order: Annotated[
         Order | None, typer.Option(help="Any order, the network's own, or one of least peak.", show_default="as METHOD")
     ] = None
-    method: Annotated[str, typer.Option(metavar="NAME", help="How to search.")] = "exact"
+    method: Annotated[
+        str | None, typer.Option(metavar="NAME", help="How to search.", show_default="exact; timed for latency")
+    ] = None
     read_as: PlanReadingOptions
     placement: Annotated[Placement, typer.Option(help="Tensors come and go, or have one place for life, or none.")] = (
         Placement.DYNAMIC
@@ -87,6 +93,9 @@ class PlanOptions:
             show_default="as the accelerator says, else none",
         ),
     ] = None
+    cost: Annotated[
+        str, typer.Option(metavar="NAME", help="For latency: what says the cycles of operators that state none.")
+    ] = MACS
     search: LimitOptions
     solver: Annotated[MipSolver, typer.Option(help="Who solves the program of --method paper.")] = MipSolver.CP_SAT
     output: Annotated[Path | None, typer.Option("--output", "-o", metavar="PLAN.json", help="Write the plan.")] = None
@@ -99,9 +108,10 @@ class PlanOptions:
         """The question; raises InputError for a size, a time or a dimension that is none."""
         from onchip.app.plan import Request
 
-        reading, limits = self.read_as.planned_reading, self.search.limits(self.solver)
-        how = self.objective, self.order, self.method, self.placement
-        return Request(self.network, reading, self.memories.target, *how, limits, self.share)
+        reading, limits = self.read_as.planned_reading(self.objective), self.search.limits(self.solver)
+        method = self.method or ("timed" if self.objective is Objective.LATENCY else "exact")
+        how = self.objective, self.order, method, self.placement
+        return Request(self.network, reading, self.memories.target, *how, limits, self.share, self.cost)
 
     @property
     def files(self) -> AnswerFiles:

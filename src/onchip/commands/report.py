@@ -110,7 +110,8 @@ def _baselines(problem: Problem, seconds: float) -> tuple[BaselinePlan, ...]:
     from onchip.verify.verifier import verify
 
     baselines = []
-    objective = Objective.TRAFFIC if problem.objective is Objective.PEAK else problem.objective
+    is_traffic = problem.objective in (Objective.PEAK, Objective.LATENCY)
+    objective = Objective.TRAFFIC if is_traffic else problem.objective
     for name, order in BASELINES:
         method, asked = METHODS[name], replace(problem, order=Order(order), objective=objective)
         if method.supports(asked):

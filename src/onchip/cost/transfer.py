@@ -11,12 +11,13 @@ FEMTOJOULES_PER_PICOJOULE = 1000
 
 
 def transfers_of(accelerator: Accelerator, objective: Objective) -> Transfers:
-    """The accelerator's links, and for DMA_CYCLES and DMA_ENERGY a rate for each way between its memories and DRAM.
+    """The accelerator's links, and for cycles and energy a rate for each way between its memories and DRAM.
 
     Raises AcceleratorError where it does not say how fast a way is or what an access costs.
     """
     links = tuple((link.source, link.target) for link in accelerator.links)
-    rate_of = {Objective.DMA_CYCLES: _cycles, Objective.DMA_ENERGY: _femtojoules}.get(objective)
+    rates = {Objective.DMA_CYCLES: _cycles, Objective.LATENCY: _cycles, Objective.DMA_ENERGY: _femtojoules}
+    rate_of = rates.get(objective)
     if rate_of is None:
         return Transfers(links)
     names = [memory.name for memory in accelerator.scratchpads]

@@ -19,6 +19,16 @@ JointOperator = _core.JointOperator
 JointOutcome = _core.JointOutcome
 JointSearch = _core.JointSearch
 JointTensor = _core.JointTensor
+LatencyBands = _core.LatencyBands
+LatencyMachine = _core.LatencyMachine
+LatencyOperator = _core.LatencyOperator
+LatencySearch = _core.LatencySearch
+LatencyStay = _core.LatencyStay
+LatencyTensor = _core.LatencyTensor
+LatencyTiming = _core.LatencyTiming
+LatencyTransfer = _core.LatencyTransfer
+LatencyWholeOperator = _core.LatencyWholeOperator
+LatencyWholeTensor = _core.LatencyWholeTensor
 LayerAxis = _core.LayerAxis
 LayerCosts = _core.LayerCosts
 LayerMachine = _core.LayerMachine
@@ -54,6 +64,16 @@ __all__ = [
     "JointOutcome",
     "JointSearch",
     "JointTensor",
+    "LatencyBands",
+    "LatencyMachine",
+    "LatencyOperator",
+    "LatencySearch",
+    "LatencyStay",
+    "LatencyTensor",
+    "LatencyTiming",
+    "LatencyTransfer",
+    "LatencyWholeOperator",
+    "LatencyWholeTensor",
     "LayerAxis",
     "LayerCosts",
     "LayerMachine",

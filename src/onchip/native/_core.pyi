@@ -205,6 +205,171 @@ class PackingSearch:
     def hardest_section(self) -> int:
         """The section that was most to blame in all runs, the first of equals."""
 
+class LatencyTensor:
+    """A tensor; cycles of its load and of its store are without set-up."""
+
+    def __init__(
+        self, *, size_bytes: int, load_cycles: int, store_cycles: int, is_in_dram: bool, is_output: bool
+    ) -> None: ...
+
+class LatencyOperator:
+    """An operator: tensors, none twice, and what has to run before it, by number."""
+
+    def __init__(
+        self, *, cycles: int, reads: Sequence[int], writes: Sequence[int], predecessors: Sequence[int]
+    ) -> None: ...
+
+class LatencyMachine:
+    """One scratchpad and its DMA; with one channel loads and stores take turns."""
+
+    def __init__(self, *, capacity_bytes: int, queues: int, setup_cycles: int, has_one_channel: bool) -> None: ...
+
+class LatencyStay:
+    """One tensor over the half-open range of steps [start, stop); it begins with a load or with its operator."""
+
+    @property
+    def tensor(self) -> int: ...
+    @property
+    def start(self) -> int: ...
+    @property
+    def stop(self) -> int: ...
+    @property
+    def is_loaded(self) -> bool: ...
+    @property
+    def is_stored(self) -> bool: ...
+
+class LatencyTransfer:
+    """A load or a store of a stay, by number, over the half-open range of cycles [start, stop).
+
+    At `position` p it stands between the operators of steps p - 1 and p.
+    """
+
+    @property
+    def stay(self) -> int: ...
+    @property
+    def is_store(self) -> bool: ...
+    @property
+    def position(self) -> int: ...
+    @property
+    def start(self) -> int: ...
+    @property
+    def stop(self) -> int: ...
+
+class LatencyTiming:
+    """What an order comes to in cycles; without room for an operator `fits` is false, and nothing else is said."""
+
+    @property
+    def fits(self) -> bool: ...
+    @property
+    def latency(self) -> int: ...
+    @property
+    def transfer_cycles(self) -> int: ...
+    @property
+    def stays(self) -> list[LatencyStay]: ...
+    @property
+    def transfers(self) -> list[LatencyTransfer]:
+        """As they are begun."""
+
+    @property
+    def ends(self) -> list[int]:
+        """By step the cycle in which its operator ends."""
+
+class LatencySearch:
+    """Times orders of operators by rule, without addresses, and searches for one that ends sooner."""
+
+    def __init__(
+        self, tensors: Sequence[LatencyTensor], operators: Sequence[LatencyOperator], machine: LatencyMachine
+    ) -> None: ...
+    def evaluate(self, order: Sequence[int], capacity_bytes: int, ahead_bytes: int) -> LatencyTiming:
+        """Time an order; loads ahead of their steps fill no more than `ahead_bytes`."""
+
+    def run(
+        self,
+        order: Sequence[int],
+        *,
+        seed: int,
+        ahead_bytes: int,
+        most_evaluations: int,
+        hottest: float,
+        enough: int,
+        stop: StopToken,
+    ) -> int:
+        """Change an order by simulated annealing, from `hottest` cycles on; return how many were evaluated."""
+
+    @property
+    def order(self) -> list[int]:
+        """The best of the last run."""
+
+    @property
+    def latency(self) -> int: ...
+
+class LatencyWholeTensor:
+    """A tensor that may be cut along its channels; one without a shape has one channel."""
+
+    def __init__(
+        self, *, size_bytes: int, channels: int, bits_per_channel: int, is_in_dram: bool, is_output: bool
+    ) -> None: ...
+
+class LatencyWholeOperator:
+    """An operator that may run in bands: operands (tensor, is it cut), ways (parts, cycles of one) from 1 part on."""
+
+    def __init__(
+        self,
+        *,
+        reads: Sequence[tuple[int, bool]],
+        writes: Sequence[tuple[int, bool]],
+        ways: Sequence[tuple[int, int]],
+        cuts_inputs: bool,
+    ) -> None: ...
+
+class LatencyBands:
+    """Searches for bands of operators and an order of them that ends sooner; `load` and `store` are terms of rates.
+
+    Pieces (operators, or bands) are numbered operator by operator, bands of tensors tensor by tensor.
+    """
+
+    def __init__(
+        self,
+        tensors: Sequence[LatencyWholeTensor],
+        operators: Sequence[LatencyWholeOperator],
+        machine: LatencyMachine,
+        *,
+        alignment_bytes: int,
+        load: Sequence[tuple[int, int]],
+        store: Sequence[tuple[int, int]],
+        has_given_order: bool,
+    ) -> None: ...
+    def begin(self, parts: Sequence[int], seed: int) -> None:
+        """Start over, at the network's own order."""
+
+    def limit_ahead(self, ahead_bytes: int) -> None:
+        """From now on loads ahead of their steps, and what waits for its store, fill no more than that."""
+
+    def cut_otherwise(self, enough: int, stop: StopToken) -> None:
+        """Try each change of bands once; ends where no more than `enough` cycles are reached."""
+
+    def reorder(self, most_evaluations: int, hottest: float, enough: int, stop: StopToken) -> None:
+        """Change the order of the best by simulated annealing, from `hottest` cycles on."""
+
+    def evaluate(self, capacity_bytes: int, ahead_bytes: int) -> LatencyTiming:
+        """Time the best; loads ahead of their steps fill no more than `ahead_bytes`."""
+
+    @property
+    def parts(self) -> list[int]:
+        """By operator in how many bands it runs in the best."""
+
+    @property
+    def order(self) -> list[int]:
+        """Pieces of the best."""
+
+    @property
+    def sizes_bytes(self) -> list[int]:
+        """By band of a tensor in the best."""
+
+    @property
+    def worth(self) -> tuple[int, int, int]:
+        """Latency, cycles of all transfers and number of pieces of the best; least is best."""
+
 class LayerAxis:
     """A dimension of the input: `size` stored positions, seen by so many outputs through so many filter taps."""
 

@@ -14,5 +14,7 @@ void add_uneven(nanobind::module_& module);
 void add_zigzag(nanobind::module_& module);
 void add_joint(nanobind::module_& module);
 void add_noc(nanobind::module_& module);
+void add_latency(nanobind::module_& module);
+void add_latency_bands(nanobind::module_& module);
 
 }  // namespace onchip

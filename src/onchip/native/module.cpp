@@ -17,4 +17,6 @@ NB_MODULE(_core, module) {
     onchip::add_zigzag(module);
     onchip::add_joint(module);
     onchip::add_noc(module);
+    onchip::add_latency(module);
+    onchip::add_latency_bands(module);
 }

@@ -25,6 +25,7 @@ class Figures:
     The compulsory part is a property of the problem, and of which states the plan has on the chip for life: the others
     are loaded and written back. So a plan that leaves some of it out, which is illegal, may have negative
     non-compulsory traffic. `compulsory_cost` is of every plan: no state is in it, because it might stay.
+    `latency_cycles` is when everything has ended; None where that is not asked for, or the plan is not legal.
     """
 
     loads: int
@@ -38,6 +39,7 @@ class Figures:
     arenas: tuple[tuple[str, int], ...]
     states_on_chip: tuple[str, ...] = ()
     states_loaded: tuple[str, ...] = ()
+    latency_cycles: int | None = None
 
     @property
     def total(self) -> int:
@@ -60,7 +62,9 @@ class Figures:
         return sum(bytes_of_one for _, bytes_of_one in self.arenas)
 
     def objective_value(self, objective: Objective) -> int:
-        """The cost of all that moves beyond the compulsory, or the arena."""
+        """The cost of all that moves beyond the compulsory, or the arena, or the latency: 0 where that is not known."""
+        if objective is Objective.LATENCY:
+            return self.latency_cycles or 0
         return self.arena_bytes if objective is Objective.PEAK else self.non_compulsory_cost
 
 

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from onchip.answer.document import Claim
 from onchip.answer.problem import Objective, Problem
 from onchip.answer.program import Plan
 from onchip.answer.result import Status
 from onchip.verify.figures import Figures
+from onchip.verify.latency import latency_cycles
 from onchip.verify.replay import Replay
 from onchip.verify.rules import Rule, Violation
 
@@ -39,6 +40,9 @@ def verify(problem: Problem, plan: Plan, claim: Claim | None = None) -> Verdict:
         replay.execute(index, instruction)
     replay.finish()
     figures = replay.meter.figures(replay.states.stays)
+    durations = problem.durations if problem.objective is Objective.LATENCY else None
+    if durations is not None and not replay.report.violations:
+        figures = replace(figures, latency_cycles=latency_cycles(problem, durations, plan))
     about_claim = tuple(claim_violations(claim, figures)) if claim else ()
     return Verdict((*replay.report.violations, *about_claim), figures)
 

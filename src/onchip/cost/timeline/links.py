@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from onchip.answer.problem import Problem
+from onchip.answer.problem import Durations, Problem
 from onchip.arch.accelerator import Accelerator
 from onchip.arch.memory import DRAM, Access, Direction, Dma
 from onchip.errors import AcceleratorError
@@ -53,3 +53,23 @@ def _names_of(problem: Problem, accelerator: Accelerator) -> dict[str, str]:
                 expected=f"one of {', '.join(known)}",
             )
     return {name: name for name in (DRAM, *names)}
+
+
+class StatedLinks:
+    """The ways of a problem that says how long transfers last, and nothing of energy."""
+
+    def __init__(self, problem: Problem) -> None:
+        durations = problem.durations or Durations()
+        self.dma = Dma(durations.queues, durations.setup_cycles)
+        self.has_one_channel = durations.has_one_channel
+        self._rates = problem.transfers.rates
+
+    def access(self, memory: str) -> Access | None:
+        """Nothing is known of accesses, to whatever memory."""
+        del memory
+        return None
+
+    def cycles(self, size_bytes: int, source: str, target: str) -> int:
+        """Of a transfer without its set-up."""
+        rate = self._rates[source, target]
+        return rate.cost(size_bytes) - rate.setup

@@ -19,12 +19,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from onchip.answer.problem import Problem
+from onchip.answer.problem import Durations, Problem
 from onchip.answer.program import Allocate, Compute, Copy, Free, Instruction, Plan
 from onchip.arch.accelerator import Accelerator
 from onchip.arch.memory import DRAM, Dma
 from onchip.cost.timeline.energy import AccessMeter, Energy
-from onchip.cost.timeline.links import Links
+from onchip.cost.timeline.links import Links, StatedLinks
 from onchip.ir.operator import Operator
 from onchip.ir.tensor import Tensor
 
@@ -112,6 +112,15 @@ def time_plan(
     return Timeline(tuple(clock.activities), done, array.macs if array else 1, clock.links.dma, energy)
 
 
+def latency_of_plan(problem: Problem, plan: Plan) -> int:
+    """Return the cycle in which a legal plan has ended; raises UsageError where nothing says how long things last."""
+    durations = problem.durations or Durations()
+    clock = _Clock(problem, StatedLinks(problem), durations.of_operator)
+    for index, instruction in enumerate(plan.instructions):
+        clock.execute(index, instruction)
+    return max((activity.stop for activity in clock.activities), default=0)
+
+
 @dataclass(slots=True)
 class _BusyPlace:
     """Bytes [start, stop) of a scratchpad: whose they are, since when they hold it, until when they are in use."""
@@ -143,7 +152,7 @@ class _Memory:
 
 
 class _Clock:
-    def __init__(self, problem: Problem, links: Links, compute_cycles: Callable[[Operator], int]) -> None:
+    def __init__(self, problem: Problem, links: Links | StatedLinks, compute_cycles: Callable[[Operator], int]) -> None:
         self.links = links
         self.activities: list[Activity] = []
         self.scratchpads, self.dram = AccessMeter(), AccessMeter()

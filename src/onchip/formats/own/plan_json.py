@@ -13,7 +13,7 @@ from typing import Final, Literal, NotRequired
 from typing_extensions import TypedDict
 
 from onchip.answer.document import Claim, Granularity, PlanDocument, Reading, Split
-from onchip.answer.problem import Count, Objective, Order, Placement, Rate, Transfers
+from onchip.answer.problem import Count, Durations, Objective, Order, Placement, Rate, Transfers
 from onchip.answer.program import Plan
 from onchip.answer.result import Status
 from onchip.arch.memory import DRAM, Memory, Operand
@@ -79,6 +79,15 @@ class RateFields(TypedDict):
     terms: list[TermFields]
 
 
+class DurationFields(TypedDict):
+    """How long things last, in cycles, where latency is least; `cycles` are of operators that state none themselves."""
+
+    queues: int
+    setup_cycles: int
+    has_one_channel: bool
+    cycles: dict[str, int]
+
+
 class PlanResultFields(TypedDict):
     """What the maker of a plan claims of it."""
 
@@ -102,6 +111,7 @@ class PlanFields(TypedDict):
     rates: NotRequired[list[RateFields]]
     placement: NotRequired[Placement]
     order: NotRequired[Order]
+    durations: NotRequired[DurationFields]
     instructions: list[InstructionFields]
     result: NotRequired[PlanResultFields]
 
@@ -125,6 +135,7 @@ def plan_from_json(text: str | bytes, file: str) -> PlanDocument:
             _transfers(fields, [memory.name for memory in memories]),
             fields.get("placement", Placement.DYNAMIC),
             fields.get("order", Order.FREE),
+            _durations(fields),
         )
     except InputError as error:
         raise error.in_file(file) from None
@@ -196,6 +207,19 @@ def _transfers(fields: PlanFields, names: list[str]) -> Transfers:
         except InputError as error:
             raise placed(error, place) from None
     return Transfers(tuple(links), rates)
+
+
+def _durations(fields: PlanFields) -> Durations | None:
+    """How long things last; the objective latency needs it, and the rates of all ways, too."""
+    objective = fields["result"]["objective"] if "result" in fields else None
+    if "durations" not in fields:
+        if objective is Objective.LATENCY:
+            raise PlanError("it is absent", place="durations", expected="how long things last, for the latency")
+        return None
+    try:
+        return Durations(**fields["durations"])
+    except InputError as error:
+        raise placed(error, "durations") from None
 
 
 def _ends(

@@ -8,7 +8,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from onchip.answer.document import Claim, PlanDocument, Reading
-from onchip.answer.problem import Order, Placement, Rate
+from onchip.answer.problem import Durations, Order, Placement, Rate
 from onchip.arch.memory import Memory, Operand
 from onchip.arch.sharing import NO_SHARING
 from onchip.errors import PlanError
@@ -43,6 +43,8 @@ def plan_to_json(document: PlanDocument) -> str:
         fields.append(f'"placement": {to_json(document.placement, PlanError)}')
     if document.order is not Order.FREE:
         fields.append(f'"order": {to_json(document.order, PlanError)}')
+    if document.durations is not None:
+        fields.append(f'"durations": {to_json(_duration_fields(document.durations), PlanError)}')
     fields.append(f'"instructions": [{lines(instructions, PlanError)}]')
     if document.claim is not None:
         fields.append(f'"result": {to_json(_claim_fields(document.claim), PlanError)}')
@@ -81,6 +83,15 @@ def memory_fields(memory: Memory) -> dict[str, object]:
 def _rate_fields(source: str, target: str, rate: Rate) -> dict[str, object]:
     terms = [{"unit_bits": unit_bits, "cost": cost} for unit_bits, cost in rate.terms]
     return {"source": source, "target": target, "setup": rate.setup, "terms": terms}
+
+
+def _duration_fields(durations: Durations) -> dict[str, object]:
+    return {
+        "queues": durations.queues,
+        "setup_cycles": durations.setup_cycles,
+        "has_one_channel": durations.has_one_channel,
+        "cycles": dict(sorted(durations.cycles.items())),
+    }
 
 
 def _claim_fields(claim: Claim) -> dict[str, object]:

@@ -4,18 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Final
 
 from onchip.errors import GraphError
+from onchip.facts.channels import channel_axis, channels_of
 from onchip.ir.graph import Graph
 from onchip.ir.operator import Operator
 from onchip.ir.region import Region
 from onchip.ir.stated_cost import StatedCost
-from onchip.ir.tensor import Tensor
 from onchip.ir.tile import Tile
 from onchip.lower.split.bands import Bands
-
-_RANK_WITH_BATCH: Final = 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,15 +39,6 @@ class ChannelBands:
         return Graph(graph.name, tensors, tuple(emission.operators()), graph.states_among(tensors))
 
 
-def channels_of(tensor: Tensor) -> int | None:
-    """How many channels a tensor has: the second of four dimensions or more, else the first; None without a shape."""
-    return tensor.shape[_channel_axis(tensor.shape)] if tensor.shape else None
-
-
-def _channel_axis(shape: Sequence[int]) -> int:
-    return 1 if len(shape) >= _RANK_WITH_BATCH else 0
-
-
 def _ensure_it_may_run_in(graph: Graph, operator: Operator, parts: int) -> None:
     place, splits = f"operator {operator.name!r}", operator.stated.splits
     if splits is None or splits.cycles_of(parts) is None:
@@ -75,7 +63,7 @@ class _Emission:
             for operand in _cut_operands(graph.operator[name]):
                 tensor = graph.tensor[operand]
                 channels = channels_of(tensor) or 0
-                lines = cuts[operand][_channel_axis(tensor.shape or ())]
+                lines = cuts[operand][channel_axis(tensor.shape or ())]
                 lines |= {part * channels // count for part in range(1, count)}
         self.bands = {tensor.name: Bands.of(tensor, cuts[tensor.name]) for tensor in graph.tensors}
 
@@ -114,7 +102,7 @@ class _Emission:
         whole = tuple((0, size) for size in shape)
         if not is_cut or count == 1:
             return whole
-        axis = _channel_axis(shape)
+        axis = channel_axis(shape)
         band = (part * shape[axis] // count, (part + 1) * shape[axis] // count)
         return (*whole[:axis], band, *whole[axis + 1 :])
 

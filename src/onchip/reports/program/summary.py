@@ -142,6 +142,7 @@ def _what_is_least(findings: Findings) -> str:
         Objective.PEAK: "arena, without spills",
         Objective.DMA_CYCLES: f"cycles of {beyond}",
         Objective.DMA_ENERGY: f"energy of {beyond}",
+        Objective.LATENCY: "latency",
     }[findings.problem.objective]
 
 

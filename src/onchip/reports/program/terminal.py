@@ -68,6 +68,7 @@ def _objective(objective: Objective) -> list[tuple[str, str]]:
         Objective.PEAK: "least peak, no spills",
         Objective.DMA_CYCLES: "least cycles of DMA",
         Objective.DMA_ENERGY: "least energy of DMA",
+        Objective.LATENCY: "least latency",
     }
     return [("objective", least[objective])] if objective in least else []
 
@@ -78,7 +79,9 @@ def _transfers(outcome: Outcome) -> list[tuple[str, str]]:
     if figures is None:
         return []
     rows = []
-    if objective is not Objective.PEAK and (objective is not Objective.TRAFFIC or figures.moved):
+    if figures.latency_cycles is not None:
+        rows.append(("latency", amount(figures.latency_cycles, objective.unit)))
+    elif objective is not Objective.PEAK and (objective is not Objective.TRAFFIC or figures.moved):
         rows.append(("non-compulsory cost", amount(figures.non_compulsory_cost, objective.unit)))
     rows.append(("non-compulsory traffic", _bytes(figures.non_compulsory)))
     rows.append(("compulsory traffic", _bytes(figures.compulsory)))

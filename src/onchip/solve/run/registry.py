@@ -15,6 +15,7 @@ from onchip.solve.joint.divide import solve_by_dividing
 from onchip.solve.joint.exact import solve_exactly
 from onchip.solve.joint.paper import solve_as_paper
 from onchip.solve.joint.pinning import solve_as_thesis
+from onchip.solve.latency.solve import solve_for_latency
 from onchip.solve.run.limits import Run
 from onchip.solve.spilling.baselines import solve_by_belady, solve_greedily
 from onchip.solve.spilling.colouring import solve_by_colouring
@@ -22,7 +23,7 @@ from onchip.solve.spilling.naive import solve_naively
 from onchip.solve.spilling.onsram import solve_as_onsram
 from onchip.solve.states.solve import solve_with_states, solve_with_states_loaded
 
-COSTS_OF_TRANSFERS = frozenset(Objective) - {Objective.PEAK}
+COSTS_OF_TRANSFERS = frozenset(Objective) - {Objective.PEAK, Objective.LATENCY}
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,7 +91,7 @@ METHODS: Mapping[str, Method] = {
             "exact",
             "best-first search over orders and residencies, addresses included; proves its optimum",
             solve_exactly,
-            frozenset(Objective),
+            COSTS_OF_TRANSFERS | {Objective.PEAK},
             tuple(Order),
             scratchpads=None,
             placements=frozenset(Placement),
@@ -101,8 +102,15 @@ METHODS: Mapping[str, Method] = {
             "paper",
             "the formulation of COSMA as one mixed-integer program, for small graphs; --solver says who solves it",
             solve_as_paper,
-            frozenset(Objective),
+            COSTS_OF_TRANSFERS | {Objective.PEAK},
             tuple(Order),
+        ),
+        Method(
+            "timed",
+            "for the least latency: operators in bands, orders, and transfers beside computation; a proven bound",
+            solve_for_latency,
+            frozenset({Objective.LATENCY}),
+            (Order.FREE, Order.GIVEN),
         ),
         Method(
             "divide",

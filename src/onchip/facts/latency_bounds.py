@@ -1,0 +1,263 @@
+"""Latencies below which no plan can be: whatever the order, the bands, what stays and when transfers begin.
+
+docs/latency.md has the arguments. A band takes at least the least cycles of one, all bands at least the least of all;
+a tensor's bands are loaded in no fewer cycles than the tensor.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Final
+
+from onchip.answer.problem import Durations, Order, Rate
+from onchip.arch.memory import DRAM
+from onchip.facts.ways_to_run import WaysToRun
+from onchip.ir.tensor import Role
+
+MOST_VISITS: Final = 5_000_000
+"""Of operators from operators, about a few seconds: of larger graphs not every operator is taken for a border."""
+
+
+@dataclass(frozen=True, slots=True)
+class LatencyBound:
+    """A proven bound in cycles, by what it comes from."""
+
+    name: str
+    cycles: int
+
+
+@dataclass(frozen=True)
+class LatencyBounds:
+    """The bounds of one problem of one scratchpad."""
+
+    ways: WaysToRun
+
+    @property
+    def greatest(self) -> LatencyBound:
+        """Return the greatest of all."""
+        return max(self.all(), key=lambda bound: bound.cycles)
+
+    def all(self) -> Iterator[LatencyBound]:
+        """Yield each: all transfers, all computing, and for some operators what comes before and what after."""
+        loads = self._loaded(range(len(self.ways.operators)))
+        yield LatencyBound("transfers", self._busy(loads, self._stored))
+        yield LatencyBound("loads, then what reads the last", self._busy(loads, ()) + self._least_tail(loads))
+        yield LatencyBound("first load, computing, last store", self._computing + self._beside_computing)
+        for operator in self._borders:
+            yield from self._around(operator)
+
+    def _around(self, operator: int) -> Iterator[LatencyBound]:
+        """What must have come and run before the last band of an operator, and what can only follow it."""
+        one = self.ways.operators[operator]
+        before, after, partly_after = self._before(operator), *self._after(operator)
+        begins = max(
+            self._busy(self._loaded((*before, operator)), ()),
+            self._first_load + sum(self.ways.operators[each].least_cycles for each in before),
+        )
+        ends = begins + one.least_band_cycles
+        follows = sum(self.ways.operators[each].least_cycles for each in after)
+        follows += sum(self.ways.operators[each].least_band_cycles for each in partly_after)
+        name = self.ways.problem.graph.operators[operator].name
+        yield LatencyBound(f"up to {name!r}, then what follows it", ends + follows + self._last_store)
+        later = [tensor for tensor in self._loaded(after) if {*self.ways.readers[tensor]} <= {*after}]
+        room = self.ways.problem.memories[0].capacity_bytes - self._least_need(operator)
+        missing = sum(self.ways.tensors[tensor].size_bytes for tensor in later) - room
+        if missing > 0:
+            rate = self._rate(loads=True)
+            loading = rate.cost(missing) - rate.setup + self._least_tail(later)
+            yield LatencyBound(f"up to {name!r}, then loads that had no room", ends + loading)
+
+    # Sets of operators
+
+    @property
+    def _is_given(self) -> bool:
+        return self.ways.problem.order is Order.GIVEN
+
+    @property
+    def _borders(self) -> range:
+        operators = len(self.ways.operators)
+        visits = operators * (1 if self._is_given else sum(len(one.reads) + 1 for one in self.ways.operators))
+        return range(0, operators, 1 + visits // MOST_VISITS)
+
+    def _before(self, operator: int) -> list[int]:
+        """All of these have run when its last band begins."""
+        if self._is_given:
+            return list(range(operator))
+        found: set[int] = set()
+        waiting = [operator]
+        while waiting:
+            for writer in self._writers(waiting.pop()):
+                if writer not in found:
+                    found.add(writer)
+                    waiting.append(writer)
+        return sorted(found)
+
+    def _after(self, operator: int) -> tuple[list[int], list[int]]:
+        """What has no band that begins before its last band has ended, and what has one that begins after that."""
+        if self._is_given:
+            return list(range(operator + 1, len(self.ways.operators))), []
+        wholly, partly = set[int](), {operator}
+        for each in self._topological:
+            if each == operator:
+                continue
+            writers = set(self._writers(each))
+            if writers & wholly or (writers & partly and not self.ways.operators[each].cuts_inputs):
+                wholly.add(each)
+            elif writers & partly:
+                partly.add(each)
+        return sorted(wholly), sorted(partly - {operator})
+
+    def _writers(self, operator: int) -> Iterator[int]:
+        writer = self.ways.writer
+        return (writer[tensor] for tensor in self.ways.operators[operator].reads if tensor in writer)
+
+    @cached_property
+    def _topological(self) -> tuple[int, ...]:
+        return tuple(range(len(self.ways.operators)))  # graphs stand in a topological order
+
+    # What lasts how long
+
+    @property
+    def _durations(self) -> Durations:
+        return self.ways.problem.durations or Durations()
+
+    def _busy(self, loads: Iterable[int], stores: Iterable[int]) -> int:
+        """The least cycles until these tensors have been loaded and stored: DRAM is taken in turns, and so are queues.
+
+        With a channel for each direction, these are busy side by side.
+        """
+        times = [[self._transfer(tensor, loads=True) for tensor in loads]]
+        times.append([self._transfer(tensor, loads=False) for tensor in stores])
+        setup_cycles, count = self._durations.setup_cycles, sum(map(len, times))
+        if not count:
+            return 0
+        channels = [sum(each) for each in times]
+        on_channel = sum(channels) if self._durations.has_one_channel else max(channels)
+        on_queues = sum(channels) + count * setup_cycles
+        return max(setup_cycles + on_channel, -(-on_queues // self._durations.queues))
+
+    def _transfer(self, tensor: int, *, loads: bool) -> int:
+        return self._cycles(self.ways.tensors[tensor].size_bytes, loads=loads)
+
+    def _cycles(self, size_bytes: int, *, loads: bool) -> int:
+        rate = self._rate(loads=loads)
+        return rate.cost(size_bytes) - rate.setup
+
+    def _rate(self, *, loads: bool) -> Rate:
+        rates, name = self.ways.problem.transfers.rates, self.ways.problem.memories[0].name
+        return rates[DRAM, name] if loads else rates[name, DRAM]
+
+    def _loaded(self, operators: Iterable[int]) -> list[int]:
+        """What of DRAM these operators read."""
+        read = dict.fromkeys(tensor for operator in operators for tensor in self.ways.operators[operator].reads)
+        return [tensor for tensor in read if self.ways.tensors[tensor].role in (Role.INPUT, Role.PARAMETER)]
+
+    @cached_property
+    def _stored(self) -> tuple[int, ...]:
+        tensors = enumerate(self.ways.tensors)
+        return tuple(number for number, tensor in tensors if tensor.role is Role.OUTPUT)
+
+    @cached_property
+    def _computing(self) -> int:
+        return sum(one.least_cycles for one in self.ways.operators)
+
+    @property
+    def _beside_computing(self) -> int:
+        """What comes before the first band of all and after the last, and what their operators take beyond the least.
+
+        The same operator may run first and last, in one way.
+        """
+        pairs = [self._beside(first, last) for first in self._firsts for last in self._lasts]
+        return min(pairs, default=self._first_load + self._last_store)
+
+    def _beside(self, first: int, last: int) -> int:
+        """What comes before the first band of one operator and after the last band of another, or of the same."""
+        begun = self._ways_begun(first)
+        if first == last:
+            return min(beyond + load + self._store_of_band(first, parts) for parts, beyond, load in begun)
+        return min(beyond + load for _, beyond, load in begun) + self._least_end(last)
+
+    def _ways_begun(self, operator: int) -> list[tuple[int, int, int]]:
+        """Its parts, what they take together beyond the least, and what is loaded before the first of them."""
+        one = self.ways.operators[operator]
+        return [
+            (parts, parts * cycles - one.least_cycles, self._until_first_band(operator, parts))
+            for parts, cycles in one.cycles.items()
+        ]
+
+    def _least_end(self, operator: int) -> int:
+        one = self.ways.operators[operator]
+        return min(
+            parts * cycles - one.least_cycles + self._store_of_band(operator, parts)
+            for parts, cycles in one.cycles.items()
+        )
+
+    @cached_property
+    def _firsts(self) -> tuple[int, ...]:
+        """Those that may run first: they read nothing that is written."""
+        operators = enumerate(self.ways.operators)
+        return tuple(each for each, one in operators if not any(read in self.ways.writer for read in one.reads))
+
+    @cached_property
+    def _lasts(self) -> tuple[int, ...]:
+        """Those that may run last: nobody reads what they write."""
+        operators = enumerate(self.ways.operators)
+        return tuple(each for each, one in operators if not any(self.ways.readers.get(each) for each in one.writes))
+
+    @cached_property
+    def _first_load(self) -> int:
+        """What is loaded at least before any band begins."""
+        loads = (self._until_first_band(each, parts) for each in self._firsts for parts in self._parts(each))
+        return min(loads, default=0)
+
+    @cached_property
+    def _last_store(self) -> int:
+        """What is stored at least when the last band of all has ended."""
+        stores = (self._store_of_band(each, parts) for each in self._lasts for parts in self._parts(each))
+        return min(stores, default=0)
+
+    def _parts(self, operator: int) -> Iterable[int]:
+        return self.ways.operators[operator].cycles
+
+    def _until_first_band(self, operator: int, parts: int) -> int:
+        reads = self.ways.operators[operator].reads
+        loads = [self._cycles(self.ways.operand_bytes(operator, tensor, parts), loads=True) for tensor in reads]
+        if not loads:
+            return 0
+        setup_cycles, queues = self._durations.setup_cycles, self._durations.queues
+        return max(setup_cycles + sum(loads), -(-(sum(loads) + len(loads) * setup_cycles) // queues))
+
+    def _store_of_band(self, operator: int, parts: int) -> int:
+        outputs = [tensor for tensor in self.ways.operators[operator].writes if tensor in self._stored]
+        if not outputs:
+            return 0
+        stores = (self._cycles(self.ways.operand_bytes(operator, tensor, parts), loads=False) for tensor in outputs)
+        return self._durations.setup_cycles + max(stores)
+
+    @cached_property
+    def _tails(self) -> tuple[int, ...]:
+        """By operator the least cycles from the beginning of any of its bands to the end of all."""
+        tails = [0] * len(self.ways.operators)
+        for operator in reversed(self._topological):
+            one = self.ways.operators[operator]
+            readers = [reader for tensor in one.writes for reader in self.ways.readers.get(tensor, ())]
+            behind = max((tails[reader] for reader in readers), default=0)
+            tails[operator] = min(
+                cycles + max(behind, self._store_of_band(operator, parts)) for parts, cycles in one.cycles.items()
+            )
+        return tuple(tails)
+
+    def _least_tail(self, loads: Iterable[int]) -> int:
+        """What follows the last of these loads at least: all that reads it, whichever it is."""
+        return min((max(self._tails[reader] for reader in self.ways.readers[one]) for one in loads), default=0)
+
+    def _least_need(self, operator: int) -> int:
+        """The least bytes that a band's operands take."""
+        one = self.ways.operators[operator]
+        needs = (
+            sum(self.ways.operand_bytes(operator, tensor, parts) for tensor in (*one.reads, *one.writes))
+            for parts in one.cycles
+        )
+        return min(needs)

@@ -1,0 +1,131 @@
+"""In which ways each operator may run: whole, or in equal bands of its channels where its file says what they cost."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from math import prod
+from typing import Final, TypeAlias
+
+from onchip.answer.problem import Problem
+from onchip.errors import UsageError
+from onchip.facts.channels import channels_of
+from onchip.ir.operator import Operator
+from onchip.ir.tensor import Tensor, size_in_bytes
+
+WHOLE: Final = 1
+
+Parts: TypeAlias = tuple[int, ...]
+"""By operator in how many bands it runs, 1 for whole."""
+
+
+@dataclass(frozen=True, slots=True)
+class OperatorWays:
+    """What an operator reads and writes, by number, which of that each band has a part of, and what a band costs.
+
+    `cycles` are by number of parts those of one. With `cuts_inputs` its inputs are cut, too.
+    """
+
+    reads: tuple[int, ...]
+    writes: tuple[int, ...]
+    cut: frozenset[int]
+    cycles: Mapping[int, int]
+    cuts_inputs: bool
+
+    @property
+    def least_cycles(self) -> int:
+        """Return the least cycles of all its bands together."""
+        return min(parts * cycles for parts, cycles in self.cycles.items())
+
+    @property
+    def least_band_cycles(self) -> int:
+        """Return the least cycles of one band."""
+        return min(self.cycles.values())
+
+
+@dataclass(frozen=True)
+class WaysToRun:
+    """The ways of all operators of a problem with durations; operators and tensors by number.
+
+    Raises UsageError where nothing says how long an operator lasts.
+    """
+
+    problem: Problem
+
+    @cached_property
+    def tensors(self) -> tuple[Tensor, ...]:
+        """The tensors that plans have."""
+        return self.problem.counted_tensors
+
+    @cached_property
+    def channels(self) -> tuple[int | None, ...]:
+        """How many channels each tensor has; None for one without a shape."""
+        return tuple(map(channels_of, self.tensors))
+
+    @cached_property
+    def operators(self) -> tuple[OperatorWays, ...]:
+        """The ways of each operator."""
+        number = {tensor.name: index for index, tensor in enumerate(self.tensors)}
+        return tuple(self._ways(operator, number) for operator in self.problem.graph.operators)
+
+    @cached_property
+    def writer(self) -> Mapping[int, int]:
+        """By tensor the operator that writes it."""
+        return {tensor: number for number, one in enumerate(self.operators) for tensor in one.writes}
+
+    @cached_property
+    def readers(self) -> Mapping[int, tuple[int, ...]]:
+        """By tensor the operators that read it."""
+        readers: dict[int, list[int]] = {}
+        for number, one in enumerate(self.operators):
+            for tensor in one.reads:
+                readers.setdefault(tensor, []).append(number)
+        return {tensor: tuple(numbers) for tensor, numbers in readers.items()}
+
+    @property
+    def capacity_bytes(self) -> int:
+        """The scratchpad's, up to the next address that a tensor may begin at: sizes are rounded up to these, too."""
+        return self.aligned(self.problem.memories[0].capacity_bytes)
+
+    def least_need_bytes(self, operator: int, parts: int) -> int:
+        """Return what the operands of one band take together, each rounded up to the alignment."""
+        one = self.operators[operator]
+        return sum(self.aligned(self.operand_bytes(operator, tensor, parts)) for tensor in (*one.reads, *one.writes))
+
+    def operand_bytes(self, operator: int, tensor: int, parts: int) -> int:
+        """Return the bytes of an operand that one of so many bands has a part of, or all."""
+        channels = self.channels[tensor] or 1
+        return self.band_bytes(tensor, channels // (parts if tensor in self.operators[operator].cut else 1))
+
+    def band_bytes(self, tensor: int, width: int) -> int:
+        """Return the bytes of so many channels of a tensor."""
+        whole, channels = self.tensors[tensor], self.channels[tensor] or 1
+        if width == channels or whole.shape is None or whole.bits is None:
+            return whole.size_bytes
+        return size_in_bytes((prod(whole.shape) // channels, width), whole.bits)
+
+    def aligned(self, size_bytes: int) -> int:
+        """Return the bytes up to the next address that a tensor may begin at."""
+        alignment_bytes = self.problem.memories[0].alignment_bytes
+        return -(-size_bytes // alignment_bytes) * alignment_bytes
+
+    def _ways(self, operator: Operator, number: Mapping[str, int]) -> OperatorWays:
+        if self.problem.durations is None:
+            raise UsageError("nothing says how long operators last", expected="a problem with durations")
+        splits = operator.stated.splits
+        reads, writes = _numbers(operator.reads, number), _numbers(operator.outputs, number)
+        cuts_inputs = splits is not None and splits.cuts_inputs
+        named = (*operator.outputs, *operator.parameters, *(operator.inputs if cuts_inputs else ()))
+        channels = [channels_of(self.problem.graph.tensor[name]) for name in named]
+        listed = splits.ways if splits else ()
+        divided = {
+            parts: one for parts, one in listed if all(each is not None and not each % parts for each in channels)
+        }
+        cycles = {WHOLE: self.problem.durations.of_operator(operator), **divided}
+        return OperatorWays(reads, writes, frozenset(_numbers(named, number)), cycles, cuts_inputs)
+
+
+def _numbers(names: Iterable[str], number: Mapping[str, int]) -> tuple[int, ...]:
+    """The numbers of those that plans have, each once."""
+    return tuple(dict.fromkeys(number[name] for name in names if name in number))

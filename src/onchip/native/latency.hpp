@@ -1,0 +1,177 @@
+// When everything happens, for an order of the operators: what stays, when each transfer begins, and orders that end
+// sooner.
+//
+// docs/latency.md says what is decided and why. Nothing here is a proof: bounds are in `facts/latency_bounds.py`.
+//
+// Words. Operators and tensors are numbered from 0 on; step s is the place s of an order. A stay is one tensor in the
+// scratchpad over the half-open range of steps [start, stop); it begins with the operator that writes the tensor, or
+// with a load. A transfer of position p stands in the program after the operator of step p - 1 and before that of
+// step p. Transfers are begun in one row, the row of the queues; room is counted in bytes, addresses are found later.
+
+#pragma once
+
+#include <cstdint>
+#include <random>
+#include <vector>
+
+#include "stop.hpp"
+
+namespace onchip::latency {
+
+using Index = std::int32_t;
+using Bytes = std::int64_t;
+using Cycles = std::int64_t;
+
+inline constexpr Index none = -1;
+inline constexpr Cycles never = std::int64_t{1} << 60;
+
+// The cycles are without set-up.
+struct Tensor {
+    Bytes bytes = 0;
+    Cycles load_cycles = 0;
+    Cycles store_cycles = 0;
+    bool is_in_dram = false;  // from the start
+    bool is_output = false;   // is stored once
+};
+
+// Its lists have no tensor twice, nor one that is in both.
+struct Operator {
+    Cycles cycles = 0;
+    std::vector<Index> reads;
+    std::vector<Index> writes;
+    std::vector<Index> predecessors;
+};
+
+struct Machine {
+    Bytes capacity_bytes = 0;
+    Index queues = 1;
+    Cycles setup_cycles = 0;
+    bool has_one_channel = true;  // loads and stores take turns
+};
+
+struct Problem {
+    std::vector<Tensor> tensors;
+    std::vector<Operator> operators;
+    Machine machine;
+
+    // Throws std::invalid_argument, saying which entry, for what no problem has.
+    void check() const;
+};
+
+struct Stay {
+    Index tensor = none;
+    Index start = 0;
+    Index stop = 0;
+    bool is_loaded = false;
+    bool is_stored = false;
+    Index earliest = 0;  // no load of it may stand before: the tensor was there until then
+};
+
+struct Transfer {
+    Index stay = none;
+    bool is_store = false;
+    Index position = 0;
+    Cycles start = 0;
+    Cycles stop = 0;
+};
+
+// What an order comes to. Without room for some operator nothing else is said.
+struct Timing {
+    bool fits = false;
+    Cycles latency = never;
+    Cycles transfer_cycles = 0;
+    std::vector<Stay> stays;
+    std::vector<Transfer> transfers;  // as they are begun
+    std::vector<Cycles> ends;         // of each step's operator
+};
+
+// Decides by rule, for one order: what leaves when there is no room (what is wanted latest for its bytes and its way
+// back), then each load, by the step that waits for it, into all room that is free. A store goes where the queues are
+// idle, or when its room is needed.
+class Evaluator {
+public:
+    // The problem must outlive it.
+    explicit Evaluator(const Problem& problem);
+
+    // The order has each operator once, after its predecessors. What is loaded ahead of its step, or waits for its
+    // store, fills so much room at most, which may be less than the capacity.
+    const Timing& evaluate(const std::vector<Index>& order, Bytes capacity_bytes, Bytes ahead_bytes);
+
+private:
+    struct Turn {
+        Cycles start = 0;
+        Cycles stop = 0;
+    };
+
+    bool decide_stays(Bytes capacity_bytes);
+    void link_uses();
+    bool make_room(Index step, Bytes capacity_bytes);
+    void begin_stay(Index tensor, Index step);
+    void end_stay(Index tensor, Index stop);
+    void fill_room();
+    void time(Bytes ahead_bytes);
+    void compute_until(Index step);
+    void hold_what_is_stored(Bytes ahead_bytes);
+    Turn turn(Cycles ready, Cycles cycles, bool is_store) const;
+    Index store_before(const Turn& load, Index position, Bytes most_bytes);
+    bool wait(Stay& stay, Index step, Bytes most_bytes);
+    Index earliest_position(const Stay& stay, Bytes ahead_bytes) const;
+    Index position_at(Cycles cycle, Index first, Index last) const;
+    void place_load(std::size_t at, Bytes ahead_bytes);
+    void begin(Index stay, bool is_store, Index position, const Turn& turn);
+    void store(Index pending);
+
+    const Problem& problem_;
+    const std::vector<Index>* order_ = nullptr;
+    Timing timing_;
+
+    // Uses, flat: by step its operands (reads, then writes) and the step of the next use of each.
+    std::vector<Index> first_use_, next_use_, upcoming_;
+    // What is resident while stays are decided.
+    std::vector<Index> resident_, place_in_resident_, stay_of_, last_use_, last_stop_;
+    std::vector<char> is_in_dram_, is_in_step_;
+    Bytes resident_bytes_ = 0;
+    // Time.
+    std::vector<Bytes> room_used_;
+    std::vector<Cycles> arrived_, stored_, queue_free_;
+    std::vector<Index> loads_, pending_stores_, producer_step_;
+    Cycles channel_free_[2] = {0, 0};
+    Index begun_ = 0, last_position_ = 0, computed_ = 0;
+};
+
+struct SearchOptions {
+    std::uint64_t seed = 0;
+    Bytes ahead_bytes = 0;
+    std::int64_t most_evaluations = 0;
+    double hottest = 0;  // cycles by which worse is taken at first, about
+    Cycles enough = 0;   // ends there
+};
+
+// Changes an order bit by bit (one operator, or some in a row, to another place) and keeps what ends no later, or by
+// simulated annealing somewhat later. The same seed does the same.
+class OrderSearch {
+public:
+    explicit OrderSearch(Problem problem);
+
+    Timing evaluate(const std::vector<Index>& order, Bytes capacity_bytes, Bytes ahead_bytes);
+
+    // Begins at an order that fits; the best is `order`. Returns how many orders were evaluated.
+    std::int64_t run(std::vector<Index> order, const SearchOptions& options, const StopToken& stop);
+
+    const std::vector<Index>& order() const { return best_; }
+    Cycles latency() const { return best_latency_; }
+
+private:
+    bool move(std::vector<Index>& order);
+    Index earliest(const std::vector<Index>& order, Index from, Index stop);
+    Index latest(const std::vector<Index>& order, Index from, Index stop);
+
+    Problem problem_;
+    Evaluator evaluator_;
+    std::vector<std::vector<Index>> successors_;
+    std::vector<Index> position_, best_;
+    Cycles best_latency_ = never;
+    std::mt19937_64 random_;
+};
+
+}  // namespace onchip::latency

@@ -1,0 +1,85 @@
+// `LatencyBands` for Python.
+
+#include <nanobind/stl/array.h>
+#include <nanobind/stl/pair.h>
+#include <nanobind/stl/vector.h>
+
+#include <utility>
+
+#include "doors.hpp"
+#include "latency_bands.hpp"
+
+namespace nb = nanobind;
+using namespace nb::literals;
+
+namespace onchip {
+
+namespace {
+
+using namespace latency;
+
+using Pairs = std::vector<std::pair<std::int64_t, std::int64_t>>;
+
+Rate rate_of(const Pairs& terms) {
+    Rate rate;
+    for (const auto& [unit_bits, cycles] : terms) rate.push_back({unit_bits, cycles});
+    return rate;
+}
+
+std::vector<Operand> operands_of(const std::vector<std::pair<Index, bool>>& operands) {
+    std::vector<Operand> found;
+    for (const auto& [tensor, is_cut] : operands) found.push_back({tensor, is_cut});
+    return found;
+}
+
+std::vector<Way> ways_of(const Pairs& ways) {
+    std::vector<Way> found;
+    for (const auto& [parts, cycles] : ways) found.push_back({static_cast<Index>(parts), cycles});
+    return found;
+}
+
+void add_network(nb::module_& module) {
+    nb::class_<WholeTensor>(module, "LatencyWholeTensor")
+        .def(
+            "__init__",
+            [](WholeTensor* place, Bytes bytes, Index channels, std::int64_t bits_per_channel, bool is_in_dram,
+               bool is_output) { new (place) WholeTensor{bytes, channels, bits_per_channel, is_in_dram, is_output}; },
+            nb::kw_only(), "size_bytes"_a, "channels"_a, "bits_per_channel"_a, "is_in_dram"_a, "is_output"_a);
+    nb::class_<WholeOperator>(module, "LatencyWholeOperator")
+        .def(
+            "__init__",
+            [](WholeOperator* place, const std::vector<std::pair<Index, bool>>& reads,
+               const std::vector<std::pair<Index, bool>>& writes, const Pairs& ways, bool cuts_inputs) {
+                new (place) WholeOperator{operands_of(reads), operands_of(writes), ways_of(ways), cuts_inputs};
+            },
+            nb::kw_only(), "reads"_a, "writes"_a, "ways"_a, "cuts_inputs"_a);
+}
+
+}  // namespace
+
+void add_latency_bands(nb::module_& module) {
+    add_network(module);
+    nb::class_<BandSearch>(module, "LatencyBands")
+        .def(
+            "__init__",
+            [](BandSearch* place, std::vector<WholeTensor> tensors, std::vector<WholeOperator> operators,
+               Machine machine, Bytes alignment_bytes, const Pairs& load, const Pairs& store, bool has_given_order) {
+                new (place) BandSearch(Network{std::move(tensors), std::move(operators), machine, alignment_bytes,
+                                               rate_of(load), rate_of(store), has_given_order});
+            },
+            "tensors"_a, "operators"_a, "machine"_a, nb::kw_only(), "alignment_bytes"_a, "load"_a, "store"_a,
+            "has_given_order"_a)
+        .def("begin", &BandSearch::begin, "parts"_a, "seed"_a)
+        .def("limit_ahead", &BandSearch::limit_ahead, "ahead_bytes"_a)
+        .def("cut_otherwise", &BandSearch::cut_otherwise, "enough"_a, "stop"_a,
+             nb::call_guard<nb::gil_scoped_release>())
+        .def("reorder", &BandSearch::reorder, "most_evaluations"_a, "hottest"_a, "enough"_a, "stop"_a,
+             nb::call_guard<nb::gil_scoped_release>())
+        .def("evaluate", &BandSearch::evaluate, "capacity_bytes"_a, "ahead_bytes"_a)
+        .def_prop_ro("parts", &BandSearch::parts)
+        .def_prop_ro("order", &BandSearch::order)
+        .def_prop_ro("sizes_bytes", &BandSearch::sizes_bytes)
+        .def_prop_ro("worth", &BandSearch::worth);
+}
+
+}  // namespace onchip

@@ -1,0 +1,171 @@
+// A network whose operators run in so many parts.
+
+#include <algorithm>
+#include <numeric>
+#include <stdexcept>
+#include <string>
+
+#include "latency_bands.hpp"
+
+namespace onchip::latency {
+
+namespace {
+
+void refuse(const char* what, std::size_t number) {
+    throw std::invalid_argument(std::string(what) + " " + std::to_string(number) + " is none of a network");
+}
+
+Bytes band_bytes(const WholeTensor& tensor, Index width) {
+    return width == tensor.channels ? tensor.bytes : (width * tensor.bits_per_channel + 7) / 8;
+}
+
+Bytes aligned(Bytes bytes, Bytes alignment_bytes) {
+    return (bytes + alignment_bytes - 1) / alignment_bytes * alignment_bytes;
+}
+
+Cycles cycles_of(const Rate& rate, Bytes bytes) {
+    Cycles cycles = 0;
+    for (const Term& term : rate) cycles += (bytes * 8 + term.unit_bits - 1) / term.unit_bits * term.cycles;
+    return cycles;
+}
+
+// By tensor the channels at which it is cut, both ends included.
+std::vector<std::vector<Index>> lines_of(const Network& network, const Parts& parts) {
+    std::vector<std::vector<Index>> lines(network.tensors.size());
+    for (std::size_t of = 0; of < parts.size(); ++of) {
+        if (parts[of] == 1) continue;
+        for (const auto* side : {&network.operators[of].reads, &network.operators[of].writes}) {
+            for (const Operand& operand : *side) {
+                const std::int64_t channels = network.tensors[operand.tensor].channels;
+                for (Index part = 1; operand.is_cut && part < parts[of]; ++part) {
+                    lines[operand.tensor].push_back(static_cast<Index>(part * channels / parts[of]));
+                }
+            }
+        }
+    }
+    for (std::size_t tensor = 0; tensor < lines.size(); ++tensor) {
+        auto& one = lines[tensor];
+        one.push_back(0);
+        one.push_back(network.tensors[tensor].channels);
+        std::sort(one.begin(), one.end());
+        one.erase(std::unique(one.begin(), one.end()), one.end());
+    }
+    return lines;
+}
+
+// The bands of an operand, by number, that a part takes; `first` is the number of the tensor's first.
+void add_bands(std::vector<Index>& bands, const std::vector<Index>& lines, Index first, const Operand& operand,
+               const Piece& piece) {
+    const std::int64_t channels = lines.back();
+    std::int64_t start = 0, stop = channels;
+    if (operand.is_cut && piece.parts > 1) {
+        start = piece.part * channels / piece.parts;
+        stop = (piece.part + 1) * channels / piece.parts;
+    }
+    for (std::size_t at = 0; at + 1 < lines.size(); ++at) {
+        if (lines[at] < stop && start < lines[at + 1]) bands.push_back(first + static_cast<Index>(at));
+    }
+}
+
+void add_tensors(Cut& cut, const Network& network, const std::vector<std::vector<Index>>& lines) {
+    for (std::size_t number = 0; number < lines.size(); ++number) {
+        const WholeTensor& whole = network.tensors[number];
+        for (std::size_t at = 0; at + 1 < lines[number].size(); ++at) {
+            const Bytes bytes = band_bytes(whole, lines[number][at + 1] - lines[number][at]);
+            cut.sizes_bytes.push_back(bytes);
+            cut.problem.tensors.push_back({aligned(bytes, network.alignment_bytes), cycles_of(network.load, bytes),
+                                           cycles_of(network.store, bytes), whole.is_in_dram, whole.is_output});
+        }
+    }
+}
+
+void add_predecessors(Problem& problem) {
+    std::vector<Index> writer(problem.tensors.size(), none);
+    for (std::size_t number = 0; number < problem.operators.size(); ++number) {
+        for (const Index tensor : problem.operators[number].writes) writer[tensor] = static_cast<Index>(number);
+    }
+    for (Operator& one : problem.operators) {
+        for (const Index tensor : one.reads) {
+            if (writer[tensor] != none) one.predecessors.push_back(writer[tensor]);
+        }
+        std::sort(one.predecessors.begin(), one.predecessors.end());
+        one.predecessors.erase(std::unique(one.predecessors.begin(), one.predecessors.end()), one.predecessors.end());
+    }
+}
+
+Cycles cycles_of_one(const WholeOperator& whole, Index parts) {
+    for (const Way& way : whole.ways) {
+        if (way.parts == parts) return way.cycles;
+    }
+    throw std::invalid_argument("an operator does not run in " + std::to_string(parts) + " parts");
+}
+
+}  // namespace
+
+void Network::check() const {
+    for (std::size_t number = 0; number < tensors.size(); ++number) {
+        if (tensors[number].channels < 1 || tensors[number].bytes < 0 || tensors[number].bits_per_channel < 0) {
+            refuse("tensor", number);
+        }
+    }
+    for (std::size_t number = 0; number < operators.size(); ++number) {
+        const WholeOperator& one = operators[number];
+        if (one.ways.empty() || one.ways.front().parts != 1) refuse("operator", number);
+        for (const auto* side : {&one.reads, &one.writes}) {
+            for (const Operand& operand : *side) {
+                if (operand.tensor < 0 || static_cast<std::size_t>(operand.tensor) >= tensors.size()) {
+                    refuse("operator", number);
+                }
+            }
+        }
+    }
+    const auto is_bad = [](const Term& term) { return term.unit_bits < 1 || term.cycles < 0; };
+    if (alignment_bytes < 1 || std::any_of(load.begin(), load.end(), is_bad) ||
+        std::any_of(store.begin(), store.end(), is_bad)) {
+        throw std::invalid_argument("alignment and units are at least 1, cycles at least 0");
+    }
+}
+
+Cut cut(const Network& network, const Parts& parts) {
+    if (parts.size() != network.operators.size()) throw std::invalid_argument("parts are not one for each operator");
+    const auto lines = lines_of(network, parts);
+    std::vector<Index> first(lines.size() + 1, 0);
+    for (std::size_t tensor = 0; tensor < lines.size(); ++tensor) {
+        first[tensor + 1] = first[tensor] + static_cast<Index>(lines[tensor].size()) - 1;
+    }
+    Cut found;
+    found.problem.machine = network.machine;
+    add_tensors(found, network, lines);
+    for (std::size_t of = 0; of < parts.size(); ++of) {
+        const WholeOperator& whole = network.operators[of];
+        for (Index part = 0; part < parts[of]; ++part) {
+            const Piece piece{static_cast<Index>(of), part, parts[of]};
+            Operator one;
+            one.cycles = cycles_of_one(whole, parts[of]);
+            for (const Operand& each : whole.reads) {
+                add_bands(one.reads, lines[each.tensor], first[each.tensor], each, piece);
+            }
+            for (const Operand& each : whole.writes) {
+                add_bands(one.writes, lines[each.tensor], first[each.tensor], each, piece);
+            }
+            found.pieces.push_back(piece);
+            found.problem.operators.push_back(std::move(one));
+        }
+    }
+    add_predecessors(found.problem);
+    return found;
+}
+
+Bytes BandSearch::need_bytes(Index of, Index parts) const {
+    Bytes bytes = 0;
+    for (const auto* side : {&network_.operators[of].reads, &network_.operators[of].writes}) {
+        for (const Operand& operand : *side) {
+            const WholeTensor& tensor = network_.tensors[operand.tensor];
+            const Index width = operand.is_cut ? tensor.channels / parts : tensor.channels;
+            bytes += aligned(band_bytes(tensor, width), network_.alignment_bytes);
+        }
+    }
+    return bytes;
+}
+
+}  // namespace onchip::latency

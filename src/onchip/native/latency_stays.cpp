@@ -1,0 +1,171 @@
+// What stays in the scratchpad from use to use, for one order: by rule, what is wanted latest leaves first.
+
+#include <algorithm>
+#include <stdexcept>
+#include <string>
+
+#include "latency.hpp"
+
+namespace onchip::latency {
+
+namespace {
+
+void refuse(const char* what, std::size_t number) {
+    throw std::invalid_argument(std::string(what) + " " + std::to_string(number) + " is none of a problem");
+}
+
+bool are_numbers(const std::vector<Index>& numbers, std::size_t count) {
+    return std::all_of(numbers.begin(), numbers.end(),
+                       [&](Index one) { return one >= 0 && static_cast<std::size_t>(one) < count; });
+}
+
+}  // namespace
+
+void Problem::check() const {
+    for (std::size_t number = 0; number < tensors.size(); ++number) {
+        const Tensor& tensor = tensors[number];
+        const bool is_bad = tensor.bytes < 0 || tensor.load_cycles < 0 || tensor.store_cycles < 0;
+        if (is_bad || std::max({tensor.bytes, tensor.load_cycles, tensor.store_cycles}) > never / 1024) {
+            refuse("tensor", number);
+        }
+    }
+    for (std::size_t number = 0; number < operators.size(); ++number) {
+        const Operator& one = operators[number];
+        const bool has_numbers = are_numbers(one.reads, tensors.size()) && are_numbers(one.writes, tensors.size()) &&
+                                 are_numbers(one.predecessors, operators.size());
+        if (!has_numbers || one.cycles < 0 || one.cycles > never / 1024) refuse("operator", number);
+    }
+    if (machine.capacity_bytes < 0 || machine.queues < 1 || machine.setup_cycles < 0) {
+        throw std::invalid_argument("a machine has a capacity, queues and a set-up of at least 0, 1 and 0");
+    }
+}
+
+Evaluator::Evaluator(const Problem& problem) : problem_(problem) {
+    const std::size_t tensors = problem.tensors.size(), operators = problem.operators.size();
+    first_use_.resize(operators + 1);
+    for (auto* one : {&upcoming_, &place_in_resident_, &stay_of_, &last_use_, &last_stop_, &producer_step_}) {
+        one->resize(tensors);
+    }
+    is_in_dram_.resize(tensors);
+    is_in_step_.assign(tensors, 0);
+    arrived_.resize(tensors);
+    stored_.resize(tensors);
+}
+
+const Timing& Evaluator::evaluate(const std::vector<Index>& order, Bytes capacity_bytes, Bytes ahead_bytes) {
+    order_ = &order;
+    timing_.stays.clear();
+    timing_.transfers.clear();
+    timing_.ends.clear();
+    timing_.latency = never;
+    timing_.transfer_cycles = 0;
+    timing_.fits = decide_stays(capacity_bytes);
+    if (timing_.fits) time(ahead_bytes);
+    return timing_;
+}
+
+// Backwards, so that each use knows the one after it.
+void Evaluator::link_uses() {
+    const Index steps = static_cast<Index>(order_->size());
+    Index uses = 0;
+    for (Index step = 0; step < steps; ++step) {
+        const Operator& one = problem_.operators[(*order_)[step]];
+        first_use_[step] = uses;
+        uses += static_cast<Index>(one.reads.size() + one.writes.size());
+    }
+    first_use_[steps] = uses;
+    next_use_.resize(uses);
+    std::fill(upcoming_.begin(), upcoming_.end(), none);
+    for (Index step = steps; step-- > 0;) {
+        const Operator& one = problem_.operators[(*order_)[step]];
+        Index use = first_use_[step];
+        for (const auto* operands : {&one.reads, &one.writes}) {
+            for (const Index tensor : *operands) {
+                next_use_[use++] = upcoming_[tensor];
+                upcoming_[tensor] = step;
+            }
+        }
+    }
+}
+
+bool Evaluator::decide_stays(Bytes capacity_bytes) {
+    link_uses();
+    resident_.clear();
+    resident_bytes_ = 0;
+    std::fill(stay_of_.begin(), stay_of_.end(), none);
+    std::fill(last_stop_.begin(), last_stop_.end(), 0);
+    for (std::size_t tensor = 0; tensor < problem_.tensors.size(); ++tensor) {
+        is_in_dram_[tensor] = problem_.tensors[tensor].is_in_dram;
+    }
+    const Index steps = static_cast<Index>(order_->size());
+    for (Index step = 0; step < steps; ++step) {
+        const Operator& one = problem_.operators[(*order_)[step]];
+        Index use = first_use_[step];
+        for (const auto* operands : {&one.reads, &one.writes}) {
+            for (const Index tensor : *operands) {
+                is_in_step_[tensor] = 1;
+                if (stay_of_[tensor] == none) begin_stay(tensor, step);
+                last_use_[tensor] = step;
+                upcoming_[tensor] = next_use_[use++];
+            }
+        }
+        for (const Index tensor : one.writes) {
+            producer_step_[tensor] = step;
+            timing_.stays[stay_of_[tensor]].is_loaded = false;
+        }
+        const bool has_room = make_room(step, capacity_bytes);
+        for (const auto* operands : {&one.reads, &one.writes}) {
+            for (const Index tensor : *operands) {
+                is_in_step_[tensor] = 0;
+                if (upcoming_[tensor] == none) end_stay(tensor, step + 1);
+            }
+        }
+        if (!has_room) return false;
+    }
+    return true;
+}
+
+void Evaluator::begin_stay(Index tensor, Index step) {
+    stay_of_[tensor] = static_cast<Index>(timing_.stays.size());
+    timing_.stays.push_back({tensor, step, step + 1, true, problem_.tensors[tensor].is_output, last_stop_[tensor]});
+    if (last_stop_[tensor] > 0) timing_.stays.back().is_stored = false;
+    place_in_resident_[tensor] = static_cast<Index>(resident_.size());
+    resident_.push_back(tensor);
+    resident_bytes_ += problem_.tensors[tensor].bytes;
+}
+
+void Evaluator::end_stay(Index tensor, Index stop) {
+    Stay& stay = timing_.stays[stay_of_[tensor]];
+    stay.stop = stop;
+    last_stop_[tensor] = stop;
+    stay_of_[tensor] = none;
+    const Index last = resident_.back();
+    resident_[place_in_resident_[tensor]] = last;
+    place_in_resident_[last] = place_in_resident_[tensor];
+    resident_.pop_back();
+    resident_bytes_ -= problem_.tensors[tensor].bytes;
+}
+
+// What leaves has been useless since its last use, and its stay ends there. False where the operator does not fit.
+bool Evaluator::make_room(Index step, Bytes capacity_bytes) {
+    while (resident_bytes_ > capacity_bytes) {
+        Index worst = none;
+        double most = -1;
+        for (const Index tensor : resident_) {
+            if (is_in_step_[tensor]) continue;
+            const Tensor& one = problem_.tensors[tensor];
+            const bool has_copy = is_in_dram_[tensor] || one.is_output;
+            const Cycles way_back = 1 + one.load_cycles + (has_copy ? 0 : one.store_cycles);
+            const double score = static_cast<double>(upcoming_[tensor] - step) * static_cast<double>(one.bytes) /
+                                 static_cast<double>(way_back);
+            if (score > most || (score == most && tensor < worst)) most = score, worst = tensor;
+        }
+        if (worst == none) return false;
+        if (!is_in_dram_[worst]) timing_.stays[stay_of_[worst]].is_stored = true;
+        is_in_dram_[worst] = 1;
+        end_stay(worst, last_use_[worst] + 1);
+    }
+    return true;
+}
+
+}  // namespace onchip::latency

@@ -1,0 +1,112 @@
+"""The plan that ends soonest: bounds first, then bands and orders, each good one with addresses."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Final
+
+from onchip.answer.problem import Problem
+from onchip.answer.program import Plan
+from onchip.answer.result import Result, Status
+from onchip.cost.timeline.timeline import latency_of_plan
+from onchip.facts.indexed import IndexedProblem
+from onchip.facts.latency_bounds import LatencyBound, LatencyBounds
+from onchip.facts.ways_to_run import WHOLE, WaysToRun
+from onchip.lower.split.channel_bands import ChannelBands
+from onchip.native import StopToken
+from onchip.solve.joint.incumbent import Incumbent
+from onchip.solve.latency.network import fewest_parts_that_fit, latency_bands
+from onchip.solve.latency.placing import PlacedOrder, placed, placed_better
+from onchip.solve.latency.program import ProgramWriter
+from onchip.solve.run.interruptible import run_watched
+from onchip.solve.run.limits import Run
+
+METHOD: Final = "timed"
+EVALUATIONS: Final = 20_000
+"""Of orders, in one round of annealing."""
+HOTTEST_AT_FIRST: Final = 0.01
+HOTTEST_LATER: Final = 0.003
+"""Shares of the latency by which an order may be worse, about, when annealing begins."""
+ROUNDS_IN_VAIN: Final = 4
+SHARES_OF_TIME: Final = (0.4, 0.4)
+"""Of what is left: for orders whose loads fill all room, then for those whose loads fill what packs."""
+
+
+def solve_for_latency(problem: Problem, run: Run) -> Result[Plan]:
+    """Search for the plan that ends soonest in one scratchpad, operators in bands where files say what these cost.
+
+    The plan's own problem has the graph in bands. INFEASIBLE if an operator fits in none of its ways. Raises UsageError
+    where nothing says how long an operator lasts.
+    """
+    return _LatencyPlanner(problem, run).result()
+
+
+class _LatencyPlanner:
+    def __init__(self, problem: Problem, run: Run) -> None:
+        self._problem, self._run = problem, run
+        self._ways = WaysToRun(problem)
+        self._incumbent = Incumbent(IndexedProblem.of(problem), run)
+        self._search = latency_bands(self._ways)
+
+    def result(self) -> Result[Plan]:
+        """Search, and say what is known then."""
+        parts = fewest_parts_that_fit(self._ways)
+        if parts is None:
+            return Result(Status.INFEASIBLE, None, None, 0, self._run.seconds, METHOD)
+        bound = LatencyBounds(self._ways).greatest
+        self._incumbent.raise_bound(bound.cycles)
+        self._search.begin(parts, self._run.limits.seed)
+        self._offer(placed(self._ways, self._search, self._run))
+        for share in SHARES_OF_TIME:
+            self._improve(bound, self._run.within(self._run.seconds_left * share))
+            if self._incumbent.is_proven:
+                break
+            self._offer_and_limit()
+        if not self._incumbent.is_proven and self._incumbent.value is not None:
+            self._offer(placed_better(self._ways, self._search, self._run, self._incumbent.value))
+        self._incumbent.stopped_by = self._run.stop or self._incumbent.stopped_by
+        space = f"all orders, all bands that files list, all transfers; bound: {bound.name}"
+        return replace(self._incumbent.result(METHOD), space=space)
+
+    def _improve(self, bound: LatencyBound, run: Run) -> None:
+        """Go on until several rounds in a row found nothing better."""
+        token, enough = StopToken(), bound.cycles
+
+        def watched(work: Callable[[], None]) -> None:
+            run_watched(work, token.ask, run, self._report)
+
+        def reorder(hottest: float) -> None:
+            watched(lambda: self._search.reorder(EVALUATIONS, hottest * self._search.worth[0], enough, token))
+
+        reorder(HOTTEST_AT_FIRST)
+        in_vain = rounds = 0
+        while in_vain < ROUNDS_IN_VAIN and run.stop is None and self._search.worth[0] > enough:
+            worth = self._search.worth
+            watched(lambda: self._search.cut_otherwise(enough, token))
+            rounds += 1
+            reorder(HOTTEST_LATER if rounds % 2 == 0 else 0.0)
+            in_vain = 0 if self._search.worth < worth else in_vain + 1
+
+    def _report(self) -> None:
+        latency, _, pieces = self._search.worth
+        self._run.report(self._incumbent.value, self._incumbent.lower_bound, f"{pieces} pieces, {latency} cycles")
+
+    def _offer_and_limit(self) -> None:
+        """Give the best addresses; from now on loads ahead fill no more than has packed."""
+        order = placed(self._ways, self._search, self._run)
+        self._offer(order)
+        if order is not None:
+            self._search.limit_ahead(order.ahead_bytes)
+
+    def _offer(self, order: PlacedOrder | None) -> None:
+        if order is None:
+            return
+        problem = self._in_bands(self._search.parts)
+        plan = ProgramWriter(problem, order.order, order.timing, order.offsets_bytes).plan()
+        self._incumbent.offer_plan(plan, latency_of_plan(problem, plan), "latency")
+
+    def _in_bands(self, parts: list[int]) -> Problem:
+        operators = self._problem.graph.operators
+        named = {one.name: count for one, count in zip(operators, parts, strict=True) if count > WHOLE}
+        return replace(self._problem, graph=ChannelBands(named)(self._problem.graph))

@@ -1,0 +1,114 @@
+"""When everything of a plan has ended: a plain clock that goes through the program once (docs/latency.md)."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from onchip.answer.problem import Durations, Problem
+from onchip.answer.program import Allocate, Compute, Copy, Free, Plan
+from onchip.arch.memory import DRAM
+from onchip.verify.used_bytes import UsedBytes
+
+
+def latency_cycles(problem: Problem, durations: Durations, plan: Plan) -> int:
+    """The cycle in which the last operator and the last transfer of a legal plan have ended.
+
+    Raises UsageError where nothing says how long an operator lasts.
+    """
+    clock = _PlanClock(problem, durations)
+    for instruction in plan.instructions:
+        match instruction:
+            case Allocate(tensor, memory, start):
+                clock.allocate(tensor, memory, start)
+            case Free(tensor, memory):
+                del clock.places[tensor, memory]
+            case Copy(tensor, source, target):
+                clock.copy(tensor, source, target)
+            case Compute(operator):
+                clock.compute(operator)
+    return clock.latest
+
+
+@dataclass(slots=True)
+class _PlaceOfTensor:
+    """Bytes [start, stop) of a scratchpad, until when they are in use, and since when they hold the tensor."""
+
+    start: int
+    stop: int
+    used_until: int
+    written_at: int = 0
+
+
+@dataclass(slots=True)
+class _PlanClock:
+    """What an instruction waits for has ended in `problem`'s program before it; nothing else is waited for."""
+
+    problem: Problem
+    durations: Durations
+    latest: int = 0
+    places: dict[tuple[str, str], _PlaceOfTensor] = field(default_factory=dict)
+    _used: dict[str, UsedBytes] = field(default_factory=lambda: defaultdict(UsedBytes))
+    _in_dram_at: dict[str, int] = field(default_factory=dict)
+    _computed_until: int = 0
+    _queue_until: dict[int, int] = field(default_factory=dict)
+    _channel_until: dict[tuple[str, str], int] = field(default_factory=dict)
+    _copies: int = 0
+
+    def allocate(self, tensor: str, memory: str, start: int) -> None:
+        """A place may be written to as soon as whatever used any of its bytes is done with them."""
+        stop = start + self.problem.graph.tensor[tensor].size_bytes
+        self.places[tensor, memory] = _PlaceOfTensor(start, stop, self._used[memory].latest(start, stop))
+
+    def copy(self, tensor: str, source: str, target: str) -> None:
+        """Copy k is set up on queue k mod queues, and then waits for nobody: it begins late enough for that."""
+        queue = self._copies % self.durations.queues
+        self._copies += 1
+        channel = self._channel(source, target)
+        size_bytes = self.problem.graph.tensor[tensor].size_bytes
+        setup_cycles = self.durations.setup_cycles
+        begins = [self._queue_until.get(queue, 0), self._channel_until.get(channel, 0) - setup_cycles]
+        begins.append(self._in_dram_at.get(tensor, 0) if source == DRAM else self.places[tensor, source].written_at)
+        if target != DRAM:
+            begins.append(self.places[tensor, target].used_until)
+        end = max(0, *begins) + self.problem.transfers.rates[source, target].cost(size_bytes)
+        self._queue_until[queue] = self._channel_until[channel] = end
+        if source != DRAM:
+            self._use([(tensor, source)], end)
+        if target == DRAM:
+            self._in_dram_at[tensor] = end
+        else:
+            self._use([(tensor, target)], end)
+            self.places[tensor, target].written_at = end
+        self.latest = max(self.latest, end)
+
+    def compute(self, name: str) -> None:
+        """Operators run one after another, each when it has what it reads, and places for what it writes."""
+        operator = self.problem.graph.operator[name]
+        read: list[tuple[str, str]] = []
+        written: list[tuple[str, str]] = []
+        for tensor in self.problem.operands(operator):
+            operand = self.problem.operand(operator, tensor)
+            holding = [memory.name for memory in self.problem.memories if operand in memory.holds]
+            places = [(tensor.name, memory) for memory in holding if (tensor.name, memory) in self.places]
+            (written if tensor.name in operator.outputs else read).append(places[0])
+        begins = [self.places[each].written_at for each in read] + [self.places[each].used_until for each in written]
+        end = max(self._computed_until, *begins, 0) + self.durations.of_operator(operator)
+        self._computed_until = end
+        self._use((*read, *written), end)
+        for each in written:
+            self.places[each].written_at = end
+        self.latest = max(self.latest, end)
+
+    def _channel(self, source: str, target: str) -> tuple[str, str]:
+        """DRAM, its ports of one direction, or the link between two scratchpads: one transfer at a time has it."""
+        if DRAM not in (source, target):
+            return source, target
+        return ("", "") if self.durations.has_one_channel else (source if source == DRAM else "", "")
+
+    def _use(self, places: Iterable[tuple[str, str]], end: int) -> None:
+        for name, memory in places:
+            place = self.places[name, memory]
+            place.used_until = max(place.used_until, end)
+            self._used[memory].use(place.start, place.stop, place.used_until)

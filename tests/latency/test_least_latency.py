@@ -1,0 +1,123 @@
+"""Plans of least latency: legal, timed as claimed, and no bound above any program."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from random import Random
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from onchip.answer.document import Claim
+from onchip.answer.problem import Objective, Order, Problem
+from onchip.answer.result import Status
+from onchip.arch.memory import Memory
+from onchip.facts.latency_bounds import LatencyBounds
+from onchip.facts.ways_to_run import WaysToRun
+from onchip.ir.graph import Graph
+from onchip.ir.operator import Operator
+from onchip.ir.stated_cost import ChannelSplits, StatedCost
+from onchip.ir.tensor import Role, Tensor
+from onchip.lower.split.channel_bands import ChannelBands
+from onchip.solve.latency.network import latency_bands
+from onchip.solve.latency.solve import solve_for_latency
+from onchip.solve.run.limits import Limits, Run
+from onchip.verify.verifier import verify
+from oracles.least_latency import TooManyProgramsError, ends_before
+from support.timed_problems import SCRATCHPAD, timed_graph, timed_problem
+
+
+def small_problem(seed: int, operators: int, order: Order = Order.FREE) -> Problem:
+    random = Random(seed)
+    graph = timed_graph(random, operators)
+    return timed_problem(graph, random.randint(5, 20), random, order)
+
+
+def tiny_problem(seed: int) -> Problem:
+    """One whose programs can all be gone through."""
+    random = Random(seed)
+    graph = timed_graph(random, 1 + seed % 3, widths=(1,))
+    return timed_problem(graph, random.randint(4, 6), random)
+
+
+@settings(max_examples=150, deadline=None)
+@given(st.integers(0, 10**9), st.integers(1, 7), st.sampled_from([Order.FREE, Order.GIVEN]))
+def test_plans_are_legal_and_end_as_claimed(seed: int, operators: int, order: Order) -> None:
+    problem = small_problem(seed, operators, order)
+    result = solve_for_latency(problem, Run(Limits()))
+    if result.answer is None:
+        assert result.status in (Status.INFEASIBLE, Status.UNKNOWN)
+        return
+    assert result.objective_value is not None
+    claim = Claim("timed", result.status, Objective.LATENCY, result.objective_value, result.lower_bound)
+    planned = result.answer.problem
+    assert planned is not None
+    assert verify(planned, result.answer, claim).violations == ()
+
+
+def bounds_hold(seed: int) -> bool:
+    """Whether that could be found out; fails where a program ends before a bound."""
+    problem = tiny_problem(seed)
+    greatest = LatencyBounds(WaysToRun(problem)).greatest
+    try:
+        assert not ends_before(problem, greatest.cycles), (seed, greatest)
+    except TooManyProgramsError:
+        return False
+    return True
+
+
+def test_no_program_at_all_ends_before_a_bound() -> None:
+    assert sum(map(bounds_hold, range(24))) >= 10
+
+
+@pytest.mark.slow
+def test_no_program_at_all_ends_before_a_bound_of_two_thousand_problems() -> None:
+    assert sum(map(bounds_hold, range(3_000))) >= 2_000
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.integers(0, 10**9), st.integers(1, 6))
+def test_the_search_cuts_as_channel_bands_do(seed: int, operators: int) -> None:
+    problem = small_problem(seed, operators)
+    ways = WaysToRun(problem)
+    random = Random(seed)
+    parts = [random.choice(sorted(one.cycles)) for one in ways.operators]
+    search = latency_bands(ways)
+    search.begin(parts, seed)
+    named = {one.name: count for one, count in zip(problem.graph.operators, parts, strict=True) if count > 1}
+    lowered = replace(problem, graph=ChannelBands(named)(problem.graph))
+    assert search.sizes_bytes == [tensor.size_bytes for tensor in lowered.counted_tensors]
+    timing = search.evaluate(10**6, 10**6)
+    durations = lowered.durations
+    assert durations is not None
+    lasting = [durations.of_operator(one) for one in lowered.graph.operators]
+    assert len(timing.ends) == len(lasting)
+    names = [tensor.name for tensor in lowered.counted_tensors]
+    written = {names[stay.tensor]: stay.start for stay in timing.stays if not stay.is_loaded}
+    assert written == {name: step for step, one in enumerate(lowered.graph.operators) for name in one.outputs}
+    loaded = {names[stay.tensor] for stay in timing.stays if stay.is_loaded}
+    assert loaded == {name for one in lowered.graph.operators for name in one.reads} - written.keys()
+
+
+def test_an_operator_that_fits_in_no_way_is_infeasible() -> None:
+    problem = replace(small_problem(3, 4), memories=(Memory(SCRATCHPAD, 1),))
+    assert solve_for_latency(problem, Run(Limits())).status is Status.INFEASIBLE
+
+
+def test_an_operator_too_large_whole_runs_in_bands() -> None:
+    stated = StatedCost(8, None, ChannelSplits(True, ((4, 2),)))
+    graph = Graph(
+        "wide",
+        (
+            Tensor.of_shape("x", (4, 4), 8, Role.INPUT),
+            Tensor.of_shape("w", (4, 4), 8, Role.PARAMETER),
+            Tensor.of_shape("y", (4, 4), 8, Role.OUTPUT),
+        ),
+        (Operator("o", "Any", ("x",), ("y",), ("w",), stated=stated),),
+    )
+    problem = timed_problem(graph, 20, Random(0))
+    result = solve_for_latency(problem, Run(Limits()))
+    assert result.answer is not None
+    assert result.answer.problem is not None
+    assert [one.name for one in result.answer.problem.graph.operators] == ["o#0", "o#1", "o#2", "o#3"]

@@ -1,0 +1,50 @@
+"""Small random problems in which everything has a duration, some operators in bands."""
+
+from __future__ import annotations
+
+from random import Random
+
+from onchip.answer.problem import Count, Durations, Objective, Order, Problem, Rate, Transfers
+from onchip.arch.memory import DRAM, Memory
+from onchip.ir.graph import Graph
+from onchip.ir.operator import Operator
+from onchip.ir.stated_cost import ChannelSplits, StatedCost
+from onchip.ir.tensor import Role, Tensor
+
+SCRATCHPAD = "sram"
+
+
+def timed_problem(graph: Graph, capacity_bytes: int, random: Random, order: Order = Order.FREE) -> Problem:
+    """The graph in one scratchpad of a random machine."""
+    units = random.choice([(8, 1), (8, 2), (16, 1), (8, 3)])
+    setup_cycles = random.choice([0, 0, 1, 3])
+    way = Rate(setup_cycles, (units,))
+    rates = {(DRAM, SCRATCHPAD): way, (SCRATCHPAD, DRAM): way}
+    durations = Durations({}, random.choice([1, 1, 2, 3]), setup_cycles, random.random() < 0.7)
+    memories = (Memory(SCRATCHPAD, capacity_bytes, random.choice([1, 1, 1, 2])),)
+    return Problem(graph, memories, Objective.LATENCY, order, Count.ALL, Transfers((), rates), durations=durations)
+
+
+def timed_graph(random: Random, operators: int, channels: int = 2, widths: tuple[int, ...] = (1, 2)) -> Graph:
+    """A graph of so many operators over tensors of so many channels, each of so many bytes; some state splits."""
+    tensors = [Tensor.of_shape("x", (channels, random.choice(widths)), 8, Role.INPUT)]
+    nodes: list[Operator] = []
+    for number in range(operators):
+        readable = [tensor.name for tensor in tensors if tensor.role is not Role.PARAMETER]
+        inputs = tuple(dict.fromkeys(random.choice(readable[-3:]) for _ in range(random.choice([1, 1, 2]))))
+        parameters: tuple[str, ...] = ()
+        if random.random() < 0.6:
+            tensors.append(Tensor.of_shape(f"w{number}", (channels, random.choice(widths)), 8, Role.PARAMETER))
+            parameters = (tensors[-1].name,)
+        tensors.append(Tensor.of_shape(f"t{number}", (channels, random.choice(widths)), 8, Role.ACTIVATION))
+        cycles = random.randint(1, 9)
+        splits = None
+        if random.random() < 0.5:
+            part = random.randint(-(-cycles // channels), cycles)
+            splits = ChannelSplits(random.random() < 0.5, ((channels, part),))
+        stated = StatedCost(cycles, None, splits)
+        nodes.append(Operator(f"o{number}", "Any", inputs, (tensors[-1].name,), parameters, stated=stated))
+    read = {name for node in nodes for name in node.inputs}
+    roles = {tensor.name: Role.OUTPUT for tensor in tensors if tensor.name.startswith("t") and tensor.name not in read}
+    named = tuple(Tensor.of_shape(t.name, t.shape or (), 8, roles.get(t.name, t.role)) for t in tensors)
+    return Graph("timed", named, tuple(nodes))
