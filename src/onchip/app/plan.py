@@ -12,6 +12,7 @@ from onchip.answer.document import Claim, PlanDocument, Reading, Source
 from onchip.answer.problem import Objective, Order, Placement, Problem
 from onchip.answer.program import Compute, Plan
 from onchip.answer.result import Result
+from onchip.app.durations import durations_of
 from onchip.app.insisted import ensure_reading_is
 from onchip.app.networks import fitted_to_scratchpads, network_to_plan
 from onchip.app.phases import phase
@@ -19,8 +20,7 @@ from onchip.app.target import Target, TargetFinder
 from onchip.arch.accelerator import Accelerator
 from onchip.arch.sharing import Share, SharedKinds
 from onchip.clock import Deadline, Stopwatch
-from onchip.cost.durations import durations_of
-from onchip.cost.operator_cycles import MACS
+from onchip.cost.durations import durations_on
 from onchip.cost.transfer import transfers_of
 from onchip.errors import InputError, InternalError
 from onchip.facts.bounds import compulsory_bytes, greatest_need
@@ -61,7 +61,7 @@ class Request:
     placement: Placement = Placement.DYNAMIC
     limits: Limits = field(default_factory=Limits)
     share: Share | None = None
-    cost: str = MACS
+    cost: str = "mapping"
 
     @property
     def reading_as_shared(self) -> Reading:
@@ -90,7 +90,10 @@ def plan_network(request: Request, start: RunStarter = silent_run) -> Outcome:
     order = request.order or (Order.GIVEN if is_static else method.orders[0])
     transfers = transfers_of(accelerator, request.objective)
     memories, objective = accelerator.scratchpads, request.objective
-    durations = durations_of(graph, accelerator, request.cost) if objective is Objective.LATENCY else None
+    durations = None
+    if objective is Objective.LATENCY:
+        with started_as_stage(start)(request.limits, deadline) as run:
+            durations = durations_of(graph, accelerator, request.cost, run)
     placement = request.placement
     whole = Problem(graph, memories, objective, order, count, transfers, placement, durations=durations)
     problem, split_seconds = _timed(lambda: fitted_to_scratchpads(whole, request.network, reading))
@@ -158,7 +161,7 @@ def _on_target(problem: Problem, target: Target) -> Problem:
     if target.accelerator is not None:
         accelerator = finder.accelerator(target, problem.objective)[0]
         transfers = transfers_of(accelerator, problem.objective)
-        durations = durations and durations_of(problem.graph, accelerator)
+        durations = durations and durations_on(accelerator, durations.cycles)
     return replace(problem, memories=memories, transfers=transfers, durations=durations)
 
 

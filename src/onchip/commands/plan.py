@@ -19,7 +19,6 @@ from onchip.commands.exit_code import code_of_result
 from onchip.commands.plan_pictures import draw_figure, ensure_figure_can_be_written, page_of_plan
 from onchip.commands.progress import watched_run
 from onchip.commands.show import show_tables
-from onchip.cost.operator_cycles import MACS
 from onchip.errors import UsageError
 from onchip.solve.run.limits import MipSolver
 
@@ -94,8 +93,9 @@ class PlanOptions:
         ),
     ] = None
     cost: Annotated[
-        str, typer.Option(metavar="NAME", help="For latency: what says the cycles of operators that state none.")
-    ] = MACS
+        str,
+        typer.Option(metavar="NAME", help="What says cycles where files do not: mapping, macs or a plug-in."),
+    ] = "mapping"
     search: LimitOptions
     solver: Annotated[MipSolver, typer.Option(help="Who solves the program of --method paper.")] = MipSolver.CP_SAT
     output: Annotated[Path | None, typer.Option("--output", "-o", metavar="PLAN.json", help="Write the plan.")] = None

@@ -1,0 +1,123 @@
+"""Least latency on the networks and the edge machine of SoMa (HPCA 2025), beside what SoMa itself finds.
+
+`PYTHONPATH=benchmarks python -m soma.latency FOLDER [--seconds S] [--only TEXT]`: FOLDER holds SoMa's networks as graph
+files, whose operators state cycles and splits. SoMa's own figures were measured with one thread and one seed, its
+commit 6e80836; they are printed, never used.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import tempfile
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from shared.results import write_results
+
+from onchip.answer.document import Reading
+from onchip.answer.problem import Count, Objective
+from onchip.app.plan import Request, plan_network
+from onchip.app.target import Target
+from onchip.formats.own.accelerator_yaml import load_accelerator
+from onchip.formats.own.accelerator_yaml_writer import accelerator_to_yaml
+from onchip.solve.run.limits import Limits
+
+
+@dataclass(frozen=True)
+class Question:
+    """A network in a buffer of so many MiB, DRAM moving so many bytes a cycle; SoMa's cycles, None where it fails."""
+
+    network: str
+    mebibytes: int
+    bytes_per_cycle: int
+    soma_cycles: int | None
+
+
+QUESTIONS = (
+    Question("resnet_b1_s512", 8, 16, 1_624_151),
+    Question("resnet_b1_s512", 8, 128, 564_307),
+    Question("resnet_b1_s512", 4, 16, 1_673_380),
+    Question("GPT_2_small_prefill_b1_s512", 8, 16, 656_448),
+    Question("randwire_small_b1_s512", 8, 16, 487_638),
+    Question("goog_b1_s512", 8, 16, 456_737),
+    Question("goog_b1_s512", 4, 16, 456_639),
+    Question("resnet_b4_s512", 8, 16, 2_647_578),
+    Question("resnet_b1_s512", 2, 16, None),
+    Question("resnet_b1_s512", 1, 16, None),
+    Question("goog_b1_s512", 2, 16, None),
+    Question("goog_b1_s512", 1, 16, None),
+    Question("randwire_small_b1_s512", 1, 16, None),
+    Question("GPT_2_small_prefill_b1_s512", 4, 16, None),
+)
+
+
+def machine_of(question: Question, folder: Path) -> str:
+    """A file of SoMa's edge machine with another buffer and another DRAM."""
+    machine = load_accelerator(f"soma-edge@{question.mebibytes}MiB")
+    assert machine.dram is not None
+    ports = tuple(replace(port, bits_per_cycle=8 * question.bytes_per_cycle) for port in machine.dram.ports)
+    path = folder / f"soma-{question.mebibytes}-{question.bytes_per_cycle}.yaml"
+    path.write_text(accelerator_to_yaml(replace(machine, dram=replace(machine.dram, ports=ports))))
+    return str(path)
+
+
+def answer(question: Question, networks: Path, scratch: Path, seconds: float) -> dict[str, object]:
+    """Plan a network, and say what came of it; every plan has passed the verifier."""
+    request = Request(
+        str(networks / f"{question.network}.json.gz"),
+        Reading(count=Count.ALL),
+        Target(accelerator=machine_of(question, scratch)),
+        Objective.LATENCY,
+        method="timed",
+        limits=Limits(seconds),
+    )
+    outcome = plan_network(request)
+    result = outcome.result
+    return {
+        "network": question.network,
+        "mebibytes": question.mebibytes,
+        "bytes_per_cycle": question.bytes_per_cycle,
+        "soma_cycles": question.soma_cycles,
+        "cycles": result.objective_value,
+        "lower_bound": result.lower_bound,
+        "gap": result.gap,
+        "status": str(result.status),
+        "pieces": len(outcome.problem.graph.operators),
+        "non_compulsory_bytes": outcome.figures and outcome.figures.non_compulsory,
+        "seconds": round(outcome.seconds.solve, 1),
+    }
+
+
+def main() -> int:
+    """Plan each network that is asked for, and print a row as soon as it is there."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("folder", type=Path)
+    parser.add_argument("--seconds", type=float, default=60)
+    parser.add_argument("--only", default="", metavar="TEXT", help="networks with this in their names")
+    parser.add_argument("--json", type=Path, metavar="RESULTS.json")
+    asked = parser.parse_args()
+    rows = []
+    print("| network | MiB | bytes a cycle | SoMa | cycles | bound | gap | status | pieces | s |")
+    print("|---|---|---|---|---|---|---|---|---|---|")
+    with tempfile.TemporaryDirectory() as scratch:
+        for question in QUESTIONS:
+            if asked.only not in question.network:
+                continue
+            row = answer(question, asked.folder, Path(scratch), asked.seconds)
+            rows.append(row)
+            gap = row["gap"]
+            shown = "-" if not isinstance(gap, float) else f"{gap:.3%}"
+            cells = [row[name] for name in ("network", "mebibytes", "bytes_per_cycle", "soma_cycles", "cycles")]
+            cells += [row["lower_bound"], shown, row["status"], row["pieces"], row["seconds"]]
+            print(
+                "| " + " | ".join(f"{cell:,}" if isinstance(cell, int) else str(cell) for cell in cells) + " |",
+                flush=True,
+            )
+    if asked.json is not None:
+        write_results(asked.json, rows)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,174 @@
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from support.diamond import Program
+
+MACHINE = """
+format: onchip-accelerator
+version: 1
+name: small
+memories:
+  - {name: sram, capacity: CAPACITY, holds: [input, weight, output], scratchpad: true}
+dram: {access_bits: 8, read_energy_pj: 1, write_energy_pj: 1, ports: [{direction: read_write, bits_per_cycle: 8}]}
+dma: {queues: 1, setup_cycles: 0}
+"""
+
+
+def tensor(name: str, role: str, channels: int = 4) -> dict[str, object]:
+    return {"name": name, "shape": [channels, 2], "bits": 8, "role": role}
+
+
+@pytest.fixture
+def stated(tmp_path: Path) -> Path:
+    """Two products whose files state cycles, the second in bands, too."""
+    tensors = [tensor("x", "input"), tensor("v", "parameter"), tensor("h", "activation")]
+    tensors += [tensor("w", "parameter"), tensor("y", "output")]
+    operators = [
+        {"name": "a", "kind": "MatMul", "inputs": ["x"], "parameters": ["v"], "outputs": ["h"], "cycles": 3},
+        {
+            "name": "b",
+            "kind": "MatMul",
+            "inputs": ["h"],
+            "parameters": ["w"],
+            "outputs": ["y"],
+            "cycles": 8,
+            "splits": {"axis": "channels", "inputs": "whole", "ways": [{"parts": 4, "cycles": 2}]},
+        },
+    ]
+    path = tmp_path / "stated.json"
+    fields = {"format": "onchip-graph", "version": 1, "name": "stated", "tensors": tensors, "operators": operators}
+    path.write_text(json.dumps(fields))
+    return path
+
+
+@pytest.fixture
+def machine(tmp_path: Path) -> Path:
+    path = tmp_path / "small.yaml"
+    path.write_text(MACHINE.replace("CAPACITY", "64B"))
+    return path
+
+
+@pytest.fixture
+def timed(onchip: Program, stated: Path, machine: Path, tmp_path: Path) -> Path:
+    path = tmp_path / "timed.json"
+    ended = onchip("plan", stated, "--accelerator", machine, "--objective", "latency", "-o", path, "--json")
+    assert ended.code == 0, ended.err
+    found = ended.json
+    assert (found["status"], found["objective_unit"], found["method"]) == ("OPTIMAL", "cycles", "timed")
+    assert found["objective_value"] == found["lower_bound"] == 4 * 8  # what moves
+    return path
+
+
+def test_the_last_operator_runs_in_bands_and_the_plan_says_so(timed: Path, onchip: Program, stated: Path) -> None:
+    plan = json.loads(timed.read_text())
+    assert plan["reading"]["bands"] == {"b": 4}
+    assert plan["durations"] == {"queues": 1, "setup_cycles": 0, "has_one_channel": True, "cycles": {}}
+    ended = onchip("check", timed, stated)
+    assert ended.code == 0, ended.out
+
+
+def test_the_timeline_ends_when_the_plan_says(timed: Path, onchip: Program, stated: Path, machine: Path) -> None:
+    ended = onchip("time", timed, stated, "--accelerator", machine, "--json")
+    assert ended.json["total_cycles"] == 32
+
+
+def test_the_graph_of_the_plan_has_each_band_with_its_cycles(
+    timed: Path, onchip: Program, stated: Path, tmp_path: Path
+) -> None:
+    path = tmp_path / "bands.json"
+    assert onchip("export", timed, stated, "--to", "graph", "-o", path).code == 0
+    operators = {one["name"]: one for one in json.loads(path.read_text())["operators"]}
+    assert list(operators) == ["a", "b#0", "b#1", "b#2", "b#3"]
+    assert operators["b#1"]["cycles"] == 2
+
+
+def test_a_latency_that_is_not_the_plans_is_a_violation(timed: Path, onchip: Program, stated: Path) -> None:
+    plan = json.loads(timed.read_text())
+    plan["result"] |= {"objective_value": 31, "lower_bound": 31}
+    timed.write_text(json.dumps(plan))
+    ended = onchip("check", timed, stated)
+    assert ended.code == 1
+    assert "31" in ended.out
+    assert "32" in ended.out
+
+
+@pytest.mark.parametrize("field", ["durations", "rates"])
+def test_a_plan_that_does_not_say_how_long_things_last_is_refused(
+    field: str, timed: Path, onchip: Program, stated: Path
+) -> None:
+    plan = json.loads(timed.read_text())
+    del plan[field]
+    timed.write_text(json.dumps(plan))
+    ended = onchip("check", timed, stated)
+    assert ended.code == 2
+    assert field in ended.err
+    assert ended.err.count("\n") == 1
+
+
+def test_a_given_order_is_kept(onchip: Program, stated: Path, machine: Path) -> None:
+    ended = onchip("plan", stated, "--accelerator", machine, "--objective", "latency", "--order", "given", "--json")
+    assert ended.json["objective_value"] == 32
+
+
+def test_what_fits_in_no_way_is_infeasible(onchip: Program, stated: Path, machine: Path) -> None:
+    machine.write_text(MACHINE.replace("CAPACITY", "12B"))
+    ended = onchip("plan", stated, "--accelerator", machine, "--objective", "latency", "--json")
+    assert ended.code == 3
+    assert ended.json["operator"] == "a"
+
+
+@pytest.mark.parametrize(
+    ("options", "expected"),
+    [
+        (("--method", "exact"), "dma-cycles"),
+        (("--order", "min-peak"), "free, given"),
+        (("--placement", "static"), "dynamic"),
+    ],
+)
+def test_what_is_not_supported_is_said(
+    options: tuple[str, ...], expected: str, onchip: Program, stated: Path, machine: Path
+) -> None:
+    ended = onchip("plan", stated, "--accelerator", machine, "--objective", "latency", *options)
+    assert ended.code == 2
+    assert expected in ended.err
+
+
+def test_a_size_alone_says_nothing_of_time(onchip: Program, stated: Path) -> None:
+    ended = onchip("plan", stated, "--sram", "64", "--objective", "latency")
+    assert ended.code == 2
+    assert ended.err.count("\n") == 1
+
+
+def test_plans_of_least_latency_are_not_audited(timed: Path, onchip: Program, stated: Path) -> None:
+    ended = onchip("audit", timed, stated)
+    assert ended.code == 2
+    assert "latency" in ended.err
+
+
+def test_without_an_array_files_have_to_state_cycles(onchip: Program, diamond: Path, machine: Path) -> None:
+    ended = onchip("plan", diamond, "--accelerator", machine, "--objective", "latency")
+    assert ended.code == 2
+    assert "array" in ended.err
+
+
+@pytest.mark.parametrize("cost", ["mapping", "macs"])
+def test_mappings_or_a_rule_say_how_long_operators_last(
+    cost: str, onchip: Program, network: Path, tmp_path: Path
+) -> None:
+    machine, plan = tmp_path / "array.yaml", tmp_path / "plan.json"
+    memory = "{name: sram, capacity: 64KiB, holds: [input, weight, output], scratchpad: true, access_bits: 64, "
+    memory += "read_energy_pj: 1, write_energy_pj: 1, ports: [{direction: read_write, bits_per_cycle: 64}]}"
+    lines = [line for line in MACHINE.splitlines() if "name: sram" not in line]
+    at = lines.index("memories:") + 1
+    lines[at:at] = [f"  - {memory}", "array: {dimensions: {K: 4, C: 2}, mac_energy_pj: 1}"]
+    machine.write_text("\n".join(lines))
+    ended = onchip(
+        "plan", network, "--accelerator", machine, "--objective", "latency", "--bits", 8, "--cost", cost, "-o", plan
+    )
+    assert ended.code == 0, ended.err
+    assert json.loads(plan.read_text())["durations"]["cycles"]
+    assert onchip("check", plan, network).code == 0
