@@ -61,13 +61,27 @@ class LatencyBounds:
         follows += sum(self.ways.operators[each].least_band_cycles for each in partly_after)
         name = self.ways.problem.graph.operators[operator].name
         yield LatencyBound(f"up to {name!r}, then what follows it", ends + follows + self._last_store)
-        later = [tensor for tensor in self._loaded(after) if {*self.ways.readers[tensor]} <= {*after}]
-        room = self.ways.problem.memories[0].capacity_bytes - self._least_need(operator)
-        missing = sum(self.ways.tensors[tensor].size_bytes for tensor in later) - room
+        waited_for = self._waited_for(operator, before, after)
+        missing = sum(self.ways.tensors[tensor].size_bytes for tensor in waited_for)
+        missing -= self._most_room(operator, waited_for)
         if missing > 0:
-            rate = self._rate(loads=True)
-            loading = rate.cost(missing) - rate.setup + self._least_tail(later)
+            tails = (max(self._tails[one] for one in self.ways.readers[tensor]) for tensor in waited_for)
+            loading = self._cycles(missing, loads=True) + min(tails)
             yield LatencyBound(f"up to {name!r}, then loads that had no room", ends + loading)
+
+    def _waited_for(self, operator: int, before: list[int], after: list[int]) -> list[int]:
+        """What is on the chip when its last band ends, or loaded after that: only what comes after it reads it.
+
+        These are parameters and inputs, and what has been written for what comes after; but not what it reads itself.
+        """
+        reads, writers, later = {*self.ways.operators[operator].reads}, {*before, operator}, {*after}
+        found = [tensor for tensor in self._loaded(after) if {*self.ways.readers[tensor]} <= later]
+        written = (tensor for one in writers for tensor in self.ways.operators[one].writes)
+        return found + [
+            tensor
+            for tensor in written
+            if tensor not in reads and self.ways.readers.get(tensor) and {*self.ways.readers[tensor]} & later
+        ]
 
     # Sets of operators
 
@@ -253,11 +267,15 @@ class LatencyBounds:
         """What follows the last of these loads at least: all that reads it, whichever it is."""
         return min((max(self._tails[reader] for reader in self.ways.readers[one]) for one in loads), default=0)
 
-    def _least_need(self, operator: int) -> int:
-        """The least bytes that a band's operands take."""
-        one = self.ways.operators[operator]
-        needs = (
-            sum(self.ways.operand_bytes(operator, tensor, parts) for tensor in (*one.reads, *one.writes))
+    def _most_room(self, operator: int, waited_for: Iterable[int]) -> int:
+        """The bytes of the scratchpad that its last band leaves at most for what is waited for."""
+        one, others = self.ways.operators[operator], {*waited_for}
+        taken = min(
+            sum(
+                self.ways.operand_bytes(operator, each, parts)
+                for each in (*one.reads, *one.writes)
+                if each not in others
+            )
             for parts in one.cycles
         )
-        return min(needs)
+        return self.ways.problem.memories[0].capacity_bytes - taken

@@ -21,10 +21,7 @@ JointSearch = _core.JointSearch
 JointTensor = _core.JointTensor
 LatencyBands = _core.LatencyBands
 LatencyMachine = _core.LatencyMachine
-LatencyOperator = _core.LatencyOperator
-LatencySearch = _core.LatencySearch
 LatencyStay = _core.LatencyStay
-LatencyTensor = _core.LatencyTensor
 LatencyTiming = _core.LatencyTiming
 LatencyTransfer = _core.LatencyTransfer
 LatencyWholeOperator = _core.LatencyWholeOperator
@@ -66,10 +63,7 @@ __all__ = [
     "JointTensor",
     "LatencyBands",
     "LatencyMachine",
-    "LatencyOperator",
-    "LatencySearch",
     "LatencyStay",
-    "LatencyTensor",
     "LatencyTiming",
     "LatencyTransfer",
     "LatencyWholeOperator",

@@ -205,20 +205,6 @@ class PackingSearch:
     def hardest_section(self) -> int:
         """The section that was most to blame in all runs, the first of equals."""
 
-class LatencyTensor:
-    """A tensor; cycles of its load and of its store are without set-up."""
-
-    def __init__(
-        self, *, size_bytes: int, load_cycles: int, store_cycles: int, is_in_dram: bool, is_output: bool
-    ) -> None: ...
-
-class LatencyOperator:
-    """An operator: tensors, none twice, and what has to run before it, by number."""
-
-    def __init__(
-        self, *, cycles: int, reads: Sequence[int], writes: Sequence[int], predecessors: Sequence[int]
-    ) -> None: ...
-
 class LatencyMachine:
     """One scratchpad and its DMA; with one channel loads and stores take turns."""
 
@@ -274,35 +260,6 @@ class LatencyTiming:
     def ends(self) -> list[int]:
         """By step the cycle in which its operator ends."""
 
-class LatencySearch:
-    """Times orders of operators by rule, without addresses, and searches for one that ends sooner."""
-
-    def __init__(
-        self, tensors: Sequence[LatencyTensor], operators: Sequence[LatencyOperator], machine: LatencyMachine
-    ) -> None: ...
-    def evaluate(self, order: Sequence[int], capacity_bytes: int, ahead_bytes: int) -> LatencyTiming:
-        """Time an order; loads ahead of their steps fill no more than `ahead_bytes`."""
-
-    def run(
-        self,
-        order: Sequence[int],
-        *,
-        seed: int,
-        ahead_bytes: int,
-        most_evaluations: int,
-        hottest: float,
-        enough: int,
-        stop: StopToken,
-    ) -> int:
-        """Change an order by simulated annealing, from `hottest` cycles on; return how many were evaluated."""
-
-    @property
-    def order(self) -> list[int]:
-        """The best of the last run."""
-
-    @property
-    def latency(self) -> int: ...
-
 class LatencyWholeTensor:
     """A tensor that may be cut along its channels; one without a shape has one channel."""
 
@@ -342,8 +299,8 @@ class LatencyBands:
     def begin(self, parts: Sequence[int], seed: int) -> None:
         """Start over, at the network's own order."""
 
-    def limit_ahead(self, ahead_bytes: int) -> None:
-        """From now on loads ahead of their steps, and what waits for its store, fill no more than that."""
+    def limit_room(self, capacity_bytes: int, ahead_bytes: int) -> None:
+        """From now on what stays fills so much, loads ahead of their steps and what waits for its store the other."""
 
     def cut_otherwise(self, enough: int, stop: StopToken) -> None:
         """Try each change of bands once; ends where no more than `enough` cycles are reached."""

@@ -141,6 +141,7 @@ private:
 
 struct SearchOptions {
     std::uint64_t seed = 0;
+    Bytes capacity_bytes = 0;
     Bytes ahead_bytes = 0;
     std::int64_t most_evaluations = 0;
     double hottest = 0;  // cycles by which worse is taken at first, about
@@ -152,8 +153,6 @@ struct SearchOptions {
 class OrderSearch {
 public:
     explicit OrderSearch(Problem problem);
-
-    Timing evaluate(const std::vector<Index>& order, Bytes capacity_bytes, Bytes ahead_bytes);
 
     // Begins at an order that fits; the best is `order`. Returns how many orders were evaluated.
     std::int64_t run(std::vector<Index> order, const SearchOptions& options, const StopToken& stop);

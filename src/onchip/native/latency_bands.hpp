@@ -96,8 +96,9 @@ public:
     // Starts over, at an order of the network as given.
     void begin(const Parts& parts, std::uint64_t seed);
 
-    // From now on loads ahead of their steps, and what waits for its store, fill no more than that.
-    void limit_ahead(Bytes ahead_bytes);
+    // From now on what stays fills no more than the capacity; loads ahead of their steps, and what waits for its store,
+    // no more than the other.
+    void limit_room(Bytes capacity_bytes, Bytes ahead_bytes);
 
     // Tries each change of the best once, in any order, and goes on from each that is better.
     void cut_otherwise(Cycles enough, const StopToken& stop);
@@ -135,7 +136,7 @@ private:
     std::vector<std::vector<Index>> readers_;
     std::vector<Change> changes_;
     std::mt19937_64 random_;
-    Bytes ahead_bytes_ = 0;
+    Bytes capacity_bytes_ = 0, ahead_bytes_ = 0;
 
     Parts parts_;
     Cut cut_;

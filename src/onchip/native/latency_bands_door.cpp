@@ -70,7 +70,7 @@ void add_latency_bands(nb::module_& module) {
             "tensors"_a, "operators"_a, "machine"_a, nb::kw_only(), "alignment_bytes"_a, "load"_a, "store"_a,
             "has_given_order"_a)
         .def("begin", &BandSearch::begin, "parts"_a, "seed"_a)
-        .def("limit_ahead", &BandSearch::limit_ahead, "ahead_bytes"_a)
+        .def("limit_room", &BandSearch::limit_room, "capacity_bytes"_a, "ahead_bytes"_a)
         .def("cut_otherwise", &BandSearch::cut_otherwise, "enough"_a, "stop"_a,
              nb::call_guard<nb::gil_scoped_release>())
         .def("reorder", &BandSearch::reorder, "most_evaluations"_a, "hottest"_a, "enough"_a, "stop"_a,

@@ -1,8 +1,6 @@
-// `LatencySearch` for Python.
+// A machine and a timing for Python.
 
 #include <nanobind/stl/vector.h>
-
-#include <utility>
 
 #include "doors.hpp"
 #include "latency.hpp"
@@ -16,22 +14,7 @@ namespace {
 
 using namespace latency;
 
-void add_problem(nb::module_& module) {
-    nb::class_<Tensor>(module, "LatencyTensor")
-        .def(
-            "__init__",
-            [](Tensor* place, Bytes bytes, Cycles load_cycles, Cycles store_cycles, bool is_in_dram, bool is_output) {
-                new (place) Tensor{bytes, load_cycles, store_cycles, is_in_dram, is_output};
-            },
-            nb::kw_only(), "size_bytes"_a, "load_cycles"_a, "store_cycles"_a, "is_in_dram"_a, "is_output"_a);
-    nb::class_<Operator>(module, "LatencyOperator")
-        .def(
-            "__init__",
-            [](Operator* place, Cycles cycles, std::vector<Index> reads, std::vector<Index> writes,
-               std::vector<Index> predecessors) {
-                new (place) Operator{cycles, std::move(reads), std::move(writes), std::move(predecessors)};
-            },
-            nb::kw_only(), "cycles"_a, "reads"_a, "writes"_a, "predecessors"_a);
+void add_machine(nb::module_& module) {
     nb::class_<Machine>(module, "LatencyMachine")
         .def(
             "__init__",
@@ -66,27 +49,8 @@ void add_timing(nb::module_& module) {
 }  // namespace
 
 void add_latency(nb::module_& module) {
-    add_problem(module);
+    add_machine(module);
     add_timing(module);
-    nb::class_<OrderSearch>(module, "LatencySearch")
-        .def(
-            "__init__",
-            [](OrderSearch* place, std::vector<Tensor> tensors, std::vector<Operator> operators, Machine machine) {
-                new (place) OrderSearch(Problem{std::move(tensors), std::move(operators), machine});
-            },
-            "tensors"_a, "operators"_a, "machine"_a)
-        .def("evaluate", &OrderSearch::evaluate, "order"_a, "capacity_bytes"_a, "ahead_bytes"_a)
-        .def(
-            "run",
-            [](OrderSearch& search, std::vector<Index> order, std::uint64_t seed, Bytes ahead_bytes,
-               std::int64_t most_evaluations, double hottest, Cycles enough, const StopToken& stop) {
-                const nb::gil_scoped_release without_lock;
-                return search.run(std::move(order), {seed, ahead_bytes, most_evaluations, hottest, enough}, stop);
-            },
-            "order"_a, nb::kw_only(), "seed"_a, "ahead_bytes"_a, "most_evaluations"_a, "hottest"_a, "enough"_a,
-            "stop"_a)
-        .def_prop_ro("order", &OrderSearch::order)
-        .def_prop_ro("latency", &OrderSearch::latency);
 }
 
 }  // namespace onchip

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import product
 from typing import Final
 
 from onchip.answer.packing import Buffer, PackingProblem
@@ -14,8 +14,9 @@ from onchip.solve.allocation.pack import pack
 from onchip.solve.run.limits import Run
 
 SHARES: Final = (1.0, 0.995, 0.99, 0.98, 0.97, 0.95, 0.93, 0.9, 0.87, 0.84, 0.8, 0.7, 0.6, 0.5, 0.25, 0.0)
-"""Of the scratchpad, as loads may fill it ahead: less packs sooner, and makes them later."""
-QUICK_NODES: Final = 3_000
+"""Of the scratchpad, as what stays and what is loaded ahead may fill it: less packs sooner, and ends later."""
+QUICKLY: Final = ((3_000, 1.002), (30_000, 1.02), (200_000, 1.1))
+"""Nodes for each packing, and how much later what is tried next ends at least, until something packs."""
 THOROUGH_NODES: Final = 200_000
 
 
@@ -23,21 +24,19 @@ THOROUGH_NODES: Final = 200_000
 class PlacedOrder:
     """An order of pieces with its transfers, and the offset in bytes of each of its stays.
 
-    `ahead_bytes` are what loads ahead could fill.
+    `room` is what stays could fill, and loads ahead, in bytes.
     """
 
     order: tuple[int, ...]
-    ahead_bytes: int
+    room: tuple[int, int]
     timing: LatencyTiming
     offsets_bytes: tuple[int, ...]
 
 
 def placed(ways: WaysToRun, search: LatencyBands, run: Run) -> PlacedOrder | None:
-    """Return the best order with addresses, with as much loaded ahead as packs soon; None if nothing does."""
-    for capacity_bytes, ahead_bytes in _rooms(ways.capacity_bytes):
-        if run.stop is not None:
-            return None
-        found = _attempt(ways, search, run, capacity_bytes, ahead_bytes, QUICK_NODES)
+    """Return the best order with addresses, ending as soon as what packs soon; None if nothing does."""
+    for nodes, step in QUICKLY:
+        found = _first_that_packs(ways, search, run, nodes, step)
         if found is not None:
             return found
     return None
@@ -45,28 +44,26 @@ def placed(ways: WaysToRun, search: LatencyBands, run: Run) -> PlacedOrder | Non
 
 def placed_better(ways: WaysToRun, search: LatencyBands, run: Run, below: int) -> PlacedOrder | None:
     """Return the best order with addresses that ends before `below` without them, sought for longer."""
-    for share in SHARES:
-        ahead_bytes = int(ways.capacity_bytes * share)
-        if run.stop is not None or search.evaluate(ways.capacity_bytes, ahead_bytes).latency >= below:
-            return None
-        found = _attempt(ways, search, run, ways.capacity_bytes, ahead_bytes, THOROUGH_NODES)
-        if found is not None:
-            return found
-    return None
+    return _first_that_packs(ways, search, run, THOROUGH_NODES, 1.0, below)
 
 
-def _attempt(
-    ways: WaysToRun, search: LatencyBands, run: Run, capacity_bytes: int, ahead_bytes: int, nodes: int
+def _first_that_packs(
+    ways: WaysToRun, search: LatencyBands, run: Run, nodes: int, step: float, below: float = float("inf")
 ) -> PlacedOrder | None:
-    timing = search.evaluate(capacity_bytes, ahead_bytes)
-    if not timing.fits:
-        return None
-    sizes_bytes = search.sizes_bytes
-    buffers = tuple(Buffer(stay.start, stay.stop, sizes_bytes[stay.tensor]) for stay in timing.stays)
-    packing = pack(_packing(ways.problem, buffers), run, nodes).answer
-    if packing is None:
-        return None
-    return PlacedOrder(tuple(search.order), ahead_bytes, timing, packing.offsets_bytes)
+    """Go through rooms as the order ends in them, sooner first; each room that does not pack rules out its like."""
+    least, sizes_bytes = 0.0, search.sizes_bytes
+    for latency, room in _rooms(ways.capacity_bytes, search):
+        if run.stop is not None or latency >= below:
+            return None
+        if latency < least:
+            continue
+        timing = search.evaluate(*room)
+        buffers = tuple(Buffer(stay.start, stay.stop, sizes_bytes[stay.tensor]) for stay in timing.stays)
+        packing = pack(_packing(ways.problem, buffers), run, nodes).answer
+        if packing is not None:
+            return PlacedOrder(tuple(search.order), room, timing, packing.offsets_bytes)
+        least = latency * step
+    return None
 
 
 def _packing(problem: Problem, buffers: tuple[Buffer, ...]) -> PackingProblem:
@@ -74,9 +71,12 @@ def _packing(problem: Problem, buffers: tuple[Buffer, ...]) -> PackingProblem:
     return PackingProblem(buffers, memory.capacity_bytes, memory.alignment_bytes)
 
 
-def _rooms(capacity_bytes: int) -> Iterator[tuple[int, int]]:
-    """Yield what may stay, and what may be filled ahead: at last less may stay, too."""
-    for share in SHARES:
-        yield capacity_bytes, int(capacity_bytes * share)
-    for share in SHARES[1:]:
-        yield int(capacity_bytes * share), 0
+def _rooms(capacity_bytes: int, search: LatencyBands) -> list[tuple[int, tuple[int, int]]]:
+    """Return when the best order ends in each room in which it fits, sooner first; of equals the smallest room."""
+    found: dict[int, tuple[int, int]] = {}
+    for stays, ahead in product(SHARES, SHARES):
+        room = (int(capacity_bytes * stays), int(capacity_bytes * min(stays, ahead)))
+        timing = search.evaluate(*room)
+        if timing.fits:
+            found[timing.latency] = room
+    return sorted(found.items())

@@ -93,11 +93,11 @@ class _LatencyPlanner:
         self._run.report(self._incumbent.value, self._incumbent.lower_bound, f"{pieces} pieces, {latency} cycles")
 
     def _offer_and_limit(self) -> None:
-        """Give the best addresses; from now on loads ahead fill no more than has packed."""
+        """Give the best addresses; from now on no more is filled than has packed."""
         order = placed(self._ways, self._search, self._run)
         self._offer(order)
         if order is not None:
-            self._search.limit_ahead(order.ahead_bytes)
+            self._search.limit_room(*order.room)
 
     def _offer(self, order: PlacedOrder | None) -> None:
         if order is None:
