@@ -64,7 +64,7 @@ class LatencyBounds:
         waited_for = self._waited_for(operator, before, after)
         missing = sum(self.ways.tensors[tensor].size_bytes for tensor in waited_for)
         missing -= self._most_room(operator, waited_for)
-        if missing > 0:
+        if missing > 0 and waited_for:
             tails = (max(self._tails[one] for one in self.ways.readers[tensor]) for tensor in waited_for)
             loading = self._cycles(missing, loads=True) + min(tails)
             yield LatencyBound(f"up to {name!r}, then loads that had no room", ends + loading)
