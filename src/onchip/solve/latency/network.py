@@ -33,7 +33,7 @@ def latency_bands(ways: WaysToRun) -> LatencyBands:
     )
 
 
-def fewest_parts_that_fit(ways: WaysToRun) -> Parts | None:
+def fewest_parts_that_fit(ways: WaysToRun, room_bytes: int) -> Parts | None:
     """Return the fewest parts of each operator of which one fits; None where one fits in no way, or is not held."""
     parts = []
     problem, holds = ways.problem, ways.problem.memories[0].holds
@@ -41,7 +41,7 @@ def fewest_parts_that_fit(ways: WaysToRun) -> Parts | None:
         if any(problem.operand(operator, tensor) not in holds for tensor in problem.operands(operator)):
             return None
     for number, one in enumerate(ways.operators):
-        fitting = (count for count in sorted(one.cycles) if ways.least_need_bytes(number, count) <= ways.capacity_bytes)
+        fitting = (count for count in sorted(one.cycles) if ways.least_need_bytes(number, count) <= room_bytes)
         count = next(fitting, None)
         if count is None:
             return None

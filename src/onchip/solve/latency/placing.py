@@ -15,7 +15,7 @@ from onchip.solve.run.limits import Run
 
 SHARES: Final = (1.0, 0.995, 0.99, 0.98, 0.97, 0.95, 0.93, 0.9, 0.87, 0.84, 0.8, 0.7, 0.6, 0.5, 0.25, 0.0)
 """Of the scratchpad, as what stays and what is loaded ahead may fill it: less packs sooner, and ends later."""
-QUICKLY: Final = ((3_000, 1.002), (30_000, 1.02), (200_000, 1.1))
+QUICKLY: Final = ((3_000, 1.005), (30_000, 1.03), (200_000, 1.1))
 """Nodes for each packing, and how much later what is tried next ends at least, until something packs."""
 THOROUGH_NODES: Final = 200_000
 

@@ -29,8 +29,11 @@ HOTTEST_AT_FIRST: Final = 0.01
 HOTTEST_LATER: Final = 0.003
 """Shares of the latency by which an order may be worse, about, when annealing begins."""
 ROUNDS_IN_VAIN: Final = 4
-SHARES_OF_TIME: Final = (0.4, 0.4)
-"""Of what is left: for orders whose loads fill all room, then for those whose loads fill what packs."""
+ROOMS: Final = (1.0, 0.95, 0.88, 0.8)
+"""Shares of the scratchpad that orders may fill, one after another while what packs ends much later than what fills."""
+SHARES_OF_TIME: Final = (0.3, 0.2, 0.3, 0.6)
+"""Of what is left: for an order that may fill a room, its addresses, one in what packs, and addresses of that."""
+MUCH_LATER: Final = 1.03
 
 
 def solve_for_latency(problem: Problem, run: Run) -> Result[Plan]:
@@ -51,23 +54,41 @@ class _LatencyPlanner:
 
     def result(self) -> Result[Plan]:
         """Search, and say what is known then."""
-        parts = fewest_parts_that_fit(self._ways)
-        if parts is None:
+        if fewest_parts_that_fit(self._ways, self._ways.capacity_bytes) is None:
             return Result(Status.INFEASIBLE, None, None, 0, self._run.seconds, METHOD)
         bound = LatencyBounds(self._ways).greatest
         self._incumbent.raise_bound(bound.cycles)
-        self._search.begin(parts, self._run.limits.seed)
-        self._offer(placed(self._ways, self._search, self._run))
-        for share in SHARES_OF_TIME:
-            self._improve(bound, self._run.within(self._run.seconds_left * share))
-            if self._incumbent.is_proven:
+        for share in ROOMS:
+            if self._run.stop is None and not self._incumbent.is_proven and not self._fills(share, bound):
                 break
-            self._offer_and_limit()
         if not self._incumbent.is_proven and self._incumbent.value is not None:
             self._offer(placed_better(self._ways, self._search, self._run, self._incumbent.value))
         self._incumbent.stopped_by = self._run.stop or self._incumbent.stopped_by
         space = f"all orders, all bands that files list, all transfers; bound: {bound.name}"
         return replace(self._incumbent.result(METHOD), space=space)
+
+    def _fills(self, share: float, bound: LatencyBound) -> bool:
+        """Search for orders that fill so much of the scratchpad; whether what packs ends much later than these."""
+        room_bytes = int(self._ways.capacity_bytes * share)
+        parts = fewest_parts_that_fit(self._ways, room_bytes)
+        if parts is None:
+            return False
+        self._search.begin(parts, self._run.limits.seed)
+        self._search.limit_room(room_bytes, room_bytes)
+        if self._incumbent.value is None:
+            self._offer(placed(self._ways, self._search, self._within(0)))
+        self._improve(bound, self._within(0))
+        latency = self._search.worth[0]
+        order = placed(self._ways, self._search, self._within(1))
+        self._offer(order)
+        if order is not None and order.room != (room_bytes, room_bytes):
+            self._search.limit_room(*order.room)
+            self._improve(bound, self._within(2))
+            self._offer(placed(self._ways, self._search, self._within(3)))
+        return self._incumbent.value is None or self._incumbent.value > MUCH_LATER * latency
+
+    def _within(self, stage: int) -> Run:
+        return self._run.within(self._run.seconds_left * SHARES_OF_TIME[stage])
 
     def _improve(self, bound: LatencyBound, run: Run) -> None:
         """Go on until several rounds in a row found nothing better."""
@@ -91,13 +112,6 @@ class _LatencyPlanner:
     def _report(self) -> None:
         latency, _, pieces = self._search.worth
         self._run.report(self._incumbent.value, self._incumbent.lower_bound, f"{pieces} pieces, {latency} cycles")
-
-    def _offer_and_limit(self) -> None:
-        """Give the best addresses; from now on no more is filled than has packed."""
-        order = placed(self._ways, self._search, self._run)
-        self._offer(order)
-        if order is not None:
-            self._search.limit_room(*order.room)
 
     def _offer(self, order: PlacedOrder | None) -> None:
         if order is None:
