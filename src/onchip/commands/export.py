@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from onchip.app.phases import phase
-from onchip.commands.arguments import AsJson, PlanOrScheduleFile
+from onchip.commands.arguments import GREATEST_SEED, AsJson, PlanOrScheduleFile
 from onchip.commands.check import show_answer_check, show_check, show_schedule_check
 from onchip.commands.exit_code import code_of_check
 from onchip.commands.show import show_words
@@ -38,9 +38,9 @@ class ExportOptions:
     to: Annotated[
         str,
         typer.Option(
-            metavar="trace|c|csv|onnx|tflite|graph|cuda|opencl|NAME",
-            help="A trace for Perfetto, C99 tables, CSV tables, a model with the plan, its graph, or a plug-in's; "
-            "a mapping's c, cuda or opencl.",
+            metavar="trace|c|c-project|csv|onnx|tflite|graph|cuda|opencl|NAME",
+            help="A trace for Perfetto, C99 tables, a C project that runs, CSV tables, a model with the plan, its "
+            "graph, or a plug-in's; a mapping's c, cuda or opencl.",
         ),
     ]
     output: Annotated[Path, typer.Option("--output", "-o", metavar="FILE", help="Write this; see below for c and csv.")]
@@ -50,9 +50,25 @@ class ExportOptions:
             metavar="NAME|FILE", help="Of a trace: time in cycles of this accelerator. Of a mapping: it is for this."
         ),
     ] = None
+    random_weights: Annotated[
+        int | None,
+        typer.Option(
+            min=0, max=GREATEST_SEED, metavar="SEED", help="Of a c-project: random parameters, not the model's."
+        ),
+    ] = None
+    given: Annotated[
+        list[str] | None,
+        typer.Option("--input", metavar="[NAME=]x.npy", help="Of a c-project: an input's value that main begins with."),
+    ] = None
+    seed: Annotated[
+        int, typer.Option(min=0, max=GREATEST_SEED, metavar="N", help="Of a c-project: seed of its other inputs.")
+    ] = 0
     as_json: AsJson = False
 
     def __post_init__(self) -> None:
+        if self.to != ExportFormat.C_PROJECT and (self.random_weights is not None or self.given or self.seed):
+            what = f"{self.to} has no values"
+            raise UsageError(what, place="--random-weights, --input, --seed", expected="--to c-project")
         is_mapping = format_of_answer(self.file) is AnswerFormat.MAPPING
         if self.accelerator is not None and self.to != ExportFormat.TRACE and not is_mapping:
             raise UsageError(f"{self.to} has no times", place="--accelerator", expected="--to trace")
@@ -67,6 +83,7 @@ def export_command(options: ExportOptions) -> int:
     trace: Chrome trace JSON (Perfetto); a millisecond is a step, or a microsecond one of the accelerator's.
     c: FILE is x.h or x.c; both are written. csv: FILE is x.csv; x.residencies.csv and x.transfers.csv are written.
     onnx: NETWORK, an .onnx file, with the plan in its metadata_props; its external data stay where they are.
+    c-project: FILE is a folder: arenas of the plan's sizes, weights, kernels in C11, and the plan as calls; `make run`.
     graph: FILE is x.json, the network as the plan runs it, in tiles and bands: plan, check or time that one.
     tflite: NETWORK, a .tflite file, with the plan's order and offsets of TFLite Micro's arena, which it obeys.
     Of a schedule there are traces, in time, C and tables, all with its workspaces as tensors; C has its mappings, too.
@@ -77,6 +94,8 @@ def export_command(options: ExportOptions) -> int:
     if format_of_answer(plan) is AnswerFormat.MAPPING:
         return _export_mapping(options)
     source = options.network or _bundled_network_of(plan)
+    if options.to == ExportFormat.C_PROJECT:
+        return _export_project(options, source)
     files = files_of(options.to, options.output, source)
     for file in files:
         ensure_writable(file, inputs=(str(plan), source, accelerator or source))
@@ -105,6 +124,31 @@ def _export_schedule(options: ExportOptions, source: str, files: tuple[Path, ...
     else:
         show_schedule_check(check, as_json=False)
     return code_of_check(check.is_legal)
+
+
+def _export_project(options: ExportOptions, source: str) -> int:
+    from onchip.app.export_project import export_project
+    from onchip.app.kernels import RunValues
+    from onchip.reports.program.json_view import check_object
+    from onchip.reports.project_export import project_export_lines, project_export_object
+
+    if format_of_answer(options.file) is AnswerFormat.SCHEDULE:
+        what = "a schedule's tiles have no kernels in C"
+        raise UsageError(what, file=str(options.file), expected="a plan")
+    values = RunValues(options.seed, options.random_weights, tuple(options.given or ()))
+    export = export_project(options.file, source, options.output, values)
+    if export.project is None:
+        _show(options.to, (options.output,), export.check, as_json=options.as_json)
+        return code_of_check(False)
+    found = {
+        "to": options.to,
+        "files": [str(options.output / name) for name in export.project.files],
+        "check": check_object(export.check),
+        "project": project_export_object(export.project),
+    }
+    words = "\n".join((str(options.output), *project_export_lines(export.project)))
+    show_words(found, words, as_json=options.as_json)
+    return code_of_check(True)
 
 
 def _export_arena(options: ExportOptions, source: str, files: tuple[Path, ...]) -> int:

@@ -17,10 +17,11 @@ from onchip.plugins import PluginGroup
 
 
 class ExportFormat(StrEnum):
-    """Chrome trace, C99 header and source, CSV tables, the ONNX or TFLite model with the plan, the graph it runs."""
+    """Chrome trace, C99 tables, a C project, CSV tables, the ONNX or TFLite model with the plan, the graph it runs."""
 
     TRACE = "trace"
     C = "c"
+    C_PROJECT = "c-project"
     CSV = "csv"
     ONNX = "onnx"
     GRAPH = "graph"

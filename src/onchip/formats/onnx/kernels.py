@@ -55,8 +55,8 @@ class OnnxKernels:
         self._path = path
         self._seed = seed
         self._random_weights = random_weights
-        self._network = Network(path, bindings)
-        self._values = ConstantValues(self._network, random_weights)
+        self.network = Network(path, bindings)
+        self.values = ConstantValues(self.network, random_weights)
         self._model_name = dict(self._names_of_folded_biases())
         self._prepared: dict[tuple[str, ...], _Prepared] = {}
         self._found_shapes: dict[str, tuple[int, ...]] = {}
@@ -66,7 +66,7 @@ class OnnxKernels:
     def parameter(self, tensor: Tensor) -> Bytes:
         """A parameter's bytes. One that reading made and that no node reads is all zeros."""
         name = self._model_name.get(tensor.name, tensor.name)
-        content = _bytes_of(self._values.array(name)) if self._network.is_constant(name) else None
+        content = _bytes_of(self.values.array(name)) if self.network.is_constant(name) else None
         if content is None or content.size != tensor.size_bytes:
             return np.zeros(tensor.size_bytes, np.uint8)
         return content
@@ -92,7 +92,7 @@ class OnnxKernels:
         return self._native_type(self._wanted(output))[0]
 
     def _native_type(self, name: str) -> tuple[np.dtype[np.generic], tuple[int, ...]]:
-        dtype, shape = self._values.type_of(name)
+        dtype, shape = self.values.type_of(name)
         if not is_native(dtype):
             what = f"its elements are {dtype}, which cannot be handed to onnxruntime"
             raise GraphError(what, file=str(self._path), place=f"tensor {name!r}", expected="a type numpy knows")
@@ -100,13 +100,13 @@ class OnnxKernels:
 
     def _names_of_folded_biases(self) -> Mapping[str, str]:
         """The bias that folding a BatchNorm makes stands for BatchNorm's own shift, which the nodes read."""
-        named = dict(zip(node_names(self._network.nodes), self._network.nodes, strict=True))
+        named = dict(zip(node_names(self.network.nodes), self.network.nodes, strict=True))
         found = {}
         for operator in self._graph.operators:
             norms = [named[name] for name in operator.members if named[name].op_type == "BatchNormalization"]
             for name in operator.parameters:
-                if name not in self._network.types.static and norms:
-                    found[name] = self._network.storage.base(norms[0].input[2])
+                if name not in self.network.types.static and norms:
+                    found[name] = self.network.storage.base(norms[0].input[2])
         return found
 
     # Operators
@@ -117,14 +117,14 @@ class OnnxKernels:
         arrays = self._arrays(given)
         prepared = self._prepare(operator, given)
         feeds = {name: arrays[name] for name in prepared.given if name in arrays}
-        feeds |= {name: self._values.array(name) for name in prepared.weights}
+        feeds |= {name: self.values.array(name) for name in prepared.weights}
         results = prepared.session.run(prepared.results, feeds)
         return {name: self._whole_bytes(name, result) for name, result in zip(operator.outputs, results, strict=True)}
 
     def _whole_bytes(self, name: str, result: Array) -> Bytes:
         """The bytes of a result; one whose planned shape is the largest that it can have is followed by zeros."""
         content = _bytes_of(result)
-        if name not in self._network.types.bounded:
+        if name not in self.network.types.bounded:
             return content
         self._found_shapes[name] = result.shape
         whole = np.zeros(self._graph.tensor[name].size_bytes, np.uint8)
@@ -133,7 +133,7 @@ class OnnxKernels:
 
     def _arrays(self, given: Mapping[str, Bytes]) -> dict[str, Array]:
         """What can be fed; the rest must lie in the model."""
-        types = {name: self._values.type_of(name) for name in given}
+        types = {name: self.values.type_of(name) for name in given}
         arrays = {}
         for name, (dtype, shape) in types.items():
             if is_native(dtype):
@@ -146,12 +146,12 @@ class OnnxKernels:
         if key in self._prepared:
             return self._prepared[key]
         wanted = tuple(self._wanted(name) for name in operator.outputs)
-        part = self._network.part(wanted, given)
-        strange = [name for name in part.given if not is_native(self._values.type_of(name)[0])]
-        inside = [name for name in part.constants if not self._values.is_fed(name)]
-        embedded = [numpy_helper.from_array(self._values.array(name), name) for name in inside]
+        part = self.network.part(wanted, given)
+        strange = [name for name in part.given if not is_native(self.values.type_of(name)[0])]
+        inside = [name for name in part.constants if not self.values.is_fed(name)]
+        embedded = [numpy_helper.from_array(self.values.array(name), name) for name in inside]
         embedded += [self._tensor_of(name, given[name]) for name in strange]
-        model = self._network.model(part, wanted, embedded)
+        model = self.network.model(part, wanted, embedded)
         results = _with_copies(model, operator.outputs, wanted, part.given)
         session = Session(model.SerializeToString(), str(self._path), f"operator {operator.name!r}")
         weights = tuple(name for name in part.constants if name not in inside)
@@ -161,12 +161,12 @@ class OnnxKernels:
         return prepared
 
     def _tensor_of(self, name: str, content: Bytes) -> onnx.TensorProto:
-        shape, element_type = self._network.types.shape_and_element_type(name)
+        shape, element_type = self.network.types.shape_and_element_type(name)
         return onnx.TensorProto(name=name, data_type=element_type, dims=shape, raw_data=content.tobytes())
 
     def _wanted(self, output: str) -> str:
         """The model's name for an operator's output: a copy of an input or parameter may have one of its own."""
-        if output in self._network.types.static:
+        if output in self.network.types.static:
             return output
         return output.rstrip("_").removesuffix(".output")
 
@@ -174,18 +174,18 @@ class OnnxKernels:
 
     def whole_model_outputs(self, inputs: Mapping[str, Bytes]) -> dict[str, Array]:
         """What onnxruntime makes of the file as it is; of all its nodes where the weights are random or large."""
-        network = self._network
+        network = self.network
         feeds = self._arrays({name: inputs[name] for name in network.inputs})
         if self._random_weights is None and self._path.stat().st_size < _LARGE_FILE_BYTES:
             session = Session(str(self._path), str(self._path))
-            feeds |= {name: self._values.array(name) for name in network.bound_inputs}
+            feeds |= {name: self.values.array(name) for name in network.bound_inputs}
             return dict(zip(network.outputs, session.run(network.outputs, feeds), strict=True))
         part = network.part(network.outputs, network.inputs)
-        inside = [name for name in part.constants if not self._values.is_fed(name)]
-        embedded = [numpy_helper.from_array(self._values.array(name), name) for name in inside]
+        inside = [name for name in part.constants if not self.values.is_fed(name)]
+        embedded = [numpy_helper.from_array(self.values.array(name), name) for name in inside]
         model = network.model(part, network.outputs, embedded)
         results = _with_copies(model, network.outputs, network.outputs, part.given)
-        weights = {name: self._values.array(name) for name in part.constants if name not in inside}
+        weights = {name: self.values.array(name) for name in part.constants if name not in inside}
         given = {name: feeds[name] for name in part.given}
         session = Session(model.SerializeToString(), str(self._path))
         return dict(zip(network.outputs, session.run(results, given | weights), strict=True))

@@ -15,6 +15,7 @@ from onchip.errors import GraphError, InputError
 from onchip.formats.onnx.bare import own_weight
 from onchip.formats.onnx.dimensions import bind
 from onchip.formats.onnx.file import load_model
+from onchip.formats.onnx.nodes import DEFAULT_DOMAINS
 from onchip.formats.onnx.unfolded import unfold
 from onchip.formats.onnx.views import Storage
 
@@ -49,6 +50,11 @@ class Network:
         self._opsets = tuple(model.opset_import)
         self._ir_version = min(max(model.ir_version, _OLDEST_IR), _NEWEST_IR)
         self._writer = {output: index for index, node in enumerate(self.nodes) for output in node.output if output}
+
+    @property
+    def opset(self) -> int:
+        """Return the version of ONNX's own operators; 1 where the file says none."""
+        return max((one.version for one in self._opsets if one.domain in DEFAULT_DOMAINS), default=1)
 
     def initializer(self, name: str) -> onnx.TensorProto | None:
         """A tensor that the file states, its external data loaded; raises InputError where that is missing."""

@@ -19,20 +19,22 @@ _LONGEST_REASON: Final = 160
 class Interpreter:
     """A model, ready to run; raises GraphError, `place` saying of what, where the runtime cannot.
 
-    With `is_delegated` XNNPACK runs what it knows, which is a few custom operators more.
+    With `is_delegated` XNNPACK runs what it knows, which is a few custom operators more. With `is_reference` the plain
+    kernels run, whose integers are those of TFLite Micro.
     """
 
-    def __init__(self, model: bytes, place: str | None = None, *, is_delegated: bool = False) -> None:
+    def __init__(
+        self, model: bytes, place: str | None = None, *, is_delegated: bool = False, is_reference: bool = False
+    ) -> None:
         runtime = _runtime()
         resolvers = runtime.OpResolverType
+        own = resolvers.BUILTIN_REF if is_reference else resolvers.BUILTIN_WITHOUT_DEFAULT_DELEGATES
         self._place = place
         try:
             self._interpreter = runtime.Interpreter(
                 model_content=model,
                 num_threads=1,
-                experimental_op_resolver_type=resolvers.AUTO
-                if is_delegated
-                else resolvers.BUILTIN_WITHOUT_DEFAULT_DELEGATES,
+                experimental_op_resolver_type=resolvers.AUTO if is_delegated else own,
             )
         except Exception as error:  # the runtime raises ValueError and RuntimeError for whatever it meets
             raise self._refusal(error) from None

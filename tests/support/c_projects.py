@@ -1,0 +1,94 @@
+"""Plans exported as C projects, compiled and run."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+from dataclasses import dataclass
+from pathlib import Path
+
+import onnx
+import pytest
+
+from onchip.answer.document import Reading
+from onchip.answer.problem import Objective
+from onchip.app.export_project import export_project
+from onchip.app.kernels import RunValues
+from onchip.app.plan import Request, plan_network
+from onchip.app.target import Target
+from onchip.errors import InputError
+from onchip.formats.c_project.project import CProject
+from onchip.formats.own.plan_json_writer import plan_to_json
+
+ROOM = Target(sram=2**28, alignment_bytes=16)
+SANITIZED = "-O1 -g -fsanitize=address,undefined -fno-sanitize-recover=all"
+OPTIMISED = "-O2"
+needs_a_compiler = pytest.mark.skipif(
+    shutil.which("gcc") is None or shutil.which("make") is None, reason="there is no C compiler"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class BuiltProject:
+    """A project that was exported and built, what its `main` said, and what it returned."""
+
+    folder: Path
+    project: CProject
+    said: str
+    code: int
+
+    @property
+    def is_right(self) -> bool:
+        return self.code == 0
+
+
+def planned(network: Path, request: Request | None = None) -> Path:
+    """The plan of a network, as a file beside it."""
+    outcome = plan_network(request or Request(str(network), Reading(), ROOM, Objective.PEAK))
+    assert outcome.document is not None
+    plan = network.with_suffix(".plan.json")
+    plan.write_text(plan_to_json(outcome.document))
+    return plan
+
+
+def exported(network: Path, plan: Path, random_weights: int | None = None) -> tuple[Path, CProject]:
+    folder = network.with_suffix(".project")
+    export = export_project(plan, str(network), folder, RunValues(random_weights=random_weights))
+    assert export.project is not None
+    return folder, export.project
+
+
+def built(network: Path, request: Request | None = None, flags: str = SANITIZED) -> BuiltProject:
+    folder, project = exported(network, planned(network, request))
+    return BuiltProject(folder, project, *made_and_run(folder, flags))
+
+
+def made_and_run(folder: Path, flags: str = OPTIMISED) -> tuple[str, int]:
+    made = subprocess.run(
+        ["make", "-s", "-C", str(folder), "network", "CC=gcc", f"CFLAGS={flags}"], capture_output=True, text=True
+    )
+    assert made.returncode == 0, made.stderr
+    ran = subprocess.run([str(folder / "network")], capture_output=True, text=True)
+    return ran.stdout + ran.stderr, ran.returncode
+
+
+def refusal(network: Path, plan: Path) -> str:
+    """The one line that export ends in, which leaves nothing behind."""
+    folder = network.with_suffix(".project")
+    with pytest.raises(InputError) as caught:
+        export_project(plan, str(network), folder, RunValues())
+    assert not folder.exists()
+    return str(caught.value)
+
+
+def array_sizes(folder: Path) -> dict[str, int]:
+    """The bytes of each array of the network's object file, as the compiler laid them out."""
+    said = subprocess.run(["nm", "-S", str(folder / "network.o")], capture_output=True, text=True, check=True).stdout
+    return {name: int(size, 16) for size, name in re.findall(r"^\w+ (\w+) [bBdD] (\w+)$", said, re.MULTILINE)}
+
+
+def saved(model: onnx.ModelProto, folder: Path) -> Path:
+    path = folder / "network.onnx"
+    path.write_bytes(model.SerializeToString())
+    return path
