@@ -23,7 +23,9 @@ def a_runtime_is_there() -> None:
     pytest.importorskip("ai_edge_litert")
 
 
-@pytest.mark.parametrize("name", ["hello_world_int8", "micro_speech_quantized", "seanet_transpose_conv2"])
+@pytest.mark.parametrize(
+    "name", ["hello_world_int8", "micro_speech_quantized", "seanet_transpose_conv2", "trained_lstm_int8"]
+)
 def test_a_model_that_nobody_here_wrote_gives_equal_bits(name: str, tmp_path: Path) -> None:
     project = built(Path(shutil.copy(DATA / f"{name}.tflite", tmp_path)))
     assert project.is_right, project.said

@@ -28,6 +28,8 @@ if TYPE_CHECKING:
     from onchip.formats.c_project.calls import KernelCall
 
 _MODELS: Final = (".onnx", ".tflite")
+_INFERENCES_WITH_STATE: Final = 3
+"""What a project's main checks of a network that keeps state: the last of so many."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,6 +93,9 @@ def _in_c(
 
     path = Path(network)
     kernels = OnnxKernels(graph, path, reading.bindings, seed=values.seed, random_weights=values.random_weights)
+    if graph.states:
+        what = f"{graph.states[0].old!r} is state, which is checked for TFLite models alone"
+        raise UsageError(what, file=network, expected="a plan of a network without state")
     calls = onnx_calls(graph, kernels, path)
     inputs = {
         tensor.name: kernels.given_input(tensor, given[tensor.name])
@@ -117,7 +122,8 @@ def _tflite_in_c(
     model = LiteModel.of_file(Path(network), reading.bindings.shapes)
     calls = tflite_calls(graph, model, Path(network))
     inputs = model.inputs(graph, values.seed, given)
-    return calls, StoredValues(inputs, model.outputs(graph, inputs))
+    inferences = _INFERENCES_WITH_STATE if graph.states else 1
+    return calls, StoredValues(inputs, model.outputs(graph, inputs, inferences), inferences)
 
 
 def _write(folder: Path, project: CProject) -> None:

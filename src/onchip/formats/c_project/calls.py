@@ -71,7 +71,7 @@ class Record:
     fields: tuple[tuple[str, Field], ...]
 
 
-Field: TypeAlias = "int | float | tuple[int, ...] | tuple[tuple[int, ...], ...] | Record | Table"
+Field: TypeAlias = "int | float | tuple[int, ...] | tuple[tuple[int, ...], ...] | tuple[Record, ...] | Record | Table"
 Argument: TypeAlias = "TensorOperand | Table | Record | Symbol | int | float | tuple[int, ...] | None"
 
 

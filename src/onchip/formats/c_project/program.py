@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from typing import Any
+
+import numpy.typing as npt
 
 from onchip.answer.problem import Problem
-from onchip.answer.program import Compute, Copy, Plan
+from onchip.answer.program import Allocate, Compute, Copy, Plan
 from onchip.arch.memory import DRAM, Memory
 from onchip.errors import GraphError, PlanError
 from onchip.facts.residencies import residencies_of
@@ -20,6 +23,7 @@ from onchip.formats.c_project.calls import (
     Symbol,
     Table,
     TensorOperand,
+    table,
 )
 from onchip.formats.c_project.literals import integer, real
 from onchip.formats.c_project.places import OpenPlaces, dram_offsets
@@ -42,6 +46,13 @@ class ProjectProgram:
     memory_names: Mapping[str, str]
     dram: Mapping[str, int]
     dram_bytes: int
+    first_states: Mapping[str, npt.NDArray[Any]]
+
+    @property
+    def staying(self) -> dict[str, Allocate]:
+        """Return where the states that stay on the chip from one inference to the next lie."""
+        lines = (line for line in self.plan.instructions if isinstance(line, Allocate) and line.is_state)
+        return {line.tensor: line for line in lines}
 
     def arena_bytes(self, memory: Memory) -> int:
         """Return the highest end address of any residency in a scratchpad."""
@@ -54,21 +65,33 @@ class ProjectProgram:
         return {name: (memory, size) for name, memory, size in sizes if size}
 
 
-def project_program(problem: Problem, plan: Plan, calls: Mapping[str, tuple[KernelCall, ...]]) -> ProjectProgram:
-    """Return the program of a legal plan, called after its network."""
+def project_program(
+    problem: Problem,
+    plan: Plan,
+    calls: Mapping[str, tuple[KernelCall, ...]],
+    inputs: Mapping[str, npt.NDArray[Any]],
+) -> ProjectProgram:
+    """Return the program of a legal plan, called after its network; among `inputs` are those that states begin with."""
     letters = identifier(problem.graph.name).lower().strip("_")
     stem = letters if letters[:1].isalpha() else f"network_{letters}".rstrip("_")
     names = unique_identifiers("", (DRAM, *(memory.name for memory in plan.memories)))
     memories = (DRAM, *(memory.name for memory in plan.memories))
     named = {memory: f"{stem}_{name.lower()}" for memory, name in zip(memories, names, strict=True)}
     dram, dram_bytes = dram_offsets(problem, plan)
-    return ProjectProgram(problem, plan, calls, stem, Tables(stem), named, dram, dram_bytes)
+    first = {state.old: inputs[state.old] for state in problem.graph.states}
+    return ProjectProgram(problem, plan, calls, stem, Tables(stem), named, dram, dram_bytes, first)
 
 
 def run_function(program: ProjectProgram) -> str:
     """Return the function that runs the network once; raises PlanError for a place that C cannot compute at."""
     lines = "\n".join(_Lines(program).all())
     return f"void {program.stem}_run(void)\n{{\n{lines}\n}}"
+
+
+def begin_function(program: ProjectProgram) -> str:
+    """Return the function that puts the first values of states where they are looked for."""
+    lines = "".join(f"{line}\n" for line in _Lines(program).first_states())
+    return f"void {program.stem}_begin(void)\n{{\n{lines}}}"
 
 
 @dataclass(slots=True)
@@ -89,9 +112,20 @@ class _Lines:
             elif isinstance(instruction, Copy):
                 yield self._copy(instruction)
             self.places.follow(instruction, outputs)
+        staying = self.program.staying
         for state in graph.states:
-            size_bytes = graph.tensor[state.old].size_bytes
-            yield f"    dma_copy({self._in_dram(state.old)}, {self._in_dram(state.new)}, {size_bytes});"
+            if state.old not in staying:
+                size_bytes = graph.tensor[state.old].size_bytes
+                yield f"    dma_copy({self._in_dram(state.old)}, {self._in_dram(state.new)}, {size_bytes});"
+
+    def first_states(self) -> Iterator[str]:
+        staying = self.program.staying
+        for state in self.program.problem.graph.states:
+            first = table(f"{state.old} at first", self.program.first_states[state.old])
+            place = staying.get(state.old)
+            target = self._in_dram(state.old) if place is None else self._at(place.memory, place.offset_bytes)
+            size_bytes = self.program.problem.graph.tensor[state.old].size_bytes
+            yield f"    dma_copy({target}, {self.program.tables.name(first)}, {size_bytes});"
 
     def _copy(self, copy: Copy) -> str:
         source, target = (self._end(copy.tensor, memory) for memory in (copy.source, copy.target))

@@ -16,7 +16,7 @@ from onchip.arch.memory import DRAM
 from onchip.errors import PlanError
 from onchip.formats.c.names import unique_identifiers
 from onchip.formats.c_project.calls import KernelCall, table
-from onchip.formats.c_project.program import ProjectProgram, project_program, run_function
+from onchip.formats.c_project.program import ProjectProgram, begin_function, project_program, run_function
 from onchip.formats.c_project.tables import definition
 from onchip.ir.tensor import Role, Tensor
 
@@ -36,10 +36,11 @@ class CProject:
 
 @dataclass(frozen=True, slots=True)
 class StoredValues:
-    """By tensor the values a project's `main` begins with, and those it is to end with."""
+    """By tensor the values a project's `main` begins with, and those it is to end with after some inferences."""
 
     inputs: Mapping[str, npt.NDArray[Any]]
     outputs: Mapping[str, npt.NDArray[Any]]
+    inferences: int = 1
 
 
 def c_project(
@@ -51,7 +52,7 @@ def c_project(
             what = f"its runtime makes it {list(array.shape)}, of {array.nbytes} bytes"
             expected = f"{problem.graph.tensor[name].size_bytes} bytes, as the plan has it"
             raise PlanError(what, place=f"tensor {name!r}", expected=expected)
-    program = project_program(problem, plan, calls)
+    program = project_program(problem, plan, calls, values.inputs)
     source = _network_source(program)  # asks for tables, so that it comes before them
     texts = {
         "network.h": _network_header(program),
@@ -91,6 +92,10 @@ def _network_header(program: ProjectProgram) -> str:
             lines.append(f"/* {word} */")
             lines.append(f"#define {name}_AT {program.dram[tensor.name]}\n#define {name}_BYTES {tensor.size_bytes}")
     lines.append(f"\nextern uint8_t {program.memory_names[DRAM]}[{prefix}_DRAM_BYTES];\n")
+    lines.append(
+        "/* Puts the first values of states in their places: once, before the first run. */\n"
+        f"void {program.stem}_begin(void);\n"
+    )
     lines.append(f"/* Reads the inputs, and writes the outputs. */\nvoid {program.stem}_run(void);\n\n#endif\n")
     return "\n".join(lines)
 
@@ -108,7 +113,7 @@ def _network_source(program: ProjectProgram) -> str:
     parts.append(
         _array(program, program.memory_names[DRAM], f"{program.stem.upper()}_DRAM_BYTES", _GREATEST_ALIGNMENT_BYTES)
     )
-    return "\n\n".join((*parts, run_function(program))) + "\n"
+    return "\n\n".join((*parts, begin_function(program), run_function(program))) + "\n"
 
 
 def _array(program: ProjectProgram, name: str, size: str, alignment_bytes: int, storage: str = "") -> str:
@@ -120,7 +125,8 @@ def _array(program: ProjectProgram, name: str, size: str, alignment_bytes: int, 
 def _stored(program: ProjectProgram, values: StoredValues) -> Iterator[tuple[str, Tensor, npt.NDArray[Any]]]:
     """Yield of each input, then of each output, the name of its stored values, the tensor and the values."""
     graph = program.problem.graph
-    for word, found in (("input", values.inputs), ("expected", values.outputs)):
+    inputs = {name: array for name, array in values.inputs.items() if name not in program.first_states}
+    for word, found in (("input", inputs), ("expected", values.outputs)):
         names = unique_identifiers("", found)
         for name, (tensor, array) in zip(names, found.items(), strict=True):
             yield f"{word}_{name.lower()}", graph.tensor[tensor], array
@@ -137,15 +143,19 @@ def _values(program: ProjectProgram, values: StoredValues) -> str:
 def _main(program: ProjectProgram, values: StoredValues) -> str:
     dram = program.memory_names[DRAM]
     lines = [
-        "/* Runs the network once, and compares its outputs with those stored. */",
+        "/* Runs the network, and compares its outputs with those stored. */",
         '#include <string.h>\n\n#include "compare.h"\n#include "network.h"\n#include "values.h"\n',
         "int main(void)\n{\n    int differing = 0;",
     ]
     stored = list(_stored(program, values))
-    for name, tensor, _ in stored[: len(values.inputs)]:
-        lines.append(f"    memcpy({dram} + {program.dram[tensor.name]}, {name}, sizeof {name});")
-    lines.append(f"    {program.stem}_run();")
-    for name, tensor, array in stored[len(values.inputs) :]:
+    inputs = [
+        f"        memcpy({dram} + {program.dram[tensor.name]}, {name}, sizeof {name});" for name, tensor, _ in stored
+    ]
+    lines.append(f"    {program.stem}_begin();")
+    lines.append(f"    for (int inference = 0; inference < {values.inferences}; inference++) {{")
+    lines += inputs[: len(stored) - len(values.outputs)]
+    lines.append(f"        {program.stem}_run();\n    }}")
+    for name, tensor, array in stored[len(stored) - len(values.outputs) :]:
         function = "compare_floats" if array.dtype == np.float32 else "compare_bytes"
         at = f"{dram} + {program.dram[tensor.name]}"
         lines.append(f'    differing += {function}("{name}", {at}, {name}, sizeof {name});')

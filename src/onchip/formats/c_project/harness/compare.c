@@ -21,7 +21,7 @@ int compare_floats(const char *name, const void *found, const float *expected, s
         if (isfinite(expected[k]))
             greatest = fmax(greatest, fabs((double)expected[k]));
     printf("%s: %zu floats, greatest %.6g, at most %.3g apart\n", name, bytes / sizeof(float), greatest, apart);
-    return apart > TOLERANCE * greatest;
+    return apart > TOLERANCE * greatest + ROUNDING;
 }
 
 int compare_bytes(const char *name, const void *found, const void *expected, size_t bytes)

@@ -189,4 +189,16 @@ void mean_s8(const struct walk *kept, const struct walk *reduced, int32_t count,
 /* Rows of `size`; entry d of the table is what e^(-d * beta * scale) is in units of 2^-31, 0 where it is left out. */
 void softmax_s8(int32_t rows, int32_t size, const int32_t exponentials[256], const int8_t *input, int8_t *output);
 
+/* lstm_s8.c: four gates of every unit, in the order input, forget, cell, output; row gate * units + unit of a weight
+   is a unit's. The hidden state and the cell are read and brought on. */
+struct lstm {
+    int32_t batch, steps, inputs, units, input_batch, input_step, output_batch, output_step;
+    int32_t input_zero, hidden_zero, cell_clip, cell_shift;
+    struct rescaling of_input[4], of_units[4], kept, added, said;
+    const uint16_t *sigmoid; /* 256 entries of sigmoid(i / 24) in units of 2^-16 */
+    const int8_t *input_weights, *unit_weights;
+    const int32_t *biases;
+};
+void lstm_s8(const struct lstm *lstm, const int8_t *input, int8_t *hidden, int16_t *cell, int8_t *output);
+
 #endif

@@ -9,7 +9,7 @@ from typing import Final, TypeAlias
 from onchip.errors import GraphError
 from onchip.formats.c_project.calls import BYTES, KernelCall, TensorOperand, no_kernel, table
 from onchip.formats.c_project.walks import copy_call
-from onchip.formats.tflite.as_c import elementwise, movement, windows
+from onchip.formats.tflite.as_c import elementwise, lstm, movement, windows
 from onchip.formats.tflite.as_c.model import LiteModel
 from onchip.formats.tflite.as_c.node import LiteModelInC, LiteNode
 from onchip.ir.graph import Graph
@@ -24,6 +24,7 @@ _WRITERS: Final[Mapping[str, _Writer]] = {
     "AVERAGE_POOL_2D": windows.pool,
     "MAX_POOL_2D": windows.pool,
     "SOFTMAX": elementwise.softmax,
+    "UNIDIRECTIONAL_SEQUENCE_LSTM": lstm.lstm,
     "QUANTIZE": elementwise.quantised,
     "DEQUANTIZE": elementwise.dequantised,
     "TRANSPOSE": movement.transpose,
@@ -74,12 +75,14 @@ def _calls_of(operator: Operator, graph: Graph, model: LiteModel) -> Iterator[Ke
         yield _copied(operator, graph, model)
         return
     members = [model.operators[name] for name in operator.members or (operator.name,)]
-    tensors = {model.index[tensor.name]: tensor.name for tensor in graph.tensors if tensor.name in model.index}
+    following = {state.old: state.new for state in graph.states}
+    names = {tensor.name for tensor in graph.tensors if tensor.name in model.index} - set(following.values())
+    tensors = {model.index[name]: name for name in names}
     tensors |= {index: operator.outputs[0] for member in members[:-1] for index in member.outputs}
     for member in members:
         if member.kind not in _WRITERS:
             raise no_kernel(operator.name, member.kind)
-        yield from _WRITERS[member.kind](LiteNode(operator.name, member, LiteModelInC(model, tensors)))
+        yield from _WRITERS[member.kind](LiteNode(operator.name, member, LiteModelInC(model, tensors, following)))
 
 
 def _copied(operator: Operator, graph: Graph, model: LiteModel) -> KernelCall:

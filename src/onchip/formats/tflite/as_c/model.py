@@ -14,6 +14,7 @@ import numpy.typing as npt
 
 from onchip.errors import GraphError, InputError
 from onchip.formats.onnx.random import random_array
+from onchip.formats.tflite.as_c.quantisation import stated_quantisation
 from onchip.formats.tflite.file import Accessor
 from onchip.formats.tflite.graph import ReadNetwork
 from onchip.formats.tflite.mending import mended
@@ -128,7 +129,7 @@ class LiteModel:
         return np.concatenate([one.reshape(-1) for one in made])[:_BYTES]
 
     def inputs(self, graph: Graph, seed: int, given: Mapping[str, npt.NDArray[Any]]) -> dict[str, npt.NDArray[Any]]:
-        """Return a value for each input of the graph, as given, else random; a state begins with zeros.
+        """Return a value for each input of the graph, as given, else random; a state begins as zeros are.
 
         One that says what shape an operator's output has says the one that the graph has.
         Raises InputError for a given value of another type or shape.
@@ -138,7 +139,7 @@ class LiteModel:
             index = self.index[tensor.name]
             wanted = (self.dtype(index), self.tensor(index).shape)
             if self.read.storage.is_state(index):
-                found[tensor.name] = np.zeros(wanted[1], wanted[0])
+                found[tensor.name] = np.full(wanted[1], self._zero(index), wanted[0])
             elif tensor.name in given:
                 array = given[tensor.name]
                 if (array.dtype, array.shape) != wanted:
@@ -151,17 +152,28 @@ class LiteModel:
                 found[tensor.name] = random_array(tensor.name, *wanted, seed)
         return found
 
-    def outputs(self, graph: Graph, inputs: Mapping[str, npt.NDArray[Any]]) -> dict[str, npt.NDArray[Any]]:
-        """Return what TFLite Micro makes of inputs, by the names of the graph's outputs; of floats ai-edge-litert.
+    def _zero(self, index: int) -> int:
+        """What both runtimes fill a variable tensor with."""
+        quantisation = stated_quantisation(self.tensor_table(index))
+        is_byte = type_name(self.tensor(index).element_type) == "INT8"
+        return quantisation.zero if is_byte and quantisation is not None else 0
 
+    def outputs(
+        self, graph: Graph, inputs: Mapping[str, npt.NDArray[Any]], inferences: int
+    ) -> dict[str, npt.NDArray[Any]]:
+        """Return what TFLite Micro makes of inputs in the last of some inferences, by the names of the graph's outputs.
+
+        Floats are those of ai-edge-litert.
         Where it is not installed, or does not run the model, these are the plain kernels of ai-edge-litert, which round
         once where TFLite Micro rounds twice: few integers differ by one.
         """
         stated = self.read.network.outputs
         by_index = {self.index[name]: array for name, array in inputs.items()}
-        results = self._micro_outputs(by_index) if self._has_integers else None
+        by_index = {index: array for index, array in by_index.items() if not self.read.storage.is_state(index)}
+        results = self._micro_outputs(by_index, inferences) if self._has_integers else None
         if results is None:
-            results = Interpreter(self.content, is_reference=True).run(by_index, stated)
+            interpreter = Interpreter(self.content, is_reference=True)
+            results = [interpreter.run(by_index, stated) for _ in range(inferences)][-1]
         names = {
             name: tensor.name for tensor in graph.with_role(Role.OUTPUT) for name in (tensor.name, *tensor.aliases)
         }
@@ -178,8 +190,8 @@ class LiteModel:
         written = (index for operator in self.read.network.operators for index in operator.outputs)
         return any(type_name(self.tensor(index).element_type) in _QUANTISED for index in written)
 
-    def _micro_outputs(self, given: Mapping[int, npt.NDArray[Any]]) -> list[npt.NDArray[Any]] | None:
+    def _micro_outputs(self, given: Mapping[int, npt.NDArray[Any]], inferences: int) -> list[npt.NDArray[Any]] | None:
         network = self.read.network
         arrays = [given[index] for index in network.inputs if index in given]
         arena_bytes = _MICRO_BYTES + sum(prod(one.shape) * 8 for one in network.tensors)
-        return micro_outputs(self.content, arrays, len(network.outputs), arena_bytes)
+        return micro_outputs(self.content, arrays, len(network.outputs), arena_bytes, inferences)

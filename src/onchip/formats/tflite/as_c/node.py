@@ -13,8 +13,7 @@ import numpy.typing as npt
 from onchip.errors import GraphError
 from onchip.formats.c_project.calls import BYTES, ELEMENT_OF, Table, TensorOperand, no_kernel, table
 from onchip.formats.tflite.as_c.model import LiteModel
-from onchip.formats.tflite.as_c.quantisation import Quantisation, activation_range
-from onchip.formats.tflite.file import Accessor, refused_if_damaged
+from onchip.formats.tflite.as_c.quantisation import Quantisation, activation_range, stated_quantisation
 from onchip.formats.tflite.network import ABSENT, NetworkOperator
 from onchip.formats.tflite.options import options_of
 from onchip.formats.tflite.types import dtype_of, type_name
@@ -24,10 +23,14 @@ INTEGER_ENDS: Final = {"int8": (-128, 127), "int16": (-32768, 32767)}
 
 @dataclass(frozen=True)
 class LiteModelInC:
-    """A model that can be run, and by index of its tensors the name of that of the graph that has their bytes."""
+    """A model that can be run, and by index of its tensors the name of that of the graph that has their bytes.
+
+    `following` is by the name of a state that of its next value.
+    """
 
     own: LiteModel
     tensors: Mapping[int, str]
+    following: Mapping[str, str]
 
 
 @dataclass(frozen=True)
@@ -139,6 +142,18 @@ class LiteNode:
             return found
         return int(max(found[0], integers[0])), int(min(found[1], integers[1]))
 
+    def state(self, place: int) -> str:
+        """Return the graph's tensor of a state as it was left; raises GraphError for an input that is none."""
+        index = self.stated.inputs[place]
+        name = self.model.tensors.get(index, "")
+        if name not in self.model.following:
+            self.refuse(f"with {self.model.own.tensor(index).name!r}, which is no state")
+        return name
+
+    def next_state(self, place: int) -> str:
+        """Return the graph's tensor of a state as it will be; raises GraphError for an input that is none."""
+        return self.model.following[self.state(place)]
+
     def refuse(self, why: str) -> NoReturn:
         """Raise GraphError: there is no kernel for such an operator."""
         raise no_kernel(self.operator, self.kind, why)
@@ -165,16 +180,7 @@ class LiteNode:
         raise GraphError("no tensor of the plan has its bytes", place=f"tensor {name!r}", expected="a plan of it")
 
     def _quantisation(self, index: int) -> Quantisation:
-        found = _stated_quantisation(self.model.own.tensor_table(index))
+        found = stated_quantisation(self.model.own.tensor_table(index))
         if found is None:
             self.refuse(f"of {self.model.own.tensor(index).name!r} without a scale")
         return found
-
-
-def _stated_quantisation(stated: Accessor) -> Quantisation | None:
-    with refused_if_damaged():
-        found = stated.Quantization()
-        if found is None or not found.ScaleLength():
-            return None
-        zeros = found.ZeroPointAsNumpy() if found.ZeroPointLength() else (0,)
-        return Quantisation(tuple(float(one) for one in found.ScaleAsNumpy()), int(zeros[0]))

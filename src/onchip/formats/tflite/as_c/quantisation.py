@@ -9,6 +9,7 @@ from math import floor, frexp, inf
 from typing import Final
 
 from onchip.formats.c_project.calls import Record
+from onchip.formats.tflite.file import Accessor, refused_if_damaged
 
 _ONE: Final = 2**31
 _LEAST_SHIFT: Final = -31
@@ -137,3 +138,13 @@ def factors(scales: Iterable[float]) -> tuple[list[int], list[int]]:
     """Return the multipliers and the shifts of real factors."""
     found = [FixedPoint.of(one) for one in scales]
     return [one.multiplier for one in found], [one.shift for one in found]
+
+
+def stated_quantisation(stated: Accessor) -> Quantisation | None:
+    """Return what the schema's reader of a tensor says, or None; raises InputError for a damaged one."""
+    with refused_if_damaged():
+        found = stated.Quantization()
+        if found is None or not found.ScaleLength():
+            return None
+        zeros = found.ZeroPointAsNumpy() if found.ZeroPointLength() else (0,)
+        return Quantisation(tuple(float(one) for one in found.ScaleAsNumpy()), int(zeros[0]))
