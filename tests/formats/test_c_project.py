@@ -61,7 +61,7 @@ def test_an_arena_has_exactly_the_bytes_that_the_plan_says(network: Path) -> Non
     project = built(network, flags="-O2")
     assert project.is_right
     sizes = array_sizes(project.folder)
-    assert sizes["network_sram"] == project.project.arenas["sram"]
+    assert sizes["arena_sram"] == project.project.arenas["sram"]
     assert sizes["network_dram"] == project.project.dram_bytes
 
 
@@ -101,9 +101,9 @@ def test_the_check_fails_where_a_tensor_lies_on_another(network: Path) -> None:
     folder, _ = exported(network, planned(network))
     text = (folder / "network.c").read_text()
     calls = [line for line in text.splitlines() if "binary_f32" in line]
-    left, right = [part.split(")")[0] for part in calls[0].split("(float *)(network_sram + ")[1:3]]
+    left, right = [part.split(")")[0] for part in calls[0].split("(float *)(arena_sram + ")[1:3]]
     assert left != right
-    (folder / "network.c").write_text(text.replace(f"network_sram + {right})", f"network_sram + {left})"))
+    (folder / "network.c").write_text(text.replace(f"arena_sram + {right})", f"arena_sram + {left})"))
     assert made_and_run(folder)[1] == 1
 
 

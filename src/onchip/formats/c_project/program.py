@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Final
 
 import numpy.typing as npt
 
@@ -30,6 +30,9 @@ from onchip.formats.c_project.places import OpenPlaces, dram_offsets
 from onchip.formats.c_project.tables import Tables
 from onchip.ir.operator import Operator
 
+_A_LINE: Final = 116
+_NEXT_ARGUMENT: Final = ",\n        "
+_NEXT_FIELD: Final = ",\n            "
 _ELEMENT_BYTES = {"float": 4, "double": 8, "int16_t": 2, "uint16_t": 2, "int32_t": 4, "uint32_t": 4}
 _ELEMENT_BYTES |= {"int64_t": 8, "uint64_t": 8}
 
@@ -76,7 +79,8 @@ def project_program(
     stem = letters if letters[:1].isalpha() else f"network_{letters}".rstrip("_")
     names = unique_identifiers("", (DRAM, *(memory.name for memory in plan.memories)))
     memories = (DRAM, *(memory.name for memory in plan.memories))
-    named = {memory: f"{stem}_{name.lower()}" for memory, name in zip(memories, names, strict=True)}
+    named = {memory: f"arena_{name.lower()}" for memory, name in zip(memories, names, strict=True)}
+    named[DRAM] = f"{stem}_dram"
     dram, dram_bytes = dram_offsets(problem, plan)
     first = {state.old: inputs[state.old] for state in problem.graph.states}
     return ProjectProgram(problem, plan, calls, stem, Tables(stem), named, dram, dram_bytes, first)
@@ -146,8 +150,10 @@ class _Lines:
     def _calls(self, operator: Operator) -> Iterator[str]:
         for call in self.program.calls[operator.name]:
             if not self._is_there_already(operator, call):
-                arguments = ", ".join(self._argument(one) for one in call.arguments)
-                yield f"    {call.function}({arguments});"
+                arguments = [self._argument(one) for one in call.arguments]
+                together = f"    {call.function}({', '.join(arguments)});"
+                is_long = len(together) > _A_LINE or "\n" in together
+                yield f"    {call.function}(\n        {_NEXT_ARGUMENT.join(arguments)});" if is_long else together
 
     def _is_there_already(self, operator: Operator, call: KernelCall) -> bool:
         """Whether bytes lie where a move would put them; raises PlanError where what is read would be overwritten."""
@@ -174,7 +180,7 @@ class _Lines:
             case TensorOperand(tensor, element, shift_bytes):
                 return self._address(tensor, element, shift_bytes)
             case Record(struct, _):
-                return f"&(const struct {struct}){self._field(argument)}"
+                return f"&(const struct {struct}){self._struct(argument)}"
             case Symbol(name):
                 return name
             case tuple():
@@ -183,11 +189,22 @@ class _Lines:
                 return "NULL"
         return self._field(argument)
 
+    def _struct(self, record: Record) -> str:
+        """A struct with what it says of itself in one line, and each struct within in a line of its own."""
+        together = self._field(record)
+        if len(together) <= _A_LINE // 2:
+            return together
+        own = ", ".join(self._named(name, one) for name, one in _said(record) if not _is_wide(one))
+        wide = [self._named(name, one) for name, one in _said(record) if _is_wide(one)]
+        return f"{{{_NEXT_FIELD.join((own, *wide) if own else wide)}}}"
+
+    def _named(self, name: str, value: object) -> str:
+        return f".{name} = {self._field(value)}"
+
     def _field(self, value: object) -> str:
         match value:
-            case Record(_, fields):
-                inner = ", ".join(f".{name} = {self._field(one)}" for name, one in fields)
-                return f"{{{inner}}}"
+            case Record():
+                return f"{{{', '.join(self._named(name, one) for name, one in _said(value))}}}"
             case Table():
                 return self.program.tables.name(value)
             case tuple():
@@ -209,6 +226,16 @@ class _Lines:
             what = f"it lies at {offset_bytes}, where no {element} can be read"
             raise PlanError(what, place=f"tensor {tensor!r}", expected=f"a plan of --alignment {unit}")
         return f"({element} *)({here})"
+
+
+def _said(record: Record) -> Iterator[tuple[str, object]]:
+    """Yield the fields that are not 0, as those left out are; the first where all are."""
+    said = [(name, value) for name, value in record.fields if not isinstance(value, int) or value]
+    yield from said or record.fields[:1]
+
+
+def _is_wide(value: object) -> bool:
+    return isinstance(value, Record | Table) or (isinstance(value, tuple) and not isinstance(value[0], int))
 
 
 def _goes_straight(call: KernelCall) -> bool:

@@ -83,7 +83,7 @@ def _network_header(program: ProjectProgram) -> str:
         f"#ifndef {guard}\n#define {guard}\n\n#include <stdint.h>\n",
     ]
     for name, (memory, size_bytes) in program.arenas().items():
-        lines.append(f"#define {name.upper()}_BYTES {size_bytes} /* of {memory.capacity_bytes} */")
+        lines.append(f"#define {prefix}_{name.upper()}_BYTES {size_bytes} /* of {memory.capacity_bytes} */")
     lines.append(f"#define {prefix}_DRAM_BYTES {max(program.dram_bytes, 1)}\n")
     for role, word in ((Role.INPUT, "input"), (Role.OUTPUT, "output")):
         tensors = program.problem.graph.with_role(role)
@@ -109,7 +109,7 @@ def _network_source(program: ProjectProgram) -> str:
     ]
     for name, (memory, _) in program.arenas().items():
         alignment = max(memory.alignment_bytes, _GREATEST_ALIGNMENT_BYTES)
-        parts.append(_array(program, name, f"{name.upper()}_BYTES", alignment, "static "))
+        parts.append(_array(program, name, f"{program.stem.upper()}_{name.upper()}_BYTES", alignment, "static "))
     parts.append(
         _array(program, program.memory_names[DRAM], f"{program.stem.upper()}_DRAM_BYTES", _GREATEST_ALIGNMENT_BYTES)
     )
@@ -117,7 +117,7 @@ def _network_source(program: ProjectProgram) -> str:
 
 
 def _array(program: ProjectProgram, name: str, size: str, alignment_bytes: int, storage: str = "") -> str:
-    place = f"PLACE_{name.removeprefix(f'{program.stem}_').upper()}"
+    place = f"PLACE_{name.removeprefix(f'{program.stem}_').removeprefix('arena_').upper()}"
     alignment = min(1 << (alignment_bytes - 1).bit_length(), 4096)
     return f"#ifndef {place}\n#define {place}\n#endif\n{place} {storage}_Alignas({alignment}) uint8_t {name}[{size}];"
 
