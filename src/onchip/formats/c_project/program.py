@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Any
 
 import numpy.typing as npt
 
@@ -14,25 +14,19 @@ from onchip.arch.memory import DRAM, Memory
 from onchip.errors import GraphError, PlanError
 from onchip.facts.residencies import residencies_of
 from onchip.formats.c.names import identifier, unique_identifiers
+from onchip.formats.c_project.call_text import CallText
 from onchip.formats.c_project.calls import (
     BYTES,
     OVERWRITING,
-    Argument,
     KernelCall,
     Record,
-    Symbol,
-    Table,
     TensorOperand,
     table,
 )
-from onchip.formats.c_project.literals import integer, real
 from onchip.formats.c_project.places import OpenPlaces, dram_offsets
 from onchip.formats.c_project.tables import Tables
 from onchip.ir.operator import Operator
 
-_A_LINE: Final = 116
-_NEXT_ARGUMENT: Final = ",\n        "
-_NEXT_FIELD: Final = ",\n            "
 _ELEMENT_BYTES = {"float": 4, "double": 8, "int16_t": 2, "uint16_t": 2, "int32_t": 4, "uint32_t": 4}
 _ELEMENT_BYTES |= {"int64_t": 8, "uint64_t": 8}
 
@@ -150,10 +144,7 @@ class _Lines:
     def _calls(self, operator: Operator) -> Iterator[str]:
         for call in self.program.calls[operator.name]:
             if not self._is_there_already(operator, call):
-                arguments = [self._argument(one) for one in call.arguments]
-                together = f"    {call.function}({', '.join(arguments)});"
-                is_long = len(together) > _A_LINE or "\n" in together
-                yield f"    {call.function}(\n        {_NEXT_ARGUMENT.join(arguments)});" if is_long else together
+                yield from CallText(self._address, self.program.tables.name).lines(call)
 
     def _is_there_already(self, operator: Operator, call: KernelCall) -> bool:
         """Whether bytes lie where a move would put them; raises PlanError where what is read would be overwritten."""
@@ -175,67 +166,17 @@ class _Lines:
         end = place.offset_bytes + self.program.problem.graph.tensor[operand.tensor].size_bytes
         return place.memory, place.offset_bytes + operand.shift_bytes, end
 
-    def _argument(self, argument: Argument) -> str:
-        match argument:
-            case TensorOperand(tensor, element, shift_bytes):
-                return self._address(tensor, element, shift_bytes)
-            case Record(struct, _):
-                return f"&(const struct {struct}){self._struct(argument)}"
-            case Symbol(name):
-                return name
-            case tuple():
-                return f"(const int32_t[]){self._field(argument)}"
-            case None:
-                return "NULL"
-        return self._field(argument)
-
-    def _struct(self, record: Record) -> str:
-        """A struct with what it says of itself in one line, and each struct within in a line of its own."""
-        together = self._field(record)
-        if len(together) <= _A_LINE // 2:
-            return together
-        own = ", ".join(self._named(name, one) for name, one in _said(record) if not _is_wide(one))
-        wide = [self._named(name, one) for name, one in _said(record) if _is_wide(one)]
-        return f"{{{_NEXT_FIELD.join((own, *wide) if own else wide)}}}"
-
-    def _named(self, name: str, value: object) -> str:
-        return f".{name} = {self._field(value)}"
-
-    def _field(self, value: object) -> str:
-        match value:
-            case Record():
-                return f"{{{', '.join(self._named(name, one) for name, one in _said(value))}}}"
-            case Table():
-                return self.program.tables.name(value)
-            case tuple():
-                return f"{{{', '.join(self._field(one) for one in value)}}}"
-            case float():
-                return real(value)
-            case int():
-                return integer(value)
-        raise TypeError(f"no field of C: {value!r}")
-
-    def _address(self, tensor: str, element: str, shift_bytes: int) -> str:
-        place = self.places.of(tensor)
-        offset_bytes = place.offset_bytes + shift_bytes
+    def _address(self, operand: TensorOperand) -> str:
+        place = self.places.of(operand.tensor)
+        offset_bytes = place.offset_bytes + operand.shift_bytes
         here = self._at(place.memory, offset_bytes)
-        if element == BYTES:
+        if operand.element == BYTES:
             return here
-        unit = _ELEMENT_BYTES.get(element, 1)
+        unit = _ELEMENT_BYTES.get(operand.element, 1)
         if offset_bytes % unit:
-            what = f"it lies at {offset_bytes}, where no {element} can be read"
-            raise PlanError(what, place=f"tensor {tensor!r}", expected=f"a plan of --alignment {unit}")
-        return f"({element} *)({here})"
-
-
-def _said(record: Record) -> Iterator[tuple[str, object]]:
-    """Yield the fields that are not 0, as those left out are; the first where all are."""
-    said = [(name, value) for name, value in record.fields if not isinstance(value, int) or value]
-    yield from said or record.fields[:1]
-
-
-def _is_wide(value: object) -> bool:
-    return isinstance(value, Record | Table) or (isinstance(value, tuple) and not isinstance(value[0], int))
+            what = f"it lies at {offset_bytes}, where no {operand.element} can be read"
+            raise PlanError(what, place=f"tensor {operand.tensor!r}", expected=f"a plan of --alignment {unit}")
+        return f"({operand.element} *)({here})"
 
 
 def _goes_straight(call: KernelCall) -> bool:
