@@ -11,7 +11,7 @@ from onchip.answer.document import Reading
 from onchip.app.phases import phase
 from onchip.app.target import Target
 from onchip.errors import UsageError
-from onchip.formats.own.answer_format import AnswerFormat, format_of_answer
+from onchip.formats.own.answer_format import ONNX_SUFFIX, AnswerFormat, format_of_answer
 
 if TYPE_CHECKING:
     from onchip.reports.program.outcome import Check
@@ -66,7 +66,12 @@ def check_file(request: CheckRequest) -> Checked:
         case AnswerFormat.PLAN:
             from onchip.app.plan import check_plan
 
-            return check_plan(file, network, request.target, request.insisted)
+            check = check_plan(file, network, request.target, request.insisted)
+            if file.suffix == ONNX_SUFFIX:
+                from onchip.app.check_planned_model import with_metadata_checked
+
+                return with_metadata_checked(file, check)
+            return check
 
 
 def _check_of_another_tool(request: CheckRequest) -> AnswerCheck:

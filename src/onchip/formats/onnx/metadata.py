@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from onchip.answer.document import PlanDocument
 from onchip.answer.program import Compute
@@ -20,6 +21,8 @@ if TYPE_CHECKING:
 
     import onnx
 
+Entries: TypeAlias = Any
+"""A protobuf list of keys with their values; it has no types."""
 PREFIX = "onchip."
 GREATEST_PROTOBUF_BYTES = 2**31 - 1
 
@@ -64,19 +67,91 @@ def _step(operator: Operator) -> dict[str, object]:
 def model_with_metadata(path: Path, metadata: Mapping[str, str], target: Path) -> bytes:
     """The bytes of the model with `metadata` in it, in place of what an earlier plan left.
 
-    External data stay where they are, by the names that the model has for them. Raises InputError where the model
-    would not find them from `target`.
+    Each node has its steps and where its outputs lie, each listed value where it lies. External data stay where they
+    are, by the names that the model has for them. Raises InputError where the model would not find them from `target`.
     """
-    import onnx
-
-    model = onnx.ModelProto.FromString(read_file(path, GREATEST_PROTOBUF_BYTES))
+    model = _model_of(path)
     _external_data_stay_in_reach(model, path, target)
-    kept = [(entry.key, entry.value) for entry in model.metadata_props if not entry.key.startswith(PREFIX)]
-    del model.metadata_props[:]
-    for key, value in (*kept, *metadata.items()):
-        model.metadata_props.add(key=key, value=value)
+    _put(model, metadata)
     content: bytes = model.SerializeToString(deterministic=True)
     return content
+
+
+def plan_in_model(path: Path) -> str:
+    """The plan file in a model; raises InputError for a model that holds none."""
+    for entry in _model_of(path).metadata_props:
+        if entry.key == f"{PREFIX}plan":
+            return str(entry.value)
+    what, expected = "it holds no plan", "a model that `onchip export --to onnx` has written"
+    raise InputError(what, file=str(path), place=f"metadata_props {PREFIX}plan", expected=expected)
+
+
+def differing_places(path: Path, metadata: Mapping[str, str]) -> Iterator[tuple[str, str]]:
+    """Yield each place of a model and the key there that does not say what `metadata` would have put there."""
+    model = _model_of(path)
+    found = _said(model)
+    _put(model, metadata)
+    expected = _said(model)
+    yield from sorted(key for key in found.keys() | expected.keys() if found.get(key) != expected.get(key))
+
+
+def _model_of(path: Path) -> onnx.ModelProto:
+    import onnx
+    from google.protobuf.message import DecodeError
+
+    model = onnx.ModelProto()
+    try:
+        model.ParseFromString(read_file(path, GREATEST_PROTOBUF_BYTES))
+    except DecodeError:
+        raise InputError("it is no ONNX model", file=str(path), expected="a whole .onnx file") from None
+    return model
+
+
+def _put(model: onnx.ModelProto, metadata: Mapping[str, str]) -> None:
+    """Put the metadata of the model, its nodes and its values in place of what is there."""
+    _replace(model.metadata_props, metadata)
+    steps: dict[str, list[int]] = {}
+    for step, entry in enumerate(json.loads(metadata[f"{PREFIX}order"])):
+        for name in entry["nodes"]:
+            steps.setdefault(name, []).append(step)
+    places: dict[str, list[dict[str, object]]] = {}
+    for one in json.loads(metadata[f"{PREFIX}residencies"]):
+        places.setdefault(one.pop("tensor"), []).append(one)
+    for name, node in _nodes(model):
+        said = {f"{PREFIX}steps": to_json(steps[name], PlanError)} if name in steps else {}
+        outputs = {output: places[output] for output in node.output if output in places}
+        if outputs:
+            said[f"{PREFIX}outputs"] = to_json(outputs, PlanError)
+        _replace(node.metadata_props, said)
+    for value in _values(model):
+        at = places.get(value.name)
+        _replace(value.metadata_props, {} if at is None else {f"{PREFIX}residencies": to_json(at, PlanError)})
+
+
+def _replace(props: Entries, metadata: Mapping[str, str]) -> None:
+    kept = [(entry.key, entry.value) for entry in props if not entry.key.startswith(PREFIX)]
+    del props[:]
+    for key, value in (*kept, *metadata.items()):
+        props.add(key=key, value=value)
+
+
+def _said(model: onnx.ModelProto) -> dict[tuple[str, str], str]:
+    """By place and key what metadata of plans say; of the model, its nodes and its values."""
+    places = [("model", model.metadata_props)]
+    places += [(f"node {name!r}", node.metadata_props) for name, node in _nodes(model)]
+    places += [(f"value {value.name!r}", value.metadata_props) for value in _values(model)]
+    return {(place, one.key): one.value for place, props in places for one in props if one.key.startswith(PREFIX)}
+
+
+def _nodes(model: onnx.ModelProto) -> Iterator[tuple[str, onnx.NodeProto]]:
+    from onchip.formats.onnx.nodes import node_names
+
+    return zip(node_names(model.graph.node), model.graph.node, strict=True)
+
+
+def _values(model: onnx.ModelProto) -> Iterator[onnx.ValueInfoProto]:
+    for values in (model.graph.input, model.graph.output, model.graph.value_info):
+        yield from values
 
 
 def _external_data_stay_in_reach(model: onnx.ModelProto, source: Path, target: Path) -> None:

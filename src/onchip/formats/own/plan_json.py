@@ -20,6 +20,7 @@ from onchip.arch.memory import DRAM, Memory, Operand
 from onchip.arch.sharing import NO_SHARING, SharedKinds
 from onchip.errors import InputError, PlanError
 from onchip.formats.files import read_file
+from onchip.formats.own.answer_format import ONNX_SUFFIX
 from onchip.formats.own.document_fields import BindingFields, SourceFields, bindings_of, check_sizes, source_of
 from onchip.formats.own.program_fields import InstructionFields, instructions_of
 from onchip.formats.validation import Format, field_path, parse, placed, quoted
@@ -117,7 +118,11 @@ class PlanFields(TypedDict):
 
 
 def read_plan(path: Path) -> PlanDocument:
-    """What a plan file says; raises InputError."""
+    """What a plan file says, or an ONNX model that holds one; raises InputError."""
+    if path.suffix == ONNX_SUFFIX:
+        from onchip.formats.onnx.metadata import plan_in_model
+
+        return plan_from_json(plan_in_model(path), str(path))
     return plan_from_json(read_file(path), str(path))
 
 
