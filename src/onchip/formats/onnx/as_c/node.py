@@ -133,7 +133,7 @@ class NodeInC:
         name = self.node.input[index]
         if not self.is_constant(index):
             self.refuse(f"with a computed {name!r}")
-        return np.asarray(self.model.values.array(name))
+        return self._value(name)
 
     def numbers(self, index: int) -> tuple[int, ...]:
         """Return an input's value as integers; raises GraphError where it is not known."""
@@ -155,8 +155,13 @@ class NodeInC:
 
     def _operand(self, name: str, element: str) -> TensorOperand | Table:
         if self.model.network.is_constant(name):
-            return table(name, self.model.values.array(name))
+            return table(name, self._value(name))
         return TensorOperand(self._tensor(name), element)
+
+    def _value(self, name: str) -> npt.NDArray[Any]:
+        """A constant's value, which a view of it shows in another shape."""
+        base = self.model.network.storage.base(name)
+        return np.asarray(self.model.values.array(base)).reshape(self.model.values.type_of(name)[1])
 
     def _tensor(self, name: str) -> str:
         base = self.model.network.storage.base(name)
