@@ -45,7 +45,7 @@ class CheckRequest:
 
 @phase("reading")
 def check_file(request: CheckRequest) -> Checked:
-    """Verify an answer file, or what a TFLite file or Vela says; raises InputError for what is unreadable."""
+    """Verify an answer file, or what a TFLite file, Vela or XLA says; raises InputError for what is unreadable."""
     file, network = request.file, request.network
     if file.suffix in (".tflite", ".txt"):
         return _check_of_another_tool(request)
@@ -75,16 +75,22 @@ def check_file(request: CheckRequest) -> Checked:
 
 
 def _check_of_another_tool(request: CheckRequest) -> AnswerCheck:
-    """Check the plan in a TFLite file, or what Vela printed of its own."""
+    """Check the plan in a TFLite file, or what Vela or XLA printed of their own."""
     if request.insisted:
-        what = (
-            "the plan in a TFLite file says none of it" if request.file.suffix == ".tflite" else "Vela says none of it"
-        )
+        what = "the plan in a TFLite file says none of it"
+        if request.file.suffix != ".tflite":
+            what = "another compiler says none of it"
         raise UsageError(what, place=min(request.insisted), expected="nothing")
     if request.file.suffix == ".tflite":
         from onchip.app.check_arena_plan import check_arena_plan
 
         return check_arena_plan(request.file, request.network, request.target)
+    from onchip.formats.xla.assignment import is_buffer_assignment
+
+    if is_buffer_assignment(request.file):
+        from onchip.app.check_xla import check_buffer_assignment
+
+        return check_buffer_assignment(request.file, request.network, request.target)
     from onchip.app.check_vela import check_vela_allocation
 
     return check_vela_allocation(request.file, request.network, request.target)

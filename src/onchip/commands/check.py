@@ -63,7 +63,8 @@ def check_command(options: CheckOptions) -> int:
     Nothing is searched. NETWORK is read as the file says. --sram, --accelerator and --alignment stand in for a plan's
     own memories; a mapping or a strategy needs --accelerator unless it names a bundled one; a schedule holds its own.
     A .tflite file as FILE and as NETWORK: the offsets that it holds for TFLite Micro's arena. A .txt file: what Vela
-    prints with --verbose-allocation for the .tflite file NETWORK.
+    prints with --verbose-allocation for the .tflite file NETWORK, or XLA's *-buffer-assignment.txt with its
+    *-live-range.txt as NETWORK. An .onnx file: the plan that it holds in its metadata.
     """
     from onchip.app.check import CheckRequest, check_file
     from onchip.reports.program.outcome import Check

@@ -1,0 +1,1 @@
+"""What XLA dumps of where buffers lie, and when they live."""
