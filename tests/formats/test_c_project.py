@@ -123,6 +123,13 @@ def test_a_project_is_the_same_bytes_every_time(network: Path) -> None:
     assert first == second
 
 
+def test_files_of_an_earlier_project_are_not_compiled(network: Path) -> None:
+    folder, _ = exported(network, planned(network))
+    (folder / "constants" / "of_another_network.c").write_text("no C at all\n")
+    folder, _ = exported(network, planned(network))
+    assert made_and_run(folder)[1] == 0
+
+
 def test_random_weights_stand_for_the_models(network: Path) -> None:
     plan = planned(network)
     own = (exported(network, plan)[0] / "values.h").read_text()

@@ -49,6 +49,7 @@ def export_project(plan: Path, network: str, folder: Path, values: RunValues) ->
     """
     if not network.endswith(_MODELS):
         raise UsageError("a C project needs a model's weights", file=network, expected="an .onnx or a .tflite file")
+    _ensure_a_folder(folder)
     check = check_plan(plan, network, Target(), {})
     if not check.is_legal:
         return ProjectExport(check, None)
@@ -62,6 +63,14 @@ def export_project(plan: Path, network: str, folder: Path, values: RunValues) ->
         raise error if error.file else error.in_file(str(plan)) from None
     _write(folder, project)
     return ProjectExport(check, project)
+
+
+def _ensure_a_folder(folder: Path) -> None:
+    """Raise InputError where there can be no such folder, before the work."""
+    if folder.exists() and not folder.is_dir():
+        raise InputError("it is a file", file=str(folder), expected="a folder, or a name that is free")
+    if not folder.parent.is_dir():
+        raise InputError(f"there is no directory {str(folder.parent)!r}", file=str(folder), expected="one that exists")
 
 
 def _ensure_whole(check: Check, plan: Path) -> None:

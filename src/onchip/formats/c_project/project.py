@@ -63,6 +63,7 @@ def c_project(
         "main.c": _main(program, values),
         **dict(_resources()),
     }
+    texts["sources.mk"] = _sources(texts)
     arenas = {memory.name: size_bytes for memory, size_bytes in program.arenas().values()}
     return CProject(texts, arenas, program.dram_bytes, program.tables.size_bytes)
 
@@ -74,6 +75,12 @@ def _resources() -> Iterator[tuple[str, str]]:
         for entry in sorted(package.joinpath(folder).iterdir(), key=lambda one: one.name):
             if entry.is_file():
                 yield f"{target}{entry.name}", entry.read_text(encoding="utf-8")
+
+
+def _sources(texts: Mapping[str, str]) -> str:
+    """What the Makefile compiles: files of an earlier project in the same folder are none of it."""
+    names = sorted(name for name in texts if name.endswith(".c"))
+    return "SOURCES = " + " \\\n    ".join(names) + "\n"
 
 
 def _network_header(program: ProjectProgram) -> str:
