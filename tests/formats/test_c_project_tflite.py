@@ -12,7 +12,7 @@ import pytest
 from onchip.formats.tflite.as_c.quantisation import FixedPoint, divide_by_power, exponentials, upper_half
 from support.c_projects import built, needs_a_compiler
 from support.micro_models import branches, random_model
-from support.tflite_layers import a_network_of_many_kinds
+from support.tflite_layers import a_network_of_many_kinds, bytes_side_by_side
 
 DATA = Path(__file__).parents[1] / "data" / "tflite"
 pytestmark = needs_a_compiler
@@ -41,6 +41,12 @@ def test_a_random_model_gives_equal_bits(seed: int, tmp_path: Path) -> None:
 def test_branches_and_their_concatenation_give_equal_bits(tmp_path: Path) -> None:
     project = built(branches().write(tmp_path / "model.tflite"))
     assert project.is_right, project.said
+
+
+def test_operators_of_bytes_give_equal_bits(tmp_path: Path) -> None:
+    project = built(bytes_side_by_side().write(tmp_path / "model.tflite"))
+    assert project.is_right, project.said
+    assert project.said.count(" 0 differ") == 14
 
 
 def test_float_maps_with_channels_last_agree(tmp_path: Path) -> None:

@@ -91,3 +91,41 @@ def a_network_of_what_moves_elements() -> TfliteModel:
     net.add("SUB", [name, other.name], (1, 7, 5, 2))
     net.add("LOG_SOFTMAX", [net.last.name], (1, 7, 5, 2))
     return net.model()
+
+
+def bytes_side_by_side() -> TfliteModel:
+    """Operators of int8 maps, each an output: sums, products, extremes, curves, means, pools, pads and slices."""
+    x, z = "x", "z"
+    shape = (1, 6, 8, 4)
+    tensors = [TfliteTensor(name, shape, "INT8", scale=scale) for name, scale in ((x, 0.05), (z, 0.03))]
+    operators: list[TfliteOperator] = []
+
+    def numbers(*values: int, rows: int = 1) -> str:
+        name = f"constant {len(tensors)}"
+        array = np.array(values, np.int32)
+        tensors.append(TfliteTensor(name, array.reshape(rows, -1).shape if rows > 1 else array.shape, "INT32", array))
+        return name
+
+    def add(kind: str, operands: Sequence[str], made: Sequence[int], scale: float, options: Options = ("", {})) -> None:
+        name = f"{kind.lower()} {len(tensors)}"
+        operators.append(TfliteOperator(kind, operands, [name], options))
+        tensors.append(TfliteTensor(name, made, "INT8", scale=scale))
+
+    add("ADD", [x, z], shape, 0.07, ("AddOptions", {"FusedActivationFunction": 1}))
+    add("SUB", [x, z], shape, 0.06, ("SubOptions", {}))
+    add("MUL", [x, z], shape, 0.02, ("MulOptions", {"FusedActivationFunction": 3}))
+    add("MAXIMUM", [x, x], shape, 0.05)
+    add("TANH", [x], shape, 1 / 128)
+    add("RELU", [x], shape, 0.05)
+    add("LEAKY_RELU", [x], shape, 0.04, ("LeakyReluOptions", {"Alpha": 0.2}))
+    add("HARD_SWISH", [x], shape, 0.03)
+    add("MEAN", [x, numbers(1, 2)], (1, 4), 0.03, ("ReducerOptions", {"KeepDims": False}))
+    pool = {"Padding": 0, "StrideH": 2, "StrideW": 1, "FilterHeight": 3, "FilterWidth": 2}
+    add("AVERAGE_POOL_2D", [x], (1, 3, 8, 4), 0.05, ("Pool2DOptions", pool))
+    add("MAX_POOL_2D", [x], (1, 3, 8, 4), 0.05, ("Pool2DOptions", pool))
+    add("PAD", [x, numbers(0, 0, 1, 0, 0, 2, 0, 0, rows=4)], (1, 7, 10, 4), 0.05)
+    ranges = [numbers(0, 1, -1, 0), numbers(1, 6, -9, 4), numbers(1, 2, -2, 3)]
+    masks = {"BeginMask": 1, "EndMask": 9, "ShrinkAxisMask": 0}
+    add("STRIDED_SLICE", [x, *ranges], (1, 3, 4, 2), 0.05, ("StridedSliceOptions", masks))
+    add("TRANSPOSE", [x, numbers(0, 3, 1, 2)], (1, 4, 6, 8), 0.05)
+    return network(tensors, operators, [x, z], [name for operator in operators for name in map(str, operator.outputs)])
