@@ -133,6 +133,14 @@ def test_rows_of_one_memory_share_its_last_byte() -> None:
     assert cost_without_nest(rows, no_maps).workspace_bytes == {}
 
 
+def test_rows_that_are_larger_than_their_memory_pass_through_it_in_pieces() -> None:
+    capacity = next(one.memory.capacity_bytes for one in CHIP.levels if one.memory.name == "shared")
+    rows = [OperandAtHome(Operand.INPUT, 80 * capacity, bits, None) for bits in (8 * capacity, 1)]
+    assert cost_without_nest(rows[:1], CHIP).workspace_bytes == {"shared": capacity}
+    assert cost_without_nest(rows, CHIP).workspace_bytes == {"shared": capacity}
+    assert cost_without_nest(rows, CHIP).dram_read_bits == 160 * capacity
+
+
 def test_of_several_nests_costs_add_up_and_the_greatest_workspace_counts() -> None:
     nests = [
         NestCost(0.0004, 7, 8, 0, {"local": 3, "shared": 1}, 0.0002, {("local", "input"): 0.0002}),

@@ -257,7 +257,14 @@ class Toy:
             for memory in range(dram + 1)
         ]
         bits = moved.get((dram, True), 0), moved.get((dram, False), 0)
-        return Choice(round(energy), max(cycles), *bits, tuple(-(-one // 8) for one in rows))
+        return Choice(round(energy), max(cycles), *bits, self._pieces(rows))
+
+    def _pieces(self, rows: list[int]) -> tuple[int, ...]:
+        """Bytes of rows in each memory; of rows that are too large for it, all that it has."""
+        return tuple(
+            memory.capacity if -(-bits // 8) > memory.capacity else -(-bits // 8)
+            for memory, bits in zip(self.memories, rows, strict=True)
+        )
 
 
 def _best(found: list[tuple[Choice, float]]) -> list[tuple[Choice, float]]:

@@ -77,6 +77,19 @@ def test_the_row_of_a_single_element_is_all_of_it() -> None:
     assert found.workspaces == {"far": in_bytes(8 + 3)}
 
 
+def test_rows_that_are_larger_than_their_memory_pass_through_it_in_pieces() -> None:
+    for size, room in ((13, 13), (14, 14), (15, 14)):
+        small = machine(level("near", 14, 1.0, (*ACTIVATIONS, Operand.WEIGHT)))
+        row = Graph("row", (tensor("x", (size,), Role.INPUT), tensor("y", (1,), Role.OUTPUT)), (_odd(("x",)),))
+        operands = tile_operands(row, TileOfNetwork(row.operators[0], row.operators[0], 0, 0))
+        found = expense_without_nest(AddressedMachine(small), row, operands, {"x": None, "y": "near"})
+        assert (found.workspaces, found.dram_read_bits) == ({"near": room}, 8 * size)
+
+
+def _odd(inputs: tuple[str, ...]) -> Operator:
+    return Operator("odd", "Odd", inputs, ("y",))
+
+
 def test_rows_lie_where_such_operands_may() -> None:
     """Of a parameter that no addressed memory holds nothing lies anywhere."""
     outputs = level("outputs", 99, 1.0, (Operand.OUTPUT,))

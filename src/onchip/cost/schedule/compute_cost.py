@@ -95,6 +95,7 @@ def cost_of_nests(nests: Sequence[NestCost]) -> ComputeCost:
 def cost_without_nest(operands: Iterable[OperandAtHome], accelerator: Accelerator) -> ComputeCost:
     """The cost of reading every input and writing every output once, each at its home or at DRAM.
 
+    Rows of what streams that are larger than their memory pass through it in pieces, which take all of it.
     Raises AcceleratorError where a memory does not say what an access costs, or has no port of the direction.
     """
     rates = MemoryRates(accelerator)
@@ -108,6 +109,7 @@ def cost_without_nest(operands: Iterable[OperandAtHome], accelerator: Accelerato
         moved[memory, direction] += one.bits
         if one.home is None and (farthest := _farthest(rates, one.operand)) is not None:
             rows[farthest] += one.row_bits
+    capacity_bytes = {level.memory.name: level.memory.capacity_bytes for level in rates.addressed}
     cycles = {
         memory: sum(rates.cycles(memory, each, moved.get((memory, each), 0)) for each in _BOTH)
         for memory in {memory for memory, _ in moved}
@@ -117,7 +119,7 @@ def cost_without_nest(operands: Iterable[OperandAtHome], accelerator: Accelerato
         max(cycles.values(), default=0),
         moved.get((DRAM, Direction.READ), 0),
         moved.get((DRAM, Direction.WRITE), 0),
-        {memory: -(-bits // 8) for memory, bits in rows.items()},
+        {memory: min(-(-bits // 8), capacity_bytes[memory]) for memory, bits in rows.items()},
         0.0,
         {key: float(part / FEMTOJOULES_PER_PICOJOULE) for key, part in parts.items()},
     )

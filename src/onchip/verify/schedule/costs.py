@@ -63,7 +63,8 @@ def expense_without_nest(
 ) -> Expense:
     """Of reading each operand once at its home or DRAM, and writing each output once.
 
-    Of what streams a row lies in the memory farthest from the MACs that holds such operands.
+    Of what streams a row lies in the memory farthest from the MACs that holds such operands; rows that are larger than
+    the memory are there piece by piece.
     """
     moved: dict[str, dict[Direction, int]] = defaultdict(lambda: defaultdict(int))
     energy_fj, rows = Fraction(0), defaultdict[str, int](int)
@@ -78,7 +79,8 @@ def expense_without_nest(
                 rows[level.memory.name] += _row_bits(bands[0])
     cycles = max(sum(machine.cycles(memory, *each) for each in bits.items()) for memory, bits in moved.items())
     read, written = moved[DRAM][Direction.READ], moved[DRAM][Direction.WRITE]
-    workspaces = {memory: in_bytes(bits) for memory, bits in rows.items()}
+    sizes = {level.memory.name: level.memory.capacity_bytes for level in machine.levels}
+    workspaces = {memory: min(in_bytes(bits), sizes[memory]) for memory, bits in rows.items()}
     return Expense(round(energy_fj), cycles, read, written, turn_at_dram(machine, read, written), workspaces)
 
 
