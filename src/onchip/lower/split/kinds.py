@@ -61,8 +61,11 @@ def _columns(written: Shape) -> range:
 
 
 def _convolution(outline: Outline) -> Geometry | None:
-    source, weight, *others = outline.shapes() if len(outline.read_names) > 1 else ((), ())
-    written, groups = outline.written, integer(outline.operator, "group", 1)
+    """Scales and zero points of a quantised one may stand before its weight."""
+    shapes, written, groups = outline.shapes(), outline.written, integer(outline.operator, "group", 1)
+    place = _place_of_second(shapes, len(written))
+    source, weight = shapes[0], shapes[place] if place < len(shapes) else ()
+    others = [*shapes[1:place], *shapes[place + 1 :]]
     if len(outline.operator.outputs) > 1 or not len(source) == len(weight) == len(written) > 2:
         return None
     if source[0] != written[0] or weight[0] != written[1] or weight[1] * groups != source[1] or written[1] % groups:
@@ -80,8 +83,13 @@ def _convolution(outline: Outline) -> Geometry | None:
         Span(size, axis, step=window.stride, offset=-window.pad, extent=window.reach)
         for axis, (size, window) in enumerate(zip(source[2:], windows, strict=True), start=2)
     ]
-    kernel = [Span(size) for size in weight[2:]]
-    return outline.finish([(Span(source[0], 0), depth, *pixels), (Span(weight[0], 1), within, *kernel), *rest])
+    filters = (Span(weight[0], 1), within, *(Span(size) for size in weight[2:]))
+    return outline.finish([(Span(source[0], 0), depth, *pixels), *rest[: place - 1], filters, *rest[place - 1 :]])
+
+
+def _place_of_second(shapes: Sequence[Shape], rank: int) -> int:
+    """Where the first operand behind the input stands that has so many dimensions or more; behind all if none has."""
+    return next((place for place, shape in enumerate(shapes[1:], 1) if len(shape) >= rank), len(shapes))
 
 
 def _pool(outline: Outline) -> Geometry | None:
@@ -153,9 +161,12 @@ def _gemm_of(outline: Outline, shapes: Sequence[Shape], place: int) -> Geometry 
 
 
 def _matmul(outline: Outline) -> Geometry | None:
-    (one, other, *others), written = (*outline.shapes(), (), ())[: max(len(outline.read_names), 2)], outline.written
-    rest = whole(others)
-    if len(outline.operator.outputs) > 1:
+    """Scales and zero points of a quantised one may stand before its second operand: then each is a single element."""
+    shapes, written = outline.shapes(), outline.written
+    place = _place_of_second(shapes, 2)
+    one, other = shapes[0], shapes[place] if place < len(shapes) else ()
+    before, behind = whole(shapes[1:place]), whole(shapes[place + 1 :])
+    if len(outline.operator.outputs) > 1 or any(prod(shape) > 1 for shape in shapes[1:place]):
         return None
     if min(len(one), len(other), len(written)) < 2 or len(written) != max(len(one), len(other)):
         return None
@@ -168,27 +179,32 @@ def _matmul(outline: Outline) -> Geometry | None:
     if known is None:
         return None
     if outline.operator.parameters and one[-2:] == other[-2:]:
-        return _product_of_squares(outline, known, rest)
+        return _product_of_squares(outline, known, before, behind)
     summed = outline.reduce(one[-1])
     rank = len(written)
     features = Span(one[-1], summed)
     return outline.finish(
         [
             (*known[0][:-2], Span(one[-2], rank - 2), features),
+            *before,
             (*known[1][:-2], features, Span(other[-1], rank - 1)),
-            *rest,
+            *(outline.along_output_or_whole(shape) for shape in shapes[place + 1 :]),
         ]
     )
 
 
 def _product_of_squares(
-    outline: Outline, batches: Sequence[tuple[Span, ...]], rest: Sequence[tuple[Span, ...]]
+    outline: Outline,
+    batches: Sequence[tuple[Span, ...]],
+    before: Sequence[tuple[Span, ...]],
+    behind: Sequence[tuple[Span, ...]],
 ) -> Geometry:
     """Cut along batches alone: which of the two matrices stands on the left, the shapes do not say."""
     outline.axes[-2:] = [TileAxis(1), TileAxis(1)]
     square = tuple(map(Span, outline.written[-2:]))
     written = [Span(size, at) for at, size in enumerate(outline.written[:-2])]
-    return outline.finish([*((*batch[:-2], *square) for batch in batches), *rest], [(*written, *square)])
+    one, other = ((*batch[:-2], *square) for batch in batches)
+    return outline.finish([one, *before, other, *behind], [(*written, *square)])
 
 
 def _elementwise(outline: Outline) -> Geometry | None:
