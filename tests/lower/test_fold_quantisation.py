@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from onchip.ir.graph import Graph
-from onchip.ir.operator import Operator
+from onchip.ir.operator import SEEN_SHAPES, Operator
 from onchip.ir.tensor import Role, Tensor
 from onchip.lower.fold.activations import fuse
 from onchip.lower.fold.quantisation import PLAIN_KINDS, QuantisationFold
@@ -56,6 +56,15 @@ def test_an_operator_between_them_is_one_over_integers(quantise: str, dequantise
 
 def test_no_map_in_floating_point_is_left() -> None:
     assert {one.name for one in fold(between()).tensors} == {"x", "qy", "w", "sx", "sy"}
+
+
+def test_through_a_view_it_lists_the_shape_that_it_sees() -> None:
+    """Its dequantisation reads a view, so that the map is stored in another shape."""
+    graph = between("Slice")
+    stored = replace(graph.tensor["x"], shape=(1, 2, 2, 6, 6))
+    graph = replace(graph, tensors=(stored, *(one for one in graph.tensors if one.name != "x")))
+    (found,) = fold(graph).operators
+    assert found.attributes == {SEEN_SHAPES: [list(SHAPE)]}
 
 
 @pytest.mark.parametrize(("kind", "plain"), PLAIN_KINDS.items())

@@ -12,7 +12,7 @@ from itertools import compress
 from typing import Final
 
 from onchip.ir.graph import Graph
-from onchip.ir.operator import Operator
+from onchip.ir.operator import SEEN_SHAPES, AttributeValue, Operator
 from onchip.ir.tensor import Role
 from onchip.lower.fold.same_scale import DEQUANTISE, QUANTISE, SameScaleFold
 
@@ -100,8 +100,17 @@ class _Folding:
             inputs=tuple(before[name].inputs[0] if name in before else name for name in operator.inputs),
             outputs=tuple(one.outputs[0] for one in after) or operator.outputs,
             parameters=tuple(dict.fromkeys((*operator.parameters, *scales))),
+            attributes=self._attributes(operator, before),
             members=tuple(dict.fromkeys(member for one in nodes for member in one.members or (one.name,))),
         )
+
+    def _attributes(self, operator: Operator, before: Mapping[str, Operator]) -> Mapping[str, AttributeValue]:
+        """Those of the operator; where a dequantisation reads a view of a map, with the shapes that are seen."""
+        read = [before[name].inputs[0] if name in before else name for name in operator.inputs]
+        seen, stored = ([self.graph.tensor[name].shape for name in names] for names in (operator.inputs, read))
+        if SEEN_SHAPES in operator.attributes or seen == stored or None in seen:
+            return operator.attributes
+        return {**operator.attributes, SEEN_SHAPES: [list(shape or ()) for shape in seen]}
 
     def _dequantisations(self, operator: Operator) -> dict[str, Operator] | None:
         """Those of all maps that it reads, by what it reads; None where one is missing."""

@@ -54,7 +54,7 @@ def _seen(operator: Operator, inputs: Sequence[Shape], weight: Shape | None, out
             return (tuple(region[:2]) + whole_region(first[2:]),)
         case kind if kind in ELEMENTWISE | _PER_CHANNEL and all(_is_broadcast(shape, output) for shape in inputs):
             return tuple(_broadcast(shape, region) for shape in inputs)
-        case "Slice" if SEEN_SHAPES not in operator.attributes:
+        case "Slice" if SEEN_SHAPES not in operator.attributes and len(first) == len(output):
             return (_sliced(operator, first, region),)
         case "Pad" if operator.attributes.get("mode", "constant") == "constant":
             return _beside(inputs, _padded(operator, first, output, region))
