@@ -10,9 +10,10 @@ from adversary.frame import Facts, Json
 from oracles.fused_pixels import Layer, Network, Window
 
 KINDS = ("Conv", "Conv", "Conv", "Depthwise", "MaxPool", "Add", "Add", "Exp", "Scale", "Gemm")
-ODD_KINDS = (*KINDS, "Gate", "Gate", "Spread", "Spread", "Softmax", "Concat", "Concat")
+ODD_KINDS = (*KINDS, "Gate", "Gate", "Spread", "Spread", "Softmax", "Concat", "Concat", "Part", "Part")
 """With a map of one pixel that gates all pixels, one of one channel that gates all channels, what is outside of all
-stacks, and maps side by side, which some layers see."""
+stacks, maps side by side, which some layers see, and layers that see a part of the channels of a map."""
+SEES_A_PART = ("Conv", "Conv", "Depthwise", "MaxPool", "Exp", "Scale")
 SEES_JOINED_MAPS = ("Conv", "Depthwise", "MaxPool", "Exp", "Scale", "Gemm")
 
 
@@ -34,11 +35,17 @@ def random_network(chance: random.Random, kinds: tuple[str, ...] = KINDS) -> Fac
 def _random_layer(chance: random.Random, source: int, made: Made, kinds: tuple[str, ...], *, is_last: bool) -> Facts:
     kind = chance.choice(kinds)
     is_output = chance.random() < 0.15
+    part = None
+    if kind == "Part":
+        kind = chance.choice(SEES_A_PART)
+        part = _random_part(chance, source, made)
     if kind == "Gemm" and not is_last:
         kind = "Conv"
     layer: Facts = {"kind": kind, "from": [source]}
     if is_output:
         layer["output"] = True
+    if part is not None:
+        layer["part"] = part
     if kind in ("Conv", "Depthwise", "MaxPool"):
         layer["kernel"] = [chance.choice((1, 1, 2, 3)) for _ in range(2)]
         layer["stride"] = [chance.choice((1, 1, 1, 2, 3))] * 2 if chance.random() < 0.8 else [1, 2]
@@ -62,6 +69,21 @@ def _random_layer(chance: random.Random, source: int, made: Made, kinds: tuple[s
             for one, own in zip(made.shapes[layer["from"][1]][1:], made.shapes[source][1:], strict=True)
         ]
     return layer
+
+
+def _random_part(chance: random.Random, source: int, made: Made) -> list[int] | None:
+    """The first channel and how many there are; None where there are too few, or maps are joined."""
+    channels = made.shapes[source][0]
+    if channels == 1 or (source and made.layers[source - 1]["kind"] == "Concat"):
+        return None
+    count = chance.randint(1, channels - 1)
+    return [chance.randint(0, channels - count), count]
+
+
+def _seen_shape(layer: Facts, shapes: list[list[int]]) -> list[int]:
+    """The shape of the first map that a layer reads, or of the part of it that it sees."""
+    channels, *sizes = shapes[layer["from"][0]]
+    return [layer["part"][1] if "part" in layer else channels, *sizes]
 
 
 def _random_gate(chance: random.Random, kind: str, source: int, made: Made) -> Facts:
@@ -100,7 +122,7 @@ class Made:
 def shape_after(layer: Facts, shapes: list[list[int]]) -> list[int] | None:
     """Return the shape of a layer's output; None where there is none."""
     sources = [shapes[at] for at in layer["from"]]
-    channels, *sizes = sources[0]
+    channels, *sizes = _seen_shape(layer, shapes)
     kind = layer["kind"]
     if kind == "Gemm":
         return [layer["channels"], 1, 1]
@@ -190,7 +212,7 @@ def oracle_network(facts: Facts) -> Network:
             continue
         behind[name_of(facts, at + 1)] = name_of(facts, at + 1)
         channels, *size = shapes[at + 1]
-        source = shapes[layer["from"][0]]
+        source = _seen_shape(layer, shapes)
         kernel, stride, dilation, pads = _sliding(layer)
         if layer["kind"] == "Gemm":
             kernel = source[1:]
@@ -270,7 +292,11 @@ def graph_file(facts: Facts) -> Json:
         inputs = [name_of(facts, one) for one in layer["from"]]
         output, name = name_of(facts, at + 1), layer_name(facts, at)
         shape = [1, *shapes[at + 1]]
-        source = [1, *shapes[layer["from"][0]]]
+        source = [1, *_seen_shape(layer, shapes)]
+        if "part" in layer:
+            inputs[0] = f"{output}_part"
+            tensors.append(_tensor(inputs[0], source, "activation"))
+            operators.append(_part(layer, name_of(facts, layer["from"][0]), inputs[0]))
         if layer["kind"] == "Add" and shapes[layer["from"][1]] != shapes[layer["from"][0]]:
             inputs[1] = f"{output}_crop"
             tensors.append(_tensor(inputs[1], source, "activation"))
@@ -302,6 +328,12 @@ def graph_file(facts: Facts) -> Json:
 
 def _tensor(name: str, shape: list[int], role: str) -> Json:
     return {"name": name, "shape": shape, "bits": 8, "role": role}
+
+
+def _part(layer: Facts, source: str, view: str) -> Json:
+    first, count = layer["part"]
+    attributes = {"axes": [1], "starts": [first], "ends": [first + count]}
+    return {"name": f"view_{view}", "kind": "Slice", "inputs": [source], "outputs": [view], "attributes": attributes}
 
 
 def _crop(layer: Facts, source: str, view: str, shape: list[int]) -> Json:

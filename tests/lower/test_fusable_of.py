@@ -330,8 +330,12 @@ REFUSED = {
         step("cut", "Slice", "x", (1, 4, 3, 6), attributes=HALF),
         step("op", "Conv", "cut", (1, 4, 3, 6), (4, 4, 3, 3), CONVOLUTION),
     ],
-    "Slice 'op': it cannot be fused: it leaves a part of the channels, or reverses": [
-        step("op", "Slice", "x", (1, 2, 6, 6), attributes={"starts": [0], "ends": [2], "axes": [1]})
+    "Slice 'op': it cannot be fused: it leaves out some of the channels between others, or reverses": [
+        step("op", "Slice", "x", (1, 2, 6, 6), attributes={"starts": [0], "ends": [4], "axes": [1], "steps": [2]})
+    ],
+    "Slice 'op': it cannot be fused: it leaves a part of the channels that zeros were put behind": [
+        step("wide", "Pad", "x", (1, 6, 6, 6), attributes={"pads": [0, 0, 0, 0, 0, 2, 0, 0]}),
+        step("op", "Slice", "wide", (1, 2, 6, 6), attributes={"starts": [0], "ends": [2], "axes": [1]}),
     ],
     "Slice 'op': it cannot be fused: its attributes do not say what": [step("op", "Slice", "x", (1, 4, 3, 6))],
     "Pad 'op': it cannot be fused: it pads more than zeros": [
@@ -398,10 +402,10 @@ def test_an_operator_of_several_outputs_is_refused() -> None:
     names = ("a", "b")
     tensors = [Tensor.of_shape(name, (1, 2, 6, 6), 8, Role.OUTPUT) for name in names]
     image = Tensor.of_shape("x", IMAGE, 8, Role.INPUT)
-    split = Operator("op", "Split", ("x",), names, attributes={"axis": 1})
+    split = Operator("op", "TopK", ("x",), names, attributes={"axis": 1})
     add = Operator("neg", "Neg", ("x",), ("c",))
     graph = Graph("made", (image, *tensors, Tensor.of_shape("c", IMAGE, 8, Role.OUTPUT)), (add, split))
-    with pytest.raises(InputError, match="Split 'op': it cannot be fused: it writes 2 tensors"):
+    with pytest.raises(InputError, match="TopK 'op': it cannot be fused: it writes 2 tensors"):
         fusable_of(graph)
 
 

@@ -19,9 +19,7 @@ SQUARES = ("MatMul", (2, 4, 4), (4, 4), (2, 4, 4))
 def geometry(kind: str, source: tuple[int, ...], parameters: Shapes, written: tuple[int, ...]) -> Geometry | None:
     tensors = [Tensor.of_shape("x", source, 8, Role.INPUT), Tensor.of_shape("y", written, 8, Role.OUTPUT)]
     names = tuple(f"p{at}" for at in range(len(parameters)))
-    tensors += [
-        Tensor.of_shape(name, shape, 8, Role.PARAMETER) for name, shape in zip(names, parameters, strict=True)
-    ]
+    tensors += [Tensor.of_shape(name, shape, 8, Role.PARAMETER) for name, shape in zip(names, parameters, strict=True)]
     operator = Operator("op", kind, ("x",), ("y",), names)
     return geometry_of(operator, Graph("one", tuple(tensors), (operator,)), is_model=True)
 

@@ -14,11 +14,15 @@ from onchip.facts.fusable import FusableNetwork, Stack
 from onchip.ir.graph import Graph
 from onchip.ir.tensor import Role
 from onchip.lower.layers.fusable_of import fusable_of
+from onchip.lower.layers.splits_apart import SplitsApart
 from onchip.lower.stacks.emission import graph_in_tiles
 from onchip.solve.stacks.stacks import legal_spans, stack_of
 from support.tiled import Attributes, Network, convolution, pool
 
-_KINDS = ("Conv", "Conv", "Pool", "Relu", "Add", "Twice", "Skip", "Crop", "Gate", "Spread", "Join", "Zeros")
+_KINDS = (
+    *("Conv", "Conv", "Pool", "Relu", "Add", "Twice", "Skip", "Crop"),
+    *("Gate", "Spread", "Join", "Zeros", "Part", "Halves"),
+)
 Cut = tuple[tuple[Stack, Tiling], ...]
 """Stacks with their tilings."""
 
@@ -149,6 +153,10 @@ def _drawn(draw: st.DrawFn, network: Network, source: str) -> str:
         return _between_zeros(draw, network, source)
     if kind == "Join":
         return _joined(draw, network, source)
+    if kind == "Part":
+        return _part_of_channels(draw, network, source)
+    if kind == "Halves":
+        return _halves(draw, network, source)
     if kind in ("Gate", "Spread"):
         return _gated(draw, network, source, kind)
     if kind == "Crop":
@@ -181,6 +189,33 @@ def _joined(draw: st.DrawFn, network: Network, source: str) -> str:
     whole = network.add("Concat", parts, (batch, together, rows, columns), (), {"axis": 1})
     made = conv(network, whole, draw(st.integers(1, 3)), draw(st.integers(1, 3)), stride=draw(st.integers(1, 3)))
     return network.add("Add", [made, made], network.shape(made)) if draw(st.booleans()) else made
+
+
+def _part_of_channels(draw: st.DrawFn, network: Network, source: str) -> str:
+    """A convolution over some channels of the map, which is wider than these."""
+    batch, channels, rows, columns = network.shape(source)
+    wide = conv(network, source, channels + draw(st.integers(1, 2)), draw(st.sampled_from((1, 3))))
+    first = draw(st.integers(0, network.shape(wide)[1] - channels))
+    taken: Attributes = {"axes": [1], "starts": [first], "ends": [first + channels]}
+    part = network.add("Slice", [wide], (batch, channels, rows, columns), (), taken)
+    made = conv(network, part, draw(st.integers(1, 2)), 3, stride=draw(st.integers(1, 2)))
+    return network.add("Add", [made, made], network.shape(made)) if draw(st.booleans()) else made
+
+
+def _halves(draw: st.DrawFn, network: Network, source: str) -> str:
+    """Both halves of a map, told by a Split: added, multiplied, or put side by side behind a convolution of one."""
+    wide = conv(network, source, 2 * draw(st.integers(1, 2)), 1)
+    batch, channels, rows, columns = network.shape(wide)
+    shape = batch, channels // 2, rows, columns
+    halves = list(network.split(wide, [shape, shape], 1))
+    if draw(st.booleans()):
+        halves[0] = conv(network, halves[0], shape[1], 3)
+    if draw(st.booleans()):
+        return network.add(draw(st.sampled_from(("Add", "Mul"))), halves, shape)
+    parts = [*halves, wide][: draw(st.integers(2, 3))]
+    together = sum(network.shape(name)[1] for name in parts)
+    whole = network.add("Concat", parts, (batch, together, rows, columns), (), {"axis": 1})
+    return conv(network, whole, draw(st.integers(1, 2)), 3)
 
 
 def _gated(draw: st.DrawFn, network: Network, source: str, kind: str) -> str:
@@ -228,12 +263,12 @@ def cuts(draw: st.DrawFn, network: FusableNetwork) -> Cut:
 
 @st.composite
 def tiled_graphs(draw: st.DrawFn) -> tuple[Graph, Cut, Graph]:
-    """A graph, stacks and tiles of all its layers, and the graph of these tiles."""
+    """A graph, Splits taken apart, stacks and tiles of all its layers, and the graph of these tiles."""
     graph = draw(graphs())
     try:
         network = fusable_of(graph)
         cut = draw(cuts(network))
-        return graph, cut, graph_in_tiles(graph, network, cut)
+        return SplitsApart()(graph), cut, graph_in_tiles(graph, network, cut)
     except InputError as error:
         assume("nothing but padding" not in error.what and "leaves no input" not in error.what)
         raise

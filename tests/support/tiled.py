@@ -56,6 +56,15 @@ class Network:
         )
         return f"{name}.out"
 
+    def split(self, source: str, shapes: Sequence[Shape], axis: int) -> tuple[str, ...]:
+        """The parts of a tensor along an axis."""
+        name = f"split{len(self.operators)}"
+        parts = tuple(f"{name}.out{at}" for at in range(len(shapes)))
+        for part, shape in zip(parts, shapes, strict=True):
+            self.tensor(part, shape, Role.ACTIVATION)
+        self.operators.append(Operator(name, "Split", (source,), parts, (), {"axis": axis}))
+        return parts
+
     def graph(self) -> Graph:
         read = {name for operator in self.operators for name in operator.reads}
         tensors = [

@@ -97,7 +97,7 @@ def test_a_map_that_no_layer_of_a_tile_reads_waits() -> None:
     unread, read, made = (MapInNetwork(name, 1, 1, size, 8) for name, size in (("z", 5), ("x", 3), ("y", 2)))
     nest = Layer(q=2)
     layer = LayerPart(
-        0, NestInNetwork("a", nest, (), made, 8), nest, (SeenPart(read, 3, 3, 0, 0),), ComputedPart(made, 2, 0, 0, 0)
+        0, NestInNetwork("a", nest, (), made, 8), nest, (SeenPart(read, 3, 3, 3, 0, 0),), ComputedPart(made, 2, 0, 0, 0)
     )
     loaded = ComputedPart(unread, 5, 0, 0, 0), ComputedPart(read, 3, 0, 0, 0)
     assert most_alive_bits(StackPart(loaded, (layer,)), {}) == 8 * (5 + 3 + 2)

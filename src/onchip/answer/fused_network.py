@@ -28,11 +28,15 @@ class MapInNetwork:
 
 @dataclass(frozen=True, slots=True)
 class ReadInNetwork:
-    """A feature map, by name, that a layer sees through a window along each axis; a negative pad crops."""
+    """A feature map, by name, that a layer sees through a window along each axis; a negative pad crops.
+
+    It sees so many of the map's `channels`; None stands for all.
+    """
 
     source: str
     rows: Window
     columns: Window
+    channels: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

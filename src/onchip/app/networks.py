@@ -21,6 +21,7 @@ from onchip.lower.fold.quantisation import QuantisationFold
 from onchip.lower.fold.same_scale import DEQUANTISE
 from onchip.lower.layers.attention_apart import AttentionApart
 from onchip.lower.layers.recurrence_apart import RecurrenceApart
+from onchip.lower.layers.splits_apart import SplitsApart
 from onchip.lower.shared_bytes import SharedBytes, declared_in
 from onchip.lower.split.channel_bands import ChannelBands
 from onchip.lower.split.split import cap_tensors, split_operators
@@ -85,8 +86,8 @@ def network_to_plan(source: str, reading: Reading) -> Graph:
 
 @phase("reading")
 def network_to_schedule(source: str, reading: Reading) -> Graph:
-    """The network as schedules have it: as `read_network` reads it, attention and recurrences taken apart."""
-    return RecurrenceApart()(AttentionApart()(read_network(source, reading)))
+    """The network as schedules have it: as `read_network` reads it, attention, recurrences and Splits taken apart."""
+    return SplitsApart()(RecurrenceApart()(AttentionApart()(read_network(source, reading))))
 
 
 @phase("splitting operators")

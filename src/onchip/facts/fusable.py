@@ -64,11 +64,17 @@ class Read:
     """A feature map, by name, seen through a window along its rows and one along its columns.
 
     A negative `pad` crops: networks without padding add feature maps of different sizes, their middles aligned.
+    Of the map's channels so many are seen as `channels` says; None stands for all.
     """
 
     source: str
     rows: Window
     columns: Window
+    channels: int | None = None
+
+    def channels_seen(self, of_map: int) -> int:
+        """Return how many channels it sees of a map that has so many."""
+        return of_map if self.channels is None else self.channels
 
 
 @dataclass(frozen=True, slots=True)

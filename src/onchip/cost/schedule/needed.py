@@ -24,6 +24,8 @@ JOINS: Final = frozenset({"Concat"})
 """Kinds that may stand inside a tiled stack, too, where their readers see no more than that of the maps they join."""
 _OF_ALL_ELEMENTS: Final = (VIEWS | JOINS) - {"Slice", "Pad"}
 _MAP_RANK: Final = 4
+_CHANNELS: Final = 2
+"""So many dimensions, batch and channels, are never cut."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,6 +85,8 @@ def _seen(
 ) -> NeededPixels:
     """What the operator reads of a tensor at least, given what is needed of what it writes."""
     if not nests:
+        if operator.kind == "Slice" and _has_all_pixels(tensor, graph.tensor[operator.outputs[0]]):
+            return written
         if operator.kind in LOOKUPS and tensor.role is Role.INPUT:
             return NOTHING
         is_seen = operator.kind not in VIEWS | JOINS or (operator.kind in _OF_ALL_ELEMENTS and written.are_all)
@@ -95,6 +99,16 @@ def _seen(
     if written.are_all and any(_touches_all(layer, tensor) for layer in nests):
         return ALL
     return NOTHING
+
+
+def _has_all_pixels(tensor: Tensor, output: Tensor) -> bool:
+    """Whether what is computed of a map is computed for all channels of what a Slice leaves of these, at its pixels.
+
+    Of what only DRAM has fewer channels may be read.
+    """
+    if tensor.role is not Role.ACTIVATION or len(tensor.shape or ()) != len(output.shape or ()):
+        return False
+    return (tensor.shape or ())[_CHANNELS:] == (output.shape or ())[_CHANNELS:]
 
 
 def _are_alike(tensor: Tensor, output: Tensor) -> bool:

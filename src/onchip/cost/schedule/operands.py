@@ -12,7 +12,7 @@ from onchip.ir.graph import Graph
 from onchip.ir.operator import Operator
 from onchip.ir.tensor import Role, Tensor
 
-LOOKUPS: Final = frozenset({"Gather", "GatherElements", "GATHER", "EMBEDDING_LOOKUP"})
+LOOKUPS: Final = frozenset({"Gather", "GatherElements", "GATHER", "EMBEDDING_LOOKUP", "Slice"})
 """Kinds that read of each operand at most one element for each that they write: of a table, the rows looked up."""
 
 

@@ -209,7 +209,7 @@ class _Tile:
         taken = dict(self.runner.machine.taken_bits)
         for seen in tile.seen:
             if homes.inputs.get(seen.source.name) == levels.input and levels.input in taken:
-                taken[levels.input] -= seen.all_bits
+                taken[levels.input] -= seen.taken_bits
         if tile.at == len(stack.layers) - 1 and levels.output in taken:
             taken[levels.output] -= tile.made.computed_bits
         if len(set(homes.weights)) > 1:

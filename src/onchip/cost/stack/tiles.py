@@ -6,28 +6,35 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from onchip.facts.back_calculation_classes import ReadExtent, TileClass, TiledAxis
-from onchip.facts.fusable import FeatureMap, FusableLayer, Stack
+from onchip.facts.fusable import FeatureMap, FusableLayer, Read, Stack
 from onchip.facts.tile_layer import layer_of_tile
 from onchip.ir.layer import Layer
 
 
 @dataclass(frozen=True, slots=True)
 class Seen:
-    """A layer's input in elements: `all` that it sees, of it from both caches and what this tile has computed.
+    """A layer's input in elements: `all` channels of what it sees, and of it what it `takes`, which may be fewer.
 
-    What lies in both caches comes from that of the columns.
+    What it takes is `new`, computed in this tile, or comes from one of the caches; what lies in both comes from that of
+    the columns.
     """
 
     source: FeatureMap
     all: int
+    takes: int
     new: int
     from_columns: int
     from_rows: int
 
     @property
     def all_bits(self) -> int:
-        """Return the bits of all pixels that the layer sees."""
+        """Return the bits of all channels of the pixels that the layer sees."""
         return self.all * self.source.bits
+
+    @property
+    def taken_bits(self) -> int:
+        """Return the bits of the channels that the layer takes."""
+        return self.takes * self.source.bits
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +87,7 @@ def stack_tile(stack: Stack, rows: TileClass, columns: TileClass, *, padding_is_
             extents = list(zip(rows.reads[at], columns.reads[at], strict=True))
             stored = padding_is_stored
             seen = tuple(
-                _seen(maps[read.source], *extent, padding_is_stored=stored)
+                _seen(maps[read.source], read, *extent, padding_is_stored=stored)
                 for read, extent in zip(layer.reads, extents, strict=True)
             )
             nest = _layer(layer, rows, columns, at, stored=stored)
@@ -123,17 +130,18 @@ def _made(feature_map: FeatureMap, rows: TileClass, columns: TileClass) -> Made:
     )
 
 
-def _seen(source: FeatureMap, down: ReadExtent, across: ReadExtent, *, padding_is_stored: bool) -> Seen:
-    height, width = down.seen, across.seen
+def _seen(source: FeatureMap, read: Read, down: ReadExtent, across: ReadExtent, *, padding_is_stored: bool) -> Seen:
+    height, width, channels = down.seen, across.seen, read.channels_seen(source.channels)
     if padding_is_stored:
         height += down.zeros_before + down.zeros_after
         width += across.zeros_before + across.zeros_after
     return Seen(
         source,
         height * width * source.channels,
-        (down.seen - down.cached) * (across.seen - across.cached) * source.channels,
-        down.seen * across.cached * source.channels,
-        down.cached * (across.seen - across.cached) * source.channels,
+        height * width * channels,
+        (down.seen - down.cached) * (across.seen - across.cached) * channels,
+        down.seen * across.cached * channels,
+        down.cached * (across.seen - across.cached) * channels,
     )
 
 

@@ -13,22 +13,24 @@ from onchip.ir.graph import Graph
 from onchip.ir.layer import OUTPUT, WEIGHT, Layer
 from onchip.ir.operator import Operator
 from onchip.ir.tensor import Role
-from onchip.ir.window import Window, integer, integers
+from onchip.ir.window import Window, integers
 from onchip.lower.layers.contractions import ELEMENT_BY_ELEMENT
 from onchip.lower.layers.fusable_views import (
     Sight,
     all_of,
     between_zeros,
+    changed,
     cropped,
+    ensure_side_by_side,
+    is_one_a_channel,
     over_all_pixels,
-    padded,
-    reshaped,
     shape_of,
     spreads_over,
 )
 from onchip.lower.layers.layers_of import PLAIN_BITS, LeftOut, Precision
 from onchip.lower.layers.operands import largest_first, nest_operands
 from onchip.lower.layers.sliding_windows import NoLayerError
+from onchip.lower.layers.splits_apart import slices_of
 from onchip.lower.layers.transposed import nest_of_transposed
 
 _SLIDING: Final = frozenset({"Conv", "ConvInteger", "QLinearConv", "MaxPool", "AveragePool", "LpPool"})
@@ -36,8 +38,6 @@ _OF_ALL_PIXELS: Final = frozenset(
     {"GlobalMaxPool", "GlobalAveragePool", "ReduceMax", "ReduceMean", "ReduceMin", "ReduceSum"}
     | {"Gemm", "MatMul", "MatMulInteger", "QLinearMatMul"}
 )
-_SAME_ELEMENTS: Final = frozenset({"Flatten", "Reshape", "Squeeze", "Unsqueeze", "Identity", "Dropout"})
-
 _IN_THE_WAY: Final = "a layer that reads it cannot be fused through it"
 
 
@@ -45,9 +45,8 @@ _IN_THE_WAY: Final = "a layer that reads it cannot be fused through it"
 class FusableReading:
     """`seen` is what the tensors made so far show of feature maps; what cannot be fused is `outside`.
 
-    Layers are `inside`; of these, those that cannot run in tiles are listed as `alone`. With `all_in_tiles` there are
-    none, and maps have no, or two, dimensions behind the channels, as a schedule has them.
-    Views `apart` are not passed through; those `in_the_way` of layers that read other pixels should be.
+    Layers are `inside`, those of them that cannot run in tiles `alone`. With `all_in_tiles` there are none, and maps
+    have no, or two, dimensions behind the channels. Views `apart`, or `in_the_way`, are not passed through.
     """
 
     graph: Graph
@@ -61,8 +60,8 @@ class FusableReading:
     alone: list[LeftOut] = field(default_factory=list)
     inside: list[FusableLayer] = field(default_factory=list)
     in_the_way: frozenset[str] = frozenset()
-    joined: dict[str, tuple[str, ...]] = field(default_factory=dict)
-    """Of each concatenation that layers see through, the maps that it joins."""
+    joined: dict[str, tuple[Sight, ...]] = field(default_factory=dict)
+    """Of each concatenation that layers see through, the maps that it joins, or some of their channels."""
     _views: dict[str, str] = field(default_factory=dict)
 
     def read(self) -> None:
@@ -122,25 +121,23 @@ class FusableReading:
             layer, _ = self._nest_of_transposed(operator, sights[0].whole, output)
         else:
             layer = self._nest(operator, operator.name)
-        is_whole = all(sight.shows_all and sight.whole.name not in self.joined for sight in sights)
+        is_whole = all(one.shows_all and one.whole.name not in self.joined for one in sights)
         if not is_whole or layer.elements(OUTPUT) != output.elements:
             raise NoLayerError("its operands are no whole maps")
-        reads = tuple(Read(one.whole.name, all_of(one.whole.rows), all_of(one.whole.columns)) for one in sights)
+        reads = tuple(one.read(all_of(one.whole.rows), all_of(one.whole.columns)) for one in sights)
         return replace(self._finished(operator, layer, output, reads), runs_alone=True)
 
     def _layer(self, operator: Operator) -> FusableLayer | None:
         """None for an operator that only changes how others see its input."""
         if len(operator.outputs) > 1:
-            raise NoLayerError(f"it writes {len(operator.outputs)} tensors")
+            self._take_apart(operator)
+            return None
         if operator.kind == "Concat":
             self._join(operator)
             return None
         sight = self._sight_changed(operator)
         if sight is not None:
-            if self._bits(operator.outputs[0]) != sight.whole.bits:
-                raise NoLayerError(f"it has other bits than {sight.whole.name!r}, which it shows")
-            self.seen[operator.outputs[0]] = sight
-            self._views[operator.outputs[0]] = operator.name
+            self._show(operator.outputs[0], sight, operator.name)
             return None
         if operator.kind == "ConvTranspose":
             return self._transposed(operator)
@@ -157,48 +154,61 @@ class FusableReading:
             raise NoLayerError("which part of its input a tile sees is not known of its kind")
         return self._element_by_element(operator, layer, output)
 
+    def _show(self, name: str, sight: Sight, operator: str) -> None:
+        """Let others see the map through a tensor that the operator writes."""
+        if self._bits(name) != sight.whole.bits:
+            raise NoLayerError(f"it has other bits than {sight.whole.name!r}, which it shows")
+        if sight.channels and sight.whole.name in self.joined:
+            raise NoLayerError("it leaves a part of the channels of maps that are joined")
+        self.seen[name] = sight
+        self._views[name] = operator
+
+    def _take_apart(self, operator: Operator) -> None:
+        """Of a Split each output is a view of the same map, as if it were a Slice."""
+        parts = slices_of(self.graph, operator)
+        if not parts:
+            raise NoLayerError(f"it writes {len(operator.outputs)} tensors")
+        if operator.name in self.apart:
+            raise NoLayerError(_IN_THE_WAY)
+        sights = [cropped(part, self.seen[part.inputs[0]], shape_of(self.graph, part.outputs[0])) for part in parts]
+        for part, sight in zip(parts, sights, strict=True):
+            self._show(part.outputs[0], sight, operator.name)
+
     def _join(self, operator: Operator) -> None:
-        """Whole maps side by side along the channels, which layers see as the parts of their input."""
-        name, parts = operator.outputs[0], [self.seen[one].whole for one in operator.inputs]
-        whole, rank = self._map(name), len(shape_of(self.graph, name))
+        """Maps side by side along the channels, which layers see as the parts of their input."""
+        name = operator.outputs[0]
         if self.graph.tensor[name].role is Role.OUTPUT:
             raise NoLayerError("its kind is no loop nest of multiply-accumulates")
         if operator.name in self.apart:
             raise NoLayerError(_IN_THE_WAY)
-        is_of_maps = [one.name for one in parts] == list(operator.inputs) and not operator.parameters
-        if not is_of_maps or any(one.name in self.joined for one in parts):
+        parts = {one: self.seen[one] for one in operator.inputs}
+        if operator.parameters or any(one.whole.name in self.joined for one in parts.values()):
             raise NoLayerError("it joins other than whole maps")
-        pixels = {(one.rows, one.columns, one.bits) for one in parts}
-        is_along_channels = integer(operator, "axis", 0) % rank < rank - min(max(rank - 2, 0), 2)
-        if pixels != {(whole.rows, whole.columns, whole.bits)} or not is_along_channels:
-            raise NoLayerError("it does not join maps along their channels")
+        whole = self._map(name)
+        ensure_side_by_side(operator, parts, whole, shape_of(self.graph, name))
         self.seen[name] = Sight.of(whole)
-        self.joined[name] = operator.inputs
+        self.joined[name] = tuple(parts[one] for one in operator.inputs)
         self._views[name] = operator.name
 
     def _sight_changed(self, operator: Operator) -> Sight | None:
         if len(operator.inputs) != 1:
             return None
-        sight, written = self.seen[operator.inputs[0]], shape_of(self.graph, operator.outputs[0])
         if operator.name in self.apart:
             raise NoLayerError(_IN_THE_WAY)
-        if operator.kind in _SAME_ELEMENTS:
-            return reshaped(sight, shape_of(self.graph, operator.inputs[0]), written)
-        if operator.kind == "Slice":
-            return cropped(operator, sight, written)
-        return padded(operator, sight, written) if operator.kind == "Pad" else None
+        return changed(self.graph, operator, self.seen[operator.inputs[0]])
 
     def _through_windows(self, operator: Operator, layer: Layer, output: FeatureMap) -> FusableLayer:
         """The layer's own windows, if they lie over the map."""
-        source = self._only_input(operator).whole
-        rows, columns = layer.axes
-        if layer.n * layer.c * layer.g != source.channels or rows.size > source.rows or columns.size > source.columns:
+        sight = self._only_input(operator)
+        source, (rows, columns) = sight.whole, layer.axes
+        channels = layer.n * layer.c * layer.g
+        if channels != sight.stored_channels or rows.size > source.rows or columns.size > source.columns:
             raise NoLayerError("its input is a view of another shape")
         windows = [
             Window(kernel, axis.stride, axis.dilation, axis.padding)
             for kernel, axis in ((layer.r, rows), (layer.s, columns))
         ]
-        return self._finished(operator, layer, output, (Read(source.name, windows[0], windows[1]),))
+        return self._finished(operator, layer, output, (sight.read(windows[0], windows[1]),))
 
     def _element_by_element(self, operator: Operator, layer: Layer, output: FeatureMap) -> FusableLayer:
         """One or two maps at the pixels that are written.
@@ -206,7 +216,7 @@ class FusableReading:
         The second may have one pixel for all, as a gate has, or fewer channels, which spread over the others.
         """
         names = largest_first(self.graph, operator.inputs)
-        is_gate = [at > 0 and self._is_one_a_channel(name, operator) for at, name in enumerate(names)]
+        is_gate = [at > 0 and is_one_a_channel(self.graph, name, operator) for at, name in enumerate(names)]
         sights = [self.seen[name] for name in names]
         written = Sight.of(output)
         spreads = [at > 0 and spreads_over(sight, written, layer) for at, sight in enumerate(sights)]
@@ -221,19 +231,10 @@ class FusableReading:
         elif not layer.has_weight and (layer.p, layer.q) != (output.rows, output.columns):
             layer = replace(layer, n=1, g=output.channels, p=output.rows, q=output.columns)
         reads = (
-            Read(sight.whole.name, *((all_of(1), all_of(1)) if gates else (sight.rows, sight.columns)))
+            sight.read(*((all_of(1), all_of(1)) if gates else (sight.rows, sight.columns)))
             for sight, gates in zip(sights, is_gate, strict=True)
         )
         return self._finished(operator, layer, output, tuple(reads))
-
-    def _is_one_a_channel(self, name: str, operator: Operator) -> bool:
-        """Whether a map has an element for each channel of what the operator writes, and for several pixels."""
-        written = shape_of(self.graph, operator.outputs[0])
-        spread = ((1,) * len(written) + shape_of(self.graph, name))[-len(written) :]
-        pixels = min(max(len(written) - 2, 0), 2)
-        channels = len(written) - pixels
-        is_spread = spread == (*written[:channels], *(1,) * pixels)
-        return is_spread and prod(written[channels:]) > 1
 
     def _transposed(self, operator: Operator) -> FusableLayer:
         """Along an axis, the outputs from s * q on see the inputs from q + ceil((pad - kernel + 1) / s) on."""
@@ -257,7 +258,7 @@ class FusableReading:
         if len(reads) > 1 and any(read.source in self.joined for read in reads):
             raise NoLayerError("it reads a concatenation beside another map")
         if joined:
-            reads = tuple(replace(reads[0], source=part) for part in joined)
+            reads = tuple(replace(reads[0], source=part.whole.name, channels=part.channels) for part in joined)
         return FusableLayer(operator.name, layer, output, reads, weight_bits, joins=len(joined) > 1)
 
     def _precise(self, operator: Operator, layer: Layer) -> Layer:

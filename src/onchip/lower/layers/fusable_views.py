@@ -2,32 +2,38 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from math import prod
 from typing import Final, Self
 
-from onchip.facts.fusable import FeatureMap, pixels_of
+from onchip.facts.fusable import FeatureMap, Read, pixels_of
 from onchip.facts.views import paces_of
 from onchip.ir.graph import Graph
 from onchip.ir.layer import Layer
 from onchip.ir.operator import Operator
-from onchip.ir.window import Window, integers
+from onchip.ir.window import Window, integer, integers
 from onchip.lower.layers.sliding_windows import NoLayerError, Shape
 
 _PIXEL: Final = Window(1, 1, 1, 0)
 _ROWS: Final = 2
+_SAME_ELEMENTS: Final = frozenset({"Flatten", "Reshape", "Squeeze", "Unsqueeze", "Identity", "Dropout"})
 _BEHIND_CHANNELS: Final = 5
 """Of a Pad's eight numbers: batch, channels, rows and columns, before and then behind."""
 
 
 @dataclass(frozen=True, slots=True)
 class Sight:
-    """`size` is channels, rows, columns; the windows, of one tap each, say which pixel of the map lies where."""
+    """`size` is channels, rows, columns; the windows, of one tap each, say which pixel of the map lies where.
+
+    It has so many of the map's `channels`, and maybe zeros behind them; None stands for all.
+    """
 
     whole: FeatureMap
     size: tuple[int, int, int]
     rows: Window = _PIXEL
     columns: Window = _PIXEL
+    channels: int | None = None
 
     @classmethod
     def of(cls, whole: FeatureMap) -> Self:
@@ -39,8 +45,35 @@ class Sight:
         """Whether it has each element of the map once, in some order."""
         return self == type(self).of(self.whole)
 
+    @property
+    def stored_channels(self) -> int:
+        """The channels that it has of the map."""
+        return self.whole.channels if self.channels is None else self.channels
+
+    @property
+    def shows_all_pixels(self) -> bool:
+        """Whether it has each pixel of the map once, with all channels or some of them."""
+        return replace(self, channels=None, size=(self.whole.channels, *self.size[1:])).shows_all
+
+    def read(self, rows: Window, columns: Window) -> Read:
+        """Return what a layer reads of the map that looks through these windows."""
+        return Read(self.whole.name, rows, columns, self.channels)
+
     def __str__(self) -> str:
         return " x ".join(map(str, self.size))
+
+
+def changed(graph: Graph, operator: Operator, source: Sight) -> Sight | None:
+    """What an operator of one input leaves of a sight; None where it does not only change that.
+
+    Raises NoLayerError where the kind does, and nothing says how.
+    """
+    written = shape_of(graph, operator.outputs[0])
+    if operator.kind in _SAME_ELEMENTS:
+        return reshaped(source, shape_of(graph, operator.inputs[0]), written)
+    if operator.kind == "Slice":
+        return cropped(operator, source, written)
+    return padded(operator, source, written) if operator.kind == "Pad" else None
 
 
 def reshaped(source: Sight, read: Shape, written: Shape) -> Sight:
@@ -57,21 +90,33 @@ def reshaped(source: Sight, read: Shape, written: Shape) -> Sight:
 
 
 def cropped(operator: Operator, source: Sight, written: Shape) -> Sight:
-    """What a Slice leaves of rows and columns; raises NoLayerError where its attributes do not say that."""
+    """What a Slice leaves of rows and columns, or of channels; raises NoLayerError where nothing says that."""
     count = len(starts) if isinstance(starts := operator.attributes.get("starts"), list) else 0
-    if not count or len(written) != 4:
+    if not count or len(written) not in (_ROWS, 4):
         raise NoLayerError("its attributes do not say what it leaves of rows and columns")
+    source = _with_channels(source, prod(written[:2]))
     windows = [source.rows, source.columns]
     axes = integers(operator, "axes", tuple(range(count)))
     steps = integers(operator, "steps", (1,) * count)
     for axis, start, step in zip(axes, integers(operator, "starts", (0,) * count), steps, strict=True):
         index = axis % len(written) - _ROWS
-        if index < 0 or step < 1:
-            raise NoLayerError("it leaves a part of the channels, or reverses")
+        if step < 1 or (index < 0 and step > 1):
+            raise NoLayerError("it leaves out some of the channels between others, or reverses")
+        if index < 0:
+            continue
         before = windows[index]
         first = start + source.size[1 + index] if start < 0 else start
         windows[index] = replace(before, stride=before.stride * step, pad=before.pad - first * before.stride)
-    return Sight(source.whole, (source.size[0], written[2], written[3]), windows[0], windows[1])
+    return replace(source, size=(source.size[0], *pixels_of(written)), rows=windows[0], columns=windows[1])
+
+
+def _with_channels(source: Sight, channels: int) -> Sight:
+    """The sight with so many of its channels; raises NoLayerError where there are zeros behind these."""
+    if channels == source.size[0]:
+        return source
+    if source.size[0] != source.stored_channels:
+        raise NoLayerError("it leaves a part of the channels that zeros were put behind")
+    return replace(source, size=(channels, *source.size[1:]), channels=channels)
 
 
 def padded(operator: Operator, source: Sight, written: Shape) -> Sight:
@@ -85,10 +130,10 @@ def padded(operator: Operator, source: Sight, written: Shape) -> Sight:
     if more >= 0 and pads == behind:
         return replace(source, size=(source.size[0] + more, source.size[1], source.size[2]))
     is_around = min(pads) >= 0 and pads == (0, 0, *pads[2:4], 0, 0, *pads[6:])
-    if not is_around or not source.shows_all or paces_of(operator, written, written) is None:
+    if not is_around or not source.shows_all_pixels or paces_of(operator, written, written) is None:
         raise NoLayerError("it pads more than zeros behind the channels, or around whole rows and columns")
     rows, columns = (replace(_PIXEL, pad=pad) for pad in pads[2:4])
-    return Sight(source.whole, (source.size[0], written[2], written[3]), rows, columns)
+    return replace(source, size=(source.size[0], written[2], written[3]), rows=rows, columns=columns)
 
 
 def between_zeros(layer: Layer, sight: Sight) -> Layer:
@@ -96,11 +141,11 @@ def between_zeros(layer: Layer, sight: Sight) -> Layer:
 
     Raises NoLayerError where the sight is not the whole map, with zeros around it or without.
     """
-    if sight.shows_all:
+    if sight.shows_all_pixels:
         return layer
     whole, windows = sight.whole, (sight.rows, sight.columns)
     behind = [size - window.pad for size, window in zip(sight.size[1:], windows, strict=True)]
-    is_all = sight.size[0] == whole.channels and behind[0] >= whole.rows and behind[1] >= whole.columns
+    is_all = sight.size[0] == sight.stored_channels and behind[0] >= whole.rows and behind[1] >= whole.columns
     if not is_all or any(window != replace(_PIXEL, pad=max(window.pad, 0)) for window in windows):
         raise NoLayerError(f"it reads {sight} of {whole.name!r}")
     top, left = layer.padding[0] + sight.rows.pad, layer.padding[1] + sight.columns.pad
@@ -122,6 +167,28 @@ def over_all_pixels(layer: Layer, source: FeatureMap) -> Layer:
     if layer.r * layer.s == pixels or layer.c % pixels:
         return layer
     return replace(layer, c=layer.c // pixels, r=source.rows, s=source.columns)
+
+
+def ensure_side_by_side(operator: Operator, parts: Mapping[str, Sight], whole: FeatureMap, shape: Shape) -> None:
+    """Raise NoLayerError unless a Concat joins maps, or channels of maps, along the channels of `whole`."""
+    if any(part.whole.name != name and part.channels is None for name, part in parts.items()):
+        raise NoLayerError("it joins other than whole maps")
+    pixels = {(*part.size[1:], part.whole.bits) for part in parts.values()}
+    channels, rank = sum(parts[name].size[0] for name in operator.inputs), len(shape)
+    is_along_channels = integer(operator, "axis", 0) % rank < rank - min(max(rank - _ROWS, 0), _ROWS)
+    are_whole = all(part.shows_all_pixels for part in parts.values()) and channels == whole.channels
+    if pixels != {(whole.rows, whole.columns, whole.bits)} or not is_along_channels or not are_whole:
+        raise NoLayerError("it does not join maps along their channels")
+
+
+def is_one_a_channel(graph: Graph, name: str, operator: Operator) -> bool:
+    """Whether a map has an element for each channel of what the operator writes, and for several pixels."""
+    written = shape_of(graph, operator.outputs[0])
+    spread = ((1,) * len(written) + shape_of(graph, name))[-len(written) :]
+    pixels = min(max(len(written) - 2, 0), 2)
+    channels = len(written) - pixels
+    is_spread = spread == (*written[:channels], *(1,) * pixels)
+    return is_spread and prod(written[channels:]) > 1
 
 
 def all_of(pixels: int) -> Window:

@@ -12,6 +12,7 @@ from onchip.facts.fusable import FusableNetwork, Stack, ranges_of_pixels
 from onchip.facts.views import paces_of, seen_region
 from onchip.ir.graph import Graph
 from onchip.ir.region import Range, Region, whole_region
+from onchip.lower.layers.splits_apart import SplitsApart
 from onchip.lower.stacks.bands import MapBands, OutsideLines
 from onchip.lower.stacks.parts import EmittedParts
 from onchip.lower.stacks.stack_in_tiles import StackInTiles
@@ -21,9 +22,11 @@ from onchip.lower.stacks.whole_operators import WholeOperators, views_that_leave
 def graph_in_tiles(graph: Graph, network: FusableNetwork, stacks: Sequence[tuple[Stack, Tiling]]) -> Graph:
     """`graph`, whose layers are `network`, as the tiles of `stacks`, which have all its layers in order.
 
+    A Split through which layers see is taken apart.
     Layers that run alone and operators outside of all stacks stand whole. Each output of the network, or the map that
     it shows, ends a stack. Raises GraphError for what cannot run in parts.
     """
+    graph = SplitsApart({one.name for one in network.moved})(graph)
     tiled = [None if stack.layers[0].runs_alone else StackInTiles.of(stack, tiling) for stack, tiling in stacks]
     outside = _bands_outside(graph, network, [stack for stack, _ in stacks], [one for one in tiled if one is not None])
     parts = EmittedParts(graph)

@@ -30,7 +30,7 @@ def network_to_replay(network: FusableNetwork) -> FusedNetwork:
         NestInNetwork(
             layer.name,
             layer.layer,
-            tuple(ReadInNetwork(read.source, read.rows, read.columns) for read in layer.reads),
+            tuple(ReadInNetwork(read.source, read.rows, read.columns, read.channels) for read in layer.reads),
             _map(layer.output),
             layer.weight_bits,
             layer.runs_alone,

@@ -222,9 +222,10 @@ class StackBounds:
         is_alike = self._first_readers.get(source.name, choice.span.start) >= choice.span.start
         rows, columns = self._totals(longest if is_alike else choice.span, choice.tiles)
         taken = [
-            (layer, source.channels * share * rows.layers[layer.name].new(at) * columns.layers[layer.name].new(at))
+            (layer, channels * share * rows.layers[layer.name].new(at) * columns.layers[layer.name].new(at))
             for layer in self._stack(choice.span).layers
             for at, share in shares_of(layer, source)
+            for channels in (layer.reads[at].channels_seen(source.channels),)
         ]
         own_pj = (
             elements * self._layers.load_pj(layer, rows.layers[layer.name], columns.layers[layer.name], home)

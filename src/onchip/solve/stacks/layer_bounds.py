@@ -254,8 +254,9 @@ def _has_weights_by_pixel(fusable: FusableLayer) -> bool:
 def _read_again(layer: FusableLayer, channels: Mapping[str, int], rows: LayerTotals, columns: LayerTotals) -> int:
     """Elements that come from the cache of rows, and not from that of columns."""
     return sum(
-        channels.get(read.source, 0) * rows.cached[at] * (columns.total[1][at] - columns.cached[at])
+        read.channels_seen(channels[read.source]) * rows.cached[at] * (columns.total[1][at] - columns.cached[at])
         for at, read in enumerate(layer.reads)
+        if read.source in channels
     )
 
 
@@ -273,7 +274,9 @@ def _moved(
 ) -> tuple[int, int]:
     """Elements that it sees of maps of the stack, and that it writes, for so many pixels along each axis."""
     seen = sum(
-        channels.get(read.source, 0) * rows[1][number] * columns[1][number] for number, read in enumerate(layer.reads)
+        read.channels_seen(channels[read.source]) * rows[1][number] * columns[1][number]
+        for number, read in enumerate(layer.reads)
+        if read.source in channels
     )
     return seen, rows[0] * columns[0] * layer.output.channels
 

@@ -96,9 +96,12 @@ class NetworkFloor:
         for source in {read.source for read in layer.reads}:
             home = DRAM if source in loaded else floors.input.cheapest
             reads = [read for read in layer.reads if read.source == source]
-            touched = max(_through(read, own, maps[source], reaches=False).count for read in reads)
-            energy_pj += touched * maps[source].channels * floors.input.per_element[home]
-            dram_bits += touched * maps[source].channels * maps[source].bits if source in loaded else 0
+            touched = max(
+                _through(read, own, maps[source], reaches=False).count * read.channels_seen(maps[source].channels)
+                for read in reads
+            )
+            energy_pj += touched * floors.input.per_element[home]
+            dram_bits += touched * maps[source].bits if source in loaded else 0
         return AloneBound(energy_pj, macs / floors.nest.shares.at_work, dram_bits)
 
     def _inner(self, layer: FusableLayer, own: _Crossing) -> int:

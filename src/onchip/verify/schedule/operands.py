@@ -14,7 +14,7 @@ from onchip.ir.tensor import Role
 from onchip.verify.schedule.nests import Nests
 from onchip.verify.schedule.tiles import TileOfNetwork
 
-LOOKED_UP: Final = frozenset({"EMBEDDING_LOOKUP", "GATHER", "Gather", "GatherElements"})
+LOOKED_UP: Final = frozenset({"EMBEDDING_LOOKUP", "GATHER", "Gather", "GatherElements", "Slice"})
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from onchip.answer.fused_network import MapInNetwork, NestInNetwork
+from onchip.answer.fused_network import MapInNetwork, NestInNetwork, ReadInNetwork
 from onchip.ir.layer import Layer
 from onchip.verify.stack.strips import PixelsSeen, Strip, TiledLength
 
@@ -28,10 +28,14 @@ class ComputedPart:
 
 @dataclass(frozen=True, slots=True)
 class SeenPart:
-    """Elements of a map that a layer sees in a tile, by where they come from; the corner is the columns' cache's."""
+    """Elements of a map that a layer sees in a tile, in all of its channels; those that it takes of them.
+
+    The latter are also told by where they come from; the corner is the columns' cache's.
+    """
 
     map: MapInNetwork
     elements: int
+    taken: int
     new: int
     from_columns: int
     from_rows: int
@@ -76,7 +80,7 @@ def stack_part(
         made = _computed(layer.writes, down, across)
         if made.elements:
             sights = list(zip(layer.reads, down.reads[number], across.reads[number], strict=True))
-            seen = tuple(_seen(maps[read.source], rows, columns) for read, rows, columns in sights)
+            seen = tuple(_seen(maps[read.source], *sight) for sight in sights for read in sight[:1])
             nest = _nest(layer, down, across, sights[0][1:])
             found.append(LayerPart(number, layer, nest, seen, made))
     return StackPart(tuple(_computed(one, down, across) for one in inputs), tuple(found))
@@ -93,15 +97,16 @@ def _computed(one: MapInNetwork, down: Strip, across: Strip) -> ComputedPart:
     return ComputedPart(one, *(one.channels * each for each in pixels))
 
 
-def _seen(one: MapInNetwork, rows: PixelsSeen, columns: PixelsSeen) -> SeenPart:
+def _seen(one: MapInNetwork, read: ReadInNetwork, rows: PixelsSeen, columns: PixelsSeen) -> SeenPart:
     new_rows, new_columns = rows.seen - rows.cached, columns.seen - columns.cached
+    channels = one.channels if read.channels is None else read.channels
     pixels = (
         rows.seen * columns.seen,
         new_rows * new_columns,
         rows.seen * columns.cached,
         rows.cached * new_columns,
     )
-    return SeenPart(one, *(one.channels * each for each in pixels))
+    return SeenPart(one, one.channels * pixels[0], *(channels * each for each in pixels))
 
 
 def _nest(layer: NestInNetwork, down: Strip, across: Strip, sight: tuple[PixelsSeen, ...]) -> Layer:

@@ -179,7 +179,7 @@ class TileRunByMappings:
         taken = dict(self._chip.taken_bits)
         for seen in part.seen:
             if homes.get(seen.map.name) == place:
-                taken[place] -= seen.elements * seen.map.bits
+                taken[place] -= seen.taken * seen.map.bits
         if output in taken and part.number == len(self._stack.layers) - 1:
             taken[output] -= part.made.bits
         if any(one != weights[0] for one in weights):
