@@ -220,7 +220,8 @@ class Recording:
     def _transposition(self, value: torch.Tensor) -> tuple[str, dict[str, AttributeValue]]:
         """Of a whole map a Transpose; what takes a part of one as well has no kind of ONNX's."""
         if not covers_its_storage(value) or 0 in value.stride():
-            return "contiguous", {}
+            strides: list[AttributeValue] = [int(stride) for stride in value.stride()]
+            return "contiguous", {"strides": strides, "offset": int(value.storage_offset())}
         permutation = permutation_of(value)
         stored = [int(value.shape[axis]) for axis in sorted(range(value.dim()), key=permutation.__getitem__)]
         attributes: dict[str, AttributeValue] = {"perm": list(permutation)}

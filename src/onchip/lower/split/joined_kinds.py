@@ -20,7 +20,7 @@ def _concat(outline: Outline) -> Geometry | None:
         reads = [_along(part, axis, -offset) for part, offset in zip(seen[:count], offsets, strict=True)]
         outline.cut_along_output()
         return outline.finish([*reads, *whole(seen[count:])])
-    if not outline.is_model or not _make_up(written, seen, axis):
+    if not _make_up(written, seen, axis):
         return None
     outline.cut_along_output()
     outline.leave_whole([axis])

@@ -15,6 +15,7 @@ from onchip.lower.split.joined_kinds import JOINED
 from onchip.lower.split.outline import Outline, Shape, all_known, whole
 from onchip.lower.split.placed_kinds import PLACED
 from onchip.lower.split.sequence_kinds import SEQUENCES
+from onchip.lower.split.strided_copies import STRIDED
 from onchip.lower.split.transposed_convolutions import TRANSPOSED_CONVOLUTIONS
 
 UNARY = frozenset(
@@ -246,4 +247,4 @@ _KINDS: Final[Mapping[str, Callable[[Outline], Geometry | None]]] = {
     **dict.fromkeys(GLOBAL_POOLS, _global_pool),
     **dict.fromkeys(ELEMENTWISE, _elementwise),
 }
-_ROOMS: Final = (_KINDS, JOINED, PLACED, SEQUENCES, TRANSPOSED_CONVOLUTIONS)
+_ROOMS: Final = (_KINDS, JOINED, PLACED, SEQUENCES, STRIDED, TRANSPOSED_CONVOLUTIONS)
