@@ -9,7 +9,7 @@ import pytest
 
 from onchip.answer.layer_mapping import LayerMapping, Loop
 from onchip.answer.layer_problem import LayerProblem
-from onchip.answer.result import Result, Status
+from onchip.answer.result import Result, Status, Stop
 from onchip.answer.schedule import Homes
 from onchip.arch.memory import Operand
 from onchip.cost.layer.accounting import AccountingName
@@ -176,3 +176,36 @@ def test_an_array_with_a_loop_s_name_is_taken_unless_it_unrolls_another() -> Non
     other = replace(mixed, array=replace(array_of(mixed), unrolls={"OX": ("K",)}))
     with pytest.raises(AcceleratorError, match="array: 'OX' may not unroll the loop that it is named for"):
         check_rule_unrolls(other)
+
+
+@pytest.mark.parametrize(("status", "is_mapped"), [(Status.UNKNOWN, True), (Status.INFEASIBLE, False)])
+def test_of_which_a_method_finds_none_a_layer_runs_one_product_after_the_other(
+    status: Status, *, is_mapped: bool
+) -> None:
+    def nothing(problem: LayerProblem, objective: MappingObjective, run: Run) -> Result[LayerMapping]:
+        return Result(status, None, None, 0, 0.0, "nothing", Stop.COMPLETED)
+
+    found = LayerMapper(MappingMethod("nothing", "", nothing), ENERGY, Run())(LayerProblem(LAYER, MACHINE))
+    assert (found is not None) is is_mapped
+    if found is not None:
+        assert verify_mapping(LayerProblem(LAYER, MACHINE), found.mapping) == ()
+
+
+def test_where_not_one_element_of_each_operand_has_room_it_has_no_mapping() -> None:
+    tight = accelerator_from_yaml(CHIP.replace("512B", "1B"), "chip.yaml")
+    wide = replace(LAYER, input_bits=32, weight_bits=32)
+
+    def nothing(problem: LayerProblem, objective: MappingObjective, run: Run) -> Result[LayerMapping]:
+        return Result(Status.UNKNOWN, None, None, 0, 0.0, "nothing", Stop.COMPLETED)
+
+    assert LayerMapper(MappingMethod("nothing", "", nothing), ENERGY, Run())(LayerProblem(wide, tight)) is None
+
+
+def test_loma_has_a_mapping_of_a_depthwise_layer_that_passes_pixels_by() -> None:
+    """It lays all channels side by side, and then has no room for what lies between the pixels."""
+    layer = Layer(g=48, p=28, q=28, stride=(2, 2), partial_bits=24)
+    problem = LayerProblem(layer, load_accelerator("simba"))
+    assert METHODS["loma"](problem, ENERGY, Run()).answer is None
+    found = LayerMapper(METHODS["loma"], ENERGY, Run())(problem)
+    assert found is not None
+    assert verify_mapping(problem, found.mapping) == ()

@@ -7,16 +7,16 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Final
 
-from onchip.answer.layer_mapping import Kept, LayerMapping, Loop
+from onchip.answer.layer_mapping import LayerMapping
 from onchip.answer.layer_problem import LayerProblem
 from onchip.answer.result import Result, Status
 from onchip.arch.accelerator import Accelerator
-from onchip.arch.memory import Operand
 from onchip.cost.schedule.nest_cost import nest_cost
 from onchip.errors import AcceleratorError, InputError
 from onchip.solve.mapping.cache import MappingCache
 from onchip.solve.mapping.layer_at import SECONDS_OF_LOMA, best_mapping_at, known_mapping_at, map_layer_at
 from onchip.solve.mapping.objective import MappingObjective
+from onchip.solve.mapping.one_by_one import one_by_one
 from onchip.solve.run.limits import Limits, Run
 from onchip.solve.schedule.adapted import best_adapted
 from onchip.solve.schedule.mapped import MappedNest, Room
@@ -28,9 +28,6 @@ SHARE_OF_A_NEST: Final = 0.1
 """Of the time that is left, at most for one nest."""
 LEAST_SECONDS: Final = 0.1
 """Of a nest, while there is any time: LOMA's mapping is found in it, and mostly the proof."""
-SUMMED: Final = ("S", "R", "C")
-INNERMOST_FIRST: Final = (*SUMMED, "Q", "P", "K", "G", "N")
-"""Loops over what is summed up come first, so that sums in the making stay near the MACs."""
 
 
 @dataclass(slots=True)
@@ -139,15 +136,7 @@ class BestMapper:
 
     def _makeshift(self, problem: LayerProblem, room: Room) -> MappedNest | None:
         """One multiply-accumulate after the other; each memory keeps one element of what it holds, if that has room."""
-        bounds = problem.layer.bounds
-        loops = tuple(Loop(name, bounds[name]) for name in INNERMOST_FIRST if bounds[name] > 1)
-        summed = sum(loop.dimension in SUMMED for loop in loops)
-        kept = (
-            tuple(Kept(level.memory.name, summed if operand is Operand.OUTPUT else 0) for level in keepers)
-            for operand in Operand
-            for keepers in (problem.keepers(operand) if operand in problem.layer.operands else (),)
-        )
-        mapping = LayerMapping(loops, *kept)
+        mapping = one_by_one(problem)
         try:
             mapped = MappedNest(mapping, nest_cost(problem, mapping), is_makeshift=True)
         except InputError:

@@ -8,7 +8,7 @@ from typing import Final
 
 from onchip.answer.layer_mapping import LayerMapping, loops_along
 from onchip.answer.layer_problem import LayerProblem
-from onchip.answer.result import Result, Stop
+from onchip.answer.result import Result, Status, Stop
 from onchip.arch.accelerator import Accelerator
 from onchip.cost.layer.accounting import DEFINES, AccountingName
 from onchip.cost.layer.cost import LayerCost, layer_cost
@@ -24,6 +24,7 @@ from onchip.solve.mapping.baselines.fixed_unrolling import (
 )
 from onchip.solve.mapping.cache import MappingCache
 from onchip.solve.mapping.objective import MappingObjective
+from onchip.solve.mapping.one_by_one import one_by_one
 from onchip.solve.mapping.registry import MappingMethod
 from onchip.solve.run.limits import Run
 from onchip.solve.stacks.cost_table import CostingStoppedError
@@ -84,7 +85,7 @@ class LayerMapper:
     cache: MappingCache | None = None
 
     def __call__(self, problem: LayerProblem) -> LayerCost | None:
-        """The best mapping and its cost, None where nothing fits.
+        """The best mapping and its cost, None where nothing fits; where the method finds none, one product by one.
 
         Raises CostingStoppedError where the run has to stop first, UnmappableError for a layer that the method refuses.
         """
@@ -93,6 +94,8 @@ class LayerMapper:
         except InputError as error:
             raise _unmappable(error, self.method.name) from None
         mapping = _completed(result, self.run)
+        if mapping is None and result.status is not Status.INFEASIBLE:
+            mapping = _makeshift(problem)
         return None if mapping is None else layer_cost(problem, mapping)
 
     def _result(self, problem: LayerProblem) -> Result[LayerMapping]:
@@ -143,6 +146,12 @@ class MapperInTime:
         if self.run.stop is not None:
             raise CostingStoppedError
         return self.mapper(problem)
+
+
+def _makeshift(problem: LayerProblem) -> LayerMapping | None:
+    """For a layer of which a method neither finds a mapping nor says that there is none."""
+    mapping = one_by_one(problem)
+    return None if verify_mapping(problem, mapping) else mapping
 
 
 def _unmappable(error: InputError, method: str) -> UnmappableError:

@@ -130,5 +130,8 @@ def _through(read: Read, computed: _Crossing, source: FeatureMap, *, reaches: bo
 
 def _positions(window: Window, computed: Pixels, size: int, *, reaches: bool) -> Pixels:
     taps = np.arange(window.reach) if reaches else np.arange(window.kernel) * window.dilation
-    positions = np.unique(computed[:, None] * window.stride - window.pad + taps)
-    return positions[(positions >= 0) & (positions < size)]
+    first = computed if window.stride else computed[:1]
+    positions = (first[:, None] * window.stride - window.pad + taps).ravel()
+    touched = np.zeros(size, bool)
+    touched[positions[(positions >= 0) & (positions < size)]] = True
+    return np.flatnonzero(touched)
