@@ -19,6 +19,7 @@ from onchip.formats.own.accelerator_yaml import accelerator_from_yaml, load_acce
 from onchip.ir.layer import Layer
 from onchip.solve.mapping.baselines.fixed_unrolling import FixedUnrolling, TemporalMethod, unrolling_groups
 from onchip.solve.mapping.objective import MappingObjective
+from onchip.solve.mapping.one_by_one import one_by_one
 from onchip.solve.mapping.registry import METHODS, MappingMethod
 from onchip.solve.run.limits import Run
 from onchip.solve.stacks.cost_table import CostingStoppedError
@@ -191,14 +192,13 @@ def test_of_which_a_method_finds_none_a_layer_runs_one_product_after_the_other(
         assert verify_mapping(LayerProblem(LAYER, MACHINE), found.mapping) == ()
 
 
-def test_where_not_one_element_of_each_operand_has_room_it_has_no_mapping() -> None:
-    tight = accelerator_from_yaml(CHIP.replace("512B", "1B"), "chip.yaml")
-    wide = replace(LAYER, input_bits=32, weight_bits=32)
-
-    def nothing(problem: LayerProblem, objective: MappingObjective, run: Run) -> Result[LayerMapping]:
-        return Result(Status.UNKNOWN, None, None, 0, 0.0, "nothing", Stop.COMPLETED)
-
-    assert LayerMapper(MappingMethod("nothing", "", nothing), ENERGY, Run())(LayerProblem(wide, tight)) is None
+def test_a_memory_without_room_for_an_element_keeps_none_of_it() -> None:
+    problem = LayerProblem(
+        replace(LAYER, input_bits=16), accelerator_from_yaml(CHIP.replace("512B", "1B"), "chip.yaml")
+    )
+    found = one_by_one(problem)
+    assert verify_mapping(problem, found) == ()
+    assert [one.memory for one in found.input] == ["global"]
 
 
 def test_loma_has_a_mapping_of_a_depthwise_layer_that_passes_pixels_by() -> None:
