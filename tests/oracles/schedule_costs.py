@@ -59,6 +59,7 @@ class ToyOperator:
     name: str
     nests: tuple[Layer, ...]
     operands: tuple[ToyOperand, ...]
+    declared_bytes: int = 0
 
     @property
     def reads(self) -> list[ToyOperand]:
@@ -120,7 +121,9 @@ class Toy:
         self.operators = []
         for operator in graph.operators:
             nests = tiles.operators[operator.name].nests
-            self.operators.append(ToyOperator(operator.name, nests, tuple(self._operands(operator, nests))))
+            self.operators.append(
+                ToyOperator(operator.name, nests, tuple(self._operands(operator, nests)), operator.workspace_bytes)
+            )
         self.known: dict[tuple[int, tuple[str | None, ...]], list[Choice]] = {}
 
     def _operands(self, operator: Operator, nests: Sequence[Layer]) -> Iterator[ToyOperand]:
@@ -192,8 +195,12 @@ class Toy:
         if (number, homes) not in self.known:
             operator = self.operators[number]
             found = self._of_nests(operator, homes) if operator.nests else [self._without_nest(operator, homes)]
-            self.known[number, homes] = found
+            self.known[number, homes] = [replace(one, room=self.with_declared(operator, one.room)) for one in found]
         return self.known[number, homes]
+
+    def with_declared(self, operator: ToyOperator, room: Rooms) -> Rooms:
+        """Workspaces with what the operator says that it needs for itself, in the last memory."""
+        return (*room[:-1], room[-1] + operator.declared_bytes)
 
     def _of_nests(self, operator: ToyOperator, homes: tuple[str | None, ...]) -> list[Choice]:
         fronts = [self._of_nest(self.problem(operator, layer, homes)) for layer in operator.nests]
@@ -257,14 +264,13 @@ class Toy:
             for memory in range(dram + 1)
         ]
         bits = moved.get((dram, True), 0), moved.get((dram, False), 0)
-        return Choice(round(energy), max(cycles), *bits, self._pieces(rows))
+        return Choice(round(energy), max(cycles), *bits, self._pieces(rows, operator.declared_bytes))
 
-    def _pieces(self, rows: list[int]) -> tuple[int, ...]:
-        """Bytes of rows in each memory; of rows that are too large for it, all that it has."""
-        return tuple(
-            memory.capacity if -(-bits // 8) > memory.capacity else -(-bits // 8)
-            for memory, bits in zip(self.memories, rows, strict=True)
-        )
+    def _pieces(self, rows: list[int], declared_bytes: int) -> tuple[int, ...]:
+        """Bytes of rows in each memory; of rows that are too large for it, all that is left of it, a byte at least."""
+        left = [memory.capacity for memory in self.memories]
+        left[-1] = max(left[-1] - declared_bytes, 1)
+        return tuple(room if 8 * room < bits else -(-bits // 8) for room, bits in zip(left, rows, strict=True))
 
 
 def _best(found: list[tuple[Choice, float]]) -> list[tuple[Choice, float]]:

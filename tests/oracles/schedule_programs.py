@@ -146,7 +146,7 @@ class _Recount:
             read += sum(size for reads, size in bits if reads)
             written += sum(size for reads, size in bits if not reads)
             room = tuple(map(max, room, self.toy.room(problem, mapping)))
-        return Choice(round(energy_pj * 1000), cycles, read, written, room)
+        return Choice(round(energy_pj * 1000), cycles, read, written, self.toy.with_declared(operator, room))
 
     def mapping(self, stack: int, layer: Layer, homes: Homes) -> LayerMapping:
         (found,) = [

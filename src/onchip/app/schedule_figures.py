@@ -10,7 +10,14 @@ from onchip.answer.layer_problem import LayerProblem
 from onchip.answer.schedule import Homes, ScheduledMapping
 from onchip.app.phases import phase
 from onchip.arch.accelerator import Accelerator
-from onchip.cost.schedule.compute_cost import ComputeCost, NestCost, OperandAtHome, cost_of_nests, cost_without_nest
+from onchip.cost.schedule.compute_cost import (
+    ComputeCost,
+    NestCost,
+    OperandAtHome,
+    cost_of_nests,
+    cost_without_nest,
+    with_declared,
+)
 from onchip.cost.schedule.figures import ScheduleFigures, schedule_figures
 from onchip.cost.schedule.homes import homes_of_computes
 from onchip.cost.schedule.nest_cost import nest_cost
@@ -53,13 +60,18 @@ class _Prices:
 
     def of(self, step: Step, homes: Sequence[str | None]) -> ComputeCost:
         """The cost of a Compute whose operands have these homes."""
+        found = self._alone(step, homes)
+        return with_declared(found, self.accelerator, step.declared_bytes)
+
+    def _alone(self, step: Step, homes: Sequence[str | None]) -> ComputeCost:
+        """Without the workspace that the operator declares."""
         if step.nests:
             return cost_of_nests([self._nest(nest) for nest in step.nest_places(homes)])
         operands = [
             OperandAtHome(one.operand, one.bits, one.row_bits, home)
             for one, home in zip(step.operands, homes, strict=True)
         ]
-        return cost_without_nest(operands, self.accelerator)
+        return cost_without_nest(operands, self.accelerator, step.declared_bytes)
 
     def _nest(self, nest: NestPlace) -> NestCost:
         if nest not in self._nests:

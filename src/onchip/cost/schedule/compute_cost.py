@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from typing import Final
 
@@ -92,10 +92,22 @@ def cost_of_nests(nests: Sequence[NestCost]) -> ComputeCost:
     )
 
 
-def cost_without_nest(operands: Iterable[OperandAtHome], accelerator: Accelerator) -> ComputeCost:
+def with_declared(cost: ComputeCost, accelerator: Accelerator, declared_bytes: int) -> ComputeCost:
+    """The cost of an operator that needs so many bytes for itself, in the addressed memory farthest from the MACs."""
+    if not declared_bytes:
+        return cost
+    memory = accelerator.addressed[-1].memory.name
+    sizes = {**cost.workspace_bytes, memory: cost.workspace_bytes.get(memory, 0) + declared_bytes}
+    return replace(cost, workspace_bytes=sizes)
+
+
+def cost_without_nest(
+    operands: Iterable[OperandAtHome], accelerator: Accelerator, declared_bytes: int = 0
+) -> ComputeCost:
     """The cost of reading every input and writing every output once, each at its home or at DRAM.
 
-    Rows of what streams that are larger than their memory pass through it in pieces, which take all of it.
+    Rows of what streams that are larger than their memory pass through it in pieces, which take all of it, but for
+    what the operator needs there for itself, which is not counted here (`with_declared`).
     Raises AcceleratorError where a memory does not say what an access costs, or has no port of the direction.
     """
     rates = MemoryRates(accelerator)
@@ -109,7 +121,10 @@ def cost_without_nest(operands: Iterable[OperandAtHome], accelerator: Accelerato
         moved[memory, direction] += one.bits
         if one.home is None and (farthest := _farthest(rates, one.operand)) is not None:
             rows[farthest] += one.row_bits
-    capacity_bytes = {level.memory.name: level.memory.capacity_bytes for level in rates.addressed}
+    room_bytes = {level.memory.name: level.memory.capacity_bytes for level in rates.addressed}
+    if declared_bytes:
+        last = rates.addressed[-1].memory.name
+        room_bytes[last] = max(room_bytes[last] - declared_bytes, 1)
     cycles = {
         memory: sum(rates.cycles(memory, each, moved.get((memory, each), 0)) for each in _BOTH)
         for memory in {memory for memory, _ in moved}
@@ -119,7 +134,7 @@ def cost_without_nest(operands: Iterable[OperandAtHome], accelerator: Accelerato
         max(cycles.values(), default=0),
         moved.get((DRAM, Direction.READ), 0),
         moved.get((DRAM, Direction.WRITE), 0),
-        {memory: min(-(-bits // 8), capacity_bytes[memory]) for memory, bits in rows.items()},
+        {memory: min(-(-bits // 8), room_bytes[memory]) for memory, bits in rows.items()},
         0.0,
         {key: float(part / FEMTOJOULES_PER_PICOJOULE) for key, part in parts.items()},
     )

@@ -88,9 +88,8 @@ class FusableReading:
                 self.inside.append(layer)
 
     def _look_at(self, operator: Operator) -> None:
-        for name in operator.inputs:
-            if name not in self.seen:
-                self.seen[name] = Sight.of(self._map(name))
+        for name in (one for one in operator.inputs if one not in self.seen):
+            self.seen[name] = Sight.of(self._map(name))
 
     def _alone(self, operator: Operator, why: LeftOut) -> FusableLayer | None:
         """The operator as a layer that runs alone; None where it is outside."""
@@ -129,6 +128,8 @@ class FusableReading:
 
     def _layer(self, operator: Operator) -> FusableLayer | None:
         """None for an operator that only changes how others see its input."""
+        if operator.workspace_bytes:
+            raise NoLayerError("nothing says what a tile of it needs of its workspace")
         if len(operator.outputs) > 1:
             self._take_apart(operator)
             return None
@@ -296,5 +297,4 @@ class FusableReading:
         return FeatureMap(name, prod(shape) // (rows * columns), rows, columns, self._bits(name))
 
     def _bits(self, name: str) -> int:
-        """Of an element of a tensor."""
         return self.precision.bits or self.graph.tensor[name].bits or PLAIN_BITS

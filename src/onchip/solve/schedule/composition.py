@@ -16,7 +16,13 @@ from onchip.answer.program import Allocate, Compute, Free, Instruction, Plan
 from onchip.answer.schedule import WORKSPACE, Homes, Schedule, ScheduledMapping, ScheduledStack
 from onchip.arch.accelerator import Accelerator
 from onchip.arch.memory import Memory
-from onchip.cost.schedule.compute_cost import ComputeCost, OperandAtHome, cost_of_nests, cost_without_nest
+from onchip.cost.schedule.compute_cost import (
+    ComputeCost,
+    OperandAtHome,
+    cost_of_nests,
+    cost_without_nest,
+    with_declared,
+)
 from onchip.cost.schedule.copies import CopyPrices
 from onchip.cost.schedule.figures import energy_and_traffic
 from onchip.ir.layer import Layer
@@ -158,12 +164,20 @@ class Composer:
         steps = [self.network.steps[at] for at in self.network.steps_of_stack[stack]]
         rooms: dict[NestPlace, NestRoom] = {}
         for step, homes, free in zip(steps, moved.homes, moved.free_below, strict=True):
+            left = self._beside_declared(step, free)
             for nest in step.nest_places(homes):
-                one = rooms.setdefault(nest, NestRoom(step.operator, dict(free)))
+                one = rooms.setdefault(nest, NestRoom(step.operator, dict(left)))
                 one.times += 1
-                for memory, size in free.items():
+                for memory, size in left.items():
                     one.room[memory] = min(one.room[memory], size)
         return _KnownStack(steps, moved, rooms)
+
+    def _beside_declared(self, step: Step, free: Mapping[str, int]) -> Mapping[str, int]:
+        """What the operator leaves of the room for mappings; raises NoMappingError where it has none for itself."""
+        last = self.accelerator.addressed[-1].memory.name
+        if free[last] < step.declared_bytes:
+            raise NoMappingError(step.operator)
+        return {**free, last: free[last] - step.declared_bytes}
 
     def _compose(self, known: _KnownStack, edition: Edition) -> None:
         """Map its nests and price it; raises NoMappingError."""
@@ -187,14 +201,16 @@ class Composer:
 
     def _cost(self, step: Step, homes: Sequence[str | None], mapped: Mapping[NestPlace, MappedNest]) -> ComputeCost:
         if step.nests:
-            return cost_of_nests([mapped[nest].cost for nest in step.nest_places(homes)])
+            found = cost_of_nests([mapped[nest].cost for nest in step.nest_places(homes)])
+            return with_declared(found, self.accelerator, step.declared_bytes)
         key = step.operator, tuple(homes)
         if key not in self._without_nest:
             operands = [
                 OperandAtHome(one.operand, one.bits, one.row_bits, home)
                 for one, home in zip(step.operands, homes, strict=True)
             ]
-            self._without_nest[key] = cost_without_nest(operands, self.accelerator)
+            found = cost_without_nest(operands, self.accelerator, step.declared_bytes)
+            self._without_nest[key] = with_declared(found, self.accelerator, step.declared_bytes)
         return self._without_nest[key]
 
 

@@ -28,12 +28,16 @@ class NestPlace:
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """A tile operator: its stack, its nests, and its operands: of one with nests input, weight (if any) and output."""
+    """A tile operator: its stack, its nests, and its operands: of one with nests input, weight (if any) and output.
+
+    `declared_bytes` it needs for itself while it runs.
+    """
 
     operator: str
     stack: int
     nests: tuple[Layer, ...]
     operands: tuple[BandedOperand, ...]
+    declared_bytes: int = 0
 
     def nest_places(self, homes: Sequence[str | None]) -> Iterator[NestPlace]:
         """Each nest, where the operands have these homes."""
@@ -50,8 +54,9 @@ def step_of(tiles: TileGraph, operator: Operator) -> Step:
     origin = tiles.operators[operator.name]
     operands = operands_of(tiles.graph, operator)
     if origin.operands is None:
-        return Step(operator.name, origin.stack, (), operands)
+        return Step(operator.name, origin.stack, (), operands, operator.workspace_bytes)
     names = [origin.operands.input, *filter(None, [origin.operands.weight])]
     read = {one.bands[0].part_of or one.bands[0].name: one for one in operands if one.operand is not Operand.OUTPUT}
     written = [one for one in operands if one.operand is Operand.OUTPUT]
-    return Step(operator.name, origin.stack, origin.nests, (*(read[name] for name in names), *written))
+    of_nests = (*(read[name] for name in names), *written)
+    return Step(operator.name, origin.stack, origin.nests, of_nests, operator.workspace_bytes)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from math import ceil
 
@@ -58,13 +58,21 @@ def expense_of_nests(machine: AddressedMachine, nests: Sequence[PricedNest]) -> 
     return Expense(energy_fj, ceil(cycles), read, written, turn_at_dram(machine, read, written), dict(greatest))
 
 
+def with_own_workspace(machine: AddressedMachine, expense: Expense, size_bytes: int) -> Expense:
+    """The expense of an operator whose kernel needs so many bytes; they lie in the last addressed memory."""
+    if not size_bytes:
+        return expense
+    last = machine.levels[-1].memory.name
+    return replace(expense, workspaces={**expense.workspaces, last: expense.workspaces.get(last, 0) + size_bytes})
+
+
 def expense_without_nest(
-    machine: AddressedMachine, tiles: Graph, operands: Sequence[TileOperand], homes: HomeOf
+    machine: AddressedMachine, tiles: Graph, operands: Sequence[TileOperand], homes: HomeOf, own_bytes: int = 0
 ) -> Expense:
     """Of reading each operand once at its home or DRAM, and writing each output once.
 
     Of what streams a row lies in the memory farthest from the MACs that holds such operands; rows that are larger than
-    the memory are there piece by piece.
+    the memory are there piece by piece. The last has that much less for them as the operator's own workspace takes.
     """
     moved: dict[str, dict[Direction, int]] = defaultdict(lambda: defaultdict(int))
     energy_fj, rows = Fraction(0), defaultdict[str, int](int)
@@ -80,6 +88,8 @@ def expense_without_nest(
     cycles = max(sum(machine.cycles(memory, *each) for each in bits.items()) for memory, bits in moved.items())
     read, written = moved[DRAM][Direction.READ], moved[DRAM][Direction.WRITE]
     sizes = {level.memory.name: level.memory.capacity_bytes for level in machine.levels}
+    if machine.levels:
+        sizes[machine.levels[-1].memory.name] = max(machine.levels[-1].memory.capacity_bytes - own_bytes, 1)
     workspaces = {memory: min(in_bytes(bits), sizes[memory]) for memory, bits in rows.items()}
     return Expense(round(energy_fj), cycles, read, written, turn_at_dram(machine, read, written), workspaces)
 

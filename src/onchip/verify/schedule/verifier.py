@@ -11,7 +11,13 @@ from onchip.answer.schedule import WORKSPACE, Homes, Schedule
 from onchip.ir.operator_kinds import kinds_of_plugins
 from onchip.ir.tensor import Role
 from onchip.verify.rules import Rule, Violation
-from onchip.verify.schedule.costs import Expense, expense_of_copy, expense_of_nests, expense_without_nest
+from onchip.verify.schedule.costs import (
+    Expense,
+    expense_of_copy,
+    expense_of_nests,
+    expense_without_nest,
+    with_own_workspace,
+)
 from onchip.verify.schedule.homes import HomesOfProgram
 from onchip.verify.schedule.machine import FEMTOJOULES_PER_PICOJOULE, AddressedMachine
 from onchip.verify.schedule.mappings import MappingsInUse, NestAtHomes
@@ -79,7 +85,8 @@ class _RunningSchedule:
         for name in homes:
             expense = self._expense_of_compute(self._runs[name], homes[name])
             if expense is not None:
-                known[name] = expense
+                own_bytes = self._runs[name].original.workspace_bytes
+                known[name] = with_own_workspace(self._machine, expense, own_bytes)
         workspaces = {name: expense.workspaces for name, expense in known.items()}
         replay = StreamingReplay(self._problem, self._machine, self._operands, workspaces)
         for index, instruction in enumerate(self._program):
@@ -93,7 +100,8 @@ class _RunningSchedule:
         operator = run.operator.name
         nests = self._derivation.of(run.original, run.region)
         if nests is None:
-            return expense_without_nest(self._machine, self._setting.tiles, self._operands[operator], homes)
+            own_bytes, operands = run.original.workspace_bytes, self._operands[operator]
+            return expense_without_nest(self._machine, self._setting.tiles, operands, homes, own_bytes)
         tensors = self._setting.network.tensor
         is_input = nests.weight is not None and tensors[nests.weight].role is not Role.PARAMETER
         at = homes_of_nests(nests, run.original.outputs[0], homes)
