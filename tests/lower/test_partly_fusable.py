@@ -14,6 +14,7 @@ from onchip.lower.fold.activations import fuse
 from onchip.lower.layers.fusable_of import PartlyFusable, fusable_of, partly_fusable_of
 from onchip.lower.layers.layers_of import Precision
 from onchip.solve.stacks.stacks import legal_spans
+from support.tiled import Network
 
 SHAPE = (1, 4, 6, 6)
 
@@ -94,3 +95,13 @@ def test_what_is_outside_moves_each_tensor_once_in_elements_of_the_bits_asked_fo
             (Operand.OUTPUT, elements * wide),
             (Operand.OUTPUT, elements * wide),
         )
+
+
+def test_what_reads_no_map_is_outside() -> None:
+    """As sums of constants that a reader does not fold."""
+    network = Network(8)
+    constant = network.add("Add", [], (1, 4, 6, 6), [network.parameter(1, 4, 6, 6), network.parameter(1, 4, 6, 6)])
+    network.add("Mul", [network.input(1, 4, 6, 6), constant], (1, 4, 6, 6))
+    found = partly_fusable_of(network.graph())
+    assert [one.kind for one in found.outside] == ["Add"]
+    assert len(found.network.layers) == 1

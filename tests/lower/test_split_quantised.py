@@ -47,5 +47,13 @@ def test_scales_of_channels_are_cut_with_them(
     assert [read.spans[0].axis for read in found.reads if len(read.spans) == 1] == [channels, channels]
 
 
+def test_a_row_that_is_added_may_stand_before_the_matrix() -> None:
+    found, plain = (geometry("Gemm", (5, 4), rows, (5, 6)) for rows in (((6,), (4, 6)), ((4, 6), (6,))))
+    assert found is not None
+    assert plain is not None
+    assert found.axes == plain.axes
+    assert [access.spans for access in found.reads] == [plain.reads[at].spans for at in (0, 2, 1)]
+
+
 def test_a_product_whose_rows_have_scales_of_their_own_is_not_cut() -> None:
     assert geometry("MatMul", (2, 5, 4), ((5,), (), (4, 6)), (2, 5, 6)) is None

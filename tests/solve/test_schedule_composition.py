@@ -182,7 +182,7 @@ def test_an_answer_is_never_worse_than_everything_streamed_and_never_below_its_b
     assert best <= alone <= streamed
 
 
-def test_where_no_memory_has_room_for_a_tile_there_is_no_schedule() -> None:
+def test_where_memories_have_room_for_single_elements_there_is_a_schedule() -> None:
     accelerator = skip_chip(1, 2)
     found = solve_schedule(
         ScheduleQuestion(skip_network(), accelerator, PRECISION, ScheduleObjective.ENERGY, uses_cache=False),
@@ -190,7 +190,9 @@ def test_where_no_memory_has_room_for_a_tile_there_is_no_schedule() -> None:
         Run(Limits()),
     )
 
-    assert found.answer is None
+    assert found.answer is not None
+    costs = found.answer.composition.costs.values()
+    assert max(size for cost in costs for size in cost.workspace_bytes.values()) <= 2
 
 
 def test_only_what_holds_an_operand_is_its_home() -> None:

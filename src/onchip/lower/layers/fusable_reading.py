@@ -128,8 +128,8 @@ class FusableReading:
 
     def _layer(self, operator: Operator) -> FusableLayer | None:
         """None for an operator that only changes how others see its input."""
-        if operator.workspace_bytes:
-            raise NoLayerError("nothing says what a tile of it needs of its workspace")
+        if operator.workspace_bytes or not operator.inputs:
+            raise NoLayerError("it reads no map, or its tiles would need a workspace of their own")
         if len(operator.outputs) > 1:
             self._take_apart(operator)
             return None

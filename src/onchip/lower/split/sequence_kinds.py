@@ -106,10 +106,48 @@ def _channels_warped(outline: Outline) -> Geometry | None:
     return outline.finish([(Span(source[0], 0), *map(Span, source[1:3]), Span(source[3], 3)), *whole(others)])
 
 
+def _attention(outline: Outline) -> Geometry | None:
+    """Of operands with an axis of heads: a query meets all keys and values of its head, which queries' heads may share.
+
+    What is read beside them is a mask, of which a query has a row.
+    """
+    shapes, written = outline.shapes(), outline.written
+    is_known = len(outline.operator.outputs) == 1 and len(outline.operator.inputs) >= 3 and len(shapes) in (3, 4)
+    if not is_known or any(len(shape) != 4 for shape in (*shapes, written)):
+        return None
+    queries, keys, values = shapes[:3]
+    heads, shared = written[1], keys[1]
+    if queries[:3] != written[:3] or keys[:3] != values[:3] or (keys[0], keys[3]) != (queries[0], queries[3]):
+        return None
+    if values[3] != written[3] or heads % shared:
+        return None
+    outline.cut_along_output([3])
+    of_keys = Span(keys[0], 0), Span(shared, 1, per=heads // shared), Span(keys[2])
+    masks = [_mask(shape, (*written[:3], keys[2])) for shape in shapes[3:]]
+    if any(mask is None for mask in masks):
+        return None
+    return outline.finish(
+        [
+            (*(Span(size, at) for at, size in enumerate(queries[:3])), Span(queries[3])),
+            (*of_keys, Span(keys[3])),
+            (*of_keys, Span(values[3], 3)),
+            *(mask for mask in masks if mask is not None),
+        ]
+    )
+
+
+def _mask(shape: Shape, scores: Shape) -> tuple[Span, ...] | None:
+    """Spread over the scores as ONNX does; None where it does not fit."""
+    if any(size not in (1, whole_size) for size, whole_size in zip(shape, scores, strict=True)):
+        return None
+    return tuple(Span(size, at if size > 1 and at < len(scores) - 1 else None) for at, size in enumerate(shape))
+
+
 SEQUENCES: Final[Mapping[str, Callable[[Outline], Geometry | None]]] = {
     **dict.fromkeys(("LSTM", "GRU", "RNN"), _recurrent),
     **dict.fromkeys(("TopK", "CumSum", "Hardmax", "LpNormalization"), _along_one_axis),
     "STFT": _windowed_transform,
+    "Attention": _attention,
     "GatherElements": _picked_one_by_one,
     "custom.TransformTensorBilinear": _channels_warped,
 }
