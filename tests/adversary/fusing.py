@@ -10,9 +10,9 @@ from adversary.frame import Facts, Json
 from oracles.fused_pixels import Layer, Network, Window
 
 KINDS = ("Conv", "Conv", "Conv", "Depthwise", "MaxPool", "Add", "Add", "Exp", "Scale", "Gemm")
-ODD_KINDS = (*KINDS, "Gate", "Gate", "Spread", "Spread", "Softmax", "Concat", "Concat", "Part", "Part")
+ODD_KINDS = (*KINDS, "Gate", "Gate", "Spread", "Spread", "Softmax", "Concat", "Concat", "Part", "Part", "Grow", "Grow")
 """With a map of one pixel that gates all pixels, one of one channel that gates all channels, what is outside of all
-stacks, maps side by side, which some layers see, and layers that see a part of the channels of a map."""
+stacks, maps side by side, which some layers see, and layers that see some channels of a map, or pixels repeatedly."""
 SEES_A_PART = ("Conv", "Conv", "Depthwise", "MaxPool", "Exp", "Scale")
 SEES_JOINED_MAPS = ("Conv", "Depthwise", "MaxPool", "Exp", "Scale", "Gemm")
 
@@ -35,10 +35,12 @@ def random_network(chance: random.Random, kinds: tuple[str, ...] = KINDS) -> Fac
 def _random_layer(chance: random.Random, source: int, made: Made, kinds: tuple[str, ...], *, is_last: bool) -> Facts:
     kind = chance.choice(kinds)
     is_output = chance.random() < 0.15
-    part = None
-    if kind == "Part":
+    part = grow = None
+    if kind in ("Part", "Grow"):
+        is_joined = source > 0 and made.layers[source - 1]["kind"] == "Concat"
+        part = None if kind == "Grow" or is_joined else _random_part(chance, source, made)
+        grow = None if kind == "Part" or is_joined else [chance.randint(1, 3), chance.randint(1, 2)]
         kind = chance.choice(SEES_A_PART)
-        part = _random_part(chance, source, made)
     if kind == "Gemm" and not is_last:
         kind = "Conv"
     layer: Facts = {"kind": kind, "from": [source]}
@@ -46,6 +48,8 @@ def _random_layer(chance: random.Random, source: int, made: Made, kinds: tuple[s
         layer["output"] = True
     if part is not None:
         layer["part"] = part
+    if grow is not None and max(grow) > 1:
+        layer["grow"] = grow
     if kind in ("Conv", "Depthwise", "MaxPool"):
         layer["kernel"] = [chance.choice((1, 1, 2, 3)) for _ in range(2)]
         layer["stride"] = [chance.choice((1, 1, 1, 2, 3))] * 2 if chance.random() < 0.8 else [1, 2]
@@ -72,18 +76,19 @@ def _random_layer(chance: random.Random, source: int, made: Made, kinds: tuple[s
 
 
 def _random_part(chance: random.Random, source: int, made: Made) -> list[int] | None:
-    """The first channel and how many there are; None where there are too few, or maps are joined."""
+    """The first channel and how many there are; None where there are too few."""
     channels = made.shapes[source][0]
-    if channels == 1 or (source and made.layers[source - 1]["kind"] == "Concat"):
+    if channels == 1:
         return None
     count = chance.randint(1, channels - 1)
     return [chance.randint(0, channels - count), count]
 
 
 def _seen_shape(layer: Facts, shapes: list[list[int]]) -> list[int]:
-    """The shape of the first map that a layer reads, or of the part of it that it sees."""
+    """The shape of the first map that a layer reads, or of the part of it that it sees, or of its pixels repeated."""
     channels, *sizes = shapes[layer["from"][0]]
-    return [layer["part"][1] if "part" in layer else channels, *sizes]
+    times = layer.get("grow", [1, 1])
+    return [layer["part"][1] if "part" in layer else channels, sizes[0] * times[0], sizes[1] * times[1]]
 
 
 def _random_gate(chance: random.Random, kind: str, source: int, made: Made) -> Facts:
@@ -216,7 +221,8 @@ def oracle_network(facts: Facts) -> Network:
         kernel, stride, dilation, pads = _sliding(layer)
         if layer["kind"] == "Gemm":
             kernel = source[1:]
-        rows, columns = (Window(kernel[one], stride[one], dilation[one], pads[one]) for one in range(2))
+        times = layer.get("grow", [1, 1])
+        rows, columns = (Window(kernel[one], stride[one], dilation[one], pads[one], times[one]) for one in range(2))
         reads = [(name, (rows, columns)) for name in _maps_seen(facts, layer["from"][0])]
         if layer["kind"] == "Add":
             above, beside = layer.get("crop", [0, 0])
@@ -239,6 +245,7 @@ def oracle_network(facts: Facts) -> Network:
                 channels * depth * taps,
                 weighs.get(layer["kind"], 0),
                 is_output(facts, at) or _is_read_outside(facts, at + 1),
+                part=(layer["part"][0], layer["part"][1]) if "part" in layer else None,
             ),
         )
     return Network(inputs, tuple(layers))
@@ -293,6 +300,10 @@ def graph_file(facts: Facts) -> Json:
         output, name = name_of(facts, at + 1), layer_name(facts, at)
         shape = [1, *shapes[at + 1]]
         source = [1, *_seen_shape(layer, shapes)]
+        if "grow" in layer:
+            inputs[0] = f"{output}_grown"
+            tensors.append(_tensor(inputs[0], source, "activation"))
+            operators.append(_grown(name_of(facts, layer["from"][0]), inputs[0]))
         if "part" in layer:
             inputs[0] = f"{output}_part"
             tensors.append(_tensor(inputs[0], source, "activation"))
@@ -328,6 +339,11 @@ def graph_file(facts: Facts) -> Json:
 
 def _tensor(name: str, shape: list[int], role: str) -> Json:
     return {"name": name, "shape": shape, "bits": 8, "role": role}
+
+
+def _grown(source: str, view: str) -> Json:
+    attributes = {"mode": "nearest", "coordinate_transformation_mode": "asymmetric", "nearest_mode": "floor"}
+    return {"name": f"view_{view}", "kind": "Resize", "inputs": [source], "outputs": [view], "attributes": attributes}
 
 
 def _part(layer: Facts, source: str, view: str) -> Json:

@@ -79,5 +79,5 @@ def test_an_operator_of_several_outputs_reads_all_bands_and_a_view_is_made_whole
     tiled = graph_in_tiles(graph, network, cut)
     split = tiled.operator["s"]
     assert split.tile is not None
-    assert [tiled.tensor[name].part_of for name in split.outputs] == ["s"] * 4 + ["t"] * 4
+    assert [tiled.tensor[name].part_of for name in split.outputs] == [None] + ["t"] * 4
     assert whole_tensor_differences(tiled, graph) == ()

@@ -18,23 +18,28 @@ Tile: TypeAlias = tuple[int, int, str]
 
 @dataclass(frozen=True, slots=True)
 class Window:
-    """Through which a layer sees a map along an axis: pixel `x` takes `x * stride - pad + tap * dilation`."""
+    """Through which a layer sees a map along an axis: pixel `x` takes `x * stride - pad + tap * dilation`.
+
+    That is among pixels that each stand `repeat` times in a row.
+    """
 
     kernel: int = 1
     stride: int = 1
     dilation: int = 1
     pad: int = 0
+    repeat: int = 1
 
     def taps(self, pixel: int) -> list[int]:
         """Positions, stored or not."""
-        return [pixel * self.stride - self.pad + tap * self.dilation for tap in range(self.kernel)]
+        places = [pixel * self.stride - self.pad + tap * self.dilation for tap in range(self.kernel)]
+        return [place // self.repeat for place in places]
 
 
 @dataclass(frozen=True, slots=True)
 class Layer:
     """Its output has `channels` x `size` (rows, columns) elements; `reads` are names of maps with their windows.
 
-    One that `runs_alone` is a stack in one tile.
+    One that `runs_alone` is a stack in one tile. One that sees a `part` of the channels has its first and their number.
     """
 
     name: str
@@ -46,6 +51,12 @@ class Layer:
     weights: int = 0
     is_output: bool = False
     runs_alone: bool = False
+    part: tuple[int, int] | None = None
+
+    def channels_of(self, channels: int) -> range:
+        """Those that it sees of a map that has so many."""
+        first, count = self.part or (0, channels)
+        return range(first, first + count)
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,9 +165,9 @@ def dram_bits(network: Network, stacks: Sequence[tuple[Run, Tile, str]], *, is_r
                 continue
             if is_roomy:
                 pixels = sum(len(down[name]) * len(across[name]) for down, across in tiles)
+                total += pixels * network.shape(name)[0]
             else:
-                pixels = len(_touched(network, layers, name, tiles))
-            total += pixels * network.shape(name)[0]
+                total += len(_touched(network, layers, name, tiles))
     return 8 * total
 
 
@@ -165,14 +176,18 @@ def _touched(
     layers: Sequence[Layer],
     name: str,
     tiles: Sequence[tuple[dict[str, list[int]], dict[str, list[int]]]],
-) -> set[tuple[int, int]]:
-    """Pixels of a map that are an operand of some product."""
-    _, rows, columns = network.shape(name)
+) -> set[tuple[int, int, int]]:
+    """Elements of a map that are an operand of some product: channel, row and column."""
+    channels, rows, columns = network.shape(name)
     return {
-        pixel
+        element
         for down, across in tiles
         for layer, (above, beside) in _readers(layers, name)
-        for pixel in product(_taken(down[layer.output], above, rows), _taken(across[layer.output], beside, columns))
+        for element in product(
+            layer.channels_of(channels),
+            _taken(down[layer.output], above, rows),
+            _taken(across[layer.output], beside, columns),
+        )
     }
 
 

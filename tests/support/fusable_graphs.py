@@ -21,7 +21,7 @@ from support.tiled import Attributes, Network, convolution, pool
 
 _KINDS = (
     *("Conv", "Conv", "Pool", "Relu", "Add", "Twice", "Skip", "Crop"),
-    *("Gate", "Spread", "Join", "Zeros", "Part", "Halves"),
+    *("Gate", "Spread", "Join", "Zeros", "Part", "Halves", "Grow", "Grow"),
 )
 Cut = tuple[tuple[Stack, Tiling], ...]
 """Stacks with their tilings."""
@@ -118,7 +118,11 @@ def graphs(draw: st.DrawFn) -> Graph:
     for _ in range(draw(st.integers(1, 4))):
         last = _drawn(draw, network, last)
     assume(network.operators)
-    names = [operator.outputs[0] for operator in network.operators if operator.kind not in ("Concat", "Pad")]
+    names = [
+        operator.outputs[0]
+        for operator in network.operators
+        if operator.kind not in ("Concat", "Pad", "Split", "Resize")
+    ]
     cropped = draw(st.sampled_from([None, *(name for name in names if min(network.shape(name)[2:]) > 2)]))
     if cropped is not None:
         crop(network, cropped, 1, draw(st.integers(1, 2)))
@@ -153,6 +157,8 @@ def _drawn(draw: st.DrawFn, network: Network, source: str) -> str:
         return _between_zeros(draw, network, source)
     if kind == "Join":
         return _joined(draw, network, source)
+    if kind == "Grow":
+        return _grown(draw, network, source)
     if kind == "Part":
         return _part_of_channels(draw, network, source)
     if kind == "Halves":
@@ -173,6 +179,8 @@ def _between_zeros(draw: st.DrawFn, network: Network, source: str) -> str:
     """A convolution or a pool over the map with zeros around it."""
     batch, channels, rows, columns = network.shape(source)
     top, left, bottom, right = draw(st.lists(st.integers(0, 2), min_size=4, max_size=4))
+    if min(rows + top + bottom, columns + left + right) < 3:
+        return source
     pads: Attributes = {"pads": [0, 0, top, left, 0, 0, bottom, right]}
     wide = network.add("Pad", [source], (batch, channels, rows + top + bottom, columns + left + right), (), pads)
     if draw(st.booleans()):
@@ -189,6 +197,26 @@ def _joined(draw: st.DrawFn, network: Network, source: str) -> str:
     whole = network.add("Concat", parts, (batch, together, rows, columns), (), {"axis": 1})
     made = conv(network, whole, draw(st.integers(1, 3)), draw(st.integers(1, 3)), stride=draw(st.integers(1, 3)))
     return network.add("Add", [made, made], network.shape(made)) if draw(st.booleans()) else made
+
+
+def _grown(draw: st.DrawFn, network: Network, source: str) -> str:
+    """Each pixel several times, added to a map of that size, beside one, or under a convolution."""
+    batch, channels, rows, columns = network.shape(source)
+    down, across = draw(st.integers(1, 2)), draw(st.integers(1, 3))
+    shape = batch, channels, rows * down, columns * across
+    if max(shape[2:]) > 24 or down * across == 1:
+        return source
+    nearest: Attributes = {"mode": "nearest", "coordinate_transformation_mode": "asymmetric", "nearest_mode": "floor"}
+    grown = network.add("Resize", [source], shape, (), nearest)
+    made = conv(network, grown, channels, draw(st.sampled_from((1, 3))), stride=1)
+    if network.shape(made) != shape or draw(st.booleans()):
+        return made
+    if draw(st.booleans()):
+        return network.add("Add", draw(st.permutations([grown, made])), shape)
+    whole = network.add(
+        "Concat", draw(st.permutations([grown, made])), (batch, 2 * channels, *shape[2:]), (), {"axis": 1}
+    )
+    return conv(network, whole, 2, draw(st.sampled_from((1, 3))))
 
 
 def _part_of_channels(draw: st.DrawFn, network: Network, source: str) -> str:

@@ -17,7 +17,7 @@ from onchip.lower.schedule.tiled import tile_graph
 from support.fusable_graphs import graphs
 from support.tiled import networks
 
-VIEWS = frozenset({"Slice", "Pad", "Flatten", "Concat"})
+VIEWS = frozenset({"Slice", "Pad", "Flatten", "Concat", "Resize"})
 _WHOLE = frozenset({"BatchNormalization", "Transpose", "MatMul", "Softmax"})
 
 

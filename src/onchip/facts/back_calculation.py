@@ -125,6 +125,11 @@ class _View:
         return self.computed.lengths > 0
 
     @property
+    def positions(self) -> int:
+        """How many positions are pixels of the map; a pixel that is repeated has several."""
+        return self.size * self.window.repeat
+
+    @property
     def first(self) -> Integers:
         """The first position seen, below 0 where that is padding."""
         return self.computed.starts * self.window.stride - self.window.pad
@@ -136,15 +141,16 @@ class _View:
 
     @property
     def next_first(self) -> Integers:
-        """The first stored position that later tiles see; `size` where nothing is left for them."""
-        later = np.clip(self.computed.stops * self.window.stride - self.window.pad, 0, self.size)
-        return np.where(self.computed.stops < self.computed.stops[-1], later, self.size)
+        """The first stored pixel that later tiles see; `size` where nothing is left for them."""
+        later = np.clip(self.computed.stops * self.window.stride - self.window.pad, 0, self.positions)
+        return np.where(self.computed.stops < self.computed.stops[-1], later // self.window.repeat, self.size)
 
     @property
     def seen(self) -> Spans:
         """What is stored of it; nothing while the layer computes nothing."""
-        starts, stops = np.clip(self.first, 0, self.size), np.clip(self.behind, 0, self.size)
-        return Spans(np.where(self.is_busy, starts, stops), stops)
+        starts, stops = (np.clip(one, 0, self.positions) for one in (self.first, self.behind))
+        begins, ends = starts // self.window.repeat, -(-stops // self.window.repeat)
+        return Spans(np.where(self.is_busy, begins, ends), ends)
 
 
 def _views(stack: Stack, feature_map: FeatureMap, axis: AxisName, computed: Mapping[str, Spans]) -> list[_View]:
@@ -203,5 +209,5 @@ def _read_use(
         seen,
         from_cache,
         np.where(view.is_busy, np.maximum(-view.first, 0), 0),
-        np.where(view.is_busy, np.maximum(view.behind - view.size, 0), 0),
+        np.where(view.is_busy, np.maximum(view.behind - view.positions, 0), 0),
     )

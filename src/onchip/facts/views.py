@@ -1,32 +1,42 @@
-"""Operators that only take elements of their input, at a steady pace, and zeros beside them: Slice and Pad."""
+"""Operators that only take elements of their input, at a steady pace, and zeros beside them: Slice, Pad, Resize."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Final
 
-from onchip.ir.operator import Operator
+from onchip.ir.operator import VIEWS, Operator
 from onchip.ir.region import Range, Region
 from onchip.ir.window import Shape, integers
+
+RESIZES: Final = frozenset({"Resize", "Upsample"})
 
 
 @dataclass(frozen=True, slots=True)
 class Pace:
-    """Along one dimension: element p is the input's element p * step + first, zero where the input has none."""
+    """Along one dimension: element p is the input's element p * step + first, zero where the input has none.
+
+    Where the input's elements are repeated, each `repeat` times in a row, it is the element p // repeat.
+    """
 
     first: int
     step: int = 1
+    repeat: int = 1
 
     def seen(self, wanted: Range) -> Range:
         """From the first to behind the last position that so many elements take; it may reach beyond the input."""
         start, stop = wanted
-        return start * self.step + self.first, (stop - 1) * self.step + self.first + 1
+        first, last = (one * self.step + self.first for one in (start, stop - 1))
+        return first // self.repeat, last // self.repeat + 1
 
 
 def paces_of(operator: Operator, source: Shape, written: Shape) -> tuple[Pace, ...] | None:
     """Of each dimension; None for another kind, and where the attributes do not say it."""
     if operator.kind == "Pad":
         return _padded(operator, source, written)
+    if operator.kind in RESIZES:
+        return _repeated(operator, source, written)
     return _sliced(operator, source, written) if operator.kind == "Slice" else None
 
 
@@ -34,6 +44,32 @@ def seen_region(paces: Sequence[Pace], wanted: Region, source: Shape) -> Region:
     """What a region of the output takes of the input, as far as the input has it."""
     spans = (pace.seen(each) for pace, each in zip(paces, wanted, strict=True))
     return tuple((max(start, 0), min(stop, size)) for (start, stop), size in zip(spans, source, strict=True))
+
+
+def _repeated(operator: Operator, source: Shape, written: Shape) -> tuple[Pace, ...] | None:
+    """The nearest element, where the output has a whole number of elements for each of the input's."""
+    is_grown = len(source) == len(written) and all(
+        size and after % size == 0 for size, after in zip(source, written, strict=False)
+    )
+    if not is_grown or not takes_the_nearest(operator):
+        return None
+    return tuple(Pace(0, repeat=after // size) for size, after in zip(source, written, strict=True))
+
+
+def takes_the_nearest(operator: Operator) -> bool:
+    """Whether each of the output's elements is the input's in whose part of the axis it lies, if these are equal."""
+    attributes = operator.attributes
+    if operator.kind == "Upsample":
+        return attributes.get("mode", "nearest") == "nearest"
+    rounding = attributes.get("nearest_mode", "round_prefer_floor")
+    match attributes.get("coordinate_transformation_mode", "half_pixel"):
+        case "half_pixel":
+            is_own = rounding in ("round_prefer_floor", "round_prefer_ceil")
+        case "asymmetric":
+            is_own = rounding == "floor"
+        case _:
+            is_own = False
+    return is_own and attributes.get("mode") == "nearest" and VIEWS.isdisjoint(attributes)
 
 
 def _padded(operator: Operator, source: Shape, written: Shape) -> tuple[Pace, ...] | None:

@@ -13,17 +13,26 @@ Shape = tuple[int, ...]
 
 @dataclass(frozen=True, slots=True)
 class Window:
-    """Along one dimension: output pixel p sees the input's p * stride - pad + k * dilation for k in [0, kernel)."""
+    """Along one dimension: output pixel p sees the input's p * stride - pad + k * dilation for k in [0, kernel).
+
+    Where the input is seen with each of its pixels `repeat` times in a row, these are positions among them.
+    """
 
     kernel: int
     stride: int
     dilation: int
     pad: int
+    repeat: int = 1
 
     @property
     def reach(self) -> int:
         """From the first pixel seen to behind the last."""
         return (self.kernel - 1) * self.dilation + 1
+
+    def pixels(self, positions: tuple[int, int], size: int) -> tuple[int, int]:
+        """Return the pixels of an input of this size that lie at a range of positions, which may reach beyond it."""
+        start, stop = (min(max(position, 0), size * self.repeat) for position in positions)
+        return start // self.repeat, -(-stop // self.repeat)
 
 
 def windows_of(operator: Operator, kernel: Shape, before: Shape, after: Shape) -> tuple[Window, ...]:

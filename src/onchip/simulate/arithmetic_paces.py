@@ -47,8 +47,12 @@ def paced(call: Call) -> Integers:
 def _viewed(call: Call) -> Integers:
     source = call.part(0)
     paces = paces_of(call.operator, source.shape, call.written) or ()
-    window = source.window([pace.seen(each) for pace, each in zip(paces, call.region, strict=True)])
-    return window[tuple(slice(None, None, pace.step) for pace in paces)]
+    seen = [pace.seen(each) for pace, each in zip(paces, call.region, strict=True)]
+    window = source.window(seen)
+    for axis, (pace, (start, stop), (first, _)) in enumerate(zip(paces, call.region, seen, strict=True)):
+        places = (np.arange(start, stop) * pace.step + pace.first) // pace.repeat - first
+        window = np.take(window, places, axis=axis)
+    return window
 
 
 def _transposed(call: Call) -> Integers:

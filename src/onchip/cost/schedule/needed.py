@@ -13,15 +13,20 @@ from math import prod
 from typing import Final
 
 from onchip.cost.schedule.operands import LOOKUPS
+from onchip.facts.views import RESIZES, paces_of
 from onchip.ir.graph import Graph
 from onchip.ir.layer import INPUT, Axis, Layer
 from onchip.ir.operator import Operator
 from onchip.ir.tensor import Role, Tensor
 
-VIEWS: Final = frozenset({"Flatten", "Reshape", "Squeeze", "Unsqueeze", "Identity", "Dropout", "Slice", "Pad"})
+VIEWS: Final = (
+    frozenset({"Flatten", "Reshape", "Squeeze", "Unsqueeze", "Identity", "Dropout", "Slice", "Pad"}) | RESIZES
+)
 """Kinds without a loop nest that may stand inside a tiled stack, where only what is seen of them is made."""
 JOINS: Final = frozenset({"Concat"})
 """Kinds that may stand inside a tiled stack, too, where their readers see no more than that of the maps they join."""
+MOVED_WHOLE: Final = JOINS | RESIZES
+"""Views that, where all that they write is needed, are made whole, be it in tiles or not."""
 _OF_ALL_ELEMENTS: Final = (VIEWS | JOINS) - {"Slice", "Pad"}
 _MAP_RANK: Final = 4
 _CHANNELS: Final = 2
@@ -87,6 +92,8 @@ def _seen(
     if not nests:
         if operator.kind == "Slice" and _has_all_pixels(tensor, graph.tensor[operator.outputs[0]]):
             return written
+        if operator.kind in RESIZES and not written.are_all:
+            return _of_repeated(operator, tensor, graph.tensor[operator.outputs[0]], written)
         if operator.kind in LOOKUPS and tensor.role is Role.INPUT:
             return NOTHING
         is_seen = operator.kind not in VIEWS | JOINS or (operator.kind in _OF_ALL_ELEMENTS and written.are_all)
@@ -99,6 +106,18 @@ def _seen(
     if written.are_all and any(_touches_all(layer, tensor) for layer in nests):
         return ALL
     return NOTHING
+
+
+def _of_repeated(operator: Operator, tensor: Tensor, output: Tensor, written: NeededPixels) -> NeededPixels:
+    """The pixels of which a Resize repeats some that are needed; nothing where it makes other pixels of several."""
+    paces = paces_of(operator, tensor.shape or (), output.shape or ())
+    if paces is None or len(paces) != _MAP_RANK or tensor.role is Role.PARAMETER:
+        return NOTHING
+    found = [
+        None if pixels is None else frozenset(pixel // pace.repeat for pixel in pixels)
+        for pixels, pace in zip((written.rows, written.columns), paces[-2:], strict=True)
+    ]
+    return NeededPixels(*found)
 
 
 def _has_all_pixels(tensor: Tensor, output: Tensor) -> bool:

@@ -15,7 +15,7 @@ from onchip.answer.schedule import MOST_TILE_OPERATORS
 from onchip.arch.accelerator import Accelerator
 from onchip.arch.memory import DRAM, Direction, Operand
 from onchip.cost.schedule.copies import dram_cycles
-from onchip.cost.schedule.needed import JOINS, VIEWS, NeededPixels, is_element_by_element, needed_pixels
+from onchip.cost.schedule.needed import JOINS, MOVED_WHOLE, VIEWS, NeededPixels, is_element_by_element, needed_pixels
 from onchip.cost.schedule.nest_floor import FeedingFloors, FloorOfNest, NestOrigins
 from onchip.cost.schedule.nest_work import NestWork, work_of
 from onchip.cost.schedule.operands import BandedOperand, operands_of
@@ -135,8 +135,8 @@ class _Relaxing:
         )
 
     def _is_joined_whole(self, operator: Operator) -> bool:
-        """Whether all of what is joined is needed, and so moved, be it in tiles or not."""
-        return operator.kind in JOINS and self._needed[operator.outputs[0]].are_all
+        """Whether all of what is joined, or repeated, is needed, and so moved, be it in tiles or not."""
+        return operator.kind in MOVED_WHOLE and self._needed[operator.outputs[0]].are_all
 
     def _add_nests(self, operator: Operator) -> None:
         output = self.graph.tensor[operator.outputs[0]]

@@ -159,13 +159,12 @@ class FusableReading:
         """Let others see the map through a tensor that the operator writes."""
         if self._bits(name) != sight.whole.bits:
             raise NoLayerError(f"it has other bits than {sight.whole.name!r}, which it shows")
-        if sight.channels and sight.whole.name in self.joined:
-            raise NoLayerError("it leaves a part of the channels of maps that are joined")
+        if sight.whole.name in self.joined and (sight.channels or max(sight.rows.repeat, sight.columns.repeat) > 1):
+            raise NoLayerError("it leaves a part of the channels of maps that are joined, or repeats their pixels")
         self.seen[name] = sight
         self._views[name] = operator
 
     def _take_apart(self, operator: Operator) -> None:
-        """Of a Split each output is a view of the same map, as if it were a Slice."""
         parts = slices_of(self.graph, operator)
         if not parts:
             raise NoLayerError(f"it writes {len(operator.outputs)} tensors")
@@ -202,12 +201,13 @@ class FusableReading:
         """The layer's own windows, if they lie over the map."""
         sight = self._only_input(operator)
         source, (rows, columns) = sight.whole, layer.axes
-        channels = layer.n * layer.c * layer.g
-        if channels != sight.stored_channels or rows.size > source.rows or columns.size > source.columns:
+        times = sight.rows.repeat, sight.columns.repeat
+        fits = rows.size <= source.rows * times[0] and columns.size <= source.columns * times[1]
+        if layer.n * layer.c * layer.g != sight.stored_channels or not fits:
             raise NoLayerError("its input is a view of another shape")
         windows = [
-            Window(kernel, axis.stride, axis.dilation, axis.padding)
-            for kernel, axis in ((layer.r, rows), (layer.s, columns))
+            Window(kernel, axis.stride, axis.dilation, axis.padding, repeat)
+            for kernel, axis, repeat in zip((layer.r, layer.s), (rows, columns), times, strict=True)
         ]
         return self._finished(operator, layer, output, (sight.read(windows[0], windows[1]),))
 
@@ -259,7 +259,7 @@ class FusableReading:
         if len(reads) > 1 and any(read.source in self.joined for read in reads):
             raise NoLayerError("it reads a concatenation beside another map")
         if joined:
-            reads = tuple(replace(reads[0], source=part.whole.name, channels=part.channels) for part in joined)
+            reads = tuple(part.seen_through(reads[0]) for part in joined)
         return FusableLayer(operator.name, layer, output, reads, weight_bits, joins=len(joined) > 1)
 
     def _precise(self, operator: Operator, layer: Layer) -> Layer:

@@ -8,7 +8,7 @@ from math import prod
 from typing import Final, Self
 
 from onchip.facts.fusable import FeatureMap, Read, pixels_of
-from onchip.facts.views import paces_of
+from onchip.facts.views import RESIZES, paces_of
 from onchip.ir.graph import Graph
 from onchip.ir.layer import Layer
 from onchip.ir.operator import Operator
@@ -55,6 +55,23 @@ class Sight:
         """Whether it has each pixel of the map once, with all channels or some of them."""
         return replace(self, channels=None, size=(self.whole.channels, *self.size[1:])).shows_all
 
+    @property
+    def shows_all_repeated(self) -> bool:
+        """Whether it has each pixel of the map, equally often in a row, with all channels or some of them."""
+        times = self.rows.repeat, self.columns.repeat
+        alike = replace(self, rows=replace(self.rows, repeat=1), columns=replace(self.columns, repeat=1))
+        size = self.whole.rows * times[0], self.whole.columns * times[1]
+        return self.size[1:] == size and replace(alike, size=(self.size[0], *self._stored)).shows_all_pixels
+
+    @property
+    def _stored(self) -> tuple[int, int]:
+        return self.whole.rows, self.whole.columns
+
+    def seen_through(self, read: Read) -> Read:
+        """Return what is read of the map by who reads a concatenation of which this is a part."""
+        rows, columns = replace(read.rows, repeat=self.rows.repeat), replace(read.columns, repeat=self.columns.repeat)
+        return self.read(rows, columns)
+
     def read(self, rows: Window, columns: Window) -> Read:
         """Return what a layer reads of the map that looks through these windows."""
         return Read(self.whole.name, rows, columns, self.channels)
@@ -73,7 +90,19 @@ def changed(graph: Graph, operator: Operator, source: Sight) -> Sight | None:
         return reshaped(source, shape_of(graph, operator.inputs[0]), written)
     if operator.kind == "Slice":
         return cropped(operator, source, written)
+    if operator.kind in RESIZES:
+        return repeated(graph, operator, source)
     return padded(operator, source, written) if operator.kind == "Pad" else None
+
+
+def repeated(graph: Graph, operator: Operator, source: Sight) -> Sight | None:
+    """Each pixel so many times in a row as a Resize to the nearest makes of it; None where it makes other pixels."""
+    read, written = (shape_of(graph, name) for name in (operator.inputs[0], operator.outputs[0]))
+    paces = paces_of(operator, read, written) if len(read) == len(written) > _ROWS else None
+    if paces is None or not source.shows_all_pixels or any(pace.repeat > 1 for pace in paces[:-_ROWS]):
+        return None
+    rows, columns = (replace(_PIXEL, repeat=pace.repeat) for pace in paces[-_ROWS:])
+    return replace(source, size=(source.size[0], *pixels_of(written)), rows=rows, columns=columns)
 
 
 def reshaped(source: Sight, read: Shape, written: Shape) -> Sight:
@@ -141,7 +170,7 @@ def between_zeros(layer: Layer, sight: Sight) -> Layer:
 
     Raises NoLayerError where the sight is not the whole map, with zeros around it or without.
     """
-    if sight.shows_all_pixels:
+    if sight.shows_all_repeated:
         return layer
     whole, windows = sight.whole, (sight.rows, sight.columns)
     behind = [size - window.pad for size, window in zip(sight.size[1:], windows, strict=True)]
@@ -171,12 +200,13 @@ def over_all_pixels(layer: Layer, source: FeatureMap) -> Layer:
 
 def ensure_side_by_side(operator: Operator, parts: Mapping[str, Sight], whole: FeatureMap, shape: Shape) -> None:
     """Raise NoLayerError unless a Concat joins maps, or channels of maps, along the channels of `whole`."""
-    if any(part.whole.name != name and part.channels is None for name, part in parts.items()):
+    plain = [name for name, part in parts.items() if part == Sight.of(part.whole)]
+    if any(parts[name].whole.name != name for name in plain):
         raise NoLayerError("it joins other than whole maps")
     pixels = {(*part.size[1:], part.whole.bits) for part in parts.values()}
     channels, rank = sum(parts[name].size[0] for name in operator.inputs), len(shape)
     is_along_channels = integer(operator, "axis", 0) % rank < rank - min(max(rank - _ROWS, 0), _ROWS)
-    are_whole = all(part.shows_all_pixels for part in parts.values()) and channels == whole.channels
+    are_whole = all(part.shows_all_repeated for part in parts.values()) and channels == whole.channels
     if pixels != {(whole.rows, whole.columns, whole.bits)} or not is_along_channels or not are_whole:
         raise NoLayerError("it does not join maps along their channels")
 

@@ -8,10 +8,11 @@ from math import prod
 
 from onchip.answer.stacks import Tiling
 from onchip.facts.back_calculation import AxisName, BackCalculation, ReadUse, back_calculation
-from onchip.facts.fusable import FusableLayer, Stack, pixels_of, region_of_pixels
+from onchip.facts.fusable import FusableLayer, Read, Stack, pixels_of, region_of_pixels
 from onchip.ir.graph import Graph
-from onchip.ir.region import Range, whole_region
+from onchip.ir.region import Range, Region, whole_region
 from onchip.ir.tensor import Tensor
+from onchip.ir.window import Window
 from onchip.lower.layers.contractions import ELEMENT_BY_ELEMENT
 from onchip.lower.layers.operands import largest_first
 from onchip.lower.stacks.bands import MapBands, TilePlace, lines_inside, lines_outside, range_of
@@ -107,22 +108,46 @@ class StackInTiles:
             if name == read.source:
                 found += views.bands[name].within(place, *seen)
                 continue
-            shape = graph.tensor[name].shape or ()
-            sizes, map_sizes = pixels_of(shape), views.bands[read.source].pixels
-            if graph.operator[layer.name].kind in ELEMENT_BY_ELEMENT:  # at the pixels that are written
-                others = computed
-            else:
-                shift, uses_of_axes = shift_of_view(graph, name, views.bands), (down, across)
-                places = (place.row, place.column)
-                rows, columns = (_in_view(*each) for each in zip(uses_of_axes, places, shift, sizes, strict=True))
-                others = rows, columns
-            wanted = (
-                own if size == map_size else other
-                for size, map_size, own, other in zip(sizes, map_sizes, seen, others, strict=True)
-            )
-            region = region_of_pixels(whole_region(shape), *wanted)
+            is_at_pixels = graph.operator[layer.name].kind in ELEMENT_BY_ELEMENT
+            others = computed if is_at_pixels else self._seen_of_view(name, (read, down, across), computed, views)
+            region = self._region(name, read, (seen, others), views)
             found.append(views.view(name, region))
         return tuple(found)
+
+    def _region(
+        self, name: str, read: Read, ranges: tuple[tuple[Range, Range], tuple[Range, Range]], views: ViewEmission
+    ) -> Region:
+        """What a layer takes of a view: what it sees of the map where the view is as long, else the other ranges."""
+        shape = views.parts.graph.tensor[name].shape or ()
+        is_repeated = max(read.rows.repeat, read.columns.repeat) > 1
+        wanted = (
+            own if size == map_size and not is_repeated else other
+            for size, map_size, own, other in zip(
+                pixels_of(shape), views.bands[read.source].pixels, *ranges, strict=True
+            )
+        )
+        return region_of_pixels(whole_region(shape), *wanted)
+
+    def _seen_of_view(
+        self, name: str, use: tuple[Read, ReadUse, ReadUse], computed: tuple[Range, Range], views: ViewEmission
+    ) -> tuple[Range, Range]:
+        """Rows and columns of a view that windows slide over."""
+        graph, (read, down, across), place = views.parts.graph, use, views.place
+        sizes = pixels_of(graph.tensor[name].shape or ())
+        if max(read.rows.repeat, read.columns.repeat) > 1:
+            windows = read.rows, read.columns
+            rows, columns = (_positions(*each) for each in zip(windows, computed, sizes, strict=True))
+            return rows, columns
+        places, shift = (place.row, place.column), shift_of_view(graph, name, views.bands)
+        rows, columns = (_in_view(*each) for each in zip((down, across), places, shift, sizes, strict=True))
+        return rows, columns
+
+
+def _positions(window: Window, computed: Range, size: int) -> Range:
+    """What a window that slides over repeated pixels sees of these."""
+    first = computed[0] * window.stride - window.pad
+    behind = (computed[1] - 1) * window.stride - window.pad + window.reach
+    return max(first, 0), min(behind, size)
 
 
 def _in_view(use: ReadUse, tile: int, shift: int, size: int) -> Range:

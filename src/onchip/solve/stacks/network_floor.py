@@ -117,7 +117,7 @@ def _macs(layer: FusableLayer, pixels: int) -> int:
 
 def _inner(window: Window, computed: Pixels, size: int) -> int:
     first = computed * window.stride - window.pad
-    return int(((first >= 0) & (first + window.reach <= size)).sum())
+    return int(((first >= 0) & (first + window.reach <= size * window.repeat)).sum())
 
 
 def _through(read: Read, computed: _Crossing, source: FeatureMap, *, reaches: bool) -> _Crossing:
@@ -133,5 +133,5 @@ def _positions(window: Window, computed: Pixels, size: int, *, reaches: bool) ->
     first = computed if window.stride else computed[:1]
     positions = (first[:, None] * window.stride - window.pad + taps).ravel()
     touched = np.zeros(size, bool)
-    touched[positions[(positions >= 0) & (positions < size)]] = True
+    touched[positions[(positions >= 0) & (positions < size * window.repeat)] // window.repeat] = True
     return np.flatnonzero(touched)

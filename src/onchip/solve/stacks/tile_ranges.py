@@ -75,10 +75,11 @@ def range_totals(stack: Stack, axis: AxisName, sizes: SizeRange, whole: AxisTota
 def paced_alike(stack: Stack) -> bool:
     """Whether pixels of a map stand for equally many of the output's, whatever way leads there.
 
-    They do not where all pixels see the same one.
+    They do not where all pixels see the same one, and of pixels that are repeated that is not said.
     """
     reads = [read for layer in stack.layers for read in layer.reads]
-    if not all(axis.window(read).stride for axis in AxisName for read in reads):
+    windows = [axis.window(read) for axis in AxisName for read in reads]
+    if not all(window.stride and window.repeat == 1 for window in windows):
         return False
     return all(
         needed[read.source].pace == needed[layer.output.name].pace * axis.window(read).stride

@@ -26,6 +26,12 @@ ELEMENTWISE: Final = frozenset(
     | {"QuantizeLinear", "DequantizeLinear"}
 )
 _PER_CHANNEL: Final = frozenset({"PRelu", "BatchNormalization", "Identity", "Cast", "Dropout"})
+_OWN_PART: Final = (
+    ("half_pixel", "round_prefer_floor"),
+    ("half_pixel", "round_prefer_ceil"),
+    ("asymmetric", "floor"),
+)
+"""By how a Resize to the nearest rounds places along an axis: those for which that is the element in its part."""
 _RESHAPES: Final = frozenset({"Reshape", "Flatten", "Squeeze", "Unsqueeze"})
 
 
@@ -58,6 +64,8 @@ def _seen(operator: Operator, inputs: Sequence[Shape], weight: Shape | None, out
             return (_sliced(operator, first, region),)
         case "Pad" if operator.attributes.get("mode", "constant") == "constant":
             return _beside(inputs, _padded(operator, first, output, region))
+        case "Resize" | "Upsample" if len(first) == len(output) and SEEN_SHAPES not in operator.attributes:
+            return _beside(inputs, _resized(operator, first, output, region))
         case "Concat":
             return _joined(operator, inputs, output, region)
         case kind if kind in _RESHAPES:
@@ -190,6 +198,22 @@ def _sliced(operator: Operator, source: Shape, region: Region) -> Region | None:
         wanted = region[axis]
         ranges[axis] = (first + wanted[0] * step, first + (wanted[1] - 1) * step + 1)
     return _stored(tuple(ranges))
+
+
+def _resized(operator: Operator, source: Shape, output: Shape, region: Region) -> Region:
+    """Each element is the one in whose part of the axis it lies, where parts are equal and the nearest is taken."""
+    says = operator.attributes.get
+    mode = says("mode", "nearest" if operator.kind == "Upsample" else None)
+    rounding, places = says("nearest_mode", "round_prefer_floor"), says("coordinate_transformation_mode", "half_pixel")
+    own = operator.kind == "Upsample" or (places, rounding) in _OWN_PART
+    if (
+        mode != "nearest"
+        or not own
+        or any(not size or after % size for size, after in zip(source, output, strict=True))
+    ):
+        raise LookupError("mode")
+    times = [after // size for size, after in zip(source, output, strict=True)]
+    return tuple((start // each, (stop - 1) // each + 1) for (start, stop), each in zip(region, times, strict=True))
 
 
 def _joined(operator: Operator, inputs: Sequence[Shape], output: Shape, region: Region) -> Needs:

@@ -144,23 +144,19 @@ def _of_map(
 
 def _look(window: Window, own: Interval, size: int) -> Interval:
     """The stored pixels that a reader's own take; a reader that computes nothing is where it has ended."""
-    begin, end = _unclipped(window, own)
-    ended = _clipped(end, size)
-    return (_clipped(begin, size) if own[0] < own[1] else ended), ended
+    begin, end = window.pixels(_unclipped(window, own), size)
+    return (begin if own[0] < own[1] else end), end
 
 
 def _unclipped(window: Window, own: Interval) -> Interval:
     return own[0] * window.stride - window.pad, (own[1] - 1) * window.stride - window.pad + window.reach
 
 
-def _clipped(position: int, size: int) -> int:
-    return min(max(position, 0), size)
-
-
 def _seen_next(window: Window, own: Sequence[Interval], at: int, size: int) -> int:
     """The first stored pixel that a reader takes in later tiles; the map's end where it is done."""
     end = own[at][1]
-    return _clipped(end * window.stride - window.pad, size) if end < own[-1][1] else size
+    first = end * window.stride - window.pad
+    return window.pixels((first, first), size)[0] if end < own[-1][1] else size
 
 
 def _seen_by(
@@ -175,6 +171,6 @@ def _seen_by(
         cached = max(min(end, there[0]) - begin, 0)
         first, behind = _unclipped(window, own)
         is_busy = own[0] < own[1]
-        zeros = (max(-first, 0), max(behind - size, 0)) if is_busy else (0, 0)
+        zeros = (max(-first, 0), max(behind - size * window.repeat, 0)) if is_busy else (0, 0)
         found.append(PixelsSeen(end - begin, cached, *zeros))
     return found
