@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from itertools import islice, pairwise, product
-from math import ceil, inf
+from math import ceil, inf, prod
 
 from onchip.answer.layer_mapping import LayerMapping
 from onchip.answer.layer_problem import LayerProblem
@@ -60,6 +60,8 @@ class ToyOperator:
     nests: tuple[Layer, ...]
     operands: tuple[ToyOperand, ...]
     declared_bytes: int = 0
+    most_bits: int | None = None
+    """That it reads of any operand, where it takes elements out of these."""
 
     @property
     def reads(self) -> list[ToyOperand]:
@@ -122,9 +124,22 @@ class Toy:
         for operator in graph.operators:
             nests = tiles.operators[operator.name].nests
             self.operators.append(
-                ToyOperator(operator.name, nests, tuple(self._operands(operator, nests)), operator.workspace_bytes)
+                ToyOperator(
+                    operator.name,
+                    nests,
+                    tuple(self._operands(operator, nests)),
+                    operator.workspace_bytes,
+                    self._most_bits(operator),
+                )
             )
         self.known: dict[tuple[int, tuple[str | None, ...]], list[Choice]] = {}
+
+    def _most_bits(self, operator: Operator) -> int | None:
+        """Of what takes elements out, all of one size: as many as it writes, in whole bytes."""
+        if operator.kind not in ("Slice", "Gather"):
+            return None
+        written = [self.graph.tensor[name] for name in operator.outputs]
+        return 8 * -(-sum(prod(one.shape or ()) * (one.bits or 0) for one in written) // 8)
 
     def _operands(self, operator: Operator, nests: Sequence[Layer]) -> Iterator[ToyOperand]:
         """What it reads, each once, then what it writes; element by element the larger is the input."""
@@ -254,8 +269,10 @@ class Toy:
         for one, home in zip(operator.operands, homes, strict=True):
             tensor, reads = self.tensors[one.tensor], one.kind != "output"
             memory = dram if home is None else names.index(home)
-            energy += self.access_fj(memory, tensor.size_bytes * 8, reads=reads)
-            moved[memory, reads] = moved.get((memory, reads), 0) + tensor.size_bytes * 8
+            bits = tensor.size_bytes * 8
+            bits = min(bits, operator.most_bits) if reads and operator.most_bits is not None else bits
+            energy += self.access_fj(memory, bits, reads=reads)
+            moved[memory, reads] = moved.get((memory, reads), 0) + bits
             holding = [at for at, other in enumerate(self.memories) if one.kind in other.holds]
             if home is None and holding:
                 rows[holding[-1]] += tensor.row_bits
@@ -263,8 +280,8 @@ class Toy:
             sum(self.cycles(memory, moved.get((memory, reads), 0), reads=reads) for reads in (True, False))
             for memory in range(dram + 1)
         ]
-        bits = moved.get((dram, True), 0), moved.get((dram, False), 0)
-        return Choice(round(energy), max(cycles), *bits, self._pieces(rows, operator.declared_bytes))
+        from_dram, to_dram = moved.get((dram, True), 0), moved.get((dram, False), 0)
+        return Choice(round(energy), max(cycles), from_dram, to_dram, self._pieces(rows, operator.declared_bytes))
 
     def _pieces(self, rows: list[int], declared_bytes: int) -> tuple[int, ...]:
         """Bytes of rows in each memory; of rows that are too large for it, all that is left of it, a byte at least."""
