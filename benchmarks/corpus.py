@@ -29,7 +29,7 @@ from corpus_rows import CorpusRow, page, read_rows, summary, write_rows
 SPLIT_AT: Final = "256KiB"
 FUSED_ON: Final = "meta-prototype-df"
 SCHEDULED_ON: Final = ("simba", "meta-prototype-df")
-SECONDS_OF_A_LEVEL: Final = 10.0
+SECONDS_OF_A_LEVEL: Final = 5.0
 GRACE_SECONDS: Final = 120.0
 INFEASIBLE: Final = 3
 
