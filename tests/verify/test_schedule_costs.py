@@ -77,6 +77,23 @@ def test_the_row_of_a_single_element_is_all_of_it() -> None:
     assert found.workspaces == {"far": in_bytes(8 + 3)}
 
 
+@pytest.mark.parametrize(("kind", "shape", "bits"), [("Slice", (9,), 24), ("Slice", (2,), 16), ("Odd", (9,), 72)])
+def test_what_takes_elements_out_reads_no_more_than_it_writes(kind: str, shape: tuple[int, ...], bits: int) -> None:
+    tensors = (tensor("x", shape, Role.INPUT), tensor("y", (3,), Role.OUTPUT))
+    taken = Graph("taken", tensors, (Operator("op", kind, ("x",), ("y",)),))
+    operands = tile_operands(taken, TileOfNetwork(taken.operators[0], taken.operators[0], 0, 0))
+    found = expense_without_nest(AddressedMachine(NEAR_AND_FAR), taken, operands, {"x": None, "y": "near"})
+    assert found.dram_read_bits == bits
+
+
+def test_of_what_has_no_shape_all_is_read() -> None:
+    tensors = (Tensor("x", 9, Role.INPUT), tensor("y", (3,), Role.OUTPUT))
+    taken = Graph("taken", tensors, (Operator("op", "Slice", ("x",), ("y",)),))
+    operands = tile_operands(taken, TileOfNetwork(taken.operators[0], taken.operators[0], 0, 0))
+    found = expense_without_nest(AddressedMachine(NEAR_AND_FAR), taken, operands, {"x": None, "y": "near"})
+    assert found.dram_read_bits == 72
+
+
 def test_rows_that_are_larger_than_their_memory_pass_through_it_in_pieces() -> None:
     for size, room in ((13, 13), (14, 14), (15, 14)):
         small = machine(level("near", 14, 1.0, (*ACTIVATIONS, Operand.WEIGHT)))
