@@ -17,6 +17,7 @@ from onchip.verify.schedule.costs import (
     expense_of_nests,
     expense_without_nest,
     in_bytes,
+    with_own_workspace,
 )
 from onchip.verify.schedule.machine import AddressedMachine
 from onchip.verify.schedule.mappings import PricedNest
@@ -105,6 +106,24 @@ def test_rows_that_are_larger_than_their_memory_pass_through_it_in_pieces() -> N
 
 def _odd(inputs: tuple[str, ...]) -> Operator:
     return Operator("odd", "Odd", inputs, ("y",))
+
+
+def test_a_workspace_of_its_own_lies_in_the_last_memory_beside_what_else_is_there() -> None:
+    found = without_nest({"x": "near", "v": None, "w": "far", "y": None}, AddressedMachine(NEAR_AND_FAR))
+    own = with_own_workspace(AddressedMachine(NEAR_AND_FAR), found, 9)
+    assert own == replace(found, workspaces={"far": in_bytes(40 + 12) + 9})
+    assert with_own_workspace(AddressedMachine(NEAR_AND_FAR), found, 0) == found
+    resident = without_nest(dict.fromkeys("xvy", "near") | {"w": "far"}, AddressedMachine(NEAR_AND_FAR))
+    assert with_own_workspace(AddressedMachine(NEAR_AND_FAR), resident, 9).workspaces == {"far": 9}
+
+
+@pytest.mark.parametrize(("own_bytes", "left"), [(0, 20), (5, 15), (6, 14), (7, 13), (19, 1), (25, 1)])
+def test_rows_pass_through_what_a_workspace_leaves_a_byte_at_least(own_bytes: int, left: int) -> None:
+    small = AddressedMachine(machine(level("near", 30, 1.0, ACTIVATIONS), level("far", 20, 2.0)))
+    row = Graph("row", (tensor("x", (28,), Role.INPUT), tensor("y", (1,), Role.OUTPUT)), (_odd(("x",)),))
+    operands = tile_operands(row, TileOfNetwork(row.operators[0], row.operators[0], 0, 0))
+    found = expense_without_nest(small, row, operands, {"x": None, "y": "near"}, own_bytes)
+    assert found.workspaces == {"far": left}
 
 
 def test_rows_lie_where_such_operands_may() -> None:

@@ -88,8 +88,8 @@ def expense_without_nest(
     cycles = max(sum(machine.cycles(memory, *each) for each in bits.items()) for memory, bits in moved.items())
     read, written = moved[DRAM][Direction.READ], moved[DRAM][Direction.WRITE]
     sizes = {level.memory.name: level.memory.capacity_bytes for level in machine.levels}
-    if machine.levels:
-        sizes[machine.levels[-1].memory.name] = max(machine.levels[-1].memory.capacity_bytes - own_bytes, 1)
+    last = machine.levels[-1].memory
+    sizes[last.name] = max(last.capacity_bytes - own_bytes, 1)
     workspaces = {memory: min(in_bytes(bits), sizes[memory]) for memory, bits in rows.items()}
     return Expense(round(energy_fj), cycles, read, written, turn_at_dram(machine, read, written), workspaces)
 
