@@ -14,9 +14,9 @@ _PAGE: Final = """# Models that nobody here wrote
 
 What becomes of models from Python packages, in every verb. `make corpus` fetches and makes them, measures those without
 a row, and writes this page; `python benchmarks/corpus.py --again NAME` measures anew. A model is asked for at most one
-round of what it leaves open. `plan` is at M_R, with a limit of 15 or 30 s; `run` holds values against the model's runtime; `split` is `plan --split auto`
-at 256 KiB; the levels have 4 to 10 s each. A cell `no` has its line below the table, an empty one was not come to, or
-not ended on a machine that others used, too; of that machine are the seconds.
+round of what it leaves open. `plan` is at M_R, with a limit of 15 or 30 s; `run` holds values against the model's
+runtime; `split` is `plan --split auto` at 256 KiB; the levels have 4 to 10 s each. A cell `no` has its line below the
+table, an empty one was not come to, or not ended on a machine that others used, too; of that machine are the seconds.
 
 """
 
