@@ -30,6 +30,7 @@ from onchip.commands.report import ReportOptions, report_command
 from onchip.commands.run import RunOptions, TimeOptions, run_command, time_command
 from onchip.commands.schedule import ScheduleVerbOptions, schedule_command
 from onchip.commands.started import verb_begins
+from onchip.commands.sweep import SweepOptions, sweep_command
 from onchip.commands.verb import add_verb
 from onchip.commands.warned import warnings_said_once
 from onchip.errors import InputError, InternalError, OnchipError, OpenDimensionsError, UnsplitError, UsageError
@@ -74,6 +75,13 @@ add_verb(
     "onchip fuse fsrcnn --accelerator simba --time-limit 10 -o strategy.json",
 )
 add_verb(app, "pack", PackOptions, pack_command, "onchip pack buffers.csv --minimize -o packed.csv")
+add_verb(
+    app,
+    "sweep",
+    SweepOptions,
+    sweep_command,
+    "onchip sweep lenet5 resnet18 --sram 256KiB..2MiB --steps 5 --objective traffic --store sizes.db",
+)
 add_verb(app, "networks", ListOptions, networks_command, "onchip networks")
 add_verb(app, "accelerators", ListOptions, accelerators_command, "onchip accelerators --json")
 

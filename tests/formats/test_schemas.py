@@ -29,7 +29,7 @@ def test_the_schema_files_are_up_to_date() -> None:
     assert written == schema_files()
 
 
-@pytest.mark.parametrize("name", ["graph", "plan", "accelerator", "mapping", "strategy", "schedule"])
+@pytest.mark.parametrize("name", ["graph", "plan", "accelerator", "mapping", "strategy", "schedule", "study"])
 def test_no_object_allows_unknown_fields(name: str) -> None:
     schema = json.loads((SCHEMA_FOLDER / f"onchip-{name}.schema.json").read_bytes())
     objects = list(objects_of(schema))

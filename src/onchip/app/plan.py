@@ -79,9 +79,17 @@ class Request:
 def plan_network(request: Request, start: RunStarter = silent_run) -> Outcome:
     """Read, solve, verify; raises InternalError if the plan found is not legal."""
     deadline = Deadline.after(request.limits.time_limit_seconds)
-    method = method_named(request.method)
-    reading, count = request.reading_as_shared, request.reading.count
+    method_named(request.method)
+    reading = request.reading_as_shared
     graph, read_seconds = _timed(lambda: network_to_plan(request.network, reading))
+    return plan_read_network(replace(request, reading=reading), graph, deadline, start, read_seconds)
+
+
+def plan_read_network(
+    request: Request, graph: Graph, deadline: Deadline, start: RunStarter = silent_run, read_seconds: float = 0.0
+) -> Outcome:
+    """Solve and verify for a network as the request reads it; raises InternalError if the plan found is not legal."""
+    method, reading, count = method_named(request.method), request.reading, request.reading.count
     finder = TargetFinder(graph, count, request.limits, started_as_stage(start), deadline)
     (accelerator, min_peak_bytes), budget_seconds = _timed(
         lambda: finder.accelerator(request.target, request.objective)

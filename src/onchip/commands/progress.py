@@ -34,6 +34,12 @@ def show_limit(seconds: float) -> None:
         line.limit_seconds = seconds
 
 
+def say(text: str) -> None:
+    """Let the line say something else than its phase."""
+    if (line := _line.get()) is not None:
+        line.say(text)
+
+
 @contextmanager
 def watched_run(limits: Limits, deadline: Deadline) -> Iterator[Run]:
     """Start a run that shows its progress on a terminal."""

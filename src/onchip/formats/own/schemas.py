@@ -17,6 +17,7 @@ from onchip.formats.own.mapping_yaml import MAPPING_FORMAT, MappingFileFields
 from onchip.formats.own.plan_json import PLAN_FORMAT, PlanFields
 from onchip.formats.own.schedule_json import SCHEDULE_FORMAT, ScheduleFields
 from onchip.formats.own.strategy_json import STRATEGY_FORMAT, StrategyFields
+from onchip.formats.own.study_yaml import STUDY_FORMAT, StudyFields
 from onchip.formats.validation import Format, strict_adapter
 
 SCHEMA_FOLDER: Final = Path(__file__).parent / "schemas"
@@ -27,6 +28,7 @@ _FORMATS: Final = (
     (MAPPING_FORMAT, MappingFileFields),
     (STRATEGY_FORMAT, StrategyFields),
     (SCHEDULE_FORMAT, ScheduleFields),
+    (STUDY_FORMAT, StudyFields),
 )
 
 
@@ -81,10 +83,16 @@ def _refine_instructions(definitions: dict[str, Any]) -> None:
     definitions["InstructionFields"] |= {"minProperties": 1, "maxProperties": 1}
 
 
+def _refine_parameters(definitions: dict[str, Any]) -> None:
+    spelled_out = definitions["ParameterFields"]
+    definitions["ParameterFields"] = {"anyOf": [spelled_out, {"type": "string"}, {"type": "array"}]}
+
+
 _REFINEMENTS: Final[dict[str, Callable[[dict[str, Any]], None]]] = {
     "TensorFields": _refine_tensors,
     "OperatorFields": _refine_attributes,
     "InstructionFields": _refine_instructions,
+    "ParameterFields": _refine_parameters,
 }
 
 if __name__ == "__main__":

@@ -66,6 +66,12 @@ class ProgressLine:
         if self._last_update is None or self._last_update.seconds >= SECONDS_BETWEEN_UPDATES:
             self._draw()
 
+    def say(self, phase: str) -> None:
+        """Show a text in place of the phase, until the next."""
+        self._phase = phase
+        if self._last_update is None or self._last_update.seconds >= SECONDS_BETWEEN_UPDATES:
+            self._draw()
+
     @property
     def text(self) -> str:
         """The line: phase, best answer, bound, gap, and time of the limit."""

@@ -1,0 +1,252 @@
+"""One point of a sweep: the question that its verb is asked, and what of the answer is kept."""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from tempfile import NamedTemporaryFile
+from typing import Any, Final
+
+from onchip.answer.bindings import Bindings
+from onchip.answer.document import Granularity
+from onchip.answer.problem import Objective, Order, Placement
+from onchip.answer.result import Status
+from onchip.answer.stacks import OverlapMode, tile_of_text
+from onchip.app.point_networks import graph_of_point, reading_of, shapes_of
+from onchip.arch.sharing import Share
+from onchip.clock import Deadline, Stopwatch
+from onchip.cost.layer.accounting import AccountingName
+from onchip.errors import InputError, InternalError, UnsplitError
+from onchip.solve.run.limits import Limits
+from onchip.solve.run.start import NoAnswerError
+from onchip.sweeps.point import PointAnswer, PointFigures, PointStatus, SweepPoint
+from onchip.sweeps.verbs import VERBS, SweptVerb
+
+PACKED: Final = 6
+"""How hard a document is compressed, by zlib."""
+Options = Mapping[str, Any]
+
+
+def answer_point(point: SweepPoint) -> PointAnswer:
+    """Answer a point; what the verb refuses is a point that failed, with the reason."""
+    watch = Stopwatch()
+    try:
+        answer = _ANSWERED[point.verb](point, options_of(point))
+    except UnsplitError as error:
+        status = PointStatus.INFEASIBLE if error.is_proven else PointStatus.UNKNOWN
+        answer = PointAnswer(status, reason=error.what)
+    except NoAnswerError as error:
+        answer = PointAnswer(PointStatus.UNKNOWN, reason=error.what)
+    except (InputError, InternalError) as error:
+        answer = PointAnswer(PointStatus.FAILED, reason=_line_without_file(error))
+    return replace(answer, seconds=watch.seconds)
+
+
+def options_of(point: SweepPoint) -> dict[str, Any]:
+    """All options of a point's verb, those that nobody said among them."""
+    defaults = {name: option.default for name, option in VERBS[point.verb].options.items()}
+    return {**defaults, **point.options}
+
+
+def _line_without_file(error: InputError | InternalError) -> str:
+    """The line of an error; its file may be one that was there for this point alone."""
+    error.file = None
+    return str(error)
+
+
+def _planned(point: SweepPoint, options: Options) -> PointAnswer:
+    from onchip.app.plan import Request, plan_read_network
+    from onchip.app.target import Target
+    from onchip.formats.own.plan_json_writer import plan_to_json
+
+    deadline = Deadline.after(options["time_limit"])
+    order = None if options["order"] is None else Order(options["order"])
+    share = None if options["share"] is None else Share(options["share"])
+    how = Objective(point.objective), order, options["method"], Placement(options["placement"]), _limits(options), share
+    with _machine_file(point) as file:
+        target = Target(point.sram_bytes, file, options["alignment"])
+        request = Request(point.network, reading_of(options), target, *how)
+        request = replace(request, reading=request.reading_as_shared)
+        graph = graph_of_point(point, reading_of(options), request.reading)
+        outcome = plan_read_network(request, graph, deadline)
+    result, figures = outcome.result, outcome.figures
+    counted = PointFigures()
+    if figures is not None:
+        counted = PointFigures(figures.total, figures.non_compulsory, figures.peak_bytes, figures.arena_bytes)
+    return PointAnswer(
+        PointStatus(result.status),
+        result.objective_value,
+        result.lower_bound,
+        outcome.problem.objective.unit,
+        counted,
+        reason=None if result.answer is not None else result.stopped_by,
+        document=None if outcome.document is None else packed(plan_to_json(outcome.document)),
+    )
+
+
+def _scheduled(point: SweepPoint, options: Options) -> PointAnswer:
+    from onchip.app.schedule import ScheduleRequest, schedule_network
+    from onchip.formats.own.schedule_json_writer import schedule_to_json
+    from onchip.solve.schedule.objective import ScheduleObjective
+    from onchip.solve.schedule.options import ScheduleOptions
+
+    bits = None if options["bits"] == "model" else options["bits"]
+    with _machine_file(point) as file:
+        outcome = schedule_network(
+            ScheduleRequest(
+                point.network,
+                str(file),
+                ScheduleObjective(point.objective),
+                ScheduleOptions(options["stacks"], _tile(options), _mode(options)),
+                bits,
+                options["partial_bits"],
+                _bindings(options),
+                Granularity(options["granularity"]),
+                _limits(options),
+            )
+        )
+    result, figures = outcome.result, outcome.figures
+    counted = PointFigures()
+    if figures is not None:
+        peak_bytes = sum(memory.peak_bytes for memory in figures.memories.values())
+        counted = PointFigures(
+            figures.traffic_bytes,
+            peak_bytes=peak_bytes,
+            latency_cycles=figures.latency_cycles,
+            energy_pj=figures.energy_fj / 1000,
+        )
+    return PointAnswer(
+        PointStatus(result.status),
+        result.objective_value,
+        result.lower_bound,
+        outcome.unit,
+        counted,
+        reason=outcome.why_not,
+        document=None if outcome.document is None else packed(schedule_to_json(outcome.document)),
+    )
+
+
+def _mapped(point: SweepPoint, options: Options) -> PointAnswer:
+    from onchip.app.map import MappingRequest, map_layers
+    from onchip.formats.own.mapping_yaml_writer import mappings_to_yaml
+    from onchip.solve.mapping.objective import MappingObjective
+
+    with _machine_file(point) as file:
+        outcome = map_layers(
+            MappingRequest(
+                point.network,
+                str(file),
+                MappingObjective(point.objective),
+                options["method"],
+                options["bits"],
+                _bindings(options),
+                Granularity(options["granularity"]),
+                _limits(options),
+                padding_percent=options["padding"],
+                partial_bits=options["partial_bits"],
+                accounting=AccountingName(options["accounting"]),
+            )
+        )
+    totals, statuses = outcome.totals, {one.result.status for one in outcome.mapped}
+    if totals is None:
+        status = Status.INFEASIBLE if Status.INFEASIBLE in statuses else Status.UNKNOWN
+        return PointAnswer(PointStatus(status), unit=outcome.unit, reason="a layer has no mapping")
+    value, bound = totals.objective_value, totals.lower_bound
+    if value is None:  # a product of sums: nothing is proven of it
+        value = totals.energy_pj * 1000 * totals.latency_cycles
+    is_proven = bound is not None and statuses == {Status.OPTIMAL}
+    return PointAnswer(
+        PointStatus.OPTIMAL if is_proven else PointStatus.FEASIBLE,
+        value,
+        bound,
+        outcome.unit,
+        PointFigures(latency_cycles=totals.latency_cycles, energy_pj=totals.energy_pj),
+        document=packed(mappings_to_yaml(outcome.document)),
+    )
+
+
+def _fused(point: SweepPoint, options: Options) -> PointAnswer:
+    from onchip.app.fuse import FusionRequest, fuse_network
+    from onchip.formats.own.strategy_json_writer import strategy_to_json
+    from onchip.solve.stacks.objective import FusionObjective
+    from onchip.solve.stacks.options import Combination, FusionOptions
+
+    combination = Combination(options["combination"])
+    given = FusionOptions(options["stacks"], _tile(options), _mode(options), combination=combination)
+    with _machine_file(point) as file:
+        outcome = fuse_network(
+            FusionRequest(
+                point.network,
+                str(file),
+                FusionObjective(point.objective),
+                given,
+                options["mapper"],
+                options["bits"],
+                options["partial_bits"],
+                _bindings(options),
+                Granularity(options["granularity"]),
+                _limits(options),
+                accounting=AccountingName(options["accounting"]),
+            )
+        )
+    result, figures = outcome.result, outcome.figures
+    counted = PointFigures()
+    if figures is not None:
+        traffic_bytes = -(-figures.dram_bits // 8)
+        cycles = round(figures.latency_cycles)
+        counted = PointFigures(traffic_bytes, latency_cycles=cycles, energy_pj=figures.energy_pj)
+    return PointAnswer(
+        PointStatus(result.status),
+        result.objective_value,
+        result.lower_bound,
+        outcome.unit,
+        counted,
+        reason=outcome.why_not,
+        document=None if outcome.document is None else packed(strategy_to_json(outcome.document)),
+    )
+
+
+_ANSWERED: Final[Mapping[SweptVerb, Callable[[SweepPoint, Options], PointAnswer]]] = {
+    SweptVerb.PLAN: _planned,
+    SweptVerb.MAP: _mapped,
+    SweptVerb.FUSE: _fused,
+    SweptVerb.SCHEDULE: _scheduled,
+}
+
+
+def packed(text: str) -> bytes:
+    """An answer's file as a store keeps it."""
+    return zlib.compress(text.encode(), PACKED)
+
+
+@contextmanager
+def _machine_file(point: SweepPoint) -> Iterator[str | None]:
+    """The point's machine as a file while its verb runs; None where it is one scratchpad."""
+    if point.sram_bytes is not None:
+        yield None
+        return
+    with NamedTemporaryFile("w", suffix=".yaml", encoding="utf-8", prefix="onchip-", delete=False) as file:
+        file.write(point.machine.yaml)
+    try:
+        yield file.name
+    finally:
+        Path(file.name).unlink(missing_ok=True)
+
+
+def _limits(options: Options) -> Limits:
+    return Limits(options["time_limit"], seed=options["seed"])
+
+
+def _bindings(options: Options) -> Bindings:
+    return Bindings(options["dims"] or {}, shapes_of(options), {})
+
+
+def _tile(options: Options) -> tuple[int, int] | None:
+    return None if options["tile"] is None else tile_of_text(options["tile"])
+
+
+def _mode(options: Options) -> OverlapMode | None:
+    return None if options["mode"] is None else OverlapMode(options["mode"])

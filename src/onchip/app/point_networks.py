@@ -1,0 +1,70 @@
+"""The networks of a sweep's points: how each is read, what its hash is, and those that a process keeps."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from onchip.answer.bindings import Bindings
+from onchip.answer.document import Granularity, Reading, Split
+from onchip.answer.problem import Count
+from onchip.app.layers import layers_named
+from onchip.app.networks import network_to_plan, read_network
+from onchip.errors import InputError
+from onchip.formats.canonical import canonical_sha256
+from onchip.formats.own.graph_json import graph_sha256
+from onchip.ir.graph import Graph
+from onchip.lower.layers.layers_of import Precision
+from onchip.sweeps.point import SweepPoint
+from onchip.sweeps.verbs import SweptVerb
+
+GRAPHS_KEPT: Final = 32
+"""By a process that answers points: reading a network takes longer than planning a small one."""
+_graphs: dict[tuple[str, str, str], Graph] = {}
+
+
+def reading_of(options: Mapping[str, Any]) -> Reading:
+    """How the options of a plan say that a network is read, but for what shares bytes."""
+    return Reading(
+        options["bits"],
+        options["dims"] or {},
+        Granularity(options["granularity"]),
+        Count(options["count"]),
+        Split(options["split"]),
+        options["cap_tensors"],
+        shapes=shapes_of(options),
+    )
+
+
+def shapes_of(options: Mapping[str, Any]) -> dict[str, tuple[int, ...]]:
+    """The shapes of network inputs that the options say."""
+    return {name: tuple(shape) for name, shape in (options["shapes"] or {}).items()}
+
+
+def network_sha256(verb: SweptVerb, network: str, options: Mapping[str, Any]) -> str:
+    """The hash of what a verb reads of a network; raises InputError for what cannot be read."""
+    if verb is SweptVerb.PLAN:
+        return graph_sha256(network_to_plan(network, reading_of(options)))
+    bindings = Bindings(options["dims"] or {}, shapes_of(options), {})
+    reading = Reading.of(bindings, Granularity(options["granularity"]))
+    if verb is not SweptVerb.MAP:
+        return graph_sha256(read_network(network, reading))
+    layers, _ = layers_named(network, reading, Precision(options["bits"], options["partial_bits"]))
+    return canonical_sha256([repr(sorted(layers.layers.items())), repr(sorted(layers.times.items()))], InputError)
+
+
+def graph_of_point(point: SweepPoint, named: Reading, reading: Reading) -> Graph:
+    """The network of a plan's point, read as `reading` says; kept for the next point.
+
+    Raises InputError where the file is, `named` by the options, another than when the sweep began.
+    """
+    place = point.network, point.network_sha256, repr(reading)
+    if place not in _graphs:
+        graph = network_to_plan(point.network, reading)
+        as_named = graph if reading == named else network_to_plan(point.network, named)
+        if graph_sha256(as_named) != point.network_sha256:
+            raise InputError("the network has changed since the sweep began", place=point.network, expected="the same")
+        if len(_graphs) >= GRAPHS_KEPT:
+            _graphs.pop(next(iter(_graphs)))
+        _graphs[place] = graph
+    return _graphs[place]

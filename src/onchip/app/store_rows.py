@@ -1,0 +1,46 @@
+"""What is in a store: its rows, those of a query, as typed rows and as a file."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from onchip.app.phases import phase
+from onchip.errors import InputError
+from onchip.formats.files import write_file
+from onchip.sweeps.exported import RowFormat, exported
+from onchip.sweeps.expression import Expression
+from onchip.sweeps.store import Store
+from onchip.sweeps.stored_row import StoredRow, columns_of
+
+
+@phase("reading")
+def rows_of_store(store: Path, query: str | None = None) -> tuple[StoredRow, ...]:
+    """The rows of a store for which the query holds, all without one; raises InputError for what cannot be read."""
+    asked = None if query is None else query_of(query)
+    with Store.for_reading(store) as opened:
+        rows = tuple(opened.rows())
+    if asked is None:
+        return rows
+    records = [row.record for row in rows]
+    columns = columns_of(records)
+    try:
+        asked.ensure_names_are(frozenset(columns))
+        missing = dict.fromkeys(columns)
+        return tuple(row for row, record in zip(rows, records, strict=True) if asked.holds({**missing, **record}))
+    except InputError as error:
+        error.place = "--query"
+        raise
+
+
+def query_of(text: str) -> Expression:
+    """The expression of a query; raises InputError that names the option."""
+    try:
+        return Expression(text)
+    except InputError as error:
+        error.place = "--query"
+        raise
+
+
+def export_rows(rows: tuple[StoredRow, ...], file_format: RowFormat, output: Path) -> None:
+    """Write rows as a file; raises OutputError where it cannot be written, UsageError where a package is missing."""
+    write_file(output, exported([row.record for row in rows], file_format))

@@ -1,0 +1,198 @@
+"""Sweeps on one page: a study's questions resolved to points, answered by workers, kept in a store."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final
+
+from onchip.app.phases import phase
+from onchip.app.point_answer import answer_point
+from onchip.app.point_networks import network_sha256
+from onchip.app.target import one_scratchpad
+from onchip.arch.accelerator import Accelerator
+from onchip.errors import InputError
+from onchip.formats.canonical import canonical_sha256
+from onchip.formats.foreign_files import load_any_accelerator
+from onchip.sweeps.bisection import Bisection
+from onchip.sweeps.engine import Sweep, SweepProgress, Workers
+from onchip.sweeps.machine import changed, machine_of
+from onchip.sweeps.point import METHOD_VERSION, PointStatus, SweepPoint, SweptMachine
+from onchip.sweeps.processes import LocalProcesses
+from onchip.sweeps.store import Store
+from onchip.sweeps.study import SRAM, Study, StudyQuestion
+from onchip.sweeps.values import Scalar, number_of
+from onchip.sweeps.verbs import VERBS, SweptVerb
+
+EXACT: Final = "exact"
+NEVER_SPLIT: Final = ("never", False)
+"""Of a plan's `split` and `cap_tensors`: what is planned does not depend on the capacity."""
+
+
+@dataclass(frozen=True, slots=True)
+class SweepRequest:
+    """A study, the store that keeps it, and who computes it.
+
+    `workers` are processes of this machine, unless there is a scheduler of Dask at `dask_address`. Without `prunes`
+    every point is computed; with `retries_failed` those, too, that failed before.
+    """
+
+    study: Study
+    store: Path
+    workers: int = 1
+    prunes: bool = True
+    retries_failed: bool = False
+    dask_address: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class SweepOutcome:
+    """What became of a study: its points as they stand in it, how many are different, and whether it is over."""
+
+    study: Study
+    points: tuple[SweepPoint, ...]
+    progress: SweepProgress
+    is_over: bool
+    store: Path
+
+
+def _never() -> bool:
+    """Nobody stops it."""
+    return False
+
+
+def _told_to_nobody(progress: SweepProgress) -> None:
+    """Report to nobody."""
+
+
+@phase("sweeping")
+def run_sweep(
+    request: SweepRequest,
+    tell: Callable[[SweepProgress], None] = _told_to_nobody,
+    is_stopped: Callable[[], bool] = _never,
+) -> SweepOutcome:
+    """Answer every point of a study that its store does not know.
+
+    Raises InputError for networks, machines and parameters that do not exist or fit, and for a store that cannot be
+    used: before anything is computed.
+    """
+    points = PointResolver(request.study).points()
+    distinct = {point.key: point for point in points}
+    with Store.for_writing(request.store) as store:
+        store.add_study(request.study.name, points)
+        known = store.known(distinct)
+        if request.retries_failed:
+            known = {key: answer for key, answer in known.items() if answer.status is not PointStatus.FAILED}
+        progress = SweepProgress(len(distinct), kept_before=len(known))
+        chains = [Bisection(keys) for keys in _chains(request, distinct)]
+        sweep = Sweep(store, _workers(request), distinct, chains, progress, tell, is_stopped)
+        is_over = sweep.run(known)
+    return SweepOutcome(request.study, points, progress, is_over, request.store)
+
+
+@dataclass(slots=True)
+class PointResolver:
+    """Turns a study's combinations into points; networks and machines are read once."""
+
+    study: Study
+    _accelerators: dict[str | None, Accelerator] = field(default_factory=dict)
+    _machines: dict[tuple[object, ...], tuple[SweptMachine, int | None]] = field(default_factory=dict)
+    _networks: dict[str, str] = field(default_factory=dict)
+
+    def points(self) -> tuple[SweepPoint, ...]:
+        """All points in the study's order; raises InputError for what cannot be read or does not fit."""
+        combinations = list(self.study.combinations())
+        if not combinations:
+            raise InputError(
+                "no combination of its parameters is allowed", place="constraints", expected="at least one"
+            )
+        return tuple(self._point(one) for one in combinations)
+
+    def _point(self, asked: StudyQuestion) -> SweepPoint:
+        verb = self.study.verb
+        machine, sram_bytes = self._machine(asked)
+        defaults = {name: option.default for name, option in VERBS[verb].options.items()}
+        options = {name: value for name, value in sorted(asked.options.items()) if value != defaults[name]}
+        network = self._network(verb, asked.network, {**defaults, **options})
+        decided = {
+            "method_version": METHOD_VERSION,
+            "verb": str(verb),
+            "network": network,
+            "machine": machine.sha256,
+            "objective": asked.objective,
+            "options": options,
+        }
+        key = canonical_sha256(decided, InputError)
+        return SweepPoint(
+            key,
+            verb,
+            asked.network,
+            network,
+            asked.accelerator or SRAM,
+            machine,
+            sram_bytes,
+            asked.objective,
+            options,
+            asked.parameters,
+            asked.costs,
+        )
+
+    def _network(self, verb: SweptVerb, network: str, options: dict[str, Any]) -> str:
+        place = repr((network, options))
+        if place not in self._networks:
+            self._networks[place] = network_sha256(verb, network, options)
+        return self._networks[place]
+
+    def _machine(self, asked: StudyQuestion) -> tuple[SweptMachine, int | None]:
+        values = self.study.paths_of(asked)
+        place = (asked.accelerator, *values.items())
+        if place not in self._machines:
+            self._machines[place] = self._made(asked.accelerator, values)
+        return self._machines[place]
+
+    def _made(self, accelerator: str | None, values: dict[str, Scalar]) -> tuple[SweptMachine, int | None]:
+        if accelerator is None:
+            sized = changed(one_scratchpad(1), values)
+            return machine_of(sized), sized.scratchpads[0].capacity_bytes
+        if accelerator not in self._accelerators:
+            self._accelerators[accelerator] = load_any_accelerator(accelerator, None)
+        return machine_of(changed(self._accelerators[accelerator], values)), None
+
+
+def _chains(request: SweepRequest, points: dict[str, SweepPoint]) -> list[list[str]]:
+    """The points in chains that differ in one capacity alone, least first; each alone where nothing follows of it."""
+    axis = _capacity_axis(request.study) if request.prunes else None
+    if axis is None:
+        return [[key] for key in points]
+    chains: dict[str, list[SweepPoint]] = {}
+    for point in points.values():
+        others = {name: value for name, value in point.parameters.items() if name != axis}
+        place = repr((point.network, point.accelerator, point.objective, point.options, others))
+        chains.setdefault(place, []).append(point)
+    chained = [sorted(chain, key=lambda one: number_of(one.parameters[axis])) for chain in chains.values()]
+    return [
+        [point.key for point in part]
+        for chain in chained
+        for part in ([chain] if follows_of_capacity(chain[0]) else [[point] for point in chain])
+    ]
+
+
+def _capacity_axis(study: Study) -> str | None:
+    """The capacity with the most values; None where the study has none."""
+    axes = [parameter for parameter in study.parameters if parameter.is_capacity]
+    return max(axes, key=lambda one: len(one.values)).name if axes else None
+
+
+def follows_of_capacity(point: SweepPoint) -> bool:
+    """Whether more capacity never makes this point's answer dearer, and its bound holds for all answers.
+
+    That is so of plans by a method that proves its bound, of a problem that does not depend on the capacity.
+    """
+    options = point.options
+    splits = options.get("split", NEVER_SPLIT[0]), options.get("cap_tensors", NEVER_SPLIT[1])
+    return point.verb is SweptVerb.PLAN and options.get("method", EXACT) == EXACT and splits == NEVER_SPLIT
+
+
+def _workers(request: SweepRequest) -> Workers:
+    return LocalProcesses(answer_point, request.workers, request.study.limits)

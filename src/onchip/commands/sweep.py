@@ -1,0 +1,137 @@
+"""`onchip sweep`: many points, kept in a store."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from onchip.clock import Deadline
+from onchip.commands.arguments import AsJson, bytes_of
+from onchip.commands.completion import network_names
+from onchip.commands.exit_code import ExitCode
+from onchip.commands.progress import say, watched_run
+from onchip.commands.show import show_tables
+from onchip.commands.study_flags import StudyFlags
+from onchip.errors import UsageError
+from onchip.solve.run.limits import Limits
+from onchip.sweeps.exported import RowFormat, ensure_exportable
+
+if TYPE_CHECKING:
+    from onchip.app.sweep import SweepOutcome
+    from onchip.sweeps.engine import SweepProgress
+    from onchip.sweeps.stored_row import StoredRow
+    from onchip.sweeps.study import Study
+
+STUDY_SUFFIXES = (".yaml", ".yml")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SweepOptions:
+    """What `onchip sweep` is asked."""
+
+    sources: Annotated[
+        list[str] | None,
+        typer.Argument(
+            metavar="STUDY.yaml|NETWORK...",
+            help="A study file, or networks; neither to look at a store.",
+            autocompletion=network_names,
+        ),
+    ] = None
+    store: Annotated[Path, typer.Option(metavar="FILE", help="Keep every point in this file, and go on from it.")]
+    flags: StudyFlags
+    workers: Annotated[int, typer.Option(min=1, max=1024, metavar="N", help="Processes that compute points.")] = 1
+    dask: Annotated[
+        str | None, typer.Option(metavar="ADDRESS", help="Let a scheduler of Dask compute instead of --workers.")
+    ] = None
+    point_memory: Annotated[
+        str | None, typer.Option(metavar="SIZE", help="A point that takes more memory has failed.")
+    ] = None
+    point_seconds: Annotated[
+        float | None, typer.Option(min=0.001, metavar="S", help="A point that takes longer has failed.")
+    ] = None
+    prune: Annotated[
+        bool, typer.Option(" /--no-prune", help="Compute points, too, that others settle.", show_default=False)
+    ] = True
+    retry_failed: Annotated[bool, typer.Option("--retry-failed", help="Compute points again that failed.")] = False
+    query: Annotated[
+        str | None, typer.Option(metavar="EXPRESSION", help="Show rows for which this holds: status == 'OPTIMAL'.")
+    ] = None
+    export: Annotated[RowFormat | None, typer.Option(help="Write the rows to --output.")] = None
+    output: Annotated[Path | None, typer.Option("--output", "-o", metavar="FILE", help="Where --export writes.")] = None
+    as_json: AsJson = False
+
+    @property
+    def study(self) -> Study | None:
+        """The study that is asked for; None where a store alone is looked at. Raises InputError."""
+        from dataclasses import replace
+
+        from onchip.sweeps.study import PointLimits
+        from onchip.sweeps.study_of_fields import read_study
+
+        sources = self.sources or []
+        if not sources:
+            self.flags.ensure_none_is_given("a network, or a study file")
+            return None
+        if sources[0].endswith(STUDY_SUFFIXES):
+            if len(sources) > 1:
+                raise UsageError("there is more than one study", place=sources[1], expected="one file, or networks")
+            self.flags.ensure_none_is_given("networks instead of a study file")
+            study = read_study(Path(sources[0]))
+        else:
+            study = self.flags.study(tuple(sources))
+        memory_bytes, seconds = bytes_of(self.point_memory, "--point-memory"), self.point_seconds
+        limits = PointLimits(memory_bytes or study.limits.memory_bytes, seconds or study.limits.seconds)
+        return replace(study, limits=limits)
+
+    def ensure_output_can_be_written(self) -> None:
+        """Raise UsageError for a format without a file or the reverse, InputError for one that cannot be made."""
+        from onchip.formats.files import ensure_writable
+
+        if (self.export is None) != (self.output is None):
+            raise UsageError("one is given without the other", place="--export, --output", expected="both or neither")
+        if self.export is not None and self.output is not None:
+            ensure_exportable(self.export)
+            ensure_writable(self.output, inputs=(str(self.store),))
+
+
+def sweep_command(options: SweepOptions) -> int:
+    """Answer every point of a study, each once, and keep it in a store; look at what is in the store.
+
+    A study is networks x machines x sizes x objectives: a file, or networks with --sram, --accelerator, --parameter
+    and --option. What the store knows is never computed again; a sweep that was stopped or killed goes on. Points that
+    others settle (more capacity never costs more) are not computed. Ctrl-C leaves a store that goes on.
+    """
+    from onchip.app.store_rows import export_rows, query_of, rows_of_store
+    from onchip.reports.sweep.text import sweep_object, sweep_tables
+
+    options.ensure_output_can_be_written()
+    if options.query is not None:
+        query_of(options.query)  # before the work
+    study = options.study
+    outcome = None if study is None else _swept(options, study)
+    rows: Sequence[StoredRow] = rows_of_store(options.store, options.query)
+    if outcome is not None and options.query is None:
+        keys = {point.key for point in outcome.points}
+        rows = [row for row in rows if row.study == outcome.study.name and row.key in keys]
+    if options.export is not None and options.output is not None:
+        export_rows(tuple(rows), options.export, options.output)
+    show_tables((outcome, rows), sweep_object, sweep_tables, as_json=options.as_json)
+    return ExitCode.ANSWER if outcome is None or outcome.is_over else ExitCode.INTERRUPTED
+
+
+def _swept(options: SweepOptions, study: Study) -> SweepOutcome:
+    from onchip.app.sweep import SweepRequest, run_sweep
+
+    request = SweepRequest(study, options.store, options.workers, options.prune, options.retry_failed, options.dask)
+    with watched_run(Limits(), Deadline.after(None)) as run:
+        return run_sweep(request, _tell, run.interrupt.is_set)
+
+
+def _tell(progress: SweepProgress) -> None:
+    from onchip.reports.sweep.text import progress_text
+
+    say(progress_text(progress))

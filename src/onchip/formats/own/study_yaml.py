@@ -1,0 +1,113 @@
+"""The study file: networks, machines, parameters, objectives and options of a sweep, as YAML."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final, Literal, NotRequired
+
+from typing_extensions import TypedDict
+
+from onchip.errors import InputError
+from onchip.formats.files import read_file
+from onchip.formats.validation import Format, check_format, validate
+from onchip.formats.yaml_nodes import YamlDocument, parse_yaml
+
+STUDY_FORMAT: Final = Format("onchip-study", 1, InputError)
+
+
+class ParameterFields(TypedDict, total=False):
+    """The values of a parameter: a `range` (`256KiB..8MiB`) in `steps` or doubling, or `values`.
+
+    `path` is the field of the machine that the parameter is; without it, its name is the path. In a file the text of a
+    range, or a list of values, may stand alone.
+    """
+
+    path: str
+    range: str
+    steps: int
+    doubling: bool
+    values: list[Any]
+
+
+class CostTableFields(TypedDict):
+    """A cost by the value of a parameter, or by the accelerator."""
+
+    by: str
+    table: dict[str, float]
+
+
+class PointLimitFields(TypedDict, total=False):
+    """What computing one point may take: a memory limit is bytes, or text with a unit."""
+
+    memory: int | str
+    seconds: float
+
+
+class StudyFields(TypedDict):
+    """A study file. A list as the value of an option is an axis of the study, as parameters are."""
+
+    format: Literal["onchip-study"]
+    version: Literal[1]
+    name: NotRequired[str]
+    verb: NotRequired[Literal["plan", "map", "fuse", "schedule"]]
+    networks: list[str]
+    accelerators: NotRequired[list[str]]
+    parameters: NotRequired[dict[str, ParameterFields]]
+    objectives: NotRequired[list[str]]
+    options: NotRequired[dict[str, Any]]
+    constraints: NotRequired[list[str]]
+    costs: NotRequired[dict[str, str | CostTableFields]]
+    limits: NotRequired[PointLimitFields]
+
+
+@dataclass(frozen=True, slots=True)
+class StudyFile:
+    """The fields of a study file, and where each stands."""
+
+    fields: StudyFields
+    document: YamlDocument
+    file: str
+
+    def located(self, error: InputError) -> InputError:
+        """The error of a field with the file and the line where it stands."""
+        error.place = self.document.place(error.place or "")
+        return error.in_file(self.file)
+
+
+def read_study_file(path: Path) -> StudyFile:
+    """The fields of a study file; raises InputError with file, line and field."""
+    return study_from_yaml(read_file(path), str(path))
+
+
+def study_from_yaml(text: str | bytes, file: str) -> StudyFile:
+    """What a study's `text` says, `file` is its name in errors; raises InputError with line and field."""
+    document = parse_yaml(text, STUDY_FORMAT, file)
+    try:
+        check_format(document.value, STUDY_FORMAT, file)
+        encoded = json.dumps(_spelled_out(document.value)).encode()
+        return StudyFile(validate(StudyFields, encoded, STUDY_FORMAT, file), document, file)
+    except InputError as error:
+        error.place = document.place(_without_branch(error.place or ""))
+        raise error.in_file(file) from None
+
+
+def _spelled_out(value: Any) -> Any:  # noqa: ANN401 - YAML
+    """The value with the fields of parameters that are written as a range or a list alone."""
+    parameters = value.get("parameters")
+    if not isinstance(parameters, dict):
+        return value
+    return value | {"parameters": {name: _parameter(one) for name, one in parameters.items()}}
+
+
+def _parameter(value: object) -> object:
+    if isinstance(value, list):
+        return {"values": value}
+    return {"range": value} if isinstance(value, str) else value
+
+
+def _without_branch(place: str) -> str:
+    """The place in the file, without the shape that pydantic tried there."""
+    head, _, last = place.rpartition(".")
+    return head if last in ("str", "int", "CostTableFields") else place

@@ -1,0 +1,80 @@
+"""Which points of a chain have to be computed: capacities in ascending order, everything else equal.
+
+More capacity never costs more: a plan that fits a memory fits a larger one, and costs the same there. So what lies
+between two capacities costs at most what the smaller one does, and at least what is proven of the larger one; where
+these are equal, everything between is settled. What is computed follows from the values alone, not from when they are
+known: a chain that was interrupted goes on as it would have.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
+
+from onchip.sweeps.point import PointAnswer, PointStatus
+
+
+@dataclass(slots=True)
+class Bisection:
+    """A chain of points by their keys; `answers` are those known so far, `settled` those that follow from others."""
+
+    keys: Sequence[str]
+    answers: dict[str, PointAnswer] = field(default_factory=dict)
+    settled: dict[str, PointAnswer] = field(default_factory=dict)
+    _waiting: list[tuple[int, int]] = field(default_factory=list)
+    _asked: set[str] = field(default_factory=set)
+
+    def __post_init__(self) -> None:
+        self._waiting.append((0, len(self.keys) - 1))
+
+    def take(self, key: str, answer: PointAnswer) -> None:
+        """Let a point have an answer."""
+        self.answers[key] = answer
+
+    def next_keys(self) -> Iterator[str]:
+        """Yield the points that are to be computed now, each once; the intervals with known ends go on."""
+        waiting, self._waiting = self._waiting, []
+        while waiting:
+            low, high = waiting.pop()
+            missing = [self.keys[end] for end in dict.fromkeys((low, high)) if self.keys[end] not in self.answers]
+            if missing:
+                self._waiting.append((low, high))
+                yield from (key for key in missing if key not in self._asked)
+                self._asked.update(missing)
+            elif high - low > 1:
+                waiting += self._parts(low, high)
+
+    @property
+    def is_over(self) -> bool:
+        """Whether every point has an answer, or is settled."""
+        return not self._waiting
+
+    def _parts(self, low: int, high: int) -> list[tuple[int, int]]:
+        """The two halves of an interval; none where its ends settle what lies between."""
+        follows = answer_between(
+            self.keys[low], self.answers[self.keys[low]], self.keys[high], self.answers[self.keys[high]]
+        )
+        if follows is None:
+            middle = (low + high) // 2
+            return [(low, middle), (middle, high)]
+        for key in self.keys[low + 1 : high]:
+            if key not in self.answers:
+                self.answers[key] = self.settled[key] = follows
+        return []
+
+
+def answer_between(low_key: str, low: PointAnswer, high_key: str, high: PointAnswer) -> PointAnswer | None:
+    """What the answers at two capacities prove of any capacity between them; None where they do not settle it."""
+    if high.status is PointStatus.INFEASIBLE:
+        return replace(high, seconds=0.0, document=None, settled_by=high.settled_by or high_key)
+    if not low.has_value or high.lower_bound is None or low.objective_value != high.lower_bound:
+        return None
+    key = low.settled_by or low_key
+    return replace(
+        low,
+        status=PointStatus.OPTIMAL,
+        lower_bound=low.objective_value,
+        seconds=0.0,
+        document=None,
+        settled_by=key,
+    )

@@ -1,0 +1,142 @@
+"""Workers on this machine: a process each, with limits of memory and time for a point; one that dies is replaced."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from multiprocessing.connection import Connection, Pipe, wait
+from typing import Final
+
+from onchip.clock import Stopwatch
+from onchip.errors import InternalError
+from onchip.sweeps.point import PointAnswer, PointStatus, SweepPoint
+from onchip.sweeps.study import PointLimits
+from onchip.sweeps.worker import OUT_OF_MEMORY
+
+SERVE: Final = "from onchip.sweeps.worker import main; main()"
+WAITING: Final = 1
+"""Points that a worker has beside the one that it computes, so that it never waits for the next."""
+
+
+@dataclass(slots=True)
+class _Worker:
+    process: subprocess.Popen[bytes]
+    connection: Connection
+    points: list[SweepPoint] = field(default_factory=list)
+    watch: Stopwatch = field(default_factory=Stopwatch)
+    is_ready: bool = False
+
+
+@dataclass(slots=True)
+class LocalProcesses:
+    """So many worker processes, each of which calls `answer_point`, a function that can be pickled.
+
+    The system holds the memory limit; a point that exceeds it, or takes longer than it may, has failed.
+    """
+
+    answer_point: Callable[[SweepPoint], PointAnswer]
+    count: int
+    limits: PointLimits
+    _workers: list[_Worker] = field(default_factory=list)
+
+    @property
+    def room(self) -> int:
+        """How many points it would take now."""
+        return self.count * (1 + WAITING) - sum(len(worker.points) for worker in self._workers)
+
+    def submit(self, point: SweepPoint) -> None:
+        """Hand a point to the worker that has the fewest."""
+        least = min(self._workers, key=lambda worker: len(worker.points), default=None)
+        if least is None or (least.points and len(self._workers) < self.count):
+            least = self._started()
+        self._send(least, point)
+
+    def finished(self, seconds: float) -> Iterator[tuple[SweepPoint, PointAnswer]]:
+        """Wait at most so long for answers, and yield those that there are.
+
+        Raises InternalError where a worker ends before it has begun.
+        """
+        timeout = min((seconds, *self._seconds_left()))
+        ready = wait([worker.connection for worker in self._workers if worker.points], max(0.0, timeout))
+        for worker in tuple(self._workers):
+            if worker.connection in ready:
+                yield from self._received(worker)
+            elif self._is_late(worker):
+                reason = f"it takes more than {self.limits.seconds:g} s"
+                yield self._ended(worker, PointAnswer(PointStatus.FAILED, reason=reason))
+
+    def close(self) -> None:
+        """End all workers at once, whatever they are at."""
+        for worker in self._workers:
+            _end(worker)
+        self._workers.clear()
+
+    def _started(self) -> _Worker:
+        ours, theirs = Pipe()
+        with theirs:
+            program = sys.executable, "-c", SERVE, str(theirs.fileno()), str(os.getpid())
+            process = subprocess.Popen(program, pass_fds=(theirs.fileno(),), stdin=subprocess.DEVNULL, stdout=2)
+        worker = _Worker(process, ours)
+        ours.send(sys.path)
+        ours.send((self.answer_point, self.limits.memory_bytes))
+        self._workers.append(worker)
+        return worker
+
+    def _send(self, worker: _Worker, point: SweepPoint) -> None:
+        if not worker.points:
+            worker.watch = Stopwatch()
+        worker.points.append(point)
+        try:
+            worker.connection.send(point)
+        except OSError:  # it has died: `finished` sees that
+            return
+
+    def _received(self, worker: _Worker) -> Iterator[tuple[SweepPoint, PointAnswer]]:
+        try:
+            answer = worker.connection.recv()
+        except (EOFError, OSError):
+            code = worker.process.wait()
+            if not worker.is_ready:
+                raise InternalError(f"a worker cannot begin: {_why(code)}", place="sweep") from None
+            yield self._ended(worker, PointAnswer(PointStatus.FAILED, reason=_why(code)))
+            return
+        worker.watch = Stopwatch()
+        if worker.is_ready:
+            yield worker.points.pop(0), answer
+        worker.is_ready = True
+
+    def _ended(self, worker: _Worker, answer: PointAnswer) -> tuple[SweepPoint, PointAnswer]:
+        """End a worker whose first point has failed, and hand what else it has to another one."""
+        _end(worker)
+        self._workers.remove(worker)
+        failed, *others = worker.points
+        for point in others:
+            self.submit(point)
+        return failed, answer
+
+    def _is_late(self, worker: _Worker) -> bool:
+        if self.limits.seconds is None or not (worker.is_ready and worker.points):
+            return False
+        return worker.watch.seconds > self.limits.seconds
+
+    def _seconds_left(self) -> Iterator[float]:
+        if self.limits.seconds is not None:
+            yield from (self.limits.seconds - worker.watch.seconds for worker in self._workers if worker.is_ready)
+
+
+def _end(worker: _Worker) -> None:
+    worker.connection.close()
+    worker.process.kill()
+    worker.process.wait()
+
+
+def _why(code: int) -> str:
+    """What ended a worker in the middle of a point."""
+    if code == -signal.SIGKILL:
+        return f"its worker was killed: {OUT_OF_MEMORY}, or somebody ended it"
+    name = signal.Signals(-code).name if code < 0 else f"code {code}"
+    return f"its worker ended ({name})"

@@ -1,0 +1,254 @@
+"""The store of sweeps: one SQLite file that keeps every point, whoever asked for it, through kills and restarts."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import astuple, dataclass
+from pathlib import Path
+from typing import Self
+
+from onchip.answer.document import as_written
+from onchip.errors import InputError, OutputError
+from onchip.formats.canonical import canonical_sha256
+from onchip.sweeps.point import METHOD_VERSION, Number, PointAnswer, PointFigures, PointStatus, SweepPoint, SweptMachine
+from onchip.sweeps.store_lock import StoreLock
+from onchip.sweeps.store_schema import APPLICATION_ID, INSERT_POINT, SELECT_ROWS, STORE_VERSION, TABLES
+from onchip.sweeps.stored_row import StoredRow
+
+EXPECTED = "a store that `onchip sweep --store` made"
+
+
+@dataclass(slots=True)
+class Store:
+    """A store that is open: by one writer, who holds its lock, or by any number of readers, who have none."""
+
+    path: Path
+    database: sqlite3.Connection
+    lock: StoreLock | None = None
+
+    @classmethod
+    def for_writing(cls, path: Path) -> Self:
+        """Open a store, or make one.
+
+        Raises InputError for a file that is no store of this version, or that somebody else writes, OutputError where
+        it cannot be written.
+        """
+        if path.is_dir() or not path.parent.is_dir():
+            what = "it is a directory" if path.is_dir() else f"there is no directory {str(path.parent)!r}"
+            raise InputError(what, file=str(path), expected="a file that can be made")
+        lock = StoreLock.of(path)
+        try:
+            with _errors_of(path):
+                database = sqlite3.connect(path, isolation_level=None)
+                _make_tables(database, path)
+                database.execute("PRAGMA synchronous = NORMAL")
+            return cls(path, database, lock)
+        except BaseException:
+            lock.release()
+            raise
+
+    @classmethod
+    def for_reading(cls, path: Path) -> Self:
+        """Open a store that there is, also while it is written; raises InputError for what is none of this version."""
+        if not path.is_file():
+            raise InputError("there is no such store", file=str(path), expected=EXPECTED)
+        with _errors_of(path):
+            database = sqlite3.connect(f"{path.resolve().as_uri()}?mode=ro", uri=True, isolation_level=None)
+            _ensure_version(database, path)
+        return cls(path, database)
+
+    def close(self) -> None:
+        """Close it, and let others write it."""
+        with suppress(sqlite3.Error):
+            self.database.close()
+        if self.lock is not None:
+            self.lock.release()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def add_study(self, name: str, points: Sequence[SweepPoint]) -> str:
+        """Keep which points a study has, with the names and costs that it gives them, and return its hash."""
+        rows = [
+            (number, one.key, one.network, one.accelerator, _json(one.parameters), _json(one.costs))
+            for number, one in enumerate(points)
+        ]
+        study = canonical_sha256([name, rows], InputError)
+        machines = {one.machine.sha256: one.machine for one in points}
+        with self._at_once():
+            self.database.execute("INSERT OR IGNORE INTO studies VALUES (?, ?)", (study, name))
+            self.database.executemany(
+                "INSERT OR IGNORE INTO study_points VALUES (?, ?, ?, ?, ?, ?, ?)", ((study, *row) for row in rows)
+            )
+            self.database.executemany(
+                "INSERT OR IGNORE INTO machines VALUES (?, ?, ?)",
+                ((one.sha256, one.name, one.yaml) for one in machines.values()),
+            )
+        return study
+
+    def known(self, keys: Iterable[str]) -> dict[str, PointAnswer]:
+        """What is kept of points, by key; documents stay in the file."""
+        wanted = set(keys)
+        with _errors_of(self.path):
+            rows = self.database.execute(
+                "SELECT key, status, objective_value, lower_bound, unit, traffic_bytes, non_compulsory_bytes,"
+                " peak_bytes, arena_bytes, latency_cycles, energy_pj, seconds, reason, settled_by FROM points"
+            ).fetchall()
+        return {row[0]: answer_of_columns(row[1:]) for row in rows if row[0] in wanted}
+
+    def put(self, answers: Mapping[str, PointAnswer], points: Mapping[str, SweepPoint]) -> None:
+        """Keep what was found of points, all of it or nothing; raises OutputError where the disk is full."""
+        with self._at_once():
+            self.database.executemany(INSERT_POINT, (_columns(points[key], one) for key, one in answers.items()))
+            self.database.executemany(
+                "INSERT OR REPLACE INTO answers VALUES (?, ?)",
+                ((key, one.document) for key, one in answers.items() if one.document is not None),
+            )
+
+    def rows(self) -> Iterator[StoredRow]:
+        """Every point of every study that something is known of, in the studies' order."""
+        with _errors_of(self.path):
+            for row in self.database.execute(SELECT_ROWS):
+                study, number, key, network, accelerator, parameters, costs = row[:7]
+                verb, network_sha256, machine_sha256, sram_bytes, objective, options = row[7:13]
+                yield StoredRow(
+                    study,
+                    number,
+                    key,
+                    verb,
+                    network,
+                    accelerator,
+                    objective,
+                    json.loads(options),
+                    json.loads(parameters),
+                    json.loads(costs),
+                    network_sha256,
+                    machine_sha256,
+                    sram_bytes,
+                    answer_of_columns(row[13:]),
+                )
+
+    @property
+    def planned(self) -> int:
+        """How many points all studies have together, computed or not."""
+        with _errors_of(self.path):
+            return int(self.database.execute("SELECT count(*) FROM study_points").fetchone()[0])
+
+    def machine(self, sha256: str) -> SweptMachine | None:
+        """A machine by its hash; None where it is of no point."""
+        with _errors_of(self.path):
+            row = self.database.execute(
+                "SELECT name, yaml, sha256 FROM machines WHERE sha256 = ?", (sha256,)
+            ).fetchone()
+        return None if row is None else SweptMachine(*row)
+
+    def document(self, key: str) -> bytes | None:
+        """The answer's file of a point, compressed: its own, or that of the point that settles it."""
+        with _errors_of(self.path):
+            row = self.database.execute(
+                "SELECT document FROM answers WHERE key = coalesce((SELECT settled_by FROM points WHERE key = ?), ?)",
+                (key, key),
+            ).fetchone()
+        return None if row is None else bytes(row[0])
+
+    @contextmanager
+    def _at_once(self) -> Iterator[None]:
+        """Do everything within, or nothing."""
+        with _errors_of(self.path):
+            self.database.execute("BEGIN IMMEDIATE")
+            try:
+                yield
+            except BaseException:
+                self.database.execute("ROLLBACK")
+                raise
+            self.database.execute("COMMIT")
+
+
+def answer_of_columns(row: Sequence[object]) -> PointAnswer:
+    """What is known of a point, as the columns from its status on say it."""
+    status, value, bound, unit, *figures, seconds, reason, settled_by = row
+    return PointAnswer(
+        PointStatus(str(status)),
+        _number(value),
+        _number(bound),
+        str(unit),
+        PointFigures(*figures),  # type: ignore[arg-type]
+        float(str(seconds)),
+        None if reason is None else str(reason),
+        None,
+        None if settled_by is None else str(settled_by),
+    )
+
+
+def _columns(point: SweepPoint, answer: PointAnswer) -> tuple[object, ...]:
+    asked = point.key, str(point.verb), point.network, point.network_sha256, point.machine.sha256, point.sram_bytes
+    figures = astuple(answer.figures)
+    return (
+        *asked,
+        point.objective,
+        _json(point.options),
+        METHOD_VERSION,
+        str(answer.status),
+        _written(answer.objective_value),
+        _written(answer.lower_bound),
+        answer.unit,
+        *figures,
+        answer.seconds,
+        answer.reason,
+        answer.settled_by,
+    )
+
+
+def _written(value: Number | None) -> Number | None:
+    return None if value is None else as_written(value)
+
+
+def _number(value: object) -> Number | None:
+    return value if isinstance(value, int | float) else None
+
+
+def _json(value: object) -> str:
+    return json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
+
+
+def _make_tables(database: sqlite3.Connection, path: Path) -> None:
+    """Make the tables of an empty file, at once; raises InputError for another file."""
+    if database.execute("SELECT count(*) FROM sqlite_master").fetchone()[0] or _pragma(database, "user_version"):
+        _ensure_version(database, path)
+        return
+    database.execute("PRAGMA journal_mode = WAL")
+    database.executescript(
+        f"BEGIN IMMEDIATE; PRAGMA application_id = {APPLICATION_ID}; {TABLES}"
+        f"PRAGMA user_version = {STORE_VERSION}; COMMIT;"
+    )
+
+
+def _ensure_version(database: sqlite3.Connection, path: Path) -> None:
+    application, version = _pragma(database, "application_id"), _pragma(database, "user_version")
+    if application != APPLICATION_ID:
+        raise InputError("it is a database of another program", file=str(path), expected=EXPECTED)
+    if version != STORE_VERSION:
+        age = "a newer" if version > STORE_VERSION else "an older"
+        what = f"it is a store of {age} version, {version}"
+        raise InputError(what, file=str(path), place="user_version", expected=str(STORE_VERSION))
+
+
+def _pragma(database: sqlite3.Connection, name: str) -> int:
+    return int(database.execute(f"PRAGMA {name}").fetchone()[0])
+
+
+@contextmanager
+def _errors_of(path: Path) -> Iterator[None]:
+    """What SQLite says, in a line of ours."""
+    try:
+        yield
+    except sqlite3.DatabaseError as error:
+        if isinstance(error, sqlite3.OperationalError) and "unable to open" not in str(error):
+            raise OutputError(f"it cannot be used ({error})", file=str(path), expected="a store with room") from None
+        raise InputError(f"it cannot be read ({error})", file=str(path), expected=EXPECTED) from None

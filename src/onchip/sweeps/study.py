@@ -1,0 +1,202 @@
+"""A study: what is asked of which networks and machines, and every combination of it that the constraints allow."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import product
+from typing import Final
+
+from onchip.errors import InputError, UsageError
+from onchip.sweeps.expression import Expression, Value
+from onchip.sweeps.machine import is_capacity
+from onchip.sweeps.point import Number
+from onchip.sweeps.stored_row import COLUMNS
+from onchip.sweeps.values import Scalar
+from onchip.sweeps.verbs import VERBS, SweptVerb
+
+GREATEST_POINTS: Final = 1_000_000
+SRAM: Final = "sram"
+"""The parameter that is the size of one scratchpad, where no accelerator is given."""
+SRAM_PATH: Final = "memories.sram.capacity"
+
+
+@dataclass(frozen=True, slots=True)
+class Parameter:
+    """A field of the machine, by path, and the values that it takes."""
+
+    name: str
+    path: str
+    values: tuple[Scalar, ...]
+
+    @property
+    def is_capacity(self) -> bool:
+        """Whether it is the size of a memory."""
+        return is_capacity(self.path)
+
+
+@dataclass(frozen=True, slots=True)
+class CostTable:
+    """A cost that is looked up by the value of a parameter, or by the accelerator; `named` is whose value."""
+
+    named: str
+    table: Mapping[str, Number] = field(hash=False)
+
+    @property
+    def names(self) -> frozenset[str]:
+        """The names whose values it needs."""
+        return frozenset((self.named,))
+
+    def value(self, values: Mapping[str, Value]) -> Value:
+        """The cost; raises InputError for a value that the table has not."""
+        value = values[self.named]
+        if str(value) not in self.table:
+            raise InputError(f"it says nothing of {self.named} {value!r}", expected="an entry for each value")
+        return self.table[str(value)]
+
+
+@dataclass(frozen=True, slots=True)
+class PointLimits:
+    """What computing one point may take; None is no limit."""
+
+    memory_bytes: int | None = None
+    seconds: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class StudyQuestion:
+    """One question of a study, not yet resolved: names as the user wrote them."""
+
+    network: str
+    accelerator: str | None
+    objective: str
+    options: Mapping[str, object]
+    parameters: Mapping[str, Scalar]
+    costs: Mapping[str, Number]
+
+
+@dataclass(frozen=True, slots=True)
+class Study:
+    """Networks, machines, parameters, objectives and options; the points are all combinations.
+
+    `swept_options` are options with several values. Raises UsageError for what does not fit together, with the place in
+    the study.
+    """
+
+    networks: tuple[str, ...]
+    accelerators: tuple[str, ...] = ()
+    parameters: tuple[Parameter, ...] = ()
+    objectives: tuple[str, ...] = ()
+    verb: SweptVerb = SweptVerb.PLAN
+    options: Mapping[str, object] = field(default_factory=dict, hash=False)
+    swept_options: Mapping[str, tuple[object, ...]] = field(default_factory=dict, hash=False)
+    constraints: tuple[Expression, ...] = ()
+    costs: Mapping[str, Expression | CostTable] = field(default_factory=dict, hash=False)
+    limits: PointLimits = PointLimits()
+    name: str = "study"
+
+    def __post_init__(self) -> None:
+        self._names_are_free()
+        self._the_machine_is_given()
+        self._objectives_are_those_of_the_verb()
+        self._expressions_name_parameters()
+        points = self.greatest_count
+        if points > GREATEST_POINTS:
+            raise UsageError(
+                f"the study has {points:,} points", place="parameters", expected=f"at most {GREATEST_POINTS:,}"
+            )
+
+    @property
+    def greatest_count(self) -> int:
+        """How many combinations there are before constraints."""
+        sizes = [len(self.networks), max(1, len(self.accelerators)), len(self.objectives)]
+        sizes += [len(parameter.values) for parameter in self.parameters]
+        sizes += [len(values) for values in self.swept_options.values()]
+        count = 1
+        for size in sizes:
+            count *= size
+        return count
+
+    def combinations(self) -> Iterator[StudyQuestion]:
+        """Every question that the constraints allow, in order; raises InputError for a cost without a value."""
+        axes = [parameter.values for parameter in self.parameters]
+        swept = list(self.swept_options.items())
+        machines: Sequence[str | None] = self.accelerators or (None,)
+        choices = product(
+            self.networks, machines, self.objectives, product(*(values for _, values in swept)), product(*axes)
+        )
+        names = [parameter.name for parameter in self.parameters]
+        for network, accelerator, objective, chosen, values in choices:
+            parameters = dict(zip(names, values, strict=True))
+            known: dict[str, Value] = {**parameters, "accelerator": accelerator or SRAM}
+            if not self._is_allowed(known):
+                continue
+            options = {**self.options, **dict(zip((name for name, _ in swept), chosen, strict=True))}
+            yield StudyQuestion(network, accelerator, objective, options, parameters, self._costs_of(known))
+
+    def paths_of(self, combination: StudyQuestion) -> dict[str, Scalar]:
+        """What a combination sets in its machine, by path."""
+        return {one.path: combination.parameters[one.name] for one in self.parameters}
+
+    def _is_allowed(self, values: Mapping[str, Value]) -> bool:
+        for at, constraint in enumerate(self.constraints):
+            try:
+                if not constraint.holds(values):
+                    return False
+            except InputError as error:
+                error.place = f"constraints[{at}]"
+                raise
+        return True
+
+    def _costs_of(self, values: Mapping[str, Value]) -> dict[str, Number]:
+        found: dict[str, Number] = {}
+        for name, cost in self.costs.items():
+            try:
+                value = cost.value(values)
+            except InputError as error:
+                error.place = f"costs.{name}"
+                raise
+            if isinstance(value, bool) or not isinstance(value, int | float):
+                raise InputError(f"it is {value!r}", place=f"costs.{name}", expected="a number")
+            found[name] = value
+        return found
+
+    def _names_are_free(self) -> None:
+        """No parameter or cost is called as another column of the store's rows is."""
+        taken = {*COLUMNS, *VERBS[self.verb].options}
+        for group, names in (("parameters", [one.name for one in self.parameters]), ("costs", [*self.costs])):
+            for name in names:
+                if name in taken or not name:
+                    raise UsageError(f"the name {name!r} is taken", place=group, expected="another name, and `path`")
+                taken.add(name)
+
+    def _the_machine_is_given(self) -> None:
+        if not self.networks:
+            raise UsageError("there is none", place="networks", expected="at least one network")
+        has_sram = any(parameter.path == SRAM_PATH and parameter.name == SRAM for parameter in self.parameters)
+        if has_sram and self.accelerators:
+            raise UsageError("both are given", place=f"accelerators, parameters.{SRAM}", expected="one of them")
+        if has_sram and VERBS[self.verb].needs_accelerator:
+            raise UsageError(f"`{self.verb}` needs a whole machine", place="accelerators", expected="at least one")
+        if not has_sram and not self.accelerators:
+            raise UsageError(
+                "there is no machine", place="accelerators", expected="accelerators, or the parameter sram"
+            )
+
+    def _objectives_are_those_of_the_verb(self) -> None:
+        known = tuple(VERBS[self.verb].objectives)
+        for at, objective in enumerate(self.objectives):
+            if objective not in known:
+                expected = f"one of {', '.join(known)}"
+                raise UsageError(f"it is {objective!r}", place=f"objectives[{at}]", expected=expected)
+        if not self.objectives:
+            raise UsageError("there is none", place="objectives", expected="at least one")
+
+    def _expressions_name_parameters(self) -> None:
+        known = frozenset((*(parameter.name for parameter in self.parameters), "accelerator"))
+        places = [(f"constraints[{at}]", one) for at, one in enumerate(self.constraints)]
+        for place, one in (*places, *((f"costs.{name}", cost) for name, cost in self.costs.items())):
+            unknown = sorted(one.names - known)
+            if unknown:
+                expected = f"one of {', '.join(sorted(known))}"
+                raise UsageError(f"it names {unknown[0]!r}, which is no parameter", place=place, expected=expected)

@@ -1,0 +1,150 @@
+"""A study out of the fields of its file."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+from onchip.errors import InputError, UsageError
+from onchip.formats.own.study_yaml import (
+    CostTableFields,
+    ParameterFields,
+    PointLimitFields,
+    StudyFields,
+    read_study_file,
+)
+from onchip.formats.sizes import parse_size
+from onchip.sweeps.expression import Expression
+from onchip.sweeps.machine import SIZES
+from onchip.sweeps.study import SRAM, SRAM_PATH, CostTable, Parameter, PointLimits, Study
+from onchip.sweeps.values import DEFAULT_STEPS, Scalar, distinct, doubling, is_size, number_of, range_of_text, stepped
+from onchip.sweeps.verbs import VERBS, SweptVerb
+
+
+def read_study(path: Path) -> Study:
+    """The study that a file says; raises InputError with file, line and field."""
+    read = read_study_file(path)
+    try:
+        return study_of(read.fields, path.stem)
+    except InputError as error:
+        raise read.located(error) from None
+
+
+def study_of(fields: StudyFields, name: str) -> Study:
+    """The study of a file's fields; raises InputError with the field."""
+    verb = SweptVerb(fields.get("verb", SweptVerb.PLAN))
+    options, swept = _options(fields.get("options", {}), verb)
+    return Study(
+        tuple(fields["networks"]),
+        tuple(fields.get("accelerators", ())),
+        _parameters(fields.get("parameters", {})),
+        tuple(fields.get("objectives", (VERBS[verb].default_objective,))),
+        verb,
+        options,
+        swept,
+        _constraints(fields.get("constraints", [])),
+        _costs(fields.get("costs", {})),
+        _limits(fields.get("limits", {})),
+        fields.get("name", name),
+    )
+
+
+def _parameters(fields: Mapping[str, ParameterFields]) -> tuple[Parameter, ...]:
+    found = []
+    for name, one in fields.items():
+        with _at(f"parameters.{name}"):
+            found.append(parameter_of(name, one))
+    return tuple(found)
+
+
+def _constraints(texts: Sequence[str]) -> tuple[Expression, ...]:
+    found = []
+    for at, text in enumerate(texts):
+        with _at(f"constraints[{at}]"):
+            found.append(Expression(text))
+    return tuple(found)
+
+
+def _costs(fields: Mapping[str, str | CostTableFields]) -> dict[str, Expression | CostTable]:
+    found: dict[str, Expression | CostTable] = {}
+    for name, one in fields.items():
+        with _at(f"costs.{name}"):
+            found[name] = Expression(one) if isinstance(one, str) else CostTable(one["by"], one["table"])
+    return found
+
+
+def parameter_of(name: str, fields: ParameterFields) -> Parameter:
+    """A parameter by its fields; raises UsageError for values that are none, or of which there are none."""
+    path = fields.get("path", SRAM_PATH if name == SRAM else name)
+    if "." not in path:
+        raise UsageError(f"{path!r} is no field of a machine", expected="a path such as memories.NAME.capacity")
+    is_bytes = path.rpartition(".")[2] in SIZES
+    if ("range" in fields) == ("values" in fields):
+        raise UsageError("it has both a range and values, or neither", expected="one of them")
+    if "values" in fields:
+        if "steps" in fields or "doubling" in fields:
+            raise UsageError("steps and doubling are of a range", place="values", expected="a range")
+        return Parameter(name, path, distinct([_scalar(one, is_bytes) for one in fields["values"]]))
+    return Parameter(name, path, _range(fields, is_bytes))
+
+
+def _range(fields: ParameterFields, is_bytes: bool) -> tuple[Scalar, ...]:
+    ends = range_of_text(fields["range"])
+    if ends is None:
+        raise UsageError(f"{fields['range']!r} is no range", place="range", expected="such as 256KiB..8MiB, or a list")
+    for end in ends:
+        _scalar(end, is_bytes)
+    if fields.get("doubling"):
+        if "steps" in fields:
+            raise UsageError("both are given", place="steps, doubling", expected="one of them")
+        return doubling(*ends)
+    return stepped(*ends, fields.get("steps", DEFAULT_STEPS))
+
+
+def _scalar(value: object, is_bytes: bool) -> Scalar:
+    """A value, bytes as a number; raises UsageError for a unit that does not fit."""
+    if isinstance(value, float) and not math.isfinite(value):
+        raise UsageError(f"it is {value}", expected="a finite number")
+    if not isinstance(value, bool | int | float | str):
+        raise UsageError(f"it is {value!r}", expected="a number, a size, a text, true or false")
+    if is_bytes:
+        return number_of(value)
+    if is_size(value):
+        raise UsageError(f"{value!r} is a size in bytes, which does not fit", expected="a plain number")
+    return value
+
+
+def _options(given: Mapping[str, object], verb: SweptVerb) -> tuple[dict[str, object], dict[str, tuple[object, ...]]]:
+    """Options of one value, and those that are swept."""
+    options: dict[str, object] = {}
+    swept: dict[str, tuple[object, ...]] = {}
+    for name, value in given.items():
+        with _at("options"):
+            if not isinstance(value, list):
+                options[name] = VERBS[verb].parsed(name, value)
+                continue
+            values = [VERBS[verb].parsed(name, one) for one in value]
+            if not values:
+                raise UsageError("it has no values", place=name, expected="at least one")
+            swept[name] = tuple(one for at, one in enumerate(values) if one not in values[:at])
+    return options, swept
+
+
+def _limits(fields: PointLimitFields) -> PointLimits:
+    memory, seconds = fields.get("memory"), fields.get("seconds")
+    if seconds is not None and not 0 < seconds < math.inf:
+        raise UsageError(f"it is {seconds:g}", place="limits.seconds", expected="a number above 0")
+    with _at("limits.memory"):
+        return PointLimits(None if memory is None else parse_size(str(memory)), seconds)
+
+
+@contextmanager
+def _at(place: str) -> Iterator[None]:
+    """Give an error within the place in the study, before its own."""
+    try:
+        yield
+    except InputError as error:
+        error.place = f"{place}.{error.place}" if error.place else place
+        raise
