@@ -14,6 +14,7 @@ import typer.main
 
 from onchip.answer.result import Status
 from onchip.commands.audit import AuditOptions, audit_command
+from onchip.commands.capacity import CapacityOptions, capacity_command
 from onchip.commands.check import CheckOptions, check_command
 from onchip.commands.completion import COMPLETION_VARIABLE
 from onchip.commands.defect import contradiction_of, save_case
@@ -82,6 +83,7 @@ add_verb(
     sweep_command,
     "onchip sweep lenet5 resnet18 --sram 256KiB..2MiB --steps 5 --objective traffic --store sizes.db",
 )
+add_verb(app, "capacity", CapacityOptions, capacity_command, "onchip capacity lenet5 --bits 8")
 add_verb(app, "networks", ListOptions, networks_command, "onchip networks")
 add_verb(app, "accelerators", ListOptions, accelerators_command, "onchip accelerators --json")
 

@@ -121,10 +121,16 @@ def plan_read_network(
     )
 
 
-def plan_problem(problem: Problem, method: str = "exact", limits: Limits | None = None) -> Result[Plan]:
-    """Solve and verify; raises InternalError if the plan found is not legal."""
+def plan_problem(
+    problem: Problem,
+    method: str = "exact",
+    limits: Limits | None = None,
+    start: RunStarter = silent_run,
+    deadline: Deadline | None = None,
+) -> Result[Plan]:
+    """Solve and verify, until the deadline if there is one already; raises InternalError if the plan is not legal."""
     limits = limits or Limits()
-    with silent_run(limits, Deadline.after(limits.time_limit_seconds)) as run:
+    with start(limits, deadline or Deadline.after(limits.time_limit_seconds)) as run:
         result = _with_problem(method_named(method)(problem, run), problem)
     _verified(_as_planned(problem, result), result)
     return result

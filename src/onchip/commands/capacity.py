@@ -1,0 +1,64 @@
+"""`onchip capacity`: the least traffic of a network against the size of its scratchpad."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from onchip.answer.problem import Objective, Order
+from onchip.arch.sharing import Share
+from onchip.commands.arguments import Alignment, AsJson, LimitOptions, Network, ReadingOptions
+from onchip.commands.exit_code import ExitCode
+from onchip.commands.progress import watched_run
+from onchip.commands.show import show_tables
+
+if TYPE_CHECKING:
+    from rich.console import RenderableType
+
+    from onchip.app.capacity import CapacityRequest
+    from onchip.reports.sweep.capacity import CapacityOutcome
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CapacityOptions:
+    """What `onchip capacity` is asked."""
+
+    network: Network
+    objective: Annotated[Objective, typer.Option(help="What is least; traffic.")] = Objective.TRAFFIC
+    order: Annotated[Order, typer.Option(help="Any order, the network's own, or one of least peak.")] = Order.FREE
+    read_as: ReadingOptions
+    alignment: Alignment = None
+    share: Annotated[Share, typer.Option(help="Which outputs share bytes with inputs.")] = Share.NONE
+    search: LimitOptions
+    as_json: AsJson = False
+
+    @property
+    def request(self) -> CapacityRequest:
+        """The question; raises InputError for a time or a dimension that is none."""
+        from onchip.app.capacity import CapacityRequest
+
+        how = self.objective, self.order, self.alignment or 1, self.share
+        return CapacityRequest(self.network, self.read_as.reading, *how, self.search.limits())
+
+
+def capacity_command(options: CapacityOptions) -> int:
+    """Find the least traffic of NETWORK for every size of its scratchpad: each step, exactly where it begins.
+
+    From M_R, below which nothing fits, up to the size at which nothing but compulsory traffic is left. Each step is
+    proven. Ctrl-C ends with the curve so far.
+    """
+    from onchip.app.capacity import capacity_curve
+    from onchip.reports.sweep.capacity import capacity_object
+
+    outcome = capacity_curve(options.request, watched_run)
+    show_tables(outcome, capacity_object, _tables, as_json=options.as_json)
+    return ExitCode.ANSWER
+
+
+def _tables(outcome: CapacityOutcome) -> Iterator[RenderableType]:
+    from onchip.reports.sweep.capacity import capacity_tables
+
+    return capacity_tables(outcome)

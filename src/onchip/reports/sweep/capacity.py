@@ -1,0 +1,95 @@
+"""The curve of one network, in words and as an object."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from onchip.answer.problem import Problem
+from onchip.reports.shared.words import exact_bytes, printable
+from onchip.solve.run.budgets import Budgets
+from onchip.sweeps.curve import CurveStep
+
+if TYPE_CHECKING:
+    from rich.console import RenderableType
+
+
+@dataclass(frozen=True, slots=True)
+class CapacityOutcome:
+    """A curve: its steps, least capacity first, of `problem` at every capacity.
+
+    Every value is non-compulsory traffic in bytes; `compulsory_bytes` come on top. It took `asked` plans.
+    """
+
+    problem: Problem
+    budgets: Budgets
+    steps: tuple[CurveStep, ...]
+    compulsory_bytes: int
+    asked: int
+    seconds: float
+
+    @property
+    def is_proven(self) -> bool:
+        """Whether every step of the curve is proven."""
+        return all(step.is_proven for step in self.steps)
+
+    def names_at(self, step: CurveStep) -> tuple[str, ...]:
+        """Which budgets of COSMA's lie within a step."""
+        budgets = {"M_R": self.budgets.required_bytes, "M_P": self.budgets.min_peak_bytes}
+        return tuple(
+            name
+            for name, size in budgets.items()
+            if size is not None and step.first <= size and (step.last is None or size <= step.last)
+        )
+
+
+def capacity_object(outcome: CapacityOutcome) -> dict[str, object]:
+    """Say what the curve is."""
+    return {
+        "network": outcome.problem.graph.name,
+        "objective": outcome.problem.objective,
+        "order": outcome.problem.order,
+        "count": outcome.problem.count,
+        "alignment_bytes": outcome.problem.memories[0].alignment_bytes,
+        "required_bytes": outcome.budgets.required_bytes,
+        "required_by": outcome.budgets.required.operator.name,
+        "min_peak_bytes": outcome.budgets.min_peak_bytes,
+        "compulsory_bytes": outcome.compulsory_bytes,
+        "is_proven": outcome.is_proven,
+        "steps": [
+            {
+                "from_bytes": step.first,
+                "to_bytes": step.last,
+                "objective_value": step.value,
+                "lower_bound": step.lower_bound,
+                "traffic_bytes": None if step.value is None else step.value + outcome.compulsory_bytes,
+                "names": list(outcome.names_at(step)),
+            }
+            for step in outcome.steps
+        ],
+        "plans": outcome.asked,
+        "seconds": outcome.seconds,
+    }
+
+
+def capacity_tables(outcome: CapacityOutcome) -> Iterator[RenderableType]:
+    """Yield the steps, a row each, and what they are of."""
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table(box=None, title=printable(outcome.problem.graph.name), title_justify="left")
+    for name in ("from", "to", "non-compulsory traffic", "total traffic", "at least"):
+        table.add_column(name, justify="right")
+    table.add_column("")
+    for step in outcome.steps:
+        total = "" if step.value is None else f"{step.value + outcome.compulsory_bytes:,}"
+        notes = ", ".join((*outcome.names_at(step), *(() if step.is_proven else ("not proven",))))
+        value = "" if step.value is None else f"{step.value:,}"
+        last = "" if step.last is None else f"{step.last:,}"
+        table.add_row(f"{step.first:,}", last, value, total, f"{step.lower_bound:,}", notes)
+    yield table
+    peak = outcome.budgets.min_peak_in_words
+    proof = "every step is proven" if outcome.is_proven else "not every step is proven: more time may do"
+    required = exact_bytes(outcome.budgets.required_bytes)
+    yield Text(f"M_R is {required}; {peak}; {outcome.asked} plans in {outcome.seconds:.1f} s, {proof}")

@@ -1,0 +1,102 @@
+"""What is known of the least cost against capacity: from above by plans, from below by bounds.
+
+A plan whose highest address is a costs the same in every memory of at least a bytes; a bound that holds at a capacity
+holds at every smaller one. Where both meet, the curve is known. Every answer that is proven closes the stretch from its
+plan's highest address to its capacity, so the whole curve is known after finitely many.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+
+
+@dataclass(frozen=True, slots=True)
+class CurveStep:
+    """Capacities from `first` to `last` bytes, both included (None: and all above), and the least cost in each.
+
+    It is at least `lower_bound` and at most `value`, which is None where no plan is known.
+    """
+
+    first: int
+    last: int | None
+    value: int | None
+    lower_bound: int
+
+    @property
+    def is_proven(self) -> bool:
+        """Whether the value is the least."""
+        return self.value == self.lower_bound
+
+
+@dataclass(slots=True)
+class Curve:
+    """The curve from `first` up to `last` bytes, in units of so many, and for ever at the value of `last`.
+
+    No capacity between two multiples of the unit, counted from `first`, does more than the lower of them.
+    """
+
+    first: int
+    last: int
+    unit: int = 1
+    plans: dict[int, int] = field(default_factory=dict)
+    bounds: dict[int, int] = field(default_factory=dict)
+    given_up: set[tuple[int, int | None]] = field(default_factory=set)
+    _looks_at_the_end: bool = True
+
+    def add(self, capacity: int, value: int | None, end: int | None, bound: int) -> None:
+        """Take what was found at a capacity: a plan of that value up to the address `end`, if any, and a bound."""
+        if value is not None and end is not None:
+            reached = self._up(end)
+            self.plans[reached] = min(value, self.plans.get(reached, value))
+        self.bounds[capacity] = max(bound, self.bounds.get(capacity, bound))
+
+    def next_capacity(self) -> int | None:
+        """The capacity that is to be asked next; None once all is known, or given up."""
+        for step in reversed(tuple(self.steps())):
+            if step.is_proven or (step.first, step.last) in self.given_up:
+                continue
+            last = self.last if step.last is None else min(step.last, self.last)
+            self._looks_at_the_end = not self._looks_at_the_end
+            if self._looks_at_the_end:
+                return self._down(last)
+            return self._down((step.first + last) // 2)
+        return None
+
+    def give_up(self, capacity: int) -> None:
+        """Ask no more within the stretch that holds a capacity: it was asked, and not proven."""
+        for step in self.steps():
+            if step.first <= capacity and (step.last is None or capacity <= step.last) and not step.is_proven:
+                self.given_up.add((step.first, step.last))
+
+    def steps(self) -> Iterator[CurveStep]:
+        """Yield the stretches of equal knowledge, least capacity first; neighbours of the same values are one."""
+        cuts = {self.first, *self.plans, *(capacity + self.unit for capacity in self.bounds)}
+        starts = sorted(cut for cut in cuts if self.first <= cut <= self.last)
+        before: CurveStep | None = None
+        for first, following in zip(starts, [*starts[1:], None], strict=True):
+            step = CurveStep(
+                first, None if following is None else following - 1, self._value(first), self._bound(first)
+            )
+            if before is not None and (before.value, before.lower_bound) == (step.value, step.lower_bound):
+                before = replace(before, last=step.last)
+                continue
+            if before is not None:
+                yield before
+            before = step
+        if before is not None:
+            yield before
+
+    def _value(self, capacity: int) -> int | None:
+        return min((value for end, value in self.plans.items() if end <= capacity), default=None)
+
+    def _bound(self, capacity: int) -> int:
+        return max((bound for at, bound in self.bounds.items() if at >= capacity), default=0)
+
+    def _up(self, capacity: int) -> int:
+        """The least capacity of the grid that is not below."""
+        return max(self.first, self.first - (self.first - capacity) // self.unit * self.unit)
+
+    def _down(self, capacity: int) -> int:
+        """The greatest capacity of the grid that is not above."""
+        return self.first + (capacity - self.first) // self.unit * self.unit
