@@ -18,6 +18,7 @@ from onchip.commands.capacity import CapacityOptions, capacity_command
 from onchip.commands.check import CheckOptions, check_command
 from onchip.commands.completion import COMPLETION_VARIABLE
 from onchip.commands.defect import contradiction_of, save_case
+from onchip.commands.diff import DiffOptions, diff_command
 from onchip.commands.exit_code import ExitCode, code_of_refusal
 from onchip.commands.explain import ExplainOptions, explain_command
 from onchip.commands.export import ExportOptions, export_command
@@ -84,6 +85,7 @@ add_verb(
     "onchip sweep lenet5 resnet18 --sram 256KiB..2MiB --steps 5 --objective traffic --store sizes.db",
 )
 add_verb(app, "capacity", CapacityOptions, capacity_command, "onchip capacity lenet5 --bits 8")
+add_verb(app, "diff", DiffOptions, diff_command, "onchip diff plan.json plan.json resnet18")
 add_verb(app, "networks", ListOptions, networks_command, "onchip networks")
 add_verb(app, "accelerators", ListOptions, accelerators_command, "onchip accelerators --json")
 

@@ -70,7 +70,7 @@ def unit_of(problem: Problem) -> int:
     """The bytes by which the capacity has to grow for anything more to fit.
 
     What lies in a scratchpad can be pushed down until it lies at 0 or upon something else, so every address worth
-    having is a sum of sizes, and a multiple of what divides all of them. Not so where bytes are shared, or sizes are padded.
+    having is a sum of sizes, and a multiple of what divides all of them. Not so where bytes are shared, or padded.
     """
     sizes = [tensor.size_bytes for tensor in problem.counted_tensors]
     alignment_bytes = problem.memories[0].alignment_bytes

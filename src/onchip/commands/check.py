@@ -11,8 +11,11 @@ import typer
 from onchip.answer.document import Granularity
 from onchip.answer.problem import Count
 from onchip.commands.arguments import AsJson, BindingOptions, Bits, MemoryOptions, Network
-from onchip.commands.exit_code import code_of_check
+from onchip.commands.diff import FailIf, code_of_difference, growth_limits
+from onchip.commands.exit_code import ExitCode, code_of_check
 from onchip.commands.show import show_tables
+from onchip.errors import UsageError
+from onchip.reports.shared.output import write_line
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -21,6 +24,7 @@ if TYPE_CHECKING:
     from onchip.reports.schedule.check import ScheduleCheck
     from onchip.reports.schedule.outcome import ScheduleOutcome
     from onchip.reports.shared.answer_check import AnswerCheck
+    from onchip.reports.sweep.difference import GrowthLimit
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,6 +44,10 @@ class CheckOptions:
     bits: Bits = None
     granularity: Annotated[Granularity | None, typer.Option(help="Must be what the file says.")] = None
     open_sizes: BindingOptions
+    against: Annotated[
+        Path | None, typer.Option(metavar="BASELINE", help="Also exit 1 where FILE differs from this answer.")
+    ] = None
+    fail_if: FailIf = None
     as_json: AsJson = False
 
     @property
@@ -70,6 +78,9 @@ def check_command(options: CheckOptions) -> int:
     from onchip.reports.program.outcome import Check
     from onchip.reports.schedule.check import ScheduleCheck
 
+    limits = growth_limits(options.fail_if)
+    if limits and options.against is None:
+        raise UsageError("there is nothing to compare with", place="--fail-if", expected="--against BASELINE")
     checked = check_file(CheckRequest(options.file, options.network, options.memories.target, options.insisted))
     if isinstance(checked, Check):
         show_check(checked, as_json=options.as_json)
@@ -77,7 +88,22 @@ def check_command(options: CheckOptions) -> int:
         show_schedule_check(checked, as_json=options.as_json)
     else:
         show_answer_check(checked, as_json=options.as_json)
-    return code_of_check(checked.is_legal)
+    if options.against is None or not checked.is_legal:
+        return code_of_check(checked.is_legal)
+    return _compared(options.against, options.file, limits)
+
+
+def _compared(baseline: Path, file: Path, limits: tuple[GrowthLimit, ...]) -> ExitCode:
+    """How the verb ends whose legal file is held against a baseline; figures that differ go to standard error."""
+    from onchip.app.diff import DiffRequest, diff_files
+    from onchip.reports.sweep.difference import change_words
+
+    difference = diff_files(DiffRequest(baseline, file)).found
+    for figure in difference.figures:
+        if figure.before != figure.after:
+            change = " ".join(change_words(figure)).strip()
+            write_line(f"{figure.name}: {figure.before} in the baseline, {figure.after} now ({change or 'changed'})")
+    return code_of_difference(difference, limits)
 
 
 def check_of_legal_plan(plan: Path, network: str, *, as_json: bool) -> Check | None:
