@@ -31,6 +31,7 @@ from onchip.commands.plan import PlanOptions, plan_command
 from onchip.commands.report import ReportOptions, report_command
 from onchip.commands.run import RunOptions, TimeOptions, run_command, time_command
 from onchip.commands.schedule import ScheduleVerbOptions, schedule_command
+from onchip.commands.serve import ServeOptions, serve_command
 from onchip.commands.started import verb_begins
 from onchip.commands.sweep import SweepOptions, sweep_command
 from onchip.commands.verb import add_verb
@@ -86,6 +87,7 @@ add_verb(
 )
 add_verb(app, "capacity", CapacityOptions, capacity_command, "onchip capacity lenet5 --bits 8")
 add_verb(app, "diff", DiffOptions, diff_command, "onchip diff plan.json plan.json resnet18")
+add_verb(app, "serve", ServeOptions, serve_command, "onchip serve sizes.db --port 8765")
 add_verb(app, "networks", ListOptions, networks_command, "onchip networks")
 add_verb(app, "accelerators", ListOptions, accelerators_command, "onchip accelerators --json")
 

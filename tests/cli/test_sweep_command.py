@@ -135,7 +135,7 @@ BAD = {
     "no store": ([], "there is no such store"),
     "no study": (["nowhere.yaml"], "nowhere.yaml: it cannot be read"),
     "a study and networks": (["nowhere.yaml", "{net}"], "more than one study"),
-    "a format alone": (["--export", "csv"], "--export, --output: one is given without the other"),
+    "a format alone": (["--export", "csv"], "--export, --answer, --output: one is given without the other"),
 }
 
 

@@ -29,9 +29,9 @@ from onchip.formats.own.plan_json import read_plan
 from onchip.formats.own.schedule_json import read_schedule
 from onchip.formats.own.strategy_json import read_strategy
 from onchip.reports.program.outcome import Check
+from onchip.sweeps.store import is_store
 
 STORE = "sweep"
-SQLITE = b"SQLite format 3\0"
 MORE_BEFORE = (TensorChangeKind.STAYS, TensorChangeKind.FEWER_MOVES)
 MORE_AFTER = (TensorChangeKind.SPILLS, TensorChangeKind.MORE_MOVES)
 MOST_NAMED = 3
@@ -79,13 +79,7 @@ def diff_files(request: DiffRequest) -> FileDifference:
 
 
 def _kind(path: Path) -> str:
-    try:
-        with path.open("rb") as file:
-            if file.read(len(SQLITE)) == SQLITE:
-                return STORE
-    except OSError:
-        pass  # whoever reads it says what is wrong
-    return format_of_answer(path)
+    return STORE if is_store(path) else format_of_answer(path)
 
 
 def _plans(request: DiffRequest) -> FileDifference:

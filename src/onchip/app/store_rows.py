@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import zlib
 from pathlib import Path
 
 from onchip.app.phases import phase
 from onchip.errors import InputError
 from onchip.formats.files import write_file
+from onchip.reports.sweep.page import ShownStore
 from onchip.sweeps.exported import RowFormat, exported
 from onchip.sweeps.expression import Expression
 from onchip.sweeps.store import Store
@@ -30,6 +32,25 @@ def rows_of_store(store: Path, query: str | None = None) -> tuple[StoredRow, ...
     except InputError as error:
         error.place = "--query"
         raise
+
+
+def shown_store(store: Path, *, is_live: bool = False) -> ShownStore:
+    """Return a store as its page shows it; raises InputError for what cannot be read."""
+    with Store.for_reading(store) as opened:
+        return ShownStore(store.name, tuple(opened.rows()), opened.planned, is_live)
+
+
+def answer_file(store: Path, key: str) -> bytes:
+    """The file of a point's answer, by its key or the beginning of it; raises InputError where there is no such one."""
+    with Store.for_reading(store) as opened:
+        keys = sorted({row.key for row in opened.rows() if row.key.startswith(key)})
+        if len(keys) != 1:
+            what = f"{len(keys)} points have a key that begins with {key!r}"
+            raise InputError(what, file=str(store), place="--answer", expected="one, from the column `key`")
+        document = opened.document(keys[0])
+    if document is None:
+        raise InputError(f"point {key!r} has no answer", file=str(store), place="--answer", expected="one that has")
+    return zlib.decompress(document)
 
 
 def query_of(text: str) -> Expression:

@@ -10,12 +10,14 @@ import typer
 
 from onchip.app.phases import phase
 from onchip.commands.answer_files import AnswerFiles, command_line
-from onchip.commands.arguments import AsJson, Network, PlanOrScheduleFile
+from onchip.commands.arguments import AsJson
 from onchip.commands.check import check_of_legal_plan, outcome_of_legal_schedule
+from onchip.commands.completion import network_names
 from onchip.commands.exit_code import ExitCode
 from onchip.commands.show import show_words
 from onchip.errors import UsageError
 from onchip.formats.own.answer_format import AnswerFormat, format_of_answer
+from onchip.sweeps.store import is_store
 
 if TYPE_CHECKING:
     from onchip.answer.problem import Problem
@@ -31,8 +33,13 @@ class ReportOptions:
     """What `onchip report` is asked."""
 
     context: typer.Context
-    file: PlanOrScheduleFile
-    network: Network
+    file: Annotated[
+        Path,
+        typer.Argument(metavar="FILE", help="A plan or schedule file, from whichever tool, or a store of a sweep."),
+    ]
+    network: Annotated[
+        str | None, typer.Argument(metavar="[NETWORK]", help="Of a plan or a schedule.", autocompletion=network_names)
+    ] = None
     output: Annotated[Path, typer.Option("--output", "-o", metavar="FILE.html", help="Write this.")]
     accelerator: Annotated[
         str | None,
@@ -48,17 +55,23 @@ class ReportOptions:
 def report_command(options: ReportOptions) -> int:
     """Draw a plan or a schedule as one HTML file that opens offline: memory map, footprint, traffic, timeline, summary.
 
-    Of a schedule also its stacks, energy and mappings, as by `onchip schedule --report`. Nothing is searched.
+    Of a schedule also its stacks, energy and mappings, as by `onchip schedule --report`. Of a store of a sweep curves,
+    heat maps, the Pareto front, parallel coordinates and a table. Nothing is searched.
     """
-    files = AnswerFiles((str(options.file), options.network), None, options.output)
+    if is_store(options.file):
+        return _report_store(options)
+    network = options.network
+    if network is None:
+        raise UsageError("it is not said", place="NETWORK", expected="the network that the file is for")
+    files = AnswerFiles((str(options.file), network), None, options.output)
     files.ensure_they_can_be_written()
     if format_of_answer(options.file) is AnswerFormat.SCHEDULE:
-        return _report_schedule(options, files)
+        return _report_schedule(options, network, files)
     from onchip.formats.own.accelerator_yaml import load_accelerator
     from onchip.reports.program.html import report_html
 
     chip = None if options.accelerator is None else load_accelerator(options.accelerator)
-    check = check_of_legal_plan(options.file, options.network, as_json=options.as_json)
+    check = check_of_legal_plan(options.file, network, as_json=options.as_json)
     if check is None:
         return ExitCode.WRONG
     baselines = _baselines(check.problem, options.time_limit) if options.compare else ()
@@ -67,12 +80,27 @@ def report_command(options: ReportOptions) -> int:
     return _written(options, files, check.problem.graph.name, page)
 
 
-def _report_schedule(options: ReportOptions, files: AnswerFiles) -> int:
+def _report_store(options: ReportOptions) -> int:
+    """Draw the rows of a store."""
+    from onchip.app.store_rows import shown_store
+    from onchip.reports.sweep.page import sweep_html
+
+    if options.network is not None or options.compare or options.accelerator is not None:
+        what = "a store is shown as it is"
+        raise UsageError(what, place="NETWORK, --accelerator, --compare", expected="none of them")
+    files = AnswerFiles((str(options.file),), None, options.output)
+    files.ensure_they_can_be_written()
+    with phase("drawing"):
+        page = sweep_html(shown_store(options.file), command_line(options.context))
+    return _written(options, files, options.file.name, page)
+
+
+def _report_schedule(options: ReportOptions, network: str, files: AnswerFiles) -> int:
     if options.compare:
         raise UsageError("a schedule is compared with no baselines", place="--compare", expected="a plan")
     from onchip.reports.schedule.html import schedule_html
 
-    outcome = outcome_of_legal_schedule(options.file, options.network, options.accelerator, as_json=options.as_json)
+    outcome = outcome_of_legal_schedule(options.file, network, options.accelerator, as_json=options.as_json)
     if outcome is None:
         return ExitCode.WRONG
     with phase("drawing"):

@@ -14,7 +14,7 @@ from onchip.commands.arguments import AsJson, bytes_of
 from onchip.commands.completion import network_names
 from onchip.commands.exit_code import ExitCode
 from onchip.commands.progress import say, watched_run
-from onchip.commands.show import show_tables
+from onchip.commands.show import show_tables, show_words
 from onchip.commands.study_flags import StudyFlags
 from onchip.errors import UsageError
 from onchip.solve.run.limits import Limits
@@ -61,7 +61,12 @@ class SweepOptions:
         str | None, typer.Option(metavar="EXPRESSION", help="Show rows for which this holds: status == 'OPTIMAL'.")
     ] = None
     export: Annotated[RowFormat | None, typer.Option(help="Write the rows to --output.")] = None
-    output: Annotated[Path | None, typer.Option("--output", "-o", metavar="FILE", help="Where --export writes.")] = None
+    answer: Annotated[
+        str | None, typer.Option(metavar="KEY", help="Write the answer's file of the point with this key to --output.")
+    ] = None
+    output: Annotated[
+        Path | None, typer.Option("--output", "-o", metavar="FILE", help="Where --export or --answer writes.")
+    ] = None
     as_json: AsJson = False
 
     @property
@@ -91,10 +96,15 @@ class SweepOptions:
         """Raise UsageError for a format without a file or the reverse, InputError for one that cannot be made."""
         from onchip.formats.files import ensure_writable
 
-        if (self.export is None) != (self.output is None):
-            raise UsageError("one is given without the other", place="--export, --output", expected="both or neither")
-        if self.export is not None and self.output is not None:
+        wanted = [one for one in (self.export, self.answer) if one is not None]
+        if len(wanted) != (self.output is not None):
+            place = "--export, --answer, --output"
+            raise UsageError("one is given without the other", place=place, expected="what to write, and where")
+        if self.answer is not None and self.sources:
+            raise UsageError("a study is asked for, too", place="--answer", expected="a store alone")
+        if self.export is not None:
             ensure_exportable(self.export)
+        if self.output is not None:
             ensure_writable(self.output, inputs=(str(self.store),))
 
 
@@ -109,6 +119,8 @@ def sweep_command(options: SweepOptions) -> int:
     from onchip.reports.sweep.text import sweep_object, sweep_tables
 
     options.ensure_output_can_be_written()
+    if options.answer is not None and options.output is not None:
+        return _answer_written(options.answer, options.store, options.output, as_json=options.as_json)
     if options.query is not None:
         query_of(options.query)  # before the work
     study = options.study
@@ -121,6 +133,17 @@ def sweep_command(options: SweepOptions) -> int:
         export_rows(tuple(rows), options.export, options.output)
     show_tables((outcome, rows), sweep_object, sweep_tables, as_json=options.as_json)
     return ExitCode.ANSWER if outcome is None or outcome.is_over else ExitCode.INTERRUPTED
+
+
+def _answer_written(key: str, store: Path, output: Path, *, as_json: bool) -> int:
+    """Write the file of one point's answer."""
+    from onchip.app.store_rows import answer_file
+    from onchip.formats.files import write_file
+
+    content = answer_file(store, key)
+    write_file(output, content)
+    show_words({"key": key, "output": str(output), "bytes": len(content)}, str(output), as_json=as_json)
+    return ExitCode.ANSWER
 
 
 def _swept(options: SweepOptions, study: Study) -> SweepOutcome:

@@ -18,7 +18,17 @@ from onchip.sweeps.store_lock import StoreLock
 from onchip.sweeps.store_schema import APPLICATION_ID, INSERT_POINT, SELECT_ROWS, STORE_VERSION, TABLES
 from onchip.sweeps.stored_row import StoredRow
 
+SQLITE = b"SQLite format 3\0"
 EXPECTED = "a store that `onchip sweep --store` made"
+
+
+def is_store(path: Path) -> bool:
+    """Whether a file is a database; whoever reads one that is no file says what is wrong."""
+    try:
+        with path.open("rb") as file:
+            return file.read(len(SQLITE)) == SQLITE
+    except OSError:
+        return False
 
 
 @dataclass(slots=True)
@@ -139,6 +149,16 @@ class Store:
         """How many points all studies have together, computed or not."""
         with _errors_of(self.path):
             return int(self.database.execute("SELECT count(*) FROM study_points").fetchone()[0])
+
+    @property
+    def state(self) -> str:
+        """A text that is another whenever points, or studies, have come."""
+        with _errors_of(self.path):
+            counts = self.database.execute(
+                "SELECT (SELECT count(*) FROM points), (SELECT count(*) FROM study_points),"
+                " (SELECT max(rowid) FROM points)"
+            ).fetchone()
+        return "-".join(map(str, counts))
 
     def machine(self, sha256: str) -> SweptMachine | None:
         """A machine by its hash; None where it is of no point."""

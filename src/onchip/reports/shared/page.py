@@ -28,13 +28,17 @@ class Card:
 
 @dataclass(frozen=True, slots=True)
 class Page:
-    """A page of `template`, whose figures `scripts` draw from `facts`; `values` and `filters` are the template's."""
+    """A page of `template`, whose figures `scripts` draw from `facts`; `values` and `filters` are the template's.
+
+    Scripts that draw by themselves do without plotly.
+    """
 
     template: str
     scripts: tuple[str, ...]
     facts: Json
     values: Mapping[str, object]
     filters: Mapping[str, Callable[..., str]] = field(default_factory=dict)
+    has_plotly: bool = True
 
     def html(self) -> str:
         """The whole text of the file; raises UsageError where a package is missing that makes pages."""
@@ -54,7 +58,7 @@ class Page:
             **self.values,
             style=_text("report.css"),
             script="\n".join(_text(name) for name in (_DRAWING, *self.scripts)),
-            plotly=get_plotlyjs(),
+            plotly=get_plotlyjs() if self.has_plotly else "",
             facts=_embedded(self.facts),
         )
 

@@ -1,0 +1,175 @@
+"""A store as pages of a small server: read only, live while a sweep writes, without anything from elsewhere."""
+
+from __future__ import annotations
+
+import base64
+import json
+import re
+import zlib
+from dataclasses import dataclass
+from hashlib import sha256
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from ipaddress import ip_address
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Final
+from urllib.parse import parse_qs, urlsplit
+
+from onchip.app.check import CheckRequest, check_file
+from onchip.app.check_schedule import ScheduleFile
+from onchip.app.show_schedule import schedule_to_show
+from onchip.app.store_rows import shown_store
+from onchip.errors import InputError, OnchipError, UsageError
+from onchip.facts.bounds import greatest_need
+from onchip.reports.program.findings import Findings
+from onchip.reports.program.html import report_html
+from onchip.reports.program.outcome import Check
+from onchip.reports.schedule.html import schedule_html
+from onchip.reports.sweep.page import sweep_facts, sweep_html
+from onchip.sweeps.store import Store
+
+SCRIPT: Final = re.compile(r"<script(?: [^>]*)?>(.*?)</script>", re.DOTALL)
+LOOPBACK_NAMES: Final = ("localhost", "127.0.0.1", "[::1]")
+KEY: Final = re.compile(r"/report/([0-9a-f]{64})")
+
+
+@dataclass(frozen=True, slots=True)
+class StorePages:
+    """The pages of one store, whose file is read anew for each."""
+
+    store: Path
+    command_line: str
+
+    def page(self) -> str:
+        """The page of the store; raises InputError for one that cannot be read."""
+        return sweep_html(shown_store(self.store, is_live=True), self.command_line)
+
+    def facts(self) -> str:
+        """What the page shows, as JSON; raises InputError for a store that cannot be read."""
+        return json.dumps(sweep_facts(shown_store(self.store, is_live=True)), allow_nan=False)
+
+    def state(self) -> str:
+        """A text that is another whenever the store has changed; raises InputError for one that cannot be read."""
+        with Store.for_reading(self.store) as opened:
+            return opened.state
+
+    def report(self, key: str) -> str:
+        """The page of a point's plan or schedule; raises InputError where it has none, or its network is not there."""
+        with Store.for_reading(self.store) as opened:
+            row = next((row for row in opened.rows() if row.key == key), None)
+            document = opened.document(key)
+        if row is None or document is None:
+            raise InputError("there is no such answer", place=key, expected="a point that has one")
+        if row.verb not in ("plan", "schedule"):
+            raise UsageError(
+                f"a point of `{row.verb}` has no page of its own", place=key, expected="`onchip sweep --answer`"
+            )
+        with TemporaryDirectory(prefix="onchip-") as folder:
+            file = Path(folder) / f"{key[:12]}.json"
+            file.write_bytes(zlib.decompress(document))
+            return _page_of_answer(file, row.network, row.verb)
+
+
+def _page_of_answer(file: Path, network: str, verb: str) -> str:
+    if verb == "schedule":
+        outcome = schedule_to_show(ScheduleFile(file, network)).outcome
+        if outcome is None:
+            raise InputError("it is not legal", place=network, expected="the network that it was made for")
+        return schedule_html(outcome, f"onchip report {file.name} {network}")
+    check = check_file(CheckRequest(file, network))
+    if not isinstance(check, Check) or not check.is_legal:
+        raise InputError("it is not legal", place=network, expected="the network that it was made for")
+    typed, need = f"onchip report {file.name} {network}", greatest_need(check.problem)
+    return report_html(Findings(check.problem, check.document, check.verdict.figures, need, typed))
+
+
+class StoreServer(ThreadingHTTPServer):
+    """Serves the pages of one store; raises UsageError for an address that cannot be listened at."""
+
+    daemon_threads = True
+    allow_reuse_address = True
+
+    def __init__(self, pages: StorePages, host: str, port: int) -> None:
+        self.pages = pages
+        try:
+            self.is_loopback = host == "localhost" or ip_address(host).is_loopback
+            super().__init__((host, port), _Handler)
+        except (OSError, OverflowError, ValueError) as error:
+            what = f"{host}:{port} cannot be listened at ({getattr(error, 'strerror', None) or error})"
+            raise UsageError(what, place="--host, --port", expected="an address of this machine that is free") from None
+
+    @property
+    def url(self) -> str:
+        """Where a browser finds it."""
+        host, port = self.server_address[:2]
+        return f"http://{host!s}:{port}/"
+
+
+class _Handler(BaseHTTPRequestHandler):
+    server: StoreServer
+    server_version = "onchip"
+    sys_version = ""
+    timeout = 30
+
+    def do_GET(self) -> None:
+        """Answer one of three paths; what goes wrong is a line of text."""
+        asked = urlsplit(self.path)
+        try:
+            if not self._is_asked_for_by_name():
+                self._send(403, "text/plain", "this server is asked by another name")
+            elif asked.path == "/":
+                self._send(200, "text/html", self.server.pages.page())
+            elif asked.path == "/rows.json":
+                self._send_rows(parse_qs(asked.query).get("seen", [""])[0])
+            elif (found := KEY.fullmatch(asked.path)) is not None:
+                self._send(200, "text/html", self.server.pages.report(found[1]))
+            else:
+                self._send(404, "text/plain", "there is nothing here")
+        except OnchipError as error:
+            self._send(404, "text/plain", str(error))
+
+    do_HEAD = do_GET  # noqa: N815 (its name in the standard library)
+
+    def log_message(self, format: str, *args: object) -> None:  # noqa: A002 (its name in the standard library)
+        """Say nothing."""
+
+    def _is_asked_for_by_name(self) -> bool:
+        """Whether a browser asks for this very server: another site's name that leads here is none of ours."""
+        if not self.server.is_loopback:
+            return True
+        name = self.headers.get("Host", "").rpartition(":")[0] or self.headers.get("Host", "")
+        return name in (*LOOPBACK_NAMES, str(self.server.server_address[0]))
+
+    def _send_rows(self, seen: str) -> None:
+        state = self.server.pages.state()
+        if seen == state:
+            self._send(204, "text/plain", "")
+        else:
+            self._send(200, "application/json", self.server.pages.facts(), state)
+
+    def _send(self, status: int, kind: str, text: str, state: str | None = None) -> None:
+        content = text.encode()
+        self.send_response(status)
+        self.send_header("Content-Type", f"{kind}; charset=utf-8")
+        self.send_header("Content-Length", str(len(content)))
+        self.send_header("Content-Security-Policy", content_security_policy(text if kind == "text/html" else ""))
+        self.send_header("X-Content-Type-Options", "nosniff")
+        self.send_header("Referrer-Policy", "no-referrer")
+        self.send_header("Cross-Origin-Resource-Policy", "same-origin")
+        self.send_header("X-Frame-Options", "DENY")
+        self.send_header("Cache-Control", "no-store")
+        if state is not None:
+            self.send_header("ETag", state)
+        self.end_headers()
+        if self.command != "HEAD" and status != 204:
+            self.wfile.write(content)
+
+
+def content_security_policy(page: str) -> str:
+    """What a page may do: run the scripts that it was made with, by their hashes, and ask this server for rows."""
+    hashes = {base64.b64encode(sha256(one.encode()).digest()).decode() for one in SCRIPT.findall(page)}
+    scripts = " ".join(f"'sha256-{one}'" for one in sorted(hashes)) or "'none'"
+    return (
+        f"default-src 'none'; script-src {scripts}; style-src 'unsafe-inline'; img-src data: blob:; "
+        "connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+    )

@@ -1,0 +1,192 @@
+"""The page of a store in a real browser: fluid with 10,000 points, live while a sweep writes, deaf to hostile names."""
+
+from __future__ import annotations
+
+import json
+import threading
+import urllib.error
+import urllib.request
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from onchip.app.serve_store import StorePages, StoreServer
+from onchip.app.store_rows import shown_store
+from onchip.reports.sweep.page import sweep_html
+from support.browser import logged, needs_chromium, no_error, open_page, script, started, wait_for
+from support.diamond import Program, diamond_fields
+from support.swept_stores import hostile, many_points, write_store
+
+if TYPE_CHECKING:
+    from selenium.webdriver import Chrome
+
+MOST_MILLISECONDS = 100
+HOSTILE = "</script><script>window.broken = 1</script><img src=x onerror='window.broken = 2'>\" onload=\"x"
+
+pytestmark = needs_chromium
+
+
+@pytest.fixture(scope="module")
+def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Chrome]:
+    yield from started(tmp_path_factory.mktemp("chromium"))
+
+
+@pytest.fixture(scope="module")
+def page(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("pages")
+    store = write_store(folder / "many.db", many_points(10_000))
+    path = folder / "many.html"
+    path.write_text(sweep_html(shown_store(store), "onchip report many.db"))
+    return path
+
+
+@contextmanager
+def served(store: Path) -> Iterator[str]:
+    with StoreServer(StorePages(store, "onchip serve"), "127.0.0.1", 0) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        yield server.url
+        server.shutdown()
+
+
+def open_served(browser: Chrome, url: str) -> None:
+    """A page that was open before may have asked its server, which has ended: what that logged is dropped."""
+    browser.get("about:blank")
+    logged(browser, "browser")
+    browser.get(url)
+    wait_for(browser, "document.documentElement.dataset.ready")
+
+
+def painted_pixels(browser: Chrome, plot: str) -> int:
+    found = script(
+        browser,
+        """const canvas = document.getElementById(arguments[0]);
+        const data = canvas.getContext("2d").getImageData(0, 0, canvas.width, canvas.height).data;
+        let count = 0;
+        for (let at = 3; at < data.length; at += 4) if (data[at]) count += 1;
+        return count;""",
+        plot,
+    )
+    assert isinstance(found, int)
+    return found
+
+
+def test_every_figure_of_10000_points_is_drawn_and_nothing_loaded(browser: Chrome, page: Path) -> None:
+    open_page(browser, page)
+
+    for plot in ("curves-plot", "heat-plot", "front-plot", "parallel-plot"):
+        assert painted_pixels(browser, plot) > 5000, plot
+    assert script(browser, "return document.querySelectorAll('#rows tbody tr').length") == 100
+    messages = [json.loads(line["message"])["message"] for line in logged(browser, "performance")]
+    asked = [m["params"]["request"]["url"] for m in messages if m["method"] == "Network.requestWillBeSent"]
+    assert [url for url in asked if not url.startswith(("data:", "blob:"))] == [page.as_uri()]
+    assert no_error(browser)
+
+
+INTERACTIONS = {
+    "filter": "const box = document.getElementById('filter'); box.value = arguments[0] ? 'densenet' : ''; "
+    "box.dispatchEvent(new Event('input'));",
+    "sort": "document.querySelectorAll('#rows thead button')[arguments[0] ? 8 : 1].click();",
+    "another axis": "const choice = document.getElementById('curve-y'); choice.selectedIndex = arguments[0] ? 2 : 0; "
+    "choice.dispatchEvent(new Event('change'));",
+    "choose": "document.querySelectorAll('#rows tbody tr')[arguments[0] ? 3 : 0].click();",
+}
+
+
+@pytest.mark.parametrize("name", INTERACTIONS)
+def test_what_the_reader_does_is_answered_at_once(browser: Chrome, page: Path, name: str) -> None:
+    open_page(browser, page)
+    times = [
+        script(
+            browser, f"const begun = performance.now(); {INTERACTIONS[name]} return performance.now() - begun;", again
+        )
+        for again in (True, False, True, False, True)
+    ]
+    assert sorted(times)[2] < MOST_MILLISECONDS, times
+    assert no_error(browser)
+
+
+def test_a_click_on_a_point_says_what_to_type(browser: Chrome, page: Path) -> None:
+    open_page(browser, page)
+    script(
+        browser,
+        """const canvas = document.getElementById("curves-plot"), [x, y] = canvas.found[777];
+        const box = canvas.getBoundingClientRect();
+        canvas.dispatchEvent(new MouseEvent("click", { clientX: box.left + x, clientY: box.top + y }));""",
+    )
+    commands = script(browser, "return [...document.querySelectorAll('#picked pre')].map((one) => one.textContent)")
+    assert [command.split()[1] for command in commands] == ["sweep", "report"]
+    assert "--store many.db --answer" in commands[0]
+
+
+def test_the_filter_and_the_sorting_show_the_right_rows(browser: Chrome, page: Path) -> None:
+    open_page(browser, page)
+    script(browser, INTERACTIONS["filter"], True)
+    cells = "return [...document.querySelectorAll('#rows tbody tr')].map((row) => row.cells[3].textContent)"
+    assert set(script(browser, cells)) == {"densenet"}
+    assert "of 2000 rows" in script(browser, "return document.getElementById('rows-shown').textContent")
+
+
+def test_hostile_names_are_names(browser: Chrome, tmp_path: Path) -> None:
+    store = write_store(tmp_path / "hostile.db", hostile(HOSTILE))
+    path = tmp_path / "page.html"
+    path.write_text(sweep_html(shown_store(store), HOSTILE))
+
+    open_page(browser, path)
+
+    script(browser, "document.querySelector('#rows tbody tr').click()")
+    assert script(browser, "return window.broken === undefined")
+    assert HOSTILE in script(browser, "return document.querySelector('#rows tbody tr').cells[3].textContent")
+    assert no_error(browser)
+    with served(store) as url:
+        open_served(browser, url)
+        assert script(browser, "return window.broken === undefined")
+        assert no_error(browser)
+
+
+def test_a_served_page_follows_its_store(browser: Chrome, tmp_path: Path) -> None:
+    points = many_points(40)
+    store = write_store(tmp_path / "growing.db", points, answered=10)
+    with served(store) as url:
+        open_served(browser, url)
+        wait_for(browser, "document.getElementById('progress').textContent === '10 of 40 points'")
+        write_store(store, points)
+        wait_for(browser, "document.getElementById('progress').textContent === '40 of 40 points'")
+        assert no_error(browser)
+
+
+def test_a_point_has_its_own_report(browser: Chrome, onchip: Program, tmp_path: Path) -> None:
+    network, store = tmp_path / "diamond.json", tmp_path / "points.db"
+    network.write_text(json.dumps(diamond_fields()))
+    onchip("sweep", network, "--sram", "130B,200B", "--store", store)
+    with served(store) as url:
+        open_served(browser, url)
+        script(browser, "document.querySelector('#rows tbody tr').click()")
+        browser.get(script(browser, "return document.querySelector('#picked a').href"))
+        wait_for(browser, "document.documentElement.dataset.ready")
+        assert script(browser, "return Boolean(document.querySelector('#map-0 .main-svg'))")
+        assert no_error(browser)
+
+
+def test_the_server_answers_nobody_else_and_nothing_else(tmp_path: Path) -> None:
+    store = write_store(tmp_path / "points.db", many_points(5))
+    before = store.read_bytes()
+    with served(store) as url:
+        with urllib.request.urlopen(url) as answer:
+            policy = answer.headers["Content-Security-Policy"]
+        assert "default-src 'none'" in policy
+        assert "'unsafe-inline'" not in policy.partition("script-src")[2].partition(";")[0]
+        for path, headers, method in (
+            ("", {"Host": "evil.example:80"}, "GET"),
+            ("../etc/passwd", {}, "GET"),
+            (f"report/{'0' * 63}g", {}, "GET"),
+            (f"report/{'f' * 64}", {}, "GET"),
+            ("", {}, "POST"),
+        ):
+            request = urllib.request.Request(url + path, headers=headers, method=method)
+            with pytest.raises(urllib.error.HTTPError) as refused:
+                urllib.request.urlopen(request)
+            assert refused.value.code in (403, 404, 501)
+    assert store.read_bytes() == before
