@@ -12,10 +12,35 @@ def test_every_public_name_is_there() -> None:
 
 
 def test_there_are_no_more_public_names_than_these() -> None:
-    types = {"Accelerator", "Elements", "Graph", "Memory", "Operator", "Plan", "Problem", "Result", "Tensor"}
+    types = {
+        "Accelerator",
+        "Elements",
+        "Graph",
+        "Memory",
+        "Operator",
+        "Plan",
+        "Problem",
+        "Result",
+        "SweepChoices",
+        "Tensor",
+    }
     choices = {"Count", "Limits", "Objective", "Order", "Reading", "Role", "Status"}
     instructions = {"Allocate", "Compute", "Copy", "Free"}
-    verbs = {"audit", "check", "explain", "fuse", "map_layer", "pack", "plan", "report", "run", "schedule"}
+    verbs = {
+        "audit",
+        "capacity",
+        "check",
+        "diff",
+        "explain",
+        "fuse",
+        "map_layer",
+        "pack",
+        "plan",
+        "report",
+        "run",
+        "schedule",
+        "sweep",
+    }
     functions = {"graph_from_torch", "plan_problem", "read_network", "verify_plan"}
     assert set(onchip.__all__) == types | choices | instructions | verbs | functions | {"OnchipError"}
 

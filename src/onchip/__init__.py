@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from onchip.app.library import Elements, check, explain, fuse, map_layer, pack, plan, report, run, schedule
     from onchip.app.networks import read_network
     from onchip.app.plan import plan_problem
+    from onchip.app.sweep_library import SweepChoices, capacity, diff, sweep
     from onchip.formats.torch.export import graph_from_torch
     from onchip.solve.run.limits import Limits
     from onchip.verify.verifier import verify as verify_plan
@@ -45,9 +46,12 @@ __all__ = [
     "Result",
     "Role",
     "Status",
+    "SweepChoices",
     "Tensor",
     "audit",
+    "capacity",
     "check",
+    "diff",
     "explain",
     "fuse",
     "graph_from_torch",
@@ -59,14 +63,18 @@ __all__ = [
     "report",
     "run",
     "schedule",
+    "sweep",
     "verify_plan",
 ]
 
 _IMPORTED_WHEN_USED = {
     "Elements": ("onchip.app.library", "Elements"),
     "Limits": ("onchip.solve.run.limits", "Limits"),
+    "SweepChoices": ("onchip.app.sweep_library", "SweepChoices"),
     "audit": ("onchip.app.audit", "audit"),
+    "capacity": ("onchip.app.sweep_library", "capacity"),
     "check": ("onchip.app.library", "check"),
+    "diff": ("onchip.app.sweep_library", "diff"),
     "explain": ("onchip.app.library", "explain"),
     "fuse": ("onchip.app.library", "fuse"),
     "graph_from_torch": ("onchip.formats.torch.export", "graph_from_torch"),
@@ -78,6 +86,7 @@ _IMPORTED_WHEN_USED = {
     "report": ("onchip.app.library", "report"),
     "run": ("onchip.app.library", "run"),
     "schedule": ("onchip.app.library", "schedule"),
+    "sweep": ("onchip.app.sweep_library", "sweep"),
     "verify_plan": ("onchip.verify.verifier", "verify"),
 }
 

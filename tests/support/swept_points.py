@@ -35,3 +35,8 @@ def as_its_key_says(point: SweepPoint) -> PointAnswer:
         case "raises":
             raise ValueError("of this point")
     return at_once(point)
+
+
+def after_a_while(point: SweepPoint) -> PointAnswer:
+    time.sleep(0.05)
+    return at_once(point)

@@ -13,10 +13,13 @@ if TYPE_CHECKING:
     from onchip.answer.problem import Problem
     from onchip.answer.program import Plan
     from onchip.answer.result import Result
+    from onchip.answer.schedule import Schedule
 
 WIDTH, HEIGHT_OF_A_MAP = 860, 230
 LEFT, RIGHT, TOP, BOTTOM = 74, 16, 26, 40
 LEGEND_HEIGHT = 26
+MOST_STACKS, MOST_INSTRUCTIONS = 40, 4000
+"""Of a schedule in a notebook: further stacks are counted, and a longer program is not drawn."""
 COLOURS = {
     "input": "#2a9d8f",
     "activation": "#4c78c8",
@@ -82,6 +85,20 @@ def html_of_result(result: Result[object]) -> str:
     parts.append(f"{result.seconds:.2f} s, {escape(result.stopped_by)}")
     draw = getattr(result.answer, "_repr_html_", None)
     return f"<div><div>{' · '.join(parts)}</div>{draw() if draw else ''}</div>"
+
+
+def html_of_schedule(schedule: Schedule) -> str:
+    """What a notebook shows of a schedule: its stacks, and its memory map where that has few enough instructions."""
+    rows = [
+        f"<tr><td>{number}</td><td>{len(stack.operators)}</td><td>{escape(', '.join(stack.operators))}</td>"
+        f"<td>{escape(str(stack.tiling or 'whole'))}</td></tr>"
+        for number, stack in enumerate(schedule.stacks[:MOST_STACKS])
+    ]
+    count, program = len(schedule.stacks), schedule.program
+    caption = f"{count:,} stacks, {len(schedule.mappings):,} mappings, {len(program.instructions):,} instructions"
+    head = "<tr><th>stack</th><th>operators</th><th></th><th>tiles</th></tr>"
+    table = f"<table><caption>{caption}</caption><thead>{head}</thead><tbody>{''.join(rows)}</tbody></table>"
+    return table + (html_of_plan(program) if len(program.instructions) <= MOST_INSTRUCTIONS else "")
 
 
 def _rectangles(plan: Plan, problem: Problem | None) -> tuple[list[Rectangle], int]:

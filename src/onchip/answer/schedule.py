@@ -97,3 +97,9 @@ class Schedule:
             if times > 1:
                 detail = f"{times} mappings are of the same layer and homes"
                 raise ScheduleError(detail, place=f"mappings of stack {stack}", expected="one")
+
+    def _repr_html_(self) -> str:
+        """What a notebook shows."""
+        from onchip.answer.picture import html_of_schedule
+
+        return html_of_schedule(self)

@@ -54,6 +54,17 @@ class FileDifference:
     found: AnswerDifference
     histories: tuple[History, History] | None = None
 
+    @property
+    def is_equal(self) -> bool:
+        """Whether nothing differs at all."""
+        return self.found.is_equal
+
+    def _repr_html_(self) -> str:
+        """What a notebook shows."""
+        from onchip.reports.sweep.difference import html_of_difference
+
+        return html_of_difference(self.found)
+
 
 @phase("comparing")
 def diff_files(request: DiffRequest) -> FileDifference:

@@ -12,7 +12,7 @@ from onchip.app.point_answer import answer_point
 from onchip.app.point_networks import network_sha256
 from onchip.app.target import one_scratchpad
 from onchip.arch.accelerator import Accelerator
-from onchip.errors import InputError
+from onchip.errors import InputError, UsageError
 from onchip.formats.canonical import canonical_sha256
 from onchip.formats.foreign_files import load_any_accelerator
 from onchip.sweeps.bisection import Bisection
@@ -21,7 +21,7 @@ from onchip.sweeps.machine import changed, machine_of
 from onchip.sweeps.point import METHOD_VERSION, PointStatus, SweepPoint, SweptMachine
 from onchip.sweeps.processes import LocalProcesses
 from onchip.sweeps.store import Store
-from onchip.sweeps.study import SRAM, Study, StudyQuestion
+from onchip.sweeps.study import SRAM, PointLimits, Study, StudyQuestion
 from onchip.sweeps.values import Scalar, number_of
 from onchip.sweeps.verbs import VERBS, SweptVerb
 
@@ -48,13 +48,11 @@ class SweepRequest:
 
 @dataclass(frozen=True, slots=True)
 class SweepOutcome:
-    """What became of a study: its points as they stand in it, how many are different, and whether it is over."""
+    """What became of a study, which has this hash in its store: what of its points, and whether it is over."""
 
-    study: Study
-    points: tuple[SweepPoint, ...]
+    study_sha256: str
     progress: SweepProgress
     is_over: bool
-    store: Path
 
 
 def _never() -> bool:
@@ -80,7 +78,7 @@ def run_sweep(
     points = PointResolver(request.study).points()
     distinct = {point.key: point for point in points}
     with Store.for_writing(request.store) as store:
-        store.add_study(request.study.name, points)
+        study_sha256 = store.add_study(request.study.name, points)
         known = store.known(distinct)
         if request.retries_failed:
             known = {key: answer for key, answer in known.items() if answer.status is not PointStatus.FAILED}
@@ -88,7 +86,7 @@ def run_sweep(
         chains = [Bisection(keys) for keys in _chains(request, distinct)]
         sweep = Sweep(store, _workers(request), distinct, chains, progress, tell, is_stopped)
         is_over = sweep.run(known)
-    return SweepOutcome(request.study, points, progress, is_over, request.store)
+    return SweepOutcome(study_sha256, progress, is_over)
 
 
 @dataclass(slots=True)
@@ -195,4 +193,12 @@ def follows_of_capacity(point: SweepPoint) -> bool:
 
 
 def _workers(request: SweepRequest) -> Workers:
-    return LocalProcesses(answer_point, request.workers, request.study.limits)
+    limits = request.study.limits
+    if request.dask_address is None:
+        return LocalProcesses(answer_point, request.workers, limits)
+    if limits != PointLimits():
+        expected = "limits of Dask's own workers"
+        raise UsageError("the workers of a cluster are not ours to limit", place="--dask", expected=expected)
+    from onchip.sweeps.dask_cluster import DaskCluster
+
+    return DaskCluster.at(request.dask_address, answer_point)

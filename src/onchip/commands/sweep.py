@@ -127,8 +127,7 @@ def sweep_command(options: SweepOptions) -> int:
     outcome = None if study is None else _swept(options, study)
     rows: Sequence[StoredRow] = rows_of_store(options.store, options.query)
     if outcome is not None and options.query is None:
-        keys = {point.key for point in outcome.points}
-        rows = [row for row in rows if row.study == outcome.study.name and row.key in keys]
+        rows = [row for row in rows if row.study_sha256 == outcome.study_sha256]
     if options.export is not None and options.output is not None:
         export_rows(tuple(rows), options.export, options.output)
     show_tables((outcome, rows), sweep_object, sweep_tables, as_json=options.as_json)

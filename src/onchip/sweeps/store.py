@@ -125,9 +125,10 @@ class Store:
         """Every point of every study that something is known of, in the studies' order."""
         with _errors_of(self.path):
             for row in self.database.execute(SELECT_ROWS):
-                study, number, key, network, accelerator, parameters, costs = row[:7]
-                verb, network_sha256, machine_sha256, sram_bytes, objective, options = row[7:13]
+                study_sha256, study, number, key, network, accelerator, parameters, costs = row[:8]
+                verb, network_sha256, machine_sha256, sram_bytes, objective, options = row[8:14]
                 yield StoredRow(
+                    study_sha256,
                     study,
                     number,
                     key,
@@ -141,7 +142,7 @@ class Store:
                     network_sha256,
                     machine_sha256,
                     sram_bytes,
-                    answer_of_columns(row[13:]),
+                    answer_of_columns(row[14:]),
                 )
 
     @property

@@ -34,7 +34,7 @@ CREATE TABLE study_points (
 """
 INSERT_POINT: Final = f"INSERT OR REPLACE INTO points VALUES ({', '.join('?' * 22)})"
 SELECT_ROWS: Final = """
-SELECT studies.name, number, study_points.key, study_points.network, accelerator, parameters, costs,
+SELECT study, studies.name, number, study_points.key, study_points.network, accelerator, parameters, costs,
     points.verb, points.network_sha256, points.machine_sha256, points.sram_bytes, points.objective, points.options,
     status, objective_value, lower_bound, unit, traffic_bytes, non_compulsory_bytes, peak_bytes, arena_bytes,
     latency_cycles, energy_pj, seconds, reason, settled_by

@@ -24,6 +24,7 @@ COLUMNS: Final = (*ASKED, *FOUND)
 class StoredRow:
     """One point of a study; `options` are those that were said, `parameters` and `costs` by the study's names."""
 
+    study_sha256: str
     study: str
     number: int
     key: str

@@ -93,6 +93,16 @@ def study_from_yaml(text: str | bytes, file: str) -> StudyFile:
         raise error.in_file(file) from None
 
 
+def study_of_value(value: dict[str, object]) -> StudyFields:
+    """The fields of a study that is no file, without its format and version; raises InputError with the field."""
+    whole = {"format": STUDY_FORMAT.name, "version": STUDY_FORMAT.version, **value}
+    try:
+        encoded = json.dumps(_spelled_out(whole), allow_nan=False).encode()
+    except (TypeError, ValueError) as error:
+        raise InputError(f"it is no study: {error}", expected="numbers, texts, lists and dictionaries") from None
+    return validate(StudyFields, encoded, STUDY_FORMAT, "study")
+
+
 def _spelled_out(value: Any) -> Any:  # noqa: ANN401 - YAML
     """The value with the fields of parameters that are written as a range or a list alone."""
     parameters = value.get("parameters")

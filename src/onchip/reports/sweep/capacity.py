@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from onchip.answer.problem import Problem
+from onchip.reports.shared.html_table import html_table
 from onchip.reports.shared.words import exact_bytes, printable
 from onchip.solve.run.budgets import Budgets
 from onchip.sweeps.curve import CurveStep
@@ -33,6 +34,12 @@ class CapacityOutcome:
     def is_proven(self) -> bool:
         """Whether every step of the curve is proven."""
         return all(step.is_proven for step in self.steps)
+
+    def _repr_html_(self) -> str:
+        """What a notebook shows."""
+        columns = ("from", "to", "non-compulsory traffic", "at least", "")
+        rows = [(one.first, one.last, one.value, one.lower_bound, ", ".join(self.names_at(one))) for one in self.steps]
+        return html_table(columns, rows, self.problem.graph.name)
 
     def names_at(self, step: CurveStep) -> tuple[str, ...]:
         """Which budgets of COSMA's lie within a step."""

@@ -11,6 +11,7 @@ from onchip.errors import UsageError
 from onchip.explanations.answer_difference import AnswerDifference, FigureChange, TensorChange
 from onchip.explanations.plan_lives import TensorLife
 from onchip.formats.sizes import parse_size
+from onchip.reports.shared.html_table import html_table
 from onchip.reports.shared.words import counted, printable
 
 if TYPE_CHECKING:
@@ -147,6 +148,19 @@ def change_words(figure: FigureChange) -> tuple[str, str]:
     """By how much a figure has grown, with its sign, and in percent."""
     change, percent = figure.change, figure.percent
     return ("" if change is None else f"{change:+,}", "" if percent is None else f"{percent:+.2f} %")
+
+
+def html_of_difference(difference: AnswerDifference) -> str:
+    """The figures that differ, and what became of tensors, as tables."""
+    changed = [one for one in difference.figures if one.before != one.after]
+    figures = [(one.name, one.before, one.after, *change_words(one)) for one in changed]
+    end = "equal" if difference.is_equal else "different"
+    title = f"two {difference.kind}s, {end}"
+    tables = [html_table(("figure", "first", "second", "change", ""), figures, title)]
+    if difference.tensors:
+        rows = [(one.tensor, str(one.kind), one.why) for one in difference.tensors]
+        tables.append(html_table(("tensor", "what", "why"), rows))
+    return "".join(tables)
 
 
 def tensor_words(change: TensorChange) -> str:

@@ -1,0 +1,106 @@
+"""The functions of `import onchip` that ask many questions, or compare answers: `sweep`, `capacity`, `diff`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from onchip.answer.document import Reading
+from onchip.errors import UsageError
+from onchip.solve.run.limits import Limits
+
+if TYPE_CHECKING:
+    from onchip.app.diff import FileDifference
+    from onchip.app.library import File
+    from onchip.reports.sweep.capacity import CapacityOutcome
+    from onchip.reports.sweep.rows import SweepRows
+
+
+@dataclass(frozen=True, slots=True)
+class SweepChoices:
+    """What a study says beside its networks, as in a study file: values as a list, or the text of a range."""
+
+    accelerators: Sequence[str] = ()
+    parameters: Mapping[str, object] = field(default_factory=dict)
+    objectives: Sequence[str] = ()
+    options: Mapping[str, object] = field(default_factory=dict)
+    constraints: Sequence[str] = ()
+    costs: Mapping[str, object] = field(default_factory=dict)
+    verb: str = "plan"
+
+
+def sweep(
+    *networks: File,
+    store: File,
+    sram: str | Sequence[int | str] | None = None,
+    choices: SweepChoices = SweepChoices(),
+    workers: int = 1,
+    dask: str | None = None,
+) -> SweepRows:
+    """Answer every point of a study and return its rows; `networks` may be one study file, which says all else.
+
+    `sram` is a range (`1MiB..6MiB`) or a list of sizes. What the store knows is not computed again. Raises InputError
+    for what cannot be read or does not fit, and for a store that another process writes.
+    """
+    from onchip.app.store_rows import rows_of_store
+    from onchip.app.sweep import SweepRequest, run_sweep
+    from onchip.formats.own.study_yaml import study_of_value
+    from onchip.reports.sweep.rows import SweepRows
+    from onchip.sweeps.study_of_fields import read_study, study_of
+
+    if len(networks) == 1 and str(networks[0]).endswith((".yaml", ".yml")):
+        if sram is not None or choices != SweepChoices():
+            raise UsageError("a study file says it", place="sram, choices", expected="the file alone")
+        study = read_study(Path(networks[0]))
+    else:
+        study = study_of(study_of_value(_fields(networks, sram, choices)), "sweep")
+    outcome = run_sweep(SweepRequest(study, Path(store), workers, dask_address=dask))
+    rows = rows_of_store(Path(store))
+    return SweepRows(tuple(row for row in rows if row.study_sha256 == outcome.study_sha256))
+
+
+def capacity(
+    network: File,
+    *,
+    reading: Reading = Reading(),  # noqa: B008 (frozen)
+    order: str = "free",
+    alignment: int = 1,
+    limits: Limits = Limits(),  # noqa: B008 (frozen)
+) -> CapacityOutcome:
+    """Return the least traffic of a network for every size of its scratchpad; raises InputError for unreadable ones."""
+    from onchip.answer.problem import Order
+    from onchip.app.capacity import CapacityRequest, capacity_curve
+
+    if order not in tuple(Order):
+        raise UsageError(f"it is {order!r}", place="order", expected=f"one of {', '.join(Order)}")
+    asked = CapacityRequest(str(network), reading, order=Order(order), alignment_bytes=alignment, limits=limits)
+    return capacity_curve(asked)
+
+
+def diff(before: File, after: File, network: File | None = None) -> FileDifference:
+    """Say what differs between two answers' files, or two stores.
+
+    Raises InputError for what cannot be read, UsageError for two kinds of files.
+    """
+    from onchip.app.diff import DiffRequest, diff_files
+
+    return diff_files(DiffRequest(Path(before), Path(after), None if network is None else str(network)))
+
+
+def _fields(
+    networks: Sequence[File], sram: str | Sequence[int | str] | None, choices: SweepChoices
+) -> dict[str, object]:
+    """The fields of a study file that would say the same."""
+    given = {"sram": sram if isinstance(sram, str) else [*sram]} if sram is not None else {}
+    said: dict[str, object] = {
+        "accelerators": [*choices.accelerators],
+        "parameters": {**given, **choices.parameters},
+        "objectives": [*choices.objectives],
+        "options": {**choices.options},
+        "constraints": [*choices.constraints],
+        "costs": {**choices.costs},
+    }
+    present = {name: value for name, value in said.items() if value}
+    return {"networks": [str(network) for network in networks], "verb": choices.verb, **present}

@@ -1,0 +1,107 @@
+"""Workers of a Dask cluster, which SLURM, PBS, Kubernetes and clouds start with launchers of their own."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from dataclasses import dataclass, field
+from queue import Empty, SimpleQueue
+from typing import TYPE_CHECKING, Any
+
+from onchip.clock import Deadline
+from onchip.errors import InputError, UsageError
+from onchip.solve.run.start import NoAnswerError
+from onchip.sweeps.point import PointAnswer, PointStatus, SweepPoint
+from onchip.sweeps.worker import answered
+
+if TYPE_CHECKING:
+    from distributed import Client, Future
+
+SECONDS_TO_CONNECT = 10
+LEAST_ROOM = 4
+"""Points that are handed over while no worker is there."""
+
+
+@dataclass(slots=True)
+class DaskCluster:
+    """A scheduler's workers, each of which calls `answer_point`; whatever they find comes to this process alone.
+
+    Of a worker that is lost the scheduler has its points computed again; of a scheduler that was restarted this does.
+    """
+
+    answer_point: Callable[[SweepPoint], PointAnswer]
+    client: Client
+    _ended: SimpleQueue[tuple[SweepPoint, Future]] = field(default_factory=SimpleQueue)
+    _futures: dict[str, Future] = field(default_factory=dict)
+
+    @classmethod
+    def at(cls, address: str, answer_point: Callable[[SweepPoint], PointAnswer]) -> DaskCluster:
+        """Connect to a scheduler; raises UsageError without Dask, InputError where no scheduler answers."""
+        try:
+            from distributed import Client
+        except ImportError:
+            expected = "the extra `dask`: pip install 'onchip[dask]'"
+            raise UsageError("dask.distributed is not installed", place="--dask", expected=expected) from None
+        logging.getLogger("distributed").setLevel(logging.CRITICAL)  # what is lost is told in words of our own
+        try:
+            return cls(answer_point, Client(address, timeout=SECONDS_TO_CONNECT, set_as_default=False))
+        except (OSError, ValueError, ImportError) as error:
+            reason = " ".join(str(error).split()) or type(error).__name__
+            what = f"no scheduler of Dask answers at {address!r} ({reason})"
+            raise InputError(what, place="--dask", expected="an address such as tcp://10.0.0.1:8786") from None
+
+    @property
+    def room(self) -> int:
+        """How many points it would take now: two for each thread of a worker."""
+        threads = sum(self.client.nthreads().values()) if self.client.status == "running" else 0
+        return max(2 * threads, LEAST_ROOM) - len(self._futures)
+
+    def submit(self, point: SweepPoint) -> None:
+        """Hand a point to the scheduler."""
+        future = self.client.submit(answered, self.answer_point, point, key=f"onchip-{point.key}", pure=False)
+        self._futures[point.key] = future
+        future.add_done_callback(lambda ended: self._ended.put((point, ended)))
+
+    def finished(self, seconds: float) -> Iterator[tuple[SweepPoint, PointAnswer]]:
+        """Wait at most so long for answers, and yield those that there are.
+
+        Raises NoAnswerError where the scheduler has ended and does not come back.
+        """
+        deadline = Deadline.after(seconds)
+        if self.client.status in ("closed", "closing"):
+            what = "the scheduler of Dask is gone; what was answered is in the store"
+            raise NoAnswerError(what, place="--dask", expected="the same command, once there is a scheduler")
+        while True:
+            try:
+                point, future = self._ended.get(timeout=max(0.0, deadline.seconds_left))
+            except Empty:
+                return
+            if self._futures.get(point.key) is not future:
+                continue  # it was handed over again since
+            answer = _answer_of(future)
+            if answer is None:
+                if self.client.status not in ("closed", "closing"):
+                    self.submit(point)
+                continue
+            del self._futures[point.key]
+            yield point, answer
+            deadline = Deadline.after(0)  # what else has come, without waiting for more
+
+    def close(self) -> None:
+        """Give up whatever they are at; the cluster stays as it is."""
+        with suppress(Exception):  # a scheduler that is gone has nothing to give up
+            self.client.cancel(list(self._futures.values()), force=True)
+        with suppress(Exception):
+            self.client.close()
+
+
+def _answer_of(future: Any) -> PointAnswer | None:  # noqa: ANN401 - of a library without types
+    """What a task gave; None where it was lost with its scheduler, and has to be asked for again."""
+    if future.status in ("cancelled", "lost"):
+        return None
+    if future.status == "error":
+        reason = " ".join(str(future.exception()).split())
+        return PointAnswer(PointStatus.FAILED, reason=f"it was lost with several workers: {reason}")
+    answer = future.result()
+    return answer if isinstance(answer, PointAnswer) else None
