@@ -188,3 +188,23 @@ def test_a_sweep_that_is_stopped_again_and_again_ends_as_one_that_was_not(
     assert last["is_over"]
     assert last["computed"] + last["kept_before"] == last["points"] == 24
     assert exported(onchip, store) == exported(onchip, whole)
+
+
+FRONT = """\
+format: onchip-study
+version: 1
+networks: [{network}]
+parameters: {{sram: {{range: 130B..200B, steps: 40}}}}
+costs: {{area: sram / 10}}
+"""
+
+
+def test_a_front_is_shown_and_alone_paid_for(onchip: Program, diamond: Path, store: Path, tmp_path: Path) -> None:
+    study = tmp_path / "front.yaml"
+    study.write_text(FRONT.format(network=json.dumps(str(diamond))))
+
+    found = onchip("sweep", study, "--store", store, "--pareto", "area,objective_value", "--json").json
+
+    least = min(size for size in range(130, 201) if size >= 160 and any(row["sram"] == size for row in found["rows"]))
+    assert [(row["sram"], row["objective_value"]) for row in found["rows"]] == [(130, 100), (least, 0)]
+    assert onchip("sweep", study, "--store", store, "--pareto", "price,objective_value").code == 2

@@ -17,6 +17,7 @@ from onchip.formats.canonical import canonical_sha256
 from onchip.formats.foreign_files import load_any_accelerator
 from onchip.sweeps.bisection import Bisection
 from onchip.sweeps.engine import Sweep, SweepProgress, Workers
+from onchip.sweeps.front import SoughtFront
 from onchip.sweeps.machine import changed, machine_of
 from onchip.sweeps.point import METHOD_VERSION, PointStatus, SweepPoint, SweptMachine
 from onchip.sweeps.processes import LocalProcesses
@@ -35,7 +36,8 @@ class SweepRequest:
     """A study, the store that keeps it, and who computes it.
 
     `workers` are processes of this machine, unless there is a scheduler of Dask at `dask_address`. Without `prunes`
-    every point is computed; with `retries_failed` those, too, that failed before.
+    every point is computed; with `retries_failed` those, too, that failed before. With `front_of`, a cost of the study,
+    points are spared that cannot be on the front of that cost against the objective's value.
     """
 
     study: Study
@@ -43,6 +45,7 @@ class SweepRequest:
     workers: int = 1
     prunes: bool = True
     retries_failed: bool = False
+    front_of: str | None = None
     dask_address: str | None = None
 
 
@@ -83,8 +86,10 @@ def run_sweep(
         if request.retries_failed:
             known = {key: answer for key, answer in known.items() if answer.status is not PointStatus.FAILED}
         progress = SweepProgress(len(distinct), kept_before=len(known))
-        chains = [Bisection(keys) for keys in _chains(request, distinct)]
-        sweep = Sweep(store, _workers(request), distinct, chains, progress, tell, is_stopped)
+        front = _sought_front(request, distinct)
+        is_beyond = None if front is None else front.is_beyond
+        chains = [Bisection(keys, is_beyond) for keys in _chains(request, distinct)]
+        sweep = Sweep(store, _workers(request), distinct, chains, progress, tell, is_stopped, front)
         is_over = sweep.run(known)
     return SweepOutcome(study_sha256, progress, is_over)
 
@@ -156,6 +161,15 @@ class PointResolver:
         if accelerator not in self._accelerators:
             self._accelerators[accelerator] = load_any_accelerator(accelerator, None)
         return machine_of(changed(self._accelerators[accelerator], values)), None
+
+
+def _sought_front(request: SweepRequest, points: dict[str, SweepPoint]) -> SoughtFront | None:
+    if request.front_of is None:
+        return None
+    if request.front_of not in request.study.costs:
+        expected = f"a cost of the study: {', '.join(request.study.costs) or 'it has none'}"
+        raise UsageError(f"{request.front_of!r} is none", place="--pareto", expected=expected)
+    return SoughtFront(request.front_of, points)
 
 
 def _chains(request: SweepRequest, points: dict[str, SweepPoint]) -> list[list[str]]:

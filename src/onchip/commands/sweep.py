@@ -60,6 +60,12 @@ class SweepOptions:
     query: Annotated[
         str | None, typer.Option(metavar="EXPRESSION", help="Show rows for which this holds: status == 'OPTIMAL'.")
     ] = None
+    pareto: Annotated[
+        str | None,
+        typer.Option(
+            metavar="COST,COLUMN", help="Show the front alone; with objective_value spend points on it alone."
+        ),
+    ] = None
     export: Annotated[RowFormat | None, typer.Option(help="Write the rows to --output.")] = None
     answer: Annotated[
         str | None, typer.Option(metavar="KEY", help="Write the answer's file of the point with this key to --output.")
@@ -117,17 +123,25 @@ def sweep_command(options: SweepOptions) -> int:
     """
     from onchip.app.store_rows import export_rows, query_of, rows_of_store
     from onchip.reports.sweep.text import sweep_object, sweep_tables
+    from onchip.sweeps.front import ensure_columns, front_of, names_of_front
+    from onchip.sweeps.stored_row import columns_of
 
     options.ensure_output_can_be_written()
     if options.answer is not None and options.output is not None:
         return _answer_written(options.answer, options.store, options.output, as_json=options.as_json)
     if options.query is not None:
         query_of(options.query)  # before the work
+    front = () if options.pareto is None else names_of_front(options.pareto)
     study = options.study
-    outcome = None if study is None else _swept(options, study)
+    if study is not None:
+        ensure_columns(front, study.columns)
+    outcome = None if study is None else _swept(options, study, front)
     rows: Sequence[StoredRow] = rows_of_store(options.store, options.query)
     if outcome is not None and options.query is None:
         rows = [row for row in rows if row.study_sha256 == outcome.study_sha256]
+    if front:
+        ensure_columns(front, columns_of([row.record for row in rows]))
+        rows = front_of(rows, [row.record for row in rows], front)
     if options.export is not None and options.output is not None:
         export_rows(tuple(rows), options.export, options.output)
     show_tables((outcome, rows), sweep_object, sweep_tables, as_json=options.as_json)
@@ -145,10 +159,14 @@ def _answer_written(key: str, store: Path, output: Path, *, as_json: bool) -> in
     return ExitCode.ANSWER
 
 
-def _swept(options: SweepOptions, study: Study) -> SweepOutcome:
+def _swept(options: SweepOptions, study: Study, front: Sequence[str]) -> SweepOutcome:
     from onchip.app.sweep import SweepRequest, run_sweep
+    from onchip.sweeps.front import VALUE
 
-    request = SweepRequest(study, options.store, options.workers, options.prune, options.retry_failed, options.dask)
+    costs = [name for name in front if name != VALUE]
+    cost = costs[0] if VALUE in front and len(costs) == 1 and costs[0] in study.costs else None
+    study_and_store = study, options.store, options.workers
+    request = SweepRequest(*study_and_store, options.prune, options.retry_failed, cost, options.dask)
     with watched_run(Limits(), Deadline.after(None)) as run:
         return run_sweep(request, _tell, run.interrupt.is_set)
 

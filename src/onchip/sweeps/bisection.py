@@ -8,19 +8,24 @@ known: a chain that was interrupted goes on as it would have.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
-from onchip.sweeps.point import PointAnswer, PointStatus
+from onchip.sweeps.point import Number, PointAnswer, PointStatus
 
 
 @dataclass(slots=True)
 class Bisection:
-    """A chain of points by their keys; `answers` are those known so far, `settled` those that follow from others."""
+    """A chain of points by their keys; `answers` are those known so far, `settled` those that follow from others.
+
+    Points that `is_beyond` says nobody wants, whose values are at least a bound, are `spared` and have no answer.
+    """
 
     keys: Sequence[str]
+    is_beyond: Callable[[Sequence[str], Number], bool] | None = None
     answers: dict[str, PointAnswer] = field(default_factory=dict)
     settled: dict[str, PointAnswer] = field(default_factory=dict)
+    spared: set[str] = field(default_factory=set)
     _waiting: list[tuple[int, int]] = field(default_factory=list)
     _asked: set[str] = field(default_factory=set)
 
@@ -55,6 +60,10 @@ class Bisection:
             self.keys[low], self.answers[self.keys[low]], self.keys[high], self.answers[self.keys[high]]
         )
         if follows is None:
+            bound, between = self.answers[self.keys[high]].lower_bound, self.keys[low + 1 : high]
+            if self.is_beyond is not None and bound is not None and self.is_beyond(between, bound):
+                self.spared.update(key for key in between if key not in self.answers)
+                return []
             middle = (low + high) // 2
             return [(low, middle), (middle, high)]
         for key in self.keys[low + 1 : high]:

@@ -8,6 +8,7 @@ from typing import Protocol
 
 from onchip.clock import Stopwatch
 from onchip.sweeps.bisection import Bisection
+from onchip.sweeps.front import SoughtFront
 from onchip.sweeps.point import PointAnswer, PointStatus, SweepPoint
 from onchip.sweeps.store import Store
 
@@ -43,13 +44,14 @@ class SweepProgress:
     failed: int = 0
     settled: int = 0
     kept_before: int = 0
+    spared: int = 0
     in_flight: int = 0
     watch: Stopwatch = field(default_factory=Stopwatch)
 
     @property
     def done(self) -> int:
         """How many points are over by now."""
-        return self.computed + self.failed + self.settled + self.kept_before
+        return self.computed + self.failed + self.settled + self.kept_before + self.spared
 
     @property
     def seconds_left(self) -> float | None:
@@ -62,7 +64,8 @@ class SweepProgress:
 class Sweep:
     """Points, in chains whose ends may settle what lies between, or alone.
 
-    `tell` hears of the progress, `is_stopped` says when to give up what is in flight.
+    `tell` hears of the progress, `is_stopped` says when to give up what is in flight. With a `front` points are spared
+    that cannot be on it.
     """
 
     store: Store
@@ -72,6 +75,7 @@ class Sweep:
     progress: SweepProgress
     tell: Callable[[SweepProgress], None]
     is_stopped: Callable[[], bool]
+    front: SoughtFront | None = None
     _chain_of: dict[str, Bisection] = field(default_factory=dict)
     _queue: list[str] = field(default_factory=list)
     _unkept: dict[str, PointAnswer] = field(default_factory=dict)
@@ -84,6 +88,7 @@ class Sweep:
                 self._chain_of |= dict.fromkeys(chain.keys, chain)
                 for key in chain.keys:
                     if key in known:
+                        self._tell_front(key, known[key])
                         chain.take(key, known[key])
                 self._go_on(chain)
             self._queue.reverse()
@@ -113,18 +118,24 @@ class Sweep:
         else:
             self.progress.computed += 1
         self._unkept[key] = answer
+        self._tell_front(key, answer)
         chain = self._chain_of[key]
         chain.take(key, answer)
         self._go_on(chain)
 
     def _go_on(self, chain: Bisection) -> None:
         """Queue what a chain needs next, and keep what it settles."""
-        before = len(chain.settled)
+        before, spared = len(chain.settled), len(chain.spared)
         self._queue += chain.next_keys()
+        self.progress.spared += len(chain.spared) - spared
         if len(chain.settled) > before:
             new = dict(list(chain.settled.items())[before:])
             self.progress.settled += len(new)
             self._unkept |= new
+
+    def _tell_front(self, key: str, answer: PointAnswer) -> None:
+        if self.front is not None:
+            self.front.take(key, answer)
 
     def _keep(self) -> None:
         unkept, self._unkept = self._unkept, {}

@@ -117,6 +117,12 @@ class Study:
             count *= size
         return count
 
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """The columns that its rows have: those of every row, parameters, costs and options."""
+        named = (parameter.name for parameter in self.parameters)
+        return (*COLUMNS, *named, *self.costs, *self.options, *self.swept_options)
+
     def combinations(self) -> Iterator[StudyQuestion]:
         """Every question that the constraints allow, in order; raises InputError for a cost without a value."""
         axes = [parameter.values for parameter in self.parameters]

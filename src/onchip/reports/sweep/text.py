@@ -31,7 +31,7 @@ class Swept(Protocol):
 
 def progress_text(progress: SweepProgress) -> str:
     """How far a sweep is: points done, failed, saved, in flight, and the time left."""
-    saved = progress.settled + progress.kept_before
+    saved = progress.settled + progress.kept_before + progress.spared
     text = f"{progress.done:,} of {counted(progress.points, 'point')}, {progress.failed:,} failed, {saved:,} saved"
     left = progress.seconds_left
     return f"{text}, {progress.in_flight:,} in flight" + ("" if left is None else f", {left:,.0f} s left")
@@ -51,6 +51,7 @@ def _counts(swept: Swept) -> dict[str, object]:
         "failed": progress.failed,
         "settled": progress.settled,
         "kept_before": progress.kept_before,
+        "spared": progress.spared,
         "is_over": swept.is_over,
         "seconds": progress.watch.seconds,
     }
@@ -66,10 +67,11 @@ def sweep_tables(found: tuple[Swept | None, Sequence[StoredRow]]) -> Iterator[Re
         yield Text(f"and {len(rows) - MOST_ROWS:,} more rows: --export, --query or `onchip report` show them")
     if swept is not None:
         progress = swept.progress
+        spared = f", {progress.spared:,} off the front" if progress.spared else ""
         end = "" if swept.is_over else "; stopped: the same command goes on"
         yield Text(
             f"{counted(progress.points, 'point')}: {progress.computed:,} computed, {progress.settled:,} settled by "
-            f"others, {progress.kept_before:,} in the store before, {progress.failed:,} failed{end}"
+            f"others, {progress.kept_before:,} in the store before, {progress.failed:,} failed{spared}{end}"
         )
 
 
