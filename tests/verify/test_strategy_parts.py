@@ -161,3 +161,13 @@ def test_a_layer_that_runs_alone_is_a_stack_in_one_tile() -> None:
     }
     rule = Rule.NOT_IN_TILES
     assert found == {"alone": [], "in tiles": [(rule, "stack 1")], "with another": [(rule, "stack 0")]}
+
+
+@pytest.mark.parametrize("value", [2**63 + 1, 2**64 - 1, 10448572526032297360])
+def test_a_value_of_more_than_63_bits_is_right_as_it_is_and_as_a_file_says_it(value: int) -> None:
+    figures = StrategyFigures(value, 1.0, 1.0, 1, 1)
+    for said in (value, float(value)):
+        claim = Claim("exact", Status.FEASIBLE, "edp", said, 0, figures.named)
+        assert verify_strategy_claim(claim, figures) == ()
+    wrong = Claim("exact", Status.FEASIBLE, "edp", value + 2**20, 0, figures.named)
+    assert [one.rule for one in verify_strategy_claim(wrong, figures)] == [Rule.FIGURE_DIFFERS]

@@ -58,7 +58,7 @@ def _wrong_figures(claim: Claim, figures: StrategyFigures, objectives: Objective
     """What is whole is held to the last digit; energies by cause and peaks only where the claim says any."""
     value = figures.objective_value
     least, greatest = (objectives.least, objectives.greatest) if objectives else (value, value)
-    if not as_written(least) <= claim.objective_value <= as_written(greatest):
+    if not as_written(least) <= as_written(claim.objective_value) <= as_written(greatest):
         detail = f"{claim.objective_value} is claimed, and it is {value}"
         yield Violation(Rule.FIGURE_DIFFERS, "result.objective_value", detail)
     said, is_so = claim.figures, figures.named
