@@ -18,8 +18,11 @@ from onchip.sweeps.study import PointLimits
 from onchip.sweeps.worker import OUT_OF_MEMORY
 
 SERVE: Final = "from onchip.sweeps.worker import main; main()"
-WAITING: Final = 1
-"""Points that a worker has beside the one that it computes, so that it never waits for the next."""
+MOST_WAITING: Final = 32
+SECONDS_OF_WAITING: Final = 0.1
+"""How long a worker has to do beside the point that it computes, so that it never waits for the next."""
+OF_THE_PAST: Final = 0.9
+"""The share of the mean that one more point leaves."""
 
 
 @dataclass(slots=True)
@@ -42,11 +45,13 @@ class LocalProcesses:
     count: int
     limits: PointLimits
     _workers: list[_Worker] = field(default_factory=list)
+    _mean_seconds: float = SECONDS_OF_WAITING
 
     @property
     def room(self) -> int:
-        """How many points it would take now."""
-        return self.count * (1 + WAITING) - sum(len(worker.points) for worker in self._workers)
+        """How many points it would take now: the shorter they are, the more of them wait at a worker."""
+        waiting = min(MOST_WAITING, int(SECONDS_OF_WAITING / max(self._mean_seconds, 1e-6)))
+        return self.count * (1 + max(1, waiting)) - sum(len(worker.points) for worker in self._workers)
 
     def submit(self, point: SweepPoint) -> None:
         """Hand a point to the worker that has the fewest."""
@@ -97,17 +102,20 @@ class LocalProcesses:
 
     def _received(self, worker: _Worker) -> Iterator[tuple[SweepPoint, PointAnswer]]:
         try:
-            answer = worker.connection.recv()
+            while True:
+                answer = worker.connection.recv()
+                worker.watch = Stopwatch()
+                if worker.is_ready:
+                    self._mean_seconds += (1 - OF_THE_PAST) * (answer.seconds - self._mean_seconds)
+                    yield worker.points.pop(0), answer
+                worker.is_ready = True
+                if not worker.connection.poll():
+                    return
         except (EOFError, OSError):
             code = worker.process.wait()
             if not worker.is_ready:
                 raise InternalError(f"a worker cannot begin: {_why(code)}", place="sweep") from None
             yield self._ended(worker, PointAnswer(PointStatus.FAILED, reason=_why(code)))
-            return
-        worker.watch = Stopwatch()
-        if worker.is_ready:
-            yield worker.points.pop(0), answer
-        worker.is_ready = True
 
     def _ended(self, worker: _Worker, answer: PointAnswer) -> tuple[SweepPoint, PointAnswer]:
         """End a worker whose first point has failed, and hand what else it has to another one."""
