@@ -6,12 +6,13 @@ import os
 import sqlite3
 import subprocess
 import sys
+import zlib
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from onchip.errors import InputError
+from onchip.errors import InputError, OnchipError
 from onchip.sweeps.point import PointAnswer, PointFigures, PointStatus
 from onchip.sweeps.store import Store
 from support.swept_points import at_once, point_of
@@ -113,3 +114,34 @@ def test_other_programs_read_it(path: Path) -> None:
         store.put({"a": at_once(POINTS[0])}, BY_KEY)
     with sqlite3.connect(path) as database:
         assert database.execute("SELECT status, traffic_bytes FROM points").fetchall() == [("OPTIMAL", 1)]
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        "UPDATE study_points SET parameters = 'x'",
+        "UPDATE study_points SET costs = '[1]'",
+        "UPDATE points SET options = x'00'",
+        "UPDATE points SET status = 'GREAT'",
+        "UPDATE points SET seconds = 'long'",
+        "DROP TABLE studies",
+    ],
+)
+def test_rows_that_no_sweep_wrote_are_refused_in_a_line(path: Path, change: str) -> None:
+    with Store.for_writing(path) as store:
+        store.add_study("first", POINTS)
+        store.put({"a": at_once(POINTS[0])}, BY_KEY)
+    with sqlite3.connect(path) as database:
+        database.execute(change)
+    with Store.for_reading(path) as store, pytest.raises(OnchipError) as refused:
+        list(store.rows())
+    assert str(path) in str(refused.value)
+    assert "\n" not in str(refused.value)
+
+
+@pytest.mark.parametrize("packed", [b"nonsense", zlib.compress(bytes(2**28))])
+def test_an_answer_that_is_none_or_too_large_is_refused(path: Path, packed: bytes) -> None:
+    with Store.for_writing(path) as store:
+        store.put({"a": replace(at_once(POINTS[0]), document=packed)}, BY_KEY)
+        with pytest.raises(InputError):
+            store.document("a")

@@ -29,7 +29,7 @@ from onchip.formats.own.plan_json import read_plan
 from onchip.formats.own.schedule_json import read_schedule
 from onchip.formats.own.strategy_json import read_strategy
 from onchip.reports.program.outcome import Check
-from onchip.sweeps.store import is_store
+from onchip.sweeps.store_schema import is_store
 
 STORE = "sweep"
 MORE_BEFORE = (TensorChangeKind.STAYS, TensorChangeKind.FEWER_MOVES)

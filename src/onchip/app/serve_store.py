@@ -5,7 +5,6 @@ from __future__ import annotations
 import base64
 import json
 import re
-import zlib
 from dataclasses import dataclass
 from hashlib import sha256
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -66,7 +65,7 @@ class StorePages:
             )
         with TemporaryDirectory(prefix="onchip-") as folder:
             file = Path(folder) / f"{key[:12]}.json"
-            file.write_bytes(zlib.decompress(document))
+            file.write_bytes(document)
             return _page_of_answer(file, row.network, row.verb)
 
 

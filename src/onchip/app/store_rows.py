@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import zlib
 from pathlib import Path
 
 from onchip.app.phases import phase
@@ -50,7 +49,7 @@ def answer_file(store: Path, key: str) -> bytes:
         document = opened.document(keys[0])
     if document is None:
         raise InputError(f"point {key!r} has no answer", file=str(store), place="--answer", expected="one that has")
-    return zlib.decompress(document)
+    return document
 
 
 def query_of(text: str) -> Expression:

@@ -4,31 +4,23 @@ from __future__ import annotations
 
 import json
 import sqlite3
+import zlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import astuple, dataclass
 from pathlib import Path
-from typing import Self
+from typing import Any, Self
 
 from onchip.answer.document import as_written
 from onchip.errors import InputError, OutputError
 from onchip.formats.canonical import canonical_sha256
+from onchip.formats.files import GREATEST_FILE_BYTES, too_large
 from onchip.sweeps.point import METHOD_VERSION, Number, PointAnswer, PointFigures, PointStatus, SweepPoint, SweptMachine
 from onchip.sweeps.store_lock import StoreLock
 from onchip.sweeps.store_schema import APPLICATION_ID, INSERT_POINT, SELECT_ROWS, STORE_VERSION, TABLES
 from onchip.sweeps.stored_row import StoredRow
 
-SQLITE = b"SQLite format 3\0"
 EXPECTED = "a store that `onchip sweep --store` made"
-
-
-def is_store(path: Path) -> bool:
-    """Whether a file is a database; whoever reads one that is no file says what is wrong."""
-    try:
-        with path.open("rb") as file:
-            return file.read(len(SQLITE)) == SQLITE
-    except OSError:
-        return False
 
 
 @dataclass(slots=True)
@@ -123,7 +115,7 @@ class Store:
 
     def rows(self) -> Iterator[StoredRow]:
         """Every point of every study that something is known of, in the studies' order."""
-        with _errors_of(self.path):
+        with _errors_of(self.path), _errors_of_rows(self.path):
             for row in self.database.execute(SELECT_ROWS):
                 study_sha256, study, number, key, network, accelerator, parameters, costs = row[:8]
                 verb, network_sha256, machine_sha256, sram_bytes, objective, options = row[8:14]
@@ -136,9 +128,9 @@ class Store:
                     network,
                     accelerator,
                     objective,
-                    json.loads(options),
-                    json.loads(parameters),
-                    json.loads(costs),
+                    _object(options),
+                    _object(parameters),
+                    _object(costs),
                     network_sha256,
                     machine_sha256,
                     sram_bytes,
@@ -170,13 +162,13 @@ class Store:
         return None if row is None else SweptMachine(*row)
 
     def document(self, key: str) -> bytes | None:
-        """The answer's file of a point, compressed: its own, or that of the point that settles it."""
+        """The answer's file of a point: its own, or that of the one that settles it; raises InputError for no file."""
         with _errors_of(self.path):
             row = self.database.execute(
                 "SELECT document FROM answers WHERE key = coalesce((SELECT settled_by FROM points WHERE key = ?), ?)",
                 (key, key),
             ).fetchone()
-        return None if row is None else bytes(row[0])
+        return None if row is None else _unpacked(bytes(row[0]), self.path)
 
     @contextmanager
     def _at_once(self) -> Iterator[None]:
@@ -236,6 +228,35 @@ def _number(value: object) -> Number | None:
 
 def _json(value: object) -> str:
     return json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
+
+
+def _object(text: str) -> dict[str, Any]:
+    """The object that a column of JSON holds; raises ValueError for anything else."""
+    found = json.loads(text)
+    if not isinstance(found, dict):
+        raise ValueError(f"{text[:40]!r} is no object")
+    return found
+
+
+def _unpacked(packed: bytes, path: Path) -> bytes:
+    """A document as it was before it was compressed; raises InputError for what is none, or too large."""
+    unpacking = zlib.decompressobj()
+    try:
+        content = unpacking.decompress(packed, GREATEST_FILE_BYTES)
+    except zlib.error as error:
+        raise InputError(f"an answer cannot be unpacked ({error})", file=str(path), expected=EXPECTED) from None
+    if unpacking.unconsumed_tail:
+        raise too_large(GREATEST_FILE_BYTES).in_file(str(path))
+    return content
+
+
+@contextmanager
+def _errors_of_rows(path: Path) -> Iterator[None]:
+    """What stands in a row that no sweep wrote, in a line."""
+    try:
+        yield
+    except (ValueError, TypeError) as error:
+        raise InputError(f"a row cannot be read ({error})", file=str(path), expected=EXPECTED) from None
 
 
 def _make_tables(database: sqlite3.Connection, path: Path) -> None:

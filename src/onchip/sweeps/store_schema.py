@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Final
 
 APPLICATION_ID: Final = 0x6F6E6370
 """In the header of the file: it is a store of onchip's."""
 STORE_VERSION: Final = 1
+SQLITE: Final = b"SQLite format 3\0"
+"""What every database of SQLite begins with."""
 
 TABLES: Final = """
 CREATE TABLE machines (
@@ -41,3 +44,12 @@ SELECT study, studies.name, number, study_points.key, study_points.network, acce
 FROM study_points JOIN studies ON studies.sha256 = study JOIN points ON points.key = study_points.key
 ORDER BY studies.name, study, number
 """
+
+
+def is_store(path: Path) -> bool:
+    """Whether a file is a database; whoever reads one that is no file says what is wrong."""
+    try:
+        with path.open("rb") as file:
+            return file.read(len(SQLITE)) == SQLITE
+    except OSError:
+        return False
