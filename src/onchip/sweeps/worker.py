@@ -7,6 +7,7 @@ import os
 import resource
 import signal
 import sys
+import warnings
 from collections.abc import Callable
 from contextlib import suppress
 from multiprocessing.connection import Connection
@@ -22,6 +23,7 @@ OUT_OF_MEMORY: Final = "it takes more memory than it may"
 def main() -> None:
     """Serve the connection whose descriptor and whose maker's process id are the arguments."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the sweep, which ends its workers
+    warnings.simplefilter("ignore")  # networks' are said where they are read first, and the cache's cost time alone
     _die_with(int(sys.argv[2]))
     connection = Connection(int(sys.argv[1]))
     with suppress(EOFError, OSError):
