@@ -208,3 +208,29 @@ def test_a_front_is_shown_and_alone_paid_for(onchip: Program, diamond: Path, sto
     least = min(size for size in range(130, 201) if size >= 160 and any(row["sram"] == size for row in found["rows"]))
     assert [(row["sram"], row["objective_value"]) for row in found["rows"]] == [(130, 100), (least, 0)]
     assert onchip("sweep", study, "--store", store, "--pareto", "price,objective_value").code == 2
+
+
+def test_points_that_all_fail_are_no_answer(onchip: Program, diamond: Path, store: Path, tmp_path: Path) -> None:
+    bare = tmp_path / "bare.yaml"
+    bare.write_text(
+        "{format: onchip-accelerator, version: 1, name: bare, memories: [{name: a, capacity: 1KiB, scratchpad: true}]}"
+    )
+    asked = ("sweep", diamond, "--accelerator", bare, "--verb", "map", "--store", store)
+
+    ended = onchip(*asked, "--json")
+
+    assert (ended.code, ended.json["failed"]) == (4, 1)
+    assert ended.json["rows"][0]["reason"]
+    assert onchip(*asked, "--json").json["kept_before"] == 1
+    assert onchip(*asked, "--retry-failed", "--json").json["failed"] == 1
+
+
+def test_an_answer_is_written_as_its_verb_writes_it(
+    onchip: Program, diamond: Path, store: Path, tmp_path: Path
+) -> None:
+    rows = onchip("sweep", diamond, "--sram", "130B,160B,180B,200B", "--store", store, "--json").json["rows"]
+    for row, size in zip(rows, (130, 160, 160, 200), strict=True):
+        onchip("sweep", "--store", store, "--answer", row["key"][:20], "-o", tmp_path / "swept.json")
+        onchip("plan", diamond, "--sram", size, "-o", tmp_path / "alone.json")
+        assert (tmp_path / "swept.json").read_bytes() == (tmp_path / "alone.json").read_bytes()
+    assert onchip("sweep", "--store", store, "--answer", "", "-o", tmp_path / "swept.json").code == 2

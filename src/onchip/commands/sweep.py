@@ -145,7 +145,14 @@ def sweep_command(options: SweepOptions) -> int:
     if options.export is not None and options.output is not None:
         export_rows(tuple(rows), options.export, options.output)
     show_tables((outcome, rows), sweep_object, sweep_tables, as_json=options.as_json)
-    return ExitCode.ANSWER if outcome is None or outcome.is_over else ExitCode.INTERRUPTED
+    return ExitCode.ANSWER if outcome is None else _code_of(outcome)
+
+
+def _code_of(outcome: SweepOutcome) -> ExitCode:
+    """An answer even where some points failed, but not where all did."""
+    if not outcome.is_over:
+        return ExitCode.INTERRUPTED
+    return ExitCode.NO_ANSWER if outcome.progress.failed == outcome.progress.points else ExitCode.ANSWER
 
 
 def _answer_written(key: str, store: Path, output: Path, *, as_json: bool) -> int:
