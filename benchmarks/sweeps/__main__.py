@@ -1,11 +1,12 @@
 """What sweeps promise, measured: nothing is lost or done twice, and little is added to what the points take.
 
-    PYTHONPATH=benchmarks python -m sweeps kills|cheap|pruning|table [--points N] [--workers N] [--store FILE]
-                                           [--json FILE]
+    PYTHONPATH=benchmarks python -m sweeps kills|cheap|pruning|table|splits [--points N] [--workers N] [--store FILE]
+                                           [--json FILE] [--figure FILE.svg]
 
 `kills`: three networks at twenty sizes, killed three times, beside a sweep that was not. `cheap`: so many points of a
 small network. `pruning`: ten networks at twenty sizes, with and without it. `table`: the rows of a store, a line for
 each network and machine, such as those of the studies beside this file: `onchip sweep architectures.yaml --store FILE`.
+`splits`: the figure of the two networks that spill, of a store of the studies split-one, split-two and split-three.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ from tempfile import TemporaryDirectory
 from typing import Any, TypeAlias
 
 from shared.results import write_results
+from sweeps.figure import figure_of_splits
 
 from onchip.app.store_rows import rows_of_store
 from onchip.errors import InputError
@@ -36,12 +38,15 @@ PRUNED = (
     "nasnetalarge", "resnet18", "transformer", "vit_b_16",
 )  # fmt: skip
 CHEAP = "lenet5"
+SPILL = ("densenet121", "transformer")
 
 
 def main() -> int:
     """Measure one of them, print it, and write it if asked to."""
     options = _parser().parse_args()
-    found = {"kills": kills, "cheap": cheap, "pruning": pruning, "table": table}[options.what](options)
+    found = {"kills": kills, "cheap": cheap, "pruning": pruning, "table": table, "splits": splits}[options.what](
+        options
+    )
     print(json.dumps(found, indent=1))
     if options.json is not None:
         write_results(options.json, found)
@@ -133,6 +138,13 @@ def table(options: Namespace) -> Json:
     return {"points": len(rows), "seconds": round(sum(row.answer.seconds for row in rows), 1), **best}
 
 
+def splits(options: Namespace) -> Json:
+    """Draw the splits of those networks that spill."""
+    options.figure.parent.mkdir(exist_ok=True)
+    options.figure.write_text(figure_of_splits(rows_of_store(options.store), SPILL))
+    return {"figure": str(options.figure)}
+
+
 def _kept(store: Path) -> int:
     """How many points a store has answers of; 0 where there is none yet."""
     try:
@@ -155,11 +167,12 @@ def _command(arguments: Sequence[str]) -> list[str]:
 
 def _parser() -> ArgumentParser:
     parser = ArgumentParser(prog="sweeps", description=__doc__)
-    parser.add_argument("what", choices=("kills", "cheap", "pruning", "table"))
+    parser.add_argument("what", choices=("kills", "cheap", "pruning", "table", "splits"))
     parser.add_argument("--points", type=int, default=10_000)
     parser.add_argument("--workers", type=int, default=2)
     parser.add_argument("--store", type=Path)
     parser.add_argument("--json", type=Path)
+    parser.add_argument("--figure", type=Path, default=Path("docs/figures/splits.svg"))
     return parser
 
 
