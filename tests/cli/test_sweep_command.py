@@ -234,3 +234,13 @@ def test_an_answer_is_written_as_its_verb_writes_it(
         onchip("plan", diamond, "--sram", size, "-o", tmp_path / "alone.json")
         assert (tmp_path / "swept.json").read_bytes() == (tmp_path / "alone.json").read_bytes()
     assert onchip("sweep", "--store", store, "--answer", "", "-o", tmp_path / "swept.json").code == 2
+
+
+def test_a_point_that_takes_too_long_fails_and_the_others_go_on(onchip: Program, store: Path) -> None:
+    asked = ("sweep", "nasnetalarge", "lenet5", "--sram", "3MiB", "--option", "bits=8", "--store", store)
+
+    rows = onchip(*asked, "--point-seconds", "0.25", "--json").json["rows"]
+
+    assert [(row["network"], row["status"]) for row in rows] == [("nasnetalarge", "FAILED"), ("lenet5", "OPTIMAL")]
+    assert rows[0]["reason"] == "it takes more than 0.25 s"
+    assert onchip(*asked, "--retry-failed", "--json").json["failed"] == 0

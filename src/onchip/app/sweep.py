@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
+from onchip.answer.problem import Order
 from onchip.app.phases import phase
-from onchip.app.point_answer import answer_point
+from onchip.app.point_answer import answer_point, prepare_for
 from onchip.app.point_networks import network_sha256
 from onchip.app.target import one_scratchpad
 from onchip.arch.accelerator import Accelerator
@@ -199,17 +201,19 @@ def _capacity_axis(study: Study) -> str | None:
 def follows_of_capacity(point: SweepPoint) -> bool:
     """Whether more capacity never makes this point's answer dearer, and its bound holds for all answers.
 
-    That is so of plans by a method that proves its bound, of a problem that does not depend on the capacity.
+    That is so of plans by a method that proves its bound, of a problem that does not depend on the capacity: its
+    network is not split to fit, and its order is not one of those that are found for it.
     """
     options = point.options
     splits = options.get("split", NEVER_SPLIT[0]), options.get("cap_tensors", NEVER_SPLIT[1])
-    return point.verb is SweptVerb.PLAN and options.get("method", EXACT) == EXACT and splits == NEVER_SPLIT
+    has_own_problem = splits == NEVER_SPLIT and options.get("order") != Order.MIN_PEAK
+    return point.verb is SweptVerb.PLAN and options.get("method", EXACT) == EXACT and has_own_problem
 
 
 def _workers(request: SweepRequest) -> Workers:
     limits = request.study.limits
     if request.dask_address is None:
-        return LocalProcesses(answer_point, request.workers, limits)
+        return LocalProcesses(answer_point, request.workers, limits, partial(prepare_for, request.study.verb))
     if limits != PointLimits():
         expected = "limits of Dask's own workers"
         raise UsageError("the workers of a cluster are not ours to limit", place="--dask", expected=expected)

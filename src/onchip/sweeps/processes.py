@@ -34,16 +34,22 @@ class _Worker:
     is_ready: bool = False
 
 
+def _nothing() -> None:
+    """Nothing has to be there before the first point."""
+
+
 @dataclass(slots=True)
 class LocalProcesses:
     """So many worker processes, each of which calls `answer_point`, a function that can be pickled.
 
-    The system holds the memory limit; a point that exceeds it, or takes longer than it may, has failed.
+    Before its first point each calls `prepare`, which counts for no point. The system holds the memory limit; a point
+    that exceeds it, or takes longer than it may, has failed.
     """
 
     answer_point: Callable[[SweepPoint], PointAnswer]
     count: int
     limits: PointLimits
+    prepare: Callable[[], None] = _nothing
     _workers: list[_Worker] = field(default_factory=list)
     _mean_seconds: float = SECONDS_OF_WAITING
 
@@ -87,7 +93,7 @@ class LocalProcesses:
             process = subprocess.Popen(program, pass_fds=(theirs.fileno(),), stdin=subprocess.DEVNULL, stdout=2)
         worker = _Worker(process, ours)
         ours.send(sys.path)
-        ours.send((self.answer_point, self.limits.memory_bytes))
+        ours.send((self.prepare, self.answer_point, self.limits.memory_bytes))
         self._workers.append(worker)
         return worker
 

@@ -28,7 +28,8 @@ def main() -> None:
     connection = Connection(int(sys.argv[1]))
     with suppress(EOFError, OSError):
         sys.path[:] = connection.recv()  # so that it finds what it is to call
-        answer_point, memory_bytes = connection.recv()
+        prepare, answer_point, memory_bytes = connection.recv()
+        prepare()
         if memory_bytes is not None:
             resource.setrlimit(resource.RLIMIT_DATA, (memory_bytes, memory_bytes))
         connection.send(None)  # ready: the time of a point does not count what it takes to begin
