@@ -98,3 +98,40 @@ def test_failed_and_unknown_ends_settle_nothing() -> None:
     settled = answer_between("a", found, "b", unknown)
     assert settled is not None, "a bound is proven, whether an answer is found or not"
     assert settled.objective_value == 5
+
+
+FOUND = st.lists(st.tuples(st.integers(0, 9), st.integers(0, 3), st.integers(0, 3), st.booleans()), max_size=20)
+
+
+@given(FOUND)
+def test_neighbours_make_answers_as_tight_as_they_can(drawn: list[tuple[int, int, int, bool]]) -> None:
+    least = sorted((value for value, *_ in drawn), reverse=True)
+    keys = [f"k{at}" for at in range(len(drawn))]
+    given_answers = {}
+    for key, value, (_, above, below, is_known) in zip(keys, least, drawn, strict=True):
+        bound = max(0, value - below)
+        if not is_known:
+            given_answers[key] = PointAnswer(PointStatus.UNKNOWN, None, bound)
+        else:
+            status = PointStatus.OPTIMAL if value + above == bound else PointStatus.FEASIBLE
+            given_answers[key] = PointAnswer(status, value + above, bound)
+    chain = Bisection(keys)
+    for key, answer in given_answers.items():
+        chain.take(key, answer)
+
+    chain.tightened()
+
+    for at, (key, value) in enumerate(zip(keys, least, strict=True)):
+        found, own = chain.answers[key], given_answers[key]
+        if own.status is PointStatus.OPTIMAL:
+            assert found == own
+            continue
+        values = [one.objective_value for one in map(given_answers.__getitem__, keys[: at + 1]) if one.has_value]
+        bounds = [one.lower_bound or 0 for one in map(given_answers.__getitem__, keys[at:])]
+        assert found.objective_value == min((one for one in values if one is not None), default=None)
+        assert found.lower_bound == max(bounds) <= value
+        assert found.objective_value is None or value <= found.objective_value
+        assert (found.status is PointStatus.OPTIMAL) is (found.objective_value == found.lower_bound)
+        if found.settled_by is not None:
+            assert given_answers[found.settled_by].objective_value == found.objective_value
+    assert chain.tightened() == {}

@@ -13,6 +13,8 @@ from dataclasses import dataclass, field, replace
 
 from onchip.sweeps.point import Number, PointAnswer, PointStatus
 
+UNPROVEN = (PointStatus.FEASIBLE, PointStatus.UNKNOWN)
+
 
 @dataclass(slots=True)
 class Bisection:
@@ -54,6 +56,33 @@ class Bisection:
         """Whether every point has an answer, or is settled."""
         return not self._waiting
 
+    def tightened(self) -> dict[str, PointAnswer]:
+        """The answers that others of the chain make better: a smaller memory's plan, a larger one's bound."""
+        best: tuple[str, PointAnswer] | None = None
+        found: dict[str, PointAnswer] = {}
+        bounds = self._bounds()
+        for key in self.keys:
+            answer = self.answers.get(key)
+            if answer is None or answer.status not in UNPROVEN:
+                best = _better(best, key, answer)
+                continue
+            tight = _with_bound(_with_plan(answer, best), bounds[key])
+            if tight != answer:
+                found[key] = self.answers[key] = tight
+            best = _better(best, key, tight)
+        return found
+
+    def _bounds(self) -> dict[str, Number]:
+        """By point the greatest bound of it and all larger memories; 0 where nothing is proven."""
+        bounds: dict[str, Number] = {}
+        greatest: Number = 0
+        for key in reversed(self.keys):
+            answer = self.answers.get(key)
+            if answer is not None and answer.status is not PointStatus.INFEASIBLE and answer.lower_bound is not None:
+                greatest = max(greatest, answer.lower_bound)
+            bounds[key] = greatest
+        return bounds
+
     def _parts(self, low: int, high: int) -> list[tuple[int, int]]:
         """The two halves of an interval; none where its ends settle what lies between."""
         follows = answer_between(
@@ -70,6 +99,35 @@ class Bisection:
             if key not in self.answers:
                 self.answers[key] = self.settled[key] = follows
         return []
+
+
+def _better(
+    best: tuple[str, PointAnswer] | None, key: str, answer: PointAnswer | None
+) -> tuple[str, PointAnswer] | None:
+    """The plan of least value so far, the first of equals; `key` names the point that has it."""
+    if answer is None or answer.objective_value is None:
+        return best
+    if best is not None and best[1].objective_value is not None and best[1].objective_value <= answer.objective_value:
+        return best
+    return answer.settled_by or key, answer
+
+
+def _with_plan(answer: PointAnswer, best: tuple[str, PointAnswer] | None) -> PointAnswer:
+    """The answer, or a smaller memory's plan with its bound, where that costs less."""
+    if best is None or best[1].objective_value is None:
+        return answer
+    key, plan = best
+    if answer.objective_value is not None and answer.objective_value <= best[1].objective_value:
+        return answer
+    feasible = replace(plan, status=PointStatus.FEASIBLE, lower_bound=answer.lower_bound, seconds=answer.seconds)
+    return replace(feasible, document=None, settled_by=key)
+
+
+def _with_bound(answer: PointAnswer, bound: Number) -> PointAnswer:
+    """The answer with the greater bound, and proven where its value meets it."""
+    greater = bound if answer.lower_bound is None else max(bound, answer.lower_bound)
+    status = PointStatus.OPTIMAL if answer.objective_value == greater else answer.status
+    return replace(answer, lower_bound=greater, status=status)
 
 
 def answer_between(low_key: str, low: PointAnswer, high_key: str, high: PointAnswer) -> PointAnswer | None:

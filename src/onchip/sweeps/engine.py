@@ -45,6 +45,7 @@ class SweepProgress:
     settled: int = 0
     kept_before: int = 0
     spared: int = 0
+    tightened: int = 0
     in_flight: int = 0
     watch: Stopwatch = field(default_factory=Stopwatch)
 
@@ -132,6 +133,14 @@ class Sweep:
             new = dict(list(chain.settled.items())[before:])
             self.progress.settled += len(new)
             self._unkept |= new
+        self._tighten(chain)
+
+    def _tighten(self, chain: Bisection) -> None:
+        """Keep what the points of a whole chain prove of each other."""
+        if chain.is_over and len(chain.keys) > 1:
+            tighter = chain.tightened()
+            self.progress.tightened += len(tighter)
+            self._unkept |= tighter
 
     def _tell_front(self, key: str, answer: PointAnswer) -> None:
         if self.front is not None:
