@@ -124,6 +124,9 @@ def test_other_programs_read_it(path: Path) -> None:
         "UPDATE points SET options = x'00'",
         "UPDATE points SET status = 'GREAT'",
         "UPDATE points SET seconds = 'long'",
+        "UPDATE points SET objective_value = 9e999",
+        "UPDATE points SET peak_bytes = 'many'",
+        "UPDATE study_points SET costs = '{\"area\": NaN}'",
         "DROP TABLE studies",
     ],
 )

@@ -8,6 +8,7 @@ import zlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import astuple, dataclass
+from math import isfinite
 from pathlib import Path
 from typing import Any, Self
 
@@ -184,15 +185,15 @@ class Store:
 
 
 def answer_of_columns(row: Sequence[object]) -> PointAnswer:
-    """What is known of a point, as the columns from its status on say it."""
+    """What is known of a point, as the columns from its status on say it; raises ValueError for what none can be."""
     status, value, bound, unit, *figures, seconds, reason, settled_by = row
     return PointAnswer(
         PointStatus(str(status)),
         _number(value),
         _number(bound),
         str(unit),
-        PointFigures(*figures),  # type: ignore[arg-type]
-        float(str(seconds)),
+        PointFigures(*map(_number, figures)),  # type: ignore[arg-type]  # bytes and cycles are whole
+        float(_number(seconds) or 0),
         None if reason is None else str(reason),
         None,
         None if settled_by is None else str(settled_by),
@@ -223,7 +224,9 @@ def _written(value: Number | None) -> Number | None:
 
 
 def _number(value: object) -> Number | None:
-    return value if isinstance(value, int | float) else None
+    if value is None or (isinstance(value, int | float) and isfinite(value)):
+        return value
+    raise ValueError(f"{value!r} is no number")
 
 
 def _json(value: object) -> str:
@@ -232,7 +235,7 @@ def _json(value: object) -> str:
 
 def _object(text: str) -> dict[str, Any]:
     """The object that a column of JSON holds; raises ValueError for anything else."""
-    found = json.loads(text)
+    found = json.loads(text, parse_constant=_number)
     if not isinstance(found, dict):
         raise ValueError(f"{text[:40]!r} is no object")
     return found

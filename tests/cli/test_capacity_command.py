@@ -1,0 +1,48 @@
+"""`onchip capacity`: the curve in words and as an object."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from support.diamond import Program
+
+
+def test_the_curve_is_said_with_its_names(onchip: Program, diamond: Path) -> None:
+    found = onchip("capacity", diamond, "--json").json
+
+    assert (found["required_bytes"], found["min_peak_bytes"], found["is_proven"]) == (130, 160, True)
+    assert [(one["from_bytes"], one["to_bytes"], one["traffic_bytes"]) for one in found["steps"]] == [
+        (130, 159, 170),
+        (160, None, 70),
+    ]
+    text = onchip("capacity", diamond).out
+    assert "M_R" in text
+    assert "every step is proven" in text
+
+
+def test_each_step_begins_where_the_plan_gets_cheaper(onchip: Program) -> None:
+    steps = onchip("capacity", "densenet121", "--bits", "8", "--json").json["steps"]
+
+    assert len(steps) == 6
+    for step, above in zip(steps, steps[1:], strict=False):
+        for size, value in ((step["to_bytes"], step), (above["from_bytes"], above)):
+            planned = onchip("plan", "densenet121", "--bits", "8", "--sram", size, "--json").json
+            assert (planned["status"], planned["objective_value"]) == ("OPTIMAL", value["objective_value"])
+    below = onchip("plan", "densenet121", "--bits", "8", "--sram", steps[0]["from_bytes"] - 1, "--json")
+    assert below.code == 3
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("nonsense",), "nonsense"),
+        (("lenet5", "--objective", "peak"), "--objective: it is peak; expected traffic"),
+        (("lenet5", "--time-limit", "-1"), "--time-limit"),
+    ],
+)
+def test_bad_input_of_capacity_is_one_line(onchip: Program, words: tuple[str, ...], said: str) -> None:
+    ended = onchip("capacity", *words)
+    assert (ended.code, ended.out, ended.err.count("\n")) == (2, "", 1)
+    assert said in ended.err
