@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -26,7 +27,7 @@ def test_each_step_begins_where_the_plan_gets_cheaper(onchip: Program) -> None:
     steps = onchip("capacity", "densenet121", "--bits", "8", "--json").json["steps"]
 
     assert len(steps) == 6
-    for step, above in zip(steps, steps[1:], strict=False):
+    for step, above in pairwise(steps):
         for size, value in ((step["to_bytes"], step), (above["from_bytes"], above)):
             planned = onchip("plan", "densenet121", "--bits", "8", "--sram", size, "--json").json
             assert (planned["status"], planned["objective_value"]) == ("OPTIMAL", value["objective_value"])
