@@ -29,6 +29,8 @@ from onchip.sweeps.values import Scalar, number_of
 from onchip.sweeps.verbs import VERBS, SweptVerb
 
 EXACT: Final = "exact"
+COSTS_OF_TRANSFERS: Final = ("traffic", "peak", "dma-cycles", "dma-energy")
+"""Objectives whose value for a plan does not depend on the capacity in which it is."""
 NEVER_SPLIT: Final = ("never", False)
 """Of a plan's `split` and `cap_tensors`: what is planned does not depend on the capacity."""
 
@@ -207,6 +209,8 @@ def follows_of_capacity(point: SweepPoint) -> bool:
     options = point.options
     splits = options.get("split", NEVER_SPLIT[0]), options.get("cap_tensors", NEVER_SPLIT[1])
     has_own_problem = splits == NEVER_SPLIT and options.get("order") != Order.MIN_PEAK
+    if point.objective not in COSTS_OF_TRANSFERS:
+        return False
     return point.verb is SweptVerb.PLAN and options.get("method", EXACT) == EXACT and has_own_problem
 
 
