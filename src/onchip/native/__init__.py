@@ -46,6 +46,7 @@ UnevenCut = _core.UnevenCut
 UnevenSearch = _core.UnevenSearch
 ZigzagAccounting = _core.ZigzagAccounting
 ZigzagCosts = _core.ZigzagCosts
+least_chain = _core.least_chain
 
 __all__ = [
     "ExactCriterion",
@@ -88,4 +89,5 @@ __all__ = [
     "UnevenSearch",
     "ZigzagAccounting",
     "ZigzagCosts",
+    "least_chain",
 ]

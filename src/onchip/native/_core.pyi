@@ -465,6 +465,12 @@ class UnevenSearch:
         An action is a kind of factors that is added, or, after the kinds, an operand of which a cut is placed.
         """
 
+def least_chain(shape: Sequence[int], operands: Sequence[Sequence[NDArray[np.float64]]]) -> float:
+    """The least that boundaries cost in places that stand inside each other; of each operand from the units upwards.
+
+    Costs are by point of a lattice of that shape, flat, the last dimension's fastest; infinite where there is no room.
+    """
+
 class ExactObjective(Enum):
     """What the exact mapper makes least; the product is of energy and cycles."""
 

@@ -9,6 +9,7 @@ namespace onchip {
 void add_packing(nanobind::module_& module);
 void add_layer(nanobind::module_& module);
 void add_loma(nanobind::module_& module);
+void add_chains(nanobind::module_& module);
 void add_exact(nanobind::module_& module);
 void add_uneven(nanobind::module_& module);
 void add_zigzag(nanobind::module_& module);

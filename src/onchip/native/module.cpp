@@ -12,6 +12,7 @@ NB_MODULE(_core, module) {
     onchip::add_packing(module);
     onchip::add_layer(module);
     onchip::add_loma(module);
+    onchip::add_chains(module);
     onchip::add_exact(module);
     onchip::add_uneven(module);
     onchip::add_zigzag(module);

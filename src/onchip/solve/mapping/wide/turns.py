@@ -36,6 +36,12 @@ def turns_of(layer: Layer, ways: Ways) -> ByWay:
 
 def waiting_turns(problem: LayerProblem, ways: Ways) -> ByWay:
     """The same, in cycles: a turn waits for the port of a nearest memory that is busy longest."""
+    found: ByWay = np.max([turns_of(problem.layer, ways), *busy_at_units(problem, ways).values()], axis=0)
+    return found
+
+
+def busy_at_units(problem: LayerProblem, ways: Ways) -> dict[tuple[str, int], ByWay]:
+    """By memory and port, the cycles that all turns together keep it busy with what the units take and add up."""
     turns = turns_of(problem.layer, ways)
     ports: dict[tuple[str, int], ByWay] = defaultdict(lambda: np.zeros(len(ways)))
     for operand in _moved(problem):
@@ -55,8 +61,7 @@ def waiting_turns(problem: LayerProblem, ways: Ways) -> ByWay:
         for move, times in ((Move.WRITE_FROM_BELOW, turns), (Move.READ_FOR_BELOW, turns - begun)):
             port = port_for(memory, own, move)
             ports[memory, port] += times * np.ceil(elements * bits_by_way / own[port].bits_per_cycle)
-    found: ByWay = np.max([turns, *ports.values()], axis=0)
-    return found
+    return dict(ports)
 
 
 def first_and_last(problem: LayerProblem) -> int:

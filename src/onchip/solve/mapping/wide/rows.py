@@ -1,0 +1,133 @@
+"""How many stored positions of an axis of the input tiles reach over, at least.
+
+So many outputs and taps meet at least `outputs + taps - 1` different positions, and more where a stride keeps taps
+apart: taps whose positions differ by no multiple of the stride never meet each other's. What padding takes away are at
+most the pairs of an output and a tap that meet nothing stored.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from onchip.ir.layer import Axis
+from onchip.solve.mapping.wide.lattice import Along
+
+
+@dataclass(frozen=True)
+class AxisRows:
+    """One axis with so many outputs and taps; taps of a tile are neighbours unless units stand beside each other."""
+
+    axis: Axis
+    outputs: int
+    taps: int
+    taps_are_neighbours: bool = True
+
+    def moved(self, outputs: Along, taps: Along, *, taps_shared_out: bool) -> Along:
+        """Return positions of all tiles together that have at most so many outputs and taps.
+
+        If taps are shared out, each counts as if all were in parts as long as its own; of padding it then bears as much
+        as any tap does.
+        """
+        parts = np.ceil(self.outputs / outputs)
+        of_taps = self._streams_of_all_taps[taps.astype(np.int64) - 1]
+        if not taps_shared_out:
+            of_taps = np.maximum(of_taps, np.ceil(self.taps / taps))
+        met = of_taps * (self.outputs - parts) + parts * self.taps
+        is_one_part = taps == self.taps if taps_shared_out else np.bool_(True)
+        in_parts = np.maximum(met - self._most_outside, self.taps / taps * min(self._positions_of_taps))
+        return np.where(is_one_part, np.maximum(met - self._outside, float(self.positions)), in_parts)
+
+    def moved_but_at_the_end(self, outputs: Along, taps: Along, outputs_at_end: Along, taps_at_end: Along) -> Along:
+        """Return positions of tiles without those that lie in such parts of outputs and of taps at their ends."""
+        before = self.outputs * (1 - outputs_at_end)
+        parts = before / outputs
+        of_taps = self._streams_of_all_taps[taps.astype(np.int64) - 1]
+        met = of_taps * (before - parts) + parts * self.taps
+        return np.maximum(met * (1 - taps_at_end) - max(self._outside, self._most_outside), 0.0)
+
+    def largest(self, outputs: Along, taps: Along) -> Along:
+        """Return positions of the largest tile, of at least so many outputs and taps, wherever it lies."""
+        if self._outside == self.outputs * self.taps:
+            return 0.0 * outputs * taps
+        streams = self._streams[taps.astype(np.int64) - 1]
+        found = np.maximum(streams * (outputs - 1) + taps - self._outside, 1.0)
+        if self._outputs_amidst:
+            amidst = np.maximum(outputs - (self.outputs - self._outputs_amidst), 1.0)
+            found = np.maximum(found, streams * (amidst - 1) + taps)
+        return found
+
+    def most(self, outputs: Along, taps: Along) -> Along:
+        """Return how many positions any tile reaches over at most, that has at most so many outputs and taps."""
+        one_output = min(self.axis.size, (self.taps - 1) * self.axis.dilation + 1)
+        several = np.where(outputs == 1, float(one_output), float(self.axis.size))
+        found: Along = np.where((outputs == 1) & (taps == 1), 1.0, several)
+        return found
+
+    @cached_property
+    def positions(self) -> int:
+        """Return how many different stored positions the layer meets."""
+        return len(set(self._met))
+
+    @cached_property
+    def _met(self) -> list[int]:
+        axis = self.axis
+        pairs = (
+            output * axis.stride + tap * axis.dilation - axis.padding
+            for output in range(self.outputs)
+            for tap in range(self.taps)
+        )
+        return [position for position in pairs if 0 <= position < axis.size]
+
+    @property
+    def _outside(self) -> int:
+        return self.outputs * self.taps - len(self._met)
+
+    @cached_property
+    def _outputs_amidst(self) -> int:
+        """Of which every tap meets something stored."""
+        axis = self.axis
+        first = range(-axis.padding, (self.outputs - 1) * axis.stride - axis.padding + 1, axis.stride)
+        reach = (self.taps - 1) * axis.dilation
+        return sum(0 <= position and position + reach < axis.size for position in first)
+
+    @property
+    def _most_outside(self) -> int:
+        """If each tap had as many pairs that meet nothing as any has."""
+        return self.taps * max(self.outputs - one for one in self._pairs_of_taps)
+
+    @cached_property
+    def _pairs_of_taps(self) -> list[int]:
+        """By tap, how many outputs meet something stored through it."""
+        return [len(AxisRows(self._seen_through(tap), self.outputs, 1)._met) for tap in range(self.taps)]
+
+    @cached_property
+    def _positions_of_taps(self) -> list[int]:
+        """By tap, how many different stored positions all outputs meet through it."""
+        return [AxisRows(self._seen_through(tap), self.outputs, 1).positions for tap in range(self.taps)]
+
+    def _seen_through(self, tap: int) -> Axis:
+        return replace(self.axis, padding=self.axis.padding - tap * self.axis.dilation)
+
+    @cached_property
+    def _streams(self) -> NDArray[np.float64]:
+        """By number of taps, at least how many of them differ by no multiple of the stride."""
+        streams = [tap * self.axis.dilation % self.axis.stride for tap in range(self.taps)]
+        if not self.taps_are_neighbours:
+            most = max(streams.count(one) for one in set(streams))
+            return np.ceil(np.arange(1, self.taps + 1) / most)
+        found = [
+            min(len(set(streams[start : start + taps])) for start in range(self.taps - taps + 1))
+            for taps in range(1, self.taps + 1)
+        ]
+        return np.array(found, np.float64)
+
+    @cached_property
+    def _streams_of_all_taps(self) -> NDArray[np.float64]:
+        """By most taps of a tile, streams of all tiles' taps together, at least."""
+        share = self._streams / np.arange(1, self.taps + 1)
+        found: NDArray[np.float64] = np.minimum.accumulate(share) * self.taps
+        return found
