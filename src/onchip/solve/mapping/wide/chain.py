@@ -1,4 +1,4 @@
-"""One operand's boundaries in one way to use the array: how many elements cross them, how large its tiles are.
+"""One operand's boundaries in some ways to use the array: how many elements cross them, how large its tiles are.
 
 All by cell of a lattice: that of the place in the nest up to which a tile stays, the loops right above its cut along
 which the same tile is used again included.
@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from math import prod
-from typing import Final, TypeAlias
+from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,10 +19,10 @@ from onchip.answer.layer_problem import LayerProblem
 from onchip.arch.memory import DRAM, MemoryLevel, Operand
 from onchip.cost.layer.limits import array_of
 from onchip.ir.layer import LOOPS, RELEVANT
-from onchip.solve.mapping.wide.lattice import Along, Dimension, Lattice
+from onchip.solve.mapping.wide.lattice import Along, Dimension, Lattice, Served, Units
 from onchip.solve.mapping.wide.rows import AxisRows
+from onchip.solve.mapping.wide.ways import Ways
 
-Inside: TypeAlias = tuple[int, ...]  # by loop, how many units one instance of a memory serves
 LEADING: Final = {operand: tuple(at for at, loop in enumerate(LOOPS) if loop in RELEVANT[operand]) for operand in Operand}
 OTHERS: Final = {operand: tuple(at for at in range(len(LOOPS)) if at not in LEADING[operand]) for operand in Operand}
 CHANNELS: Final = tuple(at for at in LEADING[Operand.INPUT] if LOOPS[at] not in "PQRS")
@@ -31,10 +31,19 @@ ADDING: Final = OTHERS[Operand.OUTPUT]
 
 @dataclass(frozen=True)
 class Way:
-    """A layer's problem with loops beside each other: `sizes` by dimension of the array and loop."""
+    """Some ways to put a layer's loops beside each other: how many units of each loop along each dimension of the array.
+
+    `least` and `most` are by dimension and loop; where they are the same it is one way.
+    """
 
     problem: LayerProblem
-    sizes: NDArray[np.int64]
+    least: Ways
+    most: Ways
+
+    @property
+    def is_one(self) -> bool:
+        """Return whether nothing is left to choose."""
+        return bool((self.least == self.most).all())
 
     @cached_property
     def bounds(self) -> tuple[int, ...]:
@@ -42,23 +51,37 @@ class Way:
         return tuple(self.problem.layer.bounds.values())
 
     @cached_property
-    def units(self) -> Inside:
+    def units(self) -> tuple[Units, ...]:
         """Return by loop how many units stand beside each other."""
-        return tuple(int(one) for one in self.sizes.prod(axis=0))
+        each = zip(self.least.T, self.most.T, strict=True)
+        return tuple(
+            Units(int(low.prod()), int(high.prod()), tuple(int(one) for one in low if one > 1) if (low == high).all() else None)
+            for low, high in each
+        )
+
+    @cached_property
+    def whole(self) -> Served:
+        """Return what one instance of a memory serves that serves all."""
+        return Served(tuple(one.most for one in self.units), (1,) * len(LOOPS))
 
     @cached_property
     def levels(self) -> dict[str, MemoryLevel]:
         """Return the memories on the chip by name."""
         return {level.memory.name: level for level in self.problem.levels}
 
-    def inside(self, memory: str) -> Inside:
-        """Return by loop how many units one instance of a memory, or DRAM, serves."""
-        serves = None if memory == DRAM else self.levels[memory].serves
-        if serves is None:
-            return self.units
+    def served(self, memory: str) -> Served:
+        """Return what one instance of a memory, or DRAM, serves."""
+        return self._served[memory]
+
+    @cached_property
+    def _served(self) -> dict[str, Served]:
         names = array_of(self.problem.accelerator).sizes
-        along = [at for at, name in enumerate(names) if name in serves]
-        return tuple(int(one) for one in self.sizes[along].prod(axis=0))
+        found = {DRAM: self.whole}
+        for memory, level in self.levels.items():
+            along = np.array([level.serves is None or name in level.serves for name in names])
+            sizes = self.most[along].prod(axis=0), self.most[~along].prod(axis=0)
+            found[memory] = Served(*(tuple(own.tolist()) for own in sizes))
+        return found
 
     def memories(self, operand: Operand) -> Sequence[str]:
         """Return those that keep tiles of an operand, nearest the units first, and its home."""
@@ -69,7 +92,8 @@ class Way:
         """Return the one place inside all loops in time, where every unit has an element for a cycle."""
         at, none = np.ones(1, np.int64), np.zeros(1)
         each = zip(self.bounds, self.units, strict=True)
-        return Lattice(tuple(Dimension(bound, one, at, at * min(one, bound), at, none, shared_out=False) for bound, one in each))
+        ends = (Dimension(bound, at, at * min(own.most, bound), at, none, shared_out=False) for bound, own in each)
+        return Lattice(tuple(ends))
 
     @cached_property
     def rows(self) -> tuple[AxisRows, ...]:
@@ -80,7 +104,7 @@ class Way:
                 axis,
                 layer.bounds[axis.output_loop],
                 layer.bounds[axis.filter_loop],
-                self.units[LOOPS.index(axis.filter_loop)] == 1,
+                self.units[LOOPS.index(axis.filter_loop)].most == 1,
             )
             for axis in layer.axes
         )
@@ -94,86 +118,86 @@ class OperandChain:
     lattice: Lattice
     operand: Operand
 
-    def moved(self, inside: Inside) -> Along:
+    def moved(self, served: Served) -> Along:
         """Return how many elements move in all, to or from instances of so many units each, at least."""
-        again = self.lattice.parts(OTHERS[self.operand], inside)
-        return self.elements(inside) + (again - 1) * self._elements_but_at_the_end(inside)
+        again = self.lattice.parts(OTHERS[self.operand], served)
+        return self.elements(served) + (again - 1) * self._elements_but_at_the_end(served)
 
-    def elements(self, inside: Inside) -> Along:
+    def elements(self, served: Served) -> Along:
         """Return how many move if each tile moves once."""
         if self.operand is not Operand.INPUT:
             return np.full((1,) * len(LOOPS), float(prod(self.way.bounds[at] for at in LEADING[self.operand])))
         found: Along = np.full((1,) * len(LOOPS), float(prod(self.way.bounds[at] for at in CHANNELS)))
-        for rows, sides, (_, tap) in self._sides(inside):
+        for rows, sides, (_, tap) in self._sides(served):
             found = found * rows.moved(*sides, taps_shared_out=self.lattice.dimensions[tap].shared_out)
         return found
 
-    def _elements_but_at_the_end(self, inside: Inside) -> Along:
+    def _elements_but_at_the_end(self, served: Served) -> Along:
         """Without those that lie where a tile may stay instead of coming again."""
         lattice = self.lattice
         if self.operand is not Operand.INPUT:
-            return self.elements(inside) * (1 - lattice.stays(LEADING[self.operand]))
+            return self.elements(served) * (1 - lattice.stays(LEADING[self.operand]))
         if not any(lattice.dimensions[at].stays.any() for at in LEADING[Operand.INPUT]):
-            return self.elements(inside)
+            return self.elements(served)
         found = prod(self.way.bounds[at] for at in CHANNELS) * (1 - lattice.stays(CHANNELS))
-        for rows, sides, (output, tap) in self._sides(inside):
+        for rows, sides, (output, tap) in self._sides(served):
             found = found * rows.moved_but_at_the_end(*sides, lattice.stays((output,)), lattice.stays((tap,)))
         return found
 
-    def _sides(self, inside: Inside) -> Iterator[tuple[AxisRows, tuple[Along, Along], tuple[int, int]]]:
+    def _sides(self, served: Served) -> Iterator[tuple[AxisRows, tuple[Along, Along], tuple[int, int]]]:
         """The input's axes, the most outputs and taps of a tile, and the loops of both."""
         for rows in self.way.rows:
             output, tap = LOOPS.index(rows.axis.output_loop), LOOPS.index(rows.axis.filter_loop)
-            sides = self.lattice.most_size((output,), inside), self.lattice.most_size((tap,), inside)
+            sides = self.lattice.most_size((output,), served), self.lattice.most_size((tap,), served)
             yield rows, sides, (output, tap)
 
-    def largest(self, inside: Inside) -> Along:
+    def largest(self, served: Served) -> Along:
         """Return how many elements the largest tile has, at least, of those that so many units share."""
         if self.operand is not Operand.INPUT:
-            return self.lattice.least_size(LEADING[self.operand], inside)
-        found = self.lattice.least_size(CHANNELS, inside)
+            return self.lattice.least_size(LEADING[self.operand], served)
+        found = self.lattice.least_size(CHANNELS, served)
         for rows in self.way.rows:
             sides = (LOOPS.index(rows.axis.output_loop),), (LOOPS.index(rows.axis.filter_loop),)
-            found = found * rows.largest(*(self.lattice.least_size(side, inside) for side in sides))
+            found = found * rows.largest(*(self.lattice.least_size(side, served) for side in sides))
         return found
 
-    def at_once(self, inside: Inside) -> Along:
+    def at_once(self, served: Served) -> Along:
         """Return how many elements move at once at most."""
         if self.operand is not Operand.INPUT:
-            return self.lattice.most_size(LEADING[self.operand], inside)
-        found = self.lattice.most_size(CHANNELS, inside)
-        for rows, sides, _ in self._sides(inside):
+            return self.lattice.most_size(LEADING[self.operand], served)
+        found = self.lattice.most_size(CHANNELS, served)
+        for rows, sides, _ in self._sides(served):
             found = found * rows.most(*sides)
         return found
 
     def moves(self) -> Along:
         """Return how often a tile moves at one instance, at least: for each tile, each time that it comes again."""
         leading = LEADING[self.operand]
-        again = self.lattice.parts(OTHERS[self.operand], self.way.units)
-        tiles = self.lattice.parts(leading, self.way.units)
+        again = self.lattice.parts(OTHERS[self.operand], self.way.whole)
+        tiles = self.lattice.parts(leading, self.way.whole)
         return tiles * (1 + (again - 1) * (1 - self.lattice.places_that_stay(leading)))
 
-    def is_incomplete(self, above: Inside) -> NDArray[np.bool_]:
+    def is_incomplete(self, above: Served) -> NDArray[np.bool_]:
         """Return whether sums leave before all is added up, for an instance above of so many units."""
         found: NDArray[np.bool_] = self.lattice.parts(ADDING, above) > 1
         return found
 
-    def bits(self, lower: int, above: Inside) -> Along:
+    def bits(self, lower: int, above: Served) -> Along:
         """Return the bits of an element, at least, in the memory number `lower` of its chain, up to which it stays."""
         layer = self.way.problem.layer
         if self.operand is not Operand.OUTPUT:
             return np.full((1,) * len(LOOPS), float(layer.bits(self.operand)))
         is_pending = self.is_incomplete(above)
         if lower == 0:
-            nearest = self.way.inside(self.way.memories(self.operand)[0])
-            is_pending = is_pending | any(self.way.bounds[at] > nearest[at] for at in ADDING)
+            nearest = self.way.served(self.way.memories(self.operand)[0])
+            is_pending = is_pending | any(self.way.bounds[at] > nearest.most[at] for at in ADDING)
         return np.where(is_pending, float(layer.partial_bits), float(layer.output_bits))
 
     def fits(self, lower: int) -> NDArray[np.bool_]:
         """Return whether the largest tile has room in the memory of that number, if nothing else is there."""
         memories = self.way.memories(self.operand)
         level = self.way.levels[memories[lower]]
-        need = self.largest(self.way.inside(memories[lower])) * self.bits(lower, self.way.inside(memories[lower + 1]))
+        need = self.largest(self.way.served(memories[lower])) * self.bits(lower, self.way.served(memories[lower + 1]))
         if level.double_buffered:
             need = need * np.where(self.lattice.is_whole(LEADING[self.operand]), 1, 2)
         found: NDArray[np.bool_] = need <= self.way.problem.room_bits(level.memory.name)

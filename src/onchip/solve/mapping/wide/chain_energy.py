@@ -1,4 +1,4 @@
-"""What the boundaries of all operands take in energy, in one way to use the array: what no order of loops is below.
+"""What the boundaries of all operands take in energy, in some ways to use the array: what no order of loops is below.
 
 Sums that come to a memory are those that come back to it later and those that are finished. An instance that adds to a
 sum beside others begins its own part: what comes back below it is less by that (docs/mapping.md, section 9).
@@ -62,7 +62,7 @@ class ChainEnergy:
             total: Along = np.zeros((1,) * len(LOOPS))
             for memory, is_read in ((upper, True), (lower, False)):
                 if memory is not None:
-                    inside = self.way.inside(memory)
+                    inside = self.way.served(memory)
                     access = access_of(self.way.problem.accelerator, memory)
                     each_pj = element_pj(access, bits, chain.at_once(inside), is_read=is_read)
                     total = total + chain.moved(inside) * each_pj
@@ -88,8 +88,8 @@ class SumsEnergy:
 
     def _beside(self, number: int) -> int:
         """Instances of a memory below one of the next that add to the same sums."""
-        lower, upper = (self.way.inside(memory) for memory in self._memories[number : number + 2])
-        return prod(upper[at] for at in ADDING) // prod(lower[at] for at in ADDING)
+        lower, upper = (self.way.served(memory).most_apart for memory in self._memories[number : number + 2])
+        return max(1, prod(lower[at] for at in ADDING) // prod(upper[at] for at in ADDING))
 
     def _all(self, *, counts_returns: bool) -> list[Along]:
         """Without returns, of those below memories whose parts of sums are added up."""
@@ -103,7 +103,7 @@ class SumsEnergy:
     def _boundary(self, number: int, *, comes_back: bool, spares: bool) -> Along:
         """Number 0 is at the units; `spares`: it lets less come back over those below it."""
         upper = self._memories[number]
-        above = self.way.inside(upper)
+        above = self.way.served(upper)
         chain = OperandChain(self.way, self.lattice if number else self.way.at_units, Operand.OUTPUT)
         layer = self.way.problem.layer
         bits = np.where(chain.is_incomplete(above), float(layer.partial_bits), float(layer.output_bits))
@@ -114,7 +114,7 @@ class SumsEnergy:
         if number == 0:
             return arrived * coming + (arrived - outputs if comes_back else 0.0) * back
         lower = self._memories[number - 1]
-        inside = self.way.inside(lower)
+        inside = self.way.served(lower)
         own_bits, own_at_once = chain.bits(number - 1, above), chain.at_once(inside)
         back = back + self._pj(lower, own_bits, own_at_once, is_read=False) if comes_back else 0.0
         leaving = self._pj(lower, own_bits, own_at_once, is_read=True)

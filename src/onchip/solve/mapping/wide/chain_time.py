@@ -22,7 +22,7 @@ from onchip.ir.layer import LOOPS
 from onchip.native import least_chain
 from onchip.solve.mapping.wide.chain import LEADING, OperandChain, Way
 from onchip.solve.mapping.wide.lattice import Along, Lattice
-from onchip.solve.mapping.wide.turns import busy_at_units, first_and_last, waiting_turns
+from onchip.solve.mapping.wide.turns import busy_at_units, first_and_last, turns_of
 
 PortOf: TypeAlias = tuple[str, int]
 
@@ -37,9 +37,10 @@ class ChainTime:
     @cached_property
     def least_cycles(self) -> float:
         """Return it: of the port that is busy longest, or of the turns of the array."""
-        problem, ways = self.way.problem, self.way.sizes[None]
-        found = float(waiting_turns(problem, ways)[0]) + first_and_last(problem)
-        at_units = busy_at_units(problem, ways)
+        problem, most = self.way.problem, self.way.most[None]
+        at_units = busy_at_units(problem, self.way.least[None], most)
+        turning = max(float(one[0]) for one in (turns_of(problem.layer, most), *at_units.values()))
+        found = turning + first_and_last(problem)
         for port, tables in self._by_port().items():
             fixed = float(at_units[port][0]) if port in at_units else 0.0
             found = max(found, fixed + least_chain(self.lattice.shape, tables))
@@ -69,10 +70,10 @@ class ChainTime:
         """Ports at the boundary above a memory, and how long they are busy."""
         problem = self.way.problem
         lower, upper = self.way.memories(chain.operand)[number : number + 2]
-        inside, above = self.way.inside(lower), self.way.inside(upper)
+        inside, above = self.way.served(lower), self.way.served(upper)
         bits = chain.bits(number, above)
         times = chain.moves()
-        again = times - chain.lattice.parts(LEADING[chain.operand], self.way.units)
+        again = times - chain.lattice.parts(LEADING[chain.operand], self.way.whole)
         if chain.operand is Operand.OUTPUT:
             layer = problem.layer
             arriving = np.where(chain.is_incomplete(above), float(layer.partial_bits), float(layer.output_bits))

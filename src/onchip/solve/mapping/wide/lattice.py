@@ -1,4 +1,4 @@
-"""How far the loops inside a place in a nest lead along each dimension, in cells, for one way to use the array.
+"""How far the loops inside a place in a nest lead along each dimension, in cells, for some ways to use the array.
 
 A coordinate is how many different indices of a dimension the whole array has met inside the place, where it has met
 most. Cells are ranges of coordinates, so that what falls along them is taken at their end, and what rises at their
@@ -12,7 +12,7 @@ the part that it lies in, whichever place that ends at; parts that end short the
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from math import prod
@@ -33,51 +33,60 @@ MOST_ITERATIONS: Final = 64
 
 
 @dataclass(frozen=True)
+class Served:
+    """How many units of each loop one instance of a memory serves at most, and how many others stand beside it."""
+
+    most: tuple[int, ...]
+    most_apart: tuple[int, ...]
+
+
+@dataclass(frozen=True)
 class Dimension:
-    """One loop's cells: `first` and `last` are the coordinates at their ends; `units` of it stand beside each other.
+    """One loop's cells: `first` and `last` are the coordinates at their ends.
 
     `turns` are the iterations in time that lead to a cell, at most: of all that ends short units may be idle.
     """
 
     bound: int
-    units: int
     first: Cells
     last: Cells
     turns: Cells
     stays: NDArray[np.float64]
     shared_out: bool
 
-    def parts(self, inside: int) -> NDArray[np.float64]:
-        """How many parts the dimension has at least, so many units of which belong to the same."""
-        longest = self.most_length(inside)
+    def parts(self, served: int, apart: int) -> NDArray[np.float64]:
+        """How many parts the dimension has at least; an instance serves so many units, and has so many apart."""
+        longest = self.most_length(served, apart)
         return self.bound / longest if self.shared_out else np.ceil(self.bound / longest)
 
-    def least_length(self, inside: int) -> NDArray[np.float64]:
-        """Of the longest part at least, so many units of which belong to the same."""
-        return -(-self.first * inside // self.units).astype(np.float64)
+    def least_length(self, apart: int) -> NDArray[np.float64]:
+        """Of the longest part at least, with so many units apart."""
+        return -(-self.first // apart).astype(np.float64)
 
-    def most_length(self, inside: int) -> NDArray[np.float64]:
+    def most_length(self, served: int, apart: int) -> NDArray[np.float64]:
         """Of any part at most."""
-        return np.minimum(self.last, self.turns * inside).astype(np.float64)
+        return (self.last if apart == 1 else np.minimum(self.last, self.turns * served)).astype(np.float64)
 
 
 @dataclass(frozen=True)
 class Lattice:
-    """All places for one way; `sizes` are how many units each loop has along each dimension of the array."""
+    """All places in nests of some ways to use the array."""
 
     dimensions: tuple[Dimension, ...]
 
     @classmethod
-    def of(cls, bounds: Sequence[int], sizes: NDArray[np.int64], most_cells: int, short: int) -> Lattice:
-        """Of at most so many cells, but two or three of each dimension in any case; loops of at most `short` iterations are shared out."""
-        sizes_along = [tuple(int(size) for size in along if size > 1) for along in sizes.T]
-        finest = [_breakpoints(bound, prod(own)) for bound, own in zip(bounds, sizes_along, strict=True)]
+    def of(cls, bounds: Sequence[int], units: Sequence[Units], most_cells: int, short: int) -> Lattice:
+        """Of at most so many cells, but two or three of each dimension in any case.
+
+        Loops of at most `short` iterations are shared out.
+        """
+        finest = [_breakpoints(bound, own.most) for bound, own in zip(bounds, units, strict=True)]
         starts, coarseness = finest, 0.1
         while prod(len(own) - 1 for own in starts) > most_cells and coarseness < max(bounds):
-            starts = [_thinned(own, coarseness) for own in finest]
+            starts = [_thinned(own, side.most, coarseness) for own, side in zip(finest, units, strict=True)]
             coarseness *= FINER
         limits = [0 if name in SLIDING else short for name in LOOPS]
-        each = zip(bounds, sizes_along, starts, limits, strict=True)
+        each = zip(bounds, units, starts, limits, strict=True)
         return cls(tuple(_dimension(bound, own, first, most) for bound, own, first, most in each))
 
     @cached_property
@@ -91,17 +100,21 @@ class Lattice:
         shape[loop] = len(values)
         return values.reshape(shape)
 
-    def parts(self, loops: Sequence[int], inside: Sequence[int]) -> Along:
+    def parts(self, loops: Sequence[int], served: Served) -> Along:
         """Return how many parts some dimensions have together, at least."""
-        return self._product(self.along(loop, self.dimensions[loop].parts(inside[loop])) for loop in loops)
+        each = ((loop, self.dimensions[loop].parts(served.most[loop], served.most_apart[loop])) for loop in loops)
+        return self._product(each)
 
-    def least_size(self, loops: Sequence[int], inside: Sequence[int]) -> Along:
+    def least_size(self, loops: Sequence[int], served: Served) -> Along:
         """Return how many indices the largest tile has at least."""
-        return self._product(self.along(loop, self.dimensions[loop].least_length(inside[loop])) for loop in loops)
+        return self._product((loop, self.dimensions[loop].least_length(served.most_apart[loop])) for loop in loops)
 
-    def most_size(self, loops: Sequence[int], inside: Sequence[int]) -> Along:
+    def most_size(self, loops: Sequence[int], served: Served) -> Along:
         """Return how many indices any tile has at most."""
-        return self._product(self.along(loop, self.dimensions[loop].most_length(inside[loop])) for loop in loops)
+        each = (
+            (loop, self.dimensions[loop].most_length(served.most[loop], served.most_apart[loop])) for loop in loops
+        )
+        return self._product(each)
 
     def stays(self, loops: Sequence[int]) -> Along:
         """Return the greatest part of elements, led to by these loops, that lie where tiles may stay."""
@@ -128,21 +141,29 @@ class Lattice:
             found = found & (self.along(loop, at_end) > 0)
         return found
 
-    def _product(self, factors: Iterator[Along]) -> Along:
+    def _product(self, factors: Iterable[tuple[int, NDArray[np.float64]]]) -> Along:
         found: Along = np.ones((1,) * len(LOOPS))
-        for factor in factors:
-            found = found * factor
+        for loop, values in factors:
+            if len(values) > 1 or values[0] != 1:
+                found = found * self.along(loop, values)
         return found
 
 
-def _dimension(bound: int, sizes: tuple[int, ...], starts: Sequence[int], short: int) -> Dimension:
-    units = prod(sizes)
+@dataclass(frozen=True)
+class Units:
+    """How many units of a loop stand beside each other, at least and at most; `sizes` by dimension where known."""
+
+    least: int
+    most: int
+    sizes: tuple[int, ...] | None
+
+
+def _dimension(bound: int, units: Units, starts: Sequence[int], short: int) -> Dimension:
     first, last = np.array(starts[:-1]), np.array(starts[1:]) - 1
-    turns = _most_turns(bound, sizes)
-    if bound <= short and units == 1:
-        return Dimension(bound, units, first, last, turns[last], np.zeros(len(first)), shared_out=True)
-    stays = np.maximum.reduceat(_stays(bound, sizes), first)
-    return Dimension(bound, units, first, last, turns[last], stays, shared_out=False)
+    turns = _most_turns(bound, units)[last]
+    if bound <= short and units.most == 1:
+        return Dimension(bound, first, last, turns, np.zeros(len(first)), shared_out=True)
+    return Dimension(bound, first, last, turns, np.maximum.reduceat(_stays(bound, units), first), shared_out=False)
 
 
 @lru_cache(maxsize=1 << 12)
@@ -155,50 +176,65 @@ def _breakpoints(bound: int, units: int) -> tuple[int, ...]:
     return (*sorted(one for one in found if 1 <= one <= bound), bound + 1)
 
 
-def _thinned(starts: Sequence[int], coarseness: float) -> Sequence[int]:
-    """Some of them: each at least so much greater than the one before, the first and the last two in any case."""
+def _thinned(starts: Sequence[int], units: int, coarseness: float) -> Sequence[int]:
+    """Some of them, each so much greater than the one before; the ends, and where more than one turn begins, stay."""
     kept = [starts[0]]
-    kept.extend(one for one in starts[1:-2] if one >= kept[-1] * (1 + coarseness))
+    for one in starts[1:-2]:
+        if one == units + 1 or one >= max(kept[-1], units) * (1 + coarseness):
+            kept.append(one)
     return [*kept, *(one for one in starts[-2:] if one > kept[-1])]
 
 
 @lru_cache(maxsize=1 << 12)
-def _most_turns(bound: int, sizes: tuple[int, ...]) -> Cells:
+def _most_turns(bound: int, units: Units) -> Cells:
     """By coordinate, the greatest product of loops in time inside the place.
 
     All units are at work but for the last iteration of the dimension's outermost loop, which is needed. If that runs
     over units, f of them, at least f - 1 of f parts of what the loops inside could reach are reached; if it runs in
     time, all indices are.
     """
-    units, coordinates = prod(sizes), np.arange(bound + 1)
-    if units == 1:
-        return coordinates
-    least = min(part for size in sizes for part in range(2, size + 1) if size % part == 0)
-    turns = np.maximum(-(-coordinates // units), (coordinates - 1) * least // ((least - 1) * units))
-    turns[bound] = max(turns[bound], min(bound, 2 * -(-bound // units)))
+    coordinates = np.arange(bound + 1)
+    if units.most == 1 or units.least == 1:
+        return np.maximum(coordinates, 1)
+    outermost = 2
+    if units.sizes is not None:
+        outermost = min(part for size in units.sizes for part in range(2, size + 1) if size % part == 0)
+    of_units = (coordinates - 1) * outermost // ((outermost - 1) * units.least)
+    turns = np.maximum(-(-coordinates // units.least), of_units)
+    turns[bound] = max(turns[bound], min(bound, 2 * -(-bound // units.least)))
     return np.maximum(turns, 1)
 
 
 @lru_cache(maxsize=1 << 12)
-def _stays(bound: int, sizes: tuple[int, ...]) -> NDArray[np.float64]:
+def _stays(bound: int, units: Units) -> NDArray[np.float64]:
     """By coordinate, the greatest part of indices past the last whole turn of a loop right above, in one tile.
 
     The loop has two iterations or more of as many indices as the loops inside it lead through, units included that
     stand inside; there is at least one whole turn.
     """
+    by_weight = _left_over(bound)
+    fewest, most = -(-np.arange(bound + 1) // units.most), _most_turns(bound, units)
+    if units.sizes is None:
+        ends = np.minimum(most * units.most, bound)
+        return np.array([by_weight[low : high + 1].max() for low, high in zip(fewest, ends, strict=True)])
     beside = {1}
-    for size in sizes:
+    for size in units.sizes:
         beside |= {one * part for one in beside for part in range(1, size + 1) if size % part == 0}
-    by_weight = np.zeros(bound + 1)
-    for iterations in range(2, MOST_ITERATIONS):
-        weights = np.arange(1, (bound - 1) // iterations + 1)
-        rest = (bound - 1) % (weights * iterations) + 1
-        by_weight[weights] = np.maximum(by_weight[weights], np.where(rest <= weights, rest / bound, 0.0))
-    small = np.arange(1, (bound - 1) // MOST_ITERATIONS + 1)
-    by_weight[small] = small / bound
     by_turns = by_weight.copy()
     for one in beside:
         led = np.arange(1, bound // one + 1)
         by_turns[led] = np.maximum(by_turns[led], by_weight[led * one])
-    fewest, most = -(-np.arange(bound + 1) // prod(sizes)), _most_turns(bound, sizes)
     return np.array([by_turns[low : high + 1].max() for low, high in zip(fewest, most, strict=True)])
+
+
+@lru_cache(maxsize=1 << 8)
+def _left_over(bound: int) -> NDArray[np.float64]:
+    """By how many indices the loops inside lead through, the part past whole turns of some loop, if no more than these."""
+    found = np.zeros(bound + 1)
+    for iterations in range(2, MOST_ITERATIONS):
+        weights = np.arange(1, (bound - 1) // iterations + 1)
+        rest = (bound - 1) % (weights * iterations) + 1
+        found[weights] = np.maximum(found[weights], np.where(rest <= weights, rest / bound, 0.0))
+    small = np.arange(1, (bound - 1) // MOST_ITERATIONS + 1)
+    found[small] = small / bound
+    return found

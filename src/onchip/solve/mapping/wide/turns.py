@@ -36,12 +36,15 @@ def turns_of(layer: Layer, ways: Ways) -> ByWay:
 
 def waiting_turns(problem: LayerProblem, ways: Ways) -> ByWay:
     """The same, in cycles: a turn waits for the port of a nearest memory that is busy longest."""
-    found: ByWay = np.max([turns_of(problem.layer, ways), *busy_at_units(problem, ways).values()], axis=0)
+    found: ByWay = np.max([turns_of(problem.layer, ways), *busy_at_units(problem, ways, ways).values()], axis=0)
     return found
 
 
-def busy_at_units(problem: LayerProblem, ways: Ways) -> dict[tuple[str, int], ByWay]:
-    """By memory and port, the cycles that all turns together keep it busy with what the units take and add up."""
+def busy_at_units(problem: LayerProblem, least: Ways, ways: Ways) -> dict[tuple[str, int], ByWay]:
+    """By memory and port, the cycles that all turns together keep it busy with what the units take and add up.
+
+    Of `ways`, or any with fewer units, down to `least`.
+    """
     turns = turns_of(problem.layer, ways)
     ports: dict[tuple[str, int], ByWay] = defaultdict(lambda: np.zeros(len(ways)))
     for operand in _moved(problem):
@@ -49,7 +52,7 @@ def busy_at_units(problem: LayerProblem, ways: Ways) -> dict[tuple[str, int], By
         own = ports_of(problem.accelerator, memory)
         if not own:
             continue
-        elements = _elements(problem, ways, operand)
+        elements = _elements(problem, least, operand)
         if operand is not Operand.OUTPUT:
             port = port_for(memory, own, Move.READ_FOR_BELOW)
             bits = problem.layer.bits(operand)
