@@ -66,6 +66,9 @@ class WayBounds:
         return self._open[0].floor if self._open else np.inf
 
     def _add(self, way: Way, floor: float, stage: int) -> None:
+        """None of whose loops has more units than are at work."""
+        if any(own.least > 1 and own.least // 2 >= bound for own, bound in zip(way.units, way.bounds, strict=True)):
+            return
         self.nodes += 1
         own = max(floor, self._floor(way, stage))
         if own < np.inf:

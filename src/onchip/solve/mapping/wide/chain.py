@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from math import prod
+from math import ceil, prod
 from typing import Final
 
 import numpy as np
@@ -62,7 +62,7 @@ class Way:
     @cached_property
     def whole(self) -> Served:
         """Return what one instance of a memory serves that serves all."""
-        return Served(tuple(one.most for one in self.units), (1,) * len(LOOPS))
+        return Served((True,) * len(self.most), tuple(one.most for one in self.units), (1,) * len(LOOPS))
 
     @cached_property
     def levels(self) -> dict[str, MemoryLevel]:
@@ -80,8 +80,22 @@ class Way:
         for memory, level in self.levels.items():
             along = np.array([level.serves is None or name in level.serves for name in names])
             sizes = self.most[along].prod(axis=0), self.most[~along].prod(axis=0)
-            found[memory] = Served(*(tuple(own.tolist()) for own in sizes))
+            found[memory] = Served(tuple(along.tolist()), *(tuple(own.tolist()) for own in sizes))
         return found
+
+    def together(self, loops: Sequence[int], served: Served) -> int:
+        """Return how many units of these loops an instance serves at most: a dimension's are shared by its loops."""
+        others = [at for at in range(len(LOOPS)) if at not in loops]
+        most, least = self.most[:, [*loops]].prod(axis=1), self.least[:, others].prod(axis=1)
+        units = array_of(self.problem.accelerator).sizes.values()
+        each = zip(most, least, units, served.along, strict=True)
+        return prod(min(int(high), size // int(low)) for high, low, size, is_served in each if is_served)
+
+    @property
+    def least_turns(self) -> float:
+        """Return how often the array is at work, at least."""
+        turns = prod(-(-bound // own.most) for bound, own in zip(self.bounds, self.units, strict=True))
+        return max(turns, ceil(self.problem.layer.macs / self.together(range(len(LOOPS)), self.whole)))
 
     def memories(self, operand: Operand) -> Sequence[str]:
         """Return those that keep tiles of an operand, nearest the units first, and its home."""
@@ -121,6 +135,9 @@ class OperandChain:
     def moved(self, served: Served) -> Along:
         """Return how many elements move in all, to or from instances of so many units each, at least."""
         again = self.lattice.parts(OTHERS[self.operand], served)
+        if self.lattice is self.way.at_units:
+            all_others = prod(self.way.bounds[at] for at in OTHERS[self.operand])
+            again = np.maximum(again, all_others / self.way.together(OTHERS[self.operand], served))
         return self.elements(served) + (again - 1) * self._elements_but_at_the_end(served)
 
     def elements(self, served: Served) -> Along:
@@ -170,28 +187,34 @@ class OperandChain:
             found = found * rows.most(*sides)
         return found
 
-    def moves(self) -> Along:
-        """Return how often a tile moves at one instance, at least: for each tile, each time that it comes again."""
-        leading = LEADING[self.operand]
+    def tiles(self) -> Along:
+        """Return how many different tiles one instance has, at least."""
+        return self.lattice.parts(LEADING[self.operand], self.way.whole)
+
+    def comes_again(self) -> Along:
+        """Return how often each tile comes on average, at least."""
         again = self.lattice.parts(OTHERS[self.operand], self.way.whole)
-        tiles = self.lattice.parts(leading, self.way.whole)
-        return tiles * (1 + (again - 1) * (1 - self.lattice.places_that_stay(leading)))
+        return 1 + (again - 1) * (1 - self.lattice.places_that_stay(LEADING[self.operand]))
 
     def is_incomplete(self, above: Served) -> NDArray[np.bool_]:
         """Return whether sums leave before all is added up, for an instance above of so many units."""
         found: NDArray[np.bool_] = self.lattice.parts(ADDING, above) > 1
         return found
 
-    def bits(self, lower: int, above: Served) -> Along:
-        """Return the bits of an element, at least, in the memory number `lower` of its chain, up to which it stays."""
+    def bits_above(self, above: Served) -> Along:
+        """Return the bits of an element, at least, where it comes to or from, in an instance of so many units."""
         layer = self.way.problem.layer
         if self.operand is not Operand.OUTPUT:
             return np.full((1,) * len(LOOPS), float(layer.bits(self.operand)))
-        is_pending = self.is_incomplete(above)
-        if lower == 0:
+        return np.where(self.is_incomplete(above), float(layer.partial_bits), float(layer.output_bits))
+
+    def bits(self, lower: int, above: Served) -> Along:
+        """Return its bits, at least, in the memory number `lower` of its chain, up to which it stays."""
+        if self.operand is Operand.OUTPUT and lower == 0:
             nearest = self.way.served(self.way.memories(self.operand)[0])
-            is_pending = is_pending | any(self.way.bounds[at] > nearest.most[at] for at in ADDING)
-        return np.where(is_pending, float(layer.partial_bits), float(layer.output_bits))
+            if any(self.way.bounds[at] > nearest.most[at] for at in ADDING):
+                return np.full((1,) * len(LOOPS), float(self.way.problem.layer.partial_bits))
+        return self.bits_above(above)
 
     def fits(self, lower: int) -> NDArray[np.bool_]:
         """Return whether the largest tile has room in the memory of that number, if nothing else is there."""

@@ -105,8 +105,7 @@ class SumsEnergy:
         upper = self._memories[number]
         above = self.way.served(upper)
         chain = OperandChain(self.way, self.lattice if number else self.way.at_units, Operand.OUTPUT)
-        layer = self.way.problem.layer
-        bits = np.where(chain.is_incomplete(above), float(layer.partial_bits), float(layer.output_bits))
+        bits = chain.bits_above(above)
         arrived, outputs = chain.moved(above), chain.elements(above)
         at_once = chain.at_once(above)
         coming = self._pj(upper, bits, at_once, is_read=False)

@@ -1,7 +1,7 @@
-"""How long ports are busy with all boundaries, in one way to use the array, whatever the order of loops.
+"""How long ports are busy with all boundaries, in some ways to use the array, whatever the order of loops.
 
-A port waits for the rest while the loops run, before them and after them, so cycles are no fewer than what its
-transfers take together, the first and the last included; each takes as long as the largest tile.
+What comes first and goes last at a port comes before the loops and after them; for the rest the loops take as long as
+the array's turns, or as the port is busy with it, and so no less than any mean of both.
 """
 
 from __future__ import annotations
@@ -10,21 +10,39 @@ from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TypeAlias
+from math import prod
+from typing import Final, TypeAlias
 
 import numpy as np
 
 from onchip.answer.layer_mapping import Move
-from onchip.arch.memory import Operand
+from onchip.arch.memory import DRAM, Operand
 from onchip.cost.layer.ports import port_for, ports_of
 from onchip.cost.schedule.nest_work import work_of_all
 from onchip.ir.layer import LOOPS
 from onchip.native import least_chain
 from onchip.solve.mapping.wide.chain import LEADING, OperandChain, Way
 from onchip.solve.mapping.wide.lattice import Along, Lattice
-from onchip.solve.mapping.wide.turns import busy_at_units, first_and_last, turns_of
+from onchip.solve.mapping.wide.turns import busy_at_units, first_and_last
 
 PortOf: TypeAlias = tuple[str, int]
+WEIGHTS: Final = (1.0, 0.25, 0.5, 0.75)
+"""Of what a port does while the loops run, in the mean with turns; all of DRAM's alone, the first of other ports."""
+
+
+@dataclass(frozen=True)
+class Transfers:
+    """Cycles of a port by cell: of `all` that crosses a boundary there, and of what comes `first` or goes last."""
+
+    all: Along
+    first: Along
+
+    def __add__(self, other: Transfers) -> Transfers:
+        return Transfers(self.all + other.all, self.first + other.first)
+
+    def weighted(self, weight: float) -> Along:
+        """Return so great a part of what moves while the loops run, and the rest whole."""
+        return self.all if weight == 1 else weight * self.all + (1 - weight) * self.first
 
 
 @dataclass(frozen=True)
@@ -38,61 +56,64 @@ class ChainTime:
     def least_cycles(self) -> float:
         """Return it: of the port that is busy longest, or of the turns of the array."""
         problem, most = self.way.problem, self.way.most[None]
-        at_units = busy_at_units(problem, self.way.least[None], most)
-        turning = max(float(one[0]) for one in (turns_of(problem.layer, most), *at_units.values()))
-        found = turning + first_and_last(problem)
-        for port, tables in self._by_port().items():
-            fixed = float(at_units[port][0]) if port in at_units else 0.0
-            found = max(found, fixed + least_chain(self.lattice.shape, tables))
+        at_units = {port: float(one[0]) for port, one in busy_at_units(problem, self.way.least[None], most).items()}
+        turns = float(self.way.least_turns)
+        found = max(turns, *at_units.values(), 0.0) + first_and_last(problem)
+        for port, boundaries in self._by_port().items():
+            for weight in WEIGHTS if port[0] == DRAM else WEIGHTS[:1]:
+                tables = [[self._flat(one.weighted(weight)) for one in own] for own in boundaries]
+                loops = (1 - weight) * turns + weight * at_units.get(port, 0.0)
+                found = max(found, loops + least_chain(self.lattice.shape, tables))
         return found
 
-    def _by_port(self) -> dict[PortOf, list[list[Along]]]:
+    def _by_port(self) -> dict[PortOf, list[list[Transfers]]]:
         """By port, of each operand the boundaries at which it is used."""
-        ports: dict[PortOf, list[list[Along]]] = defaultdict(list)
+        ports: dict[PortOf, list[list[Transfers]]] = defaultdict(list)
         for operand in (Operand(one) for one in self.way.problem.layer.operands):
-            own: dict[PortOf, list[Along]] = defaultdict(list)
+            own: dict[PortOf, list[Transfers]] = defaultdict(list)
+            chain = OperandChain(self.way, self.lattice, operand)
             for number in range(len(self.way.memories(operand)) - 1):
-                used: dict[PortOf, Along] = defaultdict(lambda: np.zeros((1,) * len(LOOPS)))
-                chain = OperandChain(self.way, self.lattice, operand)
-                for port, busy in self._transfers(chain, number):
-                    used[port] = used[port] + busy
-                has_room = chain.fits(number)
-                for port, busy in used.items():
-                    own[port].append(self._flat(np.where(has_room, busy, np.inf)))
-            for port, tables in own.items():
-                ports[port].append(tables)
+                no_room = np.where(chain.fits(number), 0.0, np.inf)
+                used: dict[PortOf, Transfers] = {}
+                for port, transfers in self._transfers(chain, number):
+                    used[port] = used.get(port, Transfers(no_room, no_room)) + transfers
+                for port, transfers in used.items():
+                    own[port].append(transfers)
+            for port, boundaries in own.items():
+                ports[port].append(boundaries)
         return ports
 
     def _flat(self, values: Along) -> Along:
         return np.ascontiguousarray(np.broadcast_to(values, self.lattice.shape)).reshape(-1)
 
-    def _transfers(self, chain: OperandChain, number: int) -> Iterator[tuple[PortOf, Along]]:
+    def _transfers(self, chain: OperandChain, number: int) -> Iterator[tuple[PortOf, Transfers]]:
         """Ports at the boundary above a memory, and how long they are busy."""
         problem = self.way.problem
         lower, upper = self.way.memories(chain.operand)[number : number + 2]
-        inside, above = self.way.served(lower), self.way.served(upper)
-        bits = chain.bits(number, above)
-        times = chain.moves()
-        again = times - chain.lattice.parts(LEADING[chain.operand], self.way.whole)
+        if chain.operand is Operand.INPUT and not work_of_all(problem.layer).inputs:
+            return
+        bits, arriving = chain.bits(number, self.way.served(upper)), chain.bits_above(self.way.served(upper))
         if chain.operand is Operand.OUTPUT:
-            layer = problem.layer
-            arriving = np.where(chain.is_incomplete(above), float(layer.partial_bits), float(layer.output_bits))
             moves = [
-                (upper, Move.WRITE_FROM_BELOW, above, arriving, times),
-                (lower, Move.READ_FOR_ABOVE, inside, bits, times),
-                (upper, Move.READ_FOR_BELOW, above, arriving, again),
-                (lower, Move.WRITE_FROM_ABOVE, inside, bits, again),
+                (upper, Move.WRITE_FROM_BELOW, arriving, False),
+                (lower, Move.READ_FOR_ABOVE, bits, False),
+                (upper, Move.READ_FOR_BELOW, arriving, True),
+                (lower, Move.WRITE_FROM_ABOVE, bits, True),
             ]
-        elif chain.operand is Operand.INPUT and not work_of_all(problem.layer).inputs:
-            moves = []
         else:
-            moves = [
-                (upper, Move.READ_FOR_BELOW, above, bits, times),
-                (lower, Move.WRITE_FROM_ABOVE, inside, bits, times),
-            ]
-        for memory, move, served, wide, often in moves:
+            moves = [(upper, Move.READ_FOR_BELOW, arriving, False), (lower, Move.WRITE_FROM_ABOVE, bits, False)]
+        for memory, move, wide, returns in moves:
             own = ports_of(problem.accelerator, memory)
             if own:
                 port = port_for(memory, own, move)
-                busy = np.ceil(chain.largest(served) * wide / own[port].bits_per_cycle)
-                yield (memory, port), busy * often
+                yield (memory, port), self._transfer(chain, memory, wide / own[port].bits_per_cycle, returns)
+
+    def _transfer(self, chain: OperandChain, memory: str, cycles: Along, returns: bool) -> Transfers:
+        """Of elements of so many cycles; tiles are together no fewer elements than the operand has."""
+        served = self.way.served(memory)
+        apart = prod(served.most_apart[at] for at in LEADING[chain.operand])
+        of_one = np.ceil(chain.largest(served) * cycles)
+        once = np.maximum(chain.tiles() * of_one, chain.elements(served) / apart * cycles)
+        if returns:
+            return Transfers(once * (chain.comes_again() - 1), np.zeros((1,) * len(LOOPS)))
+        return Transfers(once * chain.comes_again(), of_one)

@@ -34,8 +34,12 @@ MOST_ITERATIONS: Final = 64
 
 @dataclass(frozen=True)
 class Served:
-    """How many units of each loop one instance of a memory serves at most, and how many others stand beside it."""
+    """How many units of each loop one instance of a memory serves at most, and how many others stand beside it.
 
+    `along` which dimensions of the array it serves all.
+    """
+
+    along: tuple[bool, ...]
     most: tuple[int, ...]
     most_apart: tuple[int, ...]
 
@@ -80,7 +84,7 @@ class Lattice:
 
         Loops of at most `short` iterations are shared out.
         """
-        finest = [_breakpoints(bound, own.most) for bound, own in zip(bounds, units, strict=True)]
+        finest = [_breakpoints(bound, own) for bound, own in zip(bounds, units, strict=True)]
         starts, coarseness = finest, 0.1
         while prod(len(own) - 1 for own in starts) > most_cells and coarseness < max(bounds):
             starts = [_thinned(own, side.most, coarseness) for own, side in zip(finest, units, strict=True)]
@@ -167,13 +171,17 @@ def _dimension(bound: int, units: Units, starts: Sequence[int], short: int) -> D
 
 
 @lru_cache(maxsize=1 << 12)
-def _breakpoints(bound: int, units: int) -> tuple[int, ...]:
-    """Coordinates from which on there are fewer parts, or more turns; one more past the end."""
-    found = {1, bound, *range(units + 1, bound, units)}
-    for inside in range(1, units + 1):
-        if units % inside == 0:
-            found |= {-(-bound // parts) * units // inside for parts in range(1, bound + 1)}
-    return (*sorted(one for one in found if 1 <= one <= bound), bound + 1)
+def _breakpoints(bound: int, units: Units) -> tuple[int, ...]:
+    """Coordinates from which on there are fewer parts, or more turns; one more past the end.
+
+    The first is how many units are at work at once at least.
+    """
+    at_work = units.least // 2 + 1 if units.least > 1 else 1
+    found = {at_work, bound, *range(units.most + 1, bound, units.most)}
+    for inside in range(1, units.most + 1):
+        if units.most % inside == 0:
+            found |= {-(-bound // parts) * units.most // inside for parts in range(1, bound + 1)}
+    return (*sorted(one for one in found if at_work <= one <= bound), bound + 1)
 
 
 def _thinned(starts: Sequence[int], units: int, coarseness: float) -> Sequence[int]:
