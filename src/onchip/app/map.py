@@ -155,16 +155,17 @@ def _mapped(
         raise _in_layer(error, names[0], request) from None
     if request.method != COSA:
         _ensure_it_costs_what_is_claimed(result, request.objective.of(cost.energy_pj, cost.cycles), names[0])
-    return MappedLayer(names, layer, result, claim, mapping, cost, lower_bound_of_any=_bound_of_any(problem, request))
+    bound_of_any = _bound_of_any(problem, request, result, run)
+    return MappedLayer(names, layer, result, claim, mapping, cost, lower_bound_of_any=bound_of_any)
 
 
-def _bound_of_any(problem: LayerProblem, request: MappingRequest) -> int | None:
+def _bound_of_any(problem: LayerProblem, request: MappingRequest, result: Result[LayerMapping], run: Run) -> int | None:
     """Of `exact` alone, which says how far its space is from all mappings."""
-    if request.method != EXACT or request.padding_percent:
+    if request.method != EXACT or request.padding_percent or result.objective_value is None:
         return None
-    from onchip.solve.mapping.wide.floors import floor_of_any
+    from onchip.solve.mapping.wide.bounds import bound_of_all
 
-    return floor_of_any(problem, request.objective)
+    return bound_of_all(problem, request.objective, result.objective_value, run)
 
 
 def _ensure_it_costs_what_is_claimed(result: Result[LayerMapping], value: float, name: str) -> None:

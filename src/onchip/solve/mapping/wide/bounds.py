@@ -1,16 +1,17 @@
 """What no mapping is below: the least of all ways to use the array, by branch and bound over ways.
 
-A node is some ways: of each loop a range of units along each dimension of the array. Its floor is that of the chains of
-tiles (`chain_energy`, `chain_time`) with what is best for each part of them in the ranges. The node with the least floor
-is split until it is one way, and that is then looked into on finer lattices of places.
+A node is some ways: of each loop a range of units along each dimension of the array. Its floor is that of chains of
+tiles (`chain_energy`, `chain_time`) with what is best for each part of them in the ranges. The node with the least
+floor is split until it is one way, and that is then looked into on finer lattices of places.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from functools import lru_cache
 from heapq import heappop, heappush
-from math import isqrt, prod
+from math import ceil, isqrt, prod
 from typing import Final
 
 import numpy as np
@@ -51,8 +52,9 @@ class WayBounds:
     _open: list[_Node] = field(default_factory=list)
 
     def least(self, enough: float, run: Run) -> float:
-        """Return a floor of all ways, no higher than what is enough asks for."""
-        self._add(self._root(), 0.0, 0)
+        """Return a floor of all ways, no higher than what is enough asks for; goes on where it ended."""
+        if not self.nodes:
+            self._add(self._root(), 0.0, 0)
         while self._open and run.stop is None and self.nodes < self.most_nodes:
             node = self._open[0]
             if node.floor >= enough or (node.way.is_one and node.stage + 1 == len(STAGES)):
@@ -109,13 +111,20 @@ class WayBounds:
                 yield Way(self.problem, least, most)
 
 
-def bound_of_all(problem: LayerProblem, objective: MappingObjective, enough: float, run: Run) -> int:
+@lru_cache(maxsize=4)
+def _way_bounds(problem: LayerProblem, objective: MappingObjective) -> WayBounds:
+    return WayBounds(problem, objective)
+
+
+def bound_of_all(problem: LayerProblem, objective: MappingObjective, value: int, run: Run) -> int:
     """Return what no mapping in which every memory keeps what it holds is below, in the objective's unit.
 
-    No tighter than `enough` asks for, and within the run's time. Raises AcceleratorError where too little is said.
+    It is at most `value`, that of a mapping; values that differ by less than one part in 10^9 count as equal. The work
+    is counted, and within the run's time. Raises AcceleratorError where the accelerator says too little.
     """
+    problem = problem.without_memories_of_no_use()
     floor = floor_of_any(problem, objective)
-    if problem.weight_is_an_input or floor >= enough:
-        return floor
-    least = WayBounds(problem, objective).least(enough, run) * SAFE
-    return max(floor, int(least)) if least < np.inf else floor
+    if problem.weight_is_an_input or floor >= value:
+        return min(floor, value)
+    least = _way_bounds(problem, objective).least(value, run)
+    return value if least >= value * SAFE else max(floor, ceil(least * SAFE))

@@ -23,7 +23,9 @@ from onchip.solve.mapping.wide.lattice import Along, Dimension, Lattice, Served,
 from onchip.solve.mapping.wide.rows import AxisRows
 from onchip.solve.mapping.wide.ways import Ways
 
-LEADING: Final = {operand: tuple(at for at, loop in enumerate(LOOPS) if loop in RELEVANT[operand]) for operand in Operand}
+LEADING: Final = {
+    operand: tuple(at for at, loop in enumerate(LOOPS) if loop in RELEVANT[operand]) for operand in Operand
+}
 OTHERS: Final = {operand: tuple(at for at in range(len(LOOPS)) if at not in LEADING[operand]) for operand in Operand}
 CHANNELS: Final = tuple(at for at in LEADING[Operand.INPUT] if LOOPS[at] not in "PQRS")
 ADDING: Final = OTHERS[Operand.OUTPUT]
@@ -31,7 +33,7 @@ ADDING: Final = OTHERS[Operand.OUTPUT]
 
 @dataclass(frozen=True)
 class Way:
-    """Some ways to put a layer's loops beside each other: how many units of each loop along each dimension of the array.
+    """Some ways to put a layer's loops beside each other: units of each loop along each dimension of the array.
 
     `least` and `most` are by dimension and loop; where they are the same it is one way.
     """
@@ -55,7 +57,11 @@ class Way:
         """Return by loop how many units stand beside each other."""
         each = zip(self.least.T, self.most.T, strict=True)
         return tuple(
-            Units(int(low.prod()), int(high.prod()), tuple(int(one) for one in low if one > 1) if (low == high).all() else None)
+            Units(
+                int(low.prod()),
+                int(high.prod()),
+                tuple(int(one) for one in low if one > 1) if (low == high).all() else None,
+            )
             for low, high in each
         )
 
@@ -187,10 +193,12 @@ class OperandChain:
             found = found * rows.most(*sides)
         return found
 
+    @cached_property
     def tiles(self) -> Along:
         """Return how many different tiles one instance has, at least."""
         return self.lattice.parts(LEADING[self.operand], self.way.whole)
 
+    @cached_property
     def comes_again(self) -> Along:
         """Return how often each tile comes on average, at least."""
         again = self.lattice.parts(OTHERS[self.operand], self.way.whole)

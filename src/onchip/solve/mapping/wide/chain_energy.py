@@ -109,13 +109,13 @@ class SumsEnergy:
         arrived, outputs = chain.moved(above), chain.elements(above)
         at_once = chain.at_once(above)
         coming = self._pj(upper, bits, at_once, is_read=False)
-        back = self._pj(upper, bits, at_once, is_read=True)
+        back = self._pj(upper, bits, at_once, is_read=True) * float(comes_back)
         if number == 0:
-            return arrived * coming + (arrived - outputs if comes_back else 0.0) * back
+            return arrived * coming + (arrived - outputs) * back
         lower = self._memories[number - 1]
         inside = self.way.served(lower)
         own_bits, own_at_once = chain.bits(number - 1, above), chain.at_once(inside)
-        back = back + self._pj(lower, own_bits, own_at_once, is_read=False) if comes_back else 0.0
+        back = back + self._pj(lower, own_bits, own_at_once, is_read=False) * float(comes_back)
         leaving = self._pj(lower, own_bits, own_at_once, is_read=True)
         left = chain.moved(inside)
         if not spares:

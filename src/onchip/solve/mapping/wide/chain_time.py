@@ -113,7 +113,7 @@ class ChainTime:
         served = self.way.served(memory)
         apart = prod(served.most_apart[at] for at in LEADING[chain.operand])
         of_one = np.ceil(chain.largest(served) * cycles)
-        once = np.maximum(chain.tiles() * of_one, chain.elements(served) / apart * cycles)
+        once = np.maximum(chain.tiles * of_one, chain.elements(served) / apart * cycles)
         if returns:
-            return Transfers(once * (chain.comes_again() - 1), np.zeros((1,) * len(LOOPS)))
-        return Transfers(once * chain.comes_again(), of_one)
+            return Transfers(once * (chain.comes_again - 1), np.zeros((1,) * len(LOOPS)))
+        return Transfers(once * chain.comes_again, of_one)

@@ -28,6 +28,8 @@ Cells: TypeAlias = NDArray[np.int64]
 SLIDING: Final = ("P", "Q")
 """Tiles of an input have neighbours' positions along these, and fewer where padding is: they are not shared out."""
 FINER: Final = 1.4
+MOST_BREAKPOINTS: Final = 512
+"""Of each kind: the smallest, and those of fewest parts."""
 MOST_ITERATIONS: Final = 64
 """Of a loop whose last whole turn is looked for; of longer ones what is left over is at most a tile."""
 
@@ -85,7 +87,8 @@ class Lattice:
         Loops of at most `short` iterations are shared out.
         """
         finest = [_breakpoints(bound, own) for bound, own in zip(bounds, units, strict=True)]
-        starts, coarseness = finest, 0.1
+        starts: list[Sequence[int]] = [*finest]
+        coarseness = 0.1
         while prod(len(own) - 1 for own in starts) > most_cells and coarseness < max(bounds):
             starts = [_thinned(own, side.most, coarseness) for own, side in zip(finest, units, strict=True)]
             coarseness *= FINER
@@ -115,9 +118,7 @@ class Lattice:
 
     def most_size(self, loops: Sequence[int], served: Served) -> Along:
         """Return how many indices any tile has at most."""
-        each = (
-            (loop, self.dimensions[loop].most_length(served.most[loop], served.most_apart[loop])) for loop in loops
-        )
+        each = ((loop, self.dimensions[loop].most_length(served.most[loop], served.most_apart[loop])) for loop in loops)
         return self._product(each)
 
     def stays(self, loops: Sequence[int]) -> Along:
@@ -167,7 +168,9 @@ def _dimension(bound: int, units: Units, starts: Sequence[int], short: int) -> D
     turns = _most_turns(bound, units)[last]
     if bound <= short and units.most == 1:
         return Dimension(bound, first, last, turns, np.zeros(len(first)), shared_out=True)
-    return Dimension(bound, first, last, turns, np.maximum.reduceat(_stays(bound, units), first), shared_out=False)
+    at_end, fewest = _at_end(bound, units), -(-first // units.most)
+    stays = np.array([at_end[low : high + 1].max() for low, high in zip(fewest, turns, strict=True)])
+    return Dimension(bound, first, last, turns, stays, shared_out=False)
 
 
 @lru_cache(maxsize=1 << 12)
@@ -177,10 +180,11 @@ def _breakpoints(bound: int, units: Units) -> tuple[int, ...]:
     The first is how many units are at work at once at least.
     """
     at_work = units.least // 2 + 1 if units.least > 1 else 1
-    found = {at_work, bound, *range(units.most + 1, bound, units.most)}
+    most = min(bound, MOST_BREAKPOINTS)
+    found = {bound, *range(at_work, at_work + most), *range(units.most + 1, units.most * most, units.most)}
     for inside in range(1, units.most + 1):
         if units.most % inside == 0:
-            found |= {-(-bound // parts) * units.most // inside for parts in range(1, bound + 1)}
+            found |= {-(-bound // parts) * units.most // inside for parts in range(1, most + 1)}
     return (*sorted(one for one in found if at_work <= one <= bound), bound + 1)
 
 
@@ -213,31 +217,29 @@ def _most_turns(bound: int, units: Units) -> Cells:
     return np.maximum(turns, 1)
 
 
-@lru_cache(maxsize=1 << 12)
-def _stays(bound: int, units: Units) -> NDArray[np.float64]:
-    """By coordinate, the greatest part of indices past the last whole turn of a loop right above, in one tile.
+@lru_cache(maxsize=1 << 8)
+def _at_end(bound: int, units: Units) -> NDArray[np.float64]:
+    """By turns, the greatest part of indices past the last whole turn of a loop right above, in one tile.
 
     The loop has two iterations or more of as many indices as the loops inside it lead through, units included that
     stand inside; there is at least one whole turn.
     """
     by_weight = _left_over(bound)
-    fewest, most = -(-np.arange(bound + 1) // units.most), _most_turns(bound, units)
-    if units.sizes is None:
-        ends = np.minimum(most * units.most, bound)
-        return np.array([by_weight[low : high + 1].max() for low, high in zip(fewest, ends, strict=True)])
     beside = {1}
-    for size in units.sizes:
+    if units.sizes is None:
+        beside = set(range(1, units.most + 1))
+    for size in units.sizes or ():
         beside |= {one * part for one in beside for part in range(1, size + 1) if size % part == 0}
-    by_turns = by_weight.copy()
+    found = by_weight.copy()
     for one in beside:
         led = np.arange(1, bound // one + 1)
-        by_turns[led] = np.maximum(by_turns[led], by_weight[led * one])
-    return np.array([by_turns[low : high + 1].max() for low, high in zip(fewest, most, strict=True)])
+        found[led] = np.maximum(found[led], by_weight[led * one])
+    return found
 
 
 @lru_cache(maxsize=1 << 8)
 def _left_over(bound: int) -> NDArray[np.float64]:
-    """By how many indices the loops inside lead through, the part past whole turns of some loop, if no more than these."""
+    """By indices that the loops inside lead through, the part past whole turns of some loop, if no more than these."""
     found = np.zeros(bound + 1)
     for iterations in range(2, MOST_ITERATIONS):
         weights = np.arange(1, (bound - 1) // iterations + 1)

@@ -39,7 +39,8 @@ class AxisRows:
         met = of_taps * (self.outputs - parts) + parts * self.taps
         is_one_part = taps == self.taps if taps_shared_out else np.bool_(True)
         in_parts = np.maximum(met - self._most_outside, self.taps / taps * min(self._positions_of_taps))
-        return np.where(is_one_part, np.maximum(met - self._outside, float(self.positions)), in_parts)
+        found: Along = np.where(is_one_part, np.maximum(met - self._outside, float(self.positions)), in_parts)
+        return found
 
     def moved_but_at_the_end(self, outputs: Along, taps: Along, outputs_at_end: Along, taps_at_end: Along) -> Along:
         """Return positions of tiles without those that lie in such parts of outputs and of taps at their ends."""
@@ -92,7 +93,7 @@ class AxisRows:
         axis = self.axis
         first = range(-axis.padding, (self.outputs - 1) * axis.stride - axis.padding + 1, axis.stride)
         reach = (self.taps - 1) * axis.dilation
-        return sum(0 <= position and position + reach < axis.size for position in first)
+        return sum(position >= 0 and position + reach < axis.size for position in first)
 
     @property
     def _most_outside(self) -> int:

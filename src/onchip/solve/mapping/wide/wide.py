@@ -15,7 +15,7 @@ from onchip.ir.layer import Layer
 from onchip.solve.mapping.baselines.loma import solve_as_loma
 from onchip.solve.mapping.exact.exact import MAPSPACE, METHOD, ExactMapper
 from onchip.solve.mapping.objective import MappingObjective
-from onchip.solve.mapping.wide.floors import floor_of_any
+from onchip.solve.mapping.wide.bounds import bound_of_all
 from onchip.solve.mapping.wide.refined import refined
 from onchip.solve.mapping.wide.remainders import ended_short, starts
 from onchip.solve.run.limits import Run
@@ -58,8 +58,8 @@ class WideMapper:
             self._offer(even.answer)
             self._refine(self.problem.layer, even.answer, MAPPINGS_OF_THE_BEST, self.run)
             if even.objective_value <= round(self.value * (1 + CLOSE)):
-                is_best_of_all = even.objective_value <= floor_of_any(self.problem, self.objective)
-                return self._beyond(even) if is_best_of_all else self._claimed(even)
+                beyond = self._beyond(even)
+                return beyond if beyond.status is Status.OPTIMAL else self._claimed(even)
         if even is not None and self.answer is None:
             return self._claimed(even)
         return self._beyond(even)
@@ -121,10 +121,10 @@ class WideMapper:
 
     def _beyond(self, even: Result[LayerMapping] | None) -> Result[LayerMapping]:
         stop = Stop.COMPLETED if even is None else even.stopped_by
-        value, bound = round(self.value), floor_of_any(self.problem, self.objective)
+        value = round(self.value)
+        bound = bound_of_all(self.problem, self.objective, value, self.run)
         status = Status.OPTIMAL if bound >= value else Status.FEASIBLE
-        seconds = self.run.seconds
-        return Result(status, self.answer, value, min(bound, value), seconds, METHOD, stop, WIDE_MAPSPACE)
+        return Result(status, self.answer, value, bound, self.run.seconds, METHOD, stop, WIDE_MAPSPACE)
 
 
 def solve_widely(problem: LayerProblem, objective: MappingObjective, run: Run) -> Result[LayerMapping]:
