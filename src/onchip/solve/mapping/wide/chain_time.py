@@ -7,16 +7,16 @@ the array's turns, or as the port is busy with it, and so no less than any mean 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, reduce
 from math import prod
 from typing import Final, TypeAlias
 
 import numpy as np
 
 from onchip.answer.layer_mapping import Move
-from onchip.arch.memory import DRAM, Operand
+from onchip.arch.memory import DRAM, MemoryLevel, Operand
 from onchip.cost.layer.ports import port_for, ports_of
 from onchip.cost.schedule.nest_work import work_of_all
 from onchip.ir.layer import LOOPS
@@ -32,13 +32,17 @@ WEIGHTS: Final = (1.0, 0.25, 0.5, 0.75)
 
 @dataclass(frozen=True)
 class Transfers:
-    """Cycles of a port by cell: of `all` that crosses a boundary there, and of what comes `first` or goes last."""
+    """Cycles of a port by cell: of `all` that crosses a boundary there, and of what comes `first` or goes last.
+
+    `waiting` are those by which single transfers exceed the time in which their tiles may be replaced.
+    """
 
     all: Along
     first: Along
+    waiting: Along
 
     def __add__(self, other: Transfers) -> Transfers:
-        return Transfers(self.all + other.all, self.first + other.first)
+        return Transfers(self.all + other.all, self.first + other.first, self.waiting + other.waiting)
 
     def weighted(self, weight: float) -> Along:
         """Return so great a part of what moves while the loops run, and the rest whole."""
@@ -61,10 +65,14 @@ class ChainTime:
         found = max(turns, *at_units.values(), 0.0) + first_and_last(problem)
         for port, boundaries in self._by_port().items():
             for weight in WEIGHTS if port[0] == DRAM else WEIGHTS[:1]:
-                tables = [[self._flat(one.weighted(weight)) for one in own] for own in boundaries]
                 loops = (1 - weight) * turns + weight * at_units.get(port, 0.0)
-                found = max(found, loops + least_chain(self.lattice.shape, tables))
+                found = max(found, loops + self._least([[one.weighted(weight) for one in own] for own in boundaries]))
+            found = max(found, turns + self._least([[one.waiting + one.first for one in own] for own in boundaries]))
         return found
+
+    def _least(self, tables: Sequence[Sequence[Along]]) -> float:
+        flat = [[np.broadcast_to(one, self.lattice.shape).flatten() for one in own] for own in tables]
+        return least_chain(self.lattice.shape, flat)
 
     def _by_port(self) -> dict[PortOf, list[list[Transfers]]]:
         """By port, of each operand the boundaries at which it is used."""
@@ -76,15 +84,12 @@ class ChainTime:
                 no_room = np.where(chain.fits(number), 0.0, np.inf)
                 used: dict[PortOf, Transfers] = {}
                 for port, transfers in self._transfers(chain, number):
-                    used[port] = used.get(port, Transfers(no_room, no_room)) + transfers
+                    used[port] = used.get(port, Transfers(no_room, no_room, no_room)) + transfers
                 for port, transfers in used.items():
                     own[port].append(transfers)
             for port, boundaries in own.items():
                 ports[port].append(boundaries)
         return ports
-
-    def _flat(self, values: Along) -> Along:
-        return np.ascontiguousarray(np.broadcast_to(values, self.lattice.shape)).reshape(-1)
 
     def _transfers(self, chain: OperandChain, number: int) -> Iterator[tuple[PortOf, Transfers]]:
         """Ports at the boundary above a memory, and how long they are busy."""
@@ -106,14 +111,30 @@ class ChainTime:
             own = ports_of(problem.accelerator, memory)
             if own:
                 port = port_for(memory, own, move)
-                yield (memory, port), self._transfer(chain, memory, wide / own[port].bits_per_cycle, returns)
+                served, width = self.way.served(memory), own[port].bits_per_cycle
+                longest = np.ceil(chain.largest(served) * wide / width)
+                apart = prod(served.most_apart[at] for at in LEADING[chain.operand])
+                together = chain.elements(served) * wide / width / apart
+                waits = np.maximum(longest - self._window(chain, self.way.levels[lower]), 0.0)
+                yield (memory, port), _transfers_of(chain, longest, together, waits, returns=returns)
 
-    def _transfer(self, chain: OperandChain, memory: str, cycles: Along, returns: bool) -> Transfers:
-        """Of elements of so many cycles; tiles are together no fewer elements than the operand has."""
-        served = self.way.served(memory)
-        apart = prod(served.most_apart[at] for at in LEADING[chain.operand])
-        of_one = np.ceil(chain.largest(served) * cycles)
-        once = np.maximum(chain.tiles * of_one, chain.elements(served) / apart * cycles)
-        if returns:
-            return Transfers(once * (chain.comes_again - 1), np.zeros((1,) * len(LOOPS)))
-        return Transfers(once * chain.comes_again, of_one)
+    def _window(self, chain: OperandChain, level: MemoryLevel) -> Along:
+        """Cycles in which a tile may be replaced, at most: one, if none of its loops leads to others of its elements.
+
+        Of loops that are shared out it is not known which of them stand there.
+        """
+        dimensions, leading = self.lattice.dimensions, LEADING[chain.operand]
+        turns = [self.lattice.along(at, one.turns.astype(np.float64)) for at, one in enumerate(dimensions)]
+        period = reduce(np.multiply, turns)
+        if level.double_buffered or any(dimensions[at].shared_out and dimensions[at].bound > 1 for at in leading):
+            return period
+        return np.where(reduce(np.multiply, [turns[at] for at in leading]) == 1, 1.0, period)
+
+
+def _transfers_of(chain: OperandChain, longest: Along, together: Along, waits: Along, *, returns: bool) -> Transfers:
+    """Of tiles of which the largest takes so long, and all of them together, each once."""
+    once = np.maximum(chain.tiles * longest, together)
+    if returns:
+        again = chain.comes_again - 1
+        return Transfers(once * again, np.zeros((1,) * len(LOOPS)), chain.tiles * again * waits)
+    return Transfers(once * chain.comes_again, longest, (chain.tiles * chain.comes_again - 1) * waits)

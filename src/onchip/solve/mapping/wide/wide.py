@@ -31,6 +31,8 @@ MAPPINGS_OF_A_WAY: Final = 12_000
 MAPPINGS_OF_THE_BEST: Final = 60_000
 SHARE_OF_TIME: Final = 0.3
 """Of a limited run, ahead of the proof."""
+SHARE_OF_BOUND: Final = 0.15
+"""Of what is left of it then, for the bound on all mappings."""
 MOST_COSTED: Final = 6
 """Of longer layers' mappings, those that promise most: they are costed one by one."""
 CLOSE: Final = 1e-9
@@ -110,8 +112,11 @@ class WideMapper:
         Until it is known whose answer stands, the bound of even mappings is not shown: it may not be of the answer.
         """
         limit = self.value + max(1.0, 2 * CLOSE * self.value) if self.value < inf else inf
+        run = self.run
+        if run.deadline.is_set and self.answer is not None:
+            run = run.within(run.seconds_left * (1 - SHARE_OF_BOUND))
         try:
-            return ExactMapper(self.problem, self.objective, without_bound(self.run), best=limit).solve()
+            return ExactMapper(self.problem, self.objective, without_bound(run), best=limit).solve()
         except AcceleratorError:
             raise
         except InputError:
