@@ -1,13 +1,13 @@
 """How long ports are busy with all boundaries, in some ways to use the array, whatever the order of loops.
 
-What comes first and goes last at a port comes before the loops and after them; for the rest the loops take as long as
-the array's turns, or as the port is busy with it, and so no less than any mean of both.
+What comes first and goes last at a port comes before the loops and after them. While they run they take as long as the
+array's turns, or any port's transfers, or a mean of both; or as the turns and what single transfers wait.
 """
 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property, reduce
 from math import prod
@@ -26,27 +26,24 @@ from onchip.solve.mapping.wide.lattice import Along, Lattice
 from onchip.solve.mapping.wide.turns import busy_at_units, first_and_last
 
 PortOf: TypeAlias = tuple[str, int]
+Boundaries: TypeAlias = dict[tuple[Operand, int], "Transfers"]  # by operand, and number from the units upwards
 WEIGHTS: Final = (1.0, 0.25, 0.5, 0.75)
-"""Of what a port does while the loops run, in the mean with turns; all of DRAM's alone, the first of other ports."""
+"""Of what DRAM's port does while the loops run, in the mean with turns."""
 
 
 @dataclass(frozen=True)
 class Transfers:
-    """Cycles of a port by cell: of `all` that crosses a boundary there, and of what comes `first` or goes last.
+    """Cycles of a port by cell: of what crosses a boundary while the loops `run`, and what comes `first` or goes last.
 
     `waiting` are those by which single transfers exceed the time in which their tiles may be replaced.
     """
 
-    all: Along
+    run: Along
     first: Along
     waiting: Along
 
     def __add__(self, other: Transfers) -> Transfers:
-        return Transfers(self.all + other.all, self.first + other.first, self.waiting + other.waiting)
-
-    def weighted(self, weight: float) -> Along:
-        """Return so great a part of what moves while the loops run, and the rest whole."""
-        return self.all if weight == 1 else weight * self.all + (1 - weight) * self.first
+        return Transfers(self.run + other.run, self.first + other.first, self.waiting + other.waiting)
 
 
 @dataclass(frozen=True)
@@ -61,34 +58,42 @@ class ChainTime:
         """Return it: of the port that is busy longest, or of the turns of the array."""
         problem, most = self.way.problem, self.way.most[None]
         at_units = {port: float(one[0]) for port, one in busy_at_units(problem, self.way.least[None], most).items()}
-        turns = float(self.way.least_turns)
+        turns, ports = float(self.way.least_turns), self._by_port()
         found = max(turns, *at_units.values(), 0.0) + first_and_last(problem)
-        for port, boundaries in self._by_port().items():
-            for weight in WEIGHTS if port[0] == DRAM else WEIGHTS[:1]:
-                loops = (1 - weight) * turns + weight * at_units.get(port, 0.0)
-                found = max(found, loops + self._least([[one.weighted(weight) for one in own] for own in boundaries]))
-            found = max(found, turns + self._least([[one.waiting + one.first for one in own] for own in boundaries]))
+        off_chip = [ports[port] for port in ports if port[0] == DRAM]
+        for port, own in ports.items():
+            units = at_units.get(port, 0.0)
+            for outside in (own, *off_chip):
+                first = {at: one.first for at, one in outside.items()}
+                found = max(found, units + self._least(first, {at: one.run for at, one in own.items()}))
+                found = max(found, turns + self._least(first, {at: one.waiting for at, one in own.items()}))
+            for weight in WEIGHTS if port[0] == DRAM else ():
+                run = {at: weight * one.run for at, one in own.items()}
+                first = {at: one.first for at, one in own.items()}
+                found = max(found, (1 - weight) * turns + weight * units + self._least(first, run))
         return found
 
-    def _least(self, tables: Sequence[Sequence[Along]]) -> float:
-        flat = [[np.broadcast_to(one, self.lattice.shape).flatten() for one in own] for own in tables]
+    def _least(self, *tables: Mapping[tuple[Operand, int], Along]) -> float:
+        """Of the sum of costs by boundary."""
+        summed: dict[tuple[Operand, int], Along] = {}
+        for table in tables:
+            for at, own in table.items():
+                summed[at] = summed[at] + own if at in summed else own
+        flat = [
+            [np.broadcast_to(summed[at], self.lattice.shape).flatten() for at in sorted(summed) if at[0] is operand]
+            for operand in Operand
+        ]
         return least_chain(self.lattice.shape, flat)
 
-    def _by_port(self) -> dict[PortOf, list[list[Transfers]]]:
-        """By port, of each operand the boundaries at which it is used."""
-        ports: dict[PortOf, list[list[Transfers]]] = defaultdict(list)
+    def _by_port(self) -> dict[PortOf, Boundaries]:
+        ports: dict[PortOf, Boundaries] = defaultdict(dict)
         for operand in (Operand(one) for one in self.way.problem.layer.operands):
-            own: dict[PortOf, list[Transfers]] = defaultdict(list)
             chain = OperandChain(self.way, self.lattice, operand)
             for number in range(len(self.way.memories(operand)) - 1):
                 no_room = np.where(chain.fits(number), 0.0, np.inf)
-                used: dict[PortOf, Transfers] = {}
                 for port, transfers in self._transfers(chain, number):
-                    used[port] = used.get(port, Transfers(no_room, no_room, no_room)) + transfers
-                for port, transfers in used.items():
-                    own[port].append(transfers)
-            for port, boundaries in own.items():
-                ports[port].append(boundaries)
+                    before = ports[port].get((operand, number), Transfers(no_room, no_room, no_room))
+                    ports[port][operand, number] = before + transfers
         return ports
 
     def _transfers(self, chain: OperandChain, number: int) -> Iterator[tuple[PortOf, Transfers]]:
@@ -137,4 +142,5 @@ def _transfers_of(chain: OperandChain, longest: Along, together: Along, waits: A
     if returns:
         again = chain.comes_again - 1
         return Transfers(once * again, np.zeros((1,) * len(LOOPS)), chain.tiles * again * waits)
-    return Transfers(once * chain.comes_again, longest, (chain.tiles * chain.comes_again - 1) * waits)
+    run = np.maximum(once * chain.comes_again - longest, 0.0)
+    return Transfers(run, longest, (chain.tiles * chain.comes_again - 1) * waits)
