@@ -21,12 +21,13 @@ from onchip.ir.layer import LOOPS, Axis, Layer
 from onchip.lower.layers.layers_of import Precision
 from onchip.native import least_chain
 from onchip.solve.mapping.objective import MappingObjective
-from onchip.solve.mapping.wide.bounds import WayBounds, bound_of_all
+from onchip.solve.mapping.wide.bounds import WayBounds, bound_of_all, least_energy_delay
 from onchip.solve.mapping.wide.chain import Way
 from onchip.solve.mapping.wide.chain_energy import ChainEnergy
 from onchip.solve.mapping.wide.chain_time import ChainTime
 from onchip.solve.mapping.wide.floors import floor_of_any
 from onchip.solve.mapping.wide.lattice import Lattice, Units
+from onchip.solve.mapping.wide.least import least_product
 from onchip.solve.mapping.wide.rows import AxisRows
 from onchip.solve.mapping.wide.wide import solve_widely
 from onchip.solve.run.limits import Limits, Run
@@ -58,6 +59,19 @@ def test_costs_that_are_not_of_each_point_are_refused() -> None:
         least_chain([2, 2], [[np.zeros(3)]])
     with pytest.raises(ValueError, match="a lattice without points"):
         least_chain([0], [])
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_no_product_is_below_the_least_of_what_both_numbers_and_their_sum_leave(seed: int) -> None:
+    random = Random(seed)
+    points = [(random.uniform(1, 10), random.uniform(1, 10)) for _ in range(random.randint(1, 6))]
+    first, second = min(one for one, _ in points), min(two for _, two in points)
+    for slope in (0.2, 1.0, 3.0):
+        least_sum = min(slope * one + two for one, two in points)
+        found = least_product(first, second, slope, least_sum)
+        assert first * second <= found * ROUNDED
+        assert found <= min(one * two for one, two in points) * ROUNDED
+    assert least_product(2.0, 3.0, 1.0, 9.0) == min(2.0 * 7.0, 6.0 * 3.0)
 
 
 # Places along one dimension
@@ -242,8 +256,11 @@ def test_no_mapping_of_a_way_is_below_its_floors(first: int) -> None:
         for way in (_way_of(problem, mapping), _way_of(problem, mapping, Random(seed))):
             for cells, short in ((4000, 0), (4000, 4), (50, 4)):
                 lattice = Lattice.of(way.bounds, way.units, cells, short)
-                assert ChainEnergy(way, lattice).least_pj <= cost.energy_pj * ROUNDED, (seed, str(mapping))
-                assert ChainTime(way, lattice).least_cycles <= cost.cycles * ROUNDED, (seed, str(mapping))
+                energy, time = ChainEnergy(way, lattice), ChainTime(way, lattice)
+                assert energy.least_pj <= cost.energy_pj * ROUNDED, (seed, str(mapping))
+                assert time.least_cycles <= cost.cycles * ROUNDED, (seed, str(mapping))
+                product = least_energy_delay([energy], [time])
+                assert energy.least_pj * time.least_cycles <= product <= cost.energy_pj * cost.cycles * ROUNDED
 
 
 @pytest.mark.parametrize("first", range(200, 230, 10))

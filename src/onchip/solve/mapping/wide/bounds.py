@@ -7,7 +7,7 @@ floor is split until it is one way, and that is then looked into on finer lattic
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from heapq import heappop, heappush
@@ -26,11 +26,14 @@ from onchip.solve.mapping.wide.chain_energy import ChainEnergy
 from onchip.solve.mapping.wide.chain_time import ChainTime
 from onchip.solve.mapping.wide.floors import SAFE, floor_of_any
 from onchip.solve.mapping.wide.lattice import Lattice
+from onchip.solve.mapping.wide.least import SLOPES, least_of, least_product
 from onchip.solve.run.limits import Run
 
 STAGES: Final = ((2_000, (4,)), (12_000, (4, 0)))
 """Cells of a lattice, and up to how many iterations loops are shared out: of ways at first, and of one way then."""
 MOST_NODES: Final = 300
+CRITERIA: Final = 2
+"""Of cycles, the highest, that are weighed against energy."""
 
 
 @dataclass(frozen=True, order=True)
@@ -77,15 +80,19 @@ class WayBounds:
             heappush(self._open, _Node(own, self.nodes, way, stage))
 
     def _floor(self, way: Way, stage: int) -> float:
-        energy_pj, cycles = 0.0, 0.0
+        energies, times = list[ChainEnergy](), list[ChainTime]()
         most_cells, shorts = STAGES[stage]
         for short in shorts:
             lattice = Lattice.of(way.bounds, way.units, most_cells, short)
-            if self.objective is not MappingObjective.LATENCY:
-                energy_pj = max(energy_pj, ChainEnergy(way, lattice).least_pj)
-            if self.objective is not MappingObjective.ENERGY:
-                cycles = max(cycles, ChainTime(way, lattice).least_cycles)
-        return self.objective.of(energy_pj, cycles)
+            energies.append(ChainEnergy(way, lattice))
+            times.append(ChainTime(way, lattice))
+        match self.objective:
+            case MappingObjective.ENERGY:
+                return self.objective.of(max(one.least_pj for one in energies), 0.0)
+            case MappingObjective.LATENCY:
+                return self.objective.of(0.0, max(one.least_cycles for one in times))
+            case MappingObjective.EDP:
+                return self.objective.of(least_energy_delay(energies, times), 1.0)
 
     def _root(self) -> Way:
         array = array_of(self.problem.accelerator)
@@ -109,6 +116,21 @@ class WayBounds:
             if fewest <= units:
                 most[at] = np.minimum(most[at], units * least[at] // fewest)
                 yield Way(self.problem, least, most)
+
+
+def least_energy_delay(energies: Sequence[ChainEnergy], times: Sequence[ChainTime]) -> float:
+    """Return pJ times cycles: no mapping has less of either, nor of their weighted sums with the highest criteria."""
+    energy_pj, cycles = max(one.least_pj for one in energies), max(one.least_cycles for one in times)
+    found = energy_pj * cycles
+    if not 0 < found < np.inf:
+        return found
+    for energy, time in zip(energies, times, strict=True):
+        for slope in (slope * cycles / energy_pj for slope in SLOPES):
+            weighted = {at: slope * own for at, own in energy.boundaries.items()}
+            for _, fixed, boundaries in time.criteria[:CRITERIA]:
+                least_sum = slope * energy.fixed_pj + fixed + least_of(energy.lattice, weighted, boundaries)
+                found = max(found, least_product(energy_pj, cycles, slope, least_sum))
+    return found
 
 
 @lru_cache(maxsize=4)

@@ -18,9 +18,9 @@ from onchip.arch.memory import Access, Operand
 from onchip.cost.layer.cost import access_of
 from onchip.cost.layer.limits import array_of
 from onchip.ir.layer import LOOPS
-from onchip.native import least_chain
 from onchip.solve.mapping.wide.chain import ADDING, OperandChain, Way
 from onchip.solve.mapping.wide.lattice import Along, Lattice
+from onchip.solve.mapping.wide.least import Boundaries, least_of
 
 MOST_AT_ONCE: Final = 256
 """Of more elements at once a part of an access more or less is not counted."""
@@ -36,19 +36,28 @@ class ChainEnergy:
     @cached_property
     def least_pj(self) -> float:
         """Return it, infinite where nothing fits."""
-        problem = self.way.problem
-        operands = [Operand(one) for one in problem.layer.operands]
-        fixed_pj = problem.layer.macs * (array_of(problem.accelerator).mac_energy_pj or 0.0)
-        tables = []
-        for operand in operands:
-            units_pj, *boundaries = self._boundaries(operand)
-            fixed_pj += float(units_pj.max())
-            chain = OperandChain(self.way, self.lattice, operand)
-            tables.append([self._flat(np.where(chain.fits(at), own, np.inf)) for at, own in enumerate(boundaries)])
-        return fixed_pj + least_chain(self.lattice.shape, tables)
+        return self.fixed_pj + least_of(self.lattice, self.boundaries)
 
-    def _flat(self, values: Along) -> Along:
-        return np.ascontiguousarray(np.broadcast_to(values, self.lattice.shape)).reshape(-1)
+    @cached_property
+    def fixed_pj(self) -> float:
+        """Return what multiply-accumulates take, and the memories nearest the units for them."""
+        at_units = sum(float(own[0].max()) for own in self._of_operands.values())
+        array = array_of(self.way.problem.accelerator)
+        return self.way.problem.layer.macs * (array.mac_energy_pj or 0.0) + at_units
+
+    @cached_property
+    def boundaries(self) -> Boundaries:
+        """Return what the boundaries above memories take."""
+        chains = {operand: OperandChain(self.way, self.lattice, operand) for operand in self._of_operands}
+        return {
+            (operand, at): np.where(chains[operand].fits(at), one, np.inf)
+            for operand, (_, *own) in self._of_operands.items()
+            for at, one in enumerate(own)
+        }
+
+    @cached_property
+    def _of_operands(self) -> dict[Operand, list[Along]]:
+        return {one: self._boundaries(one) for one in map(Operand, self.way.problem.layer.operands)}
 
     def _boundaries(self, operand: Operand) -> list[Along]:
         """That at the units, then those above each memory."""

@@ -7,7 +7,7 @@ array's turns, or any port's transfers, or a mean of both; or as the turns and w
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property, reduce
 from math import prod
@@ -20,14 +20,13 @@ from onchip.arch.memory import DRAM, MemoryLevel, Operand
 from onchip.cost.layer.ports import port_for, ports_of
 from onchip.cost.schedule.nest_work import work_of_all
 from onchip.ir.layer import LOOPS
-from onchip.native import least_chain
 from onchip.solve.mapping.wide.chain import LEADING, OperandChain, Way
 from onchip.solve.mapping.wide.lattice import Along, Lattice
+from onchip.solve.mapping.wide.least import Boundaries, least_of
 from onchip.solve.mapping.wide.turns import busy_at_units, first_and_last
 
 PortOf: TypeAlias = tuple[str, int]
-Boundaries: TypeAlias = dict[tuple[Operand, int], "Transfers"]  # by operand, and number from the units upwards
-WEIGHTS: Final = (1.0, 0.25, 0.5, 0.75)
+WEIGHTS: Final = (0.25, 0.5, 0.75)
 """Of what DRAM's port does while the loops run, in the mean with turns."""
 
 
@@ -56,37 +55,46 @@ class ChainTime:
     @cached_property
     def least_cycles(self) -> float:
         """Return it: of the port that is busy longest, or of the turns of the array."""
-        problem, most = self.way.problem, self.way.most[None]
-        at_units = {port: float(one[0]) for port, one in busy_at_units(problem, self.way.least[None], most).items()}
-        turns, ports = float(self.way.least_turns), self._by_port()
-        found = max(turns, *at_units.values(), 0.0) + first_and_last(problem)
+        turning = max(self._turns, *self._at_units.values(), 0.0) + first_and_last(self.way.problem)
+        return max([turning, *(least for least, _, _ in self.criteria)])
+
+    @cached_property
+    def criteria(self) -> Sequence[tuple[float, float, Boundaries]]:
+        """Return cycles that no mapping is below, the highest first; with what is fixed and what boundaries cost."""
+        found = []
+        for fixed, *tables in self._criteria():
+            summed: dict[tuple[Operand, int], Along] = {}
+            for table in tables:
+                for at, own in table.items():
+                    summed[at] = summed[at] + own if at in summed else own
+            found.append((fixed + least_of(self.lattice, summed), fixed, summed))
+        return sorted(found, key=lambda one: -one[0])
+
+    def _criteria(self) -> Iterator[tuple[float, Boundaries, Boundaries]]:
+        ports = self._by_port()
         off_chip = [ports[port] for port in ports if port[0] == DRAM]
         for port, own in ports.items():
-            units = at_units.get(port, 0.0)
-            for outside in (own, *off_chip):
+            units = self._at_units.get(port, 0.0)
+            for outside in (own, *(one for one in off_chip if one is not own)):
                 first = {at: one.first for at, one in outside.items()}
-                found = max(found, units + self._least(first, {at: one.run for at, one in own.items()}))
-                found = max(found, turns + self._least(first, {at: one.waiting for at, one in own.items()}))
+                yield units, first, {at: one.run for at, one in own.items()}
+                yield self._turns, first, {at: one.waiting for at, one in own.items()}
             for weight in WEIGHTS if port[0] == DRAM else ():
-                run = {at: weight * one.run for at, one in own.items()}
                 first = {at: one.first for at, one in own.items()}
-                found = max(found, (1 - weight) * turns + weight * units + self._least(first, run))
-        return found
+                run = {at: weight * one.run for at, one in own.items()}
+                yield (1 - weight) * self._turns + weight * units, first, run
 
-    def _least(self, *tables: Mapping[tuple[Operand, int], Along]) -> float:
-        """Of the sum of costs by boundary."""
-        summed: dict[tuple[Operand, int], Along] = {}
-        for table in tables:
-            for at, own in table.items():
-                summed[at] = summed[at] + own if at in summed else own
-        flat = [
-            [np.broadcast_to(summed[at], self.lattice.shape).flatten() for at in sorted(summed) if at[0] is operand]
-            for operand in Operand
-        ]
-        return least_chain(self.lattice.shape, flat)
+    @cached_property
+    def _turns(self) -> float:
+        return float(self.way.least_turns)
 
-    def _by_port(self) -> dict[PortOf, Boundaries]:
-        ports: dict[PortOf, Boundaries] = defaultdict(dict)
+    @cached_property
+    def _at_units(self) -> dict[PortOf, float]:
+        busy = busy_at_units(self.way.problem, self.way.least[None], self.way.most[None])
+        return {port: float(one[0]) for port, one in busy.items()}
+
+    def _by_port(self) -> dict[PortOf, dict[tuple[Operand, int], Transfers]]:
+        ports: dict[PortOf, dict[tuple[Operand, int], Transfers]] = defaultdict(dict)
         for operand in (Operand(one) for one in self.way.problem.layer.operands):
             chain = OperandChain(self.way, self.lattice, operand)
             for number in range(len(self.way.memories(operand)) - 1):
