@@ -29,6 +29,8 @@ double least_chain(const std::vector<std::size_t>& shape, const std::vector<std:
 
 }  // namespace
 
-void add_chains(nb::module_& module) { module.def("least_chain", &least_chain, "shape"_a, "operands"_a); }
+void add_chains(nb::module_& module) {
+    module.def("least_chain", &least_chain, "shape"_a, "operands"_a);
+}
 
 }  // namespace onchip
