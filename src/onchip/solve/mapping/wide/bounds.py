@@ -31,7 +31,7 @@ from onchip.solve.run.limits import Run
 
 STAGES: Final = ((2_000, (4,)), (12_000, (4, 0)))
 """Cells of a lattice, and up to how many iterations loops are shared out: of ways at first, and of one way then."""
-MOST_NODES: Final = 300
+MOST_NODES: Final = 200
 CRITERIA: Final = 2
 """Of cycles, the highest, that are weighed against energy."""
 
