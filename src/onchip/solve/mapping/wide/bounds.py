@@ -21,7 +21,7 @@ from onchip.answer.layer_problem import LayerProblem
 from onchip.cost.layer.limits import array_of
 from onchip.ir.layer import LOOPS
 from onchip.solve.mapping.objective import MappingObjective
-from onchip.solve.mapping.wide.chain import Way
+from onchip.solve.mapping.wide.chain import UnrolledWays
 from onchip.solve.mapping.wide.chain_energy import ChainEnergy
 from onchip.solve.mapping.wide.chain_time import ChainTime
 from onchip.solve.mapping.wide.floors import SAFE, floor_of_any
@@ -40,7 +40,7 @@ CRITERIA: Final = 2
 class _Node:
     floor: float
     number: int
-    way: Way = field(compare=False)
+    way: UnrolledWays = field(compare=False)
     stage: int = field(compare=False)
 
 
@@ -70,7 +70,7 @@ class WayBounds:
                 self._add(half, node.floor, 0)
         return self._open[0].floor if self._open else np.inf
 
-    def _add(self, way: Way, floor: float, stage: int) -> None:
+    def _add(self, way: UnrolledWays, floor: float, stage: int) -> None:
         """None of whose loops has more units than are at work."""
         if any(own.least > 1 and own.least // 2 >= bound for own, bound in zip(way.units, way.bounds, strict=True)):
             return
@@ -79,7 +79,7 @@ class WayBounds:
         if own < np.inf:
             heappush(self._open, _Node(own, self.nodes, way, stage))
 
-    def _floor(self, way: Way, stage: int) -> float:
+    def _floor(self, way: UnrolledWays, stage: int) -> float:
         energies, times = list[ChainEnergy](), list[ChainTime]()
         most_cells, shorts = STAGES[stage]
         for short in shorts:
@@ -94,16 +94,16 @@ class WayBounds:
             case MappingObjective.EDP:
                 return self.objective.of(least_energy_delay(energies, times), 1.0)
 
-    def _root(self) -> Way:
+    def _root(self) -> UnrolledWays:
         array = array_of(self.problem.accelerator)
         least = np.ones((len(array.sizes), len(LOOPS)), np.int64)
         most = least.copy()
         for at, (name, units) in enumerate(array.sizes.items()):
             for loop in loops_along(array, name):
                 most[at, LOOPS.index(loop)] = min(units, self.problem.layer.bounds[loop])
-        return Way(self.problem, least, most)
+        return UnrolledWays(self.problem, least, most)
 
-    def _halves(self, way: Way) -> Iterator[Way]:
+    def _halves(self, way: UnrolledWays) -> Iterator[UnrolledWays]:
         """The range that is widest in proportion, in two; the units of a dimension leave less for its other loops."""
         at, loop = np.unravel_index(np.argmax(way.most / way.least), way.most.shape)
         low, high = int(way.least[at, loop]), int(way.most[at, loop])
@@ -115,7 +115,7 @@ class WayBounds:
             fewest = prod(int(one) for one in least[at])
             if fewest <= units:
                 most[at] = np.minimum(most[at], units * least[at] // fewest)
-                yield Way(self.problem, least, most)
+                yield UnrolledWays(self.problem, least, most)
 
 
 def least_energy_delay(energies: Sequence[ChainEnergy], times: Sequence[ChainTime]) -> float:

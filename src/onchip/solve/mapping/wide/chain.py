@@ -32,7 +32,7 @@ ADDING: Final = OTHERS[Operand.OUTPUT]
 
 
 @dataclass(frozen=True)
-class Way:
+class UnrolledWays:
     """Some ways to put a layer's loops beside each other: units of each loop along each dimension of the array.
 
     `least` and `most` are by dimension and loop; where they are the same it is one way.
@@ -117,7 +117,7 @@ class Way:
 
     @cached_property
     def rows(self) -> tuple[AxisRows, ...]:
-        """Return the input's axes."""
+        """Return the axes of the input with their outputs and taps."""
         layer = self.problem.layer
         return tuple(
             AxisRows(
@@ -134,7 +134,7 @@ class Way:
 class OperandChain:
     """How an operand's tiles fall, whatever the order of loops."""
 
-    way: Way
+    way: UnrolledWays
     lattice: Lattice
     operand: Operand
 

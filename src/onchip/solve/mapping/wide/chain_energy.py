@@ -18,7 +18,7 @@ from onchip.arch.memory import Access, Operand
 from onchip.cost.layer.cost import access_of
 from onchip.cost.layer.limits import array_of
 from onchip.ir.layer import LOOPS
-from onchip.solve.mapping.wide.chain import ADDING, OperandChain, Way
+from onchip.solve.mapping.wide.chain import ADDING, OperandChain, UnrolledWays
 from onchip.solve.mapping.wide.lattice import Along, Lattice
 from onchip.solve.mapping.wide.least import Boundaries, least_of
 
@@ -30,7 +30,7 @@ MOST_AT_ONCE: Final = 256
 class ChainEnergy:
     """The energy of every mapping of a way is at least `least_pj`."""
 
-    way: Way
+    way: UnrolledWays
     lattice: Lattice
 
     @cached_property
@@ -81,9 +81,9 @@ class ChainEnergy:
 
 @dataclass(frozen=True)
 class SumsEnergy:
-    """The same of outputs."""
+    """The energy of all boundaries of outputs, from the units upwards."""
 
-    way: Way
+    way: UnrolledWays
     lattice: Lattice
 
     def boundaries(self) -> list[Along]:

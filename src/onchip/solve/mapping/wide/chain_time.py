@@ -20,7 +20,7 @@ from onchip.arch.memory import DRAM, MemoryLevel, Operand
 from onchip.cost.layer.ports import port_for, ports_of
 from onchip.cost.schedule.nest_work import work_of_all
 from onchip.ir.layer import LOOPS
-from onchip.solve.mapping.wide.chain import LEADING, OperandChain, Way
+from onchip.solve.mapping.wide.chain import LEADING, OperandChain, UnrolledWays
 from onchip.solve.mapping.wide.lattice import Along, Lattice
 from onchip.solve.mapping.wide.least import Boundaries, least_of
 from onchip.solve.mapping.wide.turns import busy_at_units, first_and_last
@@ -31,7 +31,7 @@ WEIGHTS: Final = (0.25, 0.5, 0.75)
 
 
 @dataclass(frozen=True)
-class Transfers:
+class PortCycles:
     """Cycles of a port by cell: of what crosses a boundary while the loops `run`, and what comes `first` or goes last.
 
     `waiting` are those by which single transfers exceed the time in which their tiles may be replaced.
@@ -41,15 +41,15 @@ class Transfers:
     first: Along
     waiting: Along
 
-    def __add__(self, other: Transfers) -> Transfers:
-        return Transfers(self.run + other.run, self.first + other.first, self.waiting + other.waiting)
+    def __add__(self, other: PortCycles) -> PortCycles:
+        return PortCycles(self.run + other.run, self.first + other.first, self.waiting + other.waiting)
 
 
 @dataclass(frozen=True)
 class ChainTime:
     """The cycles of every mapping of a way are at least `least_cycles`."""
 
-    way: Way
+    way: UnrolledWays
     lattice: Lattice
 
     @cached_property
@@ -93,18 +93,18 @@ class ChainTime:
         busy = busy_at_units(self.way.problem, self.way.least[None], self.way.most[None])
         return {port: float(one[0]) for port, one in busy.items()}
 
-    def _by_port(self) -> dict[PortOf, dict[tuple[Operand, int], Transfers]]:
-        ports: dict[PortOf, dict[tuple[Operand, int], Transfers]] = defaultdict(dict)
+    def _by_port(self) -> dict[PortOf, dict[tuple[Operand, int], PortCycles]]:
+        ports: dict[PortOf, dict[tuple[Operand, int], PortCycles]] = defaultdict(dict)
         for operand in (Operand(one) for one in self.way.problem.layer.operands):
             chain = OperandChain(self.way, self.lattice, operand)
             for number in range(len(self.way.memories(operand)) - 1):
                 no_room = np.where(chain.fits(number), 0.0, np.inf)
                 for port, transfers in self._transfers(chain, number):
-                    before = ports[port].get((operand, number), Transfers(no_room, no_room, no_room))
+                    before = ports[port].get((operand, number), PortCycles(no_room, no_room, no_room))
                     ports[port][operand, number] = before + transfers
         return ports
 
-    def _transfers(self, chain: OperandChain, number: int) -> Iterator[tuple[PortOf, Transfers]]:
+    def _transfers(self, chain: OperandChain, number: int) -> Iterator[tuple[PortOf, PortCycles]]:
         """Ports at the boundary above a memory, and how long they are busy."""
         problem = self.way.problem
         lower, upper = self.way.memories(chain.operand)[number : number + 2]
@@ -129,7 +129,7 @@ class ChainTime:
                 apart = prod(served.most_apart[at] for at in LEADING[chain.operand])
                 together = chain.elements(served) * wide / width / apart
                 waits = np.maximum(longest - self._window(chain, self.way.levels[lower]), 0.0)
-                yield (memory, port), _transfers_of(chain, longest, together, waits, returns=returns)
+                yield (memory, port), _cycles_of(chain, longest, together, waits, returns=returns)
 
     def _window(self, chain: OperandChain, level: MemoryLevel) -> Along:
         """Cycles in which a tile may be replaced, at most: one, if none of its loops leads to others of its elements.
@@ -144,11 +144,11 @@ class ChainTime:
         return np.where(reduce(np.multiply, [turns[at] for at in leading]) == 1, 1.0, period)
 
 
-def _transfers_of(chain: OperandChain, longest: Along, together: Along, waits: Along, *, returns: bool) -> Transfers:
+def _cycles_of(chain: OperandChain, longest: Along, together: Along, waits: Along, *, returns: bool) -> PortCycles:
     """Of tiles of which the largest takes so long, and all of them together, each once."""
     once = np.maximum(chain.tiles * longest, together)
     if returns:
         again = chain.comes_again - 1
-        return Transfers(once * again, np.zeros((1,) * len(LOOPS)), chain.tiles * again * waits)
+        return PortCycles(once * again, np.zeros((1,) * len(LOOPS)), chain.tiles * again * waits)
     run = np.maximum(once * chain.comes_again - longest, 0.0)
-    return Transfers(run, longest, (chain.tiles * chain.comes_again - 1) * waits)
+    return PortCycles(run, longest, (chain.tiles * chain.comes_again - 1) * waits)

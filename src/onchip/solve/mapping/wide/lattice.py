@@ -66,11 +66,11 @@ class Dimension:
         return self.bound / longest if self.shared_out else np.ceil(self.bound / longest)
 
     def least_length(self, apart: int) -> NDArray[np.float64]:
-        """Of the longest part at least, with so many units apart."""
+        """Return how many indices the longest part has at least, with so many units apart."""
         return -(-self.first // apart).astype(np.float64)
 
     def most_length(self, served: int, apart: int) -> NDArray[np.float64]:
-        """Of any part at most."""
+        """Return how many indices any part has at most."""
         return (self.last if apart == 1 else np.minimum(self.last, self.turns * served)).astype(np.float64)
 
 

@@ -1,0 +1,168 @@
+"""Places in a nest and rows of the input: how many parts there are at least, how long, and what lies at an end."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import product
+from math import prod
+from random import Random
+
+import numpy as np
+import pytest
+
+from onchip.ir.layer import LOOPS, Axis
+from onchip.solve.mapping.wide.lattice import Lattice, Units
+from onchip.solve.mapping.wide.rows import AxisRows
+
+ROUNDED = 1 + 1e-9
+
+
+# Places along one dimension
+
+
+@dataclass(frozen=True)
+class Line:
+    """One dimension's loops, innermost first: sizes, and whether they run over units."""
+
+    bound: int
+    loops: tuple[tuple[int, bool], ...]
+
+    def weight(self, at: int) -> int:
+        return prod(size for size, _ in self.loops[:at])
+
+    def sums(self, chosen: list[int]) -> list[int]:
+        """Indices where these loops lead, all others at their first iteration."""
+        steps = product(*(range(0, self.loops[at][0] * self.weight(at), self.weight(at)) for at in chosen))
+        return [one for one in map(sum, steps) if one < self.bound]
+
+
+def _lines(seed: int) -> Iterator[Line]:
+    """Each loop is needed to its last iteration."""
+    random = Random(seed)
+    for _ in range(150):
+        bound = random.randint(1, 40)
+        loops, left = list[tuple[int, bool]](), bound
+        while left > 1:
+            size = random.choice([size for size in (2, 3, 4, 5, left) if size <= left])
+            loops.append((size, random.random() < 0.4))
+            left = -(-left // size)
+        yield Line(bound, tuple(loops))
+
+
+def _cell_of(line: Line, reached: int, cells: int, short: int, *, knows_sizes: bool) -> tuple[Lattice, int]:
+    sizes = tuple(size for size, is_beside in line.loops if is_beside)
+    units = Units(prod(sizes) if knows_sizes else 1, prod(sizes), sizes if knows_sizes else None)
+    bounds = [1] * len(LOOPS)
+    bounds[LOOPS.index("K")] = line.bound
+    alone = Units(1, 1, ())
+    lattice = Lattice.of(bounds, [units if bound > 1 else alone for bound in bounds], cells, short)
+    dimension = lattice.dimensions[LOOPS.index("K")]
+    (at,) = np.nonzero((dimension.first <= reached) & (reached <= dimension.last))[0]
+    return lattice, int(at)
+
+
+@pytest.mark.parametrize("knows_sizes", [True, False])
+@pytest.mark.parametrize(("cells", "short"), [(1000, 0), (3, 0), (1000, 6)])
+@pytest.mark.parametrize("seed", range(4))
+def test_parts_of_a_dimension_are_as_many_and_as_long_as_its_cell_says(
+    seed: int, cells: int, short: int, knows_sizes: bool
+) -> None:
+    """For every place between its loops, and every choice of loops over units that one instance serves."""
+    for line in _lines(seed):
+        beside = [at for at, (_, is_beside) in enumerate(line.loops) if is_beside]
+        for inside in range(len(line.loops) + 1):
+            within = [at for at in range(inside) if at not in beside]
+            outside = [at for at in range(inside, len(line.loops)) if at not in beside]
+            lattice, cell = _cell_of(line, len(line.sums(within + beside)), cells, short, knows_sizes=knows_sizes)
+            dimension = lattice.dimensions[LOOPS.index("K")]
+            assert min(prod(line.loops[at][0] for at in within), line.bound) <= dimension.turns[cell]
+            for served in ([], beside, beside[:1], beside[1:]):
+                apart = [at for at in beside if at not in served]
+                units = prod(line.loops[at][0] for at in served), prod(line.loops[at][0] for at in apart)
+                longest = len(line.sums(within + served))
+                assert dimension.least_length(units[1])[cell] <= longest <= dimension.most_length(*units)[cell]
+                assert dimension.parts(*units)[cell] <= len(line.sums(outside + apart)) * ROUNDED
+
+
+@pytest.mark.parametrize("knows_sizes", [True, False])
+@pytest.mark.parametrize("cells", [1000, 3])
+@pytest.mark.parametrize("seed", range(4))
+def test_no_more_of_a_dimension_lies_at_its_end_than_its_cell_says(seed: int, cells: int, knows_sizes: bool) -> None:
+    """Where the first loop in time above a place has one iteration left, and one farther out has moved."""
+    for line in _lines(seed):
+        in_time = [at for at, (_, is_beside) in enumerate(line.loops) if not is_beside]
+        beside = [at for at, (_, is_beside) in enumerate(line.loops) if is_beside]
+        for inside in range(len(line.loops) + 1):
+            within, above = [at for at in in_time if at < inside], [at for at in in_time if at >= inside]
+            lattice, cell = _cell_of(line, len(line.sums(within + beside)), cells, 0, knows_sizes=knows_sizes)
+            for farther in range(1, len(above)):
+                first = line.weight(above[0])
+                at_end = [place for place in line.sums(above[farther:]) if place + first >= line.bound]
+                part = (line.bound - min(at_end)) / line.bound if at_end else 0.0
+                assert part <= lattice.dimensions[LOOPS.index("K")].stays[cell] * ROUNDED
+                places = len(line.sums(above))
+                share = float(lattice.places_that_stay((LOOPS.index("K"),)).reshape(-1)[cell])
+                assert (len(at_end) > 0) / places <= share * ROUNDED
+
+
+# Rows of tiles of the input
+
+
+def _rows(seed: int) -> Iterator[tuple[AxisRows, Axis, int, int]]:
+    random = Random(seed)
+    for _ in range(120):
+        outputs, taps = random.randint(1, 9), random.randint(1, 5)
+        axis = Axis("P", "R", random.randint(1, 3), random.randint(1, 3), random.randint(0, 3), random.randint(1, 20))
+        yield AxisRows(axis, outputs, taps), axis, outputs, taps
+
+
+def _stored(axis: Axis, outputs: range, taps: range) -> int:
+    """From the first position of a tile to the last."""
+    first = outputs[0] * axis.stride + taps[0] * axis.dilation - axis.padding
+    last = outputs[-1] * axis.stride + taps[-1] * axis.dilation - axis.padding
+    return max(min(last + 1, axis.size) - max(first, 0), 0)
+
+
+def _cut(count: int, length: int) -> list[range]:
+    return [range(start, min(start + length, count)) for start in range(0, count, length)]
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_tiles_of_the_input_reach_over_as_many_rows_as_is_said(seed: int) -> None:
+    for rows, axis, outputs, taps in _rows(seed):
+        for high, wide in product(range(1, outputs + 1), range(1, taps + 1)):
+            tiles = {(p, r): _stored(axis, p, r) for p in _cut(outputs, high) for r in _cut(taps, wide)}
+            sides = np.array([float(high)]), np.array([float(wide)])
+            assert rows.moved(*sides, taps_shared_out=False)[0] <= sum(tiles.values()) * ROUNDED
+            assert rows.largest(*sides)[0] <= max(tiles.values())
+            assert max(tiles.values()) <= rows.most(*sides)[0]
+            for tap in _cut(taps, wide):
+                of_tap = sum(size for (_, own), size in tiles.items() if own == tap) / len(tap)
+                least = rows.moved(sides[0], np.array([float(len(tap))]), taps_shared_out=True)[0] / taps
+                assert least <= of_tap * ROUNDED
+            last, low = _cut(outputs, high)[-1], _cut(taps, wide)[-1]
+            before = sum(size for (p, r), size in tiles.items() if p != last and r != low)
+            ends = np.array([len(last) / outputs]), np.array([len(low) / taps])
+            assert rows.moved_but_at_the_end(*sides, *ends)[0] <= before * ROUNDED
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_taps_that_are_no_neighbours_meet_no_fewer_rows_than_is_said(seed: int) -> None:
+    """Any outputs and any taps, as they may stand beside each other: positions in between do not count."""
+    random = Random(seed)
+    for rows, axis, outputs, taps in _rows(seed):
+        scattered = AxisRows(axis, outputs, taps, taps_are_neighbours=False)
+        own = random.sample(range(outputs), random.randint(1, outputs))
+        some = random.sample(range(taps), random.randint(1, taps))
+        met = {o * axis.stride + t * axis.dilation - axis.padding for o, t in product(range(outputs), some)}
+        parts = [own, [one for one in range(outputs) if one not in own]]
+        total = 0
+        for part in parts:
+            for others in (some, [one for one in range(taps) if one not in some]):
+                met = {o * axis.stride + t * axis.dilation - axis.padding for o, t in product(part, others)}
+                total += sum(0 <= position < axis.size for position in met)
+        longest = max(len(part) for part in parts), max(len(some), taps - len(some))
+        sides = np.array([float(longest[0])]), np.array([float(longest[1])])
+        assert scattered.moved(*sides, taps_shared_out=False)[0] <= total * ROUNDED
+        assert scattered.moved(*sides, taps_shared_out=False)[0] <= rows.moved(*sides, taps_shared_out=False)[0]
