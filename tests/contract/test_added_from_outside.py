@@ -162,7 +162,7 @@ def test_a_plan_is_exported(onchip: Program, installed: Installs, chain: Path, t
     assert ended.code == 0, ended.err
     assert json.loads(output.read_text()) == ["mix0", "mix1"]
     unknown = onchip("export", plan, chain, "--to", "orders", "-o", output)
-    assert (unknown.code, "trace, c, csv, onnx, graph, tflite, order" in unknown.err) == (2, True)
+    assert (unknown.code, ", order" in unknown.err) == (2, True)
 
 
 @pytest.mark.parametrize(

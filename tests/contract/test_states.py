@@ -145,7 +145,7 @@ def test_many_equal_states_are_chosen_among() -> None:
 
 @pytest.mark.parametrize("method", sorted(METHODS))
 def test_every_other_method_loads_and_proves_nothing(method: str) -> None:
-    if method == "exact":
+    if method == "exact" or Objective.TRAFFIC not in METHODS[method].objectives:
         return
     result = plan_problem(Problem(cache(8), (Memory("sram", 64),), order=METHODS[method].orders[0]), method)
     assert result.status is Status.FEASIBLE

@@ -34,11 +34,13 @@ def test_a_model_that_nobody_here_wrote_gives_equal_bits(name: str, tmp_path: Pa
 
 @pytest.mark.parametrize("seed", range(3))
 def test_a_random_model_gives_equal_bits(seed: int, tmp_path: Path) -> None:
+    pytest.importorskip("tflite_micro", reason="outputs are its own: make micro")
     project = built(random_model(Random(seed)).write(tmp_path / "model.tflite"))
     assert project.is_right, project.said
 
 
 def test_branches_and_their_concatenation_give_equal_bits(tmp_path: Path) -> None:
+    pytest.importorskip("tflite_micro", reason="outputs are its own: make micro")
     project = built(branches().write(tmp_path / "model.tflite"))
     assert project.is_right, project.said
 

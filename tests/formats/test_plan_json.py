@@ -23,6 +23,7 @@ from onchip.formats.own.plan_json import plan_from_json, read_plan
 from onchip.formats.own.plan_json_writer import plan_to_json, write_plan
 from onchip.verify.verifier import verify
 from support.answer_files import ANY_TEXT, INSTRUCTIONS, INTEGERS
+from support.timed_problems import UNTIMED
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 EXAMPLE = EXAMPLES / "diamond.plan.json"
@@ -50,7 +51,7 @@ DOCUMENTS = st.builds(
         st.lists(MEMORIES, min_size=1, max_size=3, unique_by=lambda memory: memory.name).map(tuple),
         st.lists(INSTRUCTIONS, max_size=6).map(tuple),
     ),
-    st.none() | st.builds(Claim, ANY_TEXT, st.sampled_from(Status), st.sampled_from(Objective), INTEGERS, INTEGERS),
+    st.none() | st.builds(Claim, ANY_TEXT, st.sampled_from(Status), st.sampled_from(UNTIMED), INTEGERS, INTEGERS),
     placement=st.sampled_from(Placement),
 ).flatmap(lambda document: ways_of(document).map(lambda transfers: replace(document, transfers=transfers)))
 SEVERAL = """{"format": "onchip-plan", "version": 1, "graph": {"name": "g"}, "accelerator": {"name": "a"},

@@ -108,7 +108,7 @@ def whole_network(name: str, folder: Path) -> tuple[Graph, Path]:
 def test_every_kind_is_among_them() -> None:
     kinds = {one.op_type for one, _, _ in NETWORKS.values()}
     here = {kind for kind in {**SEQUENCES, **TRANSPOSED_CONVOLUTIONS, **JOINED} if "." not in kind}
-    assert here - kinds == {"Split", "CONCATENATION", "LpNormalization"}
+    assert here - kinds == {"Split", "CONCATENATION", "LpNormalization", "Attention"}
 
 
 @pytest.mark.parametrize("name", [name for name in NETWORKS if name != "GatherElements"])

@@ -20,6 +20,7 @@ from support.refusal import Refusal
 from support.refusal_table import REFUSALS
 from support.reported_rules import reported_by
 from support.strategies import graphs
+from support.timed_problems import UNTIMED
 from support.verdict_table import LEGAL, MISTAKES, Mistakes
 
 
@@ -114,7 +115,7 @@ PROBLEMS = st.builds(
     graphs(max_operators=4),
     HELD_IN_EACH,
     HELD_IN_EACH,
-    st.sampled_from(Objective),
+    st.sampled_from(UNTIMED),
     st.sampled_from(Order),
     st.sampled_from(Count),
     st.sampled_from((Transfers(), Transfers((("left", "right"),)))),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from onchip.answer.problem import Problem
+from onchip.answer.problem import Objective, Problem
 from onchip.ir.tensor import Tensor
 from onchip.verify.figures import Figures
 from support.kept_states import KEPT, LOADED
@@ -23,6 +23,7 @@ from support.programs import (
     graph,
     sram,
 )
+from support.timed_problems import TIMED
 
 
 class CyclesProblem(Problem):
@@ -106,6 +107,19 @@ WORKED = (
     ),
     # x(4) in, y(5) out; a(3) and y are the most at once, y ends at 12.
     Worked("a chain", CHAIN, _in_bytes(4, 5, 0, 9, 8, sram=12)),
+    Worked("a chain in time", TIMED, replace(_in_bytes(4, 5, 0, 9, 8, sram=12), latency_cycles=13)),
+    Worked(
+        "a chain in time, asked for its traffic",
+        replace(TIMED, problem=replace(TIMED.problem, objective=Objective.TRAFFIC)),
+        _in_bytes(4, 5, 0, 9, 8, sram=12),
+    ),
+    Worked(
+        "a plan in time that is not legal",
+        TIMED.edited(8),
+        _in_bytes(4, 0, 0, 9, 8, sram=12),
+        non_compulsory=-5,
+        is_legal=False,
+    ),
     # w(2) is loaded too: x, w and a at once; w ends at 14.
     Worked("all counted", CHAIN_WITH_PARAMETER, _in_bytes(6, 5, 0, 11, 9, sram=14)),
     # a(4) goes and comes back: 8 beyond the compulsory x(4) and y(4); a, b and y at once.

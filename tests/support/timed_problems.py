@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from random import Random
 
 from onchip.answer.problem import Count, Durations, Objective, Order, Problem, Rate, Transfers
@@ -10,8 +11,12 @@ from onchip.ir.graph import Graph
 from onchip.ir.operator import Operator
 from onchip.ir.stated_cost import ChannelSplits, StatedCost
 from onchip.ir.tensor import Role, Tensor
+from support.programs import CHAIN, Case
 
 SCRATCHPAD = "sram"
+
+UNTIMED = tuple(objective for objective in Objective if objective is not Objective.LATENCY)
+"""Those of problems that need not say how long anything lasts."""
 
 
 def timed_problem(graph: Graph, capacity_bytes: int, random: Random, order: Order = Order.FREE) -> Problem:
@@ -23,6 +28,19 @@ def timed_problem(graph: Graph, capacity_bytes: int, random: Random, order: Orde
     durations = Durations({}, random.choice([1, 1, 2, 3]), setup_cycles, random.random() < 0.7)
     memories = (Memory(SCRATCHPAD, capacity_bytes, random.choice([1, 1, 1, 2])),)
     return Problem(graph, memories, Objective.LATENCY, order, Count.ALL, Transfers((), rates), durations=durations)
+
+
+def with_durations(problem: Problem) -> Problem:
+    """The problem, each operator lasting two cycles and each byte on its way one, if its objective asks for that."""
+    rates: dict[tuple[str, str], Rate] = {}
+    for memory in problem.memories:
+        rates |= {(DRAM, memory.name): Rate(), (memory.name, DRAM): Rate()}
+    durations = Durations({operator.name: 2 for operator in problem.graph.operators})
+    return replace(problem, transfers=Transfers((), rates), durations=durations)
+
+
+TIMED = Case(replace(with_durations(CHAIN.problem), objective=Objective.LATENCY), CHAIN.program)
+"""x(4) comes until 4, then f and g run for two cycles each, then y(5) goes: 13 cycles."""
 
 
 def timed_graph(random: Random, operators: int, channels: int = 2, widths: tuple[int, ...] = (1, 2)) -> Graph:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from onchip.answer.problem import Order, Problem
+from onchip.answer.document import Claim
+from onchip.answer.problem import Objective, Order, Problem
+from onchip.answer.result import Status
 from onchip.arch.memory import Operand
 from onchip.ir.graph import Graph
 from onchip.verify.rules import Rule
@@ -27,6 +29,7 @@ from support.programs import (
     sram,
     static,
 )
+from support.timed_problems import TIMED
 
 
 @dataclass(frozen=True)
@@ -42,6 +45,11 @@ class Mistakes:
 
 
 MISTAKES = (
+    Mistakes(
+        "of a plan that is not legal no latency is known",
+        replace(TIMED.edited(8), claim=Claim("any", Status.FEASIBLE, Objective.LATENCY, 0, 0)),
+        ((Rule.OUTPUT_NEVER_WRITTEN, "y", None, None),),
+    ),
     Mistakes(
         "a state leaves, and its next value never comes",
         KEPT.edited(7, "compute g").edited(8, "allocate z sram 4").edited(9, "compute h").without(10),
@@ -162,6 +170,9 @@ MISTAKES = (
 
 
 LEGAL = {
+    "a plan that ends when it is claimed": replace(
+        TIMED, claim=Claim("any", Status.FEASIBLE, Objective.LATENCY, 13, 0)
+    ),
     "no operators, no instructions": Case(Problem(Graph("empty", (), ()), sram(1)), ""),
     "the chain": CHAIN,
     "a state that stays": KEPT,

@@ -104,10 +104,10 @@ def plan_read_network(
             durations = durations_of(graph, accelerator, request.cost, run)
     placement = request.placement
     whole = Problem(graph, memories, objective, order, count, transfers, placement, durations=durations)
-    problem, split_seconds = _timed(lambda: fitted_to_scratchpads(whole, request.network, reading))
+    asked, split_seconds = _timed(lambda: fitted_to_scratchpads(whole, request.network, reading))
     with start(request.limits, deadline) as run:
-        result, solve_seconds = _timed(lambda: _with_problem(method(problem, run), problem))
-    problem = _as_planned(problem, result)
+        result, solve_seconds = _timed(lambda: _with_problem(method(asked, run), asked))
+    problem = _as_planned(asked, result)
     figures, verify_seconds = _timed(lambda: _verified(problem, result))
     return Outcome(
         problem,
@@ -117,7 +117,7 @@ def plan_read_network(
         greatest_need(problem),
         min_peak_bytes,
         figures,
-        _document(_with_bands(reading, whole.graph, problem.graph), accelerator, problem, result),
+        _document(_with_bands(reading, asked.graph, problem.graph), accelerator, problem, result),
     )
 
 

@@ -16,8 +16,8 @@ from onchip.arch.memory import DRAM
 from onchip.facts.ways_to_run import WaysToRun
 from onchip.ir.tensor import Role
 
-MOST_VISITS: Final = 5_000_000
-"""Of operators from operators, about a few seconds: of larger graphs not every operator is taken for a border."""
+MOST_VISITS: Final = 400_000
+"""Of operators from operators, about a second: of larger graphs not every operator is taken for a border."""
 
 
 @dataclass(frozen=True, slots=True)

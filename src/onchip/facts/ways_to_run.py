@@ -71,12 +71,12 @@ class WaysToRun:
 
     @cached_property
     def writer(self) -> Mapping[int, int]:
-        """By tensor the operator that writes it."""
+        """Return by tensor the operator that writes it."""
         return {tensor: number for number, one in enumerate(self.operators) for tensor in one.writes}
 
     @cached_property
     def readers(self) -> Mapping[int, tuple[int, ...]]:
-        """By tensor the operators that read it."""
+        """Return by tensor the operators that read it."""
         readers: dict[int, list[int]] = {}
         for number, one in enumerate(self.operators):
             for tensor in one.reads:

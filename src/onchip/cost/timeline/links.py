@@ -70,6 +70,6 @@ class StatedLinks:
         return None
 
     def cycles(self, size_bytes: int, source: str, target: str) -> int:
-        """Of a transfer without its set-up."""
+        """Return the cycles of a transfer without its set-up; every way of such a problem has a rate."""
         rate = self._rates[source, target]
         return rate.cost(size_bytes) - rate.setup

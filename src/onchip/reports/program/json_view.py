@@ -43,6 +43,7 @@ def outcome_object(outcome: Outcome) -> Json:
         "objective_value": result.objective_value,
         "lower_bound": result.lower_bound,
         "gap": result.gap,
+        "space": result.space,
         "traffic": None if figures is None else traffic_object(figures),
         "states": None if figures is None else states_object(figures),
         "peak_bytes": None if figures is None else figures.peak_bytes,

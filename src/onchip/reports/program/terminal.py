@@ -49,6 +49,8 @@ def outcome_table(outcome: Outcome) -> RenderableType:
     rows += _objective(problem.objective)
     rows += _transfers(outcome)
     rows.append(("lower bound", f"{amount(result.lower_bound, problem.objective.unit)}{_gap(result.gap)}"))
+    if result.space is not None:
+        rows.append(("proven of", result.space))
     if figures is not None:
         arena = f"{_bytes(figures.arena_bytes)}{arenas_words(figures)}"
         rows += [("peak", _bytes(figures.peak_bytes)), ("arena", arena)]

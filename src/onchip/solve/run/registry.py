@@ -68,6 +68,9 @@ class Method:
                 yield UsageError(
                     f"it does not support {asked}", place=f"--method {self.name}, {option}", expected=names
                 )
+        if problem.objective is Objective.LATENCY and problem.graph.states:
+            what, place = "it does not know state yet", f"--method {self.name}, --objective {problem.objective}"
+            yield UsageError(what, place=place, expected="a network without state, or another objective")
         is_sharing = problem.graph.shares_bytes
         if is_sharing and not self.shares_bytes:
             place, able = f"--method {self.name}, --share", ", ".join(_names_of_those_that_share())
