@@ -9,11 +9,12 @@ import numpy as np
 import pytest
 
 from onchip.answer.bindings import Bindings
-from onchip.answer.document import Granularity, Reading
+from onchip.answer.document import Granularity, Reading, Split
 from onchip.answer.problem import Count
 from onchip.app.kernels import RunValues
 from onchip.app.networks import read_network
 from onchip.errors import InputError
+from onchip.ir.operator import SEEN_PARTS
 from onchip.ir.tensor import Role
 from simulate.test_tflite_runs import executed
 
@@ -58,6 +59,19 @@ class Counting(Module):  # type: ignore[misc]
         return before + self.total
 
 
+class Shuffled(Module):  # type: ignore[misc]
+    """Half of the channels pass, half are computed with, and all change places, as in ShuffleNet."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.convolution = torch.nn.Conv2d(4, 4, 3, padding=1)
+
+    def forward(self, x: Value) -> Value:
+        shuffled = torch.relu(x).view(1, 2, 4, 16, 16).transpose(1, 2).reshape(1, 8, 16, 16)
+        first, second = shuffled.chunk(2, dim=1)
+        return torch.cat([first, self.convolution(second)], dim=1) + shuffled[:, 3:4]
+
+
 def small_file(module: Value, path: Path, *inputs: Value) -> Path:
     torch.manual_seed(0)
     saved(path, module, *inputs)
@@ -92,6 +106,19 @@ def test_programs_run_with_the_values_of_the_whole(
     assert execution.is_right
     assert execution.relative_difference is not None
     assert execution.relative_difference < 1e-6
+
+
+def test_parts_of_maps_are_read_tile_by_tile_with_the_values_of_the_whole(tmp_path: Path) -> None:
+    path = small_file(Shuffled(), tmp_path / "shuffled.pt2", torch.zeros(1, 8, 16, 16))
+    graph = read_network(str(path))
+    join, total = (next(one for one in graph.operators if one.kind == kind) for kind in ("Concat", "Add"))
+    whole: list[int] = []
+    assert join.attributes[SEEN_PARTS] == [[0, 2048, 256, 16, 1], whole]
+    assert total.attributes[SEEN_PARTS] == [whole, [3 * 256, 2048, 256, 16, 1]]
+    execution = executed(path, tmp_path, Reading(split=Split.AUTO), 6144)
+    tiled = {one.tile.operator for one in execution.check.problem.graph.operators if one.tile is not None}
+    assert {join.name, total.name} <= tiled
+    assert execution.is_right
 
 
 def test_a_program_of_open_sizes_runs_at_those_that_are_bound(tmp_path: Path) -> None:

@@ -16,6 +16,12 @@ SEEN_SHAPES: Final = "seen_shapes"
 """The attribute that lists the shapes of all inputs as the operator sees them, where one is a view of another shape."""
 SEEN_PARAMETER_SHAPES: Final = "seen_parameter_shapes"
 """The same of all parameters."""
+SEEN_PARTS: Final = "seen_parts"
+"""The attribute that lists, for all inputs, where the elements of a view lie that shows not each of a map's once.
+
+These are the place of its first element and then a stride for each of its dimensions, in elements of the map as it is
+stored. For an input that is seen whole the list is empty.
+"""
 SEEN_ORDERS: Final = "seen_orders"
 """The attribute that lists, for all inputs, the order of the stored axes in which a view goes through the elements."""
 WRITTEN_ORDERS: Final = "written_orders"
@@ -24,7 +30,7 @@ UPPER_BOUND: Final = "upper_bound"
 """The attribute that lists outputs whose shape is the largest that it can be."""
 OF_ONE_AXIS: Final = "of_one_axis"
 """The attribute of a softmax along its axis alone, not along all from there on."""
-VIEWS: Final = frozenset({SEEN_SHAPES, SEEN_PARAMETER_SHAPES, SEEN_ORDERS, WRITTEN_ORDERS})
+VIEWS: Final = frozenset({SEEN_SHAPES, SEEN_PARAMETER_SHAPES, SEEN_PARTS, SEEN_ORDERS, WRITTEN_ORDERS})
 """Attributes of an operator that has an operand otherwise than it is stored."""
 
 

@@ -24,7 +24,7 @@ from onchip.formats.torch.storage import (
     slice_label,
     storage_of,
 )
-from onchip.ir.operator import SEEN_SHAPES, AttributeValue, Operator
+from onchip.ir.operator import SEEN_PARTS, SEEN_SHAPES, AttributeValue, Operator
 from onchip.ir.tensor import Role, Tensor
 
 
@@ -198,12 +198,22 @@ class Recording:
         leaves = [leaf for value in values for leaf in tree_leaves(value)]
         return [leaf for leaf in leaves if isinstance(leaf, torch.Tensor) and leaf.numel() > 0]
 
-    def seen_shapes(self, leaves: Iterable[torch.Tensor]) -> dict[str, AttributeValue]:
-        """The attribute that lists the shapes of all maps read, where one is a view of a tensor of another shape."""
+    def views_seen(self, leaves: Iterable[torch.Tensor]) -> dict[str, AttributeValue]:
+        """The attributes that list what of all maps is read, where one is a view of a tensor of another shape."""
         maps = [leaf for leaf in leaves if self.held_by(leaf).role is not Role.PARAMETER]
         if all(tuple(leaf.shape) == self.held_by(leaf).shape for leaf in maps):
             return {}
-        return {SEEN_SHAPES: [[int(size) for size in leaf.shape] for leaf in maps]}
+        seen: dict[str, AttributeValue] = {SEEN_SHAPES: [[int(size) for size in leaf.shape] for leaf in maps]}
+        parts = [self._part_seen(leaf) for leaf in maps]
+        return {**seen, SEEN_PARTS: [*parts]} if any(parts) else seen
+
+    def _part_seen(self, value: torch.Tensor) -> list[AttributeValue]:
+        """The first element and the strides of a view that shows not each element once; empty for another one."""
+        tensor = self.held_by(value)
+        if bits_of(value) != tensor.bits or bytes_of(value) == tensor.size_bytes:
+            return []
+        _, strides, first = layout_of(value)
+        return [first, *map(int, strides)]
 
     def operand(self, value: torch.Tensor) -> str:
         """The tensor a value lies in; a slice of a parameter is a parameter of its own."""

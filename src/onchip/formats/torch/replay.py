@@ -181,7 +181,7 @@ class ExportReplay:
             known = {i: self._recording.add_tensor(_part(name, i), leaf, Role.PARAMETER) for i, leaf in fresh.items()}
             self._recording.note_call(replace(called, results=tuple(known.items())))
             return
-        seen = self._recording.seen_shapes(leaves)
+        seen = self._recording.views_seen(leaves)
         versions = [self._recording.add_version(_part(name, i), value) for i, value in enumerate(mutated)]
         results = {i: self._recording.add_tensor(_part(name, i), leaf) for i, leaf in fresh.items()}
         outputs = [*versions, *results.values()]

@@ -123,11 +123,12 @@ def _global_pool(outline: Outline) -> Geometry | None:
 
 
 def _gemm(outline: Outline) -> Geometry | None:
-    """Features that lie in several dimensions are known as they are stored, or else as they are seen.
+    """Features that lie in several dimensions are known as they are stored, or else, and of parts, as they are seen.
 
     Of three operands a constant matrix stands behind what is added where that is an input, or a row of parameters.
     """
-    ways = [(shapes, 1) for shapes in (outline.stored_shapes(), outline.shapes()) if len(shapes) > 1]
+    shown = [outline.shapes()] if any(outline.parts) else [outline.stored_shapes(), outline.shapes()]
+    ways = [(shapes, 1) for shapes in shown if len(shapes) > 1]
     if len(shapes := outline.shapes()) > 2:
         is_behind = outline.is_model and len(outline.operator.inputs) == 2
         ways += [(shapes, 2)] if is_behind or len(shapes[1]) < 2 else []

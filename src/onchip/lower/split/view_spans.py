@@ -35,6 +35,32 @@ def spans_as_stored(
     return tuple(by_place[place] for place in range(len(stored)))
 
 
+def spans_of_part(spans: Sequence[Span], stored: Sequence[int], part: Sequence[int]) -> tuple[Span, ...]:
+    """The same for a view that shows a part of the elements, or some of them often; `part` is its first and strides.
+
+    The elements of the map fall into dimensions by the view's strides; it has a range of each. All is needed where
+    they do not fall so.
+    """
+    first, *strides = part
+    if len(strides) != len(spans) or min(part) < 0:
+        return tuple(map(Span, stored))
+    moving = sorted((at for at, span in enumerate(spans) if strides[at] and span.size > 1), key=lambda at: -strides[at])
+    found, above = list[Span](), prod(stored)
+    for at in moving:
+        size, excess = divmod(above, strides[at])
+        place = first // strides[at] % max(size, 1)
+        if excess or place + spans[at].size > size:
+            return tuple(map(Span, stored))
+        found.append(_further_on(spans[at], size, place))
+        above = strides[at]
+    return spans_as_stored([*found, Span(above)], stored)
+
+
+def _further_on(span: Span, size: int, place: int) -> Span:
+    """The span in a dimension of so many elements, of which the view has a range from that place on."""
+    return Span(size) if span.axis is None else replace(span, size=size, offset=span.offset + place)
+
+
 def _runs(seen: Sequence[int], stored: Sequence[int]) -> Iterator[tuple[list[int], list[int]]]:
     """Yield the shortest runs of dimensions of both that hold equally many elements; those of one element in none."""
     left = [at for at, size in enumerate(seen) if size > 1]
