@@ -16,6 +16,7 @@ from onchip.app.networks import read_network
 from onchip.errors import InputError
 from onchip.ir.operator import SEEN_PARTS
 from onchip.ir.tensor import Role
+from onchip.lower.split.kinds import geometry_of
 from simulate.test_tflite_runs import executed
 
 torch = pytest.importorskip("torch", reason="torch is not installed (extra `torch`)")
@@ -119,6 +120,33 @@ def test_parts_of_maps_are_read_tile_by_tile_with_the_values_of_the_whole(tmp_pa
     tiled = {one.tile.operator for one in execution.check.problem.graph.operators if one.tile is not None}
     assert {join.name, total.name} <= tiled
     assert execution.is_right
+
+
+@pytest.mark.parametrize("size", [1, 3, 16])
+def test_a_tile_needs_nothing_of_a_map_but_what_it_reads(size: int, tmp_path: Path) -> None:
+    """Torch computes it with no number in all other places."""
+    path = small_file(Shuffled(), tmp_path / "shuffled.pt2", torch.zeros(1, 8, 16, 16))
+    graph = read_network(str(path))
+    kernels = TorchKernels(graph, path, Bindings())
+    seen = [one for one in graph.operators if SEEN_PARTS in one.attributes]
+    assert {one.kind for one in seen} == {"Concat", "Conv", "Add"}
+    for operator in seen:
+        geometry = geometry_of(operator, graph, is_model=True)
+        assert geometry is not None
+        sizes = [min(axis.size, size) for axis in geometry.axes if not axis.is_reduction]
+        sizes += [axis.size for axis in geometry.axes if axis.is_reduction]
+        tile = tuple((axis.size - size, axis.size) for axis, size in zip(geometry.axes, sizes, strict=True))
+        content = {name: np.full(graph.tensor[name].shape or (), np.nan, np.float32) for name in operator.inputs}
+        for access in geometry.reads:
+            region = access.region(tile, geometry.axes)
+            if region is not None and access.tensor in content:
+                content[access.tensor][tuple(slice(*each) for each in region)] = 1
+        operands = {name: array.reshape(-1).view(np.uint8) for name, array in content.items()}
+        operands |= {name: kernels.parameter(graph.tensor[name]) for name in operator.parameters}
+        (output,) = operator.outputs
+        written = kernels.run(operator, operands)[output].view(np.float32).reshape(graph.tensor[output].shape or ())
+        assert not np.isnan(written[tuple(slice(*each) for each in tile[: written.ndim])]).any()
+        assert size == 16 or np.isnan(written).any()
 
 
 def test_a_program_of_open_sizes_runs_at_those_that_are_bound(tmp_path: Path) -> None:
