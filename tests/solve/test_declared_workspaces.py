@@ -153,3 +153,12 @@ def test_no_tiles_are_made_of_an_operator_that_has_one() -> None:
     graph = chain(("Relu", 0), ("Relu", 5), ("Relu", 0))
     network = partly_fusable_of(graph).network
     assert [layer.runs_alone for layer in network.layers] == [False, True, False]
+
+
+def test_the_operator_that_has_no_room_for_itself_is_named_with_what_it_needs() -> None:
+    question = ScheduleQuestion(
+        chain(("Relu", 0), ("Relu", 30)), machine(8, 20), PRECISION, ScheduleObjective.ENERGY, uses_cache=False
+    )
+    found = solve_schedule(question, ScheduleOptions(LAYERS), Run())
+    assert found.status is Status.UNKNOWN
+    assert found.why_not == "operator 'op1': it needs 30 bytes for itself in 'far', where 20 are free"

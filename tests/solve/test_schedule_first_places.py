@@ -15,6 +15,7 @@ from onchip.ir.tensor import Role, Tensor
 from onchip.lower.layers.layers_of import Precision
 from onchip.solve.run.limits import Run
 from onchip.solve.schedule.first_places import FirstPlaces
+from onchip.solve.schedule.nest_mapper import BestMapper
 from onchip.solve.schedule.objective import ScheduleObjective
 from onchip.solve.schedule.options import LAYERS, ScheduleOptions
 from onchip.solve.schedule.question import ScheduleQuestion
@@ -52,6 +53,20 @@ def test_rows_that_have_no_room_together_do_not_leave_a_network_without_a_schedu
     assert found.answer is not None
     instructions = found.answer.composition.schedule.program.instructions
     assert sum(isinstance(one, Compute) for one in instructions) == 2
+
+
+def test_without_a_schedule_the_operator_is_named_with_its_loops_and_the_room_that_there_is(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(BestMapper, "__call__", lambda *_: None)
+    sizes = (("x", Role.INPUT, (1, 6)), ("w", Role.PARAMETER, (6, 4)), ("y", Role.OUTPUT, (1, 4)))
+    tensors = tuple(Tensor.of_shape(name, shape, 8, role) for name, role, shape in sizes)
+    network = Graph("product", tensors, (Operator("multiply", "MatMul", ("x",), ("y",), ("w",)),))
+    question = ScheduleQuestion(network, MACHINE, Precision(8, 8), ScheduleObjective.ENERGY, uses_cache=False)
+    found = solve_schedule(question, ScheduleOptions(LAYERS), Run())
+    assert found.status is Status.UNKNOWN
+    room = "12 bytes of 'maps', 8 bytes of 'rows'"
+    assert found.why_not == f"operator 'multiply': no mapping of its loop nest (K=4 C=6) fits in {room}"
 
 
 def test_fewer_tensors_come_first_and_all_choices_come_once() -> None:

@@ -35,7 +35,8 @@ class Stop(StrEnum):
 class Result(Generic[AnswerT_co]):
     """`answer` and `objective_value` are None where the status is INFEASIBLE or UNKNOWN.
 
-    `space` says of what the bound is where a method has more than one space.
+    `space` says of what the bound is where a method has more than one space; `why_not` what stands in the way of an
+    answer where there is none and that is known.
 
     Raises InternalError where the claims contradict each other: a bound above the objective, or below it though the
     answer is OPTIMAL.
@@ -49,6 +50,7 @@ class Result(Generic[AnswerT_co]):
     method: str
     stopped_by: Stop = Stop.COMPLETED
     space: str | None = None
+    why_not: str | None = None
 
     def __post_init__(self) -> None:
         has_answer = self.status in (Status.OPTIMAL, Status.FEASIBLE)

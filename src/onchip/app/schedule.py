@@ -110,8 +110,8 @@ def schedule_network(request: ScheduleRequest, start: RunStarter = silent_run) -
         ScheduleSeconds(asked.seconds, found.seconds, 0.0),
     )
     if found.answer is None:
-        fits = "fits" if found.stopped_by is Stop.COMPLETED else "was found in time"
-        return replace(outcome, why_not=f"no mapping of an operator {fits}")
+        ended = "" if found.stopped_by is Stop.COMPLETED else ", as far as was seen in time"
+        return replace(outcome, why_not=f"{found.why_not}{ended}")
     if found.answer.lacks_given_stacks:
         outcome = replace(
             outcome, space=ALONE.space, remark="no stacks as asked for in time: every operator runs alone"

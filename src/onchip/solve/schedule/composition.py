@@ -96,10 +96,10 @@ class Composition:
 
 
 class NoMappingError(Exception):
-    """No mapping of a step fits in the room that is left for it."""
+    """No mapping of a step fits in the room that is left for it; `what` says of which part of it, and which room."""
 
-    def __init__(self, operator: str) -> None:
-        super().__init__(f"no mapping of {operator!r} fits")
+    def __init__(self, operator: str, what: str) -> None:
+        super().__init__(f"operator {operator!r}: {what}")
         self.operator = operator
 
 
@@ -176,7 +176,8 @@ class Composer:
         """What the operator leaves of the room for mappings; raises NoMappingError where it has none for itself."""
         last = self.accelerator.addressed[-1].memory.name
         if free[last] < step.declared_bytes:
-            raise NoMappingError(step.operator)
+            what = f"it needs {step.declared_bytes} bytes for itself in {last!r}, where {free[last]} are free"
+            raise NoMappingError(step.operator, what)
         return {**free, last: free[last] - step.declared_bytes}
 
     def _compose(self, known: _KnownStack, edition: Edition) -> None:
@@ -186,8 +187,10 @@ class Composer:
         moved, costs = known.movements, dict[str, ComputeCost]()
         for step, homes, free in zip(known.steps, moved.homes, moved.free_below, strict=True):
             cost = costs[step.operator] = self._cost(step, homes, mapped)
-            if any(size > free[memory] for memory, size in cost.workspace_bytes.items()):
-                raise NoMappingError(step.operator)
+            for memory, size in cost.workspace_bytes.items():
+                if size > free[memory]:
+                    what = f"it needs {size} bytes while it runs in {memory!r}, where {free[memory]} are free"
+                    raise NoMappingError(step.operator, what)
         instructions = tuple(_with_workspaces(moved.instructions, costs))
         figures = energy_and_traffic(self.network.graph, self._prices, instructions, costs)
         known.composed = ComposedStack(instructions, costs, known.rooms, mapped, *figures)
@@ -196,7 +199,9 @@ class Composer:
     def _mapped(self, nest: NestPlace, one: NestRoom) -> MappedNest:
         mapped = self.mappings.best(nest, one.room)
         if mapped is None:
-            raise NoMappingError(one.operator)
+            room = ", ".join(f"{size} bytes of {memory!r}" for memory, size in one.room.items())
+            loops = " ".join(f"{loop}={bound}" for loop, bound in nest.layer.bounds.items() if bound > 1)
+            raise NoMappingError(one.operator, f"no mapping of its loop nest ({loops or 'one step'}) fits in {room}")
         return mapped
 
     def _cost(self, step: Step, homes: Sequence[str | None], mapped: Mapping[NestPlace, MappedNest]) -> ComputeCost:
@@ -219,7 +224,8 @@ def _ensure_one_mapping_a_layer(mapped: Mapping[NestPlace, MappedNest], rooms: M
     known: dict[tuple[Layer, Homes], LayerMapping] = {}
     for nest, found in mapped.items():
         if known.setdefault((nest.layer, nest.homes), found.mapping) != found.mapping:
-            raise NoMappingError(rooms[nest].operator)
+            what = "loop nests of it that are alike have no mapping in common that fits each"
+            raise NoMappingError(rooms[nest].operator, what)
 
 
 def _of_schedule(mapped: Mapping[NestPlace, MappedNest]) -> Iterator[ScheduledMapping]:

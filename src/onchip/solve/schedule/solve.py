@@ -63,6 +63,8 @@ class ScheduleSolver:
     """Whether it has been improved with proven mappings, as far as there was time."""
     _has_time_for_stacks: bool = field(default=True, init=False)
     _attempts: list[ScheduleAttempt] = field(default_factory=list, init=False)
+    _why_not: str | None = field(default=None, init=False)
+    """What the operator needs that has no room alone, wherever its tensors lie."""
 
     def __post_init__(self) -> None:
         question = self.question
@@ -89,7 +91,7 @@ class ScheduleSolver:
         stop = self.run.stop or Stop.COMPLETED
         bound = self.question.lower_bound
         if found is None:
-            return Result(Status.UNKNOWN, None, None, bound, self.run.seconds, METHOD, stop)
+            return Result(Status.UNKNOWN, None, None, bound, self.run.seconds, METHOD, stop, why_not=self._why_not)
         value = self.question.objective.value_of(found.figures)
         status = Status.OPTIMAL if value == bound else Status.FEASIBLE
         return Result(status, found, value, bound, self.run.seconds, METHOD, stop)
@@ -99,11 +101,13 @@ class ScheduleSolver:
         network = self.question.network
         others = FirstPlaces(network, self.question.accelerator.addressed)
         places: Places | None = Places()
+        needs: dict[str, str] = {}
         while places is not None:
             try:
                 self._alone = self._add(_every_operator_alone(network), places)
                 return
             except NoMappingError as error:
+                self._why_not = needs.setdefault(error.operator, str(error))
                 may_go_on = self.options.maps_stay and self.run.stop is None
                 places = others.after(error.operator) if may_go_on else None
 
