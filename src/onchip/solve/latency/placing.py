@@ -42,6 +42,16 @@ def placed(ways: WaysToRun, search: LatencyBands, run: Run) -> PlacedOrder | Non
     return None
 
 
+def placed_somehow(ways: WaysToRun, search: LatencyBands, run: Run) -> PlacedOrder | None:
+    """Return the best order with addresses, however late it ends: what fills least is tried first."""
+    nodes, _ = QUICKLY[0]
+    for _, room in reversed(_rooms(ways.capacity_bytes, search)):
+        found = None if run.stop is not None else _packed(ways, search, run, nodes, room)
+        if found is not None:
+            return found
+    return None
+
+
 def placed_better(ways: WaysToRun, search: LatencyBands, run: Run, below: int) -> PlacedOrder | None:
     """Return the best order with addresses that ends before `below` without them, sought for longer."""
     return _first_that_packs(ways, search, run, THOROUGH_NODES, 1.0, below)
@@ -51,19 +61,26 @@ def _first_that_packs(
     ways: WaysToRun, search: LatencyBands, run: Run, nodes: int, step: float, below: float = float("inf")
 ) -> PlacedOrder | None:
     """Go through rooms as the order ends in them, sooner first; each room that does not pack rules out its like."""
-    least, sizes_bytes = 0.0, search.sizes_bytes
+    least = 0.0
     for latency, room in _rooms(ways.capacity_bytes, search):
         if run.stop is not None or latency >= below:
             return None
         if latency < least:
             continue
-        timing = search.evaluate(*room)
-        buffers = tuple(Buffer(stay.start, stay.stop, sizes_bytes[stay.tensor]) for stay in timing.stays)
-        packing = pack(_packing(ways.problem, buffers), run, nodes).answer
-        if packing is not None:
-            return PlacedOrder(tuple(search.order), room, timing, packing.offsets_bytes)
+        found = _packed(ways, search, run, nodes, room)
+        if found is not None:
+            return found
         least = latency * step
     return None
+
+
+def _packed(ways: WaysToRun, search: LatencyBands, run: Run, nodes: int, room: tuple[int, int]) -> PlacedOrder | None:
+    timing, sizes_bytes = search.evaluate(*room), search.sizes_bytes
+    buffers = tuple(Buffer(stay.start, stay.stop, sizes_bytes[stay.tensor]) for stay in timing.stays)
+    packing = pack(_packing(ways.problem, buffers), run, nodes).answer
+    if packing is None:
+        return None
+    return PlacedOrder(tuple(search.order), room, timing, packing.offsets_bytes)
 
 
 def _packing(problem: Problem, buffers: tuple[Buffer, ...]) -> PackingProblem:

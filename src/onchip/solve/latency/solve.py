@@ -17,7 +17,7 @@ from onchip.lower.split.channel_bands import ChannelBands
 from onchip.native import StopToken
 from onchip.solve.joint.incumbent import Incumbent
 from onchip.solve.latency.network import fewest_parts_that_fit, latency_bands
-from onchip.solve.latency.placing import PlacedOrder, placed, placed_better
+from onchip.solve.latency.placing import PlacedOrder, placed, placed_better, placed_somehow
 from onchip.solve.latency.program import ProgramWriter
 from onchip.solve.run.interruptible import run_watched
 from onchip.solve.run.limits import Run
@@ -33,8 +33,6 @@ ROOMS: Final = (1.0, 0.95, 0.88, 0.8)
 """Shares of the scratchpad that orders may fill, one after another while what packs ends much later than what fills."""
 SHARES_OF_TIME: Final = (0.3, 0.2, 0.3, 0.6)
 """Of what is left: for an order that may fill a room, its addresses, one in what packs, and addresses of that."""
-SHARE_OF_THE_FIRST: Final = 0.6
-"""Of the time, at most, until there is any answer."""
 MUCH_LATER: Final = 1.03
 
 
@@ -78,7 +76,7 @@ class _LatencyPlanner:
         self._search.begin(parts, self._run.limits.seed)
         self._search.limit_room(room_bytes, room_bytes)
         if self._incumbent.value is None:
-            self._offer(placed(self._ways, self._search, self._run.within(self._run.seconds_left * SHARE_OF_THE_FIRST)))
+            self._offer(placed_somehow(self._ways, self._search, self._run))
         self._improve(bound, self._within(0))
         latency = self._search.worth[0]
         order = placed(self._ways, self._search, self._within(1))
