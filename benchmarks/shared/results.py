@@ -17,13 +17,18 @@ def write_results(path: Path, results: object) -> None:
     program = Path(sys.argv[0])
     name = program.parent.name if program.stem == "__main__" else program.stem
     measured = {
-        "command": " ".join((name, *sys.argv[1:])),
+        "command": " ".join((name, *map(_without_folders_of_the_machine, sys.argv[1:]))),
         "commit": commit(),
         "machine": machine(),
         "results": results,
     }
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(json.dumps(measured, indent=1) + "\n")
+
+
+def _without_folders_of_the_machine(argument: str) -> str:
+    """The last part of an absolute path: where it stands here says nothing elsewhere."""
+    return Path(argument).name if Path(argument).is_absolute() else argument
 
 
 def commit() -> str:

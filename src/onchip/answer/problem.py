@@ -142,12 +142,17 @@ class Problem:
     def __post_init__(self) -> None:
         if not self.memories:
             raise UsageError("there is no scratchpad to plan", expected="at least one memory")
-        if self.objective is Objective.LATENCY:
-            self._everything_has_a_duration()
+        if self.objective is Objective.LATENCY and self.known_durations:
+            self._every_way_has_a_rate()
 
-    def _everything_has_a_duration(self) -> None:
+    @property
+    def known_durations(self) -> Durations:
+        """How long everything lasts; raises UsageError where nothing says it."""
         if self.durations is None:
             raise UsageError("nothing says how long operators last", expected="durations, as of an accelerator")
+        return self.durations
+
+    def _every_way_has_a_rate(self) -> None:
         names = [memory.name for memory in self.memories]
         ways = [*((DRAM, name) for name in names), *((name, DRAM) for name in names), *self.transfers.links]
         for source, target in ways:

@@ -130,7 +130,7 @@ class _Handler(BaseHTTPRequestHandler):
     do_HEAD = do_GET  # noqa: N815 (its name in the standard library)
 
     def log_message(self, format: str, *args: object) -> None:  # noqa: A002 (its name in the standard library)
-        """Say nothing."""
+        """Print no line for each request, as the standard library would."""
 
     def _is_asked_for_by_name(self) -> bool:
         """Whether a browser asks for this very server: another site's name that leads here is none of ours."""

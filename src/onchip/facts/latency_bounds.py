@@ -113,7 +113,7 @@ class LatencyBounds:
         if self._is_given:
             return list(range(operator + 1, len(self.ways.operators))), []
         wholly, partly = set[int](), {operator}
-        for each in self._topological:
+        for each in range(len(self.ways.operators)):  # in a topological order
             if each == operator:
                 continue
             writers = set(self._writers(each))
@@ -127,15 +127,11 @@ class LatencyBounds:
         writer = self.ways.writer
         return (writer[tensor] for tensor in self.ways.operators[operator].reads if tensor in writer)
 
-    @cached_property
-    def _topological(self) -> tuple[int, ...]:
-        return tuple(range(len(self.ways.operators)))  # graphs stand in a topological order
-
     # What lasts how long
 
     @property
     def _durations(self) -> Durations:
-        return self.ways.problem.durations or Durations()
+        return self.ways.problem.known_durations
 
     def _busy(self, loads: Iterable[int], stores: Iterable[int]) -> int:
         """The least cycles until these tensors have been loaded and stored: DRAM is taken in turns, and so are queues.
@@ -254,7 +250,7 @@ class LatencyBounds:
     def _tails(self) -> tuple[int, ...]:
         """By operator the least cycles from the beginning of any of its bands to the end of all."""
         tails = [0] * len(self.ways.operators)
-        for operator in reversed(self._topological):
+        for operator in reversed(range(len(self.ways.operators))):
             one = self.ways.operators[operator]
             readers = [reader for tensor in one.writes for reader in self.ways.readers.get(tensor, ())]
             behind = max((tails[reader] for reader in readers), default=0)

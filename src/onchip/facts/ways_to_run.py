@@ -9,7 +9,6 @@ from math import prod
 from typing import Final, TypeAlias
 
 from onchip.answer.problem import Problem
-from onchip.errors import UsageError
 from onchip.facts.channels import channels_of
 from onchip.ir.operator import Operator
 from onchip.ir.tensor import Tensor, size_in_bytes
@@ -111,8 +110,6 @@ class WaysToRun:
         return -(-size_bytes // alignment_bytes) * alignment_bytes
 
     def _ways(self, operator: Operator, number: Mapping[str, int]) -> OperatorWays:
-        if self.problem.durations is None:
-            raise UsageError("nothing says how long operators last", expected="a problem with durations")
         splits = operator.stated.splits
         reads, writes = _numbers(operator.reads, number), _numbers(operator.outputs, number)
         cuts_inputs = splits is not None and splits.cuts_inputs
@@ -122,7 +119,7 @@ class WaysToRun:
         divided = {
             parts: one for parts, one in listed if all(each is not None and not each % parts for each in channels)
         }
-        cycles = {WHOLE: self.problem.durations.of_operator(operator), **divided}
+        cycles = {WHOLE: self.problem.known_durations.of_operator(operator), **divided}
         return OperatorWays(reads, writes, frozenset(_numbers(named, number)), cycles, cuts_inputs)
 
 

@@ -158,7 +158,6 @@ public:
     std::int64_t run(std::vector<Index> order, const SearchOptions& options, const StopToken& stop);
 
     const std::vector<Index>& order() const { return best_; }
-    Cycles latency() const { return best_latency_; }
 
 private:
     bool move(std::vector<Index>& order);

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from onchip.answer.problem import Durations, Problem
+from onchip.answer.problem import Problem
 from onchip.arch.accelerator import Accelerator
 from onchip.arch.memory import DRAM, Access, Direction, Dma
 from onchip.errors import AcceleratorError
@@ -59,7 +59,7 @@ class StatedLinks:
     """The ways of a problem that says how long transfers last, and nothing of energy."""
 
     def __init__(self, problem: Problem) -> None:
-        durations = problem.durations or Durations()
+        durations = problem.known_durations
         self.dma = Dma(durations.queues, durations.setup_cycles)
         self.has_one_channel = durations.has_one_channel
         self._rates = problem.transfers.rates

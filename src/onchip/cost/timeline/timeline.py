@@ -19,7 +19,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from onchip.answer.problem import Durations, Problem
+from onchip.answer.problem import Problem
 from onchip.answer.program import Allocate, Compute, Copy, Free, Instruction, Plan
 from onchip.arch.accelerator import Accelerator
 from onchip.arch.memory import DRAM, Dma
@@ -114,8 +114,7 @@ def time_plan(
 
 def latency_of_plan(problem: Problem, plan: Plan) -> int:
     """Return the cycle in which a legal plan has ended; raises UsageError where nothing says how long things last."""
-    durations = problem.durations or Durations()
-    clock = _Clock(problem, StatedLinks(problem), durations.of_operator)
+    clock = _Clock(problem, StatedLinks(problem), problem.known_durations.of_operator)
     for index, instruction in enumerate(plan.instructions):
         clock.execute(index, instruction)
     return max((activity.stop for activity in clock.activities), default=0)

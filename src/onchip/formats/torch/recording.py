@@ -68,6 +68,11 @@ class Recording:
         candidates = (f"{name}_{number}" if number else name for number in count())
         return next(each for each in candidates if each not in taken)
 
+    def new_among(self, leaves: Iterable[object]) -> dict[int, torch.Tensor]:
+        """Return by their places the tensors with elements that are not known yet."""
+        tensors = ((place, leaf) for place, leaf in enumerate(leaves) if isinstance(leaf, torch.Tensor))
+        return {place: leaf for place, leaf in tensors if leaf.numel() > 0 and not self.knows(leaf)}
+
     def knows(self, value: torch.Tensor) -> bool:
         """Whether a tensor of the graph lies in the value's storage."""
         return storage_of(value) in self.tensor_in

@@ -158,11 +158,7 @@ class ExportReplay:
         schema = target._schema
         written = [arguments[each.name] for each in schema.arguments if each.is_write]
         mutated = [value for value in written if isinstance(value, torch.Tensor)]
-        fresh = {
-            index: leaf
-            for index, leaf in enumerate(tree_leaves(result))
-            if isinstance(leaf, torch.Tensor) and leaf.numel() > 0 and not self._recording.knows(leaf)
-        }
+        fresh = self._recording.new_among(tree_leaves(result))
         if not mutated and self._folds_by_its_schema(schema, arguments, list(fresh.values())):
             return
         operation = schema.name.rpartition("::")[2].rstrip("_")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from math import prod
 
-from onchip.answer.problem import Durations, Order
+from onchip.answer.problem import Order
 from onchip.arch.memory import DRAM
 from onchip.facts.ways_to_run import OperatorWays, Parts, WaysToRun
 from onchip.ir.tensor import Role
@@ -14,7 +14,7 @@ from onchip.native import LatencyBands, LatencyMachine, LatencyWholeOperator, La
 def latency_bands(ways: WaysToRun) -> LatencyBands:
     """Return the search over the bands and orders of a problem; its operators and tensors have the same numbers."""
     problem = ways.problem
-    durations = problem.durations or Durations()
+    durations = problem.known_durations
     name = problem.memories[0].name
     machine = LatencyMachine(
         capacity_bytes=ways.capacity_bytes,

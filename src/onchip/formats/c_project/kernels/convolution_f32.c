@@ -15,8 +15,8 @@ static float products(const struct window *w, const float *input, const float *w
     return sum;
 }
 
-void convolution_f32(const struct window *w, const float *input, const float *weight, const float *bias,
-                     float *output, float lowest, float highest)
+static void convolved_f32(const struct window *w, const float *input, const float *weight, const float *bias,
+                          float *output, float lowest, float highest, meeting *meets)
 {
     for (int32_t n = 0; n < w->batch; n++)
         for (int32_t o = 0; o < w->groups * w->outputs; o++) {
@@ -29,7 +29,7 @@ void convolution_f32(const struct window *w, const float *input, const float *we
                     float sum = 0;
                     for (int32_t i = 0; i < w->rows.kernel; i++)
                         for (int32_t j = 0; j < w->columns.kernel; j++) {
-                            int32_t row = met_by(&w->rows, y, i), column = met_by(&w->columns, x, j);
+                            int32_t row = meets(&w->rows, y, i), column = meets(&w->columns, x, j);
                             if (row >= 0 && column >= 0)
                                 sum += products(w, maps + row * w->input.row + column * w->input.column,
                                                 kernel + i * w->weight.row + j * w->weight.column);
@@ -40,27 +40,14 @@ void convolution_f32(const struct window *w, const float *input, const float *we
         }
 }
 
-void transposed_convolution_f32(const struct window *w, const float *input, const float *weight, const float *bias,
-                                float *output, float lowest, float highest)
+void convolution_f32(const struct window *w, const float *input, const float *weight, const float *bias,
+                     float *output, float lowest, float highest)
 {
-    for (int32_t n = 0; n < w->batch; n++)
-        for (int32_t o = 0; o < w->groups * w->outputs; o++) {
-            int32_t group = o / w->outputs;
-            const float *maps = input + n * w->input.batch + group * w->inputs * w->input.channel;
-            const float *kernel = weight + group * w->weight.group + o % w->outputs * w->weight.output;
-            float *map = output + n * w->output.batch + o * w->output.channel;
-            for (int32_t y = 0; y < w->rows.output; y++)
-                for (int32_t x = 0; x < w->columns.output; x++) {
-                    float sum = 0;
-                    for (int32_t i = 0; i < w->rows.kernel; i++)
-                        for (int32_t j = 0; j < w->columns.kernel; j++) {
-                            int32_t row = spread_from(&w->rows, y, i), column = spread_from(&w->columns, x, j);
-                            if (row >= 0 && column >= 0)
-                                sum += products(w, maps + row * w->input.row + column * w->input.column,
-                                                kernel + i * w->weight.row + j * w->weight.column);
-                        }
-                    sum += bias ? bias[o] : 0;
-                    map[y * w->output.row + x * w->output.column] = clamped(sum, lowest, highest);
-                }
-        }
+    convolved_f32(w, input, weight, bias, output, lowest, highest, met_by);
+}
+
+void transposed_convolution_f32(const struct window *w, const float *input, const float *weight,
+                                const float *bias, float *output, float lowest, float highest)
+{
+    convolved_f32(w, input, weight, bias, output, lowest, highest, spread_from);
 }

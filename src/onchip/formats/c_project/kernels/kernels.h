@@ -56,7 +56,10 @@ static inline int32_t spread_from(const struct axis *axis, int32_t output, int32
     return at < 0 || at % axis->stride || at / axis->stride >= axis->input ? -1 : at / axis->stride;
 }
 
-/* convolution.c, transposed_convolution.c: a null bias is none; values are kept within [lowest, highest]. */
+/* Which input position k of the kernel has to do with at an output, or -1: one of the two above. */
+typedef int32_t meeting(const struct axis *axis, int32_t output, int32_t k);
+
+/* convolution_f32.c, convolution_s8.c: a null bias is none; values are kept within [lowest, highest]. */
 void convolution_f32(const struct window *window, const float *input, const float *weight, const float *bias,
                      float *output, float lowest, float highest);
 void transposed_convolution_f32(const struct window *window, const float *input, const float *weight,
