@@ -44,9 +44,10 @@ def test_three_clocks_agree_on_random_programs(seed: int) -> None:
 
 
 @pytest.mark.slow
-def test_three_clocks_agree_on_ten_thousand_programs() -> None:
+@pytest.mark.parametrize("thousand", range(10))
+def test_three_clocks_agree_on_ten_thousand_programs(thousand: int) -> None:
     programs = 0
-    for seed in range(20_000):
+    for seed in range(2_000 * thousand, 2_000 * (thousand + 1)):
         problem, random = problem_of(seed)
         plan = random_program(problem, random)
         if plan is None:
@@ -57,7 +58,7 @@ def test_three_clocks_agree_on_ten_thousand_programs() -> None:
             == clocked(problem, plan.instructions)
             == latency_of_plan(problem, plan)
         )
-    assert programs >= 10_000
+    assert programs >= 1_000
 
 
 @settings(max_examples=200, deadline=None)
