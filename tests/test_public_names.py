@@ -39,6 +39,7 @@ def test_there_are_no_more_public_names_than_these() -> None:
         "report",
         "run",
         "schedule",
+        "schedule_front",
         "sweep",
     }
     functions = {"graph_from_torch", "plan_problem", "read_network", "verify_plan"}

@@ -17,7 +17,19 @@ from onchip.ir.tensor import Role, Tensor
 
 if TYPE_CHECKING:
     from onchip.app.audit import audit
-    from onchip.app.library import Elements, check, explain, fuse, map_layer, pack, plan, report, run, schedule
+    from onchip.app.library import (
+        Elements,
+        check,
+        explain,
+        fuse,
+        map_layer,
+        pack,
+        plan,
+        report,
+        run,
+        schedule,
+        schedule_front,
+    )
     from onchip.app.networks import read_network
     from onchip.app.plan import plan_problem
     from onchip.app.sweep_library import SweepChoices, capacity, diff, sweep
@@ -63,6 +75,7 @@ __all__ = [
     "report",
     "run",
     "schedule",
+    "schedule_front",
     "sweep",
     "verify_plan",
 ]
@@ -86,6 +99,7 @@ _IMPORTED_WHEN_USED = {
     "report": ("onchip.app.library", "report"),
     "run": ("onchip.app.library", "run"),
     "schedule": ("onchip.app.library", "schedule"),
+    "schedule_front": ("onchip.app.library", "schedule_front"),
     "sweep": ("onchip.app.sweep_library", "sweep"),
     "verify_plan": ("onchip.verify.verifier", "verify"),
 }

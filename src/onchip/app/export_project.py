@@ -12,10 +12,10 @@ from onchip.app.kernels import RunValues
 from onchip.app.phases import phase
 from onchip.app.plan import check_plan
 from onchip.app.target import Target
-from onchip.errors import InputError, OutputError, UsageError
+from onchip.errors import InputError, UsageError
 from onchip.formats.arrays import read_arrays
 from onchip.formats.c_project.project import CProject, StoredValues, c_project
-from onchip.formats.files import write_files
+from onchip.formats.files import ensure_folder, make_folder, write_files
 from onchip.ir.graph import Graph
 from onchip.ir.tensor import Role
 from onchip.reports.program.outcome import Check
@@ -49,7 +49,7 @@ def export_project(plan: Path, network: str, folder: Path, values: RunValues) ->
     """
     if not network.endswith(_MODELS):
         raise UsageError("a C project needs a model's weights", file=network, expected="an .onnx or a .tflite file")
-    _ensure_a_folder(folder)
+    ensure_folder(folder)
     check = check_plan(plan, network, Target(), {})
     if not check.is_legal:
         return ProjectExport(check, None)
@@ -63,14 +63,6 @@ def export_project(plan: Path, network: str, folder: Path, values: RunValues) ->
         raise error if error.file else error.in_file(str(plan)) from None
     _write(folder, project)
     return ProjectExport(check, project)
-
-
-def _ensure_a_folder(folder: Path) -> None:
-    """Raise InputError where there can be no such folder, before the work."""
-    if folder.exists() and not folder.is_dir():
-        raise InputError("it is a file", file=str(folder), expected="a folder, or a name that is free")
-    if not folder.parent.is_dir():
-        raise InputError(f"there is no directory {str(folder.parent)!r}", file=str(folder), expected="one that exists")
 
 
 def _ensure_whole(check: Check, plan: Path) -> None:
@@ -138,9 +130,5 @@ def _tflite_in_c(
 def _write(folder: Path, project: CProject) -> None:
     """Write all files; raises OutputError where the folder cannot be made."""
     for name in ("", "kernels", "constants"):
-        try:
-            (folder / name).mkdir(exist_ok=True)
-        except OSError as error:
-            what = f"it cannot be made ({error.strerror})"
-            raise OutputError(what, file=str(folder / name), expected="a folder that can be written") from None
+        make_folder(folder / name)
     write_files(*((folder / name, text.encode()) for name, text in project.files.items()))

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from onchip.reports.program.outcome import Outcome
     from onchip.reports.schedule.execution import ScheduleExecution
     from onchip.reports.schedule.explanation import ScheduleExplanation
+    from onchip.reports.schedule.front import FrontOutcome
     from onchip.reports.stack.outcome import FusionOutcome
     from onchip.solve.schedule.options import ScheduleOptions
     from onchip.solve.stacks.options import FusionOptions
@@ -78,6 +79,30 @@ def schedule(
     wanted = _one_of(ScheduleObjective, objective)
     asked = str(network), str(accelerator), wanted, options or ScheduleOptions()
     return schedule_network(ScheduleRequest(*asked, *read_as, limits))
+
+
+def schedule_front(
+    network: File,
+    accelerator: File,
+    pareto: str,
+    *,
+    options: ScheduleOptions | None = None,
+    elements: Elements = Elements(),
+    limits: Limits = Limits(),  # noqa: B008 (frozen)
+    points: int = 12,
+) -> FrontOutcome:
+    """Schedules that no other found beats in all of `pareto`: `energy,latency`, also `traffic` and `peak`.
+
+    Raises InputError for what cannot be read or used, UsageError for axes that are none.
+    """
+    from onchip.app.schedule import ScheduleRequest
+    from onchip.app.schedule_front import FrontRequest, axes_of, front_of_schedules
+    from onchip.solve.schedule.objective import ScheduleObjective
+    from onchip.solve.schedule.options import ScheduleOptions
+
+    read_as = elements.bits, elements.partial_bits, elements.bindings, elements.granularity
+    asked = str(network), str(accelerator), ScheduleObjective.ENERGY, options or ScheduleOptions()
+    return front_of_schedules(FrontRequest(ScheduleRequest(*asked, *read_as, limits), axes_of(pareto), points))
 
 
 def plan(

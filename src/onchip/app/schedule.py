@@ -69,13 +69,20 @@ ALONE: Final = ScheduleOptions(stacks=LAYERS)
 
 
 @dataclass(frozen=True, slots=True)
-class _ReadQuestion:
+class ReadScheduleQuestion:
+    """What is asked, read: the relaxation is of all mappings in which every memory keeps what it holds."""
+
     network: Graph
     accelerator: Accelerator
     precision: Precision
     reading: Reading
     relaxation: Relaxation
     seconds: float
+
+    def question(self, objective: ScheduleObjective, *, uses_cache: bool) -> ScheduleQuestion:
+        """The same as the search of schedules is asked it."""
+        bound = objective.bound_of(self.relaxation)
+        return ScheduleQuestion(self.network, self.accelerator, self.precision, objective, bound, uses_cache)
 
 
 @phase("scheduling")
@@ -85,20 +92,30 @@ def schedule_network(request: ScheduleRequest, start: RunStarter = silent_run) -
     Raises InputError for a network or an accelerator that cannot be read or used, or options that do not fit them.
     """
     deadline = Deadline.after(request.limits.time_limit_seconds)
-    asked = _read(request)
-    objective = request.objective
-    question = ScheduleQuestion(
-        asked.network,
-        asked.accelerator,
-        asked.precision,
-        objective,
-        _bound(asked.relaxation, objective),
-        request.uses_cache,
-    )
+    asked = read_schedule_question(request)
+    question = asked.question(request.objective, uses_cache=request.uses_cache)
     checking = CHECKING_TO_READING * asked.seconds
     with start(request.limits, deadline.within(deadline.seconds_left - checking)) as run:
         found = solve_schedule(question, request.options, run)
-    outcome = ScheduleOutcome(
+    outcome = outcome_of(request, asked, request.objective, found)
+    if found.answer is None:
+        ended = "" if found.stopped_by is Stop.COMPLETED else ", as far as was seen in time"
+        return replace(outcome, why_not=f"{found.why_not}{ended}")
+    if found.answer.lacks_given_stacks:
+        outcome = replace(
+            outcome, space=ALONE.space, remark="no stacks as asked for in time: every operator runs alone"
+        )
+    return with_verified_schedule(outcome, asked, found.answer)
+
+
+def outcome_of(
+    request: ScheduleRequest,
+    asked: ReadScheduleQuestion,
+    objective: ScheduleObjective,
+    found: Result[FoundSchedule],
+) -> ScheduleOutcome:
+    """What was found as it is shown, before anything of it is verified."""
+    return ScheduleOutcome(
         request.source,
         asked.network,
         asked.accelerator,
@@ -109,17 +126,11 @@ def schedule_network(request: ScheduleRequest, start: RunStarter = silent_run) -
         request.options.space,
         ScheduleSeconds(asked.seconds, found.seconds, 0.0),
     )
-    if found.answer is None:
-        ended = "" if found.stopped_by is Stop.COMPLETED else ", as far as was seen in time"
-        return replace(outcome, why_not=f"{found.why_not}{ended}")
-    if found.answer.lacks_given_stacks:
-        outcome = replace(
-            outcome, space=ALONE.space, remark="no stacks as asked for in time: every operator runs alone"
-        )
-    return _with_schedule(outcome, asked, found.answer)
 
 
-def _with_schedule(outcome: ScheduleOutcome, asked: _ReadQuestion, found: FoundSchedule) -> ScheduleOutcome:
+def with_verified_schedule(
+    outcome: ScheduleOutcome, asked: ReadScheduleQuestion, found: FoundSchedule
+) -> ScheduleOutcome:
     """The outcome with the schedule that was found, once the verifier has passed it."""
     watch = Stopwatch()
     document = _document(asked, outcome, found)
@@ -136,7 +147,7 @@ def _with_schedule(outcome: ScheduleOutcome, asked: _ReadQuestion, found: FoundS
 
 
 @phase("verifying")
-def _verified(asked: _ReadQuestion, document: ScheduleDocument, found: FoundSchedule) -> tuple[str, ...]:
+def _verified(asked: ReadScheduleQuestion, document: ScheduleDocument, found: FoundSchedule) -> tuple[str, ...]:
     """What the verifier took as given; raises InternalError for a schedule, or a claim of it, that it does not pass."""
     setting = ScheduleSetting(asked.network, asked.accelerator, found.tiles.graph, asked.precision.sum_bits)
     verdict = verify_schedule(setting, document.answer, document.claim, nest_cost)
@@ -147,7 +158,8 @@ def _verified(asked: _ReadQuestion, document: ScheduleDocument, found: FoundSche
 
 
 @phase("reading")
-def _read(request: ScheduleRequest) -> _ReadQuestion:
+def read_schedule_question(request: ScheduleRequest) -> ReadScheduleQuestion:
+    """Read network and accelerator, and reckon the bound; raises InputError for what cannot be read or used."""
     watch = Stopwatch()
     accelerator = load_accelerator(request.accelerator)
     try:
@@ -161,16 +173,7 @@ def _read(request: ScheduleRequest) -> _ReadQuestion:
     nests = {name: origin.nests for name, origin in whole.operators.items()}
     bound = relaxation(whole.graph, nests, accelerator, every_memory_keeps=True)
     reading = replace(reading, partial_bits=precision.partial_bits)
-    return _ReadQuestion(network, accelerator, precision, reading, bound, watch.seconds)
-
-
-def _bound(parts: Relaxation, objective: ScheduleObjective) -> int:
-    return {
-        ScheduleObjective.ENERGY: parts.energy_fj,
-        ScheduleObjective.LATENCY: parts.latency_cycles,
-        ScheduleObjective.EDP: parts.edp,
-        ScheduleObjective.TRAFFIC: parts.traffic_bytes,
-    }[objective]
+    return ReadScheduleQuestion(network, accelerator, precision, reading, bound, watch.seconds)
 
 
 def _of_schedule(found: Result[FoundSchedule]) -> Result[Schedule]:
@@ -186,7 +189,7 @@ def _of_schedule(found: Result[FoundSchedule]) -> Result[Schedule]:
     )
 
 
-def _document(asked: _ReadQuestion, outcome: ScheduleOutcome, found: FoundSchedule) -> ScheduleDocument:
+def _document(asked: ReadScheduleQuestion, outcome: ScheduleOutcome, found: FoundSchedule) -> ScheduleDocument:
     result, figures = outcome.result, found.figures
     claim = Claim(
         result.method,

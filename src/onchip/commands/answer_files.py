@@ -20,15 +20,20 @@ class AnswerFiles:
     output: Path | None
     report: Path | None = None
 
-    def ensure_they_can_be_written(self) -> None:
-        """Raise InputError for a file that cannot be written or is read, UsageError where no page can be drawn."""
-        from onchip.formats.files import ensure_writable
+    def ensure_they_can_be_written(self, *, is_folder: bool = False) -> None:
+        """Raise InputError for a file that cannot be written or is read, UsageError where no page can be drawn.
+
+        The answer `is_folder` where it is several files.
+        """
+        from onchip.formats.files import ensure_folder, ensure_writable
 
         if self.report is not None:
             from onchip.reports.shared.page import ensure_report_can_be_made
 
             ensure_report_can_be_made()
-        for path in filter(None, (self.output, self.report)):
+        if is_folder and self.output is not None:
+            ensure_folder(self.output)
+        for path in filter(None, (None if is_folder else self.output, self.report)):
             ensure_writable(path, inputs=self.inputs)
 
     def write_answer(self, write_to: Callable[[Path], None]) -> None:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from onchip.answer.document import ScheduleDocument
+from onchip.answer.result import Stop
 from onchip.commands.answer_files import AnswerFiles, command_line
 from onchip.commands.arguments import (
     AsJson,
@@ -21,7 +22,7 @@ from onchip.commands.arguments import (
     StackOptions,
     UsesCache,
 )
-from onchip.commands.exit_code import code_of_result
+from onchip.commands.exit_code import ExitCode, code_of_result
 from onchip.commands.progress import watched_run
 from onchip.commands.show import show_tables
 from onchip.solve.schedule.objective import ScheduleObjective
@@ -29,6 +30,7 @@ from onchip.solve.schedule.options import ScheduleOptions
 
 if TYPE_CHECKING:
     from onchip.app.schedule import ScheduleRequest
+    from onchip.reports.schedule.front import FrontOutcome
     from onchip.reports.schedule.outcome import ScheduleOutcome
 
 
@@ -62,6 +64,15 @@ class ScheduleVerbOptions:
     report: Annotated[
         Path | None, typer.Option(metavar="FILE.html", help="Draw stacks, energy, timeline, memory maps and mappings.")
     ] = None
+    pareto: Annotated[
+        str | None,
+        typer.Option(
+            metavar="AXES",
+            help="Instead of the best by the objective schedules that no other beats in all of these: energy, latency,"
+            " traffic, peak, as in energy,latency. `-o` is a folder then.",
+        ),
+    ] = None
+    points: Annotated[int, typer.Option(min=2, metavar="N", help="With --pareto, at most so many schedules.")] = 12
     as_json: AsJson = False
 
     @property
@@ -99,6 +110,8 @@ def schedule_command(options: ScheduleVerbOptions) -> int:
     from onchip.app.schedule import schedule_network
     from onchip.reports.schedule.text import schedule_object, schedule_tables
 
+    if options.pareto is not None:
+        return _front_command(options, options.pareto)
     request, files = options.request, options.files
     files.ensure_they_can_be_written()
     outcome = schedule_network(request, watched_run)
@@ -107,6 +120,34 @@ def schedule_command(options: ScheduleVerbOptions) -> int:
         files.write_report(partial(_page, outcome, command_line(options.context)))
     show_tables(outcome, schedule_object, schedule_tables, as_json=options.as_json)
     return code_of_result(outcome.result)
+
+
+def _front_command(options: ScheduleVerbOptions, axes: str) -> int:
+    from onchip.app.schedule_front import FrontRequest, axes_of, front_of_schedules
+    from onchip.reports.schedule.front import front_html, front_object, front_tables
+
+    request = FrontRequest(options.request, axes_of(axes), options.points)
+    files = options.files
+    files.ensure_they_can_be_written(is_folder=True)
+    front = front_of_schedules(request, watched_run)
+    if front.points:
+        files.write_answer(partial(_write_front, front))
+        files.write_report(partial(front_html, front, command_line(options.context)))
+    show_tables(front, front_object, front_tables, as_json=options.as_json)
+    if front.points:
+        return ExitCode.ANSWER
+    return ExitCode.INTERRUPTED if front.stopped_by is Stop.INTERRUPTED else ExitCode.NO_ANSWER
+
+
+def _write_front(front: FrontOutcome, folder: Path) -> None:
+    """Each point as a schedule of its own; earlier ones of the folder are overwritten."""
+    from onchip.formats.files import make_folder
+    from onchip.reports.schedule.front import name_of_point
+
+    make_folder(folder)
+    for number, point in enumerate(front.points, 1):
+        if point.outcome.document is not None:
+            _write(point.outcome.document, folder / name_of_point(number))
 
 
 def _write(document: ScheduleDocument, path: Path) -> None:

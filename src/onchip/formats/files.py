@@ -63,5 +63,22 @@ def ensure_writable(path: Path, *, inputs: tuple[str, ...] = ()) -> None:
         raise InputError(f"it cannot be written ({reason})", file=str(path), expected="a writable path") from None
 
 
+def ensure_folder(folder: Path) -> None:
+    """Raise InputError where there can be no such folder: before the work."""
+    if folder.exists() and not folder.is_dir():
+        raise InputError("it is a file", file=str(folder), expected="a folder, or a name that is free")
+    if not folder.parent.is_dir():
+        raise InputError(f"there is no directory {str(folder.parent)!r}", file=str(folder), expected="one that exists")
+
+
+def make_folder(folder: Path) -> None:
+    """Make a folder that may be there; raises OutputError where it cannot be made."""
+    try:
+        folder.mkdir(exist_ok=True)
+    except OSError as error:
+        what = f"it cannot be made ({_reason(error)})"
+        raise OutputError(what, file=str(folder), expected="a folder that can be written") from None
+
+
 def _reason(error: Exception) -> str:
     return getattr(error, "strerror", None) or str(error)

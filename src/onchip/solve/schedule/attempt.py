@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
+from typing import TypeAlias
 
 from onchip.answer.schedule import ScheduledStack, ScheduleError
 from onchip.cost.schedule.figures import ScheduleFigures, schedule_figures
@@ -19,6 +20,9 @@ from onchip.solve.schedule.objective import ScheduleObjective
 from onchip.solve.schedule.places import Places
 from onchip.solve.schedule.question import FoundSchedule, ScheduleQuestion
 from onchip.solve.schedule.tiled_network import TiledNetwork
+
+Listener: TypeAlias = Callable[[FoundSchedule], None]
+"""Hears of every schedule that is composed, the better and the worse."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +60,7 @@ class ScheduleAttempt:
             composition = self.improver.composer.composed(self.places)
         except NoMappingError:
             return
-        value = _value(self.question, self.tiles, composition)
+        value = self.improver.value_of(composition)
         if value < self.value:
             self.improver.best = Placed(self.places, composition, value)
 
@@ -69,6 +73,7 @@ class AttemptMaker:
     mappings: KnownMappings
     mapper: BestMapper
     run: Run
+    listener: Listener | None = None
     _seconds_an_operator: float = field(default=0.0, init=False)
 
     def made(self, stacks: Sequence[ScheduledStack], places: Places) -> ScheduleAttempt:
@@ -83,21 +88,25 @@ class AttemptMaker:
             raise ScheduleError(f"no time for {count:,} tile operators", place="stacks", expected="fewer, or more time")
         composer = Composer(tuple(stacks), TiledNetwork.of(tiles), question.accelerator, self.mappings)
         composition = composer.composed(places)
-        value_of = partial(_value, question, tiles)
+        value_of = partial(self._value, tiles)
         best = Placed(places, composition, value_of(composition))
         improver = Improver(question.network, composer, value_of, question.lower_bound, best)
         seconds = self.run.seconds - begun - (self.mapper.seconds - mapping)
         self._seconds_an_operator = seconds / count
         return ScheduleAttempt(question, tiles, improver, seconds)
 
+    def _value(self, tiles: TileGraph, composition: Composition) -> int:
+        """The objective's value, without a timeline where it needs none and nobody listens."""
+        question = self.question
+        if self.listener is not None:
+            found = FoundSchedule(composition, tiles, _figures(question, tiles, composition))
+            self.listener(found)
+            return question.objective.value_of(found.figures)
+        if question.objective.is_timed:
+            return question.objective.value_of(_figures(question, tiles, composition))
+        return composition.energy_fj if question.objective is ScheduleObjective.ENERGY else composition.traffic_bytes
+
 
 def _figures(question: ScheduleQuestion, tiles: TileGraph, composition: Composition) -> ScheduleFigures:
     program = composition.schedule.program
     return schedule_figures(tiles.graph, question.accelerator, program, composition.costs)
-
-
-def _value(question: ScheduleQuestion, tiles: TileGraph, composition: Composition) -> int:
-    """The objective's value, without a timeline where it needs none."""
-    if question.objective.is_timed:
-        return question.objective.value_of(_figures(question, tiles, composition))
-    return composition.energy_fj if question.objective is ScheduleObjective.ENERGY else composition.traffic_bytes

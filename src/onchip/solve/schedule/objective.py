@@ -5,6 +5,7 @@ from __future__ import annotations
 from enum import StrEnum
 
 from onchip.cost.schedule.figures import ScheduleFigures
+from onchip.cost.schedule.relaxation import Relaxation
 from onchip.solve.mapping.objective import MappingObjective
 
 
@@ -38,4 +39,13 @@ class ScheduleObjective(StrEnum):
             ScheduleObjective.LATENCY: figures.latency_cycles,
             ScheduleObjective.EDP: figures.edp,
             ScheduleObjective.TRAFFIC: figures.traffic_bytes,
+        }[self]
+
+    def bound_of(self, least: Relaxation) -> int:
+        """Return what its value is at least for every schedule."""
+        return {
+            ScheduleObjective.ENERGY: least.energy_fj,
+            ScheduleObjective.LATENCY: least.latency_cycles,
+            ScheduleObjective.EDP: least.edp,
+            ScheduleObjective.TRAFFIC: least.traffic_bytes,
         }[self]

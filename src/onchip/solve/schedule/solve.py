@@ -11,7 +11,7 @@ from onchip.answer.schedule import ScheduledStack, ScheduleError
 from onchip.ir.graph import Graph
 from onchip.solve.mapping.cache import MappingCache
 from onchip.solve.run.limits import Progress, Run
-from onchip.solve.schedule.attempt import AttemptMaker, ScheduleAttempt
+from onchip.solve.schedule.attempt import AttemptMaker, Listener, ScheduleAttempt
 from onchip.solve.schedule.composition import NoMappingError
 from onchip.solve.schedule.first_places import FirstPlaces
 from onchip.solve.schedule.fused import FusionSearch, FusionStart
@@ -54,6 +54,7 @@ class ScheduleSolver:
     question: ScheduleQuestion
     options: ScheduleOptions
     run: Run
+    listener: Listener | None = None
     mappings: KnownMappings = field(init=False)
     _mapper: BestMapper = field(init=False)
     _maker: AttemptMaker = field(init=False)
@@ -71,7 +72,7 @@ class ScheduleSolver:
         cache = MappingCache.opened() if question.uses_cache else None
         self._mapper = BestMapper(question.accelerator, question.objective.of_layers, self.run, cache)
         self.mappings = KnownMappings(self._mapper)
-        self._maker = AttemptMaker(question, self.mappings, self._mapper, self.run)
+        self._maker = AttemptMaker(question, self.mappings, self._mapper, self.run, self.listener)
 
     def solved(self) -> Result[FoundSchedule]:
         """The best schedule found; UNKNOWN where not even one operator after the other has mappings in time."""
@@ -256,13 +257,15 @@ class ScheduleSolver:
         return self.run.within(share * max(0.0, self.run.seconds_left - verifying))
 
 
-def solve_schedule(question: ScheduleQuestion, options: ScheduleOptions, run: Run) -> Result[FoundSchedule]:
-    """A schedule of least objective value, as far as the run allows.
+def solve_schedule(
+    question: ScheduleQuestion, options: ScheduleOptions, run: Run, listener: Listener | None = None
+) -> Result[FoundSchedule]:
+    """A schedule of least objective value, as far as the run allows; a `listener` hears of all that are composed.
 
     Raises InputError for an accelerator that cannot be used, or options that are not of the network.
     """
     ensure_usable(question.accelerator)
-    return ScheduleSolver(question, options, run).solved()
+    return ScheduleSolver(question, options, run, listener).solved()
 
 
 def _every_operator_alone(network: Graph) -> tuple[ScheduledStack, ...]:

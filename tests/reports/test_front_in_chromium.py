@@ -1,0 +1,57 @@
+"""The page of a front in a real browser: marks are drawn along the axes that are chosen, a click finds a row."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from onchip.answer.result import Stop
+from onchip.reports.schedule.front import FrontOutcome, ShownPoint, front_html
+from onchip.solve.schedule.front import FrontAxis
+from support.browser import needs_chromium, no_error, open_page, script, started
+from support.small_schedules import outcome
+
+if TYPE_CHECKING:
+    from selenium.webdriver import Chrome
+
+HOSTILE = "</script><script>window.broken = 1</script>"
+AXES = (FrontAxis.ENERGY, FrontAxis.LATENCY, FrontAxis.PEAK)
+VALUES = ((10, 90, 5), (20, 50, 7), (60, 40, 6))
+
+pytestmark = needs_chromium
+
+
+@pytest.fixture(scope="module")
+def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Chrome]:
+    yield from started(tmp_path_factory.mktemp("chromium"))
+
+
+def test_a_click_on_a_mark_finds_its_row(browser: Chrome, tmp_path: Path) -> None:
+    one = replace(outcome(in_tiles=False), document=None)
+    points = [ShownPoint(values, one) for values in VALUES]
+    front = FrontOutcome(HOSTILE, "chip", AXES, (5, 20, 0), points, 3, {}, Stop.COMPLETED, 1.0)
+    page = tmp_path / "front.html"
+    page.write_text(front_html(front, "onchip schedule"))
+
+    open_page(browser, page)
+
+    assert script(browser, "return document.getElementById('rows').tBodies[0].rows.length") == 3
+    found = script(browser, "return document.getElementById('front-plot').found.map((one) => one[2])")
+    assert sorted(found) == [1, 2, 3]
+    script(
+        browser,
+        "const plot = document.getElementById('front-plot'), box = plot.getBoundingClientRect(), [x, y] = plot.found[1];"
+        "plot.dispatchEvent(new MouseEvent('click', { clientX: box.left + x, clientY: box.top + y }))",
+    )
+    assert script(browser, "return document.querySelector('tr.picked td').textContent") == "02.schedule.json.gz"
+    script(
+        browser,
+        "const up = document.getElementById('front-y'); up.selectedIndex = 2; up.dispatchEvent(new Event('change'))",
+    )
+    assert script(browser, "return window.broken === undefined")
+    assert HOSTILE in script(browser, "return document.querySelector('h1').textContent")
+    assert no_error(browser)
