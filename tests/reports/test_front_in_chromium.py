@@ -44,7 +44,8 @@ def test_a_click_on_a_mark_finds_its_row(browser: Chrome, tmp_path: Path) -> Non
     assert sorted(found) == [1, 2, 3]
     script(
         browser,
-        "const plot = document.getElementById('front-plot'), box = plot.getBoundingClientRect(), [x, y] = plot.found[1];"
+        "const plot = document.getElementById('front-plot'), box = plot.getBoundingClientRect();"
+        "const [x, y] = plot.found[1];"
         "plot.dispatchEvent(new MouseEvent('click', { clientX: box.left + x, clientY: box.top + y }))",
     )
     assert script(browser, "return document.querySelector('tr.picked td').textContent") == "02.schedule.json.gz"
