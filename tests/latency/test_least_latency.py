@@ -20,7 +20,9 @@ from onchip.ir.operator import Operator
 from onchip.ir.stated_cost import ChannelSplits, StatedCost
 from onchip.ir.tensor import Role, Tensor
 from onchip.lower.split.channel_bands import ChannelBands
+from onchip.native import LatencyPlacing, LatencyRoom
 from onchip.solve.latency.network import latency_bands
+from onchip.solve.latency.program import ProgramWriter
 from onchip.solve.latency.solve import solve_for_latency
 from onchip.solve.run.limits import Limits, Run
 from onchip.verify.verifier import verify
@@ -90,7 +92,7 @@ def test_the_search_cuts_as_channel_bands_do(seed: int, operators: int) -> None:
     named = {one.name: count for one, count in zip(problem.graph.operators, parts, strict=True) if count > 1}
     lowered = replace(problem, graph=ChannelBands(named)(problem.graph))
     assert search.sizes_bytes == [tensor.size_bytes for tensor in lowered.counted_tensors]
-    timing = search.evaluate(10**6, 10**6)
+    timing = search.evaluate(LatencyRoom(10**6, 10**6))
     durations = lowered.durations
     assert durations is not None
     lasting = [durations.of_operator(one) for one in lowered.graph.operators]
@@ -123,3 +125,26 @@ def test_an_operator_too_large_whole_runs_in_bands() -> None:
     assert result.answer is not None
     assert result.answer.problem is not None
     assert [one.name for one in result.answer.problem.graph.operators] == ["o#0", "o#1", "o#2", "o#3"]
+
+
+PLACED = [LatencyPlacing.LOWEST, LatencyPlacing.HIGHEST]
+
+
+@settings(max_examples=300, deadline=None)
+@given(st.integers(0, 10**9), st.integers(1, 9), st.sampled_from(PLACED), st.booleans(), st.booleans())
+def test_what_is_placed_while_it_is_timed_is_legal(
+    seed: int, operators: int, placing: LatencyPlacing, is_longest_first: bool, has_place_for_all: bool
+) -> None:
+    problem = small_problem(seed, operators)
+    ways = WaysToRun(problem)
+    random = Random(seed)
+    search = latency_bands(ways)
+    search.begin([random.choice(sorted(one.cycles)) for one in ways.operators], seed)
+    capacity_bytes = ways.capacity_bytes
+    timing = search.evaluate(LatencyRoom(capacity_bytes, capacity_bytes, placing, is_longest_first, has_place_for_all))
+    if not timing.fits:
+        return
+    named = {one.name: count for one, count in zip(problem.graph.operators, search.parts, strict=True) if count > 1}
+    banded = replace(problem, graph=ChannelBands(named)(problem.graph))
+    plan = ProgramWriter(banded, search.order, timing, timing.offsets_bytes).plan()
+    assert verify(banded, plan).violations == ()

@@ -6,13 +6,14 @@ a tensor's bands are loaded in no fewer cycles than the tensor.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Final
 
 from onchip.answer.problem import Durations, Order, Rate
 from onchip.arch.memory import DRAM
+from onchip.facts.latency_chains import Border, LatencyChains, most_borders
 from onchip.facts.ways_to_run import WaysToRun
 from onchip.ir.tensor import Role
 
@@ -45,18 +46,33 @@ class LatencyBounds:
         yield LatencyBound("transfers", self._busy(loads, self._stored))
         yield LatencyBound("loads, then what reads the last", self._busy(loads, ()) + self._least_tail(loads))
         yield LatencyBound("first load, computing, last store", self._computing + self._beside_computing)
-        for operator in self._borders:
-            yield from self._around(operator)
+        borders = self.borders
+        alone = [self._least_end_of(border) for border in borders]
+        ends = {border.operator: end for border, end in zip(borders, alone, strict=True)}
+        some = borders[:: 1 + len(borders) // most_borders(self.ways)]
+        chains = LatencyChains(self.ways, some, self._rate(loads=True))
+        chained = chains.ends([ends[one.operator] for one in some])
+        ends |= {border.operator: end for border, end in zip(some, chained, strict=True)}
+        for border in borders:
+            yield from self._around(border, ends[border.operator])
 
-    def _around(self, operator: int) -> Iterator[LatencyBound]:
-        """What must have come and run before the last band of an operator, and what can only follow it."""
-        one = self.ways.operators[operator]
-        before, after, partly_after = self._before(operator), *self._after(operator)
+    @property
+    def borders(self) -> Sequence[Border]:
+        """Return operators in the order of the graph, with what must come before each and what only after it."""
+        return [Border(one, self._before(one), self._after(one)[0]) for one in self._borders]
+
+    def _least_end_of(self, border: Border) -> int:
+        """What must have come and run before the last band of an operator ends."""
         begins = max(
-            self._busy(self._loaded((*before, operator)), ()),
-            self._first_load + sum(self.ways.operators[each].least_cycles for each in before),
+            self._busy(self._loaded((*border.before, border.operator)), ()),
+            self._first_load + sum(self.ways.operators[each].least_cycles for each in border.before),
         )
-        ends = begins + one.least_band_cycles
+        return begins + self.ways.operators[border.operator].least_band_cycles
+
+    def _around(self, border: Border, ends: int) -> Iterator[LatencyBound]:
+        """What can only follow the last band of an operator, which ends then at the earliest."""
+        operator, before = border.operator, border.before
+        after, partly_after = self._after(operator)
         follows = sum(self.ways.operators[each].least_cycles for each in after)
         follows += sum(self.ways.operators[each].least_band_cycles for each in partly_after)
         name = self.ways.problem.graph.operators[operator].name
@@ -69,7 +85,7 @@ class LatencyBounds:
             loading = self._cycles(missing, loads=True) + min(tails)
             yield LatencyBound(f"up to {name!r}, then loads that had no room", ends + loading)
 
-    def _waited_for(self, operator: int, before: list[int], after: list[int]) -> list[int]:
+    def _waited_for(self, operator: int, before: Sequence[int], after: Sequence[int]) -> list[int]:
         """What is on the chip when its last band ends, or loaded after that: only what comes after it reads it.
 
         These are parameters and inputs, and what has been written for what comes after; but not what it reads itself.

@@ -21,6 +21,8 @@ JointSearch = _core.JointSearch
 JointTensor = _core.JointTensor
 LatencyBands = _core.LatencyBands
 LatencyMachine = _core.LatencyMachine
+LatencyPlacing = _core.LatencyPlacing
+LatencyRoom = _core.LatencyRoom
 LatencyStay = _core.LatencyStay
 LatencyTiming = _core.LatencyTiming
 LatencyTransfer = _core.LatencyTransfer
@@ -64,6 +66,8 @@ __all__ = [
     "JointTensor",
     "LatencyBands",
     "LatencyMachine",
+    "LatencyPlacing",
+    "LatencyRoom",
     "LatencyStay",
     "LatencyTiming",
     "LatencyTransfer",

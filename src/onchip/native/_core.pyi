@@ -206,9 +206,43 @@ class PackingSearch:
         """The section that was most to blame in all runs, the first of equals."""
 
 class LatencyMachine:
-    """One scratchpad and its DMA; with one channel loads and stores take turns."""
+    """One scratchpad and its DMA; with one channel loads and stores take turns.
 
-    def __init__(self, *, capacity_bytes: int, queues: int, setup_cycles: int, has_one_channel: bool) -> None: ...
+    Sizes are rounded up to the alignment: together they may be `capacity_bytes`, and lie within `addressed_bytes`.
+    """
+
+    def __init__(
+        self, *, capacity_bytes: int, addressed_bytes: int, queues: int, setup_cycles: int, has_one_channel: bool
+    ) -> None: ...
+
+class LatencyPlacing(Enum):
+    """Whether stays get addresses while they are timed, and which of those that are as good."""
+
+    NONE = ...
+    LOWEST = ...
+    HIGHEST = ...
+
+class LatencyRoom:
+    """How much what stays fills at most, and what is loaded ahead of its step or waits for its store.
+
+    What is written is placed first, by its bytes, or `is_longest_first`; with `has_place_for_all` loads, too, which
+    may find a better place later.
+    """
+
+    def __init__(
+        self,
+        capacity_bytes: int,
+        ahead_bytes: int,
+        placing: LatencyPlacing = LatencyPlacing.NONE,
+        is_longest_first: bool = False,
+        has_place_for_all: bool = False,
+    ) -> None: ...
+    @property
+    def capacity_bytes(self) -> int: ...
+    @property
+    def ahead_bytes(self) -> int: ...
+    @property
+    def placing(self) -> LatencyPlacing: ...
 
 class LatencyStay:
     """One tensor over the half-open range of steps [start, stop); it begins with a load or with its operator."""
@@ -242,7 +276,10 @@ class LatencyTransfer:
     def stop(self) -> int: ...
 
 class LatencyTiming:
-    """What an order comes to in cycles; without room for an operator `fits` is false, and nothing else is said."""
+    """What an order comes to in cycles; without room for an operator `fits` is false, and nothing else is said.
+
+    Nor is it where stays are to be placed, and no place for one was found.
+    """
 
     @property
     def fits(self) -> bool: ...
@@ -259,6 +296,10 @@ class LatencyTiming:
     @property
     def ends(self) -> list[int]:
         """By step the cycle in which its operator ends."""
+
+    @property
+    def offsets_bytes(self) -> list[int]:
+        """By stay its address; empty where they are not placed."""
 
 class LatencyWholeTensor:
     """A tensor that may be cut along its channels; one without a shape has one channel."""
@@ -299,8 +340,8 @@ class LatencyBands:
     def begin(self, parts: Sequence[int], seed: int) -> None:
         """Start over, at the network's own order."""
 
-    def limit_room(self, capacity_bytes: int, ahead_bytes: int) -> None:
-        """From now on what stays fills so much, loads ahead of their steps and what waits for its store the other."""
+    def limit_room(self, room: LatencyRoom) -> None:
+        """From now on orders have this room."""
 
     def cut_otherwise(self, enough: int, stop: StopToken) -> None:
         """Try each change of bands once; ends where no more than `enough` cycles are reached."""
@@ -308,8 +349,8 @@ class LatencyBands:
     def reorder(self, most_evaluations: int, hottest: float, enough: int, stop: StopToken) -> None:
         """Change the order of the best by simulated annealing, from `hottest` cycles on."""
 
-    def evaluate(self, capacity_bytes: int, ahead_bytes: int) -> LatencyTiming:
-        """Time the best; loads ahead of their steps fill no more than `ahead_bytes`."""
+    def evaluate(self, room: LatencyRoom) -> LatencyTiming:
+        """Time the best in so much room."""
 
     @property
     def parts(self) -> list[int]:

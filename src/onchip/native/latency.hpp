@@ -6,7 +6,8 @@
 // Words. Operators and tensors are numbered from 0 on; step s is the place s of an order. A stay is one tensor in the
 // scratchpad over the half-open range of steps [start, stop); it begins with the operator that writes the tensor, or
 // with a load. A transfer of position p stands in the program after the operator of step p - 1 and before that of
-// step p. Transfers are begun in one row, the row of the queues; room is counted in bytes, addresses are found later.
+// step p. Transfers are begun in one row, the row of the queues. Room is counted in bytes, and addresses are
+// found later; or every stay gets its address while it is timed.
 
 #pragma once
 
@@ -14,12 +15,11 @@
 #include <random>
 #include <vector>
 
+#include "latency_addresses.hpp"
 #include "stop.hpp"
 
 namespace onchip::latency {
 
-using Index = std::int32_t;
-using Bytes = std::int64_t;
 using Cycles = std::int64_t;
 
 inline constexpr Index none = -1;
@@ -44,6 +44,7 @@ struct Operator {
 
 struct Machine {
     Bytes capacity_bytes = 0;
+    Bytes addressed_bytes = 0;  // as many of them as addresses may take
     Index queues = 1;
     Cycles setup_cycles = 0;
     bool has_one_channel = true;  // loads and stores take turns
@@ -64,7 +65,8 @@ struct Stay {
     Index stop = 0;
     bool is_loaded = false;
     bool is_stored = false;
-    Index earliest = 0;  // no load of it may stand before: the tensor was there until then
+    Index before = none;  // the stay of the same tensor before it, by number
+    Index after = none;
 };
 
 struct Transfer {
@@ -83,6 +85,16 @@ struct Timing {
     std::vector<Stay> stays;
     std::vector<Transfer> transfers;  // as they are begun
     std::vector<Cycles> ends;         // of each step's operator
+    std::vector<Bytes> offsets;       // of each stay, where it is placed
+};
+
+// How much what stays fills at most, and of that what is loaded ahead of its step or waits for its store.
+struct Room {
+    Bytes capacity_bytes = 0;
+    Bytes ahead_bytes = 0;
+    Placing placing = Placing::none;
+    bool is_longest_first = false;   // what is placed first is placed by how long it stays, else by its bytes
+    bool has_place_for_all = false;  // loads have a place for when they are needed from the start, as what is written
 };
 
 // Decides by rule, for one order: what leaves when there is no room (what is wanted latest for its bytes and its way
@@ -93,9 +105,9 @@ public:
     // The problem must outlive it.
     explicit Evaluator(const Problem& problem);
 
-    // The order has each operator once, after its predecessors. What is loaded ahead of its step, or waits for its
-    // store, fills so much room at most, which may be less than the capacity.
-    const Timing& evaluate(const std::vector<Index>& order, Bytes capacity_bytes, Bytes ahead_bytes);
+    // The order has each operator once, after its predecessors. Where stays are placed an order for which that was not
+    // found does not fit.
+    const Timing& evaluate(const std::vector<Index>& order, const Room& room);
 
 private:
     struct Turn {
@@ -109,15 +121,18 @@ private:
     void begin_stay(Index tensor, Index step);
     void end_stay(Index tensor, Index stop);
     void fill_room();
-    void time(Bytes ahead_bytes);
+    bool place_first(const Room& room);
+    bool time(Bytes ahead_bytes);
     void compute_until(Index step);
     void hold_what_is_stored(Bytes ahead_bytes);
     Turn turn(Cycles ready, Cycles cycles, bool is_store) const;
-    Index store_before(const Turn& load, Index position, Bytes most_bytes);
-    bool wait(Stay& stay, Index step, Bytes most_bytes);
-    Index earliest_position(const Stay& stay, Bytes ahead_bytes) const;
+    Index store_before(Index tensor, const Turn& load, Index position, Bytes most_bytes);
+    bool wait(Index number, Index step, Bytes most_bytes);
+    Index earliest_position(Index number, Bytes ahead_bytes);
+    bool stays_on(Index number, Index stop) const;
+    void keep_until(Index number, Index stop);
     Index position_at(Cycles cycle, Index first, Index last) const;
-    void place_load(std::size_t at, Bytes ahead_bytes);
+    bool place_load(std::size_t at, Bytes ahead_bytes);
     void begin(Index stay, bool is_store, Index position, const Turn& turn);
     void store(Index pending);
 
@@ -128,7 +143,7 @@ private:
     // Uses, flat: by step its operands (reads, then writes) and the step of the next use of each.
     std::vector<Index> first_use_, next_use_, upcoming_;
     // What is resident while stays are decided.
-    std::vector<Index> resident_, place_in_resident_, stay_of_, last_use_, last_stop_;
+    std::vector<Index> resident_, place_in_resident_, stay_of_, last_use_, last_stay_;
     std::vector<char> is_in_dram_, is_in_step_;
     Bytes resident_bytes_ = 0;
     // Time.
@@ -137,12 +152,15 @@ private:
     std::vector<Index> loads_, pending_stores_, producer_step_;
     Cycles channel_free_[2] = {0, 0};
     Index begun_ = 0, last_position_ = 0, computed_ = 0;
+    // Addresses.
+    bool is_placing_ = false, has_place_for_all_ = false;
+    AddressMap addresses_;
+    std::vector<Index> placed_first_;
 };
 
 struct SearchOptions {
     std::uint64_t seed = 0;
-    Bytes capacity_bytes = 0;
-    Bytes ahead_bytes = 0;
+    Room room;
     std::int64_t most_evaluations = 0;
     double hottest = 0;  // cycles by which worse is taken at first, about
     Cycles enough = 0;   // ends there

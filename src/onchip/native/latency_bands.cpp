@@ -64,12 +64,11 @@ void BandSearch::begin(const Parts& parts, std::uint64_t seed) {
     order_.resize(cut_.pieces.size());
     std::iota(order_.begin(), order_.end(), 0);
     note_places();
-    limit_room(network_.machine.capacity_bytes, network_.machine.capacity_bytes);
+    limit_room({network_.machine.capacity_bytes, network_.machine.capacity_bytes});
 }
 
-void BandSearch::limit_room(Bytes capacity_bytes, Bytes ahead_bytes) {
-    capacity_bytes_ = capacity_bytes;
-    ahead_bytes_ = ahead_bytes;
+void BandSearch::limit_room(const Room& room) {
+    room_ = room;
     worth_ = worth_of(cut_, order_);
 }
 
@@ -86,13 +85,13 @@ void BandSearch::cut_otherwise(Cycles enough, const StopToken& stop) {
 void BandSearch::reorder(std::int64_t most_evaluations, double hottest, Cycles enough, const StopToken& stop) {
     if (network_.has_given_order) return;
     OrderSearch search(cut_.problem);
-    search.run(order_, {random_(), capacity_bytes_, ahead_bytes_, most_evaluations, hottest, enough}, stop);
+    search.run(order_, {random_(), room_, most_evaluations, hottest, enough}, stop);
     const Cut same = cut_;
     keep(parts_, same, search.order());
 }
 
-Timing BandSearch::evaluate(Bytes capacity_bytes, Bytes ahead_bytes) const {
-    return Evaluator(cut_.problem).evaluate(order_, capacity_bytes, ahead_bytes);
+Timing BandSearch::evaluate(const Room& room) const {
+    return Evaluator(cut_.problem).evaluate(order_, room);
 }
 
 void BandSearch::attempt(const Parts& parts) {
@@ -109,7 +108,7 @@ void BandSearch::attempt(const Parts& parts) {
 
 Worth BandSearch::worth_of(const Cut& cut, const std::vector<Index>& order) const {
     Evaluator evaluator(cut.problem);
-    const Timing& timing = evaluator.evaluate(order, capacity_bytes_, ahead_bytes_);
+    const Timing& timing = evaluator.evaluate(order, room_);
     return {timing.latency, timing.transfer_cycles, static_cast<std::int64_t>(order.size())};
 }
 

@@ -96,9 +96,8 @@ public:
     // Starts over, at an order of the network as given.
     void begin(const Parts& parts, std::uint64_t seed);
 
-    // From now on what stays fills no more than the capacity; loads ahead of their steps, and what waits for its store,
-    // no more than the other.
-    void limit_room(Bytes capacity_bytes, Bytes ahead_bytes);
+    // From now on orders have this room.
+    void limit_room(const Room& room);
 
     // Tries each change of the best once, in any order, and goes on from each that is better.
     void cut_otherwise(Cycles enough, const StopToken& stop);
@@ -107,7 +106,7 @@ public:
     void reorder(std::int64_t most_evaluations, double hottest, Cycles enough, const StopToken& stop);
 
     // The best, as it is with so much room.
-    Timing evaluate(Bytes capacity_bytes, Bytes ahead_bytes) const;
+    Timing evaluate(const Room& room) const;
 
     const Parts& parts() const { return parts_; }
     const std::vector<Index>& order() const { return order_; }
@@ -136,7 +135,7 @@ private:
     std::vector<std::vector<Index>> readers_;
     std::vector<Change> changes_;
     std::mt19937_64 random_;
-    Bytes capacity_bytes_ = 0, ahead_bytes_ = 0;
+    Room room_;
 
     Parts parts_;
     Cut cut_;

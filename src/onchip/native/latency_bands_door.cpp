@@ -70,12 +70,12 @@ void add_latency_bands(nb::module_& module) {
             "tensors"_a, "operators"_a, "machine"_a, nb::kw_only(), "alignment_bytes"_a, "load"_a, "store"_a,
             "has_given_order"_a)
         .def("begin", &BandSearch::begin, "parts"_a, "seed"_a)
-        .def("limit_room", &BandSearch::limit_room, "capacity_bytes"_a, "ahead_bytes"_a)
+        .def("limit_room", &BandSearch::limit_room, "room"_a)
         .def("cut_otherwise", &BandSearch::cut_otherwise, "enough"_a, "stop"_a,
              nb::call_guard<nb::gil_scoped_release>())
         .def("reorder", &BandSearch::reorder, "most_evaluations"_a, "hottest"_a, "enough"_a, "stop"_a,
              nb::call_guard<nb::gil_scoped_release>())
-        .def("evaluate", &BandSearch::evaluate, "capacity_bytes"_a, "ahead_bytes"_a)
+        .def("evaluate", &BandSearch::evaluate, "room"_a)
         .def_prop_ro("parts", &BandSearch::parts)
         .def_prop_ro("order", &BandSearch::order)
         .def_prop_ro("sizes_bytes", &BandSearch::sizes_bytes)

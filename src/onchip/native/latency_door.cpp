@@ -18,10 +18,32 @@ void add_machine(nb::module_& module) {
     nb::class_<Machine>(module, "LatencyMachine")
         .def(
             "__init__",
-            [](Machine* place, Bytes capacity_bytes, Index queues, Cycles setup_cycles, bool has_one_channel) {
-                new (place) Machine{capacity_bytes, queues, setup_cycles, has_one_channel};
+            [](Machine* place, Bytes capacity_bytes, Bytes addressed_bytes, Index queues, Cycles setup_cycles,
+               bool has_one_channel) {
+                new (place) Machine{capacity_bytes, addressed_bytes, queues, setup_cycles, has_one_channel};
             },
-            nb::kw_only(), "capacity_bytes"_a, "queues"_a, "setup_cycles"_a, "has_one_channel"_a);
+            nb::kw_only(), "capacity_bytes"_a, "addressed_bytes"_a, "queues"_a, "setup_cycles"_a, "has_one_channel"_a);
+}
+
+void add_room(nb::module_& module) {
+    nb::enum_<Placing>(module, "LatencyPlacing")
+        .value("NONE", Placing::none)
+        .value("LOWEST", Placing::lowest)
+        .value("HIGHEST", Placing::highest);
+    nb::class_<Room>(module, "LatencyRoom")
+        .def(
+            "__init__",
+            [](Room* place, Bytes capacity_bytes, Bytes ahead_bytes, Placing placing, bool is_longest_first,
+               bool has_place_for_all) {
+                new (place) Room{capacity_bytes, ahead_bytes, placing, is_longest_first, has_place_for_all};
+            },
+            "capacity_bytes"_a, "ahead_bytes"_a, "placing"_a = Placing::none, "is_longest_first"_a = false,
+            "has_place_for_all"_a = false)
+        .def_ro("capacity_bytes", &Room::capacity_bytes)
+        .def_ro("ahead_bytes", &Room::ahead_bytes)
+        .def_ro("placing", &Room::placing)
+        .def_ro("is_longest_first", &Room::is_longest_first)
+        .def_ro("has_place_for_all", &Room::has_place_for_all);
 }
 
 void add_timing(nb::module_& module) {
@@ -43,13 +65,15 @@ void add_timing(nb::module_& module) {
         .def_ro("transfer_cycles", &Timing::transfer_cycles)
         .def_ro("stays", &Timing::stays)
         .def_ro("transfers", &Timing::transfers)
-        .def_ro("ends", &Timing::ends);
+        .def_ro("ends", &Timing::ends)
+        .def_ro("offsets_bytes", &Timing::offsets);
 }
 
 }  // namespace
 
 void add_latency(nb::module_& module) {
     add_machine(module);
+    add_room(module);
     add_timing(module);
 }
 

@@ -28,7 +28,7 @@ OrderSearch::OrderSearch(Problem problem) : problem_((problem.check(), std::move
 
 std::int64_t OrderSearch::run(std::vector<Index> order, const SearchOptions& options, const StopToken& stop) {
     random_.seed(options.seed);
-    Cycles now = evaluator_.evaluate(order, options.capacity_bytes, options.ahead_bytes).latency;
+    Cycles now = evaluator_.evaluate(order, options.room).latency;
     best_ = order;
     best_latency_ = now;
     for (std::size_t step = 0; step < order.size(); ++step) position_[order[step]] = static_cast<Index>(step);
@@ -41,7 +41,7 @@ std::int64_t OrderSearch::run(std::vector<Index> order, const SearchOptions& opt
         if (!move(changed)) break;
         const double spent = static_cast<double>(evaluations) / static_cast<double>(options.most_evaluations);
         const double heat = options.hottest * std::pow(coldest_share, spent);
-        const Cycles then = evaluator_.evaluate(changed, options.capacity_bytes, options.ahead_bytes).latency;
+        const Cycles then = evaluator_.evaluate(changed, options.room).latency;
         const double worse = static_cast<double>(then - now);
         if (then > now && (heat <= 0 || then == never || chance(random_) >= std::exp(-worse / heat))) continue;
         order.swap(changed);

@@ -43,7 +43,7 @@ void Problem::check() const {
 Evaluator::Evaluator(const Problem& problem) : problem_(problem) {
     const std::size_t tensors = problem.tensors.size(), operators = problem.operators.size();
     first_use_.resize(operators + 1);
-    for (auto* one : {&upcoming_, &place_in_resident_, &stay_of_, &last_use_, &last_stop_, &producer_step_}) {
+    for (auto* one : {&upcoming_, &place_in_resident_, &stay_of_, &last_use_, &last_stay_, &producer_step_}) {
         one->resize(tensors);
     }
     is_in_dram_.resize(tensors);
@@ -52,15 +52,15 @@ Evaluator::Evaluator(const Problem& problem) : problem_(problem) {
     stored_.resize(tensors);
 }
 
-const Timing& Evaluator::evaluate(const std::vector<Index>& order, Bytes capacity_bytes, Bytes ahead_bytes) {
+const Timing& Evaluator::evaluate(const std::vector<Index>& order, const Room& room) {
     order_ = &order;
     timing_.stays.clear();
     timing_.transfers.clear();
     timing_.ends.clear();
     timing_.latency = never;
     timing_.transfer_cycles = 0;
-    timing_.fits = decide_stays(capacity_bytes);
-    if (timing_.fits) time(ahead_bytes);
+    timing_.fits = decide_stays(room.capacity_bytes) && place_first(room) && time(room.ahead_bytes);
+    if (!timing_.fits) timing_.latency = never;
     return timing_;
 }
 
@@ -93,7 +93,7 @@ bool Evaluator::decide_stays(Bytes capacity_bytes) {
     resident_.clear();
     resident_bytes_ = 0;
     std::fill(stay_of_.begin(), stay_of_.end(), none);
-    std::fill(last_stop_.begin(), last_stop_.end(), 0);
+    std::fill(last_stay_.begin(), last_stay_.end(), none);
     for (std::size_t tensor = 0; tensor < problem_.tensors.size(); ++tensor) {
         is_in_dram_[tensor] = problem_.tensors[tensor].is_in_dram;
     }
@@ -126,9 +126,11 @@ bool Evaluator::decide_stays(Bytes capacity_bytes) {
 }
 
 void Evaluator::begin_stay(Index tensor, Index step) {
-    stay_of_[tensor] = static_cast<Index>(timing_.stays.size());
-    timing_.stays.push_back({tensor, step, step + 1, true, problem_.tensors[tensor].is_output, last_stop_[tensor]});
-    if (last_stop_[tensor] > 0) timing_.stays.back().is_stored = false;
+    const Index number = static_cast<Index>(timing_.stays.size()), before = last_stay_[tensor];
+    const bool is_stored = before == none && problem_.tensors[tensor].is_output;
+    stay_of_[tensor] = last_stay_[tensor] = number;
+    if (before != none) timing_.stays[before].after = number;
+    timing_.stays.push_back({tensor, step, step + 1, true, is_stored, before, none});
     place_in_resident_[tensor] = static_cast<Index>(resident_.size());
     resident_.push_back(tensor);
     resident_bytes_ += problem_.tensors[tensor].bytes;
@@ -137,7 +139,6 @@ void Evaluator::begin_stay(Index tensor, Index step) {
 void Evaluator::end_stay(Index tensor, Index stop) {
     Stay& stay = timing_.stays[stay_of_[tensor]];
     stay.stop = stop;
-    last_stop_[tensor] = stop;
     stay_of_[tensor] = none;
     const Index last = resident_.back();
     resident_[place_in_resident_[tensor]] = last;

@@ -15,9 +15,10 @@ def latency_bands(ways: WaysToRun) -> LatencyBands:
     """Return the search over the bands and orders of a problem; its operators and tensors have the same numbers."""
     problem = ways.problem
     durations = problem.known_durations
-    name = problem.memories[0].name
+    memory, name = problem.memories[0], problem.memories[0].name
     machine = LatencyMachine(
         capacity_bytes=ways.capacity_bytes,
+        addressed_bytes=memory.capacity_bytes // memory.alignment_bytes * memory.alignment_bytes,
         queues=durations.queues,
         setup_cycles=durations.setup_cycles,
         has_one_channel=durations.has_one_channel,
@@ -26,7 +27,7 @@ def latency_bands(ways: WaysToRun) -> LatencyBands:
         [_tensor(ways, number) for number in range(len(ways.tensors))],
         [_operator(one) for one in ways.operators],
         machine,
-        alignment_bytes=problem.memories[0].alignment_bytes,
+        alignment_bytes=memory.alignment_bytes,
         load=problem.transfers.rates[DRAM, name].terms,
         store=problem.transfers.rates[name, DRAM].terms,
         has_given_order=problem.order is Order.GIVEN,

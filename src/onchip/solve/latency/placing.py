@@ -9,7 +9,7 @@ from typing import Final
 from onchip.answer.packing import Buffer, PackingProblem
 from onchip.answer.problem import Problem
 from onchip.facts.ways_to_run import WaysToRun
-from onchip.native import LatencyBands, LatencyTiming
+from onchip.native import LatencyBands, LatencyPlacing, LatencyRoom, LatencyTiming
 from onchip.solve.allocation.pack import pack
 from onchip.solve.run.limits import Run
 
@@ -18,6 +18,8 @@ SHARES: Final = (1.0, 0.995, 0.99, 0.98, 0.97, 0.95, 0.93, 0.9, 0.87, 0.84, 0.8,
 QUICKLY: Final = ((3_000, 1.005), (30_000, 1.03), (200_000, 1.1))
 """Nodes for each packing, and how much later what is tried next ends at least, until something packs."""
 THOROUGH_NODES: Final = 200_000
+SHARES_PLACED: Final = (1.0, 0.99, 0.97, 0.95, 0.92, 0.88, 0.84, 0.8, 0.7, 0.6)
+PLACINGS: Final = (LatencyPlacing.LOWEST, LatencyPlacing.HIGHEST)
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,15 +30,15 @@ class PlacedOrder:
     """
 
     order: tuple[int, ...]
-    room: tuple[int, int]
+    room: LatencyRoom
     timing: LatencyTiming
     offsets_bytes: tuple[int, ...]
 
 
-def placed(ways: WaysToRun, search: LatencyBands, run: Run) -> PlacedOrder | None:
-    """Return the best order with addresses, ending as soon as what packs soon; None if nothing does."""
+def placed(ways: WaysToRun, search: LatencyBands, run: Run, below: float) -> PlacedOrder | None:
+    """Return the best order with addresses, ending as soon as what packs soon; None if nothing does before `below`."""
     for nodes, step in QUICKLY:
-        found = _first_that_packs(ways, search, run, nodes, step)
+        found = _first_that_packs(ways, search, run, nodes, step, below)
         if found is not None:
             return found
     return None
@@ -57,8 +59,23 @@ def placed_better(ways: WaysToRun, search: LatencyBands, run: Run, below: int) -
     return _first_that_packs(ways, search, run, THOROUGH_NODES, 1.0, below)
 
 
+def placed_while_timed(ways: WaysToRun, search: LatencyBands) -> PlacedOrder | None:
+    """Return the best order in which each load takes the address that is free soonest; None if some load has none."""
+    capacity_bytes = ways.capacity_bytes
+    sizes = [int(capacity_bytes * share) for share in SHARES_PLACED]
+    rooms = [
+        LatencyRoom(stays, capacity_bytes, placing, is_longest_first, has_place_for_all)
+        for stays, placing, is_longest_first, has_place_for_all in product(sizes, PLACINGS, (False, True), (False, True))
+    ]
+    found = [(room, timing) for room in rooms if (timing := search.evaluate(room)).fits]
+    if not found:
+        return None
+    room, timing = min(found, key=lambda one: one[1].latency)
+    return PlacedOrder(tuple(search.order), room, timing, tuple(timing.offsets_bytes))
+
+
 def _first_that_packs(
-    ways: WaysToRun, search: LatencyBands, run: Run, nodes: int, step: float, below: float = float("inf")
+    ways: WaysToRun, search: LatencyBands, run: Run, nodes: int, step: float, below: float
 ) -> PlacedOrder | None:
     """Go through rooms as the order ends in them, sooner first; each room that does not pack rules out its like."""
     least = 0.0
@@ -74,8 +91,8 @@ def _first_that_packs(
     return None
 
 
-def _packed(ways: WaysToRun, search: LatencyBands, run: Run, nodes: int, room: tuple[int, int]) -> PlacedOrder | None:
-    timing, sizes_bytes = search.evaluate(*room), search.sizes_bytes
+def _packed(ways: WaysToRun, search: LatencyBands, run: Run, nodes: int, room: LatencyRoom) -> PlacedOrder | None:
+    timing, sizes_bytes = search.evaluate(room), search.sizes_bytes
     buffers = tuple(Buffer(stay.start, stay.stop, sizes_bytes[stay.tensor]) for stay in timing.stays)
     packing = pack(_packing(ways.problem, buffers), run, nodes).answer
     if packing is None:
@@ -88,12 +105,12 @@ def _packing(problem: Problem, buffers: tuple[Buffer, ...]) -> PackingProblem:
     return PackingProblem(buffers, memory.capacity_bytes, memory.alignment_bytes)
 
 
-def _rooms(capacity_bytes: int, search: LatencyBands) -> list[tuple[int, tuple[int, int]]]:
+def _rooms(capacity_bytes: int, search: LatencyBands) -> list[tuple[int, LatencyRoom]]:
     """Return when the best order ends in each room in which it fits, sooner first; of equals the smallest room."""
-    found: dict[int, tuple[int, int]] = {}
+    found: dict[int, LatencyRoom] = {}
     for stays, ahead in product(SHARES, SHARES):
-        room = (int(capacity_bytes * stays), int(capacity_bytes * min(stays, ahead)))
-        timing = search.evaluate(*room)
+        room = LatencyRoom(int(capacity_bytes * stays), int(capacity_bytes * min(stays, ahead)))
+        timing = search.evaluate(room)
         if timing.fits:
             found[timing.latency] = room
-    return sorted(found.items())
+    return sorted(found.items(), key=lambda one: one[0])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from math import inf
 from typing import Final
 
 from onchip.answer.problem import Problem
@@ -14,10 +15,10 @@ from onchip.facts.indexed import IndexedProblem
 from onchip.facts.latency_bounds import LatencyBound, LatencyBounds
 from onchip.facts.ways_to_run import WHOLE, WaysToRun
 from onchip.lower.split.channel_bands import ChannelBands
-from onchip.native import StopToken
+from onchip.native import LatencyRoom, StopToken
 from onchip.solve.joint.incumbent import Incumbent
 from onchip.solve.latency.network import fewest_parts_that_fit, latency_bands
-from onchip.solve.latency.placing import PlacedOrder, placed, placed_better, placed_somehow
+from onchip.solve.latency.placing import PlacedOrder, placed, placed_better, placed_somehow, placed_while_timed
 from onchip.solve.latency.program import ProgramWriter
 from onchip.solve.run.interruptible import run_watched
 from onchip.solve.run.limits import Run
@@ -31,8 +32,11 @@ HOTTEST_LATER: Final = 0.003
 ROUNDS_IN_VAIN: Final = 4
 ROOMS: Final = (1.0, 0.95, 0.88, 0.8)
 """Shares of the scratchpad that orders may fill, one after another while what packs ends much later than what fills."""
-SHARES_OF_TIME: Final = (0.3, 0.2, 0.3, 0.6)
-"""Of what is left: for an order that may fill a room, its addresses, one in what packs, and addresses of that."""
+SHARES_OF_TIME: Final = (0.3, 0.15, 0.3, 0.3, 0.6)
+"""Of what is left: for an order that may fill a room, its addresses, one in what packs, addresses of that, and orders
+whose stays are placed while they are timed."""
+EVALUATIONS_PLACED: Final = 400_000
+"""Of orders whose stays are placed, in one round of annealing, for each piece: that takes longer."""
 MUCH_LATER: Final = 1.03
 
 
@@ -74,23 +78,38 @@ class _LatencyPlanner:
         if parts is None:
             return False
         self._search.begin(parts, self._run.limits.seed)
-        self._search.limit_room(room_bytes, room_bytes)
+        self._search.limit_room(LatencyRoom(room_bytes, room_bytes))
         if self._incumbent.value is None:
             self._offer(placed_somehow(self._ways, self._search, self._run))
         self._improve(bound, self._within(0))
         latency = self._search.worth[0]
-        order = placed(self._ways, self._search, self._within(1))
+        self._offer(placed_while_timed(self._ways, self._search))
+        order = placed(self._ways, self._search, self._within(1), self._best)
         self._offer(order)
-        if order is not None and order.room != (room_bytes, room_bytes):
-            self._search.limit_room(*order.room)
+        if order is not None and (order.room.capacity_bytes, order.room.ahead_bytes) != (room_bytes, room_bytes):
+            self._search.limit_room(order.room)
             self._improve(bound, self._within(2))
-            self._offer(placed(self._ways, self._search, self._within(3)))
+            self._offer(placed(self._ways, self._search, self._within(3), self._best))
+        self._improve_placed(bound)
         return self._incumbent.value is None or self._incumbent.value > MUCH_LATER * latency
+
+    def _improve_placed(self, bound: LatencyBound) -> None:
+        """Orders by when they end with all stays placed, from the best on."""
+        start = placed_while_timed(self._ways, self._search)
+        if start is None or self._incumbent.is_proven:
+            return
+        self._search.limit_room(start.room)
+        self._improve(bound, self._within(4), EVALUATIONS_PLACED // len(start.order))
+        self._offer(placed_while_timed(self._ways, self._search))
+
+    @property
+    def _best(self) -> float:
+        return inf if self._incumbent.value is None else self._incumbent.value
 
     def _within(self, stage: int) -> Run:
         return self._run.within(self._run.seconds_left * SHARES_OF_TIME[stage])
 
-    def _improve(self, bound: LatencyBound, run: Run) -> None:
+    def _improve(self, bound: LatencyBound, run: Run, evaluations: int = EVALUATIONS) -> None:
         """Go on until several rounds in a row found nothing better."""
         token, enough = StopToken(), bound.cycles
 
@@ -98,7 +117,7 @@ class _LatencyPlanner:
             run_watched(work, token.ask, run, self._report)
 
         def reorder(hottest: float) -> None:
-            watched(lambda: self._search.reorder(EVALUATIONS, hottest * self._search.worth[0], enough, token))
+            watched(lambda: self._search.reorder(evaluations, hottest * self._search.worth[0], enough, token))
 
         reorder(HOTTEST_AT_FIRST)
         in_vain = rounds = 0
