@@ -22,6 +22,7 @@ from onchip.ir.tensor import Role, Tensor
 from onchip.lower.split.channel_bands import ChannelBands
 from onchip.native import LatencyPlacing, LatencyRoom
 from onchip.solve.latency.network import latency_bands
+from onchip.solve.latency.placing import packed_then_placed
 from onchip.solve.latency.program import ProgramWriter
 from onchip.solve.latency.solve import solve_for_latency
 from onchip.solve.run.limits import Limits, Run
@@ -147,4 +148,21 @@ def test_what_is_placed_while_it_is_timed_is_legal(
     named = {one.name: count for one, count in zip(problem.graph.operators, search.parts, strict=True) if count > 1}
     banded = replace(problem, graph=ChannelBands(named)(problem.graph))
     plan = ProgramWriter(banded, search.order, timing, timing.offsets_bytes).plan()
+    assert verify(banded, plan).violations == ()
+
+
+@settings(max_examples=150, deadline=None)
+@given(st.integers(0, 10**9), st.integers(1, 9))
+def test_what_is_packed_first_and_then_loaded_as_early_as_can_be_is_legal(seed: int, operators: int) -> None:
+    problem = small_problem(seed, operators)
+    ways = WaysToRun(problem)
+    random = Random(seed)
+    search = latency_bands(ways)
+    search.begin([random.choice(sorted(one.cycles)) for one in ways.operators], seed)
+    found = packed_then_placed(ways, search, Run(Limits()))
+    if found is None:
+        return
+    named = {one.name: count for one, count in zip(problem.graph.operators, search.parts, strict=True) if count > 1}
+    banded = replace(problem, graph=ChannelBands(named)(problem.graph))
+    plan = ProgramWriter(banded, found.order, found.timing, found.offsets_bytes).plan()
     assert verify(banded, plan).violations == ()

@@ -349,8 +349,11 @@ class LatencyBands:
     def reorder(self, most_evaluations: int, hottest: float, enough: int, stop: StopToken) -> None:
         """Change the order of the best by simulated annealing, from `hottest` cycles on."""
 
-    def evaluate(self, room: LatencyRoom) -> LatencyTiming:
-        """Time the best in so much room."""
+    def evaluate(self, room: LatencyRoom, first_offsets_bytes: Sequence[int] = ()) -> LatencyTiming:
+        """Time the best in so much room; of all its stays without loads ahead it may be said where they lie at first.
+
+        Raises IndexError for fewer offsets than stays.
+        """
 
     @property
     def parts(self) -> list[int]:

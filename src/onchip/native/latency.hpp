@@ -106,8 +106,8 @@ public:
     explicit Evaluator(const Problem& problem);
 
     // The order has each operator once, after its predecessors. Where stays are placed an order for which that was not
-    // found does not fit.
-    const Timing& evaluate(const std::vector<Index>& order, const Room& room);
+    // found does not fit. Of stays without loads ahead `first` may say where they lie at first.
+    const Timing& evaluate(const std::vector<Index>& order, const Room& room, const std::vector<Bytes>& first = {});
 
 private:
     struct Turn {
@@ -121,7 +121,8 @@ private:
     void begin_stay(Index tensor, Index step);
     void end_stay(Index tensor, Index stop);
     void fill_room();
-    bool place_first(const Room& room);
+    bool place_first(const Room& room, const std::vector<Bytes>& offsets);
+    bool place_as_low_as_can_be(Index number);
     bool time(Bytes ahead_bytes);
     void compute_until(Index step);
     void hold_what_is_stored(Bytes ahead_bytes);

@@ -90,8 +90,8 @@ void BandSearch::reorder(std::int64_t most_evaluations, double hottest, Cycles e
     keep(parts_, same, search.order());
 }
 
-Timing BandSearch::evaluate(const Room& room) const {
-    return Evaluator(cut_.problem).evaluate(order_, room);
+Timing BandSearch::evaluate(const Room& room, const std::vector<Bytes>& first) const {
+    return Evaluator(cut_.problem).evaluate(order_, room, first);
 }
 
 void BandSearch::attempt(const Parts& parts) {

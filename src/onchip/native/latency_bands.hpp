@@ -106,7 +106,7 @@ public:
     void reorder(std::int64_t most_evaluations, double hottest, Cycles enough, const StopToken& stop);
 
     // The best, as it is with so much room.
-    Timing evaluate(const Room& room) const;
+    Timing evaluate(const Room& room, const std::vector<Bytes>& first = {}) const;
 
     const Parts& parts() const { return parts_; }
     const std::vector<Index>& order() const { return order_; }

@@ -52,14 +52,14 @@ Evaluator::Evaluator(const Problem& problem) : problem_(problem) {
     stored_.resize(tensors);
 }
 
-const Timing& Evaluator::evaluate(const std::vector<Index>& order, const Room& room) {
+const Timing& Evaluator::evaluate(const std::vector<Index>& order, const Room& room, const std::vector<Bytes>& first) {
     order_ = &order;
     timing_.stays.clear();
     timing_.transfers.clear();
     timing_.ends.clear();
     timing_.latency = never;
     timing_.transfer_cycles = 0;
-    timing_.fits = decide_stays(room.capacity_bytes) && place_first(room) && time(room.ahead_bytes);
+    timing_.fits = decide_stays(room.capacity_bytes) && place_first(room, first) && time(room.ahead_bytes);
     if (!timing_.fits) timing_.latency = never;
     return timing_;
 }

@@ -23,33 +23,43 @@ void Evaluator::fill_room() {
 
 // What is written lies where it is for as long as it stays, each as low as can be: the largest first, or what stays
 // longest. Loads may have such a place, too, until they find a better one. False where some has none.
-bool Evaluator::place_first(const Room& room) {
+bool Evaluator::place_first(const Room& room, const std::vector<Bytes>& offsets) {
     is_placing_ = room.placing != Placing::none;
     has_place_for_all_ = room.has_place_for_all;
     timing_.offsets.clear();
     if (!is_placing_) return true;
     timing_.offsets.assign(timing_.stays.size(), 0);
+    addresses_.clear(problem_.machine.addressed_bytes, Placing::lowest);
     placed_first_.clear();
     for (std::size_t number = 0; number < timing_.stays.size(); ++number) {
-        if (has_place_for_all_ || !timing_.stays[number].is_loaded) placed_first_.push_back(static_cast<Index>(number));
+        const Stay& stay = timing_.stays[number];
+        if (!offsets.empty()) {
+            timing_.offsets[number] = offsets.at(number);
+            addresses_.put({offsets[number], problem_.tensors[stay.tensor].bytes, stay.start, stay.stop});
+        } else if (has_place_for_all_ || !stay.is_loaded) {
+            placed_first_.push_back(static_cast<Index>(number));
+        }
     }
-    const auto bytes_of = [this](Index number) { return problem_.tensors[timing_.stays[number].tensor].bytes; };
     const auto weight = [&](Index number) -> Bytes {
         const Stay& stay = timing_.stays[number];
-        return room.is_longest_first ? stay.stop - stay.start : bytes_of(number);
+        return room.is_longest_first ? stay.stop - stay.start : problem_.tensors[stay.tensor].bytes;
     };
     std::stable_sort(placed_first_.begin(), placed_first_.end(),
                      [&](Index one, Index other) { return weight(one) > weight(other); });
-    addresses_.clear(problem_.machine.addressed_bytes, Placing::lowest);
     for (const Index number : placed_first_) {
-        const Stay& stay = timing_.stays[number];
-        const FoundAddress found = addresses_.earliest(bytes_of(number), stay.start, stay.start, stay.stop);
-        if (found.offset < 0) return false;
-        timing_.offsets[number] = found.offset;
-        addresses_.put({found.offset, bytes_of(number), stay.start, stay.stop});
+        if (!place_as_low_as_can_be(number)) return false;
     }
     addresses_.choose(room.placing);
     return true;
+}
+
+bool Evaluator::place_as_low_as_can_be(Index number) {
+    const Stay& stay = timing_.stays[number];
+    const Bytes bytes = problem_.tensors[stay.tensor].bytes;
+    const FoundAddress found = addresses_.earliest(bytes, stay.start, stay.start, stay.stop);
+    timing_.offsets[number] = found.offset;
+    addresses_.put({found.offset, bytes, stay.start, stay.stop});
+    return found.offset >= 0;
 }
 
 // False where some load has no place, not even when it is needed.

@@ -54,7 +54,7 @@ def placed_somehow(ways: WaysToRun, search: LatencyBands, run: Run) -> PlacedOrd
     return None
 
 
-def placed_better(ways: WaysToRun, search: LatencyBands, run: Run, below: int) -> PlacedOrder | None:
+def placed_better(ways: WaysToRun, search: LatencyBands, run: Run, below: float) -> PlacedOrder | None:
     """Return the best order with addresses that ends before `below` without them, sought for longer."""
     return _first_that_packs(ways, search, run, THOROUGH_NODES, 1.0, below)
 
@@ -65,13 +65,31 @@ def placed_while_timed(ways: WaysToRun, search: LatencyBands) -> PlacedOrder | N
     sizes = [int(capacity_bytes * share) for share in SHARES_PLACED]
     rooms = [
         LatencyRoom(stays, capacity_bytes, placing, is_longest_first, has_place_for_all)
-        for stays, placing, is_longest_first, has_place_for_all in product(sizes, PLACINGS, (False, True), (False, True))
+        for stays, placing, is_longest_first, has_place_for_all in product(
+            sizes, PLACINGS, (False, True), (False, True)
+        )
     ]
     found = [(room, timing) for room in rooms if (timing := search.evaluate(room)).fits]
     if not found:
         return None
     room, timing = min(found, key=lambda one: one[1].latency)
     return PlacedOrder(tuple(search.order), room, timing, tuple(timing.offsets_bytes))
+
+
+def packed_then_placed(ways: WaysToRun, search: LatencyBands, run: Run) -> PlacedOrder | None:
+    """Return the best order in which what stays is packed, and loads then come as early as they can, also elsewhere."""
+    nodes, _ = QUICKLY[1]
+    for share in SHARES_PLACED:
+        stays = int(ways.capacity_bytes * share)
+        packed = _packed(ways, search, run, nodes, LatencyRoom(stays, 0)) if run.stop is None else None
+        if packed is None:
+            continue
+        rooms = [LatencyRoom(stays, ways.capacity_bytes, one, has_place_for_all=True) for one in PLACINGS]
+        found = [(room, search.evaluate(room, packed.offsets_bytes)) for room in rooms]
+        room, timing = min(found, key=lambda one: one[1].latency)
+        if timing.fits:
+            return PlacedOrder(packed.order, room, timing, tuple(timing.offsets_bytes))
+    return None
 
 
 def _first_that_packs(
@@ -93,6 +111,8 @@ def _first_that_packs(
 
 def _packed(ways: WaysToRun, search: LatencyBands, run: Run, nodes: int, room: LatencyRoom) -> PlacedOrder | None:
     timing, sizes_bytes = search.evaluate(room), search.sizes_bytes
+    if not timing.fits:
+        return None
     buffers = tuple(Buffer(stay.start, stay.stop, sizes_bytes[stay.tensor]) for stay in timing.stays)
     packing = pack(_packing(ways.problem, buffers), run, nodes).answer
     if packing is None:

@@ -18,7 +18,14 @@ from onchip.lower.split.channel_bands import ChannelBands
 from onchip.native import LatencyRoom, StopToken
 from onchip.solve.joint.incumbent import Incumbent
 from onchip.solve.latency.network import fewest_parts_that_fit, latency_bands
-from onchip.solve.latency.placing import PlacedOrder, placed, placed_better, placed_somehow, placed_while_timed
+from onchip.solve.latency.placing import (
+    PlacedOrder,
+    packed_then_placed,
+    placed,
+    placed_better,
+    placed_somehow,
+    placed_while_timed,
+)
 from onchip.solve.latency.program import ProgramWriter
 from onchip.solve.run.interruptible import run_watched
 from onchip.solve.run.limits import Run
@@ -84,12 +91,14 @@ class _LatencyPlanner:
         self._improve(bound, self._within(0))
         latency = self._search.worth[0]
         self._offer(placed_while_timed(self._ways, self._search))
+        self._offer(packed_then_placed(self._ways, self._search, self._within(1)))
         order = placed(self._ways, self._search, self._within(1), self._best)
         self._offer(order)
         if order is not None and (order.room.capacity_bytes, order.room.ahead_bytes) != (room_bytes, room_bytes):
             self._search.limit_room(order.room)
             self._improve(bound, self._within(2))
             self._offer(placed(self._ways, self._search, self._within(3), self._best))
+        self._offer(placed_better(self._ways, self._search, self._within(1), self._best))
         self._improve_placed(bound)
         return self._incumbent.value is None or self._incumbent.value > MUCH_LATER * latency
 
