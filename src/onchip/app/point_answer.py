@@ -58,8 +58,7 @@ def prepare_for(verb: SweptVerb) -> None:
 
 def options_of(point: SweepPoint) -> dict[str, Any]:
     """All options of a point's verb, those that nobody said among them."""
-    defaults = {name: option.default for name, option in VERBS[point.verb].options.items()}
-    return {**defaults, **point.options}
+    return {**VERBS[point.verb].defaults(point.objective), **point.options}
 
 
 def _line_without_file(error: InputError | InternalError) -> str:
@@ -79,7 +78,7 @@ def _planned(point: SweepPoint, options: Options) -> PointAnswer:
     how = Objective(point.objective), order, options["method"], Placement(options["placement"]), _limits(options), share
     with _machine_file(point) as file:
         target = Target(point.sram_bytes, file, options["alignment"])
-        request = Request(point.network, reading_of(options), target, *how)
+        request = Request(point.network, reading_of(options), target, *how, options["cost"])
         request = replace(request, reading=request.reading_as_shared)
         graph = graph_of_point(point, reading_of(options), request.reading)
         outcome = plan_read_network(request, graph, deadline)

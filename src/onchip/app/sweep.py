@@ -21,7 +21,8 @@ from onchip.sweeps.bisection import Bisection
 from onchip.sweeps.engine import Sweep, SweepProgress, Workers
 from onchip.sweeps.front import SoughtFront
 from onchip.sweeps.machine import changed, machine_of
-from onchip.sweeps.point import METHOD_VERSION, PointStatus, SweepPoint, SweptMachine
+from onchip.sweeps.method_version import method_version
+from onchip.sweeps.point import PointStatus, SweepPoint, SweptMachine
 from onchip.sweeps.processes import LocalProcesses
 from onchip.sweeps.store import Store
 from onchip.sweeps.study import SRAM, PointLimits, Study, StudyQuestion
@@ -119,11 +120,11 @@ class PointResolver:
     def _point(self, asked: StudyQuestion) -> SweepPoint:
         verb = self.study.verb
         machine, sram_bytes = self._machine(asked)
-        defaults = {name: option.default for name, option in VERBS[verb].options.items()}
+        defaults = VERBS[verb].defaults(asked.objective)
         options = {name: value for name, value in sorted(asked.options.items()) if value != defaults[name]}
         network = self._network(verb, asked.network, {**defaults, **options})
         decided = {
-            "method_version": METHOD_VERSION,
+            "method_version": method_version(),
             "verb": str(verb),
             "network": network,
             "machine": machine.sha256,

@@ -13,9 +13,6 @@ from onchip.sweeps.verbs import SweptVerb
 
 Number: TypeAlias = "int | float"
 
-METHOD_VERSION = 1
-"""Raised whenever the same question may have another answer: what is kept of an older one is computed anew."""
-
 
 class PointStatus(StrEnum):
     """What is known of a point: what its method claims, or that computing it came to no end."""

@@ -16,7 +16,8 @@ from onchip.answer.document import as_written
 from onchip.errors import InputError, OutputError
 from onchip.formats.canonical import canonical_sha256
 from onchip.formats.files import GREATEST_FILE_BYTES, too_large
-from onchip.sweeps.point import METHOD_VERSION, Number, PointAnswer, PointFigures, PointStatus, SweepPoint, SweptMachine
+from onchip.sweeps.method_version import method_version
+from onchip.sweeps.point import Number, PointAnswer, PointFigures, PointStatus, SweepPoint, SweptMachine
 from onchip.sweeps.store_lock import StoreLock
 from onchip.sweeps.store_schema import APPLICATION_ID, INSERT_POINT, SELECT_ROWS, STORE_VERSION, TABLES
 from onchip.sweeps.stored_row import StoredRow
@@ -207,7 +208,7 @@ def _columns(point: SweepPoint, answer: PointAnswer) -> tuple[object, ...]:
         *asked,
         point.objective,
         _json(point.options),
-        METHOD_VERSION,
+        method_version(),
         str(answer.status),
         _written(answer.objective_value),
         _written(answer.lower_bound),

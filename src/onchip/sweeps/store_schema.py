@@ -18,7 +18,7 @@ CREATE TABLE machines (
 CREATE TABLE points (
     key TEXT PRIMARY KEY,
     verb TEXT NOT NULL, network TEXT NOT NULL, network_sha256 TEXT NOT NULL, machine_sha256 TEXT NOT NULL,
-    sram_bytes INTEGER, objective TEXT NOT NULL, options TEXT NOT NULL, method_version INTEGER NOT NULL,
+    sram_bytes INTEGER, objective TEXT NOT NULL, options TEXT NOT NULL, method_version TEXT NOT NULL,
     status TEXT NOT NULL, objective_value NUMERIC, lower_bound NUMERIC, unit TEXT NOT NULL,
     traffic_bytes INTEGER, non_compulsory_bytes INTEGER, peak_bytes INTEGER, arena_bytes INTEGER,
     latency_cycles INTEGER, energy_pj REAL, seconds REAL NOT NULL, reason TEXT, settled_by TEXT

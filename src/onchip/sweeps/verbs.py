@@ -43,12 +43,21 @@ class Option:
 
 @dataclass(frozen=True, slots=True)
 class VerbOptions:
-    """The objectives of a verb, the first that of a study without one, and its options by name."""
+    """The objectives of a verb, the first that of a study without one, and its options by name.
+
+    `for_objectives` are defaults that an objective has instead of the options' own.
+    """
 
     objectives: type[StrEnum]
     default_objective: str
     needs_accelerator: bool
     options: Mapping[str, Option] = field(hash=False)
+    for_objectives: Mapping[str, Mapping[str, OptionValue]] = field(default_factory=dict, hash=False)
+
+    def defaults(self, objective: str) -> dict[str, OptionValue]:
+        """What each option is for an objective when it is not said."""
+        own = {name: option.default for name, option in self.options.items()}
+        return {**own, **self.for_objectives.get(objective, {})}
 
     def parsed(self, name: str, value: object) -> OptionValue:
         """The value of an option; raises UsageError for an option that there is not, or a value that is none."""
@@ -160,7 +169,9 @@ VERBS: Final[Mapping[SweptVerb, VerbOptions]] = {
             "share": Option(None, choice(Share)),
             "split": Option(Split.NEVER.value, choice(Split)),
             "cap_tensors": Option(False, _truth),
+            "cost": Option("mapping", _text),
         },
+        {Objective.LATENCY: {"method": "timed", "count": Count.ALL.value}},
     ),
     SweptVerb.MAP: VerbOptions(
         MappingObjective,
