@@ -26,6 +26,9 @@ class KnowingWorkers:
     def room(self) -> int:
         return 3 - len(self.waiting)
 
+    def begin(self, points: int) -> None:
+        """They are ready."""
+
     def submit(self, point: SweepPoint) -> None:
         self.asked.append(point.key)
         self.waiting.append(point)

@@ -13,7 +13,7 @@ import pytest
 from onchip.sweeps.point import PointAnswer, PointStatus, SweepPoint
 from onchip.sweeps.processes import LocalProcesses
 from onchip.sweeps.study import PointLimits
-from support.swept_points import as_its_key_says, at_once, point_of
+from support.swept_points import after_a_while, as_its_key_says, at_once, point_of
 
 MEMORY_BYTES = 2**31
 
@@ -85,3 +85,22 @@ def is_running(pid: int) -> bool:
             return stat.read().rpartition(")")[2].split()[0] != "Z"
     except FileNotFoundError:
         return False
+
+
+def test_of_points_that_are_sent_together_the_one_that_ends_its_worker_fails() -> None:
+    keys = [f"dies {at}" if at % 97 == 96 else f"k{at}" for at in range(500)]
+
+    found = answers_of(keys, as_its_key_says, PointLimits(seconds=5.0))
+
+    failed = {key for key, answer in found.items() if answer.status is PointStatus.FAILED}
+    assert set(found) == set(keys)
+    assert failed == {key for key in keys if key.startswith("dies")}
+
+
+def test_a_limit_is_of_one_point_and_not_of_those_that_are_sent_together() -> None:
+    keys = [f"k{at}" for at in range(40)]
+
+    found = answers_of(keys, after_a_while, PointLimits(seconds=0.6), count=1)
+
+    assert {answer.status for answer in found.values()} == {PointStatus.OPTIMAL}
+    assert sum(1 for _ in found) == 40

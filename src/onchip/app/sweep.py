@@ -3,37 +3,33 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 from onchip.answer.problem import Order
 from onchip.app.phases import phase
 from onchip.app.point_answer import answer_point, prepare_for
-from onchip.app.point_networks import network_sha256
-from onchip.app.target import one_scratchpad
-from onchip.arch.accelerator import Accelerator
-from onchip.errors import InputError, UsageError
-from onchip.formats.canonical import canonical_sha256
-from onchip.formats.foreign_files import load_any_accelerator
+from onchip.app.sweep_points import PointResolver
+from onchip.errors import UsageError
 from onchip.sweeps.bisection import Bisection
 from onchip.sweeps.engine import Sweep, SweepProgress, Workers
 from onchip.sweeps.front import SoughtFront
-from onchip.sweeps.machine import changed, machine_of
-from onchip.sweeps.method_version import method_version
-from onchip.sweeps.point import PointStatus, SweepPoint, SweptMachine
+from onchip.sweeps.point import PointStatus, SweepPoint
 from onchip.sweeps.processes import LocalProcesses
 from onchip.sweeps.store import Store
-from onchip.sweeps.study import SRAM, PointLimits, Study, StudyQuestion
-from onchip.sweeps.values import Scalar, number_of
-from onchip.sweeps.verbs import VERBS, SweptVerb
+from onchip.sweeps.study import PointLimits, Study
+from onchip.sweeps.values import number_of
+from onchip.sweeps.verbs import SweptVerb
 
 EXACT: Final = "exact"
 COSTS_OF_TRANSFERS: Final = ("traffic", "peak", "dma-cycles", "dma-energy")
 """Objectives whose value for a plan does not depend on the capacity in which it is."""
 NEVER_SPLIT: Final = ("never", False)
 """Of a plan's `split` and `cap_tensors`: what is planned does not depend on the capacity."""
+MANY_POINTS: Final = 500
+"""Resolving so many takes as long as it takes workers to begin."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +79,24 @@ def run_sweep(
     Raises InputError for networks, machines and parameters that do not exist or fit, and for a store that cannot be
     used: before anything is computed.
     """
-    points = PointResolver(request.study).points()
+    resolver = PointResolver(request.study)
+    questions = resolver.questions()
+    workers = _workers(request)
+    try:
+        if len(questions) >= MANY_POINTS:
+            workers.begin(len(questions))
+        return _swept(request, resolver.points(questions), workers, tell, is_stopped)
+    finally:
+        workers.close()
+
+
+def _swept(
+    request: SweepRequest,
+    points: tuple[SweepPoint, ...],
+    workers: Workers,
+    tell: Callable[[SweepProgress], None],
+    is_stopped: Callable[[], bool],
+) -> SweepOutcome:
     distinct = {point.key: point for point in points}
     with Store.for_writing(request.store) as store:
         study_sha256 = store.add_study(request.study.name, points)
@@ -94,78 +107,9 @@ def run_sweep(
         front = _sought_front(request, distinct)
         is_beyond = None if front is None else front.is_beyond
         chains = [Bisection(keys, is_beyond) for keys in _chains(request, distinct)]
-        sweep = Sweep(store, _workers(request), distinct, chains, progress, tell, is_stopped, front)
+        sweep = Sweep(store, workers, distinct, chains, progress, tell, is_stopped, front)
         is_over = sweep.run(known)
     return SweepOutcome(study_sha256, progress, is_over)
-
-
-@dataclass(slots=True)
-class PointResolver:
-    """Turns a study's combinations into points; networks and machines are read once."""
-
-    study: Study
-    _accelerators: dict[str | None, Accelerator] = field(default_factory=dict)
-    _machines: dict[tuple[object, ...], tuple[SweptMachine, int | None]] = field(default_factory=dict)
-    _networks: dict[str, str] = field(default_factory=dict)
-
-    def points(self) -> tuple[SweepPoint, ...]:
-        """All points in the study's order; raises InputError for what cannot be read or does not fit."""
-        combinations = list(self.study.combinations())
-        if not combinations:
-            raise InputError(
-                "no combination of its parameters is allowed", place="constraints", expected="at least one"
-            )
-        return tuple(self._point(one) for one in combinations)
-
-    def _point(self, asked: StudyQuestion) -> SweepPoint:
-        verb = self.study.verb
-        machine, sram_bytes = self._machine(asked)
-        defaults = VERBS[verb].defaults(asked.objective)
-        options = {name: value for name, value in sorted(asked.options.items()) if value != defaults[name]}
-        network = self._network(verb, asked.network, {**defaults, **options})
-        decided = {
-            "method_version": method_version(),
-            "verb": str(verb),
-            "network": network,
-            "machine": machine.sha256,
-            "objective": asked.objective,
-            "options": options,
-        }
-        key = canonical_sha256(decided, InputError)
-        return SweepPoint(
-            key,
-            verb,
-            asked.network,
-            network,
-            asked.accelerator or SRAM,
-            machine,
-            sram_bytes,
-            asked.objective,
-            options,
-            asked.parameters,
-            asked.costs,
-        )
-
-    def _network(self, verb: SweptVerb, network: str, options: dict[str, Any]) -> str:
-        place = repr((network, options))
-        if place not in self._networks:
-            self._networks[place] = network_sha256(verb, network, options)
-        return self._networks[place]
-
-    def _machine(self, asked: StudyQuestion) -> tuple[SweptMachine, int | None]:
-        values = self.study.paths_of(asked)
-        place = (asked.accelerator, *values.items())
-        if place not in self._machines:
-            self._machines[place] = self._made(asked.accelerator, values)
-        return self._machines[place]
-
-    def _made(self, accelerator: str | None, values: dict[str, Scalar]) -> tuple[SweptMachine, int | None]:
-        if accelerator is None:
-            sized = changed(one_scratchpad(1), values)
-            return machine_of(sized), sized.scratchpads[0].capacity_bytes
-        if accelerator not in self._accelerators:
-            self._accelerators[accelerator] = load_any_accelerator(accelerator, None)
-        return machine_of(changed(self._accelerators[accelerator], values)), None
 
 
 def _sought_front(request: SweepRequest, points: dict[str, SweepPoint]) -> SoughtFront | None:

@@ -25,6 +25,9 @@ class Workers(Protocol):
     def room(self) -> int:
         """How many points it would take now."""
 
+    def begin(self, points: int) -> None:
+        """Get ready for so many points."""
+
     def submit(self, point: SweepPoint) -> None:
         """Hand over a point to be answered."""
 

@@ -1,4 +1,4 @@
-"""What version the methods are of: a hash of the sources that answer a question, so that nobody has to raise a number."""
+"""What version the methods are of: a hash of the sources that answer questions, so that nobody raises a number."""
 
 from __future__ import annotations
 

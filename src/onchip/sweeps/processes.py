@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass, field
 from multiprocessing.connection import Connection, Pipe, wait
 from typing import Final
@@ -15,11 +16,11 @@ from onchip.clock import Stopwatch
 from onchip.errors import InternalError
 from onchip.sweeps.point import PointAnswer, PointStatus, SweepPoint
 from onchip.sweeps.study import PointLimits
-from onchip.sweeps.worker import OUT_OF_MEMORY
+from onchip.sweeps.worker import OUT_OF_MEMORY, AnswerCount
 
 SERVE: Final = "from onchip.sweeps.worker import main; main()"
-MOST_WAITING: Final = 32
-SECONDS_OF_WAITING: Final = 0.1
+MOST_WAITING: Final = 256
+SECONDS_OF_WAITING: Final = 0.2
 """How long a worker has to do beside the point that it computes, so that it never waits for the next."""
 OF_THE_PAST: Final = 0.9
 """The share of the mean that one more point leaves."""
@@ -27,9 +28,18 @@ OF_THE_PAST: Final = 0.9
 
 @dataclass(slots=True)
 class _Worker:
+    """A process; `points` are those that it has, `unsent` the last of them, which it has still to be sent.
+
+    Of what it has answered `taken` have come, and `seen` were counted. `watch` runs since it was last seen to go on.
+    """
+
     process: subprocess.Popen[bytes]
     connection: Connection
+    count: AnswerCount
     points: list[SweepPoint] = field(default_factory=list)
+    unsent: list[SweepPoint] = field(default_factory=list)
+    taken: int = 0
+    seen: int = 0
     watch: Stopwatch = field(default_factory=Stopwatch)
     is_ready: bool = False
 
@@ -64,21 +74,30 @@ class LocalProcesses:
         least = min(self._workers, key=lambda worker: len(worker.points), default=None)
         if least is None or (least.points and len(self._workers) < self.count):
             least = self._started()
-        self._send(least, point)
+        if not least.points:
+            least.watch = Stopwatch()
+        least.points.append(point)
+        least.unsent.append(point)
+
+    def begin(self, points: int) -> None:
+        """Start the workers that so many points need, so that they are ready when the first comes."""
+        while len(self._workers) < min(self.count, points):
+            self._started()
 
     def finished(self, seconds: float) -> Iterator[tuple[SweepPoint, PointAnswer]]:
         """Wait at most so long for answers, and yield those that there are.
 
         Raises InternalError where a worker ends before it has begun.
         """
+        for worker in self._workers:
+            _send(worker)
         timeout = min((seconds, *self._seconds_left()))
         ready = wait([worker.connection for worker in self._workers if worker.points], max(0.0, timeout))
         for worker in tuple(self._workers):
             if worker.connection in ready:
                 yield from self._received(worker)
             elif self._is_late(worker):
-                reason = f"it takes more than {self.limits.seconds:g} s"
-                yield self._ended(worker, PointAnswer(PointStatus.FAILED, reason=reason))
+                yield from self._ended(worker, f"it takes more than {self.limits.seconds:g} s")
 
     def close(self) -> None:
         """End all workers at once, whatever they are at."""
@@ -88,53 +107,56 @@ class LocalProcesses:
 
     def _started(self) -> _Worker:
         ours, theirs = Pipe()
+        count = AnswerCount.made()
         with theirs:
-            program = sys.executable, "-c", SERVE, str(theirs.fileno()), str(os.getpid())
-            process = subprocess.Popen(program, pass_fds=(theirs.fileno(),), stdin=subprocess.DEVNULL, stdout=2)
-        worker = _Worker(process, ours)
+            descriptors = theirs.fileno(), count.descriptor
+            program = sys.executable, "-c", SERVE, *map(str, descriptors), str(os.getpid())
+            process = subprocess.Popen(program, pass_fds=descriptors, stdin=subprocess.DEVNULL, stdout=2)
+        worker = _Worker(process, ours, count)
         ours.send(sys.path)
         ours.send((self.prepare, self.answer_point, self.limits.memory_bytes))
         self._workers.append(worker)
         return worker
 
-    def _send(self, worker: _Worker, point: SweepPoint) -> None:
-        if not worker.points:
-            worker.watch = Stopwatch()
-        worker.points.append(point)
-        try:
-            worker.connection.send(point)
-        except OSError:  # it has died: `finished` sees that
-            return
-
     def _received(self, worker: _Worker) -> Iterator[tuple[SweepPoint, PointAnswer]]:
+        """What has come of a worker: that it is ready, answers, or its end."""
         try:
             while True:
-                answer = worker.connection.recv()
+                answers = worker.connection.recv()
                 worker.watch = Stopwatch()
-                if worker.is_ready:
-                    self._mean_seconds += (1 - OF_THE_PAST) * (answer.seconds - self._mean_seconds)
-                    yield worker.points.pop(0), answer
                 worker.is_ready = True
+                for answer in answers:
+                    self._mean_seconds += (1 - OF_THE_PAST) * (answer.seconds - self._mean_seconds)
+                    worker.taken += 1
+                    yield worker.points.pop(0), answer
                 if not worker.connection.poll():
                     return
         except (EOFError, OSError):
             code = worker.process.wait()
             if not worker.is_ready:
                 raise InternalError(f"a worker cannot begin: {_why(code)}", place="sweep") from None
-            yield self._ended(worker, PointAnswer(PointStatus.FAILED, reason=_why(code)))
+            yield from self._ended(worker, _why(code))
 
-    def _ended(self, worker: _Worker, answer: PointAnswer) -> tuple[SweepPoint, PointAnswer]:
-        """End a worker whose first point has failed, and hand what else it has to another one."""
+    def _ended(self, worker: _Worker, reason: str) -> Iterator[tuple[SweepPoint, PointAnswer]]:
+        """End a worker; the point that it was at has failed, and another one gets all others that it had.
+
+        Among these are points that it had answered without having sent the answers.
+        """
+        lost = worker.count.value - worker.taken
         _end(worker)
         self._workers.remove(worker)
-        failed, *others = worker.points
-        for point in others:
+        was_at_one = lost < len(worker.points) - len(worker.unsent)
+        failed = worker.points[lost : lost + was_at_one]
+        for point in (*worker.points[:lost], *worker.points[lost + was_at_one :]):
             self.submit(point)
-        return failed, answer
+        for point in failed:
+            yield point, PointAnswer(PointStatus.FAILED, reason=reason)
 
     def _is_late(self, worker: _Worker) -> bool:
         if self.limits.seconds is None or not (worker.is_ready and worker.points):
             return False
+        if worker.count.value > worker.seen:
+            worker.seen, worker.watch = worker.count.value, Stopwatch()
         return worker.watch.seconds > self.limits.seconds
 
     def _seconds_left(self) -> Iterator[float]:
@@ -142,10 +164,19 @@ class LocalProcesses:
             yield from (self.limits.seconds - worker.watch.seconds for worker in self._workers if worker.is_ready)
 
 
+def _send(worker: _Worker) -> None:
+    """Send what it has still to be sent, all of it together; whether it has died is seen where its answers are."""
+    if worker.unsent:
+        points, worker.unsent = worker.unsent, []
+        with suppress(OSError):
+            worker.connection.send(points)
+
+
 def _end(worker: _Worker) -> None:
     worker.connection.close()
     worker.process.kill()
     worker.process.wait()
+    worker.count.close()
 
 
 def _why(code: int) -> str:

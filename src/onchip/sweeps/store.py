@@ -7,7 +7,7 @@ import sqlite3
 import zlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import astuple, dataclass
+from dataclasses import dataclass, fields
 from math import isfinite
 from pathlib import Path
 from typing import Any, Self
@@ -22,6 +22,7 @@ from onchip.sweeps.store_lock import StoreLock
 from onchip.sweeps.store_schema import APPLICATION_ID, INSERT_POINT, SELECT_ROWS, STORE_VERSION, TABLES
 from onchip.sweeps.stored_row import StoredRow
 
+FIGURES = tuple(figure.name for figure in fields(PointFigures))
 EXPECTED = "a store that `onchip sweep --store` made"
 
 
@@ -203,7 +204,7 @@ def answer_of_columns(row: Sequence[object]) -> PointAnswer:
 
 def _columns(point: SweepPoint, answer: PointAnswer) -> tuple[object, ...]:
     asked = point.key, str(point.verb), point.network, point.network_sha256, point.machine.sha256, point.sram_bytes
-    figures = astuple(answer.figures)
+    figures = (getattr(answer.figures, name) for name in FIGURES)
     return (
         *asked,
         point.objective,

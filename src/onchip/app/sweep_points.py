@@ -1,0 +1,92 @@
+"""A study's questions resolved to points: networks and machines read, hashed, and every field checked."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from onchip.app.point_networks import network_sha256
+from onchip.app.target import one_scratchpad
+from onchip.arch.accelerator import Accelerator
+from onchip.errors import InputError
+from onchip.formats.canonical import canonical_sha256
+from onchip.formats.foreign_files import load_any_accelerator
+from onchip.sweeps.machine import changed, machine_of
+from onchip.sweeps.method_version import method_version
+from onchip.sweeps.point import SweepPoint, SweptMachine
+from onchip.sweeps.study import SRAM, Study, StudyQuestion
+from onchip.sweeps.values import Scalar
+from onchip.sweeps.verbs import VERBS, SweptVerb
+
+
+@dataclass(slots=True)
+class PointResolver:
+    """Turns a study's combinations into points; networks and machines are read once."""
+
+    study: Study
+    _accelerators: dict[str | None, Accelerator] = field(default_factory=dict)
+    _machines: dict[tuple[object, ...], tuple[SweptMachine, int | None]] = field(default_factory=dict)
+    _networks: dict[str, str] = field(default_factory=dict)
+
+    def questions(self) -> tuple[StudyQuestion, ...]:
+        """All questions in the study's order; raises InputError where its constraints allow none."""
+        questions = tuple(self.study.combinations())
+        if not questions:
+            raise InputError(
+                "no combination of its parameters is allowed", place="constraints", expected="at least one"
+            )
+        return questions
+
+    def points(self, questions: tuple[StudyQuestion, ...]) -> tuple[SweepPoint, ...]:
+        """The points of questions, in their order; raises InputError for what cannot be read or does not fit."""
+        return tuple(self._point(one) for one in questions)
+
+    def _point(self, asked: StudyQuestion) -> SweepPoint:
+        verb = self.study.verb
+        machine, sram_bytes = self._machine(asked)
+        defaults = VERBS[verb].defaults(asked.objective)
+        options = {name: value for name, value in sorted(asked.options.items()) if value != defaults[name]}
+        network = self._network(verb, asked.network, {**defaults, **options})
+        decided = {
+            "method_version": method_version(),
+            "verb": str(verb),
+            "network": network,
+            "machine": machine.sha256,
+            "objective": asked.objective,
+            "options": options,
+        }
+        key = canonical_sha256(decided, InputError)
+        return SweepPoint(
+            key,
+            verb,
+            asked.network,
+            network,
+            asked.accelerator or SRAM,
+            machine,
+            sram_bytes,
+            asked.objective,
+            options,
+            asked.parameters,
+            asked.costs,
+        )
+
+    def _network(self, verb: SweptVerb, network: str, options: dict[str, Any]) -> str:
+        place = repr((network, options))
+        if place not in self._networks:
+            self._networks[place] = network_sha256(verb, network, options)
+        return self._networks[place]
+
+    def _machine(self, asked: StudyQuestion) -> tuple[SweptMachine, int | None]:
+        values = self.study.paths_of(asked)
+        place = (asked.accelerator, *values.items())
+        if place not in self._machines:
+            self._machines[place] = self._made(asked.accelerator, values)
+        return self._machines[place]
+
+    def _made(self, accelerator: str | None, values: dict[str, Scalar]) -> tuple[SweptMachine, int | None]:
+        if accelerator is None:
+            sized = changed(one_scratchpad(1), values)
+            return machine_of(sized), sized.scratchpads[0].capacity_bytes
+        if accelerator not in self._accelerators:
+            self._accelerators[accelerator] = load_any_accelerator(accelerator, None)
+        return machine_of(changed(self._accelerators[accelerator], values)), None
