@@ -35,6 +35,7 @@ from onchip.solve.run.limits import Limits
 from onchip.solve.run.registry import method_named
 from onchip.solve.run.stage import started_as_stage
 from onchip.solve.run.start import RunStarter, silent_run
+from onchip.solve.run.warm_start import WarmStart
 from onchip.verify.figures import Figures
 from onchip.verify.verifier import verify
 
@@ -127,11 +128,12 @@ def plan_problem(
     limits: Limits | None = None,
     start: RunStarter = silent_run,
     deadline: Deadline | None = None,
+    warm_start: WarmStart | None = None,
 ) -> Result[Plan]:
     """Solve and verify, until the deadline if there is one already; raises InternalError if the plan is not legal."""
     limits = limits or Limits()
     with start(limits, deadline or Deadline.after(limits.time_limit_seconds)) as run:
-        result = _with_problem(method_named(method)(problem, run), problem)
+        result = _with_problem(method_named(method)(problem, replace(run, warm_start=warm_start)), problem)
     _verified(_as_planned(problem, result), result)
     return result
 

@@ -59,12 +59,16 @@ class TrafficPlanner:
 
     def solve(self) -> None:
         """Leave the best plan and the best bound with the incumbent."""
-        given = range(self._indexed.operator_count)
+        if self._incumbent.is_proven:
+            return
+        known, given = self._incumbent.value, range(self._indexed.operator_count)
+        self._least_cost_in_bytes = known or 0
         first = schedule_of_moves(self._indexed, belady_moves(self._indexed, given))
         self._keep(*place_or_cut_by_time(self._indexed, first), "first plan")
         if self._incumbent.is_proven:
             return
         search = StagedSearch(self._indexed, self._run, self._offer_moves, self._share_for_the_proof)
+        search.begin_with(known, self._incumbent.lower_bound)
         search.solve()
         self._incumbent.raise_bound(search.lower_bound)
         self._incumbent.stopped_by = search.stop

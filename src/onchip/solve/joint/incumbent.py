@@ -23,6 +23,11 @@ class Incumbent:
         self.is_infeasible = False
         self.schedule: OperatorSchedule | None = None
         self._plan: Plan | None = None
+        known = run.warm_start
+        if known is not None and known.is_of(indexed.problem):
+            self.raise_bound(known.lower_bound)
+            if known.plan is not None and known.value is not None:
+                self.offer_plan(known.plan, known.value, "known before")
 
     @property
     def is_proven(self) -> bool:

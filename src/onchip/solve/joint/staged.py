@@ -48,6 +48,10 @@ class StagedSearch:
         """Whether the best moves attain the bound."""
         return self.cost is not None and self.cost <= self.lower_bound
 
+    def begin_with(self, cost: int | None, lower_bound: int) -> None:
+        """Take what a plan that is known costs, and a bound: only cheaper moves are looked for."""
+        self.cost, self.lower_bound = cost, lower_bound
+
     def solve(self) -> None:
         """Run the stages until the optimum is proven or the run has to stop."""
         for stage in (self._given_order, self._first, self._greedy, self._proof, self._greedier_for_longer):
@@ -60,11 +64,11 @@ class StagedSearch:
         """Solve the given order to optimality: a good plan for the free order."""
         if self._indexed.problem.order is Order.FREE:
             given = IndexedProblem.of(replace(self._indexed.problem, order=Order.GIVEN))
-            outcome = BestFirstSearch(given, without_bound(self._run), GIVEN_ORDER_STATES).solve()
+            outcome = _search(given, without_bound(self._run), self.cost, state_limit=GIVEN_ORDER_STATES)
             self._take(replace(outcome, lower_bound=0), "best at the given order")
 
     def _first(self) -> None:
-        self._take(BestFirstSearch(self._indexed, self._run, FIRST_STATES).solve(), "search")
+        self._take(_search(self._indexed, self._run, self.cost, state_limit=FIRST_STATES), "search")
 
     def _greedy(self) -> None:
         """Halve the greed while plans come quickly; with less of it they are better and take longer."""

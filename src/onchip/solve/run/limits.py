@@ -10,6 +10,7 @@ from typing import Final
 
 from onchip.answer.result import Stop
 from onchip.clock import Deadline, Stopwatch
+from onchip.solve.run.warm_start import WarmStart
 
 
 class MipSolver(StrEnum):
@@ -57,7 +58,7 @@ class Run:
     """One run of a method: its limits, its listener, its stop switch, its deadline.
 
     Without a deadline the time limit counts from now. `interrupt` may be set from a signal handler or another thread;
-    the method then ends with the best plan it has.
+    the method then ends with the best plan it has. `warm_start` is what was known of the problem before.
     """
 
     limits: Limits = field(default_factory=Limits)
@@ -65,6 +66,7 @@ class Run:
     interrupt: threading.Event = field(default_factory=threading.Event)
     deadline: Deadline = _NOT_GIVEN
     watch: Stopwatch = field(default_factory=Stopwatch)
+    warm_start: WarmStart | None = None
 
     def __post_init__(self) -> None:
         """Make the deadline that was not given."""
