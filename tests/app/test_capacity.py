@@ -5,11 +5,15 @@ from __future__ import annotations
 import json
 from dataclasses import replace
 from pathlib import Path
+from random import Random
 
 import pytest
 
+from onchip.answer.document import Reading
 from onchip.answer.problem import Count, Objective
+from onchip.answer.result import Status
 from onchip.app.capacity import CapacityRequest, capacity_curve, unit_of
+from onchip.app.plan import plan_problem
 from onchip.arch.memory import Memory
 from onchip.errors import UsageError
 from onchip.formats.own.graph_json import graph_to_json
@@ -17,6 +21,7 @@ from onchip.solve.run.budgets import roomy_problem
 from onchip.solve.run.limits import Limits
 from oracles.one_scratchpad import least_traffic, random_graph
 from support.diamond import diamond_fields
+from support.timed_problems import timed_graph
 
 
 def least_at(curve: list[tuple[int, int | None, int | None]], capacity: int) -> int | None:
@@ -66,6 +71,73 @@ def test_without_time_what_is_known_is_said() -> None:
     assert outcome.steps
 
 
-def test_other_objectives_are_refused() -> None:
-    with pytest.raises(UsageError, match="expected traffic"):
-        capacity_curve(CapacityRequest("lenet5", objective=Objective.PEAK))
+def test_without_a_machine_nothing_says_what_a_transfer_takes() -> None:
+    for objective in (Objective.DMA_CYCLES, Objective.DMA_ENERGY, Objective.LATENCY):
+        with pytest.raises(UsageError, match="expected --accelerator NAME, or traffic"):
+            capacity_curve(CapacityRequest("lenet5", objective=objective))
+
+
+def test_a_machine_of_several_scratchpads_is_refused() -> None:
+    with pytest.raises(UsageError, match="several scratchpads: dtcm, axi_sram"):
+        capacity_curve(CapacityRequest("lenet5", objective=Objective.DMA_CYCLES, accelerator="cortex-m7-like"))
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_least_cycles_of_transfers_are_the_least_at_every_capacity(tmp_path: Path, seed: int) -> None:
+    graph = random_graph(seed, operators=5)
+    path = tmp_path / "graph.json"
+    path.write_text(graph_to_json(graph))
+    asked = CapacityRequest(str(path), objective=Objective.DMA_CYCLES, accelerator=machine(tmp_path, bits_per_cycle=16))
+
+    outcome = capacity_curve(asked)
+
+    assert outcome.is_proven
+    problem = outcome.problem
+    curve = [(step.first, step.last, step.value) for step in outcome.steps]
+    for capacity in range(curve[0][0], problem.memories[0].capacity_bytes + 1):
+        memories = (replace(problem.memories[0], capacity_bytes=capacity),)
+        assert least_at(curve, capacity) == least_traffic(replace(problem, memories=memories)), capacity
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_a_least_arena_is_one_step_from_itself_on(tmp_path: Path, seed: int) -> None:
+    path = tmp_path / "graph.json"
+    path.write_text(graph_to_json(random_graph(seed, operators=5)))
+    outcome = capacity_curve(CapacityRequest(str(path), objective=Objective.PEAK))
+    ((first, last, value),) = [(step.first, step.last, step.value) for step in outcome.steps]
+    assert (first, last) == (value, None)
+    memory = Memory("sram", first - 1)
+    assert plan_problem(replace(outcome.problem, memories=(memory,))).status is Status.INFEASIBLE
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_the_curve_of_least_latency_contradicts_no_plan_and_no_bound_of_one_capacity(tmp_path: Path, seed: int) -> None:
+    path = tmp_path / "graph.json"
+    path.write_text(graph_to_json(timed_graph(Random(seed), operators=4)))
+    reading = Reading(count=Count.ALL)
+    chip = machine(tmp_path, bits_per_cycle=8)
+
+    outcome = capacity_curve(CapacityRequest(str(path), reading, Objective.LATENCY, accelerator=chip))
+
+    curve = [(step.first, step.last, step.value) for step in outcome.steps]
+    bounds = [(step.first, step.last, step.lower_bound) for step in outcome.steps]
+    for capacity in range(curve[0][0], outcome.problem.memories[0].capacity_bytes + 1):
+        memories = (replace(outcome.problem.memories[0], capacity_bytes=capacity),)
+        alone = plan_problem(replace(outcome.problem, memories=memories), "timed")
+        at_most, at_least = least_at(curve, capacity), least_at(bounds, capacity)
+        assert at_most is not None
+        assert alone.objective_value is not None
+        assert alone.lower_bound <= at_most
+        assert (at_least or 0) <= alone.objective_value
+    below = replace(outcome.problem, memories=(Memory("sram", outcome.steps[0].first - 1),))
+    assert plan_problem(below, "timed").status is Status.INFEASIBLE
+
+
+def machine(folder: Path, bits_per_cycle: int) -> str:
+    path = folder / "chip.yaml"
+    path.write_text(
+        "format: onchip-accelerator\nversion: 1\nname: chip\n"
+        "memories: [{name: sram, capacity: 1KiB, holds: [input, weight, output], scratchpad: true}]\n"
+        f"dram: {{ports: [{{direction: read_write, bits_per_cycle: {bits_per_cycle}}}]}}\n"
+    )
+    return str(path)

@@ -1,94 +1,204 @@
-"""The whole curve of one network: the least traffic against the size of the scratchpad, every step proven."""
+"""The whole curve of one network: the least cost against the size of the scratchpad, proven where its method proves."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from math import gcd
+from typing import Final
 
 from onchip.answer.document import Reading, Split
 from onchip.answer.problem import Objective, Order, Problem
 from onchip.answer.program import Allocate, Plan
+from onchip.app.durations import durations_of
 from onchip.app.networks import network_to_plan
 from onchip.app.phases import phase
 from onchip.app.plan import plan_problem
-from onchip.arch.memory import Memory
+from onchip.arch.accelerator import Accelerator
 from onchip.arch.sharing import Share, SharedKinds
 from onchip.clock import Deadline, Stopwatch
+from onchip.cost.transfer import transfers_of
 from onchip.errors import UsageError
 from onchip.facts.bounds import compulsory_bytes
+from onchip.facts.ways_to_run import WaysToRun
+from onchip.formats.own.accelerator_yaml import load_accelerator
+from onchip.ir.graph import Graph
 from onchip.reports.sweep.capacity import CapacityOutcome
-from onchip.solve.run.budgets import budgets_of, roomy_problem
+from onchip.solve.run.budgets import Budgets, budgets_of, roomy_problem
 from onchip.solve.run.limits import Limits
 from onchip.solve.run.stage import started_as_stage
 from onchip.solve.run.start import RunStarter, silent_run
+from onchip.solve.run.warm_start import WarmStart
 from onchip.sweeps.curve import Curve
+
+WITHOUT_A_MACHINE: Final = (Objective.TRAFFIC, Objective.PEAK)
+"""Objectives of which every scratchpad knows the cost."""
+METHODS: Final = {Objective.LATENCY: "timed"}
+"""Of objectives that are not for `exact`."""
+FINEST: Final = 17 / 16
+"""Of least latency, which is seldom proven: capacities that are closer are not told apart."""
+SHARE_OF_A_PLAN: Final = 1 / 8
+"""Of the time that is left, where a plan may search for as long as it is let."""
 
 
 @dataclass(frozen=True, slots=True)
 class CapacityRequest:
-    """A network, how it is read, what is to be least, in which order, at which alignment; limits are for all of it."""
+    """A network, how it is read, what is to be least, in which order, at which alignment; limits are for all of it.
+
+    Of `accelerator` the only scratchpad takes all sizes; `cost` says how many cycles operators take that state none.
+    Without an alignment it is that of the scratchpad.
+    """
 
     network: str
     reading: Reading = field(default_factory=Reading)
     objective: Objective = Objective.TRAFFIC
     order: Order = Order.FREE
-    alignment_bytes: int = 1
+    alignment_bytes: int | None = None
     share: Share = Share.NONE
     limits: Limits = field(default_factory=Limits)
+    accelerator: str | None = None
+    cost: str = "mapping"
 
 
 @phase("following the curve")
 def capacity_curve(request: CapacityRequest, start: RunStarter = silent_run) -> CapacityOutcome:
-    """Return the curve from M_R up, as far as the limits allow.
+    """Return the curve from the least size that anything fits in, as far as the limits allow.
 
-    Raises InputError for what cannot be read, UsageError for an objective that one scratchpad alone does not have.
+    Raises InputError for what cannot be read, UsageError for an objective that needs a machine, and for a machine that
+    has several scratchpads.
     """
     watch, deadline = Stopwatch(), Deadline.after(request.limits.time_limit_seconds)
-    if request.objective is not Objective.TRAFFIC:
-        raise UsageError(f"it is {request.objective}", place="--objective", expected="traffic: others need a machine")
     if request.reading.split is not Split.NEVER or request.reading.cap_tensors:
         raise UsageError("what is planned depends on the capacity", place="--split", expected="never")
+    machine = _machine(request)
     reading = replace(request.reading, sharing=SharedKinds.of(request.share))
-    graph = network_to_plan(request.network, reading)
-    roomy = replace(roomy_problem(graph, reading.count, request.alignment_bytes), order=request.order)
+    roomy = _roomy(request, network_to_plan(request.network, reading), machine, start, deadline)
     budgets = budgets_of(roomy, request.limits, started_as_stage(start), deadline)
-    curve = Curve(budgets.required_bytes, roomy.memories[0].capacity_bytes, unit_of(roomy))
-    curve.add(curve.last, None, None, 0)
-    capacity: int | None = budgets.min_peak_bytes or curve.next_capacity()
-    asked = 0
-    while capacity is not None and not deadline.is_past:
-        is_stopped = _ask(curve, roomy, capacity, request.limits, start, deadline)
-        asked += 1
-        if is_stopped:
-            break
-        capacity = curve.next_capacity()
+    following = _Following(request, roomy, start, deadline)
+    if request.objective is Objective.PEAK:
+        curve = following.of_least_arena(budgets)
+    else:
+        curve = following.from_least_room(budgets)
     compulsory = compulsory_bytes(roomy)
-    return CapacityOutcome(roomy, budgets, tuple(curve.steps()), compulsory, asked, watch.seconds)
+    return CapacityOutcome(roomy, budgets, tuple(curve.steps()), compulsory, following.asked, watch.seconds)
+
+
+def _machine(request: CapacityRequest) -> Accelerator | None:
+    """The machine whose scratchpad takes all sizes; None where none is needed or said."""
+    if request.accelerator is None:
+        if request.objective not in WITHOUT_A_MACHINE:
+            what = f"nothing says what {request.objective} is of a transfer"
+            raise UsageError(what, place="--objective", expected="--accelerator NAME, or traffic")
+        return None
+    machine = load_accelerator(request.accelerator)
+    if len(machine.scratchpads) > 1:
+        names = ", ".join(memory.name for memory in machine.scratchpads)
+        raise UsageError(
+            f"it has several scratchpads: {names}", place="--accelerator", expected="one with a single one"
+        )
+    return machine
+
+
+def _roomy(
+    request: CapacityRequest, graph: Graph, machine: Accelerator | None, start: RunStarter, deadline: Deadline
+) -> Problem:
+    """The problem in a scratchpad that holds everything."""
+    own = None if machine is None else machine.scratchpads[0]
+    alignment_bytes = request.alignment_bytes or (1 if own is None else own.alignment_bytes)
+    roomy = roomy_problem(graph, request.reading.count, alignment_bytes)
+    roomy = replace(roomy, order=request.order)
+    if machine is None or own is None:
+        return replace(roomy, objective=request.objective)
+    memory = replace(own, capacity_bytes=roomy.memories[0].capacity_bytes, alignment_bytes=alignment_bytes)
+    durations = None
+    if request.objective is Objective.LATENCY:
+        with started_as_stage(start)(request.limits, deadline) as run:
+            durations = durations_of(graph, machine, request.cost, run)
+    transfers = transfers_of(machine, request.objective)
+    in_memory = replace(roomy, memories=(memory,), transfers=transfers, durations=durations)
+    return replace(in_memory, objective=request.objective)
+
+
+@dataclass(slots=True)
+class _Following:
+    """Plans for one size after another; `asked` counts them."""
+
+    request: CapacityRequest
+    roomy: Problem
+    start: RunStarter
+    deadline: Deadline
+    asked: int = 0
+
+    @property
+    def greatest_bytes(self) -> int:
+        """The size that holds everything."""
+        return self.roomy.memories[0].capacity_bytes
+
+    def of_least_arena(self, budgets: Budgets) -> Curve:
+        """The curve of a plan without spills: it is the same in all sizes from its own arena on, below nothing fits."""
+        curve = Curve(budgets.required_bytes, self.greatest_bytes)
+        self._ask(curve, self.greatest_bytes)
+        least = max(budgets.required_bytes, curve.bounds[self.greatest_bytes])
+        return replace(curve, first=least)
+
+    def from_least_room(self, budgets: Budgets) -> Curve:
+        """The curve from the size on in which every operator fits."""
+        is_timed = self.roomy.objective is Objective.LATENCY
+        first = least_room_bytes(self.roomy) if is_timed else budgets.required_bytes
+        curve = Curve(first, self.greatest_bytes, unit_of(self.roomy), FINEST if is_timed else None)
+        curve.add(curve.last, None, None, 0)
+        for capacity in self._capacities(curve, budgets.min_peak_bytes):
+            if self.deadline.is_past or self._ask(curve, capacity):
+                break
+        return curve
+
+    def _capacities(self, curve: Curve, min_peak_bytes: int | None) -> Iterator[int]:
+        """M_P, which mostly ends the curve, then what the curve leaves open; its beginning, where little is proven."""
+        if min_peak_bytes is not None:
+            yield min_peak_bytes
+        if curve.finest is not None:
+            yield curve.first
+        while (capacity := curve.next_capacity()) is not None:
+            yield capacity
+
+    def _ask(self, curve: Curve, capacity: int) -> bool:
+        """Plan for a size and take what that says of the curve; returns whether it was interrupted."""
+        self.asked += 1
+        problem = replace(self.roomy, memories=(replace(self.roomy.memories[0], capacity_bytes=capacity),))
+        method = METHODS.get(problem.objective, "exact")
+        until = self.deadline
+        if problem.objective is Objective.LATENCY:
+            until = until.within(until.seconds_left * SHARE_OF_A_PLAN)
+        known = WarmStart.of(problem, *curve.known_at(capacity))
+        result = plan_problem(problem, method, self.request.limits, started_as_stage(self.start), until, known)
+        end = None if result.answer is None else _highest_address(result.answer.problem or problem, result.answer)
+        curve.add(capacity, result.objective_value, end, result.lower_bound, result.answer)
+        if result.objective_value != result.lower_bound:
+            curve.give_up(capacity)
+        return result.stopped_by == "interrupted"
+
+
+def least_room_bytes(problem: Problem) -> int:
+    """The least size in which every operator fits, in as many bands of its channels as its file lists."""
+    ways = WaysToRun(problem)
+    return max(
+        min(ways.least_need_bytes(number, parts) for parts in one.cycles) for number, one in enumerate(ways.operators)
+    )
 
 
 def unit_of(problem: Problem) -> int:
     """The bytes by which the capacity has to grow for anything more to fit.
 
-    What lies in a scratchpad can be pushed down until it lies at 0 or upon something else, so every address worth
-    having is a sum of sizes, and a multiple of what divides all of them. Not so where bytes are shared, or padded.
+    What lies in a scratchpad can be pushed down until it lies at 0 or upon something else that is there at the same
+    time, so every address worth having is a sum of sizes, and a multiple of what divides all of them. Not so where
+    bytes are shared, or padded, or where sizes are those of bands.
     """
     sizes = [tensor.size_bytes for tensor in problem.counted_tensors]
     alignment_bytes = problem.memories[0].alignment_bytes
     if problem.graph.shares_bytes or any(size % alignment_bytes for size in sizes):
         return 1
-    return gcd(*sizes) or 1
-
-
-def _ask(curve: Curve, roomy: Problem, capacity: int, limits: Limits, start: RunStarter, deadline: Deadline) -> bool:
-    """Plan for a capacity and take what that says of the curve; returns whether it was interrupted."""
-    memory = Memory(roomy.memories[0].name, capacity, roomy.memories[0].alignment_bytes)
-    problem = replace(roomy, memories=(memory,))
-    result = plan_problem(problem, limits=limits, start=started_as_stage(start), deadline=deadline)
-    end = None if result.answer is None else _highest_address(problem, result.answer)
-    curve.add(capacity, result.objective_value, end, result.lower_bound)
-    if result.objective_value != result.lower_bound:
-        curve.give_up(capacity)
-    return result.stopped_by == "interrupted"
+    has_bands = any(operator.stated.splits for operator in problem.graph.operators)
+    return 1 if problem.durations is not None and has_bands else gcd(*sizes) or 1
 
 
 def _highest_address(problem: Problem, plan: Plan) -> int:

@@ -66,17 +66,24 @@ def capacity(
     *,
     reading: Reading = Reading(),  # noqa: B008 (frozen)
     order: str = "free",
-    alignment: int = 1,
+    alignment: int | None = None,
+    objective: str = "traffic",
+    accelerator: str | None = None,
     limits: Limits = Limits(),  # noqa: B008 (frozen)
 ) -> CapacityOutcome:
-    """Return the least traffic of a network for every size of its scratchpad; raises InputError for unreadable ones."""
-    from onchip.answer.problem import Order
+    """Return what is least of a network for every size of its scratchpad, or of that of an accelerator.
+
+    `reading` says what is counted: weights, too, where latency is to be least. Raises InputError for unreadable ones.
+    """
+    from onchip.answer.problem import Objective, Order
     from onchip.app.capacity import CapacityRequest, capacity_curve
 
     if order not in tuple(Order):
         raise UsageError(f"it is {order!r}", place="order", expected=f"one of {', '.join(Order)}")
-    asked = CapacityRequest(str(network), reading, order=Order(order), alignment_bytes=alignment, limits=limits)
-    return capacity_curve(asked)
+    if objective not in tuple(Objective):
+        raise UsageError(f"it is {objective!r}", place="objective", expected=f"one of {', '.join(Objective)}")
+    how = Objective(objective), Order(order), alignment
+    return capacity_curve(CapacityRequest(str(network), reading, *how, limits=limits, accelerator=accelerator))
 
 
 def diff(before: File, after: File, network: File | None = None) -> FileDifference:

@@ -57,6 +57,9 @@ AcceleratorName: TypeAlias = Annotated[
 Alignment: TypeAlias = Annotated[
     int | None, typer.Option(min=1, max=GREATEST_ALIGNMENT, metavar="N", help="Every offset is a multiple of N bytes.")
 ]
+CycleCost: TypeAlias = Annotated[
+    str, typer.Option(metavar="NAME", help="What says cycles where files do not: mapping, macs or a plug-in.")
+]
 Bits: TypeAlias = Annotated[int | None, typer.Option(min=1, metavar="N", help="Bits per element; else the model's.")]
 TimeLimit: TypeAlias = Annotated[float | None, typer.Option(metavar="S", help="Seconds; else until proven.")]
 Workers: TypeAlias = Annotated[int, typer.Option(min=1, metavar="N", help="Parallel workers.")]

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from onchip.answer.problem import Objective, Order
+from onchip.answer.problem import Count, Objective, Order
 from onchip.arch.sharing import Share
-from onchip.commands.arguments import Alignment, AsJson, LimitOptions, Network, ReadingOptions
+from onchip.commands.arguments import Alignment, AsJson, CycleCost, LimitOptions, Network, ReadingOptions
+from onchip.commands.completion import accelerator_names
 from onchip.commands.exit_code import ExitCode
 from onchip.commands.progress import watched_run
 from onchip.commands.show import show_tables
@@ -27,7 +28,18 @@ class CapacityOptions:
     """What `onchip capacity` is asked."""
 
     network: Network
-    objective: Annotated[Objective, typer.Option(help="What is least; traffic.")] = Objective.TRAFFIC
+    objective: Annotated[Objective, typer.Option(help="What is least; all but traffic and peak need a machine.")] = (
+        Objective.TRAFFIC
+    )
+    accelerator: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAME|FILE",
+            help="The machine whose only scratchpad takes all sizes.",
+            autocompletion=accelerator_names,
+        ),
+    ] = None
+    cost: CycleCost = "mapping"
     order: Annotated[Order, typer.Option(help="Any order, the network's own, or one of least peak.")] = Order.FREE
     read_as: ReadingOptions
     alignment: Alignment = None
@@ -40,15 +52,18 @@ class CapacityOptions:
         """The question; raises InputError for a time or a dimension that is none."""
         from onchip.app.capacity import CapacityRequest
 
-        how = self.objective, self.order, self.alignment or 1, self.share
-        return CapacityRequest(self.network, self.read_as.reading, *how, self.search.limits())
+        default = Count.ALL if self.objective is Objective.LATENCY else Count.ACTIVATIONS
+        reading = replace(self.read_as.reading, count=self.read_as.count or default)
+        how = self.objective, self.order, self.alignment, self.share, self.search.limits()
+        return CapacityRequest(self.network, reading, *how, self.accelerator, self.cost)
 
 
 def capacity_command(options: CapacityOptions) -> int:
     """Find the least traffic of NETWORK for every size of its scratchpad: each step, exactly where it begins.
 
     From M_R, below which nothing fits, up to the size at which nothing but compulsory traffic is left. Each step is
-    proven. Ctrl-C ends with the curve so far.
+    proven. Of an accelerator with one scratchpad also the least DMA cycles and energy, proven as well, and the least
+    latency, from a bound to a plan's. Ctrl-C ends with the curve so far.
     """
     from onchip.app.capacity import capacity_curve
     from onchip.reports.sweep.capacity import capacity_object

@@ -13,7 +13,7 @@ from onchip.answer.document import PlanDocument, Reading, Split
 from onchip.answer.problem import Count, Objective, Order, Placement
 from onchip.arch.sharing import Share
 from onchip.commands.answer_files import AnswerFiles, command_line
-from onchip.commands.arguments import AsJson, LimitOptions, MemoryOptions, Network, ReadingOptions
+from onchip.commands.arguments import AsJson, CycleCost, LimitOptions, MemoryOptions, Network, ReadingOptions
 from onchip.commands.bindings import bands_of, states_of
 from onchip.commands.exit_code import code_of_result
 from onchip.commands.plan_pictures import draw_figure, ensure_figure_can_be_written, page_of_plan
@@ -92,10 +92,7 @@ class PlanOptions:
             show_default="as the accelerator says, else none",
         ),
     ] = None
-    cost: Annotated[
-        str,
-        typer.Option(metavar="NAME", help="What says cycles where files do not: mapping, macs or a plug-in."),
-    ] = "mapping"
+    cost: CycleCost = "mapping"
     search: LimitOptions
     solver: Annotated[MipSolver, typer.Option(help="Who solves the program of --method paper.")] = MipSolver.CP_SAT
     output: Annotated[Path | None, typer.Option("--output", "-o", metavar="PLAN.json", help="Write the plan.")] = None

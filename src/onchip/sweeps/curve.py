@@ -10,6 +10,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 
+from onchip.answer.program import Plan
+
 
 @dataclass(frozen=True, slots=True)
 class CurveStep:
@@ -33,35 +35,46 @@ class CurveStep:
 class Curve:
     """The curve from `first` up to `last` bytes, in units of so many, and for ever at the value of `last`.
 
-    No capacity between two multiples of the unit, counted from `first`, does more than the lower of them.
+    No capacity between two multiples of the unit, counted from `first`, does more than the lower of them. With a
+    `finest` ratio stretches whose ends are closer are left open, and the widest comes first: where proofs are rare each
+    answer would leave another one.
     """
 
     first: int
     last: int
     unit: int = 1
-    plans: dict[int, int] = field(default_factory=dict)
+    finest: float | None = None
+    plans: dict[int, tuple[int, Plan | None]] = field(default_factory=dict)
     bounds: dict[int, int] = field(default_factory=dict)
     given_up: set[tuple[int, int | None]] = field(default_factory=set)
     _looks_at_the_end: bool = True
 
-    def add(self, capacity: int, value: int | None, end: int | None, bound: int) -> None:
+    def add(self, capacity: int, value: int | None, end: int | None, bound: int, plan: Plan | None = None) -> None:
         """Take what was found at a capacity: a plan of that value up to the address `end`, if any, and a bound."""
         if value is not None and end is not None:
             reached = self._up(end)
-            self.plans[reached] = min(value, self.plans.get(reached, value))
+            if reached not in self.plans or value < self.plans[reached][0]:
+                self.plans[reached] = value, plan
         self.bounds[capacity] = max(bound, self.bounds.get(capacity, bound))
 
     def next_capacity(self) -> int | None:
         """The capacity that is to be asked next; None once all is known, or given up."""
-        for step in reversed(tuple(self.steps())):
-            if step.is_proven or (step.first, step.last) in self.given_up:
-                continue
-            last = self.last if step.last is None else min(step.last, self.last)
-            self._looks_at_the_end = not self._looks_at_the_end
-            if self._looks_at_the_end:
-                return self._down(last)
-            return self._down((step.first + last) // 2)
-        return None
+        waiting = [step for step in reversed(tuple(self.steps())) if self._is_open(step)]
+        if not waiting:
+            return None
+        step = waiting[0] if self.finest is None else max(waiting, key=lambda one: self._last_of(one) / one.first)
+        self._looks_at_the_end = not self._looks_at_the_end
+        if self._looks_at_the_end:
+            return self._down(self._last_of(step))
+        return self._down((step.first + self._last_of(step)) // 2)
+
+    def _is_open(self, step: CurveStep) -> bool:
+        if step.is_proven or (step.first, step.last) in self.given_up:
+            return False
+        return self.finest is None or self._last_of(step) >= self.finest * step.first
+
+    def _last_of(self, step: CurveStep) -> int:
+        return self.last if step.last is None else min(step.last, self.last)
 
     def give_up(self, capacity: int) -> None:
         """Ask no more within the stretch that holds a capacity: it was asked, and not proven."""
@@ -87,8 +100,14 @@ class Curve:
         if before is not None:
             yield before
 
+    def known_at(self, capacity: int) -> tuple[Plan | None, int | None, int]:
+        """The best plan that fits a capacity, its value, and the bound there."""
+        fitting = [(value, end) for end, (value, _) in self.plans.items() if end <= capacity]
+        value, end = min(fitting, default=(None, None))
+        return None if end is None else self.plans[end][1], value, self._bound(capacity)
+
     def _value(self, capacity: int) -> int | None:
-        return min((value for end, value in self.plans.items() if end <= capacity), default=None)
+        return min((value for end, (value, _) in self.plans.items() if end <= capacity), default=None)
 
     def _bound(self, capacity: int) -> int:
         return max((bound for at, bound in self.bounds.items() if at >= capacity), default=0)

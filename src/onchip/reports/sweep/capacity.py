@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
-from onchip.answer.problem import Problem
+from onchip.answer.problem import Objective, Problem
 from onchip.reports.shared.html_table import html_table
 from onchip.reports.shared.words import exact_bytes, printable
 from onchip.solve.run.budgets import Budgets
@@ -16,11 +16,20 @@ if TYPE_CHECKING:
     from rich.console import RenderableType
 
 
+OF_OBJECTIVES: Final = {
+    Objective.PEAK: "arena",
+    Objective.DMA_CYCLES: "non-compulsory transfers",
+    Objective.DMA_ENERGY: "non-compulsory transfers",
+    Objective.LATENCY: "latency",
+}
+
+
 @dataclass(frozen=True, slots=True)
 class CapacityOutcome:
     """A curve: its steps, least capacity first, of `problem` at every capacity.
 
-    Every value is non-compulsory traffic in bytes; `compulsory_bytes` come on top. It took `asked` plans.
+    Values are of the problem's objective, traffic being the non-compulsory one in bytes; `compulsory_bytes` come on
+    top of that. It took `asked` plans.
     """
 
     problem: Problem
@@ -35,9 +44,20 @@ class CapacityOutcome:
         """Whether every step of the curve is proven."""
         return all(step.is_proven for step in self.steps)
 
+    @property
+    def of_traffic(self) -> bool:
+        """Whether the values are bytes beside the compulsory ones."""
+        return self.problem.objective is Objective.TRAFFIC
+
+    @property
+    def value_name(self) -> str:
+        """What the values are, in words."""
+        objective = self.problem.objective
+        return "non-compulsory traffic" if self.of_traffic else f"{OF_OBJECTIVES[objective]}, {objective.unit}"
+
     def _repr_html_(self) -> str:
         """What a notebook shows."""
-        columns = ("from", "to", "non-compulsory traffic", "at least", "")
+        columns = ("from", "to", self.value_name, "at least", "")
         rows = [(one.first, one.last, one.value, one.lower_bound, ", ".join(self.names_at(one))) for one in self.steps]
         return html_table(columns, rows, self.problem.graph.name)
 
@@ -56,6 +76,7 @@ def capacity_object(outcome: CapacityOutcome) -> dict[str, object]:
     return {
         "network": outcome.problem.graph.name,
         "objective": outcome.problem.objective,
+        "unit": outcome.problem.objective.unit,
         "order": outcome.problem.order,
         "count": outcome.problem.count,
         "alignment_bytes": outcome.problem.memories[0].alignment_bytes,
@@ -70,7 +91,7 @@ def capacity_object(outcome: CapacityOutcome) -> dict[str, object]:
                 "to_bytes": step.last,
                 "objective_value": step.value,
                 "lower_bound": step.lower_bound,
-                "traffic_bytes": None if step.value is None else step.value + outcome.compulsory_bytes,
+                "traffic_bytes": _traffic(outcome, step),
                 "names": list(outcome.names_at(step)),
             }
             for step in outcome.steps
@@ -80,21 +101,28 @@ def capacity_object(outcome: CapacityOutcome) -> dict[str, object]:
     }
 
 
+def _traffic(outcome: CapacityOutcome, step: CurveStep) -> int | None:
+    """All of it, where it is what is least."""
+    return None if step.value is None or not outcome.of_traffic else step.value + outcome.compulsory_bytes
+
+
 def capacity_tables(outcome: CapacityOutcome) -> Iterator[RenderableType]:
     """Yield the steps, a row each, and what they are of."""
     from rich.table import Table
     from rich.text import Text
 
     table = Table(box=None, title=printable(outcome.problem.graph.name), title_justify="left")
-    for name in ("from", "to", "non-compulsory traffic", "total traffic", "at least"):
+    of_total = ("total traffic",) if outcome.of_traffic else ()
+    for name in ("from", "to", outcome.value_name, *of_total, "at least"):
         table.add_column(name, justify="right")
     table.add_column("")
     for step in outcome.steps:
-        total = "" if step.value is None else f"{step.value + outcome.compulsory_bytes:,}"
+        traffic = _traffic(outcome, step)
+        total = ("" if traffic is None else f"{traffic:,}",) if outcome.of_traffic else ()
         notes = ", ".join((*outcome.names_at(step), *(() if step.is_proven else ("not proven",))))
         value = "" if step.value is None else f"{step.value:,}"
         last = "" if step.last is None else f"{step.last:,}"
-        table.add_row(f"{step.first:,}", last, value, total, f"{step.lower_bound:,}", notes)
+        table.add_row(f"{step.first:,}", last, value, *total, f"{step.lower_bound:,}", notes)
     yield table
     peak = outcome.budgets.min_peak_in_words
     proof = "every step is proven" if outcome.is_proven else "not every step is proven: more time may do"
