@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from random import Random
@@ -24,7 +25,7 @@ from support.diamond import diamond_fields
 from support.timed_problems import timed_graph
 
 
-def least_at(curve: list[tuple[int, int | None, int | None]], capacity: int) -> int | None:
+def least_at(curve: Sequence[tuple[int, int | None, int | None]], capacity: int) -> int | None:
     (value,) = [value for first, last, value in curve if first <= capacity and (last is None or capacity <= last)]
     return value
 

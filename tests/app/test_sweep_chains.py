@@ -6,7 +6,10 @@ from dataclasses import replace
 
 import pytest
 
-from onchip.app.sweep import follows_of_capacity
+from onchip.app.sweep_chains import chains_of, follows_of_capacity
+from onchip.app.sweep_points import PointResolver
+from onchip.formats.own.study_yaml import study_of_value
+from onchip.sweeps.study_of_fields import study_of
 from onchip.sweeps.verbs import SweptVerb
 from support.swept_points import point_of
 
@@ -26,7 +29,35 @@ def test_plans_of_another_problem_at_another_capacity_do_not_follow(options: dic
     assert not follows_of_capacity(replace(POINT, options=options))
 
 
-def test_answers_of_other_verbs_and_least_latency_do_not_follow() -> None:
+def test_answers_of_other_verbs_do_not_follow() -> None:
     for verb in (SweptVerb.MAP, SweptVerb.FUSE, SweptVerb.SCHEDULE):
         assert not follows_of_capacity(replace(POINT, verb=verb))
-    assert not follows_of_capacity(replace(POINT, objective="latency"))
+
+
+def test_least_latency_follows_where_operators_last_as_long_in_every_memory() -> None:
+    timed = replace(POINT, objective="latency")
+    assert follows_of_capacity(timed)
+    assert follows_of_capacity(replace(timed, options={"time_limit": 5.0, "cost": "macs"}))
+    assert not follows_of_capacity(replace(timed, options={"time_limit": 5.0}))
+    assert not follows_of_capacity(replace(timed, options={"method": "another"}))
+
+
+def test_plans_of_least_latency_are_chained_by_the_size_of_a_scratchpad_alone() -> None:
+    sizes = {"path": "memories.buffer.capacity", "values": ["1MiB", "2MiB", "4MiB"]}
+    rates = {"path": "dram.ports.0.bits_per_cycle", "values": [64, 128]}
+    fields = {
+        "networks": ["lenet5"],
+        "accelerators": ["soma-edge"],
+        "objectives": ["latency"],
+        "parameters": {"size": sizes, "rate": rates},
+    }
+    study = study_of(study_of_value(fields), "timed")
+    resolver = PointResolver(study)
+    points = {point.key: point for point in resolver.points(resolver.questions())}
+
+    chains = chains_of(study, points, prunes=True)
+
+    parameters = [[tuple(points[key].parameters.values()) for key in chain] for chain in chains]
+    mib = 2**20
+    assert parameters == [[(mib, rate), (2 * mib, rate), (4 * mib, rate)] for rate in (64, 128)]
+    assert [len(chain) for chain in chains_of(study, points, prunes=False)] == [1] * 6

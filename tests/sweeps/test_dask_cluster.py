@@ -6,6 +6,7 @@ import os
 import signal
 from collections import Counter
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,8 @@ from onchip.errors import InputError
 from onchip.solve.run.start import NoAnswerError
 from onchip.sweeps.dask_cluster import DaskCluster
 from onchip.sweeps.point import PointAnswer, PointStatus
+from onchip.sweeps.processes import answer_in_own_process
+from onchip.sweeps.study import PointLimits
 from support.diamond import Program
 from support.swept_points import after_a_while, as_its_key_says, point_of
 
@@ -64,6 +67,26 @@ def test_a_point_that_kills_every_worker_fails_alone(cluster: Any) -> None:  # n
     assert found["a"].status is PointStatus.OPTIMAL
     assert found["raises"].reason == "ValueError: of this point"
     assert found["dies"].status is PointStatus.FAILED
+
+
+def test_limits_of_a_point_hold_on_a_cluster(cluster: Any) -> None:  # noqa: ANN401 (without types)
+    limited = partial(answer_in_own_process, as_its_key_says, PointLimits(2**31, 2.0), nothing)
+    workers = DaskCluster.at(cluster.scheduler_address, limited)
+    found: dict[str, PointAnswer] = {}
+    try:
+        for key in ("dies", "memory", "slow", "a", "b"):
+            workers.submit(point_of(key))
+        while len(found) < 5:
+            found |= {point.key: answer for point, answer in workers.finished(0.5)}
+    finally:
+        workers.close()
+    assert {key for key, answer in found.items() if answer.status is PointStatus.FAILED} == {"dies", "memory", "slow"}
+    assert found["slow"].reason == "it takes more than 2 s"
+    assert "memory" in str(found["memory"].reason)
+
+
+def nothing() -> None:
+    """Nothing has to be there."""
 
 
 def drain(workers: DaskCluster) -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from onchip.sweeps.bisection import Bisection
 from onchip.sweeps.engine import Sweep, SweepProgress
-from onchip.sweeps.point import PointAnswer, PointStatus, SweepPoint
+from onchip.sweeps.point import NeighbourAnswers, PointAnswer, PointStatus, SweepPoint
 from onchip.sweeps.store import Store
 from support.swept_points import point_of
 
@@ -20,6 +20,7 @@ class KnowingWorkers:
     answers: Mapping[str, PointAnswer]
     asked: list[str] = field(default_factory=list)
     waiting: list[SweepPoint] = field(default_factory=list)
+    told: list[SweepPoint] = field(default_factory=list)
     is_closed: bool = False
 
     @property
@@ -31,6 +32,7 @@ class KnowingWorkers:
 
     def submit(self, point: SweepPoint) -> None:
         self.asked.append(point.key)
+        self.told.append(point)
         self.waiting.append(point)
 
     def finished(self, seconds: float) -> Iterator[tuple[SweepPoint, PointAnswer]]:
@@ -103,3 +105,10 @@ def test_a_sweep_that_was_stopped_goes_on_with_what_is_kept(tmp_path: Path) -> N
     whole = tmp_path / "whole.db"
     sweep(whole, chains)
     assert kept(tmp_path / "points.db") == kept(whole)
+
+
+def test_a_point_between_two_is_told_what_these_say(tmp_path: Path) -> None:
+    _, workers, _ = sweep(tmp_path / "told.db", [["a", "b", "d"]])
+    told = {point.key: point.neighbours for point in workers.told}
+    assert (told["a"], told["d"]) == (None, None)
+    assert told["b"] == NeighbourAnswers(None, 9, 6)

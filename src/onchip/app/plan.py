@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeVar
+from typing import TypeVar
 
 from onchip.answer.document import Claim, PlanDocument, Reading, Source
 from onchip.answer.problem import Objective, Order, Placement, Problem
@@ -26,10 +26,8 @@ from onchip.errors import InputError, InternalError
 from onchip.facts.bounds import compulsory_bytes, greatest_need
 from onchip.formats.own.graph_json import graph_sha256
 from onchip.ir.graph import Graph
-from onchip.ir.operator import Operator
 from onchip.lower.shared_bytes import SharedBytes, declared_in
 from onchip.reports.program.outcome import Check, Description, Outcome, Seconds, SharedNeed
-from onchip.reports.program.timing import Timing
 from onchip.solve.run.budgets import budgets_of, roomy_problem
 from onchip.solve.run.limits import Limits
 from onchip.solve.run.registry import method_named
@@ -38,9 +36,6 @@ from onchip.solve.run.start import RunStarter, silent_run
 from onchip.solve.run.warm_start import WarmStart
 from onchip.verify.figures import Figures
 from onchip.verify.verifier import verify
-
-if TYPE_CHECKING:
-    from onchip.cost.timeline.timeline import Timeline
 
 T = TypeVar("T")
 
@@ -76,6 +71,11 @@ class Request:
         return replace(self.reading, sharing=load_accelerator(self.target.accelerator).share)
 
 
+def nothing_known(_: Problem) -> WarmStart | None:
+    """Nobody has planned it, or one like it."""
+    return None
+
+
 @phase("planning")
 def plan_network(request: Request, start: RunStarter = silent_run) -> Outcome:
     """Read, solve, verify; raises InternalError if the plan found is not legal."""
@@ -87,9 +87,17 @@ def plan_network(request: Request, start: RunStarter = silent_run) -> Outcome:
 
 
 def plan_read_network(
-    request: Request, graph: Graph, deadline: Deadline, start: RunStarter = silent_run, read_seconds: float = 0.0
+    request: Request,
+    graph: Graph,
+    deadline: Deadline,
+    start: RunStarter = silent_run,
+    read_seconds: float = 0.0,
+    known: Callable[[Problem], WarmStart | None] = nothing_known,
 ) -> Outcome:
-    """Solve and verify for a network as the request reads it; raises InternalError if the plan found is not legal."""
+    """Solve and verify for a network as the request reads it; raises InternalError if the plan found is not legal.
+
+    `known` says what is known of the problem before it is solved.
+    """
     method, reading, count = method_named(request.method), request.reading, request.reading.count
     finder = TargetFinder(graph, count, request.limits, started_as_stage(start), deadline)
     (accelerator, min_peak_bytes), budget_seconds = _timed(
@@ -107,7 +115,8 @@ def plan_read_network(
     whole = Problem(graph, memories, objective, order, count, transfers, placement, durations=durations)
     asked, split_seconds = _timed(lambda: fitted_to_scratchpads(whole, request.network, reading))
     with start(request.limits, deadline) as run:
-        result, solve_seconds = _timed(lambda: _with_problem(method(asked, run), asked))
+        known_run = replace(run, warm_start=known(asked))
+        result, solve_seconds = _timed(lambda: _with_problem(method(asked, known_run), asked))
     problem = _as_planned(asked, result)
     figures, verify_seconds = _timed(lambda: _verified(problem, result))
     return Outcome(
@@ -179,35 +188,6 @@ def _on_target(problem: Problem, target: Target) -> Problem:
         transfers = transfers_of(accelerator, problem.objective)
         durations = durations and durations_on(accelerator, durations.cycles)
     return replace(problem, memories=memories, transfers=transfers, durations=durations)
-
-
-@phase("timing")
-def time_network(plan_file: Path, network: str, accelerator: str, cost: str = "macs") -> Timing:
-    """Verify a plan and, if it is legal, say when each operator and transfer runs, by the cost model of that name."""
-    from onchip.formats.own.accelerator_yaml import load_accelerator
-
-    chip = load_accelerator(accelerator)
-    check = check_plan(plan_file, network, Target(), {})
-    if not check.is_legal:
-        return Timing(check, chip)
-    return Timing(check, chip, timeline_of(check.problem, check.document.answer, chip, cost))
-
-
-@phase("timing")
-def timeline_of(problem: Problem, plan: Plan, chip: Accelerator, cost: str = "macs") -> Timeline:
-    """Time a legal plan; raises AcceleratorError where the accelerator, UsageError where `cost` says too little."""
-    from onchip.cost.mac_count import SimpleCost
-    from onchip.cost.operator_cycles import cycles_by_model
-    from onchip.cost.timeline.timeline import time_plan
-
-    cycles = cycles_by_model(cost, problem.graph, chip)
-    macs = SimpleCost(problem.graph, chip).macs if chip.array else _no_macs
-    return time_plan(problem, plan, chip, cycles, macs)
-
-
-def _no_macs(_: Operator) -> int:
-    """Where there is no array, and cycles are stated."""
-    return 0
 
 
 @phase("searching")

@@ -6,6 +6,7 @@ import zlib
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
+from functools import partial
 from importlib import import_module
 from pathlib import Path
 from tempfile import NamedTemporaryFile
@@ -13,7 +14,7 @@ from typing import Any, Final
 
 from onchip.answer.bindings import Bindings
 from onchip.answer.document import Granularity, Reading
-from onchip.answer.problem import Objective, Order, Placement
+from onchip.answer.problem import Objective, Order, Placement, Problem
 from onchip.answer.result import Status
 from onchip.answer.stacks import OverlapMode, tile_of_text
 from onchip.app.networks import read_network
@@ -24,6 +25,7 @@ from onchip.cost.layer.accounting import AccountingName
 from onchip.errors import InputError, InternalError, UnsplitError
 from onchip.solve.run.limits import Limits
 from onchip.solve.run.start import NoAnswerError
+from onchip.solve.run.warm_start import WarmStart
 from onchip.sweeps.point import PointAnswer, PointFigures, PointStatus, SweepPoint
 from onchip.sweeps.verbs import VERBS, SweptVerb
 
@@ -81,7 +83,7 @@ def _planned(point: SweepPoint, options: Options) -> PointAnswer:
         request = Request(point.network, reading_of(options), target, *how, options["cost"])
         request = replace(request, reading=request.reading_as_shared)
         graph = graph_of_point(point, reading_of(options), request.reading)
-        outcome = plan_read_network(request, graph, deadline)
+        outcome = plan_read_network(request, graph, deadline, known=partial(_known, point))
     result, figures = outcome.result, outcome.figures
     counted = PointFigures()
     if figures is not None:
@@ -95,6 +97,22 @@ def _planned(point: SweepPoint, options: Options) -> PointAnswer:
         reason=None if result.answer is not None else result.stopped_by,
         document=None if outcome.document is None else packed(plan_to_json(outcome.document)),
     )
+
+
+def _known(point: SweepPoint, problem: Problem) -> WarmStart | None:
+    """What the neighbours of a plan's point say of its problem."""
+    from onchip.formats.own.plan_json import plan_from_json
+    from onchip.lower.split.channel_bands import ChannelBands
+
+    said = point.neighbours
+    if said is None:
+        return None
+    plan, value = None, None
+    if said.document is not None and said.value is not None:
+        document = plan_from_json(zlib.decompress(said.document), point.key)
+        banded = replace(problem, graph=ChannelBands(document.reading.bands)(problem.graph))
+        plan, value = replace(document.answer, problem=banded), int(said.value)
+    return WarmStart.of(problem, plan, value, int(said.lower_bound))
 
 
 def _scheduled(point: SweepPoint, options: Options) -> PointAnswer:

@@ -8,26 +8,19 @@ from functools import partial
 from pathlib import Path
 from typing import Final
 
-from onchip.answer.problem import Order
 from onchip.app.phases import phase
 from onchip.app.point_answer import answer_point, prepare_for
+from onchip.app.sweep_chains import chains_of
 from onchip.app.sweep_points import PointResolver
 from onchip.errors import UsageError
 from onchip.sweeps.bisection import Bisection
 from onchip.sweeps.engine import Sweep, SweepProgress, Workers
 from onchip.sweeps.front import SoughtFront
 from onchip.sweeps.point import PointStatus, SweepPoint
-from onchip.sweeps.processes import LocalProcesses
+from onchip.sweeps.processes import LocalProcesses, answer_in_own_process
 from onchip.sweeps.store import Store
 from onchip.sweeps.study import PointLimits, Study
-from onchip.sweeps.values import number_of
-from onchip.sweeps.verbs import SweptVerb
 
-EXACT: Final = "exact"
-COSTS_OF_TRANSFERS: Final = ("traffic", "peak", "dma-cycles", "dma-energy")
-"""Objectives whose value for a plan does not depend on the capacity in which it is."""
-NEVER_SPLIT: Final = ("never", False)
-"""Of a plan's `split` and `cap_tensors`: what is planned does not depend on the capacity."""
 MANY_POINTS: Final = 500
 """Resolving so many takes as long as it takes workers to begin."""
 
@@ -106,7 +99,7 @@ def _swept(
         progress = SweepProgress(len(distinct), kept_before=len(known))
         front = _sought_front(request, distinct)
         is_beyond = None if front is None else front.is_beyond
-        chains = [Bisection(keys, is_beyond) for keys in _chains(request, distinct)]
+        chains = [Bisection(keys, is_beyond) for keys in chains_of(request.study, distinct, prunes=request.prunes)]
         sweep = Sweep(store, workers, distinct, chains, progress, tell, is_stopped, front)
         is_over = sweep.run(known)
     return SweepOutcome(study_sha256, progress, is_over)
@@ -121,51 +114,13 @@ def _sought_front(request: SweepRequest, points: dict[str, SweepPoint]) -> Sough
     return SoughtFront(request.front_of, points)
 
 
-def _chains(request: SweepRequest, points: dict[str, SweepPoint]) -> list[list[str]]:
-    """The points in chains that differ in one capacity alone, least first; each alone where nothing follows of it."""
-    axis = _capacity_axis(request.study) if request.prunes else None
-    if axis is None:
-        return [[key] for key in points]
-    chains: dict[str, list[SweepPoint]] = {}
-    for point in points.values():
-        others = {name: value for name, value in point.parameters.items() if name != axis}
-        place = repr((point.network, point.accelerator, point.objective, point.options, others))
-        chains.setdefault(place, []).append(point)
-    chained = [sorted(chain, key=lambda one: number_of(one.parameters[axis])) for chain in chains.values()]
-    return [
-        [point.key for point in part]
-        for chain in chained
-        for part in ([chain] if follows_of_capacity(chain[0]) else [[point] for point in chain])
-    ]
-
-
-def _capacity_axis(study: Study) -> str | None:
-    """The capacity with the most values; None where the study has none."""
-    axes = [parameter for parameter in study.parameters if parameter.is_capacity]
-    return max(axes, key=lambda one: len(one.values)).name if axes else None
-
-
-def follows_of_capacity(point: SweepPoint) -> bool:
-    """Whether more capacity never makes this point's answer dearer, and its bound holds for all answers.
-
-    That is so of plans by a method that proves its bound, of a problem that does not depend on the capacity: its
-    network is not split to fit, and its order is not one of those that are found for it.
-    """
-    options = point.options
-    splits = options.get("split", NEVER_SPLIT[0]), options.get("cap_tensors", NEVER_SPLIT[1])
-    has_own_problem = splits == NEVER_SPLIT and options.get("order") != Order.MIN_PEAK
-    if point.objective not in COSTS_OF_TRANSFERS:
-        return False
-    return point.verb is SweptVerb.PLAN and options.get("method", EXACT) == EXACT and has_own_problem
-
-
 def _workers(request: SweepRequest) -> Workers:
     limits = request.study.limits
     if request.dask_address is None:
         return LocalProcesses(answer_point, request.workers, limits, partial(prepare_for, request.study.verb))
-    if limits != PointLimits():
-        expected = "limits of Dask's own workers"
-        raise UsageError("the workers of a cluster are not ours to limit", place="--dask", expected=expected)
     from onchip.sweeps.dask_cluster import DaskCluster
 
-    return DaskCluster.at(request.dask_address, answer_point)
+    if limits == PointLimits():
+        return DaskCluster.at(request.dask_address, answer_point)
+    in_own_process = partial(answer_in_own_process, answer_point, limits, partial(prepare_for, request.study.verb))
+    return DaskCluster.at(request.dask_address, in_own_process)

@@ -204,7 +204,7 @@ def _checked(plan: Path, network: str, accelerator: str | None) -> tuple[Check, 
         from onchip.app.target import Target
 
         return check_plan(plan, network, Target(), {}), None
-    from onchip.app.plan import time_network
+    from onchip.app.time_plan import time_network
     from onchip.formats.trace.spans import TraceSpan, spans_of_activities
 
     timing = time_network(plan, network, accelerator)

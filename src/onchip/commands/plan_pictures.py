@@ -42,7 +42,7 @@ def page_of_plan(outcome: Outcome, accelerator: str | None, typed: str) -> str:
 
 
 def _findings(outcome: Outcome, accelerator: str | None, typed: str) -> Findings:
-    from onchip.app.plan import timeline_of
+    from onchip.app.time_plan import timeline_of
     from onchip.formats.own.accelerator_yaml import load_accelerator
     from onchip.reports.program.findings import Findings
 

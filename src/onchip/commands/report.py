@@ -116,7 +116,7 @@ def _written(options: ReportOptions, files: AnswerFiles, network: str, page: str
 
 
 def _findings(check: Check, chip: Accelerator | None, baselines: tuple[BaselinePlan, ...], typed: str) -> Findings:
-    from onchip.app.plan import timeline_of
+    from onchip.app.time_plan import timeline_of
     from onchip.facts.bounds import greatest_need
     from onchip.reports.program.findings import Findings
 

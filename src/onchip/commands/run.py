@@ -108,7 +108,7 @@ def time_command(options: TimeOptions) -> int:
         return _time_on_network(options)
     if format_of_answer(options.file) is AnswerFormat.SCHEDULE:
         return _time_schedule(options)
-    from onchip.app.plan import time_network
+    from onchip.app.time_plan import time_network
     from onchip.reports.program.timing import timing_object, timing_report
 
     if options.accelerator is None:

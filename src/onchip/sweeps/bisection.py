@@ -21,6 +21,7 @@ class Bisection:
     """A chain of points by their keys; `answers` are those known so far, `settled` those that follow from others.
 
     Points that `is_beyond` says nobody wants, whose values are at least a bound, are `spared` and have no answer.
+    `between` has the two points around one that is asked, whose answers are known then.
     """
 
     keys: Sequence[str]
@@ -28,6 +29,7 @@ class Bisection:
     answers: dict[str, PointAnswer] = field(default_factory=dict)
     settled: dict[str, PointAnswer] = field(default_factory=dict)
     spared: set[str] = field(default_factory=set)
+    between: dict[str, tuple[str, str]] = field(default_factory=dict)
     _waiting: list[tuple[int, int]] = field(default_factory=list)
     _asked: set[str] = field(default_factory=set)
 
@@ -94,6 +96,7 @@ class Bisection:
                 self.spared.update(key for key in between if key not in self.answers)
                 return []
             middle = (low + high) // 2
+            self.between[self.keys[middle]] = self.keys[low], self.keys[high]
             return [(low, middle), (middle, high)]
         for key in self.keys[low + 1 : high]:
             if key not in self.answers:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Protocol
 
 from onchip.clock import Stopwatch
 from onchip.sweeps.bisection import Bisection
 from onchip.sweeps.front import SoughtFront
-from onchip.sweeps.point import PointAnswer, PointStatus, SweepPoint
+from onchip.sweeps.point import NeighbourAnswers, PointAnswer, PointStatus, SweepPoint
 from onchip.sweeps.store import Store
 
 SECONDS_BETWEEN_LOOKS = 0.2
@@ -106,7 +106,7 @@ class Sweep:
             if self.is_stopped():
                 return False
             while self._queue and self.workers.room > 0:
-                self.workers.submit(self.points[self._queue.pop()])
+                self.workers.submit(self._asked(self._queue.pop()))
                 self.progress.in_flight += 1
             for point, answer in self.workers.finished(SECONDS_BETWEEN_LOOKS):
                 self._take(point.key, answer)
@@ -114,6 +114,24 @@ class Sweep:
                 self._keep()
             self.tell(self.progress)
         return True
+
+    def _asked(self, key: str) -> SweepPoint:
+        """A point with what its neighbours say of it, whose answers it follows from, so a later sweep asks the same."""
+        chain = self._chain_of[key]
+        if key not in chain.between:
+            return self.points[key]
+        smaller, larger = chain.between[key]
+        below, above = chain.answers[smaller], chain.answers[larger]
+        document = None
+        if below.has_value:
+            document = below.document or self._document(below.settled_by or smaller)
+        said = NeighbourAnswers(document, below.objective_value, above.lower_bound or 0)
+        return replace(self.points[key], neighbours=said)
+
+    def _document(self, key: str) -> bytes | None:
+        """The compressed file of a point's answer, kept by now or not."""
+        answer = self._unkept.get(key)
+        return self.store.packed_document(key) if answer is None else answer.document
 
     def _take(self, key: str, answer: PointAnswer) -> None:
         self.progress.in_flight -= 1

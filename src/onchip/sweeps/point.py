@@ -34,12 +34,21 @@ class SweptMachine:
 
 
 @dataclass(frozen=True, slots=True)
+class NeighbourAnswers:
+    """What other sizes of a memory say of one: a smaller's answer, as its compressed file, and a larger's bound."""
+
+    document: bytes | None = field(repr=False)
+    value: Number | None
+    lower_bound: Number
+
+
+@dataclass(frozen=True, slots=True)
 class SweepPoint:
     """One question, and what it has of a study: the values of its parameters and its costs.
 
     `key` is a hash of everything that decides the answer, and of nothing else. `accelerator` is what the user calls
     the machine; `sram_bytes` is the size where it is one scratchpad that holds everything. `options` are those that
-    differ from what the verb does without them.
+    differ from what the verb does without them. `neighbours` are known before it is asked, and change no optimum.
     """
 
     key: str
@@ -53,6 +62,7 @@ class SweepPoint:
     options: Mapping[str, object] = field(hash=False)
     parameters: Mapping[str, Scalar] = field(hash=False)
     costs: Mapping[str, Number] = field(default_factory=dict, hash=False)
+    neighbours: NeighbourAnswers | None = field(default=None, compare=False)
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,6 +6,7 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -22,6 +23,7 @@ SERVE: Final = "from onchip.sweeps.worker import main; main()"
 MOST_WAITING: Final = 256
 SECONDS_OF_WAITING: Final = 0.2
 """How long a worker has to do beside the point that it computes, so that it never waits for the next."""
+SECONDS_BETWEEN_LOOKS: Final = 0.5
 OF_THE_PAST: Final = 0.9
 """The share of the mean that one more point leaves."""
 
@@ -185,3 +187,24 @@ def _why(code: int) -> str:
         return f"its worker was killed: {OUT_OF_MEMORY}, or somebody ended it"
     name = signal.Signals(-code).name if code < 0 else f"code {code}"
     return f"its worker ended ({name})"
+
+
+_own = threading.local()
+
+
+def answer_in_own_process(
+    answer_point: Callable[[SweepPoint], PointAnswer],
+    limits: PointLimits,
+    prepare: Callable[[], None],
+    point: SweepPoint,
+) -> PointAnswer:
+    """Answer a point in a process that has these limits, one for each thread, which lives as long as its thread."""
+    asked = answer_point, limits, prepare
+    if getattr(_own, "asked", None) != asked:
+        _own.asked, _own.workers = asked, LocalProcesses(answer_point, 1, limits, prepare)
+    workers: LocalProcesses = _own.workers
+    workers.submit(point)
+    answers: list[PointAnswer] = []
+    while not answers:
+        answers += [answer for _, answer in workers.finished(SECONDS_BETWEEN_LOOKS)]
+    return answers[0]

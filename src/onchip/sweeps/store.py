@@ -2,27 +2,23 @@
 
 from __future__ import annotations
 
-import json
 import sqlite3
 import zlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, fields
-from math import isfinite
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Self
+from typing import Self
 
-from onchip.answer.document import as_written
 from onchip.errors import InputError, OutputError
 from onchip.formats.canonical import canonical_sha256
 from onchip.formats.files import GREATEST_FILE_BYTES, too_large
-from onchip.sweeps.method_version import method_version
-from onchip.sweeps.point import Number, PointAnswer, PointFigures, PointStatus, SweepPoint, SweptMachine
+from onchip.sweeps.point import PointAnswer, SweepPoint, SweptMachine
+from onchip.sweeps.store_columns import answer_of_columns, columns_of_point, json_of, object_of
 from onchip.sweeps.store_lock import StoreLock
 from onchip.sweeps.store_schema import APPLICATION_ID, INSERT_POINT, SELECT_ROWS, STORE_VERSION, TABLES
 from onchip.sweeps.stored_row import StoredRow
 
-FIGURES = tuple(figure.name for figure in fields(PointFigures))
 EXPECTED = "a store that `onchip sweep --store` made"
 
 
@@ -81,7 +77,7 @@ class Store:
     def add_study(self, name: str, points: Sequence[SweepPoint]) -> str:
         """Keep which points a study has, with the names and costs that it gives them, and return its hash."""
         rows = [
-            (number, one.key, one.network, one.accelerator, _json(one.parameters), _json(one.costs))
+            (number, one.key, one.network, one.accelerator, json_of(one.parameters), json_of(one.costs))
             for number, one in enumerate(points)
         ]
         study = canonical_sha256([name, rows], InputError)
@@ -110,7 +106,9 @@ class Store:
     def put(self, answers: Mapping[str, PointAnswer], points: Mapping[str, SweepPoint]) -> None:
         """Keep what was found of points, all of it or nothing; raises OutputError where the disk is full."""
         with self._at_once():
-            self.database.executemany(INSERT_POINT, (_columns(points[key], one) for key, one in answers.items()))
+            self.database.executemany(
+                INSERT_POINT, (columns_of_point(points[key], one) for key, one in answers.items())
+            )
             self.database.executemany(
                 "INSERT OR REPLACE INTO answers VALUES (?, ?)",
                 ((key, one.document) for key, one in answers.items() if one.document is not None),
@@ -131,9 +129,9 @@ class Store:
                     network,
                     accelerator,
                     objective,
-                    _object(options),
-                    _object(parameters),
-                    _object(costs),
+                    object_of(options),
+                    object_of(parameters),
+                    object_of(costs),
                     network_sha256,
                     machine_sha256,
                     sram_bytes,
@@ -166,12 +164,17 @@ class Store:
 
     def document(self, key: str) -> bytes | None:
         """The answer's file of a point: its own, or that of the one that settles it; raises InputError for no file."""
+        packed = self.packed_document(key)
+        return None if packed is None else _unpacked(packed, self.path)
+
+    def packed_document(self, key: str) -> bytes | None:
+        """The same as it is kept, compressed."""
         with _errors_of(self.path):
             row = self.database.execute(
                 "SELECT document FROM answers WHERE key = coalesce((SELECT settled_by FROM points WHERE key = ?), ?)",
                 (key, key),
             ).fetchone()
-        return None if row is None else _unpacked(bytes(row[0]), self.path)
+        return None if row is None else bytes(row[0])
 
     @contextmanager
     def _at_once(self) -> Iterator[None]:
@@ -184,63 +187,6 @@ class Store:
                 self.database.execute("ROLLBACK")
                 raise
             self.database.execute("COMMIT")
-
-
-def answer_of_columns(row: Sequence[object]) -> PointAnswer:
-    """What is known of a point, as the columns from its status on say it; raises ValueError for what none can be."""
-    status, value, bound, unit, *figures, seconds, reason, settled_by = row
-    return PointAnswer(
-        PointStatus(str(status)),
-        _number(value),
-        _number(bound),
-        str(unit),
-        PointFigures(*map(_number, figures)),  # type: ignore[arg-type]  # bytes and cycles are whole
-        float(_number(seconds) or 0),
-        None if reason is None else str(reason),
-        None,
-        None if settled_by is None else str(settled_by),
-    )
-
-
-def _columns(point: SweepPoint, answer: PointAnswer) -> tuple[object, ...]:
-    asked = point.key, str(point.verb), point.network, point.network_sha256, point.machine.sha256, point.sram_bytes
-    figures = (getattr(answer.figures, name) for name in FIGURES)
-    return (
-        *asked,
-        point.objective,
-        _json(point.options),
-        method_version(),
-        str(answer.status),
-        _written(answer.objective_value),
-        _written(answer.lower_bound),
-        answer.unit,
-        *figures,
-        answer.seconds,
-        answer.reason,
-        answer.settled_by,
-    )
-
-
-def _written(value: Number | None) -> Number | None:
-    return None if value is None else as_written(value)
-
-
-def _number(value: object) -> Number | None:
-    if value is None or (isinstance(value, int | float) and isfinite(value)):
-        return value
-    raise ValueError(f"{value!r} is no number")
-
-
-def _json(value: object) -> str:
-    return json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
-
-
-def _object(text: str) -> dict[str, Any]:
-    """The object that a column of JSON holds; raises ValueError for anything else."""
-    found = json.loads(text, parse_constant=_number)
-    if not isinstance(found, dict):
-        raise ValueError(f"{text[:40]!r} is no object")
-    return found
 
 
 def _unpacked(packed: bytes, path: Path) -> bytes:

@@ -1,0 +1,47 @@
+"""When each operator and transfer of a plan runs: read -> verify -> time."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from onchip.answer.problem import Problem
+from onchip.answer.program import Plan
+from onchip.app.phases import phase
+from onchip.app.plan import check_plan
+from onchip.app.target import Target
+from onchip.arch.accelerator import Accelerator
+from onchip.ir.operator import Operator
+from onchip.reports.program.timing import Timing
+
+if TYPE_CHECKING:
+    from onchip.cost.timeline.timeline import Timeline
+
+
+@phase("timing")
+def time_network(plan_file: Path, network: str, accelerator: str, cost: str = "macs") -> Timing:
+    """Verify a plan and, if it is legal, say when each operator and transfer runs, by the cost model of that name."""
+    from onchip.formats.own.accelerator_yaml import load_accelerator
+
+    chip = load_accelerator(accelerator)
+    check = check_plan(plan_file, network, Target(), {})
+    if not check.is_legal:
+        return Timing(check, chip)
+    return Timing(check, chip, timeline_of(check.problem, check.document.answer, chip, cost))
+
+
+@phase("timing")
+def timeline_of(problem: Problem, plan: Plan, chip: Accelerator, cost: str = "macs") -> Timeline:
+    """Time a legal plan; raises AcceleratorError where the accelerator, UsageError where `cost` says too little."""
+    from onchip.cost.mac_count import SimpleCost
+    from onchip.cost.operator_cycles import cycles_by_model
+    from onchip.cost.timeline.timeline import time_plan
+
+    cycles = cycles_by_model(cost, problem.graph, chip)
+    macs = SimpleCost(problem.graph, chip).macs if chip.array else _no_macs
+    return time_plan(problem, plan, chip, cycles, macs)
+
+
+def _no_macs(_: Operator) -> int:
+    """Where there is no array, and cycles are stated."""
+    return 0
