@@ -39,7 +39,8 @@ def test_each_step_begins_where_the_plan_gets_cheaper(onchip: Program) -> None:
     ("words", "said"),
     [
         (("nonsense",), "nonsense"),
-        (("lenet5", "--objective", "peak"), "--objective: it is peak; expected traffic"),
+        (("lenet5", "--objective", "latency"), "--objective: nothing says what latency is of a transfer"),
+        (("lenet5", "--accelerator", "cortex-m7-like"), "--accelerator: it has several scratchpads"),
         (("lenet5", "--time-limit", "-1"), "--time-limit"),
     ],
 )

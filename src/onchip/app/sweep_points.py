@@ -2,15 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from onchip.app.point_networks import network_sha256
-from onchip.app.target import one_scratchpad
+from onchip.answer.problem import Objective
+from onchip.app.networks import network_to_plan
+from onchip.app.plan import Request
+from onchip.app.point_networks import network_sha256, reading_of
+from onchip.app.target import Target, TargetFinder, one_scratchpad
 from onchip.arch.accelerator import Accelerator
+from onchip.arch.sharing import Share
 from onchip.errors import InputError
 from onchip.formats.canonical import canonical_sha256
 from onchip.formats.foreign_files import load_any_accelerator
+from onchip.solve.run.budgets import Budget
+from onchip.solve.run.limits import Limits
 from onchip.sweeps.machine import changed, machine_of
 from onchip.sweeps.method_version import method_version
 from onchip.sweeps.point import SweepPoint, SweptMachine
@@ -27,15 +34,29 @@ class PointResolver:
     _accelerators: dict[str | None, Accelerator] = field(default_factory=dict)
     _machines: dict[tuple[object, ...], tuple[SweptMachine, int | None]] = field(default_factory=dict)
     _networks: dict[str, str] = field(default_factory=dict)
+    _budgets: dict[str, int] = field(default_factory=dict)
 
     def questions(self) -> tuple[StudyQuestion, ...]:
         """All questions in the study's order; raises InputError where its constraints allow none."""
-        questions = tuple(self.study.combinations())
+        questions = tuple(self.study.combinations(self._size))
         if not questions:
             raise InputError(
                 "no combination of its parameters is allowed", place="constraints", expected="at least one"
             )
         return questions
+
+    def _size(self, network: str, objective: str, said: Mapping[str, object], budget: Budget) -> int:
+        """A budget of a network as the options of a plan read it; each is found once."""
+        options: dict[str, Any] = {**VERBS[SweptVerb.PLAN].defaults(objective), **said}
+        place = repr((network, options, budget))
+        if place not in self._budgets:
+            share = None if options["share"] is None else Share(options["share"])
+            asked = Request(network, reading_of(options), Target(budget, None, options["alignment"]), share=share)
+            reading = asked.reading_as_shared
+            finder = TargetFinder(network_to_plan(network, reading), reading.count, Limits(options["time_limit"]))
+            accelerator, _ = finder.accelerator(asked.target, Objective(objective))
+            self._budgets[place] = accelerator.scratchpads[0].capacity_bytes
+        return self._budgets[place]
 
     def points(self, questions: tuple[StudyQuestion, ...]) -> tuple[SweepPoint, ...]:
         """The points of questions, in their order; raises InputError for what cannot be read or does not fit."""

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from itertools import product
-from typing import Final
+from typing import Final, TypeAlias
 
 from onchip.errors import InputError, UsageError
+from onchip.solve.run.budgets import Budget
+from onchip.sweeps.budget_size import BudgetSize
 from onchip.sweeps.expression import Expression, Value
 from onchip.sweeps.machine import is_capacity
 from onchip.sweeps.point import Number
@@ -23,11 +26,11 @@ SRAM_PATH: Final = "memories.sram.capacity"
 
 @dataclass(frozen=True, slots=True)
 class Parameter:
-    """A field of the machine, by path, and the values that it takes."""
+    """A field of the machine, by path, and the values that it takes: budgets among them where it is a size."""
 
     name: str
     path: str
-    values: tuple[Scalar, ...]
+    values: tuple[Scalar | BudgetSize, ...]
 
     @property
     def is_capacity(self) -> bool:
@@ -73,6 +76,24 @@ class StudyQuestion:
     options: Mapping[str, object]
     parameters: Mapping[str, Scalar]
     costs: Mapping[str, Number]
+
+
+SizesFinder: TypeAlias = Callable[[str, str, Mapping[str, object], Budget], int]
+"""By network, objective and options how many bytes a budget is."""
+
+
+def _resolved(value: Scalar | BudgetSize, network: str, size_of: Callable[[Budget], int] | None) -> Scalar:
+    """A value as a number; raises UsageError for a budget that nobody finds, or a range that is empty."""
+    place = f"parameters.{SRAM} of {network}"
+    if not isinstance(value, BudgetSize):
+        return value
+    if size_of is None:
+        raise UsageError(f"{value.first} is a budget", place=place, expected="a size")
+    try:
+        return value.bytes_of(size_of)
+    except InputError as error:
+        error.place = place
+        raise
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,8 +144,11 @@ class Study:
         named = (parameter.name for parameter in self.parameters)
         return (*COLUMNS, *named, *self.costs, *self.options, *self.swept_options)
 
-    def combinations(self) -> Iterator[StudyQuestion]:
-        """Every question that the constraints allow, in order; raises InputError for a cost without a value."""
+    def combinations(self, sized: SizesFinder | None = None) -> Iterator[StudyQuestion]:
+        """Every question that the constraints allow, in order; raises InputError for a cost without a value.
+
+        `sized` says of a network, an objective and options which sizes its budgets are.
+        """
         axes = [parameter.values for parameter in self.parameters]
         swept = list(self.swept_options.items())
         machines: Sequence[str | None] = self.accelerators or (None,)
@@ -132,12 +156,19 @@ class Study:
             self.networks, machines, self.objectives, product(*(values for _, values in swept)), product(*axes)
         )
         names = [parameter.name for parameter in self.parameters]
+        asked: set[str] = set()
         for network, accelerator, objective, chosen, values in choices:
-            parameters = dict(zip(names, values, strict=True))
+            options = {**self.options, **dict(zip((name for name, _ in swept), chosen, strict=True))}
+            size_of = None if sized is None else partial(sized, network, objective, options)
+            found = [_resolved(one, network, size_of) for one in values]
+            parameters = dict(zip(names, found, strict=True))
+            place = repr((network, accelerator, objective, chosen, found))
+            if place in asked:
+                continue  # budgets of a network may be the same size
+            asked.add(place)
             known: dict[str, Value] = {**parameters, "accelerator": accelerator or SRAM}
             if not self._is_allowed(known):
                 continue
-            options = {**self.options, **dict(zip((name for name, _ in swept), chosen, strict=True))}
             yield StudyQuestion(network, accelerator, objective, options, parameters, self._costs_of(known))
 
     def paths_of(self, combination: StudyQuestion) -> dict[str, Scalar]:

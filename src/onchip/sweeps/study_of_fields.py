@@ -16,6 +16,7 @@ from onchip.formats.own.study_yaml import (
     read_study_file,
 )
 from onchip.formats.sizes import parse_size
+from onchip.sweeps.budget_size import BudgetSize, budget_named, budget_sizes
 from onchip.sweeps.expression import Expression
 from onchip.sweeps.machine import SIZES
 from onchip.sweeps.study import SRAM, SRAM_PATH, CostTable, Parameter, PointLimits, Study
@@ -86,14 +87,27 @@ def parameter_of(name: str, fields: ParameterFields) -> Parameter:
     if "values" in fields:
         if "steps" in fields or "doubling" in fields:
             raise UsageError("steps and doubling are of a range", place="values", expected="a range")
-        return Parameter(name, path, distinct([_scalar(one, is_bytes) for one in fields["values"]]))
-    return Parameter(name, path, _range(fields, is_bytes))
+        has_budgets = name == SRAM
+        return Parameter(name, path, distinct([_value(one, is_bytes, has_budgets) for one in fields["values"]]))
+    return Parameter(name, path, _range(name, fields, is_bytes))
 
 
-def _range(fields: ParameterFields, is_bytes: bool) -> tuple[Scalar, ...]:
+def _value(value: object, is_bytes: bool, has_budgets: bool) -> Scalar | BudgetSize:
+    """A value of a list, which may be a budget where it is the size of the only scratchpad."""
+    budget = budget_named(value) if has_budgets else None
+    return _scalar(value, is_bytes) if budget is None else BudgetSize(budget, budget)
+
+
+def _range(name: str, fields: ParameterFields, is_bytes: bool) -> tuple[Scalar | BudgetSize, ...]:
     ends = range_of_text(fields["range"])
     if ends is None:
         raise UsageError(f"{fields['range']!r} is no range", place="range", expected="such as 256KiB..8MiB, or a list")
+    if name == SRAM and any(budget_named(end) for end in ends):
+        if fields.get("doubling"):
+            raise UsageError("an end of the range is a budget", place="doubling", expected="steps")
+        for end in ends:
+            _value(end, is_bytes, has_budgets=True)
+        return budget_sizes(*ends, fields.get("steps", DEFAULT_STEPS))
     for end in ends:
         _scalar(end, is_bytes)
     if fields.get("doubling"):

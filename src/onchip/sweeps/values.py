@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from fractions import Fraction
-from typing import Final, TypeAlias
+from typing import Final, TypeAlias, TypeVar
 
 from onchip.errors import InputError, UsageError
 from onchip.formats.sizes import parse_size
 
 Scalar: TypeAlias = "int | float | str | bool"
+ValueT = TypeVar("ValueT")
 
 GREATEST_VALUES: Final = 100_000
 RANGE: Final = ".."
@@ -96,7 +97,7 @@ def _ends(first: Scalar, last: Scalar) -> tuple[int | float, int | float]:
     return low, high
 
 
-def distinct(values: Sequence[Scalar]) -> tuple[Scalar, ...]:
+def distinct(values: Sequence[ValueT]) -> tuple[ValueT, ...]:
     """The values, each once, in the order given; raises InputError where there are none or too many."""
     found = tuple(dict.fromkeys(values))
     if not 1 <= len(found) <= GREATEST_VALUES:
