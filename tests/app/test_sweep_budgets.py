@@ -78,6 +78,6 @@ def test_what_no_network_has_is_said(sram: object, said: str) -> None:
 
 def test_fields_of_machines_have_no_budgets() -> None:
     capacity = {"memories.global_buffer.capacity": {"values": ["m_r"]}}
-    fields = {"networks": ["lenet5"], "accelerators": ["simba"], "parameters": capacity}
+    fields: dict[str, object] = {"networks": ["lenet5"], "accelerators": ["simba"], "parameters": capacity}
     with pytest.raises(UsageError, match="'m_r' is neither a number nor a size"):
         study_of(study_of_value(fields), "budgets")

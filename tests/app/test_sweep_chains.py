@@ -45,7 +45,7 @@ def test_least_latency_follows_where_operators_last_as_long_in_every_memory() ->
 def test_plans_of_least_latency_are_chained_by_the_size_of_a_scratchpad_alone() -> None:
     sizes = {"path": "memories.buffer.capacity", "values": ["1MiB", "2MiB", "4MiB"]}
     rates = {"path": "dram.ports.0.bits_per_cycle", "values": [64, 128]}
-    fields = {
+    fields: dict[str, object] = {
         "networks": ["lenet5"],
         "accelerators": ["soma-edge"],
         "objectives": ["latency"],
