@@ -12,10 +12,11 @@ from onchip.answer.program import Allocate, Compute, Copy, Free, Instruction, Pl
 from onchip.arch.accelerator import Accelerator
 from onchip.arch.compute import ComputeArray
 from onchip.arch.memory import DRAM, Access, Direction, Dma, Dram, Memory, MemoryLevel, Port
-from onchip.cost.schedule.activity import ScheduleTimeline, Wait
+from onchip.cost.activity import Wait
+from onchip.cost.array_waits import LatencyParts
 from onchip.cost.schedule.compute_cost import ComputeCost
 from onchip.cost.schedule.freed_places import FreedPlaces
-from onchip.cost.schedule.timeline import time_schedule
+from onchip.cost.schedule.timeline import ScheduleTimeline, time_schedule
 from onchip.errors import AcceleratorError
 from onchip.ir.graph import Graph
 from onchip.ir.operator import Operator
@@ -166,7 +167,7 @@ def test_a_copy_waits_for_a_compute_whose_place_it_takes() -> None:
         Copy("z", "sram", DRAM),
     )
     assert starts(timeline)[:3] == [(0, 10), (10, 60), (60, 90)]
-    assert timeline.parts.waiting_for_data == 10 + 30
+    assert timeline.parts == LatencyParts(100, preload=10, waiting_for_room=30, waiting_for_stores=10)
 
 
 def test_a_place_that_nobody_wrote_hides_nobody_who_used_its_bytes() -> None:
@@ -195,7 +196,7 @@ def test_a_compute_that_streams_has_dram_from_its_beginning_and_may_let_it_go_la
     timeline = of_two(Compute("first"), Compute("second"), costs=streaming)
     assert starts(timeline) == [(0, 5), (20, 25)]
     assert timeline.latency_cycles == 60
-    assert (timeline.parts.waiting_for_dram, timeline.parts.after_last_compute) == (15, 35)
+    assert timeline.parts == LatencyParts(10, waiting_for_dram=15 + 35)
 
 
 def test_a_port_of_no_use_is_refused() -> None:
@@ -213,6 +214,6 @@ def test_places_are_free_when_their_bytes_were_last_in_use(seed: int) -> None:
     for cycle in range(1, 60):
         start = random.randrange(40)
         stop = random.randint(start + 1, 40)
-        assert places.take(start, stop) == max(bytes_free_at[start:stop])
+        assert places.take(start, stop)[0] == max(bytes_free_at[start:stop])
         bytes_free_at[start:stop] = [cycle] * (stop - start)
-        places.give_back(start, stop, cycle)
+        places.give_back(start, stop, (cycle, cycle))

@@ -21,6 +21,7 @@ from onchip.reports.schedule.operator_figures import figures_of_operators, mappe
 from onchip.reports.schedule.outcome import ScheduleOutcome
 from onchip.reports.schedule.resident_tensors import DrawnResidencies
 from onchip.reports.schedule.text import schedule_object
+from onchip.reports.shared.latency import PART_WORDS
 from support.diamond import Json
 from support.reports import facts_of
 from support.schedule_outcomes import history_of, long_outcome, three_in_tiles, three_streamed
@@ -102,10 +103,7 @@ def test_bars_of_stacks_add_up_to_the_schedule(outcome: ScheduleOutcome, figures
         assert by_part.get(part, 0) == found["traffic"][field]
     waits = {part: sum(bars.values()) for part, bars in heights(figures["cycles-plot"]).items()}
     parts = found["latency_parts"]
-    assert waits["computing"] == parts["computing"]
-    assert waits.get("waiting for data", 0) == parts["waiting_for_data"]
-    assert waits.get("waiting for places", 0) == parts["waiting_for_places"]
-    assert waits.get("waiting for DRAM", 0) == parts["waiting_for_dram"]
+    assert {name: waits.get(words, 0) for name, words in PART_WORDS.items()} == parts
 
 
 def test_the_summary_says_every_figure_of_json_digit_by_digit(outcome: ScheduleOutcome, page: str) -> None:

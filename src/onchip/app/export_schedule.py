@@ -14,7 +14,7 @@ from onchip.app.check_schedule import ScheduleFile, check_schedule_file
 from onchip.app.phases import phase
 from onchip.app.schedule_figures import PricedSchedule, priced_schedule
 from onchip.arch.memory import DRAM, Operand
-from onchip.cost.schedule.activity import ScheduledActivity
+from onchip.cost.activity import Activity
 from onchip.cost.schedule.homes import homes_of_computes
 from onchip.cost.schedule.operands import BandedOperand, operands_of
 from onchip.errors import UsageError
@@ -130,6 +130,6 @@ def _spans(problem: Problem, program: Plan, priced: PricedSchedule, clock_mhz: f
     return spans_of_activities(problem, program, {one.instruction: _span(one, microseconds) for one in activities})
 
 
-def _span(activity: ScheduledActivity, microseconds: float) -> TraceSpan:
+def _span(activity: Activity, microseconds: float) -> TraceSpan:
     lane = None if activity.queue is None else f"DMA queue {activity.queue}"
     return TraceSpan(activity.start * microseconds, activity.stop * microseconds, lane)

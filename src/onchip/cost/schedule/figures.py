@@ -10,10 +10,10 @@ from onchip.answer.program import Allocate, Compute, Copy, Free, Instruction, Pl
 from onchip.answer.schedule import WORKSPACE
 from onchip.arch.accelerator import Accelerator
 from onchip.arch.memory import DRAM
-from onchip.cost.schedule.activity import LatencyParts, ScheduleTimeline
+from onchip.cost.array_waits import LatencyParts
 from onchip.cost.schedule.compute_cost import ComputeCost
 from onchip.cost.schedule.copies import CopyPrices
-from onchip.cost.schedule.timeline import time_schedule
+from onchip.cost.schedule.timeline import ScheduleTimeline, time_schedule
 from onchip.ir.graph import Graph
 from onchip.ir.tensor import Role
 

@@ -6,15 +6,17 @@ when anything gets shorter.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
-from typing import Final, TypeAlias
+from functools import cached_property
 
 from onchip.answer.program import Allocate, Compute, Copy, Free, Plan
 from onchip.answer.schedule import WORKSPACE
 from onchip.arch.accelerator import Accelerator
 from onchip.arch.memory import DRAM, Dma, Operand
-from onchip.cost.schedule.activity import ScheduledActivity, ScheduleTimeline, Wait
+from onchip.cost.activity import ON_THE_ARRAY, START, Activity, Moment, PlaceUse, Wait, Way, begin_after
+from onchip.cost.array_waits import LatencyParts, latency_parts
 from onchip.cost.schedule.compute_cost import ComputeCost
 from onchip.cost.schedule.copies import CopyPrices, dram_cycles
 from onchip.cost.schedule.freed_places import FreedPlaces
@@ -24,111 +26,129 @@ from onchip.ir.graph import Graph
 from onchip.ir.tensor import Role
 
 
+@dataclass(frozen=True)
+class ScheduleTimeline:
+    """`activities` in the program's order, in cycles from 0, when the program begins.
+
+    `places` are the residencies in the order of their Allocates, in cycles.
+    """
+
+    activities: tuple[Activity, ...]
+    places: tuple[PlaceUse, ...] = ()
+
+    @cached_property
+    def latency_cycles(self) -> int:
+        """Until every instruction and every turn at DRAM has ended."""
+        return max((each.end for each in self.activities), default=0)
+
+    @cached_property
+    def parts(self) -> LatencyParts:
+        """What the time goes by with."""
+        return latency_parts(self.activities)
+
+
 def time_schedule(
-    graph: Graph, accelerator: Accelerator, program: Plan, compute_costs: Mapping[str, ComputeCost]
+    graph: Graph,
+    accelerator: Accelerator,
+    program: Plan,
+    compute_costs: Mapping[str, ComputeCost],
+    roomy: AbstractSet[str] = frozenset(),
 ) -> ScheduleTimeline:
     """Time a legal program over a tile graph, given what the Compute of each operator costs.
 
-    Raises AcceleratorError where a memory has no port that is needed.
+    In memories that are `roomy` nobody waits for a place. Raises AcceleratorError where a memory has no port that is
+    needed.
     """
-    clock = _ProgramClock(graph, accelerator, compute_costs)
+    clock = _ProgramClock(graph, accelerator, compute_costs, roomy)
     for number, instruction in enumerate(program.instructions):
         match instruction:
             case Allocate(tensor, memory, offset_bytes):
-                clock.begin(tensor, memory, offset_bytes)
+                clock.begin(number, tensor, memory, offset_bytes)
             case Free(tensor, memory):
                 clock.end(tensor, memory)
             case Copy():
                 clock.copy(number, instruction)
             case Compute(operator):
                 clock.compute(number, operator)
-    return ScheduleTimeline(tuple(clock.activities))
+    return ScheduleTimeline(tuple(clock.activities), tuple(clock.places))
 
 
 @dataclass(slots=True)
 class _WrittenPlace:
-    """Bytes [start, stop) of a memory under one residency.
+    """The place of one residency.
 
-    They may be written from `free_at` on (None: nobody has asked yet), are in use until `busy_until`, and hold what
-    they are for from `written_at` on.
+    It may be written from `free_at` on (None: nobody has asked yet), is in use until `busy_until`, and holds what it is
+    for from `written_at` on.
     """
 
-    start: int
-    stop: int
-    free_at: int | None = None
-    busy_until: int = 0
-    written_at: int | None = None
+    used: PlaceUse
+    free_at: Moment | None = None
+    busy_until: Moment = START
+    written_at: Moment | None = None
+
+    @property
+    def ends(self) -> tuple[int, int]:
+        return self.used.offset_bytes, self.used.offset_bytes + self.used.size_bytes
 
 
 @dataclass(slots=True)
 class _Residents:
-    """The residencies of one memory, and what is known of those that ended."""
+    """The residencies of one memory, and what is known of those that ended; in a roomy one nobody waits for them."""
 
+    is_roomy: bool = False
     places: dict[str, _WrittenPlace] = field(default_factory=dict)
     freed: FreedPlaces = field(default_factory=FreedPlaces)
 
-    def free_at(self, place: _WrittenPlace) -> int:
+    def free_at(self, place: _WrittenPlace) -> Moment:
         """From when on the place may be written."""
         if place.free_at is None:
-            place.free_at = self.freed.take(place.start, place.stop)
+            place.free_at = START if self.is_roomy else self.freed.take(*place.ends)
         return place.free_at
-
-
-_Moment: TypeAlias = tuple[int, Wait]
-_RANK: Final = {wait: rank for rank, wait in enumerate(Wait)}
-
-
-@dataclass(frozen=True, slots=True)
-class _Beginning:
-    """When an activity begins, what it waited for since its turn came, and the cycles for which it has DRAM."""
-
-    start: int
-    waited_for: Wait
-    idle_cycles: int
-    dram_cycles: int
-
-    def activity(
-        self, number: int, subject: str, cycles: int, way: tuple[int | None, str | None, str | None] = (None,) * 3
-    ) -> ScheduledActivity:
-        """The activity that begins there and takes so many cycles; `way` is a Copy's queue and ends."""
-        waited = self.waited_for, self.idle_cycles, self.dram_cycles
-        return ScheduledActivity(number, subject, self.start, self.start + cycles, *waited, *way)
 
 
 class _ProgramClock:
     """Replays a program and notes when everything was last used."""
 
-    def __init__(self, graph: Graph, accelerator: Accelerator, compute_costs: Mapping[str, ComputeCost]) -> None:
-        self.activities: list[ScheduledActivity] = []
+    def __init__(
+        self,
+        graph: Graph,
+        accelerator: Accelerator,
+        compute_costs: Mapping[str, ComputeCost],
+        roomy: AbstractSet[str],
+    ) -> None:
+        self.activities: list[Activity] = []
+        self.places: list[PlaceUse] = []
         self._graph = graph
         self._costs = compute_costs
         self._rates = MemoryRates(accelerator)
         self._prices = CopyPrices(accelerator)
-        self._residents = {level.memory.name: _Residents() for level in self._rates.addressed}
+        names = [level.memory.name for level in self._rates.addressed]
+        self._residents = {name: _Residents(name in roomy) for name in names}
         self._holding = {
             operand: [level.memory.name for level in self._rates.addressed if operand in level.memory.holds]
             for operand in Operand
         }
-        self._queue_free = [0] * (accelerator.dma or Dma()).queues
+        self._queue_free = [START] * (accelerator.dma or Dma()).queues
         self._copies = 0
-        self._array_free = 0
-        self._dram_free = 0
-        self._in_dram_at: dict[str, int] = {}
+        self._array_free = self._dram_free = START
+        self._in_dram_at: dict[str, Moment] = {}
 
-    def begin(self, tensor: str, memory: str, offset_bytes: int) -> None:
+    def begin(self, number: int, tensor: str, memory: str, offset_bytes: int) -> None:
         """Note that a tensor, or a workspace, takes its place in a memory; raises KeyError for one of neither."""
         if tensor.endswith(WORKSPACE) and tensor not in self._graph.tensor:
             size_bytes = self._costs[tensor.removesuffix(WORKSPACE)].workspace_bytes[memory]
         else:
             size_bytes = self._graph.tensor[tensor].size_bytes
-        self._residents[memory].places[tensor] = _WrittenPlace(offset_bytes, offset_bytes + size_bytes)
+        used = PlaceUse(number, tensor, memory, offset_bytes, size_bytes)
+        self.places.append(used)
+        self._residents[memory].places[tensor] = _WrittenPlace(used)
 
     def end(self, tensor: str, memory: str) -> None:
         """A residency ends; if nobody wrote it, its bytes are as they were."""
         residents = self._residents[memory]
         place = residents.places.pop(tensor)
-        if place.free_at is not None:
-            residents.freed.give_back(place.start, place.stop, place.busy_until)
+        if place.free_at is not None and not residents.is_roomy:
+            residents.freed.give_back(*place.ends, place.busy_until)
 
     def copy(self, number: int, copy: Copy) -> None:
         """A Copy takes the next queue, and DRAM if that is an end of it."""
@@ -141,18 +161,17 @@ class _ProgramClock:
         moments = [(self._written_at(copy.tensor, source), Wait.DATA)]
         if target is not None:
             moments.append((self._residents[copy.target].free_at(target), Wait.PLACE))
-        begun = self._begun(self._queue_free[queue], moments, price.dram_cycles)
-        done = begun.activity(number, copy.tensor, price.cycles, (queue, copy.source, copy.target))
-        self.activities.append(done)
-        self._queue_free[queue] = done.stop
-        _use([one for one in (source, target) if one is not None], done.stop)
-        self._write(copy.tensor, target, done.stop)
+        way = queue, copy.source, copy.target
+        end = self._run(number, copy.tensor, (price.cycles, price.dram_cycles), self._queue_free[queue], moments, way)
+        self._queue_free[queue] = end
+        self._use([one for one in (source, target) if one is not None], end)
+        self._write(copy.tensor, target, end)
 
     def compute(self, number: int, name: str) -> None:
         """An operator runs on the array, and has DRAM for what it streams."""
         cost = self._costs[name]
         read, written = [], []
-        moments: list[_Moment] = []
+        moments: list[tuple[Moment, Wait]] = []
         for operand in operands_of(self._graph, self._graph.operator[name]):
             home = self._home(operand)
             for band in operand.bands:
@@ -167,25 +186,39 @@ class _ProgramClock:
         scratch = list(self._workspaces(name, cost))
         moments.extend((self._residents[memory].free_at(place), Wait.PLACE) for memory, place in scratch)
         turn = dram_cycles(self._rates, cost.dram_read_bits, cost.dram_written_bits)
-        done = self._begun(self._array_free, moments, turn).activity(number, name, cost.cycles)
-        self.activities.append(done)
-        self._array_free = done.stop
+        end = self._run(number, name, (cost.cycles, turn), self._array_free, moments)
+        self._array_free = end
         used = [*(place for _, place in (*read, *written)), *(place for _, place in scratch)]
-        _use([place for place in used if place is not None], done.stop)
+        self._use([place for place in used if place is not None], end)
         for tensor, place in written:
-            self._write(tensor, place, done.stop)
+            self._write(tensor, place, end)
 
-    def _begun(self, turn: int, moments: Iterable[_Moment], turn_cycles: int) -> _Beginning:
-        """When all moments have come, and DRAM's if so many cycles of it are wanted; takes these."""
-        start, cause = turn, Wait.TURN
-        for cycle, wait in moments:
-            if cycle > start or (cycle == start and _RANK[wait] < _RANK[cause]):
-                start, cause = cycle, wait
-        if turn_cycles:
-            if self._dram_free > start:
-                start, cause = self._dram_free, Wait.DRAM
-            self._dram_free = start + turn_cycles
-        return _Beginning(start, cause, start - turn, turn_cycles)
+    def _run(
+        self,
+        number: int,
+        subject: str,
+        lasts: tuple[int, int],
+        turn: Moment,
+        moments: list[tuple[Moment, Wait]],
+        way: Way = ON_THE_ARRAY,
+    ) -> Moment:
+        """Begin when all moments have come, and DRAM's turn if any cycles of it are wanted; return the end.
+
+        `lasts` are the cycles of the activity, and those for which it has DRAM; `way` is a Copy's queue and its ends.
+        """
+        cycles, dram_cycles = lasts
+        begun = begin_after(turn, [*moments, (self._dram_free, Wait.DRAM)] if dram_cycles else moments)
+        place = len(self.activities)
+        self.activities.append(begun.activity(number, subject, cycles, way, dram_cycles))
+        if dram_cycles:
+            self._dram_free = begun.start + dram_cycles, place
+        return begun.start + cycles, place
+
+    def _use(self, places: Sequence[_WrittenPlace], end: Moment) -> None:
+        start = self.activities[end[1]].start
+        for place in places:
+            place.busy_until = max(place.busy_until, end)
+            place.used.use(start, end[0])
 
     def _home(self, operand: BandedOperand) -> _Residents | None:
         """The residents of the memory that is the operand's home; None where it is streamed."""
@@ -201,20 +234,15 @@ class _ProgramClock:
     def _place(self, tensor: str, memory: str) -> _WrittenPlace | None:
         return None if memory == DRAM else self._residents[memory].places[tensor]
 
-    def _written_at(self, tensor: str, place: _WrittenPlace | None) -> int:
+    def _written_at(self, tensor: str, place: _WrittenPlace | None) -> Moment:
         """When the bytes are there; those of inputs and parameters are in DRAM from the start."""
-        return self._in_dram_at.get(tensor, 0) if place is None else place.written_at or 0
+        return self._in_dram_at.get(tensor, START) if place is None else place.written_at or START
 
-    def _write(self, tensor: str, place: _WrittenPlace | None, cycle: int) -> None:
+    def _write(self, tensor: str, place: _WrittenPlace | None, end: Moment) -> None:
         if place is None:
-            self._in_dram_at[tensor] = cycle
+            self._in_dram_at[tensor] = end
         else:
-            place.written_at = cycle
-
-
-def _use(places: Sequence[_WrittenPlace], until: int) -> None:
-    for place in places:
-        place.busy_until = max(place.busy_until, until)
+            place.written_at = end
 
 
 def _are_there(operand: BandedOperand, places: Mapping[str, _WrittenPlace]) -> bool:

@@ -7,7 +7,8 @@ from typing import TypeVar
 
 from onchip.answer.problem import Objective
 from onchip.arch.memory import Memory
-from onchip.cost.timeline.timeline import Activity, Timeline
+from onchip.cost.activity import Activity
+from onchip.cost.timeline.timeline import Timeline
 from onchip.facts.residencies import Began, Residency, TransferKind
 from onchip.ir.tensor import Role
 from onchip.reports.program.findings import Findings

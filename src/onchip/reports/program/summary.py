@@ -12,6 +12,7 @@ from onchip.facts.residencies import TransferKind
 from onchip.ir.tensor import Tensor
 from onchip.reports.program.findings import Findings
 from onchip.reports.program.memories import arenas_words, links_words, operand_words
+from onchip.reports.shared.latency import latency_rows
 from onchip.reports.shared.page import Card
 from onchip.reports.shared.words import amount, counted, exact_bytes, percent, short_amount, short_bytes
 
@@ -171,8 +172,7 @@ def timeline_rows(findings: Findings) -> tuple[tuple[str, str], ...]:
         return ()
     rows = [
         ("time", f"{timed.total_cycles:,} cycles"),
-        ("computing", f"{timed.compute_cycles:,} cycles"),
-        ("stalled on DMA", f"{timed.stalled_cycles:,} cycles"),
+        *latency_rows(timed.parts),
         ("MACs in use", f"{timed.mac_utilisation:.1%}"),
         ("DMA in use", f"{timed.dma_utilisation:.1%}"),
     ]

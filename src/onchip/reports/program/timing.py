@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from onchip.arch.accelerator import Accelerator
 from onchip.reports.program.json_view import Json, check_object
 from onchip.reports.program.outcome import Check
+from onchip.reports.shared.latency import activity_object, latency_rows, wait_objects
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -60,18 +61,9 @@ def timing_object(timing: Timing) -> Json:
             "dram_read": energy.dram_read_pj,
             "dram_write": energy.dram_write_pj,
         },
-        "timeline": [
-            {
-                "instruction": activity.instruction,
-                "subject": activity.subject,
-                "start": activity.start,
-                "stop": activity.stop,
-                "queue": activity.queue,
-                "source": activity.source,
-                "target": activity.target,
-            }
-            for activity in timeline.activities
-        ],
+        "latency_parts": timeline.parts.by_name,
+        "waits": wait_objects(timeline.activities),
+        "timeline": [activity_object(activity, has_dram_turns=False) for activity in timeline.activities],
     }
 
 
@@ -90,8 +82,7 @@ def timing_report(timing: Timing) -> tuple[RenderableType, ...]:
         ("network", repr(timing.check.problem.graph.name)),
         ("accelerator", timing.accelerator.name),
         ("time", f"{timeline.total_cycles:,} cycles{milliseconds}"),
-        ("computing", f"{timeline.compute_cycles:,} cycles"),
-        ("stalled on DMA", f"{timeline.stalled_cycles:,} cycles"),
+        *latency_rows(timeline.parts),
         ("MACs in use", f"{timeline.mac_utilisation:.1%} ({timeline.macs:,} multiply-accumulates)"),
         ("DMA in use", f"{timeline.dma_utilisation:.1%}"),
         ("energy", _microjoules(energy.total_pj)),

@@ -7,18 +7,16 @@ from typing import Final
 
 from onchip.arch.accelerator import Accelerator
 from onchip.reports.schedule.stack_figures import (
-    AFTER_LAST,
-    COMPUTING,
     COPIES,
     MACS,
     TRAFFIC,
-    WAITS,
     StackFigures,
     causes,
     memory_names,
     total_energy,
 )
 from onchip.reports.shared.bars import MAC_PAINT, PartedBars, energy_bars, memory_paints
+from onchip.reports.shared.latency import PART_PAINTS, PART_WORDS
 from onchip.reports.shared.page import Json
 from onchip.reports.shared.words import exact_bytes
 
@@ -29,13 +27,7 @@ CAUSE_PAINTS: Final = {
     "output": "role-output",
     COPIES: "role-moved",
 }
-CYCLE_PAINTS: Final = dict(
-    zip(
-        (COMPUTING, *WAITS.values(), AFTER_LAST),
-        ("slice-compute", "slice-load", "role-workspace", "slice-spill", "slice-write"),
-        strict=True,
-    )
-)
+CYCLE_PAINTS: Final = {PART_WORDS[name]: paint for name, paint in PART_PAINTS.items()}
 TRAFFIC_PAINTS: Final = dict(zip(TRAFFIC, ("slice-load", "slice-spill", "role-input", "role-output"), strict=True))
 
 
@@ -62,7 +54,7 @@ def energy_of_stacks_by_cause(found: Sequence[StackFigures]) -> Json:
 
 def cycles_of_stacks(found: Sequence[StackFigures]) -> Json:
     """A bar for each stack; its parts are computing, and what the array waits for."""
-    parts = {part: [one.cycles.get(part, 0) for one in found] for part in CYCLE_PAINTS}
+    parts = {words: [one.cycles.get(name, 0) for one in found] for name, words in PART_WORDS.items()}
     return PartedBars(_labels(found), parts, CYCLE_PAINTS, "{:,.0f} cycles".format, "cycles").figure()
 
 

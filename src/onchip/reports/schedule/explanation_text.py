@@ -18,6 +18,7 @@ from onchip.reports.program.terminal import facts
 from onchip.reports.schedule.explanation import SHORT_OF_ROOM, MovementSum, ScheduleExplanation
 from onchip.reports.schedule.operator_figures import OperatorFigures
 from onchip.reports.schedule.stack_figures import COPIES, MACS
+from onchip.reports.shared.latency import latency_words
 from onchip.reports.shared.words import amount, counted, exact_bytes, percent, printable, short_energy
 
 MOST_SHOWN: Final = 10
@@ -58,14 +59,7 @@ def _rows(explanation: ScheduleExplanation) -> Iterator[tuple[str, str]]:
             )
         ),
     )
-    yield (
-        "latency",
-        f"{figures.latency_cycles:,} cycles: computing {latency.computing:,}, waiting for data "
-        + (
-            f"{latency.waiting_for_data:,}, for places {latency.waiting_for_places:,}, for DRAM "
-            f"{latency.waiting_for_dram:,}, after the last Compute {latency.after_last_compute:,}"
-        ),
-    )
+    yield "latency", f"{figures.latency_cycles:,} cycles: {latency_words(latency)}"
 
 
 def _energy_table(explanation: ScheduleExplanation) -> Table:

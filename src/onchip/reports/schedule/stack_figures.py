@@ -14,17 +14,15 @@ from typing import Final
 from onchip.answer.schedule import ScheduledStack
 from onchip.arch.accelerator import Accelerator
 from onchip.arch.memory import DRAM
-from onchip.cost.schedule.activity import ScheduleTimeline, Wait
+from onchip.cost.array_waits import array_waits
 from onchip.cost.schedule.compute_cost import ComputeCost
 from onchip.cost.schedule.copies import CopyCost, CopyPrices
+from onchip.cost.schedule.timeline import ScheduleTimeline
 from onchip.explanations.schedule_history import ScheduleHistory
 from onchip.ir.tensor import Role
 
 MACS: Final = "MACs"
 COPIES: Final = "copies"
-COMPUTING: Final = "computing"
-AFTER_LAST: Final = "after the last Compute"
-WAITS: Final = {Wait.DATA: "waiting for data", Wait.PLACE: "waiting for places", Wait.DRAM: "waiting for DRAM"}
 TRAFFIC: Final = ("loads", "write-backs", "streamed in", "streamed out")
 
 
@@ -127,10 +125,15 @@ def total_energy(found: Sequence[StackFigures]) -> Mapping[tuple[str, str], floa
 
 
 def _add_cycles(found: Sequence[StackFigures], timeline: ScheduleTimeline, stack_of: Sequence[int]) -> None:
-    computes = [one for one in timeline.activities if one.queue is None]
-    for activity, number in zip(computes, stack_of, strict=True):
-        found[number].cycles[COMPUTING] += activity.cycles
-        if activity.idle_cycles:
-            found[number].cycles[WAITS[activity.waited_for]] += activity.idle_cycles
-    if stack_of:
-        found[stack_of[-1]].cycles[AFTER_LAST] += timeline.parts.after_last_compute
+    """A gap counts in the stack of the Compute after it, what comes after the last one in the last stack."""
+    computes = [place for place, one in enumerate(timeline.activities) if one.queue is None]
+    number_of = dict(zip(computes, stack_of, strict=True))
+    for place, number in number_of.items():
+        found[number].cycles["computing"] += timeline.activities[place].cycles
+    for wait in array_waits(timeline.activities):
+        if not stack_of:
+            return
+        number = stack_of[-1] if wait.activity is None else number_of[wait.activity]
+        for name, cycles in wait.parts.by_name.items():
+            if cycles:
+                found[number].cycles[name] += cycles

@@ -11,6 +11,7 @@ from onchip.cost.schedule.figures import ScheduleFigures
 from onchip.reports.schedule.network_figure import tiling_words
 from onchip.reports.schedule.outcome import ScheduleOutcome
 from onchip.reports.schedule.stack_figures import StackFigures
+from onchip.reports.shared.latency import latency_words
 from onchip.reports.shared.page import Card, Json
 from onchip.reports.shared.words import amount, counted, exact_bytes, percent, short_amount, short_bytes, short_energy
 
@@ -117,12 +118,7 @@ def _figure_rows(figures: ScheduleFigures) -> Rows:
             f"Copies {short_energy(sum(energy.copy_access_pj.values()))}",
         ),
         ("latency", f"{figures.latency_cycles:,} cycles"),
-        (
-            "cycles of",
-            f"computing {latency.computing:,}, waiting for data {latency.waiting_for_data:,}, for places "
-            f"{latency.waiting_for_places:,}, for DRAM {latency.waiting_for_dram:,}, after the last Compute "
-            f"{latency.after_last_compute:,}",
-        ),
+        ("cycles of", latency_words(latency)),
         ("energy x latency", f"{figures.edp:,} fJ x cycles"),
         ("traffic", exact_bytes(traffic.total)),
         (

@@ -12,6 +12,7 @@ from rich.text import Text
 from onchip.answer.schedule import ScheduledStack
 from onchip.cost.schedule.figures import ScheduleFigures
 from onchip.reports.schedule.outcome import ScheduleOutcome
+from onchip.reports.shared.latency import latency_words
 from onchip.reports.shared.words import amount, counted, percent, printable, short_amount, short_bytes
 
 FEMTOJOULES_PER_PICOJOULE = 1000
@@ -94,8 +95,7 @@ def _figures_table(outcome: ScheduleOutcome, figures: ScheduleFigures) -> Render
     table.add_row(
         "latency",
         f"{figures.latency_cycles:,} cycles",
-        f"computing {latency.computing:,}, waiting for data {latency.waiting_for_data:,}, for places "
-        f"{latency.waiting_for_places:,}, for DRAM {latency.waiting_for_dram:,}",
+        latency_words(latency),
     )
     table.add_row(
         "traffic",
@@ -148,14 +148,7 @@ def energies_object(figures: ScheduleFigures) -> Mapping[str, object]:
 
 def latency_object(figures: ScheduleFigures) -> Mapping[str, int]:
     """Cycles, by what they go by with."""
-    parts = figures.latency
-    return {
-        "computing": parts.computing,
-        "waiting_for_data": parts.waiting_for_data,
-        "waiting_for_places": parts.waiting_for_places,
-        "waiting_for_dram": parts.waiting_for_dram,
-        "after_last_compute": parts.after_last_compute,
-    }
+    return figures.latency.by_name
 
 
 def traffic_object(figures: ScheduleFigures) -> Mapping[str, int]:

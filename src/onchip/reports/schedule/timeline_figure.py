@@ -12,7 +12,8 @@ from dataclasses import dataclass
 from typing import Final
 
 from onchip.arch.memory import DRAM
-from onchip.cost.schedule.activity import ScheduledActivity, ScheduleTimeline
+from onchip.cost.activity import Activity
+from onchip.cost.schedule.timeline import ScheduleTimeline
 from onchip.reports.shared.page import Json
 
 MOST_SLICES: Final = 3000
@@ -62,7 +63,7 @@ def timeline_figure(timeline: ScheduleTimeline, queues: int) -> Json:
     return {"kind": "timeline", "traces": traces, "height": 130 + 46 * len(lanes), "x": [0, total], "lanes": lanes}
 
 
-def slices_of(activities: Iterable[ScheduledActivity]) -> Iterator[TimelineSlice]:
+def slices_of(activities: Iterable[Activity]) -> Iterator[TimelineSlice]:
     """Each Compute and each Copy, and its turn at DRAM."""
     for one in activities:
         name = one.subject.replace("<", "&lt;")
@@ -100,7 +101,7 @@ def in_periods(slices: Sequence[TimelineSlice], total_cycles: int) -> Iterator[T
             bottom += height
 
 
-def _kind_of_copy(one: ScheduledActivity) -> str:
+def _kind_of_copy(one: Activity) -> str:
     return "load" if one.source == DRAM else "write-back" if one.target == DRAM else "move"
 
 

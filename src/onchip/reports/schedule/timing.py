@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING
 
 from onchip.cost.schedule.figures import ScheduleFigures
 from onchip.reports.schedule.check import ScheduleCheck, schedule_check_object, schedule_check_tables
+from onchip.reports.shared.latency import activity_object, latency_rows, wait_objects
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
-    from onchip.cost.schedule.activity import ScheduledActivity
 
 FEMTOJOULES_PER_PICOJOULE = 1000
 
@@ -44,20 +44,15 @@ def schedule_timing_object(timing: ScheduleTiming) -> dict[str, object]:
         "accelerator": accelerator,
         "total_cycles": figures.latency_cycles,
         "milliseconds": timing.milliseconds,
-        "latency_parts": {
-            "computing": parts.computing,
-            "waiting_for_data": parts.waiting_for_data,
-            "waiting_for_places": parts.waiting_for_places,
-            "waiting_for_dram": parts.waiting_for_dram,
-            "after_last_compute": parts.after_last_compute,
-        },
+        "latency_parts": parts.by_name,
+        "waits": wait_objects(figures.timeline.activities),
         "energy_pj": {
             "total": figures.energy_fj / FEMTOJOULES_PER_PICOJOULE,
             "mac": figures.energy.mac_pj,
             "memories": dict(figures.energy.by_memory_pj),
         },
         "traffic_bytes": figures.traffic_bytes,
-        "timeline": [_activity_object(activity) for activity in figures.timeline.activities],
+        "timeline": [activity_object(activity) for activity in figures.timeline.activities],
     }
 
 
@@ -79,32 +74,13 @@ def schedule_timing_tables(timing: ScheduleTiming) -> Iterator[RenderableType]:
             ("network", repr(timing.check.network.name)),
             ("accelerator", timing.check.document.accelerator.name),
             ("time", f"{figures.latency_cycles:,} cycles{milliseconds}"),
-            ("computing", f"{parts.computing:,} cycles"),
-            ("waiting for data", f"{parts.waiting_for_data:,} cycles"),
-            ("waiting for places", f"{parts.waiting_for_places:,} cycles"),
-            ("waiting for DRAM", f"{parts.waiting_for_dram:,} cycles"),
-            ("after the last operator", f"{parts.after_last_compute:,} cycles"),
+            *latency_rows(parts),
             ("energy", _microjoules(figures.energy_fj / FEMTOJOULES_PER_PICOJOULE)),
             ("  of the MACs", _microjoules(energy.mac_pj)),
             *((f"  of {name}", _microjoules(part)) for name, part in energy.by_memory_pj.items()),
             ("traffic", f"{figures.traffic_bytes:,} bytes"),
         ]
     )
-
-
-def _activity_object(activity: ScheduledActivity) -> dict[str, object]:
-    return {
-        "instruction": activity.instruction,
-        "subject": activity.subject,
-        "start": activity.start,
-        "stop": activity.stop,
-        "queue": activity.queue,
-        "source": activity.source,
-        "target": activity.target,
-        "waited_for": activity.waited_for,
-        "idle_cycles": activity.idle_cycles,
-        "dram_cycles": activity.dram_cycles,
-    }
 
 
 def _microjoules(picojoules: float) -> str:

@@ -1,0 +1,155 @@
+"""What a timeline consists of: who runs from when to when, what it waited for last, and who lies where."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Final, TypeAlias
+
+from onchip.arch.memory import DRAM
+
+
+class Wait(StrEnum):
+    """What the beginning of a Compute or a Copy waited for longest; of several that ended together, the first here.
+
+    DRAM stands for whatever a transfer has to itself while it moves: DRAM, its ports of one direction, or a link.
+    """
+
+    TURN = "turn"
+    DATA = "data"
+    PLACE = "place"
+    DRAM = "dram"
+
+
+_RANK: Final = {wait: rank for rank, wait in enumerate(Wait)}
+
+
+class ActivityKind(StrEnum):
+    """What a Compute or a Copy does."""
+
+    COMPUTE = "compute"
+    LOAD = "load"
+    STORE = "store"
+    MOVE = "move"
+
+
+Moment: TypeAlias = tuple[int, int]
+"""A cycle, and the place among all activities of the one that ends then."""
+START: Final[Moment] = (0, -1)
+"""When the program begins, after nobody."""
+
+Way: TypeAlias = tuple[int | None, str | None, str | None]
+"""A Copy's queue, its source and its target."""
+ON_THE_ARRAY: Final[Way] = (None, None, None)
+
+
+@dataclass(frozen=True, slots=True)
+class Activity:
+    """Cycles [start, stop) of a Compute (`queue` None) or of a Copy on a queue; `instruction` is its place in the plan.
+
+    `subject` names the operator or the tensor. `idle_cycles` passed since its turn came until it began; what it waited
+    for until then is `waited_for`, and `waited_on` the place among all activities of the one that ended then. From
+    `start` on it has DRAM for `dram_cycles`, maybe longer than it lasts, where that is counted.
+    """
+
+    instruction: int
+    subject: str
+    start: int
+    stop: int
+    queue: int | None = None
+    source: str | None = None
+    target: str | None = None
+    waited_for: Wait = Wait.TURN
+    waited_on: int | None = None
+    idle_cycles: int = 0
+    dram_cycles: int = 0
+
+    @property
+    def cycles(self) -> int:
+        """Return for how many cycles it lasts."""
+        return self.stop - self.start
+
+    @property
+    def end(self) -> int:
+        """When it, and its turn at DRAM, have ended."""
+        return max(self.stop, self.start + self.dram_cycles)
+
+    @property
+    def kind(self) -> ActivityKind:
+        """What it does."""
+        if self.queue is None:
+            return ActivityKind.COMPUTE
+        if self.source == DRAM:
+            return ActivityKind.LOAD
+        return ActivityKind.STORE if self.target == DRAM else ActivityKind.MOVE
+
+
+@dataclass(frozen=True, slots=True)
+class Beginning:
+    """When an activity begins, and what it waited for since its turn came."""
+
+    start: int
+    waited_for: Wait
+    waited_on: int | None
+    idle_cycles: int
+
+    def activity(
+        self, instruction: int, subject: str, cycles: int, way: Way = ON_THE_ARRAY, dram_cycles: int = 0
+    ) -> Activity:
+        """The activity that begins there and lasts so many cycles; `way` is a Copy's."""
+        queue, source, target = way
+        return Activity(
+            instruction,
+            subject,
+            self.start,
+            self.start + cycles,
+            queue,
+            source,
+            target,
+            self.waited_for,
+            self.waited_on,
+            self.idle_cycles,
+            dram_cycles,
+        )
+
+
+def begin_after(turn: Moment, moments: Iterable[tuple[Moment, Wait]]) -> Beginning:
+    """Begin when the turn and all moments have come; of those that come last together the first of Wait counts."""
+    last, cause = turn, Wait.TURN
+    for moment, wait in moments:
+        if moment[0] > last[0] or (moment[0] == last[0] and _RANK[wait] < _RANK[cause]):
+            last, cause = moment, wait
+    return Beginning(last[0], cause, None if last[1] < 0 else last[1], last[0] - turn[0])
+
+
+@dataclass(slots=True)
+class PlaceUse:
+    """Bytes [offset, offset + size) of a memory under one residency, and the cycles from its first use to its last.
+
+    `begun` is the place of its Allocate in the program. Nothing uses it while `stop` is None.
+    """
+
+    begun: int
+    tensor: str
+    memory: str
+    offset_bytes: int
+    size_bytes: int
+    start: int = 0
+    stop: int | None = None
+
+    def use(self, start: int, stop: int) -> None:
+        """It is used in these cycles, too."""
+        self.start = start if self.stop is None else min(self.start, start)
+        self.stop = stop if self.stop is None else max(self.stop, stop)
+
+
+def most_bytes_at_once(uses: Iterable[PlaceUse]) -> int:
+    """The most bytes that are in use in one cycle."""
+    changes = [(one.start, one.size_bytes) for one in uses if one.stop is not None]
+    changes += [(one.stop, -one.size_bytes) for one in uses if one.stop is not None]
+    most = live = 0
+    for _, change in sorted(changes):
+        live += change
+        most = max(most, live)
+    return most

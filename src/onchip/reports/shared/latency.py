@@ -1,0 +1,107 @@
+"""What a latency goes by with, and why the array waits, in words and as objects."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Final
+
+from onchip.cost.activity import Activity, ActivityKind, Wait
+from onchip.cost.array_waits import ArrayWait, LatencyParts, array_waits
+
+PART_WORDS: Final[Mapping[str, str]] = {
+    "computing": "computing",
+    "preload": "preload",
+    "waiting_for_loads": "waiting for loads",
+    "waiting_for_room": "waiting for room",
+    "waiting_for_stores": "waiting for stores",
+    "waiting_for_dram": "waiting for DRAM",
+}
+PART_PAINTS: Final[Mapping[str, str]] = {
+    "computing": "slice-compute",
+    "preload": "kept",
+    "waiting_for_loads": "slice-load",
+    "waiting_for_room": "role-workspace",
+    "waiting_for_stores": "slice-spill",
+    "waiting_for_dram": "slice-write",
+}
+MOST_LINKS: Final = 6
+"""Of a chain that are told; the rest are counted."""
+
+
+def latency_rows(parts: LatencyParts) -> Iterator[tuple[str, str]]:
+    """Yield each part's name and its cycles."""
+    for name, cycles in parts.by_name.items():
+        yield PART_WORDS[name], f"{cycles:,} cycles"
+
+
+def latency_words(parts: LatencyParts) -> str:
+    """All parts in one line."""
+    return ", ".join(f"{PART_WORDS[name]} {cycles:,}" for name, cycles in parts.by_name.items())
+
+
+def activity_object(activity: Activity, *, has_dram_turns: bool = True) -> dict[str, object]:
+    """When an instruction runs, and what it waited for; turns at DRAM where the timeline counts them."""
+    return {
+        "instruction": activity.instruction,
+        "subject": activity.subject,
+        "start": activity.start,
+        "stop": activity.stop,
+        "queue": activity.queue,
+        "source": activity.source,
+        "target": activity.target,
+        "waited_for": activity.waited_for,
+        "idle_cycles": activity.idle_cycles,
+        **({"dram_cycles": activity.dram_cycles} if has_dram_turns else {}),
+    }
+
+
+def wait_objects(activities: Sequence[Activity]) -> list[dict[str, object]]:
+    """Every gap of the array: what it waits for, and the chain of instructions that it follows from."""
+    return [_wait_object(one, activities) for one in array_waits(activities)]
+
+
+def _wait_object(wait: ArrayWait, activities: Sequence[Activity]) -> dict[str, object]:
+    before = None if wait.activity is None else activities[wait.activity]
+    return {
+        "before": None if before is None else before.subject,
+        "start": wait.start,
+        "stop": wait.stop,
+        "parts": {name: cycles for name, cycles in wait.parts.by_name.items() if cycles},
+        "chain": [activities[place].instruction for place in wait.chain],
+    }
+
+
+def wait_lines(wait: ArrayWait, activities: Sequence[Activity]) -> Iterator[str]:
+    """Say what the array waits for, what that waited for in its turn, and so on."""
+    counted = (f"{PART_WORDS[name]} {cycles:,}" for name, cycles in wait.parts.by_name.items() if cycles)
+    yield f"cycles {wait.start:,} to {wait.stop:,}: {', '.join(counted)}"
+    if wait.activity is None:
+        yield "all operators have run"
+        waited_for = Wait.TURN
+    else:
+        yield f"{activities[wait.activity].subject} is next"
+        waited_for = activities[wait.activity].waited_for
+    for place in wait.chain[:MOST_LINKS]:
+        one = activities[place]
+        yield f"{_WHY[waited_for]} {_what(one)}, cycles {one.start:,} to {one.end:,}"
+        waited_for = one.waited_for
+    if len(wait.chain) > MOST_LINKS:
+        yield f"and {len(wait.chain) - MOST_LINKS:,} more before"
+        return
+    last = activities[wait.chain[-1]] if wait.chain else None
+    if last is not None and last.waited_on is not None:
+        yield f"{_WHY[last.waited_for]} {_what(activities[last.waited_on])}, until cycle {last.start:,}"
+
+
+def _what(one: Activity) -> str:
+    if one.kind is ActivityKind.COMPUTE:
+        return f"operator {one.subject}"
+    return f"{one.kind} of {one.subject} ({one.source} to {one.target}, queue {one.queue})"
+
+
+_WHY: Final = {
+    Wait.TURN: "behind",
+    Wait.DATA: "for what comes by",
+    Wait.PLACE: "for a place that is in use by",
+    Wait.DRAM: "for its turn at DRAM, behind",
+}
